@@ -1,0 +1,350 @@
+//! The names that rules and reviews are made of, each checked against its grammar once, when it is parsed.
+//!
+//! A value of one of these types can go into a URL path as it is: none of the grammars allows `/`, `?`, `%` or an
+//! empty name (but for the core group, which [`Group::is_core`] tells).
+
+use std::borrow::Borrow;
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Serialize, Serializer};
+
+/// Why a name was refused.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum NameError {
+    /// Nothing, where a name must stand.
+    #[error("is empty")]
+    Empty,
+    /// Longer than the API allows.
+    #[error("is {len} characters long, more than the {max} that are allowed")]
+    TooLong {
+        /// Its length in bytes.
+        len: usize,
+        /// The longest that is allowed.
+        max: usize,
+    },
+    /// Outside its grammar.
+    #[error("`{value}` is not {expected}")]
+    Malformed {
+        /// What was given.
+        value: String,
+        /// What a right one looks like, as the end of a sentence.
+        expected: &'static str,
+    },
+}
+
+macro_rules! name {
+    ($(#[$doc:meta])* $type:ident, max $max:literal, $grammar:expr, $expected:literal) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $type(String);
+
+        impl $type {
+            /// The longest that is allowed, in bytes.
+            pub const MAX_LEN: usize = $max;
+
+            /// Checks `value` against the grammar of this name.
+            pub fn parse(value: &str) -> Result<Self, NameError> {
+                check(value, $max, $grammar, $expected)?;
+                Ok(Self(value.to_owned()))
+            }
+
+            /// The name as it was written.
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl FromStr for $type {
+            type Err = NameError;
+            fn from_str(value: &str) -> Result<Self, NameError> {
+                Self::parse(value)
+            }
+        }
+
+        impl fmt::Display for $type {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+
+        impl Borrow<str> for $type {
+            fn borrow(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl Serialize for $type {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.serialize_str(&self.0)
+            }
+        }
+    };
+}
+
+name!(
+    /// A workspace's opaque id, as the annotation `kcp.io/cluster` gives it: `2x3fg5w1ik2mcnev`, or `root`.
+    LogicalCluster, max 63, |s| dns_label(s.as_bytes()),
+    "a logical cluster's name (lower-case letters, digits and `-`)"
+);
+
+name!(
+    /// A workspace's readable name: `root:providers:network`. A segment may begin with a digit, as workspaces may.
+    WorkspacePath, max 253, |s| s.split(':').all(|segment| {
+        matches!(segment.as_bytes(), [first, rest @ ..] if lower_or_digit(*first) && rest.iter().all(|c| lower_or_digit(*c) || *c == b'-'))
+    }),
+    "a workspace path such as `root:providers:network`"
+);
+
+name!(
+    /// The name of an APIExport: `network.example.com`.
+    ExportName, max 253, dotted,
+    "an APIExport's name such as `network.example.com` (lower-case labels that begin with a letter, joined by dots)"
+);
+
+name!(
+    /// An API version: `v1`, `v1alpha1`.
+    Version, max 63, version,
+    "an API version such as `v1` or `v1alpha1`"
+);
+
+name!(
+    /// A kind as objects carry it: `VirtualMachine`.
+    Kind, max 63, |s| matches!(s.as_bytes(), [first, rest @ ..] if first.is_ascii_uppercase() && rest.iter().all(u8::is_ascii_alphanumeric)),
+    "a kind such as `VirtualMachine` (letters and digits, the first an upper-case letter)"
+);
+
+name!(
+    /// A resource as URLs carry it, plural and lower case: `virtualmachines`.
+    Resource, max 63, |s| matches!(s.as_bytes(), [first, rest @ ..] if first.is_ascii_lowercase() && rest.iter().all(|c| lower_or_digit(*c))),
+    "a resource such as `virtualmachines` (lower-case letters and digits, plural)"
+);
+
+name!(
+    /// A namespace's name.
+    Namespace, max 63, |s| dns_label(s.as_bytes()),
+    "a namespace's name (lower-case letters, digits and `-`)"
+);
+
+/// An API group: `network.example.com`. The core group, whose name is empty, is [`Group::CORE`].
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Group(String);
+
+impl Group {
+    /// The longest that is allowed, in bytes.
+    pub const MAX_LEN: usize = 253;
+
+    /// The group of namespaces, pods and config maps, whose name is empty.
+    pub const CORE: Self = Self(String::new());
+
+    /// Checks `value` against the grammar of a group; the empty name is the core group.
+    pub fn parse(value: &str) -> Result<Self, NameError> {
+        if !value.is_empty() {
+            let expected = "an API group such as `network.example.com` (lower-case labels that begin with a letter, joined by dots)";
+            check(value, Self::MAX_LEN, dotted, expected)?;
+        }
+        Ok(Self(value.to_owned()))
+    }
+
+    /// The name as it was written; empty for the core group.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Whether this is the core group.
+    pub fn is_core(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl fmt::Display for Group {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl FromStr for Group {
+    type Err = NameError;
+    fn from_str(value: &str) -> Result<Self, NameError> {
+        Self::parse(value)
+    }
+}
+
+impl Borrow<str> for Group {
+    fn borrow(&self) -> &str {
+        &self.0
+    }
+}
+
+impl Serialize for Group {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.0)
+    }
+}
+
+/// A resource and its group, whatever the version: `vpcs.network.example.com`, `configmaps`.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct GroupResource {
+    /// The API group.
+    pub group: Group,
+    /// The resource, plural.
+    pub resource: Resource,
+}
+
+impl fmt::Display for GroupResource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.resource)?;
+        if self.group.is_core() { Ok(()) } else { write!(f, ".{}", self.group) }
+    }
+}
+
+/// A resource in one version of its group.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct GroupVersionResource {
+    /// The API group.
+    pub group: Group,
+    /// The version that is read.
+    pub version: Version,
+    /// The resource, plural.
+    pub resource: Resource,
+}
+
+impl GroupVersionResource {
+    /// The same resource, whatever the version.
+    pub fn group_resource(&self) -> GroupResource {
+        GroupResource { group: self.group.clone(), resource: self.resource.clone() }
+    }
+
+    /// The path of the group and version at an API server: `/api/v1`, `/apis/apps/v1`.
+    pub fn root(&self) -> String {
+        if self.group.is_core() {
+            format!("/api/{}", self.version)
+        } else {
+            format!("/apis/{}/{}", self.group, self.version)
+        }
+    }
+}
+
+impl fmt::Display for GroupVersionResource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.resource)?;
+        if !self.group.is_core() {
+            write!(f, ".{}", self.group)?;
+        }
+        write!(f, " {}", self.version)
+    }
+}
+
+fn check(value: &str, max: usize, grammar: impl FnOnce(&str) -> bool, expected: &'static str) -> Result<(), NameError> {
+    if value.is_empty() {
+        Err(NameError::Empty)
+    } else if value.len() > max {
+        Err(NameError::TooLong { len: value.len(), max })
+    } else if !grammar(value) {
+        Err(NameError::Malformed { value: value.to_owned(), expected })
+    } else {
+        Ok(())
+    }
+}
+
+fn lower_or_digit(c: u8) -> bool {
+    c.is_ascii_lowercase() || c.is_ascii_digit()
+}
+
+/// `[a-z0-9]([-a-z0-9]*[a-z0-9])?`
+fn dns_label(label: &[u8]) -> bool {
+    let inner = |c: &u8| lower_or_digit(*c) || *c == b'-';
+    match label {
+        [] => false,
+        [only] => lower_or_digit(*only),
+        [first, middle @ .., last] => lower_or_digit(*first) && lower_or_digit(*last) && middle.iter().all(inner),
+    }
+}
+
+/// Labels of `[a-z]([-a-z0-9]*[a-z0-9])?`, joined by dots: the reference API's pattern for groups and export names.
+fn dotted(value: &str) -> bool {
+    value.split('.').all(|label| dns_label(label.as_bytes()) && !label.starts_with(|c: char| c.is_ascii_digit()))
+}
+
+/// `v[1-9][0-9]*([a-z]+[1-9][0-9]*)?`
+fn version(value: &str) -> bool {
+    let Some(rest) = value.strip_prefix('v').and_then(number) else { return false };
+    if rest.is_empty() {
+        return true;
+    }
+    let stage = rest.trim_start_matches(|c: char| c.is_ascii_lowercase());
+    stage.len() < rest.len() && number(stage).is_some_and(str::is_empty)
+}
+
+/// What follows a positive number without leading zeros.
+fn number(value: &str) -> Option<&str> {
+    if !value.starts_with(|c: char| matches!(c, '1'..='9')) {
+        return None;
+    }
+    Some(value.trim_start_matches(|c: char| c.is_ascii_digit()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_follow_their_grammar() {
+        type Check = fn(&str) -> bool;
+        let table: &[(Check, &[&str], &[&str])] = &[
+            (
+                |s| LogicalCluster::parse(s).is_ok(),
+                &["root", "2x3fg5w1ik2mcnev", "a-b"],
+                &["", "Root", "a:b", "a/b", "-a", "*", "a.b"],
+            ),
+            (
+                |s| WorkspacePath::parse(s).is_ok(),
+                &["root", "root:a-:b", "root:3d:1"],
+                &["", "root:", ":root", "root::a", "root:-a", "Root", "root/a"],
+            ),
+            (
+                |s| ExportName::parse(s).is_ok(),
+                &["a", "network.example.com", "a-b.c"],
+                &["", "9a", "a.", ".a", "a..b", "a-", "A", "a_b"],
+            ),
+            (|s| Group::parse(s).is_ok(), &["", "apps", "network.example.com"], &["9a", "a.", "a..b", "a b", "a/b"]),
+            (
+                |s| Version::parse(s).is_ok(),
+                &["v1", "v1alpha1", "v10beta20"],
+                &["", "v", "1", "v0", "v1alpha", "v1alpha0", "v1a1b", "V1", "v1.2"],
+            ),
+            (|s| Kind::parse(s).is_ok(), &["VPC", "VirtualMachine", "A1"], &["", "vPC", "1A", "A-B"]),
+            (|s| Resource::parse(s).is_ok(), &["vpcs", "a1"], &["", "Vpcs", "1a", "a-b", "vpcs/status"]),
+            (|s| Namespace::parse(s).is_ok(), &["default", "1", "kube-system"], &["", "A", "a-", "a.b", "../x"]),
+        ];
+        for (row, (parses, good, bad)) in table.iter().enumerate() {
+            for s in *good {
+                assert!(parses(s), "row {row}: {s:?}");
+            }
+            for s in *bad {
+                assert!(!parses(s), "row {row}: {s:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_name_at_its_limit_passes_and_one_more_does_not() {
+        assert!(Group::parse(&"a".repeat(253)).is_ok());
+        assert_eq!(Group::parse(&"a".repeat(254)), Err(NameError::TooLong { len: 254, max: 253 }));
+        assert!(Resource::parse(&"a".repeat(63)).is_ok());
+        assert!(Resource::parse(&"a".repeat(64)).is_err());
+    }
+
+    #[test]
+    fn resources_print_as_kubectl_writes_them() {
+        let gvr = |group, version, resource| GroupVersionResource {
+            group: Group::parse(group).unwrap(),
+            version: Version::parse(version).unwrap(),
+            resource: Resource::parse(resource).unwrap(),
+        };
+        assert_eq!(gvr("", "v1", "pods").group_resource().to_string(), "pods");
+        assert_eq!(gvr("apps", "v1", "deployments").to_string(), "deployments.apps v1");
+        assert_eq!(gvr("", "v1", "pods").root(), "/api/v1");
+        assert_eq!(gvr("apps", "v1", "deployments").root(), "/apis/apps/v1");
+    }
+}
