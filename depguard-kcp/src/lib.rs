@@ -1,1 +1,22 @@
-//! depguard-kcp
+//! depguard's way to kcp and Kubernetes: one shared connection stack with cheap handles, and watched state.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::indexing_slicing,
+        clippy::panic,
+        clippy::arithmetic_side_effects
+    )
+)]
+
+mod address;
+mod api;
+mod connection;
+mod endpoint;
+mod stack;
+
+pub use address::UrlError;
+pub use api::{ApiError, List, Preconditions, Status};
+pub use connection::{ConnectError, ConnectOptions, Connection};
+pub use endpoint::{Endpoint, MAX_BODY, RequestError};

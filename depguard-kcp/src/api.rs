@@ -1,0 +1,290 @@
+//! Small helpers over an [`Endpoint`] for who reads and writes single objects: JSON in, JSON out, and errors that
+//! carry what the API server said.
+
+use bytes::Bytes;
+use http::header::{ACCEPT, CONTENT_TYPE, HeaderValue};
+use http::{Method, Response, StatusCode};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::address::encode;
+use crate::endpoint::{Endpoint, MAX_BODY, RequestError, request};
+
+/// Objects a page of a list holds.
+const PAGE: usize = 500;
+
+/// How often a list begins again after 410 before it is given up.
+const MAX_RESTARTS: usize = 3;
+
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
+// JSON is YAML: any API server takes it, also one from before the type for JSON.
+const APPLY: HeaderValue = HeaderValue::from_static("application/apply-patch+yaml");
+
+/// Why an object could not be read or written.
+#[derive(Debug, thiserror::Error)]
+pub enum ApiError {
+    /// There was no response.
+    #[error(transparent)]
+    Request(#[from] RequestError),
+    /// The API server refused.
+    #[error("`{request}` was refused: {status}")]
+    Refused {
+        /// `GET /apis/…`
+        request: String,
+        /// What it said.
+        status: Status,
+    },
+    /// The response is not what was asked for.
+    #[error("the answer to `{request}` can't be used: {why}")]
+    Unusable {
+        /// `GET /apis/…`
+        request: String,
+        /// What is wrong with it.
+        why: String,
+    },
+}
+
+/// What a metav1.Status says, or what an answer without one lets say.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Status {
+    /// The HTTP status.
+    pub code: u16,
+    /// The machine-readable reason: `Forbidden`, `AlreadyExists`; empty where none was given.
+    pub reason: String,
+    /// The text for people, at most 1,000 characters of it.
+    pub message: String,
+    /// The name of the object that it is about; empty where none was given.
+    pub name: String,
+}
+
+/// A whole list.
+#[derive(Debug, Clone, PartialEq)]
+pub struct List {
+    /// The state that the list shows.
+    pub resource_version: String,
+    /// Its objects.
+    pub items: Vec<Value>,
+}
+
+/// The state that an object must be in to be deleted.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Preconditions<'a> {
+    /// Its `metadata.uid`.
+    pub uid: Option<&'a str>,
+    /// Its `metadata.resourceVersion`.
+    pub resource_version: Option<&'a str>,
+}
+
+impl Endpoint {
+    /// GETs an object.
+    pub async fn get_json(&self, path: &str) -> Result<Value, ApiError> {
+        self.exchange(Method::GET, path, None, JSON).await
+    }
+
+    /// Creates an object: `path` is its collection's.
+    pub async fn post_json(&self, path: &str, object: &Value) -> Result<Value, ApiError> {
+        self.exchange(Method::POST, path, Some(object), JSON).await
+    }
+
+    /// Replaces an object; with a `metadata.resourceVersion` in it, only that state of it.
+    pub async fn put_json(&self, path: &str, object: &Value) -> Result<Value, ApiError> {
+        self.exchange(Method::PUT, path, Some(object), JSON).await
+    }
+
+    /// Applies an object (server-side apply) as `field_manager`. `force` takes over fields that others own; without
+    /// it such a field is a 409.
+    pub async fn apply(&self, path: &str, object: &Value, field_manager: &str, force: bool) -> Result<Value, ApiError> {
+        let query = format!("fieldManager={}&force={force}", encode(field_manager));
+        self.exchange(Method::PATCH, &with_query(path, &query), Some(object), APPLY).await
+    }
+
+    /// Deletes an object. The answer is the object, where it stays for its finalizers, or a status.
+    pub async fn delete(&self, path: &str, only: Preconditions<'_>) -> Result<Value, ApiError> {
+        let mut options = json!({"apiVersion": "v1", "kind": "DeleteOptions"});
+        for (field, value) in [("uid", only.uid), ("resourceVersion", only.resource_version)] {
+            if let (Some(value), Some(options)) = (value, options.as_object_mut()) {
+                let preconditions = options.entry("preconditions").or_insert_with(|| json!({}));
+                if let Some(preconditions) = preconditions.as_object_mut() {
+                    preconditions.insert(field.to_owned(), Value::from(value));
+                }
+            }
+        }
+        self.exchange(Method::DELETE, path, Some(&options), JSON).await
+    }
+
+    /// Lists a collection, all pages of it, as it is now.
+    ///
+    /// Refuses a list without `metadata.resourceVersion`: kcp's virtual workspaces answer so, with no objects, where
+    /// the shard behind them said 404. Refuses one of more than [`MAX_BODY`] bytes.
+    pub async fn list_json(&self, path: &str) -> Result<List, ApiError> {
+        let mut restarts = 0;
+        loop {
+            match self.list_once(path).await {
+                Err(error) if error.status() == Some(410) && restarts < MAX_RESTARTS => {
+                    restarts = restarts.saturating_add(1);
+                }
+                done => return done,
+            }
+        }
+    }
+
+    async fn list_once(&self, path: &str) -> Result<List, ApiError> {
+        let mut items = Vec::new();
+        let mut bytes = 0_usize;
+        let mut query = format!("limit={PAGE}");
+        loop {
+            let page = with_query(path, &query);
+            let what = || described(&Method::GET, self, path);
+            let response = self.answer(Method::GET, &page, None, JSON).await?;
+            bytes = bytes.saturating_add(response.body().len());
+            if bytes > MAX_BODY {
+                return Err(RequestError::TooLarge { request: what() }.into());
+            }
+            let page: Page = serde_json::from_slice(response.body())
+                .map_err(|why| ApiError::Unusable { request: what(), why: format!("it is not a list ({why})") })?;
+            items.extend(page.items);
+            let resource_version = page.metadata.resource_version.filter(|version| !version.is_empty());
+            let Some(resource_version) = resource_version else {
+                let why = "the list has no metadata.resourceVersion, so it does not show what is there".to_owned();
+                return Err(ApiError::Unusable { request: what(), why });
+            };
+            match page.metadata.continue_.filter(|token| !token.is_empty()) {
+                None => return Ok(List { resource_version, items }),
+                Some(token) => query = format!("limit={PAGE}&continue={}", encode(&token)),
+            }
+        }
+    }
+
+    async fn exchange(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<&Value>,
+        content_type: HeaderValue,
+    ) -> Result<Value, ApiError> {
+        let response = self.answer(method.clone(), path, body, content_type).await?;
+        serde_json::from_slice(response.body()).map_err(|why| ApiError::Unusable {
+            request: described(&method, self, path),
+            why: format!("it is not JSON ({why})"),
+        })
+    }
+
+    async fn answer(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<&Value>,
+        content_type: HeaderValue,
+    ) -> Result<Response<Bytes>, ApiError> {
+        let bytes = body.map_or_else(Bytes::new, |body| Bytes::from(body.to_string()));
+        let mut request = request(method.clone(), path, bytes)?;
+        request.headers_mut().insert(ACCEPT, JSON);
+        if body.is_some() {
+            request.headers_mut().insert(CONTENT_TYPE, content_type);
+        }
+        let response = self.send(request).await?;
+        if response.status().is_success() {
+            return Ok(response);
+        }
+        let status = Status::read(response.status(), response.body());
+        Err(ApiError::Refused { request: described(&method, self, path), status })
+    }
+}
+
+impl ApiError {
+    /// The HTTP status that the API server refused with.
+    pub fn status(&self) -> Option<u16> {
+        match self {
+            Self::Refused { status, .. } => Some(status.code),
+            Self::Request(_) | Self::Unusable { .. } => None,
+        }
+    }
+
+    /// The reason that the API server gave, such as `AlreadyExists`; empty where there is none.
+    pub fn reason(&self) -> &str {
+        match self {
+            Self::Refused { status, .. } => &status.reason,
+            Self::Request(_) | Self::Unusable { .. } => "",
+        }
+    }
+
+    /// Whether the API server knows no such object, or no such resource.
+    pub fn is_not_found(&self) -> bool {
+        self.status() == Some(404)
+    }
+
+    /// Whether the object changed in between, exists already, or a field is another manager's.
+    pub fn is_conflict(&self) -> bool {
+        self.status() == Some(409)
+    }
+}
+
+impl Status {
+    fn read(code: StatusCode, body: &[u8]) -> Self {
+        let wire: StatusWire = serde_json::from_slice(body).unwrap_or_default();
+        let message = if wire.message.is_empty() { String::from_utf8_lossy(body) } else { wire.message.into() };
+        Self {
+            code: code.as_u16(),
+            reason: wire.reason,
+            message: message.trim().chars().take(1000).collect(),
+            name: wire.details.name,
+        }
+    }
+}
+
+impl std::fmt::Display for Status {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let reason = if self.reason.is_empty() {
+            StatusCode::from_u16(self.code).ok().and_then(|code| code.canonical_reason()).unwrap_or_default()
+        } else {
+            &self.reason
+        };
+        write!(f, "{} {reason}", self.code)?;
+        if self.message.is_empty() { Ok(()) } else { write!(f, ": {}", self.message) }
+    }
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct StatusWire {
+    reason: String,
+    message: String,
+    details: DetailsWire,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct DetailsWire {
+    name: String,
+}
+
+#[derive(Deserialize)]
+struct Page {
+    #[serde(default)]
+    metadata: PageMetadata,
+    #[serde(deserialize_with = "null_or_items")]
+    items: Vec<Value>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase")]
+struct PageMetadata {
+    resource_version: Option<String>,
+    #[serde(rename = "continue")]
+    continue_: Option<String>,
+}
+
+/// `null` is how Go writes an empty list; an answer without the field is no list.
+fn null_or_items<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Vec<Value>, D::Error> {
+    Option::deserialize(deserializer).map(Option::unwrap_or_default)
+}
+
+fn with_query(path: &str, query: &str) -> String {
+    let separator = if path.contains('?') { '&' } else { '?' };
+    format!("{path}{separator}{query}")
+}
+
+fn described(method: &Method, endpoint: &Endpoint, path: &str) -> String {
+    let path = path.split('?').next().unwrap_or_default();
+    format!("{method} {}{path}", endpoint.base_path())
+}

@@ -1,0 +1,221 @@
+//! One API server's address over the shared stack.
+
+use std::error::Error;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Method, Request, Response, Uri};
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use hyper::body::Incoming;
+use kube_client::client::Body;
+use tower::timeout::error::Elapsed;
+use tower::{BoxError, ServiceExt};
+
+use crate::address;
+use crate::stack::{CONNECT_TIMEOUT, Stack};
+
+/// The longest body of a response that is taken in, in bytes.
+pub const MAX_BODY: usize = 64 << 20;
+
+/// How long a watcher's request may take until the response begins: a watch's does at once.
+const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// A base URL over the shared stack: a cluster, a workspace, a virtual workspace. Cheap to make and to clone.
+#[derive(Clone)]
+pub struct Endpoint {
+    stack: Stack,
+    url: Arc<str>,
+    timeout: Option<Duration>,
+}
+
+/// Why a request has no response.
+#[derive(Debug, thiserror::Error)]
+pub enum RequestError {
+    /// The path can't be a path under the endpoint.
+    #[error("cannot ask for `{path}`: {why}")]
+    Path {
+        /// What was given.
+        path: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// No connection, a broken one, or no credentials.
+    #[error("`{request}` at {server} failed: {why}")]
+    Unanswered {
+        /// `GET /apis/…`
+        request: String,
+        /// `https://host:port`
+        server: String,
+        /// The cause, with its own causes.
+        why: String,
+    },
+    /// Longer than [`MAX_BODY`].
+    #[error("the answer to `{request}` is larger than {} MiB", MAX_BODY >> 20)]
+    TooLarge {
+        /// `GET /apis/…`
+        request: String,
+    },
+    /// Not done in the time that the caller gave.
+    #[error("`{request}` at {server} had no answer within {} s", after.as_secs_f32())]
+    TimedOut {
+        /// `GET /apis/…`
+        request: String,
+        /// `https://host:port`
+        server: String,
+        /// The time that was given.
+        after: Duration,
+    },
+}
+
+impl Endpoint {
+    /// `url` has been checked and has no slash at its end.
+    pub(crate) fn new(stack: Stack, url: &str) -> Self {
+        Self { stack, url: Arc::from(url), timeout: None }
+    }
+
+    /// The base URL, without a slash at its end.
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// The endpoint under this one: `/clusters/*` or `/clusters/<logical cluster>` of a virtual workspace.
+    #[must_use]
+    pub fn join(&self, suffix: &str) -> Self {
+        let url = format!("{}/{}", self.url, suffix.trim_matches('/'));
+        Self { url: Arc::from(url.trim_end_matches('/')), ..self.clone() }
+    }
+
+    /// The same endpoint, where each request must be done, body and all, within `timeout`.
+    #[must_use]
+    pub fn within(&self, timeout: Duration) -> Self {
+        Self { timeout: Some(timeout), ..self.clone() }
+    }
+
+    /// Sends a request whose URI is a path, and maybe a query, under this endpoint; takes in the whole body.
+    ///
+    /// Takes as long as it takes unless [`Endpoint::within`] says otherwise; dropping the future gives up.
+    pub async fn send(&self, request: Request<Bytes>) -> Result<Response<Bytes>, RequestError> {
+        let what = What::new(request.method(), request.uri());
+        let answer = async {
+            let response = self.dispatch(request.map(Body::from)).await?;
+            let (parts, body) = response.into_parts();
+            match Limited::new(body, MAX_BODY).collect().await {
+                Ok(body) => Ok(Response::from_parts(parts, body.to_bytes())),
+                Err(why) if why.is::<LengthLimitError>() => Err(RequestError::TooLarge { request: what.under(self) }),
+                Err(why) => Err(self.unanswered(&what, &*why)),
+            }
+        };
+        match self.timeout {
+            None => answer.await,
+            Some(after) => tokio::time::timeout(after, answer).await.unwrap_or_else(|_| {
+                Err(RequestError::TimedOut { request: what.under(self), server: self.server(), after })
+            }),
+        }
+    }
+
+    /// GETs a path under this endpoint, whatever the status of the response.
+    pub async fn get(&self, path_and_query: &str) -> Result<Response<Bytes>, RequestError> {
+        self.send(request(Method::GET, path_and_query, Bytes::new())?).await
+    }
+
+    /// A client of kube's over the same connections, for its watchers. Needs a tokio runtime.
+    ///
+    /// A response that does not begin within 30 s fails, and so does one that grows beyond [`MAX_BODY`]: a watch is
+    /// then begun anew.
+    pub fn client(&self) -> kube_client::Client {
+        let endpoint = self.clone();
+        let service = tower::service_fn(move |request: Request<Body>| {
+            let endpoint = endpoint.clone();
+            async move {
+                let what = What::new(request.method(), request.uri());
+                match tokio::time::timeout(HEAD_TIMEOUT, endpoint.dispatch(request)).await {
+                    Ok(response) => response.map(|response| response.map(|body| Limited::new(body, MAX_BODY))),
+                    Err(_) => Err(RequestError::TimedOut {
+                        request: what.under(&endpoint),
+                        server: endpoint.server(),
+                        after: HEAD_TIMEOUT,
+                    }),
+                }
+            }
+        });
+        kube_client::Client::new(service, "default")
+    }
+
+    async fn dispatch(&self, mut request: Request<Body>) -> Result<Response<Incoming>, RequestError> {
+        let what = What::new(request.method(), request.uri());
+        let path = request.uri().path_and_query().map_or("", |path| path.as_str());
+        let uri = address::join(&self.url, path)
+            .map_err(|why| RequestError::Path { path: path.chars().take(200).collect(), why })?;
+        *request.uri_mut() = uri;
+        self.stack.clone().oneshot(request).await.map_err(|why: BoxError| self.unanswered(&what, &*why))
+    }
+
+    fn unanswered(&self, what: &What, why: &(dyn Error + 'static)) -> RequestError {
+        RequestError::Unanswered { request: what.under(self), server: self.server(), why: with_causes(why) }
+    }
+
+    /// `https://host:port`
+    fn server(&self) -> String {
+        self.url.strip_suffix(self.base_path()).unwrap_or(&self.url).to_owned()
+    }
+
+    /// What the base URL has behind the server: `/clusters/root`, or nothing.
+    pub(crate) fn base_path(&self) -> &str {
+        self.url.match_indices('/').nth(2).and_then(|(start, _)| self.url.get(start..)).unwrap_or_default()
+    }
+}
+
+impl fmt::Debug for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Endpoint").field("url", &self.url).field("timeout", &self.timeout).finish_non_exhaustive()
+    }
+}
+
+/// A request to a path under an endpoint.
+pub(crate) fn request(method: Method, path_and_query: &str, body: Bytes) -> Result<Request<Bytes>, RequestError> {
+    let refused = |why: String| RequestError::Path { path: path_and_query.chars().take(200).collect(), why };
+    // Checked here too: a URI drops what comes after a `#`.
+    address::join("https://path.invalid", path_and_query).map_err(refused)?;
+    Request::builder().method(method).uri(path_and_query).body(body).map_err(|why| refused(why.to_string()))
+}
+
+/// What is asked for, kept for messages.
+struct What {
+    method: Method,
+    path: String,
+}
+
+impl What {
+    fn new(method: &Method, uri: &Uri) -> Self {
+        Self { method: method.clone(), path: uri.path().to_owned() }
+    }
+
+    /// `GET /clusters/root/apis/…`: without the server, and without the query, which may hold a token to continue.
+    fn under(&self, endpoint: &Endpoint) -> String {
+        format!("{} {}{}", self.method, endpoint.base_path(), self.path)
+    }
+}
+
+/// An error's text with those of its causes, which a connection error's own text leaves out.
+pub(crate) fn with_causes(error: &(dyn Error + 'static)) -> String {
+    let mut text = String::new();
+    let mut next = Some(error);
+    while let Some(error) = next {
+        let part = if error.is::<Elapsed>() {
+            format!("no connection within {} s", CONNECT_TIMEOUT.as_secs())
+        } else {
+            error.to_string()
+        };
+        // Some errors repeat their cause's text in their own.
+        if !text.contains(&part) {
+            if !text.is_empty() {
+                text.push_str(": ");
+            }
+            text.push_str(&part);
+        }
+        next = error.source();
+    }
+    text
+}
