@@ -1,0 +1,112 @@
+//! The rights that both binaries need, in each home.
+
+use depguard_core::{Home, api};
+use serde_json::{Value, json};
+
+use crate::desired::CONFIGURATION_NAME;
+
+const NAMESPACE: &str = "depguard-system";
+const CONTROLLER: &str = "depguard-controller";
+const WEBHOOK: &str = "depguard-webhook";
+const READ: [&str; 3] = ["get", "list", "watch"];
+
+/// All rights that `home` needs. In home kcp they belong in several workspaces: [`files`](super::files) says which.
+pub fn rbac(home: Home) -> Vec<Value> {
+    match home {
+        Home::Kcp => [kcp_dep_ctrl(), kcp_parents(), kcp_shard()].concat(),
+        Home::Kubernetes => kubernetes(),
+    }
+}
+
+/// In depguard's own workspace: its endpoints, and its export's virtual workspace.
+pub(super) fn kcp_dep_ctrl() -> Vec<Value> {
+    let slices = json!({"apiGroups": ["apis.kcp.io"], "resources": ["apiexportendpointslices"], "verbs": READ});
+    let content = |verbs: &[&str]| {
+        json!({
+            "apiGroups": ["apis.kcp.io"],
+            "resources": ["apiexports/content"],
+            "resourceNames": [api::GROUP],
+            "verbs": verbs,
+        })
+    };
+    let write = ["get", "list", "watch", "create", "update", "patch", "delete"];
+    [
+        accounts(),
+        granted(CONTROLLER, json!([slices, content(&write)])),
+        granted(WEBHOOK, json!([slices, content(&READ)])),
+    ]
+    .concat()
+}
+
+/// In the parents of the providers' workspaces: whether a workspace exists.
+pub(super) fn kcp_parents() -> Vec<Value> {
+    let workspaces = json!({"apiGroups": ["tenancy.kcp.io"], "resources": ["workspaces"], "verbs": READ});
+    let mut objects = granted(CONTROLLER, json!([workspaces]));
+    objects.push(cluster_role_binding(&format!("{CONTROLLER}-access"), "system:kcp:workspace:access", CONTROLLER));
+    objects
+}
+
+/// In `system:admin` of every shard: the dependents, in whichever workspace.
+pub(super) fn kcp_shard() -> Vec<Value> {
+    granted(WEBHOOK, json!([everything()]))
+}
+
+fn kubernetes() -> Vec<Value> {
+    let rules = json!({"apiGroups": [api::GROUP], "resources": [api::PLURAL], "verbs": READ});
+    let status =
+        json!({"apiGroups": [api::GROUP], "resources": [format!("{}/status", api::PLURAL)], "verbs": ["update"]});
+    let configurations = |verbs: &[&str]| {
+        json!({
+            "apiGroups": ["admissionregistration.k8s.io"],
+            "resources": ["validatingwebhookconfigurations"],
+            "verbs": verbs,
+        })
+    };
+    let mut own = configurations(&["get", "list", "watch", "update", "patch", "delete"]);
+    own["resourceNames"] = json!([CONFIGURATION_NAME]);
+    [
+        accounts(),
+        granted(CONTROLLER, json!([rules, status, own, configurations(&["create"])])),
+        granted(WEBHOOK, json!([rules, everything()])),
+    ]
+    .concat()
+}
+
+fn everything() -> Value {
+    json!({"apiGroups": ["*"], "resources": ["*"], "verbs": ["get", "list"]})
+}
+
+fn accounts() -> Vec<Value> {
+    let account = |name: &str| json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name, "namespace": NAMESPACE}});
+    vec![
+        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}),
+        account(CONTROLLER),
+        account(WEBHOOK),
+    ]
+}
+
+/// A ClusterRole of these rules, and its binding to the account, both of the account's name.
+fn granted(account: &str, rules: Value) -> Vec<Value> {
+    let role = json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "ClusterRole",
+        "metadata": {"name": account},
+        "rules": rules,
+    });
+    vec![role, cluster_role_binding(account, account, account)]
+}
+
+/// The subject is the account's user name, which client certificates may carry too.
+fn cluster_role_binding(name: &str, role: &str, account: &str) -> Value {
+    json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "ClusterRoleBinding",
+        "metadata": {"name": name},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role},
+        "subjects": [{
+            "apiGroup": "rbac.authorization.k8s.io",
+            "kind": "User",
+            "name": format!("system:serviceaccount:{NAMESPACE}:{account}"),
+        }],
+    })
+}
