@@ -1,0 +1,67 @@
+//! What a rule speaks of, read as far as it can be, also from a rule that can't be used.
+//!
+//! A rule that can't be evaluated must not lift the protection it was meant to give. So it counts where it would have
+//! counted, and refuses there. Where not even that can be told, it counts nowhere: a rule whose dependents or export
+//! are unreadable would else let a stranger freeze other people's objects.
+
+use serde_json::Value;
+
+use crate::home::Home;
+use crate::names::{ExportName, Group, GroupResource, Resource, WorkspacePath};
+use crate::rule::{ExportRef, RuleKey};
+
+/// Which kinds a rule speaks of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Outline {
+    /// Which rule.
+    pub key: RuleKey,
+    /// The APIExport of the rule's own workspace that serves the dependents; `None` for a local kind.
+    pub dependent_export: Option<ExportName>,
+    /// The kind of the dependents.
+    pub dependent: GroupResource,
+    /// The kinds of the targets that could be read, each with its APIExport, or `None` for a local kind.
+    pub targets: Vec<(Option<ExportRef>, GroupResource)>,
+}
+
+impl Outline {
+    /// Reads what it can; `None` where it can't be told which kind the dependents are.
+    pub fn read(home: Home, object: &Value) -> Option<Self> {
+        let metadata = object.get("metadata").and_then(|metadata| serde::Deserialize::deserialize(metadata).ok());
+        let spec = object.get("spec")?;
+        let dependent = spec.get("dependent")?;
+        let dependent_export = match (dependent.get("apiExportName"), dependent.pointer("/apiExportRef/name")) {
+            (Some(name), _) | (None, Some(name)) => Some(ExportName::parse(name.as_str()?).ok()?),
+            (None, None) => None,
+        };
+        if dependent_export.is_some() && home == Home::Kubernetes {
+            return None;
+        }
+        let dependencies = spec.get("dependencies").and_then(Value::as_array);
+        Some(Self {
+            key: RuleKey::of(home, &metadata.unwrap_or_default()),
+            dependent_export,
+            dependent: group_resource(dependent)?,
+            targets: dependencies.into_iter().flatten().filter_map(|dependency| target(home, dependency)).collect(),
+        })
+    }
+}
+
+fn target(home: Home, dependency: &Value) -> Option<(Option<ExportRef>, GroupResource)> {
+    let export = match dependency.get("apiExportRef") {
+        None => None,
+        Some(_) if home == Home::Kubernetes => return None,
+        Some(export) => Some(ExportRef {
+            path: WorkspacePath::parse(export.get("path")?.as_str()?).ok()?,
+            name: ExportName::parse(export.get("name")?.as_str()?).ok()?,
+        }),
+    };
+    Some((export, group_resource(dependency)?))
+}
+
+fn group_resource(kind: &Value) -> Option<GroupResource> {
+    let text = |field: &str| kind.get(field)?.as_str();
+    Some(GroupResource {
+        group: Group::parse(text("group")?).ok()?,
+        resource: Resource::parse(text("resource")?).ok()?,
+    })
+}

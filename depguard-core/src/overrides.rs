@@ -1,0 +1,45 @@
+//! Who may delete what is still referenced.
+
+use std::collections::BTreeSet;
+
+use crate::review::Requester;
+
+/// The users and groups whom the operator allows to delete a target that carries the annotation
+/// `dependencies.opendefense.cloud/skip-protection: "true"`.
+///
+/// Never the control plane: a tenant who may write the annotation but not override it could have the namespace
+/// controller or the garbage collector make the deletion for him, and in kcp they are in `system:masters`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OverridePolicy {
+    /// User names.
+    pub users: BTreeSet<String>,
+    /// Group names.
+    pub groups: BTreeSet<String>,
+}
+
+impl OverridePolicy {
+    /// The groups that may override unless the operator says otherwise.
+    pub const DEFAULT_GROUPS: [&str; 2] = ["system:masters", "system:kcp:admin"];
+
+    /// Allows nobody.
+    pub fn nobody() -> Self {
+        Self { users: BTreeSet::new(), groups: BTreeSet::new() }
+    }
+
+    pub(crate) fn allows(&self, requester: &Requester<'_>) -> bool {
+        !is_control_plane(requester.username())
+            && (self.users.contains(requester.username())
+                || requester.groups().any(|group| self.groups.contains(group)))
+    }
+}
+
+impl Default for OverridePolicy {
+    fn default() -> Self {
+        Self { users: BTreeSet::new(), groups: Self::DEFAULT_GROUPS.map(str::to_owned).into() }
+    }
+}
+
+fn is_control_plane(username: &str) -> bool {
+    matches!(username, "" | "system:apiserver" | "system:kube-controller-manager")
+        || username.starts_with("system:serviceaccount:kube-system:")
+}

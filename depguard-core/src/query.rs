@@ -1,0 +1,75 @@
+//! What an evaluation asks for, and what it may be answered.
+
+use std::fmt::Write;
+
+use crate::names::{ExportName, LogicalCluster};
+
+/// A GET that an evaluation needs the answer of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Query {
+    /// To be handed back with the answer.
+    pub id: QueryId,
+    /// The logical cluster to ask; `None` in home kubernetes, where there is one API server to ask.
+    pub cluster: Option<LogicalCluster>,
+    /// Whose API is asked for: the APIExport and its logical cluster. `None` for local kinds, bindings and discovery.
+    pub export: Option<(LogicalCluster, ExportName)>,
+    /// The path and query, encoded: `/apis/compute.example.com/v1/namespaces/default/virtualmachines?limit=500`.
+    ///
+    /// It names no `resourceVersion`, so an API server answers it consistently. Nor must whoever asks add one.
+    pub path: String,
+}
+
+/// Tells the queries of one evaluation apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct QueryId(pub(crate) usize);
+
+/// What came back for a query.
+#[derive(Debug, Clone, Copy)]
+pub enum Answer<'a> {
+    /// An HTTP response, whatever its status.
+    Response {
+        /// The HTTP status.
+        status: u16,
+        /// The whole body.
+        body: &'a [u8],
+    },
+    /// A body larger than whoever asked wants to hold. A page is asked for again with fewer objects.
+    TooLarge,
+    /// No response, and why.
+    Failed(&'a str),
+}
+
+/// The number of objects a page is asked for with at first.
+pub(crate) const PAGE_LIMIT: u32 = 500;
+
+/// The query of one page of a list.
+pub(crate) fn page_path(list: &str, limit: u32, continue_token: Option<&str>) -> String {
+    let mut path = format!("{list}?limit={limit}");
+    if let Some(token) = continue_token {
+        path.push_str("&continue=");
+        percent_encode(token, &mut path);
+    }
+    path
+}
+
+fn percent_encode(text: &str, into: &mut String) {
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            into.push(char::from(byte));
+        } else {
+            // Writing to a string can't fail.
+            let _ = write!(into, "%{byte:02X}");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_continue_token_is_encoded_whatever_it_holds() {
+        assert_eq!(page_path("/api/v1/pods", 500, None), "/api/v1/pods?limit=500");
+        assert_eq!(page_path("/p", 1, Some("a+b/c=&é#")), "/p?limit=1&continue=a%2Bb%2Fc%3D%26%C3%A9%23");
+    }
+}

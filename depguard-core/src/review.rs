@@ -1,0 +1,296 @@
+//! What an AdmissionReview says, borrowed from its bytes.
+
+use serde::Deserialize;
+
+use crate::api;
+use crate::text::Text;
+
+/// An `admission.k8s.io/v1` AdmissionReview, as an API server sends it, down to what a decision needs.
+#[derive(Debug, Clone)]
+pub struct Review<'a> {
+    request: Request<'a>,
+}
+
+/// What the requester wants to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "UPPERCASE")]
+pub enum Operation {
+    /// A new object.
+    Create,
+    /// A changed one.
+    Update,
+    /// A deletion, of one object: a collection delete sends a review for each.
+    Delete,
+    /// A connection to a subresource such as `exec`.
+    Connect,
+}
+
+/// Why a review can't be read.
+#[derive(Debug, thiserror::Error)]
+pub enum ReviewError {
+    /// Not JSON, or not of a review's shape.
+    #[error("not an AdmissionReview: {0}")]
+    Malformed(#[from] serde_json::Error),
+    /// Another version of the API.
+    #[error("`{0}` is not `admission.k8s.io/v1`: set the webhook's admissionReviewVersions to [v1]")]
+    Version(String),
+    /// A review without a request.
+    #[error("the AdmissionReview holds no request")]
+    NoRequest,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Envelope<'a> {
+    #[serde(borrow)]
+    api_version: Option<Text<'a>>,
+    #[serde(borrow)]
+    request: Option<Request<'a>>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Request<'a> {
+    #[serde(borrow)]
+    uid: Text<'a>,
+    #[serde(borrow)]
+    resource: RequestResource<'a>,
+    #[serde(borrow)]
+    sub_resource: Option<Text<'a>>,
+    operation: Operation,
+    #[serde(borrow, default)]
+    user_info: Requester<'a>,
+    #[serde(borrow)]
+    old_object: Option<ReviewedObject<'a>>,
+    dry_run: Option<bool>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+struct RequestResource<'a> {
+    #[serde(borrow)]
+    group: Text<'a>,
+    #[serde(borrow)]
+    resource: Text<'a>,
+}
+
+/// Who asks.
+#[derive(Debug, Clone, Default, Deserialize)]
+pub struct Requester<'a> {
+    #[serde(borrow)]
+    username: Option<Text<'a>>,
+    #[serde(borrow)]
+    groups: Option<Vec<Text<'a>>>,
+}
+
+/// The object as it is stored.
+#[derive(Debug, Clone, Deserialize)]
+pub(crate) struct ReviewedObject<'a> {
+    #[serde(borrow)]
+    metadata: Metadata<'a>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Metadata<'a> {
+    #[serde(borrow)]
+    name: Option<Text<'a>>,
+    #[serde(borrow)]
+    namespace: Option<Text<'a>>,
+    #[serde(borrow)]
+    uid: Option<Text<'a>>,
+    #[serde(borrow)]
+    deletion_timestamp: Option<Text<'a>>,
+    #[serde(borrow)]
+    annotations: Option<Annotations<'a>>,
+}
+
+/// The annotations that matter; all others are passed over.
+#[derive(Debug, Clone, Deserialize)]
+struct Annotations<'a> {
+    #[serde(borrow, rename = "kcp.io/cluster")]
+    cluster: Option<Text<'a>>,
+    #[serde(borrow, rename = "dependencies.opendefense.cloud/skip-protection")]
+    skip_protection: Option<Text<'a>>,
+}
+
+impl<'a> Review<'a> {
+    /// Reads a review. Of the objects in it only the metadata is kept.
+    pub fn parse(bytes: &'a [u8]) -> Result<Self, ReviewError> {
+        let envelope: Envelope<'a> = serde_json::from_slice(bytes)?;
+        match envelope.api_version {
+            Some(version) if version.as_str() != "admission.k8s.io/v1" => {
+                return Err(ReviewError::Version(version.0.into_owned()));
+            }
+            _ => {}
+        }
+        Ok(Self { request: envelope.request.ok_or(ReviewError::NoRequest)? })
+    }
+
+    /// The review's own id, which the answer repeats.
+    pub fn uid(&self) -> &str {
+        self.request.uid.as_str()
+    }
+
+    /// What is to be done.
+    pub fn operation(&self) -> Operation {
+        self.request.operation
+    }
+
+    /// The reviewed object's API group; empty for the core group.
+    pub fn group(&self) -> &str {
+        self.request.resource.group.as_str()
+    }
+
+    /// The reviewed object's resource, plural.
+    pub fn resource(&self) -> &str {
+        self.request.resource.resource.as_str()
+    }
+
+    /// The subresource, where it isn't the object itself.
+    pub fn sub_resource(&self) -> Option<&str> {
+        self.request.sub_resource.as_ref().map(Text::as_str).filter(|name| !name.is_empty())
+    }
+
+    /// Whether nothing will be stored whatever the answer.
+    pub fn dry_run(&self) -> bool {
+        self.request.dry_run == Some(true)
+    }
+
+    /// Who asks.
+    pub fn requester(&self) -> &Requester<'a> {
+        &self.request.user_info
+    }
+
+    /// The name of the stored object. (A collection delete's review has no name of its own.)
+    pub fn name(&self) -> Option<&str> {
+        self.old_object().and_then(ReviewedObject::name)
+    }
+
+    /// The namespace of the stored object, where it has one.
+    pub fn namespace(&self) -> Option<&str> {
+        self.old_object().and_then(ReviewedObject::namespace)
+    }
+
+    pub(crate) fn old_object(&self) -> Option<&ReviewedObject<'a>> {
+        self.request.old_object.as_ref()
+    }
+}
+
+impl Requester<'_> {
+    /// The user's name; empty where the review has none.
+    pub fn username(&self) -> &str {
+        self.username.as_ref().map_or("", Text::as_str)
+    }
+
+    /// The groups that the user is in.
+    pub fn groups(&self) -> impl Iterator<Item = &str> {
+        self.groups.iter().flatten().map(Text::as_str)
+    }
+}
+
+impl ReviewedObject<'_> {
+    pub(crate) fn name(&self) -> Option<&str> {
+        given(self.metadata.name.as_ref())
+    }
+
+    pub(crate) fn namespace(&self) -> Option<&str> {
+        given(self.metadata.namespace.as_ref())
+    }
+
+    pub(crate) fn uid(&self) -> Option<&str> {
+        given(self.metadata.uid.as_ref())
+    }
+
+    pub(crate) fn cluster(&self) -> Option<&str> {
+        given(self.metadata.annotations.as_ref().and_then(|all| all.cluster.as_ref()))
+    }
+
+    pub(crate) fn is_terminating(&self) -> bool {
+        self.metadata.deletion_timestamp.is_some()
+    }
+
+    pub(crate) fn wants_no_protection(&self) -> bool {
+        let skip = self.metadata.annotations.as_ref().and_then(|all| all.skip_protection.as_ref());
+        skip.is_some_and(|value| value.as_str() == "true")
+    }
+}
+
+fn given<'t>(text: Option<&'t Text<'_>>) -> Option<&'t str> {
+    text.map(Text::as_str).filter(|text| !text.is_empty())
+}
+
+// The names in serde attributes must be literals; this holds them to the constants.
+const _: () = {
+    assert!(same(api::CLUSTER_ANNOTATION, "kcp.io/cluster"));
+    assert!(same(api::SKIP_ANNOTATION, "dependencies.opendefense.cloud/skip-protection"));
+};
+
+#[allow(clippy::indexing_slicing, reason = "evaluated while compiling, where a wrong index stops the build")]
+const fn same(a: &str, b: &str) -> bool {
+    let (a, b) = (a.as_bytes(), b.as_bytes());
+    let mut at = 0;
+    while at < a.len() && at < b.len() && a[at] == b[at] {
+        at += 1;
+    }
+    at == a.len() && at == b.len()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_deletion_is_read_from_its_old_object() {
+        let bytes = json!({
+            "apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview",
+            "request": {
+                "uid": "1", "operation": "DELETE", "dryRun": true, "object": null,
+                "resource": {"group": "network.example.com", "version": "v1", "resource": "vpcs"},
+                "userInfo": {"username": "alice", "groups": ["dev", "\u{e9}quipe"]},
+                "oldObject": {"spec": {"a": [1]}, "metadata": {
+                    "name": "a", "namespace": "default", "uid": "u",
+                    "annotations": {"kcp.io/cluster": "c1", "other": "x"},
+                }},
+            },
+        })
+        .to_string();
+        let review = Review::parse(bytes.as_bytes()).unwrap();
+        assert_eq!((review.uid(), review.operation(), review.dry_run()), ("1", Operation::Delete, true));
+        assert_eq!((review.group(), review.resource(), review.sub_resource()), ("network.example.com", "vpcs", None));
+        assert_eq!((review.name(), review.namespace()), (Some("a"), Some("default")));
+        assert_eq!(review.requester().groups().collect::<Vec<_>>(), ["dev", "équipe"]);
+        let object = review.old_object().unwrap();
+        assert_eq!((object.uid(), object.cluster()), (Some("u"), Some("c1")));
+        assert!(!object.is_terminating() && !object.wants_no_protection());
+    }
+
+    #[test]
+    fn what_is_not_a_review_is_an_error() {
+        for bytes in [
+            "",
+            "null",
+            "[]",
+            "{}",
+            r#"{"request":null}"#,
+            r#"{"request":{"uid":"1"}}"#,
+            r#"{"request":{"uid":1,"operation":"DELETE","resource":{"group":"","resource":"pods"}}}"#,
+            r#"{"request":{"uid":"1","operation":"PURGE","resource":{"group":"","resource":"pods"}}}"#,
+            r#"{"request":{"uid":"1","uid":"2","operation":"DELETE","resource":{"group":"","resource":"pods"}}}"#,
+            r#"{"apiVersion":"admission.k8s.io/v1beta1"}"#,
+        ] {
+            assert!(Review::parse(bytes.as_bytes()).is_err(), "{bytes}");
+        }
+    }
+
+    #[test]
+    fn deep_nesting_in_the_object_is_passed_over() {
+        let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
+        let bytes = format!(
+            r#"{{"request":{{"uid":"1","operation":"DELETE","resource":{{"group":"","resource":"pods"}},
+                "oldObject":{{"metadata":{{"name":"a"}},"spec":{deep}}}}}}}"#
+        );
+        assert_eq!(Review::parse(bytes.as_bytes()).unwrap().name(), Some("a"));
+    }
+}

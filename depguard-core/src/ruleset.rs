@@ -1,0 +1,131 @@
+//! All rules at once, indexed by the kinds that they protect.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use crate::decision::{Because, Decision};
+use crate::evaluation::{self, Evaluation};
+use crate::home::Home;
+use crate::names::{ExportName, GroupResource, GroupVersionResource, Kind};
+use crate::outline::Outline;
+use crate::overrides::OverridePolicy;
+use crate::path::FieldPath;
+use crate::review::{Operation, Review};
+use crate::rule::{ExportRef, Rule, RuleError, RuleKey};
+use crate::workspaces::Workspaces;
+
+/// The rules that are in force. Made anew when one of them changes; cheap to share behind an `Arc`.
+#[derive(Debug)]
+pub struct RuleSet {
+    home: Home,
+    /// By group, then by resource, so that a look-up borrows both from the review.
+    edges: HashMap<String, HashMap<String, Vec<Arc<IndexedEdge>>>>,
+}
+
+/// What an evaluation needs to know besides the rules.
+#[derive(Debug, Clone, Copy)]
+pub struct Context<'a> {
+    /// Which logical clusters the rules' workspace paths stand for.
+    pub workspaces: &'a Workspaces,
+    /// Who may delete what is still referenced.
+    pub overrides: &'a OverridePolicy,
+}
+
+/// An edge together with what its rule says of the dependents.
+#[derive(Debug)]
+pub(crate) struct IndexedEdge {
+    pub(crate) rule: RuleKey,
+    pub(crate) dependent_export: Option<ExportName>,
+    pub(crate) dependent: GroupResource,
+    pub(crate) target_export: Option<ExportRef>,
+    pub(crate) target: GroupResource,
+    pub(crate) check: Check,
+}
+
+/// How to find out whether an edge blocks.
+#[derive(Debug)]
+pub(crate) enum Check {
+    /// List the dependents and follow the path.
+    Follow { gvr: GroupVersionResource, kind: Kind, path: FieldPath },
+    /// The rule can't be used: where it bears, nothing can be found out.
+    Broken(RuleError),
+}
+
+impl RuleSet {
+    /// Indexes DependencyRules as an API server returns them.
+    ///
+    /// A rule that can't be used counts as well: where it would have borne, it refuses, and says what is wrong with it.
+    pub fn load<'v>(home: Home, objects: impl IntoIterator<Item = &'v Value>) -> Self {
+        let mut set = Self { home, edges: HashMap::new() };
+        for object in objects {
+            match Rule::parse(home, object) {
+                Ok(rule) => set.insert(&rule),
+                Err(error) => set.insert_broken(home, object, &error),
+            }
+        }
+        set
+    }
+
+    /// Whether any rule names this kind as a target.
+    pub fn names(&self, group: &str, resource: &str) -> bool {
+        !self.edges_to(group, resource).is_empty()
+    }
+
+    /// Begins to decide a review.
+    ///
+    /// Nothing but a deletion is refused so far. What must be asked for, [`Evaluation::queries`] tells.
+    pub fn evaluate(&self, review: &Review<'_>, context: &Context<'_>) -> Evaluation {
+        if review.operation() != Operation::Delete || review.sub_resource().is_some() {
+            return Evaluation::settled(Decision::Allowed(Because::NotADeletion));
+        }
+        let edges = self.edges_to(review.group(), review.resource());
+        if edges.is_empty() {
+            return Evaluation::settled(Decision::Allowed(Because::NoRule));
+        }
+        evaluation::begin(self.home, review, edges, context)
+    }
+
+    fn edges_to(&self, group: &str, resource: &str) -> &[Arc<IndexedEdge>] {
+        self.edges.get(group).and_then(|resources| resources.get(resource)).map_or(&[], Vec::as_slice)
+    }
+
+    fn insert(&mut self, rule: &Rule) {
+        let dependent = rule.dependent();
+        for edge in rule.edges() {
+            self.push(IndexedEdge {
+                rule: rule.key().clone(),
+                dependent_export: dependent.export.clone(),
+                dependent: dependent.gvr.group_resource(),
+                target_export: edge.target.export.clone(),
+                target: edge.target.gvr.group_resource(),
+                check: Check::Follow {
+                    gvr: dependent.gvr.clone(),
+                    kind: dependent.kind.clone(),
+                    path: edge.path.clone(),
+                },
+            });
+        }
+    }
+
+    fn insert_broken(&mut self, home: Home, object: &Value, error: &RuleError) {
+        let Some(outline) = Outline::read(home, object) else { return };
+        let targets: BTreeSet<_> = outline.targets.into_iter().collect();
+        for (target_export, target) in targets {
+            self.push(IndexedEdge {
+                rule: outline.key.clone(),
+                dependent_export: outline.dependent_export.clone(),
+                dependent: outline.dependent.clone(),
+                target_export,
+                target,
+                check: Check::Broken(error.clone()),
+            });
+        }
+    }
+
+    fn push(&mut self, edge: IndexedEdge) {
+        let resources = self.edges.entry(edge.target.group.as_str().to_owned()).or_default();
+        resources.entry(edge.target.resource.as_str().to_owned()).or_default().push(Arc::new(edge));
+    }
+}
