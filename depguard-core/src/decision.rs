@@ -117,6 +117,14 @@ impl Decision {
         matches!(self, Self::Allowed(_))
     }
 
+    /// Why it was refused, for people; `None` where it was allowed.
+    pub fn message(&self) -> Option<String> {
+        match self {
+            Self::Allowed(_) => None,
+            Self::Denied(denial) => Some(denial.message()),
+        }
+    }
+
     /// The decision in one word of a closed set, fit for a metric's label.
     pub fn label(&self) -> &'static str {
         match self {

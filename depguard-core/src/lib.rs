@@ -1,4 +1,118 @@
 //! Foreign keys for kcp and Kubernetes, without I/O.
+//!
+//! A [`DependencyRule`](api::DependencyRule) says that one kind refers to another through a field. This crate reads
+//! rules, and decides whether an object may be deleted: not while a dependent still refers to it. It opens no
+//! connection and knows no async runtime. Bytes go in, a [`Decision`] comes out, so that an admission webhook, a command
+//! line and a test can all embed it.
+//!
+//! # Deciding a deletion
+//!
+//! Load the rules, parse the review, ask what the evaluation asks for, decide:
+//!
+//! ```
+//! use depguard_core::{Answer, Context, Home, OverridePolicy, Review, RuleSet, Workspaces};
+//! use serde_json::json;
+//!
+//! let rule = json!({
+//!     "metadata": {"name": "virtualmachines"},
+//!     "spec": {
+//!         "dependent": {"group": "compute.example.com", "version": "v1", "kind": "VirtualMachine", "resource": "virtualmachines"},
+//!         "dependencies": [{
+//!             "group": "network.example.com", "version": "v1", "resource": "vpcs",
+//!             "fieldRef": {"path": ".spec.vpcRef.name"},
+//!         }],
+//!     },
+//! });
+//! let rules = RuleSet::load(Home::Kubernetes, [&rule]);
+//!
+//! // What the API server posts to a webhook, and what it answers to a LIST.
+//! let review = json!({"apiVersion": "admission.k8s.io/v1", "request": {
+//!     "uid": "1", "operation": "DELETE",
+//!     "resource": {"group": "network.example.com", "version": "v1", "resource": "vpcs"},
+//!     "oldObject": {"metadata": {"name": "a", "namespace": "default"}},
+//! }}).to_string();
+//! let page = json!({"metadata": {"resourceVersion": "7"}, "items": [
+//!     {"metadata": {"name": "m1", "namespace": "default"}, "spec": {"vpcRef": {"name": "a"}}},
+//! ]}).to_string();
+//!
+//! let review = Review::parse(review.as_bytes())?;
+//! let context = Context { workspaces: &Workspaces::new(), overrides: &OverridePolicy::default() };
+//! let mut evaluation = rules.evaluate(&review, &context);
+//! loop {
+//!     let queries = evaluation.queries();
+//!     if queries.is_empty() {
+//!         break;
+//!     }
+//!     for query in queries {
+//!         // Here a webhook does a GET of `query.path` in the logical cluster `query.cluster`.
+//!         assert_eq!(query.path, "/apis/compute.example.com/v1/namespaces/default/virtualmachines?limit=500");
+//!         evaluation.answer(query.id, Answer::Response { status: 200, body: page.as_bytes() });
+//!     }
+//! }
+//! let decision = evaluation.decide();
+//!
+//! assert_eq!(decision.message().unwrap(), "cannot delete vpcs/a: still referenced by VirtualMachine/m1");
+//! let answer = decision.to_review(review.uid()); // the AdmissionReview to send back
+//! # assert!(!answer.is_empty());
+//! # Ok::<(), depguard_core::ReviewError>(())
+//! ```
+//!
+//! # Checking a rule
+//!
+//! [`Rule::parse`] is the only way to a [`Rule`], so whoever holds one knows that it is right. Its errors name the field:
+//!
+//! ```
+//! use depguard_core::{Home, Rule};
+//! use serde_json::json;
+//!
+//! let rule = json!({"metadata": {"name": "r"}, "spec": {
+//!     "dependent": {"group": "compute.example.com", "version": "v1", "kind": "VirtualMachine", "resource": "virtualmachines"},
+//!     "dependencies": [{
+//!         "group": "network.example.com", "version": "v1", "resource": "vpcs",
+//!         "fieldRef": {"path": ".spec.vpc-ref.name"},
+//!     }],
+//! }});
+//! assert_eq!(
+//!     Rule::parse(Home::Kubernetes, &rule).unwrap_err().to_string(),
+//!     "spec.dependencies[0].fieldRef.path: path `.spec.vpc-ref.name` has a character that is not a letter, a digit, `_` or `.`, at offset 9"
+//! );
+//! ```
+//!
+//! # Reading references from a list
+//!
+//! ```
+//! use depguard_core::{Extractor, FieldPath};
+//!
+//! let path = FieldPath::parse(".spec.vpcRef.name")?;
+//! let list = br#"{"metadata": {"resourceVersion": "7"}, "items": [
+//!     {"metadata": {"name": "m1"}, "spec": {"vpcRef": {"name": "a"}, "disks": [1, 2, 3]}},
+//!     {"metadata": {"name": "m2"}, "spec": {}}
+//! ]}"#;
+//! let mut references = Vec::new();
+//! let page = Extractor::new([&path]).page(list, |item| {
+//!     references.push((item.name().to_owned(), item.value(0).map(str::to_owned)));
+//! })?;
+//! assert_eq!(references, [("m1".to_owned(), Some("a".to_owned())), ("m2".to_owned(), None)]);
+//! assert_eq!(page.continue_token, None);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # The syntax of field paths
+//!
+//! - a field name is letters, digits and `_`, and does not begin with a digit: `spec`, `_a1`
+//! - names are joined by dots: `spec.vpcRef.name`
+//! - a dot may stand before the first: `.spec.vpcRef.name`
+//! - at most 253 characters
+//!
+//! Only a string is a reference. A number, a list, an object, or a field that is not there refers to nothing.
+//!
+//! # What it holds to
+//!
+//! - **When it can't know, it refuses.** A list that failed, expired again and again, was cut, carries no
+//!   `resourceVersion` or was not answered at all is never taken for an empty one.
+//! - **No input makes it panic**, and what it keeps is bounded, however many dependents there are.
+//! - **A rule bears only where its exports are bound.** In kcp it is silent in every logical cluster whose APIBindings
+//!   do not show both ends, so nobody's rule can freeze or spy on somebody else's objects.
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic))]
 
 pub mod api;
