@@ -1,0 +1,146 @@
+//! What a mirror shows: an immutable snapshot.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Instant;
+
+use depguard_core::LogicalCluster;
+use serde_json::Value;
+
+/// A cluster-scoped resource to watch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Watched {
+    /// Its API group; empty for the core group.
+    pub group: &'static str,
+    /// Its version.
+    pub version: &'static str,
+    /// Its name in URLs.
+    pub plural: &'static str,
+    /// Its kind.
+    pub kind: &'static str,
+    /// Whether nothing can be decided without it. One that is not required may be [`Readiness::Unavailable`].
+    pub required: bool,
+    /// Only the objects of this name.
+    pub names: Option<&'static str>,
+}
+
+/// An object's logical cluster, in home kcp, and its name. The same name exists in many logical clusters.
+pub type ObjectKey = (Option<LogicalCluster>, String);
+
+/// Everything that is watched, as of one moment.
+#[derive(Debug, Clone)]
+pub struct MirrorState {
+    pub(crate) resources: Vec<Arc<Mirrored>>,
+    pub(crate) slices_error: Option<Failure>,
+}
+
+/// One watched resource.
+#[derive(Debug, Clone)]
+pub struct Mirrored {
+    /// What is watched.
+    pub watched: Watched,
+    /// The objects of all endpoints: the last that are known where there is a [`Mirrored::last_error`].
+    pub objects: BTreeMap<ObjectKey, MirroredObject>,
+    /// Whether the objects are all there are.
+    pub readiness: Readiness,
+    /// What keeps an endpoint's objects from being followed right now, though they were loaded once.
+    pub last_error: Option<Failure>,
+}
+
+/// One object.
+#[derive(Debug, Clone, PartialEq)]
+pub struct MirroredObject {
+    /// The object, with its `apiVersion` and `kind`, without its `managedFields`.
+    pub value: Arc<Value>,
+    /// The URL that it was read at, fit for [`Connection::at`](crate::Connection::at): in home kcp a virtual
+    /// workspace, to which `/clusters/<logical cluster>` is to be added, else the cluster itself.
+    pub origin: Arc<str>,
+}
+
+/// Whether all objects of a resource are known.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Readiness {
+    /// A complete, consistent list was taken on every endpoint that there is.
+    Loaded,
+    /// Not yet.
+    NotLoaded {
+        /// What is missing or failed.
+        why: String,
+    },
+    /// The API server doesn't show this resource, which is not required: 403 or 404.
+    Unavailable {
+        /// What the API server said.
+        why: String,
+    },
+}
+
+/// An error that lasts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Failure {
+    /// Since when.
+    pub since: Instant,
+    /// What fails, the last time that it was tried.
+    pub why: String,
+}
+
+impl MirrorState {
+    /// Whether everything required is loaded.
+    pub fn is_loaded(&self) -> bool {
+        self.not_loaded().is_none()
+    }
+
+    /// Why not everything required is loaded.
+    pub fn not_loaded(&self) -> Option<&str> {
+        self.resources.iter().filter(|resource| resource.watched.required).find_map(|resource| {
+            match &resource.readiness {
+                Readiness::Loaded => None,
+                Readiness::NotLoaded { why } | Readiness::Unavailable { why } => Some(why.as_str()),
+            }
+        })
+    }
+
+    /// A watched resource by its name in URLs.
+    pub fn resource(&self, plural: &str) -> Option<&Arc<Mirrored>> {
+        self.resources.iter().find(|resource| resource.watched.plural == plural)
+    }
+
+    /// All watched resources, in the order they were given.
+    pub fn resources(&self) -> &[Arc<Mirrored>] {
+        &self.resources
+    }
+
+    /// What keeps the endpoint slices from being followed right now, though they were read once.
+    pub fn slices_error(&self) -> Option<&Failure> {
+        self.slices_error.as_ref()
+    }
+
+    /// Whether this shares all that it shows with `other`.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        self.slices_error == other.slices_error
+            && self.resources.len() == other.resources.len()
+            && self.resources.iter().zip(&other.resources).all(|(ours, theirs)| Arc::ptr_eq(ours, theirs))
+    }
+
+    /// The state in which nothing can be trusted, and `why`; the objects stay, for who only shows them.
+    pub(crate) fn none_loaded(&self, why: &str) -> Self {
+        let resources = self.resources.iter().map(|resource| {
+            let readiness = Readiness::NotLoaded { why: why.to_owned() };
+            Arc::new(Mirrored { readiness, ..Mirrored::clone(resource) })
+        });
+        Self { resources: resources.collect(), slices_error: self.slices_error.clone() }
+    }
+}
+
+impl Mirrored {
+    /// The objects, in the order of their keys.
+    pub fn values(&self) -> impl Iterator<Item = &Value> {
+        self.objects.values().map(|object| object.value.as_ref())
+    }
+}
+
+impl Watched {
+    /// `dependencyrules.dependencies.opendefense.cloud`
+    pub(crate) fn full_name(&self) -> String {
+        if self.group.is_empty() { self.plural.to_owned() } else { format!("{}.{}", self.plural, self.group) }
+    }
+}

@@ -1,0 +1,223 @@
+//! One watch: kube's watcher, begun anew after every error, told as changes.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use depguard_core::{Home, LogicalCluster};
+use futures::{Stream, StreamExt};
+use kube_client::core::{ApiResource, DynamicObject, Status, TypeMeta};
+use kube_client::{Api, Error as KubeError};
+use kube_runtime::watcher::{self, Event, watcher};
+use serde_json::Value;
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+
+use super::ledger::{Change, Objects, Source};
+use super::state::{ObjectKey, Watched};
+use crate::endpoint::{Endpoint, with_causes};
+
+/// How long a watch request lasts. kube takes a watch for dead that is silent for 5 s longer, so that a connection
+/// that broke unnoticed hides changes for a minute at most.
+const WATCH_SECONDS: u32 = 55;
+
+/// How long a list may be silent.
+const LIST_SILENCE: Duration = Duration::from_secs(60);
+
+/// A watch that worked for so long begins with short waits again when it breaks.
+const STEADY: Duration = Duration::from_secs(10);
+
+/// A watch is begun anew, with a list, after so long. kcp's virtual workspaces can keep a watch open that never tells
+/// anything again, and nothing in it shows that.
+const REFRESH: Duration = Duration::from_secs(300);
+
+/// Waits between attempts. Many short ones first: a kcp takes some seconds to serve what was just bound, and until
+/// then nothing can be decided.
+const WAITS: [u64; 15] = [250, 500, 1000, 1000, 2000, 2000, 2000, 2000, 2000, 2000, 2000, 2000, 4000, 8000, 16_000];
+const MAX_WAIT: u64 = 30_000;
+
+/// A change, with the number of the watch that tells it: one that was ended may have told something before.
+pub(crate) struct Report {
+    pub(crate) source: Source,
+    pub(crate) watch: u64,
+    pub(crate) change: Change,
+}
+
+/// What to watch and whom to tell.
+pub(crate) struct Watch {
+    pub(crate) endpoint: Endpoint,
+    pub(crate) watched: Watched,
+    pub(crate) home: Home,
+    pub(crate) source: Source,
+    pub(crate) number: u64,
+    pub(crate) reports: mpsc::Sender<Report>,
+}
+
+/// The mirror is gone: nobody is listening.
+struct Gone;
+
+impl Watch {
+    /// Watches until nobody is listening.
+    pub(crate) async fn run(self) {
+        let mut attempt = 0;
+        loop {
+            // A fresh watcher lists first. kube's own would go on from where it was, which after some errors is
+            // never right again, and would not show that it is well.
+            let started = Instant::now();
+            let Ok(broken) = self.follow(Box::pin(self.events()), started + REFRESH).await else { return };
+            let Some(why) = broken else {
+                attempt = 0;
+                continue;
+            };
+            tracing::debug!(resource = self.watched.plural, url = self.endpoint.url(), ?why, "watch broke");
+            if self.report(why).await.is_err() {
+                return;
+            }
+            attempt = if started.elapsed() > STEADY { 0 } else { attempt };
+            tokio::time::sleep(wait(attempt)).await;
+            attempt = attempt.saturating_add(1);
+        }
+    }
+
+    fn events(&self) -> impl Stream<Item = watcher::Result<Event<DynamicObject>>> + Send + use<> {
+        let Watched { group, version, plural, kind, names, .. } = self.watched;
+        let type_meta = self.type_meta();
+        let resource = ApiResource {
+            group: group.to_owned(),
+            version: version.to_owned(),
+            api_version: type_meta.api_version,
+            kind: kind.to_owned(),
+            plural: plural.to_owned(),
+        };
+        let mut config = watcher::Config::default().timeout(WATCH_SECONDS);
+        if let Some(name) = names {
+            config = config.fields(&format!("metadata.name={name}"));
+        }
+        watcher(Api::all_with(self.endpoint.client(), &resource), config)
+    }
+
+    /// Tells what the watcher says until its first error, which is the result, or until it is time to begin anew.
+    async fn follow(
+        &self,
+        mut events: impl Stream<Item = watcher::Result<Event<DynamicObject>>> + Unpin,
+        end: Instant,
+    ) -> Result<Option<Change>, Gone> {
+        // While a list is taken in, its objects so far: they count only once it is complete.
+        let mut listed = Some(Objects::new());
+        loop {
+            let patience = if listed.is_some() { Instant::now() + LIST_SILENCE } else { end };
+            let event = match tokio::time::timeout_at(patience, events.next()).await {
+                Ok(Some(Ok(event))) => event,
+                Ok(Some(Err(error))) => return Ok(Some(self.failed_by(&error))),
+                Ok(None) => return Ok(Some(self.failed("the watch ended", None))),
+                Err(_) if listed.is_none() => return Ok(None),
+                Err(_) => {
+                    let why = format!("no answer within {} s", LIST_SILENCE.as_secs());
+                    return Ok(Some(self.failed(&why, None)));
+                }
+            };
+            match event {
+                Event::Init => listed = Some(Objects::new()),
+                Event::InitApply(object) => {
+                    let (key, value) = self.read(object);
+                    listed.get_or_insert_default().insert(key, value);
+                }
+                Event::InitDone => {
+                    let objects = listed.take().unwrap_or_default();
+                    self.report(Change::Listed(objects)).await?;
+                }
+                Event::Apply(object) => {
+                    let (key, value) = self.read(object);
+                    self.report(Change::Applied(key, value)).await?;
+                }
+                Event::Delete(object) => {
+                    let (key, _) = self.read(object);
+                    self.report(Change::Deleted(key)).await?;
+                }
+            }
+        }
+    }
+
+    /// An object's key and its JSON. The objects of a list of a built-in kind carry no type of their own.
+    fn read(&self, mut object: DynamicObject) -> (ObjectKey, Arc<Value>) {
+        object.types.get_or_insert_with(|| self.type_meta());
+        object.metadata.managed_fields = None;
+        let annotations = object.metadata.annotations.as_ref();
+        // In a plain cluster any tenant can write this annotation.
+        let cluster = match self.home {
+            Home::Kcp => annotations
+                .and_then(|annotations| annotations.get("kcp.io/cluster"))
+                .and_then(|cluster| LogicalCluster::parse(cluster).ok()),
+            Home::Kubernetes => None,
+        };
+        let name = object.metadata.name.clone().unwrap_or_default();
+        // Only a map whose keys are no strings could fail, and JSON has none.
+        let value = serde_json::to_value(object).unwrap_or_default();
+        ((cluster, name), Arc::new(value))
+    }
+
+    fn type_meta(&self) -> TypeMeta {
+        let Watched { group, version, kind, .. } = self.watched;
+        let api_version = if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") };
+        TypeMeta { api_version, kind: kind.to_owned() }
+    }
+
+    fn failed_by(&self, error: &watcher::Error) -> Change {
+        match error {
+            watcher::Error::InitialListFailed(error)
+            | watcher::Error::WatchStartFailed(error)
+            | watcher::Error::WatchFailed(error) => match error {
+                KubeError::Api(status) => self.failed(&said(status), Some(status.code)),
+                KubeError::Service(error) => self.failed(&with_causes(error.as_ref()), None),
+                other => self.failed(&with_causes(other), None),
+            },
+            watcher::Error::WatchError(status) => self.failed(&said(status), Some(status.code)),
+            watcher::Error::NoResourceVersion => {
+                self.failed("the list has no metadata.resourceVersion, so it does not show what is there", None)
+            }
+        }
+    }
+
+    fn failed(&self, why: &str, status: Option<u16>) -> Change {
+        Change::Failed {
+            why: format!("cannot watch {} at {}: {why}", self.watched.full_name(), self.endpoint.url()),
+            hidden: matches!(status, Some(403 | 404)),
+        }
+    }
+
+    async fn report(&self, change: Change) -> Result<(), Gone> {
+        let report = Report { source: self.source.clone(), watch: self.number, change };
+        self.reports.send(report).await.map_err(|_| Gone)
+    }
+}
+
+/// How long to wait after so many failed attempts.
+fn wait(attempt: usize) -> Duration {
+    Duration::from_millis(WAITS.get(attempt).copied().unwrap_or(MAX_WAIT))
+}
+
+fn said(status: &Status) -> String {
+    // kube's word for an answer that is no metav1.Status, such as a bare `404 page not found`.
+    let reason = if status.reason == "Failed to parse error data" { "" } else { status.reason.as_str() };
+    let message: String = status.message.trim().chars().take(1000).collect();
+    format!("{} {reason}: {message}", status.code).replace(" :", ":")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waits_are_short_at_first_and_never_longer_than_half_a_minute() {
+        assert!((0..12).all(|attempt| wait(attempt) <= Duration::from_secs(2)));
+        assert!((0..40).all(|attempt| wait(attempt) <= wait(attempt + 1)));
+        assert_eq!(wait(15), Duration::from_secs(30));
+        assert_eq!(wait(usize::MAX), Duration::from_secs(30));
+    }
+
+    #[test]
+    fn an_answer_that_is_no_status_is_told_without_kubes_words() {
+        let plain = Status::failure("404 page not found\n", "Failed to parse error data").with_code(404);
+        assert_eq!(said(&plain), "404: 404 page not found");
+        assert_eq!(said(&Status::failure("no", "Forbidden").with_code(403)), "403 Forbidden: no");
+    }
+}

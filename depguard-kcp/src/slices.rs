@@ -1,0 +1,150 @@
+//! Which endpoint slices are of depguard's own export, and the endpoints that they name: pure.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use serde_json::Value;
+
+/// What tells our slices from those of other exports in the same workspace.
+#[derive(Debug, Clone)]
+pub(crate) struct Ours {
+    /// The name of depguard's APIExport.
+    pub(crate) export: String,
+    /// The workspace that the kubeconfig names, by path or by logical cluster.
+    pub(crate) workspace: Option<String>,
+}
+
+/// What the slices say, taken together.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub(crate) struct Named {
+    /// The slices of our export, by UID.
+    pub(crate) slices: BTreeSet<String>,
+    /// The URLs that they name, one a shard, without a slash at the end.
+    pub(crate) endpoints: BTreeSet<Arc<str>>,
+}
+
+impl Ours {
+    /// The endpoints that all slices of our export name: an operator may have made several, for partitions.
+    pub(crate) fn named<'a>(&self, slices: impl IntoIterator<Item = &'a Value>) -> Named {
+        let mut named = Named::default();
+        for slice in slices {
+            if self.matches(slice) {
+                named.slices.insert(text(slice, "/metadata/uid").to_owned());
+                named.endpoints.extend(urls(slice).map(|url| Arc::from(url.trim_end_matches('/'))));
+            }
+        }
+        named
+    }
+
+    /// Whether a slice is of our export, whatever its own name is.
+    fn matches(&self, slice: &Value) -> bool {
+        if text(slice, "/spec/export/name") != self.export {
+            return false;
+        }
+        let path = text(slice, "/spec/export/path");
+        let cluster = text(slice, "/metadata/annotations/kcp.io~1cluster");
+        path.is_empty()
+            || Some(path) == self.workspace.as_deref()
+            || path == cluster
+            || path == text(slice, "/metadata/annotations/kcp.io~1path")
+            // The kubeconfig names the workspace by its id and the slice by its path: what is left is that kcp made
+            // the slice for an export of this very workspace, or that its URLs carry this workspace's id.
+            || owners(slice).any(|owner| text(owner, "/kind") == "APIExport" && text(owner, "/name") == self.export)
+            || (!cluster.is_empty()
+                && urls(slice).any(|url| {
+                    url.trim_end_matches('/').ends_with(&format!("/services/apiexport/{cluster}/{}", self.export))
+                }))
+    }
+}
+
+fn urls(slice: &Value) -> impl Iterator<Item = &str> {
+    let endpoints = slice.pointer("/status/endpoints").and_then(Value::as_array);
+    endpoints.into_iter().flatten().map(|endpoint| text(endpoint, "/url")).filter(|url| !url.is_empty())
+}
+
+fn owners(slice: &Value) -> impl Iterator<Item = &Value> {
+    slice.pointer("/metadata/ownerReferences").and_then(Value::as_array).into_iter().flatten()
+}
+
+/// The string at a JSON pointer; empty where there is none.
+pub(crate) fn text<'a>(value: &'a Value, pointer: &str) -> &'a str {
+    value.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+
+    const EXPORT: &str = "dependencies.opendefense.cloud";
+
+    fn ours(workspace: &str) -> Ours {
+        Ours { export: EXPORT.to_owned(), workspace: Some(workspace.to_owned()) }
+    }
+
+    /// A slice as kcp makes it, in the logical cluster `2x3`.
+    fn mk_slice(export: &str, path: &str, urls: &[&str]) -> Value {
+        json!({
+            "metadata": {"name": "any", "uid": format!("{export}-{path}"), "annotations": {"kcp.io/cluster": "2x3"}},
+            "spec": {"export": {"name": export, "path": path}},
+            "status": {"endpoints": urls.iter().map(|url| json!({"url": url})).collect::<Vec<_>>()},
+        })
+    }
+
+    #[test]
+    fn a_slice_is_ours_by_what_it_exports_and_not_by_its_name() {
+        let vw = format!("https://kcp/services/apiexport/2x3/{EXPORT}");
+        let foreign = format!("https://kcp/services/apiexport/9z9/{EXPORT}");
+        for (workspace, slice, expected) in [
+            ("root:dep-ctrl", mk_slice(EXPORT, "root:dep-ctrl", &[]), true),
+            ("root:dep-ctrl", mk_slice(EXPORT, "", &[]), true),
+            ("root:dep-ctrl", mk_slice(EXPORT, "2x3", &[]), true),
+            ("2x3", mk_slice(EXPORT, "2x3", &[]), true),
+            ("2x3", mk_slice(EXPORT, "root:dep-ctrl", &[&vw]), true),
+            ("2x3", mk_slice(EXPORT, "root:dep-ctrl", &[&format!("{vw}/")]), true),
+            ("2x3", mk_slice(EXPORT, "root:dep-ctrl", &[]), false),
+            ("2x3", mk_slice(EXPORT, "root:other", &[&foreign]), false),
+            ("root:dep-ctrl", mk_slice(EXPORT, "root:other", &[]), false),
+            ("root:dep-ctrl", mk_slice("network.example.com", "root:dep-ctrl", &[&vw]), false),
+            ("root:dep-ctrl", json!({}), false),
+            ("root:dep-ctrl", json!({"spec": {"export": 3}}), false),
+        ] {
+            assert_eq!(ours(workspace).matches(&slice), expected, "{workspace}: {slice}");
+        }
+    }
+
+    #[test]
+    fn a_slice_that_kcp_made_for_the_export_of_its_own_workspace_is_ours() {
+        let mut slice = mk_slice(EXPORT, "root:dep-ctrl", &[]);
+        slice["metadata"]["ownerReferences"] = json!([{"kind": "APIExport", "name": EXPORT}]);
+        assert!(ours("2x3").matches(&slice));
+        let mut named = mk_slice(EXPORT, "root:dep-ctrl", &[]);
+        named["metadata"]["annotations"]["kcp.io/path"] = json!("root:dep-ctrl");
+        assert!(ours("2x3").matches(&named));
+    }
+
+    #[test]
+    fn several_slices_name_the_endpoints_of_all() {
+        let slices = [
+            mk_slice(EXPORT, "", &["https://a/", "https://b"]),
+            mk_slice(EXPORT, "root:dep-ctrl", &["https://b", ""]),
+            mk_slice("other", "", &["https://c"]),
+        ];
+        let named = ours("root:dep-ctrl").named(&slices);
+        assert_eq!(named.endpoints.iter().map(AsRef::as_ref).collect::<Vec<_>>(), ["https://a", "https://b"]);
+        assert_eq!(named.slices.len(), 2);
+        assert_eq!(ours("root:dep-ctrl").named([]), Named::default());
+    }
+
+    proptest! {
+        #[test]
+        fn no_slice_makes_it_panic(name in "\\PC{0,10}", path in "\\PC{0,10}", cluster in "\\PC{0,10}", url in "\\PC{0,10}") {
+            let mut slice = mk_slice(&name, &path, &[&url]);
+            slice["metadata"]["annotations"]["kcp.io/cluster"] = json!(cluster);
+            let named = ours(&path).named([&slice]);
+            prop_assert_eq!(named.slices.is_empty(), name != EXPORT);
+        }
+    }
+}
