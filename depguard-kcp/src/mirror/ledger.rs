@@ -247,7 +247,7 @@ impl Shelf {
             Change::Failed { why, hidden } => {
                 let hidden = hidden && !required;
                 let known = self.failure.as_ref().is_some_and(|failure| failure.why == why);
-                let news = !known || (hidden && !self.hidden);
+                let news = !known || (hidden && !(self.hidden && self.objects.is_empty()));
                 let since = self.failure.as_ref().map_or(now, |failure| failure.since);
                 self.failure = Some(Failure { since, why });
                 if hidden {
