@@ -1,1 +1,35 @@
-//! depguard-webhook
+//! The admission webhook of depguard: it refuses to delete what is still referenced.
+//!
+//! [`ReviewService`] is a [`tower::Service`] that reviews deletions; a provider can mount it in a server of its own.
+//! [`Webhook`] is that service with all that belongs around it: the rules watched, TLS with a certificate that renews
+//! itself, probes, limits and an orderly end. The binary `depguard-webhook` is a [`Webhook`] with a command line.
+#![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic))]
+
+mod activity;
+mod body;
+#[cfg(feature = "bin")]
+pub mod cli;
+mod config;
+mod driver;
+mod front_proxy;
+mod port;
+mod probes;
+mod registry;
+mod report;
+mod respond;
+mod rules;
+mod server;
+mod service;
+mod tasks;
+mod timeout;
+mod tls;
+mod uid;
+mod webhook;
+
+pub use config::Config;
+pub use front_proxy::FrontProxy;
+pub use port::{Fetched, Port};
+pub use rules::Rules;
+pub use service::{Limits, ReviewService};
+pub use tls::CertificateError;
+pub use webhook::{StartError, Webhook};

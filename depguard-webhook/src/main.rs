@@ -1,1 +1,28 @@
-fn main() {}
+//! The stock webhook.
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use depguard_webhook::Webhook;
+use depguard_webhook::cli::{self, Cli};
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    let cli = Cli::parse();
+    cli::log();
+    if cli.has_zap_flags() {
+        tracing::warn!("the --zap-* flags have no effect here: set RUST_LOG instead, as in RUST_LOG=debug");
+    }
+    let webhook = match Webhook::start(cli.into_config()).await {
+        Ok(webhook) => webhook,
+        Err(why) => {
+            eprintln!("depguard-webhook: {why}");
+            return ExitCode::FAILURE;
+        }
+    };
+    tracing::info!(reviews = %webhook.review_addr(), probes = ?webhook.probe_addr(), "started");
+    cli::asked_to_stop().await;
+    tracing::info!("stopping: answering what is under way");
+    webhook.stop().await;
+    ExitCode::SUCCESS
+}

@@ -1,0 +1,51 @@
+//! What a webhook is started with.
+
+use std::net::{Ipv6Addr, SocketAddr};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use depguard_core::{ExportName, Home, OverridePolicy};
+
+/// What a webhook is started with. `Default` is what the binary does without flags.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// Where depguard runs.
+    pub home: Home,
+    /// depguard's own APIExport, in the workspace that the kubeconfig points to. Unused in home kubernetes.
+    pub export_name: ExportName,
+    /// The kubeconfig; left out: `KUBECONFIG`, or the pod's own service account.
+    pub kubeconfig: Option<PathBuf>,
+    /// The base URL of kcp without a workspace; left out: the kubeconfig's.
+    pub base_host: Option<String>,
+    /// Where reviews are taken, over TLS. Port 0 is any free one.
+    pub review_addr: SocketAddr,
+    /// Where `/healthz` and `/readyz` are answered, if at all.
+    pub probe_addr: Option<SocketAddr>,
+    /// The folder that holds `tls.crt` and `tls.key`.
+    pub tls_cert_dir: PathBuf,
+    /// Who may delete what is still referenced.
+    pub overrides: OverridePolicy,
+    /// How long stopping waits for the reviews under way. None takes longer than 30 s.
+    pub shutdown_grace: Duration,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            home: Home::Kcp,
+            export_name: default_export_name(),
+            kubeconfig: None,
+            base_host: None,
+            review_addr: (Ipv6Addr::UNSPECIFIED, 9443).into(),
+            probe_addr: Some((Ipv6Addr::UNSPECIFIED, 8081).into()),
+            tls_cert_dir: PathBuf::from("/etc/webhook-tls"),
+            overrides: OverridePolicy::default(),
+            shutdown_grace: Duration::from_secs(35),
+        }
+    }
+}
+
+#[cfg_attr(not(test), expect(clippy::expect_used, reason = "a literal, and a test reads it"))]
+fn default_export_name() -> ExportName {
+    ExportName::parse("dependencies.opendefense.cloud").expect("a valid name")
+}

@@ -1,0 +1,37 @@
+//! The few responses that are given.
+
+use bytes::Bytes;
+use http::header::{CONTENT_TYPE, HeaderValue};
+use http::{Response, StatusCode};
+use http_body_util::Full;
+use serde_json::json;
+
+/// A sentence for a person.
+pub(crate) fn text(status: StatusCode, sentence: impl Into<String>) -> Response<Full<Bytes>> {
+    let mut sentence = sentence.into();
+    sentence.push('\n');
+    response(status, "text/plain; charset=utf-8", sentence)
+}
+
+/// An answered AdmissionReview.
+pub(crate) fn review(json: Vec<u8>) -> Response<Full<Bytes>> {
+    response(StatusCode::OK, "application/json", json)
+}
+
+/// The AdmissionReview that refuses a review of which only the id could be read.
+pub(crate) fn refusal(uid: &str, message: &str) -> Vec<u8> {
+    let status = json!({"metadata": {}, "status": "Failure", "code": 403, "reason": "Forbidden", "message": message});
+    json!({
+        "apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview",
+        "response": {"uid": uid, "allowed": false, "status": status},
+    })
+    .to_string()
+    .into_bytes()
+}
+
+fn response(status: StatusCode, content_type: &'static str, body: impl Into<Bytes>) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::new(body.into()));
+    *response.status_mut() = status;
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+    response
+}

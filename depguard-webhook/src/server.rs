@@ -1,0 +1,173 @@
+//! A listener and its connections: how many, how long, and how they end.
+
+use std::convert::Infallible;
+use std::future::poll_fn;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body_util::Full;
+use hyper::body::Incoming;
+use hyper_util::rt::TokioIo;
+use hyper_util::server::conn::auto;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tokio::time::{sleep, timeout};
+use tokio_rustls::TlsAcceptor;
+use tower::{Service, ServiceExt};
+
+use crate::activity::Activity;
+use crate::tasks::Tasks;
+
+/// Connections at once; further ones wait in the operating system's queue.
+const MAX_CONNECTIONS: usize = 1024;
+/// Requests at once on one HTTP/2 connection.
+const MAX_STREAMS: u32 = 250;
+/// How long a TLS handshake may take.
+const HANDSHAKE: Duration = Duration::from_secs(10);
+/// How long a connection that was asked to close may take.
+const CLOSE: Duration = Duration::from_secs(5);
+/// The pauses after an error of `accept`, such as too many open files: doubled each time.
+const BACK_OFF: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(1));
+
+/// What a server answers with.
+pub(crate) trait Answering:
+    Service<Request<Incoming>, Response = Response<Full<Bytes>>, Error = Infallible, Future: Send>
+    + Clone
+    + Send
+    + Sync
+    + 'static
+{
+}
+
+impl<S> Answering for S where
+    S: Service<Request<Incoming>, Response = Response<Full<Bytes>>, Error = Infallible, Future: Send>
+        + Clone
+        + Send
+        + Sync
+        + 'static
+{
+}
+
+/// Listens on an address; port 0 is any free one.
+///
+/// Every IPv6 address means every IPv4 address too, also on a machine without IPv6. An address that is taken is tried
+/// again for a second: a server that was just stopped may not have let go of it yet.
+pub(crate) async fn listen(address: SocketAddr) -> io::Result<TcpListener> {
+    let mut tries = 0;
+    loop {
+        match listen_once(address).await {
+            Err(why) if why.kind() == io::ErrorKind::AddrInUse && tries < 20 => tries += 1,
+            listener => return listener,
+        }
+        sleep(BACK_OFF.0).await;
+    }
+}
+
+async fn listen_once(address: SocketAddr) -> io::Result<TcpListener> {
+    match TcpListener::bind(address).await {
+        Err(why) if address.ip() == IpAddr::V6(Ipv6Addr::UNSPECIFIED) && why.kind() != io::ErrorKind::AddrInUse => {
+            TcpListener::bind((Ipv4Addr::UNSPECIFIED, address.port())).await
+        }
+        listener => listener,
+    }
+}
+
+/// Takes connections until the tasks are stopped.
+pub(crate) async fn run<S: Answering>(listener: TcpListener, tls: Option<TlsAcceptor>, service: S, tasks: Tasks) {
+    let room = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+    let mut pause = BACK_OFF.0;
+    loop {
+        let next = async {
+            let place = room.clone().acquire_owned().await;
+            (place, listener.accept().await)
+        };
+        let (place, accepted) = tokio::select! {
+            () = tasks.stopping() => return,
+            next = next => next,
+        };
+        match accepted {
+            Ok((stream, _)) => {
+                pause = BACK_OFF.0;
+                let connection = connection(stream, tls.clone(), service.clone(), tasks.clone());
+                tasks.spawn(async move {
+                    connection.await;
+                    drop(place);
+                });
+            }
+            Err(why) => {
+                tracing::warn!("cannot take a connection: {why}");
+                sleep(pause).await;
+                pause = (pause * 2).min(BACK_OFF.1);
+            }
+        }
+    }
+}
+
+async fn connection<S: Answering>(stream: TcpStream, tls: Option<TlsAcceptor>, service: S, tasks: Tasks) {
+    // Answers are small and written at once; failing to say so costs only time.
+    let _ = stream.set_nodelay(true);
+    let Some(tls) = tls else {
+        return requests(stream, false, service, tasks).await;
+    };
+    let handshake = timeout(HANDSHAKE, tls.accept(stream));
+    let shaken = tokio::select! {
+        () = tasks.stopping() => return,
+        shaken = handshake => shaken,
+    };
+    match shaken {
+        Ok(Ok(stream)) => {
+            let h2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
+            requests(stream, h2, service, tasks).await;
+        }
+        Ok(Err(why)) => tracing::debug!("TLS handshake: {why}"),
+        Err(_) => tracing::debug!("TLS handshake: not done within {HANDSHAKE:?}"),
+    }
+}
+
+/// Answers the requests of one connection, until the peer closes it, it has been quiet too long, or the tasks stop.
+async fn requests<S, IO>(stream: IO, h2: bool, service: S, tasks: Tasks)
+where
+    S: Answering,
+    IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let activity = Activity::new();
+    let service = hyper::service::service_fn(|request| {
+        let (begun, service) = (activity.begin(), service.clone());
+        async move {
+            let response = service.oneshot(request).await;
+            drop(begun);
+            response
+        }
+    });
+    // The protocol is the one agreed on in the handshake: nothing is guessed from the first bytes.
+    let builder = auto::Builder::new(tasks.clone());
+    let mut builder = if h2 { builder.http2_only() } else { builder.http1_only() };
+    builder.http2().max_concurrent_streams(MAX_STREAMS);
+    let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), service));
+    tokio::select! {
+        ended = connection.as_mut() => return log(ended),
+        () = activity.quiet() => connection.as_mut().graceful_shutdown(),
+        () = tasks.stopping() => connection.as_mut().graceful_shutdown(),
+    }
+    // Whoever has a request under way gets the answer; a peer that only lingers is dropped.
+    let lingering = async {
+        activity.idle().await;
+        sleep(CLOSE).await;
+    };
+    tokio::select! {
+        ended = poll_fn(|cx| connection.as_mut().poll(cx)) => log(ended),
+        () = lingering => {}
+    }
+}
+
+fn log(ended: Result<(), Box<dyn std::error::Error + Send + Sync>>) {
+    if let Err(why) = ended {
+        tracing::debug!("connection: {why}");
+    }
+}

@@ -1,0 +1,203 @@
+//! The admission service: an HTTP request in, an answered AdmissionReview out.
+
+use std::convert::Infallible;
+use std::error::Error;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use depguard_core::{self as core, Decision, OverridePolicy, Review, ReviewError};
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use http::header::{ALLOW, CONTENT_TYPE, HeaderValue};
+use http::request::Parts;
+use http::{Method, Request, Response, StatusCode};
+use http_body_util::Full;
+use hyper::body::Body;
+use tokio::sync::Semaphore;
+use tokio::time::{Instant, timeout_at};
+use tower::Service;
+
+use crate::body::{self, BodyError};
+use crate::port::Port;
+use crate::rules::{Rules, Snapshot};
+use crate::{driver, report, respond, timeout, uid};
+
+/// Where reviews are posted to.
+const PATH: &str = "/validate";
+
+/// Reviews what is posted to `/validate`: a [`tower::Service`] that fits into any server, or into a provider's own.
+///
+/// It takes `POST /validate` with a `admission.k8s.io/v1` AdmissionReview as `application/json`, and answers within
+/// the caller's `?timeout=` less a margin. A request that is no review gets a 4xx with a plain sentence; an API server
+/// then goes by the webhook's `failurePolicy`, which is `Fail`. It is always ready, and cheap to clone.
+pub struct ReviewService<P> {
+    shared: Arc<Shared<P>>,
+}
+
+/// What one service takes in. See `Default` for what is usual.
+#[derive(Debug, Clone)]
+pub struct Limits {
+    /// The longest review, in bytes. An API server's object has at most 1.5 MiB, and a review holds it once or twice.
+    pub review: usize,
+    /// What all reviews under way may take up together, in bytes; further ones wait while their time lasts.
+    pub reviews: usize,
+}
+
+struct Shared<P> {
+    port: P,
+    rules: Rules,
+    overrides: OverridePolicy,
+    limits: Limits,
+    room: Arc<Semaphore>,
+}
+
+/// Why a request gets no AdmissionReview for an answer.
+#[derive(Debug, thiserror::Error)]
+enum Rejection {
+    #[error("there is only POST {PATH}")]
+    Path,
+    #[error("only POST is answered here")]
+    Method,
+    #[error("the content type must be application/json")]
+    ContentType,
+    #[error("the review was not there in time")]
+    Slow,
+    #[error(transparent)]
+    Body(#[from] BodyError),
+    #[error(transparent)]
+    Review(#[from] ReviewError),
+}
+
+impl<P: Port> ReviewService<P> {
+    /// Decides by `rules` and by what `port` reads.
+    pub fn new(port: P, rules: Rules, overrides: OverridePolicy) -> Self {
+        Self::with_limits(port, rules, overrides, Limits::default())
+    }
+
+    /// The same within other limits.
+    pub fn with_limits(port: P, rules: Rules, overrides: OverridePolicy, limits: Limits) -> Self {
+        // A review that has no room even alone would wait in vain.
+        let room = limits.reviews.max(limits.review).min(Semaphore::MAX_PERMITS);
+        Self { shared: Arc::new(Shared { port, rules, overrides, limits, room: Arc::new(Semaphore::new(room)) }) }
+    }
+}
+
+impl<P: Port> Shared<P> {
+    async fn answer<B>(&self, request: Request<B>) -> Response<Full<bytes::Bytes>>
+    where
+        B: Body<Error: Into<Box<dyn Error + Send + Sync>>>,
+    {
+        match self.review(request).await {
+            Ok(answer) => respond::review(answer),
+            Err(rejection) => {
+                tracing::warn!("a request was rejected: {rejection}");
+                rejection.response()
+            }
+        }
+    }
+
+    async fn review<B>(&self, request: Request<B>) -> Result<Vec<u8>, Rejection>
+    where
+        B: Body<Error: Into<Box<dyn Error + Send + Sync>>>,
+    {
+        let begun = Instant::now();
+        let (head, body) = request.into_parts();
+        check(&head)?;
+        let limit = timeout::of_query(head.uri.query());
+        let deadline = begun.checked_add(timeout::less_margin(limit)).unwrap_or(begun);
+
+        let mut bytes = body::Bytes::new(self.limits.review, self.room.clone());
+        let read = timeout_at(deadline, bytes.fill(body)).await;
+        if let Err(rejection) = read.map_err(|_| Rejection::Slow).and_then(|read| read.map_err(Rejection::Body)) {
+            return match uid::of_beginning(bytes.read()) {
+                Some(uid) => Ok(respond::refusal(&uid, &rejection.to_string())),
+                None => Err(rejection),
+            };
+        }
+        let review = Review::parse(bytes.read())?;
+        let decision = self.decide(&review, deadline).await;
+        report::decision(&review, &decision);
+        Ok(decision.to_review(review.uid()))
+    }
+
+    async fn decide(&self, review: &Review<'_>, deadline: Instant) -> Decision {
+        let evaluation = match &*self.rules.snapshot() {
+            Snapshot::Loaded { rules, workspaces } => {
+                rules.evaluate(review, &core::Context { workspaces, overrides: &self.overrides })
+            }
+            Snapshot::NotLoaded { why } => return Decision::not_ready(why.clone()),
+        };
+        driver::drive(&self.port, evaluation, deadline).await
+    }
+}
+
+/// That it is a `POST /validate` of JSON.
+fn check(head: &Parts) -> Result<(), Rejection> {
+    if head.uri.path() != PATH {
+        return Err(Rejection::Path);
+    }
+    if head.method != Method::POST {
+        return Err(Rejection::Method);
+    }
+    let content_type = head.headers.get(CONTENT_TYPE).and_then(|given| given.to_str().ok()).unwrap_or_default();
+    let essence = content_type.split(';').next().unwrap_or_default().trim();
+    if essence.eq_ignore_ascii_case("application/json") { Ok(()) } else { Err(Rejection::ContentType) }
+}
+
+impl Rejection {
+    fn response(&self) -> Response<Full<bytes::Bytes>> {
+        let mut response = respond::text(self.status(), self.to_string());
+        if matches!(self, Self::Method) {
+            response.headers_mut().insert(ALLOW, HeaderValue::from_static("POST"));
+        }
+        response
+    }
+
+    fn status(&self) -> StatusCode {
+        match self {
+            Self::Path => StatusCode::NOT_FOUND,
+            Self::Method => StatusCode::METHOD_NOT_ALLOWED,
+            Self::ContentType => StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            Self::Slow => StatusCode::REQUEST_TIMEOUT,
+            Self::Body(BodyError::TooLarge(_)) => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::Body(BodyError::Broken(_)) | Self::Review(_) => StatusCode::BAD_REQUEST,
+        }
+    }
+}
+
+impl<P, B> Service<Request<B>> for ReviewService<P>
+where
+    P: Port,
+    B: Body<Data: Send, Error: Into<Box<dyn Error + Send + Sync>> + Send> + Send + 'static,
+{
+    type Response = Response<Full<bytes::Bytes>>;
+    type Error = Infallible;
+    type Future = BoxFuture<'static, Result<Self::Response, Infallible>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<B>) -> Self::Future {
+        let shared = self.shared.clone();
+        async move { Ok(shared.answer(request).await) }.boxed()
+    }
+}
+
+impl<P> Clone for ReviewService<P> {
+    fn clone(&self) -> Self {
+        Self { shared: self.shared.clone() }
+    }
+}
+
+impl<P> std::fmt::Debug for ReviewService<P> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ReviewService").field("limits", &self.shared.limits).finish_non_exhaustive()
+    }
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { review: (3 << 20) + (64 << 10), reviews: 256 << 20 }
+    }
+}

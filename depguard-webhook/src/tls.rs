@@ -1,0 +1,246 @@
+//! The server's certificate: read from a folder, and read again as it changes.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use rustls::crypto::CryptoProvider;
+use rustls::pki_types::pem::{self, PemObject};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::{ClientHello, ResolvesServerCert};
+use rustls::sign::CertifiedKey;
+use rustls::{InconsistentKeys, ServerConfig};
+
+/// The certificate chain, leaf first, in the folder.
+const CERTIFICATE: &str = "tls.crt";
+/// Its private key, in the folder.
+const KEY: &str = "tls.key";
+/// How often the files are read. A Secret mounted into a pod changes by a swapped link, which no file event tells of.
+const POLL: Duration = Duration::from_secs(5);
+
+/// Why a certificate can't be used.
+#[derive(Debug, thiserror::Error)]
+pub enum CertificateError {
+    /// A file can't be read.
+    #[error("cannot read `{}`: {why}", file.display())]
+    Unreadable {
+        /// Which one.
+        file: PathBuf,
+        /// What the operating system said.
+        why: std::io::Error,
+    },
+    /// A file holds something else than PEM of its kind.
+    #[error("`{}` holds no {what} in PEM: {why}", file.display())]
+    NotPem {
+        /// Which one.
+        file: PathBuf,
+        /// What must stand in it.
+        what: &'static str,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// The key is of another certificate.
+    #[error("`tls.key` is not the key of the first certificate in `tls.crt` (folder `{}`)", folder.display())]
+    WrongKey {
+        /// Where both are.
+        folder: PathBuf,
+    },
+    /// A certificate or key that TLS can't work with.
+    #[error("the certificate in `{}` cannot be used: {why}", folder.display())]
+    Unusable {
+        /// Where it is.
+        folder: PathBuf,
+        /// What is wrong with it.
+        why: rustls::Error,
+    },
+}
+
+/// The certificate that connections are begun with, kept up with its folder.
+pub(crate) struct Certificates {
+    folder: PathBuf,
+    current: ArcSwap<CertifiedKey>,
+}
+
+impl Certificates {
+    /// Reads the certificate of a folder.
+    pub(crate) async fn open(folder: &Path) -> Result<(Arc<Self>, Files), CertificateError> {
+        let files = Files::read(folder).await?;
+        let current = ArcSwap::from_pointee(files.parse(folder)?);
+        Ok((Arc::new(Self { folder: folder.to_owned(), current }), files))
+    }
+
+    /// How TLS is spoken: versions 1.2 and later, no client certificates, HTTP/2 before HTTP/1.1.
+    pub(crate) fn server_config(self: &Arc<Self>) -> Result<ServerConfig, rustls::Error> {
+        let mut config = ServerConfig::builder_with_provider(provider())
+            .with_safe_default_protocol_versions()?
+            .with_no_client_auth()
+            .with_cert_resolver(self.clone());
+        config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+        Ok(config)
+    }
+
+    /// Takes up what changes in the folder, for as long as it is polled. What can't be used changes nothing.
+    pub(crate) async fn follow(self: Arc<Self>, loaded: Files) {
+        let mut seen = Ok(loaded);
+        loop {
+            tokio::time::sleep(POLL).await;
+            let now = Files::read(&self.folder).await.map_err(|why| why.to_string());
+            if now == seen {
+                continue;
+            }
+            let parsed = now.as_ref().map_err(Clone::clone);
+            match parsed.and_then(|files| files.parse(&self.folder).map_err(|why| why.to_string())) {
+                Ok(certificate) => {
+                    self.current.store(Arc::new(certificate));
+                    tracing::info!(folder = %self.folder.display(), "the TLS certificate was renewed");
+                }
+                Err(why) => tracing::error!("keeping the TLS certificate from before: {why}"),
+            }
+            seen = now;
+        }
+    }
+}
+
+impl ResolvesServerCert for Certificates {
+    fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        Some(self.current.load_full())
+    }
+}
+
+impl fmt::Debug for Certificates {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Certificates").field("folder", &self.folder).finish_non_exhaustive()
+    }
+}
+
+/// What the two files hold.
+#[derive(PartialEq, Eq)]
+pub(crate) struct Files {
+    certificate: Vec<u8>,
+    key: Vec<u8>,
+}
+
+impl Files {
+    async fn read(folder: &Path) -> Result<Self, CertificateError> {
+        let read = async |name: &str| {
+            let file = folder.join(name);
+            tokio::fs::read(&file).await.map_err(|why| CertificateError::Unreadable { file, why })
+        };
+        Ok(Self { certificate: read(CERTIFICATE).await?, key: read(KEY).await? })
+    }
+
+    fn parse(&self, folder: &Path) -> Result<CertifiedKey, CertificateError> {
+        let not_pem = |name: &str, what, why: pem::Error| {
+            let why = match why {
+                pem::Error::NoItemsFound => "nothing of it was found".to_owned(),
+                why => why.to_string(),
+            };
+            CertificateError::NotPem { file: folder.join(name), what, why }
+        };
+        let certificate = |why| not_pem(CERTIFICATE, "certificate", why);
+        let chain: Vec<_> =
+            CertificateDer::pem_slice_iter(&self.certificate).collect::<Result<_, _>>().map_err(certificate)?;
+        if chain.is_empty() {
+            return Err(certificate(pem::Error::NoItemsFound));
+        }
+        let key = PrivateKeyDer::from_pem_slice(&self.key).map_err(|why| not_pem(KEY, "private key", why))?;
+        CertifiedKey::from_der(chain, key, &provider()).map_err(|why| match why {
+            rustls::Error::InconsistentKeys(InconsistentKeys::KeyMismatch) => {
+                CertificateError::WrongKey { folder: folder.to_owned() }
+            }
+            why => CertificateError::Unusable { folder: folder.to_owned(), why },
+        })
+    }
+}
+
+/// Named, so that nothing depends on a provider installed for the whole process.
+fn provider() -> Arc<CryptoProvider> {
+    Arc::new(rustls::crypto::ring::default_provider())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A self-signed certificate and its key, in PEM.
+    fn pair() -> (String, String) {
+        let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+        (made.cert.pem(), made.signing_key.serialize_pem())
+    }
+
+    fn write(folder: &Path, (certificate, key): &(String, String)) {
+        std::fs::write(folder.join(CERTIFICATE), certificate).unwrap();
+        std::fs::write(folder.join(KEY), key).unwrap();
+    }
+
+    fn leaf(certificates: &Certificates) -> Vec<u8> {
+        certificates.current.load().cert[0].to_vec()
+    }
+
+    #[tokio::test]
+    async fn errors_say_which_file_and_what_is_wrong() {
+        let (one, other) = (pair(), pair());
+        for (certificate, key, said) in [
+            (None, Some(&*one.1), "cannot read `…/tls.crt`"),
+            (Some(&*one.0), None, "cannot read `…/tls.key`"),
+            (Some(""), Some(&*one.1), "`…/tls.crt` holds no certificate in PEM: nothing of it was found"),
+            (Some(&*one.1), Some(&*one.1), "`…/tls.crt` holds no certificate in PEM: nothing of it was found"),
+            (Some(&one.0[..200]), Some(&*one.1), "`…/tls.crt` holds no certificate in PEM: "),
+            (Some(&*one.0), Some(&*one.0), "`…/tls.key` holds no private key in PEM: nothing of it was found"),
+            (Some(&*one.0), Some(&*other.1), "`tls.key` is not the key of the first certificate in `tls.crt`"),
+        ] {
+            let folder = tempfile::tempdir().unwrap();
+            for (name, content) in [(CERTIFICATE, certificate), (KEY, key)] {
+                if let Some(content) = content {
+                    std::fs::write(folder.path().join(name), content).unwrap();
+                }
+            }
+            let error = Certificates::open(folder.path()).await.err().unwrap().to_string();
+            let error = error.replace(folder.path().to_str().unwrap(), "…");
+            assert!(error.contains(said), "`{error}` does not say `{said}`");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_chain_is_kept_whole() {
+        let (one, other) = (pair(), pair());
+        let folder = tempfile::tempdir().unwrap();
+        write(folder.path(), &(format!("{}{}", one.0, other.0), one.1));
+        let (certificates, _) = Certificates::open(folder.path()).await.unwrap();
+        assert_eq!(certificates.current.load().cert.len(), 2);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_changed_pair_is_taken_up_and_a_broken_one_is_not() {
+        let (first, second) = (pair(), pair());
+        let folder = tempfile::tempdir().unwrap();
+        write(folder.path(), &first);
+        let (certificates, files) = Certificates::open(folder.path()).await.unwrap();
+        let following = tokio::spawn(certificates.clone().follow(files));
+        let before = leaf(&certificates);
+
+        for broken in [(second.0.clone(), first.1.clone()), (String::new(), String::new())] {
+            write(folder.path(), &broken);
+            settle().await;
+            assert!(leaf(&certificates) == before, "a broken pair was taken up");
+        }
+        std::fs::remove_file(folder.path().join(CERTIFICATE)).unwrap();
+        settle().await;
+        assert!(leaf(&certificates) == before, "a missing pair was taken up");
+
+        write(folder.path(), &second);
+        settle().await;
+        assert!(leaf(&certificates) != before, "the new pair was not taken up");
+        following.abort();
+    }
+
+    /// Lets some polls pass. The clock of the test moves by itself; reading files takes real time.
+    async fn settle() {
+        for _ in 0..4 {
+            tokio::time::sleep(POLL).await;
+            tokio::task::spawn_blocking(|| std::thread::sleep(Duration::from_millis(20))).await.unwrap();
+        }
+    }
+}

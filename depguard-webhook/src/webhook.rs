@@ -1,0 +1,119 @@
+//! The whole webhook: rules watched, certificate followed, reviews and probes answered.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use depguard_kcp::{ConnectError, ConnectOptions, Connection};
+use tokio::net::TcpListener;
+use tokio_rustls::TlsAcceptor;
+
+use crate::config::Config;
+use crate::front_proxy::FrontProxy;
+use crate::probes::Probes;
+use crate::rules::Rules;
+use crate::service::ReviewService;
+use crate::tasks::Tasks;
+use crate::tls::{CertificateError, Certificates};
+use crate::{registry, server};
+
+/// A running webhook. Dropped, it is killed.
+#[derive(Debug)]
+pub struct Webhook {
+    review_addr: SocketAddr,
+    probe_addr: Option<SocketAddr>,
+    grace: Duration,
+    rules: Rules,
+    tasks: Tasks,
+}
+
+/// Why a webhook can't be started.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The kubeconfig can't be used.
+    #[error(transparent)]
+    Connect(#[from] ConnectError),
+    /// The certificate can't be used.
+    #[error(transparent)]
+    Certificate(#[from] CertificateError),
+    /// TLS can't be set up.
+    #[error("cannot set up TLS: {0}")]
+    Tls(#[from] rustls::Error),
+    /// An address can't be listened on.
+    #[error("cannot listen on {address}: {why}")]
+    Listen {
+        /// Which one.
+        address: SocketAddr,
+        /// What the operating system said.
+        why: io::Error,
+    },
+}
+
+impl Webhook {
+    /// Starts to load the rules and to answer. Reviews that come before all rules are loaded are refused.
+    pub async fn start(config: Config) -> Result<Self, StartError> {
+        let options = ConnectOptions {
+            kubeconfig: config.kubeconfig.clone(),
+            base_host: config.base_host.clone(),
+            home: config.home,
+        };
+        let connection = Connection::open(&options).await?;
+        let (certificates, files) = Certificates::open(&config.tls_cert_dir).await?;
+        let tls = TlsAcceptor::from(Arc::new(certificates.server_config()?));
+        let (reviews, review_addr) = listen(config.review_addr).await?;
+        let probes = match config.probe_addr {
+            Some(address) => Some(listen(address).await?),
+            None => None,
+        };
+
+        let rules = Rules::not_loaded_yet("the rules are being loaded");
+        let service =
+            ReviewService::new(FrontProxy::new(config.home, connection.clone()), rules.clone(), config.overrides);
+        // Whatever fails from here on is tried again: dropped early, the tasks would be killed.
+        let mut webhook =
+            Self { review_addr, probe_addr: None, grace: config.shutdown_grace, rules, tasks: Tasks::default() };
+        let (tasks, rules) = (&webhook.tasks, &webhook.rules);
+        tasks.spawn_background(registry::run(connection, config.home, config.export_name, rules.clone()));
+        tasks.spawn_background(certificates.follow(files));
+        tasks.spawn(server::run(reviews, Some(tls), service, tasks.clone()));
+        if let Some((listener, address)) = probes {
+            tasks.spawn(server::run(listener, None, Probes::new(rules.clone()), tasks.clone()));
+            webhook.probe_addr = Some(address);
+        }
+        Ok(webhook)
+    }
+
+    /// Where reviews are taken.
+    pub fn review_addr(&self) -> SocketAddr {
+        self.review_addr
+    }
+
+    /// Where probes are answered, if they are.
+    pub fn probe_addr(&self) -> Option<SocketAddr> {
+        self.probe_addr
+    }
+
+    /// Takes no more reviews, answers those under way, and ends with nothing left behind.
+    pub async fn stop(self) {
+        self.tasks.stop(self.grace).await;
+    }
+
+    /// Ends at once, in the middle of whatever is under way.
+    pub fn kill(self) {
+        // What `drop` does.
+    }
+}
+
+impl Drop for Webhook {
+    fn drop(&mut self) {
+        self.tasks.kill();
+    }
+}
+
+async fn listen(address: SocketAddr) -> Result<(TcpListener, SocketAddr), StartError> {
+    let failed = |why| StartError::Listen { address, why };
+    let listener = server::listen(address).await.map_err(failed)?;
+    let address = listener.local_addr().map_err(failed)?;
+    Ok((listener, address))
+}

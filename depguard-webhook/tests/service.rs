@@ -1,0 +1,399 @@
+//! The service as a provider mounts it, over a port that answers by script.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use depguard_core::{Home, OverridePolicy, Query, RuleSet, Workspaces};
+use depguard_webhook::{Fetched, Limits, Port, ReviewService, Rules};
+use futures::StreamExt;
+use futures::future::BoxFuture;
+use futures::stream::BoxStream;
+use http::{Request, Response, StatusCode};
+use http_body_util::{BodyExt, Full, StreamBody};
+use hyper::body::Frame;
+use serde_json::{Value, json};
+use tokio::time::Instant;
+use tower::ServiceExt;
+
+/// Answers each query by a function.
+struct Script<F>(F);
+
+impl<F: Fn(&Query) -> BoxFuture<'static, Fetched> + Send + Sync + 'static> Port for Script<F> {
+    async fn get(&self, query: &Query) -> Fetched {
+        self.0(query).await
+    }
+}
+
+/// A port that answers at once.
+fn at_once(answer: impl Fn(&Query) -> Fetched + Send + Sync + 'static) -> impl Port {
+    Script(move |query: &Query| -> BoxFuture<'static, Fetched> { Box::pin(std::future::ready(answer(query))) })
+}
+
+/// A port that must not be asked.
+fn unasked() -> impl Port {
+    at_once(|query| panic!("asked for {}", query.path))
+}
+
+fn response(status: u16, body: &Value) -> Fetched {
+    Fetched::Response { status, body: Bytes::from(body.to_string()) }
+}
+
+fn list(items: &[Value]) -> Fetched {
+    response(200, &json!({"kind": "VirtualMachineList", "metadata": {"resourceVersion": "7"}, "items": items}))
+}
+
+fn vm(name: &str, vpc: &str) -> Value {
+    json!({"metadata": {"name": name, "namespace": "default"}, "spec": {"vpcRef": {"name": vpc}}})
+}
+
+fn rule() -> Value {
+    rule_about("virtualmachines", "VirtualMachine")
+}
+
+fn rule_about(resource: &str, kind: &str) -> Value {
+    json!({"metadata": {"name": resource}, "spec": {
+        "dependent": {"group": "compute.example.com", "version": "v1", "kind": kind, "resource": resource},
+        "dependencies": [{"group": "network.example.com", "version": "v1", "resource": "vpcs",
+            "fieldRef": {"path": ".spec.vpcRef.name"}}],
+    }})
+}
+
+fn loaded(objects: &[Value]) -> Rules {
+    let rules = Rules::not_loaded_yet("starting");
+    rules.load(RuleSet::load(Home::Kubernetes, objects), Workspaces::new());
+    rules
+}
+
+fn service<P: Port>(port: P) -> ReviewService<P> {
+    ReviewService::new(port, loaded(&[rule()]), OverridePolicy::default())
+}
+
+fn review() -> Value {
+    json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {
+        "uid": "u-1", "operation": "DELETE", "name": "a", "namespace": "default",
+        "resource": {"group": "network.example.com", "version": "v1", "resource": "vpcs"},
+        "userInfo": {"username": "alice", "groups": ["system:authenticated"]},
+        "oldObject": {"metadata": {"name": "a", "namespace": "default", "uid": "o-1"}},
+    }})
+}
+
+fn post(review: &Value) -> Request<Full<Bytes>> {
+    post_bytes("/validate?timeout=10s", review.to_string())
+}
+
+fn post_bytes(uri: &str, body: impl Into<Bytes>) -> Request<Full<Bytes>> {
+    let request = Request::post(uri).header("content-type", "application/json");
+    request.body(Full::new(body.into())).unwrap()
+}
+
+async fn answer<P: Port>(service: ReviewService<P>, request: Request<Full<Bytes>>) -> Value {
+    reviewed(service.oneshot(request).await.unwrap()).await
+}
+
+/// The `response` of an answered review.
+async fn reviewed(response: Response<Full<Bytes>>) -> Value {
+    assert_eq!(response.status(), StatusCode::OK);
+    assert_eq!(response.headers()["content-type"], "application/json");
+    let body = response.into_body().collect().await.unwrap().to_bytes();
+    let review: Value = serde_json::from_slice(&body).unwrap();
+    assert_eq!((&review["apiVersion"], &review["kind"]), (&json!("admission.k8s.io/v1"), &json!("AdmissionReview")));
+    review["response"].clone()
+}
+
+async fn rejected(response: Response<Full<Bytes>>) -> (u16, String) {
+    let status = response.status().as_u16();
+    assert_eq!(response.headers()["content-type"], "text/plain; charset=utf-8");
+    let body = response.into_body().collect().await.unwrap().to_bytes();
+    (status, String::from_utf8(body.to_vec()).unwrap())
+}
+
+/// The message of a refusal.
+fn refused(response: &Value) -> &str {
+    assert_eq!((&response["uid"], &response["allowed"]), (&json!("u-1"), &json!(false)), "{response}");
+    assert_eq!((&response["status"]["code"], &response["status"]["reason"]), (&json!(403), &json!("Forbidden")));
+    response["status"]["message"].as_str().unwrap()
+}
+
+fn allowed(response: &Value) -> bool {
+    *response == json!({"uid": "u-1", "allowed": true})
+}
+
+#[tokio::test]
+async fn a_referenced_object_is_refused_by_name() {
+    let port = at_once(|query| {
+        assert_eq!(query.path, "/apis/compute.example.com/v1/namespaces/default/virtualmachines?limit=500");
+        list(&[vm("m1", "a"), vm("m2", "b"), vm("m3", "a")])
+    });
+    let response = answer(service(port), post(&review())).await;
+    assert_eq!(refused(&response), "cannot delete vpcs/a: still referenced by VirtualMachine/m1, VirtualMachine/m3");
+}
+
+#[tokio::test]
+async fn an_object_that_nothing_refers_to_is_allowed() {
+    let response = answer(service(at_once(|_| list(&[vm("m2", "b")]))), post(&review())).await;
+    assert!(allowed(&response), "{response}");
+}
+
+#[tokio::test]
+async fn a_kind_that_no_rule_names_is_allowed_without_a_look() {
+    let mut review = review();
+    review["request"]["resource"]["resource"] = json!("subnets");
+    assert!(allowed(&answer(service(unasked()), post(&review)).await));
+}
+
+#[tokio::test]
+async fn what_cannot_be_found_out_is_refused_and_says_why() {
+    let forbidden = json!({"kind": "Status", "code": 403, "message": "user depguard cannot list"});
+    for (fetched, said) in [
+        (response(500, &json!({"message": "etcd is away"})), "500"),
+        (response(403, &forbidden), "user depguard cannot list"),
+        (response(200, &json!({"metadata": {}, "items": []})), "resourceVersion"),
+        (response(200, &json!("what?")), "list of virtualmachines"),
+        (Fetched::Failed("connection refused".to_owned()), "connection refused"),
+    ] {
+        let port = at_once(move |_| fetched.clone());
+        let response = answer(service(port), post(&review())).await;
+        let message = refused(&response);
+        assert!(message.contains("could not find out"), "{message}");
+        assert!(message.contains(said), "`{message}` does not say `{said}`");
+    }
+}
+
+#[tokio::test]
+async fn an_answer_too_large_is_asked_for_in_smaller_pages_and_then_refused() {
+    let asked = Arc::new(AtomicUsize::new(0));
+    let count = asked.clone();
+    let port = at_once(move |_| {
+        count.fetch_add(1, Ordering::Relaxed);
+        Fetched::TooLarge
+    });
+    let response = answer(service(port), post(&review())).await;
+    assert!(refused(&response).contains("could not find out"), "{response}");
+    assert!(asked.load(Ordering::Relaxed) > 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_port_that_hangs_is_refused_before_the_caller_hangs_up() {
+    for (uri, millis) in [
+        ("/validate?timeout=10s", 9_000),
+        ("/validate?timeout=2s", 1_800),
+        ("/validate", 9_000),
+        ("/validate?timeout=never", 9_000),
+        ("/validate?timeout=10m", 29_000),
+        ("/validate?timeout=100ms", 50),
+    ] {
+        let port = Script(|_: &Query| -> BoxFuture<'static, Fetched> { Box::pin(std::future::pending()) });
+        let begun = Instant::now();
+        let response = answer(service(port), post_bytes(uri, review().to_string())).await;
+        let waited = begun.elapsed();
+        assert!(refused(&response).contains("not answered in time"), "{response}");
+        let expected = Duration::from_millis(millis);
+        assert!(waited >= expected && waited <= expected + Duration::from_millis(5), "{uri}: {waited:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_port_that_never_ends_is_refused_in_time() {
+    // A server that always has one more page, without ever making anybody wait.
+    let port =
+        at_once(|_| response(200, &json!({"metadata": {"resourceVersion": "7", "continue": "more"}, "items": []})));
+    let request = post_bytes("/validate?timeout=300ms", review().to_string());
+    let response = tokio::time::timeout(Duration::from_secs(5), answer(service(port), request)).await.unwrap();
+    assert!(refused(&response).contains("could not find out"), "{response}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn queries_run_side_by_side_but_at_most_eight() {
+    let running = Arc::new(AtomicUsize::new(0));
+    let most = Arc::new(AtomicUsize::new(0));
+    let (inside, peak) = (running.clone(), most.clone());
+    let port = Script(move |_: &Query| -> BoxFuture<'static, Fetched> {
+        let (running, most) = (inside.clone(), peak.clone());
+        Box::pin(async move {
+            most.fetch_max(running.fetch_add(1, Ordering::Relaxed) + 1, Ordering::Relaxed);
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            running.fetch_sub(1, Ordering::Relaxed);
+            list(&[])
+        })
+    });
+    let rules: Vec<_> = (0..20).map(|n| rule_about(&format!("kind{}s", letters(n)), "Kind")).collect();
+    let service = ReviewService::new(port, loaded(&rules), OverridePolicy::default());
+    let begun = Instant::now();
+    assert!(allowed(&answer(service, post(&review())).await));
+    assert_eq!((most.load(Ordering::Relaxed), begun.elapsed().as_secs()), (8, 3));
+}
+
+/// `a`, `b`, …
+fn letters(n: u8) -> char {
+    char::from(b'a' + n)
+}
+
+#[tokio::test]
+async fn nothing_is_decided_before_all_rules_are_loaded() {
+    let rules = Rules::not_loaded_yet("no endpoint answers");
+    let service = ReviewService::new(at_once(|_| list(&[])), rules.clone(), OverridePolicy::default());
+    let response = answer(service.clone(), post(&review())).await;
+    assert_eq!(refused(&response), "dependency webhook not yet initialized, retry later (no endpoint answers)");
+
+    rules.load(RuleSet::load(Home::Kubernetes, &[rule()]), Workspaces::new());
+    assert!(allowed(&answer(service.clone(), post(&review())).await));
+
+    rules.lose("the watch has ended");
+    assert!(refused(&answer(service, post(&review())).await).contains("the watch has ended"));
+}
+
+#[tokio::test]
+async fn a_changed_rule_counts_from_the_next_review_on() {
+    let rules = loaded(&[]);
+    let service = ReviewService::new(at_once(|_| list(&[vm("m1", "a")])), rules.clone(), OverridePolicy::default());
+    assert!(allowed(&answer(service.clone(), post(&review())).await));
+    rules.load(RuleSet::load(Home::Kubernetes, &[rule()]), Workspaces::new());
+    assert!(refused(&answer(service.clone(), post(&review())).await).contains("VirtualMachine/m1"));
+    rules.load(RuleSet::load(Home::Kubernetes, []), Workspaces::new());
+    assert!(allowed(&answer(service, post(&review())).await));
+}
+
+#[tokio::test]
+async fn only_those_may_override_whom_the_operator_named() {
+    let policy = OverridePolicy { users: BTreeSet::from(["boss".to_owned()]), groups: BTreeSet::new() };
+    for (user, may) in [("boss", true), ("alice", false), ("system:apiserver", false)] {
+        let service = ReviewService::new(at_once(|_| list(&[vm("m1", "a")])), loaded(&[rule()]), policy.clone());
+        let mut review = review();
+        review["request"]["userInfo"] = json!({"username": user, "groups": ["system:masters"]});
+        let skip = json!({"dependencies.opendefense.cloud/skip-protection": "true"});
+        review["request"]["oldObject"]["metadata"]["annotations"] = skip;
+        assert_eq!(allowed(&answer(service, post(&review)).await), may, "{user}");
+    }
+}
+
+#[tokio::test]
+async fn another_operation_than_a_deletion_is_let_through() {
+    for operation in ["CREATE", "UPDATE", "CONNECT"] {
+        let mut review = review();
+        review["request"]["operation"] = json!(operation);
+        review["request"]["oldObject"] = Value::Null;
+        assert!(allowed(&answer(service(unasked()), post(&review)).await), "{operation}");
+    }
+}
+
+#[tokio::test]
+async fn only_a_post_of_json_to_validate_is_taken() {
+    for (method, uri, content_type, status) in [
+        ("POST", "/validate", "application/json", 200),
+        ("POST", "/validate", "application/json; charset=utf-8", 200),
+        ("POST", "/validate", "Application/JSON", 200),
+        ("POST", "/validate", "application/jsonp", 415),
+        ("POST", "/validate", "text/plain", 415),
+        ("POST", "/validate", "", 415),
+        ("GET", "/validate", "application/json", 405),
+        ("PUT", "/validate", "application/json", 405),
+        ("POST", "/", "application/json", 404),
+        ("POST", "/validate/", "application/json", 404),
+        ("POST", "/Validate", "application/json", 404),
+        ("POST", "/v1/validate", "application/json", 404),
+        ("GET", "/healthz", "application/json", 404),
+    ] {
+        let request = Request::builder().method(method).uri(uri).header("content-type", content_type);
+        let request = request.body(Full::new(Bytes::from(review().to_string()))).unwrap();
+        let response = service(at_once(|_| list(&[]))).oneshot(request).await.unwrap();
+        assert_eq!(response.status().as_u16(), status, "{method} {uri} {content_type}");
+        assert_eq!(response.headers().get("allow").is_some(), status == 405);
+    }
+    let bare = Request::post("/validate").body(Full::new(Bytes::from(review().to_string()))).unwrap();
+    assert_eq!(service(unasked()).oneshot(bare).await.unwrap().status(), 415);
+}
+
+#[tokio::test]
+async fn what_is_no_review_is_a_plain_400() {
+    let deep = "[".repeat(100_000);
+    let invalid = [&b"{\"request\":{\"uid\":\""[..], &[0xff, 0xfe], b"\"}}"].concat();
+    for body in [
+        b"".to_vec(),
+        b"{}".to_vec(),
+        b"null".to_vec(),
+        b"{\"request\":{}}".to_vec(),
+        b"{\"request\":{\"uid\":\"u-1\"".to_vec(),
+        b"{\"apiVersion\":\"admission.k8s.io/v1beta1\",\"request\":{\"uid\":\"u-1\"}}".to_vec(),
+        invalid,
+        deep.clone().into_bytes(),
+        format!("{{\"request\":{deep}").into_bytes(),
+        vec![0; 1 << 20],
+    ] {
+        let response = service(unasked()).oneshot(post_bytes("/validate", body.clone())).await.unwrap();
+        let (status, sentence) = rejected(response).await;
+        let shown = String::from_utf8_lossy(&body[..body.len().min(60)]).into_owned();
+        assert_eq!(status, 400, "{shown}");
+        assert!(sentence.len() > 10 && sentence.len() < 400, "{shown}: {sentence}");
+    }
+}
+
+#[tokio::test]
+async fn a_deeply_nested_object_is_reviewed_like_any_other() {
+    let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
+    let body = review().to_string().replacen("\"uid\":\"o-1\"", &format!("\"uid\":\"o-1\",\"x\":{deep}"), 1);
+    assert!(body.len() > 200_000);
+    let response = answer(service(at_once(|_| list(&[]))), post_bytes("/validate", body)).await;
+    assert!(allowed(&response), "{response}");
+}
+
+#[tokio::test]
+async fn the_largest_object_that_an_api_server_stores_is_reviewed() {
+    let mut review = review();
+    let large = json!({"data": "x".repeat(3 << 19)});
+    review["request"]["object"] = large.clone();
+    review["request"]["oldObject"]["spec"] = large;
+    assert!(allowed(&answer(service(at_once(|_| list(&[]))), post(&review)).await));
+}
+
+#[tokio::test]
+async fn a_larger_review_is_refused_by_its_uid_or_else_rejected() {
+    let padding = "x".repeat(10 << 20);
+    let told = format!(r#"{{"request":{{"uid":"u-1","object":"{padding}"}}}}"#);
+    let response = answer(service(unasked()), post_bytes("/validate", told)).await;
+    assert_eq!(refused(&response), "the review is larger than 3136 KiB");
+
+    let untold = format!(r#"{{"request":{{"object":"{padding}","uid":"u-1"}}}}"#);
+    let response = service(unasked()).oneshot(post_bytes("/validate", untold)).await.unwrap();
+    assert_eq!(rejected(response).await, (413, "the review is larger than 3136 KiB\n".to_owned()));
+}
+
+#[tokio::test]
+async fn the_limit_is_the_providers_to_set() {
+    let limits = Limits { review: 100, ..Limits::default() };
+    let service = ReviewService::with_limits(unasked(), loaded(&[]), OverridePolicy::default(), limits);
+    let response = service.oneshot(post(&review())).await.unwrap();
+    assert_eq!(rejected(response).await.0, 413);
+}
+
+type Frames = BoxStream<'static, Result<Frame<Bytes>, std::io::Error>>;
+
+/// A body that sends `beginning` and then nothing more.
+fn stuck(beginning: &str) -> Request<StreamBody<Frames>> {
+    let frames = futures::stream::iter([Ok(Frame::data(Bytes::from(beginning.to_owned())))]);
+    let body = StreamBody::new(frames.chain(futures::stream::pending()).boxed());
+    Request::post("/validate?timeout=2s").header("content-type", "application/json").body(body).unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_slow_body_is_given_up_in_time() {
+    let begun = Instant::now();
+    let response = service(unasked()).oneshot(stuck(r#"{"request":{"uid":"u-1","#)).await.unwrap();
+    assert_eq!(refused(&reviewed(response).await), "the review was not there in time");
+    assert_eq!(begun.elapsed().as_millis(), 1_800);
+
+    let response = service(unasked()).oneshot(stuck(r#"{"request":{"#)).await.unwrap();
+    assert_eq!(rejected(response).await, (408, "the review was not there in time\n".to_owned()));
+}
+
+#[tokio::test]
+async fn a_body_that_breaks_off_is_not_decided() {
+    let whole = review().to_string();
+    let frames = [Ok(Frame::data(Bytes::from(whole))), Err(std::io::Error::other("reset by peer"))];
+    let body = StreamBody::new(futures::stream::iter(frames));
+    let request = Request::post("/validate").header("content-type", "application/json").body(body).unwrap();
+    let response = service(unasked()).oneshot(request).await.unwrap();
+    assert!(refused(&reviewed(response).await).contains("reset by peer"));
+}
