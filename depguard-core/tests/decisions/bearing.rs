@@ -1,0 +1,176 @@
+//! Which rules bear on a deletion.
+
+use depguard_core::{Because::*, Decision, Workspaces};
+use serde_json::{Value, json};
+
+use crate::cast::*;
+use crate::world::*;
+
+/// Worlds in which the rule about VMs and VPCs bears; what differs from one in which it doesn't is the binding.
+#[test]
+fn a_rule_bears_only_where_both_its_ends_are_bound_from_its_providers() {
+    let bearing = bound().with(vm("ns", "m1", "a"));
+    bearing.deletes(&vpc("ns", "a")).blocked_by(&["VirtualMachine/m1"]);
+    for (at, pointer, value) in [
+        // The target from another provider, or as another export, or not the kind.
+        (2, "/status/apiExportClusterName", json!("an0ther")),
+        (2, "/status/apiExportClusterName", json!(null)),
+        (2, "/status/boundResources", json!([])),
+        (2, "/status/boundResources", json!(null)),
+        (2, "/status/boundResources/0/resource", json!("subnets")),
+        (2, "/status/boundResources/0/group", json!("other.example.com")),
+        (2, "/spec/reference/export/name", json!("other.example.com")),
+        (2, "/status", json!({})),
+        // The dependent likewise.
+        (0, "/status/apiExportClusterName", json!("an0ther")),
+        (0, "/status/boundResources/0/resource", json!("disks")),
+        (0, "/status/boundResources/0/group", json!("other.example.com")),
+        (0, "/spec/reference/export/name", json!("other.example.com")),
+    ] {
+        let world = bearing.but(|world| set(&mut world.bindings[at], pointer, value.clone()));
+        world.deletes(&vpc("ns", "a")).asked(&[BINDINGS]).allowed(NotBound);
+    }
+    for (pointer, value) in [
+        ("/metadata/annotations/kcp.io~1cluster", "an0ther"),
+        ("/spec/dependent/apiExportName", "other.example.com"),
+        ("/spec/dependencies/0/apiExportRef/name", "other.example.com"),
+        ("/spec/dependencies/0/apiExportRef/path", "root:elsewhere"),
+    ] {
+        ruled(&bearing, pointer, value).deletes(&vpc("ns", "a")).asked(&[BINDINGS]).allowed(NotBound);
+    }
+}
+
+#[test]
+fn bindings_count_on_whichever_page_they_stand() {
+    let world = bound().with(vm("ns", "m1", "a")).but(|world| world.page = 1);
+    let outcome = world.deletes(&vpc("ns", "a"));
+    assert_eq!(outcome.asked.len(), 5);
+    outcome.blocked_by(&["VirtualMachine/m1"]);
+    world.but(|world| drop(world.bindings.remove(2))).deletes(&vpc("ns", "a")).allowed(NotBound);
+}
+
+#[test]
+fn one_binding_may_bind_both_ends() {
+    let bearing = bound().with(vm("ns", "m1", "a")).but(|world| {
+        world.rules = vec![rule(NETWORK, VM, ".spec.vpcRef.name", PROVIDER, VPC)];
+        set(&mut world.rules[0], "/spec/dependent/apiExportName", NETWORK_GROUP.into());
+        world.bindings.drain(..2);
+    });
+    bearing.deletes(&vpc("ns", "a")).allowed(NotBound);
+    let both = json!([
+        {"group": NETWORK_GROUP, "resource": "vpcs"}, {"group": COMPUTE_GROUP, "resource": "virtualmachines"},
+    ]);
+    bearing
+        .but(|world| set(&mut world.bindings[0], "/status/boundResources", both))
+        .deletes(&vpc("ns", "a"))
+        .blocked_by(&["VirtualMachine/m1"]);
+}
+
+#[test]
+fn an_export_deleted_while_its_binding_stands_still_protects() {
+    // Nobody knows its workspace any more: the binding's own words decide.
+    let forgotten = bound().with(vm("ns", "m1", "a")).but(|world| world.workspaces = Workspaces::new());
+    forgotten.deletes(&vpc("ns", "a")).blocked_by(&["VirtualMachine/m1"]);
+    let says = |path: Value| forgotten.but(|world| set(&mut world.bindings[2], "/spec/reference/export/path", path));
+    says(json!("root:elsewhere")).deletes(&vpc("ns", "a")).allowed(NotBound);
+    says(json!(NETWORK)).deletes(&vpc("ns", "a")).blocked_by(&["VirtualMachine/m1"]);
+    says(json!(null)).deletes(&vpc("ns", "a")).blocked_by(&["VirtualMachine/m1"]);
+}
+
+#[test]
+fn a_rule_of_an_unrelated_workspace_changes_nothing() {
+    // `.metadata.name` of the target itself: each VPC would be its own dependent, were it not for its UID and this.
+    let stranger = rule("strang3r", VPC, ".metadata.name", PROVIDER, VPC);
+    let world = bound().with(vpc("ns", "a").set("/metadata/uid", "namesake")).but(|world| world.rules = vec![stranger]);
+    world.deletes(&vpc("ns", "a")).asked(&[BINDINGS]).allowed(NotBound);
+    let own = rule(NETWORK, VPC, ".metadata.name", PROVIDER, VPC);
+    world.but(|world| world.rules = vec![own]).deletes(&vpc("ns", "a")).blocked_by(&["VPC/a"]);
+}
+
+#[test]
+fn a_local_rule_bears_in_its_own_workspace_alone() {
+    let own = local(CONSUMER).with(pod("ns", "p", "a"));
+    own.deletes(&config("ns", "a")).asked(&[PODS]).blocked_by(&["Pod/p"]);
+    own.deletes(&config("ns", "b")).allowed(Unreferenced);
+    local("an0ther").with(pod("ns", "p", "a")).deletes(&config("ns", "a")).asked(&[]).allowed(NotBound);
+}
+
+#[test]
+fn a_rule_with_one_local_end_bears_in_its_own_workspace_alone() {
+    let on_local_target = |cluster| {
+        let mut rule = local_rule(cluster, VM, ".spec.configRef", CONFIG);
+        rule["spec"]["dependent"]["apiExportName"] = COMPUTE_GROUP.into();
+        let object = Object::new(VM, "ns", "m1").set("/spec/configRef", "a");
+        bound().with(object).but(|world| {
+            world.rules = vec![rule];
+            world.bindings[0]["status"]["apiExportClusterName"] = cluster.into();
+        })
+    };
+    on_local_target(CONSUMER).deletes(&config("ns", "a")).blocked_by(&["VirtualMachine/m1"]);
+    on_local_target(CONSUMER).deletes(&config("ns", "b")).allowed(Unreferenced);
+    on_local_target("an0ther").deletes(&config("ns", "a")).allowed(NotBound);
+
+    let on_local_dependent = |cluster| {
+        let mut rule = rule(cluster, POD, ".spec.configRef", PROVIDER, VPC);
+        rule["spec"]["dependent"].as_object_mut().unwrap().remove("apiExportName");
+        bound().with(pod("ns", "p", "a")).but(|world| world.rules = vec![rule])
+    };
+    on_local_dependent(CONSUMER).deletes(&vpc("ns", "a")).asked(&[BINDINGS, PODS]).blocked_by(&["Pod/p"]);
+    on_local_dependent(CONSUMER).deletes(&vpc("ns", "b")).allowed(Unreferenced);
+    on_local_dependent("an0ther").deletes(&vpc("ns", "a")).allowed(NotBound);
+}
+
+/// Edits that make a rule unusable, and what is then said.
+fn breaks() -> [(&'static str, Value, &'static str); 5] {
+    [
+        ("/spec/dependencies/0/onDelete", json!("Warn"), "onDelete"),
+        ("/spec/selector", json!({}), "selector"),
+        ("/spec/dependencies/0/fieldRef/path", json!(".spec..name"), "at offset 6"),
+        ("/spec/dependent/version", json!("latest"), "spec.dependent.version"),
+        ("/spec/dependencies/1", json!({}), "missing field"),
+    ]
+}
+
+#[test]
+fn a_broken_rule_refuses_where_it_would_bear_and_nowhere_else() {
+    for (pointer, value, part) in breaks() {
+        let broken = |world: World| {
+            world.but(|world| {
+                if pointer.ends_with("/1") {
+                    world.rules[0]["spec"]["dependencies"].as_array_mut().unwrap().push(json!(null));
+                }
+                set(&mut world.rules[0], pointer, value.clone());
+            })
+        };
+        let world = broken(bound());
+        world.deletes(&vpc("ns", "a")).asked(&[BINDINGS]).undecided(part);
+        world.deletes(&zone("a")).allowed(NoRule);
+        world.but(|world| drop(world.bindings.remove(0))).deletes(&vpc("ns", "a")).allowed(NotBound);
+        world.but(|world| drop(world.bindings.remove(2))).deletes(&vpc("ns", "a")).allowed(NotBound);
+
+        broken(plain()).deletes(&vpc("ns", "a")).undecided(part);
+        broken(local(CONSUMER)).deletes(&config("ns", "a")).undecided(part);
+        broken(local("an0ther")).deletes(&config("ns", "a")).allowed(NotBound);
+    }
+}
+
+#[test]
+fn a_rule_of_the_older_form_refuses_and_says_what_to_write() {
+    let old = bound().but(|world| {
+        let dependent = world.rules[0]["spec"]["dependent"].as_object_mut().unwrap();
+        dependent.remove("apiExportName");
+        dependent.insert("apiExportRef".into(), json!({"path": "root:providers:compute", "name": COMPUTE_GROUP}));
+    });
+    old.deletes(&vpc("ns", "a")).undecided("write `apiExportName: compute.example.com` instead");
+    old.but(|world| drop(world.bindings.remove(0))).deletes(&vpc("ns", "a")).allowed(NotBound);
+}
+
+#[test]
+fn a_broken_rule_does_not_hide_what_others_find() {
+    let broken = rule(COMPUTE, VM, "spec..", PROVIDER, VPC);
+    let world = bound().with(vm("ns", "m1", "a")).but(|world| world.rules.push(broken));
+    let outcome = world.deletes(&vpc("ns", "a"));
+    let Decision::Denied(denial) = outcome.decision else { panic!("allowed") };
+    assert!(denial.message().contains("still referenced by VirtualMachine/m1; could not find out what else"));
+    world.deletes(&vpc("ns", "b")).undecided("spec.dependencies[0].fieldRef.path");
+}

@@ -1,0 +1,98 @@
+//! Who plays in the cases: VMs of one provider that refer to VPCs of another, and pods that refer to config maps.
+
+use depguard_core::Home;
+use serde_json::{Value, json};
+
+use crate::world::*;
+
+pub(crate) const COMPUTE_GROUP: &str = "compute.example.com";
+pub(crate) const NETWORK_GROUP: &str = "network.example.com";
+pub(crate) const PROVIDER: &str = "root:providers:network";
+
+const fn kind(group: &'static str, resource: &'static str, kind: &'static str, namespaced: bool) -> Kind {
+    Kind { group, versions: &["v1alpha1", "v1"], resource, kind, namespaced }
+}
+
+pub(crate) const VM: Kind = kind(COMPUTE_GROUP, "virtualmachines", "VirtualMachine", true);
+pub(crate) const RACK: Kind = kind(COMPUTE_GROUP, "racks", "Rack", false);
+pub(crate) const VPC: Kind = kind(NETWORK_GROUP, "vpcs", "VPC", true);
+pub(crate) const ZONE: Kind = kind(NETWORK_GROUP, "zones", "Zone", false);
+pub(crate) const POD: Kind = Kind { group: "", versions: &["v1"], resource: "pods", kind: "Pod", namespaced: true };
+pub(crate) const CONFIG: Kind =
+    Kind { group: "", versions: &["v1"], resource: "configmaps", kind: "ConfigMap", namespaced: true };
+
+/// A VM that refers to a VPC.
+pub(crate) fn vm(namespace: &str, name: &str, vpc: &str) -> Object {
+    Object::new(VM, namespace, name).set("/spec/vpcRef/name", vpc)
+}
+
+pub(crate) fn rack(name: &str, vpc: &str) -> Object {
+    Object::new(RACK, "", name).set("/spec/vpcRef/name", vpc)
+}
+
+pub(crate) fn vpc(namespace: &str, name: &str) -> Object {
+    Object::new(VPC, namespace, name)
+}
+
+pub(crate) fn zone(name: &str) -> Object {
+    Object::new(ZONE, "", name)
+}
+
+pub(crate) fn pod(namespace: &str, name: &str, config: &str) -> Object {
+    Object::new(POD, namespace, name).set("/spec/configRef", config)
+}
+
+pub(crate) fn config(namespace: &str, name: &str) -> Object {
+    Object::new(CONFIG, namespace, name)
+}
+
+/// VMs, racks, VPCs and zones of two providers, all bound; one rule, that VMs refer to VPCs.
+pub(crate) fn bound() -> World {
+    World::new(Home::Kcp).but(|world| {
+        world.kinds = vec![VM, RACK, VPC, ZONE, POD, CONFIG];
+        world.knows(PROVIDER, NETWORK);
+        world.rules = vec![rule(COMPUTE, VM, ".spec.vpcRef.name", PROVIDER, VPC)];
+        world.bindings = vec![
+            binding(COMPUTE, "root:providers:compute", VM),
+            binding(COMPUTE, "root:providers:compute", RACK),
+            binding(NETWORK, PROVIDER, VPC),
+            binding(NETWORK, PROVIDER, ZONE),
+        ];
+    })
+}
+
+/// The same without a kcp: one cluster, and a local rule.
+pub(crate) fn plain() -> World {
+    bound().but(|world| {
+        world.home = Home::Kubernetes;
+        world.rules = vec![local_rule("anything", VM, ".spec.vpcRef.name", VPC)];
+        world.bindings.clear();
+    })
+}
+
+/// A workspace with a local rule, that pods refer to config maps.
+pub(crate) fn local(cluster: &str) -> World {
+    bound().but(|world| world.rules = vec![local_rule(cluster, POD, ".spec.configRef", CONFIG)])
+}
+
+pub(crate) fn about(dependent: Kind, path: &str, target: Kind) -> impl FnOnce(&mut World) {
+    let rule = rule(COMPUTE, dependent, path, PROVIDER, target);
+    move |world| world.rules = vec![rule]
+}
+
+/// The same rule with one edit.
+pub(crate) fn ruled(world: &World, pointer: &str, value: impl Into<Value>) -> World {
+    world.but(|world| set(&mut world.rules[0], pointer, value.into()))
+}
+
+pub(crate) fn asked_by(object: &Object, user: &str, groups: &[&str]) -> Value {
+    let mut review = object.deletion();
+    review["request"]["userInfo"] = json!({"username": user, "groups": groups});
+    review
+}
+
+pub(crate) const BINDINGS: &str = "/apis/apis.kcp.io/v1alpha2/apibindings?limit=500";
+pub(crate) const VMS: &str = "/apis/compute.example.com/v1alpha1/namespaces/ns/virtualmachines?limit=500";
+pub(crate) const ALL_VMS: &str = "/apis/compute.example.com/v1alpha1/virtualmachines?limit=500";
+pub(crate) const PODS: &str = "/api/v1/namespaces/ns/pods?limit=500";
+pub(crate) const ALL_PODS: &str = "/api/v1/pods?limit=500";

@@ -1,0 +1,367 @@
+//! A scripted API server, and reviews for it: enough to write a case in one line.
+
+use depguard_core::{
+    Answer, Because, Context, Decision, Home, LogicalCluster, OverridePolicy, Query, Reason, Review, RuleSet,
+    WorkspacePath, Workspaces,
+};
+use serde_json::{Value, json};
+
+/// The logical cluster where all objects are.
+pub(crate) const CONSUMER: &str = "c0nsumer";
+/// That of the provider of VMs, where the rules about them are.
+pub(crate) const COMPUTE: &str = "c0mpute";
+/// That of the provider of VPCs.
+pub(crate) const NETWORK: &str = "netw0rk";
+
+/// A kind, as an API server serves it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Kind {
+    pub(crate) group: &'static str,
+    pub(crate) versions: &'static [&'static str],
+    pub(crate) resource: &'static str,
+    pub(crate) kind: &'static str,
+    pub(crate) namespaced: bool,
+}
+
+/// An object and its kind.
+#[derive(Debug, Clone)]
+pub(crate) struct Object {
+    pub(crate) kind: Kind,
+    pub(crate) json: Value,
+}
+
+/// Rules, and what an API server would say of one logical cluster.
+#[derive(Debug, Clone)]
+pub(crate) struct World {
+    pub(crate) home: Home,
+    pub(crate) rules: Vec<Value>,
+    pub(crate) workspaces: Workspaces,
+    pub(crate) overrides: OverridePolicy,
+    pub(crate) bindings: Vec<Value>,
+    pub(crate) kinds: Vec<Kind>,
+    pub(crate) objects: Vec<Object>,
+    /// The most objects that the server puts on a page, whatever it is asked for.
+    pub(crate) page: usize,
+}
+
+/// What a server answers.
+#[derive(Debug, Clone)]
+pub(crate) enum Reply {
+    Http(u16, Vec<u8>),
+    TooLarge,
+    Cut,
+}
+
+/// What came of a review.
+#[derive(Debug)]
+pub(crate) struct Outcome {
+    pub(crate) decision: Decision,
+    pub(crate) asked: Vec<Query>,
+}
+
+// === Objects and reviews ===
+
+impl Object {
+    pub(crate) fn new(kind: Kind, namespace: &str, name: &str) -> Self {
+        let mut json = json!({
+            "apiVersion": format!("{}/{}", kind.group, kind.versions[0]).trim_start_matches('/'),
+            "kind": kind.kind,
+            "metadata": {"name": name, "uid": format!("{}-{namespace}-{name}", kind.resource)},
+        });
+        if kind.namespaced {
+            json["metadata"]["namespace"] = namespace.into();
+        }
+        Self { kind, json }
+    }
+
+    /// The object with one edit: the value at a JSON pointer.
+    pub(crate) fn set(mut self, pointer: &str, value: impl Into<Value>) -> Self {
+        set(&mut self.json, pointer, value.into());
+        self
+    }
+
+    pub(crate) fn annotated(self, key: &str, value: &str) -> Self {
+        self.set(&format!("/metadata/annotations/{}", key.replace('/', "~1")), value)
+    }
+
+    pub(crate) fn terminating(self) -> Self {
+        self.set("/metadata/deletionTimestamp", "2026-01-01T00:00:00Z")
+    }
+
+    /// The review of its deletion by a tenant, as kcp would send it.
+    pub(crate) fn deletion(&self) -> Value {
+        let Kind { group, versions, resource, .. } = self.kind;
+        let mut object = self.json.clone();
+        let annotations = "/metadata/annotations/kcp.io~1cluster";
+        if object.pointer(annotations).is_none() {
+            set(&mut object, annotations, CONSUMER.into());
+        }
+        json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {
+            "uid": "1", "operation": "DELETE", "object": null, "oldObject": object,
+            "name": self.json["metadata"]["name"], "namespace": self.json["metadata"]["namespace"],
+            "resource": {"group": group, "version": versions[0], "resource": resource},
+            "userInfo": {"username": "alice", "groups": ["system:authenticated"]},
+        }})
+    }
+}
+
+/// Puts a value at a JSON pointer, making the objects on the way.
+pub(crate) fn set(json: &mut Value, pointer: &str, value: Value) {
+    let mut at = json;
+    for key in pointer.split('/').skip(1) {
+        let key = key.replace("~1", "/");
+        at = match (at.is_array(), key.parse::<usize>()) {
+            (true, Ok(index)) => &mut at[index],
+            _ => &mut at[key],
+        };
+    }
+    *at = value;
+}
+
+// === Rules and bindings ===
+
+/// A rule of `cluster` about an edge between two kinds, both local.
+pub(crate) fn local_rule(cluster: &str, dependent: Kind, path: &str, target: Kind) -> Value {
+    json!({
+        "apiVersion": "dependencies.opendefense.cloud/v1alpha1", "kind": "DependencyRule",
+        "metadata": {"name": "rule", "annotations": {"kcp.io/cluster": cluster}},
+        "spec": {
+            "dependent": {
+                "group": dependent.group, "version": dependent.versions[0], "kind": dependent.kind,
+                "resource": dependent.resource,
+            },
+            "dependencies": [{
+                "group": target.group, "version": target.versions[0], "resource": target.resource,
+                "fieldRef": {"path": path},
+            }],
+        },
+    })
+}
+
+/// The same about exported kinds: the dependent's export is of the rule's workspace, and bears the group's name, as the
+/// target's does.
+pub(crate) fn rule(cluster: &str, dependent: Kind, path: &str, provider: &str, target: Kind) -> Value {
+    let mut rule = local_rule(cluster, dependent, path, target);
+    rule["spec"]["dependent"]["apiExportName"] = dependent.group.into();
+    rule["spec"]["dependencies"][0]["apiExportRef"] = json!({"path": provider, "name": target.group});
+    rule
+}
+
+/// An APIBinding of one kind, from the APIExport of the group's name.
+pub(crate) fn binding(cluster: &str, path: &str, kind: Kind) -> Value {
+    json!({
+        "metadata": {"name": format!("{cluster}-{}", kind.resource)},
+        "spec": {"reference": {"export": {"path": path, "name": kind.group}}},
+        "status": {
+            "apiExportClusterName": cluster,
+            "boundResources": [{"group": kind.group, "resource": kind.resource, "schema": {"name": "x"}}],
+        },
+    })
+}
+
+// === The server ===
+
+impl World {
+    pub(crate) fn new(home: Home) -> Self {
+        Self {
+            home,
+            rules: Vec::new(),
+            workspaces: Workspaces::new(),
+            overrides: OverridePolicy::default(),
+            bindings: Vec::new(),
+            kinds: Vec::new(),
+            objects: Vec::new(),
+            page: usize::MAX,
+        }
+    }
+
+    /// The world with one edit.
+    pub(crate) fn but(&self, edit: impl FnOnce(&mut Self)) -> Self {
+        let mut world = self.clone();
+        edit(&mut world);
+        world
+    }
+
+    pub(crate) fn with(&self, object: Object) -> Self {
+        self.but(|world| world.objects.push(object))
+    }
+
+    pub(crate) fn knows(&mut self, path: &str, cluster: &str) {
+        self.workspaces.insert(WorkspacePath::parse(path).unwrap(), LogicalCluster::parse(cluster).unwrap());
+    }
+
+    /// Decides a review, all queries answered by this server.
+    pub(crate) fn review(&self, review: &Value) -> Outcome {
+        self.review_with(review, |query| Some(self.reply(&query.path)))
+    }
+
+    /// Decides a review, with `reply` as the server; `None` is no answer.
+    pub(crate) fn review_with(&self, review: &Value, mut reply: impl FnMut(&Query) -> Option<Reply>) -> Outcome {
+        let review = review.to_string();
+        let review = Review::parse(review.as_bytes()).expect("a review");
+        let context = Context { workspaces: &self.workspaces, overrides: &self.overrides };
+        let mut evaluation = RuleSet::load(self.home, &self.rules).evaluate(&review, &context);
+        let mut asked = Vec::new();
+        loop {
+            let queries = evaluation.queries();
+            if queries.is_empty() {
+                return Outcome { decision: evaluation.decide(), asked };
+            }
+            for query in queries {
+                assert!(asked.len() < 10_000, "it asks without end");
+                if let Some(reply) = reply(&query) {
+                    evaluation.answer(query.id, reply.as_answer());
+                }
+                asked.push(query);
+            }
+        }
+    }
+
+    pub(crate) fn deletes(&self, object: &Object) -> Outcome {
+        self.review(&object.deletion())
+    }
+
+    /// The answer to a GET.
+    pub(crate) fn reply(&self, path_and_query: &str) -> Reply {
+        let (path, query) = path_and_query.split_once('?').unwrap_or((path_and_query, ""));
+        let segments: Vec<_> = path.split('/').skip(1).collect();
+        let (group, rest) = match segments[..] {
+            ["api", ref rest @ ..] => ("", rest),
+            ["apis", group, ref rest @ ..] => (group, rest),
+            _ => return Reply::not_found(),
+        };
+        if let ("apis.kcp.io", ["v1alpha2", "apibindings"], Home::Kcp) = (group, rest, self.home) {
+            return self.list(self.bindings.iter(), query);
+        }
+        let kinds: Vec<_> = self.kinds.iter().filter(|kind| kind.group == group).collect();
+        let served = |version: &str, resource: &str| {
+            kinds.iter().find(|kind| kind.resource == resource && kind.versions.contains(&version)).copied()
+        };
+        match *rest {
+            [] if kinds.is_empty() && !group.is_empty() => Reply::not_found(),
+            [] => Reply::ok(&json!({"versions": versions(group, &kinds)})),
+            [version] => {
+                let kinds = kinds.iter().filter(|kind| kind.versions.contains(&version));
+                let resources: Vec<_> = kinds.map(|kind| json!({"name": kind.resource})).collect();
+                Reply::ok(&json!({"resources": resources}))
+            }
+            [version, resource] => match served(version, resource) {
+                Some(kind) => self.list(self.objects_of(kind, None), query),
+                None => Reply::not_found(),
+            },
+            [version, "namespaces", namespace, resource] => match served(version, resource) {
+                Some(kind) if kind.namespaced => self.list(self.objects_of(kind, Some(namespace)), query),
+                _ => Reply::not_found(),
+            },
+            _ => Reply::not_found(),
+        }
+    }
+
+    fn objects_of<'w>(&'w self, kind: &'w Kind, namespace: Option<&'w str>) -> impl Iterator<Item = &'w Value> {
+        (self.objects.iter())
+            .filter(|object| (object.kind.group, object.kind.resource) == (kind.group, kind.resource))
+            .map(|object| &object.json)
+            .filter(move |json| namespace.is_none_or(|namespace| json["metadata"]["namespace"] == namespace))
+    }
+
+    /// A page of a list. Its token holds what a URL must not, so that only one that was encoded comes back whole.
+    fn list<'w>(&self, items: impl Iterator<Item = &'w Value>, query: &str) -> Reply {
+        let parameter =
+            |name: &str| query.split('&').find_map(|parameter| parameter.strip_prefix(name)?.strip_prefix('='));
+        let limit = parameter("limit").and_then(|limit| limit.parse().ok()).expect("a limit");
+        let start = match parameter("continue") {
+            None => 0,
+            Some(token) => match token.strip_suffix("%2B%2F%3D%26%23").and_then(|start| start.parse().ok()) {
+                Some(start) => start,
+                None => return Reply::Http(400, Vec::new()),
+            },
+        };
+        let items: Vec<_> = items.skip(start).collect();
+        let size = self.page.min(limit).min(items.len());
+        let mut metadata = json!({"resourceVersion": "7"});
+        if size < items.len() {
+            metadata["continue"] = format!("{}+/=&#", start + size).into();
+        }
+        Reply::ok(&json!({"kind": "List", "metadata": metadata, "items": items[..size]}))
+    }
+}
+
+fn versions(group: &str, kinds: &[&Kind]) -> Vec<Value> {
+    let mut versions: Vec<_> = kinds.iter().flat_map(|kind| kind.versions).collect();
+    versions.sort();
+    versions.dedup();
+    let version = |version| if group.is_empty() { json!(version) } else { json!({"version": version}) };
+    versions.into_iter().map(version).collect()
+}
+
+impl Reply {
+    pub(crate) fn ok(body: &Value) -> Self {
+        Self::Http(200, body.to_string().into_bytes())
+    }
+
+    pub(crate) fn not_found() -> Self {
+        Self::Http(404, br#"{"message":"the server could not find the requested resource"}"#.to_vec())
+    }
+
+    pub(crate) fn as_answer(&self) -> Answer<'_> {
+        match self {
+            Self::Http(status, body) => Answer::Response { status: *status, body },
+            Self::TooLarge => Answer::TooLarge,
+            Self::Cut => Answer::Failed("the connection was cut"),
+        }
+    }
+}
+
+// === What came of it ===
+
+impl Outcome {
+    /// Allowed, for that reason.
+    #[track_caller]
+    pub(crate) fn allowed(&self, because: Because) {
+        assert_eq!(self.decision, Decision::Allowed(because), "{}", self.shown());
+    }
+
+    /// Denied, with all these blockers and no problem.
+    #[track_caller]
+    pub(crate) fn blocked_by(&self, blockers: &[&str]) {
+        match &self.decision {
+            Decision::Denied(denial) => match denial.reason() {
+                Reason::Referenced { blockers: found, problems, .. } => {
+                    let found: Vec<_> = found.iter().map(ToString::to_string).collect();
+                    assert_eq!(
+                        (found.iter().map(String::as_str).collect::<Vec<_>>(), &problems[..]),
+                        (blockers.to_vec(), &[][..])
+                    );
+                }
+                _ => panic!("not for a blocker: {}", self.shown()),
+            },
+            Decision::Allowed(_) => panic!("{}", self.shown()),
+        }
+    }
+
+    /// Denied because something could not be found out, with a message that holds `part`.
+    #[track_caller]
+    pub(crate) fn undecided(&self, part: &str) {
+        match &self.decision {
+            Decision::Denied(denial) => {
+                assert!(matches!(denial.reason(), Reason::Undecided { .. }), "{}", self.shown());
+                assert!(denial.message().contains(part), "{part:?} is not in: {}", self.shown());
+            }
+            Decision::Allowed(_) => panic!("{}", self.shown()),
+        }
+    }
+
+    #[track_caller]
+    pub(crate) fn asked(&self, paths: &[&str]) -> &Self {
+        assert_eq!(self.asked.iter().map(|query| query.path.as_str()).collect::<Vec<_>>(), paths);
+        self
+    }
+
+    fn shown(&self) -> String {
+        let asked: Vec<_> = self.asked.iter().map(|query| query.path.as_str()).collect();
+        match &self.decision {
+            Decision::Denied(denial) => format!("denied: {}; asked {asked:?}", denial.message()),
+            Decision::Allowed(because) => format!("allowed: {because:?}; asked {asked:?}"),
+        }
+    }
+}
