@@ -8,6 +8,7 @@ mod endpoint;
 mod mirror;
 mod slices;
 mod stack;
+mod workspaces;
 
 pub use address::UrlError;
 pub use api::{ApiError, List, Preconditions, Status};
@@ -16,3 +17,4 @@ pub use endpoint::{Endpoint, MAX_BODY, RequestError};
 pub use mirror::{
     Failure, Mirror, MirrorOptions, MirrorState, Mirrored, MirroredObject, ObjectKey, Readiness, Watched,
 };
+pub use workspaces::{BoundWorkspaces, WorkspaceLookup};

@@ -10,6 +10,7 @@ use std::time::Duration;
 use depguard_core::{Home, LogicalCluster, WorkspacePath};
 use depguard_kcp::{
     ApiError, ConnectError, ConnectOptions, Connection, MAX_BODY, Preconditions, RequestError, UrlError,
+    WorkspaceLookup,
 };
 use serde_json::json;
 use server::{Answer, Asked, Scripted};
@@ -299,4 +300,34 @@ async fn what_does_not_show_what_is_there_is_no_list() {
     let scripted = Scripted::start(|_| ok(r#"{"metadata":{"resourceVersion":"1"},"items":null}"#)).await;
     let (connection, _dir) = open(&scripted.url, "{}").await;
     assert!(connection.home().list_json("/xs").await.unwrap().items.is_empty());
+}
+
+#[tokio::test]
+async fn a_workspace_is_looked_up_in_its_parent() {
+    let missing = |name: &str| {
+        let status = json!({"reason": "NotFound", "message": "no", "details": {"name": name, "kind": "workspaces"}});
+        Answer::Json(404, status.to_string())
+    };
+    let workspaces = "/apis/tenancy.kcp.io/v1alpha1/workspaces";
+    let scripted = Scripted::start(move |asked| {
+        match asked.target.strip_prefix("/clusters/").unwrap().replace(workspaces, "").as_str() {
+            "root:providers/network" => ok(r#"{"spec":{"cluster":"2x3"},"status":{"phase":"Ready"}}"#),
+            "root:providers/storage" => missing("storage"),
+            "root:nowhere/network" => missing("root:nowhere"),
+            "root:secret/network" => Answer::Json(403, FORBIDDEN.to_owned()),
+            other => Answer::Json(404, format!("404 page not found: {other}")),
+        }
+    })
+    .await;
+    let (connection, _dir) = open(&format!("{}/clusters/root:dep-ctrl", scripted.url), "{}").await;
+    let look_up = async |path| connection.look_up(&WorkspacePath::parse(path).unwrap()).await;
+
+    let cluster = LogicalCluster::parse("2x3").unwrap();
+    assert_eq!(look_up("root:providers:network").await, WorkspaceLookup::Found { cluster, phase: "Ready".to_owned() });
+    assert_eq!(look_up("root:providers:storage").await, WorkspaceLookup::NotFound);
+    assert_eq!(look_up("root:nowhere:network").await, WorkspaceLookup::NotFound);
+    for (path, part) in [("root:secret:network", "403"), ("root:plain:network", "404 page"), ("root", "no parent")] {
+        let WorkspaceLookup::Unknown { why } = look_up(path).await else { panic!("{path}") };
+        assert!(why.contains(part), "{path}: {why}");
+    }
 }
