@@ -29,13 +29,15 @@ impl Outline {
         let metadata = object.get("metadata").and_then(|metadata| serde::Deserialize::deserialize(metadata).ok());
         let spec = object.get("spec")?;
         let dependent = spec.get("dependent")?;
-        let dependent_export = match (dependent.get("apiExportName"), dependent.pointer("/apiExportRef/name")) {
-            (Some(name), _) | (None, Some(name)) => Some(ExportName::parse(name.as_str()?).ok()?),
-            (None, None) => None,
+        let dependent_export = match home {
+            // There are no exports: the kind is the cluster's own, whatever else the rule says of it.
+            Home::Kubernetes => None,
+            Home::Kcp => match (given(dependent, "apiExportName"), given(dependent, "apiExportRef")) {
+                (Some(name), _) => Some(ExportName::parse(name.as_str()?).ok()?),
+                (None, Some(old)) => Some(ExportName::parse(old.get("name")?.as_str()?).ok()?),
+                (None, None) => None,
+            },
         };
-        if dependent_export.is_some() && home == Home::Kubernetes {
-            return None;
-        }
         let dependencies = spec.get("dependencies").and_then(Value::as_array);
         Some(Self {
             key: RuleKey::of(home, &metadata.unwrap_or_default()),
@@ -47,15 +49,19 @@ impl Outline {
 }
 
 fn target(home: Home, dependency: &Value) -> Option<(Option<ExportRef>, GroupResource)> {
-    let export = match dependency.get("apiExportRef") {
-        None => None,
-        Some(_) if home == Home::Kubernetes => return None,
-        Some(export) => Some(ExportRef {
+    let export = match (home, given(dependency, "apiExportRef")) {
+        (Home::Kubernetes, _) | (Home::Kcp, None) => None,
+        (Home::Kcp, Some(export)) => Some(ExportRef {
             path: WorkspacePath::parse(export.get("path")?.as_str()?).ok()?,
             name: ExportName::parse(export.get("name")?.as_str()?).ok()?,
         }),
     };
     Some((export, group_resource(dependency)?))
+}
+
+/// A field that is there, and not `null`, which is as good as left out.
+fn given<'v>(object: &'v Value, field: &str) -> Option<&'v Value> {
+    object.get(field).filter(|value| !value.is_null())
 }
 
 fn group_resource(kind: &Value) -> Option<GroupResource> {

@@ -49,7 +49,7 @@ pub enum PathErrorKind {
 }
 
 impl FieldPath {
-    /// The longest path, in bytes.
+    /// The longest path, in bytes, not counting the leading dot: so what is parsed can be printed and parsed again.
     pub const MAX_LEN: usize = 253;
 
     /// Parses a path, with or without the leading dot.
@@ -64,12 +64,13 @@ impl FieldPath {
     /// ```
     pub fn parse(path: &str) -> Result<Self, PathError> {
         let error = |offset, kind| PathError { path: shown(path), offset, kind };
-        if path.len() > Self::MAX_LEN {
-            return Err(error(Self::MAX_LEN, PathErrorKind::TooLong));
+        let names = path.strip_prefix('.').unwrap_or(path);
+        let mut offset = path.len() - names.len();
+        if names.len() > Self::MAX_LEN {
+            return Err(error(offset + Self::MAX_LEN, PathErrorKind::TooLong));
         }
-        let mut offset = path.len() - path.strip_prefix('.').unwrap_or(path).len();
         let mut segments = Vec::new();
-        for name in path.strip_prefix('.').unwrap_or(path).split('.') {
+        for name in names.split('.') {
             if name.is_empty() {
                 return Err(error(offset, PathErrorKind::MissingName));
             }
@@ -133,6 +134,7 @@ mod tests {
     fn errors_name_the_offset() {
         use PathErrorKind::*;
         let long = "a".repeat(254);
+        let dotted = format!(".{long}");
         for (path, offset, kind) in [
             ("", 0, MissingName),
             (".", 1, MissingName),
@@ -145,6 +147,7 @@ mod tests {
             ("$.spec", 0, BadCharacter),
             (".spec.list[0]", 10, BadCharacter),
             (&long, 253, TooLong),
+            (&dotted, 254, TooLong),
         ] {
             let error = FieldPath::parse(path).unwrap_err();
             assert_eq!((error.offset, error.kind), (offset, kind), "{path}");

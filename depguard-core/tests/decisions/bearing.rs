@@ -174,3 +174,39 @@ fn a_broken_rule_does_not_hide_what_others_find() {
     assert!(denial.message().contains("still referenced by VirtualMachine/m1; could not find out what else"));
     world.deletes(&vpc("ns", "b")).undecided("spec.dependencies[0].fieldRef.path");
 }
+
+#[test]
+fn a_null_in_a_broken_rule_is_a_field_left_out() {
+    // Both are local then, as they are in a rule that can be used.
+    for pointer in
+        ["/spec/dependent/apiExportName", "/spec/dependent/apiExportRef", "/spec/dependencies/0/apiExportRef"]
+    {
+        for cluster in [CONSUMER, "an0ther"] {
+            let null = ruled(&local(cluster), pointer, json!(null)).with(pod("ns", "p", "a"));
+            let broken = ruled(&null, "/spec/dependencies/0/fieldRef/path", "spec..");
+            let (null, broken) = (null.deletes(&config("ns", "a")), broken.deletes(&config("ns", "a")));
+            if cluster == CONSUMER {
+                null.blocked_by(&["Pod/p"]);
+                broken.undecided("at offset 5");
+            } else {
+                null.allowed(NotBound);
+                broken.allowed(NotBound);
+            }
+        }
+    }
+}
+
+#[test]
+fn an_export_named_in_a_plain_cluster_refuses() {
+    plain().deletes(&vpc("ns", "a")).allowed(Unreferenced);
+    for (pointer, value, part) in [
+        ("/spec/dependent/apiExportName", json!(COMPUTE_GROUP), "spec.dependent.apiExportName is set"),
+        ("/spec/dependencies/0/apiExportRef", json!({"path": PROVIDER, "name": NETWORK_GROUP}), "has no APIExports"),
+        ("/spec/dependencies/0/apiExportRef", json!({"path": "No/Path", "name": ""}), "has no APIExports"),
+        ("/spec/dependent/apiExportRef", json!({"path": PROVIDER, "name": COMPUTE_GROUP}), "was replaced"),
+    ] {
+        let world = ruled(&plain(), pointer, value);
+        world.deletes(&vpc("ns", "a")).asked(&[]).undecided(part);
+        world.deletes(&zone("a")).allowed(NoRule);
+    }
+}
