@@ -78,32 +78,47 @@ async fn listen_once(address: SocketAddr) -> io::Result<TcpListener> {
     }
 }
 
-/// Takes connections until the tasks are stopped.
-pub(crate) async fn run<S: Answering>(listener: TcpListener, tls: Option<TlsAcceptor>, service: S, tasks: Tasks) {
-    let room = Arc::new(Semaphore::new(MAX_CONNECTIONS));
-    let mut pause = BACK_OFF.0;
-    loop {
-        let next = async {
-            let place = room.clone().acquire_owned().await;
-            (place, listener.accept().await)
-        };
-        let (place, accepted) = tokio::select! {
-            () = tasks.stopping() => return,
-            next = next => next,
-        };
-        match accepted {
-            Ok((stream, _)) => {
-                pause = BACK_OFF.0;
-                let connection = connection(stream, tls.clone(), service.clone(), tasks.clone());
-                tasks.spawn(async move {
-                    connection.await;
-                    drop(place);
-                });
-            }
-            Err(why) => {
-                tracing::warn!("cannot take a connection: {why}");
-                sleep(pause).await;
-                pause = (pause * 2).min(BACK_OFF.1);
+/// A listener, and what is answered there.
+pub(crate) struct Server<S> {
+    listener: TcpListener,
+    tls: Option<TlsAcceptor>,
+    service: S,
+    connections: usize,
+}
+
+impl<S: Answering> Server<S> {
+    /// Over TLS if an acceptor is given.
+    pub(crate) fn new(listener: TcpListener, tls: Option<TlsAcceptor>, service: S) -> Self {
+        Self { listener, tls, service, connections: MAX_CONNECTIONS }
+    }
+
+    /// Takes connections until the tasks are stopped.
+    pub(crate) async fn run(self, tasks: Tasks) {
+        let room = Arc::new(Semaphore::new(self.connections));
+        let mut pause = BACK_OFF.0;
+        loop {
+            let next = async {
+                let place = room.clone().acquire_owned().await;
+                (place, self.listener.accept().await)
+            };
+            let (place, accepted) = tokio::select! {
+                () = tasks.stopping() => return,
+                next = next => next,
+            };
+            match accepted {
+                Ok((stream, _)) => {
+                    pause = BACK_OFF.0;
+                    let connection = connection(stream, self.tls.clone(), self.service.clone(), tasks.clone());
+                    tasks.spawn(async move {
+                        connection.await;
+                        drop(place);
+                    });
+                }
+                Err(why) => {
+                    tracing::warn!("cannot take a connection: {why}");
+                    sleep(pause).await;
+                    pause = (pause * 2).min(BACK_OFF.1);
+                }
             }
         }
     }
@@ -171,3 +186,6 @@ fn log(ended: Result<(), Box<dyn std::error::Error + Send + Sync>>) {
         tracing::debug!("connection: {why}");
     }
 }
+
+#[cfg(test)]
+mod tests;

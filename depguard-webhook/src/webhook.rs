@@ -12,11 +12,12 @@ use tokio_rustls::TlsAcceptor;
 use crate::config::Config;
 use crate::front_proxy::FrontProxy;
 use crate::probes::Probes;
+use crate::registry;
 use crate::rules::Rules;
+use crate::server::{self, Server};
 use crate::service::ReviewService;
 use crate::tasks::Tasks;
 use crate::tls::{CertificateError, Certificates};
-use crate::{registry, server};
 
 /// A running webhook. Dropped, it is killed.
 #[derive(Debug)]
@@ -76,9 +77,9 @@ impl Webhook {
         let (tasks, rules) = (&webhook.tasks, &webhook.rules);
         tasks.spawn_background(registry::run(connection, config.home, config.export_name, rules.clone()));
         tasks.spawn_background(certificates.follow(files));
-        tasks.spawn(server::run(reviews, Some(tls), service, tasks.clone()));
+        tasks.spawn(Server::new(reviews, Some(tls), service).run(tasks.clone()));
         if let Some((listener, address)) = probes {
-            tasks.spawn(server::run(listener, None, Probes::new(rules.clone()), tasks.clone()));
+            tasks.spawn(Server::new(listener, None, Probes::new(rules.clone())).run(tasks.clone()));
             webhook.probe_addr = Some(address);
         }
         Ok(webhook)

@@ -1,0 +1,221 @@
+use super::*;
+
+use http_body_util::BodyExt;
+use hyper::client::conn::{http1, http2};
+use hyper_util::rt::TokioExecutor;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{ClientConfig, RootCertStore, SupportedProtocolVersion};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::runtime::Handle;
+use tokio::sync::Notify;
+use tokio::task::yield_now;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+
+use crate::tls::Certificates;
+
+/// A server under test whose answers to `/slow` wait until they are let go.
+struct Bench {
+    address: SocketAddr,
+    roots: RootCertStore,
+    tasks: Tasks,
+    begun: Arc<Notify>,
+    go: Arc<Semaphore>,
+    _folder: tempfile::TempDir,
+}
+
+impl Bench {
+    async fn start(connections: usize) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+        std::fs::write(folder.path().join("tls.crt"), made.cert.pem()).unwrap();
+        std::fs::write(folder.path().join("tls.key"), made.signing_key.serialize_pem()).unwrap();
+        let mut roots = RootCertStore::empty();
+        roots.add(CertificateDer::from_pem_slice(made.cert.pem().as_bytes()).unwrap()).unwrap();
+
+        let (certificates, _) = Certificates::open(folder.path()).await.unwrap();
+        let tls = TlsAcceptor::from(Arc::new(certificates.server_config().unwrap()));
+        let listener = listen((Ipv4Addr::LOCALHOST, 0).into()).await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (begun, go) = (Arc::new(Notify::new()), Arc::new(Semaphore::new(0)));
+        let (inside, wait) = (begun.clone(), go.clone());
+        let service = tower::service_fn(move |request: Request<Incoming>| {
+            let (begun, go) = (inside.clone(), wait.clone());
+            async move {
+                if request.uri().path() == "/slow" {
+                    begun.notify_one();
+                    go.acquire().await.unwrap().forget();
+                }
+                Ok(Response::new(Full::new(Bytes::from("done"))))
+            }
+        });
+        let tasks = Tasks::default();
+        let server = Server { connections, ..Server::new(listener, Some(tls), service) };
+        tasks.spawn(server.run(tasks.clone()));
+        Self { address, roots, tasks, begun, go, _folder: folder }
+    }
+
+    async fn tcp(&self) -> TcpStream {
+        TcpStream::connect(self.address).await.unwrap()
+    }
+
+    async fn tls(&self, protocols: &[&[u8]], versions: &[&'static SupportedProtocolVersion]) -> TlsStream<TcpStream> {
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let mut config = ClientConfig::builder_with_provider(provider)
+            .with_protocol_versions(versions)
+            .unwrap()
+            .with_root_certificates(self.roots.clone())
+            .with_no_client_auth();
+        config.alpn_protocols = protocols.iter().map(|protocol| protocol.to_vec()).collect();
+        let name = ServerName::try_from("localhost").unwrap();
+        TlsConnector::from(Arc::new(config)).connect(name, self.tcp().await).await.unwrap()
+    }
+
+    async fn h1(&self) -> http1::SendRequest<Full<Bytes>> {
+        let stream = self.tls(&[], rustls::DEFAULT_VERSIONS).await;
+        let (sender, connection) = http1::handshake(TokioIo::new(stream)).await.unwrap();
+        tokio::spawn(connection);
+        sender
+    }
+
+    async fn h2(&self) -> http2::SendRequest<Full<Bytes>> {
+        let stream = self.tls(&[b"h2", b"http/1.1"], rustls::DEFAULT_VERSIONS).await;
+        assert_eq!(stream.get_ref().1.alpn_protocol(), Some(&b"h2"[..]));
+        let (sender, connection) = http2::handshake(TokioExecutor::new(), TokioIo::new(stream)).await.unwrap();
+        tokio::spawn(connection);
+        sender
+    }
+}
+
+fn get(path: &str) -> Request<Full<Bytes>> {
+    Request::get(format!("https://localhost{path}")).body(Full::default()).unwrap()
+}
+
+async fn body(response: Response<Incoming>) -> Bytes {
+    response.into_body().collect().await.unwrap().to_bytes()
+}
+
+/// Waits until only so many tasks live: those of the clients go when their connection is closed.
+async fn only_alive(tasks: usize) {
+    let settled = async {
+        while Handle::current().metrics().num_alive_tasks() > tasks {
+            sleep(Duration::from_millis(5)).await;
+        }
+    };
+    let left = || Handle::current().metrics().num_alive_tasks();
+    timeout(Duration::from_secs(5), settled).await.unwrap_or_else(|_| panic!("{} tasks are left", left()));
+}
+
+#[tokio::test]
+async fn both_protocols_are_spoken_over_both_versions_of_tls() {
+    let bench = Bench::start(10).await;
+    let response = bench.h1().await.send_request(get("/")).await.unwrap();
+    assert_eq!((response.version(), body(response).await), (http::Version::HTTP_11, Bytes::from("done")));
+    let response = bench.h2().await.send_request(get("/")).await.unwrap();
+    assert_eq!((response.version(), body(response).await), (http::Version::HTTP_2, Bytes::from("done")));
+    for version in [&rustls::version::TLS12, &rustls::version::TLS13] {
+        let stream = bench.tls(&[b"http/1.1"], &[version]).await;
+        assert_eq!(stream.get_ref().1.protocol_version(), Some(version.version));
+    }
+}
+
+#[tokio::test]
+async fn a_connection_serves_one_request_after_another() {
+    let bench = Bench::start(10).await;
+    let mut sender = bench.h1().await;
+    for _ in 0..3 {
+        sender.ready().await.unwrap();
+        assert_eq!(body(sender.send_request(get("/")).await.unwrap()).await, "done");
+    }
+}
+
+#[tokio::test]
+async fn who_does_not_speak_tls_disturbs_nobody() {
+    let bench = Bench::start(10).await;
+    for rubbish in [&b"GET / HTTP/1.1\r\n\r\n"[..], &[0; 1000], b"\x16\x03\x01\xff\xff"] {
+        let mut stream = bench.tcp().await;
+        stream.write_all(rubbish).await.unwrap();
+    }
+    assert_eq!(body(bench.h2().await.send_request(get("/")).await.unwrap()).await, "done");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_handshake_that_never_comes_is_given_up() {
+    let bench = Bench::start(10).await;
+    let mut stream = bench.tcp().await;
+    let begun = tokio::time::Instant::now();
+    assert_eq!(stream.read(&mut [0; 10]).await.unwrap(), 0);
+    assert_eq!(begun.elapsed().as_secs(), HANDSHAKE.as_secs());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_connection_without_a_request_is_closed() {
+    let bench = Bench::start(10).await;
+    // The second has begun a request that it never ends, the third says h2 and never speaks it.
+    for (protocol, said) in [(&b"http/1.1"[..], ""), (b"http/1.1", "POST /validate HTTP/1.1\r\nHost: "), (b"h2", "")] {
+        let mut stream = bench.tls(&[protocol], rustls::DEFAULT_VERSIONS).await;
+        stream.write_all(said.as_bytes()).await.unwrap();
+        let begun = tokio::time::Instant::now();
+        let mut read = Vec::new();
+        // With or without a goodbye.
+        let _ = stream.read_to_end(&mut read).await;
+        assert!((30..=36).contains(&begun.elapsed().as_secs()), "{said:?}: {:?}", begun.elapsed());
+    }
+}
+
+#[tokio::test]
+async fn connections_beyond_the_cap_wait_for_their_turn() {
+    let bench = Bench::start(1).await;
+    let mut first = bench.h1().await;
+    assert_eq!(body(first.send_request(get("/")).await.unwrap()).await, "done");
+    let second = timeout(Duration::from_millis(200), bench.h1()).await;
+    assert!(second.is_err(), "a second connection was taken");
+    drop(first);
+    let mut second = timeout(Duration::from_secs(5), bench.h1()).await.unwrap();
+    assert_eq!(body(second.send_request(get("/")).await.unwrap()).await, "done");
+}
+
+#[tokio::test]
+async fn stopping_answers_what_is_under_way_and_leaves_no_task() {
+    let before = Handle::current().metrics().num_alive_tasks();
+    let bench = Bench::start(10).await;
+    let (mut h1, mut h2) = (bench.h1().await, bench.h2().await);
+    let idle = bench.h2().await;
+    let pending = [tokio::spawn(h1.send_request(get("/slow"))), tokio::spawn(h2.send_request(get("/slow")))];
+    for _ in &pending {
+        bench.begun.notified().await;
+    }
+
+    let tasks = bench.tasks.clone();
+    let stopped = tokio::spawn(async move { tasks.stop(Duration::from_secs(20)).await });
+    while TcpStream::connect(bench.address).await.is_ok() {
+        yield_now().await;
+    }
+    assert!(!stopped.is_finished());
+    bench.go.add_permits(pending.len());
+    for answer in pending {
+        assert_eq!(body(answer.await.unwrap().unwrap()).await, "done");
+    }
+    timeout(Duration::from_secs(5), stopped).await.unwrap().unwrap();
+    drop((h1, h2, idle));
+    only_alive(before).await;
+}
+
+#[tokio::test]
+async fn killing_answers_nothing_and_leaves_no_task() {
+    let before = Handle::current().metrics().num_alive_tasks();
+    let bench = Bench::start(10).await;
+    let (mut h1, mut h2) = (bench.h1().await, bench.h2().await);
+    let pending = [tokio::spawn(h1.send_request(get("/slow"))), tokio::spawn(h2.send_request(get("/slow")))];
+    for _ in &pending {
+        bench.begun.notified().await;
+    }
+    bench.tasks.kill();
+    for answer in pending {
+        assert!(answer.await.unwrap().is_err());
+    }
+    drop((h1, h2));
+    only_alive(before).await;
+    assert!(TcpStream::connect(bench.address).await.is_err());
+}
