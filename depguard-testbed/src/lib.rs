@@ -1,1 +1,55 @@
-//! depguard-testbed
+//! An API server in the process that plays kcp and plain Kubernetes for depguard's tests and its
+//! quickstart: over HTTPS, in memory, and only what depguard touches.
+//!
+//! ```
+//! use depguard_testbed::{Options, Testbed};
+//!
+//! # tokio::runtime::Runtime::new()?.block_on(async {
+//! let testbed = Testbed::start(Options::default()).await?;
+//! let kubeconfig = testbed.kubeconfig("root", "admin");
+//! assert!(kubeconfig.contains(testbed.url()));
+//! testbed.stop().await;
+//! # Ok::<(), Box<dyn std::error::Error>>(()) })?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! Where it and a real server differ, the testbed is wrong. What it plays and what it doesn't is in
+//! its README.
+
+mod act;
+mod admission;
+mod apply;
+mod bindings;
+mod builtin;
+mod controllers;
+mod defaults;
+mod delete;
+mod discovery;
+mod faults;
+mod identity;
+mod json;
+mod kinds;
+mod kubeconfig;
+mod names;
+mod patch;
+mod read;
+mod reply;
+mod routes;
+mod schema;
+mod selectors;
+mod serve;
+mod server;
+mod status;
+mod store;
+mod teardown;
+mod testbed;
+mod tls;
+mod view;
+mod watch;
+mod webhook;
+mod workspaces;
+mod world;
+mod write;
+
+pub use faults::{Fault, FaultId, Faults, When};
+pub use testbed::{Kind, Options, StartError, Testbed};

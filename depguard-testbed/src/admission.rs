@@ -1,0 +1,224 @@
+//! Which validating webhooks a change must pass, and what they are shown.
+
+use futures::future::join_all;
+use serde_json::{Value, json};
+
+use crate::Kind;
+use crate::act::Act;
+use crate::json::{array, text, uuid};
+use crate::kinds::{Origin, Resource};
+use crate::selectors::label_selector_matches;
+use crate::status::{ApiError, ApiResult};
+use crate::store::Key;
+use crate::webhook::{self, Verdict};
+use crate::{read, world::CLUSTER};
+
+/// What is about to happen to an object.
+pub(crate) struct Attributes<'a> {
+    operation: &'static str,
+    name: &'a str,
+    subresource: Option<&'a str>,
+    object: Option<&'a Value>,
+    old: Option<&'a Value>,
+    options: Value,
+}
+
+impl<'a> Attributes<'a> {
+    pub(crate) fn create(name: &'a str, object: &'a Value) -> Self {
+        let options = json!({"kind": "CreateOptions", "apiVersion": "meta.k8s.io/v1"});
+        Self { operation: "CREATE", name, subresource: None, object: Some(object), old: None, options }
+    }
+
+    pub(crate) fn update(name: &'a str, subresource: Option<&'a str>, old: &'a Value, object: &'a Value) -> Self {
+        let options = json!({"kind": "UpdateOptions", "apiVersion": "meta.k8s.io/v1"});
+        Self { operation: "UPDATE", name, subresource, object: Some(object), old: Some(old), options }
+    }
+
+    /// `name` is empty where the request names no object: in a collection delete.
+    pub(crate) fn delete(name: &'a str, old: &'a Value, options: Value) -> Self {
+        Self { operation: "DELETE", name, subresource: None, object: None, old: Some(old), options }
+    }
+}
+
+/// Asks every webhook that the change concerns. The first refusal, in the webhooks' order, is the answer.
+pub(crate) async fn admit(act: &Act<'_>, attributes: &Attributes<'_>) -> ApiResult<()> {
+    // Nobody can lock himself out of the configurations.
+    if act.resource.group == "admissionregistration.k8s.io" {
+        return Ok(());
+    }
+    let configurations = act.world.store.in_cluster(
+        "admissionregistration.k8s.io",
+        "validatingwebhookconfigurations",
+        home_of_webhooks(act),
+    );
+    let mut calls = Vec::new();
+    for configuration in &configurations {
+        for webhook in array(&configuration.object, "/webhooks") {
+            let Some(version) = version_for(act.resource, attributes, webhook) else {
+                continue;
+            };
+            if !selected(act, attributes, webhook) {
+                continue;
+            }
+            refuse_dry_run(act, webhook)?;
+            let matched = act.resource.in_version(&version);
+            let (uid, review) = review(act, attributes, &matched);
+            calls.push(async move { (webhook, webhook::call(act.world, webhook, &uid, &review).await) });
+        }
+    }
+    let mut refusal = None;
+    for (webhook, verdict) in join_all(calls).await {
+        match verdict {
+            Ok(Verdict { allowed, warnings, status }) => {
+                act.warn(warnings);
+                if !allowed {
+                    refusal.get_or_insert_with(|| denial(name_of(webhook), status));
+                }
+            }
+            Err(why) if text(webhook, "/failurePolicy") == Some("Ignore") => {
+                tracing::warn!(webhook = name_of(webhook), %why, "webhook failed open");
+            }
+            Err(why) => {
+                let why = format!("failed calling webhook \"{}\": failed to call webhook: {why}", name_of(webhook));
+                refusal.get_or_insert_with(|| ApiError::internal(&why));
+            }
+        }
+    }
+    refusal.map_or(Ok(()), Err)
+}
+
+/// The logical cluster whose configurations count: the export's for a bound API, else the object's own.
+fn home_of_webhooks<'a>(act: &'a Act<'_>) -> &'a str {
+    match &act.resource.origin {
+        Origin::Bound { cluster, .. } => cluster,
+        Origin::BuiltIn | Origin::Local => act.cluster,
+    }
+}
+
+/// The version in which the webhook wants to see the change: the request's own if a rule names it,
+/// else another one of the resource if the webhook takes equivalents. `None`: it doesn't want to see it.
+fn version_for(resource: &Resource, attributes: &Attributes<'_>, webhook: &Value) -> Option<String> {
+    let wants =
+        |version: &str| array(webhook, "/rules").iter().any(|rule| rule_matches(rule, resource, version, attributes));
+    if wants(&resource.version) {
+        return Some(resource.version.clone());
+    }
+    if text(webhook, "/matchPolicy") == Some("Exact") {
+        return None;
+    }
+    resource.versions.iter().find(|version| wants(version)).cloned()
+}
+
+fn rule_matches(rule: &Value, resource: &Resource, version: &str, attributes: &Attributes<'_>) -> bool {
+    let names = |field: &str, wanted: &str| {
+        array(rule, field).iter().filter_map(Value::as_str).any(|one| one == "*" || one == wanted)
+    };
+    let plural = &resource.plural;
+    let resources =
+        array(rule, "/resources").iter().filter_map(Value::as_str).any(|one| match attributes.subresource {
+            None => one == "*" || one == "*/*" || one == plural,
+            Some(sub) => {
+                one == "*/*"
+                    || one == format!("{plural}/{sub}")
+                    || one == format!("{plural}/*")
+                    || one == format!("*/{sub}")
+            }
+        });
+    let scope = match text(rule, "/scope") {
+        Some("Cluster") => !resource.namespaced,
+        Some("Namespaced") => resource.namespaced,
+        _ => true,
+    };
+    resources
+        && scope
+        && names("/operations", attributes.operation)
+        && names("/apiGroups", &resource.group)
+        && names("/apiVersions", version)
+}
+
+fn selected(act: &Act<'_>, attributes: &Attributes<'_>, webhook: &Value) -> bool {
+    let labels_of = |object: &Value| object.pointer("/metadata/labels").cloned().unwrap_or(Value::Null);
+    let selector = webhook.get("objectSelector");
+    let objects = [attributes.object, attributes.old];
+    let object = objects.iter().flatten().any(|object| label_selector_matches(selector, &labels_of(object)));
+    let selector = webhook.get("namespaceSelector");
+    let namespace = match act.resource.namespaced {
+        true => act.world.store.get(&Key::new("", "namespaces", act.cluster, "", act.namespace)),
+        false => return object,
+    };
+    let labels = namespace.map_or(Value::Null, |namespace| labels_of(&namespace.object));
+    object && label_selector_matches(selector, &labels)
+}
+
+fn refuse_dry_run(act: &Act<'_>, webhook: &Value) -> ApiResult<()> {
+    let harmless = matches!(text(webhook, "/sideEffects"), Some("None" | "NoneOnDryRun"));
+    if !act.dry_run || harmless {
+        return Ok(());
+    }
+    Err(ApiError::bad_request(format!("admission webhook \"{}\" does not support dry run", name_of(webhook))))
+}
+
+/// The `AdmissionReview` as an API server writes it, and its uid.
+fn review(act: &Act<'_>, attributes: &Attributes<'_>, matched: &Resource) -> (String, Value) {
+    let uid = uuid();
+    let resource = act.resource;
+    let kind = |of: &Resource| json!({"group": of.group, "version": of.version, "kind": of.kind});
+    let plural = |of: &Resource| json!({"group": of.group, "version": of.version, "resource": of.plural});
+    let show = |object: Option<&Value>| {
+        object.map_or(Value::Null, |object| {
+            let mut shown = read::present(matched, object);
+            if act.world.kind == Kind::Kcp {
+                crate::json::set_annotation(&mut shown, CLUSTER, act.cluster);
+            }
+            shown
+        })
+    };
+    let mut request = json!({
+        "uid": uid,
+        "kind": kind(matched), "resource": plural(matched),
+        "requestKind": kind(resource), "requestResource": plural(resource),
+        "operation": attributes.operation,
+        "userInfo": {"username": act.user.name, "groups": act.user.groups},
+        "object": show(attributes.object), "oldObject": show(attributes.old),
+        "dryRun": act.dry_run, "options": attributes.options,
+    });
+    // As Go leaves out what is empty.
+    if !attributes.name.is_empty() {
+        request["name"] = json!(attributes.name);
+    }
+    if act.resource.namespaced {
+        request["namespace"] = json!(act.namespace);
+    } else if act.resource.is("", "namespaces") && !attributes.name.is_empty() {
+        request["namespace"] = json!(attributes.name);
+    }
+    if let Some(subresource) = attributes.subresource {
+        request["subResource"] = json!(subresource);
+        request["requestSubResource"] = json!(subresource);
+    }
+    (uid, json!({"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1", "request": request}))
+}
+
+/// The webhook's refusal as the requester sees it.
+fn denial(webhook: &str, status: Option<Value>) -> ApiError {
+    let mut status = status.filter(Value::is_object).unwrap_or_else(|| json!({}));
+    let code = status["code"].as_u64().and_then(|code| u16::try_from(code).ok()).filter(|code| *code >= 400);
+    let code = code.unwrap_or(400);
+    let denied = format!("admission webhook \"{webhook}\" denied the request");
+    let message = match (text(&status, "/message"), text(&status, "/reason")) {
+        (Some(said), _) | (None, Some(said)) => format!("{denied}: {said}"),
+        (None, None) => format!("{denied} without explanation"),
+    };
+    status["kind"] = json!("Status");
+    status["apiVersion"] = json!("v1");
+    if !status["metadata"].is_object() {
+        status["metadata"] = json!({});
+    }
+    status["status"] = json!("Failure");
+    status["message"] = json!(message);
+    status["code"] = json!(code);
+    ApiError::from_status(code, status)
+}
+
+fn name_of(webhook: &Value) -> &str {
+    text(webhook, "/name").unwrap_or_default()
+}

@@ -1,0 +1,187 @@
+//! Server-side apply, as far as depguard uses it: what a manager applied before and no longer
+//! applies is removed, the rest is merged. Nobody's fields are in conflict: `force` is taken as given.
+
+use std::sync::Arc;
+
+use serde_json::{Map, Value, json};
+
+use crate::act::Act;
+use crate::json::{array, map_at, now, text};
+use crate::status::{ApiError, ApiResult};
+use crate::write;
+
+/// Lists whose items are told apart by a key; every other list is replaced as a whole.
+const KEYED: &[(&str, &str)] = &[("webhooks", "name"), ("conditions", "type"), ("ownerReferences", "uid")];
+
+pub(crate) async fn apply(
+    act: &Act<'_>,
+    name: &str,
+    subresource: Option<&str>,
+    patch: &Value,
+) -> ApiResult<(u16, Arc<Value>)> {
+    if act.manager == "unknown" {
+        return Err(ApiError::bad_request(
+            "PatchOptions.meta.k8s.io \"\" is invalid: fieldManager: Required value: is required for apply patch",
+        ));
+    }
+    let mut applied = patch.clone();
+    map_at(&mut applied, &["metadata"]).insert("name".to_owned(), json!(name));
+    let owned = owned_fields(&applied);
+    if act.world.store.get(&act.key(name)).is_none() {
+        if subresource.is_some() {
+            return Err(act.not_found(name));
+        }
+        let created = write::create(act, with_manager(applied.clone(), act, subresource, &owned)).await;
+        match created {
+            Err(error) if error.status["reason"] == "AlreadyExists" => {}
+            created => return created.map(|object| (201, object)),
+        }
+    }
+    let updated = write::update(act, name, subresource, |old| {
+        let mut object = old.clone();
+        if let Some(before) = fields_before(old, act.manager, subresource) {
+            let others: Vec<&Value> = fields_of_others(old, act.manager, subresource).collect();
+            remove_abandoned(&mut object, before, &owned, &others);
+        }
+        merge(&mut object, &applied, "");
+        if applied.pointer("/metadata/resourceVersion").is_none() {
+            object["metadata"]["resourceVersion"] = json!("");
+        }
+        Ok(with_manager(object, act, subresource, &owned))
+    });
+    Ok((200, updated.await?))
+}
+
+/// Writes down who manages what, and only touches the time when that changed.
+fn with_manager(mut object: Value, act: &Act<'_>, subresource: Option<&str>, owned: &Value) -> Value {
+    let mut entries: Vec<Value> = array(&object, "/metadata/managedFields").to_vec();
+    let mine = |entry: &Value| is_managers(entry, act.manager, subresource);
+    if entries.iter().any(|entry| mine(entry) && entry["fieldsV1"] == *owned) {
+        return object;
+    }
+    entries.retain(|entry| !mine(entry));
+    let mut entry = json!({
+        "manager": act.manager, "operation": "Apply", "apiVersion": act.resource.api_version(),
+        "time": now(), "fieldsType": "FieldsV1", "fieldsV1": owned,
+    });
+    if let Some(subresource) = subresource {
+        entry["subresource"] = json!(subresource);
+    }
+    entries.push(entry);
+    object["metadata"]["managedFields"] = Value::Array(entries);
+    object
+}
+
+fn is_managers(entry: &Value, manager: &str, subresource: Option<&str>) -> bool {
+    entry["manager"] == manager && entry["operation"] == "Apply" && text(entry, "/subresource") == subresource
+}
+
+fn fields_before<'a>(object: &'a Value, manager: &str, subresource: Option<&str>) -> Option<&'a Value> {
+    let entries = array(object, "/metadata/managedFields");
+    entries.iter().find(|entry| is_managers(entry, manager, subresource)).map(|entry| &entry["fieldsV1"])
+}
+
+fn fields_of_others<'a>(
+    object: &'a Value,
+    manager: &'a str,
+    subresource: Option<&'a str>,
+) -> impl Iterator<Item = &'a Value> {
+    let entries = array(object, "/metadata/managedFields").iter();
+    entries.filter(move |entry| !is_managers(entry, manager, subresource)).map(|entry| &entry["fieldsV1"])
+}
+
+/// `fieldsV1` of an applied object: `f:<field>`, and `k:{"name":"x"}` in keyed lists.
+fn owned_fields(applied: &Value) -> Value {
+    let mut fields = fields_of(applied, "");
+    for field in ["f:apiVersion", "f:kind"] {
+        map_at(&mut fields, &[]).remove(field);
+    }
+    if let Some(metadata) = fields.get_mut("f:metadata").and_then(Value::as_object_mut) {
+        for field in ["f:name", "f:namespace", "f:resourceVersion", "f:uid"] {
+            metadata.remove(field);
+        }
+    }
+    fields
+}
+
+fn fields_of(value: &Value, field: &str) -> Value {
+    match (value, key_of_list(field)) {
+        (Value::Object(members), _) => {
+            members.iter().map(|(name, value)| (format!("f:{name}"), fields_of(value, name))).collect()
+        }
+        (Value::Array(items), Some(key)) => {
+            items.iter().map(|item| (item_key(item, key), fields_of(item, ""))).collect()
+        }
+        _ => json!({}),
+    }
+}
+
+/// Takes out what this manager had and has no more, unless another one has it.
+fn remove_abandoned(object: &mut Value, before: &Value, now: &Value, others: &[&Value]) {
+    let Some(before) = before.as_object() else {
+        return;
+    };
+    for (step, inner) in before {
+        let theirs: Vec<&Value> = others.iter().filter_map(|other| other.get(step)).collect();
+        match now.get(step) {
+            Some(now) => {
+                if let Some(child) = child_mut(object, step) {
+                    remove_abandoned(child, inner, now, &theirs);
+                }
+            }
+            None if theirs.is_empty() => remove_child(object, step),
+            None => {}
+        }
+    }
+}
+
+fn child_mut<'a>(object: &'a mut Value, step: &str) -> Option<&'a mut Value> {
+    if let Some(field) = step.strip_prefix("f:") {
+        return object.get_mut(field);
+    }
+    object.as_array_mut()?.iter_mut().find(|item| is_item(item, step))
+}
+
+fn remove_child(object: &mut Value, step: &str) {
+    match object {
+        Value::Object(fields) => {
+            fields.remove(step.trim_start_matches("f:"));
+        }
+        Value::Array(items) => items.retain(|item| !is_item(item, step)),
+        _ => {}
+    }
+}
+
+fn is_item(item: &Value, step: &str) -> bool {
+    KEYED.iter().any(|(_, key)| item.get(*key).is_some() && item_key(item, key) == step)
+}
+
+fn item_key(item: &Value, key: &str) -> String {
+    let mut one = Map::new();
+    one.insert(key.to_owned(), item[key].clone());
+    format!("k:{}", Value::Object(one))
+}
+
+fn key_of_list(field: &str) -> Option<&'static str> {
+    KEYED.iter().find(|(list, _)| *list == field).map(|(_, key)| *key)
+}
+
+fn merge(into: &mut Value, applied: &Value, field: &str) {
+    match (&mut *into, applied) {
+        (Value::Object(fields), Value::Object(applied)) => {
+            for (name, value) in applied {
+                merge(fields.entry(name.clone()).or_insert(Value::Null), value, name);
+            }
+        }
+        (Value::Array(items), Value::Array(applied)) if key_of_list(field).is_some() => {
+            let key = key_of_list(field).unwrap_or_default();
+            for item in applied {
+                match items.iter_mut().find(|known| known[key] == item[key]) {
+                    Some(known) => merge(known, item, ""),
+                    None => items.push(item.clone()),
+                }
+            }
+        }
+        _ => *into = applied.clone(),
+    }
+}

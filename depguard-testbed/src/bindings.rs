@@ -1,0 +1,193 @@
+//! What kcp does about APIExports and APIBindings: identities, endpoint slices, and binding.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use crate::json::{array, is_terminating, map_at, set_condition, text};
+use crate::kinds::{BOUND_CLUSTER, BOUND_RESOURCE};
+use crate::store::{Key, Stored};
+use crate::view::{Export, schema_key, stored_export};
+use crate::world::{World, logical_cluster_key};
+
+/// Holds a terminating binding until its objects are gone.
+pub(crate) const FINALIZER: &str = "apis.kcp.io/apibinding-finalizer";
+
+/// Brings exports, slices and bindings to where kcp would bring them.
+pub(crate) fn reconcile(world: &World) {
+    for export in world.store.everywhere("apis.kcp.io", "apiexports") {
+        reconcile_export(world, &export);
+    }
+    for binding in world.store.everywhere("apis.kcp.io", "apibindings") {
+        if !is_terminating(&binding.object) {
+            reconcile_binding(world, &binding);
+        }
+    }
+    for slice in world.store.everywhere("apis.kcp.io", "apiexportendpointslices") {
+        reconcile_slice(world, &slice);
+    }
+}
+
+fn reconcile_export(world: &World, export: &Stored) {
+    let identity = identity_of(&export.object);
+    world.edit(&export.key, |object| {
+        let status = map_at(object, &["status"]);
+        status.insert("identityHash".to_owned(), json!(identity));
+        set_condition(object, "IdentityValid", "True", "", "");
+    });
+    let slice = Key { resource: "apiexportendpointslices".to_owned(), ..export.key.clone() };
+    if world.store.get(&slice).is_none() && !is_going(world, export) {
+        let path = world.path_of(&export.key.cluster);
+        let object = json!({
+            "metadata": {"name": export.key.name},
+            "spec": {"export": {"path": path, "name": export.key.name}},
+        });
+        world.seed(&export.key.cluster, "apis.kcp.io", "apiexportendpointslices", "", object);
+    }
+}
+
+/// Whether the export or its workspace is on its way out: then its slice is not made anew.
+fn is_going(world: &World, export: &Stored) -> bool {
+    let workspace = world.store.get(&logical_cluster_key(&export.key.cluster));
+    is_terminating(&export.object) || workspace.is_none_or(|workspace| is_terminating(&workspace.object))
+}
+
+/// A slice names the export's virtual workspace once somebody has bound the export.
+fn reconcile_slice(world: &World, slice: &Stored) {
+    let name = text(&slice.object, "/spec/export/name").unwrap_or_default();
+    let cluster = match text(&slice.object, "/spec/export/path") {
+        Some(path) => world.cluster_of(path),
+        None => Some(slice.key.cluster.clone()),
+    };
+    let export = cluster.map(|cluster| Export { cluster, name: name.to_owned() });
+    let export = export.filter(|export| stored_export(world, export).is_some());
+    let bound = export.filter(|export| {
+        let bindings = world.store.everywhere("apis.kcp.io", "apibindings");
+        bindings.iter().any(|binding| crate::view::binds(&binding.object, export))
+    });
+    let endpoints = match bound {
+        Some(Export { cluster, name }) => {
+            json!([{"url": format!("{}/services/apiexport/{cluster}/{name}", world.url)}])
+        }
+        None => json!([]),
+    };
+    world.edit(&slice.key, |object| {
+        map_at(object, &["status"]).insert("endpoints".to_owned(), endpoints.clone());
+    });
+}
+
+/// Binds: copies what the export's schemas say, so that it stays served whatever becomes of them.
+fn reconcile_binding(world: &World, binding: &Stored) {
+    let reference = binding.object.pointer("/spec/reference/export");
+    let name = reference.and_then(|reference| text(reference, "/name")).unwrap_or_default();
+    let cluster = match reference.and_then(|reference| text(reference, "/path")) {
+        Some(path) => world.cluster_of(path),
+        None => Some(binding.key.cluster.clone()),
+    };
+    let export = cluster.map(|cluster| Export { cluster, name: name.to_owned() });
+    let found = export.and_then(|export| stored_export(world, &export).map(|stored| (export, stored)));
+    let Some((export, stored)) = found else {
+        // Bound once, bound until unbound: the export may be gone.
+        if text(&binding.object, "/status/phase") != Some("Bound") {
+            world.edit(&binding.key, |object| {
+                map_at(object, &["status"]).insert("phase".to_owned(), json!("Binding"));
+                set_condition(
+                    object,
+                    "APIExportValid",
+                    "False",
+                    "APIExportNotFound",
+                    &format!("APIExport {name} not found"),
+                );
+            });
+        }
+        return;
+    };
+    match bind_resources(world, &export, &stored.object) {
+        Ok(resources) => {
+            let claims = applied_claims(&binding.object, &stored.object);
+            world.edit(&binding.key, |object| {
+                let status = map_at(object, &["status"]);
+                status.insert("phase".to_owned(), json!("Bound"));
+                status.insert("apiExportClusterName".to_owned(), json!(export.cluster));
+                status.insert("boundResources".to_owned(), json!(resources));
+                status.insert("appliedPermissionClaims".to_owned(), json!(claims));
+                status.insert("exportPermissionClaims".to_owned(), stored.object["spec"]["permissionClaims"].clone());
+                for condition in [
+                    "APIExportValid",
+                    "InitialBindingCompleted",
+                    "PermissionClaimsValid",
+                    "PermissionClaimsApplied",
+                    "Ready",
+                ] {
+                    set_condition(object, condition, "True", "", "");
+                }
+            });
+        }
+        Err(missing) => {
+            world.edit(&binding.key, |object| {
+                let why = format!("APIResourceSchema {missing} not found");
+                set_condition(object, "APIExportValid", "False", "InternalError", &why);
+            });
+        }
+    }
+}
+
+/// The export's resources as a binding's status lists them. `Err` names a schema that is missing.
+fn bind_resources(world: &World, export: &Export, object: &Value) -> Result<Vec<Value>, String> {
+    let identity = identity_of(object);
+    array(object, "/spec/resources")
+        .iter()
+        .map(|resource| {
+            let name = text(resource, "/schema").unwrap_or_default();
+            let schema = world.store.get(&schema_key(&export.cluster, name)).ok_or(name)?;
+            let uid = text(&schema.object, "/metadata/uid").unwrap_or_default();
+            keep_schema(world, uid, &schema.object);
+            let stored: Vec<&str> = array(&schema.object, "/spec/versions")
+                .iter()
+                .filter(|version| version["storage"] == true)
+                .filter_map(|version| text(version, "/name"))
+                .collect();
+            Ok(json!({
+                "group": text(&schema.object, "/spec/group").unwrap_or_default(),
+                "resource": text(&schema.object, "/spec/names/plural").unwrap_or_default(),
+                "schema": {"name": name, "UID": uid, "identityHash": identity},
+                "storageVersions": stored,
+            }))
+        })
+        .collect::<Result<_, &str>>()
+        .map_err(str::to_owned)
+}
+
+fn keep_schema(world: &World, uid: &str, schema: &Arc<Value>) {
+    let key = Key::new("", BOUND_RESOURCE, BOUND_CLUSTER, "", uid);
+    if world.store.get(&key).is_none() {
+        // Somebody else may have been faster: then it is there, which is all that matters.
+        world.store.create(key, (**schema).clone()).ok();
+    }
+}
+
+/// The claims that both sides agree on.
+fn applied_claims(binding: &Value, export: &Value) -> Vec<Value> {
+    let asked = array(export, "/spec/permissionClaims");
+    let same = |one: &Value, other: &Value| {
+        text(one, "/group") == text(other, "/group") && text(one, "/resource") == text(other, "/resource")
+    };
+    array(binding, "/spec/permissionClaims")
+        .iter()
+        .filter(|claim| text(claim, "/state") == Some("Accepted") && asked.iter().any(|asked| same(asked, claim)))
+        .map(|claim| {
+            let mut claim = claim.clone();
+            map_at(&mut claim, &[]).remove("state");
+            claim
+        })
+        .collect()
+}
+
+/// The same for as long as the export lives, and of nothing else.
+fn identity_of(export: &Value) -> String {
+    let mut hasher = DefaultHasher::new();
+    text(export, "/metadata/uid").hash(&mut hasher);
+    let hash = hasher.finish();
+    format!("{hash:016x}").repeat(4)
+}

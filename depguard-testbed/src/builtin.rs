@@ -1,0 +1,100 @@
+//! The kinds that are there without anybody defining them.
+
+use crate::Kind;
+use crate::kinds::{Origin, Resource, plain};
+
+struct BuiltIn {
+    group: &'static str,
+    versions: &'static [&'static str],
+    plural: &'static str,
+    kind: &'static str,
+    short: &'static [&'static str],
+    namespaced: bool,
+    status: bool,
+    generation: bool,
+    typed: bool,
+    kcp_only: bool,
+}
+
+const NOTHING: BuiltIn = BuiltIn {
+    group: "",
+    versions: &["v1"],
+    plural: "",
+    kind: "",
+    short: &[],
+    namespaced: false,
+    status: false,
+    generation: false,
+    typed: true,
+    kcp_only: false,
+};
+
+/// A kind of Kubernetes itself, in a namespace.
+const CORE: BuiltIn = BuiltIn { namespaced: true, ..NOTHING };
+
+/// A kind of kcp, which serves its own as CRDs.
+const KCP: BuiltIn = BuiltIn {
+    group: "apis.kcp.io",
+    versions: &["v1alpha2", "v1alpha1"],
+    status: true,
+    generation: true,
+    typed: false,
+    kcp_only: true,
+    ..NOTHING
+};
+
+const KINDS: &[BuiltIn] = &[
+    BuiltIn { plural: "namespaces", kind: "Namespace", short: &["ns"], status: true, namespaced: false, ..CORE },
+    BuiltIn { plural: "configmaps", kind: "ConfigMap", short: &["cm"], ..CORE },
+    BuiltIn { plural: "secrets", kind: "Secret", ..CORE },
+    BuiltIn { plural: "serviceaccounts", kind: "ServiceAccount", short: &["sa"], ..CORE },
+    BuiltIn { plural: "events", kind: "Event", short: &["ev"], ..CORE },
+    BuiltIn { group: "coordination.k8s.io", plural: "leases", kind: "Lease", ..CORE },
+    BuiltIn {
+        group: "admissionregistration.k8s.io",
+        plural: "validatingwebhookconfigurations",
+        kind: "ValidatingWebhookConfiguration",
+        generation: true,
+        ..NOTHING
+    },
+    BuiltIn {
+        group: "apiextensions.k8s.io",
+        plural: "customresourcedefinitions",
+        kind: "CustomResourceDefinition",
+        short: &["crd", "crds"],
+        status: true,
+        generation: true,
+        ..NOTHING
+    },
+    BuiltIn { group: "core.kcp.io", versions: &["v1alpha1"], plural: "logicalclusters", kind: "LogicalCluster", ..KCP },
+    BuiltIn {
+        group: "tenancy.kcp.io",
+        versions: &["v1alpha1"],
+        plural: "workspaces",
+        kind: "Workspace",
+        short: &["ws"],
+        ..KCP
+    },
+    BuiltIn { plural: "apiexports", kind: "APIExport", ..KCP },
+    BuiltIn { plural: "apibindings", kind: "APIBinding", ..KCP },
+    BuiltIn { versions: &["v1alpha1"], plural: "apiresourceschemas", kind: "APIResourceSchema", status: false, ..KCP },
+    BuiltIn { versions: &["v1alpha1"], plural: "apiexportendpointslices", kind: "APIExportEndpointSlice", ..KCP },
+];
+
+/// Every built-in resource, once a version.
+pub(crate) fn resources(kind: Kind) -> Vec<Resource> {
+    KINDS
+        .iter()
+        .filter(|built_in| kind == Kind::Kcp || !built_in.kcp_only)
+        .flat_map(|built_in| {
+            built_in.versions.iter().map(|version| Resource {
+                short_names: built_in.short.iter().map(|&short| short.to_owned()).collect(),
+                namespaced: built_in.namespaced,
+                status: built_in.status,
+                generation: built_in.generation,
+                origin: if built_in.typed { Origin::BuiltIn } else { Origin::Local },
+                ..plain(built_in.group, built_in.versions, version, built_in.plural, built_in.kind)
+            })
+        })
+        .collect()
+}

@@ -1,0 +1,170 @@
+//! Delete, one object or a collection, as the API server's generic registry does it.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use crate::Kind;
+use crate::act::Act;
+use crate::admission::{self, Attributes};
+use crate::json::{finalizers, is_terminating, name_of, namespace_of, now, text};
+use crate::read;
+use crate::routes::Query;
+use crate::selectors::Selector;
+use crate::status::{ApiError, ApiResult};
+use crate::view::Target;
+use crate::world::logical_cluster_key;
+use crate::write::holds_itself;
+
+/// The body of a DELETE.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct DeleteOptions {
+    pub(crate) dry_run: bool,
+    uid: Option<String>,
+    revision: Option<String>,
+    sent: Value,
+}
+
+/// What became of the object.
+#[derive(Clone, Debug)]
+pub(crate) enum Deleted {
+    Gone(Arc<Value>),
+    /// It has finalizers: it goes when they do.
+    Going(Arc<Value>),
+}
+
+impl DeleteOptions {
+    pub(crate) fn parse(body: &[u8]) -> ApiResult<Self> {
+        if body.is_empty() {
+            return Ok(Self { sent: json!({}), ..Self::default() });
+        }
+        let sent: Value = serde_json::from_slice(body)
+            .map_err(|why| ApiError::bad_request(format!("the delete options can't be read: {why}")))?;
+        let dry_run = sent["dryRun"].as_array().is_some_and(|all| all.iter().any(|one| one == "All"));
+        Ok(Self {
+            dry_run,
+            uid: text(&sent, "/preconditions/uid").map(str::to_owned),
+            revision: text(&sent, "/preconditions/resourceVersion").map(str::to_owned),
+            sent,
+        })
+    }
+
+    /// The controllers' options: in the background, without conditions.
+    pub(crate) fn background() -> Self {
+        Self { sent: json!({"propagationPolicy": "Background"}), ..Self::default() }
+    }
+
+    /// As a review carries them.
+    pub(crate) fn for_review(&self, dry_run: bool) -> Value {
+        let mut options = if self.sent.is_object() { self.sent.clone() } else { json!({}) };
+        options["kind"] = json!("DeleteOptions");
+        options["apiVersion"] = json!("meta.k8s.io/v1");
+        if dry_run {
+            options["dryRun"] = json!(["All"]);
+        }
+        options
+    }
+
+    fn check(&self, act: &Act<'_>, name: &str, object: &Value) -> ApiResult<()> {
+        let conflict = |what: &str, wanted: &str, is: &str| {
+            let why = format!("Precondition failed: {what} in precondition: {wanted}, {what} in object meta: {is}");
+            Err(ApiError::conflict(&act.resource.group, &act.resource.plural, name, &why))
+        };
+        let is = |pointer| text(object, pointer).unwrap_or_default();
+        match (&self.uid, &self.revision) {
+            (Some(uid), _) if uid != is("/metadata/uid") => conflict("UID", uid, is("/metadata/uid")),
+            (_, Some(revision)) if revision != is("/metadata/resourceVersion") => {
+                conflict("ResourceVersion", revision, is("/metadata/resourceVersion"))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Deletes one object. Admission sees the object as it is at the moment of the deletion: if it
+/// changed meanwhile, all is checked again. `review_name` is empty in a collection delete.
+pub(crate) async fn one(act: &Act<'_>, name: &str, review_name: &str, options: &DeleteOptions) -> ApiResult<Deleted> {
+    let key = act.key(name);
+    loop {
+        let stored = act.world.store.get(&key).ok_or_else(|| act.not_found(name))?;
+        let object = &stored.object;
+        options.check(act, name, object)?;
+        check_immortal(act, name)?;
+        if is_terminating(object) && holds_itself(object) {
+            // A namespace on its way out: asked again, nothing more is decided.
+            return Ok(Deleted::Going(stored.object));
+        }
+        let review = options.for_review(act.dry_run);
+        admission::admit(act, &Attributes::delete(review_name, object, review)).await?;
+        let held = !finalizers(object).is_empty() || holds_itself(object);
+        if held && is_terminating(object) {
+            return Ok(Deleted::Going(stored.object));
+        }
+        let terminating = if held { marked(object) } else { (**object).clone() };
+        if act.dry_run {
+            let object = Arc::new(terminating);
+            return Ok(if held { Deleted::Going(object) } else { Deleted::Gone(object) });
+        }
+        let done = if held {
+            act.world.store.replace(key.clone(), stored.revision, terminating).map(|now| Deleted::Going(now.object))
+        } else {
+            act.world.store.remove(&key, stored.revision).map(|()| Deleted::Gone(stored.object))
+        };
+        if let Ok(deleted) = done {
+            return Ok(deleted);
+        }
+    }
+}
+
+/// Deletes a collection: one worker, in key order, that stops at the first refusal.
+pub(crate) async fn collection(
+    act: &Act<'_>,
+    target: &Target,
+    query: &Query,
+    options: &DeleteOptions,
+) -> ApiResult<Vec<Arc<Value>>> {
+    let selector = Selector::parse(query, act.resource)?;
+    let (stored, _) = act.world.store.list(read::range(target));
+    let stored = read::visible(act.world, target, stored);
+    let mut deleted = Vec::new();
+    for stored in stored.into_iter().filter(|stored| selector.matches(&stored.object)) {
+        let mut at = Act::new(act.world, act.user, act.resource, act.cluster, namespace_of(&stored.object));
+        at.dry_run = act.dry_run;
+        let done = one(&at, name_of(&stored.object), "", options).await;
+        act.warn(at.take_warnings());
+        match done {
+            Ok(_) => deleted.push(stored.object),
+            Err(error) if error.is_not_found() => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(deleted)
+}
+
+/// The object with the mark of a deletion.
+fn marked(object: &Value) -> Value {
+    let mut terminating = object.clone();
+    terminating["metadata"]["deletionTimestamp"] = json!(now());
+    if terminating["kind"] == "Namespace" {
+        terminating["status"]["phase"] = json!("Terminating");
+    } else {
+        terminating["metadata"]["deletionGracePeriodSeconds"] = json!(0);
+    }
+    if let Some(generation) = terminating["metadata"]["generation"].as_i64() {
+        terminating["metadata"]["generation"] = json!(generation + 1);
+    }
+    terminating
+}
+
+/// A cluster keeps its namespace `default`; in kcp it goes with its workspace only.
+fn check_immortal(act: &Act<'_>, name: &str) -> ApiResult<()> {
+    let immortal = matches!(name, "default" | "kube-system" | "kube-public");
+    if !act.resource.is("", "namespaces") || !immortal {
+        return Ok(());
+    }
+    let workspace = act.world.store.get(&logical_cluster_key(act.cluster));
+    if act.world.kind == Kind::Kcp && workspace.is_none_or(|workspace| is_terminating(&workspace.object)) {
+        return Ok(());
+    }
+    Err(act.forbidden(name, "this namespace may not be deleted"))
+}

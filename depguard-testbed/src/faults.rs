@@ -1,0 +1,145 @@
+//! Faults on demand: what goes wrong, for which requests, how often.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// What goes wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// The request waits before it is served.
+    Latency(Duration),
+    /// HTTP 429 with `Retry-After: <seconds>`.
+    TooManyRequests {
+        /// Seconds to wait.
+        retry_after: u64,
+    },
+    /// HTTP 500 InternalError; the request is not carried out.
+    InternalError,
+    /// The connection is cut in the middle of the answer's body (of a request that was carried out).
+    Cut,
+    /// A list with a `continue` token gets HTTP 410 Expired.
+    ExpiredContinue,
+    /// A list through a virtual workspace is empty and has no `metadata.resourceVersion`, and its
+    /// watch never has an event: what kcp makes of a 404 of the shard behind it.
+    EmptyList,
+}
+
+/// Which requests a fault hits, and how many of them.
+#[derive(Clone, Debug, Default)]
+pub struct When {
+    method: Option<String>,
+    path: Option<String>,
+    times: Option<u64>,
+    after: u64,
+}
+
+impl When {
+    /// Every request, until cleared.
+    #[must_use]
+    pub fn always() -> Self {
+        Self::default()
+    }
+
+    /// Only requests of this HTTP method.
+    #[must_use]
+    pub fn method(mut self, method: &str) -> Self {
+        self.method = Some(method.to_owned());
+        self
+    }
+
+    /// Only requests whose path and query contain this.
+    #[must_use]
+    pub fn path(mut self, part: &str) -> Self {
+        self.path = Some(part.to_owned());
+        self
+    }
+
+    /// Only the first `times` of the requests that match.
+    #[must_use]
+    pub fn times(mut self, times: u64) -> Self {
+        self.times = Some(times);
+        self
+    }
+
+    /// Lets `count` matching requests pass first.
+    #[must_use]
+    pub fn after(mut self, count: u64) -> Self {
+        self.after = count;
+        self
+    }
+
+    fn matches(&self, method: &str, path_and_query: &str) -> bool {
+        self.method.as_deref().is_none_or(|wanted| wanted.eq_ignore_ascii_case(method))
+            && self.path.as_deref().is_none_or(|part| path_and_query.contains(part))
+    }
+}
+
+/// Names an injected fault, so that it can be cleared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FaultId(u64);
+
+/// The faults that are on.
+#[derive(Debug, Default)]
+pub struct Faults(Mutex<Injected>);
+
+#[derive(Debug, Default)]
+struct Injected {
+    next: u64,
+    faults: Vec<One>,
+}
+
+#[derive(Debug)]
+struct One {
+    id: FaultId,
+    fault: Fault,
+    when: When,
+    hits: u64,
+}
+
+impl Faults {
+    /// Turns a fault on.
+    pub fn inject(&self, fault: Fault, when: When) -> FaultId {
+        let mut injected = self.lock();
+        let id = FaultId(injected.next);
+        injected.next += 1;
+        injected.faults.push(One { id, fault, when, hits: 0 });
+        id
+    }
+
+    /// Turns one fault off. One that is off already stays so.
+    pub fn clear(&self, id: FaultId) {
+        self.lock().faults.retain(|one| one.id != id);
+    }
+
+    /// Turns all faults off.
+    pub fn clear_all(&self) {
+        self.lock().faults.clear();
+    }
+
+    /// How many requests the fault has hit; `None` once it is cleared.
+    pub fn hits(&self, id: FaultId) -> Option<u64> {
+        self.lock().faults.iter().find(|one| one.id == id).map(|one| one.hits)
+    }
+
+    /// The faults that hit this request, each counted.
+    pub(crate) fn strike(&self, method: &str, path_and_query: &str) -> Vec<Fault> {
+        let mut struck = Vec::new();
+        for one in &mut self.lock().faults {
+            let continues = path_and_query.contains("continue=");
+            if one.fault == Fault::ExpiredContinue && !continues || !one.when.matches(method, path_and_query) {
+                continue;
+            }
+            if one.when.after > 0 {
+                one.when.after -= 1;
+            } else if one.when.times.is_none_or(|times| one.hits < times) {
+                one.hits += 1;
+                struck.push(one.fault);
+            }
+        }
+        struck
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Injected> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,151 @@
+//! Short ways to read and write `serde_json::Value`, and the small things objects are made of.
+
+use std::collections::hash_map::RandomState;
+use std::hash::{BuildHasher, Hasher};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use serde_json::{Map, Value, json};
+
+/// The non-empty string at a JSON pointer.
+pub(crate) fn text<'a>(value: &'a Value, pointer: &str) -> Option<&'a str> {
+    value.pointer(pointer).and_then(Value::as_str).filter(|text| !text.is_empty())
+}
+
+/// The list at a JSON pointer; empty where there is none.
+pub(crate) fn array<'a>(value: &'a Value, pointer: &str) -> &'a [Value] {
+    value.pointer(pointer).and_then(Value::as_array).map_or(&[], Vec::as_slice)
+}
+
+pub(crate) fn name_of(object: &Value) -> &str {
+    text(object, "/metadata/name").unwrap_or_default()
+}
+
+pub(crate) fn namespace_of(object: &Value) -> &str {
+    text(object, "/metadata/namespace").unwrap_or_default()
+}
+
+pub(crate) fn is_terminating(object: &Value) -> bool {
+    text(object, "/metadata/deletionTimestamp").is_some()
+}
+
+pub(crate) fn annotation<'a>(object: &'a Value, name: &str) -> Option<&'a str> {
+    object.pointer("/metadata/annotations")?.get(name)?.as_str()
+}
+
+pub(crate) fn set_annotation(object: &mut Value, name: &str, value: &str) {
+    map_at(object, &["metadata", "annotations"]).insert(name.to_owned(), json!(value));
+}
+
+pub(crate) fn finalizers(object: &Value) -> &[Value] {
+    array(object, "/metadata/finalizers")
+}
+
+pub(crate) fn add_finalizer(object: &mut Value, finalizer: &str) {
+    if finalizers(object).iter().any(|known| known == finalizer) {
+        return;
+    }
+    let mut all = finalizers(object).to_vec();
+    all.push(json!(finalizer));
+    object["metadata"]["finalizers"] = Value::Array(all);
+}
+
+/// Takes a finalizer off; `false` if it was not there.
+pub(crate) fn remove_finalizer(object: &mut Value, finalizer: &str) -> bool {
+    let left: Vec<Value> = finalizers(object).iter().filter(|known| *known != finalizer).cloned().collect();
+    if left.len() == finalizers(object).len() {
+        return false;
+    }
+    if left.is_empty() {
+        map_at(object, &["metadata"]).remove("finalizers");
+    } else {
+        object["metadata"]["finalizers"] = Value::Array(left);
+    }
+    true
+}
+
+/// Sets a condition; the transition time moves only when the status does.
+pub(crate) fn set_condition(object: &mut Value, kind: &str, status: &str, reason: &str, message: &str) {
+    let status_map = map_at(object, &["status"]);
+    let conditions = status_map.entry("conditions").or_insert_with(|| json!([]));
+    if !conditions.is_array() {
+        *conditions = json!([]);
+    }
+    let Some(conditions) = conditions.as_array_mut() else {
+        return;
+    };
+    let fresh = json!({
+        "type": kind, "status": status, "reason": reason, "message": message, "lastTransitionTime": now(),
+    });
+    match conditions.iter_mut().find(|condition| condition["type"] == kind) {
+        Some(known) if known["status"] == status => {
+            known["reason"] = json!(reason);
+            known["message"] = json!(message);
+        }
+        Some(known) => *known = fresh,
+        None => conditions.push(fresh),
+    }
+}
+
+/// The map at a path, made where there is none.
+pub(crate) fn map_at<'a>(value: &'a mut Value, path: &[&str]) -> &'a mut Map<String, Value> {
+    let mut here = value;
+    for segment in path {
+        if !here.is_object() {
+            *here = json!({});
+        }
+        here = &mut here[*segment];
+    }
+    if !here.is_object() {
+        *here = json!({});
+    }
+    match here {
+        Value::Object(map) => map,
+        _ => unreachable!("made a map just above"),
+    }
+}
+
+/// RFC 3339 in whole seconds, as `metav1.Time` is written.
+pub(crate) fn now() -> String {
+    let seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    let (days, rest) = (seconds / 86_400, seconds % 86_400);
+    // Days since the epoch to a date: Howard Hinnant's `civil_from_days`, for dates after 1970.
+    let shifted = days + 719_468;
+    let era = shifted / 146_097;
+    let day_of_era = shifted % 146_097;
+    let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let shifted_month = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * shifted_month + 2) / 5 + 1;
+    let month = if shifted_month < 10 { shifted_month + 3 } else { shifted_month - 9 };
+    let year = year_of_era + era * 400 + u64::from(month <= 2);
+    let (hour, minute, second) = (rest / 3_600, rest / 60 % 60, rest % 60);
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
+}
+
+/// A number nobody else has. The standard library's hash keys are its only source of randomness.
+pub(crate) fn random() -> u64 {
+    static COUNTER: AtomicU64 = AtomicU64::new(0);
+    let mut hasher = RandomState::new().build_hasher();
+    hasher.write_u64(COUNTER.fetch_add(1, Ordering::Relaxed));
+    hasher.finish()
+}
+
+/// A version 4 UUID.
+pub(crate) fn uuid() -> String {
+    let (high, low) = (random(), random());
+    format!(
+        "{:08x}-{:04x}-4{:03x}-{:04x}-{:012x}",
+        high >> 32,
+        high >> 16 & 0xffff,
+        high & 0xfff,
+        low >> 48 & 0x3fff | 0x8000,
+        low & 0xffff_ffff_ffff
+    )
+}
+
+/// `length` random lower-case letters and digits.
+pub(crate) fn random_name(length: usize) -> String {
+    const LETTERS: &[u8] = b"0123456789abcdefghijklmnopqrstuvwxyz";
+    (0..length).map(|_| char::from(LETTERS[(random() % 36) as usize])).collect()
+}

@@ -1,0 +1,204 @@
+//! Which kinds a logical cluster serves: the built-in ones, its CRDs, and what it has bound.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use crate::json::{array, text};
+use crate::store::{Key, Store};
+use crate::{Kind, builtin};
+
+/// Where the schemas of bound resources are kept, by the uid of their APIResourceSchema: they
+/// outlive the export and the schema, as kcp's bound CRDs do. No kind table shows them.
+pub(crate) const BOUND_CLUSTER: &str = "system:bound-crds";
+pub(crate) const BOUND_RESOURCE: &str = "boundschemas";
+
+/// One resource as served in one version.
+#[derive(Clone, Debug)]
+pub(crate) struct Resource {
+    pub(crate) group: String,
+    pub(crate) version: String,
+    /// Every version served, for what is said in several.
+    pub(crate) versions: Vec<String>,
+    pub(crate) plural: String,
+    pub(crate) singular: String,
+    pub(crate) kind: String,
+    pub(crate) list_kind: String,
+    pub(crate) short_names: Vec<String>,
+    pub(crate) namespaced: bool,
+    pub(crate) status: bool,
+    pub(crate) generation: bool,
+    pub(crate) selectable: Vec<String>,
+    pub(crate) origin: Origin,
+    pub(crate) schema: Option<SchemaRef>,
+}
+
+/// Where a resource comes from, which decides where its webhooks are looked up.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Origin {
+    /// Compiled into Kubernetes: list items carry no kind.
+    BuiltIn,
+    /// Served like a custom resource in every logical cluster: CRDs, and kcp's own kinds.
+    Local,
+    /// Bound from an export.
+    Bound { cluster: String, export: String },
+}
+
+/// A version's schema, kept as a part of what defines it.
+#[derive(Clone, Debug)]
+pub(crate) struct SchemaRef {
+    definition: Arc<Value>,
+    version: usize,
+}
+
+impl Resource {
+    pub(crate) fn api_version(&self) -> String {
+        api_version(&self.group, &self.version)
+    }
+
+    pub(crate) fn key(&self, cluster: &str, namespace: &str, name: &str) -> Key {
+        Key::new(&self.group, &self.plural, cluster, namespace, name)
+    }
+
+    pub(crate) fn is(&self, group: &str, plural: &str) -> bool {
+        self.group == group && self.plural == plural
+    }
+
+    /// The OpenAPI schema of this version, if the kind has one.
+    pub(crate) fn schema(&self) -> Option<&Value> {
+        let schema = self.schema.as_ref()?;
+        let version = schema.definition.pointer(&format!("/spec/versions/{}/schema", schema.version))?;
+        version.get("openAPIV3Schema").or(Some(version))
+    }
+
+    pub(crate) fn verbs(&self) -> Vec<&'static str> {
+        let mut verbs = vec!["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
+        // Namespaces go one at a time, each with its contents.
+        if self.is("", "namespaces") {
+            verbs.retain(|verb| *verb != "deletecollection");
+        }
+        verbs
+    }
+
+    /// The same resource in another of its versions.
+    pub(crate) fn in_version(&self, version: &str) -> Self {
+        Self { version: version.to_owned(), ..self.clone() }
+    }
+}
+
+/// Every resource of a logical cluster, once a served version.
+pub(crate) fn all(kind: Kind, store: &Store, cluster: &str) -> Vec<Resource> {
+    let mut all = builtin::resources(kind);
+    for definition in store.in_cluster("apiextensions.k8s.io", "customresourcedefinitions", cluster) {
+        if text(&definition.object, "/metadata/deletionTimestamp").is_none() {
+            all.extend(defined(&definition.object, &Origin::Local));
+        }
+    }
+    for binding in store.in_cluster("apis.kcp.io", "apibindings", cluster) {
+        all.extend(bound(store, &binding.object));
+    }
+    all
+}
+
+/// The resources that a binding serves, from the schemas it was bound to.
+pub(crate) fn bound(store: &Store, binding: &Value) -> Vec<Resource> {
+    let Some((cluster, export)) = bound_export(binding) else {
+        return Vec::new();
+    };
+    let origin = Origin::Bound { cluster, export };
+    array(binding, "/status/boundResources")
+        .iter()
+        .filter_map(|resource| text(resource, "/schema/UID"))
+        .filter_map(|uid| store.get(&Key::new("", BOUND_RESOURCE, BOUND_CLUSTER, "", uid)))
+        .flat_map(|schema| defined(&schema.object, &origin))
+        .collect()
+}
+
+/// The logical cluster and name of the export a binding is bound to.
+pub(crate) fn bound_export(binding: &Value) -> Option<(String, String)> {
+    let cluster = text(binding, "/status/apiExportClusterName")?;
+    let export = text(binding, "/spec/reference/export/name")?;
+    Some((cluster.to_owned(), export.to_owned()))
+}
+
+pub(crate) fn find(
+    kind: Kind,
+    store: &Store,
+    cluster: &str,
+    group: &str,
+    version: &str,
+    plural: &str,
+) -> Option<Resource> {
+    let wanted = |resource: &Resource| resource.is(group, plural) && resource.version == version;
+    builtin::resources(kind).into_iter().find(wanted).or_else(|| all(kind, store, cluster).into_iter().find(wanted))
+}
+
+/// The resources that a CRD or an APIResourceSchema defines: both say it in the same words.
+pub(crate) fn defined(definition: &Arc<Value>, origin: &Origin) -> Vec<Resource> {
+    let names = |field: &str| text(definition, &format!("/spec/names/{field}")).map(str::to_owned);
+    let (Some(group), Some(plural), Some(kind)) = (text(definition, "/spec/group"), names("plural"), names("kind"))
+    else {
+        return Vec::new();
+    };
+    let versions = array(definition, "/spec/versions");
+    let served = |version: &Value| version["served"].as_bool().unwrap_or(false);
+    let all_served: Vec<String> = versions
+        .iter()
+        .filter(|version| served(version))
+        .filter_map(|version| text(version, "/name").map(str::to_owned))
+        .collect();
+    versions
+        .iter()
+        .enumerate()
+        .filter(|(_, version)| served(version))
+        .filter_map(|(index, version)| {
+            Some(Resource {
+                group: group.to_owned(),
+                version: text(version, "/name")?.to_owned(),
+                versions: all_served.clone(),
+                plural: plural.clone(),
+                singular: names("singular").unwrap_or_else(|| kind.to_lowercase()),
+                kind: kind.clone(),
+                list_kind: names("listKind").unwrap_or_else(|| format!("{kind}List")),
+                short_names: array(definition, "/spec/names/shortNames")
+                    .iter()
+                    .filter_map(|name| name.as_str().map(str::to_owned))
+                    .collect(),
+                namespaced: text(definition, "/spec/scope") == Some("Namespaced"),
+                status: version.pointer("/subresources/status").is_some(),
+                generation: true,
+                selectable: array(version, "/selectableFields")
+                    .iter()
+                    .filter_map(|field| text(field, "/jsonPath"))
+                    .map(|path| path.trim_start_matches('.').to_owned())
+                    .collect(),
+                origin: origin.clone(),
+                schema: Some(SchemaRef { definition: Arc::clone(definition), version: index }),
+            })
+        })
+        .collect()
+}
+
+/// A resource without a schema.
+pub(crate) fn plain(group: &str, versions: &[&str], version: &str, plural: &str, kind: &str) -> Resource {
+    Resource {
+        group: group.to_owned(),
+        version: version.to_owned(),
+        versions: versions.iter().map(|&version| version.to_owned()).collect(),
+        plural: plural.to_owned(),
+        singular: kind.to_lowercase(),
+        kind: kind.to_owned(),
+        list_kind: format!("{kind}List"),
+        short_names: Vec::new(),
+        namespaced: false,
+        status: false,
+        generation: false,
+        selectable: Vec::new(),
+        origin: Origin::BuiltIn,
+        schema: None,
+    }
+}
+
+pub(crate) fn api_version(group: &str, version: &str) -> String {
+    if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") }
+}

@@ -1,0 +1,43 @@
+//! Runs a testbed until Ctrl-C and says where its kubeconfig is.
+
+use std::path::PathBuf;
+
+use clap::{Parser, ValueEnum};
+use depguard_testbed::{Kind, Options, Testbed};
+
+/// An API server that plays kcp or Kubernetes, in memory.
+#[derive(Parser)]
+struct Arguments {
+    /// What to play.
+    #[arg(long, value_enum, default_value = "kcp")]
+    kind: Play,
+    /// The port on 127.0.0.1; 0 = any free one.
+    #[arg(long, default_value_t = 0)]
+    port: u16,
+    /// Where to write the admin's kubeconfig; default: a file of its own in the temporary folder.
+    #[arg(long)]
+    kubeconfig: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Play {
+    Kcp,
+    Kubernetes,
+}
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let arguments = Arguments::parse();
+    let (kind, cluster) = match arguments.kind {
+        Play::Kcp => (Kind::Kcp, "root"),
+        Play::Kubernetes => (Kind::Kubernetes, ""),
+    };
+    let testbed = Testbed::start(Options { kind, port: arguments.port, ..Options::default() }).await?;
+    let default = || std::env::temp_dir().join(format!("depguard-testbed-{}.kubeconfig", std::process::id()));
+    let path = arguments.kubeconfig.unwrap_or_else(default);
+    std::fs::write(&path, testbed.kubeconfig(cluster, "admin"))?;
+    println!("{}", path.display());
+    tokio::signal::ctrl_c().await?;
+    testbed.stop().await;
+    Ok(())
+}

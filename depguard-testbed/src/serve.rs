@@ -1,0 +1,153 @@
+//! One request from its head to its answer.
+
+use bytes::Bytes;
+use http::{Request, header::CONTENT_TYPE};
+use http_body_util::{BodyExt, Limited};
+use hyper::body::Incoming;
+use serde_json::{Value, json};
+
+use crate::act::Act;
+use crate::delete::{self, DeleteOptions};
+use crate::faults::Fault;
+use crate::identity::User;
+use crate::reply::{self, Reply};
+use crate::routes::{self, Ask, Objects, Query};
+use crate::status::{ApiError, ApiResult};
+use crate::view::{self, Reach, Target, View};
+use crate::world::World;
+use crate::{Kind, discovery, patch, read, watch, write};
+use std::sync::Arc;
+
+/// The largest body taken, as in etcd-backed API servers.
+const BODY_LIMIT: usize = 3 * 1024 * 1024;
+
+pub(crate) async fn answer(world: &Arc<World>, request: Request<Incoming>) -> Reply {
+    let path_and_query = request.uri().path_and_query().map_or("/", |path| path.as_str()).to_owned();
+    let (mut cut, mut empty) = (false, false);
+    for fault in world.faults.strike(request.method().as_str(), &path_and_query) {
+        match fault {
+            Fault::Latency(time) => tokio::time::sleep(time).await,
+            Fault::TooManyRequests { retry_after } => {
+                return reply::error(&ApiError::too_many_requests(retry_after));
+            }
+            Fault::InternalError => return reply::error(&ApiError::internal("injected fault")),
+            Fault::ExpiredContinue => return reply::error(&read::expired_continue()),
+            Fault::Cut => cut = true,
+            Fault::EmptyList => empty = true,
+        }
+    }
+    let reply = handle(world, request, empty).await.unwrap_or_else(|error| reply::error(&error));
+    if cut { reply::cut(reply).await } else { reply }
+}
+
+async fn handle(world: &Arc<World>, request: Request<Incoming>, empty: bool) -> ApiResult<Reply> {
+    let (parts, body) = request.into_parts();
+    let parsed = routes::parse(parts.uri.path(), world.kind == Kind::Kcp);
+    let (door, ask) = parsed.ok_or_else(ApiError::unknown_resource)?;
+    match ask {
+        Ask::Health => return Ok(reply::bytes(200, "text/plain", Bytes::from_static(b"ok"))),
+        Ask::Version => return Ok(reply::json(200, &discovery::version(world.kind))),
+        _ => {}
+    }
+    let user = User::of(world.kind, &parts.headers).ok_or_else(ApiError::unauthorized)?;
+    let view = view::enter(world, &door)?;
+    let query = Query::parse(parts.uri.query());
+    let objects = match ask {
+        Ask::Objects(objects) => objects,
+        ask => return discovery::answer(world, &view, &ask).map(|found| reply::json(200, &found)),
+    };
+    let watching = query.is_true("watch");
+    let verb = routes::verb(&parts.method, &objects, watching).ok_or_else(ApiError::method_not_allowed)?;
+    let target = view::resolve(world, &view, &objects, verb)?;
+    if empty && matches!(view, View::Export { .. }) {
+        return Ok(read::nothing(&target, verb == "watch"));
+    }
+    match verb {
+        "get" => read::get(world, &target, &objects),
+        "list" => read::list(world, &target, &query),
+        "watch" => watch::open(world, target, &query),
+        _ => {
+            let content_type = parts.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
+            let body = read_body(body).await?;
+            change(world, &user, &target, &objects, verb, &query, content_type.unwrap_or_default(), &body).await
+        }
+    }
+}
+
+#[expect(clippy::too_many_arguments, reason = "one call, from the one place that has taken the request apart")]
+async fn change(
+    world: &World,
+    user: &User,
+    target: &Target,
+    objects: &Objects,
+    verb: &str,
+    query: &Query,
+    content_type: &str,
+    body: &[u8],
+) -> ApiResult<Reply> {
+    let Reach::One(cluster) = &target.reach else {
+        return Err(ApiError::method_not_allowed());
+    };
+    let mut act = Act::new(world, user, &target.resource, cluster, target.namespace.as_deref().unwrap_or_default());
+    act.dry_run = query.value("dryRun") == Some("All");
+    act.manager = query.value("fieldManager").unwrap_or("unknown");
+    let name = objects.name.as_deref().unwrap_or_default();
+    let subresource = objects.subresource.as_deref();
+    let (code, object) = match verb {
+        "create" => (201, (*write::create(&act, parse(body)?).await?).clone()),
+        "update" => {
+            let object = parse(body)?;
+            (200, (*write::replace(&act, name, subresource, &object).await?).clone())
+        }
+        "patch" => {
+            let (code, object) = patch::patch(&act, name, subresource, content_type, body).await?;
+            (code, (*object).clone())
+        }
+        "delete" => {
+            let options = DeleteOptions::parse(body)?;
+            act.dry_run |= options.dry_run;
+            match delete::one(&act, name, name, &options).await? {
+                delete::Deleted::Going(object) => (200, (*object).clone()),
+                delete::Deleted::Gone(object) => (200, gone(&target.resource, &object)),
+            }
+        }
+        _ => {
+            let options = DeleteOptions::parse(body)?;
+            act.dry_run |= options.dry_run;
+            let deleted = delete::collection(&act, target, query, &options).await?;
+            let items: Vec<Value> = deleted.iter().map(|object| (**object).clone()).collect();
+            (200, read::list_value(&target.resource, world.store.revision(), &items))
+        }
+    };
+    let shown = if object["kind"] == "Status" || verb == "deletecollection" {
+        object
+    } else {
+        read::present(&target.resource, &object)
+    };
+    Ok(reply::with_warnings(reply::json(code, &shown), &act.take_warnings()))
+}
+
+/// What a DELETE says when the object is gone at once.
+fn gone(resource: &crate::kinds::Resource, object: &Value) -> Value {
+    json!({
+        "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success",
+        "details": {
+            "name": object["metadata"]["name"], "group": resource.group, "kind": resource.plural,
+            "uid": object["metadata"]["uid"],
+        },
+    })
+}
+
+async fn read_body(body: Incoming) -> ApiResult<Bytes> {
+    match Limited::new(body, BODY_LIMIT).collect().await {
+        Ok(collected) => Ok(collected.to_bytes()),
+        Err(why) if why.is::<http_body_util::LengthLimitError>() => Err(ApiError::too_large()),
+        Err(why) => Err(ApiError::bad_request(format!("the body could not be read: {why}"))),
+    }
+}
+
+fn parse(body: &[u8]) -> ApiResult<Value> {
+    let object: Value = serde_json::from_slice(body)
+        .map_err(|why| ApiError::bad_request(format!("the object provided is unrecognized: {why}")))?;
+    if object.is_object() { Ok(object) } else { Err(ApiError::bad_request("the object provided is no JSON object")) }
+}

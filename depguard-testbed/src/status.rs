@@ -1,0 +1,163 @@
+//! `metav1.Status`: how an API server says no.
+
+use serde_json::{Value, json};
+
+/// A refusal, ready to be sent: the HTTP code and the `metav1.Status` that goes with it.
+#[derive(Clone, Debug)]
+pub(crate) struct ApiError {
+    pub(crate) code: u16,
+    pub(crate) status: Value,
+}
+
+pub(crate) type ApiResult<T> = Result<T, ApiError>;
+
+impl ApiError {
+    fn new(code: u16, reason: &str, message: impl Into<String>) -> Self {
+        let message: String = message.into();
+        let status = json!({
+            "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+            "message": message, "reason": reason, "code": code,
+        });
+        Self { code, status }
+    }
+
+    fn with_details(mut self, details: Value) -> Self {
+        self.status["details"] = details;
+        self
+    }
+
+    /// Takes a status that a webhook made.
+    pub(crate) fn from_status(code: u16, status: Value) -> Self {
+        Self { code, status }
+    }
+
+    pub(crate) fn message(&self) -> &str {
+        self.status["message"].as_str().unwrap_or_default()
+    }
+
+    pub(crate) fn is_not_found(&self) -> bool {
+        self.code == 404
+    }
+
+    pub(crate) fn unknown_resource() -> Self {
+        Self::new(404, "NotFound", "the server could not find the requested resource").with_details(json!({}))
+    }
+
+    pub(crate) fn not_found(group: &str, resource: &str, name: &str) -> Self {
+        let of = qualified(group, resource);
+        Self::new(404, "NotFound", format!("{of} \"{name}\" not found")).with_details(details(group, resource, name))
+    }
+
+    pub(crate) fn already_exists(group: &str, resource: &str, name: &str) -> Self {
+        let of = qualified(group, resource);
+        Self::new(409, "AlreadyExists", format!("{of} \"{name}\" already exists"))
+            .with_details(details(group, resource, name))
+    }
+
+    pub(crate) fn conflict(group: &str, resource: &str, name: &str, why: &str) -> Self {
+        let of = qualified(group, resource);
+        let message = format!("Operation cannot be fulfilled on {of} \"{name}\": {why}");
+        Self::new(409, "Conflict", message).with_details(details(group, resource, name))
+    }
+
+    /// The 409 of a write whose `resourceVersion` is no longer the object's.
+    pub(crate) fn stale(group: &str, resource: &str, name: &str) -> Self {
+        let why = "the object has been modified; please apply your changes to the latest version and try again";
+        Self::conflict(group, resource, name, why)
+    }
+
+    pub(crate) fn forbidden(group: &str, resource: &str, name: &str, why: &str) -> Self {
+        let of = qualified(group, resource);
+        let subject = if name.is_empty() { of } else { format!("{of} \"{name}\"") };
+        Self::new(403, "Forbidden", format!("{subject} is forbidden: {why}"))
+            .with_details(details(group, resource, name))
+    }
+
+    pub(crate) fn forbidden_path(why: &str) -> Self {
+        Self::new(403, "Forbidden", format!("forbidden: {why}")).with_details(json!({}))
+    }
+
+    pub(crate) fn unauthorized() -> Self {
+        Self::new(401, "Unauthorized", "Unauthorized")
+    }
+
+    pub(crate) fn bad_request(message: impl Into<String>) -> Self {
+        Self::new(400, "BadRequest", message.into())
+    }
+
+    pub(crate) fn invalid(group: &str, kind: &str, name: &str, causes: &[Cause]) -> Self {
+        let list: Vec<String> = causes.iter().map(Cause::to_string).collect();
+        let said = match list.as_slice() {
+            [one] => one.clone(),
+            many => format!("[{}]", many.join(", ")),
+        };
+        let of = qualified(group, kind);
+        let causes: Vec<Value> = causes
+            .iter()
+            .map(|cause| json!({"reason": cause.reason, "message": cause.message, "field": cause.field}))
+            .collect();
+        Self::new(422, "Invalid", format!("{of} \"{name}\" is invalid: {said}"))
+            .with_details(json!({"name": name, "group": group, "kind": kind, "causes": causes}))
+    }
+
+    pub(crate) fn method_not_allowed() -> Self {
+        let message = "the server does not allow this method on the requested resource";
+        Self::new(405, "MethodNotAllowed", message).with_details(json!({}))
+    }
+
+    pub(crate) fn unsupported_media_type(got: &str) -> Self {
+        let message = format!(
+            "the body of the request was in an unknown format - accepted media types include: \
+             application/merge-patch+json, application/strategic-merge-patch+json, application/apply-patch+yaml; got `{got}`"
+        );
+        Self::new(415, "UnsupportedMediaType", message)
+    }
+
+    pub(crate) fn expired(message: &str) -> Self {
+        Self::new(410, "Expired", message)
+    }
+
+    pub(crate) fn too_many_requests(retry_after: u64) -> Self {
+        let message = "too many requests, please try again later";
+        Self::new(429, "TooManyRequests", message).with_details(json!({"retryAfterSeconds": retry_after}))
+    }
+
+    pub(crate) fn too_large() -> Self {
+        Self::new(413, "RequestEntityTooLarge", "request entity too large")
+    }
+
+    pub(crate) fn internal(message: &str) -> Self {
+        Self::new(500, "InternalError", format!("Internal error occurred: {message}"))
+            .with_details(json!({"causes": [{"message": message}]}))
+    }
+}
+
+/// One thing wrong with an object, at one field.
+#[derive(Clone, Debug)]
+pub(crate) struct Cause {
+    pub(crate) reason: &'static str,
+    pub(crate) field: String,
+    pub(crate) message: String,
+}
+
+impl std::fmt::Display for Cause {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(out, "{}: {}", self.field, self.message)
+    }
+}
+
+/// `vpcs.network.example.com`, or `configmaps` for the core group.
+pub(crate) fn qualified(group: &str, resource: &str) -> String {
+    if group.is_empty() { resource.to_owned() } else { format!("{resource}.{group}") }
+}
+
+fn details(group: &str, resource: &str, name: &str) -> Value {
+    let mut details = json!({"kind": resource});
+    if !group.is_empty() {
+        details["group"] = json!(group);
+    }
+    if !name.is_empty() {
+        details["name"] = json!(name);
+    }
+    details
+}

@@ -1,0 +1,126 @@
+//! Starting and stopping the whole.
+
+use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio_rustls::TlsAcceptor;
+
+use crate::faults::Faults;
+use crate::store::Store;
+use crate::world::{ONLY, World};
+use crate::{controllers, kubeconfig, server, teardown, tls, workspaces};
+
+/// What the testbed plays.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Kind {
+    /// A kcp of one shard, with a root workspace.
+    #[default]
+    Kcp,
+    /// A plain Kubernetes API server with the controllers that matter here.
+    Kubernetes,
+}
+
+/// How to start a [`Testbed`].
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// What to play.
+    pub kind: Kind,
+    /// The port on 127.0.0.1; 0 = any free one.
+    pub port: u16,
+    /// Where a webhook's `clientConfig.service` is reached, by `namespace/name`. A service that is
+    /// not here can't be called, which `failurePolicy` then decides. kcp knows no services.
+    pub services: BTreeMap<String, SocketAddr>,
+}
+
+/// Why a testbed could not be started.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The port can't be listened on.
+    #[error("cannot listen on 127.0.0.1:{port}: choose another port, or 0 for any free one")]
+    Listen {
+        /// The port asked for.
+        port: u16,
+        /// Why not.
+        source: std::io::Error,
+    },
+    /// The certificate authority can't be made.
+    #[error("cannot make a certificate")]
+    Certificate(#[from] rcgen::Error),
+    /// The certificates can't be served.
+    #[error("cannot set up tls")]
+    Tls(#[from] rustls::Error),
+}
+
+/// A running API server. Call [`stop`](Self::stop) to end it with all of its tasks; when dropped,
+/// they are aborted.
+#[derive(Debug)]
+pub struct Testbed {
+    url: String,
+    ca_pem: String,
+    faults: Arc<Faults>,
+    stopped: watch::Sender<bool>,
+    tasks: JoinSet<()>,
+}
+
+impl Testbed {
+    /// Starts an API server on 127.0.0.1 in this process. It answers when this returns.
+    pub async fn start(options: Options) -> Result<Self, StartError> {
+        let identity = tls::make_identity()?;
+        let listen = |source| StartError::Listen { port: options.port, source };
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, options.port)).await.map_err(listen)?;
+        let url = format!("https://{}", listener.local_addr().map_err(listen)?);
+        let faults = Arc::new(Faults::default());
+        let world = Arc::new(World {
+            kind: options.kind,
+            url: url.clone(),
+            store: Store::new(),
+            faults: Arc::clone(&faults),
+            services: options.services,
+        });
+        match options.kind {
+            Kind::Kcp => workspaces::seed_root(&world),
+            Kind::Kubernetes => ["default", "kube-system"].iter().for_each(|name| world.seed_namespace(ONLY, name)),
+        }
+        let stopped = watch::Sender::new(false);
+        let mut tasks = JoinSet::new();
+        tasks.spawn(server::run(listener, TlsAcceptor::from(identity.server), Arc::clone(&world), stopped.subscribe()));
+        tasks.spawn(controllers::run(Arc::clone(&world), stopped.subscribe()));
+        tasks.spawn(teardown::run(world, stopped.subscribe()));
+        Ok(Self { url, ca_pem: identity.ca_pem, faults, stopped, tasks })
+    }
+
+    /// The base URL, `https://127.0.0.1:<port>`.
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// The certificate authority that signed the server's certificate.
+    pub fn ca_pem(&self) -> &str {
+        &self.ca_pem
+    }
+
+    /// A kubeconfig (YAML, token auth) for a workspace's path or logical cluster, or with `""` for
+    /// the base URL itself: the only cluster of a plain Kubernetes.
+    ///
+    /// The user `admin` may do anything and is in the group `system:kcp:admin` (plain Kubernetes:
+    /// `system:masters`), `masters` is in `system:masters`, any other name is a user of that name.
+    pub fn kubeconfig(&self, cluster: &str, user: &str) -> String {
+        let server = if cluster.is_empty() { self.url.clone() } else { format!("{}/clusters/{cluster}", self.url) };
+        kubeconfig::print(&server, &self.ca_pem, user)
+    }
+
+    /// Faults to turn on and off.
+    pub fn faults(&self) -> &Faults {
+        &self.faults
+    }
+
+    /// Ends everything: connections are cut, and every task has ended when this returns.
+    pub async fn stop(mut self) {
+        self.stopped.send_replace(true);
+        while self.tasks.join_next().await.is_some() {}
+    }
+}

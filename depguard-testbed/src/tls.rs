@@ -1,0 +1,65 @@
+//! A certificate authority made at the start, and TLS both ways.
+
+use std::sync::Arc;
+
+use rcgen::{
+    BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa, KeyPair,
+    KeyUsagePurpose,
+};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
+use rustls::{ClientConfig, RootCertStore, ServerConfig};
+
+use crate::StartError;
+
+/// What the server needs, and the CA its clients verify it with.
+pub(crate) struct Identity {
+    pub(crate) ca_pem: String,
+    pub(crate) server: Arc<ServerConfig>,
+}
+
+/// Makes a CA and a certificate for `127.0.0.1` and `localhost` signed by it.
+pub(crate) fn make_identity() -> Result<Identity, StartError> {
+    let mut params = CertificateParams::default();
+    params.distinguished_name.push(DnType::CommonName, "depguard-testbed-ca");
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::DigitalSignature];
+    let ca = CertifiedIssuer::self_signed(params, KeyPair::generate()?)?;
+
+    let mut params = CertificateParams::new(vec!["127.0.0.1".to_owned(), "localhost".to_owned()])?;
+    params.distinguished_name.push(DnType::CommonName, "depguard-testbed");
+    params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+    params.use_authority_key_identifier_extension = true;
+    let key = KeyPair::generate()?;
+    let certificate = params.signed_by(&key, &ca)?;
+
+    let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der()));
+    let mut server = ServerConfig::builder_with_provider(provider())
+        .with_safe_default_protocol_versions()?
+        .with_no_client_auth()
+        .with_single_cert(vec![certificate.der().clone()], key)?;
+    server.alpn_protocols = vec![b"http/1.1".to_vec()];
+    Ok(Identity { ca_pem: ca.pem(), server: Arc::new(server) })
+}
+
+/// A client that trusts only the authorities of `ca_pem`, as an API server does with a `caBundle`.
+pub(crate) fn client_trusting(ca_pem: &[u8]) -> Result<ClientConfig, String> {
+    let mut roots = RootCertStore::empty();
+    for certificate in CertificateDer::pem_slice_iter(ca_pem) {
+        let certificate = certificate.map_err(|why| format!("unable to load root certificates: {why}"))?;
+        roots.add(certificate).map_err(|why| format!("unable to load root certificates: {why}"))?;
+    }
+    if roots.is_empty() {
+        return Err("unable to load root certificates: no certificate in caBundle".to_owned());
+    }
+    let config = ClientConfig::builder_with_provider(provider())
+        .with_safe_default_protocol_versions()
+        .map_err(|why| why.to_string())?
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    Ok(config)
+}
+
+fn provider() -> Arc<rustls::crypto::CryptoProvider> {
+    Arc::new(rustls::crypto::ring::default_provider())
+}

@@ -1,0 +1,227 @@
+//! Watches: one JSON a line, bookmarks, and a 410 for who comes too late.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::stream::{self, StreamExt};
+use serde_json::{Value, json};
+use tokio::sync::watch::Receiver;
+use tokio::time::{Instant, sleep_until, timeout_at};
+
+use crate::json::set_annotation;
+use crate::read;
+use crate::reply::{self, Reply};
+use crate::routes::Query;
+use crate::selectors::Selector;
+use crate::status::{ApiError, ApiResult};
+use crate::store::{Change, Range, TooOld};
+use crate::view::{self, Reach, Target};
+use crate::world::World;
+
+const BOOKMARK_EVERY: Duration = Duration::from_secs(1);
+/// A watch whose client names no time ends after this long, as it would at an API server.
+const LONGEST: Duration = Duration::from_secs(30 * 60);
+
+pub(crate) fn open(world: &Arc<World>, target: Target, query: &Query) -> ApiResult<Reply> {
+    let selector = Selector::parse(query, &target.resource)?;
+    let asked = query.value("resourceVersion").unwrap_or("0");
+    let revision: u64 =
+        asked.parse().map_err(|_| ApiError::bad_request(format!("invalid resource version \"{asked}\"")))?;
+    let lasts = query.number("timeoutSeconds").map_or(LONGEST, Duration::from_secs).min(LONGEST);
+    let mut watch = Watch {
+        revisions: world.store.subscribe(),
+        world: Arc::clone(world),
+        selector,
+        bookmarks: query.is_true("allowWatchBookmarks"),
+        next_bookmark: Instant::now() + BOOKMARK_EVERY,
+        ends: Instant::now() + lasts,
+        at: revision,
+        clusters: BTreeSet::new(),
+        over: false,
+        target,
+    };
+    // Without a revision: what is there now, then what happens.
+    let first = if revision == 0 { watch.catch_up() } else { watch.start_at() };
+    Ok(reply::stream(
+        stream::iter(first).chain(
+            stream::unfold(watch, |mut watch| async move {
+                let lines = watch.next().await?;
+                Some((stream::iter(lines), watch))
+            })
+            .flatten(),
+        ),
+    ))
+}
+
+struct Watch {
+    world: Arc<World>,
+    revisions: Receiver<u64>,
+    target: Target,
+    selector: Selector,
+    bookmarks: bool,
+    next_bookmark: Instant,
+    ends: Instant,
+    /// What has been told reaches to this revision.
+    at: u64,
+    /// The logical clusters seen through a wildcard so far.
+    clusters: BTreeSet<String>,
+    over: bool,
+}
+
+impl Watch {
+    /// The next lines, or the end.
+    async fn next(&mut self) -> Option<Vec<Bytes>> {
+        if self.over {
+            return None;
+        }
+        loop {
+            self.revisions.mark_unchanged();
+            let lines = match self.world.store.changes_since(self.at) {
+                Ok((changes, reached)) => {
+                    self.at = reached.max(self.at);
+                    self.tell(&changes)
+                }
+                Err(TooOld) => {
+                    self.over = true;
+                    return Some(vec![too_old(self.at)]);
+                }
+            };
+            if !lines.is_empty() {
+                return Some(lines);
+            }
+            let wake = self.ends.min(self.next_bookmark);
+            if let Ok(Err(_)) = timeout_at(wake, self.revisions.changed()).await {
+                // The store is gone with the testbed.
+                sleep_until(self.ends).await;
+            }
+            let now = Instant::now();
+            if now >= self.ends {
+                self.over = true;
+                return Some(Vec::new());
+            }
+            if now >= self.next_bookmark {
+                self.next_bookmark = now + BOOKMARK_EVERY;
+                if self.bookmarks {
+                    return Some(vec![self.bookmark()]);
+                }
+            }
+        }
+    }
+
+    fn catch_up(&mut self) -> Vec<Bytes> {
+        let (stored, revision) = self.world.store.list(read::range(&self.target));
+        self.at = revision;
+        self.clusters = self.reached();
+        let stored = read::visible(&self.world, &self.target, stored);
+        let wanted = stored.iter().filter(|stored| self.selector.matches(&stored.object));
+        wanted.map(|stored| self.line("ADDED", &stored.object)).collect()
+    }
+
+    /// From a revision: the clusters that were bound then. Those bound since are found among the
+    /// changes.
+    fn start_at(&mut self) -> Vec<Bytes> {
+        if let Reach::Every(export) = &self.target.reach {
+            let bindings = Range { group: "apis.kcp.io", resource: "apibindings", cluster: None, namespace: None };
+            let then = self.world.store.list_at(bindings, self.at).unwrap_or_default();
+            let then = then.into_iter().filter(|binding| view::binds(&binding.object, export));
+            let then: BTreeSet<String> = then.map(|binding| binding.key.cluster).collect();
+            self.clusters = &self.reached() & &then;
+        }
+        Vec::new()
+    }
+
+    /// The events that changes make for this watch.
+    fn tell(&mut self, changes: &[Change]) -> Vec<Bytes> {
+        let target = self.target.clone();
+        let range = read::range(&target);
+        let mut lines = Vec::new();
+        let told = self.clusters.clone();
+        let wildcard = matches!(self.target.reach, Reach::Every(_));
+        let touches_bindings =
+            |change: &Change| change.key.resource == "apibindings" || change.key.resource == "apiexports";
+        if wildcard && changes.iter().any(touches_bindings) {
+            lines.extend(self.follow_clusters());
+        }
+        for change in changes.iter().filter(|change| range.contains(&change.key)) {
+            let cluster = &change.key.cluster;
+            // A cluster that has just come was told whole; one that has gone is gone whole.
+            if wildcard && !(self.clusters.contains(cluster) && told.contains(cluster)) {
+                continue;
+            }
+            let wanted = |object: &Option<Arc<Value>>| object.as_ref().is_some_and(|object| self.wants(object));
+            let last = |object: &Arc<Value>| {
+                let mut object = (**object).clone();
+                object["metadata"]["resourceVersion"] = json!(change.revision.to_string());
+                object
+            };
+            match (&change.previous, &change.object) {
+                (previous, Some(object)) if wanted(&change.object) => {
+                    let kind = if wanted(previous) { "MODIFIED" } else { "ADDED" };
+                    lines.push(self.line(kind, object));
+                }
+                (Some(previous), _) if wanted(&change.previous) => {
+                    lines.push(self.line("DELETED", &last(previous)));
+                }
+                _ => {}
+            }
+        }
+        lines
+    }
+
+    /// Through a wildcard, clusters come and go with their bindings: what lies in them comes and
+    /// goes with them.
+    fn follow_clusters(&mut self) -> Vec<Bytes> {
+        let now = self.reached();
+        let mut lines = Vec::new();
+        for (clusters, kind) in [(&now - &self.clusters, "ADDED"), (&self.clusters - &now, "DELETED")] {
+            for cluster in clusters {
+                let range = Range { cluster: Some(&cluster), ..read::range(&self.target) };
+                let (stored, _) = self.world.store.list(range);
+                let wanted = stored.iter().filter(|stored| self.wants(&stored.object));
+                lines.extend(wanted.map(|stored| self.line(kind, &stored.object)));
+            }
+        }
+        self.clusters = now;
+        lines
+    }
+
+    fn reached(&self) -> BTreeSet<String> {
+        let Reach::Every(export) = &self.target.reach else {
+            return BTreeSet::new();
+        };
+        let bindings = self.world.store.everywhere("apis.kcp.io", "apibindings");
+        let clusters: BTreeSet<String> = bindings.into_iter().map(|binding| binding.key.cluster).collect();
+        clusters.into_iter().filter(|cluster| view::sees(&self.world, export, cluster, &self.target.resource)).collect()
+    }
+
+    fn wants(&self, object: &Value) -> bool {
+        read::is_visible(&self.target, object) && self.selector.matches(object)
+    }
+
+    fn line(&self, kind: &str, object: &Value) -> Bytes {
+        event(kind, &read::present(&self.target.resource, object))
+    }
+
+    fn bookmark(&self) -> Bytes {
+        let mut object = json!({
+            "kind": self.target.resource.kind, "apiVersion": self.target.resource.api_version(),
+            "metadata": {"resourceVersion": self.at.to_string(), "creationTimestamp": null},
+        });
+        if let Reach::One(cluster) = &self.target.reach
+            && !cluster.is_empty()
+        {
+            set_annotation(&mut object, crate::world::CLUSTER, cluster);
+        }
+        event("BOOKMARK", &object)
+    }
+}
+
+fn too_old(revision: u64) -> Bytes {
+    event("ERROR", &ApiError::expired(&format!("too old resource version: {revision}")).status)
+}
+
+fn event(kind: &str, object: &Value) -> Bytes {
+    Bytes::from(format!("{{\"type\":\"{kind}\",\"object\":{object}}}\n"))
+}

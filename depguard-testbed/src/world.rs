@@ -1,0 +1,123 @@
+//! What every request and every controller shares.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use crate::faults::Faults;
+use crate::json::{annotation, now, set_annotation, text, uuid};
+use crate::kinds::{self, Resource};
+use crate::store::{Key, Store, Stored};
+use crate::{Kind, builtin};
+
+pub(crate) const PATH: &str = "kcp.io/path";
+pub(crate) const CLUSTER: &str = "kcp.io/cluster";
+/// The logical cluster of the root workspace.
+pub(crate) const ROOT: &str = "root";
+/// The only cluster of a plain Kubernetes.
+pub(crate) const ONLY: &str = "";
+
+pub(crate) struct World {
+    pub(crate) kind: Kind,
+    pub(crate) url: String,
+    pub(crate) store: Store,
+    pub(crate) faults: Arc<Faults>,
+    /// Where a Service is reached, by `namespace/name`.
+    pub(crate) services: BTreeMap<String, SocketAddr>,
+}
+
+impl World {
+    /// The logical cluster of an id or a path, if there is such a workspace.
+    pub(crate) fn cluster_of(&self, id_or_path: &str) -> Option<String> {
+        self.store
+            .everywhere("core.kcp.io", "logicalclusters")
+            .into_iter()
+            .find(|found| found.key.cluster == id_or_path || annotation(&found.object, PATH) == Some(id_or_path))
+            .map(|found| found.key.cluster)
+    }
+
+    pub(crate) fn path_of(&self, cluster: &str) -> Option<String> {
+        let found = self.store.get(&logical_cluster_key(cluster))?;
+        annotation(&found.object, PATH).map(str::to_owned)
+    }
+
+    pub(crate) fn find(&self, cluster: &str, group: &str, version: &str, plural: &str) -> Option<Resource> {
+        kinds::find(self.kind, &self.store, cluster, group, version, plural)
+    }
+
+    /// Changes an object as a controller does: again until nobody came between, and not at all
+    /// where the change changes nothing. `false` if the object is not there.
+    pub(crate) fn edit(&self, key: &Key, change: impl Fn(&mut Value)) -> bool {
+        loop {
+            let Some(stored) = self.store.get(key) else {
+                return false;
+            };
+            let mut object = (*stored.object).clone();
+            change(&mut object);
+            if object == *stored.object || self.store.replace(key.clone(), stored.revision, object).is_ok() {
+                return true;
+            }
+        }
+    }
+
+    /// Takes a controller's finalizer off, and the object away when it was the last.
+    pub(crate) fn finish(&self, key: &Key, finalizer: &str) {
+        while let Some(stored) = self.store.get(key) {
+            let mut object = (*stored.object).clone();
+            crate::json::remove_finalizer(&mut object, finalizer);
+            let gone = crate::json::is_terminating(&object) && crate::json::finalizers(&object).is_empty();
+            let done = if gone {
+                self.store.remove(key, stored.revision).is_ok()
+            } else {
+                object == *stored.object || self.store.replace(key.clone(), stored.revision, object).is_ok()
+            };
+            if done {
+                return;
+            }
+        }
+    }
+
+    /// Puts an object there as the server itself does at its start and in its controllers: no
+    /// admission, nothing if it is there already.
+    pub(crate) fn seed(
+        &self,
+        cluster: &str,
+        group: &str,
+        plural: &str,
+        namespace: &str,
+        object: Value,
+    ) -> Option<Stored> {
+        let resource = builtin::resources(self.kind).into_iter().find(|resource| resource.is(group, plural))?;
+        let mut object = object;
+        let name = text(&object, "/metadata/name")?.to_owned();
+        object["kind"] = json!(resource.kind);
+        object["apiVersion"] = json!(resource.api_version());
+        object["metadata"]["uid"] = json!(uuid());
+        object["metadata"]["creationTimestamp"] = json!(now());
+        if !namespace.is_empty() {
+            object["metadata"]["namespace"] = json!(namespace);
+        }
+        if resource.generation {
+            object["metadata"]["generation"] = json!(1);
+        }
+        if self.kind == Kind::Kcp {
+            set_annotation(&mut object, CLUSTER, cluster);
+        }
+        self.store.create(resource.key(cluster, namespace, &name), object).ok()
+    }
+
+    pub(crate) fn seed_namespace(&self, cluster: &str, name: &str) {
+        let namespace = json!({
+            "metadata": {"name": name, "labels": {"kubernetes.io/metadata.name": name}},
+            "spec": {"finalizers": ["kubernetes"]},
+            "status": {"phase": "Active"},
+        });
+        self.seed(cluster, "", "namespaces", "", namespace);
+    }
+}
+
+pub(crate) fn logical_cluster_key(cluster: &str) -> Key {
+    Key::new("core.kcp.io", "logicalclusters", cluster, "", "cluster")
+}

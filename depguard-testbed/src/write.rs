@@ -1,0 +1,261 @@
+//! Create and update.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use crate::act::Act;
+use crate::admission::{self, Attributes};
+use crate::json::{finalizers, is_terminating, map_at, now, random_name, set_annotation, text, uuid};
+use crate::status::{ApiError, ApiResult, Cause};
+use crate::store::Refused;
+use crate::world::{CLUSTER, PATH};
+use crate::{Kind, defaults, names, schema};
+
+/// What only the server writes, and an update therefore can't change.
+const SERVERS_OWN: &[&str] = &[
+    "name",
+    "namespace",
+    "uid",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "generation",
+    "selfLink",
+];
+
+pub(crate) async fn create(act: &Act<'_>, mut object: Value) -> ApiResult<Arc<Value>> {
+    check_type(act, &object)?;
+    let metadata = map_at(&mut object, &["metadata"]);
+    if metadata.contains_key("resourceVersion") && metadata["resourceVersion"] != "" {
+        return Err(ApiError::bad_request("resourceVersion should not be set on objects to be created"));
+    }
+    if text(&object, "/metadata/name").is_none() {
+        let Some(prefix) = text(&object, "/metadata/generateName") else {
+            let cause = Cause {
+                reason: "FieldValueRequired",
+                field: "metadata.name".to_owned(),
+                message: "Required value: name or generateName is required".to_owned(),
+            };
+            return Err(ApiError::invalid(&act.resource.group, &act.resource.kind, "", &[cause]));
+        };
+        object["metadata"]["name"] = json!(format!("{prefix}{}", random_name(5)));
+    }
+    let name = text(&object, "/metadata/name").unwrap_or_default().to_owned();
+    names::check(act, &name)?;
+    check_namespace(act, &object, &name)?;
+    stamp(act, &mut object);
+    if act.resource.status {
+        map_at(&mut object, &[]).remove("status");
+    }
+    defaults::on_create(act, &mut object)?;
+    schema::check(act.resource, &mut object, &name)?;
+    admission::admit(act, &Attributes::create(&name, &object)).await?;
+    check_namespace(act, &object, &name)?;
+    let exists = || ApiError::already_exists(&act.resource.group, &act.resource.plural, &name);
+    if act.dry_run {
+        return if act.world.store.get(&act.key(&name)).is_some() { Err(exists()) } else { Ok(Arc::new(object)) };
+    }
+    let stored = act.world.store.create(act.key(&name), object).map_err(|_| exists())?;
+    Ok(stored.object)
+}
+
+/// PUT: the whole object, on the condition of its `resourceVersion` if it names one.
+pub(crate) async fn replace(
+    act: &Act<'_>,
+    name: &str,
+    subresource: Option<&str>,
+    object: &Value,
+) -> ApiResult<Arc<Value>> {
+    check_type(act, object)?;
+    if text(object, "/metadata/name") != Some(name) {
+        let given = text(object, "/metadata/name").unwrap_or_default();
+        let why = format!("the name of the object ({given}) does not match the name on the URL ({name})");
+        return Err(ApiError::bad_request(why));
+    }
+    let mut unstamped = object.clone();
+    stamp_place(act, &mut unstamped);
+    update(act, name, subresource, |_| Ok(unstamped.clone())).await
+}
+
+/// Read, change, check, write; again if somebody came between, unless the change itself names
+/// a `resourceVersion`: then that is a conflict.
+pub(crate) async fn update(
+    act: &Act<'_>,
+    name: &str,
+    subresource: Option<&str>,
+    change: impl Fn(&Value) -> ApiResult<Value>,
+) -> ApiResult<Arc<Value>> {
+    let key = act.key(name);
+    loop {
+        let stored = act.world.store.get(&key).ok_or_else(|| act.not_found(name))?;
+        let old = &stored.object;
+        let mut object = change(old)?;
+        if let Some(expected) = text(&object, "/metadata/resourceVersion")
+            && expected != stored.revision.to_string()
+        {
+            return Err(act.stale(name));
+        }
+        if let Some(uid) = text(&object, "/metadata/uid")
+            && text(old, "/metadata/uid") != Some(uid)
+        {
+            let why = format!(
+                "Precondition failed: UID in precondition: {uid}, UID in object meta: {}",
+                text(old, "/metadata/uid").unwrap_or_default()
+            );
+            return Err(ApiError::conflict(&act.resource.group, &act.resource.plural, name, &why));
+        }
+        defaults::on_write(act, &mut object);
+        keep(act, subresource, old, &mut object);
+        check_finalizers(act, name, old, &object)?;
+        schema::check(act.resource, &mut object, name)?;
+        object["metadata"]["resourceVersion"] = old["metadata"]["resourceVersion"].clone();
+        defaults::on_update(act, old, &object)?;
+        admission::admit(act, &Attributes::update(name, subresource, old, &object)).await?;
+        if act.dry_run || object == **old {
+            return Ok(Arc::new(object));
+        }
+        // The last finalizer taken off a terminating object takes the object with it.
+        let written = if is_terminating(&object) && finalizers(&object).is_empty() && !holds_itself(&object) {
+            act.world.store.remove(&key, stored.revision).map(|()| Arc::new(object))
+        } else {
+            act.world.store.replace(key.clone(), stored.revision, object).map(|stored| stored.object)
+        };
+        match written {
+            Ok(object) => return Ok(object),
+            Err(Refused::Changed | Refused::Exists) => {}
+        }
+    }
+}
+
+/// A namespace has finalizers of its own, in its spec.
+pub(crate) fn holds_itself(object: &Value) -> bool {
+    object["kind"] == "Namespace"
+        && object.pointer("/spec/finalizers").and_then(Value::as_array).is_some_and(|held| !held.is_empty())
+}
+
+/// Whether objects may be put into the namespace: it must be there, and stay.
+fn check_namespace(act: &Act<'_>, object: &Value, name: &str) -> ApiResult<()> {
+    if !act.resource.namespaced {
+        return Ok(());
+    }
+    if let Some(said) = text(object, "/metadata/namespace")
+        && said != act.namespace
+    {
+        return Err(ApiError::bad_request(
+            "the namespace of the provided object does not match the namespace sent on the request",
+        ));
+    }
+    let key = crate::store::Key::new("", "namespaces", act.cluster, "", act.namespace);
+    let namespace = act.world.store.get(&key);
+    let namespace = namespace.ok_or_else(|| ApiError::not_found("", "namespaces", act.namespace))?;
+    if is_terminating(&namespace.object) {
+        let why = format!("unable to create new content in namespace {} because it is being terminated", act.namespace);
+        let mut error = act.forbidden(name, &why);
+        error.status["details"]["causes"] = json!([{
+            "reason": "NamespaceTerminating",
+            "message": format!("namespace {} is being terminated", act.namespace),
+            "field": "metadata.namespace",
+        }]);
+        return Err(error);
+    }
+    Ok(())
+}
+
+fn check_type(act: &Act<'_>, object: &Value) -> ApiResult<()> {
+    let (kind, version) = (text(object, "/kind"), text(object, "/apiVersion"));
+    let wanted = act.resource.api_version();
+    if kind.is_none_or(|kind| kind == act.resource.kind) && version.is_none_or(|version| version == wanted) {
+        return Ok(());
+    }
+    Err(ApiError::bad_request(format!(
+        "{}, Kind={} does not match the expected {wanted}, Kind={}",
+        version.unwrap_or_default(),
+        kind.unwrap_or_default(),
+        act.resource.kind
+    )))
+}
+
+/// What a new object gets from the server.
+fn stamp(act: &Act<'_>, object: &mut Value) {
+    stamp_place(act, object);
+    let metadata = map_at(object, &["metadata"]);
+    for field in ["deletionTimestamp", "deletionGracePeriodSeconds", "managedFields", "resourceVersion", "selfLink"] {
+        metadata.remove(field);
+    }
+    metadata.insert("uid".to_owned(), json!(uuid()));
+    metadata.insert("creationTimestamp".to_owned(), json!(now()));
+    if act.resource.generation {
+        metadata.insert("generation".to_owned(), json!(1));
+    }
+}
+
+/// Type, namespace, and in kcp the annotations that say where the object lies.
+fn stamp_place(act: &Act<'_>, object: &mut Value) {
+    object["kind"] = json!(act.resource.kind);
+    object["apiVersion"] = json!(act.resource.api_version());
+    if act.resource.namespaced {
+        map_at(object, &["metadata"]).insert("namespace".to_owned(), json!(act.namespace));
+    }
+    if act.world.kind == Kind::Kcp {
+        set_annotation(object, CLUSTER, act.cluster);
+        let has_path = ["apibindings", "apiexports"].iter().any(|plural| act.resource.is("apis.kcp.io", plural));
+        if has_path && let Some(path) = act.world.path_of(act.cluster) {
+            set_annotation(object, PATH, &path);
+        }
+    }
+}
+
+/// Keeps what this kind of update has no say in.
+fn keep(act: &Act<'_>, subresource: Option<&str>, old: &Value, object: &mut Value) {
+    stamp_place(act, object);
+    if subresource == Some("status") {
+        let status = object["status"].take();
+        *object = old.clone();
+        map_at(object, &[]).insert("status".to_owned(), status);
+        return;
+    }
+    for field in SERVERS_OWN {
+        let metadata = map_at(object, &["metadata"]);
+        match old["metadata"].get(*field) {
+            Some(value) => metadata.insert((*field).to_owned(), value.clone()),
+            None => metadata.remove(*field),
+        };
+    }
+    if act.resource.status {
+        let fields = map_at(object, &[]);
+        match old.get("status") {
+            Some(status) => fields.insert("status".to_owned(), status.clone()),
+            None => fields.remove("status"),
+        };
+    }
+    if act.resource.generation && differs_beyond_metadata(old, object) {
+        let generation = old["metadata"]["generation"].as_i64().unwrap_or(0);
+        object["metadata"]["generation"] = json!(generation + 1);
+    }
+}
+
+fn differs_beyond_metadata(old: &Value, new: &Value) -> bool {
+    let content = |object: &Value| {
+        let mut content = object.clone();
+        let fields = map_at(&mut content, &[]);
+        for field in ["metadata", "status", "apiVersion"] {
+            fields.remove(field);
+        }
+        content
+    };
+    content(old) != content(new)
+}
+
+fn check_finalizers(act: &Act<'_>, name: &str, old: &Value, new: &Value) -> ApiResult<()> {
+    let added: Vec<&Value> = finalizers(new).iter().filter(|finalizer| !finalizers(old).contains(finalizer)).collect();
+    if !is_terminating(old) || added.is_empty() {
+        return Ok(());
+    }
+    let cause = Cause {
+        reason: "FieldValueForbidden",
+        field: "metadata.finalizers".to_owned(),
+        message: "Forbidden: no new finalizers can be added if the object is being deleted".to_owned(),
+    };
+    Err(ApiError::invalid(&act.resource.group, &act.resource.kind, name, &[cause]))
+}

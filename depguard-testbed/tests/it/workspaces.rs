@@ -1,0 +1,60 @@
+//! Workspaces: made, found by path and by id, taken down.
+
+use serde_json::json;
+
+use crate::bed::{Bed, becomes, condition, eventually, gone};
+use crate::fixtures::{Network, VPCS, WORKSPACES, vpc, workspace};
+
+const CONFIGMAPS: &str = "/api/v1/namespaces/default/configmaps";
+
+#[tokio::test]
+async fn a_nested_workspace_is_served_by_path_and_by_id() {
+    let bed = Bed::kcp().await;
+    workspace(&bed, "root", "providers").await;
+    let id = workspace(&bed, "root:providers", "network").await;
+
+    let found = bed.admin.cluster("root:providers").get(&format!("{WORKSPACES}/network")).await.ok();
+    assert_eq!((&found["spec"]["cluster"], &found["status"]["phase"]), (&json!(id), &json!("Ready")));
+
+    let map = json!({"metadata": {"name": "a"}, "data": {"k": "v"}});
+    bed.admin.cluster("root:providers:network").create(CONFIGMAPS, &map).await.ok();
+    let by_id = bed.admin.cluster(&id).get(&format!("{CONFIGMAPS}/a")).await.ok();
+    assert_eq!(by_id["metadata"]["annotations"]["kcp.io/cluster"], json!(id));
+    assert_eq!(bed.admin.cluster("root:providers").get(&format!("{CONFIGMAPS}/a")).await.code, 404, "not elsewhere");
+    bed.testbed.stop().await;
+}
+
+#[tokio::test]
+async fn an_unknown_workspace_is_forbidden() {
+    let bed = Bed::kcp().await;
+    assert_eq!(bed.admin.cluster("root:nowhere").get("/api/v1/namespaces").await.code, 403);
+    bed.testbed.stop().await;
+}
+
+#[tokio::test]
+async fn a_deleted_workspace_goes_when_its_contents_have_gone() {
+    let bed = Bed::kcp().await;
+    let network = Network::set_up(&bed).await;
+    let mut held = vpc("held");
+    held["metadata"]["finalizers"] = json!(["example.com/hold"]);
+    network.tenant.create(VPCS, &held).await.ok();
+    network.tenant.create(VPCS, &vpc("free")).await.ok();
+
+    let root = bed.admin.cluster("root");
+    root.delete(&format!("{WORKSPACES}/tenant")).await.ok();
+    gone(&network.tenant, &format!("{VPCS}/free")).await;
+    let cluster = becomes(&network.tenant, "/apis/core.kcp.io/v1alpha1/logicalclusters/cluster", |found| {
+        condition(found, "WorkspaceContentDeleted").is_some_and(|condition| condition["status"] == "False")
+    })
+    .await;
+    assert!(cluster["metadata"]["deletionTimestamp"].is_string());
+    assert_eq!(root.get(&format!("{WORKSPACES}/tenant")).await.ok()["status"]["phase"], "Deleting");
+
+    network.tenant.merge(&format!("{VPCS}/held"), &json!({"metadata": {"finalizers": null}})).await.ok();
+    gone(&root, &format!("{WORKSPACES}/tenant")).await;
+    eventually("the path serves nothing", || async {
+        (network.tenant.get("/api/v1/namespaces").await.code == 403).then_some(())
+    })
+    .await;
+    bed.testbed.stop().await;
+}
