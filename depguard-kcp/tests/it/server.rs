@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
 /// A request as it came in.
@@ -31,6 +32,8 @@ pub(crate) enum Answer {
     Json(u16, String),
     /// A body of so many bytes.
     Big(usize),
+    /// Lines as they come; the connection is cut when there are no more.
+    Lines(mpsc::UnboundedReceiver<String>),
     /// Nothing, for ever.
     Silence,
     /// The connection is cut.
@@ -78,6 +81,7 @@ async fn serve(mut stream: TcpStream, script: &(dyn Fn(&Asked) -> Answer + Send 
         let (status, body) = match answer {
             Answer::Json(status, body) => (status, body.into_bytes()),
             Answer::Big(size) => (200, vec![b' '; size]),
+            Answer::Lines(lines) => return stream_lines(&mut stream, lines).await,
             Answer::Silence => std::future::pending().await,
             Answer::Cut => return,
         };
@@ -85,6 +89,27 @@ async fn serve(mut stream: TcpStream, script: &(dyn Fn(&Asked) -> Answer + Send 
             format!("HTTP/1.1 {status} x\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n", body.len());
         if stream.write_all(head.as_bytes()).await.is_err() || stream.write_all(&body).await.is_err() {
             return;
+        }
+    }
+}
+
+async fn stream_lines(stream: &mut TcpStream, mut lines: mpsc::UnboundedReceiver<String>) {
+    let head = "HTTP/1.1 200 x\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n";
+    if stream.write_all(head.as_bytes()).await.is_err() {
+        return;
+    }
+    let mut rest = [0];
+    loop {
+        tokio::select! {
+            line = lines.recv() => {
+                let Some(line) = line else { return };
+                let chunk = format!("{:x}\r\n{line}\n\r\n", line.len() + 1);
+                if stream.write_all(chunk.as_bytes()).await.is_err() {
+                    return;
+                }
+            }
+            // The client hangs up.
+            _ = stream.read(&mut rest) => return,
         }
     }
 }

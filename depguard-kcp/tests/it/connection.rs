@@ -1,19 +1,16 @@
 //! The connection, its endpoints and the JSON helpers against a server that says what each test wants.
 
-#[path = "script/server.rs"]
-mod server;
-
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use crate::server::{Answer, Asked, Scripted};
 use depguard_core::{Home, LogicalCluster, WorkspacePath};
 use depguard_kcp::{
     ApiError, ConnectError, ConnectOptions, Connection, MAX_BODY, Preconditions, RequestError, UrlError,
     WorkspaceLookup,
 };
 use serde_json::json;
-use server::{Answer, Asked, Scripted};
 use tempfile::TempDir;
 
 const FORBIDDEN: &str = r#"{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Forbidden",

@@ -1,0 +1,5 @@
+//! The adapters against servers: one that answers what a test says, and the testbed.
+
+mod connection;
+mod mirror;
+mod server;

@@ -1,0 +1,326 @@
+//! The mirror against a server whose every list and every watch event the test decides.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use crate::server::{Answer, Asked, Scripted};
+use depguard_core::{ExportName, Home};
+use depguard_kcp::{ConnectOptions, Connection, Mirror, MirrorOptions, MirrorState, Readiness, Watched};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinHandle;
+
+const EXPORT: &str = "dependencies.opendefense.cloud";
+const SLICES: &str = "/clusters/root:dep-ctrl/apis/apis.kcp.io/v1alpha1/apiexportendpointslices";
+const RULES: Watched = Watched {
+    group: EXPORT,
+    version: "v1alpha1",
+    plural: "dependencyrules",
+    kind: "DependencyRule",
+    required: true,
+    names: None,
+};
+const EXPORTS: Watched = Watched {
+    group: "apis.kcp.io",
+    version: "v1alpha2",
+    plural: "apiexports",
+    kind: "APIExport",
+    required: false,
+    names: Some("network.example.com"),
+};
+
+/// What the server shows at each path, and the watches that are open.
+#[derive(Clone, Default)]
+struct World(Arc<Mutex<Shown>>);
+
+#[derive(Default)]
+struct Shown {
+    lists: BTreeMap<String, (u16, Value)>,
+    watches: BTreeMap<String, mpsc::UnboundedSender<String>>,
+    version: u64,
+}
+
+impl World {
+    fn answer(&self, asked: &Asked) -> Answer {
+        let mut shown = self.0.lock().unwrap();
+        let (path, query) = asked.target.split_once('?').unwrap();
+        let path = path.replace("%2A", "*");
+        if query.contains("watch=true") {
+            let (sender, lines) = mpsc::unbounded_channel();
+            shown.watches.insert(path, sender);
+            return Answer::Lines(lines);
+        }
+        match shown.lists.get(&path) {
+            Some((status, list)) => Answer::Json(*status, list.to_string()),
+            None => Answer::Json(404, "404 page not found".to_owned()),
+        }
+    }
+
+    /// A LIST of `path` shows these objects from now on.
+    fn list(&self, path: &str, items: &[Value]) {
+        let mut shown = self.0.lock().unwrap();
+        shown.version += 1;
+        let list = json!({"metadata": {"resourceVersion": shown.version.to_string()}, "items": items});
+        shown.lists.insert(path.to_owned(), (200, list));
+    }
+
+    /// A LIST of `path` is answered so from now on.
+    fn respond(&self, path: &str, status: u16, body: Value) {
+        self.0.lock().unwrap().lists.insert(path.to_owned(), (status, body));
+    }
+
+    /// Those who watch `path` are told.
+    async fn tell(&self, path: &str, event: &str, object: &Value) {
+        let line = json!({"type": event, "object": object}).to_string();
+        self.watch(path).await.send(line).unwrap();
+    }
+
+    /// Whoever watches `path` must begin anew: the state that it knew is too old.
+    async fn expire(&self, path: &str) {
+        let status = json!({"kind": "Status", "code": 410, "reason": "Expired", "message": "too old"});
+        self.tell(path, "ERROR", &status).await;
+    }
+
+    async fn watch(&self, path: &str) -> mpsc::UnboundedSender<String> {
+        for _ in 0..500 {
+            let sender = self.0.lock().unwrap().watches.get(path).cloned();
+            if let Some(sender) = sender.filter(|sender| !sender.is_closed()) {
+                return sender;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        panic!("nobody watches {path}");
+    }
+
+    fn watched(&self) -> BTreeSet<String> {
+        let shown = self.0.lock().unwrap();
+        shown.watches.iter().filter(|(_, sender)| !sender.is_closed()).map(|(path, _)| path.clone()).collect()
+    }
+}
+
+/// A mirror of such a world, in home kcp.
+struct Setting {
+    world: World,
+    server: Scripted,
+    mirror: Mirror,
+    driver: JoinHandle<()>,
+    states: watch::Receiver<Arc<MirrorState>>,
+    _dir: TempDir,
+}
+
+async fn start(home: Home, world: World) -> Setting {
+    let answering = world.clone();
+    let server = Scripted::start(move |asked| answering.answer(asked)).await;
+    for list in world.0.lock().unwrap().lists.values_mut() {
+        *list = (list.0, serde_json::from_str(&list.1.to_string().replace("SERVER", &server.url)).unwrap());
+    }
+    let dir = TempDir::new().unwrap();
+    let file = dir.path().join("kubeconfig");
+    let place = if home == Home::Kcp { "/clusters/root:dep-ctrl" } else { "" };
+    let kubeconfig = json!({
+        "current-context": "c",
+        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+        "clusters": [{"name": "c", "cluster": {"server": format!("{}{place}", server.url)}}],
+        "users": [{"name": "u", "user": {"token": "t"}}],
+    });
+    std::fs::write(&file, kubeconfig.to_string()).unwrap();
+    let options = ConnectOptions { kubeconfig: Some(file), base_host: None, home };
+    let connection = Connection::open(&options).await.unwrap();
+    let export_name = ExportName::parse(EXPORT).unwrap();
+    let (mirror, driver) =
+        Mirror::start(connection, MirrorOptions { home, export_name, watched: vec![RULES, EXPORTS] });
+    Setting { world, server, states: mirror.subscribe(), mirror, driver, _dir: dir }
+}
+
+impl Setting {
+    /// The state once it is as `expected`.
+    async fn until(&mut self, what: &str, expected: impl Fn(&MirrorState) -> bool) -> Arc<MirrorState> {
+        let waited = tokio::time::timeout(Duration::from_secs(10), self.states.wait_for(|state| expected(state))).await;
+        let Ok(Ok(state)) = waited else { panic!("never {what}: {:?}", self.mirror.state()) };
+        state.clone()
+    }
+
+    async fn until_rules(&mut self, names: &[&str]) -> Arc<MirrorState> {
+        self.until(&format!("{names:?}"), |state| state.is_loaded() && rules(state) == names).await
+    }
+}
+
+fn rules(state: &MirrorState) -> Vec<String> {
+    let objects = &state.resource("dependencyrules").unwrap().objects;
+    let name = |cluster: &Option<_>| cluster.as_ref().map_or("-".to_owned(), ToString::to_string);
+    objects.keys().map(|(cluster, rule)| format!("{}/{rule}", name(cluster))).collect()
+}
+
+fn slice(shards: &[&str]) -> Value {
+    let urls: Vec<_> = shards.iter().map(|shard| json!({"url": format!("SERVER/{shard}")})).collect();
+    json!({
+        "metadata": {"name": "any", "uid": "s", "resourceVersion": "1", "annotations": {"kcp.io/cluster": "2x3"}},
+        "spec": {"export": {"name": EXPORT, "path": "root:dep-ctrl"}},
+        "status": {"endpoints": urls},
+    })
+}
+
+fn rule(cluster: &str, name: &str) -> Value {
+    json!({"metadata": {
+        "name": name, "resourceVersion": "7", "annotations": {"kcp.io/cluster": cluster},
+        "managedFields": [{"manager": "somebody"}],
+    }, "spec": {"any": ["thing"]}})
+}
+
+fn at(shard: &str, watched: Watched) -> String {
+    let Watched { group, version, plural, .. } = watched;
+    format!("/{shard}/clusters/*/apis/{group}/{version}/{plural}")
+}
+
+/// A world with a shard `a` where two workspaces have a rule of the same name.
+fn one_shard() -> World {
+    let world = World::default();
+    world.list(SLICES, &[slice(&["a"])]);
+    world.list(&at("a", RULES), &[rule("c1", "r"), rule("c2", "r")]);
+    world
+}
+
+#[tokio::test]
+async fn the_same_name_in_two_workspaces_is_two_objects() {
+    let mut setting = start(Home::Kcp, one_shard()).await;
+    let state = setting.until_rules(&["c1/r", "c2/r"]).await;
+    let rules = state.resource("dependencyrules").unwrap();
+    let object = rules.objects.values().next().unwrap();
+    assert_eq!(object.origin.as_ref(), format!("{}/a", setting.server.url));
+    assert_eq!(object.value["apiVersion"], "dependencies.opendefense.cloud/v1alpha1");
+    assert_eq!(object.value["kind"], "DependencyRule");
+    assert_eq!(object.value["spec"], json!({"any": ["thing"]}));
+    assert_eq!(object.value["metadata"].get("managedFields"), None);
+
+    setting.world.tell(&at("a", RULES), "DELETED", &rule("c1", "r")).await;
+    setting.until_rules(&["c2/r"]).await;
+    setting.world.tell(&at("a", RULES), "ADDED", &rule("c3", "r")).await;
+    setting.until_rules(&["c2/r", "c3/r"]).await;
+}
+
+#[tokio::test]
+async fn every_endpoint_is_watched_and_only_while_it_is_named() {
+    let world = one_shard();
+    world.list(SLICES, &[slice(&["a", "b"])]);
+    let mut setting = start(Home::Kcp, world.clone()).await;
+    setting.until("told what is missing", |state| state.not_loaded().is_some_and(|why| why.contains("/b"))).await;
+    world.list(&at("b", RULES), &[rule("c9", "r")]);
+    setting.until_rules(&["c1/r", "c2/r", "c9/r"]).await;
+    world.watch(&at("b", RULES)).await;
+
+    let left = serde_json::from_str(&slice(&["b"]).to_string().replace("SERVER", &setting.server.url)).unwrap();
+    world.tell(SLICES, "MODIFIED", &left).await;
+    setting.until_rules(&["c9/r"]).await;
+    for _ in 0..500 {
+        if !world.watched().contains(&at("a", RULES)) {
+            return assert!(world.watched().contains(&at("b", RULES)));
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("still watched: {:?}", world.watched());
+}
+
+#[tokio::test]
+async fn what_is_not_required_may_be_missing_and_comes_when_it_can() {
+    let world = one_shard();
+    let mut setting = start(Home::Kcp, world.clone()).await;
+    let unavailable = |state: &MirrorState| {
+        matches!(state.resources()[1].readiness, Readiness::Unavailable { .. }) && state.is_loaded()
+    };
+    let state = setting.until("unavailable", unavailable).await;
+    let Readiness::Unavailable { why } = &state.resources()[1].readiness else { panic!() };
+    assert!(why.contains("apiexports.apis.kcp.io") && why.contains("404 page not found"), "{why}");
+
+    world.list(&at("a", EXPORTS), &[rule("c1", "network.example.com")]);
+    let state = setting.until("loaded", |state| state.resources()[1].readiness == Readiness::Loaded).await;
+    assert_eq!(state.resources()[1].objects.len(), 1);
+    let selected = setting.server.asked().iter().any(|asked| {
+        asked.target.contains("/apiexports?")
+            && asked.target.contains("fieldSelector=metadata.name%3Dnetwork.example.com")
+    });
+    assert!(selected, "{:?}", setting.server.asked());
+}
+
+#[tokio::test]
+async fn a_list_without_resource_version_is_not_loaded() {
+    let world = one_shard();
+    world.respond(&at("a", RULES), 200, json!({"metadata": {}, "items": []}));
+    let mut setting = start(Home::Kcp, world.clone()).await;
+    let told = |state: &MirrorState| state.not_loaded().is_some_and(|why| why.contains("no metadata.resourceVersion"));
+    setting.until("told why", told).await;
+    world.list(&at("a", RULES), &[]);
+    setting.until_rules(&[]).await;
+}
+
+#[tokio::test]
+async fn after_a_break_objects_go_only_once_a_new_list_is_complete() {
+    let world = one_shard();
+    let mut setting = start(Home::Kcp, world.clone()).await;
+    setting.until_rules(&["c1/r", "c2/r"]).await;
+
+    world.respond(
+        &at("a", RULES),
+        503,
+        json!({"kind": "Status", "reason": "ServiceUnavailable", "message": "later", "code": 503}),
+    );
+    world.expire(&at("a", RULES)).await;
+    let failing = |state: &MirrorState| {
+        state.resources()[0]
+            .last_error
+            .as_ref()
+            .is_some_and(|error| error.why.contains("503 ServiceUnavailable: later"))
+    };
+    let state = setting.until("failing", failing).await;
+    assert!(state.is_loaded());
+    assert_eq!(rules(&state), ["c1/r", "c2/r"]);
+
+    world.list(&at("a", RULES), &[rule("c2", "r")]);
+    let state = setting.until_rules(&["c2/r"]).await;
+    assert_eq!(state.resources()[0].last_error, None);
+}
+
+#[tokio::test]
+async fn a_rule_of_before_an_unreadable_slice_is_no_rule() {
+    let world = World::default();
+    world.respond(SLICES, 403, json!({"kind": "Status", "reason": "Forbidden", "message": "no", "code": 403}));
+    let mut setting = start(Home::Kcp, world.clone()).await;
+    let told = |state: &MirrorState| state.not_loaded().is_some_and(|why| why.contains("403 Forbidden: no"));
+    setting.until("told why", told).await;
+    world.list(SLICES, &[slice(&[])]);
+    setting.until_rules(&[]).await;
+}
+
+#[tokio::test]
+async fn a_plain_cluster_is_watched_itself_and_nobodys_annotation_counts() {
+    let world = World::default();
+    let path = "/apis/dependencies.opendefense.cloud/v1alpha1/dependencyrules";
+    world.list(path, &[rule("c1", "r"), rule("c1", "s")]);
+    let mut setting = start(Home::Kubernetes, world.clone()).await;
+    let state = setting.until_rules(&["-/r", "-/s"]).await;
+    let origin = state.resources()[0].objects.values().next().unwrap().origin.clone();
+    assert_eq!(origin.as_ref(), setting.server.url);
+    world.tell(path, "DELETED", &rule("c2", "r")).await;
+    setting.until_rules(&["-/s"]).await;
+}
+
+#[tokio::test]
+async fn a_dropped_mirror_ends_all_watches_and_says_that_nothing_is_loaded() {
+    let world = one_shard();
+    let mut setting = start(Home::Kcp, world.clone()).await;
+    setting.until_rules(&["c1/r", "c2/r"]).await;
+    world.watch(&at("a", RULES)).await;
+    drop(setting.mirror);
+    assert!(setting.driver.await.unwrap_err().is_cancelled());
+    assert_eq!(setting.states.borrow().not_loaded(), Some("the watches have ended"));
+    for _ in 0..500 {
+        if world.watched().is_empty() {
+            let asked = setting.server.asked().len();
+            tokio::time::sleep(Duration::from_millis(600)).await;
+            return assert_eq!(setting.server.asked().len(), asked);
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("still watched: {:?}", world.watched());
+}
