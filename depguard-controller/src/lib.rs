@@ -1,6 +1,29 @@
 //! The controller of depguard: resolves rules, installs webhook configurations, reports status.
+#![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic))]
 
+mod bindings;
+mod ca_bundle;
 #[cfg(feature = "bin")]
 pub mod cli;
-mod desired;
+mod config;
+mod configuration;
+mod controller;
+mod exports;
+mod install;
+mod lookups;
 pub mod manifests;
+mod observe;
+mod plan;
+mod probes;
+mod reconcile;
+mod references;
+mod retries;
+mod status;
+#[cfg(test)]
+mod testing;
+mod webhook_target;
+
+pub use ca_bundle::CaBundleError;
+pub use config::Config;
+pub use controller::{Controller, StartError};
+pub use webhook_target::{WebhookTarget, WebhookTargetError};

@@ -1,4 +1,4 @@
-//! The stock binary; all it does is in the library.
+//! The stock controller.
 
 use std::process::ExitCode;
 
@@ -9,8 +9,8 @@ use depguard_controller::cli::Cli;
 async fn main() -> ExitCode {
     match Cli::parse().run().await {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("depguard-controller: {error}");
+        Err(why) => {
+            eprintln!("depguard-controller: {why}");
             ExitCode::FAILURE
         }
     }

@@ -88,12 +88,11 @@ pub fn files(home: Home, dep_ctrl_path: &str) -> Result<Vec<File>, YamlError> {
 
 /// depguard's APIResourceSchema. Its name holds a hash of its content, since a schema can't be changed once it is used.
 pub fn api_resource_schema() -> Value {
-    let spec = schema::api_resource_schema_spec();
-    let hash: String = Sha256::digest(spec.to_string()).iter().take(4).map(|byte| format!("{byte:02x}")).collect();
+    let (name, spec) = named_schema();
     json!({
         "apiVersion": "apis.kcp.io/v1alpha1",
         "kind": "APIResourceSchema",
-        "metadata": {"name": format!("v{hash}.{}.{}", api::PLURAL, api::GROUP)},
+        "metadata": {"name": name},
         "spec": spec,
     })
 }
@@ -101,7 +100,7 @@ pub fn api_resource_schema() -> Value {
 /// depguard's APIExport, with every claim it will ever ask for: each later one would have to be accepted by every
 /// provider again.
 pub fn api_export() -> Value {
-    let schema = api_resource_schema();
+    let (schema, _) = named_schema();
     json!({
         "apiVersion": "apis.kcp.io/v1alpha2",
         "kind": "APIExport",
@@ -110,7 +109,7 @@ pub fn api_export() -> Value {
             "resources": [{
                 "group": api::GROUP,
                 "name": api::PLURAL,
-                "schema": schema["metadata"]["name"],
+                "schema": schema,
                 "storage": {"crd": {}},
             }],
             "permissionClaims": permission_claims(),
@@ -122,10 +121,9 @@ pub fn api_export() -> Value {
 ///
 /// `dep_ctrl_path` is the path of the workspace of depguard's APIExport.
 pub fn provider_binding(dep_ctrl_path: &str) -> Value {
-    let accepted = permission_claims().into_iter().map(|mut claim| {
-        claim["selector"] = json!({"matchAll": true});
-        claim["state"] = json!("Accepted");
-        claim
+    let accepted = permission_claims().into_iter().map(|claim| {
+        let claim = with(claim, "selector", json!({"matchAll": true}));
+        with(claim, "state", json!("Accepted"))
     });
     json!({
         "apiVersion": "apis.kcp.io/v1alpha2",
@@ -149,6 +147,21 @@ impl File {
         let yaml = yaml(objects).map_err(|source| YamlError { file: name, source })?;
         Ok(Self { name, text: format!("{HEADER}# {place}\n{yaml}") })
     }
+}
+
+/// The APIResourceSchema's name and content.
+fn named_schema() -> (String, Value) {
+    let spec = schema::api_resource_schema_spec();
+    let hash: String = Sha256::digest(spec.to_string()).iter().take(4).map(|byte| format!("{byte:02x}")).collect();
+    (format!("v{hash}.{}.{}", api::PLURAL, api::GROUP), spec)
+}
+
+/// `object` with one field more.
+fn with(mut object: Value, field: &str, value: Value) -> Value {
+    if let Some(fields) = object.as_object_mut() {
+        fields.insert(field.to_owned(), value);
+    }
+    object
 }
 
 fn permission_claims() -> Vec<Value> {

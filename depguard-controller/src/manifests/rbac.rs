@@ -3,7 +3,8 @@
 use depguard_core::{Home, api};
 use serde_json::{Value, json};
 
-use crate::desired::CONFIGURATION_NAME;
+use super::with;
+use crate::configuration;
 
 const NAMESPACE: &str = "depguard-system";
 const CONTROLLER: &str = "depguard-controller";
@@ -30,25 +31,20 @@ pub(super) fn kcp_dep_ctrl() -> Vec<Value> {
         })
     };
     let write = ["get", "list", "watch", "create", "update", "patch", "delete"];
-    [
-        accounts(),
-        granted(CONTROLLER, json!([slices, content(&write)])),
-        granted(WEBHOOK, json!([slices, content(&READ)])),
-    ]
-    .concat()
+    [accounts(), granted(CONTROLLER, &[slices, content(&write)]), granted(WEBHOOK, &[slices, content(&READ)])].concat()
 }
 
 /// In the parents of the providers' workspaces: whether a workspace exists.
 pub(super) fn kcp_parents() -> Vec<Value> {
     let workspaces = json!({"apiGroups": ["tenancy.kcp.io"], "resources": ["workspaces"], "verbs": READ});
-    let mut objects = granted(CONTROLLER, json!([workspaces]));
+    let mut objects = granted(CONTROLLER, &[workspaces]);
     objects.push(cluster_role_binding(&format!("{CONTROLLER}-access"), "system:kcp:workspace:access", CONTROLLER));
     objects
 }
 
 /// In `system:admin` of every shard: the dependents, in whichever workspace.
 pub(super) fn kcp_shard() -> Vec<Value> {
-    granted(WEBHOOK, json!([everything()]))
+    granted(WEBHOOK, &[everything()])
 }
 
 fn kubernetes() -> Vec<Value> {
@@ -62,12 +58,12 @@ fn kubernetes() -> Vec<Value> {
             "verbs": verbs,
         })
     };
-    let mut own = configurations(&["get", "list", "watch", "update", "patch", "delete"]);
-    own["resourceNames"] = json!([CONFIGURATION_NAME]);
+    let own = configurations(&["get", "list", "watch", "update", "patch", "delete"]);
+    let own = with(own, "resourceNames", json!([configuration::NAME]));
     [
         accounts(),
-        granted(CONTROLLER, json!([rules, status, own, configurations(&["create"])])),
-        granted(WEBHOOK, json!([rules, everything()])),
+        granted(CONTROLLER, &[rules, status, own, configurations(&["create"])]),
+        granted(WEBHOOK, &[rules, everything()]),
     ]
     .concat()
 }
@@ -86,7 +82,7 @@ fn accounts() -> Vec<Value> {
 }
 
 /// A ClusterRole of these rules, and its binding to the account, both of the account's name.
-fn granted(account: &str, rules: Value) -> Vec<Value> {
+fn granted(account: &str, rules: &[Value]) -> Vec<Value> {
     let role = json!({
         "apiVersion": "rbac.authorization.k8s.io/v1",
         "kind": "ClusterRole",

@@ -6,6 +6,8 @@
 use depguard_core::api;
 use serde_json::{Value, json};
 
+use super::with;
+
 const NAME: &str = r"^[a-z]([-a-z0-9]*[a-z0-9])?(\.[a-z]([-a-z0-9]*[a-z0-9])?)*$";
 const NAME_OR_CORE: &str = r"^([a-z]([-a-z0-9]*[a-z0-9])?(\.[a-z]([-a-z0-9]*[a-z0-9])?)*)?$";
 const WORKSPACE_PATH: &str = r"^[a-z0-9][a-z0-9-]*(:[a-z0-9][a-z0-9-]*)*$";
@@ -16,8 +18,7 @@ const FIELD_PATH: &str = r"^\.?[a-zA-Z_][a-zA-Z0-9_]*(\.[a-zA-Z_][a-zA-Z0-9_]*)*
 
 /// The CustomResourceDefinition of home kubernetes.
 pub fn crd() -> Value {
-    let mut version = version();
-    version["schema"] = json!({"openAPIV3Schema": schema()});
+    let version = with(version(), "schema", json!({"openAPIV3Schema": schema()}));
     json!({
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
@@ -32,8 +33,7 @@ pub fn crd() -> Value {
 }
 
 pub(super) fn api_resource_schema_spec() -> Value {
-    let mut version = version();
-    version["schema"] = schema();
+    let version = with(version(), "schema", schema());
     json!({"group": api::GROUP, "names": names(), "scope": "Cluster", "versions": [version]})
 }
 
@@ -223,9 +223,6 @@ fn condition() -> Value {
 }
 
 fn string(min: u32, max: u32, pattern: &str, description: &str) -> Value {
-    let mut schema = json!({"type": "string", "maxLength": max, "pattern": pattern, "description": description});
-    if min > 0 {
-        schema["minLength"] = json!(min);
-    }
-    schema
+    let schema = json!({"type": "string", "maxLength": max, "pattern": pattern, "description": description});
+    if min == 0 { schema } else { with(schema, "minLength", json!(min)) }
 }

@@ -1,0 +1,46 @@
+//! What a controller needs to know.
+
+use std::net::{Ipv6Addr, SocketAddr};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use depguard_core::{ExportName, Home};
+
+use crate::webhook_target::WebhookTarget;
+
+/// How a controller is to run.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// Where depguard runs.
+    pub home: Home,
+    /// depguard's APIExport; not used in home kubernetes.
+    pub export_name: ExportName,
+    /// A kubeconfig file. Left out: what `KUBECONFIG` names, else the pod's own service account.
+    pub kubeconfig: Option<PathBuf>,
+    /// The base URL of kcp, without a workspace. Left out: from the kubeconfig.
+    pub base_host: Option<String>,
+    /// Where `/healthz` and `/readyz` are served; port 0 is any free one. Left out: nowhere.
+    pub probe_addr: Option<SocketAddr>,
+    /// Where API servers reach the webhook.
+    pub webhook: WebhookTarget,
+    /// A PEM file of the certificates by which they know it, read again as it changes. Left out: their own roots.
+    pub ca_bundle_path: Option<PathBuf>,
+    /// After how long everything is looked at again though nothing seems to have changed.
+    pub resync: Duration,
+}
+
+impl Config {
+    /// The defaults of the stock binary, with the webhook there.
+    pub fn new(home: Home, export_name: ExportName, webhook: WebhookTarget) -> Self {
+        Self {
+            home,
+            export_name,
+            kubeconfig: None,
+            base_host: None,
+            probe_addr: Some((Ipv6Addr::UNSPECIFIED, 8081).into()),
+            webhook,
+            ca_bundle_path: None,
+            resync: Duration::from_secs(60),
+        }
+    }
+}

@@ -1,0 +1,193 @@
+//! The controller as a whole: it starts, it runs until it is stopped.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use depguard_kcp::{ConnectError, ConnectOptions, Connection, Mirror, MirrorOptions, MirrorState};
+use tokio::sync::{oneshot, watch};
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep, sleep_until};
+
+use crate::ca_bundle::{CaBundle, CaBundleError};
+use crate::config::Config;
+use crate::lookups::Known;
+use crate::observe;
+use crate::probes::{self, Readiness};
+use crate::reconcile::{Failures, Reconciler};
+use crate::webhook_target::WebhookTargetError;
+
+/// How long to wait for more changes after one.
+const DEBOUNCE: Duration = Duration::from_millis(200);
+/// How often the CA bundle is read.
+const CA_BUNDLE: Duration = Duration::from_secs(5);
+/// The longest time between two looks at everything.
+const LONGEST_RESYNC: Duration = Duration::from_secs(3600);
+
+/// A running controller. Dropping it without [`Controller::stop`] lets it run on.
+#[derive(Debug)]
+pub struct Controller {
+    probe_addr: Option<SocketAddr>,
+    stop: oneshot::Sender<()>,
+    task: JoinHandle<()>,
+    probes: Option<JoinHandle<()>>,
+}
+
+/// Why a controller does not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// API servers could not call the webhook.
+    #[error(transparent)]
+    Webhook(#[from] WebhookTargetError),
+    /// The CA bundle can't be used.
+    #[error(transparent)]
+    CaBundle(#[from] CaBundleError),
+    /// The API server can't be reached as said.
+    #[error(transparent)]
+    Connect(#[from] ConnectError),
+    /// The probes can't be served there.
+    #[error("cannot serve health probes on {address}: {why}")]
+    Probes {
+        /// Where.
+        address: SocketAddr,
+        /// Why not.
+        why: std::io::Error,
+    },
+}
+
+impl Controller {
+    /// Checks the configuration and begins. What the API server has to say shows in the rules' status, in the log and
+    /// in `/readyz`.
+    pub async fn start(config: Config) -> Result<Self, StartError> {
+        config.webhook.check(config.home)?;
+        let ca_bundle = match config.ca_bundle_path {
+            Some(path) => Some(CaBundle::open(path).await?),
+            None => None,
+        };
+        let connection = Connection::open(&ConnectOptions {
+            kubeconfig: config.kubeconfig,
+            base_host: config.base_host,
+            home: config.home,
+        })
+        .await?;
+        let (ready, readiness) = watch::channel(Readiness::NotReady("nothing was watched yet".to_owned()));
+        let (probe_addr, probes) = match config.probe_addr {
+            Some(address) => {
+                let listening = probes::serve(address, readiness).await;
+                let (address, task) = listening.map_err(|why| StartError::Probes { address, why })?;
+                (Some(address), Some(task))
+            }
+            None => (None, None),
+        };
+        let export_name = config.export_name.to_string();
+        let (mirror, mirroring) = Mirror::start(
+            connection.clone(),
+            MirrorOptions {
+                home: config.home,
+                export_name: config.export_name,
+                watched: observe::watched(config.home),
+            },
+        );
+        let running = Running {
+            reconciler: Reconciler {
+                connection,
+                home: config.home,
+                export_name,
+                target: config.webhook,
+                ca_bundle,
+                known: Known::default(),
+                failures: Failures::new(),
+            },
+            states: mirror.subscribe(),
+            resync: config.resync.clamp(Duration::from_secs(1), LONGEST_RESYNC),
+            ready,
+        };
+        let (stop, stopped) = oneshot::channel();
+        let task = tokio::spawn(async move {
+            tokio::select! {
+                // What is being written is broken off: the next start finds it and goes on.
+                _ = stopped => {}
+                () = running.run() => {}
+            }
+            drop(mirror);
+            mirroring.abort();
+        });
+        Ok(Self { probe_addr, stop, task, probes })
+    }
+
+    /// Where `/healthz` and `/readyz` are served.
+    pub fn probe_addr(&self) -> Option<SocketAddr> {
+        self.probe_addr
+    }
+
+    /// Stops. What is installed stays installed.
+    pub async fn stop(self) {
+        drop(self.stop);
+        // It can't be cancelled by anybody else, and a panic has been reported by the runtime.
+        let _ = self.task.await;
+        if let Some(probes) = self.probes {
+            probes.abort();
+            let _ = probes.await;
+        }
+    }
+}
+
+struct Running {
+    reconciler: Reconciler,
+    states: watch::Receiver<Arc<MirrorState>>,
+    resync: Duration,
+    ready: watch::Sender<Readiness>,
+}
+
+impl Running {
+    /// A round whenever something changed, failed things are due, or the time has come; never before everything that
+    /// decides what is installed has been loaded.
+    async fn run(mut self) {
+        loop {
+            let state = self.states.borrow_and_update().clone();
+            match state.not_loaded() {
+                Some(why) => {
+                    let why = why.to_owned();
+                    self.ready.send_if_modified(|ready| ready.lose(why));
+                }
+                None => {
+                    self.reconciler.round(&state).await;
+                    self.ready.send_replace(Readiness::Ready);
+                }
+            }
+            drop(state);
+            if !self.wait().await {
+                self.ready.send_replace(Readiness::Dead);
+                return;
+            }
+        }
+    }
+
+    /// Waits for a reason for another round. `false`: there can't be one any more.
+    async fn wait(&mut self) -> bool {
+        let resync = Instant::now() + self.resync;
+        let due = self.reconciler.next_retry().map_or(resync, |retry| retry.min(resync));
+        loop {
+            tokio::select! {
+                changed = self.states.changed() => {
+                    sleep(DEBOUNCE).await;
+                    return changed.is_ok();
+                }
+                () = sleep_until(due) => {
+                    if due >= resync {
+                        self.reconciler.known.forget();
+                    }
+                    return true;
+                }
+                () = sleep(CA_BUNDLE) => {
+                    if let Some(bundle) = &mut self.reconciler.ca_bundle
+                        && bundle.refresh().await
+                    {
+                        tracing::info!("the CA bundle changed");
+                        return true;
+                    }
+                }
+            }
+        }
+    }
+}

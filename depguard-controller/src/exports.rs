@@ -1,0 +1,57 @@
+//! What APIExports there are, as far as workspaces let depguard see it.
+
+use std::collections::BTreeMap;
+
+use depguard_core::api::CLUSTER_ANNOTATION;
+use depguard_core::{ExportName, GroupResource, LogicalCluster};
+use serde_json::Value;
+
+/// The APIExports of the workspaces that accepted the claim on them.
+#[derive(Debug)]
+pub(crate) enum Exports<'v> {
+    /// Not to be seen anywhere, and why.
+    Unavailable(String),
+    /// By logical cluster and name.
+    Seen(BTreeMap<(&'v str, &'v str), &'v Value>),
+}
+
+/// Whether an APIExport serves a kind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Served {
+    Yes,
+    /// The export is there, and serves other kinds.
+    OtherKinds,
+    /// There is no such export.
+    NoExport,
+}
+
+impl<'v> Exports<'v> {
+    /// Reads APIExports.
+    pub(crate) fn read(objects: impl IntoIterator<Item = &'v Value>) -> Self {
+        let key = |object: &'v Value| {
+            let cluster = object.pointer("/metadata/annotations")?.get(CLUSTER_ANNOTATION)?.as_str()?;
+            Some((cluster, object.pointer("/metadata/name")?.as_str()?))
+        };
+        Self::Seen(objects.into_iter().filter_map(|object| Some((key(object)?, object))).collect())
+    }
+
+    /// Whether this export of this workspace, which accepted the claim, serves the kind.
+    pub(crate) fn serves(
+        &self,
+        cluster: &LogicalCluster,
+        export: &ExportName,
+        kind: &GroupResource,
+    ) -> Result<Served, &str> {
+        let seen = match self {
+            Self::Unavailable(why) => return Err(why),
+            Self::Seen(seen) => seen,
+        };
+        let Some(export) = seen.get(&(cluster.as_str(), export.as_str())) else { return Ok(Served::NoExport) };
+        let resources = export.pointer("/spec/resources").and_then(Value::as_array);
+        let serves = resources.into_iter().flatten().any(|resource| {
+            let field = |name: &str| resource.get(name).and_then(Value::as_str).unwrap_or_default();
+            field("group") == kind.group.as_str() && field("name") == kind.resource.as_str()
+        });
+        Ok(if serves { Served::Yes } else { Served::OtherKinds })
+    }
+}

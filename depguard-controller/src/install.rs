@@ -1,0 +1,106 @@
+//! Carries out one step: at a place's API server, against what is there now.
+
+use depguard_core::api;
+use depguard_kcp::{ApiError, Endpoint, Preconditions};
+use serde_json::{Value, json};
+
+use crate::configuration::{self, Step};
+use crate::status::Outcome;
+
+const FIELD_MANAGER: &str = "depguard-controller";
+const CONFIGURATIONS: &str = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations";
+
+/// Makes the configuration as desired, or sees that there is none (`None`).
+///
+/// What is there is read first, as a mirror may be behind, and each write holds only for the state that was read: a
+/// configuration that became somebody else's in between is neither changed nor deleted.
+pub(crate) async fn install(endpoint: &Endpoint, desired: Option<&Value>) -> Done {
+    match try_install(endpoint, desired).await {
+        Ok(done) => done,
+        Err(error) if error.is_conflict() => Done::with(Outcome::Pending(error.to_string())),
+        Err(error) => Done::with(Outcome::Failed(error.to_string())),
+    }
+}
+
+/// What a try came to.
+pub(crate) struct Done {
+    pub(crate) outcome: Outcome,
+    /// What was there had to be changed, and was.
+    pub(crate) changed: bool,
+}
+
+impl Done {
+    pub(crate) fn with(outcome: Outcome) -> Self {
+        Self { outcome, changed: false }
+    }
+
+    fn changed() -> Self {
+        Self { outcome: Outcome::Installed, changed: true }
+    }
+}
+
+/// Replaces the status of a rule; `rule` is the whole object, with the `resourceVersion` that the status was made for.
+pub(crate) async fn write_status(endpoint: &Endpoint, rule: &Value) -> Result<(), ApiError> {
+    let name = rule.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default();
+    let path = format!("/apis/{}/{}/{}/{name}/status", api::GROUP, api::VERSION, api::PLURAL);
+    endpoint.put_json(&path, rule).await.map(drop)
+}
+
+async fn try_install(endpoint: &Endpoint, desired: Option<&Value>) -> Result<Done, ApiError> {
+    let own = format!("{CONFIGURATIONS}/{}", configuration::NAME);
+    let existing = match endpoint.get_json(&own).await {
+        Ok(existing) => Some(existing),
+        Err(error) if error.is_not_found() => None,
+        Err(error) => return Err(error),
+    };
+    let written = match (configuration::step(existing.as_ref(), desired), &existing, desired) {
+        (Step::Create, _, Some(desired)) => {
+            let collection = format!("{CONFIGURATIONS}?fieldManager={FIELD_MANAGER}");
+            endpoint.post_json(&collection, desired).await?
+        }
+        (Step::Apply, Some(existing), Some(desired)) => apply(endpoint, &own, existing, desired).await?,
+        (Step::Delete, Some(existing), _) => {
+            delete(endpoint, &own, existing).await?;
+            return Ok(Done::changed());
+        }
+        (Step::LeaveForeign, ..) => return Ok(Done::with(Outcome::Foreign)),
+        _ => return Ok(Done::with(Outcome::Installed)),
+    };
+    let Some(desired) = desired else { return Ok(Done::changed()) };
+    if configuration::is_installed(&written, desired) {
+        return Ok(Done::changed());
+    }
+    // An apply leaves what another manager added to a list.
+    let replaced = endpoint.put_json(&own, &configuration::replacement(&written, desired)).await?;
+    if configuration::is_installed(&replaced, desired) {
+        return Ok(Done::changed());
+    }
+    let why = "it was replaced, but the API server stored something else: see what changes it there";
+    Ok(Done::with(Outcome::Failed(why.to_owned())))
+}
+
+async fn apply(endpoint: &Endpoint, own: &str, existing: &Value, desired: &Value) -> Result<Value, ApiError> {
+    let mut patch = desired.clone();
+    if let Some(metadata) = patch.get_mut("metadata").and_then(Value::as_object_mut) {
+        for field in ["uid", "resourceVersion"] {
+            let value = existing.pointer(&format!("/metadata/{field}"));
+            metadata.insert(field.to_owned(), value.cloned().unwrap_or_else(|| json!("")));
+        }
+    }
+    match endpoint.apply(own, &patch, FIELD_MANAGER, true).await {
+        // The workspace may have accepted the reference's claim, which has no `patch`.
+        Err(error) if matches!(error.status(), Some(403 | 405 | 415)) => {
+            endpoint.put_json(own, &configuration::replacement(existing, desired)).await
+        }
+        written => written,
+    }
+}
+
+async fn delete(endpoint: &Endpoint, own: &str, existing: &Value) -> Result<(), ApiError> {
+    let field = |pointer| existing.pointer(pointer).and_then(Value::as_str);
+    let only = Preconditions { uid: field("/metadata/uid"), resource_version: field("/metadata/resourceVersion") };
+    match endpoint.delete(own, only).await {
+        Err(error) if !error.is_not_found() => Err(error),
+        _ => Ok(()),
+    }
+}

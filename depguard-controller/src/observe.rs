@@ -1,0 +1,89 @@
+//! From what is mirrored to the world that a plan is made from.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use depguard_core::{Home, LogicalCluster, api};
+use depguard_kcp::{MirrorState, Mirrored, Readiness, Watched};
+use serde_json::Value;
+
+use crate::bindings::Bindings;
+use crate::configuration;
+use crate::exports::Exports;
+use crate::plan::World;
+
+const BINDINGS: &str = "apibindings";
+const CONFIGURATIONS: &str = "validatingwebhookconfigurations";
+const EXPORTS: &str = "apiexports";
+
+/// What must be mirrored.
+pub(crate) fn watched(home: Home) -> Vec<Watched> {
+    let rules = Watched {
+        group: api::GROUP,
+        version: api::VERSION,
+        plural: api::PLURAL,
+        kind: api::KIND,
+        required: true,
+        names: None,
+    };
+    let configurations = Watched {
+        group: "admissionregistration.k8s.io",
+        version: "v1",
+        plural: CONFIGURATIONS,
+        kind: "ValidatingWebhookConfiguration",
+        required: true,
+        names: Some(configuration::NAME),
+    };
+    let kcp = |plural, kind, required| Watched {
+        group: "apis.kcp.io",
+        version: "v1alpha2",
+        plural,
+        kind,
+        required,
+        names: None,
+    };
+    match home {
+        Home::Kcp => {
+            vec![rules, configurations, kcp(BINDINGS, "APIBinding", true), kcp(EXPORTS, "APIExport", false)]
+        }
+        Home::Kubernetes => vec![rules, configurations],
+    }
+}
+
+/// The world, as `state` shows it.
+pub(crate) fn world<'v>(home: Home, export_name: &'v str, state: &'v MirrorState, client_config: Value) -> World<'v> {
+    let values = |plural| state.resource(plural).into_iter().flat_map(|mirrored| mirrored.values());
+    let configurations = state.resource(CONFIGURATIONS).into_iter().flat_map(|mirrored| &mirrored.objects);
+    let configurations = configurations.filter(|((_, name), _)| name == configuration::NAME);
+    World {
+        home,
+        export_name,
+        rules: values(api::PLURAL).collect(),
+        bindings: Bindings::read(values(BINDINGS).filter(|binding| is_ours(binding, export_name))),
+        configurations: configurations.map(|((cluster, _), found)| (cluster.clone(), found.value.as_ref())).collect(),
+        exports: exports(state.resource(EXPORTS)),
+        client_config,
+    }
+}
+
+/// Where each workspace that has bound depguard is reached: the URL of the virtual workspace that shows its binding.
+pub(crate) fn origins(export_name: &str, state: &MirrorState) -> BTreeMap<LogicalCluster, Arc<str>> {
+    let objects = state.resource(BINDINGS).into_iter().flat_map(|mirrored| &mirrored.objects);
+    let ours = objects.filter(|(_, found)| is_ours(&found.value, export_name));
+    ours.filter_map(|((cluster, _), found)| Some((cluster.clone()?, found.origin.clone()))).collect()
+}
+
+/// A workspace may let depguard see its other bindings too.
+fn is_ours(binding: &Value, export_name: &str) -> bool {
+    binding.pointer("/spec/reference/export/name").and_then(Value::as_str) == Some(export_name)
+}
+
+fn exports(mirrored: Option<&Arc<Mirrored>>) -> Exports<'_> {
+    match mirrored {
+        None => Exports::Unavailable("APIExports are not watched".to_owned()),
+        Some(mirrored) => match &mirrored.readiness {
+            Readiness::Loaded => Exports::read(mirrored.values()),
+            Readiness::NotLoaded { why } | Readiness::Unavailable { why } => Exports::Unavailable(why.clone()),
+        },
+    }
+}

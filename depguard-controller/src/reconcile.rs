@@ -1,0 +1,235 @@
+//! One round: from what is mirrored to what is written.
+
+use std::collections::{BTreeMap, HashMap};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
+use std::time::Duration;
+
+use depguard_core::{Home, LogicalCluster, RuleKey, api};
+use depguard_kcp::{Connection, Endpoint, MirrorState};
+use futures::StreamExt;
+use futures::stream;
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use crate::ca_bundle::CaBundle;
+use crate::configuration::Step;
+use crate::install::{Done, install, write_status};
+use crate::lookups::Known;
+use crate::observe;
+use crate::plan::{self, Place, PlacePlan, Plan, RulePlan, World};
+use crate::retries::Retries;
+use crate::status::{self, Found, Outcome};
+use crate::webhook_target::WebhookTarget;
+
+/// How long one request may take.
+const REQUEST: Duration = Duration::from_secs(15);
+/// How long the writes of one kind may take in one round. What is left is done in the next.
+const WRITES: Duration = Duration::from_secs(45);
+/// Places or rules that are written at once.
+const AT_ONCE: usize = 16;
+
+/// Carries out rounds. It remembers nothing of what it installed: only what failed, and when to try that again.
+pub(crate) struct Reconciler {
+    pub(crate) connection: Connection,
+    pub(crate) home: Home,
+    pub(crate) export_name: String,
+    pub(crate) target: WebhookTarget,
+    pub(crate) ca_bundle: Option<CaBundle>,
+    pub(crate) known: Known,
+    pub(crate) failures: Failures,
+}
+
+/// What failed, and when to try again.
+pub(crate) struct Failures {
+    places: Retries<Place>,
+    /// What to say meanwhile.
+    outcomes: HashMap<Place, Outcome>,
+    statuses: Retries<RuleKey>,
+}
+
+impl Reconciler {
+    /// Does what `state`, which must be loaded, asks for.
+    pub(crate) async fn round(&mut self, state: &MirrorState) {
+        let client_config = self.target.client_config(self.ca_bundle.as_ref().map(CaBundle::pem));
+        let export_name = self.export_name.clone();
+        let world = observe::world(self.home, &export_name, state, client_config);
+        let plan = plan::plan(&world);
+        let origins = observe::origins(&export_name, state);
+        let outcomes = self.install(&world, &plan, &origins).await;
+        let lookups = self.known.look_up(&self.connection, &plan.unbound).await;
+        let now = json!(k8s_openapi::jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string());
+        let changed = status::changed(&world, &plan, &Found { outcomes, lookups }, now.as_str().unwrap_or_default());
+        self.report(state, changed).await;
+        self.failures.statuses.keep(|key| plan.rules.iter().any(|rule| rule.key == *key));
+    }
+
+    /// When something that failed is to be tried again.
+    pub(crate) fn next_retry(&self) -> Option<Instant> {
+        [self.failures.places.next(), self.failures.statuses.next()].into_iter().flatten().min()
+    }
+
+    async fn install(
+        &mut self,
+        world: &World<'_>,
+        plan: &Plan<'_>,
+        origins: &BTreeMap<LogicalCluster, Arc<str>>,
+    ) -> BTreeMap<Place, Outcome> {
+        let mut outcomes = BTreeMap::new();
+        let mut jobs = Vec::new();
+        for (place, what) in &plan.places {
+            let settled = match what {
+                PlacePlan::ClaimNotAccepted => Outcome::ClaimNotAccepted,
+                PlacePlan::PathUnknown => {
+                    Outcome::Pending("its APIBinding does not tell the workspace's path yet".to_owned())
+                }
+                PlacePlan::Do { step: Step::Nothing, .. } => Outcome::Installed,
+                PlacePlan::Do { step: Step::LeaveForeign, .. } => Outcome::Foreign,
+                PlacePlan::Do { desired, .. } => {
+                    let input = hash_of(desired.as_ref(), world.configurations.get(place).copied());
+                    let due = self.failures.places.is_due(place, input, Instant::now());
+                    match self.failures.outcomes.get(place).filter(|_| !due) {
+                        Some(failed) => failed.clone(),
+                        None => {
+                            jobs.push((place.clone(), input, desired.clone(), self.place(place, origins)));
+                            continue;
+                        }
+                    }
+                }
+            };
+            self.failures.settle(place, &settled);
+            outcomes.insert(place.clone(), settled);
+        }
+        let jobs = stream::iter(jobs).map(|(place, input, desired, endpoint)| async move {
+            let done = match endpoint {
+                Ok(endpoint) => install(&endpoint, desired.as_ref()).await,
+                Err(why) => Done::with(Outcome::Failed(why)),
+            };
+            (place, input, desired.is_some(), done)
+        });
+        let mut jobs = Box::pin(jobs.buffer_unordered(AT_ONCE).take_until(tokio::time::sleep(WRITES)));
+        while let Some((place, input, wanted, Done { outcome, changed })) = jobs.next().await {
+            log(&place, wanted, changed, &outcome);
+            self.failures.tried(&place, input, &outcome);
+            outcomes.insert(place, outcome);
+        }
+        for place in plan.places.keys() {
+            let late = || Outcome::Pending("the writes before it took too long; it is next".to_owned());
+            outcomes.entry(place.clone()).or_insert_with(late);
+        }
+        self.failures.keep(|place| plan.places.contains_key(place));
+        outcomes
+    }
+
+    /// Writes what changed of the rules' statuses.
+    async fn report(&mut self, state: &MirrorState, changed: Vec<(&RulePlan<'_>, Value)>) {
+        let due = changed.into_iter().filter_map(|(rule, object)| {
+            let input = hash_of(None, Some(rule.object));
+            let due = self.failures.statuses.is_due(&rule.key, input, Instant::now());
+            due.then(|| (rule.key.clone(), input, object, self.rule(state, &rule.key)))
+        });
+        let due: Vec<_> = due.collect();
+        let jobs = stream::iter(due).map(|(key, input, object, endpoint)| async move {
+            let written = match endpoint {
+                Ok(endpoint) => write_status(&endpoint, &object).await.map_err(|error| {
+                    // It changed or went; the mirror will show it.
+                    let expected = error.is_conflict() || error.is_not_found();
+                    (expected, error.to_string())
+                }),
+                Err(why) => Err((false, why)),
+            };
+            (key, input, written)
+        });
+        let mut jobs = Box::pin(jobs.buffer_unordered(AT_ONCE).take_until(tokio::time::sleep(WRITES)));
+        while let Some((key, input, written)) = jobs.next().await {
+            match written {
+                Ok(()) => self.failures.statuses.done(&key),
+                Err((expected, why)) => {
+                    if expected {
+                        tracing::debug!(rule = %key, "the rule's status is out of date: {why}");
+                    } else {
+                        tracing::warn!(rule = %key, "could not write the rule's status, trying again: {why}");
+                    }
+                    self.failures.statuses.failed(key, input, Instant::now());
+                }
+            }
+        }
+    }
+
+    /// The API server of a place.
+    fn place(&self, place: &Place, origins: &BTreeMap<LogicalCluster, Arc<str>>) -> Result<Endpoint, String> {
+        match place {
+            None => Ok(self.connection.home().within(REQUEST)),
+            Some(cluster) => {
+                let origin = origins.get(cluster).ok_or("no endpoint shows its APIBinding")?;
+                self.at(origin, cluster)
+            }
+        }
+    }
+
+    /// The API server that a rule was read at.
+    fn rule(&self, state: &MirrorState, key: &RuleKey) -> Result<Endpoint, String> {
+        let Some(cluster) = &key.cluster else { return Ok(self.connection.home().within(REQUEST)) };
+        let rules = state.resource(api::PLURAL).ok_or("rules are not watched")?;
+        let found = rules.objects.get(&(Some(cluster.clone()), key.name.clone())).ok_or("the rule is gone")?;
+        self.at(&found.origin, cluster)
+    }
+
+    fn at(&self, origin: &str, cluster: &LogicalCluster) -> Result<Endpoint, String> {
+        let endpoint = self.connection.at(origin).map_err(|error| error.to_string())?;
+        Ok(endpoint.join(&format!("/clusters/{cluster}")).within(REQUEST))
+    }
+}
+
+impl Failures {
+    pub(crate) fn new() -> Self {
+        Self { places: Retries::new(), outcomes: HashMap::new(), statuses: Retries::new() }
+    }
+
+    /// Notes what a try came to.
+    fn tried(&mut self, place: &Place, input: u64, outcome: &Outcome) {
+        match outcome {
+            Outcome::Failed(_) | Outcome::Pending(_) => {
+                self.places.failed(place.clone(), input, Instant::now());
+                self.outcomes.insert(place.clone(), outcome.clone());
+            }
+            _ => self.settle(place, outcome),
+        }
+    }
+
+    /// Forgets a failure of a place that is in order, or where nothing can be done.
+    fn settle(&mut self, place: &Place, outcome: &Outcome) {
+        if !matches!(outcome, Outcome::Failed(_) | Outcome::Pending(_)) {
+            self.places.done(place);
+            self.outcomes.remove(place);
+        }
+    }
+
+    fn keep(&mut self, wanted: impl Fn(&Place) -> bool) {
+        self.places.keep(&wanted);
+        self.outcomes.retain(|place, _| wanted(place));
+    }
+}
+
+fn log(place: &Place, wanted: bool, changed: bool, outcome: &Outcome) {
+    let place = place.as_ref().map_or("the cluster", LogicalCluster::as_str);
+    match outcome {
+        Outcome::Installed if !changed => tracing::debug!(place, "the webhook configuration is in order already"),
+        Outcome::Installed if wanted => tracing::info!(place, "the webhook configuration is installed"),
+        Outcome::Installed => tracing::info!(place, "the webhook configuration is removed: no rule needs it"),
+        Outcome::Pending(why) => tracing::info!(place, "the webhook configuration changed meanwhile: {why}"),
+        Outcome::Failed(why) => tracing::warn!(place, "could not write the webhook configuration: {why}"),
+        Outcome::Foreign | Outcome::ClaimNotAccepted => {
+            tracing::warn!(place, "the webhook configuration is not depguard's and was left alone");
+        }
+    }
+}
+
+/// What a try was made from: the same again need not be tried before it is due.
+fn hash_of(desired: Option<&Value>, existing: Option<&Value>) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    desired.map(ToString::to_string).hash(&mut hasher);
+    let version = existing.and_then(|existing| existing.pointer("/metadata/resourceVersion"));
+    version.and_then(Value::as_str).hash(&mut hasher);
+    hasher.finish()
+}

@@ -1,0 +1,103 @@
+//! Builders for tests: objects as an API server would return them.
+
+use std::collections::BTreeSet;
+
+use depguard_core::{Group, GroupResource, LogicalCluster, Resource, WorkspacePath};
+use serde_json::{Value, json};
+
+use crate::configuration;
+
+pub(crate) fn cluster(id: &str) -> LogicalCluster {
+    LogicalCluster::parse(id).unwrap()
+}
+
+pub(crate) fn path(path: &str) -> WorkspacePath {
+    WorkspacePath::parse(path).unwrap()
+}
+
+/// `vpcs.network.example.com`, or `configmaps`.
+pub(crate) fn kind(kind: &str) -> GroupResource {
+    let (resource, group) = kind.split_once('.').unwrap_or((kind, ""));
+    GroupResource { group: Group::parse(group).unwrap(), resource: Resource::parse(resource).unwrap() }
+}
+
+pub(crate) fn client_config() -> Value {
+    json!({"url": "https://webhook.example.com/validate", "caBundle": "UEVN"})
+}
+
+pub(crate) fn desired_for(kinds: &[&str]) -> Value {
+    let kinds: BTreeSet<_> = kinds.iter().map(|name| kind(name)).collect();
+    configuration::desired(&kinds, &client_config())
+}
+
+/// A configuration after an API server took it in.
+pub(crate) fn stored(desired: &Value) -> Value {
+    let mut object = desired.clone();
+    let metadata = object["metadata"].as_object_mut().unwrap();
+    metadata.insert("uid".to_owned(), json!("2c8f0a4e"));
+    metadata.insert("resourceVersion".to_owned(), json!("7"));
+    metadata.insert("generation".to_owned(), json!(1));
+    metadata.insert("annotations".to_owned(), json!({"kcp.io/cluster": "any"}));
+    object
+}
+
+/// A rule of the workspace `cluster`, its dependents `virtualmachines.compute.example.com` of the export
+/// `compute.example.com`, its targets as `kind` writes them, in `network.example.com` at `path`.
+pub(crate) fn rule(cluster: &str, name: &str, targets: &[(&str, &str)]) -> Value {
+    let dependencies = targets.iter().map(|(path, target)| {
+        let target = kind(target);
+        json!({
+            "apiExportRef": {"path": path, "name": "network.example.com"},
+            "group": target.group,
+            "version": "v1alpha1",
+            "resource": target.resource,
+            "fieldRef": {"path": ".spec.vpcRef.name"},
+        })
+    });
+    json!({
+        "apiVersion": "dependencies.opendefense.cloud/v1alpha1",
+        "kind": "DependencyRule",
+        "metadata": {
+            "name": name,
+            "generation": 3,
+            "resourceVersion": "11",
+            "annotations": {"kcp.io/cluster": cluster},
+        },
+        "spec": {
+            "dependent": {
+                "apiExportName": "compute.example.com",
+                "group": "compute.example.com",
+                "version": "v1alpha1",
+                "kind": "VirtualMachine",
+                "resource": "virtualmachines",
+            },
+            "dependencies": dependencies.collect::<Vec<_>>(),
+        },
+    })
+}
+
+/// The same rule without any export: local to its own workspace or cluster.
+pub(crate) fn local(mut rule: Value) -> Value {
+    rule["spec"]["dependent"].as_object_mut().unwrap().remove("apiExportName");
+    for dependency in rule["spec"]["dependencies"].as_array_mut().unwrap() {
+        dependency.as_object_mut().unwrap().remove("apiExportRef");
+    }
+    rule
+}
+
+/// The APIBinding of depguard, all claims accepted, of the workspace `cluster` at `path`.
+pub(crate) fn binding(cluster: &str, path: &str) -> Value {
+    let mut object = crate::manifests::provider_binding("root:dep-ctrl");
+    object["metadata"]["annotations"] = json!({"kcp.io/cluster": cluster, "kcp.io/path": path});
+    object["status"] = json!({"appliedPermissionClaims": object["spec"]["permissionClaims"]});
+    object
+}
+
+/// An APIExport of one kind, named like its group.
+pub(crate) fn export(cluster: &str, serves: &str) -> Value {
+    let kind = kind(serves);
+    json!({
+        "metadata": {"name": kind.group, "annotations": {"kcp.io/cluster": cluster}},
+        "spec": {"resources": [{"group": kind.group, "name": kind.resource, "schema": "x"}]},
+    })
+}

@@ -1,0 +1,198 @@
+//! Where API servers reach the webhook, and by which certificates they know it.
+
+use std::fmt;
+use std::str::FromStr;
+
+use depguard_core::Home;
+use http::Uri;
+use k8s_openapi::ByteString;
+use serde_json::{Value, json};
+
+/// Where API servers reach the webhook.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum WebhookTarget {
+    /// At an `https` URL.
+    Url(String),
+    /// At a service of the API server's own cluster: plain Kubernetes only, kcp has no services.
+    Service {
+        /// The service's namespace.
+        namespace: String,
+        /// The service's name.
+        name: String,
+        /// The service's port.
+        port: u16,
+        /// The path, with its slash.
+        path: String,
+    },
+}
+
+/// Why a webhook can't be reached as said.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum WebhookTargetError {
+    /// Neither a URL nor a service was given.
+    #[error("no webhook is named, so nothing could be installed: give `--webhook-url https://…/validate`{}", or_service(*home))]
+    Missing {
+        /// Where depguard runs.
+        home: Home,
+    },
+    /// Both were given.
+    #[error("both a webhook URL and a webhook service are given: leave one out")]
+    Both,
+    /// An API server would refuse this URL.
+    #[error("the webhook URL `{url}` {why}")]
+    Url {
+        /// What was given.
+        url: String,
+        /// What is wrong with it.
+        why: &'static str,
+    },
+    /// Not `namespace/name` or `namespace/name:port`.
+    #[error("`{service}` does not name a service: write `namespace/name` or `namespace/name:port`")]
+    Service {
+        /// What was given.
+        service: String,
+    },
+    /// kcp calls webhooks by URL only.
+    #[error("kcp can't call a webhook by its service: give `--webhook-url https://…/validate` instead")]
+    ServiceInKcp,
+}
+
+/// The path at which depguard's webhook answers.
+const PATH: &str = "/validate";
+
+impl WebhookTarget {
+    /// Checks that API servers of this home can call the webhook there.
+    pub fn check(&self, home: Home) -> Result<(), WebhookTargetError> {
+        match self {
+            Self::Url(url) => check_url(url, home),
+            Self::Service { .. } if home == Home::Kcp => Err(WebhookTargetError::ServiceInKcp),
+            Self::Service { .. } => Ok(()),
+        }
+    }
+
+    /// The `clientConfig` of a webhook. `ca_bundle` is PEM; without it the API server's own roots count.
+    pub(crate) fn client_config(&self, ca_bundle: Option<&[u8]>) -> Value {
+        let mut config = match self {
+            Self::Url(url) => json!({"url": url}),
+            Self::Service { namespace, name, port, path } => {
+                json!({"service": {"namespace": namespace, "name": name, "port": port, "path": path}})
+            }
+        };
+        if let (Some(config), Some(pem)) = (config.as_object_mut(), ca_bundle) {
+            config.insert("caBundle".to_owned(), json!(ByteString(pem.to_vec())));
+        }
+        config
+    }
+}
+
+/// A service, as the command line gives it: `namespace/name` or `namespace/name:port`, the port 443 by default.
+impl FromStr for WebhookTarget {
+    type Err = WebhookTargetError;
+    fn from_str(service: &str) -> Result<Self, WebhookTargetError> {
+        let error = || WebhookTargetError::Service { service: service.to_owned() };
+        let (namespace, rest) = service.split_once('/').ok_or_else(error)?;
+        let (name, port) = match rest.split_once(':') {
+            None => (rest, 443),
+            Some((name, port)) => (name, port.parse().ok().filter(|port| *port > 0).ok_or_else(error)?),
+        };
+        let label = |s: &str| {
+            !s.is_empty()
+                && s.len() <= 63
+                && s.bytes().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == b'-')
+        };
+        if !label(namespace) || !label(name) {
+            return Err(error());
+        }
+        Ok(Self::Service { namespace: namespace.to_owned(), name: name.to_owned(), port, path: PATH.to_owned() })
+    }
+}
+
+impl fmt::Display for WebhookTarget {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Url(url) => f.write_str(url),
+            Self::Service { namespace, name, port, path } => write!(f, "service {namespace}/{name}:{port}{path}"),
+        }
+    }
+}
+
+/// What API servers check of it when a configuration is written.
+fn check_url(url: &str, home: Home) -> Result<(), WebhookTargetError> {
+    let refused = |why| Err(WebhookTargetError::Url { url: url.to_owned(), why });
+    if url.is_empty() {
+        return Err(WebhookTargetError::Missing { home });
+    }
+    if url.contains('#') {
+        return refused("has a fragment (`#…`), which an API server refuses");
+    }
+    let Ok(uri) = url.parse::<Uri>() else { return refused("is not a URL such as `https://host:9443/validate`") };
+    if uri.scheme_str() != Some("https") {
+        return refused("does not begin with `https://`: API servers call webhooks over TLS only");
+    }
+    if uri.host().unwrap_or_default().is_empty() {
+        return refused("names no host");
+    }
+    if uri.authority().is_some_and(|authority| authority.as_str().contains('@')) {
+        return refused("holds a user or a password, which an API server refuses");
+    }
+    if uri.query().is_some() {
+        return refused("has a query (`?…`), which an API server refuses");
+    }
+    Ok(())
+}
+
+fn or_service(home: Home) -> &'static str {
+    match home {
+        Home::Kcp => "",
+        Home::Kubernetes => " or `--webhook-service namespace/name`",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_url_is_what_an_api_server_takes() {
+        let check = |url: &str| WebhookTarget::Url(url.to_owned()).check(Home::Kcp);
+        for url in ["https://10.0.0.1:9443/validate", "https://depguard.example.com", "https://[::1]:9443/validate"] {
+            assert_eq!(check(url), Ok(()), "{url}");
+        }
+        for url in [
+            "http://host/validate",
+            "host/validate",
+            "https://",
+            "https://u:p@host/validate",
+            "https://host/?a=b",
+            "https://host/#a",
+            "https://host:x/",
+        ] {
+            assert!(matches!(check(url), Err(WebhookTargetError::Url { .. })), "{url}");
+        }
+        assert_eq!(check(""), Err(WebhookTargetError::Missing { home: Home::Kcp }));
+    }
+
+    #[test]
+    fn a_service_has_a_namespace_a_name_and_maybe_a_port() {
+        let service = |name: &str, port| WebhookTarget::Service {
+            namespace: "depguard-system".to_owned(),
+            name: name.to_owned(),
+            port,
+            path: "/validate".to_owned(),
+        };
+        assert_eq!("depguard-system/webhook".parse(), Ok(service("webhook", 443)));
+        assert_eq!("depguard-system/webhook:9443".parse(), Ok(service("webhook", 9443)));
+        for bad in ["", "webhook", "a/", "/b", "a/b:", "a/b:0", "a/b:65536", "a/b/c", "A/b"] {
+            assert!(bad.parse::<WebhookTarget>().is_err(), "{bad}");
+        }
+        assert_eq!(service("webhook", 443).check(Home::Kcp), Err(WebhookTargetError::ServiceInKcp));
+        assert_eq!(service("webhook", 443).check(Home::Kubernetes), Ok(()));
+    }
+
+    #[test]
+    fn the_bundle_goes_in_as_base64() {
+        let target = WebhookTarget::Url("https://host/validate".to_owned());
+        assert_eq!(target.client_config(Some(b"PEM")), json!({"url": "https://host/validate", "caBundle": "UEVN"}));
+        assert_eq!(target.client_config(None), json!({"url": "https://host/validate"}));
+    }
+}
