@@ -1,0 +1,131 @@
+//! A thin JSON client: a path in, a status and a body out, whatever the status.
+
+use std::time::Duration;
+
+use http::{Method, Request};
+use http_body_util::BodyExt as _;
+use kube_client::config::{KubeConfigOptions, Kubeconfig};
+use kube_client::{Client, Config, client::Body};
+use serde_json::Value;
+
+use crate::outcome::{Outcome, Stop};
+
+/// Longer than any webhook's time limit; a server that takes longer has hung.
+const TIME_LIMIT: Duration = Duration::from_secs(60);
+
+/// One user's way into one cluster or workspace.
+#[derive(Clone)]
+pub struct Api {
+    client: Client,
+    prefix: String,
+}
+
+impl Api {
+    /// As the kubeconfig's user, where it points.
+    pub async fn open(kubeconfig: &str) -> Outcome<Api> {
+        let kubeconfig = Kubeconfig::from_yaml(kubeconfig)?;
+        let mut config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
+        // A scenario wants to see the first answer.
+        config.default_retry = false;
+        Ok(Api { client: Client::try_from(config)?, prefix: String::new() })
+    }
+
+    /// The same user at another path of the server.
+    pub fn at(&self, prefix: impl Into<String>) -> Api {
+        Api { client: self.client.clone(), prefix: prefix.into() }
+    }
+
+    /// GET.
+    pub async fn get(&self, path: &str) -> Outcome<Reply> {
+        self.call(Method::GET, path, None).await
+    }
+
+    /// POST of a new object to its collection.
+    pub async fn post(&self, path: &str, body: &Value) -> Outcome<Reply> {
+        self.call(Method::POST, path, Some(("application/json", body))).await
+    }
+
+    /// PUT of a whole object.
+    pub async fn put(&self, path: &str, body: &Value) -> Outcome<Reply> {
+        self.call(Method::PUT, path, Some(("application/json", body))).await
+    }
+
+    /// PATCH with a JSON merge patch.
+    pub async fn merge(&self, path: &str, patch: &Value) -> Outcome<Reply> {
+        self.call(Method::PATCH, path, Some(("application/merge-patch+json", patch))).await
+    }
+
+    /// DELETE of an object or a collection.
+    pub async fn delete(&self, path: &str) -> Outcome<Reply> {
+        self.call(Method::DELETE, path, None).await
+    }
+
+    /// DELETE that changes nothing, but passes admission.
+    pub async fn dry_run_delete(&self, path: &str) -> Outcome<Reply> {
+        self.delete(&format!("{path}?dryRun=All")).await
+    }
+
+    async fn call(&self, method: Method, path: &str, body: Option<(&str, &Value)>) -> Outcome<Reply> {
+        let url = format!("{}{path}", self.prefix);
+        let what = format!("{method} {url}");
+        let mut request = Request::builder().method(method).uri(&url);
+        let mut bytes = Vec::new();
+        if let Some((content_type, body)) = body {
+            request = request.header(http::header::CONTENT_TYPE, content_type);
+            bytes = serde_json::to_vec(body)?;
+        }
+        let request = request.body(Body::from(bytes))?;
+        let exchange = async {
+            let response = self.client.send(request).await?;
+            let status = response.status().as_u16();
+            let bytes = response.into_body().collect().await?.to_bytes();
+            let body = serde_json::from_slice(&bytes)
+                .unwrap_or_else(|_| Value::String(String::from_utf8_lossy(&bytes).into_owned()));
+            Ok::<_, Stop>(Reply { what: what.clone(), status, body })
+        };
+        match tokio::time::timeout(TIME_LIMIT, exchange).await {
+            Ok(Ok(reply)) => Ok(reply),
+            Ok(Err(error)) => Err(Stop::Failed(format!("{what}: {error}"))),
+            Err(_) => Err(Stop::Failed(format!("{what}: no answer within {} s", TIME_LIMIT.as_secs()))),
+        }
+    }
+}
+
+/// What a server answered.
+#[derive(Clone, Debug)]
+pub struct Reply {
+    what: String,
+    /// The HTTP status.
+    pub status: u16,
+    /// The body: an object, a list or a `metav1.Status`; a string where it was not JSON.
+    pub body: Value,
+}
+
+impl Reply {
+    /// The body of a success; any other status fails.
+    pub fn ok(self) -> Outcome<Value> {
+        if (200..300).contains(&self.status) { Ok(self.body) } else { Err(self.unexpected("a success")) }
+    }
+
+    /// Whether there is no such object.
+    pub fn is_gone(&self) -> bool {
+        self.status == 404
+    }
+
+    /// The `message` of a `metav1.Status`, or the whole body.
+    pub fn message(&self) -> String {
+        match self.body.get("message").and_then(Value::as_str) {
+            Some(message) => message.to_owned(),
+            None => self.body.to_string(),
+        }
+    }
+
+    /// A failure that says what was awaited and what came.
+    pub fn unexpected(&self, awaited: &str) -> Stop {
+        let mut message = self.message();
+        if message.len() > 600 {
+            message = message.chars().take(600).chain("…".chars()).collect();
+        }
+        Stop::Failed(format!("{}: awaited {awaited}, got {}: {message}", self.what, self.status))
+    }
+}

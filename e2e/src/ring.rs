@@ -1,0 +1,125 @@
+//! A started API server.
+
+mod kcp;
+mod kube;
+mod process;
+
+use std::path::Path;
+use std::time::Duration;
+
+use tempfile::NamedTempFile;
+
+use crate::api::Api;
+use crate::outcome::{Outcome, Stop, eventually};
+use crate::selection::{Programs, RingKind};
+
+/// An API server that this test started, and that ends with it.
+pub struct Ring {
+    kind: RingKind,
+    access: Access,
+    controllers: bool,
+    /// Ends the servers when dropped.
+    servers: Servers,
+}
+
+/// Where a server is and who may enter.
+struct Access {
+    url: String,
+    ca: NamedTempFile,
+    admin_token: String,
+    tenant_token: String,
+}
+
+enum Servers {
+    Processes(process::Processes),
+}
+
+impl Ring {
+    /// Starts the servers of a ring and waits until they are ready.
+    pub(crate) async fn start(kind: RingKind, programs: &Programs) -> Outcome<Ring> {
+        match (kind, programs) {
+            (RingKind::Kube, Programs::Kube(folder)) => kube::start(folder).await,
+            (RingKind::Kcp, Programs::Kcp(binary)) => kcp::start(binary).await,
+            _ => Err(Stop::failed("these programs are not this ring's")),
+        }
+    }
+
+    async fn open(kind: RingKind, access: Access, servers: Servers) -> Outcome<Ring> {
+        let ring = Ring { kind, access, controllers: kind != RingKind::Kube, servers };
+        let admin = ring.admin().await?;
+        let ready = eventually("the server is ready", Duration::from_secs(90), async || {
+            admin.get("/readyz").await?.ok().map(drop)
+        });
+        let Servers::Processes(processes) = &ring.servers;
+        let opened = tokio::select! {
+            opened = ready => opened,
+            ended = processes.until_one_ends() => Err(ended),
+        };
+        opened.map_err(|stop| processes.explain(&stop))?;
+        Ok(ring)
+    }
+
+    /// Which ring this is.
+    pub fn kind(&self) -> RingKind {
+        self.kind
+    }
+
+    /// Whether something here tears down namespaces.
+    pub fn has_controllers(&self) -> bool {
+        self.controllers
+    }
+
+    /// Whether a tenant needs to be given rights.
+    pub fn has_rbac(&self) -> bool {
+        !self.kind.is_testbed()
+    }
+
+    /// How long to wait for what comes in its own time.
+    pub fn patience(&self) -> Duration {
+        Duration::from_secs(if self.kind.is_testbed() { 30 } else { 90 })
+    }
+
+    /// A fresh client of the administrator. Its connections belong to the runtime it is first used on.
+    pub async fn admin(&self) -> Outcome<Api> {
+        Api::open(&self.access.kubeconfig("", &self.access.admin_token)).await
+    }
+
+    /// A fresh client of an ordinary user, likewise.
+    pub async fn tenant(&self) -> Outcome<Api> {
+        Api::open(&self.access.kubeconfig("", &self.access.tenant_token)).await
+    }
+
+    /// Where a workspace is on this server; on a plain cluster there is only one place.
+    pub fn prefix(&self, workspace: &str) -> String {
+        if self.kind.is_kcp() { format!("/clusters/{workspace}") } else { String::new() }
+    }
+
+    /// Writes the administrator's kubeconfig, pointing at a workspace, for depguard to use.
+    pub fn write_kubeconfig(&self, workspace: &str, file: &Path) -> Outcome {
+        Ok(std::fs::write(file, self.access.kubeconfig(&self.prefix(workspace), &self.access.admin_token))?)
+    }
+}
+
+impl Access {
+    fn new(url: String, ca_pem: &str, admin_token: &str, tenant_token: &str) -> Outcome<Access> {
+        let ca = NamedTempFile::with_suffix(".crt")?;
+        std::fs::write(ca.path(), ca_pem)?;
+        Ok(Access { url, ca, admin_token: admin_token.to_owned(), tenant_token: tenant_token.to_owned() })
+    }
+
+    fn kubeconfig(&self, prefix: &str, token: &str) -> String {
+        // JSON is YAML, and needs no care with indentation.
+        serde_json::json!({
+            "apiVersion": "v1",
+            "kind": "Config",
+            "current-context": "e2e",
+            "clusters": [{"name": "e2e", "cluster": {
+                "server": format!("{}{prefix}", self.url),
+                "certificate-authority": self.ca.path(),
+            }}],
+            "users": [{"name": "e2e", "user": {"token": token}}],
+            "contexts": [{"name": "e2e", "context": {"cluster": "e2e", "user": "e2e"}}],
+        })
+        .to_string()
+    }
+}

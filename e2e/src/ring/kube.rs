@@ -1,0 +1,96 @@
+//! A real kube-apiserver with its etcd and the two controllers that deletions need.
+
+use std::path::Path;
+
+use rcgen::KeyPair;
+
+use super::process::{Processes, free_port};
+use super::{Access, Ring, Servers};
+use crate::certificate::Authority;
+use crate::outcome::Outcome;
+use crate::selection::RingKind;
+
+// A controller manager without --use-service-account-credentials does everything as itself, and
+// can then only be given every right, as here.
+const TOKENS: &str = r#"admin-token,admin,1,"system:masters"
+tenant-token,tenant,2,""
+controllers-token,system:kube-controller-manager,3,"system:masters"
+"#;
+
+pub(super) async fn start(programs: &Path) -> Outcome<Ring> {
+    let mut servers = Processes::new()?;
+    let authority = Authority::new("depguard e2e")?;
+    authority.issue(servers.folder())?;
+    std::fs::write(servers.file("tokens.csv"), TOKENS)?;
+    let accounts = KeyPair::generate()?;
+    std::fs::write(servers.file("accounts.key"), accounts.serialize_pem())?;
+    std::fs::write(servers.file("accounts.pub"), accounts.public_key_pem())?;
+
+    let etcd = start_etcd(&mut servers, &programs.join("etcd"))?;
+    let port = free_port()?;
+    servers.spawn(
+        &programs.join("kube-apiserver"),
+        &[
+            format!("--etcd-servers={etcd}"),
+            "--bind-address=127.0.0.1".to_owned(),
+            "--advertise-address=127.0.0.1".to_owned(),
+            format!("--secure-port={port}"),
+            "--endpoint-reconciler-type=none".to_owned(),
+            "--tls-cert-file=tls.crt".to_owned(),
+            "--tls-private-key-file=tls.key".to_owned(),
+            "--token-auth-file=tokens.csv".to_owned(),
+            "--authorization-mode=RBAC".to_owned(),
+            "--service-account-issuer=https://kubernetes.default.svc".to_owned(),
+            "--service-account-key-file=accounts.pub".to_owned(),
+            "--service-account-signing-key-file=accounts.key".to_owned(),
+            "--service-cluster-ip-range=10.0.0.0/24".to_owned(),
+            "--watch-cache=true".to_owned(),
+        ],
+    )?;
+
+    let url = format!("https://127.0.0.1:{port}");
+    let access = Access::new(url, authority.pem(), "admin-token", "tenant-token")?;
+    let mut ring = Ring::open(RingKind::Kube, access, Servers::Processes(servers)).await?;
+    // Test assets for controllers often hold no controller manager.
+    let manager = programs.join("kube-controller-manager");
+    if manager.is_file() {
+        start_controllers(&mut ring, &manager)?;
+    }
+    Ok(ring)
+}
+
+fn start_controllers(ring: &mut Ring, manager: &Path) -> Outcome {
+    let kubeconfig = ring.access.kubeconfig("", "controllers-token");
+    let Servers::Processes(servers) = &mut ring.servers;
+    std::fs::write(servers.file("controllers.kubeconfig"), kubeconfig)?;
+    servers.spawn(
+        manager,
+        &[
+            "--kubeconfig=controllers.kubeconfig",
+            "--controllers=namespace,garbagecollector",
+            "--leader-elect=false",
+            "--secure-port=0",
+        ],
+    )?;
+    ring.controllers = true;
+    Ok(())
+}
+
+fn start_etcd(servers: &mut Processes, etcd: &Path) -> Outcome<String> {
+    let url = format!("http://127.0.0.1:{}", free_port()?);
+    let peer = format!("http://127.0.0.1:{}", free_port()?);
+    servers.spawn(
+        etcd,
+        &[
+            "--data-dir=etcd".to_owned(),
+            format!("--listen-client-urls={url}"),
+            format!("--advertise-client-urls={url}"),
+            format!("--listen-peer-urls={peer}"),
+            format!("--initial-advertise-peer-urls={peer}"),
+            format!("--initial-cluster=default={peer}"),
+            "--unsafe-no-fsync".to_owned(),
+            "--log-level=warn".to_owned(),
+        ],
+    )?;
+    Ok(url)
+}

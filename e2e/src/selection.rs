@@ -1,0 +1,174 @@
+//! Which rings a test run is to try, and whether each can run here.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The environment variable that chooses the rings.
+pub(crate) const VARIABLE: &str = "DEPGUARD_RINGS";
+
+/// An API server that the scenarios run on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RingKind {
+    /// The testbed as a kcp.
+    TestbedKcp,
+    /// The testbed as a plain cluster.
+    TestbedKubernetes,
+    /// A real kube-apiserver with its etcd and controllers.
+    Kube,
+    /// A real kcp.
+    Kcp,
+}
+
+impl RingKind {
+    const ALL: [RingKind; 4] = [RingKind::TestbedKcp, RingKind::TestbedKubernetes, RingKind::Kube, RingKind::Kcp];
+
+    /// As the variable and the printed lines have it.
+    pub fn name(self) -> &'static str {
+        match self {
+            RingKind::TestbedKcp => "testbed-kcp",
+            RingKind::TestbedKubernetes => "testbed-kubernetes",
+            RingKind::Kube => "kube",
+            RingKind::Kcp => "kcp",
+        }
+    }
+
+    /// Whether there are workspaces.
+    pub fn is_kcp(self) -> bool {
+        matches!(self, RingKind::TestbedKcp | RingKind::Kcp)
+    }
+
+    /// Whether the server runs in this process.
+    pub fn is_testbed(self) -> bool {
+        matches!(self, RingKind::TestbedKcp | RingKind::TestbedKubernetes)
+    }
+}
+
+/// A ring to try.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Wanted {
+    /// Which one.
+    pub(crate) kind: RingKind,
+    /// Asked for by name: that it cannot run is then a failure.
+    pub(crate) named: bool,
+}
+
+/// Reads [`VARIABLE`]'s value. Without one every ring is tried, and none is a must but the testbed.
+pub(crate) fn wanted(value: Option<&str>) -> Result<Vec<Wanted>, String> {
+    let Some(value) = value.filter(|value| !value.trim().is_empty()) else {
+        return Ok(RingKind::ALL.map(|kind| Wanted { kind, named: false }).to_vec());
+    };
+    let mut chosen = Vec::new();
+    for word in value.split(',').map(str::trim).filter(|word| !word.is_empty()) {
+        let before = chosen.len();
+        chosen.extend(
+            RingKind::ALL
+                .into_iter()
+                .filter(|kind| word == "all" || word == kind.name() || (word == "testbed" && kind.is_testbed())),
+        );
+        if chosen.len() == before {
+            return Err(format!(
+                "{VARIABLE}: no ring `{word}`; there are testbed, testbed-kcp, testbed-kubernetes, kube, kcp and all"
+            ));
+        }
+    }
+    let wanted = |kind: &RingKind| Wanted { kind: *kind, named: true };
+    Ok(RingKind::ALL.iter().filter(|kind| chosen.contains(kind)).map(wanted).collect())
+}
+
+/// The programs of a real server.
+#[derive(Clone, Debug)]
+pub(crate) enum Programs {
+    /// A folder with `etcd`, `kube-apiserver` and, maybe, `kube-controller-manager`.
+    Kube(PathBuf),
+    /// The kcp binary.
+    Kcp(PathBuf),
+}
+
+impl Wanted {
+    /// Finds what the ring runs on, building it where it was asked for by name and can be built;
+    /// else the reason why it cannot run.
+    pub(crate) fn programs(self) -> Result<Programs, String> {
+        match self.kind {
+            RingKind::TestbedKcp | RingKind::TestbedKubernetes => Err("the testbed cannot be started yet".to_owned()),
+            RingKind::Kube => kube_servers(self.named).map(Programs::Kube),
+            RingKind::Kcp => kcp_binary().map(Programs::Kcp),
+        }
+    }
+}
+
+fn kube_servers(build: bool) -> Result<PathBuf, String> {
+    if let Some(folder) = std::env::var_os("KUBEBUILDER_ASSETS").map(PathBuf::from) {
+        for program in ["etcd", "kube-apiserver"] {
+            if !folder.join(program).is_file() {
+                return Err(format!("KUBEBUILDER_ASSETS is set, but has no `{program}`"));
+            }
+        }
+        return Ok(folder);
+    }
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("servers/build");
+    let run = |arguments: &[&str]| {
+        let output = Command::new(&script).args(arguments).stderr(std::process::Stdio::inherit()).output();
+        output
+            .ok()
+            .filter(|output| output.status.success())
+            .map(|output| PathBuf::from(String::from_utf8_lossy(&output.stdout).trim()))
+    };
+    if let Some(folder) = run(&["--cached"]) {
+        return Ok(folder);
+    }
+    if find_on_path("go").is_none() {
+        return Err("go is not installed and KUBEBUILDER_ASSETS is not set".to_owned());
+    }
+    if !build {
+        return Err(format!(
+            "its servers are not built yet; run e2e/servers/build once (some five minutes), or name the ring in {VARIABLE}"
+        ));
+    }
+    println!("ring kube: building its servers, some five minutes");
+    run(&[]).ok_or_else(|| "e2e/servers/build failed".to_owned())
+}
+
+fn kcp_binary() -> Result<PathBuf, String> {
+    if let Some(binary) = std::env::var_os("KCP_BIN").map(PathBuf::from) {
+        return if binary.is_file() {
+            Ok(binary)
+        } else {
+            Err(format!("KCP_BIN names `{}`, which is not a file", binary.display()))
+        };
+    }
+    find_on_path("kcp").ok_or_else(|| "no kcp on PATH and KCP_BIN is not set".to_owned())
+}
+
+fn find_on_path(program: &str) -> Option<PathBuf> {
+    std::env::split_paths(&std::env::var_os("PATH")?)
+        .map(|folder| folder.join(program))
+        .find(|candidate| candidate.is_file())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(value: Option<&str>) -> Vec<String> {
+        let show = |ring: &Wanted| format!("{}{}", ring.kind.name(), if ring.named { "!" } else { "" });
+        wanted(value).unwrap().iter().map(show).collect()
+    }
+
+    #[test]
+    fn without_a_choice_only_the_testbed_is_a_must() {
+        let all = ["testbed-kcp", "testbed-kubernetes", "kube", "kcp"];
+        assert_eq!(names(None), all);
+        assert_eq!(names(Some(" ")), all);
+    }
+
+    #[test]
+    fn what_is_named_is_a_must_and_named_once() {
+        assert_eq!(names(Some("kcp, testbed,testbed-kcp")), ["testbed-kcp!", "testbed-kubernetes!", "kcp!"]);
+        assert_eq!(names(Some("all")).len(), 4);
+    }
+
+    #[test]
+    fn an_unknown_name_is_an_error() {
+        assert!(wanted(Some("kube,k3s")).unwrap_err().contains("no ring `k3s`"));
+    }
+}

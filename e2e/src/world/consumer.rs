@@ -1,0 +1,200 @@
+//! A consumer's objects, and what is to become of their deletion.
+
+use serde_json::{Value, json};
+
+use super::{Resource, World};
+use crate::api::{Api, Reply};
+use crate::outcome::{Outcome, Stop, ensure, eventually};
+
+/// Who holds the objects.
+#[derive(Clone)]
+pub struct Consumer {
+    /// The administrator in the consumer's workspace, or in the one cluster.
+    pub api: Api,
+    /// The workspace's path; empty on a plain cluster.
+    pub path: String,
+    /// Where its namespaced objects lie.
+    pub namespace: String,
+}
+
+impl Consumer {
+    pub(super) fn new(api: Api, path: String, namespace: String) -> Consumer {
+        Consumer { api, path, namespace }
+    }
+
+    /// The same consumer, in another namespace, which is created.
+    pub async fn in_namespace(&self, world: &World, suffix: &str) -> Outcome<Consumer> {
+        let consumer = Consumer { namespace: format!("{}-{suffix}", world.id()), ..self.clone() };
+        consumer.create_namespace(world).await?;
+        Ok(consumer)
+    }
+
+    /// An ordinary user who may do everything with this consumer's own objects.
+    pub async fn as_tenant(&self, world: &World) -> Outcome<Consumer> {
+        if world.ring().has_rbac() {
+            self.give_rights(world).await?;
+        }
+        let tenant = Consumer { api: world.tenant(&self.path), ..self.clone() };
+        eventually("the tenant may enter", world.patience(), async || {
+            tenant.api.get(&tenant.namespace_path()).await?.ok().map(drop)
+        })
+        .await?;
+        Ok(tenant)
+    }
+
+    async fn give_rights(&self, world: &World) -> Outcome {
+        const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";
+        let name = format!("tenant-{}", world.id());
+        // In kcp a tenant administers the workspace. On a plain cluster that would be everybody's.
+        let mut role = json!("cluster-admin");
+        if !world.is_kcp() {
+            role = json!(name);
+            let groups = world.groups();
+            let rules = json!([
+                {"apiGroups": groups, "resources": ["*"], "verbs": ["*"]},
+                {"apiGroups": [""], "resources": ["namespaces"], "verbs": ["get", "list", "delete"]},
+            ]);
+            let role = json!({
+                "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
+                "metadata": {"name": name}, "rules": rules,
+            });
+            self.api.post(&format!("{RBAC}/clusterroles"), &role).await?.ok()?;
+        }
+        let binding = json!({
+            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding",
+            "metadata": {"name": name},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role},
+            "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "tenant"}],
+        });
+        self.api.post(&format!("{RBAC}/clusterrolebindings"), &binding).await?.ok().map(drop)
+    }
+
+    pub(super) async fn create_namespace(&self, world: &World) -> Outcome {
+        let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": self.namespace}});
+        eventually("the namespace is created", world.patience(), async || {
+            let reply = self.api.post("/api/v1/namespaces", &namespace).await?;
+            if reply.status == 409 { Ok(()) } else { reply.ok().map(drop) }
+        })
+        .await
+    }
+
+    /// The path of its namespace.
+    pub fn namespace_path(&self) -> String {
+        format!("/api/v1/namespaces/{}", self.namespace)
+    }
+
+    /// The path of an object.
+    pub fn object(&self, kind: &Resource, name: &str) -> String {
+        format!("{}/{name}", kind.collection(&self.namespace))
+    }
+
+    /// Creates an object.
+    pub async fn create(&self, kind: &Resource, name: &str, spec: Value) -> Outcome {
+        self.create_with(kind, json!({"name": name}), spec).await
+    }
+
+    /// Creates an object with more metadata than a name.
+    pub async fn create_with(&self, kind: &Resource, metadata: Value, spec: Value) -> Outcome {
+        let object = json!({
+            "apiVersion": kind.api_version(), "kind": kind.kind, "metadata": metadata, "spec": spec,
+        });
+        self.api.post(&kind.collection(&self.namespace), &object).await?.ok().map(drop)
+    }
+
+    /// Creates a target that nothing needs to describe.
+    pub async fn create_target(&self, kind: &Resource, name: &str) -> Outcome {
+        self.create(kind, name, json!({})).await
+    }
+
+    /// Creates a dependent that names its target in `spec.vpcRef.name`.
+    pub async fn create_dependent(&self, kind: &Resource, name: &str, target: &str) -> Outcome {
+        self.create(kind, name, json!({"vpcRef": {"name": target}})).await
+    }
+
+    /// Takes the finalizers off an object.
+    pub async fn release(&self, kind: &Resource, name: &str) -> Outcome {
+        let path = self.object(kind, name);
+        self.api.merge(&path, &json!({"metadata": {"finalizers": null}})).await?.ok().map(drop)
+    }
+
+    /// Deletes an object and sees it gone.
+    pub async fn delete(&self, world: &World, kind: &Resource, name: &str) -> Outcome {
+        let path = self.object(kind, name);
+        self.api.delete(&path).await?.ok()?;
+        self.gone(world, &path).await
+    }
+
+    /// Waits until there is no such object.
+    pub async fn gone(&self, world: &World, path: &str) -> Outcome {
+        eventually("the object is gone", world.patience(), async || {
+            let reply = self.api.get(path).await?;
+            if reply.is_gone() { Ok(()) } else { Err(reply.unexpected("404")) }
+        })
+        .await
+    }
+
+    /// Deletes an object, which depguard is to refuse with a message that holds `parts`. The
+    /// object is then untouched. A control sees it gone instead, and ends.
+    pub async fn refused(&self, world: &World, kind: &Resource, name: &str, parts: &[&str]) -> Outcome<Reply> {
+        self.refused_at(world, &self.object(kind, name), kind, name, parts).await
+    }
+
+    /// The same, where the deletion is of more than the object: of its collection, say.
+    pub async fn refused_at(
+        &self,
+        world: &World,
+        deleted: &str,
+        kind: &Resource,
+        name: &str,
+        parts: &[&str],
+    ) -> Outcome<Reply> {
+        let reply = self.api.delete(deleted).await?;
+        if world.is_control() {
+            reply.ok()?;
+            self.gone(world, &self.object(kind, name)).await?;
+            return Err(Stop::ControlSeen);
+        }
+        if reply.status != 403 {
+            return Err(reply.unexpected("403"));
+        }
+        for part in parts {
+            if !reply.message().contains(part) {
+                return Err(reply.unexpected(&format!("a message with `{part}`")));
+            }
+        }
+        self.untouched(kind, name).await?;
+        Ok(reply)
+    }
+
+    /// Checks that an object is there and not on its way out.
+    pub async fn untouched(&self, kind: &Resource, name: &str) -> Outcome {
+        let object = self.api.get(&self.object(kind, name)).await?.ok()?;
+        let terminating = object["metadata"].get("deletionTimestamp").is_some();
+        ensure(!terminating, || format!("{}/{name} is on its way out", kind.plural))
+    }
+
+    /// Waits until a deletion of this object would be refused as still referenced, without
+    /// deleting it. Every scenario does this once, as an installed configuration is in force a
+    /// little later only. In a control nothing is ever refused, and nothing is waited for.
+    pub async fn until_protected(&self, world: &World, kind: &Resource, name: &str) -> Outcome {
+        if world.is_control() {
+            return Ok(());
+        }
+        let path = self.object(kind, name);
+        eventually("the object is protected", world.patience(), async || {
+            let reply = self.api.dry_run_delete(&path).await?;
+            let refused = reply.status == 403 && reply.message().contains("still referenced by");
+            if refused { Ok(()) } else { Err(reply.unexpected("a refusal")) }
+        })
+        .await
+    }
+
+    /// Waits until a deletion of this object would go through, without deleting it.
+    pub async fn until_free(&self, world: &World, kind: &Resource, name: &str) -> Outcome {
+        let path = self.object(kind, name);
+        eventually("the object is free", world.patience(), async || {
+            self.api.dry_run_delete(&path).await?.ok().map(drop)
+        })
+        .await
+    }
+}

@@ -1,0 +1,118 @@
+//! The kinds that the scenarios play with, as a CRD or as an APIResourceSchema.
+
+use serde_json::{Value, json};
+
+/// A kind that a provider offers.
+#[derive(Clone, Debug)]
+pub struct Resource {
+    /// API group.
+    pub group: String,
+    /// Lower case plural.
+    pub plural: String,
+    /// Kind.
+    pub kind: String,
+    /// Served versions, the stored one first.
+    pub versions: &'static [&'static str],
+    /// Whether its objects lie in namespaces.
+    pub namespaced: bool,
+    /// The path and name of the APIExport that serves it; none on a plain cluster.
+    pub export: Option<(String, String)>,
+}
+
+impl Resource {
+    /// A namespaced kind; the plural is the kind in lower case with an `s`.
+    pub fn namespaced(kind: &str) -> Resource {
+        Resource {
+            group: String::new(),
+            plural: format!("{}s", kind.to_lowercase()),
+            kind: kind.to_owned(),
+            versions: &["v1alpha1"],
+            namespaced: true,
+            export: None,
+        }
+    }
+
+    /// A cluster-scoped kind, likewise.
+    pub fn cluster_scoped(kind: &str) -> Resource {
+        Resource { namespaced: false, ..Resource::namespaced(kind) }
+    }
+
+    /// Served in these versions instead of `v1alpha1` alone.
+    pub fn served_in(self, versions: &'static [&'static str]) -> Resource {
+        Resource { versions, ..self }
+    }
+
+    /// The same kind, asked for in another version.
+    pub fn in_version(&self, version: &'static [&'static str; 1]) -> Resource {
+        Resource { versions: version, ..self.clone() }
+    }
+
+    /// `group/version`.
+    pub fn api_version(&self) -> String {
+        format!("{}/{}", self.group, self.versions[0])
+    }
+
+    /// Its collection in a namespace, which counts only for a namespaced kind.
+    pub fn collection(&self, namespace: &str) -> String {
+        let api_version = self.api_version();
+        if self.namespaced {
+            format!("/apis/{api_version}/namespaces/{namespace}/{}", self.plural)
+        } else {
+            format!("/apis/{api_version}/{}", self.plural)
+        }
+    }
+
+    fn full_name(&self) -> String {
+        format!("{}.{}", self.plural, self.group)
+    }
+
+    fn names(&self) -> Value {
+        let singular = self.kind.to_lowercase();
+        json!({"plural": self.plural, "singular": singular, "kind": self.kind, "listKind": format!("{}List", self.kind)})
+    }
+
+    fn scope(&self) -> &'static str {
+        if self.namespaced { "Namespaced" } else { "Cluster" }
+    }
+
+    /// Name of its APIResourceSchema.
+    pub(super) fn schema_name(&self) -> String {
+        format!("v1.{}", self.full_name())
+    }
+
+    pub(super) fn api_resource_schema(&self) -> Value {
+        let version = |(index, name): (usize, &&str)| json!({"name": name, "served": true, "storage": index == 0, "schema": schema()});
+        let mut versions: Vec<Value> = self.versions.iter().enumerate().map(version).collect();
+        // The API server wants versions in the order of their age.
+        versions.reverse();
+        let mut spec = json!({
+            "group": self.group, "names": self.names(), "scope": self.scope(), "versions": versions,
+        });
+        if self.versions.len() > 1 {
+            spec["conversion"] = json!({"strategy": "None"});
+        }
+        json!({
+            "apiVersion": "apis.kcp.io/v1alpha1",
+            "kind": "APIResourceSchema",
+            "metadata": {"name": self.schema_name()},
+            "spec": spec,
+        })
+    }
+
+    pub(super) fn crd(&self) -> Value {
+        let version = |(index, name): (usize, &&str)| json!({"name": name, "served": true, "storage": index == 0, "schema": {"openAPIV3Schema": schema()}});
+        let versions: Vec<Value> = self.versions.iter().enumerate().map(version).collect();
+        json!({
+            "apiVersion": "apiextensions.k8s.io/v1",
+            "kind": "CustomResourceDefinition",
+            "metadata": {"name": self.full_name()},
+            "spec": {"group": self.group, "names": self.names(), "scope": self.scope(), "versions": versions},
+        })
+    }
+}
+
+fn schema() -> Value {
+    json!({"type": "object", "properties": {
+        "spec": {"type": "object", "x-kubernetes-preserve-unknown-fields": true},
+    }})
+}

@@ -1,0 +1,165 @@
+//! Rules and depguard's own kinds.
+
+use depguard_controller::manifests;
+use serde_json::{Value, json};
+
+use super::provider::{BINDINGS, CRDS, EXPORTS, SCHEMAS, create_binding};
+use super::{Provider, Resource, World};
+use crate::api::Api;
+use crate::outcome::{Outcome, Stop, eventually};
+
+/// Where rules lie, in any workspace that has bound depguard, or in the one cluster.
+pub const RULES: &str = "/apis/dependencies.opendefense.cloud/v1alpha1/dependencyrules";
+/// Where webhook configurations lie.
+pub const CONFIGURATIONS: &str = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations";
+/// The configuration that depguard installs.
+pub const CONFIGURATION: &str =
+    "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/dependency-controller";
+
+/// A rule about `dependent`, each of whose `edges` is a target and the path that names it.
+pub fn rule(name: &str, dependent: &Resource, edges: &[(&Resource, &str)]) -> Value {
+    let mut about = json!({
+        "group": dependent.group, "version": dependent.versions[0],
+        "kind": dependent.kind, "resource": dependent.plural,
+    });
+    if let Some((_, export)) = &dependent.export {
+        about["apiExportName"] = json!(export);
+    }
+    let dependencies = edges.iter().map(|(target, path)| {
+        let mut dependency = json!({
+            "group": target.group, "version": target.versions[0], "resource": target.plural,
+            "fieldRef": {"path": path},
+        });
+        if let Some((path, name)) = &target.export {
+            dependency["apiExportRef"] = json!({"path": path, "name": name});
+        }
+        dependency
+    });
+    json!({
+        "apiVersion": "dependencies.opendefense.cloud/v1alpha1",
+        "kind": "DependencyRule",
+        "metadata": {"name": name},
+        "spec": {"dependent": about, "dependencies": dependencies.collect::<Vec<_>>()},
+    })
+}
+
+impl World {
+    /// Puts up depguard's own API: its export in a workspace of its own, or its CRD.
+    pub(super) async fn set_up_home(&self) -> Outcome {
+        if self.is_kcp() {
+            self.workspace("dep-ctrl").await?;
+            eventually("depguard's workspace takes a schema", self.patience(), async || {
+                self.home().post(SCHEMAS, &manifests::api_resource_schema()).await?.ok().map(drop)
+            })
+            .await?;
+            return self.home().post(EXPORTS, &manifests::api_export()).await?.ok().map(drop);
+        }
+        let reply = self.home().post(CRDS, &manifests::crd()).await?;
+        if reply.status != 409 {
+            reply.ok()?;
+        }
+        eventually("rules are served", self.patience(), async || self.home().get(RULES).await?.ok().map(drop)).await
+    }
+
+    /// A provider binds depguard and accepts its claims. On a plain cluster there is nothing to bind.
+    pub async fn bind_home(&self, provider: &Provider) -> Outcome {
+        self.bind_home_as(provider, |_| ()).await
+    }
+
+    /// The same with an APIBinding that the provider has changed first.
+    pub async fn bind_home_as(&self, provider: &Provider, change: impl FnOnce(&mut Value)) -> Outcome {
+        if !self.is_kcp() {
+            return Ok(());
+        }
+        let mut binding = manifests::provider_binding(&self.home_path());
+        change(&mut binding);
+        create_binding(self, &provider.api, &binding).await?;
+        eventually("rules are served", self.patience(), async || provider.api.get(RULES).await?.ok().map(drop)).await
+    }
+
+    /// Accepts depguard's claims in a workspace that had bound it without.
+    pub async fn accept_claims(&self, provider: &Provider) -> Outcome {
+        let binding = manifests::provider_binding(&self.home_path());
+        let path = format!("{BINDINGS}/{}", binding["metadata"]["name"].as_str().unwrap_or_default());
+        let patch = json!({"spec": {"permissionClaims": binding["spec"]["permissionClaims"]}});
+        provider.api.merge(&path, &patch).await?.ok().map(drop)
+    }
+
+    /// Creates a rule in the workspace of the provider of its dependents.
+    pub async fn add_rule(&self, provider: &Provider, rule: &Value) -> Outcome {
+        provider.api.post(RULES, rule).await?.ok().map(drop)
+    }
+
+    /// Changes a rule by a merge patch.
+    pub async fn change_rule(&self, provider: &Provider, name: &str, patch: &Value) -> Outcome {
+        provider.api.merge(&format!("{RULES}/{name}"), patch).await?.ok().map(drop)
+    }
+
+    /// Deletes a rule.
+    pub async fn remove_rule(&self, provider: &Provider, name: &str) -> Outcome {
+        provider.api.delete(&format!("{RULES}/{name}")).await?.ok().map(drop)
+    }
+
+    /// Waits until the rule's condition has this status for the rule's present generation, and
+    /// gives its message. A control waits for nothing.
+    pub async fn condition(&self, provider: &Provider, rule: &str, condition: &str, status: &str) -> Outcome<String> {
+        if self.is_control() {
+            return Ok(String::new());
+        }
+        let what = format!("rule {rule} has {condition}={status}");
+        eventually(&what, self.patience(), async || {
+            let rule = provider.api.get(&format!("{RULES}/{rule}")).await?.ok()?;
+            let conditions = rule["status"]["conditions"].as_array().cloned().unwrap_or_default();
+            let found = conditions.iter().find(|one| {
+                one["type"] == condition
+                    && one["status"] == status
+                    && one["observedGeneration"] == rule["metadata"]["generation"]
+            });
+            let message = found.map(|found| found["message"].as_str().unwrap_or_default().to_owned());
+            message.ok_or_else(|| Stop::Failed(format!("status is {}", rule["status"])))
+        })
+        .await
+    }
+
+    /// The installed configuration, while there is one.
+    pub async fn configuration(&self, place: &Api) -> Outcome<Option<Value>> {
+        let reply = place.get(CONFIGURATION).await?;
+        if reply.is_gone() { Ok(None) } else { reply.ok().map(Some) }
+    }
+
+    /// Waits until the installed configuration is as `check` wants it.
+    pub async fn until_configured(&self, place: &Api, what: &str, check: impl Fn(&Value) -> bool) -> Outcome<Value> {
+        eventually(what, self.patience(), async || match self.configuration(place).await? {
+            Some(configuration) if check(&configuration) => Ok(configuration),
+            found => Err(Stop::Failed(format!("found {}", found.unwrap_or_default()))),
+        })
+        .await
+    }
+
+    /// Waits until no configuration is installed.
+    pub async fn until_unconfigured(&self, place: &Api) -> Outcome {
+        eventually("the configuration is removed", self.patience(), async || match self.configuration(place).await? {
+            None => Ok(()),
+            Some(found) => Err(Stop::Failed(format!("found {found}"))),
+        })
+        .await
+    }
+}
+
+/// The kinds whose deletion a configuration hears of, as `group/resource`, sorted.
+pub fn reviewed_kinds(configuration: &Value) -> Vec<String> {
+    let mut kinds = Vec::new();
+    for webhook in configuration["webhooks"].as_array().into_iter().flatten() {
+        for rule in webhook["rules"].as_array().into_iter().flatten() {
+            for group in rule["apiGroups"].as_array().into_iter().flatten() {
+                for resource in rule["resources"].as_array().into_iter().flatten() {
+                    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+                    kinds.push(format!("{}/{}", text(group), text(resource)));
+                }
+            }
+        }
+    }
+    kinds.sort();
+    kinds.dedup();
+    kinds
+}
