@@ -135,6 +135,12 @@ fn check_url(url: &str, home: Home) -> Result<(), WebhookTargetError> {
     if uri.authority().is_some_and(|authority| authority.as_str().contains('@')) {
         return refused("holds a user or a password, which an API server refuses");
     }
+    // Behind the brackets of an IPv6 address, or behind the host.
+    let authority = uri.authority().map_or("", |authority| authority.as_str());
+    let (_, port) = authority.rsplit_once(']').unwrap_or(("", authority)).1.split_once(':').unwrap_or(("", "443"));
+    if port.parse::<u16>().is_err() {
+        return refused("has a port that is no number up to 65535");
+    }
     if uri.query().is_some() {
         return refused("has a query (`?…`), which an API server refuses");
     }

@@ -31,7 +31,8 @@ pub(super) fn kcp_dep_ctrl() -> Vec<Value> {
         })
     };
     let write = ["get", "list", "watch", "create", "update", "patch", "delete"];
-    [accounts(), granted(CONTROLLER, &[slices, content(&write)]), granted(WEBHOOK, &[slices, content(&READ)])].concat()
+    [accounts(), granted(CONTROLLER, &[slices.clone(), content(&write)]), granted(WEBHOOK, &[slices, content(&READ)])]
+        .concat()
 }
 
 /// In the parents of the providers' workspaces: whether a workspace exists.
@@ -62,7 +63,7 @@ fn kubernetes() -> Vec<Value> {
     let own = with(own, "resourceNames", json!([configuration::NAME]));
     [
         accounts(),
-        granted(CONTROLLER, &[rules, status, own, configurations(&["create"])]),
+        granted(CONTROLLER, &[rules.clone(), status, own, configurations(&["create"])]),
         granted(WEBHOOK, &[rules, everything()]),
     ]
     .concat()
