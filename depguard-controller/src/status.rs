@@ -190,3 +190,6 @@ fn target_status(world: &World<'_>, target: &TargetPlan) -> TargetStatus {
         logical_cluster: cluster.map(ToString::to_string),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,256 @@
+use depguard_core::WorkspacePath;
+use serde_json::json;
+
+use super::*;
+use crate::bindings::Bindings;
+use crate::exports::Exports;
+use crate::plan::plan;
+use crate::references::Lookup;
+use crate::testing::{binding, client_config, export, local, path, rule};
+
+const NETWORK: &str = "root:providers:network";
+const NOW: &str = "2026-02-02T00:00:00Z";
+
+/// Rules and what there is around them, everything in order.
+struct Setting {
+    home: Home,
+    rules: Vec<Value>,
+    bindings: Vec<Value>,
+    exports: Option<Vec<Value>>,
+    outcome: Outcome,
+    lookups: Vec<(WorkspacePath, Lookup)>,
+}
+
+impl Setting {
+    fn of(rule: Value) -> Self {
+        Self {
+            home: Home::Kcp,
+            rules: vec![rule],
+            bindings: vec![binding("compute", "root:compute"), binding("network", NETWORK)],
+            exports: Some(vec![
+                export("compute", "virtualmachines.compute.example.com"),
+                export("network", "vpcs.network.example.com"),
+            ]),
+            outcome: Outcome::Installed,
+            lookups: Vec::new(),
+        }
+    }
+
+    /// The objects that are to be written.
+    fn changed(&self) -> Vec<Value> {
+        let world = World {
+            home: self.home,
+            export_name: "dependencies.opendefense.cloud",
+            rules: self.rules.iter().collect(),
+            bindings: Bindings::read(&self.bindings),
+            configurations: BTreeMap::new(),
+            exports: match &self.exports {
+                Some(exports) => Exports::read(exports),
+                None => Exports::Unavailable("403 Forbidden".to_owned()),
+            },
+            client_config: client_config(),
+        };
+        let plan = plan(&world);
+        let outcomes = plan.places.keys().map(|place| (place.clone(), self.outcome.clone())).collect();
+        let found = Found { outcomes, lookups: self.lookups.iter().cloned().collect() };
+        changed(&world, &plan, &found, NOW).into_iter().map(|(_, object)| object).collect()
+    }
+
+    /// `status reason: message` of a condition.
+    fn condition(&self, type_: &str) -> String {
+        let object = self.changed().remove(0);
+        let conditions = object.pointer("/status/conditions").and_then(Value::as_array).unwrap();
+        let condition = conditions.iter().find(|condition| condition["type"] == type_).unwrap();
+        let text = |field: &str| condition[field].as_str().unwrap().to_owned();
+        assert_eq!(condition["observedGeneration"], 3);
+        format!("{} {}: {}", text("status"), text("reason"), text("message"))
+    }
+}
+
+fn vm_to_vpc() -> Value {
+    rule("compute", "a", &[(NETWORK, "vpcs.network.example.com")])
+}
+
+#[test]
+fn a_rule_in_order_says_so_and_where_its_targets_are() {
+    let setting = Setting::of(vm_to_vpc());
+    assert_eq!(setting.condition("Accepted"), "True Accepted: the rule is well formed");
+    assert!(setting.condition("ResolvedRefs").starts_with("True ResolvedRefs: "));
+    assert_eq!(setting.condition("Programmed"), "True Programmed: installed in workspace root:providers:network");
+    let object = setting.changed().remove(0);
+    assert_eq!(object["status"]["observedGeneration"], 3);
+    assert_eq!(object["metadata"]["resourceVersion"], "11");
+    assert_eq!(
+        object["status"]["targets"],
+        json!([{"dependency": 0, "workspace": NETWORK, "logicalCluster": "network"}])
+    );
+}
+
+#[test]
+fn a_status_that_is_right_is_not_written_again_and_keeps_its_times() {
+    let mut setting = Setting::of(vm_to_vpc());
+    setting.rules = setting.changed();
+    assert_eq!(setting.changed(), Vec::<Value>::new());
+
+    // Another message, and the status of another condition.
+    setting.rules[0]["status"]["conditions"][0]["lastTransitionTime"] = json!("2020-01-01T00:00:00Z");
+    setting.rules[0]["status"]["conditions"][1]["lastTransitionTime"] = json!("2020-01-01T00:00:00Z");
+    setting.rules[0]["status"]["conditions"][2]["lastTransitionTime"] = json!("2020-01-01T00:00:00Z");
+    setting.outcome = Outcome::Failed("500".to_owned());
+    let written = setting.changed().remove(0);
+    let times = ["2020-01-01T00:00:00Z", "2020-01-01T00:00:00Z", NOW];
+    for (index, time) in times.into_iter().enumerate() {
+        assert_eq!(written["status"]["conditions"][index]["lastTransitionTime"], time, "condition {index}");
+    }
+}
+
+#[test]
+fn what_keeps_a_target_from_being_installed_is_said_with_what_to_do() {
+    for (outcome, expected) in [
+        (
+            Outcome::ClaimNotAccepted,
+            "False ClaimNotAccepted: claim on validatingwebhookconfigurations not accepted in workspace \
+             root:providers:network: accept it in the APIBinding of dependencies.opendefense.cloud there",
+        ),
+        (
+            Outcome::Foreign,
+            "False ForeignConfiguration: ValidatingWebhookConfiguration dependency-controller in workspace \
+             root:providers:network is not depguard's and was left alone: delete or rename it",
+        ),
+        (
+            Outcome::Failed("`POST /x` was refused: 500".to_owned()),
+            "False ApplyFailed: could not install in workspace root:providers:network, trying again: `POST /x` was \
+             refused: 500",
+        ),
+        (
+            Outcome::Pending("409".to_owned()),
+            "False Pending: not yet installed in workspace root:providers:network: 409",
+        ),
+    ] {
+        let setting = Setting { outcome, ..Setting::of(vm_to_vpc()) };
+        let said = setting.condition("Programmed");
+        assert!(said.starts_with(expected), "{said}");
+        assert!(setting.condition("ResolvedRefs").starts_with("True "));
+    }
+}
+
+#[test]
+fn a_workspace_that_is_not_there_is_told_from_one_that_has_not_bound() {
+    let mut setting = Setting::of(vm_to_vpc());
+    setting.bindings.pop();
+    for (lookup, expected) in [
+        (
+            Some(Lookup::NotFound),
+            "False WorkspaceNotFound: workspace root:providers:network not found: create it, or correct \
+             spec.dependencies[0].apiExportRef.path",
+        ),
+        (
+            Some(Lookup::Exists),
+            "False NotBound: workspace root:providers:network has not bound dependencies.opendefense.cloud: create",
+        ),
+        (
+            Some(Lookup::Unknown("403".to_owned())),
+            "False NotBound: workspace root:providers:network has not bound dependencies.opendefense.cloud, or does \
+             not exist (403): create",
+        ),
+        (None, "False NotBound: workspace root:providers:network has not bound"),
+    ] {
+        setting.lookups = lookup.into_iter().map(|lookup| (path(NETWORK), lookup)).collect();
+        let said = setting.condition("ResolvedRefs");
+        assert!(said.starts_with(expected), "{said}");
+        assert!(setting.condition("Programmed").starts_with("False Pending: "));
+        let target = &setting.changed()[0]["status"]["targets"][0];
+        assert_eq!(*target, json!({"dependency": 0, "workspace": NETWORK}));
+    }
+}
+
+#[test]
+fn an_export_that_is_not_there_or_serves_other_kinds_is_named() {
+    let mut setting = Setting::of(vm_to_vpc());
+    setting.exports = Some(vec![export("compute", "virtualmachines.compute.example.com")]);
+    assert_eq!(
+        setting.condition("ResolvedRefs"),
+        "False ExportNotFound: APIExport network.example.com not found in workspace root:providers:network: create \
+         it, or correct spec.dependencies[0].apiExportRef.name"
+    );
+    // One of that name elsewhere is another.
+    setting.exports = Some(vec![
+        export("network", "virtualmachines.compute.example.com"),
+        export("network", "lans.network.example.com"),
+    ]);
+    let said = setting.condition("ResolvedRefs");
+    assert!(said.contains("APIExport compute.example.com not found in workspace root:compute"), "{said}");
+    assert!(
+        said.contains("APIExport network.example.com in workspace root:providers:network does not serve"),
+        "{said}"
+    );
+    // It is installed all the same: consumers' bindings outlive an export.
+    assert!(setting.condition("Programmed").starts_with("True "));
+}
+
+#[test]
+fn what_may_not_be_seen_is_unknown() {
+    let mut setting = Setting::of(vm_to_vpc());
+    setting.exports = None;
+    assert!(setting.condition("ResolvedRefs").starts_with("Unknown Unknown: "));
+    setting.bindings[0]["spec"]["permissionClaims"][1]["state"] = json!("Rejected");
+    let said = setting.condition("ResolvedRefs");
+    assert!(
+        said.starts_with("Unknown ClaimNotAccepted: claim on apiexports not accepted in workspace root:compute"),
+        "{said}"
+    );
+    // What is known to be wrong comes first.
+    setting.bindings.pop();
+    assert!(setting.condition("ResolvedRefs").starts_with("False NotBound: "));
+}
+
+#[test]
+fn a_path_that_two_workspaces_have_is_not_resolved() {
+    let mut setting = Setting::of(vm_to_vpc());
+    setting.bindings.push(binding("liar", NETWORK));
+    assert!(setting.condition("ResolvedRefs").starts_with("False WorkspaceAmbiguous: more than one workspace"));
+}
+
+#[test]
+fn a_rule_that_cannot_be_used_says_why_and_what_that_means() {
+    let mut broken = vm_to_vpc();
+    broken["spec"]["dependencies"][0]["fieldRef"]["path"] = json!(".spec..name");
+    let setting = Setting::of(broken);
+    let said = setting.condition("Accepted");
+    assert!(said.starts_with("False Invalid: spec.dependencies[0].fieldRef.path: "), "{said}");
+    assert!(said.ends_with("at offset 6"), "{said}");
+    assert!(setting.condition("ResolvedRefs").starts_with("Unknown Invalid: "));
+    assert_eq!(
+        setting.condition("Programmed"),
+        "False Invalid: until the rule is put right, deletions of vpcs.network.example.com are refused where it bears \
+         (installed in workspace root:providers:network)"
+    );
+    let mut shapeless = vm_to_vpc();
+    shapeless["spec"] = json!({});
+    assert!(Setting::of(shapeless).condition("Programmed").starts_with("False Invalid: the rule protects nothing"));
+}
+
+#[test]
+fn a_local_rule_and_one_without_dependencies_are_in_order() {
+    let setting = Setting::of(local(rule("compute", "a", &[(NETWORK, "configmaps")])));
+    assert!(setting.condition("ResolvedRefs").starts_with("True "));
+    assert_eq!(setting.condition("Programmed"), "True Programmed: installed in workspace root:compute");
+    assert_eq!(
+        setting.changed()[0]["status"]["targets"],
+        json!([{"dependency": 0, "workspace": "root:compute", "logicalCluster": "compute"}])
+    );
+    let setting = Setting::of(rule("compute", "a", &[]));
+    assert!(setting.condition("Programmed").starts_with("True Programmed: there is nothing to install"));
+
+    let local = local(rule("ignored", "a", &[(NETWORK, "configmaps")]));
+    let setting = Setting { home: Home::Kubernetes, ..Setting::of(local) };
+    assert_eq!(setting.condition("Programmed"), "True Programmed: installed in the cluster");
+}
+
+#[test]
+fn a_message_names_a_few_and_counts_the_rest() {
+    let targets: Vec<_> = (0..9).map(|n| (format!("root:p{n}"), "vpcs.network.example.com")).collect();
+    let targets: Vec<_> = targets.iter().map(|(path, kind)| (path.as_str(), *kind)).collect();
+    let said = Setting::of(rule("compute", "a", &targets)).condition("Programmed");
+    assert!(said.ends_with("; and 4 more"), "{said}");
+}
