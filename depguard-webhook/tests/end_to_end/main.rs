@@ -1,0 +1,194 @@
+//! The whole webhook against an API server: rules, configurations and objects are written as users write them.
+
+mod scene;
+
+use std::time::Duration;
+
+use depguard_core::{ExportName, Home};
+use depguard_kcp::{ApiError, Preconditions};
+use depguard_webhook::{Config, Webhook};
+use serde_json::json;
+
+use scene::{Scene, eventually, probe};
+
+const HOMES: [Home; 2] = [Home::Kcp, Home::Kubernetes];
+
+impl Scene {
+    async fn start(&self) -> Webhook {
+        let webhook = Webhook::start(self.config.clone()).await.unwrap();
+        let address = webhook.probe_addr().unwrap();
+        eventually("the webhook is ready", async || probe(address, "/readyz").await.0 == 200).await;
+        webhook
+    }
+
+    /// The message of a refused deletion; `None` if the VPC is gone.
+    async fn delete(&self, vpc: &str) -> Option<String> {
+        let path = format!("{}/{vpc}", scene::VPCS);
+        match self.tenant.delete(&path, Preconditions::default()).await {
+            Ok(_) => {
+                assert!(self.tenant.get_json(&path).await.is_err_and(|why| why.is_not_found()));
+                None
+            }
+            Err(ApiError::Refused { status, .. }) => {
+                self.tenant.get_json(&path).await.expect("what was refused is still there");
+                Some(status.message)
+            }
+            Err(why) => panic!("{why}"),
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_referenced_object_is_refused_by_name_and_a_free_one_goes() {
+    for home in HOMES {
+        let scene = Scene::set_up(home).await;
+        scene.write_rule(".spec.vpcRef.name").await;
+        scene.create_vm("m1", "a").await;
+        let webhook = scene.start().await;
+        scene.configure(webhook.review_addr()).await;
+
+        let message = scene.delete("a").await.unwrap();
+        assert!(message.contains("cannot delete vpcs/a: still referenced by VirtualMachine/m1"), "{message}");
+        assert_eq!(scene.delete("b").await, None);
+        scene.delete_vm("m1").await;
+        assert_eq!(scene.delete("a").await, None);
+        webhook.stop().await;
+    }
+}
+
+/// Without the configuration nothing is refused: it is the webhook that refuses above.
+#[tokio::test(flavor = "multi_thread")]
+async fn without_a_configuration_the_same_object_goes() {
+    for home in HOMES {
+        let scene = Scene::set_up(home).await;
+        scene.write_rule(".spec.vpcRef.name").await;
+        scene.create_vm("m1", "a").await;
+        let webhook = scene.start().await;
+        assert_eq!(scene.delete("a").await, None);
+        webhook.stop().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rules_that_are_written_changed_and_removed_are_in_force_within_seconds() {
+    for home in HOMES {
+        let scene = Scene::set_up(home).await;
+        scene.create_vm("m1", "a").await;
+        let webhook = scene.start().await;
+        scene.configure(webhook.review_addr()).await;
+        assert_eq!(scene.delete("b").await, None, "no rule");
+
+        scene.write_rule(".spec.vpcRef.name").await;
+        // A dry run is reviewed like any other, and can be repeated.
+        let refused = async || scene.delete_dry("a").await.is_some();
+        let allowed = async || scene.delete_dry("a").await.is_none();
+        eventually("the rule is in force", refused).await;
+        scene.write_rule(".spec.otherRef.name").await;
+        eventually("the changed rule is in force", allowed).await;
+        scene.write_rule(".spec.vpcRef.name").await;
+        eventually("the rule is back", refused).await;
+        scene.remove_rule().await;
+        eventually("the rule is gone", allowed).await;
+        webhook.stop().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn killed_it_refuses_and_started_again_it_is_right_from_the_first_answer() {
+    for home in HOMES {
+        let mut scene = Scene::set_up(home).await;
+        scene.write_rule(".spec.vpcRef.name").await;
+        scene.create_vm("m1", "a").await;
+        let webhook = scene.start().await;
+        let address = webhook.review_addr();
+        scene.configure(address).await;
+        webhook.kill();
+        for vpc in ["a", "b"] {
+            let message = scene.delete(vpc).await.unwrap();
+            assert!(message.contains("failed calling webhook"), "{message}");
+        }
+
+        scene.config.review_addr = address;
+        let webhook = Webhook::start(scene.config.clone()).await.unwrap();
+        // Whether or not the rules are loaded by now.
+        for _ in 0..20 {
+            assert!(scene.delete_dry("a").await.is_some());
+        }
+        eventually("a free object goes", async || scene.delete_dry("b").await.is_none()).await;
+        let message = scene.delete("a").await.unwrap();
+        assert!(message.contains("still referenced by VirtualMachine/m1"), "{message}");
+        webhook.stop().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_all_rules_it_is_not_ready_and_refuses() {
+    let mut scene = Scene::set_up(Home::Kcp).await;
+    scene.config.export_name = ExportName::parse("another.example.com").unwrap();
+    let webhook = Webhook::start(scene.config.clone()).await.unwrap();
+    scene.configure(webhook.review_addr()).await;
+    let address = webhook.probe_addr().unwrap();
+    eventually("it says what is missing", async || {
+        let (status, why) = probe(address, "/readyz").await;
+        assert_eq!(status, 503);
+        why.contains("another.example.com")
+    })
+    .await;
+    assert_eq!(probe(address, "/healthz").await.0, 200);
+    let message = scene.delete("b").await.unwrap();
+    assert!(message.contains("dependency webhook not yet initialized, retry later"), "{message}");
+    assert!(message.contains("another.example.com"), "{message}");
+    webhook.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn only_an_operator_overrides() {
+    let scene = Scene::set_up(Home::Kcp).await;
+    scene.write_rule(".spec.vpcRef.name").await;
+    scene.create_vm("m1", "a").await;
+    let webhook = scene.start().await;
+    scene.configure(webhook.review_addr()).await;
+    let path = format!("{}/a", scene::VPCS);
+    let mut vpc = scene.tenant.get_json(&path).await.unwrap();
+    vpc["metadata"]["annotations"]["dependencies.opendefense.cloud/skip-protection"] = json!("true");
+    scene.tenant.put_json(&path, &vpc).await.unwrap();
+
+    let alice = scene.connection("root:tenant", "alice").await.home();
+    let refused = alice.delete(&path, Preconditions::default()).await.unwrap_err();
+    assert!(refused.to_string().contains("still referenced by VirtualMachine/m1"), "{refused}");
+    assert_eq!(scene.delete("a").await, None, "the administrator may");
+    webhook.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn it_stops_without_a_task_left_behind() {
+    let scene = Scene::set_up(Home::Kcp).await;
+    scene.write_rule(".spec.vpcRef.name").await;
+    scene.create_vm("m1", "a").await;
+    // A runtime of its own, so that no task in it is the test's or the API server's.
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let alive = || runtime.metrics().num_alive_tasks();
+    let webhook = runtime.spawn(Webhook::start(scene.config.clone())).await.unwrap().unwrap();
+    let address = webhook.probe_addr().unwrap();
+    eventually("the webhook is ready", async || probe(address, "/readyz").await.0 == 200).await;
+    scene.configure(webhook.review_addr()).await;
+    assert!(scene.delete("a").await.is_some());
+    assert!(alive() > 0);
+    let stopped = tokio::time::timeout(Duration::from_secs(10), runtime.spawn(webhook.stop()));
+    stopped.await.expect("it stops within its time").unwrap();
+    // The connections to the API server close on their own, a moment later.
+    eventually("no task lives", async || alive() == 0).await;
+    runtime.shutdown_background();
+}
+
+#[tokio::test]
+async fn what_is_wrong_with_the_surroundings_is_said_at_the_start() {
+    let scene = Scene::set_up(Home::Kubernetes).await;
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap();
+    let missing = Config { tls_cert_dir: "no-such-folder".into(), ..scene.config.clone() };
+    let error = Webhook::start(missing).await.unwrap_err().to_string();
+    assert!(error.starts_with("cannot read `no-such-folder/tls.crt`"), "{error}");
+    let error = Webhook::start(Config { review_addr: address, ..scene.config.clone() }).await.unwrap_err().to_string();
+    assert!(error.starts_with(&format!("cannot listen on {address}: ")), "{error}");
+}

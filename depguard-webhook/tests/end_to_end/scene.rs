@@ -1,0 +1,256 @@
+//! An API server with a provider of VPCs, one of VMs, and a tenant who has both: in workspaces of their own, or all in
+//! one plain cluster.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::Path;
+use std::time::Duration;
+
+use base64::Engine;
+use depguard_core::Home;
+use depguard_kcp::{ConnectOptions, Connection, Endpoint, Preconditions};
+use depguard_testbed::{Kind, Options, Testbed};
+use depguard_webhook::Config;
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+pub(crate) const VPCS: &str = "/apis/network.example.com/v1/namespaces/default/vpcs";
+const VMS: &str = "/apis/compute.example.com/v1/namespaces/default/virtualmachines";
+const RULES: &str = "/apis/dependencies.opendefense.cloud/v1alpha1/dependencyrules";
+const CONFIGURATIONS: &str = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations";
+const OURS: &str = "dependencies.opendefense.cloud";
+
+/// Group, version, kind, plural and scope.
+type Described = [&'static str; 5];
+const RULE: Described = [OURS, "v1alpha1", "DependencyRule", "dependencyrules", "Cluster"];
+const VPC: Described = ["network.example.com", "v1", "VPC", "vpcs", "Namespaced"];
+const VM: Described = ["compute.example.com", "v1", "VirtualMachine", "virtualmachines", "Namespaced"];
+
+pub(crate) struct Scene {
+    home: Home,
+    testbed: Testbed,
+    folder: tempfile::TempDir,
+    /// Where rules are written: the workspace of the VMs' provider.
+    rules: Endpoint,
+    /// Where the configuration is looked up: the workspace of the VPCs' provider.
+    provider: Endpoint,
+    /// Where the objects are.
+    pub(crate) tenant: Endpoint,
+    pub(crate) config: Config,
+}
+
+impl Scene {
+    /// With VPCs `a` and `b`, and no rule.
+    pub(crate) async fn set_up(home: Home) -> Self {
+        let kind = match home {
+            Home::Kcp => Kind::Kcp,
+            Home::Kubernetes => Kind::Kubernetes,
+        };
+        let testbed = Testbed::start(Options { kind, ..Options::default() }).await.unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let made = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
+        std::fs::write(folder.path().join("tls.crt"), made.cert.pem()).unwrap();
+        std::fs::write(folder.path().join("tls.key"), made.signing_key.serialize_pem()).unwrap();
+        let (home_of_rules, [rules, provider, tenant]) = match home {
+            Home::Kcp => ("root:dep-ctrl", in_workspaces(&testbed, folder.path()).await),
+            Home::Kubernetes => ("", in_one_cluster(&testbed, folder.path()).await),
+        };
+        for name in ["a", "b"] {
+            let vpc = json!({"apiVersion": "network.example.com/v1", "kind": "VPC", "metadata": {"name": name}});
+            tenant.post_json(VPCS, &vpc).await.unwrap();
+        }
+        let config = Config {
+            home,
+            kubeconfig: Some(write_kubeconfig(&testbed, folder.path(), home_of_rules, "admin")),
+            review_addr: (Ipv4Addr::LOCALHOST, 0).into(),
+            probe_addr: Some((Ipv4Addr::LOCALHOST, 0).into()),
+            tls_cert_dir: folder.path().to_owned(),
+            ..Config::default()
+        };
+        Self { home, testbed, folder, rules, provider, tenant, config }
+    }
+
+    /// A connection of another user's.
+    pub(crate) async fn connection(&self, workspace: &str, user: &str) -> Connection {
+        connect(&self.testbed, self.folder.path(), workspace, user).await
+    }
+
+    /// Writes the rule, or changes it.
+    pub(crate) async fn write_rule(&self, path: &str) {
+        let mut dependent = json!({
+            "group": VM[0], "version": VM[1], "kind": VM[2], "resource": VM[3],
+        });
+        let mut dependency = json!({
+            "group": VPC[0], "version": VPC[1], "resource": VPC[3], "fieldRef": {"path": path},
+        });
+        if self.home == Home::Kcp {
+            dependent["apiExportName"] = json!(VM[0]);
+            dependency["apiExportRef"] = json!({"path": "root:network", "name": VPC[0]});
+        }
+        let rule = json!({
+            "apiVersion": "dependencies.opendefense.cloud/v1alpha1", "kind": "DependencyRule",
+            "metadata": {"name": "vm-vpc"},
+            "spec": {"dependent": dependent, "dependencies": [dependency]},
+        });
+        self.rules.apply(&format!("{RULES}/vm-vpc"), &rule, "test", true).await.unwrap();
+    }
+
+    pub(crate) async fn remove_rule(&self) {
+        self.rules.delete(&format!("{RULES}/vm-vpc"), Preconditions::default()).await.unwrap();
+    }
+
+    pub(crate) async fn create_vm(&self, name: &str, vpc: &str) {
+        let vm = json!({
+            "apiVersion": "compute.example.com/v1", "kind": "VirtualMachine",
+            "metadata": {"name": name}, "spec": {"vpcRef": {"name": vpc}},
+        });
+        self.tenant.post_json(VMS, &vm).await.unwrap();
+    }
+
+    pub(crate) async fn delete_vm(&self, name: &str) {
+        self.tenant.delete(&format!("{VMS}/{name}"), Preconditions::default()).await.unwrap();
+    }
+
+    /// The message with which the deletion of a VPC would be refused.
+    pub(crate) async fn delete_dry(&self, vpc: &str) -> Option<String> {
+        let path = format!("{VPCS}/{vpc}?dryRun=All");
+        self.tenant.delete(&path, Preconditions::default()).await.err().map(|why| why.to_string())
+    }
+
+    /// Installs the webhook as the controller does.
+    pub(crate) async fn configure(&self, address: SocketAddr) {
+        let certificate = std::fs::read(self.folder.path().join("tls.crt")).unwrap();
+        let configuration = json!({
+            "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration",
+            "metadata": {"name": "dependency-controller"},
+            "webhooks": [{
+                "name": "dependency-controller.dependencies.opendefense.cloud",
+                "admissionReviewVersions": ["v1"], "sideEffects": "None", "failurePolicy": "Fail", "timeoutSeconds": 10,
+                "clientConfig": {
+                    "url": format!("https://{address}/validate"),
+                    "caBundle": base64::engine::general_purpose::STANDARD.encode(certificate),
+                },
+                "rules": [{"operations": ["DELETE"], "apiGroups": [VPC[0]], "apiVersions": ["*"], "resources": [VPC[3]]}],
+            }],
+        });
+        self.provider.post_json(CONFIGURATIONS, &configuration).await.unwrap();
+    }
+}
+
+/// Asks again until it is so, for at most 10 s.
+pub(crate) async fn eventually(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
+    for _ in 0..500 {
+        if is_so().await {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    panic!("never: {what}");
+}
+
+/// The status and the text of a probe.
+pub(crate) async fn probe(address: SocketAddr, path: &str) -> (u16, String) {
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    let request = format!("GET {path} HTTP/1.1\r\nhost: probe\r\nconnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut response = String::new();
+    stream.read_to_string(&mut response).await.unwrap();
+    let (head, body) = response.split_once("\r\n\r\n").unwrap();
+    (head.split(' ').nth(1).unwrap().parse().unwrap(), body.to_owned())
+}
+
+async fn in_workspaces(testbed: &Testbed, folder: &Path) -> [Endpoint; 3] {
+    let root = connect(testbed, folder, "root", "admin").await.home();
+    for name in ["dep-ctrl", "network", "compute", "tenant"] {
+        let workspaces = "/apis/tenancy.kcp.io/v1alpha1/workspaces";
+        let object = json!({"apiVersion": "tenancy.kcp.io/v1alpha1", "kind": "Workspace", "metadata": {"name": name}});
+        root.post_json(workspaces, &object).await.unwrap();
+        let path = format!("{workspaces}/{name}");
+        eventually(name, async || root.get_json(&path).await.is_ok_and(|w| w["status"]["phase"] == "Ready")).await;
+    }
+    let at = async |name: &str| connect(testbed, folder, &format!("root:{name}"), "admin").await.home();
+    let (dep_ctrl, network, compute, tenant) =
+        (at("dep-ctrl").await, at("network").await, at("compute").await, at("tenant").await);
+    export(&dep_ctrl, RULE).await;
+    export(&network, VPC).await;
+    export(&compute, VM).await;
+    for provider in [&network, &compute] {
+        bind(provider, "root:dep-ctrl", OURS).await;
+    }
+    bind(&tenant, "root:network", VPC[0]).await;
+    bind(&tenant, "root:compute", VM[0]).await;
+    for (endpoint, path) in [(&compute, RULES), (&tenant, VPCS), (&tenant, VMS)] {
+        eventually(path, async || endpoint.get_json(path).await.is_ok()).await;
+    }
+    [compute, network, tenant]
+}
+
+async fn in_one_cluster(testbed: &Testbed, folder: &Path) -> [Endpoint; 3] {
+    let cluster = connect(testbed, folder, "", "admin").await.home();
+    for [group, version, kind, plural, scope] in [RULE, VPC, VM] {
+        let mut served = versioned(version);
+        served["schema"] = json!({"openAPIV3Schema": served["schema"]});
+        let object = json!({
+            "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+            "metadata": {"name": format!("{plural}.{group}")},
+            "spec": {"group": group, "names": names(kind, plural), "scope": scope, "versions": [served]},
+        });
+        cluster.post_json("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", &object).await.unwrap();
+    }
+    for path in [RULES, VPCS, VMS] {
+        eventually(path, async || cluster.get_json(path).await.is_ok()).await;
+    }
+    [cluster.clone(), cluster.clone(), cluster]
+}
+
+async fn export(workspace: &Endpoint, [group, version, kind, plural, scope]: Described) {
+    let schema = json!({
+        "apiVersion": "apis.kcp.io/v1alpha1", "kind": "APIResourceSchema",
+        "metadata": {"name": format!("v1.{plural}.{group}")},
+        "spec": {"group": group, "names": names(kind, plural), "scope": scope, "versions": [versioned(version)]},
+    });
+    workspace.post_json("/apis/apis.kcp.io/v1alpha1/apiresourceschemas", &schema).await.unwrap();
+    let resource = json!({
+        "group": group, "name": plural, "schema": schema["metadata"]["name"], "storage": {"crd": {}},
+    });
+    let export = json!({
+        "apiVersion": "apis.kcp.io/v1alpha2", "kind": "APIExport", "metadata": {"name": group},
+        "spec": {"resources": [resource]},
+    });
+    workspace.post_json("/apis/apis.kcp.io/v1alpha2/apiexports", &export).await.unwrap();
+}
+
+async fn bind(workspace: &Endpoint, path: &str, export: &str) {
+    let bindings = "/apis/apis.kcp.io/v1alpha2/apibindings";
+    let binding = json!({
+        "apiVersion": "apis.kcp.io/v1alpha2", "kind": "APIBinding", "metadata": {"name": export},
+        "spec": {"reference": {"export": {"path": path, "name": export}}},
+    });
+    workspace.post_json(bindings, &binding).await.unwrap();
+    let path = format!("{bindings}/{export}");
+    eventually(export, async || workspace.get_json(&path).await.is_ok_and(|b| b["status"]["phase"] == "Bound")).await;
+}
+
+fn names(kind: &str, plural: &str) -> Value {
+    json!({"kind": kind, "listKind": format!("{kind}List"), "plural": plural, "singular": kind.to_lowercase()})
+}
+
+fn versioned(name: &str) -> Value {
+    let anything = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+    json!({
+        "name": name, "served": true, "storage": true,
+        "schema": {"type": "object", "properties": {"spec": anything}},
+    })
+}
+
+async fn connect(testbed: &Testbed, folder: &Path, cluster: &str, user: &str) -> Connection {
+    let home = if cluster.is_empty() { Home::Kubernetes } else { Home::Kcp };
+    let kubeconfig = Some(write_kubeconfig(testbed, folder, cluster, user));
+    Connection::open(&ConnectOptions { kubeconfig, base_host: None, home }).await.unwrap()
+}
+
+fn write_kubeconfig(testbed: &Testbed, folder: &Path, cluster: &str, user: &str) -> std::path::PathBuf {
+    let file = folder.join(format!("{}-{user}.kubeconfig", cluster.replace(':', "-")));
+    std::fs::write(&file, testbed.kubeconfig(cluster, user)).unwrap();
+    file
+}
