@@ -1,4 +1,28 @@
-//! depguard's way to kcp and Kubernetes: one shared connection stack with cheap handles, and watched state.
+//! depguard's way to kcp and Kubernetes.
+//!
+//! - [`Connection`]: the kubeconfig, and one shared stack of TCP, TLS and credentials made of it. Not one connection
+//!   is set up for a lookup that finds an idle one.
+//! - [`Endpoint`]: a URL over that stack (a logical cluster, a workspace, a virtual workspace, the plain cluster), with
+//!   [`Endpoint::get`] for whoever reads raw pages and JSON helpers for whoever reads and writes single objects.
+//! - [`Mirror`]: watched resources as one snapshot, [`MirrorState`], that is complete or says why it is not.
+//! - [`BoundWorkspaces`] and [`Connection::look_up`]: which logical cluster a workspace path stands for.
+//!
+//! ```no_run
+//! use depguard_core::{Home, LogicalCluster};
+//! use depguard_kcp::{ConnectOptions, Connection};
+//!
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! let options = ConnectOptions { kubeconfig: None, base_host: None, home: Home::Kcp };
+//! let connection = Connection::open(&options).await?;
+//! let cluster = connection.cluster(&LogicalCluster::parse("2x3fg5w1ik2mcnev")?);
+//! let page = cluster.get("/apis/compute.example.com/v1alpha1/virtualmachines?limit=500").await?;
+//! println!("{}: {} bytes", page.status(), page.body().len());
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Everything here is bounded: a connection takes 5 s at most, a body 64 MiB. A request takes as long as its caller
+//! lets it: drop its future, or say [`Endpoint::within`].
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic))]
 
 mod address;

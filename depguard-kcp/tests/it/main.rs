@@ -3,3 +3,4 @@
 mod connection;
 mod mirror;
 mod server;
+mod testbed;

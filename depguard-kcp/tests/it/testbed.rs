@@ -1,0 +1,271 @@
+//! The adapters against the testbed, over TLS and with real virtual workspaces.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use depguard_core::{ExportName, Home, LogicalCluster, WorkspacePath};
+use depguard_kcp::{
+    BoundWorkspaces, ConnectOptions, Connection, Endpoint, Mirror, MirrorOptions, MirrorState, Preconditions, Watched,
+    WorkspaceLookup,
+};
+use depguard_testbed::{Fault, Kind, Options, Testbed, When};
+use serde_json::{Value, json};
+
+const EXPORT: &str = "dependencies.opendefense.cloud";
+const RULES_PATH: &str = "/apis/dependencies.opendefense.cloud/v1alpha1/dependencyrules";
+const CONFIGURATIONS_PATH: &str = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations";
+const RULES: Watched = Watched {
+    group: EXPORT,
+    version: "v1alpha1",
+    plural: "dependencyrules",
+    kind: "DependencyRule",
+    required: true,
+    names: None,
+};
+const BINDINGS: Watched =
+    Watched { group: "apis.kcp.io", version: "v1alpha2", plural: "apibindings", kind: "APIBinding", ..RULES };
+const CONFIGURATIONS: Watched = Watched {
+    group: "admissionregistration.k8s.io",
+    version: "v1",
+    plural: "validatingwebhookconfigurations",
+    kind: "ValidatingWebhookConfiguration",
+    required: true,
+    names: Some("dependency-controller"),
+};
+
+async fn connect(testbed: &Testbed, cluster: &str, user: &str, home: Home) -> Connection {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), testbed.kubeconfig(cluster, user)).unwrap();
+    let options = ConnectOptions { kubeconfig: Some(file.path().to_owned()), base_host: None, home };
+    Connection::open(&options).await.unwrap()
+}
+
+fn path(path: &str) -> WorkspacePath {
+    WorkspacePath::parse(path).unwrap()
+}
+
+/// Does it again until it works: what was just bound is not served at once.
+async fn until<T, E: std::fmt::Debug>(mut attempt: impl AsyncFnMut() -> Result<T, E>) -> T {
+    for _ in 0..200 {
+        if let Ok(done) = attempt().await {
+            return done;
+        }
+        tokio::time::sleep(Duration::from_millis(25)).await;
+    }
+    attempt().await.unwrap()
+}
+
+async fn make_workspace(connection: &Connection, parent: &str, name: &str) {
+    let workspace = json!({
+        "apiVersion": "tenancy.kcp.io/v1alpha1", "kind": "Workspace", "metadata": {"name": name}, "spec": {},
+    });
+    let workspaces = "/apis/tenancy.kcp.io/v1alpha1/workspaces";
+    connection.workspace(&path(parent)).post_json(workspaces, &workspace).await.unwrap();
+    let made = path(&format!("{parent}:{name}"));
+    until(async || match connection.look_up(&made).await {
+        WorkspaceLookup::Found { phase, .. } if phase == "Ready" => Ok(()),
+        other => Err(other),
+    })
+    .await;
+}
+
+/// depguard's export in `root:dep-ctrl`, as a kcp has it.
+async fn make_export(connection: &Connection) {
+    make_workspace(connection, "root", "dep-ctrl").await;
+    let home = connection.workspace(&path("root:dep-ctrl"));
+    let schema = json!({
+        "apiVersion": "apis.kcp.io/v1alpha1", "kind": "APIResourceSchema",
+        "metadata": {"name": format!("v1.dependencyrules.{EXPORT}")},
+        "spec": {
+            "group": EXPORT, "scope": "Cluster", "names": names(),
+            "versions": [{
+                "name": "v1alpha1", "served": true, "storage": true,
+                "schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true},
+            }],
+        },
+    });
+    home.post_json("/apis/apis.kcp.io/v1alpha1/apiresourceschemas", &schema).await.unwrap();
+    let export = json!({
+        "apiVersion": "apis.kcp.io/v1alpha2", "kind": "APIExport", "metadata": {"name": EXPORT},
+        "spec": {
+            "resources": [{
+                "group": EXPORT, "name": "dependencyrules", "schema": format!("v1.dependencyrules.{EXPORT}"),
+                "storage": {"crd": {}},
+            }],
+            "permissionClaims": [{
+                "group": "admissionregistration.k8s.io", "resource": "validatingwebhookconfigurations",
+                "verbs": ["*"],
+            }],
+        },
+    });
+    home.post_json("/apis/apis.kcp.io/v1alpha2/apiexports", &export).await.unwrap();
+}
+
+async fn bind(workspace: &Endpoint) {
+    let binding = json!({
+        "apiVersion": "apis.kcp.io/v1alpha2", "kind": "APIBinding", "metadata": {"name": "depguard"},
+        "spec": {
+            "reference": {"export": {"path": "root:dep-ctrl", "name": EXPORT}},
+            "permissionClaims": [{
+                "group": "admissionregistration.k8s.io", "resource": "validatingwebhookconfigurations",
+                "verbs": ["*"], "state": "Accepted", "selector": {"matchAll": true},
+            }],
+        },
+    });
+    workspace.post_json("/apis/apis.kcp.io/v1alpha2/apibindings", &binding).await.unwrap();
+}
+
+fn names() -> Value {
+    json!({
+        "kind": "DependencyRule", "listKind": "DependencyRuleList",
+        "plural": "dependencyrules", "singular": "dependencyrule",
+    })
+}
+
+fn rule(name: &str) -> Value {
+    json!({
+        "apiVersion": format!("{EXPORT}/v1alpha1"), "kind": "DependencyRule",
+        "metadata": {"name": name}, "spec": {"any": "thing"},
+    })
+}
+
+fn mirror(connection: &Connection, home: Home, watched: Vec<Watched>) -> Mirror {
+    let export_name = ExportName::parse(EXPORT).unwrap();
+    Mirror::start(connection.clone(), MirrorOptions { home, export_name, watched }).0
+}
+
+async fn once(mirror: &Mirror, what: &str, expected: impl Fn(&MirrorState) -> bool) -> Arc<MirrorState> {
+    let mut states = mirror.subscribe();
+    let waited = tokio::time::timeout(Duration::from_secs(20), states.wait_for(|state| expected(state))).await;
+    let Ok(Ok(state)) = waited else { panic!("never {what}: {:?}", mirror.state()) };
+    state.clone()
+}
+
+/// The logical cluster and name of each rule.
+fn rules(state: &MirrorState) -> BTreeSet<(Option<LogicalCluster>, String)> {
+    state.resource("dependencyrules").unwrap().objects.keys().cloned().collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rules_of_all_workspaces_are_followed_through_the_exports_virtual_workspace() {
+    let testbed = Testbed::start(Options::default()).await.unwrap();
+    let connection = connect(&testbed, "root:dep-ctrl", "admin", Home::Kcp).await;
+    make_export(&connection).await;
+    let mirror = mirror(&connection, Home::Kcp, vec![RULES, BINDINGS, CONFIGURATIONS]);
+    let state = once(&mirror, "loaded without a binding", MirrorState::is_loaded).await;
+    assert!(rules(&state).is_empty());
+
+    make_workspace(&connection, "root", "providers").await;
+    let mut clusters = BTreeSet::new();
+    for name in ["network", "compute"] {
+        make_workspace(&connection, "root:providers", name).await;
+        let at = path(&format!("root:providers:{name}"));
+        bind(&connection.workspace(&at)).await;
+        until(async || connection.workspace(&at).post_json(RULES_PATH, &rule("same-name")).await).await;
+        let WorkspaceLookup::Found { cluster, .. } = connection.look_up(&at).await else { panic!("{at}") };
+        clusters.insert((Some(cluster), "same-name".to_owned()));
+    }
+    let state = once(&mirror, "two rules", |state| state.is_loaded() && rules(state) == clusters).await;
+
+    let bindings = BoundWorkspaces::read(state.resource("apibindings").unwrap().values());
+    let known = bindings.workspaces();
+    for (cluster, _) in &clusters {
+        let cluster = cluster.as_ref().unwrap();
+        let named = ["root:providers:network", "root:providers:compute"].map(|at| known.cluster(&path(at)).cloned());
+        assert!(named.contains(&Some(cluster.clone())), "{cluster}: {bindings:?}");
+    }
+    assert_eq!(connection.look_up(&path("root:providers:storage")).await, WorkspaceLookup::NotFound);
+
+    // What is written through the virtual workspace that an object was read at comes back through the mirror.
+    let origin = state.resource("dependencyrules").unwrap().objects.values().next().unwrap().origin.clone();
+    let gone = clusters.pop_first().unwrap();
+    let cluster = connection.at(&origin).unwrap().join(&format!("/clusters/{}", gone.0.as_ref().unwrap()));
+    let configuration = json!({
+        "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration",
+        "metadata": {"name": "dependency-controller"},
+    });
+    let at = format!("{CONFIGURATIONS_PATH}/dependency-controller");
+    cluster.apply(&at, &configuration, "depguard", true).await.unwrap();
+    let installed = |state: &MirrorState| {
+        let objects = &state.resource("validatingwebhookconfigurations").unwrap().objects;
+        objects.contains_key(&(gone.0.clone(), "dependency-controller".to_owned()))
+    };
+    once(&mirror, "configuration", installed).await;
+    cluster.delete(&format!("{RULES_PATH}/same-name"), Preconditions::default()).await.unwrap();
+    once(&mirror, "one rule", |state| rules(state) == clusters).await;
+    drop(mirror);
+    testbed.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn faults_keep_what_was_loaded_and_never_load_what_is_not_there() {
+    let testbed = Testbed::start(Options::default()).await.unwrap();
+    let connection = connect(&testbed, "root:dep-ctrl", "admin", Home::Kcp).await;
+    make_export(&connection).await;
+    let home = connection.home();
+    bind(&home).await;
+    until(async || home.post_json(RULES_PATH, &rule("a")).await).await;
+
+    let empty = testbed.faults().inject(Fault::EmptyList, When::always().path("dependencyrules"));
+    let following = mirror(&connection, Home::Kcp, vec![RULES]);
+    let told = |state: &MirrorState| state.not_loaded().is_some_and(|why| why.contains("no metadata.resourceVersion"));
+    once(&following, "told that the list shows nothing", told).await;
+    testbed.faults().clear(empty);
+    once(&following, "loaded", |state| state.is_loaded() && rules(state).len() == 1).await;
+
+    // A watch that is open goes on while lists fail; who has none knows nothing.
+    let failing = testbed.faults().inject(Fault::InternalError, When::always().path("dependencyrules?&limit="));
+    let late = mirror(&connection, Home::Kcp, vec![RULES]);
+    let told = |state: &MirrorState| state.not_loaded().is_some_and(|why| why.contains("500"));
+    once(&late, "told that the list failed", told).await;
+    home.post_json(RULES_PATH, &rule("b")).await.unwrap();
+    once(&following, "told of the new rule", |state| state.is_loaded() && rules(state).len() == 2).await;
+    assert!(!late.state().is_loaded() && testbed.faults().hits(failing) > Some(0));
+    testbed.faults().clear(failing);
+    once(&late, "loaded", |state| state.is_loaded() && rules(state).len() == 2).await;
+
+    // What is known stays when the server is gone, and that it may be old shows.
+    testbed.stop().await;
+    let failing = |state: &MirrorState| state.resources()[0].last_error.is_some() && state.slices_error().is_some();
+    let state = once(&following, "failing", failing).await;
+    assert!(state.is_loaded());
+    assert_eq!(rules(&state).len(), 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_plain_clusters_rules_are_listed_in_pages_and_followed() {
+    let testbed = Testbed::start(Options { kind: Kind::Kubernetes, ..Options::default() }).await.unwrap();
+    let connection = connect(&testbed, "", "admin", Home::Kubernetes).await;
+    let home = connection.home();
+    let following = mirror(&connection, Home::Kubernetes, vec![RULES]);
+    let told = |state: &MirrorState| state.not_loaded().is_some_and(|why| why.contains("404"));
+    once(&following, "told that there is no such kind", told).await;
+
+    let crd = json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": format!("dependencyrules.{EXPORT}")},
+        "spec": {
+            "group": EXPORT, "scope": "Cluster", "names": names(),
+            "versions": [{
+                "name": "v1alpha1", "served": true, "storage": true,
+                "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}},
+            }],
+        },
+    });
+    home.post_json("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", &crd).await.unwrap();
+    until(async || home.post_json(RULES_PATH, &rule("r0")).await).await;
+    for index in 1..501 {
+        home.post_json(RULES_PATH, &rule(&format!("r{index}"))).await.unwrap();
+    }
+    let conflict = home.post_json(RULES_PATH, &rule("r7")).await.unwrap_err();
+    assert_eq!((conflict.status(), conflict.reason(), conflict.is_conflict()), (Some(409), "AlreadyExists", true));
+
+    let expired = testbed.faults().inject(Fault::ExpiredContinue, When::always().times(1));
+    let list = home.list_json(RULES_PATH).await.unwrap();
+    assert_eq!((list.items.len(), testbed.faults().hits(expired)), (501, Some(1)));
+
+    let expected: BTreeSet<_> = (0..501).map(|index| (None, format!("r{index}"))).collect();
+    once(&following, "all rules", |state| state.is_loaded() && rules(state) == expected).await;
+    testbed.stop().await;
+}
