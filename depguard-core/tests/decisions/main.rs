@@ -1,8 +1,11 @@
-//! What a deletion is decided by: each refusal with a twin one edit away that is allowed.
+//! What a deletion is decided by: each refusal with a twin one edit away that is allowed, and properties of all.
 
 mod bearing;
 mod cast;
+mod generated;
+mod naive;
 mod overrides;
+mod properties;
 mod referrers;
 mod reviews;
 mod unknown;

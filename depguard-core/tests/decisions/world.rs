@@ -196,24 +196,34 @@ impl World {
     }
 
     /// Decides a review, with `reply` as the server; `None` is no answer.
-    pub(crate) fn review_with(&self, review: &Value, mut reply: impl FnMut(&Query) -> Option<Reply>) -> Outcome {
+    pub(crate) fn review_with(&self, review: &Value, reply: impl FnMut(&Query) -> Option<Reply>) -> Outcome {
+        self.review_in_order(review, |_| 0, reply)
+    }
+
+    /// The same; of so many queries that are open, `pick` says which is answered next.
+    pub(crate) fn review_in_order(
+        &self,
+        review: &Value,
+        mut pick: impl FnMut(usize) -> usize,
+        mut reply: impl FnMut(&Query) -> Option<Reply>,
+    ) -> Outcome {
         let review = review.to_string();
         let review = Review::parse(review.as_bytes()).expect("a review");
         let context = Context { workspaces: &self.workspaces, overrides: &self.overrides };
         let mut evaluation = RuleSet::load(self.home, &self.rules).evaluate(&review, &context);
-        let mut asked = Vec::new();
+        let (mut open, mut asked) = (Vec::new(), Vec::new());
         loop {
-            let queries = evaluation.queries();
-            if queries.is_empty() {
+            open.extend(evaluation.queries());
+            if open.is_empty() {
+                assert!(evaluation.queries().is_empty());
                 return Outcome { decision: evaluation.decide(), asked };
             }
-            for query in queries {
-                assert!(asked.len() < 10_000, "it asks without end");
-                if let Some(reply) = reply(&query) {
-                    evaluation.answer(query.id, reply.as_answer());
-                }
-                asked.push(query);
+            let query = open.remove(pick(open.len()));
+            assert!(asked.len() < 10_000, "it asks without end");
+            if let Some(reply) = reply(&query) {
+                evaluation.answer(query.id, reply.as_answer());
             }
+            asked.push(query);
         }
     }
 

@@ -1,0 +1,128 @@
+//! Random worlds, from so few names that their parts often meet.
+
+use depguard_core::Home;
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::sample::{Index, select, subsequence};
+use serde_json::{Value, json};
+
+use crate::world::*;
+
+const V1: &[&str] = &["v1"];
+const V2: &[&str] = &["v2"];
+const BOTH: &[&str] = &["v1", "v2"];
+
+const KINDS: [Kind; 5] = [
+    Kind { group: "a.example.com", versions: BOTH, resource: "gears", kind: "Gear", namespaced: true },
+    Kind { group: "a.example.com", versions: V1, resource: "racks", kind: "Rack", namespaced: false },
+    Kind { group: "b.example.com", versions: V2, resource: "gears", kind: "Gear", namespaced: true },
+    Kind { group: "b.example.com", versions: BOTH, resource: "zones", kind: "Zone", namespaced: false },
+    Kind { group: "", versions: V1, resource: "pods", kind: "Pod", namespaced: true },
+];
+
+/// Providers: the workspace path, and the logical cluster.
+const PROVIDERS: [(&str, &str); 2] = [("root:a", COMPUTE), ("root:b", NETWORK)];
+
+/// A world, and an object in it whose deletion is to be decided.
+#[derive(Debug, Clone)]
+pub(crate) struct Case {
+    pub(crate) world: World,
+    pub(crate) target: Object,
+}
+
+/// A rule, and the kinds that it speaks of.
+#[derive(Debug, Clone)]
+struct Ruled {
+    json: Value,
+    dependent: Kind,
+    targets: Vec<Kind>,
+}
+
+pub(crate) fn case() -> impl Strategy<Value = Case> {
+    let home = prop_oneof![2 => Just(Home::Kcp), 1 => Just(Home::Kubernetes)];
+    home.prop_flat_map(|home| (Just(home), vec(ruled(home), 1..4))).prop_flat_map(|(home, rules)| {
+        let dependents: Vec<_> = rules.iter().map(|rule| rule.dependent).collect();
+        let targets: Vec<_> = rules.iter().flat_map(|rule| rule.targets.clone()).collect();
+        let rules: Vec<_> = rules.into_iter().map(|rule| rule.json).collect();
+        let server = (vec(object_of(dependents), 0..8), subsequence(KINDS.to_vec(), 4..=5), bindings());
+        (server, vec(prop::bool::weighted(0.7), 2), object_of(targets)).prop_map(
+            move |((objects, kinds, bindings), known, target)| {
+                let mut world = World::new(home);
+                (world.objects, world.kinds, world.bindings, world.rules) = (objects, kinds, bindings, rules.clone());
+                for ((path, cluster), _) in PROVIDERS.into_iter().zip(known).filter(|(_, known)| *known) {
+                    world.knows(path, cluster);
+                }
+                Case { world, target }
+            },
+        )
+    })
+}
+
+/// An object, likely of one of these kinds.
+fn object_of(kinds: Vec<Kind>) -> impl Strategy<Value = Object> {
+    prop_oneof![5 => select(kinds), 1 => select(&KINDS[..])].prop_flat_map(object)
+}
+
+pub(crate) fn any_object() -> impl Strategy<Value = Object> {
+    select(&KINDS[..]).prop_flat_map(object)
+}
+
+fn object(kind: Kind) -> impl Strategy<Value = Object> {
+    let reference = prop_oneof![
+        3 => select(vec!["a", "b"]).prop_map(|name| json!({"ref": name})),
+        3 => select(vec!["a", "b"]).prop_map(|name| json!({"ref": {"name": name}})),
+        1 => select(vec![json!(null), json!("a"), json!({"ref": 1}), json!({"ref": ["a"]}), json!([{"ref": "a"}])]),
+    ];
+    let identity = (select(vec!["x", "y"]), select(vec!["a", "b"]), 0..4u8);
+    (identity, reference, prop::bool::weighted(0.1)).prop_map(move |((namespace, name, uid), spec, terminating)| {
+        let object = Object::new(kind, namespace, name).set("/metadata/uid", uid.to_string()).set("/spec", spec);
+        if terminating { object.terminating() } else { object }
+    })
+}
+
+/// Most kinds bound from the provider that a rule would mean, and some from elsewhere.
+fn bindings() -> impl Strategy<Value = Vec<Value>> {
+    let usual: Vec<_> = PROVIDERS
+        .iter()
+        .flat_map(|(path, cluster)| KINDS[..4].iter().map(move |kind| binding(cluster, path, *kind)))
+        .collect();
+    let odd = (select(&PROVIDERS[..]), select(vec!["root:a", "root:c", "1d", ""]), select(&KINDS[..4]));
+    let odd = odd.prop_map(|((_, cluster), path, kind)| binding(cluster, path, kind));
+    (subsequence(usual, 5..=8), vec(odd, 0..2)).prop_map(|(usual, odd)| [usual, odd].concat())
+}
+
+fn ruled(home: Home) -> impl Strategy<Value = Ruled> {
+    let cluster = prop_oneof![4 => select(vec![COMPUTE, NETWORK]), 1 => Just(CONSUMER)];
+    let exported = move |chance: f64| prop::bool::weighted(if home == Home::Kcp { chance } else { 0.03 });
+    let dependent = (select(&KINDS[..]), exported(0.8), any::<Index>(), prop::bool::weighted(0.1));
+    let path = prop_oneof![
+        20 => select(vec![".spec.ref", "spec.ref.name", ".metadata.name"]),
+        1 => Just("spec..ref"),
+    ];
+    let provider = prop_oneof![8 => select(vec!["root:a", "root:b"]), 1 => Just("root:c")];
+    let dependency = (select(&KINDS[..]), exported(0.8), provider, path);
+    (cluster, dependent, vec(dependency, 1..4), prop::bool::weighted(0.05)).prop_map(
+        |(cluster, (dependent, exported, version, unserved), dependencies, with_selector)| {
+            let mut json = local_rule(cluster, dependent, "", dependent);
+            // The core group can't be exported.
+            if exported && !dependent.group.is_empty() {
+                json["spec"]["dependent"]["apiExportName"] = dependent.group.into();
+            }
+            json["spec"]["dependent"]["version"] = if unserved { "v9" } else { version.get(dependent.versions) }.into();
+            let targets = dependencies.iter().map(|dependency| dependency.0).collect();
+            json["spec"]["dependencies"] = (dependencies.into_iter())
+                .map(|(target, exported, provider, path)| {
+                    let rule = match exported && !target.group.is_empty() {
+                        true => rule(cluster, dependent, path, provider, target),
+                        false => local_rule(cluster, dependent, path, target),
+                    };
+                    rule["spec"]["dependencies"][0].clone()
+                })
+                .collect();
+            if with_selector {
+                json["spec"]["selector"] = json!({"matchLabels": {}});
+            }
+            Ruled { json, dependent, targets }
+        },
+    )
+}

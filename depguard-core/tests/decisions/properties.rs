@@ -1,0 +1,213 @@
+//! What holds in every world.
+
+use std::collections::BTreeMap;
+
+use depguard_core::{Because, Decision, Query};
+use proptest::prelude::*;
+use proptest::sample::Index;
+use proptest::strategy::ValueTree;
+use proptest::test_runner::TestRunner;
+use serde_json::{Value, json};
+
+use crate::generated::{Case, any_object, case};
+use crate::naive::{self, Verdict};
+use crate::world::*;
+
+fn verdict(Case { world, target }: &Case) -> Verdict {
+    Verdict::of(&world.deletes(target).decision)
+}
+
+/// Answers from which nothing can be learnt.
+fn failure() -> impl Strategy<Value = Option<Reply>> {
+    let empty = |metadata: Value| Reply::ok(&json!({"metadata": metadata, "items": []}));
+    prop_oneof![
+        prop::sample::select(vec![301, 400, 401, 403, 429, 500, 503]).prop_map(|code| Some(Reply::Http(code, vec![]))),
+        Just(Some(empty(json!({})))),
+        Just(Some(empty(json!({"resourceVersion": ""})))),
+        Just(Some(Reply::Http(200, b"{}".to_vec()))),
+        Just(Some(Reply::Http(200, vec![]))),
+        Just(Some(Reply::Cut)),
+        Just(None),
+    ]
+}
+
+/// Answers after which the same can be learnt in another way.
+fn detour() -> impl Strategy<Value = Reply> {
+    prop_oneof![Just(Reply::Http(410, vec![])), Just(Reply::TooLarge), Just(Reply::not_found())]
+}
+
+fn is_discovery(query: &Query) -> bool {
+    !query.path.contains('?')
+}
+
+proptest! {
+    // Each case is some evaluations.
+    #![proptest_config(ProptestConfig::with_cases(128))]
+
+    #[test]
+    fn the_decision_is_the_naive_one(case in case()) {
+        prop_assert_eq!(verdict(&case), naive::decide(&case.world, &case.target));
+    }
+
+    #[test]
+    fn pages_and_orders_do_not_matter(
+        case in case(),
+        page in 1..5usize,
+        objects in any::<prop::sample::Selector>(),
+        picks in prop::collection::vec(any::<Index>(), 1..20),
+    ) {
+        let Case { world, target } = &case;
+        let shuffled = world.but(|world| {
+            world.page = page;
+            world.objects = in_some_order(&objects, &world.objects);
+            world.bindings = in_some_order(&objects, &world.bindings);
+            world.rules.reverse();
+        });
+        let mut picks = picks.iter().cycle();
+        let outcome = shuffled.review_in_order(
+            &target.deletion(),
+            |open| picks.next().unwrap().index(open),
+            |query| Some(shuffled.reply(&query.path)),
+        );
+        prop_assert_eq!(Verdict::of(&outcome.decision), verdict(&case));
+    }
+
+    #[test]
+    fn a_dependent_less_never_turns_allow_into_deny(case in case(), more in any_object()) {
+        let with = Case { world: case.world.with(more), ..case.clone() };
+        let mut allowed = verdict(&with).allowed();
+        for left in (0..with.world.objects.len()).rev() {
+            let fewer = Case { world: with.world.but(|world| world.objects.truncate(left)), ..with.clone() };
+            let fewer_allowed = verdict(&fewer).allowed();
+            prop_assert!(fewer_allowed || !allowed, "removing {:?}", with.world.objects[left]);
+            allowed = fewer_allowed;
+        }
+    }
+
+    #[test]
+    fn one_failure_among_the_answers_is_refused(case in case(), at in any::<Index>(), page in 1..4usize, failure in failure()) {
+        let Case { world, target } = &case;
+        let world = world.but(|world| world.page = page);
+        let asked = world.deletes(target).asked;
+        prop_assume!(!asked.is_empty());
+        // Nothing is asked for that isn't needed, so without any one answer the decision can't be known.
+        let at = at.get(&asked).id;
+        let outcome = world.review_with(&target.deletion(), |query| {
+            if query.id == at { failure.clone() } else { Some(world.reply(&query.path)) }
+        });
+        prop_assert!(!outcome.decision.allowed(), "{:?}", asked);
+    }
+
+    #[test]
+    fn one_detour_among_the_answers_never_lets_more_pass(
+        case in case(), at in any::<Index>(), page in 1..4usize, detour in detour(),
+    ) {
+        let Case { world, target } = &case;
+        let world = world.but(|world| world.page = page);
+        let straight = world.deletes(target);
+        // What discovery doesn't find isn't there: that is the one 404 which tells something.
+        let lists: Vec<_> = straight.asked.iter().filter(|query| !is_discovery(query)).collect();
+        prop_assume!(!lists.is_empty());
+        let at = at.get(&lists).id;
+        let outcome = world.review_with(&target.deletion(), |query| {
+            Some(if query.id == at { detour.clone() } else { world.reply(&query.path) })
+        });
+        match detour {
+            Reply::Http(404, _) => prop_assert!(!outcome.decision.allowed() || straight.decision.allowed()),
+            _ => prop_assert_eq!(outcome.decision, straight.decision),
+        }
+    }
+
+    #[test]
+    fn whatever_is_answered_there_is_a_decision(
+        case in case(),
+        replies in prop::collection::vec(anything(), 0..12),
+        picks in prop::collection::vec(any::<Index>(), 1..12),
+    ) {
+        let Case { world, target } = &case;
+        let (mut replies, mut picks) = (replies.into_iter(), picks.iter().cycle());
+        let outcome = world.review_in_order(
+            &target.deletion(),
+            |open| picks.next().unwrap().index(open),
+            |query| replies.next().map(|reply| reply.unwrap_or_else(|| world.reply(&query.path))),
+        );
+        let review: Value = serde_json::from_slice(&outcome.decision.to_review("1")).unwrap();
+        prop_assert_eq!(review["response"]["allowed"].as_bool(), Some(outcome.decision.allowed()));
+        if let Decision::Denied(denial) = &outcome.decision {
+            prop_assert!(denial.message().len() < 12_000);
+        }
+    }
+}
+
+fn in_some_order<T: Clone>(order: &prop::sample::Selector, all: &[T]) -> Vec<T> {
+    let mut left: Vec<_> = (0..all.len()).collect();
+    let mut ordered = Vec::new();
+    while !left.is_empty() {
+        let at = order.select(0..left.len());
+        ordered.push(all[left.remove(at)].clone());
+    }
+    ordered
+}
+
+/// Any answer; `None` for the right one.
+fn anything() -> impl Strategy<Value = Option<Reply>> {
+    let status = prop::sample::select(vec![0, 200, 200, 200, 403, 404, 410, 500]);
+    let fragments = prop::sample::select(vec![
+        "{",
+        "}",
+        "[",
+        "]",
+        ",",
+        ":",
+        "null",
+        "1e999",
+        "\"items\"",
+        "\"metadata\"",
+        "\"continue\"",
+        "\"resourceVersion\"",
+        "\"versions\"",
+        "\"resources\"",
+        "\"name\"",
+        "\"v1\"",
+        "\"\\ud800\"",
+        "\"\u{0}\"",
+    ]);
+    let body = prop_oneof![
+        prop::collection::vec(any::<u8>(), 0..40),
+        prop::collection::vec(fragments, 0..16).prop_map(|fragments| fragments.concat().into_bytes()),
+        Just(br#"{"items":[],"metadata":{"resourceVersion":"1","continue":"x"}}"#.to_vec()),
+        Just(br#"{"items":[{"metadata":{"name":"a"}}],"metadata":{"resourceVersion":"1"},"status":{}}"#.to_vec()),
+        Just(br#"{"versions":[{"version":"v1"},{"version":"v9"}]}"#.to_vec()),
+    ];
+    prop_oneof![
+        1 => Just(None),
+        1 => Just(Some(Reply::TooLarge)),
+        1 => Just(Some(Reply::Cut)),
+        6 => (status, body).prop_map(|(status, body)| Some(Reply::Http(status, body))),
+    ]
+}
+
+/// Or the properties would hold of nothing.
+#[test]
+fn the_worlds_are_of_every_sort() {
+    let mut runner = TestRunner::deterministic();
+    let mut seen = BTreeMap::new();
+    for _ in 0..1000 {
+        let case = case().new_tree(&mut runner).unwrap().current();
+        let sort = match verdict(&case) {
+            Verdict::Allowed(Because::NoRule) => "no rule",
+            Verdict::Allowed(Because::NotBound) => "not bound",
+            Verdict::Allowed(Because::Terminating) => "terminating",
+            Verdict::Allowed(Because::Unreferenced) => "unreferenced",
+            Verdict::Allowed(because) => panic!("{because:?}"),
+            Verdict::Denied { blockers, problems } => match (blockers.len(), problems) {
+                (0, _) => "undecided",
+                (1, false) => "one blocker",
+                (_, false) => "several blockers",
+                (_, true) => "blockers and problems",
+            },
+        };
+        *seen.entry(sort).or_insert(0) += 1;
+    }
+    assert!(seen.len() == 8 && seen.values().all(|count| *count >= 10), "{seen:?}");
+}
