@@ -1,0 +1,170 @@
+//! depguard from end to end in one process: `cargo run --example quickstart`.
+//!
+//! Two providers, a consumer and a rule, on an API server that plays kcp, with the controller and the webhook that the
+//! stock binaries run. Exits with 0 only if every step went as it says.
+
+mod workspace;
+
+use std::error::Error;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Parser;
+use depguard_controller::{Controller, manifests};
+use depguard_core::Home;
+use depguard_kcp::{ConnectOptions, Connection};
+use depguard_testbed::Testbed;
+use depguard_webhook::Webhook;
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::workspace::{Workspace, documents, eventually};
+
+type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
+
+const DEP_CTRL: &str = "root:dep-ctrl";
+const NETWORK: &str = "root:providers:network";
+const COMPUTE: &str = "root:providers:compute";
+const TENANT: &str = "root:tenant";
+
+const VPC: &str = "/apis/network.example.com/v1alpha1/namespaces/default/vpcs";
+const VM: &str = "/apis/compute.example.com/v1alpha1/namespaces/default/virtualmachines";
+const RULE: &str = "/apis/dependencies.opendefense.cloud/v1alpha1/dependencyrules/virtualmachines";
+
+/// A rule in one workspace stops a deletion in another.
+#[derive(Debug, Parser)]
+struct Options {
+    /// Leave the webhook and the controller out: the same steps then fail at the refusal.
+    #[arg(long)]
+    without_webhook: bool,
+    /// Leave everything running at the end, to be tried with kubectl.
+    #[arg(long)]
+    keep: bool,
+}
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    match play(&Options::parse()).await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            println!("\nnot as expected: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn play(options: &Options) -> Result<()> {
+    let folder = TempDir::new()?;
+    let testbed = Testbed::start(depguard_testbed::Options::default()).await?;
+    println!("an API server that plays kcp listens on {}", testbed.url());
+
+    println!("\n# two providers, a consumer, and a rule in {COMPUTE}");
+    let admin = connect(&folder, &testbed, "root", "admin").await?;
+    let at = |path| Workspace::new(&admin, path);
+    for path in [DEP_CTRL, "root:providers", NETWORK, COMPUTE, TENANT] {
+        at(path)?.make().await?;
+    }
+    for object in [manifests::api_resource_schema(), manifests::api_export()] {
+        at(DEP_CTRL)?.create(&object).await?;
+    }
+    for (provider, exports) in
+        [(NETWORK, include_str!("network.yaml")), (COMPUTE, include_str!("compute.yaml"))]
+    {
+        at(provider)?.create_all(&documents(exports)?).await?;
+        at(provider)?.create(&manifests::provider_binding(DEP_CTRL)).await?;
+    }
+    at(COMPUTE)?.create_all(&documents(include_str!("rule.yaml"))?).await?;
+    at(TENANT)?.create_all(&documents(include_str!("tenant.yaml"))?).await?;
+
+    let running = match options.without_webhook {
+        true => None,
+        false => Some(start(&folder, &testbed).await?),
+    };
+    if running.is_some() {
+        println!("\n# the controller installs the webhook in {NETWORK} and says so on the rule");
+        let status = eventually(Duration::from_secs(20), || programmed(at(COMPUTE))).await?;
+        println!("{status}");
+    }
+
+    println!("\n# the tenant makes a VPC and a virtual machine in it");
+    let tenant = Workspace::new(&connect(&folder, &testbed, TENANT, "alice").await?, TENANT)?;
+    let objects = documents(include_str!("objects.yaml"))?;
+    tenant.create_all(&objects).await?;
+
+    println!("\n# the VPC can't be deleted while the virtual machine uses it");
+    tenant
+        .delete_refused(
+            VPC,
+            "a",
+            "admission webhook \"dependency-controller.dependencies.opendefense.cloud\" denied the request: \
+             cannot delete vpcs/a: still referenced by VirtualMachine/m1",
+        )
+        .await?;
+
+    println!("\n# without the virtual machine it can");
+    tenant.delete(VM, "m1").await?;
+    tenant.delete(VPC, "a").await?;
+
+    if options.keep {
+        tenant.create_all(&objects).await?;
+        let kubeconfig = folder.path().join("tenant.kubeconfig");
+        std::fs::write(&kubeconfig, testbed.kubeconfig(TENANT, "alice"))?;
+        println!("\nleft running, with a new VPC and virtual machine, until Ctrl-C. Try:");
+        println!("  kubectl --kubeconfig {} delete vpcs.network.example.com a", kubeconfig.display());
+        tokio::signal::ctrl_c().await?;
+    }
+    if let Some((webhook, controller)) = running {
+        controller.stop().await;
+        webhook.stop().await;
+    }
+    testbed.stop().await;
+    println!("\neach step went as it says");
+    Ok(())
+}
+
+/// What the stock binaries start, with a certificate for 127.0.0.1.
+async fn start(folder: &TempDir, testbed: &Testbed) -> Result<(Webhook, Controller)> {
+    let certificate = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()])?;
+    let path = |file| folder.path().join(file);
+    std::fs::write(path("tls.crt"), certificate.cert.pem())?;
+    std::fs::write(path("tls.key"), certificate.signing_key.serialize_pem())?;
+    let kubeconfig = path("dep-ctrl.kubeconfig");
+    std::fs::write(&kubeconfig, testbed.kubeconfig(DEP_CTRL, "admin"))?;
+
+    let webhook = Webhook::start(depguard_webhook::Config {
+        kubeconfig: Some(kubeconfig.clone()),
+        review_addr: ([127, 0, 0, 1], 0).into(),
+        probe_addr: None,
+        tls_cert_dir: folder.path().to_owned(),
+        ..Default::default()
+    })
+    .await?;
+    let url = format!("https://{}/validate", webhook.review_addr());
+    println!("the webhook listens on {url}");
+    let controller = Controller::start(depguard_controller::Config {
+        kubeconfig: Some(kubeconfig),
+        probe_addr: None,
+        webhook: depguard_controller::WebhookTarget::Url(url),
+        ca_bundle_path: Some(path("tls.crt")),
+        ..Default::default()
+    })
+    .await?;
+    Ok((webhook, controller))
+}
+
+/// The rule's conditions, once its webhook is installed.
+async fn programmed(provider: Result<Workspace>) -> Result<Option<String>> {
+    let rule = provider?.read(RULE).await?;
+    let conditions = rule["status"]["conditions"].as_array().cloned().unwrap_or_default();
+    let is_true = |wanted: &str| conditions.iter().any(|c| c["type"] == wanted && c["status"] == "True");
+    let text = |c: &Value| format!("  {}={}", c["type"].as_str().unwrap_or("?"), c["status"].as_str().unwrap_or("?"));
+    let all: Vec<_> = conditions.iter().map(text).collect();
+    Ok(is_true("Programmed").then(|| all.join("\n")))
+}
+
+async fn connect(folder: &TempDir, testbed: &Testbed, workspace: &str, user: &str) -> Result<Connection> {
+    let kubeconfig = folder.path().join(format!("{user}.kubeconfig"));
+    std::fs::write(&kubeconfig, testbed.kubeconfig(workspace, user))?;
+    let options = ConnectOptions { kubeconfig: Some(kubeconfig), base_host: None, home: Home::Kcp };
+    Ok(Connection::open(&options).await?)
+}

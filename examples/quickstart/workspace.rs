@@ -1,0 +1,121 @@
+//! One workspace, as kubectl would work in it: what it does, it prints.
+
+use std::time::{Duration, Instant};
+
+use depguard_core::WorkspacePath;
+use depguard_kcp::{Connection, Endpoint, Preconditions};
+use serde_json::{Value, json};
+
+use crate::Result;
+
+/// How long an API may take to serve after it was bound.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A workspace and somebody's way into it.
+pub(crate) struct Workspace {
+    parent: Option<(Endpoint, String)>,
+    endpoint: Endpoint,
+    path: String,
+}
+
+impl Workspace {
+    pub(crate) fn new(connection: &Connection, path: &str) -> Result<Self> {
+        let parent = match path.rsplit_once(':') {
+            Some((parent, name)) => Some((connection.workspace(&WorkspacePath::parse(parent)?), name.to_owned())),
+            None => None,
+        };
+        Ok(Self { parent, endpoint: connection.workspace(&WorkspacePath::parse(path)?), path: path.to_owned() })
+    }
+
+    /// Makes the workspace itself, in its parent.
+    pub(crate) async fn make(&self) -> Result<()> {
+        const WORKSPACES: &str = "/apis/tenancy.kcp.io/v1alpha1/workspaces";
+        let Some((parent, name)) = &self.parent else { return Ok(()) };
+        let workspace = json!({"apiVersion": "tenancy.kcp.io/v1alpha1", "kind": "Workspace", "metadata": {"name": name}});
+        parent.post_json(WORKSPACES, &workspace).await?;
+        let path = format!("{WORKSPACES}/{name}");
+        let ready = async || Ok((parent.get_json(&path).await?["status"]["phase"] == "Ready").then_some(()));
+        eventually(PATIENCE, ready).await?;
+        println!("workspace {}", self.path);
+        Ok(())
+    }
+
+    pub(crate) async fn create_all(&self, objects: &[Value]) -> Result<()> {
+        for object in objects {
+            self.create(object).await?;
+        }
+        Ok(())
+    }
+
+    /// Creates an object, as soon as its kind is served.
+    pub(crate) async fn create(&self, object: &Value) -> Result<()> {
+        let (collection, name) = place(object);
+        eventually(PATIENCE, async || match self.endpoint.post_json(&collection, object).await {
+            Ok(_) => Ok(Some(())),
+            Err(error) if error.is_not_found() => Ok(None),
+            Err(error) => Err(error.into()),
+        })
+        .await?;
+        println!("{}: created {}/{name}", self.path, object["kind"].as_str().unwrap_or("?"));
+        Ok(())
+    }
+
+    pub(crate) async fn read(&self, path: &str) -> Result<Value> {
+        Ok(self.endpoint.get_json(path).await?)
+    }
+
+    pub(crate) async fn delete(&self, collection: &str, name: &str) -> Result<()> {
+        self.endpoint.delete(&format!("{collection}/{name}"), Preconditions::default()).await?;
+        println!("{}: deleted {}/{name}", self.path, resource(collection));
+        Ok(())
+    }
+
+    /// Deletes an object, which must be refused in these words.
+    pub(crate) async fn delete_refused(&self, collection: &str, name: &str, words: &str) -> Result<()> {
+        let path = format!("{collection}/{name}");
+        match self.endpoint.delete(&path, Preconditions::default()).await {
+            Ok(_) => Err(format!("{}: {}/{name} was deleted", self.path, resource(collection)).into()),
+            Err(error) if error.status() == Some(403) && error.to_string().contains(words) => {
+                println!("{}: Error from server (Forbidden): {words}", self.path);
+                self.endpoint.get_json(&path).await?;
+                Ok(())
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+/// The documents of a YAML stream.
+pub(crate) fn documents(yaml: &str) -> Result<Vec<Value>> {
+    Ok(serde_saphyr::from_multiple(yaml)?)
+}
+
+/// Tries until there is something, but not for ever.
+pub(crate) async fn eventually<T>(patience: Duration, mut attempt: impl AsyncFnMut() -> Result<Option<T>>) -> Result<T> {
+    let begun = Instant::now();
+    loop {
+        if let Some(found) = attempt().await? {
+            return Ok(found);
+        }
+        if begun.elapsed() > patience {
+            return Err(format!("nothing came of it within {} s", patience.as_secs()).into());
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+/// The URL path of the collection that an object belongs to, and the object's name.
+fn place(object: &Value) -> (String, String) {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let kind = text(&object["kind"]).to_lowercase();
+    let plural = if kind.ends_with('y') { format!("{}ies", kind.trim_end_matches('y')) } else { format!("{kind}s") };
+    let namespace = match object["metadata"]["namespace"].as_str() {
+        Some(namespace) => format!("/namespaces/{namespace}"),
+        None => String::new(),
+    };
+    (format!("/apis/{}{namespace}/{plural}", text(&object["apiVersion"])), text(&object["metadata"]["name"]))
+}
+
+fn resource(collection: &str) -> &str {
+    collection.rsplit('/').next().unwrap_or(collection)
+}
