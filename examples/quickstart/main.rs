@@ -10,8 +10,8 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Parser;
-use depguard_controller::{Controller, manifests};
-use depguard_core::Home;
+use depguard_controller::{Controller, WebhookTarget, manifests};
+use depguard_core::{ExportName, Home};
 use depguard_kcp::{ConnectOptions, Connection};
 use depguard_testbed::Testbed;
 use depguard_webhook::Webhook;
@@ -67,9 +67,7 @@ async fn play(options: &Options) -> Result<()> {
     for object in [manifests::api_resource_schema(), manifests::api_export()] {
         at(DEP_CTRL)?.create(&object).await?;
     }
-    for (provider, exports) in
-        [(NETWORK, include_str!("network.yaml")), (COMPUTE, include_str!("compute.yaml"))]
-    {
+    for (provider, exports) in [(NETWORK, include_str!("network.yaml")), (COMPUTE, include_str!("compute.yaml"))] {
         at(provider)?.create_all(&documents(exports)?).await?;
         at(provider)?.create(&manifests::provider_binding(DEP_CTRL)).await?;
     }
@@ -141,12 +139,12 @@ async fn start(folder: &TempDir, testbed: &Testbed) -> Result<(Webhook, Controll
     .await?;
     let url = format!("https://{}/validate", webhook.review_addr());
     println!("the webhook listens on {url}");
+    let export_name = ExportName::parse("dependencies.opendefense.cloud")?;
     let controller = Controller::start(depguard_controller::Config {
         kubeconfig: Some(kubeconfig),
         probe_addr: None,
-        webhook: depguard_controller::WebhookTarget::Url(url),
         ca_bundle_path: Some(path("tls.crt")),
-        ..Default::default()
+        ..depguard_controller::Config::new(Home::Kcp, export_name, WebhookTarget::Url(url))
     })
     .await?;
     Ok((webhook, controller))

@@ -31,7 +31,8 @@ impl Workspace {
     pub(crate) async fn make(&self) -> Result<()> {
         const WORKSPACES: &str = "/apis/tenancy.kcp.io/v1alpha1/workspaces";
         let Some((parent, name)) = &self.parent else { return Ok(()) };
-        let workspace = json!({"apiVersion": "tenancy.kcp.io/v1alpha1", "kind": "Workspace", "metadata": {"name": name}});
+        let workspace =
+            json!({"apiVersion": "tenancy.kcp.io/v1alpha1", "kind": "Workspace", "metadata": {"name": name}});
         parent.post_json(WORKSPACES, &workspace).await?;
         let path = format!("{WORKSPACES}/{name}");
         let ready = async || Ok((parent.get_json(&path).await?["status"]["phase"] == "Ready").then_some(()));
@@ -91,7 +92,10 @@ pub(crate) fn documents(yaml: &str) -> Result<Vec<Value>> {
 }
 
 /// Tries until there is something, but not for ever.
-pub(crate) async fn eventually<T>(patience: Duration, mut attempt: impl AsyncFnMut() -> Result<Option<T>>) -> Result<T> {
+pub(crate) async fn eventually<T>(
+    patience: Duration,
+    mut attempt: impl AsyncFnMut() -> Result<Option<T>>,
+) -> Result<T> {
     let begun = Instant::now();
     loop {
         if let Some(found) = attempt().await? {
