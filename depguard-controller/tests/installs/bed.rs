@@ -1,0 +1,247 @@
+//! A testbed with depguard's export, two providers, and a client.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use depguard_controller::{Config, Controller, WebhookTarget, manifests};
+use depguard_core::{ExportName, Home};
+use depguard_kcp::{ApiError, ConnectOptions, Connection, Endpoint, Preconditions};
+use depguard_testbed::{Kind, Options, Testbed};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+pub(crate) const URL: &str = "https://127.0.0.1:9443/validate";
+pub(crate) const NETWORK: &str = "root:network";
+pub(crate) const COMPUTE: &str = "root:compute";
+
+const CONFIGURATION: &str =
+    "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/dependency-controller";
+const RULES: &str = "/apis/dependencies.opendefense.cloud/v1alpha1/dependencyrules";
+const BINDINGS: &str = "/apis/apis.kcp.io/v1alpha2/apibindings";
+const PATIENCE: Duration = Duration::from_secs(20);
+
+pub(crate) struct Bed {
+    pub(crate) testbed: Testbed,
+    pub(crate) folder: TempDir,
+    home: Home,
+    connection: Connection,
+}
+
+impl Bed {
+    /// A kcp with depguard's export and a workspace for each provider; `compute` has bound it, `network` not yet.
+    pub(crate) async fn kcp() -> Self {
+        let bed = Self::start(Kind::Kcp, Home::Kcp, "root:dep-ctrl").await;
+        for name in ["dep-ctrl", "compute", "network"] {
+            let workspace =
+                json!({"apiVersion": "tenancy.kcp.io/v1alpha1", "kind": "Workspace", "metadata": {"name": name}});
+            bed.at("root").post_json("/apis/tenancy.kcp.io/v1alpha1/workspaces", &workspace).await.unwrap();
+        }
+        let dep_ctrl = bed.at("root:dep-ctrl");
+        for (path, object) in [
+            ("/apis/apis.kcp.io/v1alpha1/apiresourceschemas", manifests::api_resource_schema()),
+            ("/apis/apis.kcp.io/v1alpha2/apiexports", manifests::api_export()),
+        ] {
+            until("depguard's workspace takes it", async || ok(dep_ctrl.post_json(path, &object).await)).await;
+        }
+        bed.bind(COMPUTE, &manifests::provider_binding("root:dep-ctrl")).await;
+        bed
+    }
+
+    /// The same, and `network` has bound depguard too.
+    pub(crate) async fn kcp_bound() -> Self {
+        let bed = Self::kcp().await;
+        bed.bind(NETWORK, &manifests::provider_binding("root:dep-ctrl")).await;
+        bed
+    }
+
+    pub(crate) async fn kubernetes() -> Self {
+        let bed = Self::start(Kind::Kubernetes, Home::Kubernetes, "").await;
+        let crds = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+        bed.at("").post_json(crds, &manifests::crd()).await.unwrap();
+        until("rules are served", async || ok(bed.at("").list_json(RULES).await)).await;
+        bed
+    }
+
+    async fn start(kind: Kind, home: Home, workspace: &str) -> Self {
+        let testbed = Testbed::start(Options { kind, ..Options::default() }).await.unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let kubeconfig = folder.path().join("kubeconfig");
+        std::fs::write(&kubeconfig, testbed.kubeconfig(workspace, "admin")).unwrap();
+        let options = ConnectOptions { kubeconfig: Some(kubeconfig), base_host: None, home };
+        let connection = Connection::open(&options).await.unwrap();
+        Self { testbed, folder, home, connection }
+    }
+
+    /// What a controller is started with; it says when it is ready on no port.
+    pub(crate) fn config(&self) -> Config {
+        let export = ExportName::parse("dependencies.opendefense.cloud").unwrap();
+        Config {
+            kubeconfig: Some(self.folder.path().join("kubeconfig")),
+            probe_addr: Some(([127, 0, 0, 1], 0).into()),
+            ..Config::new(self.home, export, WebhookTarget::Url(URL.to_owned()))
+        }
+    }
+
+    pub(crate) async fn controller(&self) -> Controller {
+        Controller::start(self.config()).await.unwrap()
+    }
+
+    /// A workspace by its path; `""` in home kubernetes.
+    pub(crate) fn at(&self, workspace: &str) -> Endpoint {
+        match self.home {
+            Home::Kcp => self.connection.workspace(&workspace.parse().unwrap()),
+            Home::Kubernetes => self.connection.home(),
+        }
+    }
+
+    pub(crate) async fn bind(&self, workspace: &str, binding: &Value) {
+        let at = self.at(workspace);
+        until("the workspace takes the binding", async || ok(at.post_json(BINDINGS, binding).await)).await;
+        until("rules are served there", async || ok(at.list_json(RULES).await)).await;
+    }
+
+    /// Changes the binding of a workspace.
+    pub(crate) async fn rebind(&self, workspace: &str, edit: impl Fn(&mut Value)) {
+        let path = format!("{BINDINGS}/dependencies.opendefense.cloud");
+        self.edit(workspace, &path, edit).await;
+    }
+
+    /// Reads, changes and replaces an object, until no conflict keeps it.
+    pub(crate) async fn edit(&self, workspace: &str, path: &str, edit: impl Fn(&mut Value)) {
+        until("the object can be changed", async || {
+            let mut object = self.at(workspace).get_json(path).await.map_err(|error| error.to_string())?;
+            edit(&mut object);
+            ok(self.at(workspace).put_json(path, &object).await)
+        })
+        .await;
+    }
+
+    /// Makes a rule in `compute`: dependents of the export `compute.example.com`, a target a resource.
+    pub(crate) async fn rule(&self, name: &str, resources: &[&str]) {
+        self.at(COMPUTE).post_json(RULES, &rule(name, resources)).await.unwrap();
+    }
+
+    pub(crate) async fn delete_rule(&self, workspace: &str, name: &str) {
+        self.at(workspace).delete(&format!("{RULES}/{name}"), Preconditions::default()).await.unwrap();
+    }
+
+    /// The configuration in a workspace.
+    pub(crate) async fn configuration(&self, workspace: &str) -> Option<Value> {
+        match self.at(workspace).get_json(CONFIGURATION).await {
+            Ok(found) => Some(found),
+            Err(error) if error.is_not_found() => None,
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    pub(crate) async fn put_configuration(&self, workspace: &str, object: &Value) {
+        let collection = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations";
+        self.at(workspace).post_json(collection, object).await.unwrap();
+    }
+
+    pub(crate) async fn edit_configuration(&self, workspace: &str, edit: impl Fn(&mut Value)) {
+        self.edit(workspace, CONFIGURATION, edit).await;
+    }
+
+    pub(crate) async fn delete_configuration(&self, workspace: &str) {
+        self.at(workspace).delete(CONFIGURATION, Preconditions::default()).await.unwrap();
+    }
+
+    /// The resources that are installed in a workspace.
+    pub(crate) async fn installed(&self, workspace: &str) -> Vec<String> {
+        let found = self.configuration(workspace).await.unwrap_or_default();
+        let rules = found.pointer("/webhooks/0/rules").and_then(Value::as_array).cloned().unwrap_or_default();
+        rules.iter().map(|rule| rule["resources"][0].as_str().unwrap().to_owned()).collect()
+    }
+
+    pub(crate) async fn until_installed(&self, workspace: &str, resources: &[&str]) {
+        until(&format!("{resources:?} is installed"), async || {
+            let installed = self.installed(workspace).await;
+            if installed == resources { Ok(()) } else { Err(format!("installed: {installed:?}")) }
+        })
+        .await;
+    }
+
+    /// Waits until a condition of a rule reads so: `False NotBound`, and gives its message.
+    pub(crate) async fn until_condition(&self, workspace: &str, rule: &str, type_: &str, expected: &str) -> String {
+        until(&format!("{type_} of {rule} is {expected}"), async || {
+            let object = self.at(workspace).get_json(&format!("{RULES}/{rule}")).await.unwrap();
+            let conditions = object.pointer("/status/conditions").and_then(Value::as_array).cloned();
+            let found = conditions.unwrap_or_default().into_iter().find(|condition| condition["type"] == type_);
+            let Some(found) = found else { return Err("no such condition".to_owned()) };
+            let text = |field: &str| found[field].as_str().unwrap().to_owned();
+            let said = format!("{} {}", text("status"), text("reason"));
+            if said == expected { Ok(text("message")) } else { Err(format!("{said}: {}", text("message"))) }
+        })
+        .await
+    }
+}
+
+/// `GET` on the controller's probe port: the status code.
+pub(crate) async fn probe(controller: &Controller, path: &str) -> u16 {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    let mut stream = tokio::net::TcpStream::connect(controller.probe_addr().unwrap()).await.unwrap();
+    stream.write_all(format!("GET {path} HTTP/1.1\r\nHost: x\r\n\r\n").as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
+    answer.split(' ').nth(1).unwrap().parse().unwrap()
+}
+
+pub(crate) async fn until_ready(controller: &Controller) {
+    until("the controller is ready", async || match probe(controller, "/readyz").await {
+        200 => Ok(()),
+        code => Err(code.to_string()),
+    })
+    .await;
+}
+
+/// Tries until it succeeds; panics with the last reason after some time.
+pub(crate) async fn until<T>(what: &str, mut attempt: impl AsyncFnMut() -> Result<T, String>) -> T {
+    let end = tokio::time::Instant::now() + PATIENCE;
+    loop {
+        match attempt().await {
+            Ok(value) => return value,
+            Err(why) => assert!(tokio::time::Instant::now() < end, "waited in vain until {what}: {why}"),
+        }
+        tokio::time::sleep(Duration::from_millis(25)).await;
+    }
+}
+
+pub(crate) fn rule(name: &str, resources: &[&str]) -> Value {
+    let dependencies = resources.iter().map(|resource| {
+        json!({
+            "apiExportRef": {"path": NETWORK, "name": "network.example.com"},
+            "group": "network.example.com",
+            "version": "v1alpha1",
+            "resource": resource,
+            "fieldRef": {"path": ".spec.vpcRef.name"},
+        })
+    });
+    json!({
+        "apiVersion": "dependencies.opendefense.cloud/v1alpha1",
+        "kind": "DependencyRule",
+        "metadata": {"name": name},
+        "spec": {
+            "dependent": {
+                "apiExportName": "compute.example.com",
+                "group": "compute.example.com",
+                "version": "v1alpha1",
+                "kind": "VirtualMachine",
+                "resource": "virtualmachines",
+            },
+            "dependencies": dependencies.collect::<Vec<_>>(),
+        },
+    })
+}
+
+/// A self-made CA bundle's path: any PEM will do, nobody calls the webhook here.
+pub(crate) fn write_bundle(folder: &TempDir, content: &str) -> PathBuf {
+    let path = folder.path().join("ca.crt");
+    let pem = format!("-----BEGIN CERTIFICATE-----\n{content}\n-----END CERTIFICATE-----\n");
+    std::fs::write(&path, pem).unwrap();
+    path
+}
+
+fn ok<T>(result: Result<T, ApiError>) -> Result<(), String> {
+    result.map(drop).map_err(|error| error.to_string())
+}

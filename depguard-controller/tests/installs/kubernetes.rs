@@ -1,0 +1,55 @@
+//! Home kubernetes: one cluster, local rules.
+
+use depguard_controller::{Controller, StartError, WebhookTarget};
+use serde_json::json;
+
+use crate::bed::{Bed, rule, until};
+
+const RULES: &str = "/apis/dependencies.opendefense.cloud/v1alpha1/dependencyrules";
+
+#[tokio::test]
+async fn a_local_rule_is_installed_with_a_service_and_removed_with_it() {
+    let bed = Bed::kubernetes().await;
+    let mut local = rule("vm", &["vpcs"]);
+    local["spec"]["dependent"].as_object_mut().unwrap().remove("apiExportName");
+    local["spec"]["dependencies"][0].as_object_mut().unwrap().remove("apiExportRef");
+    bed.at("").post_json(RULES, &local).await.unwrap();
+
+    let mut config = bed.config();
+    config.webhook = "depguard-system/depguard-webhook".parse().unwrap();
+    let controller = Controller::start(config).await.unwrap();
+    bed.until_installed("", &["vpcs"]).await;
+    assert_eq!(
+        bed.configuration("").await.unwrap()["webhooks"][0]["clientConfig"]["service"],
+        json!({"namespace": "depguard-system", "name": "depguard-webhook", "port": 443, "path": "/validate"})
+    );
+    let said = bed.until_condition("", "vm", "Programmed", "True Programmed").await;
+    assert_eq!(said, "installed in the cluster");
+    bed.until_condition("", "vm", "ResolvedRefs", "True ResolvedRefs").await;
+
+    bed.delete_rule("", "vm").await;
+    until("the configuration is gone", async || bed.configuration("").await.map_or(Ok(()), |_| Err("there".into())))
+        .await;
+    controller.stop().await;
+}
+
+#[tokio::test]
+async fn a_rule_that_names_exports_is_invalid_there() {
+    let bed = Bed::kubernetes().await;
+    bed.at("").post_json(RULES, &rule("vm", &["vpcs"])).await.unwrap();
+    let controller = bed.controller().await;
+    let said = bed.until_condition("", "vm", "Accepted", "False Invalid").await;
+    assert!(said.contains("a plain Kubernetes cluster has no APIExports: leave it out"), "{said}");
+    controller.stop().await;
+}
+
+#[tokio::test]
+async fn what_cannot_work_does_not_start() {
+    let bed = Bed::kubernetes().await;
+    let mut config = bed.config();
+    config.webhook = WebhookTarget::Url(String::new());
+    assert!(matches!(Controller::start(config).await, Err(StartError::Webhook(_))));
+    let mut config = bed.config();
+    config.ca_bundle_path = Some(bed.folder.path().join("missing.crt"));
+    assert!(matches!(Controller::start(config).await, Err(StartError::CaBundle(_))));
+}

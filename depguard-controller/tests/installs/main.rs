@@ -1,0 +1,6 @@
+//! The controller against the testbed: what it installs, what it leaves, and what it says.
+
+mod bed;
+mod kubernetes;
+mod rounds;
+mod takeover;

@@ -1,0 +1,263 @@
+//! What is installed follows the rules, whatever happens in between.
+
+use std::time::Duration;
+
+use depguard_controller::{Controller, manifests};
+use depguard_testbed::{Fault, When};
+use serde_json::json;
+
+use crate::bed::{Bed, COMPUTE, NETWORK, URL, probe, until, until_ready, write_bundle};
+
+#[tokio::test]
+async fn a_rule_is_installed_in_its_targets_workspace_and_says_so() {
+    let bed = Bed::kcp_bound().await;
+    let controller = bed.controller().await;
+    until_ready(&controller).await;
+    bed.rule("vm", &["vpcs"]).await;
+    bed.until_installed(NETWORK, &["vpcs"]).await;
+    assert_eq!(bed.configuration(COMPUTE).await, None);
+    bed.until_condition(COMPUTE, "vm", "Accepted", "True Accepted").await;
+    let said = bed.until_condition(COMPUTE, "vm", "Programmed", "True Programmed").await;
+    assert_eq!(said, format!("installed in workspace {NETWORK}"));
+    let said = bed.until_condition(COMPUTE, "vm", "ResolvedRefs", "False ExportNotFound").await;
+    assert!(said.contains("APIExport compute.example.com not found in workspace root:compute"), "{said}");
+
+    let found = bed.configuration(NETWORK).await.unwrap();
+    let webhook = &found["webhooks"][0];
+    assert_eq!(found["metadata"]["labels"]["app.kubernetes.io/managed-by"], "depguard");
+    assert_eq!(webhook["clientConfig"], json!({"url": URL}));
+    assert_eq!(webhook["failurePolicy"], "Fail");
+
+    bed.delete_rule(COMPUTE, "vm").await;
+    until("the configuration is gone", async || {
+        bed.configuration(NETWORK).await.map_or(Ok(()), |_| Err("there".into()))
+    })
+    .await;
+    controller.stop().await;
+}
+
+#[tokio::test]
+async fn a_rule_removed_while_the_controller_is_down_leaves_nothing_behind() {
+    let bed = Bed::kcp_bound().await;
+    bed.rule("vm", &["vpcs", "lans"]).await;
+    bed.rule("db", &["lans"]).await;
+    let controller = bed.controller().await;
+    bed.until_installed(NETWORK, &["lans", "vpcs"]).await;
+    controller.stop().await;
+
+    bed.delete_rule(COMPUTE, "vm").await;
+    assert_eq!(bed.installed(NETWORK).await, ["lans", "vpcs"]);
+    let controller = bed.controller().await;
+    bed.until_installed(NETWORK, &["lans"]).await;
+    controller.stop().await;
+
+    bed.delete_rule(COMPUTE, "db").await;
+    let controller = bed.controller().await;
+    until("the configuration is gone", async || {
+        bed.configuration(NETWORK).await.map_or(Ok(()), |_| Err("there".into()))
+    })
+    .await;
+    controller.stop().await;
+}
+
+#[tokio::test]
+async fn eight_rules_on_one_workspace_keep_all_kinds_through_twenty_restarts() {
+    let bed = Bed::kcp_bound().await;
+    let kinds: Vec<_> = (0..8).map(|n| format!("kind{n}s")).collect();
+    let kinds: Vec<_> = kinds.iter().map(String::as_str).collect();
+    for kind in &kinds {
+        bed.rule(kind, &[kind]).await;
+    }
+    for restart in 0..20 {
+        // Two at once: their writes conflict.
+        let (one, two) = (bed.controller().await, bed.controller().await);
+        if restart % 5 == 0 && restart > 0 {
+            bed.delete_configuration(NETWORK).await;
+        }
+        until_ready(&one).await;
+        until_ready(&two).await;
+        bed.until_installed(NETWORK, &kinds).await;
+        one.stop().await;
+        two.stop().await;
+        assert_eq!(bed.installed(NETWORK).await, kinds, "restart {restart}");
+    }
+}
+
+#[tokio::test]
+async fn a_configuration_deleted_or_weakened_by_hand_is_put_right() {
+    let bed = Bed::kcp_bound().await;
+    bed.rule("vm", &["vpcs"]).await;
+    let controller = bed.controller().await;
+    bed.until_installed(NETWORK, &["vpcs"]).await;
+    let right = bed.configuration(NETWORK).await.unwrap()["webhooks"].clone();
+
+    bed.delete_configuration(NETWORK).await;
+    bed.until_installed(NETWORK, &["vpcs"]).await;
+    type Edit = fn(&mut serde_json::Value);
+    let edits: [Edit; 5] = [
+        |w| w["failurePolicy"] = json!("Ignore"),
+        |w| w["objectSelector"] = json!({"matchLabels": {"protect": "me"}}),
+        |w| w["matchConditions"] = json!([{"name": "never", "expression": "false"}]),
+        |w| w["rules"][0]["scope"] = json!("Cluster"),
+        |w| w["clientConfig"]["url"] = json!("https://elsewhere.example.com/validate"),
+    ];
+    for edit in edits {
+        bed.edit_configuration(NETWORK, |found| edit(&mut found["webhooks"][0])).await;
+        until("it is put right", async || {
+            let found = bed.configuration(NETWORK).await.unwrap_or_default()["webhooks"].clone();
+            if found == right { Ok(()) } else { Err(found.to_string()) }
+        })
+        .await;
+    }
+    controller.stop().await;
+}
+
+#[tokio::test]
+async fn a_rule_before_its_provider_s_binding_is_installed_once_it_binds() {
+    let bed = Bed::kcp().await;
+    bed.rule("vm", &["vpcs"]).await;
+    let controller = bed.controller().await;
+    let said = bed.until_condition(COMPUTE, "vm", "ResolvedRefs", "False NotBound").await;
+    assert!(said.starts_with("workspace root:network has not bound dependencies.opendefense.cloud: create"), "{said}");
+    bed.until_condition(COMPUTE, "vm", "Programmed", "False Pending").await;
+
+    bed.bind(NETWORK, &manifests::provider_binding("root:dep-ctrl")).await;
+    bed.until_installed(NETWORK, &["vpcs"]).await;
+    bed.until_condition(COMPUTE, "vm", "Programmed", "True Programmed").await;
+    controller.stop().await;
+}
+
+#[tokio::test]
+async fn a_workspace_that_is_not_there_is_named() {
+    let bed = Bed::kcp().await;
+    let mut rule = crate::bed::rule("vm", &["vpcs"]);
+    rule["spec"]["dependencies"][0]["apiExportRef"]["path"] = json!("root:nowhere");
+    let rules = "/apis/dependencies.opendefense.cloud/v1alpha1/dependencyrules";
+    bed.at(COMPUTE).post_json(rules, &rule).await.unwrap();
+    let controller = bed.controller().await;
+    let said = bed.until_condition(COMPUTE, "vm", "ResolvedRefs", "False WorkspaceNotFound").await;
+    assert!(said.starts_with("workspace root:nowhere not found: "), "{said}");
+    controller.stop().await;
+}
+
+#[tokio::test]
+async fn a_claim_that_is_not_accepted_shows_and_is_used_once_it_is() {
+    let bed = Bed::kcp().await;
+    let mut binding = manifests::provider_binding("root:dep-ctrl");
+    binding["spec"]["permissionClaims"] = json!([]);
+    bed.bind(NETWORK, &binding).await;
+    bed.rule("vm", &["vpcs"]).await;
+    let controller = bed.controller().await;
+    let said = bed.until_condition(COMPUTE, "vm", "Programmed", "False ClaimNotAccepted").await;
+    assert!(
+        said.starts_with("claim on validatingwebhookconfigurations not accepted in workspace root:network"),
+        "{said}"
+    );
+
+    let claims = manifests::provider_binding("")["spec"]["permissionClaims"].clone();
+    bed.rebind(NETWORK, |binding| binding["spec"]["permissionClaims"] = claims.clone()).await;
+    bed.until_installed(NETWORK, &["vpcs"]).await;
+    bed.until_condition(COMPUTE, "vm", "Programmed", "True Programmed").await;
+    controller.stop().await;
+}
+
+#[tokio::test]
+async fn the_reference_s_claim_without_patch_is_enough() {
+    let bed = Bed::kcp().await;
+    let mut binding = manifests::provider_binding("root:dep-ctrl");
+    binding["spec"]["permissionClaims"] = json!([{
+        "group": "admissionregistration.k8s.io",
+        "resource": "validatingwebhookconfigurations",
+        "verbs": ["get", "list", "watch", "create", "update", "delete"],
+        "selector": {"matchAll": true},
+        "state": "Accepted",
+    }]);
+    bed.bind(NETWORK, &binding).await;
+    bed.rule("vm", &["vpcs"]).await;
+    let controller = bed.controller().await;
+    bed.until_installed(NETWORK, &["vpcs"]).await;
+    bed.rule("lan", &["lans"]).await;
+    bed.until_installed(NETWORK, &["lans", "vpcs"]).await;
+    bed.until_condition(COMPUTE, "vm", "ResolvedRefs", "False ExportNotFound").await;
+    controller.stop().await;
+}
+
+#[tokio::test]
+async fn a_changed_ca_bundle_is_installed() {
+    let bed = Bed::kcp_bound().await;
+    bed.rule("vm", &["vpcs"]).await;
+    let bundle = write_bundle(&bed.folder, "QQ==");
+    let mut config = bed.config();
+    config.ca_bundle_path = Some(bundle);
+    let controller = Controller::start(config).await.unwrap();
+    bed.until_installed(NETWORK, &["vpcs"]).await;
+    let ca = async || bed.configuration(NETWORK).await.unwrap()["webhooks"][0]["clientConfig"]["caBundle"].clone();
+    let first = ca().await;
+    assert!(first.is_string());
+    write_bundle(&bed.folder, "Qg==");
+    until("the new bundle is installed", async || if ca().await == first { Err("old".into()) } else { Ok(()) }).await;
+    controller.stop().await;
+}
+
+#[tokio::test]
+async fn nothing_is_written_before_everything_is_loaded() {
+    let bed = Bed::kcp_bound().await;
+    bed.rule("vm", &["vpcs"]).await;
+    let controller = bed.controller().await;
+    bed.until_installed(NETWORK, &["vpcs"]).await;
+    controller.stop().await;
+
+    // A controller that believed to see no rules would delete the configuration.
+    for hidden in ["dependencyrules", "apibindings", "validatingwebhookconfigurations", "apiexportendpointslices"] {
+        let fault = bed.testbed.faults().inject(Fault::InternalError, When::always().method("GET").path(hidden));
+        let controller = bed.controller().await;
+        tokio::time::sleep(Duration::from_millis(1500)).await;
+        assert_eq!((probe(&controller, "/healthz").await, probe(&controller, "/readyz").await), (200, 503), "{hidden}");
+        bed.testbed.faults().clear(fault);
+        assert_eq!(bed.installed(NETWORK).await, ["vpcs"], "{hidden}");
+        until_ready(&controller).await;
+        controller.stop().await;
+    }
+    // The virtual workspace's empty list, which shows nothing of what is there.
+    let empty = When::always().path("/services/apiexport/");
+    let fault = bed.testbed.faults().inject(Fault::EmptyList, empty);
+    let controller = bed.controller().await;
+    tokio::time::sleep(Duration::from_millis(1500)).await;
+    assert_eq!(probe(&controller, "/readyz").await, 503);
+    bed.testbed.faults().clear(fault);
+    assert_eq!(bed.installed(NETWORK).await, ["vpcs"]);
+    controller.stop().await;
+}
+
+#[tokio::test]
+async fn a_write_that_fails_is_tried_again_and_shows_meanwhile() {
+    let bed = Bed::kcp_bound().await;
+    let failing = When::always().method("POST").path("validatingwebhookconfigurations");
+    let fault = bed.testbed.faults().inject(Fault::InternalError, failing);
+    bed.rule("vm", &["vpcs"]).await;
+    let controller = bed.controller().await;
+    let said = bed.until_condition(COMPUTE, "vm", "Programmed", "False ApplyFailed").await;
+    assert!(said.contains("500"), "{said}");
+    bed.testbed.faults().clear(fault);
+    bed.until_installed(NETWORK, &["vpcs"]).await;
+    bed.until_condition(COMPUTE, "vm", "Programmed", "True Programmed").await;
+    controller.stop().await;
+}
+
+#[tokio::test]
+async fn what_is_in_order_is_not_written_again() {
+    let bed = Bed::kcp_bound().await;
+    bed.rule("vm", &["vpcs"]).await;
+    let controller = bed.controller().await;
+    bed.until_condition(COMPUTE, "vm", "Programmed", "True Programmed").await;
+    controller.stop().await;
+    let writes = ["PUT", "POST", "PATCH", "DELETE"]
+        .map(|method| bed.testbed.faults().inject(Fault::Latency(Duration::ZERO), When::always().method(method)));
+    let mut config = bed.config();
+    config.resync = Duration::from_secs(1);
+    let controller = Controller::start(config).await.unwrap();
+    until_ready(&controller).await;
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    controller.stop().await;
+    assert_eq!(writes.map(|fault| bed.testbed.faults().hits(fault)), [Some(0); 4]);
+}
