@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use crate::act::Act;
 use crate::json::{array, map_at, now, text};
-use crate::status::{ApiError, ApiResult};
+use crate::status::{ApiError, ApiResult, Cause};
 use crate::write;
 
 /// Lists whose items are told apart by a key; every other list is replaced as a whole.
@@ -20,9 +20,9 @@ pub(crate) async fn apply(
     patch: &Value,
 ) -> ApiResult<(u16, Arc<Value>)> {
     if act.manager == "unknown" {
-        return Err(ApiError::bad_request(
-            "PatchOptions.meta.k8s.io \"\" is invalid: fieldManager: Required value: is required for apply patch",
-        ));
+        let why = "Required value: is required for apply patch";
+        let cause = Cause::new("FieldValueRequired", "fieldManager", why);
+        return Err(ApiError::invalid("meta.k8s.io", "PatchOptions", "", &[cause]));
     }
     let mut applied = patch.clone();
     map_at(&mut applied, &["metadata"]).insert("name".to_owned(), json!(name));

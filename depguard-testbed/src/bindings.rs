@@ -5,14 +5,28 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
+use crate::act::Act;
 use crate::json::{array, is_terminating, map_at, set_condition, text};
 use crate::kinds::{BOUND_CLUSTER, BOUND_RESOURCE};
+use crate::status::ApiResult;
 use crate::store::{Key, Stored};
 use crate::view::{Export, schema_key, stored_export};
-use crate::world::{World, logical_cluster_key};
+use crate::world::{ROOT, World, logical_cluster_key};
 
 /// Holds a terminating binding until its objects are gone.
 pub(crate) const FINALIZER: &str = "apis.kcp.io/apibinding-finalizer";
+
+/// An export elsewhere must be there when it is bound; one of the same workspace may come later.
+pub(crate) fn check_export(act: &Act<'_>, binding: &Value) -> ApiResult<()> {
+    let Some(path) = text(binding, "/spec/reference/export/path") else { return Ok(()) };
+    let export = text(binding, "/spec/reference/export/name").unwrap_or_default();
+    let found = |cluster| stored_export(act.world, &Export { cluster, name: export.to_owned() });
+    if path == ROOT || act.world.cluster_of(path).and_then(found).is_some() {
+        return Ok(());
+    }
+    let why = format!("unable to create APIBinding: no permission to bind to export {path}:{export}");
+    Err(act.forbidden(text(binding, "/metadata/name").unwrap_or_default(), &why))
+}
 
 /// Brings exports, slices and bindings to where kcp would bring them.
 pub(crate) fn reconcile(world: &World) {
@@ -115,6 +129,7 @@ fn reconcile_binding(world: &World, binding: &Stored) {
                 status.insert("exportPermissionClaims".to_owned(), stored.object["spec"]["permissionClaims"].clone());
                 for condition in [
                     "APIExportValid",
+                    "BindingUpToDate",
                     "InitialBindingCompleted",
                     "PermissionClaimsValid",
                     "PermissionClaimsApplied",
@@ -178,7 +193,9 @@ fn applied_claims(binding: &Value, export: &Value) -> Vec<Value> {
         .filter(|claim| text(claim, "/state") == Some("Accepted") && asked.iter().any(|asked| same(asked, claim)))
         .map(|claim| {
             let mut claim = claim.clone();
-            map_at(&mut claim, &[]).remove("state");
+            let fields = map_at(&mut claim, &[]);
+            fields.remove("state");
+            fields.entry("identityHash").or_insert(json!(""));
             claim
         })
         .collect()

@@ -16,6 +16,7 @@ pub(crate) fn on_create(act: &Act<'_>, object: &mut Value) -> ApiResult<()> {
             map_at(object, &["metadata", "labels"]).insert("kubernetes.io/metadata.name".to_owned(), json!(name));
         }
         ("apis.kcp.io", "apibindings") => {
+            bindings::check_export(act, object)?;
             add_finalizer(object, bindings::FINALIZER);
             object["status"] = json!({"phase": "Binding"});
         }
@@ -51,11 +52,8 @@ pub(crate) fn on_update(act: &Act<'_>, old: &Value, new: &Value) -> ApiResult<()
         return Ok(());
     }
     let name = text(old, "/metadata/name").unwrap_or_default();
-    let cause = Cause {
-        reason: "FieldValueInvalid",
-        field: pointer.trim_start_matches('/').replace('/', "."),
-        message: "Invalid value: field is immutable".to_owned(),
-    };
+    let field = pointer.trim_start_matches('/').replace('/', ".");
+    let cause = Cause::new("FieldValueInvalid", &field, "Invalid value: field is immutable");
     Err(ApiError::invalid(&act.resource.group, &act.resource.kind, name, &[cause]))
 }
 

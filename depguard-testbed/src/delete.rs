@@ -66,16 +66,22 @@ impl DeleteOptions {
     }
 
     fn check(&self, act: &Act<'_>, name: &str, object: &Value) -> ApiResult<()> {
-        let conflict = |what: &str, wanted: &str, is: &str| {
-            let why = format!("Precondition failed: {what} in precondition: {wanted}, {what} in object meta: {is}");
-            Err(ApiError::conflict(&act.resource.group, &act.resource.plural, name, &why))
+        let conflict = |what: &str, wanted: &str, is: &str, so: &str| {
+            let why =
+                format!("the {what} in the precondition ({wanted}) does not match the {what} in record ({is}). {so}");
+            Err(ApiError::conflict(&act.resource.group, &act.resource.kind, name, &why))
         };
         let is = |pointer| text(object, pointer).unwrap_or_default();
         match (&self.uid, &self.revision) {
-            (Some(uid), _) if uid != is("/metadata/uid") => conflict("UID", uid, is("/metadata/uid")),
-            (_, Some(revision)) if revision != is("/metadata/resourceVersion") => {
-                conflict("ResourceVersion", revision, is("/metadata/resourceVersion"))
+            (Some(uid), _) if uid != is("/metadata/uid") => {
+                conflict("UID", uid, is("/metadata/uid"), "The object might have been deleted and then recreated")
             }
+            (_, Some(revision)) if revision != is("/metadata/resourceVersion") => conflict(
+                "ResourceVersion",
+                revision,
+                is("/metadata/resourceVersion"),
+                "The object might have been modified",
+            ),
             _ => Ok(()),
         }
     }
@@ -90,6 +96,9 @@ pub(crate) async fn one(act: &Act<'_>, name: &str, review_name: &str, options: &
         let object = &stored.object;
         options.check(act, name, object)?;
         check_immortal(act, name)?;
+        if act.resource.is("core.kcp.io", "logicalclusters") {
+            return Err(act.forbidden(name, "LogicalCluster cannot be deleted"));
+        }
         if is_terminating(object) && holds_itself(object) {
             // A namespace on its way out: asked again, nothing more is decided.
             return Ok(Deleted::Going(stored.object));

@@ -34,7 +34,7 @@ pub(crate) fn answer(world: &World, view: &View, ask: &Ask) -> ApiResult<Value> 
         }
         Ask::Group(group) => {
             let groups = groups(&served);
-            let versions = groups.get(group.as_str()).ok_or_else(ApiError::unknown_resource)?;
+            let versions = groups.get(group.as_str()).ok_or_else(ApiError::no_such_path)?;
             let mut described = describe_group(group, versions);
             described["kind"] = json!("APIGroup");
             described["apiVersion"] = json!("v1");
@@ -46,15 +46,16 @@ pub(crate) fn answer(world: &World, view: &View, ask: &Ask) -> ApiResult<Value> 
                 .filter(|resource| resource.group == *group && resource.version == *version)
                 .flat_map(describe_resource)
                 .collect();
-            if resources.is_empty() {
-                return Err(ApiError::unknown_resource());
+            // A kcp workspace names no resources where a plain cluster has no such path.
+            if resources.is_empty() && !(world.kind == Kind::Kcp && matches!(view, View::Cluster(_))) {
+                return Err(ApiError::no_such_path());
             }
             Ok(json!({
                 "kind": "APIResourceList", "apiVersion": "v1",
                 "groupVersion": api_version(group, version), "resources": resources,
             }))
         }
-        Ask::Health | Ask::Version | Ask::Objects(_) => Err(ApiError::unknown_resource()),
+        Ask::Health | Ask::Version | Ask::Objects(_) => Err(ApiError::no_such_path()),
     }
 }
 

@@ -5,6 +5,9 @@ use http::header::AUTHORIZATION;
 
 use crate::Kind;
 
+const AUTHENTICATED: &str = "system:authenticated";
+const MASTERS: &str = "system:masters";
+
 /// A requester, as it stands in a review's `userInfo`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct User {
@@ -24,14 +27,17 @@ impl User {
     }
 
     fn with_token(kind: Kind, token: &str) -> Self {
-        const AUTHENTICATED: &str = "system:authenticated";
-        const MASTERS: &str = "system:masters";
         match (token, kind) {
             ("admin", Kind::Kcp) => Self::new("kcp-admin", &["system:kcp:admin", AUTHENTICATED]),
             ("admin", Kind::Kubernetes) => Self::new("admin", &[MASTERS, AUTHENTICATED]),
             ("masters", _) => Self::new("masters", &[MASTERS, AUTHENTICATED]),
             (name, _) => Self::new(name, &[AUTHENTICATED]),
         }
+    }
+
+    /// Whether every door is open.
+    pub(crate) fn is_master(&self) -> bool {
+        self.groups.iter().any(|group| group == MASTERS)
     }
 
     /// Who tears a namespace down. In kcp every controller is `system:apiserver`; a plain cluster
@@ -41,13 +47,13 @@ impl User {
             Kind::Kcp => Self::control_plane(),
             Kind::Kubernetes => Self::new(
                 "system:serviceaccount:kube-system:namespace-controller",
-                &["system:serviceaccounts", "system:serviceaccounts:kube-system", "system:authenticated"],
+                &["system:serviceaccounts", "system:serviceaccounts:kube-system", AUTHENTICATED],
             ),
         }
     }
 
     /// Who tears workspaces and bindings down.
     pub(crate) fn control_plane() -> Self {
-        Self::new("system:apiserver", &["system:authenticated", "system:masters"])
+        Self::new("system:apiserver", &[AUTHENTICATED, MASTERS])
     }
 }

@@ -74,15 +74,20 @@ pub(crate) fn set_condition(object: &mut Value, kind: &str, status: &str, reason
     let Some(conditions) = conditions.as_array_mut() else {
         return;
     };
-    let fresh = json!({
-        "type": kind, "status": status, "reason": reason, "message": message, "lastTransitionTime": now(),
-    });
-    match conditions.iter_mut().find(|condition| condition["type"] == kind) {
-        Some(known) if known["status"] == status => {
-            known["reason"] = json!(reason);
-            known["message"] = json!(message);
+    let mut fresh = json!({"type": kind, "status": status, "lastTransitionTime": now()});
+    // Left out where there is nothing to say, as Go leaves out what is empty.
+    for (field, text) in [("reason", reason), ("message", message)] {
+        if !text.is_empty() {
+            fresh[field] = json!(text);
         }
-        Some(known) => *known = fresh,
+    }
+    match conditions.iter_mut().find(|condition| condition["type"] == kind) {
+        Some(known) => {
+            if known["status"] == status {
+                fresh["lastTransitionTime"] = known["lastTransitionTime"].take();
+            }
+            *known = fresh;
+        }
         None => conditions.push(fresh),
     }
 }

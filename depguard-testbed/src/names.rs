@@ -13,17 +13,13 @@ pub(crate) fn check(act: &Act<'_>, name: &str) -> ApiResult<()> {
             && label.chars().all(|letter| alphanumeric(letter) || letter == '-')
     };
     let valid = name.len() <= longest && if dots { name.split('.').all(is_label) } else { is_label(name) };
-    // RBAC-like kinds and kcp's own allow more; none of those that matter here does.
     if valid {
         return Ok(());
     }
-    let cause = Cause {
-        reason: "FieldValueInvalid",
-        field: "metadata.name".to_owned(),
-        message: format!(
-            "Invalid value: \"{name}\": a lowercase RFC 1123 subdomain must consist of lower case alphanumeric \
-             characters, '-' or '.', and must start and end with an alphanumeric character"
-        ),
-    };
+    let why = format!(
+        "Invalid value: \"{name}\": a lowercase RFC 1123 subdomain must consist of lower case alphanumeric \
+         characters, '-' or '.', and must start and end with an alphanumeric character"
+    );
+    let cause = Cause::new("FieldValueInvalid", "metadata.name", why);
     Err(ApiError::invalid(&act.resource.group, &act.resource.kind, name, &[cause]))
 }

@@ -168,7 +168,7 @@ impl Token {
     }
 
     fn parse(text: &str) -> ApiResult<Self> {
-        let invalid = || ApiError::bad_request("continue key is not valid");
+        let invalid = || ApiError::bad_request("invalid continue token: continue key is not valid");
         let bytes = URL_SAFE_NO_PAD.decode(text).map_err(|_| invalid())?;
         let (revision, cluster, namespace, name) = serde_json::from_slice(&bytes).map_err(|_| invalid())?;
         Ok(Self { revision, cluster, namespace, name })

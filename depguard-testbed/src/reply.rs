@@ -34,6 +34,9 @@ pub(crate) fn stream(lines: impl Stream<Item = Bytes> + Send + 'static) -> Reply
 }
 
 pub(crate) fn error(error: &ApiError) -> Reply {
+    if let Some(text) = error.status.as_str() {
+        return bytes(error.code, "text/plain; charset=utf-8", text.to_owned().into());
+    }
     let mut reply = json(error.code, &error.status);
     if let Some(seconds) = error.status.pointer("/details/retryAfterSeconds").and_then(Value::as_u64) {
         reply.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));

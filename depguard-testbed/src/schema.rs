@@ -80,12 +80,9 @@ fn validate(schema: &Value, value: &Value, path: &mut Vec<String>, causes: &mut 
         && schema["x-kubernetes-int-or-string"] != true
         && !has_type(value, wanted)
     {
-        invalid(format!(
-            "\"{}\": {} in body must be of type {wanted}: \"{}\"",
-            type_of(value),
-            field(),
-            type_of(value)
-        ));
+        let is = type_of(value);
+        let message = format!("Invalid value: \"{is}\": {} in body must be of type {wanted}: \"{is}\"", field());
+        causes.push(Cause { reason: "FieldValueTypeInvalid", field: field(), message });
         return;
     }
     if let Some(allowed) = schema["enum"].as_array()

@@ -160,11 +160,12 @@ fn parse_label(term: &str) -> ApiResult<Requirement> {
         let value = value.trim_start_matches('=').trim().to_owned();
         return Ok(Requirement::In(key.trim().to_owned(), vec![value]));
     }
-    match term.strip_prefix('!') {
-        Some(key) => Ok(Requirement::Absent(key.trim().to_owned())),
-        None if term.is_empty() => Err(malformed()),
-        None => Ok(Requirement::Exists(term.to_owned())),
+    let (key, absent) = term.strip_prefix('!').map_or((term, false), |key| (key.trim(), true));
+    if key.is_empty() || key.contains(|letter: char| letter.is_whitespace()) {
+        return Err(malformed());
     }
+    let key = key.to_owned();
+    Ok(if absent { Requirement::Absent(key) } else { Requirement::Exists(key) })
 }
 
 fn split_outside_parentheses(text: &str) -> Vec<&str> {

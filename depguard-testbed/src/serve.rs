@@ -43,14 +43,14 @@ pub(crate) async fn answer(world: &Arc<World>, request: Request<Incoming>) -> Re
 async fn handle(world: &Arc<World>, request: Request<Incoming>, empty: bool) -> ApiResult<Reply> {
     let (parts, body) = request.into_parts();
     let parsed = routes::parse(parts.uri.path(), world.kind == Kind::Kcp);
-    let (door, ask) = parsed.ok_or_else(ApiError::unknown_resource)?;
+    let (door, ask) = parsed.ok_or_else(ApiError::no_such_path)?;
     match ask {
         Ask::Health => return Ok(reply::bytes(200, "text/plain", Bytes::from_static(b"ok"))),
         Ask::Version => return Ok(reply::json(200, &discovery::version(world.kind))),
         _ => {}
     }
     let user = User::of(world.kind, &parts.headers).ok_or_else(ApiError::unauthorized)?;
-    let view = view::enter(world, &door)?;
+    let view = view::enter(world, &user, &door, parts.uri.path())?;
     let query = Query::parse(parts.uri.query());
     let objects = match ask {
         Ask::Objects(objects) => objects,
@@ -58,7 +58,7 @@ async fn handle(world: &Arc<World>, request: Request<Incoming>, empty: bool) -> 
     };
     let watching = query.is_true("watch");
     let verb = routes::verb(&parts.method, &objects, watching).ok_or_else(ApiError::method_not_allowed)?;
-    let target = view::resolve(world, &view, &objects, verb)?;
+    let target = view::resolve(world, &user, &view, &objects, verb)?;
     if empty && matches!(view, View::Export { .. }) {
         return Ok(read::nothing(&target, verb == "watch"));
     }

@@ -2,6 +2,8 @@
 
 use serde_json::{Value, json};
 
+use crate::routes::Objects;
+
 /// A refusal, ready to be sent: the HTTP code and the `metav1.Status` that goes with it.
 #[derive(Clone, Debug)]
 pub(crate) struct ApiError {
@@ -32,15 +34,24 @@ impl ApiError {
     }
 
     pub(crate) fn message(&self) -> &str {
-        self.status["message"].as_str().unwrap_or_default()
+        self.status["message"].as_str().or(self.status.as_str()).unwrap_or_default()
     }
 
     pub(crate) fn is_not_found(&self) -> bool {
         self.code == 404
     }
 
-    pub(crate) fn unknown_resource() -> Self {
-        Self::new(404, "NotFound", "the server could not find the requested resource").with_details(json!({}))
+    /// There is nothing at that path. Said in plain text, as an API server says it for a group,
+    /// version or resource it doesn't serve: clients make a status of it.
+    pub(crate) fn no_such_path() -> Self {
+        Self { code: 404, status: Value::from("404 page not found\n") }
+    }
+
+    /// What a virtual workspace makes of such a page of the server behind it: nothing but lists and
+    /// watches go through its wildcard.
+    pub(crate) fn not_through_wildcard() -> Self {
+        let details = json!({"causes": [{"message": "404 page not found", "reason": "UnexpectedServerResponse"}]});
+        Self::new(404, "NotFound", "the server could not find the requested resource").with_details(details)
     }
 
     pub(crate) fn not_found(group: &str, resource: &str, name: &str) -> Self {
@@ -73,8 +84,28 @@ impl ApiError {
             .with_details(details(group, resource, name))
     }
 
-    pub(crate) fn forbidden_path(why: &str) -> Self {
-        Self::new(403, "Forbidden", format!("forbidden: {why}")).with_details(json!({}))
+    /// The 403 of an authorizer: who may not do what, and where.
+    pub(crate) fn denied(user: &str, verb: &str, objects: &Objects) -> Self {
+        let Objects { group, plural, .. } = objects;
+        let scope = match &objects.namespace {
+            Some(namespace) => format!("in the namespace \"{namespace}\""),
+            None => "at the cluster scope".to_owned(),
+        };
+        let why = format!(
+            "User \"{user}\" cannot {verb} resource \"{plural}\" in API group \"{group}\" {scope}: access denied"
+        );
+        Self::forbidden(group, plural, objects.name.as_deref().unwrap_or_default(), &why)
+    }
+
+    pub(crate) fn denied_path(user: &str, path: &str, why: &str) -> Self {
+        let message = format!("forbidden: User \"{user}\" cannot get path \"{path}\": {why}");
+        Self::new(403, "Forbidden", message).with_details(json!({}))
+    }
+
+    /// kcp's answer for the virtual workspace of an export that isn't there.
+    pub(crate) fn no_such_export(path: &str, export: &str) -> Self {
+        let why = format!("API export not found: apiexport.apis.kcp.io \"{export}\" not found");
+        Self { code: 500, status: Value::from(format!("Internal Server Error: \"{path}\": {why}\n")) }
     }
 
     pub(crate) fn unauthorized() -> Self {
@@ -138,6 +169,12 @@ pub(crate) struct Cause {
     pub(crate) reason: &'static str,
     pub(crate) field: String,
     pub(crate) message: String,
+}
+
+impl Cause {
+    pub(crate) fn new(reason: &'static str, field: &str, message: impl Into<String>) -> Self {
+        Self { reason, field: field.to_owned(), message: message.into() }
+    }
 }
 
 impl std::fmt::Display for Cause {

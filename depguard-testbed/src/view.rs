@@ -3,6 +3,7 @@
 
 use serde_json::Value;
 
+use crate::identity::User;
 use crate::json::{array, text};
 use crate::kinds::{self, Origin, Resource};
 use crate::routes::{Door, Objects};
@@ -48,49 +49,54 @@ pub(crate) enum Reach {
 }
 
 /// Finds what the door leads to.
-pub(crate) fn enter(world: &World, door: &Door) -> ApiResult<View> {
+pub(crate) fn enter(world: &World, user: &User, door: &Door, path: &str) -> ApiResult<View> {
     match door {
         Door::Cluster(_) if world.kind == Kind::Kubernetes => Ok(View::Cluster(ONLY.to_owned())),
-        Door::Cluster(name) => {
-            let cluster = world.cluster_of(name);
-            cluster.map(View::Cluster).ok_or_else(|| ApiError::forbidden_path("access denied"))
-        }
+        Door::Cluster(name) => match world.cluster_of(name) {
+            Some(cluster) => Ok(View::Cluster(cluster)),
+            None if name.contains(':') => Err(ApiError::not_found("tenancy.kcp.io", "workspaces", name)),
+            // Who may do everything is shown an id that nobody has as an empty workspace.
+            None if user.is_master() => Ok(View::Cluster(name.clone())),
+            None => Err(ApiError::denied_path(&user.name, path, "access denied")),
+        },
         Door::Export { cluster, export, target } => {
             let export = Export { cluster: cluster.clone(), name: export.clone() };
-            let denied = || ApiError::forbidden_path("access denied");
-            stored_export(world, &export).ok_or_else(denied)?;
-            let target = match target.as_str() {
-                "*" => None,
-                name => Some(world.cluster_of(name).ok_or_else(denied)?),
-            };
-            Ok(View::Export { export, target })
+            if target.contains(':') {
+                let why = "Path not resolved to a valid virtual workspace";
+                return Err(ApiError::denied_path(&user.name, path, why));
+            }
+            if stored_export(world, &export).is_none() {
+                return Err(ApiError::no_such_export(path, &export.name));
+            }
+            Ok(View::Export { export, target: (target != "*").then(|| target.clone()) })
         }
     }
 }
 
 /// Finds the resource a path names behind the door, and checks that it may be used that way.
-pub(crate) fn resolve(world: &World, view: &View, objects: &Objects, verb: &str) -> ApiResult<Target> {
-    let (resource, reach, bindings_of) = match view {
+pub(crate) fn resolve(world: &World, user: &User, view: &View, objects: &Objects, verb: &str) -> ApiResult<Target> {
+    let (found, reach, bindings_of) = match view {
         View::Cluster(cluster) => {
-            let resource = world.find(cluster, &objects.group, &objects.version, &objects.plural);
-            (resource.ok_or_else(ApiError::unknown_resource)?, Reach::One(cluster.clone()), None)
+            let found = world.find(cluster, &objects.group, &objects.version, &objects.plural);
+            (found, Reach::One(cluster.clone()), None)
         }
         View::Export { export, target } => {
-            let resource = exported(world, export)
-                .into_iter()
-                .find(|resource| resource.is(&objects.group, &objects.plural) && resource.version == objects.version)
-                .ok_or_else(ApiError::unknown_resource)?;
-            let bindings_of = only_own_bindings(world, export, &resource);
             let reach = match target {
+                None if !matches!(verb, "list" | "watch") => return Err(ApiError::not_through_wildcard()),
                 None => Reach::Every(export.clone()),
-                Some(cluster) => {
-                    allowed(world, export, cluster, &resource, verb)?;
-                    Reach::One(cluster.clone())
+                Some(cluster) if !is_allowed(world, export, cluster, &objects.group, &objects.plural, Some(verb)) => {
+                    return Err(ApiError::denied(&user.name, verb, objects));
                 }
+                Some(cluster) => Reach::One(cluster.clone()),
             };
-            (resource, reach, bindings_of)
+            let found = exported(world, export)
+                .into_iter()
+                .find(|resource| resource.is(&objects.group, &objects.plural) && resource.version == objects.version);
+            let bindings_of = found.as_ref().and_then(|resource| only_own_bindings(world, export, resource));
+            (found, reach, bindings_of)
         }
     };
+    let resource = found.ok_or_else(ApiError::no_such_path)?;
     check_shape(&resource, objects, verb)?;
     Ok(Target { resource, reach, namespace: objects.namespace.clone(), bindings_of })
 }
@@ -114,9 +120,10 @@ pub(crate) fn exported(world: &World, export: &Export) -> Vec<Resource> {
     served
 }
 
-/// Whether the export may see this resource in a logical cluster at all.
+/// Whether the wildcard shows this resource of a logical cluster: of claims it heeds only whether
+/// they were accepted, not for which verbs.
 pub(crate) fn sees(world: &World, export: &Export, cluster: &str, resource: &Resource) -> bool {
-    allowed(world, export, cluster, resource, "list").is_ok()
+    is_allowed(world, export, cluster, &resource.group, &resource.plural, None)
 }
 
 /// The export as stored.
@@ -135,46 +142,32 @@ pub(crate) fn binds(binding: &Value, export: &Export) -> bool {
 
 /// A virtual workspace reaches a logical cluster only through a binding there: the export's own
 /// kinds by being bound, others by a claim that both sides name the verb in.
-fn allowed(world: &World, export: &Export, cluster: &str, resource: &Resource, verb: &str) -> ApiResult<()> {
-    let forbidden = |why: &str| Err(ApiError::forbidden(&resource.group, &resource.plural, "", why));
+fn is_allowed(world: &World, export: &Export, cluster: &str, group: &str, plural: &str, verb: Option<&str>) -> bool {
     let bindings = world.store.in_cluster("apis.kcp.io", "apibindings", cluster);
-    let Some(binding) = bindings.iter().find(|binding| binds(&binding.object, export)) else {
-        return forbidden("access denied: could not find suitable APIBinding in target logical cluster");
-    };
-    let is_bound = array(&binding.object, "/status/boundResources").iter().any(|bound| {
-        text(bound, "/group").unwrap_or_default() == resource.group
-            && text(bound, "/resource") == Some(&resource.plural)
-    });
-    if is_bound {
-        return Ok(());
+    let Some(binding) = bindings.iter().find(|binding| binds(&binding.object, export)) else { return false };
+    let names =
+        |entry: &Value| text(entry, "/group").unwrap_or_default() == group && text(entry, "/resource") == Some(plural);
+    if array(&binding.object, "/status/boundResources").iter().any(names) {
+        return true;
     }
     let asked = stored_export(world, export);
     let asked = asked.as_ref().map_or(&[][..], |export| array(&export.object, "/spec/permissionClaims"));
     let granted = array(&binding.object, "/spec/permissionClaims");
     let accepted = granted
         .iter()
-        .filter(|claim| text(claim, "/state") == Some("Accepted") && claims_resource(claim, resource))
-        .any(|claim| {
-            has_verb(claim, verb) && asked.iter().any(|asked| claims_resource(asked, resource) && has_verb(asked, verb))
-        });
-    if accepted {
-        return Ok(());
-    }
-    if resource.is("apis.kcp.io", "apibindings") {
-        if matches!(verb, "get" | "list" | "watch") {
-            return Ok(());
-        }
-        return forbidden("write access to APIBinding is not allowed from virtual workspace");
-    }
-    forbidden("access denied: failed to find suitable reason to allow access in APIBinding")
+        .filter(|claim| text(claim, "/state") == Some("Accepted") && names(claim) && has_verb(claim, verb))
+        .any(|_| asked.iter().any(|asked| names(asked) && has_verb(asked, verb)));
+    // The export's own bindings are always there to see, and never to write.
+    accepted
+        || (group, plural) == ("apis.kcp.io", "apibindings") && matches!(verb, None | Some("get" | "list" | "watch"))
 }
 
 fn claims_resource(claim: &Value, resource: &Resource) -> bool {
     text(claim, "/group").unwrap_or_default() == resource.group && text(claim, "/resource") == Some(&resource.plural)
 }
 
-fn has_verb(claim: &Value, verb: &str) -> bool {
-    array(claim, "/verbs").iter().any(|known| known == verb || known == "*")
+fn has_verb(claim: &Value, verb: Option<&str>) -> bool {
+    verb.is_none_or(|verb| array(claim, "/verbs").iter().any(|known| known == verb || known == "*"))
 }
 
 /// APIBindings are always there to see, but only those to the export, unless it claims them.
@@ -190,12 +183,12 @@ fn check_shape(resource: &Resource, objects: &Objects, verb: &str) -> ApiResult<
     let namespaced = objects.namespace.is_some();
     let across = matches!(verb, "list" | "watch");
     if namespaced && !resource.namespaced || !namespaced && resource.namespaced && !across {
-        return Err(ApiError::unknown_resource());
+        return Err(ApiError::no_such_path());
     }
     match objects.subresource.as_deref() {
         None => {}
         Some("status") if resource.status && matches!(verb, "get" | "update" | "patch") => {}
-        Some(_) => return Err(ApiError::unknown_resource()),
+        Some(_) => return Err(ApiError::no_such_path()),
     }
     if !resource.verbs().contains(&verb) {
         return Err(ApiError::method_not_allowed());

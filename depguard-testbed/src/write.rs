@@ -32,11 +32,8 @@ pub(crate) async fn create(act: &Act<'_>, mut object: Value) -> ApiResult<Arc<Va
     }
     if text(&object, "/metadata/name").is_none() {
         let Some(prefix) = text(&object, "/metadata/generateName") else {
-            let cause = Cause {
-                reason: "FieldValueRequired",
-                field: "metadata.name".to_owned(),
-                message: "Required value: name or generateName is required".to_owned(),
-            };
+            let why = "Required value: name or generateName is required";
+            let cause = Cause::new("FieldValueRequired", "metadata.name", why);
             return Err(ApiError::invalid(&act.resource.group, &act.resource.kind, "", &[cause]));
         };
         object["metadata"]["name"] = json!(format!("{prefix}{}", random_name(5)));
@@ -73,9 +70,13 @@ pub(crate) async fn replace(
         let why = format!("the name of the object ({given}) does not match the name on the URL ({name})");
         return Err(ApiError::bad_request(why));
     }
-    let mut unstamped = object.clone();
-    stamp_place(act, &mut unstamped);
-    update(act, name, subresource, |_| Ok(unstamped.clone())).await
+    // Only the core kinds can be overwritten blindly.
+    if text(object, "/metadata/resourceVersion").is_none() && !act.resource.group.is_empty() {
+        let why = "Invalid value: 0: must be specified for an update";
+        let cause = Cause::new("FieldValueInvalid", "metadata.resourceVersion", why);
+        return Err(ApiError::invalid(&act.resource.group, &act.resource.plural, name, &[cause]));
+    }
+    update(act, name, subresource, |_| Ok(object.clone())).await
 }
 
 /// Read, change, check, write; again if somebody came between, unless the change itself names
@@ -162,18 +163,24 @@ fn check_namespace(act: &Act<'_>, object: &Value, name: &str) -> ApiResult<()> {
     Ok(())
 }
 
+/// Kind and version must be said, and be those of the path.
 fn check_type(act: &Act<'_>, object: &Value) -> ApiResult<()> {
-    let (kind, version) = (text(object, "/kind"), text(object, "/apiVersion"));
-    let wanted = act.resource.api_version();
-    if kind.is_none_or(|kind| kind == act.resource.kind) && version.is_none_or(|version| version == wanted) {
-        return Ok(());
+    let (kind, version) = (&act.resource.kind, act.resource.api_version());
+    let (said_kind, said_version) = (text(object, "/kind"), text(object, "/apiVersion"));
+    let Some(said) = said_kind else {
+        let why = format!("the object provided is unrecognized (must be of type {kind}): Object 'Kind' is missing");
+        return Err(ApiError::bad_request(why));
+    };
+    if said_version != Some(&version) {
+        let said = said_version.unwrap_or_default();
+        let why = format!("the API version in the data ({said}) does not match the expected API version ({version})");
+        return Err(ApiError::bad_request(why));
     }
-    Err(ApiError::bad_request(format!(
-        "{}, Kind={} does not match the expected {wanted}, Kind={}",
-        version.unwrap_or_default(),
-        kind.unwrap_or_default(),
-        act.resource.kind
-    )))
+    if said != kind {
+        let why = format!("the kind in the data ({said}) does not match the expected kind ({kind})");
+        return Err(ApiError::bad_request(why));
+    }
+    Ok(())
 }
 
 /// What a new object gets from the server.
@@ -252,10 +259,7 @@ fn check_finalizers(act: &Act<'_>, name: &str, old: &Value, new: &Value) -> ApiR
     if !is_terminating(old) || added.is_empty() {
         return Ok(());
     }
-    let cause = Cause {
-        reason: "FieldValueForbidden",
-        field: "metadata.finalizers".to_owned(),
-        message: "Forbidden: no new finalizers can be added if the object is being deleted".to_owned(),
-    };
+    let why = "Forbidden: no new finalizers can be added if the object is being deleted";
+    let cause = Cause::new("FieldValueForbidden", "metadata.finalizers", why);
     Err(ApiError::invalid(&act.resource.group, &act.resource.kind, name, &[cause]))
 }

@@ -45,19 +45,30 @@ async fn an_export_nobody_has_bound_has_a_slice_without_endpoints() {
 }
 
 #[tokio::test]
-async fn a_binding_to_a_missing_export_waits_for_it() {
+async fn a_binding_to_an_export_missing_elsewhere_is_refused() {
     let bed = Bed::kcp().await;
-    workspace(&bed, "root", "network").await;
     workspace(&bed, "root", "tenant").await;
     let tenant = bed.admin.cluster("root:tenant");
-    tenant.create(BINDINGS, &binding("network", "root:network", NETWORK, &json!([]))).await.ok();
+    let refused = tenant.create(BINDINGS, &binding("network", "root:network", NETWORK, &json!([]))).await;
+    assert_eq!(refused.code, 403);
+    assert!(refused.message().contains("no permission to bind to export root:network:network.example.com"));
+    bed.testbed.stop().await;
+}
+
+#[tokio::test]
+async fn a_binding_to_a_missing_export_of_its_own_workspace_waits_for_it() {
+    let bed = Bed::kcp().await;
+    workspace(&bed, "root", "tenant").await;
+    let tenant = bed.admin.cluster("root:tenant");
+    let mut own = binding("network", "", NETWORK, &json!([]));
+    own["spec"]["reference"]["export"] = json!({"name": NETWORK});
+    tenant.create(BINDINGS, &own).await.ok();
     let path = format!("{BINDINGS}/network");
     becomes(&tenant, &path, |found| found["status"]["conditions"][0]["reason"] == "APIExportNotFound").await;
     assert_eq!(tenant.get(&path).await.body["status"]["phase"], "Binding");
     assert_eq!(tenant.get(VPCS).await.code, 404);
 
-    let provider = bed.admin.cluster("root:network");
-    provide(&provider, NETWORK, &[schema(NETWORK, "VPC", "vpcs", "Namespaced")], &json!([])).await;
+    provide(&tenant, NETWORK, &[schema(NETWORK, "VPC", "vpcs", "Namespaced")], &json!([])).await;
     let bound = becomes(&tenant, &path, |found| found["status"]["phase"] == "Bound").await;
     let resource = &bound["status"]["boundResources"][0];
     assert_eq!((&resource["group"], &resource["resource"]), (&json!(NETWORK), &json!("vpcs")));

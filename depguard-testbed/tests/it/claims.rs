@@ -34,7 +34,7 @@ async fn an_accepted_claim_lets_the_export_write_there() {
     there.apply(&format!("{CONFIGURATIONS}/guard"), "test", &configuration()).await.ok();
     bed.admin.cluster("root:network").get(&format!("{CONFIGURATIONS}/guard")).await.ok();
     assert_eq!(bed.admin.below(&format!("{view}/*")).get(CONFIGURATIONS).await.names(), ["guard"]);
-    assert_eq!(there.get("/api/v1/configmaps").await.code, 404, "not claimed");
+    assert_eq!(there.get("/api/v1/configmaps").await.code, 403, "not claimed");
 
     let refused = bed.admin.below(&format!("{view}/*")).create(CONFIGURATIONS, &configuration()).await;
     assert!((400..500).contains(&refused.code), "no write through the wildcard: {}", refused.code);

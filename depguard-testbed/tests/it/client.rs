@@ -30,6 +30,7 @@ pub(crate) struct Answer {
     pub(crate) code: u16,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Value,
+    pub(crate) text: String,
 }
 
 impl Answer {
@@ -130,7 +131,8 @@ impl Client {
         let (parts, body) = self.open(method, path, content, body).await?.into_parts();
         let bytes = body.collect().await?.to_bytes();
         let body = serde_json::from_slice(&bytes).unwrap_or(Value::Null);
-        Ok(Answer { code: parts.status.as_u16(), headers: parts.headers, body })
+        let text = String::from_utf8(bytes.into())?;
+        Ok(Answer { code: parts.status.as_u16(), headers: parts.headers, body, text })
     }
 
     /// Opens a watch.

@@ -64,7 +64,7 @@ async fn an_unreachable_webhook_refuses_or_is_passed_over_as_its_policy_says() {
     network.tenant.get(&format!("{VPCS}/a")).await.ok();
 
     configuration["webhooks"][0]["failurePolicy"] = json!("Ignore");
-    network.provider.replace(&format!("{CONFIGURATIONS}/guard"), &configuration).await.ok();
+    network.provider.apply(&format!("{CONFIGURATIONS}/guard"), "test", &configuration).await.ok();
     network.tenant.delete(&format!("{VPCS}/a")).await.ok();
     assert_eq!(network.tenant.get(&format!("{VPCS}/a")).await.code, 404);
     bed.testbed.stop().await;
