@@ -28,7 +28,7 @@ fn extraction(c: &mut Criterion) {
         });
     });
     group.bench_function("typed", |b| {
-        b.iter(|| serde_json::from_slice::<Typed>(black_box(&page)).map(|t| t.items.len()))
+        b.iter(|| serde_json::from_slice::<Typed>(black_box(&page)).map(|t| t.items.len()));
     });
     group.bench_function("value", |b| b.iter(|| serde_json::from_slice::<Value>(black_box(&page)).is_ok()));
     group.finish();
