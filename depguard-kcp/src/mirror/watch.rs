@@ -204,7 +204,86 @@ fn said(status: &Status) -> String {
 
 #[cfg(test)]
 mod tests {
+    use futures::stream;
+    use serde_json::json;
+
     use super::*;
+    use crate::stack;
+
+    const RULES: Watched = Watched {
+        group: "d.c",
+        version: "v1",
+        plural: "dependencyrules",
+        kind: "DependencyRule",
+        required: true,
+        names: None,
+    };
+
+    fn mk_watch() -> (Watch, mpsc::Receiver<Report>) {
+        let (reports, incoming) = mpsc::channel(9);
+        let stack = stack::build(&kube_client::Config::new(http::Uri::from_static("http://127.0.0.1:1"))).unwrap();
+        let endpoint = Endpoint::new(stack, "http://127.0.0.1:1");
+        let watch = Watch { endpoint, watched: RULES, home: Home::Kcp, source: Source::Slices, number: 1, reports };
+        (watch, incoming)
+    }
+
+    fn mk_rule(name: &str) -> DynamicObject {
+        let rule = json!({"metadata": {"name": name, "annotations": {"kcp.io/cluster": "c1"}}});
+        serde_json::from_value(rule).unwrap()
+    }
+
+    /// These events, and then nothing more.
+    fn then_silence(
+        events: Vec<Event<DynamicObject>>,
+    ) -> impl Stream<Item = watcher::Result<Event<DynamicObject>>> + Unpin {
+        stream::iter(events.into_iter().map(Ok)).chain(stream::pending())
+    }
+
+    async fn followed(events: Vec<Event<DynamicObject>>) -> (Option<Change>, Vec<Change>, Duration) {
+        let (watch, mut incoming) = mk_watch();
+        let started = Instant::now();
+        let Ok(broken) = watch.follow(then_silence(events), started + REFRESH).await else { panic!("gone") };
+        drop(watch);
+        let mut told = Vec::new();
+        while let Some(report) = incoming.recv().await {
+            told.push(report.change);
+        }
+        (broken, told, started.elapsed())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_silent_watch_is_begun_anew_without_being_broken() {
+        let events = vec![Event::Init, Event::InitApply(mk_rule("a")), Event::InitDone, Event::Apply(mk_rule("b"))];
+        let (broken, told, elapsed) = followed(events).await;
+        assert!(broken.is_none(), "{broken:?}");
+        assert!(elapsed >= REFRESH && elapsed < REFRESH + Duration::from_secs(1), "{elapsed:?}");
+        let [Change::Listed(listed), Change::Applied((cluster, name), _)] = told.as_slice() else { panic!("{told:?}") };
+        assert_eq!(listed.len(), 1);
+        assert_eq!((cluster.as_ref().unwrap().as_str(), name.as_str()), ("c1", "b"));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_list_that_stops_halfway_is_broken_and_tells_no_object() {
+        let (broken, told, elapsed) = followed(vec![Event::Init, Event::InitApply(mk_rule("a"))]).await;
+        let Some(Change::Failed { why, hidden: false }) = broken else { panic!("{broken:?}") };
+        assert_eq!(why, "cannot watch dependencyrules.d.c at http://127.0.0.1:1: no answer within 60 s");
+        assert!(told.is_empty(), "{told:?}");
+        assert!(elapsed < LIST_SILENCE + Duration::from_secs(1), "{elapsed:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_list_begun_anew_forgets_what_the_first_attempt_gave() {
+        let events = vec![Event::Init, Event::InitApply(mk_rule("a")), Event::Init, Event::InitDone];
+        let (_, told, _) = followed(events).await;
+        assert!(matches!(told.as_slice(), [Change::Listed(listed)] if listed.is_empty()), "{told:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_watch_ends_when_nobody_listens() {
+        let (watch, incoming) = mk_watch();
+        drop(incoming);
+        tokio::time::timeout(Duration::from_secs(60), watch.run()).await.unwrap();
+    }
 
     #[test]
     fn waits_are_short_at_first_and_never_longer_than_half_a_minute() {
