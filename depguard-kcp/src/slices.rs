@@ -50,9 +50,10 @@ impl Ours {
             // The kubeconfig names the workspace by its id and the slice by its path: what is left is that kcp made
             // the slice for an export of this very workspace, or that its URLs carry this workspace's id.
             || owners(slice).any(|owner| text(owner, "/kind") == "APIExport" && text(owner, "/name") == self.export)
-            || urls(slice).any(|url| {
-                url.trim_end_matches('/').ends_with(&format!("/services/apiexport/{cluster}/{}", self.export))
-            })
+            || (!cluster.is_empty()
+                && urls(slice).any(|url| {
+                    url.trim_end_matches('/').ends_with(&format!("/services/apiexport/{cluster}/{}", self.export))
+                }))
     }
 }
 

@@ -107,6 +107,11 @@ impl Reply {
         if (200..300).contains(&self.status) { Ok(self.body) } else { Err(self.unexpected("a success")) }
     }
 
+    /// The same for a creation that may have happened before.
+    pub fn ok_or_there(self) -> Outcome {
+        if self.status == 409 { Ok(()) } else { self.ok().map(drop) }
+    }
+
     /// Whether there is no such object.
     pub fn is_gone(&self) -> bool {
         self.status == 404

@@ -1,20 +1,124 @@
-//! depguard itself, in this process.
+//! depguard itself, in this process, so that a scenario can end and start its parts.
 
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
 use std::sync::Arc;
 
-use crate::outcome::{Outcome, Stop};
+use depguard_controller::{Controller, WebhookTarget};
+use depguard_core::{ExportName, Home};
+use depguard_webhook::Webhook;
+use tempfile::TempDir;
+
+use crate::certificate::Authority;
+use crate::outcome::Outcome;
+use crate::ring::free_port;
 use crate::world::World;
 
 /// depguard's controller and webhook for one world. In a control it is an empty shell.
-pub struct Depguard;
+pub struct Depguard {
+    world: Arc<World>,
+    folder: TempDir,
+    authority: Authority,
+    port: u16,
+    controller: Option<Controller>,
+    webhook: Option<Webhook>,
+}
 
 impl Depguard {
-    /// Starts both.
+    /// Starts both, the controller first: deletions are refused from then on.
     pub async fn start(world: &Arc<World>) -> Outcome<Depguard> {
-        if world.is_control() {
-            Ok(Depguard)
-        } else {
-            Err(Stop::Skipped("the webhook and the controller cannot be started yet".to_owned()))
+        let mut depguard = Depguard::prepare(world).await?;
+        depguard.start_controller().await?;
+        depguard.start_webhook().await?;
+        Ok(depguard)
+    }
+
+    /// Makes what both need, and starts none.
+    pub async fn prepare(world: &Arc<World>) -> Outcome<Depguard> {
+        let folder = tempfile::tempdir()?;
+        let authority = Authority::new("depguard e2e webhook")?;
+        authority.issue(folder.path())?;
+        world.write_kubeconfig(&folder.path().join("kubeconfig"))?;
+        let (world, port) = (Arc::clone(world), free_port()?);
+        Ok(Depguard { world, folder, authority, port, controller: None, webhook: None })
+    }
+
+    /// Starts the controller.
+    pub async fn start_controller(&mut self) -> Outcome {
+        if self.world.is_control() {
+            return Ok(());
+        }
+        let webhook = WebhookTarget::Url(self.url());
+        let config = depguard_controller::Config {
+            kubeconfig: Some(self.file("kubeconfig")),
+            probe_addr: None,
+            ca_bundle_path: Some(self.file("ca.crt")),
+            ..depguard_controller::Config::new(self.home(), export_name()?, webhook)
+        };
+        self.controller = Some(Controller::start(config).await?);
+        Ok(())
+    }
+
+    /// Stops the controller; what it installed stays.
+    pub async fn stop_controller(&mut self) {
+        if let Some(controller) = self.controller.take() {
+            controller.stop().await;
         }
     }
+
+    /// Starts the webhook. It answers when this returns, though it may have no rules yet.
+    pub async fn start_webhook(&mut self) -> Outcome {
+        if self.world.is_control() {
+            return Ok(());
+        }
+        let config = depguard_webhook::Config {
+            home: self.home(),
+            export_name: export_name()?,
+            kubeconfig: Some(self.file("kubeconfig")),
+            review_addr: SocketAddr::from((Ipv4Addr::LOCALHOST, self.port)),
+            probe_addr: None,
+            tls_cert_dir: self.folder.path().to_owned(),
+            ..depguard_webhook::Config::default()
+        };
+        self.webhook = Some(Webhook::start(config).await?);
+        Ok(())
+    }
+
+    /// Ends the webhook in the middle of whatever it does.
+    pub fn kill_webhook(&mut self) {
+        if let Some(webhook) = self.webhook.take() {
+            webhook.kill();
+        }
+    }
+
+    /// Gives the webhook another certificate authority and another URL, for the next start.
+    pub fn move_webhook(&mut self) -> Outcome {
+        self.authority = Authority::new("another depguard e2e webhook")?;
+        self.authority.issue(self.folder.path())?;
+        self.port = free_port()?;
+        Ok(())
+    }
+
+    /// Where the webhook is called.
+    pub fn url(&self) -> String {
+        format!("https://127.0.0.1:{}/validate", self.port)
+    }
+
+    /// The port of [`Depguard::url`].
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// A file that both may need: `kubeconfig`, `tls.crt`, `tls.key` and `ca.crt` are there.
+    pub fn file(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn home(&self) -> Home {
+        if self.world.is_kcp() { Home::Kcp } else { Home::Kubernetes }
+    }
+}
+
+fn export_name() -> Outcome<ExportName> {
+    Ok(ExportName::parse("dependencies.opendefense.cloud")?)
 }

@@ -3,6 +3,9 @@
 mod kcp;
 mod kube;
 mod process;
+mod testbed;
+
+pub(crate) use process::free_port;
 
 use std::path::Path;
 use std::time::Duration;
@@ -31,6 +34,8 @@ struct Access {
 }
 
 enum Servers {
+    #[expect(dead_code, reason = "held for what it does when dropped")]
+    Testbed(depguard_testbed::Testbed),
     Processes(process::Processes),
 }
 
@@ -40,6 +45,7 @@ impl Ring {
         match (kind, programs) {
             (RingKind::Kube, Programs::Kube(folder)) => kube::start(folder).await,
             (RingKind::Kcp, Programs::Kcp(binary)) => kcp::start(binary).await,
+            (RingKind::TestbedKcp | RingKind::TestbedKubernetes, Programs::None) => testbed::start(kind).await,
             _ => Err(Stop::failed("these programs are not this ring's")),
         }
     }
@@ -50,7 +56,10 @@ impl Ring {
         let ready = eventually("the server is ready", Duration::from_secs(90), async || {
             admin.get("/readyz").await?.ok().map(drop)
         });
-        let Servers::Processes(processes) = &ring.servers;
+        let Servers::Processes(processes) = &ring.servers else {
+            ready.await?;
+            return Ok(ring);
+        };
         let opened = tokio::select! {
             opened = ready => opened,
             ended = processes.until_one_ends() => Err(ended),

@@ -41,6 +41,8 @@ pub struct Scenario {
     refuses: bool,
     /// It needs controllers that tear namespaces down.
     tears_down: bool,
+    /// It changes workspaces that others would use after it.
+    alone: bool,
     run: Run,
 }
 
@@ -52,7 +54,7 @@ impl Scenario {
         R: Future<Output = Outcome> + 'static,
     {
         let run: Run = Box::new(move |world| Box::pin(run(world)));
-        Scenario { name, homes: Homes::Both, refuses: true, tears_down: false, run }
+        Scenario { name, homes: Homes::Both, refuses: true, tears_down: false, alone: false, run }
     }
 
     /// Only where there are workspaces.
@@ -63,6 +65,11 @@ impl Scenario {
     /// Sees no refusal, so a control would show nothing.
     pub fn without_control(self) -> Scenario {
         Scenario { refuses: false, ..self }
+    }
+
+    /// Needs workspaces that no other scenario uses before or after it.
+    pub fn alone(self) -> Scenario {
+        Scenario { alone: true, ..self }
     }
 
     /// Needs controllers that tear namespaces down.
@@ -174,12 +181,13 @@ fn run_jobs(
     let shared = Mutex::new(tally);
     let next = || jobs.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
     std::thread::scope(|scope| {
-        for _ in 0..lanes {
-            scope.spawn(|| {
+        for lane in 1..=lanes {
+            let (next, shared) = (&next, &shared);
+            scope.spawn(move || {
                 while let Some(job) = next() {
                     let scenario = &scenarios[job.index];
                     let start = Instant::now();
-                    let outcome = run_job(runtime, ring, scenario, &job);
+                    let outcome = run_job(runtime, ring, scenario, &job, lane);
                     let mut tally = shared.lock().unwrap_or_else(PoisonError::into_inner);
                     tally.record(ring.kind(), &line(scenario, job.mode), &outcome, start.elapsed());
                 }
@@ -189,11 +197,18 @@ fn run_jobs(
 }
 
 /// Runs a scenario on a runtime of its own: whatever of depguard it leaves running ends with it.
-fn run_job(runtime: &tokio::runtime::Runtime, ring: &Arc<Ring>, scenario: &Scenario, job: &Job) -> Outcome {
+fn run_job(
+    runtime: &tokio::runtime::Runtime,
+    ring: &Arc<Ring>,
+    scenario: &Scenario,
+    job: &Job,
+    lane: usize,
+) -> Outcome {
     let id = format!("{}{}", if job.mode == Mode::Control { "c" } else { "s" }, job.index + 1);
+    let tree = if scenario.alone { id.clone() } else { format!("lane{lane}") };
     let limit = ring.patience() * 5;
     let own = self::runtime()?;
-    let world = Arc::new(own.block_on(World::create(Arc::clone(ring), job.mode, &id))?);
+    let world = Arc::new(own.block_on(World::create(Arc::clone(ring), job.mode, &id, &tree))?);
     let run = own.block_on(async {
         let run = AssertUnwindSafe((scenario.run)(Arc::clone(&world))).catch_unwind();
         tokio::time::timeout(limit, run).await

@@ -55,7 +55,7 @@ pub(crate) struct Wanted {
 /// Reads [`VARIABLE`]'s value. Without one every ring is tried, and none is a must but the testbed.
 pub(crate) fn wanted(value: Option<&str>) -> Result<Vec<Wanted>, String> {
     let Some(value) = value.filter(|value| !value.trim().is_empty()) else {
-        return Ok(RingKind::ALL.map(|kind| Wanted { kind, named: false }).to_vec());
+        return Ok(RingKind::ALL.map(|kind| Wanted { kind, named: kind.is_testbed() }).to_vec());
     };
     let mut chosen = Vec::new();
     for word in value.split(',').map(str::trim).filter(|word| !word.is_empty()) {
@@ -78,6 +78,8 @@ pub(crate) fn wanted(value: Option<&str>) -> Result<Vec<Wanted>, String> {
 /// The programs of a real server.
 #[derive(Clone, Debug)]
 pub(crate) enum Programs {
+    /// The testbed needs none.
+    None,
     /// A folder with `etcd`, `kube-apiserver` and, maybe, `kube-controller-manager`.
     Kube(PathBuf),
     /// The kcp binary.
@@ -89,7 +91,7 @@ impl Wanted {
     /// else the reason why it cannot run.
     pub(crate) fn programs(self) -> Result<Programs, String> {
         match self.kind {
-            RingKind::TestbedKcp | RingKind::TestbedKubernetes => Err("the testbed cannot be started yet".to_owned()),
+            RingKind::TestbedKcp | RingKind::TestbedKubernetes => Ok(Programs::None),
             RingKind::Kube => kube_servers(self.named).map(Programs::Kube),
             RingKind::Kcp => kcp_binary().map(Programs::Kcp),
         }
@@ -156,7 +158,7 @@ mod tests {
 
     #[test]
     fn without_a_choice_only_the_testbed_is_a_must() {
-        let all = ["testbed-kcp", "testbed-kubernetes", "kube", "kcp"];
+        let all = ["testbed-kcp!", "testbed-kubernetes!", "kube", "kcp"];
         assert_eq!(names(None), all);
         assert_eq!(names(Some(" ")), all);
     }

@@ -22,12 +22,14 @@ use crate::runner::Mode;
 
 /// One scenario's own part of a ring.
 ///
-/// On kcp a tree of workspaces below `root:<id>`; on a plain cluster a namespace and API groups
-/// with the id in their names.
+/// On kcp a tree of workspaces below `root:<tree>`, which scenarios that leave it as it was may use
+/// one after another, and a namespace of its own; on a plain cluster a namespace and API groups with
+/// the id in their names.
 pub struct World {
     ring: Arc<Ring>,
     mode: Mode,
     id: String,
+    tree: String,
     admin: Api,
     tenant: Api,
     providers: Mutex<Vec<Provider>>,
@@ -56,11 +58,12 @@ const WORKSPACES: &str = "/apis/tenancy.kcp.io/v1alpha1/workspaces";
 
 impl World {
     /// An empty world.
-    pub async fn create(ring: Arc<Ring>, mode: Mode, id: &str) -> Outcome<World> {
+    pub async fn create(ring: Arc<Ring>, mode: Mode, id: &str, tree: &str) -> Outcome<World> {
         let (admin, tenant) = (ring.admin().await?, ring.tenant().await?);
-        let world = World { ring, mode, id: id.to_owned(), admin, tenant, providers: Mutex::default() };
+        let world =
+            World { ring, mode, id: id.to_owned(), tree: tree.to_owned(), admin, tenant, providers: Mutex::default() };
         if world.is_kcp() {
-            create_workspace(&world, "root", id).await?;
+            create_workspace(&world, "root", tree).await?;
         }
         world.set_up_home().await?;
         Ok(world)
@@ -200,24 +203,28 @@ impl World {
         if reply.is_gone() { Ok(None) } else { reply.ok().map(Some) }
     }
 
-    /// Leaves a plain cluster as it was found; kcp's workspaces may stay. The scenario's runtime
-    /// is over by now, and with it its clients.
+    /// Leaves all as it was found, but for what may stay. The scenario's runtime is over by now,
+    /// and with it its clients.
     pub async fn clean(&self) -> Outcome {
-        if self.is_kcp() {
-            return Ok(());
-        }
         let admin = self.ring.admin().await?;
-        admin.delete(rules::RULES).await?.ok()?;
-        admin.delete(rules::CONFIGURATION).await?;
         let providers = std::mem::take(&mut *self.providers.lock().unwrap_or_else(PoisonError::into_inner));
-        for provider in providers {
-            provider.remove(&admin).await?;
+        for provider in &providers {
+            let place = admin.at(self.ring.prefix(&provider.path));
+            // Where depguard was not bound there are no rules.
+            let reply = place.delete(rules::RULES).await?;
+            if !reply.is_gone() {
+                reply.ok()?;
+            }
+            place.delete(rules::CONFIGURATION).await?;
+            if !self.is_kcp() {
+                provider.remove(&place).await?;
+            }
         }
         Ok(())
     }
 
     fn path(&self, below: &str) -> String {
-        if below.is_empty() { format!("root:{}", self.id) } else { format!("root:{}:{below}", self.id) }
+        if below.is_empty() { format!("root:{}", self.tree) } else { format!("root:{}:{below}", self.tree) }
     }
 }
 
@@ -230,8 +237,7 @@ async fn create_workspace(world: &World, parent: &str, name: &str) -> Outcome {
         "spec": {"type": {"name": "universal", "path": "root"}},
     });
     eventually("the workspace is created", world.patience(), async || {
-        let reply = api.post(WORKSPACES, &workspace).await?;
-        if reply.status == 409 { Ok(()) } else { reply.ok().map(drop) }
+        api.post(WORKSPACES, &workspace).await?.ok_or_there()
     })
     .await?;
     let path = format!("{WORKSPACES}/{name}");

@@ -6,12 +6,10 @@ use std::path::Path;
 use std::time::Duration;
 
 use base64::Engine;
-use bytes::Bytes;
 use depguard_core::Home;
 use depguard_kcp::{ConnectOptions, Connection, Endpoint, Preconditions};
 use depguard_testbed::{Kind, Options, Testbed};
 use depguard_webhook::Config;
-use http::Request;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -114,12 +112,9 @@ impl Scene {
     }
 
     /// The message with which the deletion of a VPC would be refused.
-    ///
-    /// Without a body: an API server that gets options in one does not look at those in the query.
     pub(crate) async fn delete_dry(&self, vpc: &str) -> Option<String> {
-        let request = Request::delete(format!("{VPCS}/{vpc}?dryRun=All")).body(Bytes::new()).unwrap();
-        let response = self.tenant.send(request).await.unwrap();
-        (!response.status().is_success()).then(|| String::from_utf8_lossy(response.body()).into_owned())
+        let path = format!("{VPCS}/{vpc}?dryRun=All");
+        self.tenant.delete(&path, Preconditions::default()).await.err().map(|why| why.to_string())
     }
 
     /// Installs the webhook as the controller does.

@@ -116,6 +116,6 @@ fn lock(children: &Children) -> MutexGuard<'_, Vec<Child>> {
 }
 
 /// A port that was free a moment ago.
-pub(super) fn free_port() -> Outcome<u16> {
+pub(crate) fn free_port() -> Outcome<u16> {
     Ok(TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port())
 }

@@ -66,14 +66,13 @@ impl Consumer {
             "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role},
             "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "tenant"}],
         });
-        self.api.post(&format!("{RBAC}/clusterrolebindings"), &binding).await?.ok().map(drop)
+        self.api.post(&format!("{RBAC}/clusterrolebindings"), &binding).await?.ok_or_there()
     }
 
     pub(super) async fn create_namespace(&self, world: &World) -> Outcome {
         let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": self.namespace}});
         eventually("the namespace is created", world.patience(), async || {
-            let reply = self.api.post("/api/v1/namespaces", &namespace).await?;
-            if reply.status == 409 { Ok(()) } else { reply.ok().map(drop) }
+            self.api.post("/api/v1/namespaces", &namespace).await?.ok_or_there()
         })
         .await
     }

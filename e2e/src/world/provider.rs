@@ -60,7 +60,7 @@ impl Provider {
         let mut resources = Vec::new();
         for kind in &self.kinds {
             eventually("the new workspace takes a schema", world.patience(), async || {
-                self.api.post(SCHEMAS, &kind.api_resource_schema()).await?.ok().map(drop)
+                self.api.post(SCHEMAS, &kind.api_resource_schema()).await?.ok_or_there()
             })
             .await?;
             resources.push(json!({
@@ -73,7 +73,7 @@ impl Provider {
             "metadata": {"name": self.export},
             "spec": {"resources": resources},
         });
-        self.api.post(EXPORTS, &export).await?.ok().map(drop)
+        self.api.post(EXPORTS, &export).await?.ok_or_there()
     }
 
     async fn define_kinds(&self, world: &World) -> Outcome {
@@ -120,8 +120,7 @@ pub(super) async fn bind(world: &World, api: &Api, provider: &Provider) -> Outco
 /// Creates an APIBinding and waits until it is bound.
 pub(super) async fn create_binding(world: &World, api: &Api, binding: &Value) -> Outcome {
     eventually("the workspace takes a binding", world.patience(), async || {
-        let reply = api.post(BINDINGS, binding).await?;
-        if reply.status == 409 { Ok(()) } else { reply.ok().map(drop) }
+        api.post(BINDINGS, binding).await?.ok_or_there()
     })
     .await?;
     let name = binding["metadata"]["name"].as_str().unwrap_or_default();

@@ -49,15 +49,12 @@ impl World {
         if self.is_kcp() {
             self.workspace("dep-ctrl").await?;
             eventually("depguard's workspace takes a schema", self.patience(), async || {
-                self.home().post(SCHEMAS, &manifests::api_resource_schema()).await?.ok().map(drop)
+                self.home().post(SCHEMAS, &manifests::api_resource_schema()).await?.ok_or_there()
             })
             .await?;
-            return self.home().post(EXPORTS, &manifests::api_export()).await?.ok().map(drop);
+            return self.home().post(EXPORTS, &manifests::api_export()).await?.ok_or_there();
         }
-        let reply = self.home().post(CRDS, &manifests::crd()).await?;
-        if reply.status != 409 {
-            reply.ok()?;
-        }
+        self.home().post(CRDS, &manifests::crd()).await?.ok_or_there()?;
         eventually("rules are served", self.patience(), async || self.home().get(RULES).await?.ok().map(drop)).await
     }
 

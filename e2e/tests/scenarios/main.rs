@@ -1,6 +1,9 @@
 //! The scenarios, each run on every ring where it makes sense.
 
+mod binaries;
 mod deletion;
+mod installation;
+mod lifecycle;
 mod teardown;
 
 use depguard_e2e::Scenario;
@@ -11,15 +14,38 @@ fn main() {
         Scenario::new("a referenced object is denied by name and a free one deleted", deletion::referenced),
         Scenario::new("a collection delete stops at a referenced object", deletion::collection),
         Scenario::new("any served version of the target is protected", deletion::another_version),
-        Scenario::new("a cluster-scoped dependent protects a namespaced target", deletion::cluster_scoped_dependent),
-        Scenario::new("a cluster-scoped target is protected from all namespaces", deletion::cluster_scoped_target),
+        Scenario::new("a cluster-scoped dependent protects a namespaced target", deletion::cluster_scoped_dependent)
+            .alone(),
+        Scenario::new("a cluster-scoped target is protected from all namespaces", deletion::cluster_scoped_target)
+            .alone(),
         Scenario::new("1,500 blockers give a readable message", deletion::many_blockers),
-        Scenario::new("the same kind of another provider is not touched", deletion::another_provider).on_kcp(),
-        Scenario::new("a provider may lie deep in the tree", deletion::nested_provider).on_kcp(),
+        Scenario::new("the same kind of another provider is not touched", deletion::another_provider).on_kcp().alone(),
+        Scenario::new("a provider may lie deep in the tree", deletion::nested_provider).on_kcp().alone(),
         Scenario::new("a namespace ends in the order of its references", teardown::namespace).tears_down(),
-        Scenario::new("a workspace ends in the order of its references", teardown::workspace).on_kcp(),
-        Scenario::new("unbinding the target's API waits for the dependents", teardown::unbinding).on_kcp(),
+        Scenario::new("a workspace ends in the order of its references", teardown::workspace).on_kcp().alone(),
+        Scenario::new("unbinding the target's API waits for the dependents", teardown::unbinding).on_kcp().alone(),
         Scenario::new("a tenant lifts nothing by the annotation and a namespace", teardown::tenant).tears_down(),
+        Scenario::new("an operator lifts the protection by the annotation", lifecycle::override_by_an_operator),
+        Scenario::new("nothing is deleted while the webhook is away, nor right after", lifecycle::webhook_killed),
+        Scenario::new("a changed rule counts as it is now", lifecycle::rule_changed),
+        Scenario::new("a rule removed while the controller is down leaves nothing", lifecycle::rule_removed_while_down),
+        Scenario::new("a rule may come before its target's provider binds", lifecycle::rule_before_binding)
+            .on_kcp()
+            .alone(),
+        Scenario::new("a stranger's rule about others' kinds changes nothing", lifecycle::unrelated_rule)
+            .on_kcp()
+            .alone(),
+        Scenario::new("a claim that is not accepted shows in the status", installation::claim_not_accepted)
+            .on_kcp()
+            .alone(),
+        Scenario::new("a configuration deleted by hand comes back", installation::deleted_by_hand),
+        Scenario::new("a configuration edited by hand is put right", installation::edited_by_hand),
+        Scenario::new("a foreign configuration is reported and left alone", installation::foreign),
+        Scenario::new("the reference's configuration is taken over", installation::taken_over),
+        Scenario::new("a changed URL and CA are applied", installation::moved),
+        Scenario::new("a removed target leaves the configuration", installation::target_removed).without_control(),
+        Scenario::new("20 restarts lose none of 8 rules' kinds", installation::restarts).without_control().alone(),
+        Scenario::new("the stock binaries deny and allow", binaries::deny_and_allow),
     ];
     if !runner::main(&scenarios) {
         std::process::exit(1);

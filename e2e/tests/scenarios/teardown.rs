@@ -36,8 +36,12 @@ async fn target_waits(world: &World, cast: &Cast, scope: (&Api, &str)) -> Outcom
     }
     eventually("the refusal shows on what is torn down", world.patience(), async || {
         let object = scope.0.get(scope.1).await?.ok()?;
-        let shown = conditions(&object).contains("cannot delete vpcs/a: still referenced by VirtualMachine/m1");
-        if shown { Ok(()) } else { Err(Stop::Failed(format!("status is {}", object["status"]))) }
+        // A workspace's teardown deletes its namespaces too, and then it is those that say what holds them up.
+        let namespaces = consumer.api.get("/api/v1/namespaces").await?.ok()?;
+        let namespaces = namespaces["items"].as_array().cloned().unwrap_or_default();
+        let said: Vec<_> = [&object].into_iter().chain(&namespaces).map(conditions).collect();
+        let refusal = "cannot delete vpcs/a: still referenced by VirtualMachine/m1";
+        if said.iter().any(|said| said.contains(refusal)) { Ok(()) } else { Err(Stop::Failed(said.join("; "))) }
     })
     .await?;
     consumer.untouched(&cast.vpc, "a").await

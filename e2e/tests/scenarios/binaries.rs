@@ -1,0 +1,69 @@
+//! The two stock binaries, as an operator starts them.
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+
+use depguard_e2e::rules::rule;
+use depguard_e2e::{Depguard, Outcome, Stop, World};
+
+use crate::deletion::one_reference;
+
+/// A process that ends with its owner.
+struct Process(Child);
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+pub(crate) async fn deny_and_allow(world: Arc<World>) -> Outcome {
+    let (controller, webhook) = (binary("depguard-controller")?, binary("depguard-webhook")?);
+    let cast = world.cast().await?;
+    let machines = rule("machines", &cast.vm, &[(&cast.vpc, ".spec.vpcRef.name")]);
+    world.add_rule(&cast.compute, &machines).await?;
+    // Only for its files and its port: nothing is started in this process.
+    let files = Depguard::prepare(&world).await?;
+    let _processes = if world.is_control() { vec![] } else { start(&world, &files, &controller, &webhook)? };
+    one_reference(&world, &cast).await?;
+    cast.consumer.create_target(&cast.vpc, "b").await?;
+
+    let message = "cannot delete vpcs/a: still referenced by VirtualMachine/m1";
+    cast.consumer.refused(&world, &cast.vpc, "a", &[message]).await?;
+    cast.consumer.delete(&world, &cast.vpc, "b").await?;
+    cast.consumer.delete(&world, &cast.vm, "m1").await?;
+    cast.consumer.delete(&world, &cast.vpc, "a").await
+}
+
+fn start(world: &World, files: &Depguard, controller: &Path, webhook: &Path) -> Outcome<Vec<Process>> {
+    let home = if world.is_kcp() { "kcp" } else { "kubernetes" };
+    let common = |program: &Path| {
+        let mut command = Command::new(program);
+        command.args(["--home", home, "--health-probe-bind-address", "127.0.0.1:0", "--kubeconfig"]);
+        command.arg(files.file("kubeconfig")).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        command
+    };
+    let mut controller = common(controller);
+    controller.args(["--webhook-url", &files.url(), "--webhook-ca-bundle-path"]).arg(files.file("ca.crt"));
+    let mut webhook = common(webhook);
+    webhook.args(["--webhook-port", &files.port().to_string(), "--tls-cert-dir"]).arg(files.file("."));
+    Ok(vec![Process(controller.spawn()?), Process(webhook.spawn()?)])
+}
+
+/// Where cargo put a binary: beside the folder of this test.
+fn binary(name: &str) -> Outcome<PathBuf> {
+    let folder = match std::env::var_os("DEPGUARD_BINARIES") {
+        Some(folder) => PathBuf::from(folder),
+        None => std::env::current_exe()?.parent().and_then(Path::parent).map(Path::to_owned).unwrap_or_default(),
+    };
+    let path = folder.join(name);
+    if path.is_file() {
+        return Ok(path);
+    }
+    Err(Stop::Skipped(format!(
+        "no `{name}` in {}; build both with `cargo build -p depguard-controller -p depguard-webhook --features bin`, or set DEPGUARD_BINARIES",
+        folder.display()
+    )))
+}

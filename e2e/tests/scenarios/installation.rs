@@ -1,0 +1,222 @@
+//! The webhook configuration: put up, put right, never somebody else's.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use depguard_e2e::rules::{CONFIGURATION, CONFIGURATIONS, reviewed_kinds, rule};
+use depguard_e2e::{Api, Depguard, Outcome, Resource, Stop, World, ensure};
+use serde_json::{Value, json};
+
+use crate::deletion::{guarded, one_reference};
+
+const REFUSAL: &str = "cannot delete vpcs/a: still referenced by VirtualMachine/m1";
+const OWN_WEBHOOK: &str = "dependency-controller.dependencies.opendefense.cloud";
+
+pub(crate) async fn deleted_by_hand(world: Arc<World>) -> Outcome {
+    let (cast, _depguard) = guarded(&world).await?;
+    one_reference(&world, &cast).await?;
+    if !world.is_control() {
+        let place = &cast.network.api;
+        let before = world.until_configured(place, "the configuration is installed", |_| true).await?;
+        place.delete(CONFIGURATION).await?.ok()?;
+        let renewed = |found: &Value| found["metadata"]["uid"] != before["metadata"]["uid"];
+        world.until_configured(place, "the configuration is installed again", renewed).await?;
+        cast.consumer.until_protected(&world, &cast.vpc, "a").await?;
+    }
+    cast.consumer.refused(&world, &cast.vpc, "a", &[REFUSAL]).await.map(drop)
+}
+
+pub(crate) async fn edited_by_hand(world: Arc<World>) -> Outcome {
+    let (cast, _depguard) = guarded(&world).await?;
+    one_reference(&world, &cast).await?;
+    if !world.is_control() {
+        let place = &cast.network.api;
+        let before = world.until_configured(place, "the configuration is installed", |_| true).await?;
+        let mut webhooks = before["webhooks"].clone();
+        webhooks[0]["failurePolicy"] = json!("Ignore");
+        webhooks[0]["rules"][0]["operations"] = json!(["CREATE"]);
+        place.merge(CONFIGURATION, &json!({"webhooks": webhooks})).await?.ok()?;
+        let righted = |found: &Value| found["webhooks"] == before["webhooks"];
+        world.until_configured(place, "the configuration is put right", righted).await?;
+        cast.consumer.until_protected(&world, &cast.vpc, "a").await?;
+    }
+    cast.consumer.refused(&world, &cast.vpc, "a", &[REFUSAL]).await.map(drop)
+}
+
+/// A configuration of depguard's name with one webhook of this name, which nobody answers.
+async fn occupy(place: &Api, webhook: &str) -> Outcome<Value> {
+    let configuration = json!({
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "ValidatingWebhookConfiguration",
+        "metadata": {"name": "dependency-controller"},
+        "webhooks": [{
+            "name": webhook,
+            "admissionReviewVersions": ["v1"],
+            "clientConfig": {"url": "https://127.0.0.1:1/validate"},
+            "failurePolicy": "Fail",
+            "sideEffects": "None",
+            "rules": [{
+                "apiGroups": ["nobody.example.com"], "apiVersions": ["v1"],
+                "operations": ["DELETE"], "resources": ["nothings"],
+            }],
+        }],
+    });
+    place.post(CONFIGURATIONS, &configuration).await?.ok()
+}
+
+pub(crate) async fn foreign(world: Arc<World>) -> Outcome {
+    let cast = world.cast().await?;
+    let place = &cast.network.api;
+    if !world.is_control() {
+        occupy(place, "somebody.example.com").await?;
+    }
+    let machines = rule("machines", &cast.vm, &[(&cast.vpc, ".spec.vpcRef.name")]);
+    world.add_rule(&cast.compute, &machines).await?;
+    let _depguard = Depguard::start(&world).await?;
+    let message = world.condition(&cast.compute, "machines", "Programmed", "False").await?;
+    if !world.is_control() {
+        ensure(message.contains("dependency-controller"), || format!("no name in `{message}`"))?;
+        let found = world.configuration(place).await?.unwrap_or_default();
+        let kept = found["webhooks"][0]["name"] == "somebody.example.com";
+        ensure(kept, || format!("the foreign configuration was changed: {found}"))?;
+        // Once it is out of the way, ours takes its place.
+        place.delete(CONFIGURATION).await?.ok()?;
+    }
+    world.condition(&cast.compute, "machines", "Programmed", "True").await?;
+    one_reference(&world, &cast).await?;
+    cast.consumer.refused(&world, &cast.vpc, "a", &[REFUSAL]).await.map(drop)
+}
+
+pub(crate) async fn taken_over(world: Arc<World>) -> Outcome {
+    let cast = world.cast().await?;
+    let place = &cast.network.api;
+    if !world.is_control() {
+        occupy(place, OWN_WEBHOOK).await?;
+    }
+    let machines = rule("machines", &cast.vm, &[(&cast.vpc, ".spec.vpcRef.name")]);
+    world.add_rule(&cast.compute, &machines).await?;
+    let depguard = Depguard::start(&world).await?;
+    if !world.is_control() {
+        let url = depguard.url();
+        let ours = |found: &Value| found["webhooks"][0]["clientConfig"]["url"] == url;
+        let found = world.until_configured(place, "the reference's configuration is taken over", ours).await?;
+        let kinds = reviewed_kinds(&found);
+        let wanted = [format!("{}/vpcs", cast.network.export)];
+        ensure(kinds == wanted, || format!("it hears of {kinds:?}"))?;
+    }
+    one_reference(&world, &cast).await?;
+    cast.consumer.refused(&world, &cast.vpc, "a", &[REFUSAL]).await.map(drop)
+}
+
+pub(crate) async fn claim_not_accepted(world: Arc<World>) -> Outcome {
+    let (network, compute) = tokio::try_join!(world.network("providers:network"), world.compute())?;
+    world.bind_home(&compute).await?;
+    let reject = |binding: &mut Value| {
+        for claim in binding["spec"]["permissionClaims"].as_array_mut().into_iter().flatten() {
+            claim["state"] = json!("Rejected");
+        }
+    };
+    world.bind_home_as(&network, reject).await?;
+    let cast = world.consume(network, compute).await?;
+    let machines = rule("machines", &cast.vm, &[(&cast.vpc, ".spec.vpcRef.name")]);
+    world.add_rule(&cast.compute, &machines).await?;
+    let _depguard = Depguard::start(&world).await?;
+    let message = world.condition(&cast.compute, "machines", "Programmed", "False").await?;
+    let said = message.contains("validatingwebhookconfigurations") && message.contains("not accepted");
+    ensure(world.is_control() || said, || format!("it says `{message}`"))?;
+
+    world.accept_claims(&cast.network).await?;
+    world.condition(&cast.compute, "machines", "Programmed", "True").await?;
+    one_reference(&world, &cast).await?;
+    cast.consumer.refused(&world, &cast.vpc, "a", &[REFUSAL]).await.map(drop)
+}
+
+pub(crate) async fn moved(world: Arc<World>) -> Outcome {
+    let (cast, mut depguard) = guarded(&world).await?;
+    one_reference(&world, &cast).await?;
+    if !world.is_control() {
+        let place = &cast.network.api;
+        let before = world.until_configured(place, "the configuration is installed", |_| true).await?;
+        depguard.stop_controller().await;
+        depguard.kill_webhook();
+        depguard.move_webhook()?;
+        depguard.start_controller().await?;
+        depguard.start_webhook().await?;
+        let url = depguard.url();
+        let applied = |found: &Value| {
+            let (old, new) = (&before["webhooks"][0]["clientConfig"], &found["webhooks"][0]["clientConfig"]);
+            new["url"] == url && new["caBundle"] != old["caBundle"]
+        };
+        world.until_configured(place, "the new URL and CA are applied", applied).await?;
+        cast.consumer.until_protected(&world, &cast.vpc, "a").await?;
+    }
+    cast.consumer.refused(&world, &cast.vpc, "a", &[REFUSAL]).await.map(drop)
+}
+
+pub(crate) async fn target_removed(world: Arc<World>) -> Outcome {
+    let cast = world.cast().await?;
+    let both = [(&cast.vpc, ".spec.vpcRef.name"), (&cast.region, ".spec.region")];
+    world.add_rule(&cast.compute, &rule("machines", &cast.vm, &both)).await?;
+    let _depguard = Depguard::start(&world).await?;
+    let group = &cast.network.export;
+    let place = &cast.network.api;
+    let hears = |kinds: &[&str]| {
+        let wanted: Vec<String> = kinds.iter().map(|kind| format!("{group}/{kind}")).collect();
+        move |found: &Value| reviewed_kinds(found) == wanted
+    };
+    world.until_configured(place, "both kinds are reviewed", hears(&["regions", "vpcs"])).await?;
+    let one = rule("machines", &cast.vm, &both[..1]);
+    world.change_rule(&cast.compute, "machines", &json!({"spec": one["spec"]})).await?;
+    world.until_configured(place, "the removed target's kind has left", hears(&["vpcs"])).await.map(drop)
+}
+
+pub(crate) async fn restarts(world: Arc<World>) -> Outcome {
+    const KINDS: usize = 8;
+    const RESTARTS: usize = 20;
+    let compute = world.compute().await?;
+    let kinds = (0..KINDS).map(|number| Resource::namespaced(&format!("Disk{number}"))).collect();
+    let storage = world.provider("providers:storage", "storage.example.com", kinds).await?;
+    tokio::try_join!(world.bind_home(&compute), world.bind_home(&storage))?;
+    let vm = compute.kind("VirtualMachine")?;
+    let mut wanted = Vec::new();
+    for number in 0..KINDS {
+        let disk = storage.kind(&format!("Disk{number}"))?;
+        wanted.push(format!("{}/{}", disk.group, disk.plural));
+        let rule = rule(&format!("disk-{number}"), &vm, &[(&disk, ".spec.disk.name")]);
+        world.add_rule(&compute, &rule).await?;
+    }
+    wanted.sort();
+    let mut depguard = Depguard::prepare(&world).await?;
+    depguard.start_controller().await?;
+    let all = |found: &Value| reviewed_kinds(found) == wanted;
+    world.until_configured(&storage.api, "all kinds are reviewed", all).await?;
+
+    let over = AtomicBool::new(false);
+    let watching = async {
+        while !over.load(Ordering::Relaxed) {
+            let found = world.configuration(&storage.api).await?.unwrap_or_default();
+            ensure(all(&found), || format!("a kind was lost: {:?}", reviewed_kinds(&found)))?;
+        }
+        Ok::<(), Stop>(())
+    };
+    let restarting = async {
+        for round in 0..RESTARTS {
+            depguard.stop_controller().await;
+            // Somebody else writes meanwhile, so that what the controller knew is out of date.
+            let note = json!({"metadata": {"annotations": {"example.com/round": round.to_string()}}});
+            storage.api.merge(CONFIGURATION, &note).await?.ok()?;
+            depguard.start_controller().await?;
+            // A rule that says something new shows that this controller has taken over.
+            let number = round % KINDS;
+            let name = format!("disk-{number}");
+            let disk = storage.kind(&format!("Disk{number}"))?;
+            let changed = rule(&name, &vm, &[(&disk, &format!(".spec.disk.name{round}"))]);
+            world.change_rule(&compute, &name, &json!({"spec": changed["spec"]})).await?;
+            world.condition(&compute, &name, "Programmed", "True").await?;
+        }
+        over.store(true, Ordering::Relaxed);
+        Ok::<(), Stop>(())
+    };
+    tokio::try_join!(watching, restarting)?;
+    world.until_configured(&storage.api, "all kinds are reviewed in the end", all).await.map(drop)
+}

@@ -1,0 +1,114 @@
+//! depguard's own comings and goings, and rules that change.
+
+use std::sync::Arc;
+
+use depguard_e2e::rules::rule;
+use depguard_e2e::{Depguard, Outcome, World, ensure};
+use serde_json::json;
+
+use crate::deletion::{guarded, one_reference};
+
+const REFUSAL: &str = "cannot delete vpcs/a: still referenced by VirtualMachine/m1";
+
+pub(crate) async fn webhook_killed(world: Arc<World>) -> Outcome {
+    let (cast, mut depguard) = guarded(&world).await?;
+    let consumer = &cast.consumer;
+    one_reference(&world, &cast).await?;
+    consumer.create_target(&cast.vpc, "b").await?;
+    if world.is_control() {
+        return consumer.refused(&world, &cast.vpc, "b", &[]).await.map(drop);
+    }
+
+    depguard.kill_webhook();
+    for name in ["a", "b"] {
+        let reply = consumer.api.delete(&consumer.object(&cast.vpc, name)).await?;
+        ensure(reply.status >= 400, || format!("{name} was deleted though nobody could be asked"))?;
+        consumer.untouched(&cast.vpc, name).await?;
+    }
+
+    depguard.start_webhook().await?;
+    // The first answer may be that the rules are not loaded yet, but never a yes.
+    consumer.refused(&world, &cast.vpc, "a", &[]).await?;
+    consumer.until_protected(&world, &cast.vpc, "a").await?;
+    consumer.until_free(&world, &cast.vpc, "b").await?;
+    consumer.delete(&world, &cast.vpc, "b").await?;
+    consumer.refused(&world, &cast.vpc, "a", &[REFUSAL]).await.map(drop)
+}
+
+pub(crate) async fn rule_changed(world: Arc<World>) -> Outcome {
+    let (cast, _depguard) = guarded(&world).await?;
+    let consumer = &cast.consumer;
+    consumer.create_target(&cast.vpc, "a").await?;
+    consumer.create_target(&cast.vpc, "b").await?;
+    consumer.create(&cast.vm, "m1", json!({"vpcRef": {"name": "a"}, "primary": {"name": "b"}})).await?;
+    consumer.until_protected(&world, &cast.vpc, "a").await?;
+    consumer.refused(&world, &cast.vpc, "a", &[REFUSAL]).await?;
+    consumer.until_free(&world, &cast.vpc, "b").await?;
+
+    let changed = rule("machines", &cast.vm, &[(&cast.vpc, ".spec.primary.name")]);
+    world.change_rule(&cast.compute, "machines", &json!({"spec": changed["spec"]})).await?;
+    consumer.until_protected(&world, &cast.vpc, "b").await?;
+    consumer.until_free(&world, &cast.vpc, "a").await?;
+    consumer.delete(&world, &cast.vpc, "a").await?;
+    consumer.refused(&world, &cast.vpc, "b", &["still referenced by VirtualMachine/m1"]).await.map(drop)
+}
+
+pub(crate) async fn rule_removed_while_down(world: Arc<World>) -> Outcome {
+    let (cast, mut depguard) = guarded(&world).await?;
+    one_reference(&world, &cast).await?;
+    cast.consumer.refused(&world, &cast.vpc, "a", &[REFUSAL]).await?;
+
+    depguard.stop_controller().await;
+    world.remove_rule(&cast.compute, "machines").await?;
+    depguard.start_controller().await?;
+    world.until_unconfigured(&cast.network.api).await?;
+    cast.consumer.until_free(&world, &cast.vpc, "a").await?;
+    cast.consumer.delete(&world, &cast.vpc, "a").await
+}
+
+pub(crate) async fn rule_before_binding(world: Arc<World>) -> Outcome {
+    let (network, compute) = tokio::try_join!(world.network("providers:network"), world.compute())?;
+    world.bind_home(&compute).await?;
+    let cast = world.consume(network, compute).await?;
+    let machines = rule("machines", &cast.vm, &[(&cast.vpc, ".spec.vpcRef.name")]);
+    world.add_rule(&cast.compute, &machines).await?;
+    let _depguard = Depguard::start(&world).await?;
+    let message = world.condition(&cast.compute, "machines", "ResolvedRefs", "False").await?;
+    let path = &cast.network.path;
+    ensure(world.is_control() || message.contains(path.as_str()), || format!("no `{path}` in `{message}`"))?;
+
+    world.bind_home(&cast.network).await?;
+    one_reference(&world, &cast).await?;
+    world.condition(&cast.compute, "machines", "Programmed", "True").await?;
+    cast.consumer.refused(&world, &cast.vpc, "a", &[REFUSAL]).await.map(drop)
+}
+
+pub(crate) async fn unrelated_rule(world: Arc<World>) -> Outcome {
+    let (cast, _depguard) = guarded(&world).await?;
+    one_reference(&world, &cast).await?;
+    let consumer = &cast.consumer;
+    consumer.create_target(&cast.vpc, "b").await?;
+
+    // A stranger who offers other kinds says that each VPC refers to itself.
+    let stranger = world.provider("stranger", "stranger.example.com", vec![]).await?;
+    world.bind_home(&stranger).await?;
+    let trap = rule("trap", &cast.vpc, &[(&cast.vpc, ".metadata.name")]);
+    world.add_rule(&stranger, &trap).await?;
+    let message = world.condition(&stranger, "trap", "ResolvedRefs", "False").await?;
+    let export = &cast.network.export;
+    ensure(world.is_control() || message.contains(export.as_str()), || format!("no `{export}` in `{message}`"))?;
+
+    if !world.is_control() {
+        consumer.delete(&world, &cast.vpc, "b").await?;
+    }
+    consumer.refused(&world, &cast.vpc, "a", &[REFUSAL]).await.map(drop)
+}
+
+pub(crate) async fn override_by_an_operator(world: Arc<World>) -> Outcome {
+    let (cast, _depguard) = guarded(&world).await?;
+    one_reference(&world, &cast).await?;
+    cast.consumer.refused(&world, &cast.vpc, "a", &[REFUSAL]).await?;
+    let annotation = json!({"metadata": {"annotations": {"dependencies.opendefense.cloud/skip-protection": "true"}}});
+    cast.consumer.api.merge(&cast.consumer.object(&cast.vpc, "a"), &annotation).await?.ok()?;
+    cast.consumer.delete(&world, &cast.vpc, "a").await
+}
