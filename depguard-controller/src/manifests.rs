@@ -60,9 +60,8 @@ pub fn files(home: Home, dep_ctrl_path: &str) -> Result<Vec<File>, YamlError> {
             (
                 "rbac-parents.yaml",
                 "Apply in root and in each other parent of a provider's workspace. Optional: it lets a rule's status\n\
-                 # tell a workspace that does not exist from one that has not bound depguard.\n\
-                 # For a ServiceAccount token of depguard's own workspace the user here is\n\
-                 # system:kcp:serviceaccount:<logical cluster of that workspace>:depguard-system:depguard-controller.",
+                 # tell a workspace that does not exist from one that has not bound depguard. It needs a client\n\
+                 # certificate: kcp refuses Workspaces to ServiceAccount tokens of another workspace.",
                 rbac::kcp_parents(),
             ),
             (

@@ -32,7 +32,12 @@ pub(crate) fn watched(home: Home) -> Vec<Watched> {
         plural: CONFIGURATIONS,
         kind: "ValidatingWebhookConfiguration",
         required: true,
-        names: Some(configuration::NAME),
+        names: match home {
+            // A list by name over all clusters of a virtual workspace is empty, whatever there is.
+            Home::Kcp => None,
+            // The controller's rights there are for this name alone.
+            Home::Kubernetes => Some(configuration::NAME),
+        },
     };
     let kcp = |plural, kind, required| Watched {
         group: "apis.kcp.io",

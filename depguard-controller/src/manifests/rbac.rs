@@ -39,13 +39,15 @@ pub(super) fn kcp_dep_ctrl() -> Vec<Value> {
 pub(super) fn kcp_parents() -> Vec<Value> {
     let workspaces = json!({"apiGroups": ["tenancy.kcp.io"], "resources": ["workspaces"], "verbs": READ});
     let mut objects = granted(CONTROLLER, &[workspaces]);
-    objects.push(cluster_role_binding(&format!("{CONTROLLER}-access"), "system:kcp:workspace:access", CONTROLLER));
+    objects.push(access(CONTROLLER));
     objects
 }
 
 /// In `system:admin` of every shard: the dependents, in whichever workspace.
 pub(super) fn kcp_shard() -> Vec<Value> {
-    granted(WEBHOOK, &[everything()])
+    let mut objects = granted(WEBHOOK, &[everything()]);
+    objects.push(access(WEBHOOK));
+    objects
 }
 
 fn kubernetes() -> Vec<Value> {
@@ -91,6 +93,11 @@ fn granted(account: &str, rules: &[Value]) -> Vec<Value> {
         "rules": rules,
     });
     vec![role, cluster_role_binding(account, account, account)]
+}
+
+/// kcp lets nobody into a workspace without this, whatever else he may do there.
+fn access(account: &str) -> Value {
+    cluster_role_binding(&format!("{account}-access"), "system:kcp:workspace:access", account)
 }
 
 /// The subject is the account's user name, which client certificates may carry too.
