@@ -16,7 +16,8 @@ pub(crate) struct Act<'a> {
     pub(crate) cluster: &'a str,
     pub(crate) namespace: &'a str,
     pub(crate) dry_run: bool,
-    pub(crate) manager: &'a str,
+    /// The `fieldManager` that the request names.
+    pub(crate) manager: Option<&'a str>,
     warnings: Mutex<Vec<String>>,
 }
 
@@ -35,7 +36,7 @@ impl<'a> Act<'a> {
             cluster,
             namespace,
             dry_run: false,
-            manager: "unknown",
+            manager: None,
             warnings: Mutex::new(Vec::new()),
         }
     }

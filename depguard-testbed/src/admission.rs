@@ -24,13 +24,19 @@ pub(crate) struct Attributes<'a> {
 }
 
 impl<'a> Attributes<'a> {
-    pub(crate) fn create(name: &'a str, object: &'a Value) -> Self {
-        let options = json!({"kind": "CreateOptions", "apiVersion": "meta.k8s.io/v1"});
+    pub(crate) fn create(act: &Act<'_>, name: &'a str, object: &'a Value) -> Self {
+        let options = options(act, "CreateOptions");
         Self { operation: "CREATE", name, subresource: None, object: Some(object), old: None, options }
     }
 
-    pub(crate) fn update(name: &'a str, subresource: Option<&'a str>, old: &'a Value, object: &'a Value) -> Self {
-        let options = json!({"kind": "UpdateOptions", "apiVersion": "meta.k8s.io/v1"});
+    pub(crate) fn update(
+        act: &Act<'_>,
+        name: &'a str,
+        subresource: Option<&'a str>,
+        old: &'a Value,
+        object: &'a Value,
+    ) -> Self {
+        let options = options(act, "UpdateOptions");
         Self { operation: "UPDATE", name, subresource, object: Some(object), old: Some(old), options }
     }
 
@@ -38,6 +44,17 @@ impl<'a> Attributes<'a> {
     pub(crate) fn delete(name: &'a str, old: &'a Value, options: Value) -> Self {
         Self { operation: "DELETE", name, subresource: None, object: None, old: Some(old), options }
     }
+}
+
+fn options(act: &Act<'_>, kind: &str) -> Value {
+    let mut options = json!({"kind": kind, "apiVersion": "meta.k8s.io/v1"});
+    if act.dry_run {
+        options["dryRun"] = json!(["All"]);
+    }
+    if let Some(manager) = act.manager {
+        options["fieldManager"] = json!(manager);
+    }
+    options
 }
 
 /// Asks every webhook that the change concerns. The first refusal, in the webhooks' order, is the answer.

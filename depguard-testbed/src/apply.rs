@@ -19,10 +19,15 @@ pub(crate) async fn apply(
     subresource: Option<&str>,
     patch: &Value,
 ) -> ApiResult<(u16, Arc<Value>)> {
-    if act.manager == "unknown" {
+    let Some(manager) = act.manager else {
         let why = "Required value: is required for apply patch";
         let cause = Cause::new("FieldValueRequired", "fieldManager", why);
         return Err(ApiError::invalid("meta.k8s.io", "PatchOptions", "", &[cause]));
+    };
+    let (kind, version) = (text(patch, "/kind"), text(patch, "/apiVersion"));
+    if kind != Some(&act.resource.kind) || version != Some(&act.resource.api_version()) {
+        let (kind, version) = (kind.unwrap_or_default(), version.unwrap_or_default());
+        return Err(ApiError::bad_request(format!("invalid object type: {version}, Kind={kind}")));
     }
     let mut applied = patch.clone();
     map_at(&mut applied, &["metadata"]).insert("name".to_owned(), json!(name));
@@ -31,7 +36,7 @@ pub(crate) async fn apply(
         if subresource.is_some() {
             return Err(act.not_found(name));
         }
-        let created = write::create(act, with_manager(applied.clone(), act, subresource, &owned)).await;
+        let created = write::create(act, with_manager(applied.clone(), act, manager, subresource, &owned)).await;
         match created {
             Err(error) if error.status["reason"] == "AlreadyExists" => {}
             created => return created.map(|object| (201, object)),
@@ -39,29 +44,29 @@ pub(crate) async fn apply(
     }
     let updated = write::update(act, name, subresource, |old| {
         let mut object = old.clone();
-        if let Some(before) = fields_before(old, act.manager, subresource) {
-            let others: Vec<&Value> = fields_of_others(old, act.manager, subresource).collect();
+        if let Some(before) = fields_before(old, manager, subresource) {
+            let others: Vec<&Value> = fields_of_others(old, manager, subresource).collect();
             remove_abandoned(&mut object, before, &owned, &others);
         }
         merge(&mut object, &applied, "");
         if applied.pointer("/metadata/resourceVersion").is_none() {
             object["metadata"]["resourceVersion"] = json!("");
         }
-        Ok(with_manager(object, act, subresource, &owned))
+        Ok(with_manager(object, act, manager, subresource, &owned))
     });
     Ok((200, updated.await?))
 }
 
 /// Writes down who manages what, and only touches the time when that changed.
-fn with_manager(mut object: Value, act: &Act<'_>, subresource: Option<&str>, owned: &Value) -> Value {
+fn with_manager(mut object: Value, act: &Act<'_>, manager: &str, subresource: Option<&str>, owned: &Value) -> Value {
     let mut entries: Vec<Value> = array(&object, "/metadata/managedFields").to_vec();
-    let mine = |entry: &Value| is_managers(entry, act.manager, subresource);
+    let mine = |entry: &Value| is_managers(entry, manager, subresource);
     if entries.iter().any(|entry| mine(entry) && entry["fieldsV1"] == *owned) {
         return object;
     }
     entries.retain(|entry| !mine(entry));
     let mut entry = json!({
-        "manager": act.manager, "operation": "Apply", "apiVersion": act.resource.api_version(),
+        "manager": manager, "operation": "Apply", "apiVersion": act.resource.api_version(),
         "time": now(), "fieldsType": "FieldsV1", "fieldsV1": owned,
     });
     if let Some(subresource) = subresource {
@@ -100,6 +105,9 @@ fn owned_fields(applied: &Value) -> Value {
         for field in ["f:name", "f:namespace", "f:resourceVersion", "f:uid"] {
             metadata.remove(field);
         }
+        if metadata.is_empty() {
+            map_at(&mut fields, &[]).remove("f:metadata");
+        }
     }
     fields
 }
@@ -123,14 +131,11 @@ fn remove_abandoned(object: &mut Value, before: &Value, now: &Value, others: &[&
     };
     for (step, inner) in before {
         let theirs: Vec<&Value> = others.iter().filter_map(|other| other.get(step)).collect();
-        match now.get(step) {
-            Some(now) => {
-                if let Some(child) = child_mut(object, step) {
-                    remove_abandoned(child, inner, now, &theirs);
-                }
-            }
-            None if theirs.is_empty() => remove_child(object, step),
-            None => {}
+        let now = now.get(step);
+        if now.is_none() && theirs.is_empty() {
+            remove_child(object, step);
+        } else if let Some(child) = child_mut(object, step) {
+            remove_abandoned(child, inner, now.unwrap_or(&Value::Null), &theirs);
         }
     }
 }

@@ -81,6 +81,11 @@ const KINDS: &[BuiltIn] = &[
     BuiltIn { versions: &["v1alpha1"], plural: "apiexportendpointslices", kind: "APIExportEndpointSlice", ..KCP },
 ];
 
+/// Whether Kubernetes itself serves the group and version, which is told by how it says no.
+pub(crate) fn is_compiled_in(group: &str, version: &str) -> bool {
+    KINDS.iter().any(|built_in| built_in.typed && built_in.group == group && built_in.versions.contains(&version))
+}
+
 /// Every built-in resource, once a version.
 pub(crate) fn resources(kind: Kind) -> Vec<Resource> {
     KINDS

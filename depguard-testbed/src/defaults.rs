@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::act::Act;
 use crate::json::{add_finalizer, map_at, text};
 use crate::status::{ApiError, ApiResult, Cause};
-use crate::{bindings, workspaces};
+use crate::{bindings, definitions, workspaces};
 
 pub(crate) fn on_create(act: &Act<'_>, object: &mut Value) -> ApiResult<()> {
     let name = text(object, "/metadata/name").unwrap_or_default().to_owned();
@@ -15,6 +15,7 @@ pub(crate) fn on_create(act: &Act<'_>, object: &mut Value) -> ApiResult<()> {
             object["status"] = json!({"phase": "Active"});
             map_at(object, &["metadata", "labels"]).insert("kubernetes.io/metadata.name".to_owned(), json!(name));
         }
+        ("apiextensions.k8s.io", "customresourcedefinitions") => add_finalizer(object, definitions::FINALIZER),
         ("apis.kcp.io", "apibindings") => {
             bindings::check_export(act, object)?;
             add_finalizer(object, bindings::FINALIZER);

@@ -151,7 +151,7 @@ pub(crate) async fn collection(
 }
 
 /// The object with the mark of a deletion.
-fn marked(object: &Value) -> Value {
+pub(crate) fn marked(object: &Value) -> Value {
     let mut terminating = object.clone();
     terminating["metadata"]["deletionTimestamp"] = json!(now());
     if terminating["kind"] == "Namespace" {

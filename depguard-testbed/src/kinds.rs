@@ -90,9 +90,7 @@ impl Resource {
 pub(crate) fn all(kind: Kind, store: &Store, cluster: &str) -> Vec<Resource> {
     let mut all = builtin::resources(kind);
     for definition in store.in_cluster("apiextensions.k8s.io", "customresourcedefinitions", cluster) {
-        if text(&definition.object, "/metadata/deletionTimestamp").is_none() {
-            all.extend(defined(&definition.object, &Origin::Local));
-        }
+        all.extend(defined(&definition.object, &Origin::Local));
     }
     for binding in store.in_cluster("apis.kcp.io", "apibindings", cluster) {
         all.extend(bound(store, &binding.object));

@@ -23,6 +23,7 @@ mod bindings;
 mod builtin;
 mod controllers;
 mod defaults;
+mod definitions;
 mod delete;
 mod discovery;
 mod faults;

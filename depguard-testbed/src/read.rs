@@ -31,6 +31,9 @@ pub(crate) fn get(world: &World, target: &Target, objects: &Objects) -> ApiResul
 pub(crate) fn list(world: &World, target: &Target, query: &Query) -> ApiResult<Reply> {
     let resource = &target.resource;
     let selector = Selector::parse(query, resource)?;
+    if query.value("continue").is_some() && query.value("resourceVersion").is_some() {
+        return Err(ApiError::bad_request("specifying resource version is not allowed when using continue"));
+    }
     let token = query.value("continue").map(Token::parse).transpose()?;
     let (stored, revision) = match &token {
         Some(token) => {
@@ -47,6 +50,10 @@ pub(crate) fn list(world: &World, target: &Target, query: &Query) -> ApiResult<R
     let remaining = wanted.count();
 
     let mut metadata = Map::new();
+    if resource.origin != Origin::BuiltIn {
+        // Custom resources' lists have the member also where it says nothing.
+        metadata.insert("continue".to_owned(), json!(""));
+    }
     if remaining > 0
         && let Some(last) = page.last()
     {

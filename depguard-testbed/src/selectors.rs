@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::json::{array, name_of, namespace_of};
-use crate::kinds::Resource;
+use crate::kinds::{Origin, Resource};
 use crate::routes::Query;
 use crate::status::{ApiError, ApiResult};
 
@@ -31,6 +31,10 @@ impl Selector {
             let known = field == "metadata.name"
                 || field == "metadata.namespace" && resource.namespaced
                 || resource.selectable.contains(field);
+            if !known && resource.origin == Origin::BuiltIn {
+                let known = "only \"metadata.name\", \"metadata.namespace\"";
+                return Err(ApiError::bad_request(format!("\"{field}\" is not a known field selector: {known}")));
+            }
             if !known {
                 return Err(ApiError::bad_request(format!("field label not supported: {field}")));
             }

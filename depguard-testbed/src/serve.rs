@@ -90,7 +90,7 @@ async fn change(
     };
     let mut act = Act::new(world, user, &target.resource, cluster, target.namespace.as_deref().unwrap_or_default());
     act.dry_run = query.value("dryRun") == Some("All");
-    act.manager = query.value("fieldManager").unwrap_or("unknown");
+    act.manager = query.value("fieldManager");
     let name = objects.name.as_deref().unwrap_or_default();
     let subresource = objects.subresource.as_deref();
     let (code, object) = match verb {

@@ -47,6 +47,11 @@ impl ApiError {
         Self { code: 404, status: Value::from("404 page not found\n") }
     }
 
+    /// The same in a group that is compiled in.
+    pub(crate) fn no_such_resource() -> Self {
+        Self::new(404, "NotFound", "the server could not find the requested resource").with_details(json!({}))
+    }
+
     /// What a virtual workspace makes of such a page of the server behind it: nothing but lists and
     /// watches go through its wildcard.
     pub(crate) fn not_through_wildcard() -> Self {

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 
 /// How many changes are remembered: watches and continue tokens older than that get a 410.
-const HISTORY: usize = 8192;
+const HISTORY: usize = 4096;
 
 /// Where an object lies. The order is that of etcd's keys in kcp, so that one resource's
 /// objects of all clusters lie side by side.

@@ -97,6 +97,10 @@ async fn namespace(world: &World, namespace: &Stored) {
     let remaining = round.remaining_message();
     let held = round.finalizers_message("namespace");
     world.edit(&namespace.key, |object| {
+        let said = "All resources successfully discovered";
+        set_condition(object, "NamespaceDeletionDiscoveryFailure", "False", "ResourcesDiscovered", said);
+        let said = "All legacy kube types successfully parsed";
+        set_condition(object, "NamespaceDeletionGroupVersionParsingFailure", "False", "ParsedGroupVersions", said);
         set_condition(object, "NamespaceDeletionContentFailure", failed, why.0, &why.1);
         let there = |some: &Option<String>| if some.is_some() { "True" } else { "False" };
         let said = remaining.as_deref().unwrap_or("All content successfully removed");
@@ -142,10 +146,10 @@ async fn logical_cluster(world: &World, logical_cluster: &Stored) {
     }
     let rest: Vec<String> =
         [round.remaining_message(), round.finalizers_message("logical cluster")].into_iter().flatten().collect();
-    let (reason, message) = match round.errors() {
+    let (reason, message) = match round.distinct_errors() {
         // As in kcp, what remains hides why.
         _ if !rest.is_empty() => ("SomeResourcesRemain", rest.join("; ")),
-        Some((_, said)) => ("ContentDeletionFailed", said),
+        Some(said) => ("ContentDeletionFailed", said),
         None => ("SomeResourcesRemain", String::new()),
     };
     world.edit(&logical_cluster.key, |object| {
@@ -173,8 +177,8 @@ async fn binding(world: &World, binding: &Stored) {
         world.finish(&binding.key, bindings::FINALIZER);
         return;
     }
-    let (reason, message) = match (round.errors(), round.finalizers_message("logical cluster")) {
-        (Some((_, said)), _) => ("ResourceDeletionFailed", said),
+    let (reason, message) = match (round.distinct_errors(), round.finalizers_message("logical cluster")) {
+        (Some(said), _) => ("ResourceDeletionFailed", said),
         (None, held) => ("SomeFinalizersRemain", held.unwrap_or_default()),
     };
     world.edit(&binding.key, |object| {
@@ -207,8 +211,10 @@ impl Round {
         } else {
             each(&act, world.store.list(range).0).await
         };
+        // What could not be deleted is told by why, not by how much of it is left.
         if let Err(error) = swept {
             self.failed.push(error.message().to_owned());
+            return;
         }
         let left = world.store.list(range).0;
         if left.is_empty() {
@@ -228,6 +234,16 @@ impl Round {
         let mut failed = self.failed.clone();
         failed.sort();
         (!failed.is_empty()).then(|| (failed.len(), failed.join(", ")))
+    }
+
+    /// Each error once, as Go aggregates them.
+    fn distinct_errors(&self) -> Option<String> {
+        let distinct: Vec<&str> = self.failed.iter().map(String::as_str).collect::<BTreeSet<_>>().into_iter().collect();
+        match distinct.as_slice() {
+            [] => None,
+            [one] => Some((*one).to_owned()),
+            many => Some(format!("[{}]", many.join(", "))),
+        }
     }
 
     fn remaining_message(&self) -> Option<String> {

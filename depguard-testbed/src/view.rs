@@ -96,7 +96,7 @@ pub(crate) fn resolve(world: &World, user: &User, view: &View, objects: &Objects
             (found, reach, bindings_of)
         }
     };
-    let resource = found.ok_or_else(ApiError::no_such_path)?;
+    let resource = found.ok_or_else(|| no_such(objects))?;
     check_shape(&resource, objects, verb)?;
     Ok(Target { resource, reach, namespace: objects.namespace.clone(), bindings_of })
 }
@@ -178,17 +178,22 @@ fn only_own_bindings(world: &World, export: &Export, resource: &Resource) -> Opt
     (resource.is("apis.kcp.io", "apibindings") && !claimed).then(|| export.clone())
 }
 
+fn no_such(objects: &Objects) -> ApiError {
+    let compiled_in = builtin::is_compiled_in(&objects.group, &objects.version);
+    if compiled_in { ApiError::no_such_resource() } else { ApiError::no_such_path() }
+}
+
 /// A namespace where there is none, or none where one is needed: there is no such path.
 fn check_shape(resource: &Resource, objects: &Objects, verb: &str) -> ApiResult<()> {
     let namespaced = objects.namespace.is_some();
     let across = matches!(verb, "list" | "watch");
     if namespaced && !resource.namespaced || !namespaced && resource.namespaced && !across {
-        return Err(ApiError::no_such_path());
+        return Err(no_such(objects));
     }
     match objects.subresource.as_deref() {
         None => {}
         Some("status") if resource.status && matches!(verb, "get" | "update" | "patch") => {}
-        Some(_) => return Err(ApiError::no_such_path()),
+        Some(_) => return Err(no_such(objects)),
     }
     if !resource.verbs().contains(&verb) {
         return Err(ApiError::method_not_allowed());

@@ -35,26 +35,29 @@ pub(crate) struct Verdict {
 /// Calls the webhook with a review. Why it could not be asked is told in words.
 pub(crate) async fn call(world: &World, webhook: &Value, uid: &str, review: &Value) -> Result<Verdict, String> {
     let seconds = webhook["timeoutSeconds"].as_u64().unwrap_or(10);
-    let place = Place::of(world, webhook)?;
+    let place = Place::of(webhook)?;
     let url = place.with_timeout(seconds);
     let post = |why: String| format!("Post \"{url}\": {why}");
-    let answer = match timeout(Duration::from_secs(seconds), post_review(&place, &url, webhook, review)).await {
+    let address = place.address(world).map_err(post)?;
+    let answer = match timeout(Duration::from_secs(seconds), post_review(&place, &address, &url, webhook, review)).await
+    {
         Ok(answer) => answer.map_err(post)?,
         Err(_) => return Err(post("context deadline exceeded".to_owned())),
     };
     read(&answer, uid)
 }
 
-/// Where a webhook is: what to connect to, and the URL as its configuration says it.
+/// Where a webhook is, as its configuration says it.
 struct Place {
-    address: String,
+    /// `namespace/name` of a service that is to be looked up.
+    service: Option<String>,
     server_name: String,
     authority: String,
     path: String,
 }
 
 impl Place {
-    fn of(world: &World, webhook: &Value) -> Result<Self, String> {
+    fn of(webhook: &Value) -> Result<Self, String> {
         let config = &webhook["clientConfig"];
         if let Some(url) = text(config, "/url") {
             let uri: Uri = url.parse().map_err(|why| format!("the url `{url}` can't be read: {why}"))?;
@@ -62,9 +65,8 @@ impl Place {
             if uri.scheme_str() != Some("https") {
                 return Err(format!("the url `{url}` is not https"));
             }
-            let port = uri.port_u16().unwrap_or(443);
             return Ok(Self {
-                address: format!("{host}:{port}"),
+                service: None,
                 server_name: host.trim_matches(['[', ']']).to_owned(),
                 authority: uri.authority().map(ToString::to_string).unwrap_or_default(),
                 path: uri.path().to_owned(),
@@ -73,15 +75,23 @@ impl Place {
         let (Some(namespace), Some(name)) = (text(config, "/service/namespace"), text(config, "/service/name")) else {
             return Err("the clientConfig names neither a url nor a service".to_owned());
         };
-        let known: Option<&SocketAddr> = world.services.get(&format!("{namespace}/{name}"));
-        let address = known.ok_or_else(|| format!("service \"{name}\" in namespace \"{namespace}\" not found"))?;
         let port = config["service"]["port"].as_u64().unwrap_or(443);
         Ok(Self {
-            address: address.to_string(),
+            service: Some(format!("{namespace}/{name}")),
             server_name: format!("{name}.{namespace}.svc"),
             authority: format!("{name}.{namespace}.svc:{port}"),
             path: text(config, "/service/path").unwrap_or("/").to_owned(),
         })
+    }
+
+    /// What to connect to.
+    fn address(&self, world: &World) -> Result<String, String> {
+        let Some(service) = &self.service else {
+            let has_port = self.authority.rsplit(':').next().is_some_and(|port| port.parse::<u16>().is_ok());
+            return Ok(if has_port { self.authority.clone() } else { format!("{}:443", self.authority) });
+        };
+        let known = world.services.get(service).map(SocketAddr::to_string);
+        known.ok_or_else(|| format!("service \"{}\" not found", service.rsplit('/').next().unwrap_or_default()))
     }
 
     fn with_timeout(&self, seconds: u64) -> String {
@@ -89,14 +99,19 @@ impl Place {
     }
 }
 
-async fn post_review(place: &Place, url: &str, webhook: &Value, review: &Value) -> Result<Bytes, String> {
+async fn post_review(
+    place: &Place,
+    address: &str,
+    url: &str,
+    webhook: &Value,
+    review: &Value,
+) -> Result<Bytes, String> {
     let bundle = text(webhook, "/clientConfig/caBundle").ok_or("x509: certificate signed by unknown authority")?;
     let bundle = STANDARD.decode(bundle).map_err(|why| format!("unable to load root certificates: {why}"))?;
     let config = tls::client_trusting(&bundle)?;
     let name = ServerName::try_from(place.server_name.clone()).map_err(|why| why.to_string())?;
 
-    let stream =
-        TcpStream::connect(&place.address).await.map_err(|why| format!("dial tcp {}: {why}", place.address))?;
+    let stream = TcpStream::connect(address).await.map_err(|why| format!("dial tcp {address}: {}", dialled(&why)))?;
     stream.set_nodelay(true).ok();
     let stream =
         TlsConnector::from(Arc::new(config)).connect(name, stream).await.map_err(|why| format!("tls: {why}"))?;
@@ -131,6 +146,14 @@ async fn post_review(place: &Place, url: &str, webhook: &Value, review: &Value) 
             Ok(()) => exchange.await,
             Err(why) => Err(why.to_string()),
         },
+    }
+}
+
+/// As the API server words it.
+fn dialled(why: &std::io::Error) -> String {
+    match why.kind() {
+        std::io::ErrorKind::ConnectionRefused => "connect: connection refused".to_owned(),
+        _ => why.to_string(),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::json::{annotation, is_terminating, map_at, now, random_name, set_annotation, set_condition, text};
+use crate::json::{array, is_terminating, map_at, now, random_name, set_annotation, set_condition, text};
 use crate::store::Stored;
 use crate::world::{PATH, ROOT, World, logical_cluster_key};
 
@@ -70,18 +70,22 @@ fn take_down(world: &World, workspace: &Stored) {
     if let Some(key) = cluster
         && let Some(found) = world.store.get(&key)
     {
-        debug_assert!(annotation(&found.object, PATH).is_some(), "every logical cluster has a path");
         if !is_terminating(&found.object) {
             world.edit(&key, |object| {
                 object["metadata"]["deletionTimestamp"] = json!(now());
                 object["status"]["phase"] = json!("Deleting");
             });
         }
-        if text(&workspace.object, "/status/phase") != Some("Deleting") {
-            world.edit(&workspace.key, |object| {
-                object["status"]["phase"] = json!("Deleting");
-            });
-        }
+        // The workspace shows what its logical cluster says of its contents.
+        let mut conditions = array(&found.object, "/status/conditions").iter();
+        let content = conditions.find(|condition| condition["type"] == "WorkspaceContentDeleted");
+        world.edit(&workspace.key, |object| {
+            object["status"]["phase"] = json!("Deleting");
+            if let Some(condition) = content {
+                let said = |field| text(condition, field).unwrap_or_default();
+                set_condition(object, "WorkspaceContentDeleted", said("/status"), said("/reason"), said("/message"));
+            }
+        });
         return;
     }
     world.finish(&workspace.key, FINALIZER);

@@ -7,8 +7,10 @@ use serde_json::{Value, json};
 use crate::act::Act;
 use crate::admission::{self, Attributes};
 use crate::json::{finalizers, is_terminating, map_at, now, random_name, set_annotation, text, uuid};
+use crate::kinds::Origin;
 use crate::status::{ApiError, ApiResult, Cause};
-use crate::store::Refused;
+use crate::store::{Key, Refused};
+use crate::view::{self, Export};
 use crate::world::{CLUSTER, PATH};
 use crate::{Kind, defaults, names, schema};
 
@@ -41,13 +43,16 @@ pub(crate) async fn create(act: &Act<'_>, mut object: Value) -> ApiResult<Arc<Va
     let name = text(&object, "/metadata/name").unwrap_or_default().to_owned();
     names::check(act, &name)?;
     check_namespace(act, &object, &name)?;
+    if definition_is_going(act) {
+        return Err(act.forbidden(&name, "create not allowed while custom resource definition is terminating"));
+    }
     stamp(act, &mut object);
     if act.resource.status {
         map_at(&mut object, &[]).remove("status");
     }
     defaults::on_create(act, &mut object)?;
     schema::check(act.resource, &mut object, &name)?;
-    admission::admit(act, &Attributes::create(&name, &object)).await?;
+    admission::admit(act, &Attributes::create(act, &name, &object)).await?;
     check_namespace(act, &object, &name)?;
     let exists = || ApiError::already_exists(&act.resource.group, &act.resource.plural, &name);
     if act.dry_run {
@@ -112,7 +117,7 @@ pub(crate) async fn update(
         schema::check(act.resource, &mut object, name)?;
         object["metadata"]["resourceVersion"] = old["metadata"]["resourceVersion"].clone();
         defaults::on_update(act, old, &object)?;
-        admission::admit(act, &Attributes::update(name, subresource, old, &object)).await?;
+        admission::admit(act, &Attributes::update(act, name, subresource, old, &object)).await?;
         if act.dry_run || object == **old {
             return Ok(Arc::new(object));
         }
@@ -147,7 +152,7 @@ fn check_namespace(act: &Act<'_>, object: &Value, name: &str) -> ApiResult<()> {
             "the namespace of the provided object does not match the namespace sent on the request",
         ));
     }
-    let key = crate::store::Key::new("", "namespaces", act.cluster, "", act.namespace);
+    let key = Key::new("", "namespaces", act.cluster, "", act.namespace);
     let namespace = act.world.store.get(&key);
     let namespace = namespace.ok_or_else(|| ApiError::not_found("", "namespaces", act.namespace))?;
     if is_terminating(&namespace.object) {
@@ -161,6 +166,24 @@ fn check_namespace(act: &Act<'_>, object: &Value, name: &str) -> ApiResult<()> {
         return Err(error);
     }
     Ok(())
+}
+
+/// Whether what serves the kind, a CRD or a binding, is on its way out.
+fn definition_is_going(act: &Act<'_>) -> bool {
+    let (group, plural, cluster) = (&act.resource.group, &act.resource.plural, act.cluster);
+    match &act.resource.origin {
+        Origin::BuiltIn => false,
+        Origin::Local => {
+            let name = format!("{plural}.{group}");
+            let definition = Key::new("apiextensions.k8s.io", "customresourcedefinitions", cluster, "", &name);
+            act.world.store.get(&definition).is_some_and(|definition| is_terminating(&definition.object))
+        }
+        Origin::Bound { cluster: of, export } => {
+            let export = Export { cluster: of.clone(), name: export.clone() };
+            let mut bindings = act.world.store.in_cluster("apis.kcp.io", "apibindings", cluster).into_iter();
+            bindings.any(|binding| view::binds(&binding.object, &export) && is_terminating(&binding.object))
+        }
+    }
 }
 
 /// Kind and version must be said, and be those of the path.
@@ -187,7 +210,7 @@ fn check_type(act: &Act<'_>, object: &Value) -> ApiResult<()> {
 fn stamp(act: &Act<'_>, object: &mut Value) {
     stamp_place(act, object);
     let metadata = map_at(object, &["metadata"]);
-    for field in ["deletionTimestamp", "deletionGracePeriodSeconds", "managedFields", "resourceVersion", "selfLink"] {
+    for field in ["deletionTimestamp", "deletionGracePeriodSeconds", "resourceVersion", "selfLink"] {
         metadata.remove(field);
     }
     metadata.insert("uid".to_owned(), json!(uuid()));

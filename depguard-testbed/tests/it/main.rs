@@ -5,10 +5,17 @@ mod client;
 mod fixtures;
 mod hook;
 
+mod admission;
 mod bindings;
 mod claims;
 mod deletes;
+mod discovery;
+mod faults;
+mod lists;
+mod objects;
 mod plain;
+mod stopping;
+mod teardown;
 mod watches;
 mod webhooks;
 mod workspaces;

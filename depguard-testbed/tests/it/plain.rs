@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use depguard_testbed::{Kind, Options};
 use serde_json::{Value, json};
 
-use crate::bed::{Bed, becomes, condition};
+use crate::bed::{Bed, becomes, condition, gone};
 use crate::fixtures::{CONFIGURATIONS, CRDS, names, version};
 use crate::hook::{Hook, deletes};
 
@@ -55,6 +55,7 @@ async fn a_custom_resource_is_the_same_in_every_served_version() {
     assert_eq!(older["spec"], json!({"owner": "x"}));
     assert_eq!(older["metadata"]["annotations"], json!(null), "nothing of kcp in a plain cluster");
     bed.admin.delete(&format!("{CRDS}/gadgets.example.com")).await.ok();
+    gone(&bed.admin, &format!("{CRDS}/gadgets.example.com")).await;
     let missing = bed.admin.get(GADGETS).await;
     assert_eq!((missing.code, missing.text.as_str()), (404, "404 page not found\n"));
     bed.testbed.stop().await;

@@ -1,0 +1,60 @@
+//! CRDs: established at once, and taken down with their objects.
+
+use serde_json::json;
+
+use crate::delete::marked;
+use crate::json::{finalizers, is_terminating, map_at, set_condition, text};
+use crate::store::Stored;
+use crate::world::World;
+
+/// Holds a terminating CRD until its objects are gone.
+pub(crate) const FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
+
+/// A CRD is served from the moment it is there, and its status says so; one that goes takes its
+/// objects along.
+pub(crate) fn reconcile(world: &World) {
+    for definition in world.store.everywhere("apiextensions.k8s.io", "customresourcedefinitions") {
+        if is_terminating(&definition.object) {
+            take_down(world, &definition);
+            continue;
+        }
+        let names = definition.object["spec"]["names"].clone();
+        let stored: Vec<&str> = definition.object["spec"]["versions"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter(|version| version["storage"] == true)
+            .filter_map(|version| text(version, "/name"))
+            .collect();
+        world.edit(&definition.key, |object| {
+            let status = map_at(object, &["status"]);
+            status.insert("acceptedNames".to_owned(), names.clone());
+            status.insert("storedVersions".to_owned(), json!(stored));
+            set_condition(object, "NamesAccepted", "True", "NoConflicts", "no conflicts found");
+            set_condition(
+                object,
+                "Established",
+                "True",
+                "InitialNamesAccepted",
+                "the initial names have been accepted",
+            );
+        });
+    }
+}
+
+/// Deletes the CRD's objects. As in Kubernetes no webhook is asked, but finalizers hold.
+fn take_down(world: &World, definition: &Stored) {
+    let group = text(&definition.object, "/spec/group").unwrap_or_default();
+    let plural = text(&definition.object, "/spec/names/plural").unwrap_or_default();
+    for stored in world.store.in_cluster(group, plural, &definition.key.cluster) {
+        // Whoever comes between makes a change, and this runs again.
+        if finalizers(&stored.object).is_empty() {
+            world.store.remove(&stored.key, stored.revision).ok();
+        } else if !is_terminating(&stored.object) {
+            world.store.replace(stored.key, stored.revision, marked(&stored.object)).ok();
+        }
+    }
+    if world.store.in_cluster(group, plural, &definition.key.cluster).is_empty() {
+        world.finish(&definition.key, FINALIZER);
+    }
+}
