@@ -118,6 +118,20 @@ fn an_expired_list_begins_again_and_what_it_showed_before_does_not_count() {
 }
 
 #[test]
+fn a_list_that_is_not_found_any_more_begins_again_too() {
+    let before = bound().but(|world| world.page = 1).with(vm("ns", "m1", "a")).with(vm("ns", "m2", "b"));
+    for (after, blocks) in [(vm("ns", "m1", "b"), false), (vm("ns", "m3", "a"), true)] {
+        let after = bound().with(after);
+        let outcome = before.review_with(&vpc("ns", "a").deletion(), |query| {
+            let second = query.path.contains("virtualmachines") && query.path.contains("continue=");
+            let all = query.path == ALL_VMS;
+            Some(if second { Reply::not_found() } else { if all { &after } else { &before }.reply(&query.path) })
+        });
+        if blocks { outcome.blocked_by(&["VirtualMachine/m3"]) } else { outcome.allowed(Unreferenced) }
+    }
+}
+
+#[test]
 fn expired_bindings_begin_again_and_what_they_showed_before_does_not_count() {
     let before = bound().but(|world| world.page = 3).with(vm("ns", "m1", "a"));
     for (after, blocks) in [(bound(), true), (bound().but(|world| drop(world.bindings.remove(0))), false)] {
