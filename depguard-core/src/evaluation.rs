@@ -327,10 +327,18 @@ impl Target {
             kind,
             cluster,
             namespace: object.namespace().map(Namespace::parse).transpose().map_err(namespaced)?,
-            name: object.name().ok_or("its oldObject has no name")?.to_owned(),
+            name: object.name().ok_or("its oldObject has no name").and_then(stored_name)?.to_owned(),
             uid: object.uid().map(str::to_owned),
         })
     }
+}
+
+/// A name that an API server could have stored: the rules that all kinds share. It goes into messages as it is.
+fn stored_name(name: &str) -> Result<&str, &'static str> {
+    if name.len() > 253 || name.contains(|c: char| matches!(c, '/' | '%') || c.is_control()) {
+        return Err("its oldObject has a name that no API server would have stored");
+    }
+    Ok(name)
 }
 
 impl Candidate {

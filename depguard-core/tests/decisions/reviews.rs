@@ -75,6 +75,9 @@ fn a_review_that_does_not_say_which_object_is_refused() {
     for (pointer, value, part) in [
         ("/request/oldObject", json!(null), "no oldObject"),
         ("/request/oldObject/metadata/name", json!(""), "has no name"),
+        ("/request/oldObject/metadata/name", json!("a/b"), "no API server would have stored"),
+        ("/request/oldObject/metadata/name", json!("a\nb"), "no API server would have stored"),
+        ("/request/oldObject/metadata/name", json!("a".repeat(254)), "no API server would have stored"),
         ("/request/oldObject/metadata/namespace", json!("../x"), "namespace"),
         ("/request/oldObject/metadata/namespace", json!("a/b"), "namespace"),
         ("/request/oldObject/metadata/annotations", json!({}), "no annotation kcp.io/cluster"),
