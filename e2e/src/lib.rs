@@ -23,3 +23,8 @@ pub use ring::Ring;
 pub use runner::{Mode, Scenario};
 pub use selection::RingKind;
 pub use world::{Cast, Consumer, Provider, Resource, World, rules};
+
+/// The README's code, as a reader would compile it.
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+struct Readme;
