@@ -43,6 +43,8 @@ pub struct Scenario {
     tears_down: bool,
     /// It changes workspaces that others would use after it.
     alone: bool,
+    /// It shows what only a real API server does.
+    real: bool,
     run: Run,
 }
 
@@ -54,7 +56,7 @@ impl Scenario {
         R: Future<Output = Outcome> + 'static,
     {
         let run: Run = Box::new(move |world| Box::pin(run(world)));
-        Scenario { name, homes: Homes::Both, refuses: true, tears_down: false, alone: false, run }
+        Scenario { name, homes: Homes::Both, refuses: true, tears_down: false, alone: false, real: false, run }
     }
 
     /// Only where there are workspaces.
@@ -70,6 +72,11 @@ impl Scenario {
     /// Needs workspaces that no other scenario uses before or after it.
     pub fn alone(self) -> Scenario {
         Scenario { alone: true, ..self }
+    }
+
+    /// Shows what the testbed does not play.
+    pub fn on_real_servers(self) -> Scenario {
+        Scenario { real: true, ..self }
     }
 
     /// Needs controllers that tear namespaces down.
@@ -146,7 +153,7 @@ fn run_ring(
 
     let mut jobs = VecDeque::new();
     for (index, scenario) in scenarios.iter().enumerate() {
-        if scenario.homes == Homes::Kcp && !kind.is_kcp() {
+        if (scenario.homes == Homes::Kcp && !kind.is_kcp()) || (scenario.real && kind.is_testbed()) {
             continue;
         }
         for mode in [Mode::Guarded, Mode::Control] {

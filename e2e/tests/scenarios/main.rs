@@ -4,6 +4,7 @@ mod binaries;
 mod deletion;
 mod installation;
 mod lifecycle;
+mod schema;
 mod teardown;
 
 use depguard_e2e::Scenario;
@@ -45,6 +46,9 @@ fn main() {
         Scenario::new("a changed URL and CA are applied", installation::moved),
         Scenario::new("a removed target leaves the configuration", installation::target_removed).without_control(),
         Scenario::new("20 restarts lose none of 8 rules' kinds", installation::restarts).without_control().alone(),
+        Scenario::new("the API server refuses a rule that can't be right", schema::checks)
+            .without_control()
+            .on_real_servers(),
         Scenario::new("the stock binaries deny and allow", binaries::deny_and_allow),
     ];
     if !runner::main(&scenarios) {

@@ -1,0 +1,219 @@
+//! What an API server itself checks of a rule, by its schema.
+
+use std::sync::Arc;
+
+use depguard_e2e::rules::{RULES, rule};
+use depguard_e2e::{Outcome, Stop, World};
+use serde_json::{Value, json};
+
+type Edit = fn(&mut Value);
+
+/// What is right: an API server takes it.
+const RIGHT: &[(&str, Edit)] = &[
+    ("nothing more than the reference has", |_| {}),
+    ("no dependencies", |r| r["spec"]["dependencies"] = json!([])),
+    ("every field of a reference by name", |r| {
+        let first = &mut r["spec"]["dependencies"][0];
+        first["kind"] = json!("VPC");
+        first["fieldRef"] = json!({
+            "path": ".spec.networks[*].vpcRef.name", "namespacePath": ".spec.networks[*].vpcRef.namespace",
+            "groupPath": ".spec.networks[*].vpcRef.group", "kindPath": ".spec.networks[*].vpcRef.kind",
+            "apiVersionPath": ".spec.networks[*].vpcRef.apiVersion", "uidPath": ".spec.networks[*].vpcRef.uid",
+            "keys": false, "pattern": "^vpc/(.*)$", "replacement": "$1",
+        });
+        first["when"] = json!({"path": ".spec.state", "in": ["Running", "Paused"]});
+        first["onDelete"] = json!("Warn");
+        first["ownedDependents"] = json!("Ignore");
+        first["message"] = json!("detach it first");
+        r["spec"]["failurePolicy"] = json!("Ignore");
+    }),
+    ("a fixed namespace", |r| field_ref(r)["namespace"] = json!("shared-1")),
+    ("a reference by labels", |r| by_labels(r)),
+    ("a selector of dependents", |r| {
+        r["spec"]["dependent"]["selector"] = json!({
+            "matchLabels": {"tier": "prod"},
+            "matchExpressions": [
+                {"key": "a", "operator": "In", "values": ["b", ""]}, {"key": "a", "operator": "Exists"},
+                {"key": "a", "operator": "DoesNotExist", "values": []},
+            ],
+        });
+    }),
+    ("an empty selector of dependents", |r| r["spec"]["dependent"]["selector"] = json!({})),
+    ("a quoted name", |r| path(r, ".metadata.annotations['example.com/vpc']")),
+    ("a map's values", |r| path(r, ".spec.vpcs.*.name")),
+    ("an index", |r| path(r, "spec.vpcs[0].name")),
+    ("one name", |r| path(r, "provisioner")),
+    ("a core kind", |r| {
+        let first = r["spec"]["dependencies"][0].as_object_mut().unwrap();
+        first.remove("apiExportRef");
+        first["group"] = json!("");
+        first["version"] = json!("v1");
+        first["resource"] = json!("configmaps");
+    }),
+    ("a thousand dependencies", |r| {
+        let first = r["spec"]["dependencies"][0].clone();
+        r["spec"]["dependencies"] = vec![first; 1000].into();
+    }),
+];
+
+/// What is not, and a part of what is said of it.
+const WRONG: &[(&str, Edit, &str)] = &[
+    (
+        "the older form",
+        |r| r["spec"]["dependent"]["apiExportRef"] = json!({"path": "root:a", "name": "b"}),
+        "apiExportRef was replaced",
+    ),
+    (
+        "the older form without its fields",
+        |r| r["spec"]["dependent"]["apiExportRef"] = json!({}),
+        "apiExportRef was replaced",
+    ),
+    (
+        "two references in one",
+        |r| {
+            let field = field_ref(r).clone();
+            by_labels(r);
+            r["spec"]["dependencies"][0]["fieldRef"] = field;
+        },
+        "exactly one of fieldRef and selectorRef",
+    ),
+    (
+        "no reference",
+        |r| {
+            r["spec"]["dependencies"][0].as_object_mut().unwrap().remove("fieldRef");
+        },
+        "exactly one of fieldRef and selectorRef",
+    ),
+    (
+        "two namespaces",
+        |r| {
+            field_ref(r)["namespace"] = json!("a");
+            field_ref(r)["namespacePath"] = json!(".spec.namespace");
+        },
+        "at most one of namespace and namespacePath",
+    ),
+    ("a replacement of nothing", |r| field_ref(r)["replacement"] = json!("$1"), "replacement needs a pattern"),
+    ("a kind that is not told", |r| field_ref(r)["kindPath"] = json!(".spec.kind"), "fieldRef.kindPath needs kind"),
+    (
+        "an exported core kind",
+        |r| {
+            r["spec"]["dependent"]["group"] = json!("");
+            r["spec"]["dependent"]["apiExportName"] = json!("a");
+        },
+        "leave apiExportName",
+    ),
+    (
+        "a core kind of an export",
+        |r| {
+            r["spec"]["dependencies"][0]["group"] = json!("");
+            r["spec"]["dependencies"][0]["apiExportRef"] = json!({"path": "root:a", "name": "b"});
+        },
+        "leave apiExportRef out",
+    ),
+    ("another onDelete", |r| r["spec"]["dependencies"][0]["onDelete"] = json!("deny"), "onDelete: Unsupported value"),
+    ("another failurePolicy", |r| r["spec"]["failurePolicy"] = json!("Skip"), "failurePolicy: Unsupported value"),
+    (
+        "another ownedDependents",
+        |r| r["spec"]["dependencies"][0]["ownedDependents"] = json!(""),
+        "ownedDependents: Unsupported value",
+    ),
+    ("In without values", |r| requirement(r, &json!({"key": "a", "operator": "In"})), "In and NotIn need values"),
+    (
+        "Exists with values",
+        |r| requirement(r, &json!({"key": "a", "operator": "Exists", "values": ["b"]})),
+        "take none",
+    ),
+    (
+        "no value that counts",
+        |r| {
+            r["spec"]["dependencies"][0]["when"] = json!({"path": ".spec.state", "in": []});
+        },
+        "when.in: Invalid value",
+    ),
+    ("an empty path", |r| path(r, ""), "fieldRef.path: Invalid value"),
+    ("two dots", |r| path(r, ".spec..name"), "fieldRef.path: Invalid value"),
+    ("a filter", |r| path(r, ".spec.vpcs[?(@.a=='b')].name"), "fieldRef.path: Invalid value"),
+    ("recursion", |r| path(r, "..name"), "fieldRef.path: Invalid value"),
+    ("an open bracket", |r| path(r, ".spec.vpcs[*"), "fieldRef.path: Invalid value"),
+    ("a long path", |r| path(r, &format!(".spec.{}", "a".repeat(248))), "fieldRef.path: Too long"),
+    ("a path with a space", |r| field_ref(r)["uidPath"] = json!(".spec. uid"), "fieldRef.uidPath: Invalid value"),
+    ("a namespace in capitals", |r| field_ref(r)["namespace"] = json!("Shared"), "fieldRef.namespace: Invalid value"),
+    ("a kind in small letters", |r| r["spec"]["dependent"]["kind"] = json!("vm"), "dependent.kind: Invalid value"),
+    (
+        "no dependent",
+        |r| {
+            r["spec"].as_object_mut().unwrap().remove("dependent");
+        },
+        "dependent: Required value",
+    ),
+    (
+        "no version",
+        |r| {
+            r["spec"]["dependencies"][0].as_object_mut().unwrap().remove("version");
+        },
+        "version: Required value",
+    ),
+];
+
+pub(crate) async fn checks(world: Arc<World>) -> Outcome {
+    let (network, compute) = tokio::try_join!(world.network("providers:network"), world.compute())?;
+    world.bind_home(&compute).await?;
+    let right = rule("r", &compute.kind("VirtualMachine")?, &[(&network.kind("VPC")?, ".spec.vpcRef.name")]);
+    let dry_run = format!("{RULES}?dryRun=All&fieldValidation=Strict");
+    let mut failures = Vec::new();
+    let right_cases = RIGHT.iter().map(|(name, edit)| (*name, *edit, None));
+    let wrong_cases = WRONG.iter().map(|(name, edit, said)| (*name, *edit, Some(*said)));
+    let exports: &[(&str, Edit, Option<&str>)] = if world.is_kcp() {
+        &[(
+            "a local dependent of an exported target",
+            |r| drop(r["spec"]["dependent"].as_object_mut().unwrap().remove("apiExportName")),
+            None,
+        )]
+    } else {
+        &[
+            (
+                "an exported dependent",
+                |r| r["spec"]["dependent"]["apiExportName"] = json!("a"),
+                Some("has no APIExports"),
+            ),
+            (
+                "an exported target",
+                |r| r["spec"]["dependencies"][0]["apiExportRef"] = json!({"path": "root:a", "name": "b"}),
+                Some("has no APIExports"),
+            ),
+        ]
+    };
+    for (name, edit, said) in right_cases.chain(wrong_cases).chain(exports.iter().copied()) {
+        let mut rule = right.clone();
+        edit(&mut rule);
+        let reply = compute.api.post(&dry_run, &rule).await?;
+        let message = reply.message();
+        let as_expected = match said {
+            None => reply.status == 201,
+            Some(said) => reply.status == 422 && message.contains(said),
+        };
+        if !as_expected {
+            let message: String = message.chars().take(400).collect();
+            failures.push(format!("{name}: expected {}, got {}: {message}", said.unwrap_or("success"), reply.status));
+        }
+    }
+    if failures.is_empty() { Ok(()) } else { Err(Stop::Failed(failures.join("\n    "))) }
+}
+
+fn field_ref(rule: &mut Value) -> &mut Value {
+    &mut rule["spec"]["dependencies"][0]["fieldRef"]
+}
+
+fn path(rule: &mut Value, path: &str) {
+    field_ref(rule)["path"] = json!(path);
+}
+
+fn by_labels(rule: &mut Value) {
+    let first = rule["spec"]["dependencies"][0].as_object_mut().unwrap();
+    first.remove("fieldRef");
+    first.insert("selectorRef".to_owned(), json!({"path": ".spec.vpcSelector"}));
+}
+
+fn requirement(rule: &mut Value, requirement: &Value) {
+    rule["spec"]["dependent"]["selector"] = json!({"matchExpressions": [requirement]});
+}
