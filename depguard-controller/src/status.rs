@@ -188,6 +188,7 @@ fn target_status(world: &World<'_>, target: &TargetPlan) -> TargetStatus {
         dependency: u32::try_from(target.dependency).unwrap_or(u32::MAX),
         workspace: named.or_else(own),
         logical_cluster: cluster.map(ToString::to_string),
+        lookup: None,
     }
 }
 

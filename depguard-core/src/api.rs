@@ -62,11 +62,24 @@ pub struct ObjectMeta {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct DependencyRuleSpec {
+    /// What happens when the rule can't be evaluated. Left out: `Fail`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failure_policy: Option<FailurePolicy>,
     /// The kind that holds the references.
     pub dependent: Dependent,
     /// What it refers to, one entry a field.
     #[serde(default)]
     pub dependencies: Vec<Dependency>,
+}
+
+/// What happens when a rule can't be evaluated, or the webhook can't be reached.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum FailurePolicy {
+    /// The deletion is refused.
+    #[default]
+    Fail,
+    /// The deletion goes on, as far as this rule is concerned.
+    Ignore,
 }
 
 /// The kind that holds the references.
@@ -87,6 +100,47 @@ pub struct Dependent {
     pub kind: String,
     /// The resource, plural.
     pub resource: String,
+    /// Only dependents with such labels count. Left out: all of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub selector: Option<LabelSelector>,
+}
+
+/// A selection by labels, in the shape of `metav1.LabelSelector`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct LabelSelector {
+    /// Labels that must have these values.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub match_labels: Option<BTreeMap<String, String>>,
+    /// Requirements that must all hold.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub match_expressions: Option<Vec<LabelSelectorRequirement>>,
+}
+
+/// What one label must or must not be.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LabelSelectorRequirement {
+    /// The label.
+    pub key: String,
+    /// How its value and `values` must relate.
+    pub operator: LabelSelectorOperator,
+    /// At least one for `In` and `NotIn`, none for the others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub values: Option<Vec<String>>,
+}
+
+/// How a label's value and those of a requirement must relate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum LabelSelectorOperator {
+    /// The label is one of the values.
+    In,
+    /// The label is none of the values, or is not there.
+    NotIn,
+    /// The label is there.
+    Exists,
+    /// The label is not there.
+    DoesNotExist,
 }
 
 /// One field of the dependent, and the kind that it refers to.
@@ -102,8 +156,27 @@ pub struct Dependency {
     pub version: String,
     /// The resource, plural.
     pub resource: String,
-    /// Where the dependent names the target.
-    pub field_ref: FieldRef,
+    /// The kind, for messages; needed where `fieldRef.kindPath` is set.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kind: Option<String>,
+    /// Where the dependent names the target. Either this or `selectorRef`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub field_ref: Option<FieldRef>,
+    /// Where the dependent selects the target by labels.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub selector_ref: Option<SelectorRef>,
+    /// The reference counts only then. Left out: always.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub when: Option<When>,
+    /// What happens when a target is to be deleted that is still referenced. Left out: `Deny`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub on_delete: Option<OnDelete>,
+    /// Whether a dependent that the target owns counts. Left out: `Block`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub owned_dependents: Option<OwnedDependents>,
+    /// What is said besides: to whoever deletes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
 }
 
 /// An APIExport in a workspace.
@@ -116,12 +189,86 @@ pub struct ExportRef {
     pub name: String,
 }
 
-/// A field of the dependent.
+/// A field of the dependent, and what else of the dependent says which target it means.
+///
+/// The other paths go along with `path`: where they share `[*]` with it, they are read in the same element of the list
+/// or value of the map. A value that is not there counts as if it said the target.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct FieldRef {
+    /// The field that holds the target's name, or a list of names: `.spec.vpcRef.name`.
+    pub path: String,
+    /// The field that holds the target's namespace.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub namespace_path: Option<String>,
+    /// The namespace that all targets are in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<String>,
+    /// The namespace is what the first group of this RE2 expression matches in the value at `namespacePath`, or at
+    /// `path` where that is left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub namespace_pattern: Option<String>,
+    /// The field that holds the target's group.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group_path: Option<String>,
+    /// The field that holds the target's kind.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kind_path: Option<String>,
+    /// The field that holds the target's group and version: `network.example.com/v1`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub api_version_path: Option<String>,
+    /// The field that holds the target's UID.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub uid_path: Option<String>,
+    /// The names are the keys of the map at `path`.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub keys: bool,
+    /// An RE2 expression. A value that it doesn't match is no reference.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pattern: Option<String>,
+    /// The name, made of what `pattern` matched: `$1`. Left out: the first group, or the whole match.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replacement: Option<String>,
+}
+
+/// A field of the dependent that selects targets by their labels.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct FieldRef {
-    /// The field that holds the target's name: `.spec.vpcRef.name`.
+pub struct SelectorRef {
+    /// The field that holds a LabelSelector, or a map of labels.
     pub path: String,
+}
+
+/// A condition on a field of the dependent.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct When {
+    /// The field.
+    pub path: String,
+    /// The values that it may have.
+    pub r#in: Vec<String>,
+}
+
+/// What happens when a target is to be deleted that is still referenced.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum OnDelete {
+    /// The deletion is refused.
+    #[default]
+    Deny,
+    /// Whoever deletes is warned.
+    Warn,
+    /// The deletion is recorded.
+    Audit,
+}
+
+/// Whether a dependent counts that the target owns by an ownerReference.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum OwnedDependents {
+    /// As any other does.
+    #[default]
+    Block,
+    /// It doesn't: it goes when the target goes.
+    Ignore,
 }
 
 /// What the controller made of a rule.
@@ -131,7 +278,7 @@ pub struct DependencyRuleStatus {
     /// The generation that the status speaks of.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// `Accepted`, `ResolvedRefs`, `Programmed`.
+    /// `Accepted`, `ResolvedRefs`, `Programmed`, `Enforced`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
     /// Where each dependency was found.
@@ -171,4 +318,22 @@ pub struct TargetStatus {
     /// The provider's logical cluster.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub logical_cluster: Option<String>,
+    /// How dependents are searched for references to it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lookup: Option<Lookup>,
+}
+
+/// How dependents are searched, from cheap to dear.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Lookup {
+    /// The API server is asked for those that name the target.
+    FieldSelector,
+    /// A table of one column of all of them is read.
+    Table,
+    /// The metadata of all of them is read.
+    Metadata,
+    /// All of one namespace are read.
+    NamespaceScan,
+    /// All of them are read.
+    ClusterScan,
 }

@@ -59,8 +59,14 @@ impl Extractor {
             root.child("metadata").child(field).slots.push(slot);
         }
         for path in paths {
-            let leaf = path.segments().iter().fold(&mut root, |node, Segment::Name(name)| node.child(name));
-            leaf.slots.push(slots);
+            let names = path.segments().iter().map(|segment| match segment {
+                Segment::Name(name) => Some(name),
+                Segment::Index(_) | Segment::Wildcard => None,
+            });
+            // Rules with such paths are not in force yet; here they lead nowhere.
+            if let Some(names) = names.collect::<Option<Vec<_>>>() {
+                names.into_iter().fold(&mut root, |node, name| node.child(name)).slots.push(slots);
+            }
             slots += 1;
         }
         Self { root, slots }

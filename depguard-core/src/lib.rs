@@ -74,7 +74,8 @@
 //! }});
 //! assert_eq!(
 //!     Rule::parse(Home::Kubernetes, &rule).unwrap_err().to_string(),
-//!     "spec.dependencies[0].fieldRef.path: path `.spec.vpc-ref.name` has a character that is not a letter, a digit, `_` or `.`, at offset 9"
+//!     "spec.dependencies[0].fieldRef.path: path `.spec.vpc-ref.name` has a character that is not a letter, a digit or `_` at offset 9: \
+//!      quote the name, as in `.metadata.annotations['example.com/vpc']`"
 //! );
 //! ```
 //!
@@ -99,12 +100,15 @@
 //!
 //! # The syntax of field paths
 //!
-//! - a field name is letters, digits and `_`, and does not begin with a digit: `spec`, `_a1`
-//! - names are joined by dots: `spec.vpcRef.name`
-//! - a dot may stand before the first: `.spec.vpcRef.name`
-//! - at most 253 characters
+//! - `.spec.vpcRef.name`: field names are letters, digits and `_`, and don't begin with a digit; the first dot may be
+//!   left out
+//! - `.metadata.annotations['example.com/vpc']`: any other name is quoted, with `'` or `"`; `\` escapes a quote and itself
+//! - `.spec.networks[*].vpc`: every element of a list, every value of a map; `.*` is the same
+//! - `.spec.networks[0].vpc`: one element of a list
+//! - at most 253 bytes and 4 wildcards; no filters, no slices, no search at any depth
 //!
-//! Only a string is a reference. A number, a list, an object, or a field that is not there refers to nothing.
+//! Only a string, and each string of a list, is a reference. A number, an object, or a field that is not there refers
+//! to nothing.
 //!
 //! # What it holds to
 //!
@@ -124,14 +128,17 @@ mod extract;
 mod home;
 mod listing;
 mod lookup;
+mod message;
 pub mod names;
 mod outline;
 mod overrides;
 mod path;
+mod pattern;
 mod query;
 mod review;
 mod rule;
 mod ruleset;
+mod selector;
 mod text;
 mod workspaces;
 
@@ -139,15 +146,18 @@ pub use decision::{Because, Blocker, Count, Decision, Denial, Problem, Reason};
 pub use evaluation::Evaluation;
 pub use extract::{Extractor, Item, Page, PageError};
 pub use home::Home;
+pub use message::{Message, MessageError};
 pub use names::{
     ExportName, Group, GroupResource, GroupVersionResource, Kind, LogicalCluster, NameError, Namespace, Resource,
     Version, WorkspacePath,
 };
 pub use outline::Outline;
 pub use overrides::OverridePolicy;
-pub use path::{FieldPath, PathError, PathErrorKind};
+pub use path::{FieldPath, PathError, PathErrorKind, Segment};
+pub use pattern::{Pattern, PatternError};
 pub use query::{Answer, Query, QueryId};
 pub use review::{Operation, Requester, Review, ReviewError};
-pub use rule::{Dependent, Edge, ExportRef, Rule, RuleError, RuleKey, Target};
+pub use rule::{Dependent, Edge, ExportRef, FieldReference, Place, Reference, Rule, RuleError, RuleKey, Target, When};
 pub use ruleset::{Context, RuleSet};
+pub use selector::{Selector, SelectorError};
 pub use workspaces::Workspaces;

@@ -1,7 +1,8 @@
 //! Field paths: where in a dependent the name of its target stands.
 //!
-//! The syntax is the reference API's: names of letters, digits and `_` that do not begin with a digit, joined by dots,
-//! with an optional dot before the first: `.spec.vpcRef.name`.
+//! The syntax is the reference API's, dotted names such as `.spec.vpcRef.name`, and beyond it a bounded part of
+//! JSONPath: quoted names, wildcards and indexes. There is no search at any depth, no filter and no slice, so that a
+//! path leads to few values, in one pass.
 
 use std::fmt;
 use std::str::FromStr;
@@ -14,14 +15,18 @@ pub struct FieldPath {
 
 /// One step of a path.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) enum Segment {
-    /// The value of this key of a map.
+pub enum Segment {
+    /// The value of this key of a map: `.name` or `['name']`.
     Name(String),
+    /// The element at this index of a list: `[0]`. Not the key of a map.
+    Index(u32),
+    /// Every element of a list, every value of a map: `[*]` or `.*`.
+    Wildcard,
 }
 
-/// Why a path was refused, and where in it.
+/// Why a path was refused, where in it, and what to write.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("path `{path}` {kind} at offset {offset}")]
+#[error("path `{path}` {kind} at offset {offset}: {fix}", fix = kind.fix())]
 pub struct PathError {
     /// What was given.
     pub path: String,
@@ -35,70 +40,123 @@ pub struct PathError {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum PathErrorKind {
     /// Longer than [`FieldPath::MAX_LEN`].
-    #[error("is longer than {max} characters: it is cut off", max = FieldPath::MAX_LEN)]
+    #[error("is too long")]
     TooLong,
-    /// Ends, or has two dots in a row, where a name must stand.
-    #[error("has no field name, such as in `.spec.vpcRef.name`,")]
+    /// More wildcards than [`FieldPath::MAX_WILDCARDS`].
+    #[error("has too many wildcards")]
+    TooManyWildcards,
+    /// Begins with the `$` of JSONPath.
+    #[error("has a `$`")]
+    Root,
+    /// Ends, or goes on, where a name must stand.
+    #[error("has no field name")]
     MissingName,
     /// A name that begins with a digit.
     #[error("has a field name that begins with a digit")]
     LeadingDigit,
-    /// Another character than a letter, a digit, `_` or a dot.
-    #[error("has a character that is not a letter, a digit, `_` or `.`,")]
+    /// A character that only a quoted name may have.
+    #[error("has a character that is not a letter, a digit or `_`")]
     BadCharacter,
+    /// A dot before a bracket.
+    #[error("has a dot before a bracket")]
+    DotBeforeBracket,
+    /// Neither `*`, an index nor a quoted name in brackets.
+    #[error("has something that is neither `*`, an index nor a quoted name in brackets")]
+    BadBracket,
+    /// An index out of range or with a leading zero.
+    #[error("has an index that is none")]
+    BadIndex,
+    /// A quoted name or a bracket that is not closed.
+    #[error("has a bracket that is not closed")]
+    Unclosed,
+    /// A backslash before something else than a quote or a backslash.
+    #[error("has a backslash that escapes nothing")]
+    BadEscape,
+    /// A control character in a quoted name.
+    #[error("has a control character")]
+    Control,
+}
+
+impl PathErrorKind {
+    fn fix(self) -> String {
+        let text = match self {
+            Self::TooLong => return format!("at most {} bytes are allowed", FieldPath::MAX_LEN),
+            Self::TooManyWildcards => return format!("at most {} are allowed", FieldPath::MAX_WILDCARDS),
+            Self::Root => "leave it out: `.spec.vpcRef.name`",
+            Self::MissingName => "write one after each dot, as in `.spec.vpcRef.name`",
+            Self::LeadingDigit => "write `[0]` for an element of a list, `['0']` for a key of a map",
+            Self::BadCharacter => "quote the name, as in `.metadata.annotations['example.com/vpc']`",
+            Self::DotBeforeBracket => "leave the dot out, as in `.spec.networks[*].vpc`",
+            Self::BadBracket => "write `[*]`, `[0]` or `['example.com/vpc']`; there are no filters and no slices",
+            Self::BadIndex => "write one from `[0]` to `[4294967295]`, without leading zeros",
+            Self::Unclosed => "close it, as in `[*]`, `[0]` or `['example.com/vpc']`",
+            Self::BadEscape => r"write `\'` for a quote and `\\` for a backslash",
+            Self::Control => "leave it out",
+        };
+        text.to_owned()
+    }
 }
 
 impl FieldPath {
     /// The longest path, in bytes, not counting the leading dot: so what is parsed can be printed and parsed again.
+    /// With it the depth is bounded too.
     pub const MAX_LEN: usize = 253;
+
+    /// The most wildcards in a path.
+    pub const MAX_WILDCARDS: usize = 4;
 
     /// Parses a path, with or without the leading dot.
     ///
     /// ```
-    /// let path = depguard_core::FieldPath::parse("spec.vpcRef.name")?;
-    /// assert_eq!(path.to_string(), ".spec.vpcRef.name");
+    /// use depguard_core::FieldPath;
     ///
-    /// let error = depguard_core::FieldPath::parse(".spec..name").unwrap_err();
-    /// assert_eq!(error.offset, 6);
+    /// let path = FieldPath::parse("spec.networks[*].vpcRef.name")?;
+    /// assert_eq!(path.to_string(), ".spec.networks[*].vpcRef.name");
+    ///
+    /// let error = FieldPath::parse(".metadata.annotations.example.com/vpc").unwrap_err();
+    /// assert_eq!(error.offset, 33);
+    /// assert!(error.to_string().ends_with("quote the name, as in `.metadata.annotations['example.com/vpc']`"));
     /// # Ok::<(), depguard_core::PathError>(())
     /// ```
     pub fn parse(path: &str) -> Result<Self, PathError> {
-        let error = |offset, kind| PathError { path: shown(path), offset, kind };
-        let names = path.strip_prefix('.').unwrap_or(path);
-        let mut offset = path.len() - names.len();
-        if names.len() > Self::MAX_LEN {
-            return Err(error(offset + Self::MAX_LEN, PathErrorKind::TooLong));
+        let error = |(offset, kind)| PathError { path: shown(path), offset, kind };
+        let dot = usize::from(path.starts_with('.'));
+        let too_long = (dot + Self::MAX_LEN, PathErrorKind::TooLong);
+        if path.len() - dot > Self::MAX_LEN {
+            return Err(error(too_long));
         }
-        let mut segments = Vec::new();
-        for name in names.split('.') {
-            if name.is_empty() {
-                return Err(error(offset, PathErrorKind::MissingName));
-            }
-            if name.starts_with(|c: char| c.is_ascii_digit()) {
-                return Err(error(offset, PathErrorKind::LeadingDigit));
-            }
-            if let Some(at) = name.find(|c: char| !c.is_ascii_alphanumeric() && c != '_') {
-                return Err(error(offset + at, PathErrorKind::BadCharacter));
-            }
-            segments.push(Segment::Name(name.to_owned()));
-            offset += name.len() + 1;
+        let parsed = Parser { path, offset: 0 }.segments().map(|segments| Self { segments }).map_err(error)?;
+        // `['a']` and `.*` print in another way than they may be written.
+        if parsed.to_string().trim_start_matches('.').len() > Self::MAX_LEN {
+            return Err(error(too_long));
         }
-        Ok(Self { segments })
+        Ok(parsed)
     }
 
-    pub(crate) fn segments(&self) -> &[Segment] {
+    /// Its steps, from the object inwards.
+    pub fn segments(&self) -> &[Segment] {
         &self.segments
+    }
+
+    /// How many wildcards it has.
+    pub(crate) fn wildcards(&self) -> usize {
+        self.segments.iter().filter(|segment| **segment == Segment::Wildcard).count()
     }
 
     /// As a `StatusCause` names a field: without the leading dot.
     pub(crate) fn as_field(&self) -> String {
-        self.to_string().split_off(1)
+        self.to_string().trim_start_matches('.').to_owned()
     }
 }
 
 impl fmt::Display for FieldPath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.segments.iter().try_for_each(|Segment::Name(name)| write!(f, ".{name}"))
+        self.segments.iter().try_for_each(|segment| match segment {
+            Segment::Name(name) if is_plain(name) => write!(f, ".{name}"),
+            Segment::Name(name) => write!(f, "['{}']", name.replace('\\', r"\\").replace('\'', r"\'")),
+            Segment::Index(index) => write!(f, "[{index}]"),
+            Segment::Wildcard => f.write_str("[*]"),
+        })
     }
 }
 
@@ -109,9 +167,156 @@ impl FromStr for FieldPath {
     }
 }
 
+/// Whether a name can stand without quotes.
+fn is_plain(name: &str) -> bool {
+    !name.is_empty() && name.chars().all(in_name) && !name.starts_with(|c: char| c.is_ascii_digit())
+}
+
+fn in_name(c: char) -> bool {
+    c.is_ascii_alphanumeric() || c == '_'
+}
+
 /// The path as an error repeats it: whole where it is short enough to be one.
 fn shown(path: &str) -> String {
     path.chars().take(FieldPath::MAX_LEN).collect()
+}
+
+// === The parser ===
+
+struct Parser<'p> {
+    path: &'p str,
+    offset: usize,
+}
+
+type Wrong = (usize, PathErrorKind);
+
+impl Parser<'_> {
+    fn segments(mut self) -> Result<Vec<Segment>, Wrong> {
+        let (mut segments, mut wildcards) = (Vec::new(), 0);
+        while segments.is_empty() || self.peek().is_some() {
+            let offset = self.offset;
+            let segment = self.segment(segments.is_empty())?;
+            if segment == Segment::Wildcard {
+                wildcards += 1;
+                if wildcards > FieldPath::MAX_WILDCARDS {
+                    return Err((offset, PathErrorKind::TooManyWildcards));
+                }
+            }
+            segments.push(segment);
+        }
+        Ok(segments)
+    }
+
+    fn segment(&mut self, first: bool) -> Result<Segment, Wrong> {
+        match self.peek() {
+            Some('$') if first => self.wrong(PathErrorKind::Root),
+            Some('[') => self.bracket(),
+            Some('.') => {
+                self.offset += 1;
+                self.name()
+            }
+            _ if first => self.name(),
+            // A name ends where it holds what no name may.
+            _ => self.wrong(PathErrorKind::BadCharacter),
+        }
+    }
+
+    fn name(&mut self) -> Result<Segment, Wrong> {
+        if self.skip("*") {
+            return Ok(Segment::Wildcard);
+        }
+        let name: String = self.rest().chars().take_while(|c| in_name(*c)).collect();
+        match self.peek() {
+            None | Some('.') => self.wrong(PathErrorKind::MissingName),
+            Some('[') => self.wrong(PathErrorKind::DotBeforeBracket),
+            Some('0'..='9') => self.wrong(PathErrorKind::LeadingDigit),
+            Some(_) if name.is_empty() => self.wrong(PathErrorKind::BadCharacter),
+            Some(_) => {
+                self.offset += name.len();
+                Ok(Segment::Name(name))
+            }
+        }
+    }
+
+    fn bracket(&mut self) -> Result<Segment, Wrong> {
+        let opened = self.offset;
+        self.offset += 1;
+        let segment = match self.peek() {
+            Some('*') => {
+                self.offset += 1;
+                Segment::Wildcard
+            }
+            Some('0'..='9') => self.index()?,
+            Some(quote @ ('\'' | '"')) => {
+                self.offset += 1;
+                Segment::Name(self.quoted(quote, opened)?)
+            }
+            None => return Err((opened, PathErrorKind::Unclosed)),
+            Some(_) => return self.wrong(PathErrorKind::BadBracket),
+        };
+        match self.peek() {
+            Some(']') => {
+                self.offset += 1;
+                Ok(segment)
+            }
+            None => Err((opened, PathErrorKind::Unclosed)),
+            Some(_) => self.wrong(PathErrorKind::BadBracket),
+        }
+    }
+
+    fn index(&mut self) -> Result<Segment, Wrong> {
+        let digits: String = self.rest().chars().take_while(char::is_ascii_digit).collect();
+        match digits.parse() {
+            Ok(index) if digits == "0" || !digits.starts_with('0') => {
+                self.offset += digits.len();
+                Ok(Segment::Index(index))
+            }
+            _ => self.wrong(PathErrorKind::BadIndex),
+        }
+    }
+
+    fn quoted(&mut self, quote: char, opened: usize) -> Result<String, Wrong> {
+        let mut name = String::new();
+        loop {
+            match self.peek() {
+                None => return Err((opened, PathErrorKind::Unclosed)),
+                Some(c) if c == quote && name.is_empty() => return self.wrong(PathErrorKind::MissingName),
+                Some(c) if c == quote => {
+                    self.offset += 1;
+                    return Ok(name);
+                }
+                Some('\\') => {
+                    let escaped = self.rest().chars().nth(1).filter(|c| matches!(c, '\'' | '"' | '\\'));
+                    let Some(escaped) = escaped else { return self.wrong(PathErrorKind::BadEscape) };
+                    name.push(escaped);
+                    self.offset += 2;
+                }
+                Some(c) if c.is_control() => return self.wrong(PathErrorKind::Control),
+                Some(c) => {
+                    name.push(c);
+                    self.offset += c.len_utf8();
+                }
+            }
+        }
+    }
+
+    fn rest(&self) -> &str {
+        self.path.get(self.offset..).unwrap_or_default()
+    }
+
+    fn peek(&self) -> Option<char> {
+        self.rest().chars().next()
+    }
+
+    fn skip(&mut self, text: &str) -> bool {
+        let there = self.rest().starts_with(text);
+        self.offset += if there { text.len() } else { 0 };
+        there
+    }
+
+    fn wrong<T>(&self, kind: PathErrorKind) -> Result<T, Wrong> {
+        Err((self.offset, kind))
+    }
 }
 
 #[cfg(test)]
@@ -119,14 +324,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_print_with_a_leading_dot() {
+    fn paths_print_as_they_would_be_written() {
         for (written, printed) in [
             (".spec.vpcRef.name", ".spec.vpcRef.name"),
             ("spec.vpcRef.name", ".spec.vpcRef.name"),
             ("_a.b_1", "._a.b_1"),
             ("provisioner", ".provisioner"),
+            (".spec.networks[*].vpc", ".spec.networks[*].vpc"),
+            (".spec.networks.*.vpc", ".spec.networks[*].vpc"),
+            ("*", "[*]"),
+            ("[*][0].a", "[*][0].a"),
+            (".a[0][4294967295]", ".a[0][4294967295]"),
+            (".metadata.annotations['example.com/vpc']", ".metadata.annotations['example.com/vpc']"),
+            (r#".metadata.annotations["example.com/vpc"]"#, ".metadata.annotations['example.com/vpc']"),
+            ("['spec'].a", ".spec.a"),
+            ("['0']['a b']['é']", "['0']['a b']['é']"),
+            (r#"["it's"]['a\\b']["\""]"#, r#"['it\'s']['a\\b']['"']"#),
+            ("['*']['a]']", "['*']['a]']"),
         ] {
-            assert_eq!(FieldPath::parse(written).unwrap().to_string(), printed);
+            let parsed = FieldPath::parse(written).unwrap();
+            assert_eq!(parsed.to_string(), printed);
+            assert_eq!(FieldPath::parse(printed).unwrap(), parsed);
         }
     }
 
@@ -135,19 +353,45 @@ mod tests {
         use PathErrorKind::*;
         let long = "a".repeat(254);
         let dotted = format!(".{long}");
+        let quotes = format!(r#"["{}"]"#, "'".repeat(200));
         for (path, offset, kind) in [
             ("", 0, MissingName),
             (".", 1, MissingName),
             ("..a", 1, MissingName),
             (".spec.", 6, MissingName),
             (".spec..name", 6, MissingName),
+            (".spec['']", 7, MissingName),
             (".spec.0", 6, LeadingDigit),
             (".spec.vpc-ref", 9, BadCharacter),
             (".spec.é", 6, BadCharacter),
-            ("$.spec", 0, BadCharacter),
-            (".spec.list[0]", 10, BadCharacter),
+            (".a b", 2, BadCharacter),
+            (".a*", 2, BadCharacter),
+            (".a[0]b", 5, BadCharacter),
+            (".**", 2, BadCharacter),
+            ("$.spec", 0, Root),
+            (".spec.$", 6, BadCharacter),
+            (".['a']", 1, DotBeforeBracket),
+            (".a.[*]", 3, DotBeforeBracket),
+            (".a[]", 3, BadBracket),
+            (".a[-1]", 3, BadBracket),
+            (".a[b]", 3, BadBracket),
+            (".a[?(@.b)]", 3, BadBracket),
+            (".a[0:2]", 4, BadBracket),
+            (".a['b','c']", 6, BadBracket),
+            (".a[01]", 3, BadIndex),
+            (".a[4294967296]", 3, BadIndex),
+            (".a[", 2, Unclosed),
+            (".a[*", 2, Unclosed),
+            (".a[12", 2, Unclosed),
+            (".a['b", 2, Unclosed),
+            (".a['b'", 2, Unclosed),
+            (r".a['b\n']", 5, BadEscape),
+            (r".a['b\", 5, BadEscape),
+            (".a['\n']", 4, Control),
+            (".*.*.*.*.*", 8, TooManyWildcards),
             (&long, 253, TooLong),
             (&dotted, 254, TooLong),
+            (&quotes, 253, TooLong),
         ] {
             let error = FieldPath::parse(path).unwrap_err();
             assert_eq!((error.offset, error.kind), (offset, kind), "{path}");
@@ -158,7 +402,7 @@ mod tests {
     fn an_error_reads_as_a_sentence() {
         assert_eq!(
             FieldPath::parse(".spec..name").unwrap_err().to_string(),
-            "path `.spec..name` has no field name, such as in `.spec.vpcRef.name`, at offset 6"
+            "path `.spec..name` has no field name at offset 6: write one after each dot, as in `.spec.vpcRef.name`"
         );
     }
 }

@@ -103,7 +103,7 @@ impl RuleSet {
                 check: Check::Follow {
                     gvr: dependent.gvr.clone(),
                     kind: dependent.kind.clone(),
-                    path: edge.path.clone(),
+                    path: edge.reference.path().clone(),
                 },
             });
         }

@@ -1,0 +1,98 @@
+//! Why a rule can't be used, in words for whoever wrote it.
+
+use crate::api;
+use crate::message::MessageError;
+use crate::names::NameError;
+use crate::path::PathError;
+use crate::pattern::PatternError;
+use crate::selector::SelectorError;
+
+/// Why a rule can't be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum RuleError {
+    /// Not of the shape of a DependencyRule.
+    #[error("not a DependencyRule that this version knows: {0}")]
+    Shape(String),
+    /// The form that older rules had.
+    #[error(
+        "spec.dependent.apiExportRef was replaced: write `apiExportName: {name}` instead (the export stands in the rule's own workspace, so it has no path)"
+    )]
+    OldExportRef {
+        /// The export that the rule named.
+        name: String,
+    },
+    /// A name outside its grammar or limits.
+    #[error("{field} {error}")]
+    Name {
+        /// The field, as in `spec.dependencies[0].group`.
+        field: String,
+        /// What is wrong with it.
+        error: NameError,
+    },
+    /// A field path that can't be read.
+    #[error("{field}: {error}")]
+    Path {
+        /// The field, as in `spec.dependencies[0].fieldRef.path`.
+        field: String,
+        /// What is wrong with it, and where.
+        error: PathError,
+    },
+    /// A pattern or replacement that can't be used.
+    #[error("{field} {error}")]
+    Pattern {
+        /// The field, as in `spec.dependencies[0].fieldRef.pattern`.
+        field: String,
+        /// What is wrong with it.
+        error: PatternError,
+    },
+    /// A label selector that an API server would refuse.
+    #[error("{field}: {error}")]
+    Selector {
+        /// The field, as in `spec.dependent.selector`.
+        field: String,
+        /// What is wrong with it.
+        error: SelectorError,
+    },
+    /// A message that can't be read.
+    #[error("{field} {error}")]
+    Message {
+        /// The field, as in `spec.dependencies[0].message`.
+        field: String,
+        /// What is wrong with it.
+        error: MessageError,
+    },
+    /// Fields that don't go together, or one that is missing beside another.
+    #[error("{field} {why}")]
+    Combination {
+        /// The field, as in `spec.dependencies[0].fieldRef.namespace`.
+        field: String,
+        /// What is wrong with it, and what to write.
+        why: String,
+    },
+    /// A field that is known but not followed yet.
+    #[error("{field} is not supported by this version yet: leave it out")]
+    Unsupported {
+        /// The field, as in `spec.dependencies[0].onDelete`.
+        field: String,
+    },
+    /// An export that serves the core group.
+    #[error("{field} is empty: the core group is always local, so name a group or leave {export} out")]
+    CoreGroupExported {
+        /// The field with the empty group.
+        field: String,
+        /// The field that makes it an exported kind.
+        export: &'static str,
+    },
+    /// Export fields where there are no exports.
+    #[error("{field} is set, but a plain Kubernetes cluster has no APIExports: leave it out")]
+    ExportInKubernetes {
+        /// The field that names an export.
+        field: String,
+    },
+    /// Nothing says which workspace the rule belongs to.
+    #[error(
+        "the rule does not say its logical cluster: read it from a kcp, or set its annotation `{annotation}`",
+        annotation = api::CLUSTER_ANNOTATION
+    )]
+    NoCluster,
+}
