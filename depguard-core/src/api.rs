@@ -23,6 +23,9 @@ pub const PATH_ANNOTATION: &str = "kcp.io/path";
 /// The annotation on a target that lifts its protection for those whom the operator allowed to.
 pub const SKIP_ANNOTATION: &str = "dependencies.opendefense.cloud/skip-protection";
 
+/// The annotation on an APIExport that says whose rules may protect what it serves: workspace paths, with commas between.
+pub const ACCEPT_ANNOTATION: &str = "dependencies.opendefense.cloud/accept-rules-from";
+
 /// Kind A refers to kind B through a field: a foreign key.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]

@@ -121,6 +121,7 @@
 
 pub mod api;
 mod bindings;
+mod consent;
 mod decision;
 mod discovery;
 mod evaluation;
@@ -142,6 +143,7 @@ mod selector;
 mod text;
 mod workspaces;
 
+pub use consent::{Accepted, Consent, Consents};
 pub use decision::{Because, Blocker, Count, Decision, Denial, Problem, Reason};
 pub use evaluation::Evaluation;
 pub use extract::{Extractor, Item, Page, PageError};
