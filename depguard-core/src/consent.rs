@@ -205,4 +205,33 @@ mod tests {
         assert!(accept(&closed, &[binding("compute", "root:compute"), binding("liar", "root:compute")], "compute"));
         assert!(!accept(&closed, &[binding("compute", "root:compute"), bound[0].clone()], "compute"));
     }
+
+    #[test]
+    fn an_edge_without_consent_is_not_in_the_set_and_the_others_are() {
+        use crate::{Home, RuleSet};
+        let target = |path: &str, resource: &str| {
+            json!({
+                "apiExportRef": {"path": path, "name": "network.example.com"}, "group": "network.example.com",
+                "version": "v1", "resource": resource, "fieldRef": {"path": ".spec.ref"},
+            })
+        };
+        let mut rule = json!({
+            "metadata": {"name": "r", "annotations": {"kcp.io/cluster": "compute"}},
+            "spec": {
+                "dependent": {"group": "a.example.com", "version": "v1", "kind": "A", "resource": "as", "apiExportName": "a"},
+                "dependencies": [target("root:closed", "vpcs"), target("root:open", "subnets")],
+            },
+        });
+        for broken in [false, true] {
+            if broken {
+                rule["spec"]["novelty"] = json!(true);
+            }
+            let set = RuleSet::load_accepted(Home::Kcp, [&rule], |rule, export| {
+                assert_eq!(rule.name, "r");
+                export.path.as_str() != "root:closed"
+            });
+            assert!(!set.names("network.example.com", "vpcs"));
+            assert!(set.names("network.example.com", "subnets"));
+        }
+    }
 }

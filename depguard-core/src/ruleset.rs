@@ -58,6 +58,16 @@ impl RuleSet {
     ///
     /// A rule that can't be used counts as well: where it would have borne, it refuses, and says what is wrong with it.
     pub fn load<'v>(home: Home, objects: impl IntoIterator<Item = &'v Value>) -> Self {
+        Self::load_accepted(home, objects, |_, _| true)
+    }
+
+    /// The same without the edges to targets of an APIExport whose provider did not accept them: `accepted` is asked for
+    /// each. See [`Consents`](crate::Consents).
+    pub fn load_accepted<'v>(
+        home: Home,
+        objects: impl IntoIterator<Item = &'v Value>,
+        accepted: impl Fn(&RuleKey, &ExportRef) -> bool,
+    ) -> Self {
         let mut set = Self { home, edges: HashMap::new() };
         for object in objects {
             match Rule::parse(home, object) {
@@ -65,6 +75,9 @@ impl RuleSet {
                 Err(error) => set.insert_broken(home, object, &error),
             }
         }
+        let accepted =
+            |edge: &Arc<IndexedEdge>| edge.target_export.as_ref().is_none_or(|export| accepted(&edge.rule, export));
+        set.edges.values_mut().flat_map(HashMap::values_mut).for_each(|edges| edges.retain(accepted));
         set
     }
 
