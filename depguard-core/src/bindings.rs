@@ -14,9 +14,18 @@ pub(crate) const BINDINGS_PATH: &str = "/apis/apis.kcp.io/v1alpha2/apibindings";
 #[derive(Debug, Deserialize)]
 pub(crate) struct Binding<'a> {
     #[serde(borrow, default)]
+    metadata: Metadata<'a>,
+    #[serde(borrow, default)]
     spec: Spec<'a>,
     #[serde(borrow, default)]
     status: Status<'a>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Metadata<'a> {
+    #[serde(borrow)]
+    deletion_timestamp: Option<Text<'a>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -76,25 +85,43 @@ impl Binding<'_> {
         match provider {
             Some(provider) => self.binds(provider, export.name.as_str(), kind),
             None => {
-                let path = self.spec.reference.export.as_ref().and_then(|export| export.path.as_ref());
-                let path = path.map_or("", Text::as_str);
+                let path = self.path();
                 (path == export.path.as_str() || !path.contains(':')) && self.serves(export.name.as_str(), kind)
             }
         }
     }
 
-    fn provider(&self) -> Option<&str> {
+    /// The logical cluster of its APIExport.
+    pub(crate) fn provider(&self) -> Option<&str> {
         self.status.api_export_cluster_name.as_ref().map(Text::as_str)
     }
 
+    /// The name of its APIExport.
+    pub(crate) fn export(&self) -> Option<&str> {
+        self.spec.reference.export.as_ref()?.name.as_ref().map(Text::as_str)
+    }
+
+    /// The workspace path in its reference; empty where it is left out.
+    pub(crate) fn path(&self) -> &str {
+        let path = self.spec.reference.export.as_ref().and_then(|export| export.path.as_ref());
+        path.map_or("", Text::as_str)
+    }
+
+    /// Each kind that it binds: group and resource.
+    pub(crate) fn bound(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.status.bound_resources.iter().flatten().filter_map(|bound| {
+            Some((bound.group.as_ref().map_or("", Text::as_str), bound.resource.as_ref()?.as_str()))
+        })
+    }
+
+    /// Whether it is being deleted, and with it all objects of its kinds in this logical cluster.
+    pub(crate) fn is_terminating(&self) -> bool {
+        self.metadata.deletion_timestamp.as_ref().is_some_and(|timestamp| !timestamp.as_str().is_empty())
+    }
+
     fn serves(&self, export: &str, kind: &GroupResource) -> bool {
-        let name = self.spec.reference.export.as_ref().and_then(|export| export.name.as_ref());
-        let mut bound = self.status.bound_resources.iter().flatten();
-        name.is_some_and(|name| name.as_str() == export)
-            && bound.any(|bound| {
-                bound.group.as_ref().map_or("", Text::as_str) == kind.group.as_str()
-                    && bound.resource.as_ref().map(Text::as_str) == Some(kind.resource.as_str())
-            })
+        let kind = (kind.group.as_str(), kind.resource.as_str());
+        self.export() == Some(export) && self.bound().any(|bound| bound == kind)
     }
 }
 

@@ -31,6 +31,8 @@ pub enum Because {
     Overridden,
     /// Nothing refers to it.
     Unreferenced,
+    /// Only what is torn down together with it refers to it, in a cycle that would else never end.
+    TornDown,
 }
 
 /// Why a deletion was refused.
@@ -58,6 +60,8 @@ pub enum Reason {
         count: Count,
         /// What could not be found out besides.
         problems: Vec<Problem>,
+        /// Why it could not be told whether they are torn down together with it, where that would let it go.
+        unread: Vec<Problem>,
     },
     /// It could not be found out whether others refer to it.
     Undecided {
@@ -134,6 +138,7 @@ impl Decision {
             Self::Allowed(Because::Terminating) => "terminating",
             Self::Allowed(Because::Overridden) => "overridden",
             Self::Allowed(Because::Unreferenced) => "unreferenced",
+            Self::Allowed(Because::TornDown) => "torn-down",
             Self::Denied(Denial { reason: Reason::Referenced { .. }, .. }) => "referenced",
             Self::Denied(Denial { reason: Reason::Undecided { .. }, .. }) => "undecided",
             Self::Denied(Denial { reason: Reason::NotReady { .. }, .. }) => "not-ready",
@@ -178,7 +183,7 @@ impl Denial {
             Reason::Undecided { problems } => {
                 format!("{subject}could not find out what refers to it: {}", joined(problems))
             }
-            Reason::Referenced { blockers, count, problems } => {
+            Reason::Referenced { blockers, count, problems, unread } => {
                 let named = named(blockers);
                 let names: Vec<_> = named.iter().map(Blocker::to_string).collect();
                 let mut message = format!("{subject}still referenced by {}", names.join(", "));
@@ -191,6 +196,9 @@ impl Denial {
                 };
                 if !problems.is_empty() {
                     let _ = write!(message, "; could not find out what else refers to it: {}", joined(problems));
+                }
+                if !unread.is_empty() {
+                    let _ = write!(message, "; could not find out what is being torn down: {}", joined(unread));
                 }
                 message
             }
@@ -282,7 +290,7 @@ mod tests {
     }
 
     fn referenced(blockers: Vec<Blocker>, count: Count) -> Denial {
-        Denial::new(subject(), Reason::Referenced { blockers, count, problems: vec![] })
+        Denial::new(subject(), Reason::Referenced { blockers, count, problems: vec![], unread: vec![] })
     }
 
     #[test]

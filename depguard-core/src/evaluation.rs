@@ -1,21 +1,22 @@
 //! The decision of one review, without I/O: it says what it needs to know, takes the answers, and decides.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
+use crate::bearing::{Candidate, Kinds};
 use crate::bindings::{self, BINDINGS_PATH};
 use crate::decision::{Because, Blocker, Count, Decision, Denial, Problem, Reason, Subject};
+use crate::found::{Found, MOST_BLOCKERS};
+use crate::graph::{Graph, Node};
 use crate::home::Home;
 use crate::listing::{Listing, Progress};
-use crate::lookup::{Found, Lookup, Step};
-use crate::names::{GroupResource, LogicalCluster, NameError, Namespace};
+use crate::lookup::{Lookup, Step};
+use crate::names::{GroupResource, Namespace};
 use crate::query::{Answer, Query, QueryId};
-use crate::review::{Review, ReviewedObject};
+use crate::review::Review;
 use crate::ruleset::{Check, Context, IndexedEdge};
-use crate::workspaces::Workspaces;
-
-/// The most blockers that are told apart; beyond it the count is given as "at least".
-const MOST_BLOCKERS: usize = 10_000;
+use crate::scopes::{Scope, Scopes, Unbinding, Verdict};
+use crate::target::Target;
 
 /// A review that is being decided.
 ///
@@ -37,7 +38,10 @@ struct Asking {
     target: Target,
     /// Read before the dependents, for the edges that need it.
     bindings: Option<Bindings>,
-    lookups: Vec<Lookup>,
+    graph: Arc<Graph>,
+    kinds: Kinds,
+    searches: Vec<Search>,
+    scopes: Scopes,
     problems: Vec<Problem>,
     /// Queries that were asked and not answered, by their id.
     open: BTreeMap<QueryId, Asked>,
@@ -46,40 +50,36 @@ struct Asking {
     next_id: usize,
 }
 
-/// What is known of the object that is to be deleted.
-#[derive(Debug)]
-pub(crate) struct Target {
-    pub(crate) kind: GroupResource,
-    pub(crate) cluster: Option<LogicalCluster>,
-    pub(crate) namespace: Option<Namespace>,
-    pub(crate) name: String,
-    pub(crate) uid: Option<String>,
-}
-
 #[derive(Debug)]
 struct Bindings {
     listing: Listing,
     candidates: Vec<Candidate>,
+    /// Whether it must be known what the ends of edges are.
+    cyclic: bool,
 }
 
-/// An edge, and whether the APIBindings read so far have its two ends in this logical cluster.
 #[derive(Debug)]
-struct Candidate {
-    edge: Arc<IndexedEdge>,
-    /// The logical cluster of the target's provider, where known.
-    provider: Option<LogicalCluster>,
-    dependent: bool,
-    target: bool,
+struct Search {
+    lookup: Lookup,
+    /// Where its edges lie on a cycle: what is known of their ends. Such edges don't block in what is torn down.
+    cycle: Option<Unbinding>,
 }
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 enum Asked {
     Bindings,
     Lookup(usize),
+    Scope(Scope),
 }
 
 /// Begins to decide the deletion of an object that `edges` protect.
-pub(crate) fn begin(home: Home, review: &Review<'_>, edges: &[Arc<IndexedEdge>], context: &Context<'_>) -> Evaluation {
+pub(crate) fn begin(
+    home: Home,
+    review: &Review<'_>,
+    edges: &[Arc<IndexedEdge>],
+    graph: &Arc<Graph>,
+    context: &Context<'_>,
+) -> Evaluation {
     let kind = match edges.first() {
         Some(edge) => edge.target.clone(),
         None => return Evaluation::settled(Decision::Allowed(Because::NoRule)),
@@ -104,18 +104,22 @@ pub(crate) fn begin(home: Home, review: &Review<'_>, edges: &[Arc<IndexedEdge>],
     }
     let mut asking = Asking {
         home,
-        target,
         bindings: None,
-        lookups: Vec::new(),
+        graph: Arc::clone(graph),
+        kinds: Kinds::new(home, target.cluster.clone(), context.workspaces),
+        searches: Vec::new(),
+        scopes: Scopes::new(target.cluster.clone(), target.namespace.clone()),
+        target,
         problems: Vec::new(),
         open: BTreeMap::new(),
         ready: VecDeque::new(),
         next_id: 0,
     };
-    if candidates.iter().all(Candidate::bears) {
+    if candidates.iter().all(|candidate| candidate.bears() && !asking.leads_to_exports(&candidate.edge)) {
         asking.begin_lookups(candidates);
     } else {
-        asking.bindings = Some(Bindings { listing: Listing::new(BINDINGS_PATH.to_owned()), candidates });
+        let cyclic = candidates.iter().any(|candidate| graph.may_close(&candidate.edge));
+        asking.bindings = Some(Bindings { listing: Listing::new(BINDINGS_PATH.to_owned()), candidates, cyclic });
         asking.ready.push_back(Asked::Bindings);
     }
     Evaluation(State::Asking(Box::new(asking)))
@@ -143,6 +147,10 @@ impl Evaluation {
             match asked {
                 Asked::Bindings => asking.answer_bindings(answer),
                 Asked::Lookup(lookup) => asking.answer_lookup(lookup, answer),
+                Asked::Scope(scope) => asking.scopes.answer(scope, answer),
+            }
+            if asking.open.is_empty() && asking.ready.is_empty() {
+                asking.ask_scopes();
             }
         }
     }
@@ -169,12 +177,13 @@ impl Asking {
         let mut queries = Vec::new();
         while let Some(asked) = self.ready.pop_front() {
             let id = QueryId(self.next_id);
-            let (path, export) = match asked {
+            let (path, export) = match &asked {
                 Asked::Bindings => (self.bindings.as_ref().map(|bindings| bindings.listing.next()), None),
                 Asked::Lookup(index) => {
-                    let lookup = self.lookups.get(index);
+                    let lookup = self.searches.get(*index).map(|search| &search.lookup);
                     (lookup.map(Lookup::next), lookup.and_then(Lookup::export))
                 }
+                Asked::Scope(scope) => (Some(scope.path()), None),
             };
             if let Some(path) = path {
                 self.next_id += 1;
@@ -186,9 +195,12 @@ impl Asking {
     }
 
     fn answer_bindings(&mut self, answer: Answer<'_>) {
-        let Some(Bindings { listing, candidates }) = &mut self.bindings else { return };
+        let Some(Bindings { listing, candidates, cyclic }) = &mut self.bindings else { return };
         let progress = listing.answer(answer, |body| {
             bindings::read_page(body, |binding| {
+                if *cyclic {
+                    self.kinds.see(binding);
+                }
                 for candidate in candidates.iter_mut() {
                     candidate.see(binding);
                 }
@@ -197,6 +209,7 @@ impl Asking {
         let failed = match progress {
             Progress::More => return self.ready.push_back(Asked::Bindings),
             Progress::Restart => {
+                self.kinds.reset();
                 for candidate in candidates {
                     candidate.reset();
                 }
@@ -221,15 +234,17 @@ impl Asking {
         }
     }
 
-    /// One lookup for all edges about the same dependents.
+    /// One lookup for all edges about the same dependents; but those that may let go are kept from those that never do.
     fn begin_lookups(&mut self, candidates: Vec<Candidate>) {
         let mut by_kind: BTreeMap<_, Vec<Arc<IndexedEdge>>> = BTreeMap::new();
+        let mut reached = HashMap::new();
         for Candidate { edge, .. } in candidates {
             match &edge.check {
                 Check::Follow { gvr, .. } => {
                     let provider =
                         edge.dependent_export.clone().and_then(|export| Some((edge.rule.cluster.clone()?, export)));
-                    by_kind.entry((provider, gvr.clone())).or_default().push(edge);
+                    let cycle = self.cycle(&edge, &mut reached);
+                    by_kind.entry((provider, gvr.clone(), cycle)).or_default().push(edge);
                 }
                 Check::Broken(error) => self.problems.push(Problem(format!(
                     "rule {} can't be evaluated: {error}; correct or delete the rule",
@@ -237,14 +252,42 @@ impl Asking {
                 ))),
             }
         }
-        for ((export, gvr), edges) in by_kind {
-            self.ready.push_back(Asked::Lookup(self.lookups.len()));
-            self.lookups.push(Lookup::new(export, gvr, edges, &self.target));
+        for ((export, gvr, cycle), edges) in by_kind {
+            self.ready.push_back(Asked::Lookup(self.searches.len()));
+            self.searches.push(Search { lookup: Lookup::new(export, gvr, edges, &self.target), cycle });
         }
     }
 
+    /// Whether the edge, which bears, lies on a cycle of edges that all bear here.
+    fn cycle(&self, edge: &Arc<IndexedEdge>, reached: &mut HashMap<Node, HashSet<Node>>) -> Option<Unbinding> {
+        if !self.graph.may_close(edge) {
+            return None;
+        }
+        let (dependent, target) = self.kinds.ends(edge)?;
+        let next = |edge: &IndexedEdge| self.kinds.ends(edge).map(|(_, target)| target);
+        let reached = reached.entry(target.clone()).or_insert_with(|| self.graph.reach(target.clone(), next));
+        reached.contains(&dependent).then(|| Unbinding {
+            dependent: self.kinds.is_unbinding(&dependent),
+            target: self.kinds.is_unbinding(&target),
+        })
+    }
+
+    /// Whether the edge, between local kinds, may lie on a cycle with exported ones, of which only bindings tell.
+    fn leads_to_exports(&self, edge: &Arc<IndexedEdge>) -> bool {
+        let mut exported = false;
+        if self.graph.may_close(edge)
+            && let Some((_, target)) = self.kinds.ends(edge)
+        {
+            self.graph.reach(target, |edge| {
+                exported |= edge.target_export.is_some();
+                self.kinds.ends(edge).map(|(_, target)| target)
+            });
+        }
+        exported
+    }
+
     fn answer_lookup(&mut self, index: usize, answer: Answer<'_>) {
-        let Some(lookup) = self.lookups.get_mut(index) else { return };
+        let Some(Search { lookup, .. }) = self.searches.get_mut(index) else { return };
         match lookup.answer(self.home, &self.target, answer) {
             Step::Ask => self.ready.push_back(Asked::Lookup(index)),
             Step::Done => {}
@@ -256,51 +299,103 @@ impl Asking {
         }
     }
 
+    /// Reads the scopes around what was found, where they alone are left to decide.
+    fn ask_scopes(&mut self) {
+        let mut wanted = Vec::new();
+        if self.must_refuse() {
+            return;
+        }
+        for Search { lookup, cycle } in &self.searches {
+            match cycle.map(|unbinding| self.scopes.judge(unbinding, lookup.found())) {
+                None | Some(Verdict::Going) => {}
+                Some(Verdict::Standing) => return,
+                Some(Verdict::Ask(scopes)) => wanted.extend(scopes),
+            }
+        }
+        for scope in wanted {
+            if self.scopes.ask(&scope) {
+                self.ready.push_back(Asked::Scope(scope));
+            }
+        }
+    }
+
+    /// Whether there is a reason to refuse besides edges of cycles.
+    fn must_refuse(&self) -> bool {
+        let found = |search: &Search| search.cycle.is_none() && !search.lookup.found().is_empty();
+        !self.problems.is_empty() || self.searches.iter().any(found)
+    }
+
     /// Whether there are more blockers than anybody wants to know of.
     fn is_full(&self) -> bool {
-        self.lookups.iter().map(|lookup| lookup.found().len()).sum::<usize>() >= MOST_BLOCKERS
+        let found = self.searches.iter().map(|search| search.lookup.found().first().len());
+        found.sum::<usize>() >= MOST_BLOCKERS && self.must_refuse()
     }
 
     fn decide(mut self) -> Decision {
         let full = self.is_full();
-        let mut found: BTreeMap<&Found, &Arc<IndexedEdge>> = BTreeMap::new();
-        for lookup in &self.lookups {
-            for (object, edge) in lookup.found() {
-                found.entry(object).or_insert(edge);
-            }
-        }
         if !full {
             let unanswered: Vec<_> =
-                self.open.values().chain(&self.ready).map(|asked| self.unanswered(*asked)).collect();
+                self.open.values().chain(&self.ready).filter_map(|asked| self.unanswered(asked)).collect();
             self.problems.extend(unanswered);
         }
         self.problems.sort();
         self.problems.dedup();
-        let problems = self.problems;
+        let (found, in_cycles) = self.blocking();
+        let more = full || self.searches.iter().any(|search| search.lookup.found().has_more());
         let reason = if !found.is_empty() {
-            let count = if full { Count::AtLeast(found.len()) } else { Count::Exactly(found.len()) };
+            let count = if more { Count::AtLeast(found.len()) } else { Count::Exactly(found.len()) };
             let blockers = found.into_iter().map(|(object, edge)| blocker(object, edge, &self.target)).collect();
-            Reason::Referenced { blockers, count, problems }
-        } else if !problems.is_empty() {
-            Reason::Undecided { problems }
-        } else if self.lookups.is_empty() {
+            let unread = if self.must_refuse() { Vec::new() } else { self.scopes.unread() };
+            Reason::Referenced { blockers, count, problems: self.problems, unread }
+        } else if !self.problems.is_empty() {
+            Reason::Undecided { problems: self.problems }
+        } else if self.searches.is_empty() {
             return Decision::Allowed(Because::NotBound);
+        } else if in_cycles {
+            return Decision::Allowed(Because::TornDown);
         } else {
             return Decision::Allowed(Because::Unreferenced);
         };
         Decision::Denied(Denial::new(Subject { kind: self.target.kind, name: self.target.name }, reason))
     }
 
-    fn unanswered(&self, asked: Asked) -> Problem {
+    /// What was found and blocks, and whether something was found that doesn't.
+    fn blocking(&self) -> (BTreeMap<&Found, &Arc<IndexedEdge>>, bool) {
+        let (mut blocking, mut let_go) = (BTreeMap::new(), false);
+        let must_refuse = self.must_refuse();
+        for Search { lookup, cycle } in &self.searches {
+            let found = lookup.found();
+            let mut standing: Vec<_> = found.first().iter().collect();
+            if let Some(unbinding) = cycle.filter(|_| !must_refuse) {
+                if !found.is_empty() && self.scopes.judge(unbinding, found) == Verdict::Going {
+                    let_go = true;
+                    continue;
+                }
+                let stands = |object: &Found| !self.scopes.is_going(unbinding, object.namespace.as_deref());
+                // Of those that were not kept some stand, if none of the others does.
+                if standing.iter().any(|(object, _)| stands(object)) {
+                    standing.retain(|(object, _)| stands(object));
+                }
+            }
+            for (object, edge) in standing {
+                blocking.entry(object).or_insert(edge);
+            }
+        }
+        (blocking, let_go)
+    }
+
+    /// What a list that was not answered leaves open. (A scope that was not answered says so itself.)
+    fn unanswered(&self, asked: &Asked) -> Option<Problem> {
         let (subject, namespace) = match asked {
             Asked::Bindings => ("apibindings".to_owned(), None),
-            Asked::Lookup(index) => match self.lookups.get(index) {
-                Some(lookup) => (lookup.subject(), lookup.namespace()),
-                None => ("dependents".to_owned(), None),
-            },
+            Asked::Lookup(index) => {
+                let lookup = &self.searches.get(*index)?.lookup;
+                (lookup.subject(), lookup.namespace())
+            }
+            Asked::Scope(_) => return None,
         };
         let place = self.place(namespace);
-        Problem(format!("the list of {subject}{place} was not answered in time; retry later"))
+        Some(Problem(format!("the list of {subject}{place} was not answered in time; retry later")))
     }
 
     fn place(&self, namespace: Option<&Namespace>) -> String {
@@ -310,72 +405,6 @@ impl Asking {
             (None, Some(cluster)) => format!(" in logical cluster {cluster}"),
             (None, None) => String::new(),
         }
-    }
-}
-
-impl Target {
-    fn read(home: Home, kind: GroupResource, object: &ReviewedObject<'_>) -> Result<Self, String> {
-        let cluster = match home {
-            Home::Kubernetes => None,
-            Home::Kcp => {
-                let cluster = object.cluster().ok_or("its oldObject has no annotation kcp.io/cluster")?;
-                Some(LogicalCluster::parse(cluster).map_err(|error| format!("its annotation kcp.io/cluster {error}"))?)
-            }
-        };
-        let namespaced = |error: NameError| format!("its oldObject's namespace {error}");
-        Ok(Self {
-            kind,
-            cluster,
-            namespace: object.namespace().map(Namespace::parse).transpose().map_err(namespaced)?,
-            name: object.name().ok_or("its oldObject has no name").and_then(stored_name)?.to_owned(),
-            uid: object.uid().map(str::to_owned),
-        })
-    }
-}
-
-/// A name that an API server could have stored: the rules that all kinds share. It goes into messages as it is.
-fn stored_name(name: &str) -> Result<&str, &'static str> {
-    if name.len() > 253 || name.contains(|c: char| matches!(c, '/' | '%') || c.is_control()) {
-        return Err("its oldObject has a name that no API server would have stored");
-    }
-    Ok(name)
-}
-
-impl Candidate {
-    /// `None` where the edge can't bear on this logical cluster, whatever it binds.
-    fn new(home: Home, edge: &Arc<IndexedEdge>, target: &Target, workspaces: &Workspaces) -> Option<Self> {
-        let local = edge.dependent_export.is_none() || edge.target_export.is_none();
-        if home == Home::Kcp && local && edge.rule.cluster.is_some() && edge.rule.cluster != target.cluster {
-            return None;
-        }
-        let provider = edge.target_export.as_ref().and_then(|export| workspaces.cluster(&export.path)).cloned();
-        let mut candidate = Self { edge: Arc::clone(edge), provider, dependent: false, target: false };
-        candidate.reset();
-        Some(candidate)
-    }
-
-    /// Back to what is known before any binding was read.
-    ///
-    /// A rule in kcp whose own workspace nobody knows bears everywhere: an API server always says it, so whoever loaded
-    /// the rule must, and a refusal is what makes that seen.
-    fn reset(&mut self) {
-        let unknown = self.edge.rule.cluster.is_none();
-        self.dependent = unknown || self.edge.dependent_export.is_none();
-        self.target = unknown || self.edge.target_export.is_none();
-    }
-
-    fn see(&mut self, binding: &bindings::Binding<'_>) {
-        let edge = &self.edge;
-        if let (Some(provider), Some(export)) = (&edge.rule.cluster, &edge.dependent_export) {
-            self.dependent |= binding.binds(provider, export.as_str(), &edge.dependent);
-        }
-        if let Some(export) = &edge.target_export {
-            self.target |= binding.binds_ref(export, self.provider.as_ref(), &edge.target);
-        }
-    }
-
-    fn bears(&self) -> bool {
-        self.dependent && self.target
     }
 }
 

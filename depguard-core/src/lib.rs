@@ -120,12 +120,15 @@
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic))]
 
 pub mod api;
+mod bearing;
 mod bindings;
 mod consent;
 mod decision;
 mod discovery;
 mod evaluation;
 mod extract;
+mod found;
+mod graph;
 mod home;
 mod listing;
 mod lookup;
@@ -139,7 +142,9 @@ mod query;
 mod review;
 mod rule;
 mod ruleset;
+mod scopes;
 mod selector;
+mod target;
 mod text;
 mod workspaces;
 

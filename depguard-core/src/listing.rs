@@ -53,7 +53,7 @@ impl Listing {
             },
             Answer::Response { status: 410, .. } => self.restart(),
             Answer::Response { status: 404, .. } => Progress::NotFound,
-            Answer::Response { status, body } => Progress::Failed(failure(status, body)),
+            Answer::Response { status, body } => Progress::Failed(failure(status, body, "get and list it")),
             Answer::TooLarge if self.limit > 1 => {
                 // The token stays: pages of one list may differ in size.
                 self.limit = (self.limit / 8).max(1);
@@ -91,8 +91,8 @@ impl Listing {
     }
 }
 
-/// What an API server's refusal says, and what to do about it.
-pub(crate) fn failure(status: u16, body: &[u8]) -> String {
+/// What an API server's refusal says, and what to do about it: `right` is what the webhook's user must be able to do.
+pub(crate) fn failure(status: u16, body: &[u8], right: &str) -> String {
     #[derive(serde::Deserialize)]
     struct Status {
         message: Option<String>,
@@ -100,9 +100,9 @@ pub(crate) fn failure(status: u16, body: &[u8]) -> String {
     let message = serde_json::from_slice::<Status>(body).ok().and_then(|status| status.message);
     let message = message.map(|message| format!(" ({message})")).unwrap_or_default();
     let next = match status {
-        401 => "renew the webhook's credentials",
-        403 => "give the webhook's user the right to get and list it there",
-        _ => "retry later",
+        401 => "renew the webhook's credentials".to_owned(),
+        403 => format!("give the webhook's user the right to {right} there"),
+        _ => "retry later".to_owned(),
     };
     format!("failed with HTTP {status}{message}; {next}")
 }
@@ -174,7 +174,7 @@ mod tests {
             ),
             (500, "not json", "failed with HTTP 500; retry later"),
         ] {
-            assert_eq!(failure(status, body.as_bytes()), expected);
+            assert_eq!(failure(status, body.as_bytes(), "get and list it"), expected);
         }
     }
 }

@@ -1,16 +1,16 @@
 //! Who refers to a target among the dependents of one kind.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::discovery::{Discovery, Served};
-use crate::evaluation::Target;
 use crate::extract::{Extractor, Item};
+use crate::found::{Findings, Found};
 use crate::home::Home;
 use crate::listing::{Listing, Progress};
 use crate::names::{ExportName, GroupVersionResource, LogicalCluster, Namespace};
 use crate::query::Answer;
 use crate::ruleset::{Check, IndexedEdge};
+use crate::target::Target;
 
 /// A search through the dependents of one kind, for all edges about them.
 #[derive(Debug)]
@@ -22,15 +22,7 @@ pub(crate) struct Lookup {
     /// The namespace that is listed; `None` when it is all of them.
     namespace: Option<Namespace>,
     source: Source,
-    found: BTreeMap<Found, Arc<IndexedEdge>>,
-}
-
-/// A dependent that refers to the target. Ordered as people look for it.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Found {
-    pub(crate) kind: String,
-    pub(crate) namespace: Option<String>,
-    pub(crate) name: String,
+    found: Findings,
 }
 
 #[derive(Debug)]
@@ -63,7 +55,7 @@ impl Lookup {
         });
         let namespace = target.namespace.clone();
         let source = Source::Listing(Listing::new(list_path(&gvr, namespace.as_ref())));
-        Self { export, extractor: Extractor::new(paths), namespace, source, found: BTreeMap::new(), gvr, edges }
+        Self { export, extractor: Extractor::new(paths), namespace, source, found: Findings::default(), gvr, edges }
     }
 
     /// The path and query to ask now.
@@ -90,7 +82,7 @@ impl Lookup {
         self.gvr.to_string()
     }
 
-    pub(crate) fn found(&self) -> &BTreeMap<Found, Arc<IndexedEdge>> {
+    pub(crate) fn found(&self) -> &Findings {
         &self.found
     }
 
@@ -106,7 +98,7 @@ impl Lookup {
                 let progress = listing.answer(answer, |body| {
                     self.extractor.page(body, |item| {
                         if let Some((object, edge)) = reference(item, edges, target) {
-                            found.entry(object).or_insert_with(|| Arc::clone(edge));
+                            found.insert(object, edge);
                         }
                     })
                 });

@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use crate::decision::{Because, Decision};
 use crate::evaluation::{self, Evaluation};
+use crate::graph::Graph;
 use crate::home::Home;
 use crate::names::{ExportName, GroupResource, GroupVersionResource, Kind};
 use crate::outline::Outline;
@@ -22,6 +23,7 @@ pub struct RuleSet {
     home: Home,
     /// By group, then by resource, so that a look-up borrows both from the review.
     edges: HashMap<String, HashMap<String, Vec<Arc<IndexedEdge>>>>,
+    graph: Arc<Graph>,
 }
 
 /// What an evaluation needs to know besides the rules.
@@ -68,7 +70,7 @@ impl RuleSet {
         objects: impl IntoIterator<Item = &'v Value>,
         accepted: impl Fn(&RuleKey, &ExportRef) -> bool,
     ) -> Self {
-        let mut set = Self { home, edges: HashMap::new() };
+        let mut set = Self { home, edges: HashMap::new(), graph: Arc::default() };
         for object in objects {
             match Rule::parse(home, object) {
                 Ok(rule) => set.insert(&rule),
@@ -78,6 +80,7 @@ impl RuleSet {
         let accepted =
             |edge: &Arc<IndexedEdge>| edge.target_export.as_ref().is_none_or(|export| accepted(&edge.rule, export));
         set.edges.values_mut().flat_map(HashMap::values_mut).for_each(|edges| edges.retain(accepted));
+        set.graph = Arc::new(Graph::of(set.edges.values().flat_map(HashMap::values).flatten()));
         set
     }
 
@@ -97,7 +100,7 @@ impl RuleSet {
         if edges.is_empty() {
             return Evaluation::settled(Decision::Allowed(Because::NoRule));
         }
-        evaluation::begin(self.home, review, edges, context)
+        evaluation::begin(self.home, review, edges, &self.graph, context)
     }
 
     fn edges_to(&self, group: &str, resource: &str) -> &[Arc<IndexedEdge>] {

@@ -1,13 +1,14 @@
 //! Which logical cluster a workspace path stands for, as far as it is known.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use crate::names::{LogicalCluster, WorkspacePath};
 
-/// Workspace paths and their logical clusters, as depguard's own APIBindings show them.
+/// Workspace paths and their logical clusters, as depguard's own APIBindings show them. Cheap to clone.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Workspaces {
-    clusters: HashMap<WorkspacePath, LogicalCluster>,
+    clusters: Arc<HashMap<WorkspacePath, LogicalCluster>>,
 }
 
 impl Workspaces {
@@ -18,7 +19,7 @@ impl Workspaces {
 
     /// Learns that `path` is the path of `cluster`.
     pub fn insert(&mut self, path: WorkspacePath, cluster: LogicalCluster) {
-        self.clusters.insert(path, cluster);
+        Arc::make_mut(&mut self.clusters).insert(path, cluster);
     }
 
     /// The logical cluster of `path`, where known.
@@ -29,6 +30,6 @@ impl Workspaces {
 
 impl FromIterator<(WorkspacePath, LogicalCluster)> for Workspaces {
     fn from_iter<I: IntoIterator<Item = (WorkspacePath, LogicalCluster)>>(known: I) -> Self {
-        Self { clusters: known.into_iter().collect() }
+        Self { clusters: Arc::new(known.into_iter().collect()) }
     }
 }

@@ -75,6 +75,16 @@ pub(crate) fn local(cluster: &str) -> World {
     bound().but(|world| world.rules = vec![local_rule(cluster, POD, ".spec.configRef", CONFIG)])
 }
 
+/// Namespace `ns` is being deleted; in it the VM `m1` refers to the VPC `a`, and that back to the VM, as two rules say.
+pub(crate) fn torn_down() -> World {
+    bound().but(|world| {
+        world.rules.push(rule(NETWORK, VPC, ".spec.gateway", "root:providers:compute", VM));
+        world.knows("root:providers:compute", COMPUTE);
+        world.objects = vec![vm("ns", "m1", "a"), vpc("ns", "a").set("/spec/gateway", "m1")];
+        world.going.insert("ns".to_owned());
+    })
+}
+
 pub(crate) fn about(dependent: Kind, path: &str, target: Kind) -> impl FnOnce(&mut World) {
     let rule = rule(COMPUTE, dependent, path, PROVIDER, target);
     move |world| world.rules = vec![rule]
@@ -96,3 +106,6 @@ pub(crate) const VMS: &str = "/apis/compute.example.com/v1alpha1/namespaces/ns/v
 pub(crate) const ALL_VMS: &str = "/apis/compute.example.com/v1alpha1/virtualmachines?limit=500";
 pub(crate) const PODS: &str = "/api/v1/namespaces/ns/pods?limit=500";
 pub(crate) const ALL_PODS: &str = "/api/v1/pods?limit=500";
+pub(crate) const NAMESPACE: &str = "/api/v1/namespaces/ns";
+pub(crate) const CLUSTER: &str = "/apis/core.kcp.io/v1alpha1/logicalclusters/cluster";
+pub(crate) const VPCS: &str = "/apis/network.example.com/v1alpha1/namespaces/ns/vpcs?limit=500";

@@ -2,11 +2,13 @@
 
 mod bearing;
 mod cast;
+mod cycles;
 mod generated;
 mod naive;
 mod overrides;
 mod properties;
 mod referrers;
 mod reviews;
+mod scopes;
 mod unknown;
 mod world;

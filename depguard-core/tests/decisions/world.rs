@@ -1,5 +1,7 @@
 //! A scripted API server, and reviews for it: enough to write a case in one line.
 
+use std::collections::BTreeSet;
+
 use depguard_core::{
     Answer, Because, Context, Decision, Home, LogicalCluster, OverridePolicy, Query, Reason, Review, RuleSet,
     WorkspacePath, Workspaces,
@@ -40,6 +42,10 @@ pub(crate) struct World {
     pub(crate) bindings: Vec<Value>,
     pub(crate) kinds: Vec<Kind>,
     pub(crate) objects: Vec<Object>,
+    /// The namespaces that are being deleted. All others stand.
+    pub(crate) going: BTreeSet<String>,
+    /// Whether the logical cluster is being deleted.
+    pub(crate) cluster_going: bool,
     /// The most objects that the server puts on a page, whatever it is asked for.
     pub(crate) page: usize,
 }
@@ -171,6 +177,8 @@ impl World {
             bindings: Vec::new(),
             kinds: Vec::new(),
             objects: Vec::new(),
+            going: BTreeSet::new(),
+            cluster_going: false,
             page: usize::MAX,
         }
     }
@@ -243,6 +251,13 @@ impl World {
         if let ("apis.kcp.io", ["v1alpha2", "apibindings"], Home::Kcp) = (group, rest, self.home) {
             return self.list(self.bindings.iter(), query);
         }
+        match (group, rest) {
+            ("", ["v1", "namespaces", name]) => return scope(name, self.going.contains(*name)),
+            ("core.kcp.io", ["v1alpha1", "logicalclusters", "cluster"]) if self.home == Home::Kcp => {
+                return scope("cluster", self.cluster_going);
+            }
+            _ => {}
+        }
         let kinds: Vec<_> = self.kinds.iter().filter(|kind| kind.group == group).collect();
         let served = |version: &str, resource: &str| {
             kinds.iter().find(|kind| kind.resource == resource && kind.versions.contains(&version)).copied()
@@ -294,6 +309,15 @@ impl World {
         }
         Reply::ok(&json!({"kind": "List", "metadata": metadata, "items": items[..size]}))
     }
+}
+
+/// A namespace, or the logical cluster.
+fn scope(name: &str, going: bool) -> Reply {
+    let mut metadata = json!({"name": name, "uid": name});
+    if going {
+        metadata["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
+    }
+    Reply::ok(&json!({"metadata": metadata}))
 }
 
 fn versions(group: &str, kinds: &[&Kind]) -> Vec<Value> {

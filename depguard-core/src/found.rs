@@ -1,0 +1,64 @@
+//! The dependents that refer to a target, as many as are worth keeping.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use crate::ruleset::IndexedEdge;
+
+/// The most dependents that are told apart; of more, the first are kept and the rest only counted.
+pub(crate) const MOST_BLOCKERS: usize = 10_000;
+/// The most namespaces that dependents are told to lie in.
+pub(crate) const MOST_NAMESPACES: usize = 64;
+
+/// A dependent that refers to the target. Ordered as people look for it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Found {
+    pub(crate) kind: String,
+    pub(crate) namespace: Option<String>,
+    pub(crate) name: String,
+}
+
+/// What one search found, in memory that is bounded however many there are.
+#[derive(Debug, Default)]
+pub(crate) struct Findings {
+    first: BTreeMap<Found, Arc<IndexedEdge>>,
+    has_more: bool,
+    namespaces: BTreeSet<Option<String>>,
+}
+
+impl Findings {
+    pub(crate) fn insert(&mut self, object: Found, edge: &Arc<IndexedEdge>) {
+        // One more is kept, so that it shows that there are more.
+        if self.namespaces.len() <= MOST_NAMESPACES && !self.namespaces.contains(&object.namespace) {
+            self.namespaces.insert(object.namespace.clone());
+        }
+        self.first.entry(object).or_insert_with(|| Arc::clone(edge));
+        if self.first.len() > MOST_BLOCKERS {
+            self.first.pop_last();
+            self.has_more = true;
+        }
+    }
+
+    pub(crate) fn clear(&mut self) {
+        *self = Self::default();
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.first.is_empty()
+    }
+
+    /// Those that are kept: the first, in their order.
+    pub(crate) fn first(&self) -> &BTreeMap<Found, Arc<IndexedEdge>> {
+        &self.first
+    }
+
+    /// Whether there were more than are kept.
+    pub(crate) fn has_more(&self) -> bool {
+        self.has_more
+    }
+
+    /// The namespaces of them all, `None` among them where some have none; nothing where they are too many.
+    pub(crate) fn namespaces(&self) -> Option<&BTreeSet<Option<String>>> {
+        (self.namespaces.len() <= MOST_NAMESPACES).then_some(&self.namespaces)
+    }
+}

@@ -1,0 +1,44 @@
+//! The object that is to be deleted.
+
+use crate::home::Home;
+use crate::names::{GroupResource, LogicalCluster, NameError, Namespace};
+use crate::review::ReviewedObject;
+
+/// What is known of the object that is to be deleted.
+#[derive(Debug)]
+pub(crate) struct Target {
+    pub(crate) kind: GroupResource,
+    pub(crate) cluster: Option<LogicalCluster>,
+    pub(crate) namespace: Option<Namespace>,
+    pub(crate) name: String,
+    pub(crate) uid: Option<String>,
+}
+
+impl Target {
+    /// Reads it from a review's oldObject; or tells why it can't, as the end of a sentence.
+    pub(crate) fn read(home: Home, kind: GroupResource, object: &ReviewedObject<'_>) -> Result<Self, String> {
+        let cluster = match home {
+            Home::Kubernetes => None,
+            Home::Kcp => {
+                let cluster = object.cluster().ok_or("its oldObject has no annotation kcp.io/cluster")?;
+                Some(LogicalCluster::parse(cluster).map_err(|error| format!("its annotation kcp.io/cluster {error}"))?)
+            }
+        };
+        let namespaced = |error: NameError| format!("its oldObject's namespace {error}");
+        Ok(Self {
+            kind,
+            cluster,
+            namespace: object.namespace().map(Namespace::parse).transpose().map_err(namespaced)?,
+            name: object.name().ok_or("its oldObject has no name").and_then(stored_name)?.to_owned(),
+            uid: object.uid().map(str::to_owned),
+        })
+    }
+}
+
+/// A name that an API server could have stored: the rules that all kinds share. It goes into messages as it is.
+fn stored_name(name: &str) -> Result<&str, &'static str> {
+    if name.len() > 253 || name.contains(|c: char| matches!(c, '/' | '%') || c.is_control()) {
+        return Err("its oldObject has a name that no API server would have stored");
+    }
+    Ok(name)
+}
