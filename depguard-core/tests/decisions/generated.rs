@@ -40,15 +40,18 @@ struct Ruled {
 
 pub(crate) fn case() -> impl Strategy<Value = Case> {
     let home = prop_oneof![2 => Just(Home::Kcp), 1 => Just(Home::Kubernetes)];
-    home.prop_flat_map(|home| (Just(home), vec(ruled(home), 1..4))).prop_flat_map(|(home, rules)| {
+    let rules = |home| prop_oneof![1 => vec(ruled(home), 1..4).boxed(), 1 => knotted(home).boxed()];
+    home.prop_flat_map(move |home| (Just(home), rules(home))).prop_flat_map(|(home, rules)| {
         let dependents: Vec<_> = rules.iter().map(|rule| rule.dependent).collect();
         let targets: Vec<_> = rules.iter().flat_map(|rule| rule.targets.clone()).collect();
         let rules: Vec<_> = rules.into_iter().map(|rule| rule.json).collect();
-        let server = (vec(object_of(dependents), 0..8), subsequence(KINDS.to_vec(), 4..=5), bindings());
-        (server, vec(prop::bool::weighted(0.7), 2), object_of(targets)).prop_map(
-            move |((objects, kinds, bindings), known, target)| {
+        let server = (vec(object_of(dependents), 0..10), subsequence(KINDS.to_vec(), 4..=5), bindings());
+        let scopes = (subsequence(vec!["x".to_owned(), "y".to_owned()], 0..=2), prop::bool::weighted(0.2));
+        (server, vec(prop::bool::weighted(0.7), 2), object_of(targets), scopes).prop_map(
+            move |((objects, kinds, bindings), known, target, (going, cluster_going))| {
                 let mut world = World::new(home);
                 (world.objects, world.kinds, world.bindings, world.rules) = (objects, kinds, bindings, rules.clone());
+                (world.going, world.cluster_going) = (going.into_iter().collect(), cluster_going);
                 for ((path, cluster), _) in PROVIDERS.into_iter().zip(known).filter(|(_, known)| *known) {
                     world.knows(path, cluster);
                 }
@@ -88,7 +91,28 @@ fn bindings() -> impl Strategy<Value = Vec<Value>> {
         .collect();
     let odd = (select(&PROVIDERS[..]), select(vec!["root:a", "root:c", "1d", ""]), select(&KINDS[..4]));
     let odd = odd.prop_map(|((_, cluster), path, kind)| binding(cluster, path, kind));
-    (subsequence(usual, 5..=8), vec(odd, 0..2)).prop_map(|(usual, odd)| [usual, odd].concat())
+    let going = vec(prop::bool::weighted(0.2), 10);
+    (subsequence(usual, 5..=8), vec(odd, 0..2), going).prop_map(|(usual, odd, going)| {
+        let mut bindings = [usual, odd].concat();
+        for (binding, _) in bindings.iter_mut().zip(going).filter(|(_, going)| *going) {
+            binding["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
+        }
+        bindings
+    })
+}
+
+/// Rules about few kinds, each of its provider: they form cycles.
+fn knotted(home: Home) -> impl Strategy<Value = Vec<Ruled>> {
+    let ends = select(vec![(KINDS[0], PROVIDERS[0]), (KINDS[2], PROVIDERS[1])]);
+    let edge = (ends.clone(), ends).prop_map(move |((dependent, (_, cluster)), (target, (path, _)))| Ruled {
+        json: match home {
+            Home::Kcp => rule(cluster, dependent, ".spec.ref", path, target),
+            Home::Kubernetes => local_rule(cluster, dependent, ".spec.ref", target),
+        },
+        dependent,
+        targets: vec![target],
+    });
+    vec(edge, 2..5)
 }
 
 fn ruled(home: Home) -> impl Strategy<Value = Ruled> {

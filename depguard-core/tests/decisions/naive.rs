@@ -1,5 +1,7 @@
 //! The decision procedure once more, over trees of JSON and with all of the server's state at hand.
 
+mod cycles;
+
 use std::collections::BTreeSet;
 
 use depguard_core::{Because, Decision, Home, Reason, WorkspacePath};
@@ -55,17 +57,29 @@ pub(crate) fn decide(world: &World, target: &Object) -> Verdict {
     if edges.is_empty() {
         return Verdict::Allowed(Because::NotBound);
     }
-    let (mut blockers, mut problems) = (BTreeSet::new(), false);
+    let (mut blockers, mut in_cycles, mut standing, mut problems) =
+        (BTreeSet::new(), BTreeSet::new(), BTreeSet::new(), false);
     for (rule, dependency) in edges {
-        match blocked_by(world, rule, dependency, target) {
-            Some(names) => blockers.extend(names),
-            None => problems = true,
+        let Some(found) = blocked_by(world, rule, dependency, target) else {
+            problems = true;
+            continue;
+        };
+        let Some((dependents, targets)) = cycles::on_one(world, rule, dependency) else {
+            blockers.extend(found.into_iter().map(|(shown, _)| shown));
+            continue;
+        };
+        for (shown, object) in found {
+            if !cycles::is_going(world, targets, target) || !cycles::is_going(world, dependents, object) {
+                standing.insert(shown.clone());
+            }
+            in_cycles.insert(shown);
         }
     }
-    if blockers.is_empty() && !problems {
-        Verdict::Allowed(Because::Unreferenced)
-    } else {
-        Verdict::Denied { blockers, problems }
+    match (blockers.is_empty() && !problems, in_cycles.is_empty(), standing.is_empty()) {
+        (true, true, _) => Verdict::Allowed(Because::Unreferenced),
+        (true, false, true) => Verdict::Allowed(Because::TornDown),
+        (true, false, false) => Verdict::Denied { blockers: standing, problems },
+        (false, ..) => Verdict::Denied { blockers: &blockers | &in_cycles, problems },
     }
 }
 
@@ -102,14 +116,25 @@ fn bears(world: &World, rule: &Value, dependency: &Value) -> bool {
         && (of_target.is_null() || bound(dependency, &of_target["name"], &provides_target))
 }
 
-/// Who blocks, by one edge; `None` where that can't be known.
-fn blocked_by(world: &World, rule: &Value, dependency: &Value, target: &Object) -> Option<BTreeSet<String>> {
-    let dependent = &rule["spec"]["dependent"];
+fn is_broken(world: &World, rule: &Value) -> bool {
     let exported = |rule: &Value| !rule["apiExportName"].is_null() || !rule["apiExportRef"].is_null();
     let dependencies = rule["spec"]["dependencies"].as_array().unwrap();
-    let misplaced = world.home == Home::Kubernetes && (exported(dependent) || dependencies.iter().any(exported));
+    let misplaced =
+        world.home == Home::Kubernetes && (exported(&rule["spec"]["dependent"]) || dependencies.iter().any(exported));
     let unreadable = |dependency: &Value| dependency["fieldRef"]["path"].as_str().unwrap().contains("..");
-    if misplaced || !rule["spec"]["selector"].is_null() || dependencies.iter().any(unreadable) {
+    misplaced || !rule["spec"]["selector"].is_null() || dependencies.iter().any(unreadable)
+}
+
+/// Who refers to the target, by one edge, and how they are shown; `None` where that can't be known.
+fn blocked_by<'w>(
+    world: &'w World,
+    rule: &Value,
+    dependency: &Value,
+    target: &Object,
+) -> Option<Vec<(String, &'w Object)>> {
+    let dependent = &rule["spec"]["dependent"];
+    let exported = |rule: &Value| !rule["apiExportName"].is_null() || !rule["apiExportRef"].is_null();
+    if is_broken(world, rule) {
         return None;
     }
     let same = |group: &str, resource: &str| dependent["group"] == group && dependent["resource"] == resource;
@@ -118,7 +143,7 @@ fn blocked_by(world: &World, rule: &Value, dependency: &Value, target: &Object) 
     if !served.any(|kind| kind.versions.iter().any(|version| dependent["version"] == *version)) {
         // A local kind that no version serves has no objects.
         let local = world.home == Home::Kubernetes || !exported(dependent);
-        return (local && nowhere).then(BTreeSet::new);
+        return (local && nowhere).then(Vec::new);
     }
     let path = dependency["fieldRef"]["path"].as_str().unwrap().trim_start_matches('.');
     let own = &target.json["metadata"];
@@ -133,13 +158,14 @@ fn blocked_by(world: &World, rule: &Value, dependency: &Value, target: &Object) 
             && metadata["uid"] != own["uid"]
             && value.as_str() == own["name"].as_str()
     };
-    let shown = |object: &Object| {
+    let shown = |object: &'w Object| {
         let metadata = &object.json["metadata"];
         let (kind, name) = (dependent["kind"].as_str().unwrap(), metadata["name"].as_str().unwrap());
-        match metadata["namespace"].as_str() {
+        let shown = match metadata["namespace"].as_str() {
             Some(namespace) if own["namespace"] != namespace => format!("{kind}/{namespace}/{name}"),
             _ => format!("{kind}/{name}"),
-        }
+        };
+        (shown, object)
     };
     Some(world.objects.iter().filter(blocks).map(shown).collect())
 }

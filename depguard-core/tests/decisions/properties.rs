@@ -199,6 +199,7 @@ fn the_worlds_are_of_every_sort() {
             Verdict::Allowed(Because::NotBound) => "not bound",
             Verdict::Allowed(Because::Terminating) => "terminating",
             Verdict::Allowed(Because::Unreferenced) => "unreferenced",
+            Verdict::Allowed(Because::TornDown) => "torn down",
             Verdict::Allowed(because) => panic!("{because:?}"),
             Verdict::Denied { blockers, problems } => match (blockers.len(), problems) {
                 (0, _) => "undecided",
@@ -209,5 +210,5 @@ fn the_worlds_are_of_every_sort() {
         };
         *seen.entry(sort).or_insert(0) += 1;
     }
-    assert!(seen.len() == 8 && seen.values().all(|count| *count >= 10), "{seen:?}");
+    assert!(seen.len() == 9 && seen.values().all(|count| *count >= 10), "{seen:?}");
 }

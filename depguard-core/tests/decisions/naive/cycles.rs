@@ -1,0 +1,95 @@
+//! Cycles and scopes once more: which edges lie on a cycle, by trying all of them, and what is torn down.
+
+use depguard_core::{Home, WorkspacePath};
+use serde_json::{Value, json};
+
+use super::is_broken;
+use crate::world::{CONSUMER, Object, World};
+
+/// Whose kind it is, and which: logical cluster, export, group, resource.
+type End = [Value; 4];
+
+/// The binding that serves the kinds at an edge's ends, dependent and target; `None` for a local kind.
+type Ends<'w> = (Option<&'w Value>, Option<&'w Value>);
+
+/// Where the edge lies on a cycle of edges that certainly bear: what binds its two ends.
+pub(super) fn on_one<'w>(world: &'w World, rule: &Value, dependency: &Value) -> Option<Ends<'w>> {
+    let mut edges = Vec::new();
+    for rule in world.rules.iter().filter(|rule| !is_broken(world, rule)) {
+        for dependency in rule["spec"]["dependencies"].as_array().unwrap() {
+            edges.extend(ends(world, rule, dependency).map(|(from, to, _)| (from, to)));
+        }
+    }
+    let (dependent, target, bound) = ends(world, rule, dependency).filter(|_| !is_broken(world, rule))?;
+    let mut reached = vec![target];
+    // Each round reaches one more, or the last one was reached.
+    for _ in 0..edges.len() {
+        let next = edges.iter().find(|(from, to)| reached.contains(from) && !reached.contains(to));
+        reached.extend(next.map(|(_, to)| to.clone()));
+    }
+    reached.contains(&dependent).then_some(bound)
+}
+
+/// The ends of an edge that certainly bears.
+fn ends<'w>(world: &'w World, rule: &Value, dependency: &Value) -> Option<(End, End, Ends<'w>)> {
+    let dependent = &rule["spec"]["dependent"];
+    let end = |cluster: Value, export: &Value, kind: &Value| {
+        [cluster, export.clone(), kind["group"].clone(), kind["resource"].clone()]
+    };
+    if world.home == Home::Kubernetes {
+        let nobodys = |kind| end(Value::Null, &Value::Null, kind);
+        return Some((nobodys(dependent), nobodys(dependency), (None, None)));
+    }
+    let cluster = &rule["metadata"]["annotations"]["kcp.io/cluster"];
+    let (export, reference) = (&dependent["apiExportName"], &dependency["apiExportRef"]);
+    if (export.is_null() || reference.is_null()) && *cluster != CONSUMER {
+        return None;
+    }
+    let of_dependent = match export.is_null() {
+        true => None,
+        false => Some(binding(world, dependent, export, |provider, _| provider == cluster)?),
+    };
+    let of_target = match reference.is_null() {
+        true => None,
+        false => {
+            let path = WorkspacePath::parse(reference["path"].as_str().unwrap()).unwrap();
+            let known = world.workspaces.cluster(&path).map(|cluster| json!(cluster));
+            Some(binding(world, dependency, &reference["name"], |provider, path| match &known {
+                Some(known) => provider == known,
+                None => *path == reference["path"],
+            })?)
+        }
+    };
+    let provider = of_target.map_or(json!(CONSUMER), |binding| binding["status"]["apiExportClusterName"].clone());
+    Some((
+        end(cluster.clone(), export, dependent),
+        end(provider, &reference["name"], dependency),
+        (of_dependent, of_target),
+    ))
+}
+
+/// The only binding of a kind, where it is of that export, and of the right provider and path.
+fn binding<'w>(
+    world: &'w World,
+    kind: &Value,
+    export: &Value,
+    is_right: impl Fn(&Value, &Value) -> bool,
+) -> Option<&'w Value> {
+    let serves = |binding: &&Value| {
+        let bound = &binding["status"]["boundResources"][0];
+        bound["group"] == kind["group"] && bound["resource"] == kind["resource"]
+    };
+    let mut all = world.bindings.iter().filter(serves);
+    let (Some(one), None) = (all.next(), all.next()) else { return None };
+    let reference = &one["spec"]["reference"]["export"];
+    let right = is_right(&one["status"]["apiExportClusterName"], &reference["path"]) && reference["name"] == *export;
+    right.then_some(one)
+}
+
+/// Whether an object, of a kind bound so, lies in what is torn down.
+pub(super) fn is_going(world: &World, bound: Option<&Value>, object: &Object) -> bool {
+    let namespace = object.json["metadata"]["namespace"].as_str();
+    (world.home == Home::Kcp && world.cluster_going)
+        || namespace.is_some_and(|namespace| world.going.contains(namespace))
+        || bound.is_some_and(|binding| binding["metadata"]["deletionTimestamp"].is_string())
+}
