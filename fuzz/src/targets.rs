@@ -1,0 +1,143 @@
+//! The targets, and the good documents from which they start.
+
+use depguard_core::{Answer, Context, Decision, FieldPath, Home, OverridePolicy, Review, Rule, RuleSet, Workspaces};
+use serde_json::{Value, json};
+
+/// Longer than any answer: the message is a few kB, and each blocker that it names is a cause too.
+const MOST_ANSWERED: usize = 32 << 10;
+
+/// A path that can be parsed prints to one that is the same.
+pub fn path(bytes: &[u8]) {
+    let Ok(text) = std::str::from_utf8(bytes) else { return };
+    match FieldPath::parse(text) {
+        Ok(path) => assert_eq!(FieldPath::parse(&path.to_string()).as_ref(), Ok(&path)),
+        Err(error) => assert!(error.offset <= text.len() && text.is_char_boundary(error.offset), "{error}"),
+    }
+}
+
+/// A rule is read or refused in words; one that was read protects what it names.
+pub fn rule(bytes: &[u8]) {
+    let Ok(object) = serde_json::from_slice::<Value>(bytes) else { return };
+    for home in [Home::Kcp, Home::Kubernetes] {
+        let rules = RuleSet::load(home, [&object]);
+        match Rule::parse(home, &object) {
+            Ok(rule) => {
+                for edge in rule.edges() {
+                    let kind = &edge.target.gvr;
+                    assert!(rules.names(kind.group.as_str(), kind.resource.as_str()), "{rule:?}");
+                }
+            }
+            Err(error) => assert!(!error.to_string().is_empty()),
+        }
+    }
+}
+
+/// A deletion of which nothing was found out is allowed only for what the review itself says.
+pub fn review(bytes: &[u8]) {
+    let Ok(review) = Review::parse(bytes) else { return };
+    let decision = evaluate(&review, |_| None);
+    if decision.allowed() {
+        let said = serde_json::from_slice::<Value>(bytes).unwrap_or_default();
+        let request = &said["request"];
+        let target = json!({"group": "network.example.com", "version": "v1", "resource": "vpcs"});
+        let same = |field| request["resource"][field] == target[field];
+        let metadata = &request["oldObject"]["metadata"];
+        assert!(
+            request["operation"] != "DELETE"
+                || !same("group")
+                || !same("resource")
+                || !request["subResource"].is_null()
+                || !metadata["deletionTimestamp"].is_null()
+                || !metadata["annotations"]["dependencies.opendefense.cloud/skip-protection"].is_null(),
+            "{said}"
+        );
+    }
+}
+
+/// A page lets the target go only if it is the whole of a list in which nothing refers to it.
+pub fn page(bytes: &[u8]) {
+    let Ok(review) = Review::parse(GOOD_REVIEW.as_bytes()) else { unreachable!("it is a review") };
+    let decision = evaluate(&review, |_| Some(bytes));
+    if decision.allowed() {
+        let Ok(list) = serde_json::from_slice::<Value>(bytes) else {
+            // JSON, but with a number too large or half a surrogate pair, in a field that nobody asked for.
+            let holds = |piece: &[u8]| bytes.windows(piece.len()).any(|window| window == piece);
+            assert!(holds(b"e4") || holds(br"\ud8"), "{}", String::from_utf8_lossy(bytes));
+            return;
+        };
+        assert!(list["metadata"]["resourceVersion"].as_str().is_some_and(|version| !version.is_empty()), "{list}");
+        assert!(matches!(list["metadata"]["continue"].as_str(), None | Some("")), "{list}");
+        let items = list["items"].as_array().map_or(&[][..], Vec::as_slice);
+        assert!(list["items"].is_array() || list["items"].is_null(), "{list}");
+        for item in items {
+            let elsewhere = item["metadata"]["namespace"].as_str().is_some_and(|namespace| namespace != "default");
+            assert!(item["spec"]["vpcRef"]["name"] != "a" || elsewhere || item["metadata"]["uid"] == "u1", "{item}");
+        }
+    }
+}
+
+/// Decides by the same answer to every query, a hundred of them at most.
+fn evaluate<'p>(review: &Review<'_>, answer: impl Fn(&str) -> Option<&'p [u8]>) -> Decision {
+    let rule: Value = serde_json::from_str(GOOD_RULE).unwrap_or_default();
+    let rules = RuleSet::load(Home::Kubernetes, [&rule]);
+    let context = Context { workspaces: &Workspaces::new(), overrides: &OverridePolicy::default() };
+    let mut evaluation = rules.evaluate(review, &context);
+    for _ in 0..100 {
+        for query in evaluation.queries() {
+            if let Some(body) = answer(&query.path) {
+                evaluation.answer(query.id, Answer::Response { status: 200, body });
+            }
+        }
+    }
+    let decision = evaluation.decide();
+    assert_eq!(decision.allowed(), decision.message().is_none());
+    assert!(decision.to_review("1").len() <= MOST_ANSWERED);
+    decision
+}
+
+/// Paths.
+pub const GOOD_PATHS: [&str; 4] = [
+    ".spec.vpcRef.name",
+    ".spec.networks[*].name",
+    ".metadata.annotations['example.com/vpc']",
+    ".spec.disks[0].claims.*",
+];
+
+/// Rules: of a plain cluster, and of a kcp.
+pub const GOOD_RULES: [&str; 2] = [
+    GOOD_RULE,
+    r#"{"metadata":{"name":"r","annotations":{"kcp.io/cluster":"2x"}},"spec":{"dependent":{"apiExportName":"compute.example.com",
+    "group":"compute.example.com","version":"v1","kind":"VirtualMachine","resource":"virtualmachines"},"dependencies":[
+    {"apiExportRef":{"path":"root:network","name":"network.example.com"},"group":"network.example.com","version":"v1",
+    "resource":"vpcs","fieldRef":{"path":".spec.vpcRef.name"}}]}}"#,
+];
+
+/// Reviews: of deletions that the rule bears on, and of what it doesn't.
+pub const GOOD_REVIEWS: [&str; 3] = [
+    GOOD_REVIEW,
+    r#"{"apiVersion":"admission.k8s.io/v1","request":{"uid":"1","operation":"DELETE","dryRun":true,
+    "resource":{"group":"network.example.com","version":"v1","resource":"vpcs"},"userInfo":{"username":"system:apiserver",
+    "groups":["system:masters"]},"oldObject":{"metadata":{"name":"a","namespace":"default","annotations":
+    {"dependencies.opendefense.cloud/skip-protection":"true"}}}}}"#,
+    r#"{"apiVersion":"admission.k8s.io/v1","request":{"uid":"1","operation":"UPDATE","subResource":"status",
+    "resource":{"group":"network.example.com","version":"v1","resource":"vpcs"},"oldObject":{"metadata":{"name":"a"}}}}"#,
+];
+
+/// Pages: a whole list in which nothing refers to the target; one that goes on; one with a reference; one of nothing.
+pub const GOOD_PAGES: [&str; 4] = [
+    r#"{"kind":"List","metadata":{"resourceVersion":"7"},"items":[
+    {"metadata":{"name":"m1","namespace":"default","uid":"u2"},"spec":{"vpcRef":{"name":"b"},"disks":[1,2]}},
+    {"metadata":{"name":"m2","namespace":"default","uid":"u3"},"spec":{}}]}"#,
+    r#"{"metadata":{"resourceVersion":"7","continue":"t","remainingItemCount":3},"items":[{"metadata":{"name":"m1"}}]}"#,
+    r#"{"items":[{"metadata":{"name":"m1"},"spec":{"vpcRef":{"name":"a"}}}],"metadata":{"resourceVersion":"7"}}"#,
+    r#"{"metadata":{},"items":[]}"#,
+];
+
+const GOOD_RULE: &str = r#"{"metadata":{"name":"virtualmachines"},"spec":{"dependent":{"group":"compute.example.com",
+    "version":"v1","kind":"VirtualMachine","resource":"virtualmachines"},"dependencies":[{"group":"network.example.com",
+    "version":"v1","resource":"vpcs","fieldRef":{"path":".spec.vpcRef.name"}}]}}"#;
+
+const GOOD_REVIEW: &str = r#"{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"1",
+    "operation":"DELETE","resource":{"group":"network.example.com","version":"v1","resource":"vpcs"},
+    "userInfo":{"username":"tenant","groups":["system:authenticated"]},
+    "oldObject":{"metadata":{"name":"a","namespace":"default","uid":"u1"}}}}"#;

@@ -1,0 +1,33 @@
+//! Feeds the targets. `BOLERO_RANDOM_TEST_TIME_MS` says for how long each is tried.
+
+use bolero::generator::produce;
+use depguard_fuzz::{Edit, edited, targets};
+
+/// Edits one of the documents, a few times at most, and hands it to the target.
+macro_rules! fuzz {
+    ($target:path, $documents:expr) => {
+        bolero::check!()
+            .with_generator((0..$documents.len(), produce::<Vec<Edit>>().with().len(0_usize..5)))
+            .for_each(|(document, edits)| $target(&edited($documents[*document].as_bytes(), edits)))
+    };
+}
+
+#[test]
+fn path() {
+    fuzz!(targets::path, targets::GOOD_PATHS);
+}
+
+#[test]
+fn rule() {
+    fuzz!(targets::rule, targets::GOOD_RULES);
+}
+
+#[test]
+fn review() {
+    fuzz!(targets::review, targets::GOOD_REVIEWS);
+}
+
+#[test]
+fn page() {
+    fuzz!(targets::page, targets::GOOD_PAGES);
+}
