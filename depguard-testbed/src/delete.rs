@@ -19,7 +19,8 @@ use crate::write::holds_itself;
 /// The body of a DELETE.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct DeleteOptions {
-    pub(crate) dry_run: bool,
+    /// `None` without a body: only then the URL's query has a say.
+    pub(crate) dry_run: Option<bool>,
     uid: Option<String>,
     revision: Option<String>,
     sent: Value,
@@ -42,7 +43,7 @@ impl DeleteOptions {
             .map_err(|why| ApiError::bad_request(format!("the delete options can't be read: {why}")))?;
         let dry_run = sent["dryRun"].as_array().is_some_and(|all| all.iter().any(|one| one == "All"));
         Ok(Self {
-            dry_run,
+            dry_run: Some(dry_run),
             uid: text(&sent, "/preconditions/uid").map(str::to_owned),
             revision: text(&sent, "/preconditions/resourceVersion").map(str::to_owned),
             sent,

@@ -13,6 +13,8 @@ pub enum Fault {
         /// Seconds to wait.
         retry_after: u64,
     },
+    /// HTTP 403 Forbidden, as for somebody without the right; the request is not carried out.
+    Forbidden,
     /// HTTP 500 InternalError; the request is not carried out.
     InternalError,
     /// The connection is cut in the middle of the answer's body (of a request that was carried out).

@@ -30,7 +30,7 @@ pub(crate) fn get(world: &World, target: &Target, objects: &Objects) -> ApiResul
 
 pub(crate) fn list(world: &World, target: &Target, query: &Query) -> ApiResult<Reply> {
     let resource = &target.resource;
-    let selector = Selector::parse(query, resource)?;
+    let selector = Selector::of_list(query, target)?;
     if query.value("continue").is_some() && query.value("resourceVersion").is_some() {
         return Err(ApiError::bad_request("specifying resource version is not allowed when using continue"));
     }

@@ -6,12 +6,14 @@ use crate::json::{array, name_of, namespace_of};
 use crate::kinds::{Origin, Resource};
 use crate::routes::Query;
 use crate::status::{ApiError, ApiResult};
+use crate::view::{Reach, Target};
 
 /// Which objects of a list are wanted.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Selector {
     labels: Vec<Requirement>,
     fields: Vec<(String, bool, String)>,
+    nothing: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -39,12 +41,22 @@ impl Selector {
                 return Err(ApiError::bad_request(format!("field label not supported: {field}")));
             }
         }
-        Ok(Self { labels, fields })
+        Ok(Self { labels, fields, nothing: false })
+    }
+
+    /// Reads the selectors of a list or a watch. By an object's name nothing is found over all clusters of a virtual
+    /// workspace: kcp looks for it at a key that has no cluster in it.
+    pub(crate) fn of_list(query: &Query, target: &Target) -> ApiResult<Self> {
+        let mut selector = Self::parse(query, &target.resource)?;
+        let by_name = selector.fields.iter().any(|(field, equal, _)| *equal && field == "metadata.name");
+        selector.nothing = by_name && matches!(target.reach, Reach::Every(_));
+        Ok(selector)
     }
 
     pub(crate) fn matches(&self, object: &Value) -> bool {
         let labels = object.pointer("/metadata/labels").unwrap_or(&Value::Null);
-        self.labels.iter().all(|requirement| requirement.holds(labels))
+        !self.nothing
+            && self.labels.iter().all(|requirement| requirement.holds(labels))
             && self.fields.iter().all(|(field, equal, wanted)| (field_of(object, field) == *wanted) == *equal)
     }
 }

@@ -30,6 +30,10 @@ pub(crate) async fn answer(world: &Arc<World>, request: Request<Incoming>) -> Re
             Fault::TooManyRequests { retry_after } => {
                 return reply::error(&ApiError::too_many_requests(retry_after));
             }
+            Fault::Forbidden => {
+                let path = request.uri().path();
+                return reply::error(&ApiError::denied_path("somebody", path, "injected fault"));
+            }
             Fault::InternalError => return reply::error(&ApiError::internal("injected fault")),
             Fault::ExpiredContinue => return reply::error(&read::expired_continue()),
             Fault::Cut => cut = true,
@@ -105,7 +109,7 @@ async fn change(
         }
         "delete" => {
             let options = DeleteOptions::parse(body)?;
-            act.dry_run |= options.dry_run;
+            act.dry_run = options.dry_run.unwrap_or(act.dry_run);
             match delete::one(&act, name, name, &options).await? {
                 delete::Deleted::Going(object) => (200, (*object).clone()),
                 delete::Deleted::Gone(object) => (200, gone(&target.resource, &object)),
@@ -113,7 +117,7 @@ async fn change(
         }
         _ => {
             let options = DeleteOptions::parse(body)?;
-            act.dry_run |= options.dry_run;
+            act.dry_run = options.dry_run.unwrap_or(act.dry_run);
             let deleted = delete::collection(&act, target, query, &options).await?;
             let items: Vec<Value> = deleted.iter().map(|object| (**object).clone()).collect();
             (200, read::list_value(&target.resource, world.store.revision(), &items))

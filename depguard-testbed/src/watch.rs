@@ -25,7 +25,7 @@ const BOOKMARK_EVERY: Duration = Duration::from_secs(1);
 const LONGEST: Duration = Duration::from_secs(30 * 60);
 
 pub(crate) fn open(world: &Arc<World>, target: Target, query: &Query) -> ApiResult<Reply> {
-    let selector = Selector::parse(query, &target.resource)?;
+    let selector = Selector::of_list(query, &target)?;
     let asked = query.value("resourceVersion").unwrap_or("0");
     let revision: u64 =
         asked.parse().map_err(|_| ApiError::bad_request(format!("invalid resource version \"{asked}\"")))?;
@@ -146,8 +146,9 @@ impl Watch {
         }
         for change in changes.iter().filter(|change| range.contains(&change.key)) {
             let cluster = &change.key.cluster;
-            // A cluster that has just come was told whole; one that has gone is gone whole.
-            if wildcard && !(self.clusters.contains(cluster) && told.contains(cluster)) {
+            // A cluster that has just come was told whole; of one that has gone, all that is still in it.
+            let stays = self.clusters.contains(cluster) || change.object.is_none();
+            if wildcard && !(stays && told.contains(cluster)) {
                 continue;
             }
             let wanted = |object: &Option<Arc<Value>>| object.as_ref().is_some_and(|object| self.wants(object));

@@ -29,15 +29,19 @@ pub(crate) struct World {
 }
 
 impl World {
-    /// The logical cluster of an id or a path, if there is such a workspace.
+    /// The logical cluster of an id or a path, if there is such a workspace: the Workspace objects decide, level by
+    /// level, and not what a logical cluster says of itself.
     pub(crate) fn cluster_of(&self, id_or_path: &str) -> Option<String> {
-        self.store
-            .everywhere("core.kcp.io", "logicalclusters")
-            .into_iter()
-            .find(|found| found.key.cluster == id_or_path || annotation(&found.object, PATH) == Some(id_or_path))
-            .map(|found| found.key.cluster)
+        let mut segments = id_or_path.split(':');
+        let first = segments.next()?.to_owned();
+        let cluster = segments.try_fold(first, |parent, name| {
+            let workspace = self.store.get(&Key::new("tenancy.kcp.io", "workspaces", &parent, "", name))?;
+            text(&workspace.object, "/spec/cluster").map(str::to_owned)
+        })?;
+        self.store.get(&logical_cluster_key(&cluster)).map(|_| cluster)
     }
 
+    /// The path that a logical cluster says to have, which is what kcp writes on its APIBindings and APIExports.
     pub(crate) fn path_of(&self, cluster: &str) -> Option<String> {
         let found = self.store.get(&logical_cluster_key(cluster))?;
         annotation(&found.object, PATH).map(str::to_owned)

@@ -33,7 +33,15 @@ async fn an_accepted_claim_lets_the_export_write_there() {
     let there = bed.admin.below(&format!("{view}/{provider}"));
     there.apply(&format!("{CONFIGURATIONS}/guard"), "test", &configuration()).await.ok();
     bed.admin.cluster("root:network").get(&format!("{CONFIGURATIONS}/guard")).await.ok();
-    assert_eq!(bed.admin.below(&format!("{view}/*")).get(CONFIGURATIONS).await.names(), ["guard"]);
+    let everywhere = bed.admin.below(&format!("{view}/*"));
+    assert_eq!(everywhere.get(CONFIGURATIONS).await.names(), ["guard"]);
+    let by_name = format!("{CONFIGURATIONS}?fieldSelector=metadata.name%3Dguard");
+    assert_eq!(there.get(&by_name).await.names(), ["guard"]);
+    let nothing = everywhere.get(&by_name).await.ok();
+    assert_eq!(nothing["items"], json!([]), "by name, nothing is found over all clusters");
+    assert!(nothing["metadata"]["resourceVersion"].is_string());
+    let watched = everywhere.get(&format!("{by_name}&watch=true&timeoutSeconds=1")).await;
+    assert_eq!((watched.code, watched.text.as_str()), (200, ""));
     assert_eq!(there.get("/api/v1/configmaps").await.code, 403, "not claimed");
 
     let refused = bed.admin.below(&format!("{view}/*")).create(CONFIGURATIONS, &configuration()).await;

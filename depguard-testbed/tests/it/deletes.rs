@@ -59,8 +59,9 @@ async fn preconditions_and_dry_runs_are_kept_to() {
     assert!(hook.calls().is_empty(), "refused before it is reviewed");
     bed.admin.delete(&format!("{path}?dryRun=All")).await.ok();
     bed.admin.delete_with(&path, &json!({"dryRun": ["All"], "propagationPolicy": "Foreground"})).await.ok();
+    bed.admin.delete_with(&format!("{path}?dryRun=none"), &json!({"dryRun": ["All"]})).await.ok();
     let asked: Vec<_> = hook.calls().into_iter().map(|call| call.request["dryRun"].clone()).collect();
-    assert_eq!(asked, [json!(true), json!(true)]);
+    assert_eq!(asked, [json!(true), json!(true), json!(true)]);
     let metadata = &made["metadata"];
     let preconditions = json!({"uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"]});
     let done = bed.admin.delete_with(&path, &json!({"preconditions": preconditions})).await.ok();
@@ -68,6 +69,20 @@ async fn preconditions_and_dry_runs_are_kept_to() {
         (&done["kind"], &done["status"], &done["details"]["uid"]),
         (&json!("Status"), &json!("Success"), &metadata["uid"])
     );
+    bed.testbed.stop().await;
+}
+
+#[tokio::test]
+async fn a_body_alone_says_how_to_delete_where_there_is_one() {
+    let bed = Bed::with_gadgets().await;
+    for name in ["a", "b", "c"] {
+        bed.admin.create(GADGETS, &gadget(name, "x")).await.ok();
+    }
+    bed.admin.delete(&format!("{GADGETS}?dryRun=All")).await.ok();
+    bed.admin.delete_with(&format!("{GADGETS}/a?dryRun=All"), &json!({"kind": "DeleteOptions"})).await.ok();
+    assert_eq!(bed.admin.get(GADGETS).await.names(), ["b", "c"], "the query is not heard beside a body");
+    bed.admin.delete_with(&format!("{GADGETS}?dryRun=All"), &json!({"kind": "DeleteOptions"})).await.ok();
+    assert_eq!(bed.admin.get(GADGETS).await.names(), [""; 0]);
     bed.testbed.stop().await;
 }
 

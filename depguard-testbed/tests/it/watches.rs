@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use crate::bed::Bed;
-use crate::fixtures::{NETWORK, Network, VPCS, vpc};
+use crate::fixtures::{BINDINGS, NETWORK, Network, VPCS, vpc};
 
 #[tokio::test]
 async fn a_watch_tells_what_happens_after_its_revision() {
@@ -38,5 +38,13 @@ async fn a_wildcard_watch_follows_every_bound_cluster() {
     let (kind, object) = watch.next().await.unwrap();
     assert_eq!(kind, "ADDED");
     assert_eq!(object["metadata"]["annotations"]["kcp.io/cluster"], json!(network.tenant_cluster));
+
+    let mut bindings = everywhere.watch(&format!("{BINDINGS}?watch=true")).await;
+    let (_, binding) = bindings.next().await.unwrap();
+    let name = binding["metadata"]["name"].as_str().unwrap();
+    network.tenant.delete(&format!("{BINDINGS}/{name}")).await.ok();
+    // Its cluster leaves with it, and its end is told all the same.
+    while bindings.next().await.unwrap().0 != "DELETED" {}
+    while watch.next().await.unwrap().0 != "DELETED" {}
     bed.testbed.stop().await;
 }

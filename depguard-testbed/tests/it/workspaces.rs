@@ -25,6 +25,25 @@ async fn a_nested_workspace_is_served_by_path_and_by_id() {
 }
 
 #[tokio::test]
+async fn a_workspace_may_lie_about_its_path_and_is_not_found_there() {
+    let bed = Bed::kcp().await;
+    let id = workspace(&bed, "root", "liar").await;
+    let liar = bed.admin.cluster("root:liar");
+    let forged = json!({"metadata": {"annotations": {"kcp.io/path": "root:network"}}});
+    liar.merge("/apis/core.kcp.io/v1alpha1/logicalclusters/cluster", &forged).await.ok();
+    assert_eq!(bed.admin.cluster("root:network").get("/api/v1/namespaces").await.code, 404);
+    let network = workspace(&bed, "root", "network").await;
+    let found = bed.admin.cluster("root:network").get("/api/v1/namespaces/default").await.ok();
+    assert_eq!(found["metadata"]["annotations"]["kcp.io/cluster"], json!(network));
+    let export =
+        json!({"apiVersion": "apis.kcp.io/v1alpha2", "kind": "APIExport", "metadata": {"name": "a"}, "spec": {}});
+    let made = liar.create("/apis/apis.kcp.io/v1alpha2/apiexports", &export).await.ok();
+    let annotations = &made["metadata"]["annotations"];
+    assert_eq!((&annotations["kcp.io/path"], &annotations["kcp.io/cluster"]), (&json!("root:network"), &json!(id)));
+    bed.testbed.stop().await;
+}
+
+#[tokio::test]
 async fn an_unknown_path_is_not_found_and_an_unknown_id_forbidden_but_for_masters_empty() {
     let bed = Bed::kcp().await;
     let missing = bed.admin.cluster("root:nowhere").get("/api/v1/namespaces").await;

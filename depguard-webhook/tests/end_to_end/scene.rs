@@ -8,7 +8,7 @@ use std::time::Duration;
 use base64::Engine;
 use depguard_core::Home;
 use depguard_kcp::{ConnectOptions, Connection, Endpoint, Preconditions};
-use depguard_testbed::{Kind, Options, Testbed};
+use depguard_testbed::{Fault, Kind, Options, Testbed, When};
 use depguard_webhook::Config;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -18,6 +18,7 @@ pub(crate) const VPCS: &str = "/apis/network.example.com/v1/namespaces/default/v
 const VMS: &str = "/apis/compute.example.com/v1/namespaces/default/virtualmachines";
 const RULES: &str = "/apis/dependencies.opendefense.cloud/v1alpha1/dependencyrules";
 const CONFIGURATIONS: &str = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations";
+const BINDINGS: &str = "/apis/apis.kcp.io/v1alpha2/apibindings";
 const OURS: &str = "dependencies.opendefense.cloud";
 
 /// Group, version, kind, plural and scope.
@@ -113,8 +114,35 @@ impl Scene {
 
     /// The message with which the deletion of a VPC would be refused.
     pub(crate) async fn delete_dry(&self, vpc: &str) -> Option<String> {
-        let path = format!("{VPCS}/{vpc}?dryRun=All");
-        self.tenant.delete(&path, Preconditions::default()).await.err().map(|why| why.to_string())
+        // Without a body: beside one, an API server does not look at the query.
+        let request = http::Request::delete(format!("{VPCS}/{vpc}?dryRun=All")).body(bytes::Bytes::new()).unwrap();
+        let response = self.tenant.send(request).await.unwrap();
+        (!response.status().is_success()).then(|| String::from_utf8_lossy(response.body()).into_owned())
+    }
+
+    /// Somebody binds depguard in a workspace that says to be the VPCs' provider.
+    pub(crate) async fn lie(&self) {
+        make_workspace(&self.connection("root", "admin").await.home(), "liar").await;
+        let liar = self.connection("root:liar", "admin").await.home();
+        let itself = "/apis/core.kcp.io/v1alpha1/logicalclusters/cluster";
+        let mut forged = liar.get_json(itself).await.unwrap();
+        forged["metadata"]["annotations"]["kcp.io/path"] = json!("root:network");
+        liar.put_json(itself, &forged).await.unwrap();
+        bind(&liar, "root:dep-ctrl", OURS).await;
+        let binding = liar.get_json(&format!("{BINDINGS}/{OURS}")).await.unwrap();
+        assert_eq!(binding["metadata"]["annotations"]["kcp.io/path"], "root:network");
+    }
+
+    /// The VPCs' provider takes back its binding of depguard; what was installed there stays.
+    pub(crate) async fn unbind_provider(&self) {
+        let path = format!("{BINDINGS}/{OURS}");
+        self.provider.delete(&path, Preconditions::default()).await.unwrap();
+        eventually("unbound", async || self.provider.get_json(&path).await.is_err()).await;
+    }
+
+    /// Nobody may look at the Workspace object of the VPCs' provider any more.
+    pub(crate) fn hide_workspaces(&self) {
+        self.testbed.faults().inject(Fault::Forbidden, When::always().path("/workspaces/network"));
     }
 
     /// Installs the webhook as the controller does.
@@ -162,11 +190,7 @@ pub(crate) async fn probe(address: SocketAddr, path: &str) -> (u16, String) {
 async fn in_workspaces(testbed: &Testbed, folder: &Path) -> [Endpoint; 3] {
     let root = connect(testbed, folder, "root", "admin").await.home();
     for name in ["dep-ctrl", "network", "compute", "tenant"] {
-        let workspaces = "/apis/tenancy.kcp.io/v1alpha1/workspaces";
-        let object = json!({"apiVersion": "tenancy.kcp.io/v1alpha1", "kind": "Workspace", "metadata": {"name": name}});
-        root.post_json(workspaces, &object).await.unwrap();
-        let path = format!("{workspaces}/{name}");
-        eventually(name, async || root.get_json(&path).await.is_ok_and(|w| w["status"]["phase"] == "Ready")).await;
+        make_workspace(&root, name).await;
     }
     let at = async |name: &str| connect(testbed, folder, &format!("root:{name}"), "admin").await.home();
     let (dep_ctrl, network, compute, tenant) =
@@ -183,6 +207,14 @@ async fn in_workspaces(testbed: &Testbed, folder: &Path) -> [Endpoint; 3] {
         eventually(path, async || endpoint.get_json(path).await.is_ok()).await;
     }
     [compute, network, tenant]
+}
+
+async fn make_workspace(root: &Endpoint, name: &str) {
+    let workspaces = "/apis/tenancy.kcp.io/v1alpha1/workspaces";
+    let object = json!({"apiVersion": "tenancy.kcp.io/v1alpha1", "kind": "Workspace", "metadata": {"name": name}});
+    root.post_json(workspaces, &object).await.unwrap();
+    let path = format!("{workspaces}/{name}");
+    eventually(name, async || root.get_json(&path).await.is_ok_and(|w| w["status"]["phase"] == "Ready")).await;
 }
 
 async fn in_one_cluster(testbed: &Testbed, folder: &Path) -> [Endpoint; 3] {
@@ -221,13 +253,12 @@ async fn export(workspace: &Endpoint, [group, version, kind, plural, scope]: Des
 }
 
 async fn bind(workspace: &Endpoint, path: &str, export: &str) {
-    let bindings = "/apis/apis.kcp.io/v1alpha2/apibindings";
     let binding = json!({
         "apiVersion": "apis.kcp.io/v1alpha2", "kind": "APIBinding", "metadata": {"name": export},
         "spec": {"reference": {"export": {"path": path, "name": export}}},
     });
-    workspace.post_json(bindings, &binding).await.unwrap();
-    let path = format!("{bindings}/{export}");
+    workspace.post_json(BINDINGS, &binding).await.unwrap();
+    let path = format!("{BINDINGS}/{export}");
     eventually(export, async || workspace.get_json(&path).await.is_ok_and(|b| b["status"]["phase"] == "Bound")).await;
 }
 
