@@ -32,12 +32,7 @@ pub(crate) fn watched(home: Home) -> Vec<Watched> {
         plural: CONFIGURATIONS,
         kind: "ValidatingWebhookConfiguration",
         required: true,
-        names: match home {
-            // A list by name over all clusters of a virtual workspace is empty, whatever there is.
-            Home::Kcp => None,
-            // The controller's rights there are for this name alone.
-            Home::Kubernetes => Some(configuration::NAME),
-        },
+        names: Some(configuration::NAME),
     };
     let kcp = |plural, kind, required| Watched {
         group: "apis.kcp.io",
@@ -59,7 +54,6 @@ pub(crate) fn watched(home: Home) -> Vec<Watched> {
 pub(crate) fn world<'v>(home: Home, export_name: &'v str, state: &'v MirrorState, client_config: Value) -> World<'v> {
     let values = |plural| state.resource(plural).into_iter().flat_map(|mirrored| mirrored.values());
     let configurations = state.resource(CONFIGURATIONS).into_iter().flat_map(|mirrored| &mirrored.objects);
-    let configurations = configurations.filter(|((_, name), _)| name == configuration::NAME);
     World {
         home,
         export_name,

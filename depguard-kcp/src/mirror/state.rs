@@ -20,7 +20,9 @@ pub struct Watched {
     pub kind: &'static str,
     /// Whether nothing can be decided without it. One that is not required may be [`Readiness::Unavailable`].
     pub required: bool,
-    /// Only the objects of this name.
+    /// Only the objects of this name. In a plain cluster the API server is asked for no others, so that a right to
+    /// this name is enough; in home kcp all are listed and the others passed over, as a virtual workspace shows
+    /// nothing at all to who asks for a name in all its clusters.
     pub names: Option<&'static str>,
 }
 

@@ -89,7 +89,7 @@ impl Watch {
             plural: plural.to_owned(),
         };
         let mut config = watcher::Config::default().timeout(WATCH_SECONDS);
-        if let Some(name) = names {
+        if let (Home::Kubernetes, Some(name)) = (self.home, names) {
             config = config.fields(&format!("metadata.name={name}"));
         }
         watcher(Api::all_with(self.endpoint.client(), &resource), config)
@@ -117,6 +117,7 @@ impl Watch {
             };
             match event {
                 Event::Init => listed = Some(Objects::new()),
+                Event::InitApply(object) | Event::Apply(object) | Event::Delete(object) if !self.wants(&object) => {}
                 Event::InitApply(object) => {
                     let (key, value) = self.read(object);
                     listed.get_or_insert_default().insert(key, value);
@@ -135,6 +136,10 @@ impl Watch {
                 }
             }
         }
+    }
+
+    fn wants(&self, object: &DynamicObject) -> bool {
+        self.watched.names.is_none_or(|name| object.metadata.name.as_deref() == Some(name))
     }
 
     /// An object's key and its JSON. The objects of a list of a built-in kind carry no type of their own.

@@ -233,14 +233,30 @@ async fn what_is_not_required_may_be_missing_and_comes_when_it_can() {
     let Readiness::Unavailable { why } = &state.resources()[1].readiness else { panic!() };
     assert!(why.contains("apiexports.apis.kcp.io") && why.contains("404 page not found"), "{why}");
 
-    world.list(&at("a", EXPORTS), &[rule("c1", "network.example.com")]);
+    world.list(&at("a", EXPORTS), &[rule("c1", "network.example.com"), rule("c1", "other.example.com")]);
     let state = setting.until("loaded", |state| state.resources()[1].readiness == Readiness::Loaded).await;
     assert_eq!(state.resources()[1].objects.len(), 1);
-    let selected = setting.server.asked().iter().any(|asked| {
-        asked.target.contains("/apiexports?")
-            && asked.target.contains("fieldSelector=metadata.name%3Dnetwork.example.com")
-    });
-    assert!(selected, "{:?}", setting.server.asked());
+    world.tell(&at("a", EXPORTS), "ADDED", &rule("c2", "other.example.com")).await;
+    world.tell(&at("a", EXPORTS), "ADDED", &rule("c2", "network.example.com")).await;
+    let names = |state: &MirrorState| state.resources()[1].objects.keys().map(|key| key.1.clone()).collect::<Vec<_>>();
+    let state = setting.until("both", |state| names(state).len() == 2).await;
+    assert_eq!(names(&state), ["network.example.com"; 2]);
+}
+
+#[tokio::test]
+async fn a_name_is_asked_for_in_a_plain_cluster_alone() {
+    for (home, expected) in [(Home::Kcp, false), (Home::Kubernetes, true)] {
+        let world = one_shard();
+        world.list(&at("a", EXPORTS), &[]);
+        world.list("/apis/dependencies.opendefense.cloud/v1alpha1/dependencyrules", &[]);
+        world.list("/apis/apis.kcp.io/v1alpha2/apiexports", &[]);
+        let mut setting = start(home, world).await;
+        setting.until("loaded", |state| state.resources()[1].readiness == Readiness::Loaded).await;
+        let asked = setting.server.asked();
+        let mut lists = asked.iter().filter(|asked| asked.target.contains("/apiexports?"));
+        let by_name = |asked: &&Asked| asked.target.contains("fieldSelector=metadata.name%3Dnetwork.example.com");
+        assert_eq!(lists.any(|asked| by_name(&asked)), expected, "{asked:?}");
+    }
 }
 
 #[tokio::test]
