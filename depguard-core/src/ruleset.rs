@@ -9,7 +9,7 @@ use crate::decision::{Because, Decision};
 use crate::evaluation::{self, Evaluation};
 use crate::graph::Graph;
 use crate::home::Home;
-use crate::names::{ExportName, GroupResource, GroupVersionResource, Kind};
+use crate::names::{ExportName, GroupResource, GroupVersionResource, Kind, WorkspacePath};
 use crate::outline::Outline;
 use crate::overrides::OverridePolicy;
 use crate::path::FieldPath;
@@ -87,6 +87,12 @@ impl RuleSet {
     /// Whether any rule names this kind as a target.
     pub fn names(&self, group: &str, resource: &str) -> bool {
         !self.edges_to(group, resource).is_empty()
+    }
+
+    /// The workspace paths of the targets' providers, some more than once, and also those of rules that can't be used.
+    pub fn workspace_paths(&self) -> impl Iterator<Item = &WorkspacePath> {
+        let edges = self.edges.values().flat_map(HashMap::values).flatten();
+        edges.filter_map(|edge| edge.target_export.as_ref().map(|export| &export.path))
     }
 
     /// Begins to decide a review.

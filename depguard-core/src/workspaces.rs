@@ -5,7 +5,10 @@ use std::sync::Arc;
 
 use crate::names::{LogicalCluster, WorkspacePath};
 
-/// Workspace paths and their logical clusters, as depguard's own APIBindings show them. Cheap to clone.
+/// Workspace paths and their logical clusters: only those that are known for certain.
+///
+/// A path that is left out costs little: what is bound from there is told by the words of the binding itself. A path
+/// with a wrong logical cluster lets go of what is still referenced. Cheap to clone.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Workspaces {
     clusters: Arc<HashMap<WorkspacePath, LogicalCluster>>,

@@ -5,7 +5,8 @@
 //! - [`Endpoint`]: a URL over that stack (a logical cluster, a workspace, a virtual workspace, the plain cluster), with
 //!   [`Endpoint::get`] for whoever reads raw pages and JSON helpers for whoever reads and writes single objects.
 //! - [`Mirror`]: watched resources as one snapshot, [`MirrorState`], that is complete or says why it is not.
-//! - [`BoundWorkspaces`] and [`Connection::look_up`]: which logical cluster a workspace path stands for.
+//! - [`BoundWorkspaces`] and [`WorkspaceLookups`]: which logical clusters claim a workspace path, and which one of them
+//!   it stands for.
 //!
 //! ```no_run
 //! use depguard_core::{Home, LogicalCluster};
@@ -29,6 +30,7 @@ mod address;
 mod api;
 mod connection;
 mod endpoint;
+mod lookups;
 mod mirror;
 mod slices;
 mod stack;
@@ -38,6 +40,7 @@ pub use address::UrlError;
 pub use api::{ApiError, List, Preconditions, Status};
 pub use connection::{ConnectError, ConnectOptions, Connection};
 pub use endpoint::{Endpoint, MAX_BODY, RequestError};
+pub use lookups::{Claims, WorkspaceLookups};
 pub use mirror::{
     Failure, Mirror, MirrorOptions, MirrorState, Mirrored, MirroredObject, ObjectKey, Readiness, Watched,
 };

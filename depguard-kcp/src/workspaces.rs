@@ -1,27 +1,28 @@
 //! Which logical cluster a workspace path stands for.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use depguard_core::{LogicalCluster, WorkspacePath, Workspaces};
+use depguard_core::{LogicalCluster, WorkspacePath};
 use serde_json::Value;
 
 use crate::api::ApiError;
 use crate::connection::Connection;
+use crate::lookups::Claims;
 use crate::slices::text;
 
 /// How long a look-up of one workspace may take.
-const LOOKUP_TIMEOUT: Duration = Duration::from_secs(10);
+const LOOKUP_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The workspaces that bound depguard's export, as its own APIBindings show them. An APIBinding that is being deleted
-/// is one still.
+/// The root of all workspaces, which is in none, and whose logical cluster has its name.
+const ROOT: &str = "root";
+
+/// The workspaces that bound depguard's export, and the paths that they claim: what its own APIBindings show. An
+/// APIBinding that is being deleted is one still.
 ///
-/// More than one logical cluster may claim a path: kcp copies the path from the workspace's LogicalCluster object,
-/// where whoever administers a workspace can write any other's. So a path that several claim stands for none of them,
-/// and what is to be done in a path's workspace had better be done in all that claim it.
+/// A claim can be a lie: see [`WorkspaceLookups`](crate::WorkspaceLookups).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct BoundWorkspaces {
-    claims: BTreeMap<WorkspacePath, BTreeSet<LogicalCluster>>,
+    claims: Claims,
 }
 
 /// What the Workspace object of a path says, for who wants to know why no binding shows that path.
@@ -47,7 +48,7 @@ impl BoundWorkspaces {
     /// Reads paths (annotation `kcp.io/path`) and logical clusters (`kcp.io/cluster`) off APIBindings. One without
     /// either says nothing.
     pub fn read<'a>(bindings: impl IntoIterator<Item = &'a Value>) -> Self {
-        let mut claims: BTreeMap<_, BTreeSet<_>> = BTreeMap::new();
+        let mut claims = Claims::new();
         for binding in bindings {
             let path = WorkspacePath::parse(text(binding, "/metadata/annotations/kcp.io~1path"));
             let cluster = LogicalCluster::parse(text(binding, "/metadata/annotations/kcp.io~1cluster"));
@@ -63,16 +64,10 @@ impl BoundWorkspaces {
         self.claims.get(path).into_iter().flatten()
     }
 
-    /// The paths that exactly one logical cluster claims.
-    pub fn workspaces(&self) -> Workspaces {
-        let known = self.claims.iter().filter_map(|(path, clusters)| {
-            let mut clusters = clusters.iter();
-            match (clusters.next(), clusters.next()) {
-                (Some(cluster), None) => Some((path.clone(), cluster.clone())),
-                _ => None,
-            }
-        });
-        known.collect()
+    /// The claims to those of `paths` that are claimed.
+    pub fn claims<'p>(&self, paths: impl IntoIterator<Item = &'p WorkspacePath>) -> Claims {
+        let claimed = paths.into_iter().filter_map(|path| self.claims.get_key_value(path));
+        claimed.map(|(path, clusters)| (path.clone(), clusters.clone())).collect()
     }
 }
 
@@ -80,8 +75,13 @@ impl Connection {
     /// Looks at the Workspace object of `path`, which is in its parent.
     pub async fn look_up(&self, path: &WorkspacePath) -> WorkspaceLookup {
         let Some((parent, name)) = path.as_str().rsplit_once(':') else {
+            if let (ROOT, Ok(cluster)) = (path.as_str(), LogicalCluster::parse(ROOT)) {
+                return WorkspaceLookup::Found { cluster, phase: "Ready".to_owned() };
+            }
             return WorkspaceLookup::Unknown { why: format!("`{path}` has no parent workspace to look in") };
         };
+        // kcp shows some people an id that nobody has as an empty workspace, and `user:alice` is in none at all.
+        let parent_is_found_by_path = parent == ROOT || parent.contains(':');
         let parent = match WorkspacePath::parse(parent) {
             Ok(parent) => self.workspace(&parent).within(LOOKUP_TIMEOUT),
             Err(why) => return WorkspaceLookup::Unknown { why: why.to_string() },
@@ -90,7 +90,9 @@ impl Connection {
         match parent.get_json(&object).await {
             Ok(workspace) => WorkspaceLookup::of(path, &workspace),
             // A 404 that names no object says that nothing here serves workspaces.
-            Err(ApiError::Refused { status, .. }) if status.code == 404 && !status.name.is_empty() => {
+            Err(ApiError::Refused { status, .. })
+                if status.code == 404 && !status.name.is_empty() && parent_is_found_by_path =>
+            {
                 WorkspaceLookup::NotFound
             }
             Err(error) => WorkspaceLookup::Unknown { why: error.to_string() },
@@ -122,29 +124,18 @@ mod tests {
         WorkspacePath::parse(path).unwrap()
     }
 
-    fn cluster(bindings: &[Value], of: &str) -> Option<String> {
-        BoundWorkspaces::read(bindings).workspaces().cluster(&path(of)).map(ToString::to_string)
-    }
-
     #[test]
-    fn a_binding_tells_the_logical_cluster_of_its_workspaces_path() {
+    fn bindings_tell_which_logical_clusters_claim_a_path() {
         let mut leaving = mk_binding("root:b", "c2");
         leaving["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
-        let bindings = [mk_binding("root:a", "c1"), leaving, mk_binding("root:a", "c1")];
-        assert_eq!(cluster(&bindings, "root:a").as_deref(), Some("c1"));
-        assert_eq!(cluster(&bindings, "root:b").as_deref(), Some("c2"));
-        assert_eq!(cluster(&bindings, "root:c"), None);
-    }
-
-    #[test]
-    fn a_path_that_two_claim_stands_for_neither() {
-        let bindings = [mk_binding("root:a", "c1"), mk_binding("root:a", "liar"), mk_binding("root:b", "c2")];
-        assert_eq!(cluster(&bindings, "root:a"), None);
-        assert_eq!(cluster(&bindings, "root:b").as_deref(), Some("c2"));
+        let bindings = [mk_binding("root:a", "c1"), leaving, mk_binding("root:a", "liar"), mk_binding("root:a", "c1")];
         let bound = BoundWorkspaces::read(&bindings);
-        let claims: Vec<_> = bound.clusters(&path("root:a")).map(ToString::to_string).collect();
-        assert_eq!(claims, ["c1", "liar"]);
-        assert_eq!(bound.clusters(&path("root:c")).count(), 0);
+        let claimants = |of| bound.clusters(&path(of)).map(ToString::to_string).collect::<Vec<_>>();
+        assert_eq!(claimants("root:a"), ["c1", "liar"]);
+        assert_eq!(claimants("root:b"), ["c2"]);
+        assert_eq!(claimants("root:c"), [""; 0]);
+        let claims = bound.claims([&path("root:b"), &path("root:c")]);
+        assert_eq!(claims.into_keys().collect::<Vec<_>>(), [path("root:b")]);
     }
 
     #[test]

@@ -1,13 +1,12 @@
 //! Keeps the rules in force as they are written: from watched objects to a set that decides.
 
-use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
 use std::sync::Arc;
 use std::time::Duration;
 
-use depguard_core::{ExportName, Home, LogicalCluster, RuleSet, WorkspacePath, Workspaces, api};
-use depguard_kcp::{Connection, Failure, Mirror, MirrorOptions, MirrorState, Watched};
-use serde_json::Value;
+use depguard_core::{ExportName, Home, RuleSet, api};
+use depguard_kcp::{
+    BoundWorkspaces, Claims, Connection, Failure, Mirror, MirrorOptions, MirrorState, Watched, WorkspaceLookups,
+};
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
@@ -46,58 +45,77 @@ pub(crate) async fn run(connection: Connection, home: Home, export_name: ExportN
         Home::Kubernetes => vec![RULES],
     };
     // The mirror lives as long as this future: dropped, it ends its watches.
-    let (mirror, _) = Mirror::start(connection, MirrorOptions { home, export_name, watched });
-    follow(mirror.subscribe(), home, &rules).await;
+    let (mirror, _) = Mirror::start(connection.clone(), MirrorOptions { home, export_name, watched });
+    let (asked, claims) = watch::channel(Claims::new());
+    let (told, lookups) = watch::channel(WorkspaceLookups::default());
+    let registry = Registry { home, rules: rules.clone(), asked, lookups };
+    tokio::select! {
+        () = registry.follow(mirror.subscribe()) => {}
+        () = look_up(connection, claims, told) => {}
+    }
     rules.lose("the rules are not watched any more: restart the webhook");
 }
 
-/// Puts each state in force, until there are no more.
-async fn follow(mut states: watch::Receiver<Arc<MirrorState>>, home: Home, rules: &Rules) {
-    let mut known = None;
+/// Looks into the claims to paths, and does so again from time to time.
+async fn look_up(connection: Connection, mut claims: watch::Receiver<Claims>, told: watch::Sender<WorkspaceLookups>) {
+    let mut lookups = WorkspaceLookups::default();
     loop {
-        let state = states.borrow_and_update().clone();
-        let missing = state.not_loaded().map(str::to_owned).or_else(|| stale(&state));
-        if let Some(why) = missing {
-            say(rules.not_loaded().as_ref(), Some(&why));
-            rules.lose(why);
-            known = None;
-        } else if !known.as_ref().is_some_and(|known| Arc::ptr_eq(known, &state)) {
-            say(rules.not_loaded().as_ref(), None);
-            put_in_force(&state, home, rules);
-            known = Some(state);
-        }
-        sleep(PAUSE).await;
-        if let Ok(Err(_)) = timeout(LOOK, states.changed()).await {
+        let wanted = claims.borrow_and_update().clone();
+        lookups.refresh(&connection, &wanted).await;
+        told.send_replace(lookups.clone());
+        if let Ok(Err(_)) = timeout(WorkspaceLookups::FRESH, claims.changed()).await {
             return;
         }
     }
 }
 
-fn put_in_force(state: &MirrorState, home: Home, rules: &Rules) {
-    let objects = state.resource(RULES.plural).into_iter().flat_map(|resource| resource.values());
-    let bindings = state.resource(BINDINGS.plural).into_iter().flat_map(|resource| resource.values());
-    rules.load(RuleSet::load(home, objects), workspaces(bindings));
+struct Registry {
+    home: Home,
+    rules: Rules,
+    asked: watch::Sender<Claims>,
+    lookups: watch::Receiver<WorkspaceLookups>,
 }
 
-/// Which logical cluster each path stands for.
-///
-/// A path of which two are said, as when a workspace was deleted and made anew, is left out: then a target's binding is
-/// judged by its own words, which rather refuses once too often.
-fn workspaces<'v>(bindings: impl Iterator<Item = &'v Value>) -> Workspaces {
-    let mut clusters: BTreeMap<WorkspacePath, Option<LogicalCluster>> = BTreeMap::new();
-    for binding in bindings {
-        let annotation = |name| binding.get("metadata")?.get("annotations")?.get(name)?.as_str();
-        let path = annotation(api::PATH_ANNOTATION).and_then(|path| WorkspacePath::parse(path).ok());
-        let cluster = annotation(api::CLUSTER_ANNOTATION).and_then(|cluster| LogicalCluster::parse(cluster).ok());
-        if let (Some(path), Some(cluster)) = (path, cluster) {
-            match clusters.entry(path) {
-                Entry::Vacant(free) => _ = free.insert(Some(cluster)),
-                Entry::Occupied(mut known) if known.get().as_ref() != Some(&cluster) => _ = known.insert(None),
-                Entry::Occupied(_) => {}
+impl Registry {
+    /// Puts each state in force, until there are no more.
+    async fn follow(mut self, mut states: watch::Receiver<Arc<MirrorState>>) {
+        let mut known = None;
+        loop {
+            let state = states.borrow_and_update().clone();
+            let missing = state.not_loaded().map(str::to_owned).or_else(|| stale(&state));
+            if let Some(why) = missing {
+                say(self.rules.not_loaded().as_ref(), Some(&why));
+                self.rules.lose(why);
+                known = None;
+            } else if !known.as_ref().is_some_and(|known| Arc::ptr_eq(known, &state)) {
+                say(self.rules.not_loaded().as_ref(), None);
+                self.put_in_force(&state);
+                known = Some(state);
+            }
+            sleep(PAUSE).await;
+            tokio::select! {
+                changed = states.changed() => if changed.is_err() { return },
+                Ok(()) = self.lookups.changed() => known = None,
+                () = sleep(LOOK) => {}
             }
         }
     }
-    clusters.into_iter().filter_map(|(path, cluster)| Some((path, cluster?))).collect()
+
+    /// A path whose claims were not looked into yet counts as unknown: nobody waits for that.
+    fn put_in_force(&mut self, state: &MirrorState) {
+        let objects = |plural| state.resource(plural).into_iter().flat_map(|resource| resource.values());
+        let rules = RuleSet::load(self.home, objects(RULES.plural));
+        let claims = BoundWorkspaces::read(objects(BINDINGS.plural)).claims(rules.workspace_paths());
+        let workspaces = self.lookups.borrow_and_update().confirmed(&claims);
+        self.rules.load(rules, workspaces);
+        self.asked.send_if_modified(|asked| {
+            let news = *asked != claims;
+            if news {
+                *asked = claims;
+            }
+            news
+        });
+    }
 }
 
 /// Why the state is too old to decide by. A rule may have been written since, and it may forbid what is asked.
@@ -115,35 +133,5 @@ fn say(before: Option<&String>, now: Option<&String>) {
         (None, Some(why)) => tracing::warn!("refusing all reviews: {why}"),
         (Some(before), Some(why)) if before != why => tracing::info!("not ready: {why}"),
         _ => {}
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use serde_json::json;
-
-    fn binding(path: &str, cluster: &str) -> Value {
-        json!({"metadata": {"name": "b", "annotations": {"kcp.io/path": path, "kcp.io/cluster": cluster}}})
-    }
-
-    fn known(bindings: &[Value], path: &str) -> Option<String> {
-        let path = WorkspacePath::parse(path).unwrap();
-        workspaces(bindings.iter()).cluster(&path).map(ToString::to_string)
-    }
-
-    #[test]
-    fn a_path_stands_for_the_cluster_of_its_bindings() {
-        let bindings =
-            [binding("root:a", "c1"), binding("root:b", "c2"), binding("root:a", "c1"), json!({}), binding("", "c3")];
-        assert_eq!(known(&bindings, "root:a").as_deref(), Some("c1"));
-        assert_eq!(known(&bindings, "root:b").as_deref(), Some("c2"));
-        assert_eq!(known(&bindings, "root:c"), None);
-    }
-
-    #[test]
-    fn a_path_of_two_clusters_stands_for_neither() {
-        let bindings = [binding("root:a", "c1"), binding("root:a", "c2"), binding("root:a", "c1")];
-        assert_eq!(known(&bindings, "root:a"), None);
     }
 }

@@ -311,6 +311,7 @@ async fn a_workspace_is_looked_up_in_its_parent() {
             "root:providers/network" => ok(r#"{"spec":{"cluster":"2x3"},"status":{"phase":"Ready"}}"#),
             "root:providers/storage" => missing("storage"),
             "root:nowhere/network" => missing("root:nowhere"),
+            "user/alice" => missing("alice"),
             "root:secret/network" => Answer::Json(403, FORBIDDEN.to_owned()),
             other => Answer::Json(404, format!("404 page not found: {other}")),
         }
@@ -323,7 +324,14 @@ async fn a_workspace_is_looked_up_in_its_parent() {
     assert_eq!(look_up("root:providers:network").await, WorkspaceLookup::Found { cluster, phase: "Ready".to_owned() });
     assert_eq!(look_up("root:providers:storage").await, WorkspaceLookup::NotFound);
     assert_eq!(look_up("root:nowhere:network").await, WorkspaceLookup::NotFound);
-    for (path, part) in [("root:secret:network", "403"), ("root:plain:network", "404 page"), ("root", "no parent")] {
+    let root = WorkspaceLookup::Found { cluster: LogicalCluster::parse("root").unwrap(), phase: "Ready".to_owned() };
+    assert_eq!(look_up("root").await, root);
+    for (path, part) in [
+        ("root:secret:network", "403"),
+        ("root:plain:network", "404 page"),
+        ("user:alice", "404"),
+        ("2x3", "no parent"),
+    ] {
         let WorkspaceLookup::Unknown { why } = look_up(path).await else { panic!("{path}") };
         assert!(why.contains(part), "{path}: {why}");
     }

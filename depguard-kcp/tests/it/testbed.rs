@@ -7,7 +7,7 @@ use std::time::Duration;
 use depguard_core::{ExportName, Home, LogicalCluster, WorkspacePath};
 use depguard_kcp::{
     BoundWorkspaces, ConnectOptions, Connection, Endpoint, Mirror, MirrorOptions, MirrorState, Preconditions, Watched,
-    WorkspaceLookup,
+    WorkspaceLookup, WorkspaceLookups,
 };
 use depguard_testbed::{Fault, Kind, Options, Testbed, When};
 use serde_json::{Value, json};
@@ -169,12 +169,12 @@ async fn rules_of_all_workspaces_are_followed_through_the_exports_virtual_worksp
     let state = once(&mirror, "two rules", |state| state.is_loaded() && rules(state) == clusters).await;
 
     let bindings = BoundWorkspaces::read(state.resource("apibindings").unwrap().values());
-    let known = bindings.workspaces();
-    for (cluster, _) in &clusters {
-        let cluster = cluster.as_ref().unwrap();
-        let named = ["root:providers:network", "root:providers:compute"].map(|at| known.cluster(&path(at)).cloned());
-        assert!(named.contains(&Some(cluster.clone())), "{cluster}: {bindings:?}");
-    }
+    let claims = bindings.claims([&path("root:providers:network"), &path("root:providers:compute")]);
+    let mut lookups = WorkspaceLookups::default();
+    lookups.refresh(&connection, &claims).await;
+    let confirmed = lookups.confirmed(&claims);
+    let named = claims.keys().map(|path| (confirmed.cluster(path).cloned(), "same-name".to_owned()));
+    assert_eq!(named.collect::<BTreeSet<_>>(), clusters);
     assert_eq!(connection.look_up(&path("root:providers:storage")).await, WorkspaceLookup::NotFound);
 
     // What is written through the virtual workspace that an object was read at comes back through the mirror.
@@ -195,6 +195,53 @@ async fn rules_of_all_workspaces_are_followed_through_the_exports_virtual_worksp
     cluster.delete(&format!("{RULES_PATH}/same-name"), Preconditions::default()).await.unwrap();
     once(&mirror, "one rule", |state| rules(state) == clusters).await;
     drop(mirror);
+    testbed.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_workspace_that_lies_about_its_path_is_found_out_unless_nobody_may_look() {
+    let testbed = Testbed::start(Options::default()).await.unwrap();
+    let connection = connect(&testbed, "root:dep-ctrl", "admin", Home::Kcp).await;
+    make_export(&connection).await;
+    make_workspace(&connection, "root", "liar").await;
+    let liar = connection.workspace(&path("root:liar"));
+    let itself = "/apis/core.kcp.io/v1alpha1/logicalclusters/cluster";
+    let mut forged = liar.get_json(itself).await.unwrap();
+    forged["metadata"]["annotations"]["kcp.io/path"] = json!("root:network");
+    liar.put_json(itself, &forged).await.unwrap();
+    bind(&liar).await;
+
+    let mirror = mirror(&connection, Home::Kcp, vec![BINDINGS]);
+    let network = path("root:network");
+    let claims =
+        |state: &MirrorState| BoundWorkspaces::read(state.resource("apibindings").unwrap().values()).claims([&network]);
+    let claimed = async |by: usize| {
+        let state =
+            once(&mirror, "claimed", |state| claims(state).get(&network).is_some_and(|all| all.len() == by)).await;
+        claims(&state)
+    };
+    let mut lookups = WorkspaceLookups::default();
+    let alone = claimed(1).await;
+    lookups.refresh(&connection, &alone).await;
+    assert_eq!(lookups.get(&network), Some(&WorkspaceLookup::NotFound));
+    assert_eq!(lookups.confirmed(&alone).cluster(&network), None);
+
+    // Once the real one binds, the claims are others, and are looked into at once.
+    make_workspace(&connection, "root", "network").await;
+    bind(&connection.workspace(&network)).await;
+    let both = claimed(2).await;
+    let looks = testbed.faults().inject(Fault::Latency(Duration::ZERO), When::always().path("/workspaces/network"));
+    lookups.refresh(&connection, &both).await;
+    let WorkspaceLookup::Found { cluster, .. } = connection.look_up(&network).await else { panic!() };
+    assert_eq!(lookups.confirmed(&both).cluster(&network), Some(&cluster));
+    lookups.refresh(&connection, &both).await;
+    assert_eq!(testbed.faults().hits(looks), Some(2), "one by the first refresh, one by this test");
+
+    testbed.faults().inject(Fault::Forbidden, When::always().path("/workspaces/network"));
+    let mut blind = WorkspaceLookups::default();
+    blind.refresh(&connection, &both).await;
+    assert!(matches!(blind.get(&network), Some(WorkspaceLookup::Unknown { why }) if why.contains("403")));
+    assert_eq!(blind.confirmed(&both).cluster(&network), None);
     testbed.stop().await;
 }
 

@@ -141,6 +141,35 @@ async fn without_all_rules_it_is_not_ready_and_refuses() {
     webhook.stop().await;
 }
 
+/// Whoever administers a workspace can have it say that it is another: nobody else's objects lose their protection.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_workspace_that_says_to_be_the_provider_takes_nobody_s_protection_away() {
+    for may_look in [true, false] {
+        let scene = Scene::set_up(Home::Kcp).await;
+        scene.write_rule(".spec.vpcRef.name").await;
+        scene.create_vm("m1", "a").await;
+        if !may_look {
+            scene.hide_workspaces();
+        }
+        let webhook = scene.start().await;
+        scene.configure(webhook.review_addr()).await;
+        scene.lie().await;
+        let still_refused = async |when: &str| {
+            // For longer than it takes the webhook to hear of what was changed.
+            for _ in 0..30 {
+                let message = scene.delete_dry("a").await.unwrap_or_else(|| panic!("{when}, may look: {may_look}"));
+                assert!(message.contains("still referenced by VirtualMachine/m1"), "{message}");
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        };
+        still_refused("the liar beside the provider").await;
+        scene.unbind_provider().await;
+        still_refused("the liar alone").await;
+        assert_eq!(scene.delete("b").await, None);
+        webhook.stop().await;
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn only_an_operator_overrides() {
     let scene = Scene::set_up(Home::Kcp).await;

@@ -1,0 +1,135 @@
+//! Which logical clusters really are where they say to be, remembered for a while.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use depguard_core::{LogicalCluster, WorkspacePath, Workspaces};
+use futures::{StreamExt, stream};
+use tokio::time::{Instant, sleep};
+
+use crate::connection::Connection;
+use crate::workspaces::WorkspaceLookup;
+
+/// Paths, each with the logical clusters that claim it: one, unless somebody lies, or none.
+pub type Claims = BTreeMap<WorkspacePath, BTreeSet<LogicalCluster>>;
+
+/// Paths that are looked up at once.
+const AT_ONCE: usize = 8;
+/// How long one refresh may take. What is left is looked up in the next.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// What the Workspace objects of paths say.
+///
+/// An APIBinding's word for its workspace's path is not enough: kcp copies it from the workspace's LogicalCluster
+/// object, where whoever administers the workspace can write any other's. The Workspace object is in the parent, out of
+/// his reach, and kcp itself finds workspaces by it.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct WorkspaceLookups {
+    known: BTreeMap<WorkspacePath, Known>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+struct Known {
+    /// Who claimed the path when it was looked up.
+    claimants: BTreeSet<LogicalCluster>,
+    lookup: WorkspaceLookup,
+    at: Instant,
+}
+
+impl WorkspaceLookups {
+    /// How long an answer holds while the claims to its path stay what they were.
+    pub const FRESH: Duration = Duration::from_secs(60);
+
+    /// Looks up each path of `claims` that has not been looked up since its claims changed, or not for
+    /// [`FRESH`](Self::FRESH), and forgets all others. Takes 10 s at most, with eight requests at once.
+    ///
+    /// Dropped halfway, it keeps what it has found out.
+    pub async fn refresh(&mut self, connection: &Connection, claims: &Claims) {
+        self.known.retain(|path, _| claims.contains_key(path));
+        let due = claims.iter().filter(|(path, claimants)| !self.is_fresh(path, claimants));
+        let due: Vec<_> = due.map(|(path, claimants)| (path.clone(), claimants.clone())).collect();
+        let lookups = stream::iter(due).map(|(path, claimants)| async move {
+            let at = Instant::now();
+            let lookup = connection.look_up(&path).await;
+            (path, Known { claimants, lookup, at })
+        });
+        let mut lookups = Box::pin(lookups.buffer_unordered(AT_ONCE).take_until(sleep(PATIENCE)));
+        while let Some((path, known)) = lookups.next().await {
+            self.known.insert(path, known);
+        }
+    }
+
+    /// What was found at a path, the last time.
+    pub fn get(&self, path: &WorkspacePath) -> Option<&WorkspaceLookup> {
+        self.known.get(path).map(|known| &known.lookup)
+    }
+
+    /// The paths of `claims` of which it is known which of their claimants they stand for: a look-up since the claims
+    /// are what they are has named it. The others are left out, as if nobody had claimed them.
+    pub fn confirmed(&self, claims: &Claims) -> Workspaces {
+        let confirmed = claims.iter().filter_map(|(path, claimants)| {
+            let known = self.known.get(path).filter(|known| known.claimants == *claimants)?;
+            let WorkspaceLookup::Found { cluster, .. } = &known.lookup else { return None };
+            claimants.contains(cluster).then(|| (path.clone(), cluster.clone()))
+        });
+        confirmed.collect()
+    }
+
+    fn is_fresh(&self, path: &WorkspacePath, claimants: &BTreeSet<LogicalCluster>) -> bool {
+        self.known.get(path).is_some_and(|known| known.claimants == *claimants && known.at.elapsed() < Self::FRESH)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn path(path: &str) -> WorkspacePath {
+        WorkspacePath::parse(path).unwrap()
+    }
+
+    fn clusters(clusters: &[&str]) -> BTreeSet<LogicalCluster> {
+        clusters.iter().map(|cluster| LogicalCluster::parse(cluster).unwrap()).collect()
+    }
+
+    fn found(cluster: &str) -> WorkspaceLookup {
+        WorkspaceLookup::Found { cluster: LogicalCluster::parse(cluster).unwrap(), phase: "Ready".to_owned() }
+    }
+
+    /// What `root:a` stands for, claimed by `now`, looked up when `then` claimed it.
+    fn confirmed(then: &[&str], lookup: WorkspaceLookup, now: &[&str]) -> Option<String> {
+        let known = Known { claimants: clusters(then), lookup, at: Instant::now() };
+        let lookups = WorkspaceLookups { known: BTreeMap::from([(path("root:a"), known)]) };
+        let claims = Claims::from([(path("root:a"), clusters(now))]);
+        lookups.confirmed(&claims).cluster(&path("root:a")).map(ToString::to_string)
+    }
+
+    #[test]
+    fn a_claim_stands_only_where_the_workspace_object_confirms_it() {
+        let unknown = || WorkspaceLookup::Unknown { why: "403".to_owned() };
+        for (claimants, lookup, expected) in [
+            (&["c1"][..], found("c1"), Some("c1")),
+            (&["c1", "liar"], found("c1"), Some("c1")),
+            (&["liar"], found("c1"), None),
+            (&["liar"], WorkspaceLookup::NotFound, None),
+            (&["c1"], unknown(), None),
+            (&[], found("c1"), None),
+        ] {
+            assert_eq!(
+                confirmed(claimants, lookup.clone(), claimants).as_deref(),
+                expected,
+                "{claimants:?} {lookup:?}"
+            );
+        }
+        assert_eq!(
+            WorkspaceLookups::default().confirmed(&Claims::from([(path("root:a"), clusters(&["c1"]))])),
+            Workspaces::new()
+        );
+    }
+
+    #[test]
+    fn a_look_up_from_before_the_claims_changed_confirms_nothing() {
+        assert_eq!(confirmed(&["c1"], found("c1"), &["c1", "c2"]), None);
+        assert_eq!(confirmed(&["c1", "c2"], found("c1"), &["c1"]), None);
+    }
+}
