@@ -5,7 +5,6 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::time::Duration;
 
-use depguard_core::api::FailurePolicy;
 use depguard_core::{Home, LogicalCluster, RuleKey, api};
 use depguard_kcp::{Connection, Endpoint, MirrorState};
 use futures::StreamExt;
@@ -14,7 +13,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use crate::ca_bundle::CaBundle;
-use crate::configuration::{ClientConfigs, Step};
+use crate::configuration::Step;
 use crate::install::{Done, install, write_status};
 use crate::lookups::Known;
 use crate::observe;
@@ -52,10 +51,9 @@ pub(crate) struct Failures {
 impl Reconciler {
     /// Does what `state`, which must be loaded, asks for.
     pub(crate) async fn round(&mut self, state: &MirrorState) {
-        let client = |policy| self.target.client_config(policy, self.ca_bundle.as_ref().map(CaBundle::pem));
-        let clients = ClientConfigs { fail: client(FailurePolicy::Fail), ignore: client(FailurePolicy::Ignore) };
+        let client_config = self.target.client_config(self.ca_bundle.as_ref().map(CaBundle::pem));
         let export_name = self.export_name.clone();
-        let world = observe::world(self.home, &export_name, state, clients);
+        let world = observe::world(self.home, &export_name, state, client_config);
         let plan = plan::plan(&world);
         let origins = observe::origins(&export_name, state);
         let outcomes = self.install(&world, &plan, &origins).await;

@@ -14,7 +14,7 @@ use crate::lookup::{Lookup, Step};
 use crate::names::{GroupResource, Namespace};
 use crate::query::{Answer, Query, QueryId};
 use crate::review::Review;
-use crate::ruleset::{Check, Context, IndexedEdge};
+use crate::ruleset::{Check, Context, IndexedEdge, Reach};
 use crate::scopes::{Scope, Scopes, Unbinding, Verdict};
 use crate::target::Target;
 
@@ -40,6 +40,8 @@ struct Asking {
     bindings: Option<Bindings>,
     graph: Arc<Graph>,
     kinds: Kinds,
+    /// Whether any edge bears on the target.
+    bears: bool,
     searches: Vec<Search>,
     scopes: Scopes,
     problems: Vec<Problem>,
@@ -107,6 +109,7 @@ pub(crate) fn begin(
         bindings: None,
         graph: Arc::clone(graph),
         kinds: Kinds::new(home, target.cluster.clone(), context.workspaces),
+        bears: false,
         searches: Vec::new(),
         scopes: Scopes::new(target.cluster.clone(), target.namespace.clone()),
         target,
@@ -238,13 +241,19 @@ impl Asking {
     fn begin_lookups(&mut self, candidates: Vec<Candidate>) {
         let mut by_kind: BTreeMap<_, Vec<Arc<IndexedEdge>>> = BTreeMap::new();
         let mut reached = HashMap::new();
+        self.bears |= !candidates.is_empty();
         for Candidate { edge, .. } in candidates {
+            let namespace = match edge.reach(&self.target) {
+                Reach::Nowhere => continue,
+                Reach::Namespace => self.target.namespace.clone(),
+                Reach::Everywhere => None,
+            };
             match &edge.check {
-                Check::Follow { gvr, .. } => {
+                Check::Follow { dependent, .. } => {
                     let provider =
                         edge.dependent_export.clone().and_then(|export| Some((edge.rule.cluster.clone()?, export)));
                     let cycle = self.cycle(&edge, &mut reached);
-                    by_kind.entry((provider, gvr.clone(), cycle)).or_default().push(edge);
+                    by_kind.entry((provider, dependent.gvr.clone(), namespace, cycle)).or_default().push(edge);
                 }
                 Check::Broken(error) => self.problems.push(Problem(format!(
                     "rule {} can't be evaluated: {error}; correct or delete the rule",
@@ -252,9 +261,10 @@ impl Asking {
                 ))),
             }
         }
-        for ((export, gvr, cycle), edges) in by_kind {
+        for ((export, gvr, namespace, cycle), edges) in by_kind {
             self.ready.push_back(Asked::Lookup(self.searches.len()));
-            self.searches.push(Search { lookup: Lookup::new(export, gvr, edges, &self.target), cycle });
+            let lookup = Lookup::new(export, gvr, &edges, namespace, cycle.is_some());
+            self.searches.push(Search { lookup, cycle });
         }
     }
 
@@ -321,7 +331,9 @@ impl Asking {
 
     /// Whether there is a reason to refuse besides edges of cycles.
     fn must_refuse(&self) -> bool {
-        let found = |search: &Search| search.cycle.is_none() && !search.lookup.found().is_empty();
+        let found = |Search { lookup, cycle }: &Search| {
+            cycle.is_none() && !(lookup.found().is_empty() && lookup.doubts().is_empty())
+        };
         !self.problems.is_empty() || self.searches.iter().any(found)
     }
 
@@ -338,18 +350,20 @@ impl Asking {
                 self.open.values().chain(&self.ready).filter_map(|asked| self.unanswered(asked)).collect();
             self.problems.extend(unanswered);
         }
+        let doubts = self.searches.iter().flat_map(|search| search.lookup.doubts()).cloned().map(Problem);
+        self.problems.extend(doubts);
         self.problems.sort();
         self.problems.dedup();
         let (found, in_cycles) = self.blocking();
         let more = full || self.searches.iter().any(|search| search.lookup.found().has_more());
         let reason = if !found.is_empty() {
             let count = if more { Count::AtLeast(found.len()) } else { Count::Exactly(found.len()) };
-            let blockers = found.into_iter().map(|(object, edge)| blocker(object, edge, &self.target)).collect();
+            let blockers = found.iter().filter_map(|(object, edges)| blocker(object, edges, &self.target)).collect();
             let unread = if self.must_refuse() { Vec::new() } else { self.scopes.unread() };
             Reason::Referenced { blockers, count, problems: self.problems, unread }
         } else if !self.problems.is_empty() {
             Reason::Undecided { problems: self.problems }
-        } else if self.searches.is_empty() {
+        } else if !self.bears {
             return Decision::Allowed(Because::NotBound);
         } else if in_cycles {
             return Decision::Allowed(Because::TornDown);
@@ -360,8 +374,8 @@ impl Asking {
     }
 
     /// What was found and blocks, and whether something was found that doesn't.
-    fn blocking(&self) -> (BTreeMap<&Found, &Arc<IndexedEdge>>, bool) {
-        let (mut blocking, mut let_go) = (BTreeMap::new(), false);
+    fn blocking(&self) -> (BTreeMap<&Found, Vec<&Arc<IndexedEdge>>>, bool) {
+        let (mut blocking, mut let_go) = (BTreeMap::<_, Vec<_>>::new(), false);
         let must_refuse = self.must_refuse();
         for Search { lookup, cycle } in &self.searches {
             let found = lookup.found();
@@ -377,8 +391,8 @@ impl Asking {
                     standing.retain(|(object, _)| stands(object));
                 }
             }
-            for (object, edge) in standing {
-                blocking.entry(object).or_insert(edge);
+            for (object, edges) in standing {
+                blocking.entry(object).or_default().extend(edges);
             }
         }
         (blocking, let_go)
@@ -414,14 +428,15 @@ fn unreadable(kind: GroupResource, why: &str) -> Evaluation {
     Evaluation::settled(Decision::Denied(Denial::new(subject, Reason::Undecided { problems: vec![problem] })))
 }
 
-fn blocker(object: &Found, edge: &IndexedEdge, target: &Target) -> Blocker {
+fn blocker(object: &Found, edges: &[&Arc<IndexedEdge>], target: &Target) -> Option<Blocker> {
+    let edge = edges.first()?;
     let namespace = object
         .namespace
         .clone()
         .filter(|namespace| target.namespace.as_ref().map(Namespace::as_str) != Some(namespace));
     let field = match &edge.check {
-        Check::Follow { path, .. } => path.as_field(),
+        Check::Follow { edge, .. } => edge.reference.path().as_field(),
         Check::Broken(_) => String::new(),
     };
-    Blocker { kind: object.kind.clone(), namespace, name: object.name.clone(), field, rule: edge.rule.clone() }
+    Some(Blocker { kind: object.kind.clone(), namespace, name: object.name.clone(), field, rule: edge.rule.clone() })
 }

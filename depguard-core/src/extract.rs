@@ -9,20 +9,52 @@ use std::fmt;
 use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
-use crate::path::{FieldPath, Segment};
+use self::tree::Tree;
+use self::walk::{Found, ObjectSeed, Walk};
+use crate::path::FieldPath;
 use crate::text::Text;
+
+mod tree;
+mod walk;
 
 /// Reads the names of a list's objects and the values at some paths of each.
 #[derive(Debug)]
 pub struct Extractor {
-    root: Node,
-    slots: usize,
+    tree: Tree,
 }
 
 /// One object of a list.
 #[derive(Debug)]
 pub struct Item<'i, 'de> {
-    slots: &'i [Option<Cow<'de, str>>],
+    found: &'i Found<'de>,
+}
+
+/// What is read at a path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Take {
+    /// A string.
+    Text,
+    /// A string, or each string of a list.
+    Texts,
+    /// The keys of a map, each as if it stood at a wildcard at the end of the path.
+    Keys,
+    /// The JSON text.
+    Json,
+}
+
+/// What was found at a path.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Hit<'de> {
+    /// By which turns.
+    pub(crate) at: Turns,
+    pub(crate) text: Cow<'de, str>,
+}
+
+/// Which element or value was taken at each wildcard of a path.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Turns {
+    len: usize,
+    taken: [u32; FieldPath::MAX_WILDCARDS + 1],
 }
 
 /// What a page says of the list that it belongs to.
@@ -51,107 +83,112 @@ const UID: usize = 2;
 const FIRST_PATH: usize = 3;
 
 impl Extractor {
-    /// Reads the values at `paths`, in that order.
+    /// The most values that are read of one object.
+    pub const MOST_VALUES: usize = 10_000;
+
+    /// Reads the strings at `paths`, in that order: where a list of strings stands, each of them.
     pub fn new<'p>(paths: impl IntoIterator<Item = &'p FieldPath>) -> Self {
-        let mut root = Node::default();
-        let mut slots = FIRST_PATH;
-        for (slot, field) in [(NAME, "name"), (NAMESPACE, "namespace"), (UID, "uid")] {
-            root.child("metadata").child(field).slots.push(slot);
+        Self::taking(paths.into_iter().map(|path| (path, Take::Texts)))
+    }
+
+    /// Reads what is to be taken at some paths, in that order.
+    pub(crate) fn taking<'p>(paths: impl IntoIterator<Item = (&'p FieldPath, Take)>) -> Self {
+        let mut tree = Tree::default();
+        for field in ["name", "namespace", "uid"] {
+            tree.add_field(["metadata", field]);
         }
-        for path in paths {
-            let names = path.segments().iter().map(|segment| match segment {
-                Segment::Name(name) => Some(name),
-                Segment::Index(_) | Segment::Wildcard => None,
-            });
-            // Rules with such paths are not in force yet; here they lead nowhere.
-            if let Some(names) = names.collect::<Option<Vec<_>>>() {
-                names.into_iter().fold(&mut root, |node, name| node.child(name)).slots.push(slots);
-            }
-            slots += 1;
+        for (path, take) in paths {
+            tree.add(path, take);
         }
-        Self { root, slots }
+        Self { tree }
     }
 
     /// Hands each object of the page to `each`.
     ///
     /// An object without a name is an error: what can't be named can't be told from another.
     pub fn page<'de>(&self, bytes: &'de [u8], mut each: impl FnMut(&Item<'_, 'de>)) -> Result<Page, PageError> {
-        let mut found = vec![None; self.slots];
         let mut items_seen = false;
         let mut page = Page::default();
         let mut json = serde_json::Deserializer::from_slice(bytes);
         // Recursion goes as deep as the paths, which are bounded; all else is skipped without recursion.
         json.disable_recursion_limit();
-        let list = List { root: &self.root, found: &mut found, each: &mut each, items_seen: &mut items_seen };
+        let list = List { walk: &mut Walk::new(&self.tree), each: &mut each, items_seen: &mut items_seen };
         json.deserialize_map(ListVisitor { list, page: &mut page })?;
         json.end()?;
         if items_seen { Ok(page) } else { Err(PageError::NoItems) }
     }
 }
 
-impl Item<'_, '_> {
+impl<'de> Item<'_, 'de> {
     /// The object's name.
     pub fn name(&self) -> &str {
-        self.slot(NAME).unwrap_or_default()
+        self.first(NAME).unwrap_or_default()
     }
 
     /// The object's namespace, where it has one.
     pub fn namespace(&self) -> Option<&str> {
-        self.slot(NAMESPACE).filter(|namespace| !namespace.is_empty())
+        self.first(NAMESPACE).filter(|namespace| !namespace.is_empty())
     }
 
     /// The object's UID.
     pub fn uid(&self) -> Option<&str> {
-        self.slot(UID).filter(|uid| !uid.is_empty())
+        self.first(UID).filter(|uid| !uid.is_empty())
     }
 
-    /// The value at the path of that index, where it is a string.
+    /// The first string at the path of that index.
     pub fn value(&self, path: usize) -> Option<&str> {
-        self.slot(FIRST_PATH.saturating_add(path))
+        self.first(FIRST_PATH.saturating_add(path))
     }
 
-    fn slot(&self, slot: usize) -> Option<&str> {
-        self.slots.get(slot)?.as_deref()
+    /// Every string at the path of that index, in the order in which they stand.
+    pub fn values(&self, path: usize) -> impl Iterator<Item = &str> {
+        self.hits(path).iter().map(|hit| hit.text.as_ref())
+    }
+
+    /// How many values stand where a string was looked for, and are something else: a number, say.
+    pub fn misfits(&self) -> usize {
+        self.found.misfits()
+    }
+
+    /// Whether it has more values at the paths than [`Extractor::MOST_VALUES`]; the others were not read.
+    pub fn is_cut(&self) -> bool {
+        self.found.is_cut()
+    }
+
+    /// What was found at the path of that index, ascending by the turns.
+    pub(crate) fn hits(&self, path: usize) -> &[Hit<'de>] {
+        self.found.slot(FIRST_PATH.saturating_add(path))
+    }
+
+    fn first(&self, slot: usize) -> Option<&str> {
+        self.found.slot(slot).first().map(|hit| hit.text.as_ref())
     }
 }
 
-// === The paths, as a tree ===
-
-/// The keys to follow from here, and the slots that a string here goes to.
-#[derive(Debug, Default)]
-struct Node {
-    children: Vec<(String, Node)>,
-    slots: Vec<usize>,
-}
-
-impl Node {
-    fn child(&mut self, name: &str) -> &mut Self {
-        let at = self.children.iter().position(|(key, _)| key == name).unwrap_or_else(|| {
-            self.children.push((name.to_owned(), Self::default()));
-            self.children.len() - 1
-        });
-        #[expect(clippy::indexing_slicing, reason = "found or just pushed")]
-        &mut self.children[at].1
+impl Turns {
+    /// These, and one more.
+    fn and(mut self, taken: u32) -> Self {
+        if let Some(turn) = self.taken.get_mut(self.len) {
+            *turn = taken;
+            self.len += 1;
+        }
+        self
     }
 
-    /// Forgets what was found here and below.
-    fn clear(&self, found: &mut [Option<Cow<'_, str>>]) {
-        for slot in &self.slots {
-            if let Some(value) = found.get_mut(*slot) {
-                *value = None;
-            }
+    /// The first `len` of them.
+    pub(crate) fn first(mut self, len: usize) -> Self {
+        for turn in self.taken.iter_mut().skip(len) {
+            *turn = 0;
         }
-        for (_, child) in &self.children {
-            child.clear(found);
-        }
+        self.len = self.len.min(len);
+        self
     }
 }
 
 // === The list ===
 
 struct List<'l, 'de, F> {
-    root: &'l Node,
-    found: &'l mut Vec<Option<Cow<'de, str>>>,
+    walk: &'l mut Walk<'l, 'de>,
     each: &'l mut F,
     items_seen: &'l mut bool,
 }
@@ -201,12 +238,10 @@ impl<'de, F: FnMut(&Item<'_, 'de>)> Visitor<'de> for &mut List<'_, 'de, F> {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<(), A::Error> {
         loop {
-            self.found.fill(None);
-            let seed = ObjectSeed { node: self.root, found: self.found };
-            if items.next_element_seed(seed)?.is_none() {
+            if items.next_element_seed(ObjectSeed(self.walk))?.is_none() {
                 return Ok(());
             }
-            let item = Item { slots: self.found };
+            let item = Item { found: self.walk.found() };
             if item.name().is_empty() {
                 return Err(A::Error::custom("an object of the list has no metadata.name"));
             }
@@ -231,128 +266,6 @@ impl<'de> Deserialize<'de> for Page {
         let meta = ListMeta::deserialize(deserializer)?;
         let given = |text: Option<String>| text.filter(|text| !text.is_empty());
         Ok(Self { resource_version: given(meta.resource_version), continue_token: given(meta.r#continue) })
-    }
-}
-
-// === An object ===
-
-/// An item of the list: must be a JSON object.
-struct ObjectSeed<'l, 'de> {
-    node: &'l Node,
-    found: &'l mut Vec<Option<Cow<'de, str>>>,
-}
-
-impl<'de> DeserializeSeed<'de> for ObjectSeed<'_, 'de> {
-    type Value = ();
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
-        deserializer.deserialize_map(ValueVisitor { node: self.node, found: self.found })
-    }
-}
-
-/// A value on the way of some path: may be of any type.
-struct ValueVisitor<'l, 'de> {
-    node: &'l Node,
-    found: &'l mut Vec<Option<Cow<'de, str>>>,
-}
-
-impl<'de> DeserializeSeed<'de> for ValueVisitor<'_, 'de> {
-    type Value = ();
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
-        deserializer.deserialize_any(self)
-    }
-}
-
-impl<'de> ValueVisitor<'_, 'de> {
-    fn store(self, text: impl Fn() -> Cow<'de, str>) {
-        for slot in &self.node.slots {
-            if let Some(value) = self.found.get_mut(*slot) {
-                *value = Some(text());
-            }
-        }
-    }
-}
-
-impl<'de> Visitor<'de> for ValueVisitor<'_, 'de> {
-    type Value = ();
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an object")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
-        while let Some(child) = map.next_key_seed(KeySeed(self.node))? {
-            match child {
-                Some(node) => {
-                    // Of a key that stands twice the last one counts, as everywhere in JSON.
-                    node.clear(self.found);
-                    map.next_value_seed(ValueVisitor { node, found: self.found })?;
-                }
-                None => drop(map.next_value::<IgnoredAny>()?),
-            }
-        }
-        Ok(())
-    }
-
-    fn visit_borrowed_str<E: Error>(self, text: &'de str) -> Result<(), E> {
-        self.store(|| Cow::Borrowed(text));
-        Ok(())
-    }
-
-    fn visit_str<E: Error>(self, text: &str) -> Result<(), E> {
-        self.store(|| Cow::Owned(text.to_owned()));
-        Ok(())
-    }
-
-    // Whatever is neither an object nor a string is no reference and leads to none.
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<(), A::Error> {
-        while items.next_element::<IgnoredAny>()?.is_some() {}
-        Ok(())
-    }
-
-    fn visit_unit<E: Error>(self) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_bool<E: Error>(self, _: bool) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_i64<E: Error>(self, _: i64) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_u64<E: Error>(self, _: u64) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_f64<E: Error>(self, _: f64) -> Result<(), E> {
-        Ok(())
-    }
-}
-
-/// Finds a key among a node's children without keeping it.
-struct KeySeed<'l>(&'l Node);
-
-impl<'de, 'l> DeserializeSeed<'de> for KeySeed<'l> {
-    type Value = Option<&'l Node>;
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
-        deserializer.deserialize_str(self)
-    }
-}
-
-impl<'l> Visitor<'_> for KeySeed<'l> {
-    type Value = Option<&'l Node>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a key")
-    }
-
-    fn visit_str<E: Error>(self, key: &str) -> Result<Self::Value, E> {
-        Ok(self.0.children.iter().find(|(name, _)| name == key).map(|(_, node)| node))
     }
 }
 
@@ -391,7 +304,8 @@ mod tests {
             (json!(1.5), None),
             (json!(true), None),
             (json!(null), None),
-            (json!(["a"]), None),
+            (json!(["a"]), Some("a")),
+            (json!([1, null, ["b"], {"c": "c"}, "a", "b"]), Some("a")),
             (json!({"name": "a"}), None),
         ] {
             assert_eq!(values(&[".spec.ref"], &json!([leaf(value)])), [[expected.map(str::to_owned)]]);

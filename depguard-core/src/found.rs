@@ -1,6 +1,7 @@
 //! The dependents that refer to a target, as many as are worth keeping.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::sync::Arc;
 
 use crate::ruleset::IndexedEdge;
@@ -18,10 +19,19 @@ pub(crate) struct Found {
     pub(crate) name: String,
 }
 
+impl fmt::Display for Found {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.namespace {
+            Some(namespace) => write!(f, "{}/{namespace}/{}", self.kind, self.name),
+            None => write!(f, "{}/{}", self.kind, self.name),
+        }
+    }
+}
+
 /// What one search found, in memory that is bounded however many there are.
 #[derive(Debug, Default)]
 pub(crate) struct Findings {
-    first: BTreeMap<Found, Arc<IndexedEdge>>,
+    first: BTreeMap<Found, Vec<Arc<IndexedEdge>>>,
     has_more: bool,
     namespaces: BTreeSet<Option<String>>,
 }
@@ -32,7 +42,7 @@ impl Findings {
         if self.namespaces.len() <= MOST_NAMESPACES && !self.namespaces.contains(&object.namespace) {
             self.namespaces.insert(object.namespace.clone());
         }
-        self.first.entry(object).or_insert_with(|| Arc::clone(edge));
+        self.first.entry(object).or_default().push(Arc::clone(edge));
         if self.first.len() > MOST_BLOCKERS {
             self.first.pop_last();
             self.has_more = true;
@@ -47,8 +57,8 @@ impl Findings {
         self.first.is_empty()
     }
 
-    /// Those that are kept: the first, in their order.
-    pub(crate) fn first(&self) -> &BTreeMap<Found, Arc<IndexedEdge>> {
+    /// Those that are kept, the first in their order, each with the edges by which it refers to the target.
+    pub(crate) fn first(&self) -> &BTreeMap<Found, Vec<Arc<IndexedEdge>>> {
         &self.first
     }
 

@@ -139,6 +139,7 @@ mod overrides;
 mod path;
 mod pattern;
 mod query;
+mod references;
 mod review;
 mod rule;
 mod ruleset;

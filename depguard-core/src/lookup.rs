@@ -1,28 +1,35 @@
 //! Who refers to a target among the dependents of one kind.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::discovery::{Discovery, Served};
-use crate::extract::{Extractor, Item};
 use crate::found::{Findings, Found};
 use crate::home::Home;
 use crate::listing::{Listing, Progress};
 use crate::names::{ExportName, GroupVersionResource, LogicalCluster, Namespace};
 use crate::query::Answer;
+use crate::references::{References, Refers};
 use crate::ruleset::{Check, IndexedEdge};
 use crate::target::Target;
+
+/// The most doubts that are kept: one is enough to refuse.
+const MOST_DOUBTS: usize = 8;
 
 /// A search through the dependents of one kind, for all edges about them.
 #[derive(Debug)]
 pub(crate) struct Lookup {
     export: Option<(LogicalCluster, ExportName)>,
     gvr: GroupVersionResource,
-    edges: Vec<Arc<IndexedEdge>>,
-    extractor: Extractor,
+    references: References,
     /// The namespace that is listed; `None` when it is all of them.
     namespace: Option<Namespace>,
     source: Source,
     found: Findings,
+    /// Where it could not be told whether an object refers to the target; the first of them.
+    doubts: BTreeSet<String>,
+    /// Whether a doubtful object is one that was found: what becomes of it is then told by where it lies.
+    keeps_doubtful: bool,
 }
 
 #[derive(Debug)]
@@ -46,16 +53,20 @@ impl Lookup {
     pub(crate) fn new(
         export: Option<(LogicalCluster, ExportName)>,
         gvr: GroupVersionResource,
-        edges: Vec<Arc<IndexedEdge>>,
-        target: &Target,
+        edges: &[Arc<IndexedEdge>],
+        namespace: Option<Namespace>,
+        keeps_doubtful: bool,
     ) -> Self {
-        let paths = edges.iter().filter_map(|edge| match &edge.check {
-            Check::Follow { path, .. } => Some(path),
-            Check::Broken(_) => None,
-        });
-        let namespace = target.namespace.clone();
-        let source = Source::Listing(Listing::new(list_path(&gvr, namespace.as_ref())));
-        Self { export, extractor: Extractor::new(paths), namespace, source, found: Findings::default(), gvr, edges }
+        Self {
+            export,
+            references: References::new(edges),
+            source: Source::Listing(Listing::new(list_path(&gvr, namespace.as_ref()))),
+            gvr,
+            namespace,
+            found: Findings::default(),
+            doubts: BTreeSet::new(),
+            keeps_doubtful,
+        }
     }
 
     /// The path and query to ask now.
@@ -86,6 +97,11 @@ impl Lookup {
         &self.found
     }
 
+    /// What could not be told of some objects, and what to do.
+    pub(crate) fn doubts(&self) -> &BTreeSet<String> {
+        &self.doubts
+    }
+
     pub(crate) fn answer(&mut self, home: Home, target: &Target, answer: Answer<'_>) -> Step {
         match &mut self.source {
             Source::Discovery(discovery) => match discovery.answer(answer) {
@@ -94,11 +110,20 @@ impl Lookup {
                 Served::Unclear(why) => Step::Failed(why),
             },
             Source::Listing(listing) => {
-                let (edges, found) = (&self.edges, &mut self.found);
+                let (found, doubts, keeps_doubtful) = (&mut self.found, &mut self.doubts, self.keeps_doubtful);
                 let progress = listing.answer(answer, |body| {
-                    self.extractor.page(body, |item| {
-                        if let Some((object, edge)) = reference(item, edges, target) {
-                            found.insert(object, edge);
+                    self.references.page(body, target, |item, edge, refers| {
+                        let Check::Follow { dependent, .. } = &edge.check else { return };
+                        let (kind, name) = (dependent.kind.as_str().to_owned(), item.name().to_owned());
+                        let object = Found { kind, namespace: item.namespace().map(str::to_owned), name };
+                        match refers {
+                            Refers::No => {}
+                            Refers::Unclear(why) if !keeps_doubtful => {
+                                if doubts.len() < MOST_DOUBTS {
+                                    doubts.insert(format!("{object} {why}"));
+                                }
+                            }
+                            Refers::Yes | Refers::Unclear(_) => found.insert(object, edge),
                         }
                     })
                 });
@@ -106,7 +131,7 @@ impl Lookup {
                     Progress::More => Step::Ask,
                     Progress::Complete => Step::Done,
                     Progress::Restart => {
-                        self.found.clear();
+                        self.forget();
                         Step::Ask
                     }
                     Progress::NotFound => self.not_found(home),
@@ -116,10 +141,15 @@ impl Lookup {
         }
     }
 
+    fn forget(&mut self) {
+        self.found.clear();
+        self.doubts.clear();
+    }
+
     /// A kind without namespaces answers 404 where a namespace is named. A kind that is not there does so everywhere;
     /// an exported one must be there, since the cluster's bindings say so.
     fn not_found(&mut self, home: Home) -> Step {
-        self.found.clear();
+        self.forget();
         if self.namespace.take().is_some() {
             self.source = Source::Listing(Listing::new(list_path(&self.gvr, None)));
             Step::Ask
@@ -139,22 +169,4 @@ fn list_path(gvr: &GroupVersionResource, namespace: Option<&Namespace>) -> Strin
         Some(namespace) => format!("{root}/namespaces/{namespace}/{}", gvr.resource),
         None => format!("{root}/{}", gvr.resource),
     }
-}
-
-/// The first edge through which an object refers to the target.
-fn reference<'e>(
-    item: &Item<'_, '_>,
-    edges: &'e [Arc<IndexedEdge>],
-    target: &Target,
-) -> Option<(Found, &'e Arc<IndexedEdge>)> {
-    let is_target = item.uid().is_some() && item.uid() == target.uid.as_deref();
-    // Only where both have a namespace must they share it: an object without one may refer to any.
-    let elsewhere = matches!((item.namespace(), &target.namespace), (Some(a), Some(b)) if a != b.as_str());
-    if is_target || elsewhere {
-        return None;
-    }
-    let (_, edge) = edges.iter().enumerate().find(|(path, _)| item.value(*path) == Some(&target.name))?;
-    let Check::Follow { kind, .. } = &edge.check else { return None };
-    let namespace = item.namespace().map(str::to_owned);
-    Some((Found { kind: kind.as_str().to_owned(), namespace, name: item.name().to_owned() }, edge))
 }

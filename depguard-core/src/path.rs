@@ -138,6 +138,17 @@ impl FieldPath {
         &self.segments
     }
 
+    /// The values of the owner references' UIDs.
+    pub(crate) fn owners() -> Self {
+        let name = |name: &str| Segment::Name(name.to_owned());
+        Self { segments: vec![name("metadata"), name("ownerReferences"), Segment::Wildcard, name("uid")] }
+    }
+
+    /// The value of a label.
+    pub(crate) fn label(key: &str) -> Self {
+        Self { segments: ["metadata", "labels", key].map(|name| Segment::Name(name.to_owned())).to_vec() }
+    }
+
     /// How many wildcards it has.
     pub(crate) fn wildcards(&self) -> usize {
         self.segments.iter().filter(|segment| **segment == Segment::Wildcard).count()

@@ -1,5 +1,7 @@
 //! What an AdmissionReview says, borrowed from its bytes.
 
+use std::collections::BTreeMap;
+
 use serde::Deserialize;
 
 use crate::api;
@@ -100,6 +102,8 @@ struct Metadata<'a> {
     uid: Option<Text<'a>>,
     #[serde(borrow)]
     deletion_timestamp: Option<Text<'a>>,
+    #[serde(borrow)]
+    labels: Option<BTreeMap<Text<'a>, Text<'a>>>,
     #[serde(borrow)]
     annotations: Option<Annotations<'a>>,
 }
@@ -203,6 +207,10 @@ impl ReviewedObject<'_> {
 
     pub(crate) fn cluster(&self) -> Option<&str> {
         given(self.metadata.annotations.as_ref().and_then(|all| all.cluster.as_ref()))
+    }
+
+    pub(crate) fn labels(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.metadata.labels.iter().flatten().map(|(key, value)| (key.as_str(), value.as_str()))
     }
 
     pub(crate) fn is_terminating(&self) -> bool {

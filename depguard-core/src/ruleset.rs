@@ -9,12 +9,12 @@ use crate::decision::{Because, Decision};
 use crate::evaluation::{self, Evaluation};
 use crate::graph::Graph;
 use crate::home::Home;
-use crate::names::{ExportName, GroupResource, GroupVersionResource, Kind, WorkspacePath};
+use crate::names::{ExportName, GroupResource, WorkspacePath};
 use crate::outline::Outline;
 use crate::overrides::OverridePolicy;
-use crate::path::FieldPath;
 use crate::review::{Operation, Review};
-use crate::rule::{ExportRef, Rule, RuleError, RuleKey};
+use crate::rule::{Dependent, Edge, ExportRef, Place, Reference, Rule, RuleError, RuleKey};
+use crate::target::Target;
 use crate::workspaces::Workspaces;
 
 /// The rules that are in force. Made anew when one of them changes; cheap to share behind an `Arc`.
@@ -49,10 +49,39 @@ pub(crate) struct IndexedEdge {
 /// How to find out whether an edge blocks.
 #[derive(Debug)]
 pub(crate) enum Check {
-    /// List the dependents and follow the path.
-    Follow { gvr: GroupVersionResource, kind: Kind, path: FieldPath },
+    /// List the dependents and follow the reference.
+    Follow { dependent: Arc<Dependent>, edge: Box<Edge> },
     /// The rule can't be used: where it bears, nothing can be found out.
     Broken(RuleError),
+}
+
+/// Where an edge's dependents must be looked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reach {
+    /// Nowhere: it is always about targets of another namespace.
+    Nowhere,
+    /// In the target's namespace, and among those without one.
+    Namespace,
+    /// Everywhere.
+    Everywhere,
+}
+
+impl IndexedEdge {
+    pub(crate) fn reach(&self, target: &Target) -> Reach {
+        let Some(namespace) = &target.namespace else { return Reach::Everywhere };
+        match &self.check {
+            Check::Follow { edge, .. } => match &edge.reference {
+                Reference::Selector(_) => Reach::Namespace,
+                Reference::Field(field) => match &field.place {
+                    Place::Own => Reach::Namespace,
+                    Place::Fixed(fixed) if fixed == namespace => Reach::Everywhere,
+                    Place::Fixed(_) => Reach::Nowhere,
+                    Place::Said { .. } => Reach::Everywhere,
+                },
+            },
+            Check::Broken(_) => Reach::Everywhere,
+        }
+    }
 }
 
 impl RuleSet {
@@ -114,7 +143,7 @@ impl RuleSet {
     }
 
     fn insert(&mut self, rule: &Rule) {
-        let dependent = rule.dependent();
+        let dependent = Arc::new(rule.dependent().clone());
         for edge in rule.edges() {
             self.push(IndexedEdge {
                 rule: rule.key().clone(),
@@ -122,11 +151,7 @@ impl RuleSet {
                 dependent: dependent.gvr.group_resource(),
                 target_export: edge.target.export.clone(),
                 target: edge.target.gvr.group_resource(),
-                check: Check::Follow {
-                    gvr: dependent.gvr.clone(),
-                    kind: dependent.kind.clone(),
-                    path: edge.reference.path().clone(),
-                },
+                check: Check::Follow { dependent: Arc::clone(&dependent), edge: Box::new(edge.clone()) },
             });
         }
     }

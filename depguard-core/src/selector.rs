@@ -47,6 +47,27 @@ impl Selector {
         Ok(Self { requirements: labels.chain(expressions).collect::<Result<_, _>>()? })
     }
 
+    /// Reads a selector as it stands in an object: a LabelSelector, or a plain map of labels. `None` for `null`.
+    pub(crate) fn read(json: &str) -> Result<Option<Self>, SelectorError> {
+        #[derive(serde::Deserialize)]
+        #[serde(untagged)]
+        enum Shape {
+            Selector(api::LabelSelector),
+            Labels(std::collections::BTreeMap<String, String>),
+        }
+        let selector = match serde_json::from_str(json).map_err(|_| SelectorError::Shape)? {
+            None => return Ok(None),
+            Some(Shape::Selector(selector)) => selector,
+            Some(Shape::Labels(labels)) => api::LabelSelector { match_labels: Some(labels), match_expressions: None },
+        };
+        Self::parse(&selector).map(Some)
+    }
+
+    /// The labels that it asks for.
+    pub(crate) fn keys(&self) -> impl Iterator<Item = &str> {
+        self.requirements.iter().map(|requirement| requirement.key.as_str())
+    }
+
     /// Whether an object is selected, of which `label` gives the value of each label that it has.
     pub fn matches<'l>(&self, label: impl Fn(&str) -> Option<&'l str>) -> bool {
         self.requirements.iter().all(|requirement| requirement.holds(label(&requirement.key)))

@@ -1,5 +1,7 @@
 //! The object that is to be deleted.
 
+use std::collections::BTreeMap;
+
 use crate::home::Home;
 use crate::names::{GroupResource, LogicalCluster, NameError, Namespace};
 use crate::review::ReviewedObject;
@@ -12,6 +14,7 @@ pub(crate) struct Target {
     pub(crate) namespace: Option<Namespace>,
     pub(crate) name: String,
     pub(crate) uid: Option<String>,
+    pub(crate) labels: BTreeMap<String, String>,
 }
 
 impl Target {
@@ -31,7 +34,12 @@ impl Target {
             namespace: object.namespace().map(Namespace::parse).transpose().map_err(namespaced)?,
             name: object.name().ok_or("its oldObject has no name").and_then(stored_name)?.to_owned(),
             uid: object.uid().map(str::to_owned),
+            labels: object.labels().map(|(key, value)| (key.to_owned(), value.to_owned())).collect(),
         })
+    }
+
+    pub(crate) fn label(&self, key: &str) -> Option<&str> {
+        self.labels.get(key).map(String::as_str)
     }
 }
 

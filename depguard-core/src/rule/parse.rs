@@ -42,21 +42,11 @@ pub(super) fn rule(home: Home, object: &Value) -> Result<Rule, RuleError> {
 fn unsupported(spec: &api::DependencyRuleSpec) -> Option<String> {
     let given = |field: &str, given: bool| given.then(|| field.to_owned());
     let of_dependency = |(index, dependency): (usize, &api::Dependency)| {
-        let field = dependency.field_ref.clone().unwrap_or_default();
-        let alone = api::FieldRef { path: field.path.clone(), ..api::FieldRef::default() };
-        let wide = FieldPath::parse(&field.path).is_ok_and(|path| path.wildcards() > 0);
-        let indexed = FieldPath::parse(&field.path)
-            .is_ok_and(|path| path.segments().iter().any(|s| matches!(s, crate::path::Segment::Index(_))));
-        let field = given("fieldRef", field != alone || wide || indexed)
-            .or(given("selectorRef", dependency.selector_ref.is_some()))
-            .or(given("when", dependency.when.is_some()))
-            .or(given("onDelete", dependency.on_delete.is_some_and(|on_delete| on_delete != api::OnDelete::Deny)))
-            .or(given("ownedDependents", dependency.owned_dependents.is_some()))
+        let field = given("onDelete", dependency.on_delete.is_some_and(|on_delete| on_delete != api::OnDelete::Deny))
             .or(given("message", dependency.message.is_some()));
         field.map(|field| format!("spec.dependencies[{index}].{field}"))
     };
     given("spec.failurePolicy", spec.failure_policy == Some(api::FailurePolicy::Ignore))
-        .or(given("spec.dependent.selector", spec.dependent.selector.is_some()))
         .or_else(|| spec.dependencies.iter().enumerate().find_map(of_dependency))
 }
 

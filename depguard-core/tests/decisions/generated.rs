@@ -45,7 +45,7 @@ pub(crate) fn case() -> impl Strategy<Value = Case> {
         let dependents: Vec<_> = rules.iter().map(|rule| rule.dependent).collect();
         let targets: Vec<_> = rules.iter().flat_map(|rule| rule.targets.clone()).collect();
         let rules: Vec<_> = rules.into_iter().map(|rule| rule.json).collect();
-        let server = (vec(object_of(dependents), 0..10), subsequence(KINDS.to_vec(), 4..=5), bindings());
+        let server = (vec(object_of(dependents), 0..20), subsequence(KINDS.to_vec(), 4..=5), bindings());
         let scopes = (subsequence(vec!["x".to_owned(), "y".to_owned()], 0..=2), prop::bool::weighted(0.2));
         (server, vec(prop::bool::weighted(0.7), 2), object_of(targets), scopes).prop_map(
             move |((objects, kinds, bindings), known, target, (going, cluster_going))| {
@@ -71,16 +71,114 @@ pub(crate) fn any_object() -> impl Strategy<Value = Object> {
 }
 
 fn object(kind: Kind) -> impl Strategy<Value = Object> {
-    let reference = prop_oneof![
-        3 => select(vec!["a", "b"]).prop_map(|name| json!({"ref": name})),
-        3 => select(vec!["a", "b"]).prop_map(|name| json!({"ref": {"name": name}})),
-        1 => select(vec![json!(null), json!("a"), json!({"ref": 1}), json!({"ref": ["a"]}), json!([{"ref": "a"}])]),
-    ];
     let identity = (select(vec!["x", "y"]), select(vec!["a", "b"]), 0..4u8);
-    (identity, reference, prop::bool::weighted(0.1)).prop_map(move |((namespace, name, uid), spec, terminating)| {
-        let object = Object::new(kind, namespace, name).set("/metadata/uid", uid.to_string()).set("/spec", spec);
-        if terminating { object.terminating() } else { object }
-    })
+    (identity, spec(), select(vec![json!(null), json!({}), json!({"tier": "prod"}), json!({"tier": "test"})]), 0..9u8)
+        .prop_map(move |((namespace, name, uid), spec, labels, odd)| {
+            let object = Object::new(kind, namespace, name)
+                .set("/metadata/uid", uid.to_string())
+                .set("/metadata/labels", labels)
+                .set("/spec", spec);
+            match odd {
+                0 => object.terminating(),
+                1..3 => object.set("/metadata/ownerReferences", json!([{"uid": "9"}, {"uid": (odd % 4).to_string()}])),
+                3..5 => object.set("/metadata/annotations", json!({"example.com/ref": "a"})),
+                _ => object,
+            }
+        })
+}
+
+/// References of every form, to few names.
+fn spec() -> impl Strategy<Value = Value> {
+    let name = || select(vec!["a", "b"]);
+    let reference = prop_oneof![
+        3 => name().prop_map(Value::from),
+        3 => name().prop_map(|name| json!({"name": name})),
+        1 => select(vec![json!(null), json!(1), json!(["b", "a", 1]), json!([{"name": "a"}])]),
+    ];
+    let several = (vec(one_of_several(), 0..4), prop::bool::ANY).prop_map(|(all, named)| match named {
+        false => Value::from(all),
+        true => map(all.into_iter().enumerate().map(|(n, one)| (format!("n{n}"), one))),
+    });
+    let values = select(vec![json!({}), json!({"namespace": "x"}), json!({"namespace": "y"}), json!("y")]);
+    let keys =
+        vec((name(), values), 0..3).prop_map(|keys| map(keys.into_iter().map(|(key, value)| (key.to_owned(), value))));
+    let text = select(vec!["x/a", "y/a", "a", "vpc/a", "/a", "x/"]).prop_map(Value::from);
+    let selector = select(vec![
+        json!(null),
+        json!({}),
+        json!({"tier": "prod"}),
+        json!({"matchLabels": {"tier": "prod"}}),
+        json!({"matchExpressions": [{"key": "tier", "operator": "NotIn", "values": ["test"]}]}),
+        json!({"matchExpressions": [{"key": "tier", "operator": "In", "values": []}]}),
+        json!("tier"),
+    ]);
+    let state = select(vec!["on", "off"]).prop_map(Value::from);
+    let fields = [
+        ("ref", reference.boxed()),
+        ("refs", several.boxed()),
+        ("map", keys.boxed()),
+        ("text", text.boxed()),
+        ("select", selector.boxed()),
+        ("state", state.boxed()),
+    ];
+    let fields = fields.map(|(field, value)| {
+        prop::option::weighted(0.8, value).prop_map(move |value| value.map(|value| (field.to_owned(), value)))
+    });
+    let odd = select(vec![json!(null), json!("a"), json!([{"ref": "a"}])]);
+    prop_oneof![15 => fields.prop_map(|fields| map(fields.into_iter().flatten())), 1 => odd]
+}
+
+fn map(entries: impl Iterator<Item = (String, Value)>) -> Value {
+    entries.collect::<serde_json::Map<_, _>>().into()
+}
+
+/// A reference with what goes along with it, some of it absent.
+fn one_of_several() -> impl Strategy<Value = Value> {
+    let beside = [
+        ("namespace", vec![json!("x"), json!("y"), json!("")]),
+        ("group", vec![json!("a.example.com"), json!("b.example.com"), json!("")]),
+        ("kind", vec![json!("Gear"), json!("Zone"), json!(1)]),
+        ("apiVersion", vec![json!("a.example.com/v7"), json!("b.example.com/v1"), json!("v1")]),
+        ("uid", vec![json!("0"), json!("1")]),
+        ("state", vec![json!("on"), json!("off")]),
+    ];
+    let beside = beside.map(|(field, values)| {
+        prop::option::weighted(0.3, select(values)).prop_map(move |value| value.map(|value| (field.to_owned(), value)))
+    });
+    (select(vec![json!("a"), json!("b"), json!(["a"]), json!(7)]), beside)
+        .prop_map(|(name, beside)| map(beside.into_iter().flatten().chain([("name".to_owned(), name)])))
+}
+
+/// A dependency's own fields.
+fn reference() -> impl Strategy<Value = Value> {
+    let several = subsequence(vec!["namespacePath", "groupPath", "kindPath", "apiVersionPath", "uidPath"], 0..=3);
+    let several = (select(vec![".spec.refs[*]", "spec.refs.*", ".spec.refs[0]"]), several).prop_map(|(one, beside)| {
+        let mut field = json!({"path": format!("{one}.name")});
+        for path in beside {
+            field[path] = format!("{one}.{}", path.trim_end_matches("Path")).into();
+        }
+        json!({"kind": "Gear", "fieldRef": field})
+    });
+    let fixed = select(vec![
+        json!({"fieldRef": {"path": ".spec.ref", "namespace": "x"}}),
+        json!({"fieldRef": {"path": ".metadata.annotations['example.com/ref']"}}),
+        json!({"fieldRef": {"path": ".spec.map", "keys": true}}),
+        json!({"fieldRef": {"path": ".spec.map", "keys": true, "namespacePath": ".spec.map[*].namespace"}}),
+        json!({"fieldRef": {"path": ".spec.text", "pattern": "^vpc/(.*)$", "replacement": "$1"}}),
+        json!({"fieldRef": {"path": ".spec.text", "pattern": "([^/]+)$", "namespacePattern": "^([^/]+)/"}}),
+        json!({"fieldRef": {"path": ".spec.*"}}),
+        json!({"selectorRef": {"path": ".spec.select"}}),
+        json!({"fieldRef": {"path": ".spec.refs[*].name"}, "when": {"path": ".spec.refs[*].state", "in": ["on"]}}),
+        json!({"fieldRef": {"path": ".spec.ref"}, "when": {"path": ".spec.state", "in": ["other", "on"]}}),
+        json!({"fieldRef": {"path": ".spec.ref"}, "ownedDependents": "Ignore"}),
+    ]);
+    let plain = select(vec![".spec.ref", "spec.ref.name", ".metadata.name"]);
+    prop_oneof![
+        20 => plain.prop_map(|path| json!({"fieldRef": {"path": path}})),
+        15 => several,
+        15 => fixed,
+        3 => Just(json!({"fieldRef": {"path": "spec..ref"}})),
+    ]
 }
 
 /// Most kinds bound from the provider that a rule would mean, and some from elsewhere.
@@ -119,14 +217,18 @@ fn ruled(home: Home) -> impl Strategy<Value = Ruled> {
     let cluster = prop_oneof![4 => select(vec![COMPUTE, NETWORK]), 1 => Just(CONSUMER)];
     let exported = move |chance: f64| prop::bool::weighted(if home == Home::Kcp { chance } else { 0.03 });
     let dependent = (select(&KINDS[..]), exported(0.8), any::<Index>(), prop::bool::weighted(0.1));
-    let path = prop_oneof![
-        20 => select(vec![".spec.ref", "spec.ref.name", ".metadata.name"]),
-        1 => Just("spec..ref"),
-    ];
     let provider = prop_oneof![8 => select(vec!["root:a", "root:b"]), 1 => Just("root:c")];
-    let dependency = (select(&KINDS[..]), exported(0.8), provider, path);
-    (cluster, dependent, vec(dependency, 1..4), prop::bool::weighted(0.05)).prop_map(
-        |(cluster, (dependent, exported, version, unserved), dependencies, with_selector)| {
+    let dependency = (select(&KINDS[..]), exported(0.8), provider, reference());
+    let selector = prop::option::weighted(
+        0.15,
+        select(vec![
+            json!({}),
+            json!({"matchLabels": {"tier": "prod"}}),
+            json!({"matchExpressions": [{"key": "tier", "operator": "Exists"}]}),
+        ]),
+    );
+    (cluster, dependent, vec(dependency, 1..4), prop::bool::weighted(0.05), selector).prop_map(
+        |(cluster, (dependent, exported, version, unserved), dependencies, with_selector, selector)| {
             let mut json = local_rule(cluster, dependent, "", dependent);
             // The core group can't be exported.
             if exported && !dependent.group.is_empty() {
@@ -135,14 +237,21 @@ fn ruled(home: Home) -> impl Strategy<Value = Ruled> {
             json["spec"]["dependent"]["version"] = if unserved { "v9" } else { version.get(dependent.versions) }.into();
             let targets = dependencies.iter().map(|dependency| dependency.0).collect();
             json["spec"]["dependencies"] = (dependencies.into_iter())
-                .map(|(target, exported, provider, path)| {
+                .map(|(target, exported, provider, reference)| {
                     let rule = match exported && !target.group.is_empty() {
-                        true => rule(cluster, dependent, path, provider, target),
-                        false => local_rule(cluster, dependent, path, target),
+                        true => rule(cluster, dependent, "", provider, target),
+                        false => local_rule(cluster, dependent, "", target),
                     };
-                    rule["spec"]["dependencies"][0].clone()
+                    let mut dependency = rule["spec"]["dependencies"][0].clone();
+                    let fields = dependency.as_object_mut().unwrap();
+                    fields.remove("fieldRef");
+                    fields.extend(reference.as_object().unwrap().clone());
+                    dependency
                 })
                 .collect();
+            if let Some(selector) = selector {
+                json["spec"]["dependent"]["selector"] = selector;
+            }
             if with_selector {
                 json["spec"]["selector"] = json!({"matchLabels": {}});
             }

@@ -9,6 +9,8 @@ use serde_json::Value;
 
 use crate::world::{CONSUMER, Object, World};
 
+mod reference;
+
 /// What a decision comes to.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
@@ -65,10 +67,11 @@ pub(crate) fn decide(world: &World, target: &Object) -> Verdict {
             continue;
         };
         let Some((dependents, targets)) = cycles::on_one(world, rule, dependency) else {
-            blockers.extend(found.into_iter().map(|(shown, _)| shown));
+            problems |= found.iter().any(|referrer| referrer.doubtful);
+            blockers.extend(found.into_iter().filter(|referrer| !referrer.doubtful).map(|referrer| referrer.shown));
             continue;
         };
-        for (shown, object) in found {
+        for Referrer { shown, object, .. } in found {
             if !cycles::is_going(world, targets, target) || !cycles::is_going(world, dependents, object) {
                 standing.insert(shown.clone());
             }
@@ -121,21 +124,30 @@ fn is_broken(world: &World, rule: &Value) -> bool {
     let dependencies = rule["spec"]["dependencies"].as_array().unwrap();
     let misplaced =
         world.home == Home::Kubernetes && (exported(&rule["spec"]["dependent"]) || dependencies.iter().any(exported));
-    let unreadable = |dependency: &Value| dependency["fieldRef"]["path"].as_str().unwrap().contains("..");
+    let unreadable =
+        |dependency: &Value| dependency["fieldRef"]["path"].as_str().is_some_and(|path| path.contains(".."));
     misplaced || !rule["spec"]["selector"].is_null() || dependencies.iter().any(unreadable)
 }
 
-/// Who refers to the target, by one edge, and how they are shown; `None` where that can't be known.
-fn blocked_by<'w>(
-    world: &'w World,
-    rule: &Value,
-    dependency: &Value,
-    target: &Object,
-) -> Option<Vec<(String, &'w Object)>> {
+/// Who refers to the target, by one edge.
+struct Referrer<'w> {
+    shown: String,
+    object: &'w Object,
+    /// Whether it can't be told if it does.
+    doubtful: bool,
+}
+
+/// `None` where nothing can be known.
+fn blocked_by<'w>(world: &'w World, rule: &Value, dependency: &Value, target: &Object) -> Option<Vec<Referrer<'w>>> {
     let dependent = &rule["spec"]["dependent"];
     let exported = |rule: &Value| !rule["apiExportName"].is_null() || !rule["apiExportRef"].is_null();
     if is_broken(world, rule) {
         return None;
+    }
+    let own = &target.json["metadata"];
+    let fixed = &dependency["fieldRef"]["namespace"];
+    if !fixed.is_null() && !own["namespace"].is_null() && *fixed != own["namespace"] {
+        return Some(Vec::new());
     }
     let same = |group: &str, resource: &str| dependent["group"] == group && dependent["resource"] == resource;
     let mut served = world.kinds.iter().filter(|kind| same(kind.group, kind.resource)).peekable();
@@ -145,27 +157,19 @@ fn blocked_by<'w>(
         let local = world.home == Home::Kubernetes || !exported(dependent);
         return (local && nowhere).then(Vec::new);
     }
-    let path = dependency["fieldRef"]["path"].as_str().unwrap().trim_start_matches('.');
-    let own = &target.json["metadata"];
-    let blocks = |object: &&Object| {
-        let metadata = &object.json["metadata"];
-        let elsewhere = !metadata["namespace"].is_null()
-            && !own["namespace"].is_null()
-            && metadata["namespace"] != own["namespace"];
-        let value = path.split('.').fold(&object.json, |value, key| &value[key]);
-        same(object.kind.group, object.kind.resource)
-            && !elsewhere
-            && metadata["uid"] != own["uid"]
-            && value.as_str() == own["name"].as_str()
-    };
-    let shown = |object: &'w Object| {
+    let shown = |object: &Object| {
         let metadata = &object.json["metadata"];
         let (kind, name) = (dependent["kind"].as_str().unwrap(), metadata["name"].as_str().unwrap());
-        let shown = match metadata["namespace"].as_str() {
+        match metadata["namespace"].as_str() {
             Some(namespace) if own["namespace"] != namespace => format!("{kind}/{namespace}/{name}"),
             _ => format!("{kind}/{name}"),
-        };
-        (shown, object)
+        }
     };
-    Some(world.objects.iter().filter(blocks).map(shown).collect())
+    let objects = world.objects.iter().filter(|object| same(object.kind.group, object.kind.resource));
+    let referrers = objects.filter_map(|object| {
+        let refers = reference::refers(dependent, dependency, &object.json, &target.json);
+        let referrer = Referrer { shown: shown(object), object, doubtful: refers.is_none() };
+        (refers != Some(false)).then_some(referrer)
+    });
+    Some(referrers.collect())
 }

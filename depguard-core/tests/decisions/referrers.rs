@@ -31,7 +31,8 @@ fn each_blocker_is_named_once_and_in_order() {
 fn only_a_string_at_the_path_is_a_reference() {
     for (spec, blocks) in [
         (json!({"vpcRef": {"name": "a"}}), true),
-        (json!({"vpcRef": {"name": ["a"]}}), false),
+        (json!({"vpcRef": {"name": ["b", "a"]}}), true),
+        (json!({"vpcRef": {"name": [["a"]]}}), false),
         (json!({"vpcRef": {"name": {"a": "a"}}}), false),
         (json!({"vpcRef": {"name": null}}), false),
         (json!({"vpcRef": [{"name": "a"}]}), false),

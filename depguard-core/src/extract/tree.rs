@@ -1,0 +1,131 @@
+//! All paths at once, as a tree: what is followed from each place.
+
+use super::Take;
+use crate::path::{FieldPath, Segment};
+
+/// The paths; its first node is the object itself.
+#[derive(Debug)]
+pub(super) struct Tree {
+    nodes: Vec<Node>,
+    slots: usize,
+}
+
+/// Where to go on from a value, and the slots that it goes to itself.
+#[derive(Debug, Default)]
+pub(super) struct Node {
+    pub(super) named: Vec<(String, NodeId)>,
+    pub(super) indexed: Vec<(u32, NodeId)>,
+    /// Every element of a list or value of a map.
+    pub(super) any: Option<NodeId>,
+    /// Every element of a list, without a turn.
+    pub(super) each: Option<NodeId>,
+    pub(super) texts: Vec<usize>,
+    pub(super) keys: Vec<usize>,
+    pub(super) jsons: Vec<usize>,
+}
+
+pub(super) type NodeId = usize;
+
+pub(super) const ROOT: NodeId = 0;
+
+impl Default for Tree {
+    fn default() -> Self {
+        Self { nodes: vec![Node::default()], slots: 0 }
+    }
+}
+
+impl Tree {
+    /// How many slots there are.
+    pub(super) fn slots(&self) -> usize {
+        self.slots
+    }
+
+    #[expect(clippy::indexing_slicing, reason = "only this tree makes its ids, and no node goes")]
+    pub(super) fn node(&self, id: NodeId) -> &Node {
+        &self.nodes[id]
+    }
+
+    /// The next slot takes the string at these names.
+    pub(super) fn add_field<'n>(&mut self, names: impl IntoIterator<Item = &'n str>) {
+        let leaf = names.into_iter().fold(ROOT, |node, name| self.named(node, name));
+        self.take(leaf, Take::Text);
+    }
+
+    /// The next slot takes what is at `path`.
+    pub(super) fn add(&mut self, path: &FieldPath, take: Take) {
+        let leaf = path.segments().iter().fold(ROOT, |node, segment| match segment {
+            Segment::Name(name) => self.named(node, name),
+            Segment::Index(index) => self.indexed(node, *index),
+            Segment::Wildcard => self.child(node, |node| node.any, |node, child| node.any = Some(child)),
+        });
+        self.take(leaf, take);
+    }
+
+    fn take(&mut self, leaf: NodeId, take: Take) {
+        let slot = self.slots;
+        self.slots += 1;
+        match take {
+            Take::Text => self.node_mut(leaf).texts.push(slot),
+            Take::Texts => {
+                let each = self.child(leaf, |node| node.each, |node, child| node.each = Some(child));
+                self.node_mut(leaf).texts.push(slot);
+                self.node_mut(each).texts.push(slot);
+            }
+            Take::Keys => self.node_mut(leaf).keys.push(slot),
+            Take::Json => self.node_mut(leaf).jsons.push(slot),
+        }
+    }
+
+    fn named(&mut self, node: NodeId, name: &str) -> NodeId {
+        let known = |node: &Node| node.named.iter().find(|(key, _)| key == name).map(|(_, child)| *child);
+        self.child(node, known, |node, child| node.named.push((name.to_owned(), child)))
+    }
+
+    fn indexed(&mut self, node: NodeId, index: u32) -> NodeId {
+        let known = |node: &Node| node.indexed.iter().find(|(at, _)| *at == index).map(|(_, child)| *child);
+        self.child(node, known, |node, child| node.indexed.push((index, child)))
+    }
+
+    fn child(
+        &mut self,
+        node: NodeId,
+        known: impl FnOnce(&Node) -> Option<NodeId>,
+        link: impl FnOnce(&mut Node, NodeId),
+    ) -> NodeId {
+        known(self.node(node)).unwrap_or_else(|| {
+            let child = self.nodes.len();
+            self.nodes.push(Node::default());
+            link(self.node_mut(node), child);
+            child
+        })
+    }
+
+    #[expect(clippy::indexing_slicing, reason = "only this tree makes its ids, and no node goes")]
+    fn node_mut(&mut self, id: NodeId) -> &mut Node {
+        &mut self.nodes[id]
+    }
+}
+
+impl Node {
+    /// Whether something below a value, or the value as a string or a map, is wanted.
+    pub(super) fn goes_on(&self) -> bool {
+        self.is_leaf() || !self.named.is_empty() || self.in_lists()
+    }
+
+    /// Whether elements of a list are wanted.
+    pub(super) fn in_lists(&self) -> bool {
+        self.any.is_some() || self.each.is_some() || !self.indexed.is_empty()
+    }
+
+    /// Whether a string or keys are wanted here.
+    pub(super) fn is_leaf(&self) -> bool {
+        !self.texts.is_empty() || !self.keys.is_empty()
+    }
+
+    /// All nodes that follow.
+    pub(super) fn children(&self) -> impl Iterator<Item = NodeId> {
+        let named = self.named.iter().map(|(_, child)| *child);
+        let indexed = self.indexed.iter().map(|(_, child)| *child);
+        named.chain(indexed).chain(self.any).chain(self.each)
+    }
+}

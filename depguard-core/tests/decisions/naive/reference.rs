@@ -1,0 +1,181 @@
+//! Whether one object refers to another, as a rule's dependency says, over trees of JSON.
+
+use regex::Regex;
+use serde_json::{Map, Value};
+
+/// `None` where that can't be told.
+pub(crate) fn refers(dependent: &Value, dependency: &Value, object: &Value, target: &Value) -> Option<bool> {
+    let (own, of_target) = (&object["metadata"], &target["metadata"]);
+    if own["uid"] == of_target["uid"] && !own["uid"].is_null() && own["uid"] != "" {
+        return Some(false);
+    }
+    let labels = |metadata: &Value| metadata["labels"].as_object().cloned().unwrap_or_default();
+    if !dependent["selector"].is_null() && !selects(&dependent["selector"], &labels(own))? {
+        return Some(false);
+    }
+    let owned = own["ownerReferences"].as_array().into_iter().flatten().any(|owner| owner["uid"] == of_target["uid"]);
+    if dependency["ownedDependents"] == "Ignore" && owned {
+        return Some(false);
+    }
+    let field = &dependency["fieldRef"];
+    let path = field["path"].as_str().or(dependency["selectorRef"]["path"].as_str()).unwrap();
+    let mut refers = Some(false);
+    for (turns, text, value) in subjects(object, path, field) {
+        let beside = |field: &Value| field.as_str().and_then(|path| string_at(object, path, &turns));
+        let when = &dependency["when"];
+        let holds = when.is_null() || beside(&when["path"]).is_some_and(|value| strings(&when["in"]).contains(&value));
+        if !holds {
+            continue;
+        }
+        let own_namespace = own["namespace"].is_null()
+            || of_target["namespace"].is_null()
+            || own["namespace"] == of_target["namespace"];
+        if field.is_null() {
+            match own_namespace.then(|| selects(value, &labels(of_target))) {
+                Some(Some(true)) => return Some(true),
+                Some(None) => refers = None,
+                _ => {}
+            }
+            continue;
+        }
+        let Some(text) = text else { continue };
+        let name = match field["pattern"].as_str() {
+            None => Some(text.clone()),
+            Some(pattern) => cut(pattern, field["replacement"].as_str(), &text),
+        };
+        let said = match field["namespacePath"].is_null() {
+            false => beside(&field["namespacePath"]),
+            true => Some(text).filter(|_| !field["namespacePattern"].is_null()),
+        };
+        let said = match field["namespacePattern"].as_str() {
+            None => said,
+            Some(pattern) => said.and_then(|said| cut(pattern, None, &said)),
+        };
+        let said = field["namespace"].as_str().map(str::to_owned).or(said).filter(|said| !said.is_empty());
+        let there = match said {
+            Some(said) => of_target["namespace"].is_null() || of_target["namespace"] == said.as_str(),
+            None => own_namespace,
+        };
+        let absent_or = |field: &Value, wanted: &Value, part: fn(&str) -> &str| {
+            beside(field).filter(|said| !said.is_empty()).is_none_or(|said| *wanted == part(&said))
+        };
+        let group = |version: &str| version.split_once('/').map_or(String::new(), |(group, _)| group.to_owned());
+        let of_version = beside(&field["apiVersionPath"]).filter(|said| !said.is_empty());
+        if name.as_deref() == of_target["name"].as_str()
+            && there
+            && absent_or(&field["groupPath"], &dependency["group"], |said| said)
+            && absent_or(&field["kindPath"], &dependency["kind"], |said| said)
+            && absent_or(&field["uidPath"], &of_target["uid"], |said| said)
+            && of_version.is_none_or(|version| dependency["group"] == group(&version))
+        {
+            return Some(true);
+        }
+    }
+    refers
+}
+
+type Subject<'v> = (Vec<usize>, Option<String>, &'v Value);
+
+/// Each thing that may refer: its turns, its text, and where it is a selector that.
+fn subjects<'v>(object: &'v Value, path: &str, field: &Value) -> Vec<Subject<'v>> {
+    let mut subjects = Vec::new();
+    for (turns, value) in at(object, path) {
+        match value {
+            _ if field.is_null() => subjects.push((turns, None, value)),
+            Value::Object(map) if field["keys"] == true => {
+                let keys = map.keys().enumerate();
+                subjects.extend(keys.map(|(turn, key)| ([&turns[..], &[turn]].concat(), Some(key.clone()), value)));
+            }
+            _ if field["keys"] == true => {}
+            Value::String(text) => subjects.push((turns, Some(text.clone()), value)),
+            Value::Array(_) => {
+                subjects.extend(strings(value).into_iter().map(|text| (turns.clone(), Some(text), value)));
+            }
+            _ => {}
+        }
+    }
+    subjects
+}
+
+fn strings(list: &Value) -> Vec<String> {
+    list.as_array().into_iter().flatten().filter_map(|value| value.as_str().map(str::to_owned)).collect()
+}
+
+/// The string at a path, by the same turns as far as it has any.
+fn string_at(object: &Value, path: &str, turns: &[usize]) -> Option<String> {
+    let (_, value) = at(object, path).into_iter().find(|(own, _)| turns.starts_with(own))?;
+    value.as_str().map(str::to_owned)
+}
+
+/// The values at a path, each with the turns that were taken at wildcards.
+pub(crate) fn at<'v>(object: &'v Value, path: &str) -> Vec<(Vec<usize>, &'v Value)> {
+    let step = Regex::new(r#"^(?:\.?([A-Za-z_0-9]+)|(\.?\*|\[\*\])|\[([0-9]+)\]|\['([^']*)'\])"#).unwrap();
+    let (mut rest, mut values) = (path, vec![(Vec::new(), object)]);
+    while let Some(found) = step.captures(rest) {
+        rest = &rest[found[0].len()..];
+        let group = |index| found.get(index).map(|text| text.as_str());
+        values = (values.into_iter())
+            .flat_map(|(turns, value): (Vec<usize>, &Value)| match (group(1).or(group(4)), group(3)) {
+                (Some(name), _) => {
+                    value.as_object().and_then(|map| map.get(name)).map(|value| (turns, value)).into_iter().collect()
+                }
+                (None, Some(index)) => {
+                    let index: usize = index.parse().unwrap();
+                    value.as_array().and_then(|list| list.get(index)).map(|value| (turns, value)).into_iter().collect()
+                }
+                (None, None) => {
+                    let inner: Vec<&Value> = match value {
+                        Value::Object(map) => map.values().collect(),
+                        Value::Array(list) => list.iter().collect(),
+                        _ => Vec::new(),
+                    };
+                    let inner = inner.into_iter().enumerate();
+                    inner.map(|(turn, value)| ([&turns[..], &[turn]].concat(), value)).collect::<Vec<_>>()
+                }
+            })
+            .collect();
+    }
+    assert!(rest.is_empty(), "{path}");
+    values
+}
+
+fn cut(pattern: &str, replacement: Option<&str>, text: &str) -> Option<String> {
+    let regex = Regex::new(pattern).unwrap();
+    let found = regex.captures(text)?;
+    let mut made = String::new();
+    match replacement {
+        Some(replacement) => found.expand(replacement, &mut made),
+        None => made.push_str(found.get(usize::from(found.len() > 1)).map_or("", |group| group.as_str())),
+    }
+    Some(made)
+}
+
+/// Whether a selector selects; `None` where it is none. An absent one selects nothing.
+fn selects(selector: &Value, labels: &Map<String, Value>) -> Option<bool> {
+    let Value::Object(map) = selector else { return selector.is_null().then_some(false) };
+    let is_selector = map.keys().all(|key| key == "matchLabels" || key == "matchExpressions");
+    let all = |wanted: &Map<String, Value>| {
+        let strings = wanted.values().all(Value::is_string);
+        strings.then(|| wanted.iter().all(|(key, value)| labels.get(key) == Some(value)))
+    };
+    if !is_selector {
+        return all(map);
+    }
+    let mut selected = match map.get("matchLabels") {
+        Some(Value::Object(wanted)) => all(wanted)?,
+        _ => true,
+    };
+    for expression in map.get("matchExpressions").and_then(Value::as_array).into_iter().flatten() {
+        let label = labels.get(expression["key"].as_str().unwrap());
+        let values = expression["values"].as_array().cloned().unwrap_or_default();
+        let among = label.is_some_and(|label| values.contains(label));
+        selected &= match (expression["operator"].as_str().unwrap(), values.is_empty()) {
+            ("In", false) => among,
+            ("NotIn", false) => !among,
+            ("Exists", true) => label.is_some(),
+            ("DoesNotExist", true) => label.is_none(),
+            _ => return None,
+        };
+    }
+    Some(selected)
+}
