@@ -3,14 +3,31 @@
 use std::collections::BTreeSet;
 
 use depguard_core::GroupResource;
+use depguard_core::api::FailurePolicy;
 use serde_json::{Map, Value, json};
 
 /// The name of the configuration; the reference's.
 pub(crate) const NAME: &str = "dependency-controller";
-/// The name of its one webhook; the reference's, too.
+/// The name of its webhook; the reference's, too.
 pub(crate) const WEBHOOK: &str = "dependency-controller.dependencies.opendefense.cloud";
+/// The name of the webhook of the rules with `failurePolicy: Ignore`.
+pub(crate) const IGNORING_WEBHOOK: &str = "ignore.dependency-controller.dependencies.opendefense.cloud";
 
 const MANAGED_BY: (&str, &str) = ("app.kubernetes.io/managed-by", "depguard");
+
+/// The kinds to protect at a place, by what is to happen where nobody can decide. A kind may be in both.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Kinds {
+    pub(crate) fail: BTreeSet<GroupResource>,
+    pub(crate) ignore: BTreeSet<GroupResource>,
+}
+
+/// How API servers reach the webhook, for rules of either policy.
+#[derive(Debug, Clone)]
+pub(crate) struct ClientConfigs {
+    pub(crate) fail: Value,
+    pub(crate) ignore: Value,
+}
 
 /// What to do about the configuration of a place.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,10 +57,25 @@ pub(crate) fn step(existing: Option<&Value>, desired: Option<&Value>) -> Step {
     }
 }
 
-/// The configuration that protects these kinds: an entry each, sorted, in every version and scope.
+/// The configuration that protects these kinds: a webhook a policy, and in it an entry each, sorted, in every version
+/// and scope.
 ///
 /// Every field is written out that would weaken it if it had another value, so that an apply takes it back.
-pub(crate) fn desired(targets: &BTreeSet<GroupResource>, client_config: &Value) -> Value {
+pub(crate) fn desired(kinds: &Kinds, clients: &ClientConfigs) -> Value {
+    let webhooks =
+        [(WEBHOOK, "Fail", &kinds.fail, &clients.fail), (IGNORING_WEBHOOK, "Ignore", &kinds.ignore, &clients.ignore)];
+    let webhooks = webhooks.into_iter().filter(|(_, _, targets, _)| !targets.is_empty());
+    let webhooks: Vec<_> =
+        webhooks.map(|(name, policy, targets, client)| webhook(name, policy, targets, client)).collect();
+    json!({
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "ValidatingWebhookConfiguration",
+        "metadata": {"name": NAME, "labels": {MANAGED_BY.0: MANAGED_BY.1}},
+        "webhooks": webhooks,
+    })
+}
+
+fn webhook(name: &str, policy: &str, targets: &BTreeSet<GroupResource>, client_config: &Value) -> Value {
     let rules: Vec<_> = targets
         .iter()
         .map(|target| {
@@ -57,21 +89,16 @@ pub(crate) fn desired(targets: &BTreeSet<GroupResource>, client_config: &Value) 
         })
         .collect();
     json!({
-        "apiVersion": "admissionregistration.k8s.io/v1",
-        "kind": "ValidatingWebhookConfiguration",
-        "metadata": {"name": NAME, "labels": {MANAGED_BY.0: MANAGED_BY.1}},
-        "webhooks": [{
-            "name": WEBHOOK,
-            "clientConfig": client_config,
-            "rules": rules,
-            "failurePolicy": "Fail",
-            "matchPolicy": "Equivalent",
-            "namespaceSelector": {},
-            "objectSelector": {},
-            "sideEffects": "None",
-            "timeoutSeconds": 10,
-            "admissionReviewVersions": ["v1"],
-        }],
+        "name": name,
+        "clientConfig": client_config,
+        "rules": rules,
+        "failurePolicy": policy,
+        "matchPolicy": "Equivalent",
+        "namespaceSelector": {},
+        "objectSelector": {},
+        "sideEffects": "None",
+        "timeoutSeconds": 10,
+        "admissionReviewVersions": ["v1"],
     })
 }
 
@@ -102,6 +129,15 @@ pub(crate) fn replacement(existing: &Value, desired: &Value) -> Value {
         }
     }
     object
+}
+
+impl Kinds {
+    pub(crate) fn insert(&mut self, policy: FailurePolicy, kind: GroupResource) {
+        match policy {
+            FailurePolicy::Fail => self.fail.insert(kind),
+            FailurePolicy::Ignore => self.ignore.insert(kind),
+        };
+    }
 }
 
 /// Ours is what has our label, and what holds the reference's one webhook and no other, which is taken over.
@@ -159,7 +195,7 @@ fn default_to(fields: &mut Map<String, Value>, field: &str, default: Value) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{desired_for, stored};
+    use crate::testing::{client_configs, desired_for, kind, stored};
 
     #[test]
     fn there_is_one_entry_a_target_sorted_and_once() {
@@ -172,6 +208,23 @@ mod tests {
                 {"operations": ["DELETE"], "apiGroups": ["network.example.com"], "apiVersions": ["*"], "resources": ["vpcs"], "scope": "*"},
             ])
         );
+    }
+
+    #[test]
+    fn rules_that_ignore_failures_have_a_webhook_of_their_own() {
+        let mut kinds = Kinds::default();
+        kinds.insert(FailurePolicy::Ignore, kind("configmaps"));
+        let alone = desired(&kinds, &client_configs());
+        assert_eq!(alone["webhooks"].as_array().unwrap().len(), 1);
+        kinds.insert(FailurePolicy::Fail, kind("configmaps"));
+        let both = desired(&kinds, &client_configs());
+        assert_eq!(both["webhooks"][1], alone["webhooks"][0]);
+        assert_eq!(both["webhooks"][0]["failurePolicy"], "Fail");
+        assert_eq!(both["webhooks"][1]["failurePolicy"], "Ignore");
+        assert_eq!(both["webhooks"][1]["clientConfig"]["url"], "https://webhook.example.com/validate/ignore");
+        assert_ne!(both["webhooks"][0]["name"], both["webhooks"][1]["name"]);
+        assert_eq!(step(Some(&stored(&both)), Some(&both)), Step::Nothing);
+        assert_eq!(step(Some(&stored(&both)), Some(&alone)), Step::Apply);
     }
 
     #[test]

@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use depguard_core::{Home, LogicalCluster, api};
+use depguard_core::{Consents, Home, LogicalCluster, api};
 use depguard_kcp::{MirrorState, Mirrored, Readiness, Watched};
 use serde_json::Value;
 
 use crate::bindings::Bindings;
-use crate::configuration;
+use crate::configuration::{self, ClientConfigs};
 use crate::exports::Exports;
 use crate::plan::World;
 
@@ -51,7 +51,7 @@ pub(crate) fn watched(home: Home) -> Vec<Watched> {
 }
 
 /// The world, as `state` shows it.
-pub(crate) fn world<'v>(home: Home, export_name: &'v str, state: &'v MirrorState, client_config: Value) -> World<'v> {
+pub(crate) fn world<'v>(home: Home, export_name: &'v str, state: &'v MirrorState, clients: ClientConfigs) -> World<'v> {
     let values = |plural| state.resource(plural).into_iter().flat_map(|mirrored| mirrored.values());
     let configurations = state.resource(CONFIGURATIONS).into_iter().flat_map(|mirrored| &mirrored.objects);
     World {
@@ -61,7 +61,8 @@ pub(crate) fn world<'v>(home: Home, export_name: &'v str, state: &'v MirrorState
         bindings: Bindings::read(values(BINDINGS).filter(|binding| is_ours(binding, export_name))),
         configurations: configurations.map(|((cluster, _), found)| (cluster.clone(), found.value.as_ref())).collect(),
         exports: exports(state.resource(EXPORTS)),
-        client_config,
+        consents: Consents::read(values(EXPORTS), values(BINDINGS).filter(|binding| is_ours(binding, export_name))),
+        clients,
     }
 }
 

@@ -2,11 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use depguard_core::{ExportRef, GroupResource, Home, LogicalCluster, Outline, Rule, RuleKey, WorkspacePath};
+use depguard_core::api::FailurePolicy;
+use depguard_core::{Consents, ExportRef, GroupResource, Home, LogicalCluster, Outline, Rule, RuleKey, WorkspacePath};
 use serde_json::Value;
 
 use crate::bindings::{Bindings, CONFIGURATIONS, Claim};
-use crate::configuration::{self, Step};
+use crate::configuration::{self, ClientConfigs, Kinds, Step};
 use crate::exports::Exports;
 
 /// Where a configuration is installed: a provider's logical cluster, or in home kubernetes the one cluster (`None`).
@@ -25,8 +26,9 @@ pub(crate) struct World<'v> {
     /// The configurations that have our configuration's name.
     pub(crate) configurations: BTreeMap<Place, &'v Value>,
     pub(crate) exports: Exports<'v>,
-    /// How API servers reach the webhook.
-    pub(crate) client_config: Value,
+    /// Whose rules the exports accept, as far as it can be seen.
+    pub(crate) consents: Consents,
+    pub(crate) clients: ClientConfigs,
 }
 
 /// What is to be done, and what each rule asks for.
@@ -58,6 +60,7 @@ pub(crate) struct RulePlan<'v> {
     pub(crate) key: RuleKey,
     /// The rule, or why it can't be used.
     pub(crate) rule: Result<Rule, String>,
+    pub(crate) failure_policy: FailurePolicy,
     /// Its targets, also those that could be read from a rule that can't be used.
     pub(crate) targets: Vec<TargetPlan>,
 }
@@ -69,8 +72,11 @@ pub(crate) struct TargetPlan {
     pub(crate) dependency: usize,
     pub(crate) export: Option<ExportRef>,
     pub(crate) kind: GroupResource,
-    /// Where its configuration belongs. Empty: its workspace has not bound depguard.
+    /// Where its configuration belongs.
     pub(crate) places: Vec<Place>,
+    /// The workspaces of that path whose provider does not accept the rule. With no places either: nobody there has
+    /// bound depguard.
+    pub(crate) refused: Vec<LogicalCluster>,
 }
 
 /// Plans.
@@ -79,19 +85,19 @@ pub(crate) struct TargetPlan {
 /// export, and the webhook alone knows whether a rule bears on a deletion.
 pub(crate) fn plan<'v>(world: &World<'v>) -> Plan<'v> {
     let rules: Vec<_> = world.rules.iter().map(|rule| plan_rule(world, rule)).collect();
-    let mut kinds: BTreeMap<&Place, BTreeSet<GroupResource>> = BTreeMap::new();
+    let mut kinds: BTreeMap<&Place, Kinds> = BTreeMap::new();
     let mut unbound = BTreeSet::new();
-    for target in rules.iter().flat_map(|rule| &rule.targets) {
+    for (rule, target) in rules.iter().flat_map(|rule| rule.targets.iter().map(move |target| (rule, target))) {
         for place in &target.places {
-            kinds.entry(place).or_default().insert(target.kind.clone());
+            kinds.entry(place).or_default().insert(rule.failure_policy, target.kind.clone());
         }
-        if let (true, Some(export)) = (target.places.is_empty(), &target.export) {
+        if let (true, Some(export)) = (target.is_unbound(), &target.export) {
             unbound.insert(export.path.clone());
         }
     }
     let places: BTreeSet<_> = kinds.keys().copied().chain(world.configurations.keys()).collect();
     let places = places.into_iter().filter_map(|place| {
-        let desired = kinds.get(place).map(|kinds| configuration::desired(kinds, &world.client_config));
+        let desired = kinds.get(place).map(|kinds| configuration::desired(kinds, &world.clients));
         Some((place.clone(), plan_place(world, place, desired)?))
     });
     Plan { places: places.collect(), unbound, rules }
@@ -117,23 +123,17 @@ fn plan_place(world: &World<'_>, place: &Place, desired: Option<Value>) -> Optio
 }
 
 fn plan_rule<'v>(world: &World<'v>, object: &'v Value) -> RulePlan<'v> {
-    let place = |export: Option<&ExportRef>, key: &RuleKey| match (world.home, export) {
-        (Home::Kubernetes, _) => vec![None],
-        (Home::Kcp, Some(export)) => world.bindings.at(&export.path).iter().cloned().map(Some).collect(),
-        (Home::Kcp, None) => vec![key.cluster.clone()],
-    };
     match Rule::parse(world.home, object) {
         Ok(rule) => {
-            let key = rule.key().clone();
-            let targets = rule.edges().iter().map(|edge| TargetPlan {
-                dependency: edge.index,
-                export: edge.target.export.clone(),
-                kind: edge.target.gvr.group_resource(),
-                places: place(edge.target.export.as_ref(), &key),
+            let targets = rule.edges().iter().map(|edge| {
+                let kind = edge.target.gvr.group_resource();
+                plan_target(world, rule.key(), edge.index, edge.target.export.clone(), kind)
             });
-            RulePlan { object, targets: targets.collect(), key, rule: Ok(rule) }
+            let (targets, key) = (targets.collect(), rule.key().clone());
+            RulePlan { object, key, failure_policy: rule.failure_policy(), rule: Ok(rule), targets }
         }
-        // The webhook refuses where such a rule bears, and is asked only where its targets are installed.
+        // Where such a rule bears, its failure policy decides, and the webhook is asked only where its targets are
+        // installed.
         Err(error) => {
             let outline = Outline::read(world.home, object)
                 .filter(|outline| world.home == Home::Kubernetes || outline.key.cluster.is_some());
@@ -141,14 +141,42 @@ fn plan_rule<'v>(world: &World<'v>, object: &'v Value) -> RulePlan<'v> {
                 Some(outline) => (outline.key, outline.targets),
                 None => (key_of(world.home, object), Vec::new()),
             };
-            let targets = targets.into_iter().enumerate().map(|(dependency, (export, kind))| TargetPlan {
-                dependency,
-                places: place(export.as_ref(), &key),
-                export,
-                kind,
-            });
-            RulePlan { object, targets: targets.collect(), key: key.clone(), rule: Err(error.to_string()) }
+            let targets = targets.into_iter().enumerate();
+            let targets =
+                targets.map(|(index, (export, kind))| plan_target(world, &key, index, export, kind)).collect();
+            let ignores = object.pointer("/spec/failurePolicy").and_then(Value::as_str) == Some("Ignore");
+            let failure_policy = if ignores { FailurePolicy::Ignore } else { FailurePolicy::Fail };
+            RulePlan { object, key, failure_policy, rule: Err(error.to_string()), targets }
         }
+    }
+}
+
+fn plan_target(
+    world: &World<'_>,
+    rule: &RuleKey,
+    dependency: usize,
+    export: Option<ExportRef>,
+    kind: GroupResource,
+) -> TargetPlan {
+    let (places, refused) = match (world.home, &export, &rule.cluster) {
+        (Home::Kubernetes, ..) => (vec![None], Vec::new()),
+        (Home::Kcp, None, own) => (vec![own.clone()], Vec::new()),
+        (Home::Kcp, Some(export), own) => {
+            let accepts = |provider: &LogicalCluster| {
+                own.as_ref().is_none_or(|own| world.consents.accept(own, provider, &export.name))
+            };
+            let (accepting, refusing): (Vec<_>, Vec<_>) =
+                world.bindings.at(&export.path).iter().cloned().partition(accepts);
+            (accepting.into_iter().map(Some).collect(), refusing)
+        }
+    };
+    TargetPlan { dependency, export, kind, places, refused }
+}
+
+impl TargetPlan {
+    /// Whether nobody at its path has bound depguard.
+    pub(crate) fn is_unbound(&self) -> bool {
+        self.places.is_empty() && self.refused.is_empty()
     }
 }
 
@@ -170,7 +198,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::testing::{binding, client_config, cluster, desired_for, local, path, rule, stored};
+    use crate::testing::{accepting, binding, client_configs, cluster, desired_for, export, local, path, rule, stored};
 
     const NETWORK: &str = "root:providers:network";
 
@@ -183,7 +211,8 @@ mod tests {
             bindings: Bindings::read(bindings),
             configurations: installed.iter().map(|(id, found)| (Some(cluster(id)), found)).collect(),
             exports: Exports::Unavailable("not watched".to_owned()),
-            client_config: client_config(),
+            consents: Consents::default(),
+            clients: client_configs(),
         }
     }
 
@@ -316,6 +345,29 @@ mod tests {
         let world = world(&rules, &bindings, &[]);
         let plan = plan(&world);
         assert!(at(&plan, "one").is_some() && at(&plan, "two").is_some());
+    }
+
+    #[test]
+    fn a_target_whose_provider_does_not_accept_the_rule_is_not_installed_for_it() {
+        let rules = [rule("compute", "a", &[(NETWORK, "vpcs.network.example.com")])];
+        let bindings = two_workspaces();
+        let planned = |accept: &str| {
+            let exports = [accepting(export("network", "vpcs.network.example.com"), accept)];
+            let consents = Consents::read(&exports, &bindings);
+            let world = World { consents, ..world(&rules, &bindings, &[]) };
+            let plan = plan(&world);
+            assert_eq!(plan.unbound, BTreeSet::new());
+            (at(&plan, "network").is_some(), plan.rules[0].targets[0].refused.clone())
+        };
+        assert_eq!(planned("root:compute"), (true, vec![]));
+        assert_eq!(planned("root:else"), (false, vec![cluster("network")]));
+        // Another rule's consent, and its targets, are its own.
+        let mut local = local(rule("network", "b", &[(NETWORK, "vpcs.network.example.com")]));
+        local["spec"]["failurePolicy"] = json!("Ignore");
+        let rules = [rules[0].clone(), local];
+        let exports = [accepting(export("network", "vpcs.network.example.com"), "root:else")];
+        let world = World { consents: Consents::read(&exports, &bindings), ..world(&rules, &bindings, &[]) };
+        assert_eq!(at(&plan(&world), "network"), Some((Step::Create, vec!["vpcs".to_owned()])));
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::time::Duration;
 
+use depguard_core::api::FailurePolicy;
 use depguard_core::{Home, LogicalCluster, RuleKey, api};
 use depguard_kcp::{Connection, Endpoint, MirrorState};
 use futures::StreamExt;
@@ -13,7 +14,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use crate::ca_bundle::CaBundle;
-use crate::configuration::Step;
+use crate::configuration::{ClientConfigs, Step};
 use crate::install::{Done, install, write_status};
 use crate::lookups::Known;
 use crate::observe;
@@ -51,9 +52,10 @@ pub(crate) struct Failures {
 impl Reconciler {
     /// Does what `state`, which must be loaded, asks for.
     pub(crate) async fn round(&mut self, state: &MirrorState) {
-        let client_config = self.target.client_config(self.ca_bundle.as_ref().map(CaBundle::pem));
+        let client = |policy| self.target.client_config(policy, self.ca_bundle.as_ref().map(CaBundle::pem));
+        let clients = ClientConfigs { fail: client(FailurePolicy::Fail), ignore: client(FailurePolicy::Ignore) };
         let export_name = self.export_name.clone();
-        let world = observe::world(self.home, &export_name, state, client_config);
+        let world = observe::world(self.home, &export_name, state, clients);
         let plan = plan::plan(&world);
         let origins = observe::origins(&export_name, state);
         let outcomes = self.install(&world, &plan, &origins).await;

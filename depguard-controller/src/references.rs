@@ -2,10 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use depguard_core::{ExportName, GroupResource, LogicalCluster, Rule, WorkspacePath};
+use depguard_core::api::ACCEPT_ANNOTATION;
+use depguard_core::{Consent, ExportName, GroupResource, LogicalCluster, Rule, RuleKey, WorkspacePath};
 
 use crate::bindings::{Claim, EXPORTS};
 use crate::exports::Served;
+use crate::findings::{Finding, Findings};
 use crate::plan::{RulePlan, World};
 
 /// What is known of the workspaces that have not bound depguard.
@@ -20,24 +22,6 @@ pub(crate) enum Lookup {
     Unknown(String),
 }
 
-/// A condition without its type and times.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Finding {
-    /// `True`, `False` or `Unknown`.
-    pub(crate) status: &'static str,
-    pub(crate) reason: &'static str,
-    pub(crate) message: String,
-}
-
-/// What was found about the parts of a rule: only what is not well.
-#[derive(Debug, Default)]
-pub(crate) struct Findings(Vec<Finding>);
-
-/// The messages that are repeated, of one condition.
-const MAX_MESSAGES: usize = 5;
-/// The longest message, in characters.
-const MAX_MESSAGE: usize = 4000;
-
 /// Whether the workspaces and exports that a rule names are there.
 pub(crate) fn resolved(world: &World<'_>, lookups: &Lookups, rule: &RulePlan<'_>, parsed: &Rule) -> Finding {
     let mut findings = Findings::default();
@@ -49,17 +33,24 @@ pub(crate) fn resolved(world: &World<'_>, lookups: &Lookups, rule: &RulePlan<'_>
     for target in &rule.targets {
         let Some(export) = &target.export else { continue };
         let field = format!("spec.dependencies[{}].apiExportRef", target.dependency);
-        match target.places.as_slice() {
+        match world.bindings.at(&export.path) {
             [] => findings.push(not_bound(world, lookups.get(&export.path), &export.path, &field)),
-            [Some(cluster)] => {
+            [cluster] => {
                 findings.extend(check_export(world, cluster, &export.name, &target.kind, &format!("{field}.name")));
+                check_consent(world, &rule.key, cluster, &export.name, &mut findings);
             }
-            [None] => {}
             _ => findings.push(ambiguous(&export.path)),
         }
     }
-    let order =
-        ["WorkspaceNotFound", "NotBound", "WorkspaceAmbiguous", "ExportNotFound", "ClaimNotAccepted", "Unknown"];
+    let order = [
+        "WorkspaceNotFound",
+        "NotBound",
+        "RefNotPermitted",
+        "WorkspaceAmbiguous",
+        "ExportNotFound",
+        "ClaimNotAccepted",
+        "Unknown",
+    ];
     findings.sum_up(&order, "ResolvedRefs", "every workspace and APIExport that the rule names is there")
 }
 
@@ -133,49 +124,29 @@ fn check_export(
     }
 }
 
-impl Finding {
-    pub(crate) fn yes(reason: &'static str, message: impl Into<String>) -> Self {
-        Self { status: "True", reason, message: message.into() }
-    }
-
-    pub(crate) fn no(reason: &'static str, message: impl Into<String>) -> Self {
-        Self { status: "False", reason, message: message.into() }
-    }
-
-    pub(crate) fn unknown(reason: &'static str, message: impl Into<String>) -> Self {
-        Self { status: "Unknown", reason, message: message.into() }
-    }
-}
-
-impl Findings {
-    pub(crate) fn push(&mut self, finding: Finding) {
-        if !self.0.contains(&finding) {
-            self.0.push(finding);
-        }
-    }
-
-    fn extend(&mut self, finding: Option<Finding>) {
-        if let Some(finding) = finding {
-            self.push(finding);
-        }
-    }
-
-    /// One condition of them all: what is wrong before what is unknown, then in `order` of the reasons. Without any,
-    /// the condition is true, with this reason and message.
-    pub(crate) fn sum_up(mut self, order: &[&str], well: &'static str, message: &str) -> Finding {
-        let rank = |finding: &Finding| {
-            let reason = order.iter().position(|reason| *reason == finding.reason).unwrap_or(order.len());
-            (finding.status != "False", reason)
-        };
-        self.0.sort_by_key(rank);
-        let Some(first) = self.0.first() else { return Finding::yes(well, message) };
-        let mut messages: Vec<_> = self.0.iter().take(MAX_MESSAGES).map(|finding| finding.message.as_str()).collect();
-        let more = self.0.len().saturating_sub(MAX_MESSAGES);
-        let more = format!("and {more} more");
-        if self.0.len() > MAX_MESSAGES {
-            messages.push(&more);
-        }
-        let message = messages.join("; ").chars().take(MAX_MESSAGE).collect();
-        Finding { status: first.status, reason: first.reason, message }
+/// Whether the provider of a target accepts the rule.
+fn check_consent(
+    world: &World<'_>,
+    rule: &RuleKey,
+    provider: &LogicalCluster,
+    export: &ExportName,
+    findings: &mut Findings,
+) {
+    let Some(own) = &rule.cluster else { return };
+    let workspace = world.bindings.display(provider);
+    if !world.consents.accept(own, provider, export) {
+        let own = world.bindings.display(own);
+        findings.push(Finding::no(
+            "RefNotPermitted",
+            format!(
+                "workspace {workspace} does not accept rules of workspace {own} about what its APIExport {export} \
+                 serves, so they are not protected: have {own} added to the annotation {ACCEPT_ANNOTATION} there"
+            ),
+        ));
+    } else if let Some(Consent::Unreadable(entry)) = world.consents.of(provider, export) {
+        findings.note(format!(
+            "the annotation {ACCEPT_ANNOTATION} of APIExport {export} in workspace {workspace} restricts nobody, as \
+             `{entry}` in it is no workspace path"
+        ));
     }
 }

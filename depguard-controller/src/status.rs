@@ -1,14 +1,19 @@
 //! What is said on each rule: pure.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use depguard_core::api::{Condition, DependencyRuleStatus, TargetStatus};
 use depguard_core::{Home, Rule};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use crate::findings::Finding;
 use crate::plan::{Place, Plan, RulePlan, TargetPlan, World};
-use crate::references::{Finding, Findings, Lookups};
+use crate::references::{self, Lookups};
+use crate::{enforced, programmed};
+
+/// The resources that a rule's summary names.
+const MOST_NAMED: usize = 6;
 
 /// What carrying out a plan showed.
 #[derive(Debug, Default)]
@@ -72,16 +77,20 @@ fn status(world: &World<'_>, rule: &RulePlan<'_>, found: &Found, old: &Value, no
     });
     DependencyRuleStatus {
         observed_generation: generation,
+        summary: summary(rule),
         conditions: conditions.collect(),
         targets: targets(world, rule),
     }
 }
 
-fn of_rule(world: &World<'_>, rule: &RulePlan<'_>, parsed: &Rule, found: &Found) -> [(&'static str, Finding); 3] {
-    [
+fn of_rule(world: &World<'_>, rule: &RulePlan<'_>, parsed: &Rule, found: &Found) -> Vec<(&'static str, Finding)> {
+    let programmed = programmed::programmed(world, rule, &found.outcomes);
+    let enforced = enforced::enforced(rule, parsed, &programmed);
+    vec![
         ("Accepted", Finding::yes("Accepted", "the rule is well formed")),
-        ("ResolvedRefs", crate::references::resolved(world, &found.lookups, rule, parsed)),
-        ("Programmed", programmed(world, rule, &found.outcomes)),
+        ("ResolvedRefs", references::resolved(world, &found.lookups, rule, parsed)),
+        ("Programmed", programmed),
+        ("Enforced", enforced),
     ]
 }
 
@@ -90,86 +99,32 @@ fn of_invalid(
     rule: &RulePlan<'_>,
     error: &str,
     outcomes: &BTreeMap<Place, Outcome>,
-) -> [(&'static str, Finding); 3] {
+) -> Vec<(&'static str, Finding)> {
     const INVALID: &str = "Invalid";
-    let kinds: BTreeSet<_> = rule.targets.iter().map(|target| target.kind.to_string()).collect();
-    let effect = if kinds.is_empty() {
-        "the rule protects nothing: it can't be read which kinds it speaks of".to_owned()
-    } else {
-        let kinds = kinds.into_iter().collect::<Vec<_>>().join(", ");
-        let installed = programmed(world, rule, outcomes).message;
-        format!("until the rule is put right, deletions of {kinds} are refused where it bears ({installed})")
-    };
-    [
+    let programmed = programmed::programmed(world, rule, outcomes);
+    vec![
         ("Accepted", Finding::no(INVALID, error)),
         ("ResolvedRefs", Finding::unknown(INVALID, "not looked at: the rule is not accepted")),
-        ("Programmed", Finding::no(INVALID, effect)),
+        ("Programmed", if rule.targets.is_empty() { Finding::no(INVALID, "nothing to install") } else { programmed }),
+        ("Enforced", enforced::of_invalid(rule)),
     ]
 }
 
-/// Whether the targets' configurations are as desired.
-fn programmed(world: &World<'_>, rule: &RulePlan<'_>, outcomes: &BTreeMap<Place, Outcome>) -> Finding {
-    let mut findings = Findings::default();
-    let mut installed = BTreeSet::new();
+/// The resources of the targets, each once: `vpcs,subnets`.
+fn summary(rule: &RulePlan<'_>) -> Option<String> {
+    let mut names: Vec<&str> = Vec::new();
     for target in &rule.targets {
-        if let (true, Some(export)) = (target.places.is_empty(), &target.export) {
-            let path = &export.path;
-            findings.push(Finding::no("Pending", format!("nothing is installed in workspace {path} before it binds")));
-        }
-        for place in &target.places {
-            match problem(world, place, outcomes.get(place)) {
-                Some(finding) => findings.push(finding),
-                None => {
-                    installed.insert(of_place(world, place));
-                }
-            }
+        let name = target.kind.resource.as_str();
+        if !names.contains(&name) {
+            names.push(name);
         }
     }
-    let done = match installed.into_iter().collect::<Vec<_>>().as_slice() {
-        [] => "there is nothing to install: the rule names no dependency".to_owned(),
-        places => format!("installed in {}", places.join(", ")),
-    };
-    // What somebody must act on comes before what only waits.
-    findings.sum_up(&["ClaimNotAccepted", "ForeignConfiguration", "ApplyFailed", "Pending"], "Programmed", &done)
-}
-
-fn problem(world: &World<'_>, place: &Place, outcome: Option<&Outcome>) -> Option<Finding> {
-    let place = of_place(world, place);
-    let name = crate::configuration::NAME;
-    let finding = match outcome {
-        Some(Outcome::Installed) => return None,
-        None => Finding::no("Pending", format!("waiting to see the APIBinding in {place}")),
-        Some(Outcome::Pending(why)) => Finding::no("Pending", format!("not yet installed in {place}: {why}")),
-        Some(Outcome::ClaimNotAccepted) => {
-            let export = world.export_name;
-            Finding::no(
-                "ClaimNotAccepted",
-                format!(
-                    "claim on validatingwebhookconfigurations not accepted in {place}: accept it in the APIBinding of \
-                     {export} there (state: Accepted, selector: matchAll)"
-                ),
-            )
-        }
-        Some(Outcome::Foreign) => Finding::no(
-            "ForeignConfiguration",
-            format!(
-                "ValidatingWebhookConfiguration {name} in {place} is not depguard's and was left alone: delete or \
-                 rename it, or label it app.kubernetes.io/managed-by=depguard to hand it over"
-            ),
-        ),
-        Some(Outcome::Failed(why)) => {
-            Finding::no("ApplyFailed", format!("could not install in {place}, trying again: {why}"))
-        }
-    };
-    Some(finding)
-}
-
-/// `workspace root:providers:network`, or `the cluster`.
-fn of_place(world: &World<'_>, place: &Place) -> String {
-    match place {
-        Some(cluster) => format!("workspace {}", world.bindings.display(cluster)),
-        None => "the cluster".to_owned(),
+    let more = names.len().saturating_sub(MOST_NAMED);
+    let mut text = names.into_iter().take(MOST_NAMED).collect::<Vec<_>>().join(",");
+    if more > 0 {
+        text.push_str(&format!(" and {more} more"));
     }
+    (!text.is_empty()).then_some(text)
 }
 
 /// Where each dependency was found; in home kubernetes there is nowhere else.
@@ -181,7 +136,7 @@ fn targets(world: &World<'_>, rule: &RulePlan<'_>) -> Vec<TargetStatus> {
 }
 
 fn target_status(world: &World<'_>, target: &TargetPlan) -> TargetStatus {
-    let cluster = target.places.first().and_then(Option::as_ref);
+    let cluster = target.places.first().and_then(Option::as_ref).or(target.refused.first());
     let named = target.export.as_ref().map(|export| export.path.to_string());
     let own = || world.bindings.of(cluster?)?.path.as_ref().map(ToString::to_string);
     TargetStatus {
@@ -189,6 +144,7 @@ fn target_status(world: &World<'_>, target: &TargetPlan) -> TargetStatus {
         workspace: named.or_else(own),
         logical_cluster: cluster.map(ToString::to_string),
         lookup: None,
+        hint: None,
     }
 }
 

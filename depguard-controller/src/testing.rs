@@ -1,11 +1,9 @@
 //! Builders for tests: objects as an API server would return them.
 
-use std::collections::BTreeSet;
-
 use depguard_core::{Group, GroupResource, LogicalCluster, Resource, WorkspacePath};
 use serde_json::{Value, json};
 
-use crate::configuration;
+use crate::configuration::{self, ClientConfigs, Kinds};
 
 pub(crate) fn cluster(id: &str) -> LogicalCluster {
     LogicalCluster::parse(id).unwrap()
@@ -21,13 +19,17 @@ pub(crate) fn kind(kind: &str) -> GroupResource {
     GroupResource { group: Group::parse(group).unwrap(), resource: Resource::parse(resource).unwrap() }
 }
 
-pub(crate) fn client_config() -> Value {
-    json!({"url": "https://webhook.example.com/validate", "caBundle": "UEVN"})
+pub(crate) fn client_configs() -> ClientConfigs {
+    let at = |url: &str| json!({"url": url, "caBundle": "UEVN"});
+    ClientConfigs {
+        fail: at("https://webhook.example.com/validate"),
+        ignore: at("https://webhook.example.com/validate/ignore"),
+    }
 }
 
 pub(crate) fn desired_for(kinds: &[&str]) -> Value {
-    let kinds: BTreeSet<_> = kinds.iter().map(|name| kind(name)).collect();
-    configuration::desired(&kinds, &client_config())
+    let fail = kinds.iter().map(|name| kind(name)).collect();
+    configuration::desired(&Kinds { fail, ..Kinds::default() }, &client_configs())
 }
 
 /// A configuration after an API server took it in.
@@ -100,4 +102,10 @@ pub(crate) fn export(cluster: &str, serves: &str) -> Value {
         "metadata": {"name": kind.group, "annotations": {"kcp.io/cluster": cluster}},
         "spec": {"resources": [{"group": kind.group, "name": kind.resource, "schema": "x"}]},
     })
+}
+
+/// The same APIExport, accepting rules of these workspaces only.
+pub(crate) fn accepting(mut export: Value, workspaces: &str) -> Value {
+    export["metadata"]["annotations"]["dependencies.opendefense.cloud/accept-rules-from"] = json!(workspaces);
+    export
 }

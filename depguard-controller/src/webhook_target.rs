@@ -4,6 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use depguard_core::Home;
+use depguard_core::api::FailurePolicy;
 use http::Uri;
 use k8s_openapi::ByteString;
 use serde_json::{Value, json};
@@ -59,6 +60,8 @@ pub enum WebhookTargetError {
 
 /// The path at which depguard's webhook answers.
 const PATH: &str = "/validate";
+/// What is added to it for the rules with `failurePolicy: Ignore`.
+const IGNORE: &str = "/ignore";
 
 impl WebhookTarget {
     /// Checks that API servers of this home can call the webhook there.
@@ -70,12 +73,17 @@ impl WebhookTarget {
         }
     }
 
-    /// The `clientConfig` of a webhook. `ca_bundle` is PEM; without it the API server's own roots count.
-    pub(crate) fn client_config(&self, ca_bundle: Option<&[u8]>) -> Value {
+    /// The `clientConfig` of the webhook that decides by the rules with this policy: those with `Ignore` at a path of
+    /// their own. `ca_bundle` is PEM; without it the API server's own roots count.
+    pub(crate) fn client_config(&self, policy: FailurePolicy, ca_bundle: Option<&[u8]>) -> Value {
+        let at = |path: &str| match policy {
+            FailurePolicy::Fail => path.to_owned(),
+            FailurePolicy::Ignore => format!("{}{IGNORE}", path.trim_end_matches('/')),
+        };
         let mut config = match self {
-            Self::Url(url) => json!({"url": url}),
+            Self::Url(url) => json!({"url": at(url)}),
             Self::Service { namespace, name, port, path } => {
-                json!({"service": {"namespace": namespace, "name": name, "port": port, "path": path}})
+                json!({"service": {"namespace": namespace, "name": name, "port": port, "path": at(path)}})
             }
         };
         if let (Some(config), Some(pem)) = (config.as_object_mut(), ca_bundle) {
@@ -198,7 +206,22 @@ mod tests {
     #[test]
     fn the_bundle_goes_in_as_base64() {
         let target = WebhookTarget::Url("https://host/validate".to_owned());
-        assert_eq!(target.client_config(Some(b"PEM")), json!({"url": "https://host/validate", "caBundle": "UEVN"}));
-        assert_eq!(target.client_config(None), json!({"url": "https://host/validate"}));
+        let config = |pem| target.client_config(FailurePolicy::Fail, pem);
+        assert_eq!(config(Some(b"PEM".as_slice())), json!({"url": "https://host/validate", "caBundle": "UEVN"}));
+        assert_eq!(config(None), json!({"url": "https://host/validate"}));
+    }
+
+    #[test]
+    fn rules_with_ignore_have_a_path_of_their_own() {
+        for (url, expected) in [
+            ("https://host/validate", "https://host/validate/ignore"),
+            ("https://host/validate/", "https://host/validate/ignore"),
+            ("https://host", "https://host/ignore"),
+        ] {
+            let target = WebhookTarget::Url(url.to_owned());
+            assert_eq!(target.client_config(FailurePolicy::Ignore, None), json!({"url": expected}));
+        }
+        let service: WebhookTarget = "a/b".parse().unwrap();
+        assert_eq!(service.client_config(FailurePolicy::Ignore, None)["service"]["path"], "/validate/ignore");
     }
 }

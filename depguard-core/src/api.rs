@@ -281,6 +281,9 @@ pub struct DependencyRuleStatus {
     /// The generation that the status speaks of.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
+    /// The resources of the targets, for a column.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub summary: Option<String>,
     /// `Accepted`, `ResolvedRefs`, `Programmed`, `Enforced`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
@@ -324,6 +327,9 @@ pub struct TargetStatus {
     /// How dependents are searched for references to it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lookup: Option<Lookup>,
+    /// What to add to the dependents' schema to make that cheaper.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hint: Option<String>,
 }
 
 /// How dependents are searched, from cheap to dear.

@@ -1,4 +1,4 @@
-use depguard_core::WorkspacePath;
+use depguard_core::{Consents, WorkspacePath};
 use serde_json::json;
 
 use super::*;
@@ -6,7 +6,7 @@ use crate::bindings::Bindings;
 use crate::exports::Exports;
 use crate::plan::plan;
 use crate::references::Lookup;
-use crate::testing::{binding, client_config, export, local, path, rule};
+use crate::testing::{accepting, binding, client_configs, export, local, path, rule};
 
 const NETWORK: &str = "root:providers:network";
 const NOW: &str = "2026-02-02T00:00:00Z";
@@ -48,7 +48,8 @@ impl Setting {
                 Some(exports) => Exports::read(exports),
                 None => Exports::Unavailable("403 Forbidden".to_owned()),
             },
-            client_config: client_config(),
+            consents: Consents::read(self.exports.iter().flatten(), &self.bindings),
+            clients: client_configs(),
         };
         let plan = plan(&world);
         let outcomes = plan.places.keys().map(|place| (place.clone(), self.outcome.clone())).collect();
@@ -220,14 +221,66 @@ fn a_rule_that_cannot_be_used_says_why_and_what_that_means() {
     assert!(said.starts_with("False Invalid: spec.dependencies[0].fieldRef.path: "), "{said}");
     assert!(said.contains("at offset 6"), "{said}");
     assert!(setting.condition("ResolvedRefs").starts_with("Unknown Invalid: "));
+    assert!(setting.condition("Programmed").starts_with("True Programmed: installed in workspace root:providers"));
     assert_eq!(
-        setting.condition("Programmed"),
-        "False Invalid: until the rule is put right, deletions of vpcs.network.example.com are refused where it bears \
-         (installed in workspace root:providers:network)"
+        setting.condition("Enforced"),
+        "False NotEnforceable: until the rule is put right, deletions of vpcs.network.example.com are refused where it \
+         bears"
     );
+    let mut ignoring = setting.rules[0].clone();
+    ignoring["spec"]["failurePolicy"] = json!("Ignore");
+    let said = Setting::of(ignoring).condition("Enforced");
+    assert!(said.contains("deletions of vpcs.network.example.com go on as if there were no such rule"), "{said}");
     let mut shapeless = vm_to_vpc();
     shapeless["spec"] = json!({});
-    assert!(Setting::of(shapeless).condition("Programmed").starts_with("False Invalid: the rule protects nothing"));
+    assert_eq!(Setting::of(shapeless.clone()).condition("Programmed"), "False Invalid: nothing to install");
+    assert!(
+        Setting::of(shapeless).condition("Enforced").starts_with("False NotEnforceable: the rule protects nothing")
+    );
+}
+
+#[test]
+fn what_a_rule_does_is_said() {
+    let mut rule =
+        rule("compute", "a", &[(NETWORK, "vpcs.network.example.com"), (NETWORK, "lans.network.example.com")]);
+    let said = Setting::of(rule.clone()).condition("Enforced");
+    assert_eq!(
+        said,
+        "True Enforced: deletions of lans.network.example.com, vpcs.network.example.com are refused while they are \
+         referred to"
+    );
+    assert_eq!(Setting::of(rule.clone()).changed()[0]["status"]["summary"], "vpcs,lans");
+    let waiting = Setting { outcome: Outcome::Pending("409".to_owned()), ..Setting::of(rule.clone()) };
+    assert!(waiting.condition("Enforced").starts_with("False NotProgrammed: not everything is installed: "));
+    rule["spec"]["dependencies"] = json!([]);
+    assert!(Setting::of(rule).condition("Enforced").starts_with("True Enforced: the rule names no dependency"));
+}
+
+#[test]
+fn a_rule_without_consent_says_so_and_what_to_do() {
+    let mut setting = Setting::of(vm_to_vpc());
+    let export = export("network", "vpcs.network.example.com");
+    let accept = |setting: &mut Setting, accept: &str| {
+        setting.exports.as_mut().unwrap()[1] = accepting(export.clone(), accept);
+    };
+    accept(&mut setting, "root:else");
+    assert_eq!(
+        setting.condition("ResolvedRefs"),
+        "False RefNotPermitted: workspace root:providers:network does not accept rules of workspace root:compute about \
+         what its APIExport network.example.com serves, so they are not protected: have root:compute added to the \
+         annotation dependencies.opendefense.cloud/accept-rules-from there"
+    );
+    assert!(setting.condition("Programmed").starts_with("False RefNotPermitted: nothing is installed in workspace"));
+    assert!(setting.condition("Enforced").starts_with("False NotEnforceable: not for vpcs.network.example.com"));
+    assert_eq!(setting.changed()[0]["status"]["targets"][0]["logicalCluster"], "network");
+    accept(&mut setting, "root:compute");
+    assert!(setting.condition("Enforced").starts_with("True "));
+    accept(&mut setting, "root:else, Compute");
+    let said = setting.condition("ResolvedRefs");
+    assert!(
+        said.starts_with("True ") && said.contains("restricts nobody, as `Compute` in it is no workspace path"),
+        "{said}"
+    );
 }
 
 #[test]

@@ -39,6 +39,15 @@ const RIGHT: &[(&str, Edit)] = &[
         });
     }),
     ("an empty selector of dependents", |r| r["spec"]["dependent"]["selector"] = json!({})),
+    ("a namespace cut out of the name", |r| {
+        field_ref(r)["pattern"] = json!("^.*/(.*)$");
+        field_ref(r)["namespacePattern"] = json!("^(.*)/.*$");
+    }),
+    ("a message with placeholders", |r| {
+        r["spec"]["dependencies"][0]["message"] = json!("{blockers} use {target} ({rule}), é {{x}} }");
+    }),
+    ("a quoted name in double quotes", |r| path(r, r#".a["it's"]['a\\b']["\""].b"#)),
+    ("the longest path", |r| path(r, &format!(".spec.{}", "a".repeat(248)))),
     ("a quoted name", |r| path(r, ".metadata.annotations['example.com/vpc']")),
     ("a map's values", |r| path(r, ".spec.vpcs.*.name")),
     ("an index", |r| path(r, "spec.vpcs[0].name")),
@@ -90,7 +99,7 @@ const WRONG: &[(&str, Edit, &str)] = &[
             field_ref(r)["namespace"] = json!("a");
             field_ref(r)["namespacePath"] = json!(".spec.namespace");
         },
-        "at most one of namespace and namespacePath",
+        "write namespace, or namespacePath and namespacePattern",
     ),
     ("a replacement of nothing", |r| field_ref(r)["replacement"] = json!("$1"), "replacement needs a pattern"),
     ("a kind that is not told", |r| field_ref(r)["kindPath"] = json!(".spec.kind"), "fieldRef.kindPath needs kind"),
@@ -135,7 +144,7 @@ const WRONG: &[(&str, Edit, &str)] = &[
     ("a filter", |r| path(r, ".spec.vpcs[?(@.a=='b')].name"), "fieldRef.path: Invalid value"),
     ("recursion", |r| path(r, "..name"), "fieldRef.path: Invalid value"),
     ("an open bracket", |r| path(r, ".spec.vpcs[*"), "fieldRef.path: Invalid value"),
-    ("a long path", |r| path(r, &format!(".spec.{}", "a".repeat(248))), "fieldRef.path: Too long"),
+    ("a long path", |r| path(r, &format!(".spec.{}", "a".repeat(249))), "fieldRef.path: Too long"),
     ("a path with a space", |r| field_ref(r)["uidPath"] = json!(".spec. uid"), "fieldRef.uidPath: Invalid value"),
     ("a namespace in capitals", |r| field_ref(r)["namespace"] = json!("Shared"), "fieldRef.namespace: Invalid value"),
     ("a kind in small letters", |r| r["spec"]["dependent"]["kind"] = json!("vm"), "dependent.kind: Invalid value"),

@@ -8,6 +8,13 @@ use serde_json::{Value, json};
 
 use super::super::with;
 
+/// `[*]`, `[0]`, `['quoted']` or `["quoted"]`.
+macro_rules! bracket {
+    () => {
+        r#"\[(\*|0|[1-9][0-9]*|'([^'\\\p{Cc}]|\\['"\\])+'|"([^"\\\p{Cc}]|\\['"\\])+")\]"#
+    };
+}
+
 const NAME: &str = r"^[a-z]([-a-z0-9]*[a-z0-9])?(\.[a-z]([-a-z0-9]*[a-z0-9])?)*$";
 const NAME_OR_CORE: &str = r"^([a-z]([-a-z0-9]*[a-z0-9])?(\.[a-z]([-a-z0-9]*[a-z0-9])?)*)?$";
 const NAMESPACE: &str = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$";
@@ -15,7 +22,19 @@ const WORKSPACE_PATH: &str = r"^[a-z0-9][a-z0-9-]*(:[a-z0-9][a-z0-9-]*)*$";
 const VERSION: &str = r"^v[1-9][0-9]*([a-z]+[1-9][0-9]*)?$";
 const KIND: &str = r"^[A-Z][A-Za-z0-9]*$";
 const RESOURCE: &str = r"^[a-z][a-z0-9]*$";
-const FIELD_PATH: &str = r"^(\.?([a-zA-Z_][a-zA-Z0-9_]*|\*)|\[(\*|[0-9]+|'[^']+')\])(\.([a-zA-Z_][a-zA-Z0-9_]*|\*)|\[(\*|[0-9]+|'[^']+')\])*$";
+/// A name, or a bracket; then brackets, and names behind dots.
+const FIELD_PATH: &str = concat!(
+    r"^(\.?([a-zA-Z_][a-zA-Z0-9_]*|\*)|",
+    bracket!(),
+    r")",
+    r"(\.([a-zA-Z_][a-zA-Z0-9_]*|\*)|",
+    bracket!(),
+    r")*$",
+);
+const LABEL_KEY: &str = r"^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$";
+const LABEL_VALUE: &str = r"^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$";
+/// One line, its braces doubled or around a placeholder.
+const MESSAGE: &str = r"^([^{\p{Cc}]|\{\{|\{(target|blockers|rule)\})+$";
 
 pub(super) fn spec(home: Home) -> Value {
     let spec = json!({
@@ -135,12 +154,9 @@ fn dependency() -> Value {
             "ownedDependents": choice(&["Block", "Ignore"],
                 "Whether a dependent counts that the target itself owns, by its ownerReferences: it does (Block, also \
                 if left out), or not (Ignore)."),
-            "message": {
-                "type": "string",
-                "minLength": 1,
-                "maxLength": 1024,
-                "description": "Added to the answer, for whoever wanted to delete.",
-            },
+            "message": string(1, 512, MESSAGE,
+                "Added to the answer, for whoever wanted to delete. {target}, {blockers} and {rule} stand for what it \
+                is about; {{ is a brace."),
         },
         "x-kubernetes-validations": [
             {
@@ -169,28 +185,22 @@ fn field_ref() -> Value {
                 .spec.networks[*].vpcRef.name."),
             "namespacePath": path("The path of the target's namespace. Where it is absent, the dependent's own."),
             "namespace": string(1, 63, NAMESPACE, "The namespace that all targets are in."),
+            "namespacePattern": text("An RE2 expression, whose first group is the namespace: in the value at \
+                namespacePath, or at path where that is left out."),
             "groupPath": path("The path of the target's API group; the reference counts only if it is this target's, \
                 or absent."),
             "kindPath": path("The path of the target's kind, likewise."),
             "apiVersionPath": path("The path of the target's apiVersion, likewise; only its group is compared."),
             "uidPath": path("The path of the target's UID, likewise."),
             "keys": {"type": "boolean", "description": "The keys of the map at path are the names."},
-            "pattern": {
-                "type": "string",
-                "minLength": 1,
-                "maxLength": 253,
-                "description": "An RE2 expression that the value must match to be a reference.",
-            },
-            "replacement": {
-                "type": "string",
-                "maxLength": 253,
-                "description": "The name, made of the pattern's groups: $1, or ${name}.",
-            },
+            "pattern": text("An RE2 expression. A value that it does not match is no reference."),
+            "replacement": text("The name, made of the pattern's groups: $1, or ${name}. Left out: the first group, \
+                or the whole match."),
         },
         "x-kubernetes-validations": [
             {
-                "rule": "!has(self.namespace) || !has(self.namespacePath)",
-                "message": "write at most one of namespace and namespacePath",
+                "rule": "!has(self.namespace) || (!has(self.namespacePath) && !has(self.namespacePattern))",
+                "message": "write namespace, or namespacePath and namespacePattern",
             },
             {"rule": "!has(self.replacement) || has(self.pattern)", "message": "replacement needs a pattern"},
         ],
@@ -208,7 +218,11 @@ fn selector(description: &str) -> Value {
                 "type": "object",
                 "description": "Labels, all of which must be there.",
                 "maxProperties": 64,
-                "additionalProperties": {"type": "string", "maxLength": 63},
+                "additionalProperties": label_value(),
+                "x-kubernetes-validations": [{
+                    "rule": format!("self.all(key, size(key) <= 317 && key.matches('{LABEL_KEY}'))"),
+                    "message": "not a label's key, such as tier or example.com/tier",
+                }],
             },
             "matchExpressions": {
                 "type": "array",
@@ -218,13 +232,13 @@ fn selector(description: &str) -> Value {
                     "type": "object",
                     "required": ["key", "operator"],
                     "properties": {
-                        "key": {"type": "string", "minLength": 1, "maxLength": 317, "description": "The label."},
+                        "key": string(1, 317, LABEL_KEY, "The label."),
                         "operator": choice(&["In", "NotIn", "Exists", "DoesNotExist"], "What must hold of it."),
                         "values": {
                             "type": "array",
                             "description": "For In and NotIn only.",
                             "maxItems": 64,
-                            "items": {"type": "string", "maxLength": 63},
+                            "items": label_value(),
                         },
                     },
                     "x-kubernetes-validations": [{
@@ -238,7 +252,16 @@ fn selector(description: &str) -> Value {
 }
 
 fn path(description: &str) -> Value {
-    string(1, 253, FIELD_PATH, description)
+    // The first dot does not count.
+    string(1, 254, FIELD_PATH, description)
+}
+
+fn label_value() -> Value {
+    json!({"type": "string", "maxLength": 63, "pattern": LABEL_VALUE})
+}
+
+fn text(description: &str) -> Value {
+    json!({"type": "string", "maxLength": 512, "description": description})
 }
 
 fn choice(values: &[&str], description: &str) -> Value {

@@ -1,0 +1,62 @@
+//! What a rule does to deletions, all in all.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use depguard_core::Rule;
+use depguard_core::api::{FailurePolicy, OnDelete};
+
+use crate::findings::Finding;
+use crate::plan::RulePlan;
+
+const NOT_ENFORCEABLE: &str = "NotEnforceable";
+
+/// Whether a rule that can be used is in force for all its targets.
+pub(crate) fn enforced(rule: &RulePlan<'_>, parsed: &Rule, programmed: &Finding) -> Finding {
+    if rule.targets.iter().any(|target| !target.refused.is_empty()) {
+        let kinds = kinds(rule.targets.iter().filter(|target| target.places.is_empty()).map(|target| &target.kind));
+        return Finding::no(NOT_ENFORCEABLE, format!("not for {kinds}: their provider does not accept the rule"));
+    }
+    if programmed.status != "True" {
+        return Finding::no("NotProgrammed", format!("not everything is installed: {}", programmed.message));
+    }
+    let mut by_effect: BTreeMap<OnDelete, BTreeSet<String>> = BTreeMap::new();
+    for edge in parsed.edges() {
+        by_effect.entry(edge.on_delete).or_default().insert(edge.target.gvr.group_resource().to_string());
+    }
+    let effects = by_effect.into_iter().map(|(effect, targets)| {
+        let effect = match effect {
+            OnDelete::Deny => "refused",
+            OnDelete::Warn => "warned of",
+            OnDelete::Audit => "recorded",
+        };
+        format!("deletions of {} are {effect} while they are referred to", kinds(targets))
+    });
+    let mut message = effects.collect::<Vec<_>>().join("; ");
+    if message.is_empty() {
+        message = "the rule names no dependency, so it protects nothing".to_owned();
+    } else if parsed.failure_policy() == FailurePolicy::Ignore {
+        message.push_str("; where that can't be found out they go on");
+    }
+    Finding::yes("Enforced", message)
+}
+
+/// What a rule that can't be used does.
+pub(crate) fn of_invalid(rule: &RulePlan<'_>) -> Finding {
+    let installed: Vec<_> = rule.targets.iter().filter(|target| !target.places.is_empty()).collect();
+    if installed.is_empty() {
+        let why =
+            if rule.targets.is_empty() { "it can't be read which kinds it speaks of" } else { "nothing is installed" };
+        return Finding::no(NOT_ENFORCEABLE, format!("the rule protects nothing: {why}"));
+    }
+    let kinds = kinds(installed.iter().map(|target| &target.kind));
+    let effect = match rule.failure_policy {
+        FailurePolicy::Fail => "are refused where it bears",
+        FailurePolicy::Ignore => "go on as if there were no such rule (failurePolicy: Ignore)",
+    };
+    Finding::no(NOT_ENFORCEABLE, format!("until the rule is put right, deletions of {kinds} {effect}"))
+}
+
+fn kinds(kinds: impl IntoIterator<Item = impl ToString>) -> String {
+    let kinds: BTreeSet<_> = kinds.into_iter().map(|kind| kind.to_string()).collect();
+    kinds.into_iter().collect::<Vec<_>>().join(", ")
+}

@@ -1,0 +1,82 @@
+//! What is found about a rule, and how a condition sums it up.
+
+/// A condition without its type and times.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Finding {
+    /// `True`, `False` or `Unknown`.
+    pub(crate) status: &'static str,
+    pub(crate) reason: &'static str,
+    pub(crate) message: String,
+}
+
+/// What was found about the parts of a rule: what is not well, and what is to be said though all is.
+#[derive(Debug, Default)]
+pub(crate) struct Findings {
+    wrong: Vec<Finding>,
+    notes: Vec<String>,
+}
+
+/// The messages that are repeated, of one condition.
+const MAX_MESSAGES: usize = 5;
+/// The longest message, in characters.
+const MAX_MESSAGE: usize = 4000;
+
+impl Finding {
+    pub(crate) fn yes(reason: &'static str, message: impl Into<String>) -> Self {
+        Self { status: "True", reason, message: message.into() }
+    }
+
+    pub(crate) fn no(reason: &'static str, message: impl Into<String>) -> Self {
+        Self { status: "False", reason, message: message.into() }
+    }
+
+    pub(crate) fn unknown(reason: &'static str, message: impl Into<String>) -> Self {
+        Self { status: "Unknown", reason, message: message.into() }
+    }
+}
+
+impl Findings {
+    pub(crate) fn push(&mut self, finding: Finding) {
+        if !self.wrong.contains(&finding) {
+            self.wrong.push(finding);
+        }
+    }
+
+    /// Says something that is no fault.
+    pub(crate) fn note(&mut self, note: String) {
+        if !self.notes.contains(&note) {
+            self.notes.push(note);
+        }
+    }
+
+    pub(crate) fn extend(&mut self, finding: Option<Finding>) {
+        if let Some(finding) = finding {
+            self.push(finding);
+        }
+    }
+
+    /// One condition of them all: what is wrong before what is unknown, then in `order` of the reasons. Without any,
+    /// the condition is true, with this reason and message.
+    pub(crate) fn sum_up(mut self, order: &[&str], well: &'static str, message: &str) -> Finding {
+        let rank = |finding: &Finding| {
+            let reason = order.iter().position(|reason| *reason == finding.reason).unwrap_or(order.len());
+            (finding.status != "False", reason)
+        };
+        self.wrong.sort_by_key(rank);
+        let notes = self.notes.iter().map(String::as_str);
+        let Some(first) = self.wrong.first() else {
+            return Finding::yes(well, shorten([message].into_iter().chain(notes)));
+        };
+        let message = shorten(self.wrong.iter().map(|finding| finding.message.as_str()).chain(notes));
+        Finding { status: first.status, reason: first.reason, message }
+    }
+}
+
+/// The first few messages, and how many more there are.
+fn shorten<'m>(messages: impl Iterator<Item = &'m str>) -> String {
+    let messages: Vec<_> = messages.collect();
+    let more = messages.len().saturating_sub(MAX_MESSAGES);
+    let text = messages.into_iter().take(MAX_MESSAGES).collect::<Vec<_>>().join("; ");
+    let text: String = text.chars().take(MAX_MESSAGE).collect();
+    if more == 0 { text } else { format!("{text}; and {more} more") }
+}

@@ -1,0 +1,81 @@
+//! Whether what a rule asks for is installed.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::configuration;
+use crate::findings::{Finding, Findings};
+use crate::plan::{Place, RulePlan, World};
+use crate::status::Outcome;
+
+/// Whether the targets' configurations are as desired.
+pub(crate) fn programmed(world: &World<'_>, rule: &RulePlan<'_>, outcomes: &BTreeMap<Place, Outcome>) -> Finding {
+    let mut findings = Findings::default();
+    let mut installed = BTreeSet::new();
+    for target in &rule.targets {
+        for provider in &target.refused {
+            let (kind, workspace) = (&target.kind, world.bindings.display(provider));
+            findings.push(Finding::no(
+                "RefNotPermitted",
+                format!("nothing is installed in workspace {workspace} for {kind}: the rule is not accepted there"),
+            ));
+        }
+        if let (true, Some(export)) = (target.is_unbound(), &target.export) {
+            let path = &export.path;
+            findings.push(Finding::no("Pending", format!("nothing is installed in workspace {path} before it binds")));
+        }
+        for place in &target.places {
+            match problem(world, place, outcomes.get(place)) {
+                Some(finding) => findings.push(finding),
+                None => {
+                    installed.insert(of_place(world, place));
+                }
+            }
+        }
+    }
+    let done = match installed.into_iter().collect::<Vec<_>>().as_slice() {
+        [] => "there is nothing to install: the rule names no dependency".to_owned(),
+        places => format!("installed in {}", places.join(", ")),
+    };
+    // What somebody must act on comes before what only waits.
+    let order = ["RefNotPermitted", "ClaimNotAccepted", "ForeignConfiguration", "ApplyFailed", "Pending"];
+    findings.sum_up(&order, "Programmed", &done)
+}
+
+fn problem(world: &World<'_>, place: &Place, outcome: Option<&Outcome>) -> Option<Finding> {
+    let place = of_place(world, place);
+    let name = configuration::NAME;
+    let finding = match outcome {
+        Some(Outcome::Installed) => return None,
+        None => Finding::no("Pending", format!("waiting to see the APIBinding in {place}")),
+        Some(Outcome::Pending(why)) => Finding::no("Pending", format!("not yet installed in {place}: {why}")),
+        Some(Outcome::ClaimNotAccepted) => {
+            let export = world.export_name;
+            Finding::no(
+                "ClaimNotAccepted",
+                format!(
+                    "claim on validatingwebhookconfigurations not accepted in {place}: accept it in the APIBinding of \
+                     {export} there (state: Accepted, selector: matchAll)"
+                ),
+            )
+        }
+        Some(Outcome::Foreign) => Finding::no(
+            "ForeignConfiguration",
+            format!(
+                "ValidatingWebhookConfiguration {name} in {place} is not depguard's and was left alone: delete or \
+                 rename it, or label it app.kubernetes.io/managed-by=depguard to hand it over"
+            ),
+        ),
+        Some(Outcome::Failed(why)) => {
+            Finding::no("ApplyFailed", format!("could not install in {place}, trying again: {why}"))
+        }
+    };
+    Some(finding)
+}
+
+/// `workspace root:providers:network`, or `the cluster`.
+fn of_place(world: &World<'_>, place: &Place) -> String {
+    match place {
+        Some(cluster) => format!("workspace {}", world.bindings.display(cluster)),
+        None => "the cluster".to_owned(),
+    }
+}
