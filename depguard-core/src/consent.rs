@@ -79,6 +79,11 @@ impl Consents {
         }
     }
 
+    /// Whether any of them accepts some rules only.
+    pub fn restrict(&self) -> bool {
+        self.exports.values().any(|consent| matches!(consent, Consent::Only(_)))
+    }
+
     /// What is known of the consent of an APIExport; `None`: nothing.
     pub fn of(&self, provider: &LogicalCluster, export: &ExportName) -> Option<&Consent> {
         self.exports.get(&(provider.clone(), export.clone()))

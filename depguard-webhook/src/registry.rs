@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use depguard_core::{ExportName, Home, RuleSet, api};
+use depguard_core::{Consents, ExportName, Home, RuleSet, api};
 use depguard_kcp::{
     BoundWorkspaces, Claims, Connection, Failure, Mirror, MirrorOptions, MirrorState, Watched, WorkspaceLookups,
 };
@@ -38,10 +38,20 @@ const BINDINGS: Watched = Watched {
     names: None,
 };
 
+/// Whose rules each APIExport accepts. Where they can't be seen, everybody's count.
+const EXPORTS: Watched = Watched {
+    group: "apis.kcp.io",
+    version: "v1alpha2",
+    plural: "apiexports",
+    kind: "APIExport",
+    required: false,
+    names: None,
+};
+
 /// Puts what is watched in force, until it is dropped.
 pub(crate) async fn run(connection: Connection, home: Home, export_name: ExportName, rules: Rules) {
     let watched = match home {
-        Home::Kcp => vec![RULES, BINDINGS],
+        Home::Kcp => vec![RULES, BINDINGS, EXPORTS],
         Home::Kubernetes => vec![RULES],
     };
     // The mirror lives as long as this future: dropped, it ends its watches.
@@ -104,9 +114,19 @@ impl Registry {
     /// A path whose claims were not looked into yet counts as unknown: nobody waits for that.
     fn put_in_force(&mut self, state: &MirrorState) {
         let objects = |plural| state.resource(plural).into_iter().flat_map(|resource| resource.values());
-        let rules = RuleSet::load(self.home, objects(RULES.plural));
+        let mut rules = RuleSet::load(self.home, objects(RULES.plural));
         let claims = BoundWorkspaces::read(objects(BINDINGS.plural)).claims(rules.workspace_paths());
         let workspaces = self.lookups.borrow_and_update().confirmed(&claims);
+        let consents = Consents::read(objects(EXPORTS.plural), objects(BINDINGS.plural));
+        if consents.restrict() {
+            rules = RuleSet::load_accepted(self.home, objects(RULES.plural), |rule, export| {
+                // Only a provider that is known for certain can refuse: one that lies would take protection away.
+                match (&rule.cluster, workspaces.cluster(&export.path)) {
+                    (Some(own), Some(provider)) => consents.accept(own, provider, &export.name),
+                    _ => true,
+                }
+            });
+        }
         self.rules.load(rules, workspaces);
         self.asked.send_if_modified(|asked| {
             let news = *asked != claims;
@@ -120,7 +140,8 @@ impl Registry {
 
 /// Why the state is too old to decide by. A rule may have been written since, and it may forbid what is asked.
 fn stale(state: &MirrorState) -> Option<String> {
-    let failures = state.resources().iter().filter_map(|resource| resource.last_error.as_ref());
+    let required = state.resources().iter().filter(|resource| resource.watched.required);
+    let failures = required.filter_map(|resource| resource.last_error.as_ref());
     let longest = failures.chain(state.slices_error()).max_by_key(|failure| failure.since.elapsed());
     let Failure { since, why } = longest.filter(|failure| failure.since.elapsed() > MOST_STALE)?;
     Some(format!("the rules could not be followed for {} s: {why}", since.elapsed().as_secs()))

@@ -1,6 +1,7 @@
 //! The scenarios, each run on every ring where it makes sense.
 
 mod binaries;
+mod consent;
 mod deletion;
 mod installation;
 mod lifecycle;
@@ -36,6 +37,7 @@ fn main() {
         Scenario::new("a stranger's rule about others' kinds changes nothing", lifecycle::unrelated_rule)
             .on_kcp()
             .alone(),
+        Scenario::new("a rule counts only where the targets' provider accepts it", consent::accepted).on_kcp().alone(),
         Scenario::new("a claim that is not accepted shows in the status", installation::claim_not_accepted)
             .on_kcp()
             .alone(),
