@@ -66,6 +66,16 @@ impl Candidate {
     pub(crate) fn bears(&self) -> bool {
         self.dependent && self.target
     }
+
+    /// Whether the dependents, where they lie in no namespace, are left until the target is gone when their logical
+    /// cluster is deleted: kcp deletes the namespaces and the local objects first, and only when those are gone the
+    /// bindings, each with the objects of its kinds (read in kcp's `logicalclusterdeletion` controller). A binding that
+    /// somebody deleted before is no help: its objects may wait for those of another.
+    pub(crate) fn is_kept_last(&self, target: &Target) -> bool {
+        let bound = self.edge.dependent_export.is_some() && self.edge.rule.cluster.is_some();
+        let goes_first = target.namespace.is_some() || self.edge.target_export.is_none();
+        target.cluster.is_some() && bound && goes_first
+    }
 }
 
 fn has_local_end(edge: &IndexedEdge) -> bool {

@@ -31,7 +31,7 @@ pub enum Because {
     Overridden,
     /// Nothing refers to it.
     Unreferenced,
-    /// Only what is torn down together with it refers to it, in a cycle that would else never end.
+    /// Only what is torn down together with it refers to it, and one would wait for the other for ever.
     TornDown,
 }
 

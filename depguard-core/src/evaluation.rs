@@ -15,7 +15,7 @@ use crate::names::{GroupResource, Namespace};
 use crate::query::{Answer, Query, QueryId};
 use crate::review::Review;
 use crate::ruleset::{Check, Context, IndexedEdge, Reach};
-use crate::scopes::{Scope, Scopes, Unbinding, Verdict};
+use crate::scopes::{Release, Scope, Scopes, Unbinding, Verdict};
 use crate::target::Target;
 
 /// A review that is being decided.
@@ -63,8 +63,8 @@ struct Bindings {
 #[derive(Debug)]
 struct Search {
     lookup: Lookup,
-    /// Where its edges lie on a cycle: what is known of their ends. Such edges don't block in what is torn down.
-    cycle: Option<Unbinding>,
+    /// Why its edges may let go in what is torn down.
+    release: Option<Release>,
 }
 
 #[derive(Debug, Clone)]
@@ -242,7 +242,8 @@ impl Asking {
         let mut by_kind: BTreeMap<_, Vec<Arc<IndexedEdge>>> = BTreeMap::new();
         let mut reached = HashMap::new();
         self.bears |= !candidates.is_empty();
-        for Candidate { edge, .. } in candidates {
+        for candidate in candidates {
+            let edge = &candidate.edge;
             let namespace = match edge.reach(&self.target) {
                 Reach::Nowhere => continue,
                 Reach::Namespace => self.target.namespace.clone(),
@@ -252,8 +253,12 @@ impl Asking {
                 Check::Follow { dependent, .. } => {
                     let provider =
                         edge.dependent_export.clone().and_then(|export| Some((edge.rule.cluster.clone()?, export)));
-                    let cycle = self.cycle(&edge, &mut reached);
-                    by_kind.entry((provider, dependent.gvr.clone(), namespace, cycle)).or_default().push(edge);
+                    let release = match self.cycle(edge, &mut reached) {
+                        Some(unbinding) => Some(Release::Cycle(unbinding)),
+                        None => candidate.is_kept_last(&self.target).then_some(Release::KeptLast),
+                    };
+                    let kind = (provider, dependent.gvr.clone(), namespace, release);
+                    by_kind.entry(kind).or_default().push(Arc::clone(edge));
                 }
                 Check::Broken(error) => self.problems.push(Problem(format!(
                     "rule {} can't be evaluated: {error}; correct or delete the rule",
@@ -261,10 +266,10 @@ impl Asking {
                 ))),
             }
         }
-        for ((export, gvr, namespace, cycle), edges) in by_kind {
+        for ((export, gvr, namespace, release), edges) in by_kind {
             self.ready.push_back(Asked::Lookup(self.searches.len()));
-            let lookup = Lookup::new(export, gvr, &edges, namespace, cycle.is_some());
-            self.searches.push(Search { lookup, cycle });
+            let lookup = Lookup::new(export, gvr, &edges, namespace, release);
+            self.searches.push(Search { lookup, release });
         }
     }
 
@@ -315,8 +320,8 @@ impl Asking {
         if self.must_refuse() {
             return;
         }
-        for Search { lookup, cycle } in &self.searches {
-            match cycle.map(|unbinding| self.scopes.judge(unbinding, lookup.found())) {
+        for Search { lookup, release } in &self.searches {
+            match release.map(|release| self.scopes.judge(release, lookup.found())) {
                 None | Some(Verdict::Going) => {}
                 Some(Verdict::Standing) => return,
                 Some(Verdict::Ask(scopes)) => wanted.extend(scopes),
@@ -329,12 +334,9 @@ impl Asking {
         }
     }
 
-    /// Whether there is a reason to refuse besides edges of cycles.
+    /// Whether there is a reason to refuse whatever is torn down.
     fn must_refuse(&self) -> bool {
-        let found = |Search { lookup, cycle }: &Search| {
-            cycle.is_none() && !(lookup.found().is_empty() && lookup.doubts().is_empty())
-        };
-        !self.problems.is_empty() || self.searches.iter().any(found)
+        !self.problems.is_empty() || self.searches.iter().any(Search::blocks_anyway)
     }
 
     /// Whether there are more blockers than anybody wants to know of.
@@ -354,7 +356,7 @@ impl Asking {
         self.problems.extend(doubts);
         self.problems.sort();
         self.problems.dedup();
-        let (found, in_cycles) = self.blocking();
+        let (found, let_go) = self.blocking();
         let more = full || self.searches.iter().any(|search| search.lookup.found().has_more());
         let reason = if !found.is_empty() {
             let count = if more { Count::AtLeast(found.len()) } else { Count::Exactly(found.len()) };
@@ -365,7 +367,7 @@ impl Asking {
             Reason::Undecided { problems: self.problems }
         } else if !self.bears {
             return Decision::Allowed(Because::NotBound);
-        } else if in_cycles {
+        } else if let_go {
             return Decision::Allowed(Because::TornDown);
         } else {
             return Decision::Allowed(Because::Unreferenced);
@@ -377,15 +379,15 @@ impl Asking {
     fn blocking(&self) -> (BTreeMap<&Found, Vec<&Arc<IndexedEdge>>>, bool) {
         let (mut blocking, mut let_go) = (BTreeMap::<_, Vec<_>>::new(), false);
         let must_refuse = self.must_refuse();
-        for Search { lookup, cycle } in &self.searches {
+        for Search { lookup, release } in &self.searches {
             let found = lookup.found();
             let mut standing: Vec<_> = found.first().iter().collect();
-            if let Some(unbinding) = cycle.filter(|_| !must_refuse) {
-                if !found.is_empty() && self.scopes.judge(unbinding, found) == Verdict::Going {
+            if let Some(release) = release.filter(|_| !must_refuse) {
+                if !found.is_empty() && self.scopes.judge(release, found) == Verdict::Going {
                     let_go = true;
                     continue;
                 }
-                let stands = |object: &Found| !self.scopes.is_going(unbinding, object.namespace.as_deref());
+                let stands = |object: &Found| !self.scopes.is_going(release, object.namespace.as_deref());
                 // Of those that were not kept some stand, if none of the others does.
                 if standing.iter().any(|(object, _)| stands(object)) {
                     standing.retain(|(object, _)| stands(object));
@@ -419,6 +421,18 @@ impl Asking {
             (None, Some(cluster)) => format!(" in logical cluster {cluster}"),
             (None, None) => String::new(),
         }
+    }
+}
+
+impl Search {
+    fn blocks_anyway(&self) -> bool {
+        let found = self.lookup.found();
+        let firm = match self.release {
+            None => !found.is_empty(),
+            Some(Release::KeptLast) => !found.lie_in_no_namespace(),
+            Some(Release::Cycle(_)) => false,
+        };
+        firm || !self.lookup.doubts().is_empty()
     }
 }
 

@@ -67,6 +67,11 @@ impl Findings {
         self.has_more
     }
 
+    /// Whether none of them lies in a namespace.
+    pub(crate) fn lie_in_no_namespace(&self) -> bool {
+        self.namespaces.iter().all(Option::is_none)
+    }
+
     /// The namespaces of them all, `None` among them where some have none; nothing where they are too many.
     pub(crate) fn namespaces(&self) -> Option<&BTreeSet<Option<String>>> {
         (self.namespaces.len() <= MOST_NAMESPACES).then_some(&self.namespaces)

@@ -11,6 +11,7 @@ use crate::names::{ExportName, GroupVersionResource, LogicalCluster, Namespace};
 use crate::query::Answer;
 use crate::references::{References, Refers};
 use crate::ruleset::{Check, IndexedEdge};
+use crate::scopes::Release;
 use crate::target::Target;
 
 /// The most doubts that are kept: one is enough to refuse.
@@ -28,8 +29,8 @@ pub(crate) struct Lookup {
     found: Findings,
     /// Where it could not be told whether an object refers to the target; the first of them.
     doubts: BTreeSet<String>,
-    /// Whether a doubtful object is one that was found: what becomes of it is then told by where it lies.
-    keeps_doubtful: bool,
+    /// Where this lets go what was found, a doubtful object is one of those: where it lies tells what becomes of it.
+    release: Option<Release>,
 }
 
 #[derive(Debug)]
@@ -55,7 +56,7 @@ impl Lookup {
         gvr: GroupVersionResource,
         edges: &[Arc<IndexedEdge>],
         namespace: Option<Namespace>,
-        keeps_doubtful: bool,
+        release: Option<Release>,
     ) -> Self {
         Self {
             export,
@@ -65,7 +66,7 @@ impl Lookup {
             namespace,
             found: Findings::default(),
             doubts: BTreeSet::new(),
-            keeps_doubtful,
+            release,
         }
     }
 
@@ -110,7 +111,7 @@ impl Lookup {
                 Served::Unclear(why) => Step::Failed(why),
             },
             Source::Listing(listing) => {
-                let (found, doubts, keeps_doubtful) = (&mut self.found, &mut self.doubts, self.keeps_doubtful);
+                let (found, doubts, release) = (&mut self.found, &mut self.doubts, self.release);
                 let progress = listing.answer(answer, |body| {
                     self.references.page(body, target, |item, edge, refers| {
                         let Check::Follow { dependent, .. } = &edge.check else { return };
@@ -118,7 +119,9 @@ impl Lookup {
                         let object = Found { kind, namespace: item.namespace().map(str::to_owned), name };
                         match refers {
                             Refers::No => {}
-                            Refers::Unclear(why) if !keeps_doubtful => {
+                            Refers::Unclear(why)
+                                if !release.is_some_and(|release| release.covers(item.namespace())) =>
+                            {
                                 if doubts.len() < MOST_DOUBTS {
                                     doubts.insert(format!("{object} {why}"));
                                 }

@@ -2,7 +2,8 @@
 //!
 //! In a scope that goes, everything goes. Where kinds refer to each other in a cycle, each object would wait for
 //! another for ever; so between two objects that both lie in such a scope, an edge of a cycle doesn't block. What is
-//! left has no cycles among its kinds, and so it ends. A scope that can't be read counts as standing.
+//! left has no cycles among its kinds, and so it ends. The same where the teardown of a logical cluster would itself
+//! wait for the target before it deletes the dependent. A scope that can't be read counts as standing.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -31,7 +32,16 @@ enum State {
     Unread(String),
 }
 
-/// Where the dependents of one search and their target lie, as far as it is known without reading a scope.
+/// Why edges let go in what is torn down.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Release {
+    /// They lie on a cycle.
+    Cycle(Unbinding),
+    /// The dependents are [kept last](crate::bearing::Candidate::is_kept_last) when the logical cluster goes.
+    KeptLast,
+}
+
+/// Which ends of an edge lie in a binding that is being deleted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Unbinding {
     pub(crate) dependent: bool,
@@ -64,10 +74,11 @@ impl Scopes {
     }
 
     /// Judges what one search found. The target's own scopes come first: mostly they stand, and that is all to know.
-    pub(crate) fn judge(&self, unbinding: Unbinding, found: &Findings) -> Verdict {
+    pub(crate) fn judge(&self, release: Release, found: &Findings) -> Verdict {
         if found.is_empty() {
             return Verdict::Going;
         }
+        let Release::Cycle(unbinding) = release else { return self.judge_one(None) };
         if !unbinding.target {
             match self.judge_one(self.namespace.as_ref()) {
                 Verdict::Going => {}
@@ -93,7 +104,8 @@ impl Scopes {
     }
 
     /// Whether a dependent in that namespace, or in none, is known to be torn down together with the target.
-    pub(crate) fn is_going(&self, unbinding: Unbinding, namespace: Option<&str>) -> bool {
+    pub(crate) fn is_going(&self, release: Release, namespace: Option<&str>) -> bool {
+        let Release::Cycle(unbinding) = release else { return self.judge_one(None) == Verdict::Going };
         (unbinding.target || self.judge_one(self.namespace.as_ref()) == Verdict::Going)
             && (unbinding.dependent || self.judge_in(namespace) == Verdict::Going)
     }
@@ -142,6 +154,16 @@ impl Scopes {
             State::Standing | State::Going => None,
         });
         unread.collect()
+    }
+}
+
+impl Release {
+    /// Whether a dependent in that namespace, or in none, may be let go.
+    pub(crate) fn covers(self, namespace: Option<&str>) -> bool {
+        match self {
+            Self::Cycle(_) => true,
+            Self::KeptLast => namespace.is_none(),
+        }
     }
 }
 

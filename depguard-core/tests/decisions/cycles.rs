@@ -140,13 +140,15 @@ fn a_path_that_nobody_knows_is_what_the_binding_names() {
 
 #[test]
 fn an_edge_outside_the_cycle_blocks_beside_one_of_it() {
-    // The rack refers to the VPC too, and nothing leads back to racks.
+    // The pod refers to the VPC too, and nothing leads back to pods.
     let world = torn_down().but(|world| {
-        world.rules.push(rule(COMPUTE, RACK, ".spec.vpcRef.name", PROVIDER, VPC));
-        world.objects.push(rack("r", "a"));
+        let mut pods = rule(CONSUMER, POD, ".spec.vpc", PROVIDER, VPC);
+        pods["spec"]["dependent"].as_object_mut().unwrap().remove("apiExportName");
+        world.rules.push(pods);
+        world.objects.push(Object::new(POD, "ns", "p").set("/spec/vpc", "a"));
     });
     let outcome = world.deletes(&vpc("ns", "a"));
-    outcome.blocked_by(&["Rack/r", "VirtualMachine/m1"]);
+    outcome.blocked_by(&["Pod/p", "VirtualMachine/m1"]);
     assert!(outcome.asked.iter().all(|query| query.path != NAMESPACE && query.path != CLUSTER));
     world.but(|world| drop(world.objects.pop())).deletes(&vpc("ns", "a")).allowed(TornDown);
 }

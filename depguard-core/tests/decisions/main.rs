@@ -10,5 +10,6 @@ mod properties;
 mod referrers;
 mod reviews;
 mod scopes;
+mod teardown;
 mod unknown;
 mod world;

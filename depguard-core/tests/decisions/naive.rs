@@ -59,30 +59,40 @@ pub(crate) fn decide(world: &World, target: &Object) -> Verdict {
     if edges.is_empty() {
         return Verdict::Allowed(Because::NotBound);
     }
-    let (mut blockers, mut in_cycles, mut standing, mut problems) =
+    let (mut blockers, mut released, mut standing, mut problems) =
         (BTreeSet::new(), BTreeSet::new(), BTreeSet::new(), false);
     for (rule, dependency) in edges {
         let Some(found) = blocked_by(world, rule, dependency, target) else {
             problems = true;
             continue;
         };
-        let Some((dependents, targets)) = cycles::on_one(world, rule, dependency) else {
-            problems |= found.iter().any(|referrer| referrer.doubtful);
-            blockers.extend(found.into_iter().filter(|referrer| !referrer.doubtful).map(|referrer| referrer.shown));
-            continue;
-        };
-        for Referrer { shown, object, .. } in found {
-            if !cycles::is_going(world, targets, target) || !cycles::is_going(world, dependents, object) {
-                standing.insert(shown.clone());
+        let cycle = cycles::on_one(world, rule, dependency);
+        for Referrer { shown, object, doubtful } in found {
+            let let_go = match cycle {
+                Some((dependents, targets)) => {
+                    Some(cycles::is_going(world, targets, target) && cycles::is_going(world, dependents, object))
+                }
+                None => cycles::is_kept_last(world, rule, dependency, target, object).then_some(world.cluster_going),
+            };
+            match let_go {
+                None if doubtful => problems = true,
+                None => {
+                    blockers.insert(shown);
+                }
+                Some(let_go) => {
+                    if !let_go {
+                        standing.insert(shown.clone());
+                    }
+                    released.insert(shown);
+                }
             }
-            in_cycles.insert(shown);
         }
     }
-    match (blockers.is_empty() && !problems, in_cycles.is_empty(), standing.is_empty()) {
+    match (blockers.is_empty() && !problems, released.is_empty(), standing.is_empty()) {
         (true, true, _) => Verdict::Allowed(Because::Unreferenced),
         (true, false, true) => Verdict::Allowed(Because::TornDown),
         (true, false, false) => Verdict::Denied { blockers: standing, problems },
-        (false, ..) => Verdict::Denied { blockers: &blockers | &in_cycles, problems },
+        (false, ..) => Verdict::Denied { blockers: &blockers | &released, problems },
     }
 }
 

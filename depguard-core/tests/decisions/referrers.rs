@@ -69,7 +69,7 @@ fn a_cluster_scoped_dependent_blocks_its_target_in_whichever_namespace() {
     let racks = "/apis/compute.example.com/v1alpha1/namespaces/ns/racks?limit=500";
     let all_racks = "/apis/compute.example.com/v1alpha1/racks?limit=500";
     let world = bound().but(about(RACK, ".spec.vpcRef.name", VPC)).with(rack("r1", "a"));
-    world.deletes(&vpc("ns", "a")).asked(&[BINDINGS, racks, all_racks]).blocked_by(&["Rack/r1"]);
+    world.deletes(&vpc("ns", "a")).asked(&[BINDINGS, racks, all_racks, CLUSTER]).blocked_by(&["Rack/r1"]);
     world.deletes(&vpc("other", "a")).blocked_by(&["Rack/r1"]);
     world.deletes(&vpc("ns", "b")).allowed(Unreferenced);
 }

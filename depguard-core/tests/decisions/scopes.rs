@@ -95,6 +95,35 @@ fn a_dependent_outside_what_is_torn_down_still_blocks() {
     unbind(&racks, &[1]).deletes(&vpc("ns", "a")).allowed(TornDown);
 }
 
+/// kcp deletes a workspace's bindings, and with them the racks, only when its namespaces are gone, and so the VPCs.
+#[test]
+fn a_dependent_that_kcp_keeps_last_does_not_hold_up_its_logical_cluster() {
+    let standing = bound().but(|world| {
+        world.rules = vec![rule(COMPUTE, RACK, ".spec.vpcRef.name", PROVIDER, VPC)];
+        world.objects = vec![rack("r", "a")];
+    });
+    let racks = "/apis/compute.example.com/v1alpha1/namespaces/ns/racks?limit=500";
+    let all_racks = "/apis/compute.example.com/v1alpha1/racks?limit=500";
+    standing.deletes(&vpc("ns", "a")).asked(&[BINDINGS, racks, all_racks, CLUSTER]).blocked_by(&["Rack/r"]);
+    let going = standing.but(|world| world.cluster_going = true);
+    going.deletes(&vpc("ns", "a")).allowed(TornDown);
+    let unreadable = going.review_with(&vpc("ns", "a").deletion(), |query| {
+        Some(if query.path == CLUSTER { Reply::Http(403, Vec::new()) } else { going.reply(&query.path) })
+    });
+    unreadable.blocked_by(&["Rack/r"]);
+    // The namespace alone doesn't take the rack along.
+    standing.but(|world| world.going = ["ns".to_owned()].into()).deletes(&vpc("ns", "a")).blocked_by(&["Rack/r"]);
+    // That its binding was deleted before is no help: there the rack may wait for another that is kept last.
+    unbind(&going, &[1]).deletes(&vpc("ns", "a")).allowed(TornDown);
+    // VMs lie in namespaces, and zones are kept last as well: they go one after the other.
+    let vms = bound().with(vm("ns", "m1", "a")).but(|world| world.cluster_going = true);
+    vms.deletes(&vpc("ns", "a")).asked(&[BINDINGS, VMS]).blocked_by(&["VirtualMachine/m1"]);
+    let zones = going.but(|world| {
+        world.rules = vec![rule(COMPUTE, RACK, ".spec.vpcRef.name", PROVIDER, ZONE)];
+    });
+    zones.deletes(&zone("a")).asked(&[BINDINGS, all_racks]).blocked_by(&["Rack/r"]);
+}
+
 #[test]
 fn an_object_that_goes_is_no_scope() {
     let world = torn_down().but(|world| {

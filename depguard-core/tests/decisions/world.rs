@@ -212,13 +212,24 @@ impl World {
     pub(crate) fn review_in_order(
         &self,
         review: &Value,
+        pick: impl FnMut(usize) -> usize,
+        reply: impl FnMut(&Query) -> Option<Reply>,
+    ) -> Outcome {
+        self.review_by(&RuleSet::load(self.home, &self.rules), review, pick, reply)
+    }
+
+    /// The same by rules that were loaded before.
+    pub(crate) fn review_by(
+        &self,
+        rules: &RuleSet,
+        review: &Value,
         mut pick: impl FnMut(usize) -> usize,
         mut reply: impl FnMut(&Query) -> Option<Reply>,
     ) -> Outcome {
         let review = review.to_string();
         let review = Review::parse(review.as_bytes()).expect("a review");
         let context = Context { workspaces: &self.workspaces, overrides: &self.overrides };
-        let mut evaluation = RuleSet::load(self.home, &self.rules).evaluate(&review, &context);
+        let mut evaluation = rules.evaluate(&review, &context);
         let (mut open, mut asked) = (Vec::new(), Vec::new());
         loop {
             open.extend(evaluation.queries());

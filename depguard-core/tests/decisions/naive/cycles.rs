@@ -93,3 +93,12 @@ pub(super) fn is_going(world: &World, bound: Option<&Value>, object: &Object) ->
         || namespace.is_some_and(|namespace| world.going.contains(namespace))
         || bound.is_some_and(|binding| binding["metadata"]["deletionTimestamp"].is_string())
 }
+
+/// Whether kcp, when it deletes the logical cluster, leaves the dependent until the target is gone.
+pub(super) fn is_kept_last(world: &World, rule: &Value, dependency: &Value, target: &Object, object: &Object) -> bool {
+    let dependent = &rule["spec"]["dependent"];
+    world.home == Home::Kcp
+        && !dependent["apiExportName"].is_null()
+        && object.json["metadata"]["namespace"].is_null()
+        && (dependency["apiExportRef"].is_null() || target.json["metadata"]["namespace"].is_string())
+}
