@@ -80,12 +80,6 @@ impl Bindings {
         self.by_path.get(path).map_or(&[], Vec::as_slice)
     }
 
-    /// A workspace as messages call it.
-    pub(crate) fn display(&self, cluster: &LogicalCluster) -> String {
-        let path = self.of(cluster).and_then(|binding| binding.path.as_ref());
-        path.map_or_else(|| format!("with logical cluster {cluster}"), ToString::to_string)
-    }
-
     fn insert(&mut self, cluster: LogicalCluster, binding: Binding) {
         match self.by_cluster.get_mut(&cluster) {
             None => {
@@ -178,6 +172,5 @@ mod tests {
         object["metadata"]["annotations"].as_object_mut().unwrap().remove("kcp.io/path");
         let bindings = Bindings::read([&object, &json!({"metadata": {"name": "nowhere"}})]);
         assert_eq!(bindings.of(&cluster("a")).unwrap().path, None);
-        assert_eq!(bindings.display(&cluster("a")), "with logical cluster a");
     }
 }

@@ -4,14 +4,13 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use depguard_kcp::{ConnectError, ConnectOptions, Connection, Mirror, MirrorOptions, MirrorState};
+use depguard_kcp::{ConnectError, ConnectOptions, Connection, Mirror, MirrorOptions, MirrorState, WorkspaceLookups};
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::ca_bundle::{CaBundle, CaBundleError};
 use crate::config::Config;
-use crate::lookups::Known;
 use crate::observe;
 use crate::probes::{self, Readiness};
 use crate::reconcile::{Failures, Reconciler};
@@ -95,7 +94,7 @@ impl Controller {
                 export_name,
                 target: config.webhook,
                 ca_bundle,
-                known: Known::default(),
+                lookups: WorkspaceLookups::default(),
                 failures: Failures::new(),
             },
             states: mirror.subscribe(),
@@ -173,12 +172,7 @@ impl Running {
                     sleep(DEBOUNCE).await;
                     return changed.is_ok();
                 }
-                () = sleep_until(due) => {
-                    if due >= resync {
-                        self.reconciler.known.forget();
-                    }
-                    return true;
-                }
+                () = sleep_until(due) => return true,
                 () = sleep(CA_BUNDLE) => {
                     if let Some(bundle) = &mut self.reconciler.ca_bundle
                         && bundle.refresh().await

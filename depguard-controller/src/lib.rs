@@ -12,7 +12,6 @@ mod enforced;
 mod exports;
 mod findings;
 mod install;
-mod lookups;
 pub mod manifests;
 mod observe;
 mod plan;

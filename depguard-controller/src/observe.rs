@@ -62,6 +62,7 @@ pub(crate) fn world<'v>(home: Home, export_name: &'v str, state: &'v MirrorState
         configurations: configurations.map(|((cluster, _), found)| (cluster.clone(), found.value.as_ref())).collect(),
         exports: exports(state.resource(EXPORTS)),
         consents: Consents::read(values(EXPORTS), values(BINDINGS).filter(|binding| is_ours(binding, export_name))),
+        lookups: BTreeMap::new(),
         clients,
     }
 }

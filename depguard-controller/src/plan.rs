@@ -3,7 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use depguard_core::api::FailurePolicy;
-use depguard_core::{Consents, ExportRef, GroupResource, Home, LogicalCluster, Outline, Rule, RuleKey, WorkspacePath};
+use depguard_core::{
+    Consents, ExportRef, GroupResource, Home, LogicalCluster, Outline, Rule, RuleKey, RuleSet, WorkspacePath,
+};
+use depguard_kcp::{Claims, WorkspaceLookup};
 use serde_json::Value;
 
 use crate::bindings::{Bindings, CONFIGURATIONS, Claim};
@@ -28,6 +31,8 @@ pub(crate) struct World<'v> {
     pub(crate) exports: Exports<'v>,
     /// Whose rules the exports accept, as far as it can be seen.
     pub(crate) consents: Consents,
+    /// What is known of the workspaces that rules name.
+    pub(crate) lookups: BTreeMap<WorkspacePath, WorkspaceLookup>,
     pub(crate) clients: ClientConfigs,
 }
 
@@ -38,8 +43,6 @@ pub(crate) struct Plan<'v> {
     pub(crate) places: BTreeMap<Place, PlacePlan>,
     /// Each rule, in the order of the world.
     pub(crate) rules: Vec<RulePlan<'v>>,
-    /// The paths that stand for no workspace that has bound depguard.
-    pub(crate) unbound: BTreeSet<WorkspacePath>,
 }
 
 /// What is to be done at a place.
@@ -79,6 +82,39 @@ pub(crate) struct TargetPlan {
     pub(crate) refused: Vec<LogicalCluster>,
 }
 
+impl World<'_> {
+    /// The paths that rules name, and the logical clusters that claim each: what is to be looked up.
+    pub(crate) fn claims(&self) -> Claims {
+        if self.home == Home::Kubernetes {
+            return Claims::new();
+        }
+        let rules = RuleSet::load(self.home, self.rules.iter().copied());
+        let claimants = |path| self.bindings.at(path).iter().cloned().collect();
+        rules.workspace_paths().map(|path| (path.clone(), claimants(path))).collect()
+    }
+
+    /// The logical clusters that a path may stand for: of those that claim it the one that its Workspace object names,
+    /// or all where that is not known. A configuration too many does no harm.
+    pub(crate) fn clusters(&self, path: &WorkspacePath) -> impl Iterator<Item = &LogicalCluster> {
+        let found = match self.lookups.get(path) {
+            Some(WorkspaceLookup::Found { cluster, .. }) => Some(cluster),
+            _ => None,
+        };
+        self.bindings.at(path).iter().filter(move |claimant| found.is_none_or(|found| found == *claimant))
+    }
+
+    /// A workspace as messages call it: by the path that it claims, unless that was found to be a lie.
+    pub(crate) fn display(&self, cluster: &LogicalCluster) -> String {
+        let path = self.bindings.of(cluster).and_then(|binding| binding.path.as_ref());
+        let path = path.filter(|path| match self.lookups.get(*path) {
+            Some(WorkspaceLookup::Found { cluster: found, .. }) => found == cluster,
+            Some(WorkspaceLookup::NotFound) => false,
+            Some(WorkspaceLookup::Unknown { .. }) | None => true,
+        });
+        path.map_or_else(|| format!("with logical cluster {cluster}"), ToString::to_string)
+    }
+}
+
 /// Plans.
 ///
 /// A target is installed whether or not the exports that its rule names are seen: consumers' bindings outlive an
@@ -86,13 +122,9 @@ pub(crate) struct TargetPlan {
 pub(crate) fn plan<'v>(world: &World<'v>) -> Plan<'v> {
     let rules: Vec<_> = world.rules.iter().map(|rule| plan_rule(world, rule)).collect();
     let mut kinds: BTreeMap<&Place, Kinds> = BTreeMap::new();
-    let mut unbound = BTreeSet::new();
     for (rule, target) in rules.iter().flat_map(|rule| rule.targets.iter().map(move |target| (rule, target))) {
         for place in &target.places {
             kinds.entry(place).or_default().insert(rule.failure_policy, target.kind.clone());
-        }
-        if let (true, Some(export)) = (target.is_unbound(), &target.export) {
-            unbound.insert(export.path.clone());
         }
     }
     let places: BTreeSet<_> = kinds.keys().copied().chain(world.configurations.keys()).collect();
@@ -100,7 +132,7 @@ pub(crate) fn plan<'v>(world: &World<'v>) -> Plan<'v> {
         let desired = kinds.get(place).map(|kinds| configuration::desired(kinds, &world.clients));
         Some((place.clone(), plan_place(world, place, desired)?))
     });
-    Plan { places: places.collect(), unbound, rules }
+    Plan { places: places.collect(), rules }
 }
 
 /// `None`: nothing is to be done there, or nothing can be, as nobody there has bound depguard any more.
@@ -165,8 +197,7 @@ fn plan_target(
             let accepts = |provider: &LogicalCluster| {
                 own.as_ref().is_none_or(|own| world.consents.accept(own, provider, &export.name))
             };
-            let (accepting, refusing): (Vec<_>, Vec<_>) =
-                world.bindings.at(&export.path).iter().cloned().partition(accepts);
+            let (accepting, refusing): (Vec<_>, Vec<_>) = world.clusters(&export.path).cloned().partition(accepts);
             (accepting.into_iter().map(Some).collect(), refusing)
         }
     };
@@ -212,6 +243,7 @@ mod tests {
             configurations: installed.iter().map(|(id, found)| (Some(cluster(id)), found)).collect(),
             exports: Exports::Unavailable("not watched".to_owned()),
             consents: Consents::default(),
+            lookups: BTreeMap::new(),
             clients: client_configs(),
         }
     }
@@ -240,7 +272,6 @@ mod tests {
         let plan = plan(&world);
         assert_eq!(at(&plan, "network"), Some((Step::Create, vec!["vpcs".to_owned()])));
         assert_eq!(at(&plan, "compute"), None);
-        assert_eq!(plan.unbound, BTreeSet::new());
     }
 
     #[test]
@@ -307,7 +338,7 @@ mod tests {
         let world = world(&rules, &bindings, &[]);
         let plan = plan(&world);
         assert!(plan.places.is_empty());
-        assert_eq!(plan.unbound, BTreeSet::from([path(NETWORK)]));
+        assert_eq!(world.claims(), Claims::from([(path(NETWORK), BTreeSet::new())]));
     }
 
     #[test]
@@ -356,7 +387,6 @@ mod tests {
             let consents = Consents::read(&exports, &bindings);
             let world = World { consents, ..world(&rules, &bindings, &[]) };
             let plan = plan(&world);
-            assert_eq!(plan.unbound, BTreeSet::new());
             (at(&plan, "network").is_some(), plan.rules[0].targets[0].refused.clone())
         };
         assert_eq!(planned("root:compute"), (true, vec![]));
@@ -368,6 +398,30 @@ mod tests {
         let exports = [accepting(export("network", "vpcs.network.example.com"), "root:else")];
         let world = World { consents: Consents::read(&exports, &bindings), ..world(&rules, &bindings, &[]) };
         assert_eq!(at(&plan(&world), "network"), Some((Step::Create, vec!["vpcs".to_owned()])));
+    }
+
+    #[test]
+    fn of_those_that_claim_a_path_only_the_one_that_is_there_is_protected() {
+        let rules = [rule("compute", "a", &[(NETWORK, "vpcs.network.example.com")])];
+        let bindings = [binding("truth", NETWORK), binding("liar", NETWORK)];
+        let installed = [("liar", stored(&desired_for(&["vpcs.network.example.com"])))];
+        let mut world = world(&rules, &bindings, &installed);
+        let found = |id| WorkspaceLookup::Found { cluster: cluster(id), phase: "Ready".to_owned() };
+        world.lookups.insert(path(NETWORK), found("truth"));
+        assert_eq!(at(&plan(&world), "truth").unwrap().0, Step::Create);
+        assert_eq!(at(&plan(&world), "liar").unwrap().0, Step::Delete);
+        assert_eq!(world.display(&cluster("truth")), NETWORK);
+        assert_eq!(world.display(&cluster("liar")), "with logical cluster liar");
+        // Neither of them is there.
+        world.lookups.insert(path(NETWORK), found("other"));
+        assert_eq!(at(&plan(&world), "truth"), None);
+        assert_eq!(at(&plan(&world), "liar").unwrap().0, Step::Delete);
+        // It is not known which: a parent that can't be found for a moment unprotects nobody.
+        for unknown in [WorkspaceLookup::NotFound, WorkspaceLookup::Unknown { why: "403".to_owned() }] {
+            world.lookups.insert(path(NETWORK), unknown);
+            assert_eq!(at(&plan(&world), "truth").unwrap().0, Step::Create);
+            assert_eq!(at(&plan(&world), "liar").unwrap().0, Step::Nothing);
+        }
     }
 
     #[test]

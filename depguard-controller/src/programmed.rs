@@ -13,7 +13,7 @@ pub(crate) fn programmed(world: &World<'_>, rule: &RulePlan<'_>, outcomes: &BTre
     let mut installed = BTreeSet::new();
     for target in &rule.targets {
         for provider in &target.refused {
-            let (kind, workspace) = (&target.kind, world.bindings.display(provider));
+            let (kind, workspace) = (&target.kind, world.display(provider));
             findings.push(Finding::no(
                 "RefNotPermitted",
                 format!("nothing is installed in workspace {workspace} for {kind}: the rule is not accepted there"),
@@ -75,7 +75,7 @@ fn problem(world: &World<'_>, place: &Place, outcome: Option<&Outcome>) -> Optio
 /// `workspace root:providers:network`, or `the cluster`.
 fn of_place(world: &World<'_>, place: &Place) -> String {
     match place {
-        Some(cluster) => format!("workspace {}", world.bindings.display(cluster)),
+        Some(cluster) => format!("workspace {}", world.display(cluster)),
         None => "the cluster".to_owned(),
     }
 }

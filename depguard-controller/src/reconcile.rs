@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use depguard_core::api::FailurePolicy;
 use depguard_core::{Home, LogicalCluster, RuleKey, api};
-use depguard_kcp::{Connection, Endpoint, MirrorState};
+use depguard_kcp::{Connection, Endpoint, MirrorState, WorkspaceLookups};
 use futures::StreamExt;
 use futures::stream;
 use serde_json::{Value, json};
@@ -16,11 +16,10 @@ use tokio::time::Instant;
 use crate::ca_bundle::CaBundle;
 use crate::configuration::{ClientConfigs, Step};
 use crate::install::{Done, install, write_status};
-use crate::lookups::Known;
 use crate::observe;
 use crate::plan::{self, Place, PlacePlan, Plan, RulePlan, World};
 use crate::retries::Retries;
-use crate::status::{self, Found, Outcome};
+use crate::status::{self, Outcome};
 use crate::webhook_target::WebhookTarget;
 
 /// How long one request may take.
@@ -37,7 +36,7 @@ pub(crate) struct Reconciler {
     pub(crate) export_name: String,
     pub(crate) target: WebhookTarget,
     pub(crate) ca_bundle: Option<CaBundle>,
-    pub(crate) known: Known,
+    pub(crate) lookups: WorkspaceLookups,
     pub(crate) failures: Failures,
 }
 
@@ -55,13 +54,16 @@ impl Reconciler {
         let client = |policy| self.target.client_config(policy, self.ca_bundle.as_ref().map(CaBundle::pem));
         let clients = ClientConfigs { fail: client(FailurePolicy::Fail), ignore: client(FailurePolicy::Ignore) };
         let export_name = self.export_name.clone();
-        let world = observe::world(self.home, &export_name, state, clients);
+        let mut world = observe::world(self.home, &export_name, state, clients);
+        let claims = world.claims();
+        self.lookups.refresh(&self.connection, &claims).await;
+        let looked_up = claims.into_keys().filter_map(|path| Some((self.lookups.get(&path)?.clone(), path)));
+        world.lookups = looked_up.map(|(lookup, path)| (path, lookup)).collect();
         let plan = plan::plan(&world);
         let origins = observe::origins(&export_name, state);
         let outcomes = self.install(&world, &plan, &origins).await;
-        let lookups = self.known.look_up(&self.connection, &plan.unbound).await;
         let now = json!(k8s_openapi::jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string());
-        let changed = status::changed(&world, &plan, &Found { outcomes, lookups }, now.as_str().unwrap_or_default());
+        let changed = status::changed(&world, &plan, &outcomes, now.as_str().unwrap_or_default());
         self.report(state, changed).await;
         self.failures.statuses.keep(|key| plan.rules.iter().any(|rule| rule.key == *key));
     }

@@ -1,29 +1,16 @@
 //! Whether what a rule refers to is there: workspaces, and the APIExports in them.
 
-use std::collections::BTreeMap;
-
 use depguard_core::api::ACCEPT_ANNOTATION;
 use depguard_core::{Consent, ExportName, GroupResource, LogicalCluster, Rule, RuleKey, WorkspacePath};
+use depguard_kcp::WorkspaceLookup;
 
 use crate::bindings::{Claim, EXPORTS};
 use crate::exports::Served;
 use crate::findings::{Finding, Findings};
 use crate::plan::{RulePlan, World};
 
-/// What is known of the workspaces that have not bound depguard.
-pub(crate) type Lookups = BTreeMap<WorkspacePath, Lookup>;
-
-/// Whether a workspace that has not bound depguard exists.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Lookup {
-    Exists,
-    NotFound,
-    /// It could not be found out, and why.
-    Unknown(String),
-}
-
 /// Whether the workspaces and exports that a rule names are there.
-pub(crate) fn resolved(world: &World<'_>, lookups: &Lookups, rule: &RulePlan<'_>, parsed: &Rule) -> Finding {
+pub(crate) fn resolved(world: &World<'_>, rule: &RulePlan<'_>, parsed: &Rule) -> Finding {
     let mut findings = Findings::default();
     let dependent = parsed.dependent();
     if let (Some(cluster), Some(export)) = (&rule.key.cluster, &dependent.export) {
@@ -33,11 +20,16 @@ pub(crate) fn resolved(world: &World<'_>, lookups: &Lookups, rule: &RulePlan<'_>
     for target in &rule.targets {
         let Some(export) = &target.export else { continue };
         let field = format!("spec.dependencies[{}].apiExportRef", target.dependency);
-        match world.bindings.at(&export.path) {
-            [] => findings.push(not_bound(world, lookups.get(&export.path), &export.path, &field)),
-            [cluster] => {
+        let clusters: Vec<_> = world.clusters(&export.path).collect();
+        match (clusters.as_slice(), world.lookups.get(&export.path)) {
+            ([], _) | (_, Some(WorkspaceLookup::NotFound)) => findings.push(not_bound(world, &export.path, &field)),
+            ([cluster], lookup) => {
                 findings.extend(check_export(world, cluster, &export.name, &target.kind, &format!("{field}.name")));
                 check_consent(world, &rule.key, cluster, &export.name, &mut findings);
+                if let Some(WorkspaceLookup::Unknown { why }) = lookup {
+                    let path = &export.path;
+                    findings.note(format!("that {path} is where it says to be could not be checked ({why})"));
+                }
             }
             _ => findings.push(ambiguous(&export.path)),
         }
@@ -54,15 +46,23 @@ pub(crate) fn resolved(world: &World<'_>, lookups: &Lookups, rule: &RulePlan<'_>
     findings.sum_up(&order, "ResolvedRefs", "every workspace and APIExport that the rule names is there")
 }
 
-fn not_bound(world: &World<'_>, lookup: Option<&Lookup>, path: &WorkspacePath, field: &str) -> Finding {
+fn not_bound(world: &World<'_>, path: &WorkspacePath, field: &str) -> Finding {
     let export = world.export_name;
     let bind = format!("create an APIBinding of {export} there that accepts its claims");
-    match lookup {
-        Some(Lookup::NotFound) => {
-            Finding::no("WorkspaceNotFound", format!("workspace {path} not found: create it, or correct {field}.path"))
+    let liars: Vec<_> = world.bindings.at(path).iter().map(LogicalCluster::as_str).collect();
+    let liars = match liars.as_slice() {
+        [] => String::new(),
+        liars => format!("; logical cluster {} falsely says that this is its path", liars.join(", ")),
+    };
+    match world.lookups.get(path) {
+        Some(WorkspaceLookup::NotFound) => Finding::no(
+            "WorkspaceNotFound",
+            format!("workspace {path} not found: create it, or correct {field}.path{liars}"),
+        ),
+        Some(WorkspaceLookup::Found { .. }) => {
+            Finding::no("NotBound", format!("workspace {path} has not bound {export}: {bind}{liars}"))
         }
-        Some(Lookup::Exists) => Finding::no("NotBound", format!("workspace {path} has not bound {export}: {bind}")),
-        Some(Lookup::Unknown(why)) => Finding::no(
+        Some(WorkspaceLookup::Unknown { why }) => Finding::no(
             "NotBound",
             format!("workspace {path} has not bound {export}, or does not exist ({why}): {bind}"),
         ),
@@ -90,7 +90,7 @@ fn check_export(
     kind: &GroupResource,
     field: &str,
 ) -> Option<Finding> {
-    let workspace = world.bindings.display(cluster);
+    let workspace = world.display(cluster);
     let binding = world.bindings.of(cluster)?;
     let why = match binding.claim(EXPORTS) {
         Claim::NotAccepted => Some("not accepted"),
@@ -133,9 +133,9 @@ fn check_consent(
     findings: &mut Findings,
 ) {
     let Some(own) = &rule.cluster else { return };
-    let workspace = world.bindings.display(provider);
+    let workspace = world.display(provider);
     if !world.consents.accept(own, provider, export) {
-        let own = world.bindings.display(own);
+        let own = world.display(own);
         findings.push(Finding::no(
             "RefNotPermitted",
             format!(

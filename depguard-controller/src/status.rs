@@ -9,18 +9,10 @@ use serde_json::{Value, json};
 
 use crate::findings::Finding;
 use crate::plan::{Place, Plan, RulePlan, TargetPlan, World};
-use crate::references::{self, Lookups};
-use crate::{enforced, programmed};
+use crate::{enforced, programmed, references};
 
 /// The resources that a rule's summary names.
 const MOST_NAMED: usize = 6;
-
-/// What carrying out a plan showed.
-#[derive(Debug, Default)]
-pub(crate) struct Found {
-    pub(crate) outcomes: BTreeMap<Place, Outcome>,
-    pub(crate) lookups: Lookups,
-}
 
 /// How it stands with the configuration of a place.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -43,12 +35,12 @@ pub(crate) enum Outcome {
 pub(crate) fn changed<'p>(
     world: &World<'_>,
     plan: &'p Plan<'_>,
-    found: &Found,
+    outcomes: &BTreeMap<Place, Outcome>,
     now: &str,
 ) -> Vec<(&'p RulePlan<'p>, Value)> {
     let changed = plan.rules.iter().filter_map(|rule| {
         let old = rule.object.get("status").cloned().unwrap_or_default();
-        let status = json!(status(world, rule, found, &old, now));
+        let status = json!(status(world, rule, outcomes, &old, now));
         let mut object = rule.object.clone();
         let differs = old != status;
         object.as_object_mut()?.insert("status".to_owned(), status);
@@ -57,12 +49,18 @@ pub(crate) fn changed<'p>(
     changed.collect()
 }
 
-fn status(world: &World<'_>, rule: &RulePlan<'_>, found: &Found, old: &Value, now: &str) -> DependencyRuleStatus {
+fn status(
+    world: &World<'_>,
+    rule: &RulePlan<'_>,
+    outcomes: &BTreeMap<Place, Outcome>,
+    old: &Value,
+    now: &str,
+) -> DependencyRuleStatus {
     let old = DependencyRuleStatus::deserialize(old).unwrap_or_default();
     let generation = rule.object.pointer("/metadata/generation").and_then(Value::as_i64);
     let findings = match &rule.rule {
-        Ok(parsed) => of_rule(world, rule, parsed, found),
-        Err(error) => of_invalid(world, rule, error, &found.outcomes),
+        Ok(parsed) => of_rule(world, rule, parsed, outcomes),
+        Err(error) => of_invalid(world, rule, error, outcomes),
     };
     let conditions = findings.into_iter().map(|(type_, finding)| {
         let before = old.conditions.iter().find(|old| old.type_ == type_ && old.status == finding.status);
@@ -83,12 +81,17 @@ fn status(world: &World<'_>, rule: &RulePlan<'_>, found: &Found, old: &Value, no
     }
 }
 
-fn of_rule(world: &World<'_>, rule: &RulePlan<'_>, parsed: &Rule, found: &Found) -> Vec<(&'static str, Finding)> {
-    let programmed = programmed::programmed(world, rule, &found.outcomes);
+fn of_rule(
+    world: &World<'_>,
+    rule: &RulePlan<'_>,
+    parsed: &Rule,
+    outcomes: &BTreeMap<Place, Outcome>,
+) -> Vec<(&'static str, Finding)> {
+    let programmed = programmed::programmed(world, rule, outcomes);
     let enforced = enforced::enforced(rule, parsed, &programmed);
     vec![
         ("Accepted", Finding::yes("Accepted", "the rule is well formed")),
-        ("ResolvedRefs", references::resolved(world, &found.lookups, rule, parsed)),
+        ("ResolvedRefs", references::resolved(world, rule, parsed)),
         ("Programmed", programmed),
         ("Enforced", enforced),
     ]

@@ -45,8 +45,9 @@ impl WorkspaceLookups {
     ///
     /// Dropped halfway, it keeps what it has found out.
     pub async fn refresh(&mut self, connection: &Connection, claims: &Claims) {
-        self.known.retain(|path, _| claims.contains_key(path));
-        let due = claims.iter().filter(|(path, claimants)| !self.is_fresh(path, claimants));
+        self.known.retain(|path, known| claims.get(path) == Some(&known.claimants));
+        let is_fresh = |path| self.known.get(path).is_some_and(|known| known.at.elapsed() < Self::FRESH);
+        let due = claims.iter().filter(|(path, _)| !is_fresh(*path));
         let due: Vec<_> = due.map(|(path, claimants)| (path.clone(), claimants.clone())).collect();
         let lookups = stream::iter(due).map(|(path, claimants)| async move {
             let at = Instant::now();
@@ -59,7 +60,7 @@ impl WorkspaceLookups {
         }
     }
 
-    /// What was found at a path, the last time.
+    /// What was found at a path the last time, if that was since the claims to it are what they were at the last refresh.
     pub fn get(&self, path: &WorkspacePath) -> Option<&WorkspaceLookup> {
         self.known.get(path).map(|known| &known.lookup)
     }
@@ -73,10 +74,6 @@ impl WorkspaceLookups {
             claimants.contains(cluster).then(|| (path.clone(), cluster.clone()))
         });
         confirmed.collect()
-    }
-
-    fn is_fresh(&self, path: &WorkspacePath, claimants: &BTreeSet<LogicalCluster>) -> bool {
-        self.known.get(path).is_some_and(|known| known.claimants == *claimants && known.at.elapsed() < Self::FRESH)
     }
 }
 

@@ -1,12 +1,12 @@
 use depguard_core::{Consents, WorkspacePath};
+use depguard_kcp::WorkspaceLookup;
 use serde_json::json;
 
 use super::*;
 use crate::bindings::Bindings;
 use crate::exports::Exports;
 use crate::plan::plan;
-use crate::references::Lookup;
-use crate::testing::{accepting, binding, client_configs, export, local, path, rule};
+use crate::testing::{accepting, binding, client_configs, cluster, export, local, path, rule};
 
 const NETWORK: &str = "root:providers:network";
 const NOW: &str = "2026-02-02T00:00:00Z";
@@ -18,7 +18,7 @@ struct Setting {
     bindings: Vec<Value>,
     exports: Option<Vec<Value>>,
     outcome: Outcome,
-    lookups: Vec<(WorkspacePath, Lookup)>,
+    lookups: BTreeMap<WorkspacePath, WorkspaceLookup>,
 }
 
 impl Setting {
@@ -32,7 +32,7 @@ impl Setting {
                 export("network", "vpcs.network.example.com"),
             ]),
             outcome: Outcome::Installed,
-            lookups: Vec::new(),
+            lookups: BTreeMap::new(),
         }
     }
 
@@ -49,12 +49,12 @@ impl Setting {
                 None => Exports::Unavailable("403 Forbidden".to_owned()),
             },
             consents: Consents::read(self.exports.iter().flatten(), &self.bindings),
+            lookups: self.lookups.clone(),
             clients: client_configs(),
         };
         let plan = plan(&world);
         let outcomes = plan.places.keys().map(|place| (place.clone(), self.outcome.clone())).collect();
-        let found = Found { outcomes, lookups: self.lookups.iter().cloned().collect() };
-        changed(&world, &plan, &found, NOW).into_iter().map(|(_, object)| object).collect()
+        changed(&world, &plan, &outcomes, NOW).into_iter().map(|(_, object)| object).collect()
     }
 
     /// `status reason: message` of a condition.
@@ -135,22 +135,48 @@ fn what_keeps_a_target_from_being_installed_is_said_with_what_to_do() {
     }
 }
 
+fn found(id: &str) -> WorkspaceLookup {
+    WorkspaceLookup::Found { cluster: cluster(id), phase: "Ready".to_owned() }
+}
+
+#[test]
+fn a_workspace_that_lies_about_its_path_is_named() {
+    let mut setting = Setting::of(vm_to_vpc());
+    let mut said = |lookup| {
+        setting.lookups = BTreeMap::from([(path(NETWORK), lookup)]);
+        ["ResolvedRefs", "Programmed"].map(|type_| setting.condition(type_))
+    };
+    let lie = "; logical cluster network falsely says that this is its path";
+    let [resolved, programmed] = said(found("other"));
+    assert!(resolved.starts_with("False NotBound: ") && resolved.ends_with(lie), "{resolved}");
+    assert!(programmed.starts_with("False Pending: nothing is installed"), "{programmed}");
+    let [resolved, programmed] = said(WorkspaceLookup::NotFound);
+    assert!(resolved.starts_with("False WorkspaceNotFound: ") && resolved.ends_with(lie), "{resolved}");
+    assert_eq!(programmed, "True Programmed: installed in workspace with logical cluster network");
+    let [resolved, programmed] = said(WorkspaceLookup::Unknown { why: "403".to_owned() });
+    assert!(resolved.starts_with("True ") && resolved.contains("could not be checked (403)"), "{resolved}");
+    assert_eq!(programmed, format!("True Programmed: installed in workspace {NETWORK}"));
+    let [resolved, programmed] = said(found("network"));
+    assert_eq!(resolved, "True ResolvedRefs: every workspace and APIExport that the rule names is there");
+    assert_eq!(programmed, format!("True Programmed: installed in workspace {NETWORK}"));
+}
+
 #[test]
 fn a_workspace_that_is_not_there_is_told_from_one_that_has_not_bound() {
     let mut setting = Setting::of(vm_to_vpc());
     setting.bindings.pop();
     for (lookup, expected) in [
         (
-            Some(Lookup::NotFound),
+            Some(WorkspaceLookup::NotFound),
             "False WorkspaceNotFound: workspace root:providers:network not found: create it, or correct \
              spec.dependencies[0].apiExportRef.path",
         ),
         (
-            Some(Lookup::Exists),
+            Some(found("other")),
             "False NotBound: workspace root:providers:network has not bound dependencies.opendefense.cloud: create",
         ),
         (
-            Some(Lookup::Unknown("403".to_owned())),
+            Some(WorkspaceLookup::Unknown { why: "403".to_owned() }),
             "False NotBound: workspace root:providers:network has not bound dependencies.opendefense.cloud, or does \
              not exist (403): create",
         ),

@@ -32,9 +32,7 @@ impl Bed {
     pub(crate) async fn kcp() -> Self {
         let bed = Self::start(Kind::Kcp, Home::Kcp, "root:dep-ctrl").await;
         for name in ["dep-ctrl", "compute", "network"] {
-            let workspace =
-                json!({"apiVersion": "tenancy.kcp.io/v1alpha1", "kind": "Workspace", "metadata": {"name": name}});
-            bed.at("root").post_json("/apis/tenancy.kcp.io/v1alpha1/workspaces", &workspace).await.unwrap();
+            bed.workspace(name).await;
         }
         let dep_ctrl = bed.at("root:dep-ctrl");
         for (path, object) in [
@@ -45,6 +43,12 @@ impl Bed {
         }
         bed.bind(COMPUTE, &manifests::provider_binding("root:dep-ctrl")).await;
         bed
+    }
+
+    /// A workspace in `root`.
+    pub(crate) async fn workspace(&self, name: &str) {
+        let object = json!({"apiVersion": "tenancy.kcp.io/v1alpha1", "kind": "Workspace", "metadata": {"name": name}});
+        self.at("root").post_json("/apis/tenancy.kcp.io/v1alpha1/workspaces", &object).await.unwrap();
     }
 
     /// The same, and `network` has bound depguard too.

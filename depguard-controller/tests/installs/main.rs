@@ -2,5 +2,6 @@
 
 mod bed;
 mod kubernetes;
+mod liars;
 mod rounds;
 mod takeover;
