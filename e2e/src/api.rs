@@ -60,6 +60,11 @@ impl Api {
         self.call(Method::DELETE, path, None).await
     }
 
+    /// DELETE with the body of a `metav1.DeleteOptions`.
+    pub async fn delete_with(&self, path: &str, options: &Value) -> Outcome<Reply> {
+        self.call(Method::DELETE, path, Some(("application/json", options))).await
+    }
+
     /// DELETE that changes nothing, but passes admission.
     pub async fn dry_run_delete(&self, path: &str) -> Outcome<Reply> {
         self.delete(&format!("{path}?dryRun=All")).await

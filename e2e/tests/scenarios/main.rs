@@ -2,9 +2,11 @@
 
 mod binaries;
 mod consent;
+mod cycles;
 mod deletion;
 mod installation;
 mod lifecycle;
+mod options;
 mod schema;
 mod teardown;
 
@@ -26,6 +28,17 @@ fn main() {
         Scenario::new("a namespace ends in the order of its references", teardown::namespace).tears_down(),
         Scenario::new("a workspace ends in the order of its references", teardown::workspace).on_kcp().alone(),
         Scenario::new("unbinding the target's API waits for the dependents", teardown::unbinding).on_kcp().alone(),
+        Scenario::new("two kinds that refer to each other end with their namespace", cycles::two_kinds).tears_down(),
+        Scenario::new("a kind that refers to itself ends with its namespace", cycles::one_kind).tears_down(),
+        Scenario::new("two namespaces that refer to each other end together, not one alone", cycles::two_namespaces)
+            .tears_down(),
+        Scenario::new("an export with a cycle inside can be unbound", cycles::unbinding).on_kcp().alone(),
+        Scenario::new("a workspace ends although kcp keeps its cluster-scoped objects last", cycles::kept_last)
+            .on_kcp()
+            .alone(),
+        Scenario::new("whatever the options, a referenced object is denied and a free one deleted", options::table)
+            .tears_down(),
+        Scenario::new("what is on its way out is not held up by who comes later", options::terminating),
         Scenario::new("a tenant lifts nothing by the annotation and a namespace", teardown::tenant).tears_down(),
         Scenario::new("an operator lifts the protection by the annotation", lifecycle::override_by_an_operator),
         Scenario::new("nothing is deleted while the webhook is away, nor right after", lifecycle::webhook_killed),

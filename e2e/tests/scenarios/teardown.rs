@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::deletion::guarded;
 
-const BINDINGS: &str = "/apis/apis.kcp.io/v1alpha2/apibindings";
+pub(crate) const BINDINGS: &str = "/apis/apis.kcp.io/v1alpha2/apibindings";
 
 /// A target `a`, and a machine `m1` that refers to it and that a finalizer will hold.
 async fn held_reference(world: &World, cast: &Cast) -> Outcome {
@@ -47,7 +47,7 @@ async fn target_waits(world: &World, cast: &Cast, scope: (&Api, &str)) -> Outcom
     consumer.untouched(&cast.vpc, "a").await
 }
 
-fn conditions(object: &Value) -> String {
+pub(crate) fn conditions(object: &Value) -> String {
     let conditions = object["status"]["conditions"].as_array().cloned().unwrap_or_default();
     conditions.iter().filter_map(|condition| condition["message"].as_str()).collect::<Vec<_>>().join("\n")
 }
