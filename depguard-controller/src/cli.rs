@@ -2,14 +2,11 @@
 
 use std::error::Error;
 use std::io::Write;
-use std::net::{Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 use std::{fs, io};
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
-use depguard_core::{ExportName, Home};
-use tokio::signal::unix::{SignalKind, signal};
-use tracing_subscriber::EnvFilter;
+use clap::{Args, Parser, Subcommand};
+use depguard_kcp::cli::{Common, HomeArg, asked_to_stop};
 
 use crate::{Config, Controller, WebhookTarget, WebhookTargetError, manifests};
 
@@ -31,21 +28,8 @@ enum Command {
 
 #[derive(Debug, Args)]
 struct Run {
-    /// Where depguard runs
-    #[arg(long, value_enum, default_value_t)]
-    home: HomeArg,
-
-    /// depguard's own APIExport, in the workspace that the kubeconfig points to
-    #[arg(long, value_name = "NAME", default_value = "dependencies.opendefense.cloud")]
-    api_export_name: ExportName,
-
-    /// Kubeconfig whose server ends in /clusters/<depguard's workspace> [default: KUBECONFIG, or the pod's own account]
-    #[arg(long, value_name = "FILE")]
-    kubeconfig: Option<PathBuf>,
-
-    /// Base URL of kcp without a workspace [default: the kubeconfig's server]
-    #[arg(long, value_name = "URL")]
-    kcp_base_host: Option<String>,
+    #[command(flatten)]
+    common: Common,
 
     /// URL at which API servers reach the webhook: https://host:9443/validate
     #[arg(long, value_name = "URL", default_value = "")]
@@ -59,30 +43,6 @@ struct Run {
     /// [default: the API servers' own roots]
     #[arg(long, value_name = "FILE")]
     webhook_ca_bundle_path: Option<PathBuf>,
-
-    /// Address of /healthz and /readyz; 0 = off
-    #[arg(long, value_name = "ADDRESS", default_value = ":8081", value_parser = address)]
-    health_probe_bind_address: Address,
-
-    #[command(flatten)]
-    zap: Zap,
-}
-
-/// The reference's logger flags.
-#[derive(Debug, Args)]
-#[group(id = "zap", multiple = true)]
-struct Zap {
-    /// Without effect, like the other --zap-* flags of the reference's logger: set RUST_LOG instead
-    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true")]
-    zap_devel: Option<String>,
-    #[arg(long, hide = true)]
-    zap_encoder: Option<String>,
-    #[arg(long, hide = true)]
-    zap_log_level: Option<String>,
-    #[arg(long, hide = true)]
-    zap_stacktrace_level: Option<String>,
-    #[arg(long, hide = true)]
-    zap_time_encoding: Option<String>,
 }
 
 #[derive(Debug, Args)]
@@ -100,30 +60,13 @@ struct Manifests {
     out: Option<PathBuf>,
 }
 
-#[derive(Debug, Clone, Copy, Default, ValueEnum)]
-enum HomeArg {
-    /// A kcp: rules and objects in many workspaces
-    #[default]
-    Kcp,
-    /// One plain Kubernetes cluster
-    Kubernetes,
-}
-
-/// An address, or none.
-#[derive(Debug, Clone, Copy)]
-struct Address(Option<SocketAddr>);
-
 impl Cli {
     /// Does what the command line says; runs until the process is asked to end.
     pub async fn run(self) -> Result<(), Box<dyn Error + Send + Sync>> {
         if let Some(Command::Manifests(arguments)) = self.command {
             return arguments.run();
         }
-        let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
-        tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).init();
-        if self.run.zap.is_given() {
-            tracing::warn!("the --zap-* flags have no effect here: set RUST_LOG instead, as in RUST_LOG=debug");
-        }
+        self.run.common.log();
         let controller = Controller::start(self.run.into_config()?).await?;
         tracing::info!(probes = ?controller.probe_addr(), "started");
         asked_to_stop().await;
@@ -141,19 +84,12 @@ impl Run {
             None => WebhookTarget::Url(self.webhook_url),
         };
         Ok(Config {
-            kubeconfig: self.kubeconfig,
-            base_host: self.kcp_base_host,
-            probe_addr: self.health_probe_bind_address.0,
+            kubeconfig: self.common.kubeconfig,
+            base_host: self.common.kcp_base_host,
+            probe_addr: self.common.health_probe_bind_address.0,
             ca_bundle_path: self.webhook_ca_bundle_path.filter(|path| !path.as_os_str().is_empty()),
-            ..Config::new(self.home.into(), self.api_export_name, webhook)
+            ..Config::new(self.common.home.into(), self.common.api_export_name, webhook)
         })
-    }
-}
-
-impl Zap {
-    fn is_given(&self) -> bool {
-        let first = [&self.zap_devel, &self.zap_encoder, &self.zap_log_level];
-        first.into_iter().chain([&self.zap_stacktrace_level, &self.zap_time_encoding]).any(Option::is_some)
     }
 }
 
@@ -172,48 +108,10 @@ impl Manifests {
     }
 }
 
-impl From<HomeArg> for Home {
-    fn from(home: HomeArg) -> Self {
-        match home {
-            HomeArg::Kcp => Self::Kcp,
-            HomeArg::Kubernetes => Self::Kubernetes,
-        }
-    }
-}
-
-/// Done once the process is asked to end: by SIGTERM, or SIGINT.
-async fn asked_to_stop() {
-    let terminate = async {
-        match signal(SignalKind::terminate()) {
-            Ok(mut terminate) => {
-                terminate.recv().await;
-            }
-            // Then only the other one is left.
-            Err(_) => std::future::pending().await,
-        }
-    };
-    tokio::select! {
-        () = terminate => {}
-        _ = tokio::signal::ctrl_c() => {}
-    }
-}
-
-/// `:8081`, `127.0.0.1:8081`, `[::1]:8081`, or `0` for none.
-fn address(text: &str) -> Result<Address, String> {
-    if text.is_empty() || text == "0" {
-        return Ok(Address(None));
-    }
-    let address = match text.strip_prefix(':') {
-        Some(port) => port.parse().ok().map(|port: u16| (Ipv6Addr::UNSPECIFIED, port).into()),
-        None => text.parse().ok(),
-    };
-    address.map(|address| Address(Some(address))).ok_or_else(|| {
-        "write it as `:8081` (every address), `127.0.0.1:8081` or `[::1]:8081`, or `0` for none".to_owned()
-    })
-}
-
 #[cfg(test)]
 mod tests {
+    use depguard_core::Home;
+
     use super::*;
 
     fn parse(flags: &[&str]) -> Result<Config, String> {
@@ -256,12 +154,6 @@ mod tests {
         }
         assert!(parse(&["--webhook-service=a/b", "--webhook-url=https://c"]).unwrap_err().contains("leave one out"));
         assert!(parse(&["--home=kubernetes", "--webhook-service=a/b:9443"]).is_ok());
-    }
-
-    #[test]
-    fn a_probe_address_may_be_off() {
-        assert_eq!(parse(&["--health-probe-bind-address=0"]).unwrap().probe_addr, None);
-        assert!(parse(&["--health-probe-bind-address=8081"]).unwrap_err().contains("write it as `:8081`"));
     }
 
     #[test]

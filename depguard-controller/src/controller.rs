@@ -4,7 +4,9 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use depguard_kcp::{ConnectError, ConnectOptions, Connection, Mirror, MirrorOptions, MirrorState, WorkspaceLookups};
+use depguard_kcp::{
+    ConnectError, ConnectOptions, Connection, Health, Mirror, MirrorOptions, MirrorState, Probes, WorkspaceLookups,
+};
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, sleep_until};
@@ -12,7 +14,6 @@ use tokio::time::{Instant, sleep, sleep_until};
 use crate::ca_bundle::{CaBundle, CaBundleError};
 use crate::config::Config;
 use crate::observe;
-use crate::probes::{self, Readiness};
 use crate::reconcile::{Failures, Reconciler};
 use crate::webhook_target::WebhookTargetError;
 
@@ -69,12 +70,12 @@ impl Controller {
             home: config.home,
         })
         .await?;
-        let (ready, readiness) = watch::channel(Readiness::NotReady("nothing was watched yet".to_owned()));
+        let (ready, readiness) = watch::channel(Health::NotReady("nothing was watched yet".to_owned()));
         let (probe_addr, probes) = match config.probe_addr {
             Some(address) => {
-                let listening = probes::serve(address, readiness).await;
-                let (address, task) = listening.map_err(|why| StartError::Probes { address, why })?;
-                (Some(address), Some(task))
+                let probes = Probes::bind(address).await.map_err(|why| StartError::Probes { address, why })?;
+                let address = probes.address();
+                (Some(address), Some(tokio::spawn(probes.serve(move || readiness.borrow().clone()))))
             }
             None => (None, None),
         };
@@ -135,7 +136,7 @@ struct Running {
     reconciler: Reconciler,
     states: watch::Receiver<Arc<MirrorState>>,
     resync: Duration,
-    ready: watch::Sender<Readiness>,
+    ready: watch::Sender<Health>,
 }
 
 impl Running {
@@ -146,17 +147,16 @@ impl Running {
             let state = self.states.borrow_and_update().clone();
             match state.not_loaded() {
                 Some(why) => {
-                    let why = why.to_owned();
-                    self.ready.send_if_modified(|ready| ready.lose(why));
+                    self.ready.send_replace(Health::NotReady(why.to_owned()));
                 }
                 None => {
                     self.reconciler.round(&state).await;
-                    self.ready.send_replace(Readiness::Ready);
+                    self.ready.send_replace(Health::Ready);
                 }
             }
             drop(state);
             if !self.wait().await {
-                self.ready.send_replace(Readiness::Dead);
+                self.ready.send_replace(Health::Dead);
                 return;
             }
         }

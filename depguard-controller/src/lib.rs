@@ -15,7 +15,6 @@ mod install;
 pub mod manifests;
 mod observe;
 mod plan;
-mod probes;
 mod programmed;
 mod reconcile;
 mod references;

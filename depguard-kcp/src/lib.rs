@@ -28,10 +28,14 @@
 
 mod address;
 mod api;
+#[cfg(feature = "cli")]
+pub mod cli;
 mod connection;
 mod endpoint;
 mod lookups;
 mod mirror;
+#[cfg(feature = "probes")]
+mod probes;
 mod slices;
 mod stack;
 mod workspaces;
@@ -44,4 +48,6 @@ pub use lookups::{Claims, WorkspaceLookups};
 pub use mirror::{
     Failure, Mirror, MirrorOptions, MirrorState, Mirrored, MirroredObject, ObjectKey, Readiness, Watched,
 };
+#[cfg(feature = "probes")]
+pub use probes::{Health, Probes, listen};
 pub use workspaces::{BoundWorkspaces, WorkspaceLookup};

@@ -13,7 +13,6 @@ mod config;
 mod driver;
 mod front_proxy;
 mod port;
-mod probes;
 mod registry;
 mod report;
 mod respond;

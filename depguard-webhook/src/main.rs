@@ -3,16 +3,14 @@
 use std::process::ExitCode;
 
 use clap::Parser;
+use depguard_kcp::cli::asked_to_stop;
 use depguard_webhook::Webhook;
-use depguard_webhook::cli::{self, Cli};
+use depguard_webhook::cli::Cli;
 
 #[tokio::main]
 async fn main() -> ExitCode {
     let cli = Cli::parse();
-    cli::log();
-    if cli.has_zap_flags() {
-        tracing::warn!("the --zap-* flags have no effect here: set RUST_LOG instead, as in RUST_LOG=debug");
-    }
+    cli.log();
     let webhook = match Webhook::start(cli.into_config()).await {
         Ok(webhook) => webhook,
         Err(why) => {
@@ -21,7 +19,7 @@ async fn main() -> ExitCode {
         }
     };
     tracing::info!(reviews = %webhook.review_addr(), probes = ?webhook.probe_addr(), "started");
-    cli::asked_to_stop().await;
+    asked_to_stop().await;
     tracing::info!("stopping: answering what is under way");
     webhook.stop().await;
     ExitCode::SUCCESS

@@ -2,8 +2,6 @@
 
 use std::convert::Infallible;
 use std::future::poll_fn;
-use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -54,41 +52,17 @@ impl<S> Answering for S where
 {
 }
 
-/// Listens on an address; port 0 is any free one.
-///
-/// Every IPv6 address means every IPv4 address too, also on a machine without IPv6. An address that is taken is tried
-/// again for a second: a server that was just stopped may not have let go of it yet.
-pub(crate) async fn listen(address: SocketAddr) -> io::Result<TcpListener> {
-    let mut tries = 0;
-    loop {
-        match listen_once(address).await {
-            Err(why) if why.kind() == io::ErrorKind::AddrInUse && tries < 20 => tries += 1,
-            listener => return listener,
-        }
-        sleep(BACK_OFF.0).await;
-    }
-}
-
-async fn listen_once(address: SocketAddr) -> io::Result<TcpListener> {
-    match TcpListener::bind(address).await {
-        Err(why) if address.ip() == IpAddr::V6(Ipv6Addr::UNSPECIFIED) && why.kind() != io::ErrorKind::AddrInUse => {
-            TcpListener::bind((Ipv4Addr::UNSPECIFIED, address.port())).await
-        }
-        listener => listener,
-    }
-}
-
 /// A listener, and what is answered there.
 pub(crate) struct Server<S> {
     listener: TcpListener,
-    tls: Option<TlsAcceptor>,
+    tls: TlsAcceptor,
     service: S,
     connections: usize,
 }
 
 impl<S: Answering> Server<S> {
-    /// Over TLS if an acceptor is given.
-    pub(crate) fn new(listener: TcpListener, tls: Option<TlsAcceptor>, service: S) -> Self {
+    /// Over TLS.
+    pub(crate) fn new(listener: TcpListener, tls: TlsAcceptor, service: S) -> Self {
         Self { listener, tls, service, connections: MAX_CONNECTIONS }
     }
 
@@ -124,12 +98,9 @@ impl<S: Answering> Server<S> {
     }
 }
 
-async fn connection<S: Answering>(stream: TcpStream, tls: Option<TlsAcceptor>, service: S, tasks: Tasks) {
+async fn connection<S: Answering>(stream: TcpStream, tls: TlsAcceptor, service: S, tasks: Tasks) {
     // Answers are small and written at once; failing to say so costs only time.
     let _ = stream.set_nodelay(true);
-    let Some(tls) = tls else {
-        return requests(stream, false, service, tasks).await;
-    };
     let handshake = timeout(HANDSHAKE, tls.accept(stream));
     let shaken = tokio::select! {
         () = tasks.stopping() => return,

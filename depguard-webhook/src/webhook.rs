@@ -5,16 +5,14 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use depguard_kcp::{ConnectError, ConnectOptions, Connection};
-use tokio::net::TcpListener;
+use depguard_kcp::{ConnectError, ConnectOptions, Connection, Health, Probes, listen};
 use tokio_rustls::TlsAcceptor;
 
 use crate::config::Config;
 use crate::front_proxy::FrontProxy;
-use crate::probes::Probes;
 use crate::registry;
 use crate::rules::Rules;
-use crate::server::{self, Server};
+use crate::server::Server;
 use crate::service::ReviewService;
 use crate::tasks::Tasks;
 use crate::tls::{CertificateError, Certificates};
@@ -62,9 +60,10 @@ impl Webhook {
         let connection = Connection::open(&options).await?;
         let (certificates, files) = Certificates::open(&config.tls_cert_dir).await?;
         let tls = TlsAcceptor::from(Arc::new(certificates.server_config()?));
-        let (reviews, review_addr) = listen(config.review_addr).await?;
+        let failed = |address| move |why| StartError::Listen { address, why };
+        let (reviews, review_addr) = listen(config.review_addr).await.map_err(failed(config.review_addr))?;
         let probes = match config.probe_addr {
-            Some(address) => Some(listen(address).await?),
+            Some(address) => Some(Probes::bind(address).await.map_err(failed(address))?),
             None => None,
         };
 
@@ -77,9 +76,11 @@ impl Webhook {
         let (tasks, rules) = (&webhook.tasks, &webhook.rules);
         tasks.spawn_background(registry::run(connection, config.home, config.export_name, rules.clone()));
         tasks.spawn_background(certificates.follow(files));
-        tasks.spawn(Server::new(reviews, Some(tls), service).run(tasks.clone()));
-        if let Some((listener, address)) = probes {
-            tasks.spawn(Server::new(listener, None, Probes::new(rules.clone())).run(tasks.clone()));
+        tasks.spawn(Server::new(reviews, tls, service).run(tasks.clone()));
+        if let Some(probes) = probes {
+            let (address, rules) = (probes.address(), rules.clone());
+            let health = move || rules.not_loaded().map_or(Health::Ready, Health::NotReady);
+            tasks.spawn_background(probes.serve(health));
             webhook.probe_addr = Some(address);
         }
         Ok(webhook)
@@ -110,11 +111,4 @@ impl Drop for Webhook {
     fn drop(&mut self) {
         self.tasks.kill();
     }
-}
-
-async fn listen(address: SocketAddr) -> Result<(TcpListener, SocketAddr), StartError> {
-    let failed = |why| StartError::Listen { address, why };
-    let listener = server::listen(address).await.map_err(failed)?;
-    let address = listener.local_addr().map_err(failed)?;
-    Ok((listener, address))
 }

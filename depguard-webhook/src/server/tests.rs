@@ -1,4 +1,5 @@
 use super::*;
+use std::net::{Ipv4Addr, SocketAddr};
 
 use http_body_util::BodyExt;
 use hyper::client::conn::{http1, http2};
@@ -36,8 +37,7 @@ impl Bench {
 
         let (certificates, _) = Certificates::open(folder.path()).await.unwrap();
         let tls = TlsAcceptor::from(Arc::new(certificates.server_config().unwrap()));
-        let listener = listen((Ipv4Addr::LOCALHOST, 0).into()).await.unwrap();
-        let address = listener.local_addr().unwrap();
+        let (listener, address) = depguard_kcp::listen((Ipv4Addr::LOCALHOST, 0).into()).await.unwrap();
         let (begun, go) = (Arc::new(Notify::new()), Arc::new(Semaphore::new(0)));
         let (inside, wait) = (begun.clone(), go.clone());
         let service = tower::service_fn(move |request: Request<Incoming>| {
@@ -51,7 +51,7 @@ impl Bench {
             }
         });
         let tasks = Tasks::default();
-        let server = Server { connections, ..Server::new(listener, Some(tls), service) };
+        let server = Server { connections, ..Server::new(listener, tls, service) };
         tasks.spawn(server.run(tasks.clone()));
         Self { address, roots, tasks, begun, go, _folder: folder }
     }

@@ -1,0 +1,172 @@
+//! What the command lines of both binaries have in common.
+
+use std::net::{Ipv6Addr, SocketAddr};
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use depguard_core::{ExportName, Home};
+use tokio::signal::unix::{SignalKind, signal};
+use tracing_subscriber::EnvFilter;
+
+/// Flags that say where depguard runs and how it is reached.
+#[derive(Debug, Args)]
+pub struct Common {
+    /// Where depguard runs
+    #[arg(long, value_enum, default_value_t)]
+    pub home: HomeArg,
+
+    /// depguard's own APIExport, in the workspace that the kubeconfig points to
+    #[arg(long, value_name = "NAME", default_value = "dependencies.opendefense.cloud")]
+    pub api_export_name: ExportName,
+
+    /// Kubeconfig whose server ends in /clusters/<depguard's workspace> [default: KUBECONFIG, or the pod's own account]
+    #[arg(long, value_name = "FILE")]
+    pub kubeconfig: Option<PathBuf>,
+
+    /// Base URL of kcp without a workspace [default: the kubeconfig's server]
+    #[arg(long, value_name = "URL")]
+    pub kcp_base_host: Option<String>,
+
+    /// Address of /healthz and /readyz; 0 = off
+    #[arg(long, value_name = "ADDRESS", default_value = ":8081", value_parser = address)]
+    pub health_probe_bind_address: Address,
+
+    #[command(flatten)]
+    zap: Zap,
+}
+
+/// The value of `--home`.
+#[derive(Debug, Clone, Copy, Default, ValueEnum)]
+pub enum HomeArg {
+    /// A kcp: rules and objects in many workspaces
+    #[default]
+    Kcp,
+    /// One plain Kubernetes cluster
+    Kubernetes,
+}
+
+/// An address, or none.
+#[derive(Debug, Clone, Copy)]
+pub struct Address(pub Option<SocketAddr>);
+
+/// The reference's logger flags.
+#[derive(Debug, Args)]
+#[group(id = "zap", multiple = true)]
+struct Zap {
+    /// Without effect, like the other --zap-* flags of the reference's logger: set RUST_LOG instead
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    zap_devel: Option<String>,
+    #[arg(long, hide = true)]
+    zap_encoder: Option<String>,
+    #[arg(long, hide = true)]
+    zap_log_level: Option<String>,
+    #[arg(long, hide = true)]
+    zap_stacktrace_level: Option<String>,
+    #[arg(long, hide = true)]
+    zap_time_encoding: Option<String>,
+}
+
+impl Common {
+    /// Sends the log to standard error: `info` and above, or what `RUST_LOG` says.
+    pub fn log(&self) {
+        let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
+        tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+        if self.zap.is_given() {
+            tracing::warn!("the --zap-* flags have no effect here: set RUST_LOG instead, as in RUST_LOG=debug");
+        }
+    }
+}
+
+impl Zap {
+    fn is_given(&self) -> bool {
+        let first = [&self.zap_devel, &self.zap_encoder, &self.zap_log_level];
+        first.into_iter().chain([&self.zap_stacktrace_level, &self.zap_time_encoding]).any(Option::is_some)
+    }
+}
+
+impl From<HomeArg> for Home {
+    fn from(home: HomeArg) -> Self {
+        match home {
+            HomeArg::Kcp => Self::Kcp,
+            HomeArg::Kubernetes => Self::Kubernetes,
+        }
+    }
+}
+
+/// Done once the process is asked to end: by SIGTERM, or SIGINT.
+pub async fn asked_to_stop() {
+    let terminate = async {
+        match signal(SignalKind::terminate()) {
+            Ok(mut terminate) => {
+                terminate.recv().await;
+            }
+            // Then only the other one is left.
+            Err(_) => std::future::pending().await,
+        }
+    };
+    tokio::select! {
+        () = terminate => {}
+        _ = tokio::signal::ctrl_c() => {}
+    }
+}
+
+/// `:8081`, `127.0.0.1:8081`, `[::1]:8081`, or `0` for none.
+fn address(text: &str) -> Result<Address, String> {
+    if text.is_empty() || text == "0" {
+        return Ok(Address(None));
+    }
+    let address = match text.strip_prefix(':') {
+        Some(port) => port.parse().ok().map(|port: u16| (Ipv6Addr::UNSPECIFIED, port).into()),
+        None => text.parse().ok(),
+    };
+    address.map(|address| Address(Some(address))).ok_or_else(|| {
+        "write it as `:8081` (every address), `127.0.0.1:8081` or `[::1]:8081`, or `0` for none".to_owned()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Cli {
+        #[command(flatten)]
+        common: Common,
+    }
+
+    fn parse(flags: &[&str]) -> Result<Common, String> {
+        let cli = Cli::try_parse_from([&["depguard"], flags].concat());
+        cli.map(|cli| cli.common).map_err(|why| why.to_string())
+    }
+
+    #[test]
+    fn addresses_are_written_as_the_reference_writes_them() {
+        for (text, address) in [
+            (":8081", Some("[::]:8081")),
+            ("0.0.0.0:8081", Some("0.0.0.0:8081")),
+            ("[::1]:8081", Some("[::1]:8081")),
+            ("0", None),
+            ("", None),
+        ] {
+            let parsed = parse(&[&format!("--health-probe-bind-address={text}")]).unwrap();
+            let Address(parsed) = parsed.health_probe_bind_address;
+            assert_eq!(parsed.map(|a| a.to_string()).as_deref(), address, "{text}");
+        }
+        for text in ["8081", "localhost:8081", ":x", ":99999"] {
+            let error = parse(&[&format!("--health-probe-bind-address={text}")]).unwrap_err();
+            assert!(error.contains("write it as `:8081`"), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn the_loggers_flags_of_the_reference_are_noticed() {
+        let noticed = |flags: &[&str]| parse(flags).unwrap().zap.is_given();
+        assert!(!noticed(&[]));
+        assert!(noticed(&["--zap-devel"]) && noticed(&["--zap-time-encoding=epoch"]));
+        assert!(noticed(&["--zap-devel=false", "--zap-encoder=json", "--zap-log-level", "debug"]));
+        // A repeated flag is an error, as a typing mistake would be.
+        assert!(parse(&["--zap-devel", "--zap-devel=false"]).unwrap_err().contains("--zap-devel"));
+    }
+}
