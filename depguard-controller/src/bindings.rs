@@ -12,6 +12,9 @@ pub(crate) const CONFIGURATIONS: ClaimedResource =
 /// The claim with which it can be seen what a workspace exports.
 pub(crate) const EXPORTS: ClaimedResource = ClaimedResource { group: "apis.kcp.io", resource: "apiexports" };
 
+/// The claim with which it can be seen what an exported kind is.
+pub(crate) const SCHEMAS: ClaimedResource = ClaimedResource { group: "apis.kcp.io", resource: "apiresourceschemas" };
+
 /// A resource that depguard's APIExport claims.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ClaimedResource {

@@ -15,6 +15,7 @@ use crate::ca_bundle::{CaBundle, CaBundleError};
 use crate::config::Config;
 use crate::observe;
 use crate::reconcile::{Failures, Reconciler};
+use crate::sight::Sight;
 use crate::webhook_target::WebhookTargetError;
 
 /// How long to wait for more changes after one.
@@ -88,6 +89,7 @@ impl Controller {
                 watched: observe::watched(config.home),
             },
         );
+        let resync = config.resync.clamp(Duration::from_secs(1), LONGEST_RESYNC);
         let running = Running {
             reconciler: Reconciler {
                 connection,
@@ -96,10 +98,11 @@ impl Controller {
                 target: config.webhook,
                 ca_bundle,
                 lookups: WorkspaceLookups::default(),
+                sight: Sight::new(resync),
                 failures: Failures::new(),
             },
             states: mirror.subscribe(),
-            resync: config.resync.clamp(Duration::from_secs(1), LONGEST_RESYNC),
+            resync,
             ready,
         };
         let (stop, stopped) = oneshot::channel();

@@ -46,12 +46,29 @@ impl<'v> Exports<'v> {
             Self::Unavailable(why) => return Err(why),
             Self::Seen(seen) => seen,
         };
-        let Some(export) = seen.get(&(cluster.as_str(), export.as_str())) else { return Ok(Served::NoExport) };
-        let resources = export.pointer("/spec/resources").and_then(Value::as_array);
-        let serves = resources.into_iter().flatten().any(|resource| {
-            let field = |name: &str| resource.get(name).and_then(Value::as_str).unwrap_or_default();
-            field("group") == kind.group.as_str() && field("name") == kind.resource.as_str()
-        });
-        Ok(if serves { Served::Yes } else { Served::OtherKinds })
+        Ok(match seen.get(&(cluster.as_str(), export.as_str())) {
+            None => Served::NoExport,
+            Some(export) if resource(export, kind).is_some() => Served::Yes,
+            Some(_) => Served::OtherKinds,
+        })
     }
+
+    /// The name of the APIResourceSchema by which this export serves the kind.
+    pub(crate) fn schema(
+        &self,
+        cluster: &LogicalCluster,
+        export: &ExportName,
+        kind: &GroupResource,
+    ) -> Option<&'v str> {
+        let Self::Seen(seen) = self else { return None };
+        let export = seen.get(&(cluster.as_str(), export.as_str()))?;
+        resource(export, kind)?.get("schema")?.as_str()
+    }
+}
+
+fn resource<'v>(export: &'v Value, kind: &GroupResource) -> Option<&'v Value> {
+    export.pointer("/spec/resources")?.as_array()?.iter().find(|resource| {
+        let field = |name: &str| resource.get(name).and_then(Value::as_str).unwrap_or_default();
+        field("group") == kind.group.as_str() && field("name") == kind.resource.as_str()
+    })
 }

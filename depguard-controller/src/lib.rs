@@ -3,6 +3,7 @@
 
 mod bindings;
 mod ca_bundle;
+mod checks;
 #[cfg(feature = "bin")]
 pub mod cli;
 mod config;
@@ -10,8 +11,10 @@ mod configuration;
 mod controller;
 mod enforced;
 mod exports;
+mod fields;
 mod findings;
 mod install;
+mod kinds;
 pub mod manifests;
 mod observe;
 mod plan;
@@ -19,6 +22,7 @@ mod programmed;
 mod reconcile;
 mod references;
 mod retries;
+mod sight;
 mod status;
 #[cfg(test)]
 mod testing;

@@ -14,12 +14,14 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use crate::ca_bundle::CaBundle;
+use crate::checks;
 use crate::configuration::{ClientConfigs, Step};
 use crate::install::{Done, install, write_status};
 use crate::observe;
 use crate::plan::{self, Place, PlacePlan, Plan, RulePlan, World};
 use crate::retries::Retries;
-use crate::status::{self, Outcome};
+use crate::sight::Sight;
+use crate::status::{self, Found, Outcome};
 use crate::webhook_target::WebhookTarget;
 
 /// How long one request may take.
@@ -37,6 +39,7 @@ pub(crate) struct Reconciler {
     pub(crate) target: WebhookTarget,
     pub(crate) ca_bundle: Option<CaBundle>,
     pub(crate) lookups: WorkspaceLookups,
+    pub(crate) sight: Sight,
     pub(crate) failures: Failures,
 }
 
@@ -62,8 +65,11 @@ impl Reconciler {
         let plan = plan::plan(&world);
         let origins = observe::origins(&export_name, state);
         let outcomes = self.install(&world, &plan, &origins).await;
+        let wanted = plan.rules.iter().flat_map(|rule| checks::keys(&world, rule));
+        let wanted = wanted.map(|key| (key.clone(), self.place(&key.place, &origins))).collect();
+        let found = Found { outcomes, kinds: self.sight.see(wanted).await };
         let now = json!(k8s_openapi::jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string());
-        let changed = status::changed(&world, &plan, &outcomes, now.as_str().unwrap_or_default());
+        let changed = status::changed(&world, &plan, &found, now.as_str().unwrap_or_default());
         self.report(state, changed).await;
         self.failures.statuses.keep(|key| plan.rules.iter().any(|rule| rule.key == *key));
     }

@@ -4,13 +4,14 @@ use depguard_core::api::ACCEPT_ANNOTATION;
 use depguard_core::{Consent, ExportName, GroupResource, LogicalCluster, Rule, RuleKey, WorkspacePath};
 use depguard_kcp::WorkspaceLookup;
 
-use crate::bindings::{Claim, EXPORTS};
+use crate::bindings::{Claim, ClaimedResource, EXPORTS, SCHEMAS};
+use crate::checks::{self, Kinds};
 use crate::exports::Served;
 use crate::findings::{Finding, Findings};
 use crate::plan::{RulePlan, World};
 
 /// Whether the workspaces and exports that a rule names are there.
-pub(crate) fn resolved(world: &World<'_>, rule: &RulePlan<'_>, parsed: &Rule) -> Finding {
+pub(crate) fn resolved(world: &World<'_>, kinds: &Kinds, rule: &RulePlan<'_>, parsed: &Rule) -> Finding {
     let mut findings = Findings::default();
     let dependent = parsed.dependent();
     if let (Some(cluster), Some(export)) = (&rule.key.cluster, &dependent.export) {
@@ -34,16 +35,18 @@ pub(crate) fn resolved(world: &World<'_>, rule: &RulePlan<'_>, parsed: &Rule) ->
             _ => findings.push(ambiguous(&export.path)),
         }
     }
+    checks::served(world, kinds, rule, parsed, &mut findings);
     let order = [
         "WorkspaceNotFound",
         "NotBound",
         "RefNotPermitted",
         "WorkspaceAmbiguous",
         "ExportNotFound",
+        "KindNotFound",
         "ClaimNotAccepted",
         "Unknown",
     ];
-    findings.sum_up(&order, "ResolvedRefs", "every workspace and APIExport that the rule names is there")
+    findings.sum_up(&order, "ResolvedRefs", "everything that the rule names is there")
 }
 
 fn not_bound(world: &World<'_>, path: &WorkspacePath, field: &str) -> Finding {
@@ -92,23 +95,26 @@ fn check_export(
 ) -> Option<Finding> {
     let workspace = world.display(cluster);
     let binding = world.bindings.of(cluster)?;
-    let why = match binding.claim(EXPORTS) {
-        Claim::NotAccepted => Some("not accepted"),
-        Claim::Accepted => Some("accepted, but not in force"),
-        Claim::Applied => None,
-    };
-    if let Some(why) = why {
-        return Some(Finding::unknown(
+    let not_known = |claimed: ClaimedResource, what: &str| {
+        let why = match binding.claim(claimed) {
+            Claim::NotAccepted => "not accepted",
+            Claim::Accepted => "accepted, but not in force",
+            Claim::Applied => return None,
+        };
+        Some(Finding::unknown(
             "ClaimNotAccepted",
             format!(
-                "claim on apiexports {why} in workspace {workspace}, so it is not known whether its APIExport {export} \
-                 serves {kind}: to have that checked, accept the claim in the APIBinding {} there",
-                binding.name
+                "claim on {} {why} in workspace {workspace}, so it is not known {what}: to have that checked, accept \
+                 the claim in the APIBinding {} there",
+                claimed.resource, binding.name
             ),
-        ));
+        ))
+    };
+    if let Some(finding) = not_known(EXPORTS, &format!("whether its APIExport {export} serves {kind}")) {
+        return Some(finding);
     }
     match world.exports.serves(cluster, export, kind) {
-        Ok(Served::Yes) => None,
+        Ok(Served::Yes) => not_known(SCHEMAS, &format!("in which versions {kind} is served, and with which fields")),
         Ok(Served::NoExport) => Some(Finding::no(
             "ExportNotFound",
             format!("APIExport {export} not found in workspace {workspace}: create it, or correct {field}"),

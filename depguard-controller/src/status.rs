@@ -2,17 +2,25 @@
 
 use std::collections::BTreeMap;
 
-use depguard_core::api::{Condition, DependencyRuleStatus, TargetStatus};
-use depguard_core::{Home, Rule};
+use depguard_core::Rule;
+use depguard_core::api::{Condition, DependencyRuleStatus, Lookup, TargetStatus};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use crate::checks::{self, Kinds};
 use crate::findings::Finding;
 use crate::plan::{Place, Plan, RulePlan, TargetPlan, World};
 use crate::{enforced, programmed, references};
 
 /// The resources that a rule's summary names.
 const MOST_NAMED: usize = 6;
+
+/// What carrying out a plan showed.
+#[derive(Debug, Default)]
+pub(crate) struct Found {
+    pub(crate) outcomes: BTreeMap<Place, Outcome>,
+    pub(crate) kinds: Kinds,
+}
 
 /// How it stands with the configuration of a place.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,12 +43,12 @@ pub(crate) enum Outcome {
 pub(crate) fn changed<'p>(
     world: &World<'_>,
     plan: &'p Plan<'_>,
-    outcomes: &BTreeMap<Place, Outcome>,
+    found: &Found,
     now: &str,
 ) -> Vec<(&'p RulePlan<'p>, Value)> {
     let changed = plan.rules.iter().filter_map(|rule| {
         let old = rule.object.get("status").cloned().unwrap_or_default();
-        let status = json!(status(world, rule, outcomes, &old, now));
+        let status = json!(status(world, rule, found, &old, now));
         let mut object = rule.object.clone();
         let differs = old != status;
         object.as_object_mut()?.insert("status".to_owned(), status);
@@ -49,18 +57,12 @@ pub(crate) fn changed<'p>(
     changed.collect()
 }
 
-fn status(
-    world: &World<'_>,
-    rule: &RulePlan<'_>,
-    outcomes: &BTreeMap<Place, Outcome>,
-    old: &Value,
-    now: &str,
-) -> DependencyRuleStatus {
+fn status(world: &World<'_>, rule: &RulePlan<'_>, found: &Found, old: &Value, now: &str) -> DependencyRuleStatus {
     let old = DependencyRuleStatus::deserialize(old).unwrap_or_default();
     let generation = rule.object.pointer("/metadata/generation").and_then(Value::as_i64);
     let findings = match &rule.rule {
-        Ok(parsed) => of_rule(world, rule, parsed, outcomes),
-        Err(error) => of_invalid(world, rule, error, outcomes),
+        Ok(parsed) => of_rule(world, rule, parsed, found),
+        Err(error) => of_invalid(world, rule, error, &found.outcomes),
     };
     let conditions = findings.into_iter().map(|(type_, finding)| {
         let before = old.conditions.iter().find(|old| old.type_ == type_ && old.status == finding.status);
@@ -77,21 +79,16 @@ fn status(
         observed_generation: generation,
         summary: summary(rule),
         conditions: conditions.collect(),
-        targets: targets(world, rule),
+        targets: targets(world, rule, &found.kinds),
     }
 }
 
-fn of_rule(
-    world: &World<'_>,
-    rule: &RulePlan<'_>,
-    parsed: &Rule,
-    outcomes: &BTreeMap<Place, Outcome>,
-) -> Vec<(&'static str, Finding)> {
-    let programmed = programmed::programmed(world, rule, outcomes);
+fn of_rule(world: &World<'_>, rule: &RulePlan<'_>, parsed: &Rule, found: &Found) -> Vec<(&'static str, Finding)> {
+    let programmed = programmed::programmed(world, rule, &found.outcomes);
     let enforced = enforced::enforced(rule, parsed, &programmed);
     vec![
-        ("Accepted", Finding::yes("Accepted", "the rule is well formed")),
-        ("ResolvedRefs", references::resolved(world, rule, parsed)),
+        ("Accepted", checks::accepted(world, &found.kinds, rule, parsed)),
+        ("ResolvedRefs", references::resolved(world, &found.kinds, rule, parsed)),
         ("Programmed", programmed),
         ("Enforced", enforced),
     ]
@@ -130,15 +127,20 @@ fn summary(rule: &RulePlan<'_>) -> Option<String> {
     (!text.is_empty()).then_some(text)
 }
 
-/// Where each dependency was found; in home kubernetes there is nowhere else.
-fn targets(world: &World<'_>, rule: &RulePlan<'_>) -> Vec<TargetStatus> {
-    if world.home == Home::Kubernetes || rule.rule.is_err() {
-        return Vec::new();
-    }
-    rule.targets.iter().map(|target| target_status(world, target)).collect()
+/// Where each dependency was found, and how its dependents are.
+fn targets(world: &World<'_>, rule: &RulePlan<'_>, kinds: &Kinds) -> Vec<TargetStatus> {
+    let Ok(parsed) = &rule.rule else { return Vec::new() };
+    let targets = rule.targets.iter().enumerate();
+    targets
+        .map(|(index, target)| target_status(world, target, checks::lookup(world, kinds, rule, parsed, index)))
+        .collect()
 }
 
-fn target_status(world: &World<'_>, target: &TargetPlan) -> TargetStatus {
+fn target_status(
+    world: &World<'_>,
+    target: &TargetPlan,
+    (lookup, hint): (Option<Lookup>, Option<String>),
+) -> TargetStatus {
     let cluster = target.places.first().and_then(Option::as_ref).or(target.refused.first());
     let named = target.export.as_ref().map(|export| export.path.to_string());
     let own = || world.bindings.of(cluster?)?.path.as_ref().map(ToString::to_string);
@@ -146,8 +148,8 @@ fn target_status(world: &World<'_>, target: &TargetPlan) -> TargetStatus {
         dependency: u32::try_from(target.dependency).unwrap_or(u32::MAX),
         workspace: named.or_else(own),
         logical_cluster: cluster.map(ToString::to_string),
-        lookup: None,
-        hint: None,
+        lookup,
+        hint,
     }
 }
 

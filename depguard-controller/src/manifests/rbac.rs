@@ -63,9 +63,15 @@ fn kubernetes() -> Vec<Value> {
     };
     let own = configurations(&["get", "list", "watch", "update", "patch", "delete"]);
     let own = with(own, "resourceNames", json!([configuration::NAME]));
+    let definitions = json!({
+        "apiGroups": ["apiextensions.k8s.io"],
+        "resources": ["customresourcedefinitions"],
+        "verbs": ["get"],
+    });
+    let events = json!({"apiGroups": [""], "resources": ["events"], "verbs": ["create", "patch"]});
     [
         accounts(),
-        granted(CONTROLLER, &[rules.clone(), status, own, configurations(&["create"])]),
+        granted(CONTROLLER, &[rules.clone(), status, own, configurations(&["create"]), definitions, events]),
         granted(WEBHOOK, &[rules, everything()]),
     ]
     .concat()

@@ -66,6 +66,27 @@ impl Bed {
         bed
     }
 
+    /// Defines a kind of the one cluster, whose objects may name a VPC.
+    pub(crate) async fn define(&self, group: &str, kind: &str) {
+        let plural = format!("{}s", kind.to_lowercase());
+        let text = json!({"type": "object", "properties": {"name": {"type": "string"}}});
+        let spec = json!({"type": "object", "properties": {"vpcRef": text}});
+        let schema = json!({"type": "object", "properties": {"spec": spec}});
+        let definition = json!({
+            "apiVersion": "apiextensions.k8s.io/v1",
+            "kind": "CustomResourceDefinition",
+            "metadata": {"name": format!("{plural}.{group}")},
+            "spec": {
+                "group": group,
+                "names": {"kind": kind, "listKind": format!("{kind}List"), "plural": plural, "singular": plural},
+                "scope": "Namespaced",
+                "versions": [{"name": "v1alpha1", "served": true, "storage": true, "schema": {"openAPIV3Schema": schema}}],
+            },
+        });
+        let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+        self.at("").post_json(path, &definition).await.unwrap();
+    }
+
     async fn start(kind: Kind, home: Home, workspace: &str) -> Self {
         let testbed = Testbed::start(Options { kind, ..Options::default() }).await.unwrap();
         let folder = tempfile::tempdir().unwrap();

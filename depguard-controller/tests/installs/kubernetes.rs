@@ -1,5 +1,7 @@
 //! Home kubernetes: one cluster, local rules.
 
+use std::time::Duration;
+
 use depguard_controller::{Controller, StartError, WebhookTarget};
 use serde_json::json;
 
@@ -17,6 +19,7 @@ async fn a_local_rule_is_installed_with_a_service_and_removed_with_it() {
 
     let mut config = bed.config();
     config.webhook = "depguard-system/depguard-webhook".parse().unwrap();
+    config.resync = Duration::from_secs(1);
     let controller = Controller::start(config).await.unwrap();
     bed.until_installed("", &["vpcs"]).await;
     assert_eq!(
@@ -25,7 +28,21 @@ async fn a_local_rule_is_installed_with_a_service_and_removed_with_it() {
     );
     let said = bed.until_condition("", "vm", "Programmed", "True Programmed").await;
     assert_eq!(said, "installed in the cluster");
+    let said = bed.until_condition("", "vm", "ResolvedRefs", "False KindNotFound").await;
+    assert!(said.starts_with("there is no virtualmachines.compute.example.com v1alpha1: "), "{said}");
+    bed.define("compute.example.com", "VirtualMachine").await;
+    bed.define("network.example.com", "VPC").await;
     bed.until_condition("", "vm", "ResolvedRefs", "True ResolvedRefs").await;
+    let found = bed.at("").get_json(&format!("{RULES}/vm")).await.unwrap();
+    assert_eq!(found["status"]["summary"], "vpcs");
+    assert_eq!(found["status"]["targets"][0]["lookup"], "NamespaceScan");
+
+    bed.edit("", &format!("{RULES}/vm"), |rule| {
+        rule["spec"]["dependencies"][0]["fieldRef"]["path"] = json!(".spec.vpcRef.nam");
+    })
+    .await;
+    let said = bed.until_condition("", "vm", "Accepted", "False FieldNotFound").await;
+    assert!(said.ends_with("`.spec.vpcRef` has no field `nam`: it has `name`"), "{said}");
 
     bed.delete_rule("", "vm").await;
     until("the configuration is gone", async || bed.configuration("").await.map_or(Ok(()), |_| Err("there".into())))

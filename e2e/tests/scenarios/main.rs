@@ -1,6 +1,7 @@
 //! The scenarios, each run on every ring where it makes sense.
 
 mod binaries;
+mod checked;
 mod consent;
 mod cycles;
 mod deletion;
@@ -61,6 +62,7 @@ fn main() {
         Scenario::new("a changed URL and CA are applied", installation::moved),
         Scenario::new("a removed target leaves the configuration", installation::target_removed).without_control(),
         Scenario::new("20 restarts lose none of 8 rules' kinds", installation::restarts).without_control().alone(),
+        Scenario::new("a rule is held against the schemas of its kinds", checked::against_schemas).without_control(),
         Scenario::new("the API server refuses a rule that can't be right", schema::checks)
             .without_control()
             .on_real_servers(),

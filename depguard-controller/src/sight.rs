@@ -1,0 +1,124 @@
+//! Reads what kinds are, at the API server that serves them.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use depguard_core::GroupVersionResource;
+use depguard_kcp::Endpoint;
+use futures::{StreamExt, stream};
+use tokio::time::Instant;
+
+use crate::checks::{KindKey, Kinds, Seen};
+use crate::kinds::KindFacts;
+
+/// Kinds that are read at once: a published schema can take some megabytes.
+const AT_ONCE: usize = 4;
+/// How long that may take in one round. What is left is read in the next.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// What was read of kinds, for a while.
+pub(crate) struct Sight {
+    kinds: Kinds,
+    since: Instant,
+    fresh: Duration,
+}
+
+impl Sight {
+    /// Has read nothing yet, and will read all again after so long.
+    pub(crate) fn new(fresh: Duration) -> Self {
+        Self { kinds: Kinds::new(), since: Instant::now(), fresh }
+    }
+
+    /// Reads the kinds that are not known yet, each where it is served, and forgets those that nobody asks for.
+    pub(crate) async fn see(&mut self, mut wanted: BTreeMap<KindKey, Result<Endpoint, String>>) -> Kinds {
+        if self.since.elapsed() >= self.fresh {
+            self.kinds.clear();
+            self.since = Instant::now();
+        }
+        self.kinds.retain(|key, _| wanted.contains_key(key));
+        wanted.retain(|key, _| !self.kinds.contains_key(key));
+        let seen = stream::iter(wanted).map(|(key, endpoint)| async move {
+            let seen = match (endpoint, &key.schema) {
+                (Err(why), _) => Seen::Unknown(why),
+                (Ok(endpoint), Some(schema)) => see_schema(&endpoint, schema, &key.gvr).await,
+                (Ok(endpoint), None) => see_kind(&endpoint, &key.gvr).await,
+            };
+            (key, seen)
+        });
+        let mut seen = Box::pin(seen.buffer_unordered(AT_ONCE).take_until(tokio::time::sleep(PATIENCE)));
+        while let Some((key, seen)) = seen.next().await {
+            self.kinds.insert(key, seen);
+        }
+        self.kinds.clone()
+    }
+}
+
+async fn see_schema(endpoint: &Endpoint, name: &str, gvr: &GroupVersionResource) -> Seen {
+    // Whoever writes an APIExport writes this name.
+    if !is_name(name) {
+        return Seen::Unknown("its APIExport names no APIResourceSchema".to_owned());
+    }
+    let path = format!("/apis/apis.kcp.io/v1alpha1/apiresourceschemas/{name}");
+    match endpoint.get_json(&path).await {
+        Ok(object) => of(KindFacts::of_definition(&object, gvr.version.as_str())),
+        Err(error) if error.is_not_found() => Seen::NotServed,
+        Err(error) => Seen::Unknown(error.to_string()),
+    }
+}
+
+/// A kind of the cluster itself: by its CustomResourceDefinition, else by what the API server publishes.
+async fn see_kind(endpoint: &Endpoint, gvr: &GroupVersionResource) -> Seen {
+    if !gvr.group.is_core() {
+        let path = format!("/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{}", gvr.group_resource());
+        match endpoint.get_json(&path).await {
+            Ok(object) => return of(KindFacts::of_definition(&object, gvr.version.as_str())),
+            // A kind that is not custom, or no right to see whether it is.
+            Err(error) if matches!(error.status(), Some(403 | 404)) => {}
+            Err(error) => return Seen::Unknown(error.to_string()),
+        }
+    }
+    let group_version = if gvr.group.is_core() {
+        format!("api/{}", gvr.version)
+    } else {
+        format!("apis/{}/{}", gvr.group, gvr.version)
+    };
+    let list = match endpoint.get_json(&format!("/{group_version}")).await {
+        Ok(list) => list,
+        Err(error) if error.is_not_found() => return Seen::NotServed,
+        Err(error) => return Seen::Unknown(error.to_string()),
+    };
+    let Some(facts) = KindFacts::of_discovery(&list, gvr) else { return Seen::NotServed };
+    // Without it the paths are not checked, and the rule says so.
+    match endpoint.get_json(&format!("/openapi/v3/{group_version}")).await {
+        Ok(document) => of(Some(facts.with_published(&document, gvr))),
+        Err(_) => of(Some(facts)),
+    }
+}
+
+fn of(facts: Option<KindFacts>) -> Seen {
+    match facts {
+        Some(facts) => Seen::Facts(Arc::new(facts)),
+        None => Seen::Unknown("its definition can't be read".to_owned()),
+    }
+}
+
+fn is_name(name: &str) -> bool {
+    let part = |part: &str| {
+        !part.is_empty() && part.bytes().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == b'-')
+    };
+    name.len() <= 253 && name.split('.').all(part)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_name_goes_into_a_path() {
+        assert!(is_name("v1.vpcs.network.example.com"));
+        for bad in ["", "..", "a/b", "a?b", "a..b", "A", "a%2fb", &"a".repeat(254)] {
+            assert!(!is_name(bad), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,32 @@
+//! What a rule says is held against what is there.
+
+use std::sync::Arc;
+
+use depguard_e2e::rules::{RULES, rule};
+use depguard_e2e::{Depguard, Outcome, World, ensure};
+use serde_json::json;
+
+pub(crate) async fn against_schemas(world: Arc<World>) -> Outcome {
+    let cast = world.cast().await?;
+    let compute = &cast.compute;
+    world.add_rule(compute, &rule("machines", &cast.vm, &[(&cast.vpc, ".spec.vpcRef.name")])).await?;
+    world.add_rule(compute, &rule("typo", &cast.vm, &[(&cast.region, ".spek.region")])).await?;
+    let mut old = rule("old", &cast.vm, &[(&cast.vpc, ".spec.vpcRef.name")]);
+    old["spec"]["dependent"]["version"] = json!("v1beta9");
+    world.add_rule(compute, &old).await?;
+    let _depguard = Depguard::start(&world).await?;
+
+    let said = world.condition(compute, "machines", "ResolvedRefs", "True").await?;
+    ensure(said == "everything that the rule names is there", || said.clone())?;
+    let said = world.condition(compute, "machines", "Accepted", "True").await?;
+    ensure(said.contains("spec.dependencies[0].fieldRef.path could not be checked"), || said.clone())?;
+    world.condition(compute, "machines", "Enforced", "True").await?;
+    let found = compute.api.get(&format!("{RULES}/machines")).await?.ok()?;
+    ensure(found["status"]["summary"] == "vpcs", || found["status"].to_string())?;
+    ensure(found["status"]["targets"][0]["lookup"] == "NamespaceScan", || found["status"].to_string())?;
+
+    let said = world.condition(compute, "typo", "Accepted", "False").await?;
+    ensure(said.contains("the object has no field `spek`: it has"), || said.clone())?;
+    let said = world.condition(compute, "old", "ResolvedRefs", "False").await?;
+    ensure(said.contains("is not served in version v1beta9, but in v1alpha1"), || said.clone())
+}
