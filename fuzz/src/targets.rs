@@ -70,10 +70,27 @@ pub fn page(bytes: &[u8]) {
         let items = list["items"].as_array().map_or(&[][..], Vec::as_slice);
         assert!(list["items"].is_array() || list["items"].is_null(), "{list}");
         for item in items {
-            let elsewhere = item["metadata"]["namespace"].as_str().is_some_and(|namespace| namespace != "default");
-            assert!(item["spec"]["vpcRef"]["name"] != "a" || elsewhere || item["metadata"]["uid"] == "u1", "{item}");
+            assert!(!refers(item), "{item}");
         }
     }
+}
+
+/// Whether an object refers to the target of [`GOOD_REVIEW`] by [`GOOD_RULE`], read plainly.
+fn refers(item: &Value) -> bool {
+    let in_target_s = |namespace: &Value| namespace.as_str().is_none_or(|namespace| namespace == "default");
+    let own = &item["metadata"]["namespace"];
+    let one = item["spec"]["vpcRef"]["name"] == "a" && in_target_s(own);
+    let networks = match &item["spec"]["networks"] {
+        Value::Array(networks) => networks.iter().collect::<Vec<_>>(),
+        Value::Object(networks) => networks.values().collect(),
+        _ => Vec::new(),
+    };
+    let of_many = |network: &&Value| {
+        let said = &network["vpc"]["namespace"];
+        let namespace = if said.as_str().is_some_and(|said| !said.is_empty()) { said } else { own };
+        network["vpc"]["name"] == "a" && in_target_s(namespace)
+    };
+    item["metadata"]["uid"] != "u1" && (one || networks.iter().any(of_many))
 }
 
 /// Decides by the same answer to every query, a hundred of them at most.
@@ -104,12 +121,19 @@ pub const GOOD_PATHS: [&str; 4] = [
 ];
 
 /// Rules: of a plain cluster, and of a kcp.
-pub const GOOD_RULES: [&str; 2] = [
+pub const GOOD_RULES: [&str; 3] = [
     GOOD_RULE,
     r#"{"metadata":{"name":"r","annotations":{"kcp.io/cluster":"2x"}},"spec":{"dependent":{"apiExportName":"compute.example.com",
     "group":"compute.example.com","version":"v1","kind":"VirtualMachine","resource":"virtualmachines"},"dependencies":[
     {"apiExportRef":{"path":"root:network","name":"network.example.com"},"group":"network.example.com","version":"v1",
     "resource":"vpcs","fieldRef":{"path":".spec.vpcRef.name"}}]}}"#,
+    r#"{"metadata":{"name":"r"},"spec":{"failurePolicy":"Ignore","dependent":{"group":"","version":"v1","kind":"Pod",
+    "resource":"pods","selector":{"matchLabels":{"tier":"prod"},"matchExpressions":[{"key":"a","operator":"NotIn",
+    "values":["b"]}]}},"dependencies":[{"group":"network.example.com","version":"v1","resource":"vpcs","kind":"VPC",
+    "fieldRef":{"path":".spec.refs.*.name","namespace":"default","kindPath":".spec.refs.*.kind","uidPath":".spec.refs.*.uid",
+    "pattern":"^vpc/(.*)$","replacement":"$1"},"when":{"path":".spec.state","in":["Running"]},"onDelete":"Warn",
+    "ownedDependents":"Ignore","message":"see https://example.com"},{"group":"network.example.com","version":"v1",
+    "resource":"subnets","selectorRef":{"path":".spec.selector"}}]}}"#,
 ];
 
 /// Reviews: of deletions that the rule bears on, and of what it doesn't.
@@ -124,18 +148,21 @@ pub const GOOD_REVIEWS: [&str; 3] = [
 ];
 
 /// Pages: a whole list in which nothing refers to the target; one that goes on; one with a reference; one of nothing.
-pub const GOOD_PAGES: [&str; 4] = [
+pub const GOOD_PAGES: [&str; 5] = [
     r#"{"kind":"List","metadata":{"resourceVersion":"7"},"items":[
     {"metadata":{"name":"m1","namespace":"default","uid":"u2"},"spec":{"vpcRef":{"name":"b"},"disks":[1,2]}},
     {"metadata":{"name":"m2","namespace":"default","uid":"u3"},"spec":{}}]}"#,
     r#"{"metadata":{"resourceVersion":"7","continue":"t","remainingItemCount":3},"items":[{"metadata":{"name":"m1"}}]}"#,
     r#"{"items":[{"metadata":{"name":"m1"},"spec":{"vpcRef":{"name":"a"}}}],"metadata":{"resourceVersion":"7"}}"#,
+    r#"{"metadata":{"resourceVersion":"7"},"items":[{"metadata":{"name":"m1","namespace":"default"},"spec":{"networks":[
+    {"vpc":{"name":"b"}},{"vpc":{"namespace":"other","name":"a"}},{"vpc":{"name":"c","namespace":""}}]}}]}"#,
     r#"{"metadata":{},"items":[]}"#,
 ];
 
 const GOOD_RULE: &str = r#"{"metadata":{"name":"virtualmachines"},"spec":{"dependent":{"group":"compute.example.com",
     "version":"v1","kind":"VirtualMachine","resource":"virtualmachines"},"dependencies":[{"group":"network.example.com",
-    "version":"v1","resource":"vpcs","fieldRef":{"path":".spec.vpcRef.name"}}]}}"#;
+    "version":"v1","resource":"vpcs","fieldRef":{"path":".spec.vpcRef.name"}},{"group":"network.example.com","version":"v1",
+    "resource":"vpcs","fieldRef":{"path":".spec.networks[*].vpc.name","namespacePath":".spec.networks[*].vpc.namespace"}}]}}"#;
 
 const GOOD_REVIEW: &str = r#"{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"1",
     "operation":"DELETE","resource":{"group":"network.example.com","version":"v1","resource":"vpcs"},

@@ -31,3 +31,22 @@ fn review() {
 fn page() {
     fuzz!(targets::page, targets::GOOD_PAGES);
 }
+
+/// Else the edits would only ever be made to what is refused anyway.
+#[test]
+fn the_documents_are_good() {
+    for path in targets::GOOD_PATHS {
+        depguard_core::FieldPath::parse(path).unwrap();
+    }
+    for rule in targets::GOOD_RULES {
+        let rule: serde_json::Value = serde_json::from_str(rule).unwrap();
+        let homes = [depguard_core::Home::Kcp, depguard_core::Home::Kubernetes];
+        assert!(homes.iter().any(|home| depguard_core::Rule::parse(*home, &rule).is_ok()), "{rule}");
+    }
+    for review in targets::GOOD_REVIEWS {
+        depguard_core::Review::parse(review.as_bytes()).unwrap();
+    }
+    for page in targets::GOOD_PAGES {
+        serde_json::from_str::<serde_json::Value>(page).unwrap();
+    }
+}
