@@ -4,7 +4,9 @@ use std::hint::black_box;
 use std::time::Duration;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use depguard_core::{Answer, Context, Extractor, FieldPath, Home, OverridePolicy, Review, RuleSet, Workspaces};
+use depguard_core::{
+    Answer, Context, Extractor, FailurePolicy, FieldPath, Home, OverridePolicy, Review, RuleSet, Workspaces,
+};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -42,7 +44,11 @@ fn extraction(c: &mut Criterion) {
 fn decision(c: &mut Criterion) {
     let rules = RuleSet::load(Home::Kubernetes, [&rule()]);
     let (named, unnamed) = (review("vpcs"), review("subnets"));
-    let context = Context { workspaces: &Workspaces::new(), overrides: &OverridePolicy::default() };
+    let context = Context {
+        workspaces: &Workspaces::new(),
+        overrides: &OverridePolicy::default(),
+        failure_policy: FailurePolicy::Fail,
+    };
     let decide = |body: &[u8], page: &[u8]| {
         let review = Review::parse(body).expect("a review");
         let mut evaluation = rules.evaluate(&review, &context);

@@ -9,7 +9,7 @@ use std::convert::Infallible;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use depguard_core::{Answer, Context, OverridePolicy, Review, RuleSet, Workspaces};
+use depguard_core::{Answer, Context, FailurePolicy, OverridePolicy, Review, RuleSet, Workspaces};
 use depguard_kcp::Endpoint;
 use http::{Request, Response, StatusCode};
 use http_body_util::{BodyExt, Full, Limited};
@@ -44,7 +44,11 @@ async fn main() -> Result<()> {
 async fn review(rules: &RuleSet, cluster: &Endpoint, request: Request<Incoming>) -> Result<Bytes> {
     let body = Limited::new(request.into_body(), MOST_BYTES).collect().await?.to_bytes();
     let review = Review::parse(&body)?;
-    let context = Context { workspaces: &Workspaces::new(), overrides: &OverridePolicy::default() };
+    let context = Context {
+        workspaces: &Workspaces::new(),
+        overrides: &OverridePolicy::default(),
+        failure_policy: FailurePolicy::Fail,
+    };
     let mut evaluation = rules.evaluate(&review, &context);
     loop {
         let queries = evaluation.queries();

@@ -1,19 +1,33 @@
 //! What is answered to a review, and in which words.
 
-use std::fmt::Write;
-
 use serde_json::json;
 
-use crate::names::{Group, GroupResource, Resource};
-use crate::rule::RuleKey;
+use crate::api::FailurePolicy;
 
-/// The answer to a review.
+mod denial;
+mod notes;
+mod referrers;
+
+pub(crate) use self::denial::Subject;
+pub use self::denial::{Denial, Reason};
+pub use self::notes::Notes;
+pub(crate) use self::referrers::names;
+pub use self::referrers::{Blocker, Count, Referrers};
+
+/// The answer to a review: the ruling, and what is said besides.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Decision {
-    /// It may go on.
+pub struct Decision {
+    ruling: Ruling,
+    notes: Notes,
+}
+
+/// Whether a review may go on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Ruling {
+    /// It may.
     Allowed(Because),
     /// It must not.
-    Denied(Denial),
+    Denied(Box<Denial>),
 }
 
 /// Why a review was allowed: one of a closed set, fit for a metric's label.
@@ -33,70 +47,12 @@ pub enum Because {
     Unreferenced,
     /// Only what is torn down together with it refers to it, and one would wait for the other for ever.
     TornDown,
-}
-
-/// Why a deletion was refused.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Denial {
-    subject: Option<Subject>,
-    reason: Reason,
-}
-
-/// The object that was to be deleted.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Subject {
-    pub(crate) kind: GroupResource,
-    pub(crate) name: String,
-}
-
-/// Why a deletion was refused.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Reason {
-    /// Others refer to it.
-    Referenced {
-        /// The first of them, in the order of kind, namespace and name.
-        blockers: Vec<Blocker>,
-        /// How many there are.
-        count: Count,
-        /// What could not be found out besides.
-        problems: Vec<Problem>,
-        /// Why it could not be told whether they are torn down together with it, where that would let it go.
-        unread: Vec<Problem>,
-    },
-    /// It could not be found out whether others refer to it.
-    Undecided {
-        /// What could not be found out, and what to do.
-        problems: Vec<Problem>,
-    },
-    /// The rules are not loaded yet.
-    NotReady {
-        /// What is missing.
-        missing: String,
-    },
-}
-
-/// A dependent that forbids a deletion.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Blocker {
-    /// Its kind.
-    pub kind: String,
-    /// Its namespace, where it has one and it is not the target's.
-    pub namespace: Option<String>,
-    /// Its name.
-    pub name: String,
-    /// The field that refers to the target: `spec.vpcRef.name`.
-    pub field: String,
-    /// The rule that says so.
-    pub rule: RuleKey,
-}
-
-/// How many dependents refer to a target.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Count {
-    /// This many.
-    Exactly(usize),
-    /// This many were found before the search was given up.
-    AtLeast(usize),
+    /// Others refer to it, but the rules want no more than a warning.
+    Warned,
+    /// Others refer to it, but the rules want it no more than recorded.
+    Audited,
+    /// It could not be found out whether others refer to it, but the rules don't want that refused.
+    Tolerated,
 }
 
 /// Something that could not be found out, as a sentence that ends in what to do.
@@ -104,44 +60,64 @@ pub enum Count {
 #[error("{0}")]
 pub struct Problem(pub(crate) String);
 
-/// Bounds on a message, so that it can be read however many blockers there are.
-const MOST_NAMED: usize = 20;
-const MOST_NAMED_BYTES: usize = 2_048;
-const MOST_PROBLEMS: usize = 3;
-const MOST_PROBLEM_BYTES: usize = 600;
-
 impl Decision {
-    /// The answer while the rules are not loaded: refused, with what is missing.
-    pub fn not_ready(missing: impl Into<String>) -> Self {
-        Self::Denied(Denial { subject: None, reason: Reason::NotReady { missing: missing.into() } })
+    pub(crate) fn new(ruling: Ruling, notes: Notes) -> Self {
+        Self { ruling, notes }
+    }
+
+    pub(crate) fn allow(because: Because) -> Self {
+        Self::new(Ruling::Allowed(because), Notes::default())
+    }
+
+    pub(crate) fn deny(subject: Subject, reason: Reason) -> Self {
+        Self::new(Ruling::Denied(Box::new(Denial::new(Some(subject), reason))), Notes::default())
+    }
+
+    /// The answer while the rules are not loaded, with what is missing: refused, but for those who ask for rules that are
+    /// ignored where they fail.
+    pub fn not_ready(failure_policy: FailurePolicy, missing: impl Into<String>) -> Self {
+        let missing = missing.into();
+        if failure_policy == FailurePolicy::Ignore {
+            let problems = vec![Problem(format!("the rules are not loaded yet ({missing})"))];
+            return Self::new(Ruling::Allowed(Because::Tolerated), Notes { problems, ..Notes::default() });
+        }
+        let reason = Reason::NotReady { missing };
+        Self::new(Ruling::Denied(Box::new(Denial::new(None, reason))), Notes::default())
+    }
+
+    /// Whether the review may go on, and why.
+    pub fn ruling(&self) -> &Ruling {
+        &self.ruling
+    }
+
+    /// What is said besides.
+    pub fn notes(&self) -> &Notes {
+        &self.notes
     }
 
     /// Whether the review may go on.
     pub fn allowed(&self) -> bool {
-        matches!(self, Self::Allowed(_))
+        matches!(self.ruling, Ruling::Allowed(_))
+    }
+
+    /// Why it was refused; `None` where it was allowed.
+    pub fn denial(&self) -> Option<&Denial> {
+        match &self.ruling {
+            Ruling::Allowed(_) => None,
+            Ruling::Denied(denial) => Some(denial),
+        }
     }
 
     /// Why it was refused, for people; `None` where it was allowed.
     pub fn message(&self) -> Option<String> {
-        match self {
-            Self::Allowed(_) => None,
-            Self::Denied(denial) => Some(denial.message()),
-        }
+        self.denial().map(Denial::message)
     }
 
-    /// The decision in one word of a closed set, fit for a metric's label.
+    /// The ruling in one word of a closed set, fit for a metric's label.
     pub fn label(&self) -> &'static str {
-        match self {
-            Self::Allowed(Because::NotADeletion) => "not-a-deletion",
-            Self::Allowed(Because::NoRule) => "no-rule",
-            Self::Allowed(Because::NotBound) => "not-bound",
-            Self::Allowed(Because::Terminating) => "terminating",
-            Self::Allowed(Because::Overridden) => "overridden",
-            Self::Allowed(Because::Unreferenced) => "unreferenced",
-            Self::Allowed(Because::TornDown) => "torn-down",
-            Self::Denied(Denial { reason: Reason::Referenced { .. }, .. }) => "referenced",
-            Self::Denied(Denial { reason: Reason::Undecided { .. }, .. }) => "undecided",
-            Self::Denied(Denial { reason: Reason::NotReady { .. }, .. }) => "not-ready",
+        match &self.ruling {
+            Ruling::Allowed(because) => because.label(),
+            Ruling::Denied(denial) => denial.reason().label(),
         }
     }
 
@@ -150,8 +126,17 @@ impl Decision {
     /// A refusal has code 403 and reason `Forbidden`, and a cause for each blocker that its message names.
     pub fn to_review(&self, uid: &str) -> Vec<u8> {
         let mut response = json!({"uid": uid, "allowed": self.allowed()});
-        if let (Self::Denied(denial), Some(response)) = (self, response.as_object_mut()) {
-            response.insert("status".to_owned(), denial.status());
+        if let Some(response) = response.as_object_mut() {
+            if let Some(denial) = self.denial() {
+                response.insert("status".to_owned(), denial.status());
+            }
+            let (warnings, annotations) = (self.notes.warnings(), self.notes.audit_annotations());
+            if !warnings.is_empty() {
+                response.insert("warnings".to_owned(), json!(warnings));
+            }
+            if !annotations.is_empty() {
+                response.insert("auditAnnotations".to_owned(), json!(annotations));
+            }
         }
         json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response})
             .to_string()
@@ -159,112 +144,20 @@ impl Decision {
     }
 }
 
-impl Denial {
-    pub(crate) fn new(subject: Subject, reason: Reason) -> Self {
-        Self { subject: Some(subject), reason }
-    }
-
-    /// Why, for those who decide on it.
-    pub fn reason(&self) -> &Reason {
-        &self.reason
-    }
-
-    /// Why, for people.
-    pub fn message(&self) -> String {
-        let subject = self.subject.as_ref();
-        let subject = subject.map(|s| format!("cannot delete {}/{}: ", s.kind.resource, s.name)).unwrap_or_default();
-        match &self.reason {
-            Reason::NotReady { missing } if missing.is_empty() => {
-                "dependency webhook not yet initialized, retry later".to_owned()
-            }
-            Reason::NotReady { missing } => {
-                format!("dependency webhook not yet initialized, retry later ({})", clipped(missing))
-            }
-            Reason::Undecided { problems } => {
-                format!("{subject}could not find out what refers to it: {}", joined(problems))
-            }
-            Reason::Referenced { blockers, count, problems, unread } => {
-                let named = named(blockers);
-                let names: Vec<_> = named.iter().map(Blocker::to_string).collect();
-                let mut message = format!("{subject}still referenced by {}", names.join(", "));
-                let more = |count: usize| count.saturating_sub(names.len());
-                // Writing to a string can't fail.
-                let _ = match *count {
-                    Count::Exactly(count) if more(count) == 0 => Ok(()),
-                    Count::Exactly(count) => write!(message, " and {} more ({count} in all)", more(count)),
-                    Count::AtLeast(count) => write!(message, " and at least {} more", more(count)),
-                };
-                if !problems.is_empty() {
-                    let _ = write!(message, "; could not find out what else refers to it: {}", joined(problems));
-                }
-                if !unread.is_empty() {
-                    let _ = write!(message, "; could not find out what is being torn down: {}", joined(unread));
-                }
-                message
-            }
+impl Because {
+    fn label(self) -> &'static str {
+        match self {
+            Self::NotADeletion => "not-a-deletion",
+            Self::NoRule => "no-rule",
+            Self::NotBound => "not-bound",
+            Self::Terminating => "terminating",
+            Self::Overridden => "overridden",
+            Self::Unreferenced => "unreferenced",
+            Self::TornDown => "torn-down",
+            Self::Warned => "warned",
+            Self::Audited => "audited",
+            Self::Tolerated => "tolerated",
         }
-    }
-
-    fn status(&self) -> serde_json::Value {
-        let mut status = json!({
-            "metadata": {}, "status": "Failure", "code": 403, "reason": "Forbidden", "message": self.message(),
-        });
-        if let Some(Subject { kind: GroupResource { group, resource }, name }) = &self.subject {
-            let causes: Vec<_> = match &self.reason {
-                Reason::Referenced { blockers, .. } => named(blockers).iter().map(Blocker::cause).collect(),
-                Reason::Undecided { .. } | Reason::NotReady { .. } => Vec::new(),
-            };
-            let (group, resource): (&Group, &Resource) = (group, resource);
-            let details = json!({"name": name, "group": group, "kind": resource, "causes": causes});
-            if let Some(status) = status.as_object_mut() {
-                status.insert("details".to_owned(), details);
-            }
-        }
-        status
-    }
-}
-
-impl Blocker {
-    fn cause(&self) -> serde_json::Value {
-        json!({"reason": "StillReferenced", "message": self.to_string(), "field": self.field})
-    }
-}
-
-impl std::fmt::Display for Blocker {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match &self.namespace {
-            Some(namespace) => write!(f, "{}/{namespace}/{}", self.kind, self.name),
-            None => write!(f, "{}/{}", self.kind, self.name),
-        }
-    }
-}
-
-/// Those that the message has room for: at least one.
-fn named(blockers: &[Blocker]) -> &[Blocker] {
-    let mut bytes = 0;
-    let fits = blockers.iter().take(MOST_NAMED).take_while(|blocker| {
-        let first = bytes == 0;
-        bytes += blocker.to_string().len() + ", ".len();
-        first || bytes <= MOST_NAMED_BYTES
-    });
-    let fits = fits.count();
-    blockers.get(..fits).unwrap_or(blockers)
-}
-
-fn joined(problems: &[Problem]) -> String {
-    let shown: Vec<_> = problems.iter().take(MOST_PROBLEMS).map(|problem| clipped(&problem.0)).collect();
-    let mut text = shown.join("; ");
-    if problems.len() > MOST_PROBLEMS {
-        let _ = write!(text, "; and {} more problems", problems.len() - MOST_PROBLEMS);
-    }
-    text
-}
-
-/// Others' words, cut to a length that leaves a message readable.
-fn clipped(text: &str) -> String {
-    match text.char_indices().nth(MOST_PROBLEM_BYTES) {
-        Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
-        None => text.to_owned(),
     }
 }
 
@@ -273,6 +166,8 @@ mod tests {
     use serde_json::Value;
 
     use super::*;
+    use crate::names::{Group, GroupResource, Resource};
+    use crate::rule::RuleKey;
 
     fn subject() -> Subject {
         let group = Group::parse("network.example.com").unwrap();
@@ -285,27 +180,35 @@ mod tests {
             namespace: namespace.map(str::to_owned),
             name: name.to_owned(),
             field: "spec.vpcRef.name".to_owned(),
-            rule: RuleKey { cluster: None, name: "r".to_owned() },
+            rule: rule("r"),
         }
     }
 
-    fn referenced(blockers: Vec<Blocker>, count: Count) -> Denial {
-        Denial::new(subject(), Reason::Referenced { blockers, count, problems: vec![], unread: vec![] })
+    fn rule(name: &str) -> RuleKey {
+        RuleKey { cluster: None, name: name.to_owned() }
+    }
+
+    fn by(blockers: Vec<Blocker>, count: Count) -> Referrers {
+        Referrers { blockers, count, rules: vec![rule("r")], messages: vec![] }
+    }
+
+    fn referenced(by: Referrers) -> Decision {
+        Decision::deny(subject(), Reason::Referenced { by, problems: vec![], unread: vec![] })
     }
 
     #[test]
     fn the_message_names_each_blocker() {
-        let denial = referenced(vec![blocker(None, "m1"), blocker(Some("ns"), "m2")], Count::Exactly(2));
+        let decision = referenced(by(vec![blocker(None, "m1"), blocker(Some("ns"), "m2")], Count::Exactly(2)));
         assert_eq!(
-            denial.message(),
+            decision.message().unwrap(),
             "cannot delete vpcs/a: still referenced by VirtualMachine/m1, VirtualMachine/ns/m2"
         );
     }
 
     #[test]
     fn a_review_of_a_refusal_is_a_forbidden_status_with_a_cause_a_blocker() {
-        let denial = referenced(vec![blocker(Some("ns"), "m1")], Count::Exactly(1));
-        let review: Value = serde_json::from_slice(&Decision::Denied(denial).to_review("u\"1")).unwrap();
+        let decision = referenced(by(vec![blocker(Some("ns"), "m1")], Count::Exactly(1)));
+        let review: Value = serde_json::from_slice(&decision.to_review("u\"1")).unwrap();
         assert_eq!(
             review,
             json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": {
@@ -318,36 +221,86 @@ mod tests {
                 },
             }})
         );
-        let allowed: Value = serde_json::from_slice(&Decision::Allowed(Because::Unreferenced).to_review("1")).unwrap();
+        let allowed: Value = serde_json::from_slice(&Decision::allow(Because::Unreferenced).to_review("1")).unwrap();
         assert_eq!(allowed["response"], json!({"uid": "1", "allowed": true}));
     }
 
     #[test]
     fn a_message_stays_readable_however_many_blockers_there_are() {
         let many: Vec<_> = (0..1500).map(|n| blocker(None, &format!("m{n:04}"))).collect();
-        let message = referenced(many, Count::Exactly(1500)).message();
+        let message = referenced(by(many, Count::Exactly(1500))).message().unwrap();
         assert!(message.ends_with("VirtualMachine/m0019 and 1480 more (1500 in all)"), "{message}");
 
         let long: Vec<_> =
             (0..20).map(|n| blocker(Some(&"n".repeat(63)), &format!("{n}{}", "m".repeat(250)))).collect();
-        let denial = referenced(long, Count::AtLeast(10_000));
-        assert!(denial.message().len() < 3_000 && denial.message().contains(" and at least 9994 more"));
-        assert!(Decision::Denied(denial).to_review("1").len() < 8_000);
+        let decision = referenced(by(long, Count::AtLeast(10_000)));
+        let message = decision.message().unwrap();
+        assert!(message.len() < 3_000 && message.contains(" and at least 9994 more"));
+        assert!(decision.to_review("1").len() < 8_000);
     }
 
     #[test]
     fn what_others_said_is_cut_to_a_readable_length() {
         let problems = vec![Problem("é".repeat(10_000)); 9];
-        let message = Denial::new(subject(), Reason::Undecided { problems }).message();
+        let message = Decision::deny(subject(), Reason::Undecided { problems }).message().unwrap();
         assert!(message.starts_with("cannot delete vpcs/a: could not find out what refers to it: é"));
         assert!(message.ends_with("…; and 6 more problems") && message.len() < 5_000);
     }
 
     #[test]
     fn not_ready_says_what_the_reference_says() {
-        let Decision::Denied(denial) = Decision::not_ready("") else { panic!() };
-        assert_eq!(denial.message(), "dependency webhook not yet initialized, retry later");
-        let Decision::Denied(denial) = Decision::not_ready("no endpoint answers") else { panic!() };
-        assert_eq!(denial.message(), "dependency webhook not yet initialized, retry later (no endpoint answers)");
+        let message = |missing: &str| Decision::not_ready(FailurePolicy::Fail, missing).message().unwrap();
+        assert_eq!(message(""), "dependency webhook not yet initialized, retry later");
+        let expected = "dependency webhook not yet initialized, retry later (no endpoint answers)";
+        assert_eq!(message("no endpoint answers"), expected);
+        let ignored = Decision::not_ready(FailurePolicy::Ignore, "no endpoint answers");
+        assert!(ignored.allowed() && ignored.notes().warnings()[0].contains("not loaded yet (no endpoint answers)"));
+    }
+
+    #[test]
+    fn rules_are_named_where_they_are_several_and_their_words_come_last() {
+        let mut by = by(vec![blocker(None, "m1")], Count::Exactly(1));
+        by.messages = vec!["detach it first".to_owned()];
+        assert_eq!(
+            referenced(by.clone()).message().unwrap(),
+            "cannot delete vpcs/a: still referenced by VirtualMachine/m1; detach it first"
+        );
+        by.rules = (0..7).map(|n| rule(&format!("r{n}"))).collect();
+        by.messages = vec!["é".repeat(1000); 9];
+        let message = referenced(by).message().unwrap();
+        assert!(message.contains("VirtualMachine/m1; by rules r0, r1, r2, r3, r4 and 2 more; é"), "{message}");
+        assert!(message.len() < 5_000);
+    }
+
+    #[test]
+    fn what_is_not_refused_is_warned_of_or_recorded() {
+        let referrers = by(vec![blocker(None, "m1")], Count::Exactly(1));
+        let problems = vec![Problem("the list failed".to_owned())];
+        let notes = Notes {
+            subject: Some(subject()),
+            warned: Some(referrers.clone()),
+            audited: Some(referrers),
+            problems: problems.clone(),
+            audited_problems: problems,
+            overridden_by: Some("bob".to_owned()),
+            misfits: 1,
+        };
+        let decision = Decision::new(Ruling::Allowed(Because::Warned), notes);
+        let review: Value = serde_json::from_slice(&decision.to_review("1")).unwrap();
+        assert_eq!(
+            review["response"],
+            json!({
+                "uid": "1", "allowed": true,
+                "warnings": [
+                    "vpcs/a is still referenced by VirtualMachine/m1",
+                    "could not find out what refers to vpcs/a: the list failed",
+                ],
+                "auditAnnotations": {
+                    "still-referenced-by": "VirtualMachine/m1",
+                    "not-found-out": "the list failed",
+                    "overridden-by": "bob",
+                },
+            })
+        );
     }
 }

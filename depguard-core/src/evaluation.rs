@@ -3,10 +3,11 @@
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
+use crate::api::{FailurePolicy, OnDelete};
 use crate::bearing::{Candidate, Kinds};
 use crate::bindings::{self, BINDINGS_PATH};
-use crate::decision::{Because, Blocker, Count, Decision, Denial, Problem, Reason, Subject};
-use crate::found::{Found, MOST_BLOCKERS};
+use crate::decision::{Because, Decision, Notes, Problem, Reason, Ruling, Subject};
+use crate::found::MOST_BLOCKERS;
 use crate::graph::{Graph, Node};
 use crate::home::Home;
 use crate::listing::{Listing, Progress};
@@ -18,6 +19,8 @@ use crate::ruleset::{Check, Context, IndexedEdge, Reach};
 use crate::scopes::{Release, Scope, Scopes, Unbinding, Verdict};
 use crate::target::Target;
 
+mod ruling;
+
 /// A review that is being decided.
 ///
 /// Ask every [`Query`] that [`queries`](Self::queries) hands out, [`answer`](Self::answer) each, and do so again until
@@ -28,7 +31,7 @@ pub struct Evaluation(State);
 
 #[derive(Debug)]
 enum State {
-    Settled(Decision),
+    Settled(Box<Decision>),
     Asking(Box<Asking>),
 }
 
@@ -44,7 +47,11 @@ struct Asking {
     bears: bool,
     searches: Vec<Search>,
     scopes: Scopes,
+    failure_policy: FailurePolicy,
+    /// What could not be found out, and is refused for.
     problems: Vec<Problem>,
+    /// What could not be found out, and is not.
+    notes: Notes,
     /// Queries that were asked and not answered, by their id.
     open: BTreeMap<QueryId, Asked>,
     /// What is to be handed out next.
@@ -63,6 +70,8 @@ struct Bindings {
 #[derive(Debug)]
 struct Search {
     lookup: Lookup,
+    /// What all its edges want for what they find.
+    on_delete: OnDelete,
     /// Why its edges may let go in what is torn down.
     release: Option<Release>,
 }
@@ -78,31 +87,34 @@ enum Asked {
 pub(crate) fn begin(
     home: Home,
     review: &Review<'_>,
-    edges: &[Arc<IndexedEdge>],
+    edges: &[&Arc<IndexedEdge>],
     graph: &Arc<Graph>,
     context: &Context<'_>,
 ) -> Evaluation {
     let kind = match edges.first() {
         Some(edge) => edge.target.clone(),
-        None => return Evaluation::settled(Decision::Allowed(Because::NoRule)),
+        None => return Evaluation::settled(Decision::allow(Because::NoRule)),
     };
+    let refuses =
+        context.failure_policy == FailurePolicy::Fail && edges.iter().any(|edge| edge.on_delete == OnDelete::Deny);
     let Some(object) = review.old_object() else {
-        return unreadable(kind, "the review has no oldObject");
+        return unreadable(kind, "the review has no oldObject", refuses);
     };
     if object.is_terminating() {
-        return Evaluation::settled(Decision::Allowed(Because::Terminating));
+        return Evaluation::settled(Decision::allow(Because::Terminating));
     }
     if object.wants_no_protection() && context.overrides.allows(review.requester()) {
-        return Evaluation::settled(Decision::Allowed(Because::Overridden));
+        let notes = Notes { overridden_by: Some(review.requester().username().to_owned()), ..Notes::default() };
+        return Evaluation::settled(Decision::new(Ruling::Allowed(Because::Overridden), notes));
     }
     let target = match Target::read(home, kind.clone(), object) {
         Ok(target) => target,
-        Err(why) => return unreadable(kind, &why),
+        Err(why) => return unreadable(kind, &why, refuses),
     };
     let candidates: Vec<_> =
         (edges.iter()).filter_map(|edge| Candidate::new(home, edge, &target, context.workspaces)).collect();
     if candidates.is_empty() {
-        return Evaluation::settled(Decision::Allowed(Because::NotBound));
+        return Evaluation::settled(Decision::allow(Because::NotBound));
     }
     let mut asking = Asking {
         home,
@@ -112,8 +124,10 @@ pub(crate) fn begin(
         bears: false,
         searches: Vec::new(),
         scopes: Scopes::new(target.cluster.clone(), target.namespace.clone()),
-        target,
+        failure_policy: context.failure_policy,
         problems: Vec::new(),
+        notes: Notes { subject: Some(Subject { kind, name: target.name.clone() }), ..Notes::default() },
+        target,
         open: BTreeMap::new(),
         ready: VecDeque::new(),
         next_id: 0,
@@ -130,7 +144,7 @@ pub(crate) fn begin(
 
 impl Evaluation {
     pub(crate) fn settled(decision: Decision) -> Self {
-        Self(State::Settled(decision))
+        Self(State::Settled(Box::new(decision)))
     }
 
     /// What to ask now, each query once. Empty while others are under way, or when nothing more is needed.
@@ -169,7 +183,7 @@ impl Evaluation {
     /// Decides. What was asked and not answered counts as what could not be found out.
     pub fn decide(self) -> Decision {
         match self.0 {
-            State::Settled(decision) => decision,
+            State::Settled(decision) => *decision,
             State::Asking(asking) => asking.decide(),
         }
     }
@@ -230,14 +244,16 @@ impl Asking {
             None => self.begin_lookups(candidates.into_iter().filter(Candidate::bears).collect()),
             Some(why) => {
                 let place = self.place(None);
-                self.problems.push(Problem(format!("the list of apibindings{place} {why}")));
+                let on_delete = candidates.iter().map(|candidate| candidate.edge.on_delete).min().unwrap_or_default();
+                self.trouble(on_delete, format!("the list of apibindings{place} {why}"));
                 // What needs no binding is looked up all the same: it may name a blocker.
                 self.begin_lookups(candidates.into_iter().filter(Candidate::bears).collect());
             }
         }
     }
 
-    /// One lookup for all edges about the same dependents; but those that may let go are kept from those that never do.
+    /// One lookup for all edges about the same dependents; but those that may let go are kept from those that never do,
+    /// and those that refuse from those that don't: what one can't read must not decide for the other.
     fn begin_lookups(&mut self, candidates: Vec<Candidate>) {
         let mut by_kind: BTreeMap<_, Vec<Arc<IndexedEdge>>> = BTreeMap::new();
         let mut reached = HashMap::new();
@@ -254,22 +270,23 @@ impl Asking {
                     let provider =
                         edge.dependent_export.clone().and_then(|export| Some((edge.rule.cluster.clone()?, export)));
                     let release = match self.cycle(edge, &mut reached) {
+                        _ if edge.on_delete != OnDelete::Deny => None,
                         Some(unbinding) => Some(Release::Cycle(unbinding)),
                         None => candidate.is_kept_last(&self.target).then_some(Release::KeptLast),
                     };
-                    let kind = (provider, dependent.gvr.clone(), namespace, release);
+                    let kind = (provider, dependent.gvr.clone(), namespace, edge.on_delete, release);
                     by_kind.entry(kind).or_default().push(Arc::clone(edge));
                 }
-                Check::Broken(error) => self.problems.push(Problem(format!(
-                    "rule {} can't be evaluated: {error}; correct or delete the rule",
-                    edge.rule
-                ))),
+                Check::Broken(error) => {
+                    let why = format!("rule {} can't be evaluated: {error}; correct or delete the rule", edge.rule);
+                    self.trouble(edge.on_delete, why);
+                }
             }
         }
-        for ((export, gvr, namespace, release), edges) in by_kind {
+        for ((export, gvr, namespace, on_delete, release), edges) in by_kind {
             self.ready.push_back(Asked::Lookup(self.searches.len()));
             let lookup = Lookup::new(export, gvr, &edges, namespace, release);
-            self.searches.push(Search { lookup, release });
+            self.searches.push(Search { lookup, on_delete, release });
         }
     }
 
@@ -302,16 +319,27 @@ impl Asking {
     }
 
     fn answer_lookup(&mut self, index: usize, answer: Answer<'_>) {
-        let Some(Search { lookup, .. }) = self.searches.get_mut(index) else { return };
+        let Some(Search { lookup, on_delete, .. }) = self.searches.get_mut(index) else { return };
+        let on_delete = *on_delete;
         match lookup.answer(self.home, &self.target, answer) {
             Step::Ask => self.ready.push_back(Asked::Lookup(index)),
             Step::Done => {}
             Step::Failed(why) => {
                 let (subject, namespace) = (lookup.subject(), lookup.namespace().cloned());
                 let place = self.place(namespace.as_ref());
-                self.problems.push(Problem(format!("the list of {subject}{place} {why}")));
+                self.trouble(on_delete, format!("the list of {subject}{place} {why}"));
             }
         }
+    }
+
+    /// Something could not be found out for edges that want this: a reason to refuse, or no more than to say so.
+    fn trouble(&mut self, on_delete: OnDelete, why: String) {
+        let problems = match (on_delete, self.failure_policy) {
+            (OnDelete::Deny, FailurePolicy::Fail) => &mut self.problems,
+            (OnDelete::Deny | OnDelete::Warn, _) => &mut self.notes.problems,
+            (OnDelete::Audit, _) => &mut self.notes.audited_problems,
+        };
+        problems.push(Problem(why));
     }
 
     /// Reads the scopes around what was found, where they alone are left to decide.
@@ -320,7 +348,7 @@ impl Asking {
         if self.must_refuse() {
             return;
         }
-        for Search { lookup, release } in &self.searches {
+        for Search { lookup, release, .. } in &self.searches {
             match release.map(|release| self.scopes.judge(release, lookup.found())) {
                 None | Some(Verdict::Going) => {}
                 Some(Verdict::Standing) => return,
@@ -336,82 +364,17 @@ impl Asking {
 
     /// Whether there is a reason to refuse whatever is torn down.
     fn must_refuse(&self) -> bool {
-        !self.problems.is_empty() || self.searches.iter().any(Search::blocks_anyway)
+        !self.problems.is_empty() || self.of(OnDelete::Deny).any(|search| search.blocks_anyway(self.failure_policy))
     }
 
     /// Whether there are more blockers than anybody wants to know of.
     fn is_full(&self) -> bool {
-        let found = self.searches.iter().map(|search| search.lookup.found().first().len());
+        let found = self.of(OnDelete::Deny).map(|search| search.lookup.found().first().len());
         found.sum::<usize>() >= MOST_BLOCKERS && self.must_refuse()
     }
 
-    fn decide(mut self) -> Decision {
-        let full = self.is_full();
-        if !full {
-            let unanswered: Vec<_> =
-                self.open.values().chain(&self.ready).filter_map(|asked| self.unanswered(asked)).collect();
-            self.problems.extend(unanswered);
-        }
-        let doubts = self.searches.iter().flat_map(|search| search.lookup.doubts()).cloned().map(Problem);
-        self.problems.extend(doubts);
-        self.problems.sort();
-        self.problems.dedup();
-        let (found, let_go) = self.blocking();
-        let more = full || self.searches.iter().any(|search| search.lookup.found().has_more());
-        let reason = if !found.is_empty() {
-            let count = if more { Count::AtLeast(found.len()) } else { Count::Exactly(found.len()) };
-            let blockers = found.iter().filter_map(|(object, edges)| blocker(object, edges, &self.target)).collect();
-            let unread = if self.must_refuse() { Vec::new() } else { self.scopes.unread() };
-            Reason::Referenced { blockers, count, problems: self.problems, unread }
-        } else if !self.problems.is_empty() {
-            Reason::Undecided { problems: self.problems }
-        } else if !self.bears {
-            return Decision::Allowed(Because::NotBound);
-        } else if let_go {
-            return Decision::Allowed(Because::TornDown);
-        } else {
-            return Decision::Allowed(Because::Unreferenced);
-        };
-        Decision::Denied(Denial::new(Subject { kind: self.target.kind, name: self.target.name }, reason))
-    }
-
-    /// What was found and blocks, and whether something was found that doesn't.
-    fn blocking(&self) -> (BTreeMap<&Found, Vec<&Arc<IndexedEdge>>>, bool) {
-        let (mut blocking, mut let_go) = (BTreeMap::<_, Vec<_>>::new(), false);
-        let must_refuse = self.must_refuse();
-        for Search { lookup, release } in &self.searches {
-            let found = lookup.found();
-            let mut standing: Vec<_> = found.first().iter().collect();
-            if let Some(release) = release.filter(|_| !must_refuse) {
-                if !found.is_empty() && self.scopes.judge(release, found) == Verdict::Going {
-                    let_go = true;
-                    continue;
-                }
-                let stands = |object: &Found| !self.scopes.is_going(release, object.namespace.as_deref());
-                // Of those that were not kept some stand, if none of the others does.
-                if standing.iter().any(|(object, _)| stands(object)) {
-                    standing.retain(|(object, _)| stands(object));
-                }
-            }
-            for (object, edges) in standing {
-                blocking.entry(object).or_default().extend(edges);
-            }
-        }
-        (blocking, let_go)
-    }
-
-    /// What a list that was not answered leaves open. (A scope that was not answered says so itself.)
-    fn unanswered(&self, asked: &Asked) -> Option<Problem> {
-        let (subject, namespace) = match asked {
-            Asked::Bindings => ("apibindings".to_owned(), None),
-            Asked::Lookup(index) => {
-                let lookup = &self.searches.get(*index)?.lookup;
-                (lookup.subject(), lookup.namespace())
-            }
-            Asked::Scope(_) => return None,
-        };
-        let place = self.place(namespace);
-        Some(Problem(format!("the list of {subject}{place} was not answered in time; retry later")))
+    fn of(&self, on_delete: OnDelete) -> impl Iterator<Item = &Search> {
+        self.searches.iter().filter(move |search| search.on_delete == on_delete)
     }
 
     fn place(&self, namespace: Option<&Namespace>) -> String {
@@ -425,32 +388,24 @@ impl Asking {
 }
 
 impl Search {
-    fn blocks_anyway(&self) -> bool {
+    fn blocks_anyway(&self, failure_policy: FailurePolicy) -> bool {
         let found = self.lookup.found();
         let firm = match self.release {
             None => !found.is_empty(),
             Some(Release::KeptLast) => !found.lie_in_no_namespace(),
             Some(Release::Cycle(_)) => false,
         };
-        firm || !self.lookup.doubts().is_empty()
+        firm || (failure_policy == FailurePolicy::Fail && !self.lookup.doubts().is_empty())
     }
 }
 
-fn unreadable(kind: GroupResource, why: &str) -> Evaluation {
-    let problem = Problem(format!("the review can't be read: {why}; look at who sent it"));
+fn unreadable(kind: GroupResource, why: &str, refuses: bool) -> Evaluation {
+    let problems = vec![Problem(format!("the review can't be read: {why}; look at who sent it"))];
     let subject = Subject { kind, name: "?".to_owned() };
-    Evaluation::settled(Decision::Denied(Denial::new(subject, Reason::Undecided { problems: vec![problem] })))
-}
-
-fn blocker(object: &Found, edges: &[&Arc<IndexedEdge>], target: &Target) -> Option<Blocker> {
-    let edge = edges.first()?;
-    let namespace = object
-        .namespace
-        .clone()
-        .filter(|namespace| target.namespace.as_ref().map(Namespace::as_str) != Some(namespace));
-    let field = match &edge.check {
-        Check::Follow { edge, .. } => edge.reference.path().as_field(),
-        Check::Broken(_) => String::new(),
-    };
-    Some(Blocker { kind: object.kind.clone(), namespace, name: object.name.clone(), field, rule: edge.rule.clone() })
+    Evaluation::settled(if refuses {
+        Decision::deny(subject, Reason::Undecided { problems })
+    } else {
+        let notes = Notes { subject: Some(subject), problems, ..Notes::default() };
+        Decision::new(Ruling::Allowed(Because::Tolerated), notes)
+    })
 }

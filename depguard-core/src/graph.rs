@@ -16,6 +16,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use crate::api::OnDelete;
 use crate::names::{ExportName, GroupResource, LogicalCluster};
 use crate::ruleset::{Check, IndexedEdge};
 
@@ -36,7 +37,7 @@ pub(crate) struct Graph {
 }
 
 impl Graph {
-    /// Finds the components. A rule that can't be used is no edge.
+    /// Finds the components. A rule that can't be used is no edge, nor is one that refuses nothing.
     pub(crate) fn of<'e>(edges: impl IntoIterator<Item = &'e Arc<IndexedEdge>>) -> Self {
         let mut nodes = HashMap::new();
         let mut leaving: Vec<Vec<usize>> = Vec::new();
@@ -45,7 +46,7 @@ impl Graph {
             *nodes.entry((export, kind)).or_insert(next)
         };
         let ends: Vec<_> = (edges.into_iter())
-            .filter(|edge| matches!(edge.check, Check::Follow { .. }))
+            .filter(|edge| matches!(edge.check, Check::Follow { .. }) && edge.on_delete == OnDelete::Deny)
             .map(|edge| {
                 let dependent = node(edge.dependent_export.as_ref(), &edge.dependent);
                 let target = node(edge.target_export.as_ref().map(|export| &export.name), &edge.target);

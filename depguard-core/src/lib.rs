@@ -10,7 +10,7 @@
 //! Load the rules, parse the review, ask what the evaluation asks for, decide:
 //!
 //! ```
-//! use depguard_core::{Answer, Context, Home, OverridePolicy, Review, RuleSet, Workspaces};
+//! use depguard_core::{Answer, Context, FailurePolicy, Home, OverridePolicy, Review, RuleSet, Workspaces};
 //! use serde_json::json;
 //!
 //! let rule = json!({
@@ -36,7 +36,11 @@
 //! ]}).to_string();
 //!
 //! let review = Review::parse(review.as_bytes())?;
-//! let context = Context { workspaces: &Workspaces::new(), overrides: &OverridePolicy::default() };
+//! let context = Context {
+//!     workspaces: &Workspaces::new(),
+//!     overrides: &OverridePolicy::default(),
+//!     failure_policy: FailurePolicy::Fail,
+//! };
 //! let mut evaluation = rules.evaluate(&review, &context);
 //! loop {
 //!     let queries = evaluation.queries();
@@ -149,8 +153,9 @@ mod target;
 mod text;
 mod workspaces;
 
+pub use api::FailurePolicy;
 pub use consent::{Accepted, Consent, Consents};
-pub use decision::{Because, Blocker, Count, Decision, Denial, Problem, Reason};
+pub use decision::{Because, Blocker, Count, Decision, Denial, Notes, Problem, Reason, Referrers, Ruling};
 pub use evaluation::Evaluation;
 pub use extract::{Extractor, Item, Page, PageError};
 pub use home::Home;

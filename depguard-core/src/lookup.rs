@@ -31,6 +31,8 @@ pub(crate) struct Lookup {
     doubts: BTreeSet<String>,
     /// Where this lets go what was found, a doubtful object is one of those: where it lies tells what becomes of it.
     release: Option<Release>,
+    /// How many values stood where a name was looked for and were none.
+    misfits: usize,
 }
 
 #[derive(Debug)]
@@ -67,6 +69,7 @@ impl Lookup {
             found: Findings::default(),
             doubts: BTreeSet::new(),
             release,
+            misfits: 0,
         }
     }
 
@@ -103,6 +106,11 @@ impl Lookup {
         &self.doubts
     }
 
+    /// How many values stood where a name was looked for and were none.
+    pub(crate) fn misfits(&self) -> usize {
+        self.misfits
+    }
+
     pub(crate) fn answer(&mut self, home: Home, target: &Target, answer: Answer<'_>) -> Step {
         match &mut self.source {
             Source::Discovery(discovery) => match discovery.answer(answer) {
@@ -112,8 +120,9 @@ impl Lookup {
             },
             Source::Listing(listing) => {
                 let (found, doubts, release) = (&mut self.found, &mut self.doubts, self.release);
+                let misfits = &mut self.misfits;
                 let progress = listing.answer(answer, |body| {
-                    self.references.page(body, target, |item, edge, refers| {
+                    self.references.page(body, target, misfits, |item, edge, refers| {
                         let Check::Follow { dependent, .. } = &edge.check else { return };
                         let (kind, name) = (dependent.kind.as_str().to_owned(), item.name().to_owned());
                         let object = Found { kind, namespace: item.namespace().map(str::to_owned), name };
@@ -147,6 +156,7 @@ impl Lookup {
     fn forget(&mut self) {
         self.found.clear();
         self.doubts.clear();
+        self.misfits = 0;
     }
 
     /// A kind without namespaces answers 404 where a namespace is named. A kind that is not there does so everywhere;

@@ -4,8 +4,10 @@
 //! counted, and refuses there. Where not even that can be told, it counts nowhere: a rule whose dependents or export
 //! are unreadable would else let a stranger freeze other people's objects.
 
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use crate::api::{FailurePolicy, OnDelete};
 use crate::home::Home;
 use crate::names::{ExportName, Group, GroupResource, Resource, WorkspacePath};
 use crate::rule::{ExportRef, RuleKey};
@@ -21,6 +23,10 @@ pub struct Outline {
     pub dependent: GroupResource,
     /// The kinds of the targets that could be read, each with its APIExport, or `None` for a local kind.
     pub targets: Vec<(Option<ExportRef>, GroupResource)>,
+    /// What happens to the deletion of each of them: `Deny` unless it clearly says another.
+    pub on_delete: Vec<OnDelete>,
+    /// What happens when the rule can't be evaluated: `Fail` unless it clearly says another.
+    pub failure_policy: FailurePolicy,
 }
 
 impl Outline {
@@ -38,12 +44,17 @@ impl Outline {
                 (None, None) => None,
             },
         };
-        let dependencies = spec.get("dependencies").and_then(Value::as_array);
+        let dependencies = spec.get("dependencies").and_then(Value::as_array).into_iter().flatten();
+        let targets = dependencies
+            .filter_map(|dependency| Some((target(home, dependency)?, clear::<OnDelete>(dependency, "onDelete"))));
+        let (targets, on_delete): (Vec<_>, Vec<_>) = targets.unzip();
         Some(Self {
             key: RuleKey::of(home, &metadata.unwrap_or_default()),
             dependent_export,
             dependent: group_resource(dependent)?,
-            targets: dependencies.into_iter().flatten().filter_map(|dependency| target(home, dependency)).collect(),
+            targets,
+            on_delete,
+            failure_policy: clear(spec, "failurePolicy"),
         })
     }
 }
@@ -57,6 +68,11 @@ fn target(home: Home, dependency: &Value) -> Option<(Option<ExportRef>, GroupRes
         }),
     };
     Some((export, group_resource(dependency)?))
+}
+
+/// What a field says, or the default where it doesn't clearly say anything.
+fn clear<T: DeserializeOwned + Default>(object: &Value, field: &str) -> T {
+    object.get(field).and_then(|value| T::deserialize(value).ok()).unwrap_or_default()
 }
 
 /// A field that is there, and not `null`, which is as good as left out.

@@ -60,14 +60,17 @@ impl References {
         Self { extractor: Extractor::taking(paths.iter().map(|(path, take)| (path, *take))), readings }
     }
 
-    /// Hands each object of a page to `each`, with what each edge says of it.
+    /// Hands each object of a page to `each`, with what each edge says of it; counts what is no name where one was looked
+    /// for.
     pub(crate) fn page(
         &self,
         bytes: &[u8],
         target: &Target,
+        misfits: &mut usize,
         mut each: impl FnMut(&Item<'_, '_>, &Arc<IndexedEdge>, Refers),
     ) -> Result<Page, PageError> {
         self.extractor.page(bytes, |item| {
+            *misfits += item.misfits();
             let is_target = item.uid().is_some() && item.uid() == target.uid.as_deref();
             if is_target {
                 return;

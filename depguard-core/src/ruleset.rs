@@ -5,10 +5,12 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use crate::api::{FailurePolicy, OnDelete};
 use crate::decision::{Because, Decision};
 use crate::evaluation::{self, Evaluation};
 use crate::graph::Graph;
 use crate::home::Home;
+use crate::message::Message;
 use crate::names::{ExportName, GroupResource, WorkspacePath};
 use crate::outline::Outline;
 use crate::overrides::OverridePolicy;
@@ -33,12 +35,17 @@ pub struct Context<'a> {
     pub workspaces: &'a Workspaces,
     /// Who may delete what is still referenced.
     pub overrides: &'a OverridePolicy,
+    /// Only rules with this failure policy are followed. API servers ask for each policy by itself, since what happens
+    /// where no answer comes is theirs to decide.
+    pub failure_policy: FailurePolicy,
 }
 
 /// An edge together with what its rule says of the dependents.
 #[derive(Debug)]
 pub(crate) struct IndexedEdge {
     pub(crate) rule: RuleKey,
+    pub(crate) failure_policy: FailurePolicy,
+    pub(crate) on_delete: OnDelete,
     pub(crate) dependent_export: Option<ExportName>,
     pub(crate) dependent: GroupResource,
     pub(crate) target_export: Option<ExportRef>,
@@ -67,6 +74,14 @@ pub(crate) enum Reach {
 }
 
 impl IndexedEdge {
+    /// What its rule wants said besides.
+    pub(crate) fn message(&self) -> Option<&Message> {
+        match &self.check {
+            Check::Follow { edge, .. } => edge.message.as_ref(),
+            Check::Broken(_) => None,
+        }
+    }
+
     pub(crate) fn reach(&self, target: &Target) -> Reach {
         let Some(namespace) = &target.namespace else { return Reach::Everywhere };
         match &self.check {
@@ -129,13 +144,11 @@ impl RuleSet {
     /// Nothing but a deletion is refused so far. What must be asked for, [`Evaluation::queries`] tells.
     pub fn evaluate(&self, review: &Review<'_>, context: &Context<'_>) -> Evaluation {
         if review.operation() != Operation::Delete || review.sub_resource().is_some() {
-            return Evaluation::settled(Decision::Allowed(Because::NotADeletion));
+            return Evaluation::settled(Decision::allow(Because::NotADeletion));
         }
-        let edges = self.edges_to(review.group(), review.resource());
-        if edges.is_empty() {
-            return Evaluation::settled(Decision::Allowed(Because::NoRule));
-        }
-        evaluation::begin(self.home, review, edges, &self.graph, context)
+        let edges = self.edges_to(review.group(), review.resource()).iter();
+        let edges: Vec<_> = edges.filter(|edge| edge.failure_policy == context.failure_policy).collect();
+        evaluation::begin(self.home, review, &edges, &self.graph, context)
     }
 
     fn edges_to(&self, group: &str, resource: &str) -> &[Arc<IndexedEdge>] {
@@ -147,6 +160,8 @@ impl RuleSet {
         for edge in rule.edges() {
             self.push(IndexedEdge {
                 rule: rule.key().clone(),
+                failure_policy: rule.failure_policy(),
+                on_delete: edge.on_delete,
                 dependent_export: dependent.export.clone(),
                 dependent: dependent.gvr.group_resource(),
                 target_export: edge.target.export.clone(),
@@ -158,10 +173,12 @@ impl RuleSet {
 
     fn insert_broken(&mut self, home: Home, object: &Value, error: &RuleError) {
         let Some(outline) = Outline::read(home, object) else { return };
-        let targets: BTreeSet<_> = outline.targets.into_iter().collect();
-        for (target_export, target) in targets {
+        let targets: BTreeSet<_> = outline.targets.into_iter().zip(outline.on_delete).collect();
+        for ((target_export, target), on_delete) in targets {
             self.push(IndexedEdge {
                 rule: outline.key.clone(),
+                failure_policy: outline.failure_policy,
+                on_delete,
                 dependent_export: outline.dependent_export.clone(),
                 dependent: outline.dependent.clone(),
                 target_export,

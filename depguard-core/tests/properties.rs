@@ -1,8 +1,8 @@
 //! No input makes a parser panic, and what was parsed is what was written.
 
 use depguard_core::{
-    Context, ExportName, Extractor, FieldPath, Group, Home, Kind, LogicalCluster, Namespace, Outline, OverridePolicy,
-    Resource, Review, Rule, RuleSet, Version, WorkspacePath, Workspaces,
+    Context, ExportName, Extractor, FailurePolicy, FieldPath, Group, Home, Kind, LogicalCluster, Namespace, Outline,
+    OverridePolicy, Resource, Review, Rule, RuleSet, Version, WorkspacePath, Workspaces,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -235,7 +235,7 @@ proptest! {
     ) {
         let home = if kcp { Home::Kcp } else { Home::Kubernetes };
         if let Ok(review) = Review::parse(&bytes) {
-            let context = Context { workspaces: &Workspaces::new(), overrides: &OverridePolicy::default() };
+            let context = Context { workspaces: &Workspaces::new(), overrides: &OverridePolicy::default(), failure_policy: FailurePolicy::Fail };
             let mut evaluation = RuleSet::load(home, [&a_rule()]).evaluate(&review, &context);
             for query in evaluation.queries() {
                 let path = query.path;

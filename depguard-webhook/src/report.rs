@@ -1,8 +1,6 @@
 //! What is logged of a decision: who, what and why, never what an object holds.
 
-use std::collections::BTreeSet;
-
-use depguard_core::{Because, Count, Decision, Denial, Reason, Review};
+use depguard_core::{Because, Count, Decision, Denial, Reason, Review, Ruling};
 
 /// The longest value that is logged, in characters: the longest name that an API server allows.
 const MAX_LEN: usize = 253;
@@ -16,13 +14,13 @@ pub(crate) fn decision(review: &Review<'_>, decision: &Decision) {
     let requester = clipped(review.requester().username());
     let dry_run = review.dry_run();
     let label = decision.label();
-    match decision {
-        Decision::Allowed(Because::Overridden) => {
+    match decision.ruling() {
+        Ruling::Allowed(Because::Overridden) => {
             let what = "allowed by an override, whether or not it is still referenced";
             tracing::warn!(namespace, name, resource, requester, dry_run, label, "{what}");
         }
-        Decision::Allowed(_) => tracing::debug!(namespace, name, resource, requester, dry_run, label, "allowed"),
-        Decision::Denied(denial) => {
+        Ruling::Allowed(_) => tracing::debug!(namespace, name, resource, requester, dry_run, label, "allowed"),
+        Ruling::Denied(denial) => {
             let (blockers, rules) = blocked_by(denial);
             let why = undecided(denial);
             tracing::info!(namespace, name, resource, requester, dry_run, label, blockers, rules, why, "denied");
@@ -33,10 +31,10 @@ pub(crate) fn decision(review: &Review<'_>, decision: &Decision) {
 /// How many blockers there are, and the rules of those that are named.
 fn blocked_by(denial: &Denial) -> (usize, String) {
     match denial.reason() {
-        Reason::Referenced { blockers, count, .. } => {
-            let (Count::Exactly(count) | Count::AtLeast(count)) = *count;
-            let rules: BTreeSet<_> = blockers.iter().map(|blocker| blocker.rule.to_string()).collect();
-            (count, rules.into_iter().collect::<Vec<_>>().join(","))
+        Reason::Referenced { by, .. } => {
+            let (Count::Exactly(count) | Count::AtLeast(count)) = by.count;
+            let rules: Vec<_> = by.rules.iter().map(ToString::to_string).collect();
+            (count, rules.join(","))
         }
         Reason::Undecided { .. } | Reason::NotReady { .. } => (0, String::new()),
     }

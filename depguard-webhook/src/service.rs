@@ -5,7 +5,7 @@ use std::error::Error;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use depguard_core::{self as core, Decision, OverridePolicy, Review, ReviewError};
+use depguard_core::{self as core, Decision, FailurePolicy, OverridePolicy, Review, ReviewError};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use http::header::{ALLOW, CONTENT_TYPE, HeaderValue};
@@ -24,10 +24,12 @@ use crate::{driver, report, respond, timeout, uid};
 
 /// Where reviews are posted to.
 const PATH: &str = "/validate";
+/// Where the same reviews are posted to for the rules whose failure policy is `Ignore`.
+const IGNORING_PATH: &str = "/validate/ignore";
 
 /// Reviews what is posted to `/validate`: a [`tower::Service`] that fits into any server, or into a provider's own.
 ///
-/// It takes `POST /validate` with a `admission.k8s.io/v1` AdmissionReview as `application/json`, and answers within
+/// It takes `POST /validate`, and `POST /validate/ignore` for the rules that are ignored where they fail, with a `admission.k8s.io/v1` AdmissionReview as `application/json`, and answers within
 /// the caller's `?timeout=` less a margin. A request that is no review gets a 4xx with a plain sentence; an API server
 /// then goes by the webhook's `failurePolicy`, which is `Fail`. It is always ready, and cheap to clone.
 pub struct ReviewService<P> {
@@ -102,7 +104,7 @@ impl<P: Port> Shared<P> {
     {
         let begun = Instant::now();
         let (head, body) = request.into_parts();
-        check(&head)?;
+        let failure_policy = check(&head)?;
         let limit = timeout::of_query(head.uri.query());
         let deadline = begun.checked_add(timeout::less_margin(limit)).unwrap_or(begun);
 
@@ -115,33 +117,36 @@ impl<P: Port> Shared<P> {
             };
         }
         let review = Review::parse(bytes.read())?;
-        let decision = self.decide(&review, deadline).await;
+        let decision = self.decide(&review, failure_policy, deadline).await;
         report::decision(&review, &decision);
         Ok(decision.to_review(review.uid()))
     }
 
-    async fn decide(&self, review: &Review<'_>, deadline: Instant) -> Decision {
+    async fn decide(&self, review: &Review<'_>, failure_policy: FailurePolicy, deadline: Instant) -> Decision {
         let evaluation = match &*self.rules.snapshot() {
             Snapshot::Loaded { rules, workspaces } => {
-                rules.evaluate(review, &core::Context { workspaces, overrides: &self.overrides })
+                let overrides = &self.overrides;
+                rules.evaluate(review, &core::Context { workspaces, overrides, failure_policy })
             }
-            Snapshot::NotLoaded { why } => return Decision::not_ready(why.clone()),
+            Snapshot::NotLoaded { why } => return Decision::not_ready(failure_policy, why.clone()),
         };
         driver::drive(&self.port, evaluation, deadline).await
     }
 }
 
-/// That it is a `POST /validate` of JSON.
-fn check(head: &Parts) -> Result<(), Rejection> {
-    if head.uri.path() != PATH {
-        return Err(Rejection::Path);
-    }
+/// That it is a `POST` of JSON, and about which rules.
+fn check(head: &Parts) -> Result<FailurePolicy, Rejection> {
+    let failure_policy = match head.uri.path() {
+        PATH => FailurePolicy::Fail,
+        IGNORING_PATH => FailurePolicy::Ignore,
+        _ => return Err(Rejection::Path),
+    };
     if head.method != Method::POST {
         return Err(Rejection::Method);
     }
     let content_type = head.headers.get(CONTENT_TYPE).and_then(|given| given.to_str().ok()).unwrap_or_default();
     let essence = content_type.split(';').next().unwrap_or_default().trim();
-    if essence.eq_ignore_ascii_case("application/json") { Ok(()) } else { Err(Rejection::ContentType) }
+    if essence.eq_ignore_ascii_case("application/json") { Ok(failure_policy) } else { Err(Rejection::ContentType) }
 }
 
 impl Rejection {

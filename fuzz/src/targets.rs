@@ -1,6 +1,8 @@
 //! The targets, and the good documents from which they start.
 
-use depguard_core::{Answer, Context, Decision, FieldPath, Home, OverridePolicy, Review, Rule, RuleSet, Workspaces};
+use depguard_core::{
+    Answer, Context, Decision, FailurePolicy, FieldPath, Home, OverridePolicy, Review, Rule, RuleSet, Workspaces,
+};
 use serde_json::{Value, json};
 
 /// Longer than any answer: the message is a few kB, and each blocker that it names is a cause too.
@@ -97,7 +99,11 @@ fn refers(item: &Value) -> bool {
 fn evaluate<'p>(review: &Review<'_>, answer: impl Fn(&str) -> Option<&'p [u8]>) -> Decision {
     let rule: Value = serde_json::from_str(GOOD_RULE).unwrap_or_default();
     let rules = RuleSet::load(Home::Kubernetes, [&rule]);
-    let context = Context { workspaces: &Workspaces::new(), overrides: &OverridePolicy::default() };
+    let context = Context {
+        workspaces: &Workspaces::new(),
+        overrides: &OverridePolicy::default(),
+        failure_policy: FailurePolicy::Fail,
+    };
     let mut evaluation = rules.evaluate(review, &context);
     for _ in 0..100 {
         for query in evaluation.queries() {

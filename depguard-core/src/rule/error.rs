@@ -69,12 +69,6 @@ pub enum RuleError {
         /// What is wrong with it, and what to write.
         why: String,
     },
-    /// A field that is known but not followed yet.
-    #[error("{field} is not supported by this version yet: leave it out")]
-    Unsupported {
-        /// The field, as in `spec.dependencies[0].onDelete`.
-        field: String,
-    },
     /// An export that serves the core group.
     #[error("{field} is empty: the core group is always local, so name a group or leave {export} out")]
     CoreGroupExported {

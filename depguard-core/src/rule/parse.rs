@@ -23,9 +23,6 @@ pub(super) fn rule(home: Home, object: &Value) -> Result<Rule, RuleError> {
     if home == Home::Kcp && key.cluster.is_none() {
         return Err(RuleError::NoCluster);
     }
-    if let Some(field) = unsupported(&wire.spec) {
-        return Err(RuleError::Unsupported { field });
-    }
     let edges = (wire.spec.dependencies.iter().enumerate())
         .map(|(index, dependency)| edge(home, index, dependency))
         .collect::<Result<_, _>>()?;
@@ -36,18 +33,6 @@ pub(super) fn rule(home: Home, object: &Value) -> Result<Rule, RuleError> {
         dependent: dependent(home, &wire.spec.dependent)?,
         edges,
     })
-}
-
-/// What is not followed yet must not be passed over: the rule would be read as another one.
-fn unsupported(spec: &api::DependencyRuleSpec) -> Option<String> {
-    let given = |field: &str, given: bool| given.then(|| field.to_owned());
-    let of_dependency = |(index, dependency): (usize, &api::Dependency)| {
-        let field = given("onDelete", dependency.on_delete.is_some_and(|on_delete| on_delete != api::OnDelete::Deny))
-            .or(given("message", dependency.message.is_some()));
-        field.map(|field| format!("spec.dependencies[{index}].{field}"))
-    };
-    given("spec.failurePolicy", spec.failure_policy == Some(api::FailurePolicy::Ignore))
-        .or_else(|| spec.dependencies.iter().enumerate().find_map(of_dependency))
 }
 
 fn dependent(home: Home, dependent: &api::Dependent) -> Result<Dependent, RuleError> {

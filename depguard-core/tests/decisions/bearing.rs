@@ -1,6 +1,6 @@
 //! Which rules bear on a deletion.
 
-use depguard_core::{Because::*, Decision, Workspaces};
+use depguard_core::{Because::*, Workspaces};
 use serde_json::{Value, json};
 
 use crate::cast::*;
@@ -121,9 +121,18 @@ fn a_rule_with_one_local_end_bears_in_its_own_workspace_alone() {
 }
 
 /// Edits that make a rule unusable, and what is then said.
-fn breaks() -> [(&'static str, Value, &'static str); 5] {
+fn breaks() -> [(&'static str, Value, &'static str); 13] {
     [
-        ("/spec/dependencies/0/onDelete", json!("Warn"), "onDelete"),
+        ("/spec/dependencies/0/onDelete", json!("Maybe"), "unknown variant `Maybe`"),
+        ("/spec/failurePolicy", json!("ignore"), "unknown variant `ignore`"),
+        // What would have narrowed the rule refuses as if it were wide.
+        ("/spec/dependent/selector", json!({"matchLabels": {"a b": "c"}}), "spec.dependent.selector"),
+        ("/spec/dependencies/0/fieldRef/namespace", json!("No/Name"), "fieldRef.namespace"),
+        ("/spec/dependencies/0/fieldRef/namespacePath", json!(".spec.all[*].namespace"), "does not share"),
+        ("/spec/dependencies/0/fieldRef/kindPath", json!(".spec.vpcRef.kind"), "compared with it"),
+        ("/spec/dependencies/0/fieldRef/pattern", json!("("), "fieldRef.pattern"),
+        ("/spec/dependencies/0/when", json!({"path": ".spec.state", "in": []}), "when.in is empty"),
+        ("/spec/dependencies/0/message", json!("{who}"), "`{who}`"),
         ("/spec/selector", json!({}), "selector"),
         ("/spec/dependencies/0/fieldRef/path", json!(".spec..name"), "at offset 6"),
         ("/spec/dependent/version", json!("latest"), "spec.dependent.version"),
@@ -170,7 +179,7 @@ fn a_broken_rule_does_not_hide_what_others_find() {
     let broken = rule(COMPUTE, VM, "spec..", PROVIDER, VPC);
     let world = bound().with(vm("ns", "m1", "a")).but(|world| world.rules.push(broken));
     let outcome = world.deletes(&vpc("ns", "a"));
-    let Decision::Denied(denial) = outcome.decision else { panic!("allowed") };
+    let denial = outcome.decision.denial().expect("denied");
     assert!(denial.message().contains("still referenced by VirtualMachine/m1; could not find out what else"));
     world.deletes(&vpc("ns", "b")).undecided("spec.dependencies[0].fieldRef.path");
 }

@@ -1,6 +1,6 @@
 //! Random worlds, from so few names that their parts often meet.
 
-use depguard_core::Home;
+use depguard_core::{FailurePolicy, Home};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::{Index, select, subsequence};
@@ -59,6 +59,25 @@ pub(crate) fn case() -> impl Strategy<Value = Case> {
             },
         )
     })
+}
+
+/// A case in which rules want less than a refusal, or of those that are asked for by themselves.
+pub(crate) fn softened_case() -> impl Strategy<Value = Case> {
+    let on_delete = select(vec![json!(null), json!(null), json!("Deny"), json!("Warn"), json!("Audit")]);
+    let policy = select(vec![json!(null), json!(null), json!("Fail"), json!("Ignore")]);
+    (case(), vec(on_delete, 12), vec(policy, 3), prop::bool::weighted(0.3)).prop_map(
+        |(Case { mut world, target }, on_delete, policies, ignore)| {
+            let mut on_delete = on_delete.into_iter().cycle();
+            for (rule, policy) in world.rules.iter_mut().zip(policies.into_iter().cycle()) {
+                rule["spec"]["failurePolicy"] = policy;
+                for dependency in rule["spec"]["dependencies"].as_array_mut().unwrap() {
+                    dependency["onDelete"] = on_delete.next().unwrap();
+                }
+            }
+            world.failure_policy = if ignore { FailurePolicy::Ignore } else { FailurePolicy::Fail };
+            Case { world, target }
+        },
+    )
 }
 
 /// An object, likely of one of these kinds.

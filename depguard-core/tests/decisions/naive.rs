@@ -4,7 +4,7 @@ mod cycles;
 
 use std::collections::BTreeSet;
 
-use depguard_core::{Because, Decision, Home, Reason, WorkspacePath};
+use depguard_core::{Because, Decision, FailurePolicy, Home, Reason, Referrers, Ruling, WorkspacePath};
 use serde_json::Value;
 
 use crate::world::{CONSUMER, Object, World};
@@ -18,17 +18,30 @@ pub(crate) enum Verdict {
     Denied { blockers: BTreeSet<String>, problems: bool },
 }
 
+/// What is said besides: who is named in a warning and in the audit annotations, and whether something could not be
+/// found out.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Said {
+    warned: BTreeSet<String>,
+    audited: BTreeSet<String>,
+    told: bool,
+    recorded: bool,
+}
+
+fn shown(by: &Referrers) -> BTreeSet<String> {
+    by.blockers.iter().map(ToString::to_string).collect()
+}
+
 impl Verdict {
     pub(crate) fn of(decision: &Decision) -> Self {
-        let denial = match decision {
-            Decision::Allowed(because) => return Self::Allowed(*because),
-            Decision::Denied(denial) => denial,
+        let denial = match decision.ruling() {
+            Ruling::Allowed(because) => return Self::Allowed(*because),
+            Ruling::Denied(denial) => denial,
         };
         match denial.reason() {
-            Reason::Referenced { blockers, problems, .. } => Self::Denied {
-                blockers: blockers.iter().map(ToString::to_string).collect(),
-                problems: !problems.is_empty(),
-            },
+            Reason::Referenced { by, problems, .. } => {
+                Self::Denied { blockers: shown(by), problems: !problems.is_empty() }
+            }
             Reason::Undecided { .. } => Self::Denied { blockers: BTreeSet::new(), problems: true },
             Reason::NotReady { .. } => panic!("no evaluation says so"),
         }
@@ -39,10 +52,23 @@ impl Verdict {
     }
 }
 
+impl Said {
+    pub(crate) fn of(decision: &Decision) -> Self {
+        let notes = decision.notes();
+        Self {
+            warned: notes.warned.as_ref().map(shown).unwrap_or_default(),
+            audited: notes.audited.as_ref().map(shown).unwrap_or_default(),
+            told: !notes.problems.is_empty(),
+            recorded: !notes.audited_problems.is_empty(),
+        }
+    }
+}
+
 /// Whether a tenant may delete `target`.
-pub(crate) fn decide(world: &World, target: &Object) -> Verdict {
-    let mut edges: Vec<(&Value, &Value)> = Vec::new();
-    for rule in &world.rules {
+pub(crate) fn decide(world: &World, target: &Object) -> (Verdict, Said) {
+    let policy = if world.failure_policy == FailurePolicy::Fail { "Fail" } else { "Ignore" };
+    let (mut edges, mut said): (Vec<(&Value, &Value)>, _) = (Vec::new(), Said::default());
+    for rule in world.rules.iter().filter(|rule| rule["spec"]["failurePolicy"].as_str().unwrap_or("Fail") == policy) {
         for dependency in rule["spec"]["dependencies"].as_array().unwrap() {
             if dependency["group"] == target.kind.group && dependency["resource"] == target.kind.resource {
                 edges.push((rule, dependency));
@@ -50,20 +76,27 @@ pub(crate) fn decide(world: &World, target: &Object) -> Verdict {
         }
     }
     if edges.is_empty() {
-        return Verdict::Allowed(Because::NoRule);
+        return (Verdict::Allowed(Because::NoRule), said);
     }
     if target.json["metadata"]["deletionTimestamp"].is_string() {
-        return Verdict::Allowed(Because::Terminating);
+        return (Verdict::Allowed(Because::Terminating), said);
     }
     edges.retain(|(rule, dependency)| world.home == Home::Kubernetes || bears(world, rule, dependency));
     if edges.is_empty() {
-        return Verdict::Allowed(Because::NotBound);
+        return (Verdict::Allowed(Because::NotBound), said);
     }
     let (mut blockers, mut released, mut standing, mut problems) =
         (BTreeSet::new(), BTreeSet::new(), BTreeSet::new(), false);
     for (rule, dependency) in edges {
+        let refuses = dependency["onDelete"].as_str().unwrap_or("Deny") == "Deny";
+        let (names, trouble) = match dependency["onDelete"].as_str() {
+            Some("Warn") => (&mut said.warned, &mut said.told),
+            Some("Audit") => (&mut said.audited, &mut said.recorded),
+            _ if policy == "Ignore" => (&mut blockers, &mut said.told),
+            _ => (&mut blockers, &mut problems),
+        };
         let Some(found) = blocked_by(world, rule, dependency, target) else {
-            problems = true;
+            *trouble = true;
             continue;
         };
         let cycle = cycles::on_one(world, rule, dependency);
@@ -74,10 +107,10 @@ pub(crate) fn decide(world: &World, target: &Object) -> Verdict {
                 }
                 None => cycles::is_kept_last(world, rule, dependency, target, object).then_some(world.cluster_going),
             };
-            match let_go {
-                None if doubtful => problems = true,
+            match let_go.filter(|_| refuses) {
+                None if doubtful => *trouble = true,
                 None => {
-                    blockers.insert(shown);
+                    names.insert(shown);
                 }
                 Some(let_go) => {
                     if !let_go {
@@ -88,11 +121,20 @@ pub(crate) fn decide(world: &World, target: &Object) -> Verdict {
             }
         }
     }
-    match (blockers.is_empty() && !problems, released.is_empty(), standing.is_empty()) {
-        (true, true, _) => Verdict::Allowed(Because::Unreferenced),
-        (true, false, true) => Verdict::Allowed(Because::TornDown),
-        (true, false, false) => Verdict::Denied { blockers: standing, problems },
-        (false, ..) => Verdict::Denied { blockers: &blockers | &released, problems },
+    let refused = if blockers.is_empty() && !problems { standing } else { &blockers | &released };
+    said.warned = &said.warned - &refused;
+    said.audited = &(&said.audited - &refused) - &said.warned;
+    let because = match (&said, released.is_empty()) {
+        (Said { warned, .. }, _) if !warned.is_empty() => Because::Warned,
+        (Said { audited, .. }, _) if !audited.is_empty() => Because::Audited,
+        (Said { told, recorded, .. }, _) if *told || *recorded => Because::Tolerated,
+        (_, false) => Because::TornDown,
+        (_, true) => Because::Unreferenced,
+    };
+    if refused.is_empty() && !problems {
+        (Verdict::Allowed(because), said)
+    } else {
+        (Verdict::Denied { blockers: refused, problems }, said)
     }
 }
 

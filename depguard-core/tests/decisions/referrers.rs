@@ -1,6 +1,6 @@
 //! Who refers to a target.
 
-use depguard_core::{Because::*, Decision};
+use depguard_core::Because::*;
 use serde_json::json;
 
 use crate::cast::*;
@@ -113,7 +113,7 @@ fn more_blockers_than_anybody_reads_are_a_short_message() {
     let world = bound().but(|world| world.objects.extend((0..1500).map(|n| vm("ns", &format!("m{n:04}"), "a"))));
     let outcome = world.deletes(&vpc("ns", "a"));
     assert_eq!(outcome.asked.len(), 4, "bindings and three pages");
-    let Decision::Denied(denial) = outcome.decision else { panic!("allowed") };
+    let denial = outcome.decision.denial().expect("denied");
     assert!(denial.message().ends_with("VirtualMachine/m0019 and 1480 more (1500 in all)"), "{}", denial.message());
     world.deletes(&vpc("ns", "b")).allowed(Unreferenced);
 }

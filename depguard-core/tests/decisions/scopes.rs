@@ -1,6 +1,6 @@
 //! What is torn down goes as a whole, and nothing else goes with it.
 
-use depguard_core::{Because::*, Decision};
+use depguard_core::Because::*;
 use serde_json::json;
 
 use crate::cast::*;
@@ -208,7 +208,7 @@ fn no_scope_is_read_where_something_else_refuses() {
         world.rules.push(rule(COMPUTE, RACK, "spec..", PROVIDER, VPC));
     });
     let outcome = world.deletes(&vpc("ns", "a"));
-    let Decision::Denied(denial) = &outcome.decision else { panic!("allowed") };
+    let denial = outcome.decision.denial().expect("denied");
     assert!(denial.message().contains("still referenced by VirtualMachine/m1; could not find out what else"));
     outcome.asked(&[BINDINGS, VMS]);
 }

@@ -1,6 +1,6 @@
 //! What can't be found out is refused.
 
-use depguard_core::{Because::*, Decision};
+use depguard_core::Because::*;
 use serde_json::json;
 
 use crate::cast::*;
@@ -76,7 +76,7 @@ fn what_was_found_before_a_failure_is_named_beside_it() {
         let second = query.path.contains("virtualmachines") && query.path.contains("continue=");
         if second { Some(status(500)) } else { Some(world.reply(&query.path)) }
     });
-    let Decision::Denied(denial) = outcome.decision else { panic!("allowed") };
+    let denial = outcome.decision.denial().expect("denied");
     let expected = "cannot delete vpcs/a: still referenced by VirtualMachine/m1; could not find out what else refers \
                     to it: the list of virtualmachines.compute.example.com v1alpha1 in namespace ns of logical \
                     cluster c0nsumer failed with HTTP 500 (said so); retry later";

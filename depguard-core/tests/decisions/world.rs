@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use depguard_core::{
-    Answer, Because, Context, Decision, Home, LogicalCluster, OverridePolicy, Query, Reason, Review, RuleSet,
-    WorkspacePath, Workspaces,
+    Answer, Because, Context, Decision, FailurePolicy, Home, LogicalCluster, OverridePolicy, Query, Reason, Review,
+    RuleSet, Ruling, WorkspacePath, Workspaces,
 };
 use serde_json::{Value, json};
 
@@ -39,6 +39,7 @@ pub(crate) struct World {
     pub(crate) rules: Vec<Value>,
     pub(crate) workspaces: Workspaces,
     pub(crate) overrides: OverridePolicy,
+    pub(crate) failure_policy: FailurePolicy,
     pub(crate) bindings: Vec<Value>,
     pub(crate) kinds: Vec<Kind>,
     pub(crate) objects: Vec<Object>,
@@ -174,6 +175,7 @@ impl World {
             rules: Vec::new(),
             workspaces: Workspaces::new(),
             overrides: OverridePolicy::default(),
+            failure_policy: FailurePolicy::Fail,
             bindings: Vec::new(),
             kinds: Vec::new(),
             objects: Vec::new(),
@@ -228,7 +230,8 @@ impl World {
     ) -> Outcome {
         let review = review.to_string();
         let review = Review::parse(review.as_bytes()).expect("a review");
-        let context = Context { workspaces: &self.workspaces, overrides: &self.overrides };
+        let context =
+            Context { workspaces: &self.workspaces, overrides: &self.overrides, failure_policy: self.failure_policy };
         let mut evaluation = rules.evaluate(&review, &context);
         let (mut open, mut asked) = (Vec::new(), Vec::new());
         loop {
@@ -363,16 +366,16 @@ impl Outcome {
     /// Allowed, for that reason.
     #[track_caller]
     pub(crate) fn allowed(&self, because: Because) {
-        assert_eq!(self.decision, Decision::Allowed(because), "{}", self.shown());
+        assert_eq!(self.decision.ruling(), &Ruling::Allowed(because), "{}", self.shown());
     }
 
     /// Denied, with all these blockers and no problem.
     #[track_caller]
     pub(crate) fn blocked_by(&self, blockers: &[&str]) {
-        match &self.decision {
-            Decision::Denied(denial) => match denial.reason() {
-                Reason::Referenced { blockers: found, problems, .. } => {
-                    let found: Vec<_> = found.iter().map(ToString::to_string).collect();
+        match self.decision.ruling() {
+            Ruling::Denied(denial) => match denial.reason() {
+                Reason::Referenced { by, problems, .. } => {
+                    let found: Vec<_> = by.blockers.iter().map(ToString::to_string).collect();
                     assert_eq!(
                         (found.iter().map(String::as_str).collect::<Vec<_>>(), &problems[..]),
                         (blockers.to_vec(), &[][..])
@@ -380,19 +383,19 @@ impl Outcome {
                 }
                 _ => panic!("not for a blocker: {}", self.shown()),
             },
-            Decision::Allowed(_) => panic!("{}", self.shown()),
+            Ruling::Allowed(_) => panic!("{}", self.shown()),
         }
     }
 
     /// Denied because something could not be found out, with a message that holds `part`.
     #[track_caller]
     pub(crate) fn undecided(&self, part: &str) {
-        match &self.decision {
-            Decision::Denied(denial) => {
+        match self.decision.ruling() {
+            Ruling::Denied(denial) => {
                 assert!(matches!(denial.reason(), Reason::Undecided { .. }), "{}", self.shown());
                 assert!(denial.message().contains(part), "{part:?} is not in: {}", self.shown());
             }
-            Decision::Allowed(_) => panic!("{}", self.shown()),
+            Ruling::Allowed(_) => panic!("{}", self.shown()),
         }
     }
 
@@ -404,9 +407,9 @@ impl Outcome {
 
     fn shown(&self) -> String {
         let asked: Vec<_> = self.asked.iter().map(|query| query.path.as_str()).collect();
-        match &self.decision {
-            Decision::Denied(denial) => format!("denied: {}; asked {asked:?}", denial.message()),
-            Decision::Allowed(because) => format!("allowed: {because:?}; asked {asked:?}"),
+        match self.decision.ruling() {
+            Ruling::Denied(denial) => format!("denied: {}; asked {asked:?}", denial.message()),
+            Ruling::Allowed(because) => format!("allowed: {because:?}; asked {asked:?}"),
         }
     }
 }

@@ -16,11 +16,12 @@ type Ends<'w> = (Option<&'w Value>, Option<&'w Value>);
 pub(super) fn on_one<'w>(world: &'w World, rule: &Value, dependency: &Value) -> Option<Ends<'w>> {
     let mut edges = Vec::new();
     for rule in world.rules.iter().filter(|rule| !is_broken(world, rule)) {
-        for dependency in rule["spec"]["dependencies"].as_array().unwrap() {
+        for dependency in rule["spec"]["dependencies"].as_array().unwrap().iter().filter(|edge| refuses(edge)) {
             edges.extend(ends(world, rule, dependency).map(|(from, to, _)| (from, to)));
         }
     }
-    let (dependent, target, bound) = ends(world, rule, dependency).filter(|_| !is_broken(world, rule))?;
+    let (dependent, target, bound) =
+        ends(world, rule, dependency).filter(|_| refuses(dependency) && !is_broken(world, rule))?;
     let mut reached = vec![target];
     // Each round reaches one more, or the last one was reached.
     for _ in 0..edges.len() {
@@ -28,6 +29,10 @@ pub(super) fn on_one<'w>(world: &'w World, rule: &Value, dependency: &Value) -> 
         reached.extend(next.map(|(_, to)| to.clone()));
     }
     reached.contains(&dependent).then_some(bound)
+}
+
+fn refuses(dependency: &Value) -> bool {
+    dependency["onDelete"].as_str().is_none_or(|on_delete| on_delete == "Deny")
 }
 
 /// The ends of an edge that certainly bears.

@@ -6,7 +6,7 @@
 //! bindings, each of which takes its kinds' objects along. (Objects of bound kinds that lie in no namespace are left
 //! until then.)
 
-use depguard_core::{Decision, Home, RuleSet};
+use depguard_core::{Home, RuleSet};
 use serde_json::Value;
 
 use super::choices::Choices;
@@ -162,7 +162,7 @@ impl Simulation {
                 Some(reply)
             },
         );
-        matches!(outcome.decision, Decision::Allowed(_))
+        outcome.decision.allowed()
     }
 
     /// A logical cluster deletes its namespaces at once, and its bindings when all else is gone.

@@ -1,0 +1,120 @@
+//! A refusal.
+
+use std::fmt::Write;
+
+use serde_json::json;
+
+use super::Problem;
+use super::referrers::{Blocker, Referrers, clipped, joined};
+use crate::names::{Group, GroupResource, Resource};
+
+/// Why a deletion was refused, and of what.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Denial {
+    subject: Option<Subject>,
+    reason: Reason,
+}
+
+/// The object that was to be deleted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Subject {
+    pub(crate) kind: GroupResource,
+    pub(crate) name: String,
+}
+
+/// Why a deletion was refused.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Reason {
+    /// Others refer to it.
+    Referenced {
+        /// Who.
+        by: Referrers,
+        /// What could not be found out besides.
+        problems: Vec<Problem>,
+        /// Why it could not be told whether they are torn down together with it, where that would let it go.
+        unread: Vec<Problem>,
+    },
+    /// It could not be found out whether others refer to it.
+    Undecided {
+        /// What could not be found out, and what to do.
+        problems: Vec<Problem>,
+    },
+    /// The rules are not loaded yet.
+    NotReady {
+        /// What is missing.
+        missing: String,
+    },
+}
+
+impl Denial {
+    pub(crate) fn new(subject: Option<Subject>, reason: Reason) -> Self {
+        Self { subject, reason }
+    }
+
+    /// Why, for those who decide on it.
+    pub fn reason(&self) -> &Reason {
+        &self.reason
+    }
+
+    /// Why, for people.
+    pub fn message(&self) -> String {
+        let subject = self.subject.as_ref();
+        let subject = subject.map(|subject| format!("cannot delete {subject}: ")).unwrap_or_default();
+        match &self.reason {
+            Reason::NotReady { missing } if missing.is_empty() => {
+                "dependency webhook not yet initialized, retry later".to_owned()
+            }
+            Reason::NotReady { missing } => {
+                format!("dependency webhook not yet initialized, retry later ({})", clipped(missing))
+            }
+            Reason::Undecided { problems } => {
+                format!("{subject}could not find out what refers to it: {}", joined(problems))
+            }
+            Reason::Referenced { by, problems, unread } => {
+                let mut message = format!("{subject}still referenced by {}", by.text());
+                // Writing to a string can't fail.
+                if !problems.is_empty() {
+                    let _ = write!(message, "; could not find out what else refers to it: {}", joined(problems));
+                }
+                if !unread.is_empty() {
+                    let _ = write!(message, "; could not find out what is being torn down: {}", joined(unread));
+                }
+                message
+            }
+        }
+    }
+
+    pub(super) fn status(&self) -> serde_json::Value {
+        let mut status = json!({
+            "metadata": {}, "status": "Failure", "code": 403, "reason": "Forbidden", "message": self.message(),
+        });
+        if let Some(Subject { kind: GroupResource { group, resource }, name }) = &self.subject {
+            let causes: Vec<_> = match &self.reason {
+                Reason::Referenced { by, .. } => by.named().iter().map(Blocker::cause).collect(),
+                Reason::Undecided { .. } | Reason::NotReady { .. } => Vec::new(),
+            };
+            let (group, resource): (&Group, &Resource) = (group, resource);
+            let details = json!({"name": name, "group": group, "kind": resource, "causes": causes});
+            if let Some(status) = status.as_object_mut() {
+                status.insert("details".to_owned(), details);
+            }
+        }
+        status
+    }
+}
+
+impl Reason {
+    pub(super) fn label(&self) -> &'static str {
+        match self {
+            Self::Referenced { .. } => "referenced",
+            Self::Undecided { .. } => "undecided",
+            Self::NotReady { .. } => "not-ready",
+        }
+    }
+}
+
+impl std::fmt::Display for Subject {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}/{}", self.kind.resource, self.name)
+    }
+}
