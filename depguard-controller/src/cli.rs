@@ -55,6 +55,10 @@ struct Manifests {
     #[arg(long, value_name = "PATH", default_value = manifests::DEP_CTRL_PATH)]
     dep_ctrl_path: String,
 
+    /// Ready-made rules instead, about kinds that every kcp, or every Kubernetes, has
+    #[arg(long)]
+    rules: bool,
+
     /// Write a file each into this folder, instead of printing
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
@@ -95,7 +99,11 @@ impl Run {
 
 impl Manifests {
     fn run(self) -> Result<(), Box<dyn Error + Send + Sync>> {
-        let files = manifests::files(self.home.into(), &self.dep_ctrl_path)?;
+        let files = if self.rules {
+            manifests::rule_files(self.home.into())?
+        } else {
+            manifests::files(self.home.into(), &self.dep_ctrl_path)?
+        };
         let Some(folder) = self.out else {
             let texts: Vec<_> = files.into_iter().map(|file| file.text).collect();
             return Ok(io::stdout().write_all(texts.join("---\n").as_bytes())?);

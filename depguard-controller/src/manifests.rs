@@ -4,6 +4,7 @@
 //! its output.
 
 mod rbac;
+mod rules;
 mod schema;
 
 use depguard_core::{Home, api};
@@ -11,6 +12,7 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 pub use rbac::rbac;
+pub use rules::{rule_files, rules};
 pub use schema::crd;
 
 /// Where the manifests take depguard's own workspace to be, unless told otherwise.

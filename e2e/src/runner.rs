@@ -29,6 +29,8 @@ pub enum Homes {
     Both,
     /// Only where there are workspaces.
     Kcp,
+    /// Only on a plain cluster.
+    Kubernetes,
 }
 
 type Run = Box<dyn Fn(Arc<World>) -> Pin<Box<dyn Future<Output = Outcome>>> + Send + Sync>;
@@ -62,6 +64,11 @@ impl Scenario {
     /// Only where there are workspaces.
     pub fn on_kcp(self) -> Scenario {
         Scenario { homes: Homes::Kcp, ..self }
+    }
+
+    /// Only on a plain cluster.
+    pub fn on_kubernetes(self) -> Scenario {
+        Scenario { homes: Homes::Kubernetes, ..self }
     }
 
     /// Sees no refusal, so a control would show nothing.
@@ -153,7 +160,12 @@ fn run_ring(
 
     let mut jobs = VecDeque::new();
     for (index, scenario) in scenarios.iter().enumerate() {
-        if (scenario.homes == Homes::Kcp && !kind.is_kcp()) || (scenario.real && kind.is_testbed()) {
+        let elsewhere = match scenario.homes {
+            Homes::Both => false,
+            Homes::Kcp => !kind.is_kcp(),
+            Homes::Kubernetes => kind.is_kcp(),
+        };
+        if elsewhere || (scenario.real && kind.is_testbed()) {
             continue;
         }
         for mode in [Mode::Guarded, Mode::Control] {

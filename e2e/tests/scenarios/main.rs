@@ -7,6 +7,7 @@ mod cycles;
 mod deletion;
 mod installation;
 mod lifecycle;
+mod local;
 mod options;
 mod schema;
 mod teardown;
@@ -63,6 +64,8 @@ fn main() {
         Scenario::new("a removed target leaves the configuration", installation::target_removed).without_control(),
         Scenario::new("20 restarts lose none of 8 rules' kinds", installation::restarts).without_control().alone(),
         Scenario::new("a rule is held against the schemas of its kinds", checked::against_schemas).without_control(),
+        Scenario::new("a ConfigMap that a Pod uses stays", local::config_map_of_pod).on_real_servers().on_kubernetes(),
+        Scenario::new("an APIResourceSchema that an APIExport uses stays", local::schema_of_export).on_kcp().alone(),
         Scenario::new("the API server refuses a rule that can't be right", schema::checks)
             .without_control()
             .on_real_servers(),

@@ -1,0 +1,92 @@
+//! The ready-made rules, about kinds that are there anyway.
+
+use std::sync::Arc;
+
+use depguard_controller::manifests;
+use depguard_core::Home;
+use depguard_e2e::{Api, Depguard, Outcome, Stop, World, ensure, eventually};
+use serde_json::{Value, json};
+
+pub(crate) async fn config_map_of_pod(world: Arc<World>) -> Outcome {
+    // Its rules are everybody's there, and go with it.
+    let place = world.compute().await?;
+    for rule in manifests::rules(Home::Kubernetes) {
+        world.add_rule(&place, &rule).await?;
+    }
+    let consumer = world.consumer("consumer", &[]).await?;
+    let of = |resource: &str| format!("/api/v1/namespaces/{}/{resource}", consumer.namespace);
+    let named = |kind: &str, name: &str| json!({"apiVersion": "v1", "kind": kind, "metadata": {"name": name}});
+    consumer.api.post(&of("serviceaccounts"), &named("ServiceAccount", "default")).await?.ok_or_there()?;
+    for name in ["used", "mounted", "free"] {
+        consumer.api.post(&of("configmaps"), &named("ConfigMap", name)).await?.ok()?;
+    }
+    let mut pod = named("Pod", "p1");
+    pod["spec"] = json!({
+        "containers": [
+            {"name": "one", "image": "a"},
+            {"name": "two", "image": "a", "envFrom": [{"configMapRef": {"name": "used"}}]},
+        ],
+        "volumes": [{"name": "m", "projected": {"sources": [{"configMap": {"name": "mounted"}}]}}],
+    });
+    consumer.api.post(&of("pods"), &pod).await?.ok()?;
+    let _depguard = Depguard::start(&world).await?;
+
+    for rule in manifests::rules(Home::Kubernetes) {
+        let name = rule["metadata"]["name"].as_str().unwrap_or_default();
+        let said = world.condition(&place, name, "Accepted", "True").await?;
+        if !world.is_control() {
+            ensure(said == "the rule is well formed", || format!("{name}: {said}"))?;
+        }
+        world.condition(&place, name, "ResolvedRefs", "True").await?;
+    }
+    let used = format!("{}/used", of("configmaps"));
+    refused(&world, &consumer.api, &used, "cannot delete configmaps/used: still referenced by Pod/p1").await?;
+    let mounted = format!("{}/mounted", of("configmaps"));
+    refused(&world, &consumer.api, &mounted, "still referenced by Pod/p1").await?;
+    let account = format!("{}/default", of("serviceaccounts"));
+    refused(&world, &consumer.api, &account, "still referenced by Pod/p1").await?;
+    consumer.api.delete(&format!("{}/free", of("configmaps"))).await?.ok()?;
+    consumer.api.delete(&format!("{}/p1", of("pods"))).await?.ok()?;
+    consumer.gone(&world, &format!("{}/p1", of("pods"))).await?;
+    consumer.api.delete(&used).await?.ok().map(drop)
+}
+
+pub(crate) async fn schema_of_export(world: Arc<World>) -> Outcome {
+    let network = world.network("providers:network").await?;
+    world.bind_home(&network).await?;
+    for rule in manifests::rules(Home::Kcp) {
+        world.add_rule(&network, &rule).await?;
+    }
+    let _depguard = Depguard::start(&world).await?;
+    let schemas = "/apis/apis.kcp.io/v1alpha1/apiresourceschemas";
+    let all = network.api.get(schemas).await?.ok()?;
+    let all: Vec<Value> = all["items"].as_array().cloned().unwrap_or_default();
+    let used = all.iter().filter_map(|schema| schema["metadata"]["name"].as_str()).find(|name| name.contains("vpcs"));
+    let used = used.ok_or_else(|| Stop::failed("no schema of vpcs"))?.to_owned();
+    let mut free = all.first().cloned().unwrap_or_default();
+    let group = free["spec"]["group"].as_str().unwrap_or_default().to_owned();
+    let plural = free["spec"]["names"]["plural"].as_str().unwrap_or_default().to_owned();
+    let name = format!("v0.{plural}.{group}");
+    free["metadata"] = json!({"name": name});
+    network.api.post(schemas, &free).await?.ok()?;
+
+    let message = format!("cannot delete apiresourceschemas/{used}: still referenced by APIExport/{}", network.export);
+    refused(&world, &network.api, &format!("{schemas}/{used}"), &message).await?;
+    network.api.delete(&format!("{schemas}/{name}")).await?.ok().map(drop)
+}
+
+/// Waits until the deletion would be refused with this message, and then sees it refused. A control sees it go through.
+async fn refused(world: &World, api: &Api, path: &str, message: &str) -> Outcome {
+    if world.is_control() {
+        api.delete(path).await?.ok()?;
+        return Err(Stop::ControlSeen);
+    }
+    eventually("the deletion is refused", world.patience(), async || {
+        let reply = api.dry_run_delete(path).await?;
+        let refused = reply.status == 403 && reply.message().contains(message);
+        if refused { Ok(()) } else { Err(reply.unexpected(message)) }
+    })
+    .await?;
+    let reply = api.delete(path).await?;
+    if reply.status == 403 { Ok(()) } else { Err(reply.unexpected("403")) }
+}
