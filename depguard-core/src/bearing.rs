@@ -134,33 +134,23 @@ impl Kinds {
         }
     }
 
-    /// The kinds at the two ends of an edge: dependent, then target. `None` where it isn't certain that it bears here.
-    pub(crate) fn ends(&self, edge: &IndexedEdge) -> Option<(Node, Node)> {
+    /// The kind that an edge leads to. `None` where it isn't certain that it bears here, given that the kind which it
+    /// leaves is one of this logical cluster.
+    pub(crate) fn target(&self, edge: &IndexedEdge) -> Option<Node> {
         if self.home == Home::Kcp && has_local_end(edge) && edge.rule.cluster != self.cluster {
             return None;
         }
-        let dependent = Node::dependent(edge);
-        if let Some(export) = &edge.dependent_export {
-            let bound = self.bound(&edge.dependent)?;
-            if Some(&bound.provider) != edge.rule.cluster.as_ref() || bound.export != *export {
-                return None;
-            }
-        }
-        let (cluster, export) = match &edge.target_export {
-            None => (self.cluster.clone(), None),
-            Some(export) => {
-                let bound = self.bound(&edge.target)?;
-                let is_provider = match self.workspaces.cluster(&export.path) {
-                    Some(provider) => bound.provider == *provider,
-                    None => bound.path == export.path.as_str(),
-                };
-                if !is_provider || bound.export != export.name {
-                    return None;
-                }
-                (Some(bound.provider.clone()), Some(export.name.clone()))
-            }
+        let kind = edge.target.clone();
+        let Some(export) = &edge.target_export else {
+            return Some(Node { cluster: self.cluster.clone(), export: None, kind });
         };
-        Some((dependent, Node { cluster, export, kind: edge.target.clone() }))
+        let bound = self.bound(&kind)?;
+        let is_provider = match self.workspaces.cluster(&export.path) {
+            Some(provider) => bound.provider == *provider,
+            None => bound.path == export.path.as_str(),
+        };
+        let bears = is_provider && bound.export == export.name;
+        bears.then(|| Node { cluster: Some(bound.provider.clone()), export: Some(export.name.clone()), kind })
     }
 
     /// Whether the binding that serves this kind here is being deleted, and so the kind's objects.

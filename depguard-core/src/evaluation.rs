@@ -295,9 +295,9 @@ impl Asking {
         if !self.graph.may_close(edge) {
             return None;
         }
-        let (dependent, target) = self.kinds.ends(edge)?;
-        let next = |edge: &IndexedEdge| self.kinds.ends(edge).map(|(_, target)| target);
-        let reached = reached.entry(target.clone()).or_insert_with(|| self.graph.reach(target.clone(), next));
+        let (dependent, target) = (Node::dependent(edge), self.kinds.target(edge)?);
+        let reached = (reached.entry(target.clone()))
+            .or_insert_with(|| self.graph.reach(target.clone(), |edge| self.kinds.target(edge)));
         reached.contains(&dependent).then(|| Unbinding {
             dependent: self.kinds.is_unbinding(&dependent),
             target: self.kinds.is_unbinding(&target),
@@ -308,11 +308,11 @@ impl Asking {
     fn leads_to_exports(&self, edge: &Arc<IndexedEdge>) -> bool {
         let mut exported = false;
         if self.graph.may_close(edge)
-            && let Some((_, target)) = self.kinds.ends(edge)
+            && let Some(target) = self.kinds.target(edge)
         {
             self.graph.reach(target, |edge| {
                 exported |= edge.target_export.is_some();
-                self.kinds.ends(edge).map(|(_, target)| target)
+                self.kinds.target(edge)
             });
         }
         exported

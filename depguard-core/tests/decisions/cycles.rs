@@ -113,6 +113,28 @@ fn a_tenants_local_rule_about_bound_kinds_closes_no_cycle() {
     }
 }
 
+/// The provider of VPCs says that they refer to config maps: those of its own workspace, and nobody else's.
+#[test]
+fn a_providers_local_kinds_are_not_the_tenants() {
+    let world = |cluster: &str| {
+        torn_down().but(|world| {
+            let mut to_local = local_rule(cluster, VPC, ".spec.config", CONFIG);
+            to_local["spec"]["dependent"]["apiExportName"] = NETWORK_GROUP.into();
+            let mut from_local = rule(CONSUMER, CONFIG, ".spec.vm", COMPUTE_PATH, VM);
+            from_local["spec"]["dependent"].as_object_mut().unwrap().remove("apiExportName");
+            world.rules.truncate(1);
+            world.rules.extend([to_local, from_local]);
+        })
+    };
+    judged(&world(NETWORK), false);
+    // Where the tenant is the provider, they are.
+    let own = world(CONSUMER).but(|world| {
+        world.bindings[2]["status"]["apiExportClusterName"] = CONSUMER.into();
+        world.knows(PROVIDER, CONSUMER);
+    });
+    judged(&own, true);
+}
+
 #[test]
 fn a_kind_bound_twice_is_nobodys() {
     let twice = binding("an0ther", "root:another", VPC);
