@@ -150,6 +150,17 @@ fn a_broken_rule_closes_no_cycle() {
 }
 
 #[test]
+fn a_rule_that_only_warns_closes_no_cycle_and_one_that_is_ignored_when_it_fails_does() {
+    let back = |pointer: &str, value: &str| {
+        torn_down().but(|world| set(&mut world.rules[1], &format!("/spec/{pointer}"), value.into()))
+    };
+    judged(&back("dependencies/0/onDelete", "Deny"), true);
+    judged(&back("dependencies/0/onDelete", "Warn"), false);
+    judged(&back("dependencies/0/onDelete", "Audit"), false);
+    judged(&back("failurePolicy", "Ignore"), true);
+}
+
+#[test]
 fn a_path_that_nobody_knows_is_what_the_binding_names() {
     let forgotten = torn_down().but(|world| world.workspaces = Workspaces::new());
     judged(&forgotten, true);
