@@ -169,15 +169,13 @@ fn plan_rule<'v>(world: &World<'v>, object: &'v Value) -> RulePlan<'v> {
         Err(error) => {
             let outline = Outline::read(world.home, object)
                 .filter(|outline| world.home == Home::Kubernetes || outline.key.cluster.is_some());
-            let (key, targets) = match outline {
-                Some(outline) => (outline.key, outline.targets),
-                None => (key_of(world.home, object), Vec::new()),
+            let (key, targets, failure_policy) = match outline {
+                Some(outline) => (outline.key, outline.targets, outline.failure_policy),
+                None => (key_of(world.home, object), Vec::new(), FailurePolicy::Fail),
             };
             let targets = targets.into_iter().enumerate();
             let targets =
                 targets.map(|(index, (export, kind))| plan_target(world, &key, index, export, kind)).collect();
-            let ignores = object.pointer("/spec/failurePolicy").and_then(Value::as_str) == Some("Ignore");
-            let failure_policy = if ignores { FailurePolicy::Ignore } else { FailurePolicy::Fail };
             RulePlan { object, key, failure_policy, rule: Err(error.to_string()), targets }
         }
     }

@@ -41,7 +41,7 @@ fn api_resource_schemas() -> Value {
         "resource": "apiresourceschemas",
         "fieldRef": {"path": ".spec.resources[*].schema"},
     });
-    rule("apiresourceschemas", &dependent, vec![target])
+    rule("apiresourceschemas", &dependent, &[target])
 }
 
 /// What runs Pods.
@@ -105,10 +105,10 @@ fn workload(workload: &Workload) -> Value {
             target("PersistentVolumeClaim", "persistentvolumeclaims", "volumes[*].persistentVolumeClaim.claimName"),
             target("ServiceAccount", "serviceaccounts", "serviceAccountName"),
         ]);
-    rule(resource, &dependent, targets.collect())
+    rule(resource, &dependent, &targets.collect::<Vec<_>>())
 }
 
-fn rule(name: &str, dependent: &Value, dependencies: Vec<Value>) -> Value {
+fn rule(name: &str, dependent: &Value, dependencies: &[Value]) -> Value {
     json!({
         "apiVersion": format!("{}/{}", api::GROUP, api::VERSION),
         "kind": api::KIND,

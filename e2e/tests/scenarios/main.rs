@@ -9,6 +9,7 @@ mod installation;
 mod lifecycle;
 mod local;
 mod options;
+mod policy;
 mod schema;
 mod teardown;
 
@@ -64,6 +65,8 @@ fn main() {
         Scenario::new("a removed target leaves the configuration", installation::target_removed).without_control(),
         Scenario::new("20 restarts lose none of 8 rules' kinds", installation::restarts).without_control().alone(),
         Scenario::new("a rule is held against the schemas of its kinds", checked::against_schemas).without_control(),
+        Scenario::new("a rule that ignores failures refuses, and lets go while depguard is away", policy::ignore),
+        Scenario::new("a rule that only warns refuses nothing", policy::warn).without_control(),
         Scenario::new("a ConfigMap that a Pod uses stays", local::config_map_of_pod).on_real_servers().on_kubernetes(),
         Scenario::new("an APIResourceSchema that an APIExport uses stays", local::schema_of_export).on_kcp().alone(),
         Scenario::new("the API server refuses a rule that can't be right", schema::checks)
