@@ -95,12 +95,18 @@ impl Endpoint {
 
     /// Sends a request whose URI is a path, and maybe a query, under this endpoint; takes in the whole body.
     ///
-    /// Takes as long as it takes unless [`Endpoint::within`] says otherwise; dropping the future gives up.
+    /// Takes as long as it takes unless [`Endpoint::within`] says otherwise; dropping the future gives up. A GET whose
+    /// connection breaks before there is a response is sent once more: an API server may close an idle connection just
+    /// as it is used again.
     pub async fn send(&self, request: Request<Bytes>) -> Result<Response<Bytes>, RequestError> {
         let what = What::new(request.method(), request.uri());
         let answer = async {
-            let response = self.dispatch(request.map(Body::from)).await?;
-            let (parts, body) = response.into_parts();
+            let again = (request.method() == Method::GET).then(|| request.clone());
+            let response = match (self.dispatch(request.map(Body::from)).await, again) {
+                (Err(Failed { broken: true, .. }), Some(again)) => self.dispatch(again.map(Body::from)).await,
+                (response, _) => response,
+            };
+            let (parts, body) = response.map_err(|failed| failed.error)?.into_parts();
             match Limited::new(body, MAX_BODY).collect().await {
                 Ok(body) => Ok(Response::from_parts(parts, body.to_bytes())),
                 Err(why) if why.is::<LengthLimitError>() => Err(RequestError::TooLarge { request: what.under(self) }),
@@ -131,7 +137,8 @@ impl Endpoint {
             async move {
                 let what = What::new(request.method(), request.uri());
                 match tokio::time::timeout(HEAD_TIMEOUT, endpoint.dispatch(request)).await {
-                    Ok(response) => response.map(|response| response.map(|body| Limited::new(body, MAX_BODY))),
+                    Ok(Ok(response)) => Ok(response.map(|body| Limited::new(body, MAX_BODY))),
+                    Ok(Err(failed)) => Err(failed.error),
                     Err(_) => Err(RequestError::TimedOut {
                         request: what.under(&endpoint),
                         server: endpoint.server(),
@@ -143,13 +150,16 @@ impl Endpoint {
         kube_client::Client::new(service, "default")
     }
 
-    async fn dispatch(&self, mut request: Request<Body>) -> Result<Response<Incoming>, RequestError> {
+    async fn dispatch(&self, mut request: Request<Body>) -> Result<Response<Incoming>, Failed> {
         let what = What::new(request.method(), request.uri());
         let path = request.uri().path_and_query().map_or("", |path| path.as_str());
-        let uri = address::join(&self.url, path)
-            .map_err(|why| RequestError::Path { path: path.chars().take(200).collect(), why })?;
+        let uri = address::join(&self.url, path).map_err(|why| {
+            let error = RequestError::Path { path: path.chars().take(200).collect(), why };
+            Failed { error, broken: false }
+        })?;
         *request.uri_mut() = uri;
-        self.stack.clone().oneshot(request).await.map_err(|why: BoxError| self.unanswered(&what, &*why))
+        let response = self.stack.clone().oneshot(request).await;
+        response.map_err(|why: BoxError| Failed { error: self.unanswered(&what, &*why), broken: is_broken(&*why) })
     }
 
     fn unanswered(&self, what: &What, why: &(dyn Error + 'static)) -> RequestError {
@@ -170,6 +180,20 @@ impl Endpoint {
 impl fmt::Debug for Endpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Endpoint").field("url", &self.url).field("timeout", &self.timeout).finish_non_exhaustive()
+    }
+}
+
+/// A request without a response.
+struct Failed {
+    error: RequestError,
+    /// Whether there was a connection, and it broke.
+    broken: bool,
+}
+
+fn is_broken(error: &(dyn Error + 'static)) -> bool {
+    match error.downcast_ref::<hyper_util::client::legacy::Error>() {
+        Some(error) => !error.is_connect(),
+        None => error.source().is_some_and(is_broken),
     }
 }
 

@@ -178,6 +178,34 @@ async fn a_cut_connection_is_an_error_that_says_where() {
 }
 
 #[tokio::test]
+async fn a_read_whose_connection_was_just_closed_is_sent_once_more_and_a_write_never() {
+    // Answers the first request of a connection, and closes it when it is used again.
+    let asked = std::sync::atomic::AtomicUsize::new(0);
+    let scripted = Scripted::start(move |_| match asked.fetch_add(1, std::sync::atomic::Ordering::SeqCst) % 2 {
+        0 => ok("{}"),
+        _ => Answer::Cut,
+    })
+    .await;
+    let (connection, _dir) = open(&scripted.url, "{}").await;
+    let home = connection.home();
+    home.get_json("/first").await.unwrap();
+    home.get_json("/second").await.unwrap();
+    let asked: Vec<_> = scripted.asked().into_iter().map(|asked| asked.target).collect();
+    assert_eq!(asked, ["/first", "/second", "/second"]);
+    for write in [
+        home.post_json("/third", &json!({})).await.map(drop),
+        home.put_json("/third", &json!({})).await.map(drop),
+        home.delete("/third", Preconditions::default()).await.map(drop),
+    ] {
+        // Every other one is cut.
+        if let Err(error) = write {
+            assert!(error.to_string().contains("failed: "), "{error}");
+        }
+    }
+    assert_eq!(scripted.asked().len(), 6, "each write was sent once");
+}
+
+#[tokio::test]
 async fn what_is_no_path_is_never_sent() {
     let scripted = Scripted::start(|_| ok("{}")).await;
     let (connection, _dir) = open(&scripted.url, "{}").await;
