@@ -143,15 +143,14 @@ struct Running {
 }
 
 impl Running {
-    /// A round whenever something changed, failed things are due, or the time has come; never before everything that
-    /// decides what is installed has been loaded.
+    /// A round whenever something changed, failed things are due, or the time has come. Never before everything that
+    /// decides what is installed has been loaded, nor while it can't be followed: another controller that sees a newer
+    /// rule may have installed what this one would take away.
     async fn run(mut self) {
         loop {
             let state = self.states.borrow_and_update().clone();
-            match state.not_loaded() {
-                Some(why) => {
-                    self.ready.send_replace(Health::NotReady(why.to_owned()));
-                }
+            match state.not_loaded().or_else(|| state.failing().map(|failure| failure.why.as_str())) {
+                Some(why) => _ = self.ready.send_replace(Health::NotReady(why.to_owned())),
                 None => {
                     self.reconciler.round(&state).await;
                     self.ready.send_replace(Health::Ready);

@@ -14,10 +14,10 @@ use crate::rules::Rules;
 
 /// The shortest time between two sets: a thousand rules that come in one by one are not a thousand sets.
 const PAUSE: Duration = Duration::from_millis(100);
-/// How long rules that can't be followed any more are believed to be what they were.
+/// The longest that rules which can't be followed any more are believed to be what they were.
 const MOST_STALE: Duration = Duration::from_secs(60);
-/// How often that is looked at where nothing changes.
-const LOOK: Duration = Duration::from_secs(5);
+/// How often that is looked at where nothing changes, as a part of that time.
+const LOOKS: u32 = 12;
 
 const RULES: Watched = Watched {
     group: api::GROUP,
@@ -50,6 +50,10 @@ const EXPORTS: Watched = Watched {
 
 /// Puts what is watched in force, until it is dropped.
 pub(crate) async fn run(connection: Connection, home: Home, export_name: ExportName, rules: Rules) {
+    run_with(connection, home, export_name, rules, MOST_STALE).await;
+}
+
+async fn run_with(connection: Connection, home: Home, export_name: ExportName, rules: Rules, patience: Duration) {
     let watched = match home {
         Home::Kcp => vec![RULES, BINDINGS, EXPORTS],
         Home::Kubernetes => vec![RULES],
@@ -58,7 +62,7 @@ pub(crate) async fn run(connection: Connection, home: Home, export_name: ExportN
     let (mirror, _) = Mirror::start(connection.clone(), MirrorOptions { home, export_name, watched });
     let (asked, claims) = watch::channel(Claims::new());
     let (told, lookups) = watch::channel(WorkspaceLookups::default());
-    let registry = Registry { home, rules: rules.clone(), asked, lookups };
+    let registry = Registry { home, rules: rules.clone(), patience, asked, lookups };
     tokio::select! {
         () = registry.follow(mirror.subscribe()) => {}
         () = look_up(connection, claims, told) => {}
@@ -82,6 +86,8 @@ async fn look_up(connection: Connection, mut claims: watch::Receiver<Claims>, to
 struct Registry {
     home: Home,
     rules: Rules,
+    /// How long rules that can't be followed any more are believed to be what they were.
+    patience: Duration,
     asked: watch::Sender<Claims>,
     lookups: watch::Receiver<WorkspaceLookups>,
 }
@@ -92,7 +98,7 @@ impl Registry {
         let mut known = None;
         loop {
             let state = states.borrow_and_update().clone();
-            let missing = state.not_loaded().map(str::to_owned).or_else(|| stale(&state));
+            let missing = state.not_loaded().map(str::to_owned).or_else(|| stale(&state, self.patience));
             if let Some(why) = missing {
                 say(self.rules.not_loaded().as_ref(), Some(&why));
                 self.rules.lose(why);
@@ -106,7 +112,7 @@ impl Registry {
             tokio::select! {
                 changed = states.changed() => if changed.is_err() { return },
                 Ok(()) = self.lookups.changed() => known = None,
-                () = sleep(LOOK) => {}
+                () = sleep(self.patience / LOOKS) => {}
             }
         }
     }
@@ -139,11 +145,8 @@ impl Registry {
 }
 
 /// Why the state is too old to decide by. A rule may have been written since, and it may forbid what is asked.
-fn stale(state: &MirrorState) -> Option<String> {
-    let required = state.resources().iter().filter(|resource| resource.watched.required);
-    let failures = required.filter_map(|resource| resource.last_error.as_ref());
-    let longest = failures.chain(state.slices_error()).max_by_key(|failure| failure.since.elapsed());
-    let Failure { since, why } = longest.filter(|failure| failure.since.elapsed() > MOST_STALE)?;
+fn stale(state: &MirrorState, patience: Duration) -> Option<String> {
+    let Failure { since, why } = state.failing().filter(|failure| failure.since.elapsed() > patience)?;
     Some(format!("the rules could not be followed for {} s: {why}", since.elapsed().as_secs()))
 }
 
@@ -156,3 +159,6 @@ fn say(before: Option<&String>, now: Option<&String>) {
         _ => {}
     }
 }
+
+#[cfg(test)]
+mod tests;

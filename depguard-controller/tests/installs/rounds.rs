@@ -230,6 +230,42 @@ async fn nothing_is_written_before_everything_is_loaded() {
 }
 
 #[tokio::test]
+async fn nothing_is_taken_away_by_rules_that_cannot_be_followed() {
+    let bed = Bed::kcp_bound().await;
+    bed.rule("vm", &["vpcs"]).await;
+    let controller = bed.controller().await;
+    bed.until_installed(NETWORK, &["vpcs"]).await;
+    controller.stop().await;
+
+    // The first list is answered, its watch breaks, and what was missed since can't be listed.
+    let faults = bed.testbed.faults();
+    let no_list = faults.inject(Fault::InternalError, When::always().path("dependencyrules?&limit=").after(1));
+    faults.inject(Fault::Cut, When::always().path("dependencyrules?&watch=true").times(1));
+    let controller = bed.controller().await;
+    until("it says that it can't follow", async || match probe(&controller, "/readyz").await {
+        503 if faults.hits(no_list) > Some(0) => Ok(()),
+        code => Err(code.to_string()),
+    })
+    .await;
+    // Somebody who knows of a newer rule installs its target.
+    bed.rule("lan", &["lans"]).await;
+    bed.edit_configuration(NETWORK, |found| {
+        let mut lans = found["webhooks"][0]["rules"][0].clone();
+        lans["resources"] = json!(["lans"]);
+        found["webhooks"][0]["rules"].as_array_mut().unwrap().insert(0, lans);
+    })
+    .await;
+    tokio::time::sleep(Duration::from_millis(1500)).await;
+    assert_eq!(bed.installed(NETWORK).await, ["lans", "vpcs"]);
+
+    faults.clear_all();
+    until_ready(&controller).await;
+    assert_eq!(bed.installed(NETWORK).await, ["lans", "vpcs"]);
+    bed.until_condition(COMPUTE, "lan", "Programmed", "True Programmed").await;
+    controller.stop().await;
+}
+
+#[tokio::test]
 async fn a_write_that_fails_is_tried_again_and_shows_meanwhile() {
     let bed = Bed::kcp_bound().await;
     let failing = When::always().method("POST").path("validatingwebhookconfigurations");

@@ -101,6 +101,14 @@ impl MirrorState {
         })
     }
 
+    /// What has kept something required from being followed for the longest, though all of it was loaded once: what
+    /// changed since is not known.
+    pub fn failing(&self) -> Option<&Failure> {
+        let required = self.resources.iter().filter(|resource| resource.watched.required);
+        let failures = required.filter_map(|resource| resource.last_error.as_ref()).chain(&self.slices_error);
+        failures.min_by_key(|failure| failure.since)
+    }
+
     /// A watched resource by its name in URLs.
     pub fn resource(&self, plural: &str) -> Option<&Arc<Mirrored>> {
         self.resources.iter().find(|resource| resource.watched.plural == plural)
