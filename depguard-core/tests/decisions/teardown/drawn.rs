@@ -24,6 +24,7 @@ const KINDS: [Kind; 6] = [
 ];
 
 const NAMES: [&str; 3] = ["a", "b", "c"];
+const NAMESPACES: [&str; 2] = ["x", "y"];
 
 /// A rule's edge: objects of one kind name one of another in the field `spec.<field>`.
 #[derive(Debug, Clone)]
@@ -31,6 +32,8 @@ pub(super) struct Edge {
     dependent: Kind,
     target: Kind,
     field: String,
+    /// Whether `spec.<field>ns` may name another namespace than the dependent's own.
+    across: bool,
 }
 
 #[derive(Debug)]
@@ -54,12 +57,16 @@ impl Drawn {
         let kinds = choices.shuffled(KINDS.to_vec());
         let kinds = &kinds[..2 + choices.below(3)];
         for number in 0..1 + choices.below(6) {
-            let edge =
-                Edge { dependent: choices.one_of(kinds), target: choices.one_of(kinds), field: format!("r{number}") };
+            let edge = Edge {
+                dependent: choices.one_of(kinds),
+                target: choices.one_of(kinds),
+                field: format!("r{number}"),
+                across: choices.one_in(3),
+            };
             drawn.add(edge, choices.one_in(4));
         }
         for kind in KINDS {
-            for (namespace, name) in ["x", "y"].into_iter().flat_map(|namespace| NAMES.map(|name| (namespace, name))) {
+            for (namespace, name) in NAMESPACES.into_iter().flat_map(|namespace| NAMES.map(|name| (namespace, name))) {
                 if choices.one_in(2) && (kind.namespaced || namespace == "x") {
                     drawn.world.objects.push(drawn.object(kind, namespace, name, choices));
                 }
@@ -70,9 +77,9 @@ impl Drawn {
 
     /// Adds an edge, if it bears; and maybe a stranger's rule that says the reverse.
     fn add(&mut self, edge: Edge, stranger: bool) {
-        let Edge { dependent, target, field } = &edge;
+        let Edge { dependent, target, field, across } = &edge;
         let path = format!(".spec.{field}");
-        let json = match (self.world.home, provider(*dependent), provider(*target)) {
+        let mut json = match (self.world.home, provider(*dependent), provider(*target)) {
             (Home::Kubernetes, ..) => local_rule("x", *dependent, &path, *target),
             (_, None, None) => local_rule(CONSUMER, *dependent, &path, *target),
             (_, Some((_, cluster, _)), Some((.., workspace))) => rule(cluster, *dependent, &path, workspace, *target),
@@ -87,6 +94,9 @@ impl Drawn {
         if let (Home::Kcp, true, Some((.., workspace))) = (self.world.home, stranger, provider(*dependent)) {
             self.world.rules.push(rule("strang3r", *target, &path, workspace, *dependent));
         }
+        if *across {
+            json["spec"]["dependencies"][0]["fieldRef"]["namespacePath"] = format!(".spec.{field}ns").into();
+        }
         self.world.rules.push(json);
         self.edges.push(edge);
     }
@@ -96,6 +106,9 @@ impl Drawn {
         for edge in self.edges.iter().filter(|edge| edge.dependent == kind) {
             if !choices.one_in(3) {
                 object = object.set(&format!("/spec/{}", edge.field), choices.one_of(&NAMES));
+                if edge.across && choices.one_in(2) {
+                    object = object.set(&format!("/spec/{}ns", edge.field), choices.one_of(&NAMESPACES));
+                }
             }
         }
         if choices.one_in(4) { object.set("/metadata/finalizers", json!(["example.com/hold"])) } else { object }
@@ -104,7 +117,8 @@ impl Drawn {
     /// Who refers to the object, and by which edge.
     pub(super) fn referrers<'w>(&'w self, world: &'w World, object: &'w Object) -> Vec<(&'w Object, &'w Edge)> {
         let refers = |dependent: &Object, edge: &Edge| {
-            let (own, of_target) = (namespace_of(dependent), namespace_of(object));
+            let said = dependent.json["spec"][format!("{}ns", edge.field)].as_str().map(str::to_owned);
+            let (own, of_target) = (said.or_else(|| namespace_of(dependent)), namespace_of(object));
             edge.dependent == dependent.kind
                 && edge.target == object.kind
                 && dependent.json["spec"][&edge.field] == name_of(object)
