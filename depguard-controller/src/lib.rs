@@ -10,6 +10,7 @@ mod config;
 mod configuration;
 mod controller;
 mod enforced;
+mod events;
 mod exports;
 mod fields;
 mod findings;

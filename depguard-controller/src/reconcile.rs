@@ -16,6 +16,7 @@ use tokio::time::Instant;
 use crate::ca_bundle::CaBundle;
 use crate::checks;
 use crate::configuration::{ClientConfigs, Step};
+use crate::events;
 use crate::install::{Done, install, write_status};
 use crate::observe;
 use crate::plan::{self, Place, PlacePlan, Plan, RulePlan, World};
@@ -70,7 +71,7 @@ impl Reconciler {
         let found = Found { outcomes, kinds: self.sight.see(wanted).await };
         let now = json!(k8s_openapi::jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string());
         let changed = status::changed(&world, &plan, &found, now.as_str().unwrap_or_default());
-        self.report(state, changed).await;
+        self.report(state, changed, now.as_str().unwrap_or_default()).await;
         self.failures.statuses.keep(|key| plan.rules.iter().any(|rule| rule.key == *key));
     }
 
@@ -131,21 +132,25 @@ impl Reconciler {
         outcomes
     }
 
-    /// Writes what changed of the rules' statuses.
-    async fn report(&mut self, state: &MirrorState, changed: Vec<(&RulePlan<'_>, Value)>) {
+    /// Writes what changed of the rules' statuses, and events that tell of it.
+    async fn report(&mut self, state: &MirrorState, changed: Vec<(&RulePlan<'_>, Value)>, now: &str) {
         let due = changed.into_iter().filter_map(|(rule, object)| {
             let input = hash_of(None, Some(rule.object));
             let due = self.failures.statuses.is_due(&rule.key, input, Instant::now());
-            due.then(|| (rule.key.clone(), input, object, self.rule(state, &rule.key)))
+            let events = events::of_change(rule.object, &object, now);
+            due.then(|| (rule.key.clone(), input, object, events, self.rule(state, &rule.key)))
         });
         let due: Vec<_> = due.collect();
-        let jobs = stream::iter(due).map(|(key, input, object, endpoint)| async move {
+        let jobs = stream::iter(due).map(|(key, input, object, events, endpoint)| async move {
             let written = match endpoint {
-                Ok(endpoint) => write_status(&endpoint, &object).await.map_err(|error| {
+                Ok(endpoint) => match write_status(&endpoint, &object).await {
+                    Ok(()) => {
+                        events::write(&endpoint, &events).await;
+                        Ok(())
+                    }
                     // It changed or went; the mirror will show it.
-                    let expected = error.is_conflict() || error.is_not_found();
-                    (expected, error.to_string())
-                }),
+                    Err(error) => Err((error.is_conflict() || error.is_not_found(), error.to_string())),
+                },
                 Err(why) => Err((false, why)),
             };
             (key, input, written)

@@ -42,6 +42,12 @@ async fn a_local_rule_is_installed_with_a_service_and_removed_with_it() {
     })
     .await;
     let said = bed.until_condition("", "vm", "Accepted", "False FieldNotFound").await;
+    until("there is an event", async || {
+        let events = bed.at("").list_json("/api/v1/namespaces/default/events").await.unwrap().items;
+        let told = events.iter().any(|event| event["reason"] == "FieldNotFound" && event["type"] == "Warning");
+        if told { Ok(()) } else { Err(format!("{events:?}")) }
+    })
+    .await;
     assert!(said.ends_with("`.spec.vpcRef` has no field `nam`: it has `name`"), "{said}");
 
     bed.delete_rule("", "vm").await;

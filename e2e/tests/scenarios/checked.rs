@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use depguard_e2e::rules::{RULES, rule};
-use depguard_e2e::{Depguard, Outcome, World, ensure};
-use serde_json::json;
+use depguard_e2e::{Depguard, Outcome, Stop, World, ensure, eventually};
+use serde_json::{Value, json};
 
 pub(crate) async fn against_schemas(world: Arc<World>) -> Outcome {
     let cast = world.cast().await?;
@@ -28,5 +28,15 @@ pub(crate) async fn against_schemas(world: Arc<World>) -> Outcome {
     let said = world.condition(compute, "typo", "Accepted", "False").await?;
     ensure(said.contains("the object has no field `spek`: it has"), || said.clone())?;
     let said = world.condition(compute, "old", "ResolvedRefs", "False").await?;
-    ensure(said.contains("is not served in version v1beta9, but in v1alpha1"), || said.clone())
+    ensure(said.contains("is not served in version v1beta9, but in v1alpha1"), || said.clone())?;
+
+    // On each rule there are events for what became of it.
+    let told = eventually("there is an event on the rule", world.patience(), async || {
+        let events = compute.api.get("/api/v1/namespaces/default/events").await?.ok()?;
+        let events = events["items"].as_array().cloned().unwrap_or_default();
+        let told = |event: &&Value| event["involvedObject"]["name"] == "typo" && event["reason"] == "FieldNotFound";
+        events.iter().find(told).cloned().ok_or_else(|| Stop::Failed(format!("events are {events:?}")))
+    })
+    .await?;
+    ensure(told["type"] == "Warning", || told.to_string())
 }
