@@ -2,6 +2,7 @@
 
 mod bearing;
 mod cast;
+mod corpus;
 mod cycles;
 mod generated;
 mod naive;

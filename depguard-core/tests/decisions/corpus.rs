@@ -1,0 +1,259 @@
+//! The corpus, in `tests/corpus`: what a rule, some objects and a deletion come to, and one edit that changes it.
+//!
+//! Each case runs in a plain cluster and in a kcp where both kinds are exported, against the core and the naive
+//! procedure. See the README there for the form.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use depguard_core::{FailurePolicy, Home, Reason, Referrers, Rule, Ruling};
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use crate::naive::{self, Said, Verdict};
+use crate::world::*;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Kinds {
+    kinds: BTreeMap<String, KindEntry>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct KindEntry {
+    group: String,
+    resource: String,
+    namespaced: bool,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Case {
+    case: String,
+    rules: Value,
+    #[serde(default)]
+    objects: Vec<Value>,
+    delete: Value,
+    #[serde(default)]
+    failure_policy: FailurePolicy,
+    expect: Expected,
+    twin: Option<Twin>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Twin {
+    edit: BTreeMap<String, Value>,
+    #[serde(default)]
+    expect: Expected,
+}
+
+/// Nothing said: allowed, since nothing refers to the target.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Expected {
+    /// The blockers.
+    denied: Option<BTreeSet<String>>,
+    /// A part of what could not be found out.
+    undecided: Option<String>,
+    /// The label.
+    allowed: Option<String>,
+    #[serde(default)]
+    warned: BTreeSet<String>,
+    #[serde(default)]
+    audited: BTreeSet<String>,
+    /// The whole message, or the first warning.
+    message: Option<String>,
+}
+
+fn kinds() -> BTreeMap<String, Kind> {
+    let text = include_str!("../corpus/kinds.yaml");
+    let Kinds { kinds } = serde_saphyr::from_str(text).expect("kinds");
+    let leak = |text: String| -> &'static str { text.leak() };
+    let kind = |(name, KindEntry { group, resource, namespaced }): (String, KindEntry)| {
+        let kind = leak(name.clone());
+        (name, Kind { group: leak(group), versions: &["v1"], resource: leak(resource), kind, namespaced })
+    };
+    kinds.into_iter().map(kind).collect()
+}
+
+fn cases() -> Vec<(String, Case)> {
+    let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/corpus"));
+    let mut files: Vec<_> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.retain(|file| file.extension().is_some_and(|end| end == "yaml") && !file.ends_with("kinds.yaml"));
+    files.sort();
+    let mut all = Vec::new();
+    for file in files {
+        let name = file.file_stem().unwrap().to_string_lossy().into_owned();
+        let text = std::fs::read_to_string(&file).unwrap();
+        let cases: Vec<Case> = serde_saphyr::from_str(&text).unwrap_or_else(|error| panic!("{name}: {error}"));
+        all.extend(cases.into_iter().map(|case| (format!("{name}: {}", case.case), case)));
+    }
+    all
+}
+
+// === From the short form to the long one ===
+
+/// Takes out a field, or `null`.
+fn take(fields: &mut Map<String, Value>, field: &str) -> Value {
+    fields.remove(field).unwrap_or_default()
+}
+
+fn object(kinds: &BTreeMap<String, Kind>, short: &Value) -> Object {
+    let mut fields = short.as_object().expect("an object").clone();
+    let kind = kinds[take(&mut fields, "kind").as_str().expect("a kind")];
+    let namespace = take(&mut fields, "namespace");
+    let mut object =
+        Object::new(kind, namespace.as_str().unwrap_or("ns"), take(&mut fields, "name").as_str().expect("a name"));
+    for (field, value) in fields {
+        match field.as_str() {
+            "uid" | "labels" | "annotations" | "ownerReferences" | "deletionTimestamp" => {
+                object.json["metadata"][field] = value;
+            }
+            _ => object.json[field] = value,
+        }
+    }
+    object
+}
+
+fn rule(home: Home, kinds: &BTreeMap<String, Kind>, index: usize, short: &Value) -> Value {
+    let mut fields = short.as_object().expect("a rule").clone();
+    let dependent = kinds[take(&mut fields, "from").as_str().expect("from")];
+    let exported = |kind: Kind| home == Home::Kcp && !kind.group.is_empty();
+    let mut rule = local_rule(CONSUMER, dependent, "", dependent);
+    rule["metadata"]["name"] = fields.remove("name").unwrap_or(format!("rule-{index}").into());
+    let spec = &mut rule["spec"];
+    if exported(dependent) {
+        spec["dependent"]["apiExportName"] = dependent.group.into();
+    }
+    if let Some(selector) = fields.remove("selector") {
+        spec["dependent"]["selector"] = selector;
+    }
+    if let Some(policy) = fields.remove("failurePolicy") {
+        spec["failurePolicy"] = policy;
+    }
+    let edges = match fields.remove("edges") {
+        Some(edges) => edges.as_array().expect("edges").clone(),
+        None => vec![fields.into()],
+    };
+    let edges = edges.into_iter().map(|mut edge| {
+        let fields = edge.as_object_mut().expect("an edge");
+        let target = kinds[take(fields, "to").as_str().expect("to")];
+        fields.insert("group".to_owned(), target.group.into());
+        fields.insert("version".to_owned(), "v1".into());
+        fields.insert("resource".to_owned(), target.resource.into());
+        fields.insert("kind".to_owned(), target.kind.into());
+        if exported(target) {
+            fields.insert("apiExportRef".to_owned(), json!({"path": "root:consumer", "name": target.group}));
+        }
+        edge
+    });
+    spec["dependencies"] = edges.collect();
+    rule
+}
+
+fn world(home: Home, kinds: &BTreeMap<String, Kind>, case: &Case) -> (World, Object) {
+    let mut world = World::new(home);
+    world.kinds = kinds.values().copied().collect();
+    world.failure_policy = case.failure_policy;
+    let rules = case.rules.as_array().cloned().unwrap_or_else(|| vec![case.rules.clone()]);
+    world.rules = rules.iter().enumerate().map(|(index, short)| rule(home, kinds, index, short)).collect();
+    world.objects = case.objects.iter().map(|short| object(kinds, short)).collect();
+    if home == Home::Kcp {
+        world.knows("root:consumer", CONSUMER);
+        let exported = world.kinds.iter().filter(|kind| !kind.group.is_empty());
+        world.bindings = exported.map(|kind| binding(CONSUMER, "root:consumer", *kind)).collect();
+    }
+    (world, object(kinds, &case.delete))
+}
+
+// === What comes of it ===
+
+fn names(by: Option<&Referrers>) -> BTreeSet<String> {
+    by.into_iter().flat_map(|by| &by.blockers).map(ToString::to_string).collect()
+}
+
+fn check(name: &str, case: &Case, expected: &Expected) {
+    let kinds = kinds();
+    for home in [Home::Kubernetes, Home::Kcp] {
+        let (world, target) = world(home, &kinds, case);
+        let decision = world.deletes(&target).decision;
+        let at = format!("{name}, in home {home:?}: {decision:?}");
+        match (decision.ruling(), &expected.denied, &expected.undecided) {
+            (Ruling::Denied(denial), Some(blockers), None) => {
+                let Reason::Referenced { by, problems, .. } = denial.reason() else { panic!("{at}") };
+                assert_eq!((&names(Some(by)), problems.len()), (blockers, 0), "{at}");
+            }
+            (Ruling::Denied(denial), None, Some(part)) => {
+                assert!(matches!(denial.reason(), Reason::Undecided { .. }), "{at}");
+                assert!(denial.message().contains(part), "{at}");
+            }
+            (Ruling::Allowed(_), None, None) => {
+                assert_eq!(decision.label(), expected.allowed.as_deref().unwrap_or("unreferenced"), "{at}");
+            }
+            _ => panic!("{at}"),
+        }
+        let notes = decision.notes();
+        assert_eq!(names(notes.warned.as_ref()), expected.warned, "{at}");
+        assert_eq!(names(notes.audited.as_ref()), expected.audited, "{at}");
+        // In kcp a rule's name has its logical cluster before it.
+        if let (Some(message), Home::Kubernetes) = (&expected.message, home) {
+            let said = decision.message().or(notes.warnings().into_iter().next());
+            assert_eq!(said.as_ref(), Some(message), "{at}");
+        }
+        if world.rules.iter().all(|rule| Rule::parse(home, rule).is_ok()) {
+            assert_eq!((Verdict::of(&decision), Said::of(&decision)), naive::decide(&world, &target), "{at}");
+        }
+    }
+}
+
+/// The case with one edit: what stands at a place of it is another thing, or, where that is `null`, is not there.
+fn edited(case: &Case, pointer: &str, value: &Value) -> Case {
+    let mut json = json!({
+        "rules": case.rules, "objects": case.objects, "delete": case.delete, "failure_policy": case.failure_policy,
+    });
+    let before = json.clone();
+    match (value, pointer.rsplit_once('/')) {
+        (Value::Null, Some((parent, last))) => match json.pointer_mut(parent).expect(pointer) {
+            Value::Array(list) => drop(list.remove(last.parse().expect("an index"))),
+            parent => drop(parent.as_object_mut().expect("a map").remove(&last.replace("~1", "/"))),
+        },
+        _ => set(&mut json, pointer, value.clone()),
+    }
+    assert_ne!(json, before, "{pointer}: the edit changes nothing");
+    let field = |field: &str| json[field].clone();
+    Case {
+        rules: field("rules"),
+        objects: field("objects").as_array().unwrap().clone(),
+        delete: field("delete"),
+        failure_policy: FailurePolicy::deserialize(field("failure_policy")).unwrap(),
+        ..case.clone()
+    }
+}
+
+#[test]
+fn every_case_is_decided_as_it_says_and_so_is_its_twin() {
+    let mut decided = 0;
+    for (name, case) in cases() {
+        check(&name, &case, &case.expect);
+        decided += 1;
+        if let Some(Twin { edit, expect }) = &case.twin {
+            assert_eq!(edit.len(), 1, "{name}: a twin is one edit away");
+            let (pointer, value) = edit.first_key_value().unwrap();
+            check(&format!("{name}, edited at {pointer}"), &edited(&case, pointer, value), expect);
+            decided += 1;
+        }
+    }
+    assert!(decided >= 150, "{decided} are too few");
+}
+
+#[test]
+fn every_refusal_has_a_twin_that_is_allowed() {
+    for (name, case) in cases() {
+        if case.expect.denied.is_some() || case.expect.undecided.is_some() {
+            let twin = case.twin.unwrap_or_else(|| panic!("{name} has no twin"));
+            assert!(twin.expect.denied.is_none() && twin.expect.undecided.is_none(), "{name}: its twin is refused too");
+        }
+    }
+}
