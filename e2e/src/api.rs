@@ -40,6 +40,17 @@ impl Api {
         self.call(Method::GET, path, None).await
     }
 
+    /// GET of a list as `kubectl get` prints it: the names of the columns, and the cells of each row.
+    pub async fn table(&self, path: &str) -> Outcome<(Vec<String>, Vec<Vec<Value>>)> {
+        const ACCEPT: &str = "application/json;as=Table;g=meta.k8s.io;v=v1";
+        let table = self.call_as(Method::GET, path, None, ACCEPT).await?.ok()?;
+        let all = |field: &str| table[field].as_array().cloned().unwrap_or_default();
+        let names = all("columnDefinitions");
+        let names = names.iter().filter_map(|column| column["name"].as_str().map(str::to_owned)).collect();
+        let rows = all("rows").iter().map(|row| row["cells"].as_array().cloned().unwrap_or_default()).collect();
+        Ok((names, rows))
+    }
+
     /// POST of a new object to its collection.
     pub async fn post(&self, path: &str, body: &Value) -> Outcome<Reply> {
         self.call(Method::POST, path, Some(("application/json", body))).await
@@ -71,9 +82,13 @@ impl Api {
     }
 
     async fn call(&self, method: Method, path: &str, body: Option<(&str, &Value)>) -> Outcome<Reply> {
+        self.call_as(method, path, body, "application/json").await
+    }
+
+    async fn call_as(&self, method: Method, path: &str, body: Option<(&str, &Value)>, accept: &str) -> Outcome<Reply> {
         let url = format!("{}{path}", self.prefix);
         let what = format!("{method} {url}");
-        let mut request = Request::builder().method(method).uri(&url);
+        let mut request = Request::builder().method(method).uri(&url).header(http::header::ACCEPT, accept);
         let mut bytes = Vec::new();
         if let Some((content_type, body)) = body {
             request = request.header(http::header::CONTENT_TYPE, content_type);

@@ -69,6 +69,9 @@ fn main() {
         Scenario::new("a rule that only warns refuses nothing", policy::warn).without_control(),
         Scenario::new("a ConfigMap that a Pod uses stays", local::config_map_of_pod).on_real_servers().on_kubernetes(),
         Scenario::new("an APIResourceSchema that an APIExport uses stays", local::schema_of_export).on_kcp().alone(),
+        Scenario::new("a list of rules shows dependents, targets and readiness", schema::columns)
+            .without_control()
+            .on_real_servers(),
         Scenario::new("the API server refuses a rule that can't be right", schema::checks)
             .without_control()
             .on_real_servers(),

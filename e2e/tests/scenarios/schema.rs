@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use depguard_e2e::rules::{RULES, rule};
-use depguard_e2e::{Outcome, Stop, World};
+use depguard_e2e::{Depguard, Outcome, Stop, World, ensure};
 use serde_json::{Value, json};
 
 type Edit = fn(&mut Value);
@@ -207,6 +207,22 @@ pub(crate) async fn checks(world: Arc<World>) -> Outcome {
         }
     }
     if failures.is_empty() { Ok(()) } else { Err(Stop::Failed(failures.join("\n    "))) }
+}
+
+/// What `kubectl get dependencyrules` shows.
+pub(crate) async fn columns(world: Arc<World>) -> Outcome {
+    let cast = world.cast().await?;
+    let compute = &cast.compute;
+    let edges = [(&cast.vpc, ".spec.vpcRef.name"), (&cast.region, ".spec.region")];
+    world.add_rule(compute, &rule("machines", &cast.vm, &edges)).await?;
+    let _depguard = Depguard::start(&world).await?;
+    world.condition(compute, "machines", "Enforced", "True").await?;
+    let (names, rows) = compute.api.table(RULES).await?;
+    let wide = ["Name", "Dependent", "Targets", "Ready", "Accepted", "Resolved", "Programmed", "Age"];
+    ensure(names == wide, || format!("the columns are {names:?}"))?;
+    let row = rows.iter().find(|row| row.first() == Some(&json!("machines"))).cloned().unwrap_or_default();
+    let shown = [json!("machines"), json!("virtualmachines"), json!("vpcs,regions"), json!("True")];
+    ensure(row.starts_with(&shown), || format!("the row is {row:?}"))
 }
 
 fn field_ref(rule: &mut Value) -> &mut Value {

@@ -1,0 +1,93 @@
+//! What is said of the kinds that a rule names.
+
+use super::*;
+
+#[test]
+fn a_path_that_leads_nowhere_is_named_and_one_in_an_open_schema_is_noted() {
+    let with_path = |path: &str| {
+        let mut rule = vm_to_vpc();
+        rule["spec"]["dependencies"][0]["fieldRef"]["path"] = json!(path);
+        Setting::of(rule)
+    };
+    assert_eq!(
+        with_path(".spec.vpcRef.nam").condition("Accepted"),
+        "False FieldNotFound: spec.dependencies[0].fieldRef.path leads nowhere in virtualmachines.compute.example.com \
+         v1alpha1: `.spec.vpcRef` has no field `nam`: it has `name`, `port`"
+    );
+    assert!(with_path(".spec.vpcRef.port").condition("Accepted").starts_with("False FieldNotFound: "));
+    let said = with_path(".spec.open.vpc").condition("Accepted");
+    assert!(
+        said.starts_with("True Accepted: the rule is well formed; spec.dependencies[0].fieldRef.path could not"),
+        "{said}"
+    );
+    // It is in force all the same, and looks at all of them.
+    assert!(with_path(".spec.vpcRef.nam").condition("Programmed").starts_with("True "));
+    let target = &with_path(".spec.open.vpc").changed()[0]["status"]["targets"][0];
+    assert_eq!((&target["lookup"], target.get("hint")), (&json!("NamespaceScan"), None));
+
+    let mut rule = vm_to_vpc();
+    rule["spec"]["dependencies"][0]["fieldRef"]["uidPath"] = json!(".spec.vpcRef.uid");
+    let said = Setting::of(rule).condition("Accepted");
+    assert!(said.contains("spec.dependencies[0].fieldRef.uidPath leads nowhere"), "{said}");
+}
+
+#[test]
+fn a_kind_that_is_not_served_so_is_named() {
+    let said = |resource: &'static str, seen: Seen| {
+        let setting = Setting { seen: vec![(resource, seen)], ..Setting::of(vm_to_vpc()) };
+        setting.condition("ResolvedRefs")
+    };
+    assert_eq!(
+        said("virtualmachines", Seen::NotServed),
+        "False KindNotFound: there is no virtualmachines.compute.example.com v1alpha1: correct the group, version and \
+         resource of spec.dependent"
+    );
+    assert_eq!(
+        said("vpcs", facts("vpcs", |facts| facts.served = vec!["v1".to_owned(), "v2".to_owned()])),
+        "False KindNotFound: vpcs.network.example.com is not served in version v1alpha1, but in v1, v2: correct \
+         spec.dependencies[0].version"
+    );
+    assert_eq!(
+        said("virtualmachines", facts("virtualmachines", |facts| facts.kind = "Machine".to_owned())),
+        "False KindNotFound: the kind of virtualmachines.compute.example.com v1alpha1 is Machine: correct \
+         spec.dependent.kind"
+    );
+    assert!(said("vpcs", Seen::Unknown("500".to_owned())).starts_with("Unknown Unknown: it is not known whether vpcs"));
+    // Nor is anything said of its paths.
+    let blind =
+        Setting { seen: vec![("virtualmachines", Seen::Unknown("500".to_owned()))], ..Setting::of(vm_to_vpc()) };
+    assert!(
+        blind.condition("Accepted").starts_with("True Accepted: the rule is well formed; its paths were not checked")
+    );
+
+    let mut setting = Setting::of(vm_to_vpc());
+    setting.bindings[0]["spec"]["permissionClaims"][2]["state"] = json!("Rejected");
+    let said = setting.condition("ResolvedRefs");
+    assert!(
+        said.starts_with(
+            "Unknown ClaimNotAccepted: claim on apiresourceschemas not accepted in workspace root:compute"
+        ),
+        "{said}"
+    );
+}
+
+#[test]
+fn what_lookups_cost_is_told() {
+    let target = |edit: fn(&mut Value), of: &'static str, kind: fn(&mut KindFacts)| {
+        let mut rule = vm_to_vpc();
+        edit(&mut rule["spec"]["dependencies"][0]["fieldRef"]);
+        let setting = Setting { seen: vec![(of, facts(of, kind))], ..Setting::of(rule) };
+        let target = setting.changed()[0]["status"]["targets"][0].clone();
+        (target["lookup"].as_str().unwrap().to_owned(), target.get("hint").is_some())
+    };
+    let (scan, all) = ("NamespaceScan".to_owned(), "ClusterScan".to_owned());
+    let selectable: fn(&mut KindFacts) =
+        |kind| kind.selectable = vec![depguard_core::FieldPath::parse(".spec.vpcRef.name").unwrap()];
+    assert_eq!(target(|_| (), "virtualmachines", selectable), ("FieldSelector".to_owned(), false));
+    assert_eq!(target(|_| (), "vpcs", |kind| kind.namespaced = false), (all.clone(), true));
+    assert_eq!(target(|_| (), "virtualmachines", |kind| kind.namespaced = false), (all.clone(), true));
+    assert_eq!(target(|_| (), "virtualmachines", |kind| kind.is_custom = false), (scan.clone(), false));
+    assert_eq!(target(|field| field["namespace"] = json!("a"), "vpcs", |_| ()), (all.clone(), true));
+    assert_eq!(target(|field| field["namespacePath"] = json!(".spec.vpcRef.name"), "vpcs", |_| ()), (all, true));
+    assert_eq!(target(|field| field["pattern"] = json!("a"), "virtualmachines", selectable), (scan, false));
+}
