@@ -77,6 +77,17 @@ pub(crate) fn accepted(world: &World<'_>, kinds: &Kinds, rule: &RulePlan<'_>, pa
     findings.sum_up(&[], "Accepted", "the rule is well formed")
 }
 
+/// The dependencies of which it is known that no dependent can hold such a reference.
+pub(crate) fn blind(world: &World<'_>, kinds: &Kinds, rule: &RulePlan<'_>, parsed: &Rule) -> Vec<usize> {
+    let facts = of_dependent(world, rule, parsed).and_then(|key| facts(kinds, &key));
+    let Some(schema) = facts.and_then(|facts| facts.schema.as_ref()) else { return Vec::new() };
+    let is_blind = |edge: &&Edge| {
+        let path = edge.reference.path();
+        matches!(schema.fit(path, wanted(edge, path)), Fit::Never(_))
+    };
+    parsed.edges().iter().filter(is_blind).map(|edge| edge.index).collect()
+}
+
 /// Whether the kinds are served as the rule says.
 pub(crate) fn served(world: &World<'_>, kinds: &Kinds, rule: &RulePlan<'_>, parsed: &Rule, findings: &mut Findings) {
     let dependent = parsed.dependent();
@@ -147,6 +158,7 @@ fn wanted(edge: &Edge, path: &FieldPath) -> Wanted {
 
 fn check(kinds: &Kinds, key: &KindKey, kind: Option<&Kind>, field: &str) -> Option<Finding> {
     let (gvr, version) = (name(&key.gvr), &key.gvr.version);
+    let is_dependent = field == "spec.dependent";
     let not_found = |why: String| Some(Finding::no("KindNotFound", why));
     match kinds.get(key) {
         None => Some(Finding::unknown("Unknown", format!("{gvr} was not looked at yet"))),
@@ -158,7 +170,10 @@ fn check(kinds: &Kinds, key: &KindKey, kind: Option<&Kind>, field: &str) -> Opti
         }
         Some(Seen::Facts(facts)) if !facts.served.iter().any(|served| served == version.as_str()) => {
             let (served, kind) = (facts.served.join(", "), key.gvr.group_resource());
-            not_found(format!("{kind} is not served in version {version}, but in {served}: correct {field}.version"))
+            let until = if is_dependent { "; until then, deletions of its targets are refused" } else { "" };
+            not_found(format!(
+                "{kind} is not served in version {version}, but in {served}: correct {field}.version{until}"
+            ))
         }
         Some(Seen::Facts(facts)) if kind.is_some_and(|kind| kind.as_str() != facts.kind) => {
             not_found(format!("the kind of {gvr} is {}: correct {field}.kind", facts.kind))

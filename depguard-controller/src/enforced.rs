@@ -11,10 +11,16 @@ use crate::plan::RulePlan;
 const NOT_ENFORCEABLE: &str = "NotEnforceable";
 
 /// Whether a rule that can be used is in force for all its targets.
-pub(crate) fn enforced(rule: &RulePlan<'_>, parsed: &Rule, programmed: &Finding) -> Finding {
+///
+/// `blind` are the dependencies that no dependent can hold.
+pub(crate) fn enforced(rule: &RulePlan<'_>, parsed: &Rule, blind: &[usize], programmed: &Finding) -> Finding {
     if rule.targets.iter().any(|target| !target.refused.is_empty()) {
         let kinds = kinds(rule.targets.iter().filter(|target| target.places.is_empty()).map(|target| &target.kind));
         return Finding::no(NOT_ENFORCEABLE, format!("not for {kinds}: their provider does not accept the rule"));
+    }
+    if !blind.is_empty() {
+        let blind: Vec<_> = blind.iter().map(|index| format!("spec.dependencies[{index}]")).collect();
+        return Finding::no(NOT_ENFORCEABLE, format!("nothing is found by {}: see Accepted", blind.join(", ")));
     }
     if programmed.status != "True" {
         return Finding::no("NotProgrammed", format!("not everything is installed: {}", programmed.message));

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use depguard_core::{Home, Rule};
 use depguard_e2e::rules::{RULES, rule};
 use depguard_e2e::{Depguard, Outcome, Stop, World, ensure};
 use serde_json::{Value, json};
@@ -201,6 +202,15 @@ pub(crate) async fn checks(world: Arc<World>) -> Outcome {
             None => reply.status == 201,
             Some(said) => reply.status == 422 && message.contains(said),
         };
+        // Both must say the same: what is stored and can't be used refuses deletions.
+        rule["metadata"]["annotations"] = json!({"kcp.io/cluster": "any"});
+        let home = if world.is_kcp() { Home::Kcp } else { Home::Kubernetes };
+        if let (None, Err(why)) = (said, Rule::parse(home, &rule)) {
+            failures.push(format!("{name}: can't be used: {why}"));
+        }
+        if said.is_some() && Rule::parse(home, &rule).is_ok() {
+            failures.push(format!("{name}: could be used all the same"));
+        }
         if !as_expected {
             let message: String = message.chars().take(400).collect();
             failures.push(format!("{name}: expected {}, got {}: {message}", said.unwrap_or("success"), reply.status));

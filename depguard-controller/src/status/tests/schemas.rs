@@ -22,6 +22,10 @@ fn a_path_that_leads_nowhere_is_named_and_one_in_an_open_schema_is_noted() {
     );
     // It is in force all the same, and looks at all of them.
     assert!(with_path(".spec.vpcRef.nam").condition("Programmed").starts_with("True "));
+    assert_eq!(
+        with_path(".spec.vpcRef.nam").condition("Enforced"),
+        "False NotEnforceable: nothing is found by spec.dependencies[0]: see Accepted"
+    );
     let target = &with_path(".spec.open.vpc").changed()[0]["status"]["targets"][0];
     assert_eq!((&target["lookup"], target.get("hint")), (&json!("NamespaceScan"), None));
 
@@ -53,6 +57,9 @@ fn a_kind_that_is_not_served_so_is_named() {
          spec.dependent.kind"
     );
     assert!(said("vpcs", Seen::Unknown("500".to_owned())).starts_with("Unknown Unknown: it is not known whether vpcs"));
+    let said_of_dependents =
+        said("virtualmachines", facts("virtualmachines", |facts| facts.served = vec!["v1".to_owned()]));
+    assert!(said_of_dependents.ends_with("until then, deletions of its targets are refused"), "{said_of_dependents}");
     // Nor is anything said of its paths.
     let blind =
         Setting { seen: vec![("virtualmachines", Seen::Unknown("500".to_owned()))], ..Setting::of(vm_to_vpc()) };
