@@ -98,10 +98,13 @@ impl Api {
         let exchange = async {
             let response = self.client.send(request).await?;
             let status = response.status().as_u16();
+            let warnings = response.headers().get_all(http::header::WARNING);
+            let warnings = warnings.iter().map(|warning| String::from_utf8_lossy(warning.as_bytes()).into_owned());
+            let warnings = warnings.collect();
             let bytes = response.into_body().collect().await?.to_bytes();
             let body = serde_json::from_slice(&bytes)
                 .unwrap_or_else(|_| Value::String(String::from_utf8_lossy(&bytes).into_owned()));
-            Ok::<_, Stop>(Reply { what: what.clone(), status, body })
+            Ok::<_, Stop>(Reply { what: what.clone(), status, warnings, body })
         };
         match tokio::time::timeout(TIME_LIMIT, exchange).await {
             Ok(Ok(reply)) => Ok(reply),
@@ -117,6 +120,8 @@ pub struct Reply {
     what: String,
     /// The HTTP status.
     pub status: u16,
+    /// The `Warning` headers, which `kubectl` shows.
+    pub warnings: Vec<String>,
     /// The body: an object, a list or a `metav1.Status`; a string where it was not JSON.
     pub body: Value,
 }

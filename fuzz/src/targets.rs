@@ -133,12 +133,12 @@ pub const GOOD_RULES: [&str; 3] = [
     "group":"compute.example.com","version":"v1","kind":"VirtualMachine","resource":"virtualmachines"},"dependencies":[
     {"apiExportRef":{"path":"root:network","name":"network.example.com"},"group":"network.example.com","version":"v1",
     "resource":"vpcs","fieldRef":{"path":".spec.vpcRef.name"}}]}}"#,
-    r#"{"metadata":{"name":"r"},"spec":{"dependent":{"group":"","version":"v1","kind":"Pod",
+    r#"{"metadata":{"name":"r"},"spec":{"failurePolicy":"Ignore","dependent":{"group":"","version":"v1","kind":"Pod",
     "resource":"pods","selector":{"matchLabels":{"tier":"prod"},"matchExpressions":[{"key":"a","operator":"NotIn",
     "values":["b"]}]}},"dependencies":[{"group":"network.example.com","version":"v1","resource":"vpcs","kind":"VPC",
     "fieldRef":{"path":".spec.refs.*.name","namespace":"default","kindPath":".spec.refs.*.kind","uidPath":".spec.refs.*.uid",
     "pattern":"^vpc/(.*)$","replacement":"$1"},"when":{"path":".spec.state","in":["Running"]},
-    "ownedDependents":"Ignore"},{"group":"network.example.com","version":"v1",
+    "onDelete":"Warn","ownedDependents":"Ignore","message":"detach {target} first"},{"group":"network.example.com","version":"v1",
     "resource":"subnets","selectorRef":{"path":".spec.selector"}}]}}"#,
 ];
 

@@ -6,6 +6,7 @@ mod consent;
 mod cycles;
 mod deletion;
 mod installation;
+mod language;
 mod lifecycle;
 mod local;
 mod options;
@@ -28,6 +29,12 @@ fn main() {
         Scenario::new("1,500 blockers give a readable message", deletion::many_blockers),
         Scenario::new("the same kind of another provider is not touched", deletion::another_provider).on_kcp().alone(),
         Scenario::new("a provider may lie deep in the tree", deletion::nested_provider).on_kcp().alone(),
+        Scenario::new("a reference may stand in a list", language::lists),
+        Scenario::new("a reference may name another namespace", language::other_namespace),
+        Scenario::new("a typed reference protects the kind that it names", language::typed),
+        Scenario::new("a selector refers to what it selects", language::selector),
+        Scenario::new("a rule may warn instead of refusing", language::warns).without_control(),
+        Scenario::new("a rule whose failures are ignored denies while it can be evaluated", language::ignores),
         Scenario::new("a namespace ends in the order of its references", teardown::namespace).tears_down(),
         Scenario::new("a workspace ends in the order of its references", teardown::workspace).on_kcp().alone(),
         Scenario::new("unbinding the target's API waits for the dependents", teardown::unbinding).on_kcp().alone(),
