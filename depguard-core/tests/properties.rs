@@ -19,6 +19,7 @@ fn text() -> impl Strategy<Value = String> {
         "v[0-9]{1,3}[a-z]{0,5}[0-9]{0,2}",
         "[A-Z][A-Za-z0-9]{0,9}",
         "[a-z.]{250,256}",
+        "\\.?[a-z.\\[\\]*'\"0-9\\\\$-]{0,16}",
         ".{0,12}",
         any::<String>(),
     ]
@@ -150,6 +151,24 @@ fn path() -> impl Strategy<Value = String> {
     "\\.?[a-zA-Z_][a-zA-Z0-9_]{0,12}(\\.[a-zA-Z_][a-zA-Z0-9_]{0,12}){0,6}"
 }
 
+/// A path of all that one may be made of.
+fn any_path() -> impl Strategy<Value = String> {
+    let name = prop_oneof![
+        "\\.[a-zA-Z_][a-zA-Z0-9_]{0,5}",
+        "\\['[^'\\\\\\p{Cc}]{1,6}'\\]",
+        "\\[\"[^\"\\\\\\p{Cc}]{1,6}\"\\]",
+        Just(r#"['it\'s \\ \"so\"']"#.to_owned()),
+        "\\[(0|[1-9][0-9]{0,8})\\]",
+    ];
+    let wildcard = prop::sample::select(vec!["[*]", ".*"]).prop_map(str::to_owned);
+    (vec(name, 1..8), vec((any::<Index>(), wildcard), 0..=4)).prop_map(|(mut steps, wildcards)| {
+        for (at, wildcard) in wildcards {
+            steps.insert(at.index(steps.len() + 1), wildcard);
+        }
+        steps.concat()
+    })
+}
+
 proptest! {
     #[test]
     fn a_path_is_parsed_as_it_was_written(written in path()) {
@@ -157,6 +176,16 @@ proptest! {
         let printed = parsed.to_string();
         prop_assert_eq!(printed.strip_prefix('.'), Some(written.strip_prefix('.').unwrap_or(&written)));
         prop_assert_eq!(FieldPath::parse(&printed).unwrap(), parsed);
+    }
+
+    #[test]
+    fn any_path_that_is_printed_is_parsed_as_it_was(written in any_path()) {
+        let parsed = FieldPath::parse(&written).unwrap();
+        let printed = parsed.to_string();
+        prop_assert_eq!(FieldPath::parse(&printed).unwrap(), parsed.clone());
+        // What is printed is what is printed again, and no longer than what may be written.
+        prop_assert_eq!(FieldPath::parse(&printed).unwrap().to_string(), printed.clone());
+        prop_assert!(printed.len() <= FieldPath::MAX_LEN + 1);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The core's paths, evaluated as it evaluates those of dependents, against two JSONPath engines.
 //!
-//! All paths of the core are dotted names so far, over which both engines must agree with it.
+//! `jsonpath_lib` must agree over names, quoted names and wildcards, `serde_json_path` over indexes as well.
 
 use depguard_core::{Extractor, FieldPath};
 use proptest::collection::vec;
@@ -11,33 +11,37 @@ use proptest::test_runner::TestRunner;
 use serde_json::{Map, Value, json};
 use serde_json_path::JsonPath;
 
-// === The engines: the string at the path, where there is one ===
+// === The engines: each string that is found, and each string of a list that is ===
 
-fn core(path: &FieldPath, object: &Value) -> Option<String> {
+fn core(path: &FieldPath, object: &Value) -> Vec<String> {
     let list = json!({"metadata": {"resourceVersion": "1"}, "items": [object]}).to_string();
-    let mut found = None;
-    let read = |item: &depguard_core::Item<'_, '_>| found = item.value(0).map(str::to_owned);
+    let mut found = Vec::new();
+    let read = |item: &depguard_core::Item<'_, '_>| found.extend(item.values(0).map(str::to_owned));
     Extractor::new([path]).page(list.as_bytes(), read).expect("a list");
     found
 }
 
-fn jsonpath_lib(path: &FieldPath, object: &Value) -> Option<String> {
-    only(jsonpath_lib::select(object, &format!("${path}")).expect("a path"))
+fn jsonpath_lib(path: &FieldPath, object: &Value) -> Vec<String> {
+    strings(jsonpath_lib::select(object, &format!("${path}")).expect("a path"))
 }
 
-fn serde_json_path(path: &FieldPath, object: &Value) -> Option<String> {
-    only(JsonPath::parse(&format!("${path}")).expect("a path").query(object).all())
+fn serde_json_path(path: &FieldPath, object: &Value) -> Vec<String> {
+    strings(JsonPath::parse(&format!("${path}")).expect("a path").query(object).all())
 }
 
-/// Names lead to one value at most.
-fn only(values: Vec<&Value>) -> Option<String> {
-    assert!(values.len() <= 1, "{values:?}");
-    values.first().and_then(|value| value.as_str()).map(str::to_owned)
+fn strings(values: Vec<&Value>) -> Vec<String> {
+    let each = |value: &Value| match value {
+        Value::String(text) => vec![text.clone()],
+        Value::Array(list) => list.iter().filter_map(|value| value.as_str().map(str::to_owned)).collect(),
+        _ => Vec::new(),
+    };
+    values.into_iter().flat_map(each).collect()
 }
 
 // === Objects, and paths that likely lead somewhere in them ===
 
-const KEYS: [&str; 10] = ["a", "b", "spec", "vpcRef", "name", "_x", "A1", "length", "null", "in"];
+const KEYS: [&str; 12] =
+    ["a", "b", "spec", "vpcRef", "name", "_x", "A1", "length", "in", "example.com/vpc", "a b", "0"];
 
 fn value() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
@@ -61,34 +65,57 @@ fn object() -> impl Strategy<Value = Value> {
     (value(), value()).prop_map(|(spec, a)| json!({"metadata": {"name": "m"}, "spec": spec, "a": a}))
 }
 
-fn case() -> impl Strategy<Value = (FieldPath, Value)> {
+/// One step of a path, as it is written.
+fn step(key: &str) -> String {
+    let plain =
+        key.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') && !key.starts_with(|c: char| c.is_ascii_digit());
+    if plain { format!(".{key}") } else { format!("['{key}']") }
+}
+
+/// A path that likely leads somewhere: some of its steps are wildcards, and with `indexes` some are indexes.
+fn case(indexes: bool) -> impl Strategy<Value = (FieldPath, Value)> {
     let astray = prop::option::weighted(0.2, (any::<Index>(), select(&KEYS[..])));
-    (object(), vec(any::<Index>(), 1..7), astray).prop_map(|(object, turns, astray)| {
-        let (mut names, mut at) = (Vec::new(), &object);
-        for turn in turns {
-            let Some(map) = at.as_object().filter(|map| !map.is_empty()) else { break };
-            let (name, value) = map.iter().nth(turn.index(map.len())).expect("within");
-            names.push(name.as_str());
+    let turns = vec((any::<Index>(), prop::bool::weighted(0.25)), 1..7);
+    (object(), turns, astray).prop_map(move |(object, turns, astray)| {
+        let (mut steps, mut at, mut wildcards) = (Vec::new(), &object, 0);
+        for (turn, wild) in turns {
+            let (written, value) = match at {
+                Value::Object(map) if !map.is_empty() => {
+                    let (key, value) = map.iter().nth(turn.index(map.len())).expect("within");
+                    (step(key), value)
+                }
+                Value::Array(list) if !list.is_empty() => {
+                    let index = turn.index(list.len());
+                    (if indexes { format!("[{index}]") } else { "[*]".to_owned() }, &list[index])
+                }
+                _ => break,
+            };
+            let wild = (wild || written == "[*]") && wildcards < FieldPath::MAX_WILDCARDS;
+            if !wild && written == "[*]" {
+                break;
+            }
+            wildcards += usize::from(wild);
+            steps.push(if wild { "[*]".to_owned() } else { written });
             at = value;
         }
         if let Some((place, name)) = astray {
-            let place = place.index(names.len());
-            names[place] = name;
+            let place = place.index(steps.len());
+            steps[place] = step(name);
         }
-        (FieldPath::parse(&names.join(".")).expect("names"), object.clone())
+        (FieldPath::parse(&steps.concat()).expect("a path"), object.clone())
     })
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(2048))]
+    #![proptest_config(ProptestConfig::with_cases(4096))]
 
     #[test]
-    fn the_core_agrees_with_jsonpath_lib((path, object) in case()) {
+    fn the_core_agrees_with_jsonpath_lib((path, object) in case(false)) {
         prop_assert_eq!(core(&path, &object), jsonpath_lib(&path, &object), "{}", path);
     }
 
     #[test]
-    fn the_core_agrees_with_serde_json_path((path, object) in case()) {
+    fn the_core_agrees_with_serde_json_path((path, object) in prop_oneof![case(false), case(true)]) {
         prop_assert_eq!(core(&path, &object), serde_json_path(&path, &object), "{}", path);
     }
 }
@@ -97,10 +124,14 @@ proptest! {
 #[test]
 fn the_paths_lead_to_strings_and_astray() {
     let mut runner = TestRunner::deterministic();
-    let found = (0..1000).filter(|_| {
-        let (path, object) = case().new_tree(&mut runner).expect("a case").current();
-        core(&path, &object).is_some()
-    });
-    let found = found.count();
-    assert!((200..800).contains(&found), "{found} of 1000");
+    let (mut none, mut one, mut several) = (0, 0, 0);
+    for _ in 0..1000 {
+        let (path, object) = case(true).new_tree(&mut runner).expect("a case").current();
+        match core(&path, &object).len() {
+            0 => none += 1,
+            1 => one += 1,
+            _ => several += 1,
+        }
+    }
+    assert!(none > 200 && one > 200 && several > 50, "{none} {one} {several}");
 }

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::world::{CONSUMER, Object, World};
 
-mod reference;
+pub(crate) mod reference;
 
 /// What a decision comes to.
 #[derive(Debug, PartialEq, Eq)]

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use depguard_core::{Because, FailurePolicy, Query};
+use depguard_core::{Because, Extractor, FailurePolicy, FieldPath, Item, Query};
 use proptest::prelude::*;
 use proptest::sample::Index;
 use proptest::strategy::ValueTree;
@@ -42,6 +42,40 @@ fn is_scope(query: &Query) -> bool {
 
 fn is_discovery(query: &Query) -> bool {
     !query.path.contains('?')
+}
+
+/// Paths that meet in the same values, by names, wildcards and indexes.
+fn paths() -> impl Strategy<Value = Vec<String>> {
+    let step = prop::sample::select(vec![".ref", ".refs", ".name", ".map", ".a", "['a']", "[*]", ".*", "[0]", "[1]"]);
+    let steps = prop::collection::vec(step, 0..4)
+        .prop_filter("at most four", |steps| steps.iter().filter(|step| step.contains('*')).count() <= 3);
+    let start = prop::sample::select(vec![".spec", ".metadata", "[*]"]);
+    prop::collection::vec((start, steps).prop_map(|(start, steps)| format!("{start}{}", steps.concat())), 1..6)
+}
+
+proptest! {
+    #[test]
+    fn each_of_several_paths_reads_what_stands_there(paths in paths(), objects in prop::collection::vec(any_object(), 0..5)) {
+        let parsed: Vec<_> = paths.iter().map(|path| FieldPath::parse(path).unwrap()).collect();
+        let items: Vec<_> = objects.iter().map(|object| &object.json).collect();
+        let list = json!({"metadata": {"resourceVersion": "1"}, "items": items}).to_string();
+        let mut read: Vec<Vec<Vec<String>>> = Vec::new();
+        let each = |item: &Item<'_, '_>| {
+            read.push((0..paths.len()).map(|path| item.values(path).map(str::to_owned).collect()).collect());
+        };
+        Extractor::new(&parsed).page(list.as_bytes(), each).unwrap();
+        let strings = |object: &Value, path: &String| -> Vec<String> {
+            let texts = |value: &Value| match value {
+                Value::String(text) => vec![text.clone()],
+                Value::Array(list) => list.iter().filter_map(|value| value.as_str().map(str::to_owned)).collect(),
+                _ => Vec::new(),
+            };
+            naive::reference::at(object, path).into_iter().flat_map(|(_, value)| texts(value)).collect()
+        };
+        let expected: Vec<Vec<_>> =
+            items.iter().map(|object| paths.iter().map(|path| strings(object, path)).collect()).collect();
+        prop_assert_eq!(read, expected);
+    }
 }
 
 proptest! {
