@@ -95,22 +95,41 @@ async fn change(
     let mut act = Act::new(world, user, &target.resource, cluster, target.namespace.as_deref().unwrap_or_default());
     act.dry_run = query.value("dryRun") == Some("All");
     act.manager = query.value("fieldManager");
+    let done = carry_out(&mut act, target, objects, verb, query, content_type, body).await;
+    let reply = match done {
+        Ok((code, object)) if object["kind"] == "Status" || verb == "deletecollection" => reply::json(code, &object),
+        Ok((code, object)) => reply::json(code, &read::present(&target.resource, &object)),
+        Err(error) => reply::error(&error),
+    };
+    // Who is refused is warned as well.
+    Ok(reply::with_warnings(reply, &act.take_warnings()))
+}
+
+async fn carry_out(
+    act: &mut Act<'_>,
+    target: &Target,
+    objects: &Objects,
+    verb: &str,
+    query: &Query,
+    content_type: &str,
+    body: &[u8],
+) -> ApiResult<(u16, Value)> {
     let name = objects.name.as_deref().unwrap_or_default();
     let subresource = objects.subresource.as_deref();
-    let (code, object) = match verb {
-        "create" => (201, (*write::create(&act, parse(body)?).await?).clone()),
+    Ok(match verb {
+        "create" => (201, (*write::create(act, parse(body)?).await?).clone()),
         "update" => {
             let object = parse(body)?;
-            (200, (*write::replace(&act, name, subresource, &object).await?).clone())
+            (200, (*write::replace(act, name, subresource, &object).await?).clone())
         }
         "patch" => {
-            let (code, object) = patch::patch(&act, name, subresource, content_type, body).await?;
+            let (code, object) = patch::patch(act, name, subresource, content_type, body).await?;
             (code, (*object).clone())
         }
         "delete" => {
             let options = DeleteOptions::parse(body)?;
             act.dry_run = options.dry_run.unwrap_or(act.dry_run);
-            match delete::one(&act, name, name, &options).await? {
+            match delete::one(act, name, name, &options).await? {
                 delete::Deleted::Going(object) => (200, (*object).clone()),
                 delete::Deleted::Gone(object) => (200, gone(&target.resource, &object)),
             }
@@ -118,17 +137,11 @@ async fn change(
         _ => {
             let options = DeleteOptions::parse(body)?;
             act.dry_run = options.dry_run.unwrap_or(act.dry_run);
-            let deleted = delete::collection(&act, target, query, &options).await?;
+            let deleted = delete::collection(act, target, query, &options).await?;
             let items: Vec<Value> = deleted.iter().map(|object| (**object).clone()).collect();
-            (200, read::list_value(&target.resource, world.store.revision(), &items))
+            (200, read::list_value(&target.resource, act.world.store.revision(), &items))
         }
-    };
-    let shown = if object["kind"] == "Status" || verb == "deletecollection" {
-        object
-    } else {
-        read::present(&target.resource, &object)
-    };
-    Ok(reply::with_warnings(reply::json(code, &shown), &act.take_warnings()))
+    })
 }
 
 /// What a DELETE says when the object is gone at once.

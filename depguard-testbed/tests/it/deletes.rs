@@ -144,5 +144,12 @@ async fn a_webhooks_warnings_reach_the_requester() {
     bed.admin.create(GADGETS, &gadget("a", "x")).await.ok();
     let deleted = bed.admin.delete(&format!("{GADGETS}/a")).await;
     assert_eq!(deleted.headers["warning"], "299 - \"still \\\"used\\\"\"");
+
+    let hook = Hook::start(|_| json!({"allowed": false, "warnings": ["used"]})).await;
+    bed.admin.delete(&format!("{CONFIGURATIONS}/guard")).await.ok();
+    guard(&bed, &hook).await;
+    bed.admin.create(GADGETS, &gadget("b", "x")).await.ok();
+    let refused = bed.admin.delete(&format!("{GADGETS}/b")).await;
+    assert_eq!((refused.code, &refused.headers["warning"]), (400, &"299 - \"used\"".parse().unwrap()));
     bed.testbed.stop().await;
 }
