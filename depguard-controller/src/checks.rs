@@ -22,6 +22,8 @@ pub(crate) struct KindKey {
     /// The name of its APIResourceSchema; `None`: it is a kind of the cluster itself.
     pub(crate) schema: Option<String>,
     pub(crate) gvr: GroupVersionResource,
+    /// Whether its fields matter: those of dependents do. A published schema is large.
+    pub(crate) with_schema: bool,
 }
 
 /// What was read of a kind.
@@ -191,7 +193,7 @@ fn facts<'k>(kinds: &'k Kinds, key: &KindKey) -> Option<&'k KindFacts> {
 
 fn of_dependent(world: &World<'_>, rule: &RulePlan<'_>, parsed: &Rule) -> Option<KindKey> {
     let dependent = parsed.dependent();
-    of_kind(world, &rule.key.cluster, dependent.export.as_ref(), &dependent.gvr)
+    of_kind(world, &rule.key.cluster, dependent.export.as_ref(), &dependent.gvr, true)
 }
 
 fn of_target(world: &World<'_>, edge: &Edge, target: &TargetPlan) -> Option<KindKey> {
@@ -204,7 +206,7 @@ fn of_target(world: &World<'_>, edge: &Edge, target: &TargetPlan) -> Option<Kind
             Some(cluster.clone())
         }
     };
-    of_kind(world, &place, export.map(|export| &export.name), &edge.target.gvr)
+    of_kind(world, &place, export.map(|export| &export.name), &edge.target.gvr, false)
 }
 
 fn of_kind(
@@ -212,6 +214,7 @@ fn of_kind(
     place: &Place,
     export: Option<&ExportName>,
     gvr: &GroupVersionResource,
+    with_schema: bool,
 ) -> Option<KindKey> {
     let schema = match (world.home, place, export) {
         (Home::Kubernetes, ..) => None,
@@ -224,7 +227,7 @@ fn of_kind(
         }
         (Home::Kcp, ..) => return None,
     };
-    Some(KindKey { place: place.clone(), schema, gvr: gvr.clone() })
+    Some(KindKey { place: place.clone(), schema, gvr: gvr.clone(), with_schema })
 }
 
 /// `virtualmachines.compute.example.com v1alpha1`

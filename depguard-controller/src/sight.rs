@@ -4,16 +4,16 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use depguard_core::GroupVersionResource;
 use depguard_kcp::Endpoint;
 use futures::{StreamExt, stream};
+use serde_json::Value;
 use tokio::time::Instant;
 
 use crate::checks::{KindKey, Kinds, Seen};
 use crate::kinds::KindFacts;
 
 /// Kinds that are read at once: a published schema can take some megabytes.
-const AT_ONCE: usize = 4;
+const AT_ONCE: usize = 2;
 /// How long that may take in one round. What is left is read in the next.
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -41,8 +41,8 @@ impl Sight {
         let seen = stream::iter(wanted).map(|(key, endpoint)| async move {
             let seen = match (endpoint, &key.schema) {
                 (Err(why), _) => Seen::Unknown(why),
-                (Ok(endpoint), Some(schema)) => see_schema(&endpoint, schema, &key.gvr).await,
-                (Ok(endpoint), None) => see_kind(&endpoint, &key.gvr).await,
+                (Ok(endpoint), Some(schema)) => see_schema(&endpoint, schema, &key).await,
+                (Ok(endpoint), None) => see_kind(&endpoint, &key).await,
             };
             (key, seen)
         });
@@ -54,25 +54,26 @@ impl Sight {
     }
 }
 
-async fn see_schema(endpoint: &Endpoint, name: &str, gvr: &GroupVersionResource) -> Seen {
+async fn see_schema(endpoint: &Endpoint, name: &str, key: &KindKey) -> Seen {
     // Whoever writes an APIExport writes this name.
     if !is_name(name) {
         return Seen::Unknown("its APIExport names no APIResourceSchema".to_owned());
     }
     let path = format!("/apis/apis.kcp.io/v1alpha1/apiresourceschemas/{name}");
     match endpoint.get_json(&path).await {
-        Ok(object) => of(KindFacts::of_definition(&object, gvr.version.as_str())),
+        Ok(object) => of_definition(&object, key),
         Err(error) if error.is_not_found() => Seen::NotServed,
         Err(error) => Seen::Unknown(error.to_string()),
     }
 }
 
 /// A kind of the cluster itself: by its CustomResourceDefinition, else by what the API server publishes.
-async fn see_kind(endpoint: &Endpoint, gvr: &GroupVersionResource) -> Seen {
+async fn see_kind(endpoint: &Endpoint, key: &KindKey) -> Seen {
+    let gvr = &key.gvr;
     if !gvr.group.is_core() {
         let path = format!("/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{}", gvr.group_resource());
         match endpoint.get_json(&path).await {
-            Ok(object) => return of(KindFacts::of_definition(&object, gvr.version.as_str())),
+            Ok(object) => return of_definition(&object, key),
             // A kind that is not custom, or no right to see whether it is.
             Err(error) if matches!(error.status(), Some(403 | 404)) => {}
             Err(error) => return Seen::Unknown(error.to_string()),
@@ -89,11 +90,19 @@ async fn see_kind(endpoint: &Endpoint, gvr: &GroupVersionResource) -> Seen {
         Err(error) => return Seen::Unknown(error.to_string()),
     };
     let Some(facts) = KindFacts::of_discovery(&list, gvr) else { return Seen::NotServed };
+    if !key.with_schema {
+        return of(Some(facts));
+    }
     // Without it the paths are not checked, and the rule says so.
     match endpoint.get_json(&format!("/openapi/v3/{group_version}")).await {
         Ok(document) => of(Some(facts.with_published(&document, gvr))),
         Err(_) => of(Some(facts)),
     }
+}
+
+fn of_definition(object: &Value, key: &KindKey) -> Seen {
+    let facts = KindFacts::of_definition(object, key.gvr.version.as_str());
+    of(facts.map(|facts| if key.with_schema { facts } else { KindFacts { schema: None, ..facts } }))
 }
 
 fn of(facts: Option<KindFacts>) -> Seen {
