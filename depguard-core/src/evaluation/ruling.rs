@@ -34,14 +34,14 @@ impl Asking {
         let mut notes = self.notes;
         (notes.warned, notes.audited) = (warned, audited);
         let Some(reason) = reason else {
-            let because = if !self.bears {
-                Because::NotBound
-            } else if notes.warned.is_some() {
+            let because = if notes.warned.is_some() {
                 Because::Warned
             } else if notes.audited.is_some() {
                 Because::Audited
             } else if !(notes.problems.is_empty() && notes.audited_problems.is_empty()) {
                 Because::Tolerated
+            } else if !self.bears {
+                Because::NotBound
             } else if let_go {
                 Because::TornDown
             } else {

@@ -77,7 +77,7 @@ fn edge(home: Home, index: usize, dependency: &api::Dependency) -> Result<Edge, 
             .map_err(|error| RuleError::Message { field: at("message"), error })?,
     };
     for (field, path) in edge.paths() {
-        if !edge.reference.goes_with(path) && path != edge.reference.path() {
+        if !edge.reference.goes_with(path) {
             let own = edge.reference.path();
             let why = format!(
                 "`{path}` has a `[*]` that `{own}` does not share: for each reference there must be one value at most"

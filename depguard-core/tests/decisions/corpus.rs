@@ -245,7 +245,7 @@ fn every_case_is_decided_as_it_says_and_so_is_its_twin() {
             decided += 1;
         }
     }
-    assert!(decided >= 150, "{decided} are too few");
+    assert!(decided >= 280, "{decided} are too few");
 }
 
 #[test]
