@@ -25,19 +25,19 @@ pub(crate) struct Sight {
 }
 
 impl Sight {
-    /// Has read nothing yet, and will read all again after so long.
+    /// Has read nothing yet, and will read all again each time that so long has passed.
     pub(crate) fn new(fresh: Duration) -> Self {
         Self { kinds: Kinds::new(), since: Instant::now(), fresh }
     }
 
     /// Reads the kinds that are not known yet, each where it is served, and forgets those that nobody asks for.
     pub(crate) async fn see(&mut self, mut wanted: BTreeMap<KindKey, Result<Endpoint, String>>) -> Kinds {
-        if self.since.elapsed() >= self.fresh {
-            self.kinds.clear();
-            self.since = Instant::now();
-        }
         self.kinds.retain(|key, _| wanted.contains_key(key));
-        wanted.retain(|key, _| !self.kinds.contains_key(key));
+        if self.since.elapsed() >= self.fresh {
+            self.since = Instant::now();
+        } else {
+            wanted.retain(|key, _| !self.kinds.contains_key(key));
+        }
         let seen = stream::iter(wanted).map(|(key, endpoint)| async move {
             let seen = match (endpoint, &key.schema) {
                 (Err(why), _) => Seen::Unknown(why),
@@ -48,7 +48,10 @@ impl Sight {
         });
         let mut seen = Box::pin(seen.buffer_unordered(AT_ONCE).take_until(tokio::time::sleep(PATIENCE)));
         while let Some((key, seen)) = seen.next().await {
-            self.kinds.insert(key, seen);
+            // What was seen a while ago is better than nothing.
+            if !matches!(seen, Seen::Unknown(_)) || !self.kinds.contains_key(&key) {
+                self.kinds.insert(key, seen);
+            }
         }
         self.kinds.clone()
     }
