@@ -7,6 +7,7 @@ mod cycles;
 mod deletion;
 mod installation;
 mod language;
+mod liar;
 mod lifecycle;
 mod local;
 mod options;
@@ -58,6 +59,9 @@ fn main() {
             .on_kcp()
             .alone(),
         Scenario::new("a stranger's rule about others' kinds changes nothing", lifecycle::unrelated_rule)
+            .on_kcp()
+            .alone(),
+        Scenario::new("a workspace that says to be the provider takes no protection away", liar::of_the_providers_path)
             .on_kcp()
             .alone(),
         Scenario::new("a rule counts only where the targets' provider accepts it", consent::accepted).on_kcp().alone(),

@@ -1,0 +1,44 @@
+//! A workspace that says to be another.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use depguard_e2e::rules::rule;
+use depguard_e2e::{Depguard, Outcome, Resource, World, ensure};
+use serde_json::json;
+
+const BINDING: &str = "/apis/apis.kcp.io/v1alpha2/apibindings/dependencies.opendefense.cloud";
+
+pub(crate) async fn of_the_providers_path(world: Arc<World>) -> Outcome {
+    let cast = world.cast().await?;
+    let (network, consumer) = (&cast.network, &cast.consumer);
+    world.add_rule(&cast.compute, &rule("machines", &cast.vm, &[(&cast.vpc, ".spec.vpcRef.name")])).await?;
+    consumer.create_target(&cast.vpc, "a").await?;
+    consumer.create_dependent(&cast.vm, "m1", "a").await?;
+    let _depguard = Depguard::start(&world).await?;
+    consumer.until_protected(&world, &cast.vpc, "a").await?;
+
+    // Whoever administers a workspace can write this, and what binds depguard there then carries it.
+    let liar = world.provider("liar", "liar.example.com", vec![Resource::namespaced("Lie")]).await?;
+    let forged = json!({"metadata": {"annotations": {"kcp.io/path": network.path}}});
+    liar.api.merge("/apis/core.kcp.io/v1alpha1/logicalclusters/cluster", &forged).await?.ok()?;
+    world.bind_home(&liar).await?;
+    let binding = liar.api.get(BINDING).await?.ok()?;
+    let said = &binding["metadata"]["annotations"]["kcp.io/path"];
+    ensure(*said == json!(network.path), || format!("the lie did not take: {said}"))?;
+    world.condition(&cast.compute, "machines", "ResolvedRefs", "True").await?;
+    if !world.is_control() {
+        let found = world.configuration(&liar.api).await?;
+        ensure(found.is_none(), || format!("installed where the liar is: {found:?}"))?;
+    }
+
+    // Now the liar is the only one that says so. What was installed stays, and so does its effect.
+    network.api.delete(BINDING).await?.ok()?;
+    let said = world.condition(&cast.compute, "machines", "ResolvedRefs", "False").await?;
+    if !world.is_control() {
+        ensure(said.contains("falsely says that this is its path"), || said)?;
+        // The webhook hears of it no later than the controller, give or take.
+        tokio::time::sleep(Duration::from_secs(2)).await;
+    }
+    consumer.refused(&world, &cast.vpc, "a", &["still referenced by VirtualMachine/m1"]).await.map(drop)
+}
