@@ -13,7 +13,7 @@ use crate::slices::text;
 /// How long a look-up of one workspace may take.
 const LOOKUP_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The root of all workspaces, which is in none, and whose logical cluster has its name.
+/// The root of all workspaces, which is in none.
 const ROOT: &str = "root";
 
 /// The workspaces that bound depguard's export, and the paths that they claim: what its own APIBindings show. An
@@ -25,7 +25,7 @@ pub struct BoundWorkspaces {
     claims: Claims,
 }
 
-/// What the Workspace object of a path says, for who wants to know why no binding shows that path.
+/// Which logical cluster kcp knows a workspace path by, whatever anybody says of himself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum WorkspaceLookup {
     /// There is such a workspace, so it has not bound depguard's export.
@@ -72,12 +72,20 @@ impl BoundWorkspaces {
 }
 
 impl Connection {
-    /// Looks at the Workspace object of `path`, which is in its parent.
+    /// Looks at the Workspace object of `path`, which is in its parent. Where that can't be read, looks which logical
+    /// cluster kcp itself finds at `path`: that takes a right in there, and so tells nothing of one that isn't there.
     pub async fn look_up(&self, path: &WorkspacePath) -> WorkspaceLookup {
+        match self.look_into_parent(path).await {
+            WorkspaceLookup::Unknown { why } => match self.look_inside(path).await {
+                found @ WorkspaceLookup::Found { .. } => found,
+                _ => WorkspaceLookup::Unknown { why },
+            },
+            found => found,
+        }
+    }
+
+    async fn look_into_parent(&self, path: &WorkspacePath) -> WorkspaceLookup {
         let Some((parent, name)) = path.as_str().rsplit_once(':') else {
-            if let (ROOT, Ok(cluster)) = (path.as_str(), LogicalCluster::parse(ROOT)) {
-                return WorkspaceLookup::Found { cluster, phase: "Ready".to_owned() };
-            }
             return WorkspaceLookup::Unknown { why: format!("`{path}` has no parent workspace to look in") };
         };
         // kcp shows some people an id that nobody has as an empty workspace, and `user:alice` is in none at all.
@@ -88,7 +96,7 @@ impl Connection {
         };
         let object = format!("/apis/tenancy.kcp.io/v1alpha1/workspaces/{name}");
         match parent.get_json(&object).await {
-            Ok(workspace) => WorkspaceLookup::of(path, &workspace),
+            Ok(workspace) => WorkspaceLookup::of(path, &workspace, "/spec/cluster"),
             // A 404 that names no object says that nothing here serves workspaces.
             Err(ApiError::Refused { status, .. })
                 if status.code == 404 && !status.name.is_empty() && parent_is_found_by_path =>
@@ -98,12 +106,21 @@ impl Connection {
             Err(error) => WorkspaceLookup::Unknown { why: error.to_string() },
         }
     }
+
+    /// The logical cluster's own object says by its `kcp.io/cluster`, which kcp sets from the storage key, which it is.
+    async fn look_inside(&self, path: &WorkspacePath) -> WorkspaceLookup {
+        let inside = self.workspace(path).within(LOOKUP_TIMEOUT);
+        match inside.get_json("/apis/core.kcp.io/v1alpha1/logicalclusters/cluster").await {
+            Ok(itself) => WorkspaceLookup::of(path, &itself, "/metadata/annotations/kcp.io~1cluster"),
+            Err(error) => WorkspaceLookup::Unknown { why: error.to_string() },
+        }
+    }
 }
 
 impl WorkspaceLookup {
-    fn of(path: &WorkspacePath, workspace: &Value) -> Self {
-        let phase = text(workspace, "/status/phase").to_owned();
-        match LogicalCluster::parse(text(workspace, "/spec/cluster")) {
+    fn of(path: &WorkspacePath, object: &Value, cluster: &str) -> Self {
+        let phase = text(object, "/status/phase").to_owned();
+        match LogicalCluster::parse(text(object, cluster)) {
             Ok(cluster) => Self::Found { cluster, phase },
             Err(_) => Self::Unknown { why: format!("workspace `{path}` has no logical cluster yet (phase `{phase}`)") },
         }
@@ -149,9 +166,12 @@ mod tests {
     fn a_workspace_that_is_not_scheduled_yet_is_unknown() {
         let found = json!({"spec": {"cluster": "c1"}, "status": {"phase": "Ready"}});
         let expected = WorkspaceLookup::Found { cluster: LogicalCluster::parse("c1").unwrap(), phase: "Ready".into() };
-        assert_eq!(WorkspaceLookup::of(&path("root:a"), &found), expected);
+        assert_eq!(WorkspaceLookup::of(&path("root:a"), &found, "/spec/cluster"), expected);
         let scheduling = json!({"spec": {}, "status": {"phase": "Scheduling"}});
-        let WorkspaceLookup::Unknown { why } = WorkspaceLookup::of(&path("root:a"), &scheduling) else { panic!() };
+        let WorkspaceLookup::Unknown { why } = WorkspaceLookup::of(&path("root:a"), &scheduling, "/spec/cluster")
+        else {
+            panic!()
+        };
         assert_eq!(why, "workspace `root:a` has no logical cluster yet (phase `Scheduling`)");
     }
 }

@@ -48,7 +48,9 @@ async fn where_nobody_may_look_all_that_claim_the_path_are_installed_and_the_tru
     let bed = Bed::kcp_bound().await;
     bed.lie().await;
     bed.rule("vm", &["vpcs"]).await;
-    let hidden = bed.testbed.faults().inject(Fault::Forbidden, When::always().path("/workspaces/network"));
+    for path in ["/workspaces/network", "/clusters/root:network/apis/core.kcp.io"] {
+        bed.testbed.faults().inject(Fault::Forbidden, When::always().path(path));
+    }
     let controller = bed.controller().await;
     until_ready(&controller).await;
     bed.until_installed(NETWORK, &["vpcs"]).await;
@@ -56,7 +58,7 @@ async fn where_nobody_may_look_all_that_claim_the_path_are_installed_and_the_tru
     bed.until_condition(COMPUTE, "vm", "ResolvedRefs", "False WorkspaceAmbiguous").await;
     controller.stop().await;
 
-    bed.testbed.faults().clear(hidden);
+    bed.testbed.faults().clear_all();
     let controller = bed.controller().await;
     bed.until_not_installed(LIAR).await;
     assert_eq!(bed.installed(NETWORK).await, ["vpcs"]);

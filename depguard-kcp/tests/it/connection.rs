@@ -16,6 +16,9 @@ use tempfile::TempDir;
 const FORBIDDEN: &str = r#"{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Forbidden",
     "message":"vpcs is forbidden: no","details":{"name":"a"},"code":403}"#;
 
+const ITSELF: &str = r#"{"metadata":{"annotations":{"kcp.io/cluster":"4x5","kcp.io/path":"root:lie"}},
+    "status":{"phase":"Ready"}}"#;
+
 fn ok(body: &str) -> Answer {
     Answer::Json(200, body.to_owned())
 }
@@ -340,7 +343,9 @@ async fn a_workspace_is_looked_up_in_its_parent() {
             "root:providers/storage" => missing("storage"),
             "root:nowhere/network" => missing("root:nowhere"),
             "user/alice" => missing("alice"),
-            "root:secret/network" => Answer::Json(403, FORBIDDEN.to_owned()),
+            "root:secret/network" | "root:closed/network" => Answer::Json(403, FORBIDDEN.to_owned()),
+            "root:closed:network/apis/core.kcp.io/v1alpha1/logicalclusters/cluster" => ok(ITSELF),
+            "root/apis/core.kcp.io/v1alpha1/logicalclusters/cluster" => ok(ITSELF),
             other => Answer::Json(404, format!("404 page not found: {other}")),
         }
     })
@@ -352,8 +357,11 @@ async fn a_workspace_is_looked_up_in_its_parent() {
     assert_eq!(look_up("root:providers:network").await, WorkspaceLookup::Found { cluster, phase: "Ready".to_owned() });
     assert_eq!(look_up("root:providers:storage").await, WorkspaceLookup::NotFound);
     assert_eq!(look_up("root:nowhere:network").await, WorkspaceLookup::NotFound);
-    let root = WorkspaceLookup::Found { cluster: LogicalCluster::parse("root").unwrap(), phase: "Ready".to_owned() };
-    assert_eq!(look_up("root").await, root);
+    // Who may not look into the parent, or has none, may yet look inside.
+    for path in ["root:closed:network", "root"] {
+        let cluster = LogicalCluster::parse("4x5").unwrap();
+        assert_eq!(look_up(path).await, WorkspaceLookup::Found { cluster, phase: "Ready".to_owned() }, "{path}");
+    }
     for (path, part) in [
         ("root:secret:network", "403"),
         ("root:plain:network", "404 page"),

@@ -238,6 +238,10 @@ async fn a_workspace_that_lies_about_its_path_is_found_out_unless_nobody_may_loo
     assert_eq!(testbed.faults().hits(looks), Some(2), "one by the first refresh, one by this test");
 
     testbed.faults().inject(Fault::Forbidden, When::always().path("/workspaces/network"));
+    let mut inside = WorkspaceLookups::default();
+    inside.refresh(&connection, &both).await;
+    assert_eq!(inside.confirmed(&both).cluster(&network), Some(&cluster), "by what is found at the path");
+    testbed.faults().inject(Fault::Forbidden, When::always().path("/clusters/root:network/apis/core.kcp.io"));
     let mut blind = WorkspaceLookups::default();
     blind.refresh(&connection, &both).await;
     assert!(matches!(blind.get(&network), Some(WorkspaceLookup::Unknown { why }) if why.contains("403")));

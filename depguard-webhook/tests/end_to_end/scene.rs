@@ -142,7 +142,9 @@ impl Scene {
 
     /// Nobody may look at the Workspace object of the VPCs' provider any more.
     pub(crate) fn hide_workspaces(&self) {
-        self.testbed.faults().inject(Fault::Forbidden, When::always().path("/workspaces/network"));
+        for path in ["/workspaces/network", "/clusters/root:network/apis/core.kcp.io"] {
+            self.testbed.faults().inject(Fault::Forbidden, When::always().path(path));
+        }
     }
 
     /// Installs the webhook as the controller does.
