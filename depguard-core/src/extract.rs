@@ -14,6 +14,7 @@ use self::walk::{Found, ObjectSeed, Walk};
 use crate::path::FieldPath;
 use crate::text::Text;
 
+mod plain;
 mod tree;
 mod walk;
 
@@ -100,6 +101,7 @@ impl Extractor {
         for (path, take) in paths {
             tree.add(path, take);
         }
+        tree.choose();
         Self { tree }
     }
 

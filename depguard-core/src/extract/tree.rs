@@ -22,6 +22,8 @@ pub(super) struct Node {
     pub(super) texts: Vec<usize>,
     pub(super) keys: Vec<usize>,
     pub(super) jsons: Vec<usize>,
+    /// Whether names alone lead on from here, and strings alone are taken: see `plain.rs`.
+    pub(super) plain: bool,
 }
 
 pub(super) type NodeId = usize;
@@ -43,6 +45,21 @@ impl Tree {
     #[expect(clippy::indexing_slicing, reason = "only this tree makes its ids, and no node goes")]
     pub(super) fn node(&self, id: NodeId) -> &Node {
         &self.nodes[id]
+    }
+
+    /// Chooses how to go on from each node, once all paths are there.
+    pub(super) fn choose(&mut self) {
+        // A child comes after its parent, so the last ones come first.
+        for id in (0..self.nodes.len()).rev() {
+            let node = self.node(id);
+            let leads_on_plainly = || node.named.iter().all(|(_, child)| self.node(*child).plain);
+            let plain = node.any.is_none()
+                && node.indexed.is_empty()
+                && node.keys.is_empty()
+                && node.jsons.is_empty()
+                && leads_on_plainly();
+            self.node_mut(id).plain = plain;
+        }
     }
 
     /// The next slot takes the string at these names.

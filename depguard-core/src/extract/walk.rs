@@ -1,7 +1,8 @@
 //! One pass through an object, along all paths of a tree at once.
 //!
 //! A value may stand on the way of several nodes: `.a` and `[*]` both lead to the key `a`. So what is followed is a set
-//! of places, kept on a stack that is used for all objects of a page. A plain path is a set of one.
+//! of places, kept on a stack that is used for all objects of a page. Where one place is left from which plain paths lead
+//! on, `plain.rs` goes on without a set.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -9,6 +10,7 @@ use std::fmt;
 use serde::de::{Deserialize, DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
+use super::plain::PlainVisitor;
 use super::tree::{Node, NodeId, ROOT, Tree};
 use super::{Extractor, FIRST_PATH, Hit, Turns};
 
@@ -93,7 +95,7 @@ impl<'l, 'de> Walk<'l, 'de> {
             }
             if let Some((_, child)) = node.named.iter().find(|(name, _)| name == key) {
                 // Of a key that stands twice the last one counts, as everywhere in JSON.
-                self.forget(*child, at);
+                self.found.forget_below(self.tree, *child, at);
                 self.places.push(Place { node: *child, at });
             }
         }
@@ -109,15 +111,10 @@ impl<'l, 'de> Walk<'l, 'de> {
         }
     }
 
-    /// Forgets what was found at a node and below.
-    fn forget(&mut self, node: NodeId, at: Turns) {
-        let node = self.tree.node(node);
-        for slot in node.texts.iter().chain(&node.keys).chain(&node.jsons) {
-            self.found.forget(*slot, at);
-        }
-        for child in node.children() {
-            self.forget(child, at);
-        }
+    /// The only place, where it is one from which plain paths lead on.
+    fn plain(&mut self, from: usize) -> Option<(&'l Node, Turns)> {
+        let only = self.places.len() == from + 1;
+        self.place(from).filter(|(node, _)| only && node.plain)
     }
 }
 
@@ -139,7 +136,22 @@ impl<'de> Found<'de> {
         (self.hits, self.misfits, self.cut) = (0, 0, false);
     }
 
-    fn push(&mut self, slot: usize, at: Turns, text: impl Fn() -> Cow<'de, str>) {
+    pub(super) fn count_misfits(&mut self, misfits: usize) {
+        self.misfits += misfits;
+    }
+
+    /// Forgets what was found by these turns at a node and below.
+    pub(super) fn forget_below(&mut self, tree: &Tree, node: NodeId, at: Turns) {
+        let node = tree.node(node);
+        for slot in node.texts.iter().chain(&node.keys).chain(&node.jsons) {
+            self.forget(*slot, at);
+        }
+        for child in node.children() {
+            self.forget_below(tree, child, at);
+        }
+    }
+
+    pub(super) fn push(&mut self, slot: usize, at: Turns, text: impl Fn() -> Cow<'de, str>) {
         if slot >= FIRST_PATH {
             if self.hits >= Extractor::MOST_VALUES {
                 self.cut = true;
@@ -170,8 +182,14 @@ impl<'de> DeserializeSeed<'de> for ObjectSeed<'_, '_, 'de> {
     type Value = ();
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
-        self.0.begin();
-        deserializer.deserialize_map(ValueVisitor { walk: self.0, from: 0 })
+        let walk = self.0;
+        walk.begin();
+        match walk.plain(0) {
+            Some((node, at)) => {
+                deserializer.deserialize_map(PlainVisitor { tree: walk.tree, node, at: &at, found: &mut walk.found })
+            }
+            None => deserializer.deserialize_map(ValueVisitor { walk, from: 0 }),
+        }
     }
 }
 
@@ -188,7 +206,13 @@ impl<'de> DeserializeSeed<'de> for ValueVisitor<'_, '_, 'de> {
         if self.walk.any(self.from, |node| !node.jsons.is_empty()) {
             return self.raw(<&'de RawValue>::deserialize(deserializer)?).map_err(D::Error::custom);
         }
-        deserializer.deserialize_any(self)
+        let Self { walk, from } = self;
+        match walk.plain(from) {
+            Some((node, at)) => {
+                PlainVisitor { tree: walk.tree, node, at: &at, found: &mut walk.found }.deserialize(deserializer)
+            }
+            None => deserializer.deserialize_any(Self { walk, from }),
+        }
     }
 }
 
