@@ -78,7 +78,8 @@ impl Decision {
     pub fn not_ready(failure_policy: FailurePolicy, missing: impl Into<String>) -> Self {
         let missing = missing.into();
         if failure_policy == FailurePolicy::Ignore {
-            let problems = vec![Problem(format!("the rules are not loaded yet ({missing})"))];
+            let why = if missing.is_empty() { String::new() } else { format!(" ({missing})") };
+            let problems = vec![Problem(format!("the rules are not loaded yet{why}; retry later"))];
             return Self::new(Ruling::Allowed(Because::Tolerated), Notes { problems, ..Notes::default() });
         }
         let reason = Reason::NotReady { missing };

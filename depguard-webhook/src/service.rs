@@ -112,6 +112,8 @@ impl<P: Port> Shared<P> {
         let read = timeout_at(deadline, bytes.fill(body)).await;
         if let Err(rejection) = read.map_err(|_| Rejection::Slow).and_then(|read| read.map_err(Rejection::Body)) {
             return match uid::of_beginning(bytes.read()) {
+                // For rules that are ignored where they fail, the API server then does so.
+                _ if failure_policy == FailurePolicy::Ignore => Err(rejection),
                 Some(uid) => Ok(respond::refusal(&uid, &rejection.to_string())),
                 None => Err(rejection),
             };

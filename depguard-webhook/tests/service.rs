@@ -291,7 +291,10 @@ async fn only_a_post_of_json_to_validate_is_taken() {
         ("GET", "/validate", "application/json", 405),
         ("PUT", "/validate", "application/json", 405),
         ("POST", "/", "application/json", 404),
+        ("POST", "/validate/ignore", "application/json", 200),
         ("POST", "/validate/", "application/json", 404),
+        ("POST", "/validate/ignore/", "application/json", 404),
+        ("POST", "/ignore", "application/json", 404),
         ("POST", "/Validate", "application/json", 404),
         ("POST", "/v1/validate", "application/json", 404),
         ("GET", "/healthz", "application/json", 404),
@@ -304,6 +307,32 @@ async fn only_a_post_of_json_to_validate_is_taken() {
     }
     let bare = Request::post("/validate").body(Full::new(Bytes::from(review().to_string()))).unwrap();
     assert_eq!(service(unasked()).oneshot(bare).await.unwrap().status(), 415);
+}
+
+#[tokio::test]
+async fn rules_that_are_ignored_where_they_fail_are_asked_for_by_themselves() {
+    let mut ignored = rule();
+    ignored["spec"]["failurePolicy"] = "Ignore".into();
+    let post_to = |uri: &str| post_bytes(uri, review().to_string());
+    let of = |port: fn(&Query) -> Fetched, rule: Value| {
+        ReviewService::new(at_once(port), loaded(&[rule]), OverridePolicy::default())
+    };
+    let referenced = |_: &Query| list(&[vm("m1", "a")]);
+    let failing = |_: &Query| response(500, &json!({}));
+    // Each is followed where it is asked for, and refuses for a blocker.
+    assert!(refused(&answer(of(referenced, ignored.clone()), post_to("/validate/ignore")).await).contains("m1"));
+    assert!(allowed(&answer(of(referenced, ignored.clone()), post_to("/validate")).await));
+    assert!(allowed(&answer(of(referenced, rule()), post_to("/validate/ignore")).await));
+    // What fails is told of and not refused.
+    let response = answer(of(failing, ignored), post_to("/validate/ignore")).await;
+    assert!(allowed(&response) && response["warnings"][0].as_str().unwrap().contains("HTTP 500"), "{response}");
+    let starting = Rules::not_loaded_yet("starting");
+    let service_of = |rules| ReviewService::new(unasked(), rules, OverridePolicy::default());
+    let response = answer(service_of(starting), post_to("/validate/ignore")).await;
+    assert!(allowed(&response) && response["warnings"][0].as_str().unwrap().contains("not loaded"), "{response}");
+    let long = format!(r#"{{"request":{{"uid":"u-1","object":"{}"}}}}"#, "x".repeat(10 << 20));
+    let response = service(unasked()).oneshot(post_bytes("/validate/ignore", long)).await.unwrap();
+    assert_eq!(rejected(response).await.0, 413);
 }
 
 #[tokio::test]

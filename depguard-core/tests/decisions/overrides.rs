@@ -30,6 +30,7 @@ fn an_override_counts_only_for_whom_the_operator_allowed() {
         let outcome = world.review(&asked_by(&skipped, user, groups));
         if allowed {
             outcome.asked(&[]).allowed(Overridden);
+            assert_eq!(outcome.decision.notes().audit_annotations()["overridden-by"], user);
         } else {
             outcome.blocked_by(&["VirtualMachine/m1"]);
         }
