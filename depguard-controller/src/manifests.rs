@@ -61,9 +61,10 @@ pub fn files(home: Home, dep_ctrl_path: &str) -> Result<Vec<File>, YamlError> {
             ),
             (
                 "rbac-parents.yaml",
-                "Apply in root and in each other parent of a provider's workspace. Optional: it lets a rule's status\n\
-                 # tell a workspace that does not exist from one that has not bound depguard. It needs a client\n\
-                 # certificate: kcp refuses Workspaces to ServiceAccount tokens of another workspace.",
+                "Apply in root and in each other parent of a provider's workspace. Optional: by it the controller knows\n\
+                 # which workspace a path is, as any workspace can claim any path, and a rule's status tells one that does\n\
+                 # not exist from one that has not bound depguard. It needs a client certificate: kcp refuses Workspaces\n\
+                 # to ServiceAccount tokens of another workspace.",
                 rbac::kcp_parents(),
             ),
             (
