@@ -1,11 +1,11 @@
 //! What is logged of a decision: who, what and why, never what an object holds.
 
-use depguard_core::{Because, Count, Decision, Denial, Reason, Review, Ruling};
+use depguard_core::{Because, Count, Decision, Denial, Notes, Reason, Review, Ruling};
 
 /// The longest value that is logged, in characters: the longest name that an API server allows.
 const MAX_LEN: usize = 253;
 
-/// One line for a refusal, one for an override that was used.
+/// One line for a refusal, for an override that was used, and for what a rule wants said or recorded.
 pub(crate) fn decision(review: &Review<'_>, decision: &Decision) {
     let namespace = clipped(review.namespace().unwrap_or_default());
     let name = clipped(review.name().unwrap_or_default());
@@ -14,16 +14,24 @@ pub(crate) fn decision(review: &Review<'_>, decision: &Decision) {
     let requester = clipped(review.requester().username());
     let dry_run = review.dry_run();
     let label = decision.label();
+    let (noted, misfits) = (noted(decision.notes()), decision.notes().misfits);
     match decision.ruling() {
         Ruling::Allowed(Because::Overridden) => {
             let what = "allowed by an override, whether or not it is still referenced";
             tracing::warn!(namespace, name, resource, requester, dry_run, label, "{what}");
         }
-        Ruling::Allowed(_) => tracing::debug!(namespace, name, resource, requester, dry_run, label, "allowed"),
+        Ruling::Allowed(_) if noted.is_some() => {
+            tracing::info!(namespace, name, resource, requester, dry_run, label, noted, misfits, "allowed");
+        }
+        Ruling::Allowed(_) => {
+            tracing::debug!(namespace, name, resource, requester, dry_run, label, misfits, "allowed");
+        }
         Ruling::Denied(denial) => {
             let (blockers, rules) = blocked_by(denial);
             let why = undecided(denial);
-            tracing::info!(namespace, name, resource, requester, dry_run, label, blockers, rules, why, "denied");
+            tracing::info!(
+                namespace, name, resource, requester, dry_run, label, blockers, rules, why, noted, misfits, "denied"
+            );
         }
     }
 }
@@ -48,6 +56,31 @@ fn undecided(denial: &Denial) -> Option<String> {
     }
 }
 
+/// What is said besides the ruling: who is warned of or recorded, and what could not be found out.
+fn noted(notes: &Notes) -> Option<String> {
+    let said: Vec<_> = notes.warnings().into_iter().chain(notes.audit_annotations().into_values()).collect();
+    (!said.is_empty()).then(|| said.join("; "))
+}
+
 fn clipped(text: &str) -> &str {
     text.char_indices().nth(MAX_LEN).and_then(|(end, _)| text.get(..end)).unwrap_or(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_rule_wants_recorded_is_logged_too() {
+        let mut notes = Notes::default();
+        assert_eq!(noted(&notes), None);
+        notes.overridden_by = Some("admin".to_owned());
+        assert_eq!(noted(&notes).as_deref(), Some("admin"));
+    }
+
+    #[test]
+    fn a_long_value_is_cut_between_characters() {
+        assert_eq!(clipped("short"), "short");
+        assert_eq!(clipped(&"é".repeat(300)).chars().count(), MAX_LEN);
+    }
 }
