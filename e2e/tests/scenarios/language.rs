@@ -3,10 +3,8 @@
 use std::sync::Arc;
 
 use depguard_e2e::rules::rule;
-use depguard_e2e::{Cast, Depguard, Outcome, Stop, World, ensure, eventually};
+use depguard_e2e::{Cast, Depguard, Outcome, World};
 use serde_json::{Value, json};
-
-use crate::deletion::one_reference;
 
 /// The usual cast, a rule about machines that refer to VPCs as `change` wants it, depguard running.
 async fn guarded(world: &Arc<World>, change: impl FnOnce(&mut Value)) -> Outcome<(Cast, Depguard)> {
@@ -110,33 +108,5 @@ pub(crate) async fn selector(world: Arc<World>) -> Outcome {
     // What is selected no longer is free.
     let relabel = json!({"metadata": {"labels": {"tier": "test"}}});
     consumer.api.merge(&consumer.object(&cast.vpc, "a"), &relabel).await?.ok()?;
-    consumer.delete(&world, &cast.vpc, "a").await
-}
-
-pub(crate) async fn warns(world: Arc<World>) -> Outcome {
-    let (cast, _depguard) = guarded(&world, |spec| spec["dependencies"][0]["onDelete"] = json!("Warn")).await?;
-    let consumer = &cast.consumer;
-    consumer.create_target(&cast.vpc, "a").await?;
-    consumer.create_dependent(&cast.vm, "m1", "a").await?;
-    let path = consumer.object(&cast.vpc, "a");
-    let warned = "still referenced by VirtualMachine/m1";
-    eventually("the deletion would be warned of", world.patience(), async || {
-        let reply = consumer.api.dry_run_delete(&path).await?;
-        let shown = reply.warnings.iter().any(|warning| warning.contains(warned));
-        if shown { Ok(()) } else { Err(Stop::Failed(format!("{} with {:?}", reply.status, reply.warnings))) }
-    })
-    .await?;
-    let reply = consumer.api.delete(&path).await?;
-    ensure(reply.warnings.iter().any(|warning| warning.contains(warned)), || format!("{:?}", reply.warnings))?;
-    reply.ok()?;
-    consumer.gone(&world, &path).await
-}
-
-pub(crate) async fn ignores(world: Arc<World>) -> Outcome {
-    let (cast, mut depguard) = guarded(&world, |spec| spec["failurePolicy"] = json!("Ignore")).await?;
-    let consumer = &cast.consumer;
-    one_reference(&world, &cast).await?;
-    consumer.refused(&world, &cast.vpc, "a", &["cannot delete vpcs/a: still referenced by VirtualMachine/m1"]).await?;
-    depguard.kill_webhook();
     consumer.delete(&world, &cast.vpc, "a").await
 }

@@ -34,8 +34,6 @@ fn main() {
         Scenario::new("a reference may name another namespace", language::other_namespace),
         Scenario::new("a typed reference protects the kind that it names", language::typed),
         Scenario::new("a selector refers to what it selects", language::selector),
-        Scenario::new("a rule may warn instead of refusing", language::warns).without_control(),
-        Scenario::new("a rule whose failures are ignored denies while it can be evaluated", language::ignores),
         Scenario::new("a namespace ends in the order of its references", teardown::namespace).tears_down(),
         Scenario::new("a workspace ends in the order of its references", teardown::workspace).on_kcp().alone(),
         Scenario::new("unbinding the target's API waits for the dependents", teardown::unbinding).on_kcp().alone(),
@@ -77,7 +75,8 @@ fn main() {
         Scenario::new("20 restarts lose none of 8 rules' kinds", installation::restarts).without_control().alone(),
         Scenario::new("a rule is held against the schemas of its kinds", checked::against_schemas).without_control(),
         Scenario::new("a rule that ignores failures refuses, and lets go while depguard is away", policy::ignore),
-        Scenario::new("a rule that only warns refuses nothing", policy::warn).without_control(),
+        Scenario::new("a rule that only warns refuses nothing, and says so to whoever deletes", policy::warn)
+            .without_control(),
         Scenario::new("a ConfigMap that a Pod uses stays", local::config_map_of_pod).on_real_servers().on_kubernetes(),
         Scenario::new("an APIResourceSchema that an APIExport uses stays", local::schema_of_export).on_kcp().alone(),
         Scenario::new("a list of rules shows dependents, targets and readiness", schema::columns)

@@ -51,5 +51,10 @@ pub(crate) async fn warn(world: Arc<World>) -> Outcome {
     consumer.until_protected(&world, &cast.vpc, "b").await?;
     let said = world.condition(&cast.compute, "machines", "Enforced", "True").await?;
     ensure(said.contains("are warned of while they are referred to"), || said.clone())?;
-    consumer.delete(&world, &cast.vpc, "a").await
+    let path = consumer.object(&cast.vpc, "a");
+    let reply = consumer.api.delete(&path).await?;
+    let warned = |warning: &String| warning.contains("still referenced by VirtualMachine/m1");
+    ensure(reply.warnings.iter().any(warned), || format!("its warnings are {:?}", reply.warnings))?;
+    reply.ok()?;
+    consumer.gone(&world, &path).await
 }
