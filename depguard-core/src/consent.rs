@@ -231,7 +231,7 @@ mod tests {
             if broken {
                 rule["spec"]["novelty"] = json!(true);
             }
-            let set = RuleSet::load_accepted(Home::Kcp, [&rule], |rule, export| {
+            let set = RuleSet::load(Home::Kcp, [&rule]).retain_accepted(|rule, export| {
                 assert_eq!(rule.name, "r");
                 export.path.as_str() != "root:closed"
             });

@@ -104,16 +104,6 @@ impl RuleSet {
     ///
     /// A rule that can't be used counts as well: where it would have borne, it refuses, and says what is wrong with it.
     pub fn load<'v>(home: Home, objects: impl IntoIterator<Item = &'v Value>) -> Self {
-        Self::load_accepted(home, objects, |_, _| true)
-    }
-
-    /// The same without the edges to targets of an APIExport whose provider did not accept them: `accepted` is asked for
-    /// each. See [`Consents`](crate::Consents).
-    pub fn load_accepted<'v>(
-        home: Home,
-        objects: impl IntoIterator<Item = &'v Value>,
-        accepted: impl Fn(&RuleKey, &ExportRef) -> bool,
-    ) -> Self {
         let mut set = Self { home, edges: HashMap::new(), graph: Arc::default() };
         for object in objects {
             match Rule::parse(home, object) {
@@ -121,11 +111,16 @@ impl RuleSet {
                 Err(error) => set.insert_broken(home, object, &error),
             }
         }
+        set.connected()
+    }
+
+    /// The same without the edges to targets of an APIExport whose provider did not accept them: `accepted` is asked for
+    /// each. See [`Consents`](crate::Consents).
+    pub fn retain_accepted(mut self, accepted: impl Fn(&RuleKey, &ExportRef) -> bool) -> Self {
         let accepted =
             |edge: &Arc<IndexedEdge>| edge.target_export.as_ref().is_none_or(|export| accepted(&edge.rule, export));
-        set.edges.values_mut().flat_map(HashMap::values_mut).for_each(|edges| edges.retain(accepted));
-        set.graph = Arc::new(Graph::of(set.edges.values().flat_map(HashMap::values).flatten()));
-        set
+        self.edges.values_mut().flat_map(HashMap::values_mut).for_each(|edges| edges.retain(accepted));
+        self.connected()
     }
 
     /// Whether any rule names this kind as a target.
@@ -153,6 +148,12 @@ impl RuleSet {
 
     fn edges_to(&self, group: &str, resource: &str) -> &[Arc<IndexedEdge>] {
         self.edges.get(group).and_then(|resources| resources.get(resource)).map_or(&[], Vec::as_slice)
+    }
+
+    /// With the graph of the edges that it holds.
+    fn connected(mut self) -> Self {
+        self.graph = Arc::new(Graph::of(self.edges.values().flat_map(HashMap::values).flatten()));
+        self
     }
 
     fn insert(&mut self, rule: &Rule) {

@@ -125,7 +125,7 @@ impl Registry {
         let workspaces = self.lookups.borrow_and_update().confirmed(&claims);
         let consents = Consents::read(objects(EXPORTS.plural), objects(BINDINGS.plural));
         if consents.restrict() {
-            rules = RuleSet::load_accepted(self.home, objects(RULES.plural), |rule, export| {
+            rules = rules.retain_accepted(|rule, export| {
                 // Only a provider that is known for certain can refuse: one that lies would take protection away.
                 match (&rule.cluster, workspaces.cluster(&export.path)) {
                     (Some(own), Some(provider)) => consents.accept(own, provider, &export.name),
