@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use depguard_core::{Consents, Home, LogicalCluster, api};
+use depguard_core::{Consents, Home, LogicalCluster};
 use depguard_kcp::{MirrorState, Mirrored, Readiness, Watched};
 use serde_json::Value;
 
@@ -12,20 +12,10 @@ use crate::configuration::{self, ClientConfigs};
 use crate::exports::Exports;
 use crate::plan::World;
 
-const BINDINGS: &str = "apibindings";
 const CONFIGURATIONS: &str = "validatingwebhookconfigurations";
-const EXPORTS: &str = "apiexports";
 
 /// What must be mirrored.
 pub(crate) fn watched(home: Home) -> Vec<Watched> {
-    let rules = Watched {
-        group: api::GROUP,
-        version: api::VERSION,
-        plural: api::PLURAL,
-        kind: api::KIND,
-        required: true,
-        names: None,
-    };
     let configurations = Watched {
         group: "admissionregistration.k8s.io",
         version: "v1",
@@ -34,19 +24,9 @@ pub(crate) fn watched(home: Home) -> Vec<Watched> {
         required: true,
         names: Some(configuration::NAME),
     };
-    let kcp = |plural, kind, required| Watched {
-        group: "apis.kcp.io",
-        version: "v1alpha2",
-        plural,
-        kind,
-        required,
-        names: None,
-    };
     match home {
-        Home::Kcp => {
-            vec![rules, configurations, kcp(BINDINGS, "APIBinding", true), kcp(EXPORTS, "APIExport", false)]
-        }
-        Home::Kubernetes => vec![rules, configurations],
+        Home::Kcp => vec![Watched::RULES, configurations, Watched::BINDINGS, Watched::EXPORTS],
+        Home::Kubernetes => vec![Watched::RULES, configurations],
     }
 }
 
@@ -57,11 +37,14 @@ pub(crate) fn world<'v>(home: Home, export_name: &'v str, state: &'v MirrorState
     World {
         home,
         export_name,
-        rules: values(api::PLURAL).collect(),
-        bindings: Bindings::read(values(BINDINGS).filter(|binding| is_ours(binding, export_name))),
+        rules: values(Watched::RULES.plural).collect(),
+        bindings: Bindings::read(values(Watched::BINDINGS.plural).filter(|binding| is_ours(binding, export_name))),
         configurations: configurations.map(|((cluster, _), found)| (cluster.clone(), found.value.as_ref())).collect(),
-        exports: exports(state.resource(EXPORTS)),
-        consents: Consents::read(values(EXPORTS), values(BINDINGS).filter(|binding| is_ours(binding, export_name))),
+        exports: exports(state.resource(Watched::EXPORTS.plural)),
+        consents: Consents::read(
+            values(Watched::EXPORTS.plural),
+            values(Watched::BINDINGS.plural).filter(|binding| is_ours(binding, export_name)),
+        ),
         lookups: BTreeMap::new(),
         clients,
     }
@@ -69,7 +52,7 @@ pub(crate) fn world<'v>(home: Home, export_name: &'v str, state: &'v MirrorState
 
 /// Where each workspace that has bound depguard is reached: the URL of the virtual workspace that shows its binding.
 pub(crate) fn origins(export_name: &str, state: &MirrorState) -> BTreeMap<LogicalCluster, Arc<str>> {
-    let objects = state.resource(BINDINGS).into_iter().flat_map(|mirrored| &mirrored.objects);
+    let objects = state.resource(Watched::BINDINGS.plural).into_iter().flat_map(|mirrored| &mirrored.objects);
     let ours = objects.filter(|(_, found)| is_ours(&found.value, export_name));
     ours.filter_map(|((cluster, _), found)| Some((cluster.clone()?, found.origin.clone()))).collect()
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use depguard_core::{Consents, ExportName, Home, RuleSet, api};
+use depguard_core::{Consents, ExportName, Home, RuleSet};
 use depguard_kcp::{
     BoundWorkspaces, Claims, Connection, Failure, Mirror, MirrorOptions, MirrorState, Watched, WorkspaceLookups,
 };
@@ -19,35 +19,6 @@ const MOST_STALE: Duration = Duration::from_secs(60);
 /// How often that is looked at where nothing changes, as a part of that time.
 const LOOKS: u32 = 12;
 
-const RULES: Watched = Watched {
-    group: api::GROUP,
-    version: api::VERSION,
-    plural: api::PLURAL,
-    kind: api::KIND,
-    required: true,
-    names: None,
-};
-
-/// depguard's own: each says the path and the logical cluster of a provider's workspace.
-const BINDINGS: Watched = Watched {
-    group: "apis.kcp.io",
-    version: "v1alpha2",
-    plural: "apibindings",
-    kind: "APIBinding",
-    required: true,
-    names: None,
-};
-
-/// Whose rules each APIExport accepts. Where they can't be seen, everybody's count.
-const EXPORTS: Watched = Watched {
-    group: "apis.kcp.io",
-    version: "v1alpha2",
-    plural: "apiexports",
-    kind: "APIExport",
-    required: false,
-    names: None,
-};
-
 /// Puts what is watched in force, until it is dropped.
 pub(crate) async fn run(connection: Connection, home: Home, export_name: ExportName, rules: Rules) {
     run_with(connection, home, export_name, rules, MOST_STALE).await;
@@ -55,8 +26,8 @@ pub(crate) async fn run(connection: Connection, home: Home, export_name: ExportN
 
 async fn run_with(connection: Connection, home: Home, export_name: ExportName, rules: Rules, patience: Duration) {
     let watched = match home {
-        Home::Kcp => vec![RULES, BINDINGS, EXPORTS],
-        Home::Kubernetes => vec![RULES],
+        Home::Kcp => vec![Watched::RULES, Watched::BINDINGS, Watched::EXPORTS],
+        Home::Kubernetes => vec![Watched::RULES],
     };
     // The mirror lives as long as this future: dropped, it ends its watches.
     let (mirror, _) = Mirror::start(connection.clone(), MirrorOptions { home, export_name, watched });
@@ -120,10 +91,10 @@ impl Registry {
     /// A path whose claims were not looked into yet counts as unknown: nobody waits for that.
     fn put_in_force(&mut self, state: &MirrorState) {
         let objects = |plural| state.resource(plural).into_iter().flat_map(|resource| resource.values());
-        let mut rules = RuleSet::load(self.home, objects(RULES.plural));
-        let claims = BoundWorkspaces::read(objects(BINDINGS.plural)).claims(rules.workspace_paths());
+        let mut rules = RuleSet::load(self.home, objects(Watched::RULES.plural));
+        let claims = BoundWorkspaces::read(objects(Watched::BINDINGS.plural)).claims(rules.workspace_paths());
         let workspaces = self.lookups.borrow_and_update().confirmed(&claims);
-        let consents = Consents::read(objects(EXPORTS.plural), objects(BINDINGS.plural));
+        let consents = Consents::read(objects(Watched::EXPORTS.plural), objects(Watched::BINDINGS.plural));
         if consents.restrict() {
             rules = rules.retain_accepted(|rule, export| {
                 // Only a provider that is known for certain can refuse: one that lies would take protection away.

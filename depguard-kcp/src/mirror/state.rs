@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
 
-use depguard_core::LogicalCluster;
+use depguard_core::{LogicalCluster, api};
 use serde_json::Value;
 
 /// A cluster-scoped resource to watch.
@@ -24,6 +24,36 @@ pub struct Watched {
     /// this name is enough; in home kcp all are listed and the others passed over, as a virtual workspace shows
     /// nothing at all to who asks for a name in all its clusters.
     pub names: Option<&'static str>,
+}
+
+impl Watched {
+    /// The rules.
+    pub const RULES: Self = Self {
+        group: api::GROUP,
+        version: api::VERSION,
+        plural: api::PLURAL,
+        kind: api::KIND,
+        required: true,
+        names: None,
+    };
+
+    /// depguard's own APIBindings: each says the path and the logical cluster of a provider's workspace.
+    pub const BINDINGS: Self = Self {
+        group: "apis.kcp.io",
+        version: "v1alpha2",
+        plural: "apibindings",
+        kind: "APIBinding",
+        required: true,
+        names: None,
+    };
+
+    /// The providers' APIExports: whose rules each accepts. Where they can't be seen, everybody's count.
+    pub const EXPORTS: Self = Self { plural: "apiexports", kind: "APIExport", required: false, ..Self::BINDINGS };
+
+    /// `dependencyrules.dependencies.opendefense.cloud`
+    pub(crate) fn full_name(&self) -> String {
+        if self.group.is_empty() { self.plural.to_owned() } else { format!("{}.{}", self.plural, self.group) }
+    }
 }
 
 /// An object's logical cluster, in home kcp, and its name. The same name exists in many logical clusters.
@@ -145,12 +175,5 @@ impl Mirrored {
     /// The objects, in the order of their keys.
     pub fn values(&self) -> impl Iterator<Item = &Value> {
         self.objects.values().map(|object| object.value.as_ref())
-    }
-}
-
-impl Watched {
-    /// `dependencyrules.dependencies.opendefense.cloud`
-    pub(crate) fn full_name(&self) -> String {
-        if self.group.is_empty() { self.plural.to_owned() } else { format!("{}.{}", self.plural, self.group) }
     }
 }

@@ -14,22 +14,8 @@ use tokio::task::JoinHandle;
 
 const EXPORT: &str = "dependencies.opendefense.cloud";
 const SLICES: &str = "/clusters/root:dep-ctrl/apis/apis.kcp.io/v1alpha1/apiexportendpointslices";
-const RULES: Watched = Watched {
-    group: EXPORT,
-    version: "v1alpha1",
-    plural: "dependencyrules",
-    kind: "DependencyRule",
-    required: true,
-    names: None,
-};
-const EXPORTS: Watched = Watched {
-    group: "apis.kcp.io",
-    version: "v1alpha2",
-    plural: "apiexports",
-    kind: "APIExport",
-    required: false,
-    names: Some("network.example.com"),
-};
+const RULES: Watched = Watched::RULES;
+const EXPORTS: Watched = Watched { names: Some("network.example.com"), ..Watched::EXPORTS };
 
 /// What the server shows at each path, and the watches that are open.
 #[derive(Clone, Default)]

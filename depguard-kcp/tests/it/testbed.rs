@@ -15,16 +15,8 @@ use serde_json::{Value, json};
 const EXPORT: &str = "dependencies.opendefense.cloud";
 const RULES_PATH: &str = "/apis/dependencies.opendefense.cloud/v1alpha1/dependencyrules";
 const CONFIGURATIONS_PATH: &str = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations";
-const RULES: Watched = Watched {
-    group: EXPORT,
-    version: "v1alpha1",
-    plural: "dependencyrules",
-    kind: "DependencyRule",
-    required: true,
-    names: None,
-};
-const BINDINGS: Watched =
-    Watched { group: "apis.kcp.io", version: "v1alpha2", plural: "apibindings", kind: "APIBinding", ..RULES };
+const RULES: Watched = Watched::RULES;
+const BINDINGS: Watched = Watched::BINDINGS;
 const CONFIGURATIONS: Watched = Watched {
     group: "admissionregistration.k8s.io",
     version: "v1",

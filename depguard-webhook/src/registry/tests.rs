@@ -1,3 +1,4 @@
+use depguard_core::api;
 use depguard_kcp::ConnectOptions;
 use depguard_testbed::{Fault, Kind, Options, Testbed, When};
 use serde_json::json;
