@@ -10,7 +10,7 @@ use depguard_core::{Home, LogicalCluster, RuleKey, api};
 use depguard_kcp::{Connection, Endpoint, MirrorState, WorkspaceLookups};
 use futures::StreamExt;
 use futures::stream;
-use serde_json::{Value, json};
+use serde_json::Value;
 use tokio::time::Instant;
 
 use crate::ca_bundle::CaBundle;
@@ -61,17 +61,20 @@ impl Reconciler {
         let mut world = observe::world(self.home, &export_name, state, clients);
         let claims = world.claims();
         self.lookups.refresh(&self.connection, &claims).await;
-        let looked_up = claims.into_keys().filter_map(|path| Some((self.lookups.get(&path)?.clone(), path)));
-        world.lookups = looked_up.map(|(lookup, path)| (path, lookup)).collect();
+        let looked_up = claims.into_keys().filter_map(|path| {
+            let found = self.lookups.get(&path)?.clone();
+            Some((path, found))
+        });
+        world.lookups = looked_up.collect();
         let plan = plan::plan(&world);
         let origins = observe::origins(&export_name, state);
         let outcomes = self.install(&world, &plan, &origins).await;
         let wanted = plan.rules.iter().flat_map(|rule| checks::keys(&world, rule));
         let wanted = wanted.map(|key| (key.clone(), self.place(&key.place, &origins))).collect();
         let found = Found { outcomes, kinds: self.sight.see(wanted).await };
-        let now = json!(k8s_openapi::jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string());
-        let changed = status::changed(&world, &plan, &found, now.as_str().unwrap_or_default());
-        self.report(state, changed, now.as_str().unwrap_or_default()).await;
+        let now = k8s_openapi::jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+        let changed = status::changed(&world, &plan, &found, &now);
+        self.report(state, changed, &now).await;
         self.failures.statuses.keep(|key| plan.rules.iter().any(|rule| rule.key == *key));
     }
 
