@@ -158,10 +158,14 @@ async fn rules_of_all_workspaces_are_followed_through_the_exports_virtual_worksp
         let WorkspaceLookup::Found { cluster, .. } = connection.look_up(&at).await else { panic!("{at}") };
         clusters.insert((Some(cluster), "same-name".to_owned()));
     }
-    let state = once(&mirror, "two rules", |state| state.is_loaded() && rules(state) == clusters).await;
+    let paths = [path("root:providers:network"), path("root:providers:compute")];
+    let claims =
+        |state: &MirrorState| BoundWorkspaces::read(state.resource("apibindings").unwrap().values()).claims(&paths);
+    // Each resource has a watch of its own, and a binding may be seen after the rule that was written later.
+    let complete = |state: &MirrorState| state.is_loaded() && rules(state) == clusters && claims(state).len() == 2;
+    let state = once(&mirror, "two rules, and the bindings of their workspaces", complete).await;
 
-    let bindings = BoundWorkspaces::read(state.resource("apibindings").unwrap().values());
-    let claims = bindings.claims([&path("root:providers:network"), &path("root:providers:compute")]);
+    let claims = claims(&state);
     let mut lookups = WorkspaceLookups::default();
     lookups.refresh(&connection, &claims).await;
     let confirmed = lookups.confirmed(&claims);
