@@ -4,9 +4,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use depguard_core::api::Lookup;
+use depguard_core::api::Strategy;
 use depguard_core::{
-    Edge, ExportName, FieldPath, GroupVersionResource, Home, Kind, Place as Namespaces, Reference, Rule, Segment,
+    Edge, ExportName, FieldPath, GroupVersionResource, Home, Kind, Place as Namespaces, Reference, Rule,
 };
 
 use crate::bindings::{Claim, SCHEMAS};
@@ -111,13 +111,16 @@ pub(crate) fn lookup(
     rule: &RulePlan<'_>,
     parsed: &Rule,
     index: usize,
-) -> (Option<Lookup>, Option<String>) {
+) -> (Option<Strategy>, Option<String>) {
     let (Some(edge), Some(target)) = (parsed.edges().get(index), rule.targets.get(index)) else { return (None, None) };
     let facts_of = |key: Option<KindKey>| key.and_then(|key| facts(kinds, &key));
     let Some(dependents) = facts_of(of_dependent(world, rule, parsed)) else { return (None, None) };
-    let plain = plain_field(&edge.reference);
+    let plain = edge.selected_by().map(|_| edge.reference.path());
     if plain.is_some_and(|path| dependents.selectable.contains(path)) {
-        return (Some(Lookup::FieldSelector), None);
+        return (Some(Strategy::FieldSelector), None);
+    }
+    if edge.reads_metadata() {
+        return (Some(Strategy::Metadata), None);
     }
     let hint = plain.filter(|path| {
         let is_text = |schema: &crate::fields::Schema| schema.fit(path, Wanted::Text) == Fit::Fits;
@@ -135,18 +138,7 @@ pub(crate) fn lookup(
         Reference::Field(field) => field.place == Namespaces::Own,
     };
     let one_namespace = dependents.namespaced && targets.namespaced && own_namespace;
-    (Some(if one_namespace { Lookup::NamespaceScan } else { Lookup::ClusterScan }), hint)
-}
-
-/// The field that holds nothing but the target's name, one of the dependent's.
-fn plain_field(reference: &Reference) -> Option<&FieldPath> {
-    match reference {
-        Reference::Selector(_) => None,
-        Reference::Field(field) => {
-            let plain = field.path.segments().iter().all(|segment| matches!(segment, Segment::Name(_)));
-            (plain && !field.keys && field.pattern.is_none()).then_some(&field.path)
-        }
-    }
+    (Some(if one_namespace { Strategy::NamespaceScan } else { Strategy::ClusterScan }), hint)
 }
 
 fn wanted(edge: &Edge, path: &FieldPath) -> Wanted {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use depguard_core::Rule;
-use depguard_core::api::{Condition, DependencyRuleStatus, Lookup, TargetStatus};
+use depguard_core::api::{Condition, DependencyRuleStatus, Strategy, TargetStatus};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -140,7 +140,7 @@ fn targets(world: &World<'_>, rule: &RulePlan<'_>, kinds: &Kinds) -> Vec<TargetS
 fn target_status(
     world: &World<'_>,
     target: &TargetPlan,
-    (lookup, hint): (Option<Lookup>, Option<String>),
+    (lookup, hint): (Option<Strategy>, Option<String>),
 ) -> TargetStatus {
     let cluster = target.places.first().and_then(Option::as_ref).or(target.refused.first());
     let named = target.export.as_ref().map(|export| export.path.to_string());

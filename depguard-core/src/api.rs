@@ -326,15 +326,15 @@ pub struct TargetStatus {
     pub logical_cluster: Option<String>,
     /// How dependents are searched for references to it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub lookup: Option<Lookup>,
+    pub lookup: Option<Strategy>,
     /// What to add to the dependents' schema to make that cheaper.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
 }
 
 /// How dependents are searched, from cheap to dear.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Lookup {
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Strategy {
     /// The API server is asked for those that name the target.
     FieldSelector,
     /// A table of one column of all of them is read.
@@ -345,4 +345,17 @@ pub enum Lookup {
     NamespaceScan,
     /// All of them are read.
     ClusterScan,
+}
+
+impl Strategy {
+    /// One word of a closed set, fit for a metric's label.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::FieldSelector => "FieldSelector",
+            Self::Table => "Table",
+            Self::Metadata => "Metadata",
+            Self::NamespaceScan => "NamespaceScan",
+            Self::ClusterScan => "ClusterScan",
+        }
+    }
 }

@@ -285,6 +285,7 @@ mod tests {
             audited_problems: problems,
             overridden_by: Some("bob".to_owned()),
             misfits: 1,
+            lookups: Vec::new(),
         };
         let decision = Decision::new(Ruling::Allowed(Because::Warned), notes);
         let review: Value = serde_json::from_slice(&decision.to_review("1")).unwrap();

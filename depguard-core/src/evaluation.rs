@@ -7,13 +7,15 @@ use crate::api::{FailurePolicy, OnDelete};
 use crate::bearing::{Candidate, Kinds};
 use crate::bindings::{self, BINDINGS_PATH};
 use crate::decision::{Because, Decision, Notes, Problem, Reason, Ruling, Subject};
-use crate::found::MOST_BLOCKERS;
+use crate::found::{ENOUGH, Findings};
 use crate::graph::{Graph, Node};
 use crate::home::Home;
 use crate::listing::{Listing, Progress};
-use crate::lookup::{Lookup, Step};
+use crate::lookup::Lookup;
 use crate::names::{GroupResource, Namespace};
-use crate::query::{Answer, Query, QueryId};
+use crate::plan::{self, Dependents, Planned, Wanted};
+use crate::query::{Accept, Answer, Query, QueryId, Request};
+use crate::reading::Reading;
 use crate::review::Review;
 use crate::ruleset::{Check, Context, IndexedEdge, Reach};
 use crate::scopes::{Release, Scope, Scopes, Unbinding, Verdict};
@@ -26,6 +28,9 @@ mod ruling;
 /// Ask every [`Query`] that [`queries`](Self::queries) hands out, [`answer`](Self::answer) each, and do so again until
 /// none is left; then [`decide`](Self::decide). The order of answers doesn't matter, and deciding earlier is safe: what
 /// was not answered is refused.
+///
+/// Many evaluations at once may share the lists of dependents: take out [`lookups`](Self::lookups) before asking for
+/// queries, carry them out by a [`Reading`], and give them [back](Self::finish).
 #[derive(Debug)]
 pub struct Evaluation(State);
 
@@ -37,8 +42,7 @@ enum State {
 
 #[derive(Debug)]
 struct Asking {
-    home: Home,
-    target: Target,
+    target: Arc<Target>,
     /// Read before the dependents, for the edges that need it.
     bindings: Option<Bindings>,
     graph: Arc<Graph>,
@@ -46,6 +50,12 @@ struct Asking {
     /// Whether any edge bears on the target.
     bears: bool,
     searches: Vec<Search>,
+    /// Lookups that nobody carries out yet.
+    due: Vec<Lookup>,
+    /// How many lookups others carry out.
+    lent: usize,
+    /// Those that are carried out here, by the numbers of their readings.
+    readings: BTreeMap<usize, Reading>,
     scopes: Scopes,
     failure_policy: FailurePolicy,
     /// What could not be found out, and is refused for.
@@ -57,6 +67,7 @@ struct Asking {
     /// What is to be handed out next.
     ready: VecDeque<Asked>,
     next_id: usize,
+    next_reading: usize,
 }
 
 #[derive(Debug)]
@@ -69,17 +80,19 @@ struct Bindings {
 
 #[derive(Debug)]
 struct Search {
-    lookup: Lookup,
+    planned: Planned,
     /// What all its edges want for what they find.
     on_delete: OnDelete,
     /// Why its edges may let go in what is torn down.
     release: Option<Release>,
+    /// What came of it; `None` while it is carried out.
+    lookup: Option<Lookup>,
 }
 
 #[derive(Debug, Clone)]
 enum Asked {
     Bindings,
-    Lookup(usize),
+    Reading(usize),
     Scope(Scope),
 }
 
@@ -117,20 +130,23 @@ pub(crate) fn begin(
         return Evaluation::settled(Decision::allow(Because::NotBound));
     }
     let mut asking = Asking {
-        home,
         bindings: None,
         graph: Arc::clone(graph),
         kinds: Kinds::new(home, target.cluster.clone(), context.workspaces),
         bears: false,
         searches: Vec::new(),
+        due: Vec::new(),
+        lent: 0,
+        readings: BTreeMap::new(),
         scopes: Scopes::new(target.cluster.clone(), target.namespace.clone()),
         failure_policy: context.failure_policy,
         problems: Vec::new(),
         notes: Notes { subject: Some(Subject { kind, name: target.name.clone() }), ..Notes::default() },
-        target,
+        target: Arc::new(target),
         open: BTreeMap::new(),
         ready: VecDeque::new(),
         next_id: 0,
+        next_reading: 0,
     };
     if candidates.iter().all(|candidate| candidate.bears() && !asking.leads_to_exports(&candidate.edge)) {
         asking.begin_lookups(candidates);
@@ -148,11 +164,39 @@ impl Evaluation {
     }
 
     /// What to ask now, each query once. Empty while others are under way, or when nothing more is needed.
+    ///
+    /// Lookups that were not [taken out](Self::lookups) before are among them.
     pub fn queries(&mut self) -> Vec<Query> {
         match &mut self.0 {
             State::Settled(_) => Vec::new(),
             State::Asking(asking) if asking.is_full() => Vec::new(),
             State::Asking(asking) => asking.hand_out(),
+        }
+    }
+
+    /// Takes out the lookups that are due, to be carried out elsewhere: each must be given [back](Self::finish). New ones
+    /// may become due with each answer.
+    pub fn lookups(&mut self) -> Vec<Lookup> {
+        let State::Asking(asking) = &mut self.0 else { return Vec::new() };
+        asking.lent += asking.due.len();
+        std::mem::take(&mut asking.due)
+    }
+
+    /// Takes a lookup back, whatever came of it. Where it has [not ended](Lookup::has_ended), what it was to find out is
+    /// not known.
+    pub fn finish(&mut self, lookup: Lookup) {
+        if let State::Asking(asking) = &mut self.0 {
+            asking.lent = asking.lent.saturating_sub(1);
+            asking.take_back(lookup);
+            asking.go_on();
+        }
+    }
+
+    /// How the dependents are looked for, as far as that is planned: first the bindings must be known.
+    pub fn plan(&self) -> Vec<Planned> {
+        match &self.0 {
+            State::Settled(_) => Vec::new(),
+            State::Asking(asking) => asking.searches.iter().map(|search| search.planned.clone()).collect(),
         }
     }
 
@@ -163,12 +207,10 @@ impl Evaluation {
         {
             match asked {
                 Asked::Bindings => asking.answer_bindings(answer),
-                Asked::Lookup(lookup) => asking.answer_lookup(lookup, answer),
+                Asked::Reading(reading) => asking.answer_reading(reading, answer),
                 Asked::Scope(scope) => asking.scopes.answer(scope, answer),
             }
-            if asking.open.is_empty() && asking.ready.is_empty() {
-                asking.ask_scopes();
-            }
+            asking.go_on();
         }
     }
 
@@ -176,7 +218,7 @@ impl Evaluation {
     pub fn is_settled(&self) -> bool {
         match &self.0 {
             State::Settled(_) => true,
-            State::Asking(asking) => asking.is_full() || (asking.ready.is_empty() && asking.open.is_empty()),
+            State::Asking(asking) => asking.is_full() || asking.is_idle(),
         }
     }
 
@@ -191,24 +233,82 @@ impl Evaluation {
 
 impl Asking {
     fn hand_out(&mut self) -> Vec<Query> {
+        self.begin_readings();
         let mut queries = Vec::new();
         while let Some(asked) = self.ready.pop_front() {
             let id = QueryId(self.next_id);
-            let (path, export) = match &asked {
-                Asked::Bindings => (self.bindings.as_ref().map(|bindings| bindings.listing.next()), None),
-                Asked::Lookup(index) => {
-                    let lookup = self.searches.get(*index).map(|search| &search.lookup);
-                    (lookup.map(Lookup::next), lookup.and_then(Lookup::export))
+            let plain = |path| Request { path, accept: Accept::Json };
+            let (request, export) = match &asked {
+                Asked::Bindings => (self.bindings.as_ref().map(|bindings| plain(bindings.listing.next())), None),
+                Asked::Reading(number) => {
+                    let reading = self.readings.get(number);
+                    (reading.and_then(Reading::next), reading.and_then(Reading::export))
                 }
-                Asked::Scope(scope) => (Some(scope.path()), None),
+                Asked::Scope(scope) => (Some(plain(scope.path())), None),
             };
-            if let Some(path) = path {
+            if let Some(Request { path, accept }) = request {
                 self.next_id += 1;
                 self.open.insert(id, asked);
-                queries.push(Query { id, cluster: self.target.cluster.clone(), export, path });
+                queries.push(Query { id, cluster: self.target.cluster.clone(), export, path, accept });
             }
         }
         queries
+    }
+
+    /// Lookups that nobody took out are carried out here: one list for all of the same dependents.
+    fn begin_readings(&mut self) {
+        let mut scans: BTreeMap<_, Vec<Lookup>> = BTreeMap::new();
+        let mut readings = Vec::new();
+        for lookup in std::mem::take(&mut self.due) {
+            match lookup.field() {
+                Some(_) => readings.push(Reading::selecting(lookup)),
+                None => scans.entry(lookup.dependents().clone()).or_default().push(lookup),
+            }
+        }
+        readings.extend(scans.into_values().filter_map(Reading::scanning));
+        for reading in readings {
+            let number = self.next_reading;
+            self.next_reading += 1;
+            self.ready.push_back(Asked::Reading(number));
+            self.readings.insert(number, reading);
+        }
+    }
+
+    fn answer_reading(&mut self, number: usize, answer: Answer<'_>) {
+        let Some(reading) = self.readings.get_mut(&number) else { return };
+        reading.answer(answer);
+        if reading.next().is_some() {
+            return self.ready.push_back(Asked::Reading(number));
+        }
+        for lookup in self.readings.remove(&number).map(Reading::into_lookups).unwrap_or_default() {
+            if lookup.has_ended() { self.take_back(lookup) } else { self.due.push(lookup) }
+        }
+    }
+
+    fn take_back(&mut self, lookup: Lookup) {
+        let failure = lookup.failure().map(|why| self.could_not_list(lookup.dependents(), why));
+        let Some(search) = self.searches.get_mut(lookup.index) else { return };
+        let on_delete = search.on_delete;
+        search.planned = lookup.planned();
+        search.lookup = Some(lookup);
+        if let Some(why) = failure {
+            self.trouble(on_delete, why);
+        }
+    }
+
+    fn could_not_list(&self, dependents: &Dependents, why: &str) -> String {
+        format!("the list of {}{} {why}", dependents.gvr, self.place(dependents.namespace.as_ref()))
+    }
+
+    fn is_idle(&self) -> bool {
+        self.ready.is_empty() && self.open.is_empty() && self.due.is_empty() && self.lent == 0
+    }
+
+    /// Once all that refers to the target is known, it may matter where it lies.
+    fn go_on(&mut self) {
+        if self.is_idle() {
+            self.ask_scopes();
+        }
     }
 
     fn answer_bindings(&mut self, answer: Answer<'_>) {
@@ -252,10 +352,8 @@ impl Asking {
         }
     }
 
-    /// One lookup for all edges about the same dependents; but those that may let go are kept from those that never do,
-    /// and those that refuse from those that don't: what one can't read must not decide for the other.
     fn begin_lookups(&mut self, candidates: Vec<Candidate>) {
-        let mut by_kind: BTreeMap<_, Vec<Arc<IndexedEdge>>> = BTreeMap::new();
+        let mut wanted = Vec::new();
         let mut reached = HashMap::new();
         self.bears |= !candidates.is_empty();
         for candidate in candidates {
@@ -265,28 +363,24 @@ impl Asking {
                 Reach::Namespace => self.target.namespace.clone(),
                 Reach::Everywhere => None,
             };
-            match &edge.check {
-                Check::Follow { dependent, .. } => {
-                    let provider =
-                        edge.dependent_export.clone().and_then(|export| Some((edge.rule.cluster.clone()?, export)));
-                    let release = match self.cycle(edge, &mut reached) {
-                        _ if edge.on_delete != OnDelete::Deny => None,
-                        Some(unbinding) => Some(Release::Cycle(unbinding)),
-                        None => candidate.is_kept_last(&self.target).then_some(Release::KeptLast),
-                    };
-                    let kind = (provider, dependent.gvr.clone(), namespace, edge.on_delete, release);
-                    by_kind.entry(kind).or_default().push(Arc::clone(edge));
-                }
-                Check::Broken(error) => {
-                    let why = format!("rule {} can't be evaluated: {error}; correct or delete the rule", edge.rule);
-                    self.trouble(edge.on_delete, why);
-                }
+            if let Check::Broken(error) = &edge.check {
+                let why = format!("rule {} can't be evaluated: {error}; correct or delete the rule", edge.rule);
+                self.trouble(edge.on_delete, why);
+                continue;
             }
+            let provider = edge.dependent_export.clone().and_then(|export| Some((edge.rule.cluster.clone()?, export)));
+            let release = match self.cycle(edge, &mut reached) {
+                _ if edge.on_delete != OnDelete::Deny => None,
+                Some(unbinding) => Some(Release::Cycle(unbinding)),
+                None => candidate.is_kept_last(&self.target).then_some(Release::KeptLast),
+            };
+            wanted.push(Wanted { export: provider, namespace, edge: Arc::clone(edge), release });
         }
-        for ((export, gvr, namespace, on_delete, release), edges) in by_kind {
-            self.ready.push_back(Asked::Lookup(self.searches.len()));
-            let lookup = Lookup::new(export, gvr, &edges, namespace, release);
-            self.searches.push(Search { lookup, on_delete, release });
+        for step in plan::plan(self.target.cluster.as_ref(), wanted) {
+            let (on_delete, release) = (step.on_delete, step.release);
+            let lookup = Lookup::new(self.searches.len(), &self.target, step);
+            self.searches.push(Search { planned: lookup.planned(), on_delete, release, lookup: None });
+            self.due.push(lookup);
         }
     }
 
@@ -318,20 +412,6 @@ impl Asking {
         exported
     }
 
-    fn answer_lookup(&mut self, index: usize, answer: Answer<'_>) {
-        let Some(Search { lookup, on_delete, .. }) = self.searches.get_mut(index) else { return };
-        let on_delete = *on_delete;
-        match lookup.answer(self.home, &self.target, answer) {
-            Step::Ask => self.ready.push_back(Asked::Lookup(index)),
-            Step::Done => {}
-            Step::Failed(why) => {
-                let (subject, namespace) = (lookup.subject(), lookup.namespace().cloned());
-                let place = self.place(namespace.as_ref());
-                self.trouble(on_delete, format!("the list of {subject}{place} {why}"));
-            }
-        }
-    }
-
     /// Something could not be found out for edges that want this: a reason to refuse, or no more than to say so.
     fn trouble(&mut self, on_delete: OnDelete, why: String) {
         let problems = match (on_delete, self.failure_policy) {
@@ -348,8 +428,8 @@ impl Asking {
         if self.must_refuse() {
             return;
         }
-        for Search { lookup, release, .. } in &self.searches {
-            match release.map(|release| self.scopes.judge(release, lookup.found())) {
+        for search in &self.searches {
+            match search.release.map(|release| self.scopes.judge(release, search.found())) {
                 None | Some(Verdict::Going) => {}
                 Some(Verdict::Standing) => return,
                 Some(Verdict::Ask(scopes)) => wanted.extend(scopes),
@@ -369,8 +449,8 @@ impl Asking {
 
     /// Whether there are more blockers than anybody wants to know of.
     fn is_full(&self) -> bool {
-        let found = self.of(OnDelete::Deny).map(|search| search.lookup.found().first().len());
-        found.sum::<usize>() >= MOST_BLOCKERS && self.must_refuse()
+        let found = self.of(OnDelete::Deny).map(|search| search.found().first().len());
+        found.sum::<usize>() >= ENOUGH && self.must_refuse()
     }
 
     fn of(&self, on_delete: OnDelete) -> impl Iterator<Item = &Search> {
@@ -388,14 +468,20 @@ impl Asking {
 }
 
 impl Search {
+    /// What it found; nothing, while it is carried out.
+    fn found(&self) -> &Findings {
+        self.lookup.as_ref().map_or(Findings::NONE, Lookup::found)
+    }
+
     fn blocks_anyway(&self, failure_policy: FailurePolicy) -> bool {
-        let found = self.lookup.found();
+        let found = self.found();
         let firm = match self.release {
             None => !found.is_empty(),
             Some(Release::KeptLast) => !found.lie_in_no_namespace(),
             Some(Release::Cycle(_)) => false,
         };
-        firm || (failure_policy == FailurePolicy::Fail && !self.lookup.doubts().is_empty())
+        let doubtful = || self.lookup.as_ref().is_some_and(|lookup| !lookup.doubts().is_empty());
+        firm || (failure_policy == FailurePolicy::Fail && doubtful())
     }
 }
 

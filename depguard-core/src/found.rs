@@ -6,8 +6,10 @@ use std::sync::Arc;
 
 use crate::ruleset::IndexedEdge;
 
-/// The most dependents that are told apart; of more, the first are kept and the rest only counted.
-pub(crate) const MOST_BLOCKERS: usize = 10_000;
+/// As many dependents as anybody is told of, and one, so that it shows that there are more.
+pub(crate) const ENOUGH: usize = 21;
+/// The most dependents that are told apart where all must be seen; of more, the first are kept.
+const MOST_KEPT: usize = 10_000;
 /// The most namespaces that dependents are told to lie in.
 pub(crate) const MOST_NAMESPACES: usize = 64;
 
@@ -37,13 +39,18 @@ pub(crate) struct Findings {
 }
 
 impl Findings {
+    pub(crate) const NONE: &Self = &Self { first: BTreeMap::new(), has_more: false, namespaces: BTreeSet::new() };
+
     pub(crate) fn insert(&mut self, object: Found, edge: &Arc<IndexedEdge>) {
         // One more is kept, so that it shows that there are more.
         if self.namespaces.len() <= MOST_NAMESPACES && !self.namespaces.contains(&object.namespace) {
             self.namespaces.insert(object.namespace.clone());
         }
-        self.first.entry(object).or_default().push(Arc::clone(edge));
-        if self.first.len() > MOST_BLOCKERS {
+        let edges = self.first.entry(object).or_default();
+        if !edges.iter().any(|known| Arc::ptr_eq(known, edge)) {
+            edges.push(Arc::clone(edge));
+        }
+        if self.first.len() > MOST_KEPT {
             self.first.pop_last();
             self.has_more = true;
         }
@@ -62,7 +69,17 @@ impl Findings {
         &self.first
     }
 
-    /// Whether there were more than are kept.
+    /// Whether there is no need to look for more, where all that matters is who they are.
+    pub(crate) fn is_enough(&self) -> bool {
+        self.first.len() >= ENOUGH
+    }
+
+    /// There may be more, but they are not looked for.
+    pub(crate) fn cut(&mut self) {
+        self.has_more = true;
+    }
+
+    /// Whether there were more than are kept, or may be.
     pub(crate) fn has_more(&self) -> bool {
         self.has_more
     }

@@ -49,7 +49,10 @@
 //!     }
 //!     for query in queries {
 //!         // Here a webhook does a GET of `query.path` in the logical cluster `query.cluster`.
-//!         assert_eq!(query.path, "/apis/compute.example.com/v1/namespaces/default/virtualmachines?limit=500");
+//!         assert_eq!(
+//!             query.path,
+//!             "/apis/compute.example.com/v1/namespaces/default/virtualmachines?fieldSelector=spec.vpcRef.name%3Da&limit=500"
+//!         );
 //!         evaluation.answer(query.id, Answer::Response { status: 200, body: page.as_bytes() });
 //!     }
 //! }
@@ -142,7 +145,9 @@ mod outline;
 mod overrides;
 mod path;
 mod pattern;
+mod plan;
 mod query;
+mod reading;
 mod references;
 mod review;
 mod rule;
@@ -153,12 +158,13 @@ mod target;
 mod text;
 mod workspaces;
 
-pub use api::FailurePolicy;
+pub use api::{FailurePolicy, Strategy};
 pub use consent::{Accepted, Consent, Consents};
 pub use decision::{Because, Blocker, Count, Decision, Denial, Notes, Problem, Reason, Referrers, Ruling};
 pub use evaluation::Evaluation;
 pub use extract::{Extractor, Item, Page, PageError};
 pub use home::Home;
+pub use lookup::Lookup;
 pub use message::{Message, MessageError};
 pub use names::{
     ExportName, Group, GroupResource, GroupVersionResource, Kind, LogicalCluster, NameError, Namespace, Resource,
@@ -168,7 +174,9 @@ pub use outline::Outline;
 pub use overrides::OverridePolicy;
 pub use path::{FieldPath, PathError, PathErrorKind, Segment};
 pub use pattern::{Pattern, PatternError};
-pub use query::{Answer, Query, QueryId};
+pub use plan::{Dependents, Planned};
+pub use query::{Accept, Answer, Query, QueryId, Request};
+pub use reading::Reading;
 pub use review::{Operation, Requester, Review, ReviewError};
 pub use rule::{Dependent, Edge, ExportRef, FieldReference, Place, Reference, Rule, RuleError, RuleKey, Target, When};
 pub use ruleset::{Context, RuleSet};

@@ -5,11 +5,15 @@ use crate::query::{Answer, PAGE_LIMIT, page_path};
 
 /// How often a list may expire under us before we give up.
 const MOST_RESTARTS: u32 = 5;
+/// Where a page is larger than twice that, the next ones are asked for with fewer objects.
+const PAGE_BYTES: usize = 1 << 20;
 
 /// How far a list was read.
 #[derive(Debug)]
 pub(crate) struct Listing {
     path: String,
+    /// What of the list is wanted; `None`: all of it.
+    selector: Option<String>,
     limit: u32,
     continue_token: Option<String>,
     restarts: u32,
@@ -32,12 +36,32 @@ pub(crate) enum Progress {
 
 impl Listing {
     pub(crate) fn new(path: String) -> Self {
-        Self { path, limit: PAGE_LIMIT, continue_token: None, restarts: 0 }
+        Self { path, selector: None, limit: PAGE_LIMIT, continue_token: None, restarts: 0 }
+    }
+
+    /// The list of those objects that a field selector selects.
+    pub(crate) fn selecting(path: String, selector: String) -> Self {
+        Self { selector: Some(selector), ..Self::new(path) }
+    }
+
+    /// The same list is to be found elsewhere; it begins anew there.
+    pub(crate) fn move_to(&mut self, path: String) {
+        self.path = path;
+        self.continue_token = None;
     }
 
     /// The path and query of the page to ask for now.
     pub(crate) fn next(&self) -> String {
-        page_path(&self.path, self.limit, self.continue_token.as_deref())
+        self.page(self.limit, self.continue_token.as_deref())
+    }
+
+    /// What [`Self::next`] will be once a page that says this was taken, unless the list ends with it.
+    pub(crate) fn after(&self, page: &Page, bytes: usize) -> Option<String> {
+        page.continue_token.as_deref().map(|token| self.page(self.limit_after(bytes), Some(token)))
+    }
+
+    fn page(&self, limit: u32, continue_token: Option<&str>) -> String {
+        page_path(&self.path, self.selector.as_deref(), limit, continue_token)
     }
 
     /// Takes the answer to [`Self::next`]; `read` reads a page's objects.
@@ -48,7 +72,7 @@ impl Listing {
     ) -> Progress {
         match answer {
             Answer::Response { status: 200, body } => match read(body) {
-                Ok(page) => self.advance(page),
+                Ok(page) => self.advance(page, body.len()),
                 Err(error) => Progress::Failed(format!("was answered with {error}; look at what answers there")),
             },
             Answer::Response { status: 410, .. } => self.restart(),
@@ -64,7 +88,16 @@ impl Listing {
         }
     }
 
-    fn advance(&mut self, page: Page) -> Progress {
+    /// Fewer objects where they are large; a page holds as many as were asked for, unless it is the last.
+    fn limit_after(&self, bytes: usize) -> u32 {
+        if bytes <= 2 * PAGE_BYTES {
+            return self.limit;
+        }
+        let fits = u64::from(self.limit) * PAGE_BYTES as u64 / bytes as u64;
+        u32::try_from(fits).unwrap_or(self.limit).clamp(1, self.limit)
+    }
+
+    fn advance(&mut self, page: Page, bytes: usize) -> Progress {
         if page.resource_version.is_none() {
             let why = "was answered with a list that has no metadata.resourceVersion, as a virtual workspace answers for what is not there; retry later";
             return Progress::Failed(why.to_owned());
@@ -76,6 +109,7 @@ impl Listing {
             }
             Some(token) => {
                 self.continue_token = Some(token);
+                self.limit = self.limit_after(bytes);
                 Progress::More
             }
         }
@@ -162,6 +196,20 @@ mod tests {
             assert_eq!(list.next(), format!("/p?limit={limit}"));
         }
         assert!(matches!(list.answer(Answer::TooLarge, |_| page(None, None)), Progress::Failed(_)));
+    }
+
+    #[test]
+    fn large_objects_are_asked_for_in_smaller_pages() {
+        let mut list = Listing::new("/p".to_owned());
+        let large = vec![b' '; 10 << 20];
+        let read = Page { resource_version: Some("1".to_owned()), continue_token: Some("t".to_owned()) };
+        assert_eq!(list.after(&read, large.len()).as_deref(), Some("/p?limit=50&continue=t"));
+        assert_eq!(
+            list.answer(Answer::Response { status: 200, body: &large }, |_| page(Some("1"), Some("t"))),
+            Progress::More
+        );
+        assert_eq!(list.next(), "/p?limit=50&continue=t");
+        assert_eq!(list.after(&Page::default(), 0), None);
     }
 
     #[test]

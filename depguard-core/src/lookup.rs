@@ -1,15 +1,12 @@
-//! Who refers to a target among the dependents of one kind.
+//! Who refers to one target, among the dependents of one kind: what is searched for, and what was found.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::discovery::{Discovery, Served};
+use crate::api::Strategy;
 use crate::found::{Findings, Found};
-use crate::home::Home;
-use crate::listing::{Listing, Progress};
-use crate::names::{ExportName, GroupVersionResource, LogicalCluster, Namespace};
-use crate::query::Answer;
-use crate::references::{References, Refers};
+use crate::plan::{Dependents, Planned, Step};
+use crate::references::Refers;
 use crate::ruleset::{Check, IndexedEdge};
 use crate::scopes::Release;
 use crate::target::Target;
@@ -17,15 +14,19 @@ use crate::target::Target;
 /// The most doubts that are kept: one is enough to refuse.
 const MOST_DOUBTS: usize = 8;
 
-/// A search through the dependents of one kind, for all edges about them.
+/// A search through the dependents of one kind, for all edges by which they may refer to one target.
+///
+/// An [`Evaluation`](crate::Evaluation) hands it out; a [`Reading`](crate::Reading), alone or together with others' lookups
+/// of equal [`dependents`](Self::dependents), carries it out; the evaluation takes it back.
 #[derive(Debug)]
-pub(crate) struct Lookup {
-    export: Option<(LogicalCluster, ExportName)>,
-    gvr: GroupVersionResource,
-    references: References,
-    /// The namespace that is listed; `None` when it is all of them.
-    namespace: Option<Namespace>,
-    source: Source,
+pub struct Lookup {
+    /// Which of its evaluation's.
+    pub(crate) index: usize,
+    dependents: Dependents,
+    target: Arc<Target>,
+    edges: Vec<Arc<IndexedEdge>>,
+    /// The field that an API server may be asked for; see [`Self::field`].
+    field: Option<String>,
     found: Findings,
     /// Where it could not be told whether an object refers to the target; the first of them.
     doubts: BTreeSet<String>,
@@ -33,68 +34,82 @@ pub(crate) struct Lookup {
     release: Option<Release>,
     /// How many values stood where a name was looked for and were none.
     misfits: usize,
+    outcome: Outcome,
 }
 
-#[derive(Debug)]
-enum Source {
-    Listing(Listing),
-    Discovery(Discovery),
-}
-
-/// What an answer means for the lookup.
-#[derive(Debug)]
-pub(crate) enum Step {
-    /// Ask [`Lookup::next`].
-    Ask,
-    /// All dependents were seen.
+#[derive(Debug, PartialEq, Eq)]
+enum Outcome {
+    /// Not all dependents were seen yet.
+    Open,
+    /// All were, or as many as matter.
     Done,
     /// They could not be; the end of a sentence that begins with what was listed.
     Failed(String),
 }
 
 impl Lookup {
-    pub(crate) fn new(
-        export: Option<(LogicalCluster, ExportName)>,
-        gvr: GroupVersionResource,
-        edges: &[Arc<IndexedEdge>],
-        namespace: Option<Namespace>,
-        release: Option<Release>,
-    ) -> Self {
+    pub(crate) fn new(index: usize, target: &Arc<Target>, step: Step) -> Self {
+        let Step { dependents, edges, release, field, .. } = step;
         Self {
-            export,
-            references: References::new(edges),
-            source: Source::Listing(Listing::new(list_path(&gvr, namespace.as_ref()))),
-            gvr,
-            namespace,
+            index,
+            dependents,
+            target: Arc::clone(target),
+            edges,
+            field,
             found: Findings::default(),
             doubts: BTreeSet::new(),
             release,
             misfits: 0,
+            outcome: Outcome::Open,
         }
     }
 
-    /// The path and query to ask now.
-    pub(crate) fn next(&self) -> String {
-        match &self.source {
-            Source::Listing(listing) => listing.next(),
-            Source::Discovery(discovery) => discovery.next(),
+    /// Which objects are looked through.
+    pub fn dependents(&self) -> &Dependents {
+        &self.dependents
+    }
+
+    /// The field by whose value an API server may be asked for those who refer to the target, if it can select by that:
+    /// `spec.vpcRef.name`. `None` where all dependents must be read.
+    pub fn field(&self) -> Option<&str> {
+        self.field.as_deref()
+    }
+
+    /// In which way the dependents are searched.
+    pub fn strategy(&self) -> Strategy {
+        self.dependents.strategy(self.field.is_some())
+    }
+
+    /// Whether the search has ended, well or not. One that has not must still be carried out.
+    pub fn has_ended(&self) -> bool {
+        self.outcome != Outcome::Open
+    }
+
+    /// Gives it up: what it was to find out can't be known. `why` is shown to whoever is refused for it, and ends in what
+    /// to do.
+    pub fn fail(&mut self, why: impl Into<String>) {
+        if !self.has_ended() {
+            self.outcome = Outcome::Failed(why.into());
         }
     }
 
-    pub(crate) fn export(&self) -> Option<(LogicalCluster, ExportName)> {
-        match self.source {
-            Source::Listing(_) => self.export.clone(),
-            Source::Discovery(_) => None,
+    pub(crate) fn planned(&self) -> Planned {
+        Planned::new(&self.dependents, self.field.as_deref(), &self.edges)
+    }
+
+    pub(crate) fn target(&self) -> &Arc<Target> {
+        &self.target
+    }
+
+    pub(crate) fn edges(&self) -> &[Arc<IndexedEdge>] {
+        &self.edges
+    }
+
+    pub(crate) fn failure(&self) -> Option<&str> {
+        match &self.outcome {
+            Outcome::Failed(why) => Some(why),
+            Outcome::Open | Outcome::Done => None,
         }
-    }
-
-    pub(crate) fn namespace(&self) -> Option<&Namespace> {
-        self.namespace.as_ref()
-    }
-
-    /// What is listed, for people.
-    pub(crate) fn subject(&self) -> String {
-        self.gvr.to_string()
     }
 
     pub(crate) fn found(&self) -> &Findings {
@@ -111,75 +126,70 @@ impl Lookup {
         self.misfits
     }
 
-    pub(crate) fn answer(&mut self, home: Home, target: &Target, answer: Answer<'_>) -> Step {
-        match &mut self.source {
-            Source::Discovery(discovery) => match discovery.answer(answer) {
-                Served::More => Step::Ask,
-                Served::Nowhere => Step::Done,
-                Served::Unclear(why) => Step::Failed(why),
-            },
-            Source::Listing(listing) => {
-                let (found, doubts, release) = (&mut self.found, &mut self.doubts, self.release);
-                let misfits = &mut self.misfits;
-                let progress = listing.answer(answer, |body| {
-                    self.references.page(body, target, misfits, |item, edge, refers| {
-                        let Check::Follow { dependent, .. } = &edge.check else { return };
-                        let (kind, name) = (dependent.kind.as_str().to_owned(), item.name().to_owned());
-                        let object = Found { kind, namespace: item.namespace().map(str::to_owned), name };
-                        match refers {
-                            Refers::No => {}
-                            Refers::Unclear(why)
-                                if !release.is_some_and(|release| release.covers(item.namespace())) =>
-                            {
-                                if doubts.len() < MOST_DOUBTS {
-                                    doubts.insert(format!("{object} {why}"));
-                                }
-                            }
-                            Refers::Yes | Refers::Unclear(_) => found.insert(object, edge),
-                        }
-                    })
-                });
-                match progress {
-                    Progress::More => Step::Ask,
-                    Progress::Complete => Step::Done,
-                    Progress::Restart => {
-                        self.forget();
-                        Step::Ask
-                    }
-                    Progress::NotFound => self.not_found(home),
-                    Progress::Failed(why) => Step::Failed(why),
+    // === What a reading finds ===
+
+    pub(crate) fn take(&mut self, object: Object<'_>, edge: &Arc<IndexedEdge>, refers: Refers) {
+        let Check::Follow { dependent, .. } = &edge.check else { return };
+        let kind = dependent.kind.as_str().to_owned();
+        let Object { namespace, name } = object;
+        let found = Found { kind, namespace: namespace.map(str::to_owned), name: name.to_owned() };
+        match refers {
+            Refers::No => {}
+            Refers::Unclear(why) if !self.release.is_some_and(|release| release.covers(namespace)) => {
+                if self.doubts.len() < MOST_DOUBTS {
+                    self.doubts.insert(format!("{found} {why}"));
                 }
             }
+            Refers::Yes | Refers::Unclear(_) => self.found.insert(found, edge),
         }
     }
 
-    fn forget(&mut self) {
+    pub(crate) fn count_misfits(&mut self, misfits: usize) {
+        self.misfits += misfits;
+    }
+
+    /// The list begins anew.
+    pub(crate) fn forget(&mut self) {
         self.found.clear();
         self.doubts.clear();
         self.misfits = 0;
     }
 
-    /// A kind without namespaces answers 404 where a namespace is named. A kind that is not there does so everywhere;
-    /// an exported one must be there, since the cluster's bindings say so.
-    fn not_found(&mut self, home: Home) -> Step {
-        self.forget();
-        if self.namespace.take().is_some() {
-            self.source = Source::Listing(Listing::new(list_path(&self.gvr, None)));
-            Step::Ask
-        } else if self.export.is_none() || home == Home::Kubernetes {
-            self.source = Source::Discovery(Discovery::new(self.gvr.clone()));
-            Step::Ask
-        } else {
-            let why = "failed with HTTP 404, although it is bound; set the rule's dependent.version to a served version, or retry later";
-            Step::Failed(why.to_owned())
+    /// There are no namespaces to list in: all dependents are listed.
+    pub(crate) fn widen(&mut self) {
+        self.dependents.namespace = None;
+    }
+
+    /// The API server doesn't select by that field: all dependents must be read.
+    pub(crate) fn scan(&mut self) {
+        self.field = None;
+    }
+
+    /// All dependents were seen.
+    pub(crate) fn complete(&mut self) {
+        if !self.has_ended() {
+            self.outcome = Outcome::Done;
+        }
+    }
+
+    /// Some dependents were seen, and there are more; ends where those that were found are as many as anybody is told
+    /// of, and block wherever they lie.
+    pub(crate) fn see_enough(&mut self) {
+        let stays = match self.release {
+            None => true,
+            Some(Release::KeptLast) => !self.found.lie_in_no_namespace(),
+            Some(Release::Cycle(_)) => false,
+        };
+        if !self.has_ended() && stays && self.found.is_enough() {
+            self.found.cut();
+            self.outcome = Outcome::Done;
         }
     }
 }
 
-fn list_path(gvr: &GroupVersionResource, namespace: Option<&Namespace>) -> String {
-    let root = gvr.root();
-    match namespace {
-        Some(namespace) => format!("{root}/namespaces/{namespace}/{}", gvr.resource),
-        None => format!("{root}/{}", gvr.resource),
-    }
+/// An object of a list, by its name.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Object<'o> {
+    pub(crate) namespace: Option<&'o str>,
+    pub(crate) name: &'o str,
 }

@@ -17,6 +17,37 @@ pub struct Query {
     ///
     /// It names no `resourceVersion`, so an API server answers it consistently. Nor must whoever asks add one.
     pub path: String,
+    /// What to ask for in the header `Accept`. A server that knows only JSON may answer with that.
+    pub accept: Accept,
+}
+
+/// In which form an answer is wanted.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Accept {
+    /// Whole objects.
+    #[default]
+    Json,
+    /// The objects' metadata alone.
+    Metadata,
+}
+
+impl Accept {
+    /// The value of the header.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Json => "application/json",
+            Self::Metadata => "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json",
+        }
+    }
+}
+
+/// A GET of one logical cluster; see [`Query`].
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Request {
+    /// The path and query, encoded.
+    pub path: String,
+    /// What to ask for in the header `Accept`.
+    pub accept: Accept,
 }
 
 /// Tells the queries of one evaluation apart.
@@ -42,9 +73,16 @@ pub enum Answer<'a> {
 /// The number of objects a page is asked for with at first.
 pub(crate) const PAGE_LIMIT: u32 = 500;
 
-/// The query of one page of a list.
-pub(crate) fn page_path(list: &str, limit: u32, continue_token: Option<&str>) -> String {
-    let mut path = format!("{list}?limit={limit}");
+/// The query of one page of a list: of all its objects, or of those that a field selector selects.
+pub(crate) fn page_path(list: &str, selector: Option<&str>, limit: u32, continue_token: Option<&str>) -> String {
+    let mut path = format!("{list}?");
+    if let Some(selector) = selector {
+        path.push_str("fieldSelector=");
+        percent_encode(selector, &mut path);
+        path.push('&');
+    }
+    // Writing to a string can't fail.
+    let _ = write!(path, "limit={limit}");
     if let Some(token) = continue_token {
         path.push_str("&continue=");
         percent_encode(token, &mut path);
@@ -69,7 +107,12 @@ mod tests {
 
     #[test]
     fn a_continue_token_is_encoded_whatever_it_holds() {
-        assert_eq!(page_path("/api/v1/pods", 500, None), "/api/v1/pods?limit=500");
-        assert_eq!(page_path("/p", 1, Some("a+b/c=&é#")), "/p?limit=1&continue=a%2Bb%2Fc%3D%26%C3%A9%23");
+        assert_eq!(page_path("/api/v1/pods", None, 500, None), "/api/v1/pods?limit=500");
+        assert_eq!(page_path("/p", None, 1, Some("a+b/c=&é#")), "/p?limit=1&continue=a%2Bb%2Fc%3D%26%C3%A9%23");
+    }
+
+    #[test]
+    fn a_field_selector_is_encoded_too() {
+        assert_eq!(page_path("/p", Some(r"a.b=x\,y"), 2, None), "/p?fieldSelector=a.b%3Dx%5C%2Cy&limit=2");
     }
 }

@@ -1,6 +1,7 @@
 //! Which objects of a list refer to the target, by each of several edges.
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::api::OwnedDependents;
@@ -16,6 +17,13 @@ use crate::target::Target;
 pub(crate) struct References {
     extractor: Extractor,
     readings: Vec<Reading>,
+}
+
+/// The objects that are looked for, all by the same edges.
+#[derive(Debug)]
+pub(crate) struct Targets {
+    all: Vec<Arc<Target>>,
+    by_name: HashMap<String, Vec<usize>>,
 }
 
 /// Whether an object refers to the target.
@@ -60,28 +68,49 @@ impl References {
         Self { extractor: Extractor::taking(paths.iter().map(|(path, take)| (path, *take))), readings }
     }
 
-    /// Hands each object of a page to `each`, with what each edge says of it; counts what is no name where one was looked
-    /// for.
+    /// Hands each object of a page that refers to a target, or may do so, to `each`: with the index of the target, and
+    /// the edge that says so. Counts what is no name where one was looked for.
     pub(crate) fn page(
         &self,
         bytes: &[u8],
-        target: &Target,
+        targets: &Targets,
         misfits: &mut usize,
-        mut each: impl FnMut(&Item<'_, '_>, &Arc<IndexedEdge>, Refers),
+        mut each: impl FnMut(usize, &Item<'_, '_>, &Arc<IndexedEdge>, Refers),
     ) -> Result<Page, PageError> {
+        let mut meant = Vec::new();
         self.extractor.page(bytes, |item| {
             *misfits += item.misfits();
-            let is_target = item.uid().is_some() && item.uid() == target.uid.as_deref();
-            if is_target {
-                return;
-            }
             for reading in &self.readings {
-                match reading.refers(item, target) {
-                    Refers::No => {}
-                    refers => each(item, &reading.edge, refers),
+                meant.clear();
+                reading.may_mean(item, targets, &mut meant);
+                for (index, target) in meant.iter().filter_map(|index| Some((*index, targets.all.get(*index)?))) {
+                    let is_target = item.uid().is_some() && item.uid() == target.uid.as_deref();
+                    match reading.refers(item, target) {
+                        _ if is_target => {}
+                        Refers::No => {}
+                        refers => each(index, item, &reading.edge, refers),
+                    }
                 }
             }
         })
+    }
+
+    /// What a page says of its list, where that can be told without reading its objects.
+    pub(crate) fn outer(_: &[u8]) -> Option<Page> {
+        None
+    }
+}
+
+impl Targets {
+    pub(crate) fn of(target: &Arc<Target>) -> Self {
+        let mut targets = Self { all: Vec::new(), by_name: HashMap::new() };
+        targets.push(target);
+        targets
+    }
+
+    pub(crate) fn push(&mut self, target: &Arc<Target>) {
+        self.by_name.entry(target.name.clone()).or_default().push(self.all.len());
+        self.all.push(Arc::clone(target));
     }
 }
 
@@ -127,6 +156,26 @@ impl Reading {
         let labels = dependent.selector.iter().flat_map(Selector::keys);
         reading.labels = labels.map(|key| (key.to_owned(), slot(&FieldPath::label(key), Take::Text))).collect();
         Some(reading)
+    }
+
+    /// The targets that the object may refer to: many are told apart by the names that it holds.
+    fn may_mean(&self, item: &Item<'_, '_>, targets: &Targets, meant: &mut Vec<usize>) {
+        let field = match &self.edge.check {
+            Check::Follow { edge, .. } => match &edge.reference {
+                Reference::Field(field) if targets.all.len() > 1 && !item.is_cut() => field,
+                Reference::Field(_) | Reference::Selector(_) => return meant.extend(0..targets.all.len()),
+            },
+            Check::Broken(_) => return,
+        };
+        for hit in item.hits(self.subject) {
+            let name = match &field.pattern {
+                None => Some(Cow::Borrowed(hit.text.as_ref())),
+                Some(pattern) => pattern.cut(&hit.text).map(Cow::Owned),
+            };
+            meant.extend(name.and_then(|name| targets.by_name.get(name.as_ref())).into_iter().flatten());
+        }
+        meant.sort_unstable();
+        meant.dedup();
     }
 
     fn refers(&self, item: &Item<'_, '_>, target: &Target) -> Refers {

@@ -124,7 +124,10 @@ fn allowed(response: &Value) -> bool {
 #[tokio::test]
 async fn a_referenced_object_is_refused_by_name() {
     let port = at_once(|query| {
-        assert_eq!(query.path, "/apis/compute.example.com/v1/namespaces/default/virtualmachines?limit=500");
+        assert_eq!(
+            query.path,
+            "/apis/compute.example.com/v1/namespaces/default/virtualmachines?fieldSelector=spec.vpcRef.name%3Da&limit=500"
+        );
         list(&[vm("m1", "a"), vm("m2", "b"), vm("m3", "a")])
     });
     let response = answer(service(port), post(&review())).await;

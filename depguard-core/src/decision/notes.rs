@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use super::Problem;
 use super::denial::Subject;
 use super::referrers::{Referrers, joined};
+use crate::plan::Planned;
 
 /// What is said besides a ruling.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -21,8 +22,11 @@ pub struct Notes {
     pub audited_problems: Vec<Problem>,
     /// The user who overrode the protection.
     pub overridden_by: Option<String>,
-    /// How many values stood where a name was looked for and were none: numbers, say.
+    /// How many values stood where a name was looked for and were none: numbers, say. Only objects that were read count:
+    /// most that don't hold the target's name are passed over unread.
     pub misfits: usize,
+    /// How the dependents were looked for.
+    pub lookups: Vec<Planned>,
 }
 
 impl Notes {

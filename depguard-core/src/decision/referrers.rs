@@ -45,7 +45,7 @@ pub enum Count {
 }
 
 /// Bounds on a message, so that it can be read however many blockers there are.
-const MOST_NAMED: usize = 20;
+const MOST_NAMED: usize = crate::found::ENOUGH - 1;
 const MOST_NAMED_BYTES: usize = 2_048;
 const MOST_RULES: usize = 5;
 const MOST_MESSAGES: usize = 3;

@@ -3,10 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::{Asked, Asking, Search};
+use super::{Asking, Bindings, Search};
 use crate::api::OnDelete;
 use crate::decision::{Because, Blocker, Count, Decision, Denial, Reason, Referrers, Ruling, Subject, names};
 use crate::found::Found;
+use crate::lookup::Lookup;
 use crate::names::Namespace;
 use crate::ruleset::{Check, IndexedEdge};
 use crate::scopes::Verdict;
@@ -16,11 +17,15 @@ type Referring<'a> = BTreeMap<&'a Found, Vec<&'a Arc<IndexedEdge>>>;
 
 impl Asking {
     pub(super) fn decide(mut self) -> Decision {
-        let full = self.is_full();
+        let full = self.is_full() && !self.is_idle();
+        for reading in std::mem::take(&mut self.readings).into_values() {
+            // What they found so far is true all the same.
+            reading.into_lookups().into_iter().for_each(|lookup| self.take_back(lookup));
+        }
         self.take_stock(full);
         let subject = Subject { kind: self.target.kind.clone(), name: self.target.name.clone() };
         let (blocking, let_go) = self.blocking();
-        let more = full || self.of(OnDelete::Deny).any(|search| search.lookup.found().has_more());
+        let more = full || self.of(OnDelete::Deny).any(|search| search.found().has_more());
         let by = self.referrers(&blocking, more, &subject);
         let mut named = blocking.keys().copied().collect();
         let warned = self.noticed(OnDelete::Warn, &mut named, &subject);
@@ -54,28 +59,28 @@ impl Asking {
 
     /// What is still open can't be found out any more.
     fn take_stock(&mut self, full: bool) {
-        let open = self.open.values().chain(&self.ready).filter(|_| !full);
-        let unanswered: Vec<_> = open.filter_map(|asked| self.unanswered(asked)).collect();
-        let doubts = self.searches.iter().flat_map(|Search { lookup, on_delete, .. }| {
-            lookup.doubts().iter().map(|doubt| (*on_delete, doubt.clone()))
-        });
-        let doubts: Vec<_> = doubts.collect();
-        for (on_delete, why) in unanswered.into_iter().chain(doubts) {
+        let mut troubles = if full { Vec::new() } else { self.unanswered() };
+        for Search { lookup, on_delete, .. } in &self.searches {
+            let doubts = lookup.iter().flat_map(Lookup::doubts);
+            troubles.extend(doubts.map(|doubt| (*on_delete, doubt.clone())));
+        }
+        for (on_delete, why) in troubles {
             self.trouble(on_delete, why);
         }
         for problems in [&mut self.problems, &mut self.notes.problems, &mut self.notes.audited_problems] {
             problems.sort();
             problems.dedup();
         }
-        self.notes.misfits = self.searches.iter().map(|search| search.lookup.misfits()).sum();
+        self.notes.misfits = self.searches.iter().filter_map(|search| Some(search.lookup.as_ref()?.misfits())).sum();
+        self.notes.lookups = self.searches.iter().map(|search| search.planned.clone()).collect();
     }
 
     /// What was found and blocks, and whether something was found that doesn't since it is torn down as well.
     fn blocking(&self) -> (Referring<'_>, bool) {
         let (mut blocking, mut let_go) = (Referring::new(), false);
         let must_refuse = self.must_refuse();
-        for Search { lookup, release, .. } in self.of(OnDelete::Deny) {
-            let found = lookup.found();
+        for search @ Search { release, .. } in self.of(OnDelete::Deny) {
+            let found = search.found();
             let mut standing: Vec<_> = found.first().iter().collect();
             if let Some(release) = release.filter(|_| !must_refuse) {
                 if !found.is_empty() && self.scopes.judge(release, found) == Verdict::Going {
@@ -103,13 +108,13 @@ impl Asking {
         subject: &Subject,
     ) -> Option<Referrers> {
         let mut noticed = Referring::new();
-        for Search { lookup, .. } in self.of(on_delete) {
-            for (object, edges) in lookup.found().first().iter().filter(|(object, _)| !named.contains(object)) {
+        for search in self.of(on_delete) {
+            for (object, edges) in search.found().first().iter().filter(|(object, _)| !named.contains(object)) {
                 noticed.entry(object).or_default().extend(edges);
             }
         }
         named.extend(noticed.keys());
-        let more = self.of(on_delete).any(|search| search.lookup.found().has_more());
+        let more = self.of(on_delete).any(|search| search.found().has_more());
         self.referrers(&noticed, more, subject)
     }
 
@@ -162,21 +167,15 @@ impl Asking {
         })
     }
 
-    /// What a list that was not answered leaves open. (A scope that was not answered says so itself.)
-    fn unanswered(&self, asked: &Asked) -> Option<(OnDelete, String)> {
-        let (subject, namespace, on_delete) = match asked {
-            Asked::Bindings => {
-                let candidates = self.bindings.iter().flat_map(|bindings| &bindings.candidates);
-                let on_delete = candidates.map(|candidate| candidate.edge.on_delete).min().unwrap_or_default();
-                ("apibindings".to_owned(), None, on_delete)
-            }
-            Asked::Lookup(index) => {
-                let Search { lookup, on_delete, .. } = self.searches.get(*index)?;
-                (lookup.subject(), lookup.namespace(), *on_delete)
-            }
-            Asked::Scope(_) => return None,
-        };
-        let place = self.place(namespace);
-        Some((on_delete, format!("the list of {subject}{place} was not answered in time; retry later")))
+    /// What lists that were not answered leave open. (A scope that was not answered says so itself.)
+    fn unanswered(&self) -> Vec<(OnDelete, String)> {
+        const WHY: &str = "was not answered in time; retry later";
+        let bindings = self.bindings.iter().map(|Bindings { candidates, .. }| {
+            let on_delete = candidates.iter().map(|candidate| candidate.edge.on_delete).min().unwrap_or_default();
+            (on_delete, format!("the list of apibindings{} {WHY}", self.place(None)))
+        });
+        let open = self.searches.iter().filter(|search| !search.lookup.as_ref().is_some_and(Lookup::has_ended));
+        let lists = open.map(|search| (search.on_delete, self.could_not_list(&search.planned.dependents, WHY)));
+        bindings.chain(lists).collect()
     }
 }

@@ -49,6 +49,8 @@ pub(crate) struct World {
     pub(crate) cluster_going: bool,
     /// The most objects that the server puts on a page, whatever it is asked for.
     pub(crate) page: usize,
+    /// The fields by which the server selects, of whichever kind: `spec.vpcRef.name`.
+    pub(crate) selectable: BTreeSet<String>,
 }
 
 /// What a server answers.
@@ -182,6 +184,7 @@ impl World {
             going: BTreeSet::new(),
             cluster_going: false,
             page: usize::MAX,
+            selectable: BTreeSet::new(),
         }
     }
 
@@ -242,11 +245,24 @@ impl World {
             }
             let query = open.remove(pick(open.len()));
             assert!(asked.len() < 10_000, "it asks without end");
+            if let Some(refusal) = self.refusal(&query.path) {
+                // Whoever asks knows it from before, and doesn't ask.
+                evaluation.answer(query.id, refusal.as_answer());
+                continue;
+            }
             if let Some(reply) = reply(&query) {
                 evaluation.answer(query.id, reply.as_answer());
             }
             asked.push(query);
         }
+    }
+
+    /// What the server says to a field selector by a field that it doesn't select by.
+    fn refusal(&self, path: &str) -> Option<Reply> {
+        let (field, _) = selector(path.split_once('?')?.1)?;
+        let known = self.selectable.iter().any(|selectable| *selectable == field);
+        (!known)
+            .then(|| Reply::Http(400, format!(r#"{{"message":"field label not supported: {field}"}}"#).into_bytes()))
     }
 
     pub(crate) fn deletes(&self, object: &Object) -> Outcome {
@@ -315,7 +331,14 @@ impl World {
                 None => return Reply::Http(400, Vec::new()),
             },
         };
-        let items: Vec<_> = items.skip(start).collect();
+        let selector = selector(query);
+        let selected = |json: &&Value| match &selector {
+            None => true,
+            Some((field, value)) => {
+                json.pointer(&format!("/{}", field.replace('.', "/"))).is_some_and(|at| at == value)
+            }
+        };
+        let items: Vec<_> = items.filter(selected).skip(start).collect();
         let size = self.page.min(limit).min(items.len());
         let mut metadata = json!({"resourceVersion": "7"});
         if size < items.len() {
@@ -323,6 +346,13 @@ impl World {
         }
         Reply::ok(&json!({"kind": "List", "metadata": metadata, "items": items[..size]}))
     }
+}
+
+/// The field and the value of a field selector, of values that need no escape in a URL but for the equals sign.
+fn selector(query: &str) -> Option<(String, String)> {
+    let selector = query.split('&').find_map(|parameter| parameter.strip_prefix("fieldSelector="))?;
+    let (field, value) = selector.split_once("%3D")?;
+    Some((field.to_owned(), value.to_owned()))
 }
 
 /// A namespace, or the logical cluster.
