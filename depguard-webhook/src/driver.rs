@@ -1,19 +1,24 @@
 //! Drives an evaluation: sends its queries side by side and hands it the answers, until the time is up.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
-use depguard_core::{Decision, Evaluation, Query};
+use depguard_core::{Answer, Decision, Evaluation, Query};
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
 use tokio::time::{Instant, timeout_at};
 
-use crate::port::{Fetched, Port};
+use crate::gets::Gets;
+use crate::port::Port;
+use crate::source::Page;
 
 /// Queries at once for one review.
 const MOST_AT_ONCE: usize = 8;
+/// Why there is no answer where whatever was to bring it is gone.
+const LOST: &str = "the webhook lost it on the way";
 
-/// Decides by what `port` answers until `deadline`. What is not answered by then can't be known, and so refuses.
-pub(crate) async fn drive<P: Port>(port: &P, mut evaluation: Evaluation, deadline: Instant) -> Decision {
+/// Decides by what is answered until `deadline`. What is not answered by then can't be known, and so refuses.
+pub(crate) async fn drive<P: Port>(gets: &Gets<P>, mut evaluation: Evaluation, deadline: Instant) -> Decision {
     let mut waiting = VecDeque::new();
     let mut running = FuturesUnordered::new();
     // The clock is looked at each time: a port that is always ready would never let a timer run out.
@@ -22,15 +27,16 @@ pub(crate) async fn drive<P: Port>(port: &P, mut evaluation: Evaluation, deadlin
         while running.len() < MOST_AT_ONCE
             && let Some(query) = waiting.pop_front()
         {
-            running.push(fetch(port, query));
+            running.push(get(gets, query));
         }
-        let Ok(Some((query, fetched))) = timeout_at(deadline, running.next()).await else { break };
-        evaluation.answer(query.id, fetched.as_answer());
+        let Ok(Some((query, page))) = timeout_at(deadline, running.next()).await else { break };
+        let answer = page.as_ref().map_or(Answer::Failed(LOST), |page| page.fetched.as_answer());
+        evaluation.answer(query.id, answer);
     }
     evaluation.decide()
 }
 
-async fn fetch<P: Port>(port: &P, query: Query) -> (Query, Fetched) {
-    let fetched = port.get(&query).await;
-    (query, fetched)
+async fn get<P: Port>(gets: &Gets<P>, query: Query) -> (Query, Option<Arc<Page>>) {
+    let page = gets.get(&query).await;
+    (query, page)
 }

@@ -1,28 +1,21 @@
 //! Reading through the front-proxy: any logical cluster by its id, with the right to read there.
 
-use std::sync::Arc;
-
 use depguard_core::{Home, Query};
 use depguard_kcp::{Connection, RequestError};
-use tokio::sync::Semaphore;
 
 use crate::port::{Fetched, Port};
-
-/// Requests at once over all reviews: each may hold a page of objects.
-const MOST_AT_ONCE: usize = 64;
 
 /// Asks each logical cluster at `{base}/clusters/{id}`; in home kubernetes, the one API server.
 #[derive(Debug, Clone)]
 pub struct FrontProxy {
     home: Home,
     connection: Connection,
-    places: Arc<Semaphore>,
 }
 
 impl FrontProxy {
     /// Reads over `connection`, with the rights of its credentials.
     pub fn new(home: Home, connection: Connection) -> Self {
-        Self { home, connection, places: Arc::new(Semaphore::new(MOST_AT_ONCE)) }
+        Self { home, connection }
     }
 }
 
@@ -36,10 +29,6 @@ impl Port for FrontProxy {
             (Home::Kubernetes, Some(cluster)) => {
                 return Fetched::Failed(format!("there is no logical cluster `{cluster}` in a plain cluster"));
             }
-        };
-        // Held until the body is in: what comes after that is the review's own.
-        let Ok(_place) = self.places.acquire().await else {
-            return Fetched::Failed("the webhook is going away".to_owned());
         };
         match endpoint.get(&query.path).await {
             Ok(response) => {

@@ -6,12 +6,16 @@
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic))]
 
 mod activity;
+mod board;
 mod body;
+mod budget;
 #[cfg(feature = "bin")]
 pub mod cli;
 mod config;
 mod driver;
 mod front_proxy;
+mod gets;
+mod lanes;
 mod port;
 mod registry;
 mod report;
@@ -19,12 +23,14 @@ mod respond;
 mod rules;
 mod server;
 mod service;
+mod source;
 mod tasks;
 mod timeout;
 mod tls;
 mod uid;
 mod webhook;
 
+pub use budget::Room;
 pub use config::Config;
 pub use front_proxy::FrontProxy;
 pub use port::{Fetched, Port};

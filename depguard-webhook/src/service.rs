@@ -18,8 +18,12 @@ use tokio::time::{Instant, timeout_at};
 use tower::Service;
 
 use crate::body::{self, BodyError};
+use crate::budget::Budget;
+use crate::gets::Gets;
 use crate::port::Port;
 use crate::rules::{Rules, Snapshot};
+use crate::source::Source;
+use crate::tasks::Tasks;
 use crate::{driver, report, respond, timeout, uid};
 
 /// Where reviews are posted to.
@@ -32,7 +36,7 @@ const IGNORING_PATH: &str = "/validate/ignore";
 /// It takes `POST /validate`, and `POST /validate/ignore` for the rules that are ignored where they fail, with a `admission.k8s.io/v1` AdmissionReview as `application/json`, and answers within
 /// the caller's `?timeout=` less a margin. A request that is no review gets a 4xx with a plain sentence; an API server
 /// then goes by the webhook's `failurePolicy`, which is `Fail`. It is always ready, and cheap to clone.
-pub struct ReviewService<P> {
+pub struct ReviewService<P: Port> {
     shared: Arc<Shared<P>>,
 }
 
@@ -43,10 +47,12 @@ pub struct Limits {
     pub review: usize,
     /// What all reviews under way may take up together, in bytes; further ones wait while their time lasts.
     pub reviews: usize,
+    /// What all pages of objects under way may take up together, in bytes; further ones wait while their time lasts.
+    pub pages: usize,
 }
 
-struct Shared<P> {
-    port: P,
+struct Shared<P: Port> {
+    gets: Gets<P>,
     rules: Rules,
     overrides: OverridePolicy,
     limits: Limits,
@@ -78,9 +84,16 @@ impl<P: Port> ReviewService<P> {
 
     /// The same within other limits.
     pub fn with_limits(port: P, rules: Rules, overrides: OverridePolicy, limits: Limits) -> Self {
+        Self::among(Tasks::default(), port, rules, overrides, limits)
+    }
+
+    /// The same, where what outlives a review is counted among `tasks`.
+    pub(crate) fn among(tasks: Tasks, port: P, rules: Rules, overrides: OverridePolicy, limits: Limits) -> Self {
         // A review that has no room even alone would wait in vain.
         let room = limits.reviews.max(limits.review).min(Semaphore::MAX_PERMITS);
-        Self { shared: Arc::new(Shared { port, rules, overrides, limits, room: Arc::new(Semaphore::new(room)) }) }
+        let source = Arc::new(Source::new(port, Budget::new(limits.pages)));
+        let gets = Gets::new(source, tasks);
+        Self { shared: Arc::new(Shared { gets, rules, overrides, limits, room: Arc::new(Semaphore::new(room)) }) }
     }
 }
 
@@ -132,7 +145,7 @@ impl<P: Port> Shared<P> {
             }
             Snapshot::NotLoaded { why } => return Decision::not_ready(failure_policy, why.clone()),
         };
-        driver::drive(&self.port, evaluation, deadline).await
+        driver::drive(&self.gets, evaluation, deadline).await
     }
 }
 
@@ -191,13 +204,13 @@ where
     }
 }
 
-impl<P> Clone for ReviewService<P> {
+impl<P: Port> Clone for ReviewService<P> {
     fn clone(&self) -> Self {
         Self { shared: self.shared.clone() }
     }
 }
 
-impl<P> std::fmt::Debug for ReviewService<P> {
+impl<P: Port> std::fmt::Debug for ReviewService<P> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("ReviewService").field("limits", &self.shared.limits).finish_non_exhaustive()
     }
@@ -205,6 +218,6 @@ impl<P> std::fmt::Debug for ReviewService<P> {
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { review: (3 << 20) + (64 << 10), reviews: 256 << 20 }
+        Self { review: (3 << 20) + (64 << 10), reviews: 256 << 20, pages: 64 << 20 }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -21,6 +22,13 @@ impl Tasks {
             // Dropped where it stands when killed.
             killed.run_until_cancelled(task).await;
         });
+    }
+
+    /// Runs `task` as well, from where there may be no runtime any more to do so: then it is dropped.
+    pub(crate) fn try_spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        if Handle::try_current().is_ok() {
+            self.spawn(task);
+        }
     }
 
     /// Runs `task`, which has no work of its own to finish, until the tasks are told to come to an end.
@@ -45,6 +53,12 @@ impl Tasks {
             self.killed.cancel();
             self.tracker.wait().await;
         }
+    }
+
+    /// How many there are.
+    #[cfg(test)]
+    pub(crate) fn len(&self) -> usize {
+        self.tracker.len()
     }
 
     /// Drops all tasks where they stand.

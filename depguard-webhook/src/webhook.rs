@@ -13,7 +13,7 @@ use crate::front_proxy::FrontProxy;
 use crate::registry;
 use crate::rules::Rules;
 use crate::server::Server;
-use crate::service::ReviewService;
+use crate::service::{Limits, ReviewService};
 use crate::tasks::Tasks;
 use crate::tls::{CertificateError, Certificates};
 
@@ -68,12 +68,13 @@ impl Webhook {
         };
 
         let rules = Rules::not_loaded_yet("the rules are being loaded");
-        let service =
-            ReviewService::new(FrontProxy::new(config.home, connection.clone()), rules.clone(), config.overrides);
+        let port = FrontProxy::new(config.home, connection.clone());
         // Whatever fails from here on is tried again: dropped early, the tasks would be killed.
         let mut webhook =
             Self { review_addr, probe_addr: None, grace: config.shutdown_grace, rules, tasks: Tasks::default() };
         let (tasks, rules) = (&webhook.tasks, &webhook.rules);
+        let limits = Limits::default();
+        let service = ReviewService::among(tasks.clone(), port, rules.clone(), config.overrides, limits);
         tasks.spawn_background(registry::run(connection, config.home, config.export_name, rules.clone()));
         tasks.spawn_background(certificates.follow(files));
         tasks.spawn(Server::new(reviews, tls, service).run(tasks.clone()));

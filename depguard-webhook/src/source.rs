@@ -1,0 +1,50 @@
+//! A port, and how much of what it gives is held at once.
+
+use depguard_core::Query;
+
+use crate::budget::{Budget, Room, Size};
+use crate::port::{Fetched, Port};
+
+/// Where everything is read from.
+pub(crate) struct Source<P> {
+    port: P,
+    budget: Budget,
+}
+
+/// What came of a query. Its bytes count among those under way until it is dropped.
+pub(crate) struct Page {
+    pub(crate) fetched: Fetched,
+    _room: Option<Room>,
+}
+
+impl<P: Port> Source<P> {
+    pub(crate) fn new(port: P, budget: Budget) -> Self {
+        Self { port, budget }
+    }
+
+    /// Waits for a place to read, and for room for about so many bytes.
+    pub(crate) async fn enter(&self, size: Size, estimate: usize) -> Option<Room> {
+        self.budget.enter(size, estimate).await
+    }
+
+    /// Sends the query.
+    pub(crate) async fn fetch(&self, query: &Query, mut room: Room) -> Page {
+        loop {
+            let fetched = self.port.get_within(query, &mut room).await;
+            match (&fetched, room.refused()) {
+                // Only what others read stood in the way: once more, with all the room that a body may have.
+                (Fetched::TooLarge, Some((size, most))) => {
+                    drop(room);
+                    match self.enter(size, most).await {
+                        Some(whole) => room = whole,
+                        None => return Page { fetched, _room: None },
+                    }
+                }
+                _ => {
+                    room.settle(fetched.len());
+                    return Page { fetched, _room: Some(room) };
+                }
+            }
+        }
+    }
+}
