@@ -1,20 +1,21 @@
 //! References read from the bytes of a LIST page, without building a tree of it.
 //!
-//! Every value that no path asks for is skipped by the JSON parser, so that an object costs what its names and
-//! reference fields cost, whatever else it holds.
+//! Every value that no path asks for is passed over, so that an object costs what its names and reference fields cost,
+//! whatever else it holds; where a name is searched for, an object that doesn't hold it costs less still.
 
 use std::borrow::Cow;
-use std::fmt;
 
-use serde::Deserialize;
-use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
-
+use self::found::Found;
+pub use self::needle::Needle;
+pub(crate) use self::outer::outer;
 use self::tree::Tree;
-use self::walk::{Found, ObjectSeed, Walk};
+use crate::json::Malformed;
 use crate::path::FieldPath;
-use crate::text::Text;
 
-mod plain;
+mod found;
+mod list;
+mod needle;
+mod outer;
 mod tree;
 mod walk;
 
@@ -71,8 +72,11 @@ pub struct Page {
 #[derive(Debug, thiserror::Error)]
 pub enum PageError {
     /// Not JSON, or not a list of objects.
-    #[error("not a list: {0}")]
-    Malformed(#[from] serde_json::Error),
+    #[error("not a list: {why}")]
+    Malformed {
+        /// What is wrong, and where.
+        why: String,
+    },
     /// A JSON object without `items`.
     #[error("not a list: it holds no `items`")]
     NoItems,
@@ -101,23 +105,34 @@ impl Extractor {
         for (path, take) in paths {
             tree.add(path, take);
         }
-        tree.choose();
         Self { tree }
     }
 
     /// Hands each object of the page to `each`.
     ///
     /// An object without a name is an error: what can't be named can't be told from another.
-    pub fn page<'de>(&self, bytes: &'de [u8], mut each: impl FnMut(&Item<'_, 'de>)) -> Result<Page, PageError> {
-        let mut items_seen = false;
-        let mut page = Page::default();
-        let mut json = serde_json::Deserializer::from_slice(bytes);
-        // Recursion goes as deep as the paths, which are bounded; all else is skipped without recursion.
-        json.disable_recursion_limit();
-        let list = List { walk: &mut Walk::new(&self.tree), each: &mut each, items_seen: &mut items_seen };
-        json.deserialize_map(ListVisitor { list, page: &mut page })?;
-        json.end()?;
-        if items_seen { Ok(page) } else { Err(PageError::NoItems) }
+    pub fn page<'de>(&self, bytes: &'de [u8], each: impl FnMut(&Item<'_, 'de>)) -> Result<Page, PageError> {
+        self.search(bytes, None, each)
+    }
+
+    /// Hands each object of the page that holds the needle to `each`; without a needle, each object.
+    ///
+    /// Of all else only what says whether the list goes on is sure to be read. So where a needle is given, a page that is
+    /// broken may be taken as one in which nothing refers to anything, which is so.
+    pub fn search<'de>(
+        &self,
+        bytes: &'de [u8],
+        needle: Option<&Needle>,
+        each: impl FnMut(&Item<'_, 'de>),
+    ) -> Result<Page, PageError> {
+        let mut hits = needle.map(|needle| needle.hits(bytes));
+        if let Some(hits) = &mut hits
+            && !hits.is_within(0..bytes.len())
+            && let Some(page) = outer(bytes)
+        {
+            return Ok(page);
+        }
+        list::read(&self.tree, bytes, hits, each)
     }
 }
 
@@ -187,87 +202,15 @@ impl Turns {
     }
 }
 
-// === The list ===
-
-struct List<'l, 'de, F> {
-    walk: &'l mut Walk<'l, 'de>,
-    each: &'l mut F,
-    items_seen: &'l mut bool,
-}
-
-struct ListVisitor<'l, 'de, F> {
-    list: List<'l, 'de, F>,
-    page: &'l mut Page,
-}
-
-impl<'de, F: FnMut(&Item<'_, 'de>)> Visitor<'de> for ListVisitor<'_, 'de, F> {
-    type Value = ();
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a list of objects")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(mut self, mut map: A) -> Result<(), A::Error> {
-        while let Some(key) = map.next_key::<Text<'de>>()? {
-            match key.as_str() {
-                "items" if *self.list.items_seen => return Err(A::Error::duplicate_field("items")),
-                "items" => {
-                    *self.list.items_seen = true;
-                    map.next_value_seed(&mut self.list)?;
-                }
-                "metadata" => *self.page = map.next_value()?,
-                _ => drop(map.next_value::<IgnoredAny>()?),
-            }
-        }
-        Ok(())
+impl From<serde_json::Error> for PageError {
+    fn from(error: serde_json::Error) -> Self {
+        Self::Malformed { why: error.to_string() }
     }
 }
 
-impl<'de, F: FnMut(&Item<'_, 'de>)> DeserializeSeed<'de> for &mut List<'_, 'de, F> {
-    type Value = ();
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
-        deserializer.deserialize_any(self)
-    }
-}
-
-impl<'de, F: FnMut(&Item<'_, 'de>)> Visitor<'de> for &mut List<'_, 'de, F> {
-    type Value = ();
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an array of objects")
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<(), A::Error> {
-        loop {
-            if items.next_element_seed(ObjectSeed(self.walk))?.is_none() {
-                return Ok(());
-            }
-            let item = Item { found: self.walk.found() };
-            if item.name().is_empty() {
-                return Err(A::Error::custom("an object of the list has no metadata.name"));
-            }
-            (self.each)(&item);
-        }
-    }
-
-    /// Go writes an empty slice as `null`.
-    fn visit_unit<E: Error>(self) -> Result<(), E> {
-        Ok(())
-    }
-}
-
-impl<'de> Deserialize<'de> for Page {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        #[derive(Deserialize)]
-        #[serde(rename_all = "camelCase")]
-        struct ListMeta {
-            resource_version: Option<String>,
-            r#continue: Option<String>,
-        }
-        let meta = ListMeta::deserialize(deserializer)?;
-        let given = |text: Option<String>| text.filter(|text| !text.is_empty());
-        Ok(Self { resource_version: given(meta.resource_version), continue_token: given(meta.r#continue) })
+impl From<Malformed> for PageError {
+    fn from(error: Malformed) -> Self {
+        Self::Malformed { why: error.to_string() }
     }
 }
 

@@ -61,10 +61,10 @@ pub fn page(bytes: &[u8]) {
     let Ok(review) = Review::parse(GOOD_REVIEW.as_bytes()) else { unreachable!("it is a review") };
     let decision = evaluate(&review, |_| Some(bytes));
     if decision.allowed() {
-        let Ok(list) = serde_json::from_slice::<Value>(bytes) else {
-            // JSON, but with a number too large or half a surrogate pair, in a field that nobody asked for.
+        let Ok(list) = serde_json::from_slice::<Value>(&mended(bytes)) else {
+            // No JSON at all. It was not read then, since the target's name is not in it, in no spelling.
             let holds = |piece: &[u8]| bytes.windows(piece.len()).any(|window| window == piece);
-            assert!(holds(b"e4") || holds(br"\ud8"), "{}", String::from_utf8_lossy(bytes));
+            assert!(!holds(br#""a""#) && !holds(br"\u0061"), "{}", String::from_utf8_lossy(bytes));
             return;
         };
         assert!(list["metadata"]["resourceVersion"].as_str().is_some_and(|version| !version.is_empty()), "{list}");
@@ -75,6 +75,36 @@ pub fn page(bytes: &[u8]) {
             assert!(!refers(item), "{item}");
         }
     }
+}
+
+/// The same with what `serde_json` makes nothing of, inside of strings and numbers that nobody reads, replaced.
+fn mended(bytes: &[u8]) -> Vec<u8> {
+    let (mut mended, mut rest) = (Vec::new(), bytes);
+    while let Some(first) = rest.first() {
+        let (len, instead) = match first {
+            b'"' => (string_len(rest), &br#""?""#[..]),
+            b'-' | b'0'..=b'9' => (rest.iter().take_while(|byte| b"0123456789+-.eE".contains(byte)).count(), &b"0"[..]),
+            byte => (1, std::slice::from_ref(byte)),
+        };
+        let (token, after) = rest.split_at(len);
+        let is_right = serde_json::from_slice::<Value>(token).is_ok();
+        mended.extend_from_slice(if is_right { token } else { instead });
+        rest = after;
+    }
+    mended
+}
+
+/// How long the string is that these bytes begin with; all of them where it has no end.
+fn string_len(bytes: &[u8]) -> usize {
+    let mut at = 1;
+    while let Some(byte) = bytes.get(at) {
+        match byte {
+            b'"' => return at + 1,
+            b'\\' => at += 2,
+            _ => at += 1,
+        }
+    }
+    bytes.len()
 }
 
 /// Whether an object refers to the target of [`GOOD_REVIEW`] by [`GOOD_RULE`], read plainly.

@@ -212,3 +212,42 @@ fn an_object_with_too_many_values_is_cut_and_the_next_one_is_not() {
     let full = ("full".to_owned(), true, most, false);
     assert_eq!(read, [full.clone(), ("more".to_owned(), true, most, true), full]);
 }
+
+/// Which objects of a list with that value in the middle are handed out.
+fn searched(names: &[&str], value: &str) -> Vec<String> {
+    let list = format!(
+        r#"{{"items":[{{"metadata":{{"name":"m1"}},"a":"x"}},{{"metadata":{{"name":"m2"}},"a":{value}}},{{"metadata":{{"name":"m3"}}}}],"metadata":{{"resourceVersion":"1"}}}}"#
+    );
+    let needle = Needle::new(names.iter().copied()).unwrap();
+    let mut found = Vec::new();
+    let path = FieldPath::parse(".a").unwrap();
+    let each = |item: &Item<'_, '_>| found.push(item.name().to_owned());
+    let page = Extractor::new([&path]).search(list.as_bytes(), Some(&needle), each).unwrap();
+    assert_eq!(page, Page { resource_version: Some("1".into()), continue_token: None });
+    found
+}
+
+#[test]
+fn only_objects_that_may_hold_a_name_are_handed_out() {
+    assert_eq!(searched(&["vpc-7"], r#""vpc-7""#), ["m2"]);
+    assert_eq!(searched(&["vpc-7"], r#"{"vpc-7":1}"#), ["m2"]);
+    assert_eq!(searched(&["vpc-7"], r#""vpc\u002d7""#), ["m2"]);
+    assert_eq!(searched(&["vpc-7", "x"], r#""vpc-7""#), ["m1", "m2"]);
+    assert_eq!(searched(&["vpc-7"], r#""vpc-70""#), [""; 0]);
+    // The list's own name is nobody's reference, and no reason to hand out all objects.
+    assert_eq!(searched(&["items"], "1"), [""; 0]);
+}
+
+#[test]
+fn what_is_no_list_is_no_list_though_nothing_is_found_in_it() {
+    let needle = Needle::new(["a"]).unwrap();
+    for json in [
+        "",
+        "{}",
+        r#"{"items":{},"metadata":{}}"#,
+        r#"{"items":[{]}"#,
+        r#"{"metadata":{"resourceVersion":"1"},"items":[{}}"#,
+    ] {
+        assert!(Extractor::new([]).search(json.as_bytes(), Some(&needle), |_| ()).is_err(), "{json}");
+    }
+}

@@ -22,8 +22,6 @@ pub(super) struct Node {
     pub(super) texts: Vec<usize>,
     pub(super) keys: Vec<usize>,
     pub(super) jsons: Vec<usize>,
-    /// Whether names alone lead on from here, and strings alone are taken: see `plain.rs`.
-    pub(super) plain: bool,
 }
 
 pub(super) type NodeId = usize;
@@ -45,21 +43,6 @@ impl Tree {
     #[expect(clippy::indexing_slicing, reason = "only this tree makes its ids, and no node goes")]
     pub(super) fn node(&self, id: NodeId) -> &Node {
         &self.nodes[id]
-    }
-
-    /// Chooses how to go on from each node, once all paths are there.
-    pub(super) fn choose(&mut self) {
-        // A child comes after its parent, so the last ones come first.
-        for id in (0..self.nodes.len()).rev() {
-            let node = self.node(id);
-            let leads_on_plainly = || node.named.iter().all(|(_, child)| self.node(*child).plain);
-            let plain = node.any.is_none()
-                && node.indexed.is_empty()
-                && node.keys.is_empty()
-                && node.jsons.is_empty()
-                && leads_on_plainly();
-            self.node_mut(id).plain = plain;
-        }
     }
 
     /// The next slot takes the string at these names.
@@ -124,19 +107,14 @@ impl Tree {
 }
 
 impl Node {
-    /// Whether something below a value, or the value as a string or a map, is wanted.
+    /// Where this key leads.
+    pub(super) fn child(&self, key: &[u8]) -> Option<NodeId> {
+        self.named.iter().find(|(name, _)| name.as_bytes() == key).map(|(_, child)| *child)
+    }
+
+    /// Whether something of a value is wanted beside its JSON text.
     pub(super) fn goes_on(&self) -> bool {
-        self.is_leaf() || !self.named.is_empty() || self.in_lists()
-    }
-
-    /// Whether elements of a list are wanted.
-    pub(super) fn in_lists(&self) -> bool {
-        self.any.is_some() || self.each.is_some() || !self.indexed.is_empty()
-    }
-
-    /// Whether a string or keys are wanted here.
-    pub(super) fn is_leaf(&self) -> bool {
-        !self.texts.is_empty() || !self.keys.is_empty()
+        !self.texts.is_empty() || !self.keys.is_empty() || self.children().next().is_some()
     }
 
     /// All nodes that follow.

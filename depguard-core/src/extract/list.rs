@@ -1,0 +1,102 @@
+//! A LIST page: its objects, and what it says of the list that it belongs to.
+
+use super::needle::Hits;
+use super::tree::Tree;
+use super::walk::Walk;
+use super::{Item, Page, PageError};
+use crate::json::{Json, Malformed, Value};
+
+/// Reads a page whole, and hands its items to `each`; where there are hits, only those items in which one lies.
+pub(super) fn read<'de>(
+    tree: &Tree,
+    bytes: &'de [u8],
+    mut hits: Option<Hits<'_>>,
+    mut each: impl FnMut(&Item<'_, 'de>),
+) -> Result<Page, PageError> {
+    let mut walk = Walk::new(tree, Json::new(bytes));
+    let (mut page, mut items_seen) = (None, false);
+    let Value::Map = walk.json().value()? else { return Err(walk.json().expected("a list of objects").into()) };
+    let mut next = walk.json().first_key()?;
+    while let Some(key) = next {
+        // Of two, nobody could tell which counts.
+        match &*key.bytes()? {
+            b"items" if items_seen => return Err(walk.json().expected("`items` once").into()),
+            b"metadata" if page.is_some() => return Err(walk.json().expected("`metadata` once").into()),
+            b"items" => {
+                items_seen = true;
+                items(&mut walk, hits.as_mut(), &mut each)?;
+            }
+            b"metadata" => page = Some(metadata(walk.json())?),
+            _ => walk.json().skip()?,
+        }
+        next = walk.json().next_key()?;
+    }
+    walk.json().finish()?;
+    if items_seen { Ok(page.unwrap_or_default()) } else { Err(PageError::NoItems) }
+}
+
+fn items<'de>(
+    walk: &mut Walk<'_, 'de>,
+    mut hits: Option<&mut Hits<'_>>,
+    each: &mut impl FnMut(&Item<'_, 'de>),
+) -> Result<(), Malformed> {
+    match walk.json().value()? {
+        Value::List => {}
+        // Go writes an empty slice as `null`.
+        Value::Null => return Ok(()),
+        _ => return Err(walk.json().expected("a list of objects")),
+    }
+    let mut more = walk.json().first_element();
+    while more {
+        if let Some(hits) = &mut hits {
+            let start = walk.json().clone();
+            walk.json().skip()?;
+            if hits.is_within(start.end()..walk.json().end()) {
+                *walk.json() = start;
+                object(walk, each)?;
+            }
+        } else {
+            object(walk, each)?;
+        }
+        more = walk.json().next_element()?;
+    }
+    Ok(())
+}
+
+fn object<'de>(walk: &mut Walk<'_, 'de>, each: &mut impl FnMut(&Item<'_, 'de>)) -> Result<(), Malformed> {
+    let item = Item { found: walk.object()? };
+    if item.name().is_empty() {
+        return Err(walk.json().expected("a metadata.name in the object before"));
+    }
+    each(&item);
+    Ok(())
+}
+
+/// Reads the metadata of a list.
+pub(super) fn metadata(json: &mut Json<'_>) -> Result<Page, Malformed> {
+    let Value::Map = json.value()? else { return Err(json.expected("the metadata of a list before")) };
+    let (mut version, mut token) = (None, None);
+    let mut next = json.first_key()?;
+    while let Some(key) = next {
+        match &*key.bytes()? {
+            b"resourceVersion" => once(json, &mut version)?,
+            b"continue" => once(json, &mut token)?,
+            _ => json.skip()?,
+        }
+        next = json.next_key()?;
+    }
+    // What is empty is what Go writes for what is absent.
+    let given = |text: Option<String>| text.filter(|text| !text.is_empty());
+    Ok(Page { resource_version: given(version.flatten()), continue_token: given(token.flatten()) })
+}
+
+/// Reads a string, or the absence of one, that must not stand there twice.
+fn once(json: &mut Json<'_>, field: &mut Option<Option<String>>) -> Result<(), Malformed> {
+    let text = match json.value()? {
+        Value::String(text) if field.is_none() => Some(text.text()?.into_owned()),
+        Value::Null if field.is_none() => None,
+        _ => return Err(json.expected("a string, once, before")),
+    };
+    *field = Some(text);
+    Ok(())
+}

@@ -1,0 +1,134 @@
+//! What a LIST page says of its list, read from around its items.
+
+use super::Page;
+use super::list::metadata;
+use crate::json::{Json, Value};
+
+/// Reads the list's metadata without its items, in the two layouts that API servers write:
+///
+/// - `{"apiVersion":…,"items":[…],"kind":…,"metadata":{…}}`, custom resources;
+/// - `{"kind":…,"apiVersion":…,"metadata":{…},"items":[…]}`, built-in kinds and `PartialObjectMetadataList`.
+///
+/// `None` for all else, which must be read whole. Of a page that can be read whole this is what would be read:
+/// `metadata` stands in it once, and here it was found in the list itself, in front of the items or as its last value.
+/// What is between is not looked at: neither whether it is JSON, nor whether anything was lost of it. That is for
+/// whoever looks for something in it; a body of HTTP that was cut is an error before it comes here.
+pub(crate) fn outer(bytes: &[u8]) -> Option<Page> {
+    let inside = bytes.trim_ascii_end().strip_suffix(b"}")?.trim_ascii_end();
+    match front(bytes)? {
+        Some(page) => inside.ends_with(b"]").then_some(page),
+        None => back(inside),
+    }
+}
+
+/// The metadata in front of the items, if any; `None` if there are no items.
+fn front(bytes: &[u8]) -> Option<Option<Page>> {
+    let mut json = Json::new(bytes);
+    let Value::Map = json.value().ok()? else { return None };
+    let (mut page, mut next) = (None, json.first_key().ok()?);
+    while let Some(key) = next {
+        match &*key.bytes().ok()? {
+            b"items" => return matches!(json.value(), Ok(Value::List)).then_some(page),
+            b"metadata" if page.is_some() => return None,
+            b"metadata" => page = Some(metadata(&mut json).ok()?),
+            _ => json.skip().ok()?,
+        }
+        next = json.next_key().ok()?;
+    }
+    None
+}
+
+/// The metadata as the last value of a list, which ends with it but for the list's own bracket.
+///
+/// JSON can be read backwards, as long as a quote can be told to begin or end a string: it does so exactly if an even
+/// number of backslashes stands before it, none outside of strings. So from the last bracket this goes back to the first
+/// one that stands in no string, which opens what the last one closed if that holds no brackets, as the metadata of lists;
+/// and what stands before it, up to a comma, is its key.
+fn back(inside: &[u8]) -> Option<Page> {
+    let mut at = inside.strip_suffix(b"}")?;
+    let start = loop {
+        at = match at.split_last()? {
+            (b'"', before) => string(before)?,
+            (b'{', before) => break before,
+            (b'}' | b'[' | b']', _) => return None,
+            (_, before) => before,
+        };
+    };
+    let key = start.trim_ascii_end().strip_suffix(b":")?.trim_ascii_end();
+    if !key.strip_suffix(br#""metadata""#)?.trim_ascii_end().ends_with(b",") {
+        return None;
+    }
+    let mut json = Json::new(inside.get(start.len()..)?);
+    let page = metadata(&mut json).ok()?;
+    json.finish().ok()?;
+    Some(page)
+}
+
+/// What stands before the string whose last quote was read.
+fn string(mut before: &[u8]) -> Option<&[u8]> {
+    loop {
+        let quote = memchr::memrchr(b'"', before)?;
+        before = before.get(..quote)?;
+        let backslashes = before.iter().rev().take_while(|byte| **byte == b'\\').count();
+        if backslashes.is_multiple_of(2) {
+            return Some(before);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn page(version: &str, token: Option<&str>) -> Page {
+        Page { resource_version: Some(version.to_owned()), continue_token: token.map(str::to_owned) }
+    }
+
+    #[test]
+    fn both_layouts_of_api_servers_are_read_from_the_outside() {
+        for (json, expected) in [
+            (
+                r#"{"apiVersion":"a/v1","items":[{"x":"}]\\\""}],"kind":"AList","metadata":{"continue":"t","remainingItemCount":7,"resourceVersion":"1"}}"#,
+                page("1", Some("t")),
+            ),
+            (r#"{"items":[],"metadata":{"continue":"","resourceVersion":"1","selfLink":"{[\"\\"}}"#, page("1", None)),
+            (
+                r#"{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"1","continue":"t"},"items":[{}]}"#,
+                page("1", Some("t")),
+            ),
+            ("{ \"metadata\" : {\"resourceVersion\": \"1\"} ,\n \"items\" : [ ] } \n", page("1", None)),
+            ("{\"items\" : [ 1 ] , \"metadata\" : {\"resourceVersion\": \"1\" } } \n", page("1", None)),
+            (r#"{"metadata":{},"items":[]}"#, Page::default()),
+        ] {
+            assert_eq!(outer(json.as_bytes()), Some(expected), "{json}");
+        }
+    }
+
+    #[test]
+    fn anything_else_is_left_to_those_who_read_it_whole() {
+        for json in [
+            "",
+            "{}",
+            "[]",
+            r#"{"metadata":{"resourceVersion":"1"}}"#,
+            r#"{"metadata":{"resourceVersion":"1"},"items":null}"#,
+            r#"{"metadata":{"resourceVersion":1},"items":[]}"#,
+            r#"{"metadata":null,"items":[]}"#,
+            r#"{"metadata":{},"metadata":{},"items":[]}"#,
+            r#"{"metadata":{"resourceVersion":"1"},"items":[],"kind":"AList"}"#,
+            r#"{"metadata":{"resourceVersion":"1"},"items":[{"a":1}"#,
+            r#"{"items":[]}"#,
+            r#"{"items":[{"metadata":{"resourceVersion":"1"}}]}"#,
+            r#"{"items":[],"metadata":{"resourceVersion":"1"},"kind":"AList"}"#,
+            r#"{"items":[],"metadata":{"resourceVersion":"1","more":{}}}"#,
+            r#"{"items":[],"metadata":{"resourceVersion":"1","continue":"a","continue":"b"}}"#,
+            r#"{"items":[],"more":{"resourceVersion":"1"}}"#,
+            r#"{"items":[],"my\"metadata":{"resourceVersion":"1"}}"#,
+            r#"{"items":[],"more":{"metadata":{"resourceVersion":"1"}}}"#,
+            r#"{"items":[],"metadata":{"resourceVersion":"1"}"#,
+            r#"{"items":[],"metadata":{"resourceVersion":"1"}}}"#,
+        ] {
+            assert_eq!(outer(json.as_bytes()), None, "{json}");
+        }
+    }
+}

@@ -1,0 +1,270 @@
+//! A JSON reader for much of which little is wanted.
+//!
+//! What is asked for is read as strictly as `serde_json` reads it. All else is passed over, without recursion and at
+//! several times the speed of a parser: there the structure is checked (brackets in kind, commas, colons, literals, strings
+//! that end), but not what is inside of strings (escapes, control characters, UTF-8) and of numbers. So all JSON is taken,
+//! and beyond it only documents that are wrong inside of a string or a number that nobody reads.
+
+use self::nesting::{Bracket, Nesting};
+
+mod nesting;
+mod quoted;
+
+pub(crate) use self::quoted::Quoted;
+
+/// A place in a document.
+#[derive(Debug, Clone)]
+pub(crate) struct Json<'de> {
+    bytes: &'de [u8],
+    at: usize,
+}
+
+/// The next value.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Value<'de> {
+    /// A map whose bracket was read; go on with [`Json::first_key`].
+    Map,
+    /// A list whose bracket was read; go on with [`Json::first_element`].
+    List,
+    String(Quoted<'de>),
+    Null,
+    /// A number or a boolean, which was passed over.
+    Other,
+}
+
+/// Not JSON, or not the JSON that was looked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("expected {expected} at byte {offset}")]
+pub(crate) struct Malformed {
+    pub(crate) expected: &'static str,
+    pub(crate) offset: usize,
+}
+
+impl<'de> Json<'de> {
+    pub(crate) fn new(bytes: &'de [u8]) -> Self {
+        Self { bytes, at: 0 }
+    }
+
+    /// Where the next token begins.
+    pub(crate) fn offset(&mut self) -> usize {
+        self.peek();
+        self.at
+    }
+
+    /// How far it was read.
+    pub(crate) fn end(&self) -> usize {
+        self.at
+    }
+
+    /// What was read since the offset, which must be UTF-8.
+    pub(crate) fn text_since(&self, start: usize) -> Result<&'de str, Malformed> {
+        let text = self.slice(start, self.at);
+        str::from_utf8(text).map_err(|error| Malformed { expected: "UTF-8", offset: start + error.valid_up_to() })
+    }
+
+    /// Reads the next value, or only begins it.
+    pub(crate) fn value(&mut self) -> Result<Value<'de>, Malformed> {
+        match self.peek() {
+            b'{' => {
+                self.at += 1;
+                Ok(Value::Map)
+            }
+            b'[' => {
+                self.at += 1;
+                Ok(Value::List)
+            }
+            b'"' => self.quoted().map(Value::String),
+            b'n' => self.scalar(b'n').map(|()| Value::Null),
+            first => self.scalar(first).map(|()| Value::Other),
+        }
+    }
+
+    /// The first key of the map that was begun; `None` where it is empty, which ends it. After each key its value must
+    /// be read or passed over.
+    pub(crate) fn first_key(&mut self) -> Result<Option<Quoted<'de>>, Malformed> {
+        if self.peek() == b'}' {
+            self.at += 1;
+            return Ok(None);
+        }
+        self.key().map(Some)
+    }
+
+    /// The next key of a map, or its end.
+    pub(crate) fn next_key(&mut self) -> Result<Option<Quoted<'de>>, Malformed> {
+        match self.peek() {
+            b',' => {
+                self.at += 1;
+                self.key().map(Some)
+            }
+            b'}' => {
+                self.at += 1;
+                Ok(None)
+            }
+            _ => Err(self.expected("`,` or `}`")),
+        }
+    }
+
+    /// Whether the list that was begun has an element, which must then be read or passed over; else it is ended.
+    pub(crate) fn first_element(&mut self) -> bool {
+        let empty = self.peek() == b']';
+        self.at += usize::from(empty);
+        !empty
+    }
+
+    /// Whether the list has one more element, which must then be read or passed over; else it is ended.
+    pub(crate) fn next_element(&mut self) -> Result<bool, Malformed> {
+        match self.peek() {
+            b',' => {
+                self.at += 1;
+                Ok(true)
+            }
+            b']' => {
+                self.at += 1;
+                Ok(false)
+            }
+            _ => Err(self.expected("`,` or `]`")),
+        }
+    }
+
+    /// Passes over the next value.
+    pub(crate) fn skip(&mut self) -> Result<(), Malformed> {
+        let bracket = match self.peek() {
+            b'"' => return self.quoted().map(drop),
+            b'{' => Bracket::Map,
+            b'[' => Bracket::List,
+            first => return self.scalar(first),
+        };
+        self.at += 1;
+        self.skip_nested(bracket)
+    }
+
+    /// Passes over all that is left of a map or list whose bracket was read.
+    fn skip_nested(&mut self, bracket: Bracket) -> Result<(), Malformed> {
+        let mut nesting = Nesting::default();
+        nesting.push(bracket);
+        let mut inner = bracket;
+        // Whether a value, or a key and a value, must come next; a bracket may only be closed right away elsewhere.
+        let mut begun = true;
+        loop {
+            let next = self.peek();
+            if next == inner.closing() {
+                self.at += 1;
+                match nesting.pop() {
+                    Some(outer) => inner = outer,
+                    None => return Ok(()),
+                }
+                begun = false;
+                continue;
+            }
+            if !begun {
+                if next != b',' {
+                    return Err(self.expected("`,` or a closing bracket"));
+                }
+                self.at += 1;
+            }
+            if inner == Bracket::Map {
+                self.key()?;
+            }
+            begun = false;
+            match self.peek() {
+                b'"' => drop(self.quoted()?),
+                b'{' => {
+                    self.at += 1;
+                    inner = Bracket::Map;
+                    nesting.push(inner);
+                    begun = true;
+                }
+                b'[' => {
+                    self.at += 1;
+                    inner = Bracket::List;
+                    nesting.push(inner);
+                    begun = true;
+                }
+                first => self.scalar(first)?,
+            }
+        }
+    }
+
+    fn slice(&self, from: usize, to: usize) -> &'de [u8] {
+        self.bytes.get(from..to).unwrap_or_default()
+    }
+
+    /// Nothing but white space may be left.
+    pub(crate) fn finish(&mut self) -> Result<(), Malformed> {
+        self.peek();
+        if self.at < self.bytes.len() { Err(self.expected("the end")) } else { Ok(()) }
+    }
+
+    /// That something else should stand here.
+    pub(crate) fn expected(&self, expected: &'static str) -> Malformed {
+        Malformed { expected, offset: self.at }
+    }
+
+    /// The byte after white space; at the end 0, which nothing begins with.
+    #[inline]
+    fn peek(&mut self) -> u8 {
+        loop {
+            match self.bytes.get(self.at) {
+                Some(b' ' | b'\n' | b'\t' | b'\r') => self.at += 1,
+                Some(byte) => return *byte,
+                None => return 0,
+            }
+        }
+    }
+
+    /// A key and its colon.
+    #[inline]
+    fn key(&mut self) -> Result<Quoted<'de>, Malformed> {
+        if self.peek() != b'"' {
+            return Err(self.expected("a key"));
+        }
+        let key = self.quoted()?;
+        if self.peek() != b':' {
+            return Err(self.expected("`:`"));
+        }
+        self.at += 1;
+        Ok(key)
+    }
+
+    /// The string whose quote is next.
+    #[inline]
+    fn quoted(&mut self) -> Result<Quoted<'de>, Malformed> {
+        let start = self.at + 1;
+        match quoted::end(self.bytes, start) {
+            Some((end, escaped)) => {
+                self.at = end + 1;
+                Ok(Quoted::new(self.slice(start, end), start, escaped))
+            }
+            None => {
+                self.at = self.bytes.len();
+                Err(self.expected("`\"`"))
+            }
+        }
+    }
+
+    /// Passes over a number, `true`, `false` or `null`.
+    #[inline]
+    fn scalar(&mut self, first: u8) -> Result<(), Malformed> {
+        let literal: &[u8] = match first {
+            b't' => b"true",
+            b'f' => b"false",
+            b'n' => b"null",
+            b'-' | b'0'..=b'9' => {
+                let part = |byte: &u8| matches!(byte, b'0'..=b'9' | b'-' | b'+' | b'.' | b'e' | b'E');
+                while self.bytes.get(self.at).is_some_and(part) {
+                    self.at += 1;
+                }
+                return Ok(());
+            }
+            _ => return Err(self.expected("a value")),
+        };
+        if !self.bytes.get(self.at..).is_some_and(|rest| rest.starts_with(literal)) {
+            return Err(self.expected("a value"));
+        }
+        self.at += literal.len();
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

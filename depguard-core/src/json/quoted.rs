@@ -1,0 +1,139 @@
+//! Strings: where they end, and what they say.
+
+use std::borrow::Cow;
+
+use super::Malformed;
+
+/// What stands between the quotes of a string or a key.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Quoted<'de> {
+    raw: &'de [u8],
+    offset: usize,
+    escaped: bool,
+}
+
+impl<'de> Quoted<'de> {
+    pub(super) fn new(raw: &'de [u8], offset: usize, escaped: bool) -> Self {
+        Self { raw, offset, escaped }
+    }
+
+    /// The string, borrowed where it holds no escape.
+    pub(crate) fn text(&self) -> Result<Cow<'de, str>, Malformed> {
+        match self.bytes()? {
+            Cow::Borrowed(raw) => {
+                if let Some(at) = raw.iter().position(|byte| *byte < b' ') {
+                    return Err(self.malformed("no control character", at));
+                }
+                str::from_utf8(raw).map(Cow::Borrowed).map_err(|error| self.not_utf8(error.valid_up_to()))
+            }
+            Cow::Owned(text) => {
+                String::from_utf8(text).map(Cow::Owned).map_err(|error| self.not_utf8(error.utf8_error().valid_up_to()))
+            }
+        }
+    }
+
+    /// The same as bytes, for comparisons: they need not be text, for then they differ from all text.
+    #[inline]
+    pub(crate) fn bytes(&self) -> Result<Cow<'de, [u8]>, Malformed> {
+        if self.escaped { self.unescape().map(Cow::Owned) } else { Ok(Cow::Borrowed(self.raw)) }
+    }
+
+    #[cold]
+    fn unescape(&self) -> Result<Vec<u8>, Malformed> {
+        let mut text = Vec::with_capacity(self.raw.len());
+        let mut rest = self.raw;
+        while let Some((first, after)) = rest.split_first() {
+            rest = after;
+            let at = self.raw.len() - rest.len() - 1;
+            match first {
+                0..b' ' => return Err(self.malformed("no control character", at)),
+                b'\\' => {
+                    let (char, after) = escape(rest).ok_or_else(|| self.malformed("an escape", at))?;
+                    text.extend_from_slice(char.encode_utf8(&mut [0; 4]).as_bytes());
+                    rest = after;
+                }
+                byte => text.push(*byte),
+            }
+        }
+        Ok(text)
+    }
+
+    fn not_utf8(&self, at: usize) -> Malformed {
+        self.malformed("UTF-8", at)
+    }
+
+    fn malformed(&self, expected: &'static str, at: usize) -> Malformed {
+        Malformed { expected, offset: self.offset + at }
+    }
+}
+
+/// What the escape means whose backslash was read, and what follows it. Half a surrogate pair means nothing.
+fn escape(bytes: &[u8]) -> Option<(char, &[u8])> {
+    let (kind, rest) = bytes.split_first()?;
+    let char = match kind {
+        b'"' | b'\\' | b'/' => char::from(*kind),
+        b'b' => '\u{8}',
+        b'f' => '\u{c}',
+        b'n' => '\n',
+        b'r' => '\r',
+        b't' => '\t',
+        b'u' => {
+            let (unit, rest) = hex(rest)?;
+            if !(0xd800..0xdc00).contains(&unit) {
+                // A trailing surrogate alone is no character.
+                return Some((char::from_u32(unit)?, rest));
+            }
+            let (trailing, rest) = hex(rest.strip_prefix(br"\u")?)?;
+            let low = trailing.checked_sub(0xdc00).filter(|low| *low < 0x400)?;
+            return Some((char::from_u32(0x1_0000 + ((unit - 0xd800) << 10 | low))?, rest));
+        }
+        _ => return None,
+    };
+    Some((char, rest))
+}
+
+/// Four hexadecimal digits.
+fn hex(bytes: &[u8]) -> Option<(u32, &[u8])> {
+    let (digits, rest) = bytes.split_first_chunk::<4>()?;
+    let mut value = 0;
+    for digit in digits {
+        value = value << 4 | char::from(*digit).to_digit(16)?;
+    }
+    Some((value, rest))
+}
+
+/// Where the string ends that begins after the quote before `start`, and whether it holds an escape.
+#[inline]
+pub(super) fn end(bytes: &[u8], start: usize) -> Option<(usize, bool)> {
+    let mut at = special(bytes, start)?;
+    let mut escaped = false;
+    while *bytes.get(at)? == b'\\' {
+        escaped = true;
+        at = special(bytes, at.checked_add(2)?)?;
+    }
+    Some((at, escaped))
+}
+
+/// The first quote or backslash.
+#[inline]
+fn special(bytes: &[u8], mut at: usize) -> Option<usize> {
+    let mut rest = bytes.get(at..)?;
+    while let Some((word, after)) = rest.split_first_chunk::<8>() {
+        let word = u64::from_le_bytes(*word);
+        let found = zeros(word ^ (ONES * u64::from(b'"'))) | zeros(word ^ (ONES * u64::from(b'\\')));
+        if found != 0 {
+            return Some(at + (found.trailing_zeros() / 8) as usize);
+        }
+        rest = after;
+        at += 8;
+    }
+    rest.iter().position(|byte| matches!(byte, b'"' | b'\\')).map(|found| at + found)
+}
+
+const ONES: u64 = u64::MAX / 0xff;
+
+/// The highest bit of each byte that is zero. Bytes above the lowest such one may be marked without being zero.
+#[inline]
+fn zeros(word: u64) -> u64 {
+    word.wrapping_sub(ONES) & !word & (ONES << 7)
+}
