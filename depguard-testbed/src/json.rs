@@ -128,6 +128,23 @@ pub(crate) fn now() -> String {
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
 }
 
+/// The seconds since 1970 of a time that [`now`] wrote.
+pub(crate) fn seconds(time: &str) -> Option<u64> {
+    let (date, clock) = time.strip_suffix('Z')?.split_once('T')?;
+    let numbers =
+        |text: &str, separator| -> Option<Vec<u64>> { text.split(separator).map(|part| part.parse().ok()).collect() };
+    let (&[year, month, day], &[hour, minute, second]) = (&*numbers(date, '-')?, &*numbers(clock, ':')?) else {
+        return None;
+    };
+    // His `days_from_civil`.
+    let year = if month <= 2 { year.checked_sub(1)? } else { year };
+    let (era, year_of_era) = (year / 400, year % 400);
+    let day_of_year = (153 * ((month + 9) % 12) + 2) / 5 + day.checked_sub(1)?;
+    let day_of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year;
+    let days = (era * 146_097 + day_of_era).checked_sub(719_468)?;
+    Some(days * 86_400 + hour * 3_600 + minute * 60 + second)
+}
+
 /// A number nobody else has. The standard library's hash keys are its only source of randomness.
 pub(crate) fn random() -> u64 {
     static COUNTER: AtomicU64 = AtomicU64::new(0);
@@ -153,4 +170,18 @@ pub(crate) fn uuid() -> String {
 pub(crate) fn random_name(length: usize) -> String {
     const LETTERS: &[u8] = b"0123456789abcdefghijklmnopqrstuvwxyz";
     (0..length).map(|_| char::from(LETTERS[(random() % 36) as usize])).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_is_read_as_it_is_written() {
+        let seconds_of_now = seconds(&now()).unwrap();
+        let real = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
+        assert!(real - seconds_of_now <= 1, "{seconds_of_now} {real}");
+        assert_eq!(seconds("2000-02-29T00:00:01Z"), Some(951_782_401));
+        assert_eq!(seconds("yesterday"), None);
+    }
 }

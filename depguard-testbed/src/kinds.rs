@@ -71,6 +71,12 @@ impl Resource {
         version.get("openAPIV3Schema").or(Some(version))
     }
 
+    /// What this version's `additionalPrinterColumns` are.
+    pub(crate) fn columns(&self) -> &[Value] {
+        let Some(schema) = self.schema.as_ref() else { return &[] };
+        array(&schema.definition, &format!("/spec/versions/{}/additionalPrinterColumns", schema.version))
+    }
+
     pub(crate) fn verbs(&self) -> Vec<&'static str> {
         let mut verbs = vec!["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
         // Namespaces go one at a time, each with its contents.

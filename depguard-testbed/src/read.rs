@@ -1,15 +1,13 @@
-//! Get and list, page by page on one revision.
+//! Get, and what reading has in common.
 
-use base64::Engine;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
-use crate::kinds::{Origin, Resource};
+use crate::kinds::Resource;
+use crate::list;
 use crate::reply::{self, Reply};
-use crate::routes::{Objects, Query};
-use crate::selectors::Selector;
+use crate::routes::Objects;
 use crate::status::{ApiError, ApiResult};
-use crate::store::{Key, Range, Stored, TooOld};
+use crate::store::{Range, Stored};
 use crate::view::{self, Reach, Target};
 use crate::world::World;
 
@@ -28,59 +26,13 @@ pub(crate) fn get(world: &World, target: &Target, objects: &Objects) -> ApiResul
     Ok(reply::json(200, &present(resource, &stored.object)))
 }
 
-pub(crate) fn list(world: &World, target: &Target, query: &Query) -> ApiResult<Reply> {
-    let resource = &target.resource;
-    let selector = Selector::of_list(query, target)?;
-    if query.value("continue").is_some() && query.value("resourceVersion").is_some() {
-        return Err(ApiError::bad_request("specifying resource version is not allowed when using continue"));
-    }
-    let token = query.value("continue").map(Token::parse).transpose()?;
-    let (stored, revision) = match &token {
-        Some(token) => {
-            let then = world.store.list_at(range(target), token.revision);
-            (then.map_err(|TooOld| expired_continue())?, token.revision)
-        }
-        None => world.store.list(range(target)),
-    };
-    let mut wanted = visible(world, target, stored).into_iter().filter(|stored| {
-        token.as_ref().is_none_or(|token| token.is_before(&stored.key)) && selector.matches(&stored.object)
-    });
-    let limit = query.number("limit").filter(|limit| *limit > 0).map_or(usize::MAX, |limit| limit as usize);
-    let page: Vec<Stored> = wanted.by_ref().take(limit).collect();
-    let remaining = wanted.count();
-
-    let mut metadata = Map::new();
-    if resource.origin != Origin::BuiltIn {
-        // Custom resources' lists have the member also where it says nothing.
-        metadata.insert("continue".to_owned(), json!(""));
-    }
-    if remaining > 0
-        && let Some(last) = page.last()
-    {
-        metadata.insert("continue".to_owned(), json!(Token::print(revision, &last.key)));
-        if query.value("labelSelector").is_none() && query.value("fieldSelector").is_none() {
-            metadata.insert("remainingItemCount".to_owned(), json!(remaining));
-        }
-    }
-    metadata.insert("resourceVersion".to_owned(), json!(revision.to_string()));
-    let items = page.iter().map(|stored| present_item(resource, &stored.object)).collect();
-    Ok(list_reply(resource, Value::Object(metadata), items))
-}
-
 /// What kcp's virtual workspaces make of a shard's 404: a list without a `resourceVersion`, or a
 /// watch that never says anything.
 pub(crate) fn nothing(target: &Target, watch: bool) -> Reply {
     if watch {
         return reply::stream(futures::stream::pending());
     }
-    list_reply(&target.resource, json!({}), Vec::new())
-}
-
-pub(crate) fn expired_continue() -> ApiError {
-    ApiError::expired(
-        "The provided continue parameter is too old to display a consistent list result. You can start a new list \
-         without the continue parameter.",
-    )
+    list::reply(&target.resource, &json!({}), &[])
 }
 
 /// The list of some objects as one value.
@@ -133,55 +85,4 @@ pub(crate) fn visible(world: &World, target: &Target, stored: Vec<Stored>) -> Ve
 
 pub(crate) fn is_visible(target: &Target, object: &Value) -> bool {
     target.bindings_of.as_ref().is_none_or(|export| view::binds(object, export))
-}
-
-fn present_item(resource: &Resource, object: &Value) -> Value {
-    let mut shown = present(resource, object);
-    if resource.origin == Origin::BuiltIn
-        && let Some(fields) = shown.as_object_mut()
-    {
-        fields.remove("kind");
-        fields.remove("apiVersion");
-    }
-    shown
-}
-
-/// The members in the order of the API server: sorted for custom resources, metadata first for
-/// the kinds that are compiled in.
-fn list_reply(resource: &Resource, metadata: Value, items: Vec<Value>) -> Reply {
-    let (kind, version) = (json!(resource.list_kind), json!(resource.api_version()));
-    let items = Value::Array(items);
-    let body = if resource.origin == Origin::BuiltIn {
-        format!("{{\"kind\":{kind},\"apiVersion\":{version},\"metadata\":{metadata},\"items\":{items}}}\n")
-    } else {
-        format!("{{\"apiVersion\":{version},\"items\":{items},\"kind\":{kind},\"metadata\":{metadata}}}\n")
-    };
-    drop((metadata, items));
-    reply::bytes(200, "application/json", body.into())
-}
-
-/// Where a paged list goes on: after this key, at this revision.
-struct Token {
-    revision: u64,
-    cluster: String,
-    namespace: String,
-    name: String,
-}
-
-impl Token {
-    fn print(revision: u64, last: &Key) -> String {
-        let token = json!([revision, last.cluster, last.namespace, last.name]);
-        URL_SAFE_NO_PAD.encode(token.to_string())
-    }
-
-    fn parse(text: &str) -> ApiResult<Self> {
-        let invalid = || ApiError::bad_request("invalid continue token: continue key is not valid");
-        let bytes = URL_SAFE_NO_PAD.decode(text).map_err(|_| invalid())?;
-        let (revision, cluster, namespace, name) = serde_json::from_slice(&bytes).map_err(|_| invalid())?;
-        Ok(Self { revision, cluster, namespace, name })
-    }
-
-    fn is_before(&self, key: &Key) -> bool {
-        (&self.cluster, &self.namespace, &self.name) < (&key.cluster, &key.namespace, &key.name)
-    }
 }

@@ -53,6 +53,17 @@ impl Selector {
         Ok(selector)
     }
 
+    /// Whether every object is wanted.
+    pub(crate) fn is_empty(&self) -> bool {
+        !self.nothing && self.labels.is_empty() && self.fields.is_empty()
+    }
+
+    /// A field that must have one value, among those the schema declares.
+    pub(crate) fn field<'a>(&'a self, resource: &Resource) -> Option<(&'a str, &'a str)> {
+        let declared = |(field, equal, _): &&(String, bool, String)| *equal && resource.selectable.contains(field);
+        self.fields.iter().find(declared).map(|(field, _, value)| (field.as_str(), value.as_str()))
+    }
+
     pub(crate) fn matches(&self, object: &Value) -> bool {
         let labels = object.pointer("/metadata/labels").unwrap_or(&Value::Null);
         !self.nothing
@@ -94,7 +105,8 @@ impl Requirement {
     }
 }
 
-fn field_of(object: &Value, field: &str) -> String {
+/// A field as selectors compare it: absent is empty.
+pub(crate) fn field_of(object: &Value, field: &str) -> String {
     match field {
         "metadata.name" => name_of(object).to_owned(),
         "metadata.namespace" => namespace_of(object).to_owned(),

@@ -3,19 +3,20 @@
 use bytes::Bytes;
 use http::{Request, header::CONTENT_TYPE};
 use http_body_util::{BodyExt, Limited};
-use hyper::body::Incoming;
+use hyper::body::{Body as _, Incoming};
 use serde_json::{Value, json};
 
 use crate::act::Act;
 use crate::delete::{self, DeleteOptions};
 use crate::faults::Fault;
+use crate::form::Form;
 use crate::identity::User;
 use crate::reply::{self, Reply};
 use crate::routes::{self, Ask, Objects, Query};
 use crate::status::{ApiError, ApiResult};
 use crate::view::{self, Reach, Target, View};
 use crate::world::World;
-use crate::{Kind, discovery, patch, read, watch, write};
+use crate::{Kind, discovery, list, patch, read, watch, write};
 use std::sync::Arc;
 
 /// The largest body taken, as in etcd-backed API servers.
@@ -35,7 +36,7 @@ pub(crate) async fn answer(world: &Arc<World>, request: Request<Incoming>) -> Re
                 return reply::error(&ApiError::denied_path("somebody", path, "injected fault"));
             }
             Fault::InternalError => return reply::error(&ApiError::internal("injected fault")),
-            Fault::ExpiredContinue => return reply::error(&read::expired_continue()),
+            Fault::ExpiredContinue => return reply::error(&list::expired_continue()),
             Fault::Cut => cut = true,
             Fault::EmptyList => empty = true,
         }
@@ -68,7 +69,12 @@ async fn handle(world: &Arc<World>, request: Request<Incoming>, empty: bool) -> 
     }
     match verb {
         "get" => read::get(world, &target, &objects),
-        "list" => read::list(world, &target, &query),
+        "list" => {
+            let form = Form::of_list(&parts.headers, &query)?;
+            let reply = list::list(world, &target, &query, form)?;
+            world.traffic.count(&target.resource, &query, reply.body().size_hint().lower());
+            Ok(reply)
+        }
         "watch" => watch::open(world, target, &query),
         _ => {
             let content_type = parts.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());

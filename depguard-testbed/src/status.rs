@@ -158,6 +158,12 @@ impl ApiError {
         Self::new(429, "TooManyRequests", message).with_details(json!({"retryAfterSeconds": retry_after}))
     }
 
+    pub(crate) fn not_acceptable() -> Self {
+        let message = "only the following media types are accepted: application/json, application/yaml, \
+                       application/vnd.kubernetes.protobuf";
+        Self::new(406, "NotAcceptable", message)
+    }
+
     pub(crate) fn too_large() -> Self {
         Self::new(413, "RequestEntityTooLarge", "request entity too large")
     }

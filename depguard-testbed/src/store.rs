@@ -1,11 +1,18 @@
 //! The objects, one revision counter, and the history that watches and paged lists read.
 
+mod object;
+mod page;
+mod tally;
+
 use std::collections::{BTreeMap, VecDeque};
-use std::ops::Bound;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde_json::{Value, json};
 use tokio::sync::watch;
+
+pub(crate) use object::Object;
+pub(crate) use page::{Ask, Page};
+use tally::Tally;
 
 /// How many changes are remembered: watches and continue tokens older than that get a 410.
 const HISTORY: usize = 4096;
@@ -46,8 +53,8 @@ pub(crate) struct Stored {
 pub(crate) struct Change {
     pub(crate) revision: u64,
     pub(crate) key: Key,
-    pub(crate) object: Option<Arc<Value>>,
-    pub(crate) previous: Option<Arc<Value>>,
+    pub(crate) object: Option<Arc<Object>>,
+    pub(crate) previous: Option<Arc<Object>>,
 }
 
 /// Why a conditional write did not happen.
@@ -91,7 +98,8 @@ pub(crate) struct Store {
 #[derive(Debug, Default)]
 struct Inner {
     revision: u64,
-    objects: BTreeMap<Key, (u64, Arc<Value>)>,
+    objects: BTreeMap<Key, (u64, Arc<Object>)>,
+    tally: Tally,
     history: VecDeque<Change>,
     /// The last revision whose change was forgotten.
     forgotten: u64,
@@ -116,7 +124,7 @@ impl Store {
     pub(crate) fn get(&self, key: &Key) -> Option<Stored> {
         let inner = self.lock();
         let (revision, object) = inner.objects.get(key)?;
-        Some(Stored { key: key.clone(), revision: *revision, object: Arc::clone(object) })
+        Some(Stored { key: key.clone(), revision: *revision, object: object.value() })
     }
 
     pub(crate) fn create(&self, key: Key, object: Value) -> Result<Stored, Refused> {
@@ -143,36 +151,50 @@ impl Store {
             return Err(Refused::Changed);
         }
         let previous = inner.objects.remove(key).map(|(_, object)| object);
+        if let Some(previous) = &previous {
+            inner.tally.remove(key, &previous.value());
+        }
         inner.revision += 1;
         let change = Change { revision: inner.revision, key: key.clone(), object: None, previous };
         self.record(&mut inner, change);
         Ok(())
     }
 
+    /// Puts objects there in one go, kept as text only. Watches and continue tokens from before get a 410. `fields`
+    /// are those that lists will select by.
+    pub(crate) fn fill(
+        &self,
+        group: &str,
+        resource: &str,
+        fields: &[String],
+        objects: impl Iterator<Item = (Key, Value)>,
+    ) {
+        let everywhere = Range { group, resource, cluster: None, namespace: None };
+        for field in fields {
+            self.lock().index(everywhere, field);
+        }
+        for (key, mut object) in objects {
+            let mut inner = self.lock();
+            inner.revision += 1;
+            let revision = inner.revision;
+            object["metadata"]["resourceVersion"] = json!(revision.to_string());
+            let packed = Arc::new(Object::packed(&object));
+            inner.put(key, revision, packed, &object);
+            inner.history.clear();
+            inner.forgotten = revision;
+        }
+        self.revisions.send_replace(self.revision());
+    }
+
     /// The objects of a range in key order, with the revision they were read at.
     pub(crate) fn list(&self, range: Range<'_>) -> (Vec<Stored>, u64) {
         let inner = self.lock();
-        (inner.range(range), inner.revision)
+        (inner.list(range), inner.revision)
     }
 
-    /// The objects of a range as they were at `revision`: the changes since are taken back.
-    pub(crate) fn list_at(&self, range: Range<'_>, revision: u64) -> Result<Vec<Stored>, TooOld> {
-        let inner = self.lock();
-        if revision < inner.forgotten || revision > inner.revision {
-            return Err(TooOld);
-        }
-        let mut then: BTreeMap<Key, Arc<Value>> =
-            inner.range(range).into_iter().map(|stored| (stored.key, stored.object)).collect();
-        for change in inner.history.iter().rev().take_while(|change| change.revision > revision) {
-            if !range.contains(&change.key) {
-                continue;
-            }
-            match &change.previous {
-                Some(previous) => then.insert(change.key.clone(), Arc::clone(previous)),
-                None => then.remove(&change.key),
-            };
-        }
-        Ok(then.into_iter().map(|(key, object)| Stored { key, revision, object }).collect())
+    /// A part of a range, as it is or as it was. The filter is asked under the lock.
+    pub(crate) fn page(&self, ask: &Ask<'_>, wanted: impl FnMut(&Key, &Object) -> bool) -> Result<Page, TooOld> {
+        self.lock().page(ask, wanted)
     }
 
     /// The changes after `revision`, oldest first, with the revision they reach to.
@@ -199,14 +221,10 @@ impl Store {
         inner.revision += 1;
         let revision = inner.revision;
         object["metadata"]["resourceVersion"] = json!(revision.to_string());
-        let object = Arc::new(object);
-        let previous = inner.objects.insert(key.clone(), (revision, Arc::clone(&object)));
-        let change = Change {
-            revision,
-            key: key.clone(),
-            object: Some(Arc::clone(&object)),
-            previous: previous.map(|(_, object)| object),
-        };
+        let kept = Arc::new(Object::new(object));
+        let object = kept.value();
+        let previous = inner.put(key.clone(), revision, Arc::clone(&kept), &object);
+        let change = Change { revision, key: key.clone(), object: Some(kept), previous };
         self.record(inner, change);
         Stored { key, revision, object }
     }
@@ -228,28 +246,23 @@ impl Store {
 }
 
 impl Inner {
-    fn range(&self, range: Range<'_>) -> Vec<Stored> {
-        let start = Key::new(
-            range.group,
-            range.resource,
-            range.cluster.unwrap_or_default(),
-            range.cluster.and(range.namespace).unwrap_or_default(),
-            "",
-        );
-        self.objects
-            .range((Bound::Included(start), Bound::Unbounded))
-            .take_while(|(key, _)| {
-                key.group == range.group
-                    && key.resource == range.resource
-                    && range.cluster.is_none_or(|cluster| cluster == key.cluster)
-                    && range.cluster.and(range.namespace).is_none_or(|name| name == key.namespace)
-            })
-            .filter(|(key, _)| range.contains(key))
-            .map(|(key, (revision, object))| Stored {
-                key: key.clone(),
-                revision: *revision,
-                object: Arc::clone(object),
-            })
-            .collect()
+    /// Writes an object, and gives the one that was there.
+    fn put(&mut self, key: Key, revision: u64, object: Arc<Object>, value: &Value) -> Option<Arc<Object>> {
+        let previous = self.objects.get(&key).map(|(_, object)| Arc::clone(object));
+        if let Some(previous) = &previous {
+            self.tally.remove(&key, &previous.value());
+        }
+        self.tally.add(&key, value);
+        self.objects.insert(key, (revision, object));
+        previous
+    }
+
+    fn list(&self, range: Range<'_>) -> Vec<Stored> {
+        let stored = |(key, (revision, object)): (&Key, &(u64, Arc<Object>))| Stored {
+            key: key.clone(),
+            revision: *revision,
+            object: object.value(),
+        };
+        self.within(&Ask::all(range)).map(stored).collect()
     }
 }

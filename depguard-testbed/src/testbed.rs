@@ -4,15 +4,19 @@ use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
+use serde_json::Value;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 
 use crate::faults::Faults;
+use crate::fill::{FillError, Place};
+use crate::pool::Pool;
 use crate::store::Store;
+use crate::traffic::{Lists, Traffic};
 use crate::world::{ONLY, World};
-use crate::{controllers, kubeconfig, server, teardown, tls, workspaces};
+use crate::{controllers, fill, kubeconfig, server, teardown, tls, workspaces};
 
 /// What the testbed plays.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -61,7 +65,7 @@ pub enum StartError {
 pub struct Testbed {
     url: String,
     ca_pem: String,
-    faults: Arc<Faults>,
+    world: Arc<World>,
     stopped: watch::Sender<bool>,
     tasks: JoinSet<()>,
 }
@@ -73,12 +77,13 @@ impl Testbed {
         let listen = |source| StartError::Listen { port: options.port, source };
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, options.port)).await.map_err(listen)?;
         let url = format!("https://{}", listener.local_addr().map_err(listen)?);
-        let faults = Arc::new(Faults::default());
         let world = Arc::new(World {
             kind: options.kind,
             url: url.clone(),
             store: Store::new(),
-            faults: Arc::clone(&faults),
+            faults: Faults::default(),
+            traffic: Traffic::default(),
+            webhooks: Pool::default(),
             services: options.services,
         });
         match options.kind {
@@ -89,8 +94,8 @@ impl Testbed {
         let mut tasks = JoinSet::new();
         tasks.spawn(server::run(listener, TlsAcceptor::from(identity.server), Arc::clone(&world), stopped.subscribe()));
         tasks.spawn(controllers::run(Arc::clone(&world), stopped.subscribe()));
-        tasks.spawn(teardown::run(world, stopped.subscribe()));
-        Ok(Self { url, ca_pem: identity.ca_pem, faults, stopped, tasks })
+        tasks.spawn(teardown::run(Arc::clone(&world), stopped.subscribe()));
+        Ok(Self { url, ca_pem: identity.ca_pem, world, stopped, tasks })
     }
 
     /// The base URL, `https://127.0.0.1:<port>`.
@@ -115,12 +120,27 @@ impl Testbed {
 
     /// Faults to turn on and off.
     pub fn faults(&self) -> &Faults {
-        &self.faults
+        &self.world.faults
+    }
+
+    /// Puts objects there without asking anybody: no schema is checked, no webhook called, and no watch told. For many
+    /// objects, which then take little more memory than their JSON. Gives their number.
+    ///
+    /// Each needs `metadata.name`; what else a server fills in is filled in. Watches and continue tokens from before get
+    /// a 410.
+    pub fn fill(&self, place: &Place<'_>, objects: impl IntoIterator<Item = Value>) -> Result<usize, FillError> {
+        fill::fill(&self.world, place, objects)
+    }
+
+    /// What was listed of a resource so far, whoever asked.
+    pub fn lists(&self, group: &str, resource: &str) -> Lists {
+        self.world.traffic.of(group, resource)
     }
 
     /// Ends everything: connections are cut, and every task has ended when this returns.
     pub async fn stop(mut self) {
         self.stopped.send_replace(true);
         while self.tasks.join_next().await.is_some() {}
+        self.world.webhooks.close().await;
     }
 }

@@ -1,6 +1,8 @@
 //! What can be seen and written through which door: a logical cluster's own kinds, or an
 //! export's virtual workspace.
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
 use crate::identity::User;
@@ -124,6 +126,14 @@ pub(crate) fn exported(world: &World, export: &Export) -> Vec<Resource> {
 /// they were accepted, not for which verbs.
 pub(crate) fn sees(world: &World, export: &Export, cluster: &str, resource: &Resource) -> bool {
     is_allowed(world, export, cluster, &resource.group, &resource.plural, None)
+}
+
+/// The logical clusters that a wildcard reaches; `None` where there is no wildcard.
+pub(crate) fn reached(world: &World, target: &Target) -> Option<BTreeSet<String>> {
+    let Reach::Every(export) = &target.reach else { return None };
+    let bindings = world.store.everywhere("apis.kcp.io", "apibindings");
+    let clusters: BTreeSet<String> = bindings.into_iter().map(|binding| binding.key.cluster).collect();
+    Some(clusters.into_iter().filter(|cluster| sees(world, export, cluster, &target.resource)).collect())
 }
 
 /// The export as stored.

@@ -16,7 +16,7 @@ use crate::reply::{self, Reply};
 use crate::routes::Query;
 use crate::selectors::Selector;
 use crate::status::{ApiError, ApiResult};
-use crate::store::{Change, Range, TooOld};
+use crate::store::{Ask, Change, Range, TooOld};
 use crate::view::{self, Reach, Target};
 use crate::world::World;
 
@@ -124,10 +124,17 @@ impl Watch {
     fn start_at(&mut self) -> Vec<Bytes> {
         if let Reach::Every(export) = &self.target.reach {
             let bindings = Range { group: "apis.kcp.io", resource: "apibindings", cluster: None, namespace: None };
-            let then = self.world.store.list_at(bindings, self.at).unwrap_or_default();
-            let then = then.into_iter().filter(|binding| view::binds(&binding.object, export));
-            let then: BTreeSet<String> = then.map(|binding| binding.key.cluster).collect();
-            self.clusters = &self.reached() & &then;
+            let mut then = BTreeSet::new();
+            let ask = Ask { revision: Some(self.at), limit: 0, unfiltered: false, ..Ask::all(bindings) };
+            let read = self.world.store.page(&ask, |key, binding| {
+                if view::binds(&binding.value(), export) {
+                    then.insert(key.cluster.clone());
+                }
+                false
+            });
+            if read.is_ok() {
+                self.clusters = &self.reached() & &then;
+            }
         }
         Vec::new()
     }
@@ -151,19 +158,21 @@ impl Watch {
             if wildcard && !(stays && told.contains(cluster)) {
                 continue;
             }
+            let (now, previous) = (change.object.as_ref(), change.previous.as_ref());
+            let (now, previous) = (now.map(|object| object.value()), previous.map(|object| object.value()));
             let wanted = |object: &Option<Arc<Value>>| object.as_ref().is_some_and(|object| self.wants(object));
-            let last = |object: &Arc<Value>| {
-                let mut object = (**object).clone();
+            let last = |object: &Value| {
+                let mut object = object.clone();
                 object["metadata"]["resourceVersion"] = json!(change.revision.to_string());
                 object
             };
-            match (&change.previous, &change.object) {
-                (previous, Some(object)) if wanted(&change.object) => {
+            match (&previous, &now) {
+                (previous, Some(object)) if wanted(&now) => {
                     let kind = if wanted(previous) { "MODIFIED" } else { "ADDED" };
                     lines.push(self.line(kind, object));
                 }
-                (Some(previous), _) if wanted(&change.previous) => {
-                    lines.push(self.line("DELETED", &last(previous)));
+                (Some(gone), _) if wanted(&previous) => {
+                    lines.push(self.line("DELETED", &last(gone)));
                 }
                 _ => {}
             }
@@ -189,12 +198,7 @@ impl Watch {
     }
 
     fn reached(&self) -> BTreeSet<String> {
-        let Reach::Every(export) = &self.target.reach else {
-            return BTreeSet::new();
-        };
-        let bindings = self.world.store.everywhere("apis.kcp.io", "apibindings");
-        let clusters: BTreeSet<String> = bindings.into_iter().map(|binding| binding.key.cluster).collect();
-        clusters.into_iter().filter(|cluster| view::sees(&self.world, export, cluster, &self.target.resource)).collect()
+        view::reached(&self.world, &self.target).unwrap_or_default()
     }
 
     fn wants(&self, object: &Value) -> bool {

@@ -1,25 +1,20 @@
 //! The call to a webhook: TLS verified with the configuration's `caBundle`, and a time limit.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::time::Duration;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_TYPE, HOST, USER_AGENT};
-use http::{Request, Uri};
+use http::{Request, Response, Uri};
 use http_body_util::{BodyExt, Full, Limited};
-use hyper::client::conn::http1;
-use hyper_util::rt::TokioIo;
-use rustls::pki_types::ServerName;
+use hyper::body::Incoming;
 use serde_json::Value;
-use tokio::net::TcpStream;
 use tokio::time::timeout;
-use tokio_rustls::TlsConnector;
 
 use crate::json::{array, text};
-use crate::tls;
+use crate::pool::{Connection, Destination};
 use crate::world::World;
 
 /// The most that is read of a webhook's answer.
@@ -39,11 +34,11 @@ pub(crate) async fn call(world: &World, webhook: &Value, uid: &str, review: &Val
     let url = place.with_timeout(seconds);
     let post = |why: String| format!("Post \"{url}\": {why}");
     let address = place.address(world).map_err(post)?;
-    let answer = match timeout(Duration::from_secs(seconds), post_review(&place, &address, &url, webhook, review)).await
-    {
-        Ok(answer) => answer.map_err(post)?,
-        Err(_) => return Err(post("context deadline exceeded".to_owned())),
-    };
+    let answer =
+        match timeout(Duration::from_secs(seconds), post_review(world, &place, address, &url, webhook, review)).await {
+            Ok(answer) => answer.map_err(post)?,
+            Err(_) => return Err(post("context deadline exceeded".to_owned())),
+        };
     read(&answer, uid)
 }
 
@@ -100,23 +95,16 @@ impl Place {
 }
 
 async fn post_review(
+    world: &World,
     place: &Place,
-    address: &str,
+    address: String,
     url: &str,
     webhook: &Value,
     review: &Value,
 ) -> Result<Bytes, String> {
     let bundle = text(webhook, "/clientConfig/caBundle").ok_or("x509: certificate signed by unknown authority")?;
-    let bundle = STANDARD.decode(bundle).map_err(|why| format!("unable to load root certificates: {why}"))?;
-    let config = tls::client_trusting(&bundle)?;
-    let name = ServerName::try_from(place.server_name.clone()).map_err(|why| why.to_string())?;
-
-    let stream = TcpStream::connect(address).await.map_err(|why| format!("dial tcp {address}: {}", dialled(&why)))?;
-    stream.set_nodelay(true).ok();
-    let stream =
-        TlsConnector::from(Arc::new(config)).connect(name, stream).await.map_err(|why| format!("tls: {why}"))?;
-    let (mut sender, connection) =
-        http1::handshake(TokioIo::new(stream)).await.map_err(|why| format!("handshake: {why}"))?;
+    let ca_pem = STANDARD.decode(bundle).map_err(|why| format!("unable to load root certificates: {why}"))?;
+    let destination = Destination { address, server_name: place.server_name.clone(), ca_pem };
     let uri: Uri = url.parse().map_err(|_| "the url can't be read".to_owned())?;
     let path = uri.path_and_query().map_or("/", |path| path.as_str());
     let request = Request::post(path)
@@ -126,35 +114,34 @@ async fn post_review(
         .header(USER_AGENT, "kube-apiserver-admission")
         .body(Full::new(Bytes::from(review.to_string())))
         .map_err(|why| why.to_string())?;
-    let exchange = async {
-        let response = sender.send_request(request).await.map_err(|why| why.to_string())?;
-        let status = response.status();
-        let body = Limited::new(response.into_body(), ANSWER_LIMIT).collect().await;
-        let body = body.map_err(|why| why.to_string())?.to_bytes();
-        if status.is_success() {
-            return Ok(body);
+    // One that was idle may be closed just now by the other end: then the next is tried, and at last a new one.
+    while let Some(mut connection) = world.webhooks.take(&destination) {
+        let ready = connection.sender.ready().await.is_ok();
+        if ready && let Ok(response) = connection.sender.send_request(request.clone()).await {
+            return answer(world, &destination, connection, response).await;
         }
-        let said = String::from_utf8_lossy(&body).trim().to_owned();
-        Err(if said.is_empty() { format!("the server returned {status}") } else { said })
-    };
-    // The connection is driven here, not in a task of its own: it ends with the call.
-    tokio::pin!(exchange);
-    tokio::select! {
-        answer = &mut exchange => answer,
-        ended = connection => match ended {
-            // The server closes once it has answered: what it said may still be on its way to us.
-            Ok(()) => exchange.await,
-            Err(why) => Err(why.to_string()),
-        },
     }
+    let mut connection = world.webhooks.connect(&destination).await?;
+    let response = connection.sender.send_request(request).await.map_err(|why| why.to_string())?;
+    answer(world, &destination, connection, response).await
 }
 
-/// As the API server words it.
-fn dialled(why: &std::io::Error) -> String {
-    match why.kind() {
-        std::io::ErrorKind::ConnectionRefused => "connect: connection refused".to_owned(),
-        _ => why.to_string(),
+/// Reads the answer, and keeps the connection.
+async fn answer(
+    world: &World,
+    destination: &Destination,
+    connection: Connection,
+    response: Response<Incoming>,
+) -> Result<Bytes, String> {
+    let status = response.status();
+    let body = Limited::new(response.into_body(), ANSWER_LIMIT).collect().await;
+    let body = body.map_err(|why| why.to_string())?.to_bytes();
+    world.webhooks.keep(destination, connection);
+    if status.is_success() {
+        return Ok(body);
     }
+    let said = String::from_utf8_lossy(&body).trim().to_owned();
+    Err(if said.is_empty() { format!("the server returned {status}") } else { said })
 }
 
 fn read(answer: &[u8], uid: &str) -> Result<Verdict, String> {

@@ -2,14 +2,15 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::sync::Arc;
 
 use serde_json::{Value, json};
 
 use crate::faults::Faults;
 use crate::json::{annotation, now, set_annotation, text, uuid};
 use crate::kinds::{self, Resource};
+use crate::pool::Pool;
 use crate::store::{Key, Store, Stored};
+use crate::traffic::Traffic;
 use crate::{Kind, builtin};
 
 pub(crate) const PATH: &str = "kcp.io/path";
@@ -19,11 +20,14 @@ pub(crate) const ROOT: &str = "root";
 /// The only cluster of a plain Kubernetes.
 pub(crate) const ONLY: &str = "";
 
+#[derive(Debug)]
 pub(crate) struct World {
     pub(crate) kind: Kind,
     pub(crate) url: String,
     pub(crate) store: Store,
-    pub(crate) faults: Arc<Faults>,
+    pub(crate) faults: Faults,
+    pub(crate) traffic: Traffic,
+    pub(crate) webhooks: Pool,
     /// Where a Service is reached, by `namespace/name`.
     pub(crate) services: BTreeMap<String, SocketAddr>,
 }

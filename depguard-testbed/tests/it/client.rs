@@ -21,6 +21,7 @@ pub(crate) struct Client {
     authority: String,
     prefix: String,
     token: String,
+    accept: String,
     tls: TlsConnector,
 }
 
@@ -69,6 +70,7 @@ impl Client {
             authority: url.trim_start_matches("https://").to_owned(),
             prefix: String::new(),
             token: token.to_owned(),
+            accept: "application/json".to_owned(),
             tls: TlsConnector::from(Arc::new(config)),
         }
     }
@@ -89,6 +91,11 @@ impl Client {
 
     pub(crate) async fn get(&self, path: &str) -> Answer {
         self.send("GET", path, None, None).await
+    }
+
+    /// Asks for a form of the answer.
+    pub(crate) async fn get_as(&self, path: &str, accept: &str) -> Answer {
+        Self { accept: accept.to_owned(), ..self.clone() }.get(path).await
     }
 
     pub(crate) async fn create(&self, path: &str, body: &Value) -> Answer {
@@ -159,6 +166,7 @@ impl Client {
             .uri(format!("{}{path}", self.prefix))
             .header("host", &self.authority)
             .header("authorization", format!("Bearer {}", self.token))
+            .header("accept", &self.accept)
             .header("content-type", content.unwrap_or("application/json"))
             .body(Full::new(Bytes::from(body.map(Value::to_string).unwrap_or_default())))?;
         Ok(sender.send_request(request).await?)

@@ -11,6 +11,8 @@ mod claims;
 mod deletes;
 mod discovery;
 mod faults;
+mod fill;
+mod forms;
 mod lists;
 mod objects;
 mod plain;

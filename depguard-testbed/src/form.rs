@@ -1,0 +1,64 @@
+//! In what form a list is wanted: the `Accept` header.
+
+use http::HeaderMap;
+use http::header::ACCEPT;
+
+use crate::routes::Query;
+use crate::status::{ApiError, ApiResult};
+
+/// What a list shows of each object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    Objects,
+    /// `as=PartialObjectMetadataList`
+    Metadata,
+    /// `as=Table`
+    Table(Include),
+}
+
+/// What a row of a table carries beside its cells: `includeObject`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Include {
+    Nothing,
+    Metadata,
+    Object,
+}
+
+impl Form {
+    /// The first form that the client accepts and that is served.
+    pub(crate) fn of_list(headers: &HeaderMap, query: &Query) -> ApiResult<Self> {
+        let Some(accept) = headers.get(ACCEPT).and_then(|value| value.to_str().ok()) else {
+            return Ok(Self::Objects);
+        };
+        for media in accept.split(',') {
+            let mut parts = media.split(';').map(str::trim);
+            let kind = parts.next().unwrap_or_default();
+            if !matches!(kind, "application/json" | "application/*" | "*/*" | "") {
+                continue;
+            }
+            let parameters: Vec<(&str, &str)> = parts.filter_map(|part| part.split_once('=')).collect();
+            let value = |name: &str| parameters.iter().find(|(known, _)| *known == name).map(|(_, value)| *value);
+            match (value("as"), value("g"), value("v")) {
+                (None, ..) => return Ok(Self::Objects),
+                (Some("PartialObjectMetadataList"), Some("meta.k8s.io"), Some("v1")) => return Ok(Self::Metadata),
+                (Some("Table"), Some("meta.k8s.io"), Some("v1")) => return Include::of(query).map(Self::Table),
+                _ => {}
+            }
+        }
+        Err(ApiError::not_acceptable())
+    }
+}
+
+impl Include {
+    fn of(query: &Query) -> ApiResult<Self> {
+        match query.value("includeObject") {
+            None | Some("Metadata") => Ok(Self::Metadata),
+            Some("None") => Ok(Self::Nothing),
+            Some("Object") => Ok(Self::Object),
+            Some(other) => Err(ApiError::bad_request(format!(
+                "Unable to convert to Table as requested: includeObject: Invalid value: \"{other}\": must be 'Metadata', \
+                 'Object', 'None', or empty"
+            ))),
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! An object as it is kept: as a value, as the text that lists are made of, or both.
+
+use std::sync::{Arc, OnceLock};
+
+use serde_json::Value;
+
+/// A stored object. What clients write has its value, and its text once it was listed; what the testbed was filled
+/// with has its text only, which takes a fifth of the memory.
+#[derive(Debug)]
+pub(crate) struct Object {
+    value: Option<Arc<Value>>,
+    text: OnceLock<Text>,
+}
+
+/// An object's members as JSON, `metadata` first, without `kind` and `apiVersion`: those depend on who asks.
+#[derive(Debug)]
+pub(crate) struct Text {
+    json: Box<str>,
+    metadata: usize,
+}
+
+impl Object {
+    pub(crate) fn new(value: Value) -> Self {
+        Self { value: Some(Arc::new(value)), text: OnceLock::new() }
+    }
+
+    /// Kept as text only.
+    pub(crate) fn packed(value: &Value) -> Self {
+        Self { value: None, text: Text::of(value).into() }
+    }
+
+    /// The object without `kind` and `apiVersion` if it was packed: whoever shows it adds them.
+    pub(crate) fn value(&self) -> Arc<Value> {
+        match &self.value {
+            Some(value) => Arc::clone(value),
+            None => Arc::new(self.text().parse()),
+        }
+    }
+
+    pub(crate) fn text(&self) -> &Text {
+        self.text.get_or_init(|| self.value.as_deref().map_or_else(Text::default, Text::of))
+    }
+}
+
+impl Text {
+    fn of(value: &Value) -> Self {
+        let mut json = format!("\"metadata\":{}", value["metadata"]);
+        let metadata = json.len();
+        for (name, member) in value.as_object().into_iter().flatten() {
+            if !matches!(name.as_str(), "kind" | "apiVersion" | "metadata") {
+                json.push_str(&format!(",{}:{member}", Value::from(name.as_str())));
+            }
+        }
+        Self { json: json.into(), metadata }
+    }
+
+    fn parse(&self) -> Value {
+        serde_json::from_str(&format!("{{{}}}", self.json)).unwrap_or_default()
+    }
+
+    /// `"metadata":{…},"spec":{…}`
+    pub(crate) fn members(&self) -> &str {
+        &self.json
+    }
+
+    /// `"metadata":{…}`
+    pub(crate) fn metadata(&self) -> &str {
+        &self.json[..self.metadata]
+    }
+}
+
+impl Default for Text {
+    fn default() -> Self {
+        Self::of(&Value::Null)
+    }
+}

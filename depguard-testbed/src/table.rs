@@ -1,0 +1,121 @@
+//! Lists as tables: the columns that the schema prints, evaluated by the server.
+
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use serde_json::{Value, json};
+
+use crate::form::Include;
+use crate::json::{seconds, text};
+use crate::kinds::Resource;
+use crate::read;
+use crate::store::Object;
+
+const NAME: &str = "Name must be unique within a namespace. Is required when creating resources, although some \
+resources may allow a client to request the generation of an appropriate name automatically. Name is primarily intended \
+for creation idempotence and configuration definition. Cannot be updated. More info: \
+https://kubernetes.io/docs/concepts/overview/working-with-objects/names#names";
+
+/// A `metav1.Table` of the objects.
+pub(crate) fn of(resource: &Resource, metadata: &Value, objects: &[Arc<Object>], include: Include) -> Value {
+    let columns = columns(resource);
+    let rows: Vec<Value> = objects.iter().map(|object| row(resource, &columns, object, include)).collect();
+    let mut definitions = vec![json!({
+        "name": "Name", "type": "string", "format": "name", "description": NAME, "priority": 0,
+    })];
+    definitions.extend(columns.iter().map(|column| {
+        let default = format!("Custom resource definition column (in JSONPath format): {}", path_of(column));
+        json!({
+            "name": column["name"], "type": column["type"],
+            "format": text(column, "/format").unwrap_or_default(),
+            "description": text(column, "/description").unwrap_or(&default),
+            "priority": column["priority"].as_u64().unwrap_or(0),
+        })
+    }));
+    json!({
+        "kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": metadata,
+        "columnDefinitions": definitions, "rows": rows,
+    })
+}
+
+/// The schema's columns; without any, the age.
+fn columns(resource: &Resource) -> Vec<Value> {
+    let declared = resource.columns();
+    if !declared.is_empty() {
+        return declared.to_vec();
+    }
+    let description = "CreationTimestamp is a timestamp representing the server time when this object was created.";
+    vec![json!({
+        "name": "Age", "type": "date", "description": description, "jsonPath": ".metadata.creationTimestamp",
+    })]
+}
+
+fn row(resource: &Resource, columns: &[Value], object: &Object, include: Include) -> Value {
+    let value = object.value();
+    let mut cells = vec![value["metadata"]["name"].clone()];
+    cells.extend(columns.iter().map(|column| cell(column, &value)));
+    let shown = match include {
+        Include::Nothing => Value::Null,
+        Include::Object => read::present(resource, &value),
+        Include::Metadata => {
+            let metadata = &value["metadata"];
+            json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": metadata})
+        }
+    };
+    json!({"cells": cells, "object": shown})
+}
+
+/// The first result of the column's path, if it is of the column's type.
+fn cell(column: &Value, object: &Value) -> Value {
+    let Some(found) = first(object, path_of(column)) else {
+        return Value::Null;
+    };
+    let is_right = match column["type"].as_str() {
+        Some("integer") => found.is_i64() || found.is_u64(),
+        Some("number") => found.is_number(),
+        Some("boolean") => found.is_boolean(),
+        Some("date") => return found.as_str().map_or(Value::Null, |time| json!(age(time))),
+        _ => {
+            return match found {
+                Value::Null => Value::Null,
+                Value::String(text) => json!(text),
+                other => json!(other.to_string()),
+            };
+        }
+    };
+    if is_right { found.clone() } else { Value::Null }
+}
+
+fn path_of(column: &Value) -> &str {
+    text(column, "/jsonPath").unwrap_or_default()
+}
+
+/// The first result of a path of names, `[*]`, `[0]` and `['name']`.
+fn first<'a>(value: &'a Value, path: &str) -> Option<&'a Value> {
+    let path = path.trim_start_matches('.');
+    if path.is_empty() {
+        return Some(value);
+    }
+    if let Some((index, rest)) = path.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+        return match index {
+            "*" => value.as_array()?.iter().find_map(|item| first(item, rest)),
+            quoted if quoted.starts_with('\'') => first(value.get(quoted.trim_matches('\''))?, rest),
+            index => first(value.as_array()?.get(index.parse::<usize>().ok()?)?, rest),
+        };
+    }
+    let end = path.find(['.', '[']).unwrap_or(path.len());
+    let (name, rest) = path.split_at(end);
+    first(value.get(name)?, rest)
+}
+
+/// How long ago, as `kubectl` shows it; coarser.
+fn age(time: &str) -> String {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    let Some(then) = seconds(time) else { return "<invalid>".to_owned() };
+    match now.saturating_sub(then) {
+        passed @ 0..120 => format!("{passed}s"),
+        passed @ 120..7_200 => format!("{}m", passed / 60),
+        passed @ 7_200..172_800 => format!("{}h", passed / 3_600),
+        passed => format!("{}d", passed / 86_400),
+    }
+}
