@@ -146,7 +146,8 @@ impl Edge {
     /// The field by whose value an API server can be asked for the dependents that refer to a target, if its schema makes
     /// the field selectable: `spec.vpcRef.name`, as it stands in a field selector.
     ///
-    /// Sound only where the field's whole value is the target's name: whoever refers to it is then selected.
+    /// Sound only where the field's whole value is the target's name: whoever refers to it is then selected. (In a list of
+    /// names each is a reference, but an API server selects by scalars alone, and holds the schema to that.)
     pub fn selected_by(&self) -> Option<String> {
         let Reference::Field(field) = &self.reference else { return None };
         if field.keys || field.pattern.is_some() {

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
-use depguard_core::{FailurePolicy, Home, Reason, Referrers, Rule, Ruling};
+use depguard_core::{Decision, FailurePolicy, Home, Reason, Referrers, Rule, Ruling};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
@@ -179,33 +179,47 @@ fn check(name: &str, case: &Case, expected: &Expected) {
     let kinds = kinds();
     for home in [Home::Kubernetes, Home::Kcp] {
         let (world, target) = world(home, &kinds, case);
-        let decision = world.deletes(&target).decision;
-        let at = format!("{name}, in home {home:?}: {decision:?}");
-        match (decision.ruling(), &expected.denied, &expected.undecided) {
-            (Ruling::Denied(denial), Some(blockers), None) => {
-                let Reason::Referenced { by, problems, .. } = denial.reason() else { panic!("{at}") };
-                assert_eq!((&names(Some(by)), problems.len()), (blockers, 0), "{at}");
-            }
-            (Ruling::Denied(denial), None, Some(part)) => {
-                assert!(matches!(denial.reason(), Reason::Undecided { .. }), "{at}");
-                assert!(denial.message().contains(part), "{at}");
-            }
-            (Ruling::Allowed(_), None, None) => {
-                assert_eq!(decision.label(), expected.allowed.as_deref().unwrap_or("unreferenced"), "{at}");
-            }
-            _ => panic!("{at}"),
+        let selecting = world.but(|world| world.selects = |_| true);
+        let shared = world.deletes_together(&[Object::new(target.kind, "ns", "decoy"), target.clone()]).remove(1);
+        check_one(&format!("{name}, in home {home:?}"), &world, &target, &world.deletes(&target).decision, expected);
+        check_one(
+            &format!("{name}, selected, in home {home:?}"),
+            &world,
+            &target,
+            &selecting.deletes(&target).decision,
+            expected,
+        );
+        check_one(&format!("{name}, by a shared list, in home {home:?}"), &world, &target, &shared.decision, expected);
+    }
+}
+
+fn check_one(name: &str, world: &World, target: &Object, decision: &Decision, expected: &Expected) {
+    let home = world.home;
+    let at = format!("{name}: {decision:?}");
+    match (decision.ruling(), &expected.denied, &expected.undecided) {
+        (Ruling::Denied(denial), Some(blockers), None) => {
+            let Reason::Referenced { by, problems, .. } = denial.reason() else { panic!("{at}") };
+            assert_eq!((&names(Some(by)), problems.len()), (blockers, 0), "{at}");
         }
-        let notes = decision.notes();
-        assert_eq!(names(notes.warned.as_ref()), expected.warned, "{at}");
-        assert_eq!(names(notes.audited.as_ref()), expected.audited, "{at}");
-        // In kcp a rule's name has its logical cluster before it.
-        if let (Some(message), Home::Kubernetes) = (&expected.message, home) {
-            let said = decision.message().or(notes.warnings().into_iter().next());
-            assert_eq!(said.as_ref(), Some(message), "{at}");
+        (Ruling::Denied(denial), None, Some(part)) => {
+            assert!(matches!(denial.reason(), Reason::Undecided { .. }), "{at}");
+            assert!(denial.message().contains(part), "{at}");
         }
-        if world.rules.iter().all(|rule| Rule::parse(home, rule).is_ok()) {
-            assert_eq!((Verdict::of(&decision), Said::of(&decision)), naive::decide(&world, &target), "{at}");
+        (Ruling::Allowed(_), None, None) => {
+            assert_eq!(decision.label(), expected.allowed.as_deref().unwrap_or("unreferenced"), "{at}");
         }
+        _ => panic!("{at}"),
+    }
+    let notes = decision.notes();
+    assert_eq!(names(notes.warned.as_ref()), expected.warned, "{at}");
+    assert_eq!(names(notes.audited.as_ref()), expected.audited, "{at}");
+    // In kcp a rule's name has its logical cluster before it.
+    if let (Some(message), Home::Kubernetes) = (&expected.message, home) {
+        let said = decision.message().or(notes.warnings().into_iter().next());
+        assert_eq!(said.as_ref(), Some(message), "{at}");
+    }
+    if world.rules.iter().all(|rule| Rule::parse(home, rule).is_ok()) {
+        assert_eq!((Verdict::of(decision), Said::of(decision)), naive::decide(world, target), "{at}");
     }
 }
 

@@ -46,11 +46,17 @@ pub(crate) fn case() -> impl Strategy<Value = Case> {
         let targets: Vec<_> = rules.iter().flat_map(|rule| rule.targets.clone()).collect();
         let rules: Vec<_> = rules.into_iter().map(|rule| rule.json).collect();
         let server = (vec(object_of(dependents), 0..20), subsequence(KINDS.to_vec(), 4..=5), bindings());
-        let scopes = (subsequence(vec!["x".to_owned(), "y".to_owned()], 0..=2), prop::bool::weighted(0.2));
+        let selects: fn() -> [fn(&str) -> bool; 3] = || [|_| false, |_| true, |field| field.len() % 2 == 0];
+        let scopes = (
+            select(selects().to_vec()),
+            subsequence(vec!["x".to_owned(), "y".to_owned()], 0..=2),
+            prop::bool::weighted(0.2),
+        );
         (server, vec(prop::bool::weighted(0.7), 2), object_of(targets), scopes).prop_map(
-            move |((objects, kinds, bindings), known, target, (going, cluster_going))| {
+            move |((objects, kinds, bindings), known, target, (selects, going, cluster_going))| {
                 let mut world = World::new(home);
                 (world.objects, world.kinds, world.bindings, world.rules) = (objects, kinds, bindings, rules.clone());
+                world.selects = selects;
                 (world.going, world.cluster_going) = (going.into_iter().collect(), cluster_going);
                 for ((path, cluster), _) in PROVIDERS.into_iter().zip(known).filter(|(_, known)| *known) {
                     world.knows(path, cluster);

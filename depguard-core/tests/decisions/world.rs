@@ -1,12 +1,14 @@
 //! A scripted API server, and reviews for it: enough to write a case in one line.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use depguard_core::{
-    Answer, Because, Context, Decision, FailurePolicy, Home, LogicalCluster, OverridePolicy, Query, Reason, Review,
-    RuleSet, Ruling, WorkspacePath, Workspaces,
+    Answer, Because, Context, Decision, Evaluation, FailurePolicy, Home, LogicalCluster, Lookup, OverridePolicy, Query,
+    Reading, Reason, Review, RuleSet, Ruling, WorkspacePath, Workspaces,
 };
 use serde_json::{Value, json};
+
+mod server;
 
 /// The logical cluster where all objects are.
 pub(crate) const CONSUMER: &str = "c0nsumer";
@@ -49,8 +51,8 @@ pub(crate) struct World {
     pub(crate) cluster_going: bool,
     /// The most objects that the server puts on a page, whatever it is asked for.
     pub(crate) page: usize,
-    /// The fields by which the server selects, of whichever kind: `spec.vpcRef.name`.
-    pub(crate) selectable: BTreeSet<String>,
+    /// Whether the server selects by a field, of whichever kind: `spec.vpcRef.name`.
+    pub(crate) selects: fn(&str) -> bool,
 }
 
 /// What a server answers.
@@ -168,7 +170,7 @@ pub(crate) fn binding(cluster: &str, path: &str, kind: Kind) -> Value {
     })
 }
 
-// === The server ===
+// === Deciding ===
 
 impl World {
     pub(crate) fn new(home: Home) -> Self {
@@ -184,7 +186,7 @@ impl World {
             going: BTreeSet::new(),
             cluster_going: false,
             page: usize::MAX,
-            selectable: BTreeSet::new(),
+            selects: |_| false,
         }
     }
 
@@ -257,119 +259,54 @@ impl World {
         }
     }
 
-    /// What the server says to a field selector by a field that it doesn't select by.
-    fn refusal(&self, path: &str) -> Option<Reply> {
-        let (field, _) = selector(path.split_once('?')?.1)?;
-        let known = self.selectable.iter().any(|selectable| *selectable == field);
-        (!known)
-            .then(|| Reply::Http(400, format!(r#"{{"message":"field label not supported: {field}"}}"#).into_bytes()))
+    /// Begins to decide a deletion, by a tenant.
+    pub(crate) fn evaluate(&self, target: &Object) -> Evaluation {
+        let context =
+            Context { workspaces: &self.workspaces, overrides: &self.overrides, failure_policy: self.failure_policy };
+        let review = target.deletion().to_string();
+        let review = Review::parse(review.as_bytes()).expect("a review");
+        RuleSet::load(self.home, &self.rules).evaluate(&review, &context)
+    }
+
+    /// Decides the deletion of each of these by themselves, but with lists that they share.
+    pub(crate) fn deletes_together(&self, targets: &[Object]) -> Vec<Outcome> {
+        let mut evaluations: Vec<_> = targets.iter().map(|target| self.evaluate(target)).collect();
+        let mut asked: Vec<Query> = Vec::new();
+        loop {
+            let mut lists: BTreeMap<_, (Vec<usize>, Vec<Lookup>)> = BTreeMap::new();
+            for (whose, evaluation) in evaluations.iter_mut().enumerate() {
+                for lookup in evaluation.lookups() {
+                    let list = lists.entry(lookup.dependents().clone()).or_default();
+                    list.0.push(whose);
+                    list.1.push(lookup);
+                }
+                for query in evaluation.queries() {
+                    evaluation.answer(query.id, self.reply(&query.path).as_answer());
+                    asked.push(query);
+                }
+            }
+            if lists.is_empty() && evaluations.iter().all(Evaluation::is_settled) {
+                break;
+            }
+            for (whose, lookups) in lists.into_values() {
+                let mut reading = Reading::scanning(lookups).expect("some lookups");
+                while let Some(request) = reading.next() {
+                    reading.answer(self.reply(&request.path).as_answer());
+                }
+                for (whose, lookup) in whose.into_iter().zip(reading.into_lookups()) {
+                    evaluations[whose].finish(lookup);
+                }
+            }
+        }
+        evaluations
+            .into_iter()
+            .map(|evaluation| Outcome { decision: evaluation.decide(), asked: asked.clone() })
+            .collect()
     }
 
     pub(crate) fn deletes(&self, object: &Object) -> Outcome {
         self.review(&object.deletion())
     }
-
-    /// The answer to a GET.
-    pub(crate) fn reply(&self, path_and_query: &str) -> Reply {
-        let (path, query) = path_and_query.split_once('?').unwrap_or((path_and_query, ""));
-        let segments: Vec<_> = path.split('/').skip(1).collect();
-        let (group, rest) = match segments[..] {
-            ["api", ref rest @ ..] => ("", rest),
-            ["apis", group, ref rest @ ..] => (group, rest),
-            _ => return Reply::not_found(),
-        };
-        if let ("apis.kcp.io", ["v1alpha2", "apibindings"], Home::Kcp) = (group, rest, self.home) {
-            return self.list(self.bindings.iter(), query);
-        }
-        match (group, rest) {
-            ("", ["v1", "namespaces", name]) => return scope(name, self.going.contains(*name)),
-            ("core.kcp.io", ["v1alpha1", "logicalclusters", "cluster"]) if self.home == Home::Kcp => {
-                return scope("cluster", self.cluster_going);
-            }
-            _ => {}
-        }
-        let kinds: Vec<_> = self.kinds.iter().filter(|kind| kind.group == group).collect();
-        let served = |version: &str, resource: &str| {
-            kinds.iter().find(|kind| kind.resource == resource && kind.versions.contains(&version)).copied()
-        };
-        match *rest {
-            [] if kinds.is_empty() && !group.is_empty() => Reply::not_found(),
-            [] => Reply::ok(&json!({"versions": versions(group, &kinds)})),
-            [version] => {
-                let kinds = kinds.iter().filter(|kind| kind.versions.contains(&version));
-                let resources: Vec<_> = kinds.map(|kind| json!({"name": kind.resource})).collect();
-                Reply::ok(&json!({"resources": resources}))
-            }
-            [version, resource] => match served(version, resource) {
-                Some(kind) => self.list(self.objects_of(kind, None), query),
-                None => Reply::not_found(),
-            },
-            [version, "namespaces", namespace, resource] => match served(version, resource) {
-                Some(kind) if kind.namespaced => self.list(self.objects_of(kind, Some(namespace)), query),
-                _ => Reply::not_found(),
-            },
-            _ => Reply::not_found(),
-        }
-    }
-
-    fn objects_of<'w>(&'w self, kind: &'w Kind, namespace: Option<&'w str>) -> impl Iterator<Item = &'w Value> {
-        (self.objects.iter())
-            .filter(|object| (object.kind.group, object.kind.resource) == (kind.group, kind.resource))
-            .map(|object| &object.json)
-            .filter(move |json| namespace.is_none_or(|namespace| json["metadata"]["namespace"] == namespace))
-    }
-
-    /// A page of a list. Its token holds what a URL must not, so that only one that was encoded comes back whole.
-    fn list<'w>(&self, items: impl Iterator<Item = &'w Value>, query: &str) -> Reply {
-        let parameter =
-            |name: &str| query.split('&').find_map(|parameter| parameter.strip_prefix(name)?.strip_prefix('='));
-        let limit = parameter("limit").and_then(|limit| limit.parse().ok()).expect("a limit");
-        let start = match parameter("continue") {
-            None => 0,
-            Some(token) => match token.strip_suffix("%2B%2F%3D%26%23").and_then(|start| start.parse().ok()) {
-                Some(start) => start,
-                None => return Reply::Http(400, Vec::new()),
-            },
-        };
-        let selector = selector(query);
-        let selected = |json: &&Value| match &selector {
-            None => true,
-            Some((field, value)) => {
-                json.pointer(&format!("/{}", field.replace('.', "/"))).is_some_and(|at| at == value)
-            }
-        };
-        let items: Vec<_> = items.filter(selected).skip(start).collect();
-        let size = self.page.min(limit).min(items.len());
-        let mut metadata = json!({"resourceVersion": "7"});
-        if size < items.len() {
-            metadata["continue"] = format!("{}+/=&#", start + size).into();
-        }
-        Reply::ok(&json!({"kind": "List", "metadata": metadata, "items": items[..size]}))
-    }
-}
-
-/// The field and the value of a field selector, of values that need no escape in a URL but for the equals sign.
-fn selector(query: &str) -> Option<(String, String)> {
-    let selector = query.split('&').find_map(|parameter| parameter.strip_prefix("fieldSelector="))?;
-    let (field, value) = selector.split_once("%3D")?;
-    Some((field.to_owned(), value.to_owned()))
-}
-
-/// A namespace, or the logical cluster.
-fn scope(name: &str, going: bool) -> Reply {
-    let mut metadata = json!({"name": name, "uid": name});
-    if going {
-        metadata["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
-    }
-    Reply::ok(&json!({"metadata": metadata}))
-}
-
-fn versions(group: &str, kinds: &[&Kind]) -> Vec<Value> {
-    let mut versions: Vec<_> = kinds.iter().flat_map(|kind| kind.versions).collect();
-    versions.sort();
-    versions.dedup();
-    let version = |version| if group.is_empty() { json!(version) } else { json!({"version": version}) };
-    versions.into_iter().map(version).collect()
 }
 
 impl Reply {
