@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::discovery::{Discovery, Served};
+use crate::extract::{Needle, Page, PageError, outer};
 use crate::listing::{Listing, Progress};
 use crate::lookup::{Lookup, Object};
 use crate::names::{ExportName, GroupVersionResource, LogicalCluster};
@@ -44,6 +45,8 @@ struct Crowd {
     edges: Vec<Arc<IndexedEdge>>,
     references: References,
     targets: Targets,
+    /// What those who refer to one of them hold.
+    needle: Option<Needle>,
     /// Which of the reading's lookups are for those targets, in their order.
     members: Vec<usize>,
 }
@@ -97,9 +100,13 @@ impl Reading {
                     edges: lookup.edges().to_vec(),
                     references: References::new(lookup.edges()),
                     targets: Targets::of(lookup.target()),
+                    needle: None,
                     members: vec![member],
                 }),
             }
+        }
+        for crowd in &mut crowds {
+            crowd.needle = crowd.references.needle(&crowd.targets);
         }
         let lookups = lookups.into_iter().map(|lookup| Member { lookup, wanted: true }).collect();
         let mut reading = Self { dependents, source, lookups, crowds };
@@ -134,7 +141,7 @@ impl Reading {
     /// be used only if it is; `None` where it can't be told without reading the page.
     pub fn ahead(&self, body: &[u8]) -> Option<Request> {
         let (Source::Selection(listing) | Source::List(listing)) = &self.source else { return None };
-        let path = listing.after(&References::outer(body)?, body.len())?;
+        let path = listing.after(&outer(body)?, body.len())?;
         Some(Request { path, accept: self.dependents.accept })
     }
 
@@ -234,16 +241,22 @@ impl Reading {
 }
 
 impl Crowd {
-    fn read(&self, body: &[u8], lookups: &mut [Member]) -> Result<crate::extract::Page, crate::extract::PageError> {
+    fn read(&self, body: &[u8], lookups: &mut [Member]) -> Result<Page, PageError> {
         let mut misfits = 0;
-        let page = self.references.page(body, &self.targets, &mut misfits, |target, item, edge, refers| {
-            let member = self.members.get(target).and_then(|member| lookups.get_mut(*member));
-            if let Some(Member { lookup, wanted: true }) = member
-                && !lookup.has_ended()
-            {
-                lookup.take(Object { namespace: item.namespace(), name: item.name() }, edge, refers);
-            }
-        })?;
+        let page = self.references.page(
+            body,
+            self.needle.as_ref(),
+            &self.targets,
+            &mut misfits,
+            |target, item, edge, refers| {
+                let member = self.members.get(target).and_then(|member| lookups.get_mut(*member));
+                if let Some(Member { lookup, wanted: true }) = member
+                    && !lookup.has_ended()
+                {
+                    lookup.take(Object { namespace: item.namespace(), name: item.name() }, edge, refers);
+                }
+            },
+        )?;
         for member in &self.members {
             if let Some(member) = lookups.get_mut(*member) {
                 member.lookup.count_misfits(misfits);

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::api::OwnedDependents;
-use crate::extract::{Extractor, Hit, Item, Page, PageError, Take, Turns};
+use crate::extract::{Extractor, Hit, Item, Needle, Page, PageError, Take, Turns};
 use crate::path::FieldPath;
 use crate::rule::{Dependent, Edge, FieldReference, Place, Reference};
 use crate::ruleset::{Check, IndexedEdge};
@@ -68,17 +68,31 @@ impl References {
         Self { extractor: Extractor::taking(paths.iter().map(|(path, take)| (path, *take))), readings }
     }
 
+    /// What must stand in the bytes of each object that refers to one of the targets; `None` where all must be read.
+    pub(crate) fn needle(&self, targets: &Targets) -> Option<Needle> {
+        let stands_there = |reading: &Reading| match &reading.edge.check {
+            Check::Follow { edge, .. } => match &edge.reference {
+                Reference::Field(field) => field.pattern.is_none(),
+                Reference::Selector(_) => false,
+            },
+            Check::Broken(_) => true,
+        };
+        let names = targets.by_name.keys().map(String::as_str);
+        if self.readings.iter().all(stands_there) { Needle::new(names) } else { None }
+    }
+
     /// Hands each object of a page that refers to a target, or may do so, to `each`: with the index of the target, and
-    /// the edge that says so. Counts what is no name where one was looked for.
+    /// the edge that says so. Counts what is no name where one was looked for, in the objects that hold the needle.
     pub(crate) fn page(
         &self,
         bytes: &[u8],
+        needle: Option<&Needle>,
         targets: &Targets,
         misfits: &mut usize,
         mut each: impl FnMut(usize, &Item<'_, '_>, &Arc<IndexedEdge>, Refers),
     ) -> Result<Page, PageError> {
         let mut meant = Vec::new();
-        self.extractor.page(bytes, |item| {
+        self.extractor.search(bytes, needle, |item| {
             *misfits += item.misfits();
             for reading in &self.readings {
                 meant.clear();
@@ -93,11 +107,6 @@ impl References {
                 }
             }
         })
-    }
-
-    /// What a page says of its list, where that can be told without reading its objects.
-    pub(crate) fn outer(_: &[u8]) -> Option<Page> {
-        None
     }
 }
 

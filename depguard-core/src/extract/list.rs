@@ -50,6 +50,7 @@ fn items<'de>(
     while more {
         if let Some(hits) = &mut hits {
             let start = walk.json().clone();
+            let Value::Map = start.clone().value()? else { return Err(walk.json().expected("an object")) };
             walk.json().skip()?;
             if hits.is_within(start.end()..walk.json().end()) {
                 *walk.json() = start;

@@ -28,7 +28,7 @@ fn front(bytes: &[u8]) -> Option<Option<Page>> {
     let (mut page, mut next) = (None, json.first_key().ok()?);
     while let Some(key) = next {
         match &*key.bytes().ok()? {
-            b"items" => return matches!(json.value(), Ok(Value::List)).then_some(page),
+            b"items" => return are_items(&mut json).then_some(page),
             b"metadata" if page.is_some() => return None,
             b"metadata" => page = Some(metadata(&mut json).ok()?),
             _ => json.skip().ok()?,
@@ -36,6 +36,11 @@ fn front(bytes: &[u8]) -> Option<Option<Page>> {
         next = json.next_key().ok()?;
     }
     None
+}
+
+/// Whether a list of objects follows, as far as its first one shows.
+fn are_items(json: &mut Json<'_>) -> bool {
+    matches!(json.value(), Ok(Value::List)) && (!json.first_element() || matches!(json.value(), Ok(Value::Map)))
 }
 
 /// The metadata as the last value of a list, which ends with it but for the list's own bracket.
@@ -97,7 +102,7 @@ mod tests {
                 page("1", Some("t")),
             ),
             ("{ \"metadata\" : {\"resourceVersion\": \"1\"} ,\n \"items\" : [ ] } \n", page("1", None)),
-            ("{\"items\" : [ 1 ] , \"metadata\" : {\"resourceVersion\": \"1\" } } \n", page("1", None)),
+            ("{\"items\" : [ {} ] , \"metadata\" : {\"resourceVersion\": \"1\" } } \n", page("1", None)),
             (r#"{"metadata":{},"items":[]}"#, Page::default()),
         ] {
             assert_eq!(outer(json.as_bytes()), Some(expected), "{json}");

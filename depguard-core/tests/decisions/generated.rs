@@ -23,6 +23,11 @@ const KINDS: [Kind; 5] = [
 /// Providers: the workspace path, and the logical cluster.
 const PROVIDERS: [(&str, &str); 2] = [("root:a", COMPUTE), ("root:b", NETWORK)];
 
+/// By which fields the server selects.
+const NO_FIELD: fn(&str) -> bool = |_| false;
+const EVERY_FIELD: fn(&str) -> bool = |_| true;
+const SOME_FIELDS: fn(&str) -> bool = |field| field.len().is_multiple_of(2);
+
 /// A world, and an object in it whose deletion is to be decided.
 #[derive(Debug, Clone)]
 pub(crate) struct Case {
@@ -46,9 +51,8 @@ pub(crate) fn case() -> impl Strategy<Value = Case> {
         let targets: Vec<_> = rules.iter().flat_map(|rule| rule.targets.clone()).collect();
         let rules: Vec<_> = rules.into_iter().map(|rule| rule.json).collect();
         let server = (vec(object_of(dependents), 0..20), subsequence(KINDS.to_vec(), 4..=5), bindings());
-        let selects: fn() -> [fn(&str) -> bool; 3] = || [|_| false, |_| true, |field| field.len() % 2 == 0];
         let scopes = (
-            select(selects().to_vec()),
+            select(vec![NO_FIELD, EVERY_FIELD, SOME_FIELDS]),
             subsequence(vec!["x".to_owned(), "y".to_owned()], 0..=2),
             prop::bool::weighted(0.2),
         );

@@ -15,13 +15,13 @@ fn strategies(outcome: &Outcome) -> Vec<Strategy> {
 }
 
 /// One more edge of the first rule: the same, but for what it reads.
-fn also(world: &mut World, edge: Value) {
+fn also(world: &mut World, edge: &Value) {
     let mut more = world.rules[0]["spec"]["dependencies"][0].clone();
     more.as_object_mut().unwrap().extend(edge.as_object().unwrap().clone());
     world.rules[0]["spec"]["dependencies"].as_array_mut().unwrap().push(more);
 }
 
-fn with_edge(edge: Value) -> World {
+fn with_edge(edge: &Value) -> World {
     bound().but(|world| {
         world.selects = |_| true;
         also(world, edge);
@@ -106,18 +106,18 @@ fn a_name_that_means_something_in_a_selector_is_escaped() {
 #[test]
 fn each_of_a_few_fields_is_asked_for_by_itself() {
     let world =
-        with_edge(json!({"fieldRef": {"path": ".spec.backup"}})).with(vm("ns", "m1", "b").set("/spec/backup", "a"));
+        with_edge(&json!({"fieldRef": {"path": ".spec.backup"}})).with(vm("ns", "m1", "b").set("/spec/backup", "a"));
     let backup = SELECTED.replace("vpcRef.name", "backup");
     world.deletes(&vpc("ns", "a")).asked(&[BINDINGS, &backup, SELECTED]).blocked_by(&["VirtualMachine/m1"]);
 }
 
 #[test]
 fn one_list_serves_all_edges_where_one_of_them_must_read_it() {
-    let world = with_edge(json!({"fieldRef": {"path": ".spec.vpcs[*]"}})).with(vm("ns", "m1", "a"));
+    let world = with_edge(&json!({"fieldRef": {"path": ".spec.vpcs[*]"}})).with(vm("ns", "m1", "a"));
     world.deletes(&vpc("ns", "a")).asked(&[BINDINGS, VMS]).blocked_by(&["VirtualMachine/m1"]);
-    let many = with_edge(json!({"fieldRef": {"path": ".spec.a"}})).but(|world| {
+    let many = with_edge(&json!({"fieldRef": {"path": ".spec.a"}})).but(|world| {
         for field in ["b", "c", "d", "e"] {
-            also(world, json!({"fieldRef": {"path": format!(".spec.{field}")}}));
+            also(world, &json!({"fieldRef": {"path": format!(".spec.{field}")}}));
         }
     });
     many.deletes(&vpc("ns", "a")).asked(&[BINDINGS, VMS]).allowed(Unreferenced);
@@ -126,13 +126,14 @@ fn one_list_serves_all_edges_where_one_of_them_must_read_it() {
 #[test]
 fn a_list_of_all_namespaces_serves_those_who_need_one() {
     let elsewhere = json!({"fieldRef": {"path": ".spec.peers[*].name", "namespacePath": ".spec.peers[*].namespace"}});
-    let world = with_edge(elsewhere).with(vm("ns", "m1", "a")).with(vm("n2", "m2", "a"));
+    let world = with_edge(&elsewhere).with(vm("ns", "m1", "a")).with(vm("n2", "m2", "a"));
     world.deletes(&vpc("ns", "a")).asked(&[BINDINGS, ALL_VMS]).blocked_by(&["VirtualMachine/m1"]);
 }
 
 #[test]
 fn what_only_warns_does_not_make_a_refusal_dearer() {
-    let world = with_edge(json!({"fieldRef": {"path": ".spec.vpcs[*]"}, "onDelete": "Warn"})).with(vm("ns", "m1", "a"));
+    let world =
+        with_edge(&json!({"fieldRef": {"path": ".spec.vpcs[*]"}, "onDelete": "Warn"})).with(vm("ns", "m1", "a"));
     let outcome = world.deletes(&vpc("ns", "a"));
     outcome.asked(&[BINDINGS, SELECTED, VMS]).blocked_by(&["VirtualMachine/m1"]);
     // Nor does it fail it.
@@ -163,7 +164,7 @@ fn references_in_the_metadata_need_no_whole_objects() {
     labelled(".metadata.labels.vpc").with(vm).deletes(&vpc("ns", "a")).blocked_by(&["VirtualMachine/m1"]);
     // Another edge reads whole objects: so the same list serves both.
     let both =
-        labelled(".spec.vpcs[*]").but(|world| also(world, json!({"fieldRef": {"path": ".metadata.labels['a.b']"}})));
+        labelled(".spec.vpcs[*]").but(|world| also(world, &json!({"fieldRef": {"path": ".metadata.labels['a.b']"}})));
     let outcome = both.deletes(&vpc("ns", "a"));
     outcome.asked(&[BINDINGS, VMS]);
     assert_eq!(outcome.asked[1].accept.as_str(), "application/json");
