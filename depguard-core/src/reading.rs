@@ -8,7 +8,7 @@ use crate::listing::{Listing, Progress};
 use crate::lookup::{Lookup, Object};
 use crate::names::{ExportName, GroupVersionResource, LogicalCluster};
 use crate::plan::Dependents;
-use crate::query::{Answer, Request};
+use crate::query::{Answer, Query, QueryId, Request};
 use crate::references::{References, Targets};
 use crate::ruleset::IndexedEdge;
 
@@ -135,6 +135,12 @@ impl Reading {
             Source::Ended => return None,
         };
         Some(Request { path, accept })
+    }
+
+    /// A request of this reading as a query, for whoever sends those. All have the same id: it says nothing here.
+    pub fn query(&self, request: Request) -> Query {
+        let Request { path, accept } = request;
+        Query { id: QueryId(0), cluster: self.dependents.cluster.clone(), export: self.export(), path, accept }
     }
 
     /// What [`next`](Self::next) will most likely be once this page was taken, so that it can be asked for meanwhile. To

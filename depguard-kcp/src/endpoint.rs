@@ -6,14 +6,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use http::header::{ACCEPT, HeaderValue};
 use http::{Method, Request, Response, Uri};
-use http_body_util::{BodyExt, LengthLimitError, Limited};
+use http_body_util::Limited;
 use hyper::body::Incoming;
 use kube_client::client::Body;
 use tower::timeout::error::Elapsed;
 use tower::{BoxError, ServiceExt};
 
 use crate::address;
+use crate::space::{Space, UpTo, collect};
 use crate::stack::{CONNECT_TIMEOUT, Stack};
 
 /// The longest body of a response that is taken in, in bytes.
@@ -51,8 +53,8 @@ pub enum RequestError {
         /// The cause, with its own causes.
         why: String,
     },
-    /// Longer than [`MAX_BODY`].
-    #[error("the answer to `{request}` is larger than {} MiB", MAX_BODY >> 20)]
+    /// Longer than [`MAX_BODY`], or than there is [`Space`] for.
+    #[error("the answer to `{request}` is larger than {} MiB, or than there is space for", MAX_BODY >> 20)]
     TooLarge {
         /// `GET /apis/…`
         request: String,
@@ -99,6 +101,36 @@ impl Endpoint {
     /// connection breaks before there is a response is sent once more: an API server may close an idle connection just
     /// as it is used again.
     pub async fn send(&self, request: Request<Bytes>) -> Result<Response<Bytes>, RequestError> {
+        self.send_within(request, &mut UpTo(MAX_BODY)).await
+    }
+
+    /// GETs a path under this endpoint, whatever the status of the response.
+    pub async fn get(&self, path_and_query: &str) -> Result<Response<Bytes>, RequestError> {
+        self.send(request(Method::GET, path_and_query, Bytes::new())?).await
+    }
+
+    /// The same, in the form that the `Accept` header names.
+    pub async fn get_as(&self, path_and_query: &str, accept: &'static str) -> Result<Response<Bytes>, RequestError> {
+        self.get_within(path_and_query, accept, &mut UpTo(MAX_BODY)).await
+    }
+
+    /// The same, as far as there is [`Space`] for the body.
+    pub async fn get_within(
+        &self,
+        path_and_query: &str,
+        accept: &'static str,
+        space: &mut impl Space,
+    ) -> Result<Response<Bytes>, RequestError> {
+        let mut request = request(Method::GET, path_and_query, Bytes::new())?;
+        request.headers_mut().insert(ACCEPT, HeaderValue::from_static(accept));
+        self.send_within(request, space).await
+    }
+
+    async fn send_within(
+        &self,
+        request: Request<Bytes>,
+        space: &mut impl Space,
+    ) -> Result<Response<Bytes>, RequestError> {
         let what = What::new(request.method(), request.uri());
         let answer = async {
             let again = (request.method() == Method::GET).then(|| request.clone());
@@ -107,10 +139,10 @@ impl Endpoint {
                 (response, _) => response,
             };
             let (parts, body) = response.map_err(|failed| failed.error)?.into_parts();
-            match Limited::new(body, MAX_BODY).collect().await {
-                Ok(body) => Ok(Response::from_parts(parts, body.to_bytes())),
-                Err(why) if why.is::<LengthLimitError>() => Err(RequestError::TooLarge { request: what.under(self) }),
-                Err(why) => Err(self.unanswered(&what, &*why)),
+            match collect(body, space).await {
+                Ok(Some(body)) => Ok(Response::from_parts(parts, body)),
+                Ok(None) => Err(RequestError::TooLarge { request: what.under(self) }),
+                Err(why) => Err(self.unanswered(&what, &why)),
             }
         };
         match self.timeout {
@@ -119,11 +151,6 @@ impl Endpoint {
                 Err(RequestError::TimedOut { request: what.under(self), server: self.server(), after })
             }),
         }
-    }
-
-    /// GETs a path under this endpoint, whatever the status of the response.
-    pub async fn get(&self, path_and_query: &str) -> Result<Response<Bytes>, RequestError> {
-        self.send(request(Method::GET, path_and_query, Bytes::new())?).await
     }
 
     /// A client of kube's over the same connections, for its watchers. Needs a tokio runtime.

@@ -37,6 +37,7 @@ mod mirror;
 #[cfg(feature = "probes")]
 mod probes;
 mod slices;
+mod space;
 mod stack;
 mod workspaces;
 
@@ -50,4 +51,5 @@ pub use mirror::{
 };
 #[cfg(feature = "probes")]
 pub use probes::{Health, Probes, listen};
+pub use space::Space;
 pub use workspaces::{BoundWorkspaces, WorkspaceLookup};

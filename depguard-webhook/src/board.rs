@@ -100,6 +100,10 @@ impl<C: Carrier> Board<C> {
         Self(Arc::new(Inner { carrier, tasks, lanes }))
     }
 
+    pub(crate) fn carrier(&self) -> &C {
+        &self.0.carrier
+    }
+
     /// Has the job done by what begins after this was called, alone or with others. `None`: what did it was lost.
     ///
     /// `selects` says whether it can be done alone. The job counts from this call on, not from the first poll.
@@ -209,10 +213,13 @@ impl<C: Carrier> Drop for Seat<C> {
 
 // === Selecting
 
-#[cfg_attr(not(test), expect(dead_code, reason = "for the lookups, which the core does not hand out yet"))]
 impl<C: Carrier> Selecting<C> {
     pub(crate) fn carrier(&self) -> &C {
         &self.board.0.carrier
+    }
+
+    pub(crate) fn key(&self) -> &C::Key {
+        &self.key
     }
 
     /// The job, once.
@@ -256,7 +263,7 @@ impl<C: Carrier> Scanning<C> {
         &self.board.0.carrier
     }
 
-    #[cfg_attr(not(test), expect(dead_code, reason = "for the lookups, which the core does not hand out yet"))]
+    #[cfg(test)]
     pub(crate) fn key(&self) -> &C::Key {
         &self.key
     }
@@ -269,6 +276,14 @@ impl<C: Carrier> Scanning<C> {
         let members = entry.lane.begin(self.id)?;
         let job = |ticket| Some((ticket, entry.waiters.get_mut(&ticket)?.job.take()?));
         Some(members.into_iter().filter_map(job).collect())
+    }
+
+    /// Those for whom nobody waits any more, by their places.
+    pub(crate) fn gone(&self, tickets: &[Ticket]) -> Vec<usize> {
+        let lanes = self.board.lock();
+        let entry = lanes.by_key.get(&self.key);
+        let waits = |ticket| entry.is_some_and(|entry| entry.waiters.contains_key(ticket));
+        tickets.iter().enumerate().filter(|(_, ticket)| !waits(ticket)).map(|(place, _)| place).collect()
     }
 
     /// Answers one, while others may go on.

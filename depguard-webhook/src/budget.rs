@@ -9,6 +9,7 @@
 
 use std::sync::Arc;
 
+use depguard_kcp::Space;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// The longest body of a list that is taken in. A page that is longer is asked for again with fewer objects.
@@ -33,7 +34,6 @@ pub(crate) enum Size {
     /// A few objects.
     Small,
     /// A page of many.
-    #[cfg_attr(not(test), expect(dead_code, reason = "for the lookups, which the core does not hand out yet"))]
     Page,
 }
 
@@ -115,6 +115,16 @@ impl Room {
         if let Some(left) = self.size().checked_sub(bytes) {
             drop(self.taken.split(left));
         }
+    }
+}
+
+impl Space for Room {
+    fn size(&self) -> usize {
+        self.size()
+    }
+
+    fn grow(&mut self, bytes: usize) -> bool {
+        self.grow(bytes)
     }
 }
 

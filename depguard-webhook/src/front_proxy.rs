@@ -1,8 +1,11 @@
 //! Reading through the front-proxy: any logical cluster by its id, with the right to read there.
 
+use bytes::Bytes;
 use depguard_core::{Home, Query};
-use depguard_kcp::{Connection, RequestError};
+use depguard_kcp::{Connection, Endpoint, RequestError};
+use http::Response;
 
+use crate::budget::Room;
 use crate::port::{Fetched, Port};
 
 /// Asks each logical cluster at `{base}/clusters/{id}`; in home kubernetes, the one API server.
@@ -19,24 +22,41 @@ impl FrontProxy {
     }
 }
 
+impl FrontProxy {
+    /// Where a query is asked.
+    fn endpoint(&self, query: &Query) -> Result<Endpoint, String> {
+        match (self.home, &query.cluster) {
+            (Home::Kcp, Some(cluster)) => Ok(self.connection.cluster(cluster)),
+            (Home::Kubernetes, None) => Ok(self.connection.home()),
+            // Another cluster's answer would say nothing of the object under review.
+            (Home::Kcp, None) => Err("the review does not say its logical cluster".to_owned()),
+            (Home::Kubernetes, Some(cluster)) => {
+                Err(format!("there is no logical cluster `{cluster}` in a plain cluster"))
+            }
+        }
+    }
+}
+
 impl Port for FrontProxy {
     async fn get(&self, query: &Query) -> Fetched {
-        let endpoint = match (self.home, &query.cluster) {
-            (Home::Kcp, Some(cluster)) => self.connection.cluster(cluster),
-            (Home::Kubernetes, None) => self.connection.home(),
-            // Another cluster's answer would say nothing of the object under review.
-            (Home::Kcp, None) => return Fetched::Failed("the review does not say its logical cluster".to_owned()),
-            (Home::Kubernetes, Some(cluster)) => {
-                return Fetched::Failed(format!("there is no logical cluster `{cluster}` in a plain cluster"));
-            }
-        };
-        match endpoint.get(&query.path).await {
-            Ok(response) => {
-                let status = response.status().as_u16();
-                Fetched::Response { status, body: response.into_body() }
-            }
-            Err(RequestError::TooLarge { .. }) => Fetched::TooLarge,
-            Err(why) => Fetched::Failed(why.to_string()),
+        match self.endpoint(query) {
+            Ok(endpoint) => fetched(endpoint.get_as(&query.path, query.accept.as_str()).await),
+            Err(why) => Fetched::Failed(why),
         }
+    }
+
+    async fn get_within(&self, query: &Query, room: &mut Room) -> Fetched {
+        match self.endpoint(query) {
+            Ok(endpoint) => fetched(endpoint.get_within(&query.path, query.accept.as_str(), room).await),
+            Err(why) => Fetched::Failed(why),
+        }
+    }
+}
+
+fn fetched(answered: Result<Response<Bytes>, RequestError>) -> Fetched {
+    match answered {
+        Ok(response) => Fetched::Response { status: response.status().as_u16(), body: response.into_body() },
+        Err(RequestError::TooLarge { .. }) => Fetched::TooLarge,
+        Err(why) => Fetched::Failed(why.to_string()),
     }
 }

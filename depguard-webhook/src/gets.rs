@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use depguard_core::{ExportName, LogicalCluster, Query};
+use depguard_core::{Accept, ExportName, LogicalCluster, Query};
 
 use crate::board::{Board, Carrier, Scanning, Selecting};
 use crate::budget::Size;
@@ -28,6 +28,7 @@ struct Asked {
     cluster: Option<LogicalCluster>,
     export: Option<(LogicalCluster, ExportName)>,
     path: String,
+    accept: Accept,
 }
 
 impl<P: Port> Gets<P> {
@@ -37,8 +38,8 @@ impl<P: Port> Gets<P> {
 
     /// The answer to a query by what is sent from now on. `None`: it was lost on the way.
     pub(crate) async fn get(&self, query: &Query) -> Option<Arc<Page>> {
-        let Query { cluster, export, path, .. } = query.clone();
-        self.0.ask(Asked { cluster, export, path }, query.clone(), false).await
+        let Query { cluster, export, path, accept, .. } = query.clone();
+        self.0.ask(Asked { cluster, export, path, accept }, query.clone(), false).await
     }
 }
 

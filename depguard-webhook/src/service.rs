@@ -19,7 +19,9 @@ use tower::Service;
 
 use crate::body::{self, BodyError};
 use crate::budget::Budget;
+use crate::driver::Reads;
 use crate::gets::Gets;
+use crate::lookups::Lookups;
 use crate::port::Port;
 use crate::rules::{Rules, Snapshot};
 use crate::source::Source;
@@ -52,7 +54,7 @@ pub struct Limits {
 }
 
 struct Shared<P: Port> {
-    gets: Gets<P>,
+    reads: Reads<P>,
     rules: Rules,
     overrides: OverridePolicy,
     limits: Limits,
@@ -92,8 +94,8 @@ impl<P: Port> ReviewService<P> {
         // A review that has no room even alone would wait in vain.
         let room = limits.reviews.max(limits.review).min(Semaphore::MAX_PERMITS);
         let source = Arc::new(Source::new(port, Budget::new(limits.pages)));
-        let gets = Gets::new(source, tasks);
-        Self { shared: Arc::new(Shared { gets, rules, overrides, limits, room: Arc::new(Semaphore::new(room)) }) }
+        let reads = Reads { gets: Gets::new(Arc::clone(&source), tasks.clone()), lookups: Lookups::new(source, tasks) };
+        Self { shared: Arc::new(Shared { reads, rules, overrides, limits, room: Arc::new(Semaphore::new(room)) }) }
     }
 }
 
@@ -145,7 +147,7 @@ impl<P: Port> Shared<P> {
             }
             Snapshot::NotLoaded { why } => return Decision::not_ready(failure_policy, why.clone()),
         };
-        driver::drive(&self.gets, evaluation, deadline).await
+        driver::drive(&self.reads, evaluation, deadline).await
     }
 }
 

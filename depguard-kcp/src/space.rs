@@ -1,0 +1,68 @@
+//! Taking in a body as far as there is space for it.
+
+use bytes::Bytes;
+use http_body_util::BodyExt;
+use hyper::body::{Body, Incoming};
+
+/// The least that a buffer grows by, in bytes.
+const STEP: usize = 64 << 10;
+
+/// How much of a body may be held: a part of what many share, or a fixed number of bytes.
+pub trait Space: Send {
+    /// How many bytes there is space for already: about as many as are expected.
+    fn size(&self) -> usize;
+
+    /// Makes space for `bytes` in all; `false` where there is none.
+    fn grow(&mut self, bytes: usize) -> bool;
+}
+
+/// So many bytes, of which none are expected.
+pub(crate) struct UpTo(pub(crate) usize);
+
+impl Space for UpTo {
+    fn size(&self) -> usize {
+        0
+    }
+
+    fn grow(&mut self, bytes: usize) -> bool {
+        bytes <= self.0
+    }
+}
+
+/// Reads a body to its end into one buffer, each byte copied once. `None`: there is no space for it.
+pub(crate) async fn collect(mut body: Incoming, space: &mut impl Space) -> Result<Option<Bytes>, hyper::Error> {
+    let told = body.size_hint().exact().map(|told| usize::try_from(told).unwrap_or(usize::MAX));
+    if told.is_some_and(|told| !space.grow(told)) {
+        return Ok(None);
+    }
+    let mut whole = Vec::new();
+    while let Some(frame) = body.frame().await {
+        let Ok(data) = frame?.into_data() else { continue };
+        if told == Some(data.len()) {
+            // All of it in one piece, as it came.
+            return Ok(Some(data));
+        }
+        if whole.capacity() == 0 {
+            whole.reserve_exact(told.unwrap_or(space.size()));
+        }
+        if !make_space(&mut whole, data.len(), space) {
+            return Ok(None);
+        }
+        whole.extend_from_slice(&data);
+    }
+    Ok(Some(Bytes::from(whole)))
+}
+
+/// Lets a buffer grow by a half, or else by just what is needed.
+fn make_space(whole: &mut Vec<u8>, more: usize, space: &mut impl Space) -> bool {
+    let needed = whole.len().saturating_add(more);
+    if needed <= whole.capacity() {
+        return true;
+    }
+    let half_more = whole.capacity().saturating_add((whole.capacity() / 2).max(STEP));
+    let Some(capacity) = [half_more.max(needed), needed].into_iter().find(|capacity| space.grow(*capacity)) else {
+        return false;
+    };
+    whole.reserve_exact(capacity.saturating_sub(whole.len()));
+    true
+}

@@ -1,0 +1,137 @@
+//! What API servers are known not to select by.
+//!
+//! Whether a field can be selected by is learned by trying: a server that can't says 400, and the lookup becomes a scan.
+//! That is remembered a while, so that the next one doesn't try; and forgotten after it, since a schema may gain
+//! `selectableFields`. Forgetting costs one request, and so does a server that could and can't any more: nothing is
+//! decided by this memory.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use depguard_core::{Dependents, ExportName, GroupVersionResource, LogicalCluster, Lookup};
+use tokio::time::Instant;
+
+use crate::port::Fetched;
+
+/// How long a refusal is remembered.
+const FRESH: Duration = Duration::from_secs(300);
+/// How many are remembered; of more, the oldest are forgotten.
+const MOST: usize = 4096;
+
+/// Fields that were refused lately.
+#[derive(Debug, Default)]
+pub(crate) struct Refusals(Mutex<HashMap<Field, Instant>>);
+
+/// A field of a kind, as one logical cluster serves it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Field {
+    cluster: Option<LogicalCluster>,
+    export: Option<(LogicalCluster, ExportName)>,
+    gvr: GroupVersionResource,
+    name: String,
+}
+
+impl Refusals {
+    /// The field by which to look, where it is worth a try.
+    pub(crate) fn try_by(&self, lookup: &Lookup) -> Option<Field> {
+        Field::of(lookup).filter(|field| self.has_not(field))
+    }
+
+    /// Remembers that the server doesn't select by the field, if that is what it said.
+    pub(crate) fn learn(&self, field: &Field, fetched: &Fetched) {
+        if is_refusal(fetched) {
+            self.remember(field);
+        }
+    }
+
+    fn has_not(&self, field: &Field) -> bool {
+        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        known.get(field).is_none_or(|at| at.elapsed() >= FRESH)
+    }
+
+    fn remember(&self, field: &Field) {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.len() >= MOST && !known.contains_key(field) {
+            known.retain(|_, at| at.elapsed() < FRESH);
+            let oldest = known.iter().min_by_key(|(_, at)| **at).map(|(field, _)| field.clone());
+            if let Some(oldest) = oldest.filter(|_| known.len() >= MOST) {
+                known.remove(&oldest);
+            }
+        }
+        known.insert(field.clone(), Instant::now());
+    }
+}
+
+impl Field {
+    fn of(lookup: &Lookup) -> Option<Self> {
+        let Dependents { cluster, export, gvr, .. } = lookup.dependents().clone();
+        Some(Self { cluster, export, gvr, name: lookup.field()?.to_owned() })
+    }
+}
+
+/// For custom resources and most others an API server says the first, for some of its own kinds the second.
+fn is_refusal(fetched: &Fetched) -> bool {
+    let said = |body: &[u8], text: &str| body.windows(text.len()).any(|part| part == text.as_bytes());
+    match fetched {
+        Fetched::Response { status: 400, body } => {
+            said(body, "field label not supported") || said(body, "is not a known field selector")
+        }
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use depguard_core::{Group, Resource, Version};
+
+    fn field(name: &str) -> Field {
+        let gvr = GroupVersionResource {
+            group: Group::parse("compute.example.com").unwrap(),
+            version: Version::parse("v1").unwrap(),
+            resource: Resource::parse("virtualmachines").unwrap(),
+        };
+        Field { cluster: None, export: None, gvr, name: name.to_owned() }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_refusal_is_remembered_for_five_minutes() {
+        let refusals = Refusals::default();
+        assert!(refusals.has_not(&field("spec.a")));
+        refusals.remember(&field("spec.a"));
+        assert!(!refusals.has_not(&field("spec.a")) && refusals.has_not(&field("spec.b")));
+        let elsewhere = Field { cluster: Some(LogicalCluster::parse("2x3").unwrap()), ..field("spec.a") };
+        assert!(refusals.has_not(&elsewhere));
+        tokio::time::advance(Duration::from_secs(299)).await;
+        assert!(!refusals.has_not(&field("spec.a")));
+        tokio::time::advance(Duration::from_secs(1)).await;
+        assert!(refusals.has_not(&field("spec.a")));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn of_too_many_the_oldest_are_forgotten() {
+        let refusals = Refusals::default();
+        for n in 0..MOST + 10 {
+            refusals.remember(&field(&format!("spec.f{n}")));
+            tokio::time::advance(Duration::from_millis(1)).await;
+        }
+        assert_eq!(refusals.0.lock().unwrap().len(), MOST);
+        assert!(refusals.has_not(&field("spec.f9")) && !refusals.has_not(&field("spec.f10")));
+    }
+
+    #[test]
+    fn only_what_says_so_is_a_refusal() {
+        let response = |status, body: &'static str| Fetched::Response { status, body: body.into() };
+        for (fetched, refusal) in [
+            (response(400, r#"{"message":"field label not supported: spec.a"}"#), true),
+            (response(400, r#"{"message":"\"spec.a\" is not a known field selector: only \"metadata.name\""}"#), true),
+            (response(400, r#"{"message":"limit: invalid"}"#), false),
+            (response(400, ""), false),
+            (response(200, "field label not supported"), false),
+            (Fetched::TooLarge, false),
+        ] {
+            assert_eq!(is_refusal(&fetched), refusal, "{fetched:?}");
+        }
+    }
+}
