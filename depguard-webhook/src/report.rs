@@ -14,23 +14,24 @@ pub(crate) fn decision(review: &Review<'_>, decision: &Decision) {
     let requester = clipped(review.requester().username());
     let dry_run = review.dry_run();
     let label = decision.label();
-    let (noted, misfits) = (noted(decision.notes()), decision.notes().misfits);
+    let (noted, misfits, plan) = (noted(decision.notes()), decision.notes().misfits, plan(decision.notes()));
     match decision.ruling() {
         Ruling::Allowed(Because::Overridden) => {
             let what = "allowed by an override, whether or not it is still referenced";
             tracing::warn!(namespace, name, resource, requester, dry_run, label, "{what}");
         }
         Ruling::Allowed(_) if noted.is_some() => {
-            tracing::info!(namespace, name, resource, requester, dry_run, label, noted, misfits, "allowed");
+            tracing::info!(namespace, name, resource, requester, dry_run, label, plan, noted, misfits, "allowed");
         }
         Ruling::Allowed(_) => {
-            tracing::debug!(namespace, name, resource, requester, dry_run, label, misfits, "allowed");
+            tracing::debug!(namespace, name, resource, requester, dry_run, label, plan, misfits, "allowed");
         }
         Ruling::Denied(denial) => {
             let (blockers, rules) = blocked_by(denial);
             let why = undecided(denial);
             tracing::info!(
-                namespace, name, resource, requester, dry_run, label, blockers, rules, why, noted, misfits, "denied"
+                namespace, name, resource, requester, dry_run, label, plan, blockers, rules, why, noted, misfits,
+                "denied"
             );
         }
     }
@@ -56,6 +57,13 @@ fn undecided(denial: &Denial) -> Option<String> {
     }
 }
 
+/// How the dependents were looked for: `virtualmachines=FieldSelector,disks=ClusterScan`.
+fn plan(notes: &Notes) -> Option<String> {
+    let planned = notes.lookups.iter();
+    let each = planned.map(|planned| format!("{}={}", planned.dependents.gvr.resource, planned.strategy.as_str()));
+    (!notes.lookups.is_empty()).then(|| each.collect::<Vec<_>>().join(","))
+}
+
 /// What is said besides the ruling: who is warned of or recorded, and what could not be found out.
 fn noted(notes: &Notes) -> Option<String> {
     let said: Vec<_> = notes.warnings().into_iter().chain(notes.audit_annotations().into_values()).collect();
@@ -69,6 +77,7 @@ fn clipped(text: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use depguard_core::{Accept, Dependents, Group, GroupVersionResource, Planned, Resource, Strategy, Version};
 
     #[test]
     fn what_a_rule_wants_recorded_is_logged_too() {
@@ -76,6 +85,27 @@ mod tests {
         assert_eq!(noted(&notes), None);
         notes.overridden_by = Some("admin".to_owned());
         assert_eq!(noted(&notes).as_deref(), Some("admin"));
+    }
+
+    #[test]
+    fn the_plan_is_logged_by_the_names_of_its_strategies() {
+        let mut notes = Notes::default();
+        assert_eq!(plan(&notes), None);
+        let dependents = |resource| Dependents {
+            cluster: None,
+            export: None,
+            gvr: GroupVersionResource {
+                group: Group::parse("compute.example.com").unwrap(),
+                version: Version::parse("v1").unwrap(),
+                resource: Resource::parse(resource).unwrap(),
+            },
+            namespace: None,
+            accept: Accept::Json,
+        };
+        for (resource, strategy) in [("vms", Strategy::FieldSelector), ("disks", Strategy::ClusterScan)] {
+            notes.lookups.push(Planned { dependents: dependents(resource), strategy, field: None, rules: Vec::new() });
+        }
+        assert_eq!(plan(&notes).as_deref(), Some("vms=FieldSelector,disks=ClusterScan"));
     }
 
     #[test]

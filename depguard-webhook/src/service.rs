@@ -49,6 +49,9 @@ pub struct Limits {
     pub review: usize,
     /// What all reviews under way may take up together, in bytes; further ones wait while their time lasts.
     pub reviews: usize,
+    /// The reviews that may wait for an API server at once; further ones are refused at once. Those that need none are
+    /// always decided.
+    pub at_once: usize,
     /// What all pages of objects under way may take up together, in bytes; further ones wait while their time lasts.
     pub pages: usize,
 }
@@ -59,6 +62,7 @@ struct Shared<P: Port> {
     overrides: OverridePolicy,
     limits: Limits,
     room: Arc<Semaphore>,
+    places: Semaphore,
 }
 
 /// Why a request gets no AdmissionReview for an answer.
@@ -72,6 +76,8 @@ enum Rejection {
     ContentType,
     #[error("the review was not there in time")]
     Slow,
+    #[error("too many deletions at once; retry later")]
+    TooMany,
     #[error(transparent)]
     Body(#[from] BodyError),
     #[error(transparent)]
@@ -95,7 +101,9 @@ impl<P: Port> ReviewService<P> {
         let room = limits.reviews.max(limits.review).min(Semaphore::MAX_PERMITS);
         let source = Arc::new(Source::new(port, Budget::new(limits.pages)));
         let reads = Reads { gets: Gets::new(Arc::clone(&source), tasks.clone()), lookups: Lookups::new(source, tasks) };
-        Self { shared: Arc::new(Shared { reads, rules, overrides, limits, room: Arc::new(Semaphore::new(room)) }) }
+        let places = Semaphore::new(limits.at_once.min(Semaphore::MAX_PERMITS));
+        let room = Arc::new(Semaphore::new(room));
+        Self { shared: Arc::new(Shared { reads, rules, overrides, limits, room, places }) }
     }
 }
 
@@ -126,28 +134,36 @@ impl<P: Port> Shared<P> {
         let mut bytes = body::Bytes::new(self.limits.review, self.room.clone());
         let read = timeout_at(deadline, bytes.fill(body)).await;
         if let Err(rejection) = read.map_err(|_| Rejection::Slow).and_then(|read| read.map_err(Rejection::Body)) {
-            return match uid::of_beginning(bytes.read()) {
-                // For rules that are ignored where they fail, the API server then does so.
-                _ if failure_policy == FailurePolicy::Ignore => Err(rejection),
-                Some(uid) => Ok(respond::refusal(&uid, &rejection.to_string())),
-                None => Err(rejection),
-            };
+            return rejection.refuse(uid::of_beginning(bytes.read()).as_deref(), failure_policy);
         }
         let review = Review::parse(bytes.read())?;
-        let decision = self.decide(&review, failure_policy, deadline).await;
-        report::decision(&review, &decision);
-        Ok(decision.to_review(review.uid()))
+        match self.decide(&review, failure_policy, deadline).await {
+            Ok(decision) => {
+                report::decision(&review, &decision);
+                Ok(decision.to_review(review.uid()))
+            }
+            Err(rejection) => rejection.refuse(Some(review.uid()), failure_policy),
+        }
     }
 
-    async fn decide(&self, review: &Review<'_>, failure_policy: FailurePolicy, deadline: Instant) -> Decision {
+    async fn decide(
+        &self,
+        review: &Review<'_>,
+        failure_policy: FailurePolicy,
+        deadline: Instant,
+    ) -> Result<Decision, Rejection> {
         let evaluation = match &*self.rules.snapshot() {
             Snapshot::Loaded { rules, workspaces } => {
                 let overrides = &self.overrides;
                 rules.evaluate(review, &core::Context { workspaces, overrides, failure_policy })
             }
-            Snapshot::NotLoaded { why } => return Decision::not_ready(failure_policy, why.clone()),
+            Snapshot::NotLoaded { why } => return Ok(Decision::not_ready(failure_policy, why.clone())),
         };
-        driver::drive(&self.reads, evaluation, deadline).await
+        if evaluation.is_settled() {
+            return Ok(evaluation.decide());
+        }
+        let _place = self.places.try_acquire().map_err(|_| Rejection::TooMany)?;
+        Ok(driver::drive(&self.reads, evaluation, deadline).await)
     }
 }
 
@@ -167,6 +183,17 @@ fn check(head: &Parts) -> Result<FailurePolicy, Rejection> {
 }
 
 impl Rejection {
+    /// Tells whom it can be told to; for rules that are ignored where they fail, the API server then does so.
+    fn refuse(self, uid: Option<&str>, failure_policy: FailurePolicy) -> Result<Vec<u8>, Self> {
+        match uid {
+            Some(uid) if failure_policy == FailurePolicy::Fail => {
+                tracing::warn!("a review was refused: {self}");
+                Ok(respond::refusal(uid, &self.to_string()))
+            }
+            _ => Err(self),
+        }
+    }
+
     fn response(&self) -> Response<Full<bytes::Bytes>> {
         let mut response = respond::text(self.status(), self.to_string());
         if matches!(self, Self::Method) {
@@ -181,6 +208,7 @@ impl Rejection {
             Self::Method => StatusCode::METHOD_NOT_ALLOWED,
             Self::ContentType => StatusCode::UNSUPPORTED_MEDIA_TYPE,
             Self::Slow => StatusCode::REQUEST_TIMEOUT,
+            Self::TooMany => StatusCode::TOO_MANY_REQUESTS,
             Self::Body(BodyError::TooLarge(_)) => StatusCode::PAYLOAD_TOO_LARGE,
             Self::Body(BodyError::Broken(_)) | Self::Review(_) => StatusCode::BAD_REQUEST,
         }
@@ -220,6 +248,6 @@ impl<P: Port> std::fmt::Debug for ReviewService<P> {
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { review: (3 << 20) + (64 << 10), reviews: 256 << 20, pages: 64 << 20 }
+        Self { review: (3 << 20) + (64 << 10), reviews: 256 << 20, at_once: 4096, pages: 64 << 20 }
     }
 }

@@ -400,6 +400,33 @@ async fn the_limit_is_the_providers_to_set() {
     assert_eq!(rejected(response).await.0, 413);
 }
 
+#[tokio::test(start_paused = true)]
+async fn too_many_reviews_at_once_are_refused_at_once() {
+    let hangs = || Script(|_: &Query| -> BoxFuture<'static, Fetched> { Box::pin(std::future::pending()) });
+    let limits = Limits { at_once: 1, ..Limits::default() };
+    let mut ignored = rule();
+    ignored["spec"]["failurePolicy"] = "Ignore".into();
+    ignored["metadata"]["name"] = "ignored".into();
+    let rules = loaded(&[rule(), ignored]);
+    let service = ReviewService::with_limits(hangs(), rules, OverridePolicy::default(), limits);
+    let first = tokio::spawn(answer(service.clone(), post(&review())));
+    tokio::time::sleep(Duration::from_millis(1)).await;
+    let begun = Instant::now();
+    let response = answer(service.clone(), post(&review())).await;
+    assert_eq!(refused(&response), "too many deletions at once; retry later");
+    let ignoring = post_bytes("/validate/ignore", review().to_string());
+    let response = service.clone().oneshot(ignoring).await.unwrap();
+    assert_eq!(rejected(response).await, (429, "too many deletions at once; retry later\n".to_owned()));
+    // What needs no API server is decided all the same.
+    let mut unnamed = review();
+    unnamed["request"]["resource"]["resource"] = json!("subnets");
+    assert!(allowed(&answer(service.clone(), post(&unnamed)).await));
+    assert_eq!(begun.elapsed(), Duration::ZERO);
+    assert!(refused(&first.await.unwrap()).contains("not answered in time"));
+    // The place is free again.
+    assert!(refused(&answer(service, post(&review())).await).contains("not answered in time"));
+}
+
 type Frames = BoxStream<'static, Result<Frame<Bytes>, std::io::Error>>;
 
 /// A body that sends `beginning` and then nothing more.
