@@ -155,6 +155,7 @@ mod rule;
 mod ruleset;
 mod scopes;
 mod selector;
+mod table;
 mod target;
 mod text;
 mod workspaces;

@@ -1,7 +1,7 @@
 //! One list, page by page: what to ask next, when to begin again, when to give up.
 
 use crate::extract::{Page, PageError};
-use crate::query::{Answer, PAGE_LIMIT, page_path};
+use crate::query::{Answer, Filter, PAGE_LIMIT, page_path};
 
 /// How often a list may expire under us before we give up.
 const MOST_RESTARTS: u32 = 5;
@@ -13,7 +13,7 @@ const PAGE_BYTES: usize = 1 << 20;
 pub(crate) struct Listing {
     path: String,
     /// What of the list is wanted; `None`: all of it.
-    selector: Option<String>,
+    filter: Option<Filter>,
     limit: u32,
     continue_token: Option<String>,
     restarts: u32,
@@ -36,12 +36,12 @@ pub(crate) enum Progress {
 
 impl Listing {
     pub(crate) fn new(path: String) -> Self {
-        Self { path, selector: None, limit: PAGE_LIMIT, continue_token: None, restarts: 0 }
+        Self { path, filter: None, limit: PAGE_LIMIT, continue_token: None, restarts: 0 }
     }
 
-    /// The list of those objects that a field selector selects.
-    pub(crate) fn selecting(path: String, selector: String) -> Self {
-        Self { selector: Some(selector), ..Self::new(path) }
+    /// What of the list passes a filter.
+    pub(crate) fn filtered(path: String, filter: Filter) -> Self {
+        Self { filter: Some(filter), ..Self::new(path) }
     }
 
     /// The same list is to be found elsewhere; it begins anew there.
@@ -61,7 +61,7 @@ impl Listing {
     }
 
     fn page(&self, limit: u32, continue_token: Option<&str>) -> String {
-        page_path(&self.path, self.selector.as_deref(), limit, continue_token)
+        page_path(&self.path, self.filter.as_ref(), limit, continue_token)
     }
 
     /// Takes the answer to [`Self::next`]; `read` reads a page's objects.

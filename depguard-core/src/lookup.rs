@@ -6,6 +6,7 @@ use std::sync::Arc;
 use crate::api::Strategy;
 use crate::found::{Findings, Found};
 use crate::plan::{Dependents, Planned, Step};
+use crate::query::Accept;
 use crate::references::Refers;
 use crate::ruleset::{Check, IndexedEdge};
 use crate::scopes::Release;
@@ -27,6 +28,8 @@ pub struct Lookup {
     edges: Vec<Arc<IndexedEdge>>,
     /// The field that an API server may be asked for; see [`Self::field`].
     field: Option<String>,
+    /// Whether it is carried out by a table.
+    tabled: bool,
     found: Findings,
     /// Where it could not be told whether an object refers to the target; the first of them.
     doubts: BTreeSet<String>,
@@ -56,6 +59,7 @@ impl Lookup {
             target: Arc::clone(target),
             edges,
             field,
+            tabled: false,
             found: Findings::default(),
             doubts: BTreeSet::new(),
             release,
@@ -75,9 +79,24 @@ impl Lookup {
         self.field.as_deref()
     }
 
+    /// Whether what an API server prints of the dependents may tell who refers to the target: where the names stand in
+    /// plain fields, and the dependents in one namespace, since a table shows none. See
+    /// [`Reading::tabling`](crate::Reading::tabling).
+    pub fn fits_table(&self) -> bool {
+        let is_plain = |edge: &Arc<IndexedEdge>| match &edge.check {
+            Check::Follow { edge, .. } => edge.selected_by().is_some(),
+            Check::Broken(_) => false,
+        };
+        self.dependents.namespace.is_some() && self.dependents.accept == Accept::Json && self.edges.iter().all(is_plain)
+    }
+
     /// In which way the dependents are searched.
     pub fn strategy(&self) -> Strategy {
-        self.dependents.strategy(self.field.is_some())
+        match (&self.field, self.tabled) {
+            (Some(_), _) => Strategy::FieldSelector,
+            (None, true) => Strategy::Table,
+            (None, false) => self.dependents.strategy(),
+        }
     }
 
     /// Whether the search has ended, well or not. One that has not must still be carried out.
@@ -94,7 +113,7 @@ impl Lookup {
     }
 
     pub(crate) fn planned(&self) -> Planned {
-        Planned::new(&self.dependents, self.field.as_deref(), &self.edges)
+        Planned::new(&self.dependents, self.strategy(), self.field.as_deref(), &self.edges)
     }
 
     pub(crate) fn target(&self) -> &Arc<Target> {
@@ -160,9 +179,17 @@ impl Lookup {
         self.dependents.namespace = None;
     }
 
-    /// The API server doesn't select by that field: all dependents must be read.
+    /// All dependents are read.
     pub(crate) fn scan(&mut self) {
-        self.field = None;
+        (self.field, self.tabled) = (None, false);
+    }
+
+    /// What is printed of all dependents is read.
+    pub(crate) fn tabulate(&mut self) {
+        if !self.fits_table() {
+            self.fail("cannot be told from a table; this is a mistake in the webhook, report it");
+        }
+        (self.field, self.tabled) = (None, true);
     }
 
     /// All dependents were seen.

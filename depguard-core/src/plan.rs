@@ -183,21 +183,25 @@ fn is_metadata(path: &FieldPath) -> bool {
 // === For people ===
 
 impl Planned {
-    pub(crate) fn new(dependents: &Dependents, field: Option<&str>, edges: &[Arc<IndexedEdge>]) -> Self {
+    pub(crate) fn new(
+        dependents: &Dependents,
+        strategy: Strategy,
+        field: Option<&str>,
+        edges: &[Arc<IndexedEdge>],
+    ) -> Self {
         let rules: BTreeSet<_> = edges.iter().map(|edge| edge.rule.clone()).collect();
-        let strategy = dependents.strategy(field.is_some());
         let (dependents, field) = (dependents.clone(), field.map(str::to_owned));
         Self { dependents, strategy, field, rules: rules.into_iter().collect() }
     }
 }
 
 impl Dependents {
-    pub(crate) fn strategy(&self, selected: bool) -> Strategy {
+    /// How all of them are read.
+    pub(crate) fn strategy(&self) -> Strategy {
         match (self.accept, &self.namespace) {
-            _ if selected => Strategy::FieldSelector,
             (Accept::Metadata, _) => Strategy::Metadata,
-            (Accept::Json, Some(_)) => Strategy::NamespaceScan,
-            (Accept::Json, None) => Strategy::ClusterScan,
+            (_, Some(_)) => Strategy::NamespaceScan,
+            (_, None) => Strategy::ClusterScan,
         }
     }
 }

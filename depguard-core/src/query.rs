@@ -29,6 +29,8 @@ pub enum Accept {
     Json,
     /// The objects' metadata alone.
     Metadata,
+    /// What the server prints of the objects.
+    Table,
 }
 
 impl Accept {
@@ -37,6 +39,8 @@ impl Accept {
         match self {
             Self::Json => "application/json",
             Self::Metadata => "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json",
+            // Nothing else will do.
+            Self::Table => "application/json;as=Table;g=meta.k8s.io;v=v1",
         }
     }
 }
@@ -73,13 +77,26 @@ pub enum Answer<'a> {
 /// The number of objects a page is asked for with at first.
 pub(crate) const PAGE_LIMIT: u32 = 500;
 
-/// The query of one page of a list: of all its objects, or of those that a field selector selects.
-pub(crate) fn page_path(list: &str, selector: Option<&str>, limit: u32, continue_token: Option<&str>) -> String {
+/// What a list is asked for besides all its objects.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Filter {
+    /// Those that a field selector selects.
+    Field(String),
+    /// No object at all: only what is printed of them.
+    Cells,
+}
+
+/// The query of one page of a list.
+pub(crate) fn page_path(list: &str, filter: Option<&Filter>, limit: u32, continue_token: Option<&str>) -> String {
     let mut path = format!("{list}?");
-    if let Some(selector) = selector {
-        path.push_str("fieldSelector=");
-        percent_encode(selector, &mut path);
-        path.push('&');
+    match filter {
+        Some(Filter::Field(selector)) => {
+            path.push_str("fieldSelector=");
+            percent_encode(selector, &mut path);
+            path.push('&');
+        }
+        Some(Filter::Cells) => path.push_str("includeObject=None&"),
+        None => {}
     }
     // Writing to a string can't fail.
     let _ = write!(path, "limit={limit}");
@@ -113,6 +130,9 @@ mod tests {
 
     #[test]
     fn a_field_selector_is_encoded_too() {
-        assert_eq!(page_path("/p", Some(r"a.b=x\,y"), 2, None), "/p?fieldSelector=a.b%3Dx%5C%2Cy&limit=2");
+        assert_eq!(
+            page_path("/p", Some(&Filter::Field(r"a.b=x\,y".to_owned())), 2, None),
+            "/p?fieldSelector=a.b%3Dx%5C%2Cy&limit=2"
+        );
     }
 }

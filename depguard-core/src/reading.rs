@@ -1,5 +1,6 @@
 //! Reads lists of dependents, for one lookup or for many at once.
 
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use crate::discovery::{Discovery, Served};
@@ -8,9 +9,13 @@ use crate::listing::{Listing, Progress};
 use crate::lookup::{Lookup, Object};
 use crate::names::{ExportName, GroupVersionResource, LogicalCluster};
 use crate::plan::Dependents;
-use crate::query::{Answer, Query, QueryId, Request};
+use crate::query::{Accept, Answer, Filter, Query, QueryId, Request};
 use crate::references::{References, Targets};
 use crate::ruleset::IndexedEdge;
+use crate::table::{self, Rows};
+
+/// Where more rows of a page than this may refer to a target, looking at each costs more than the page itself.
+const MOST_HITS: usize = 8;
 
 /// Carries out lookups, without I/O: says what to GET, takes the answers, until [`next`](Self::next) is `None`.
 ///
@@ -22,14 +27,25 @@ pub struct Reading {
     source: Source,
     lookups: Vec<Member>,
     crowds: Vec<Crowd>,
+    refused: bool,
 }
 
 #[derive(Debug)]
 enum Source {
     Selection(Listing),
+    Table(Table),
     List(Listing),
     Discovery(Discovery),
     Ended,
+}
+
+/// A list of what is printed of the objects, and those of its objects that must be looked at.
+#[derive(Debug)]
+struct Table {
+    listing: Listing,
+    hits: VecDeque<String>,
+    /// Whether the list was read to its end.
+    last: bool,
 }
 
 #[derive(Debug)]
@@ -62,7 +78,7 @@ impl Reading {
         let source = match lookup.field() {
             Some(field) => {
                 let selector = format!("{field}={}", escaped(&lookup.target().name));
-                Source::Selection(Listing::selecting(list, selector))
+                Source::Selection(Listing::filtered(list, Filter::Field(selector)))
             }
             None => Source::List(Listing::new(list)),
         };
@@ -73,14 +89,21 @@ impl Reading {
     ///
     /// Their [`dependents`](Lookup::dependents) must be equal; one whose are not fails. `None` where there are none.
     pub fn scanning(mut lookups: Vec<Lookup>) -> Option<Self> {
-        let dependents = lookups.first()?.dependents().clone();
-        for lookup in &mut lookups {
-            lookup.scan();
-            if *lookup.dependents() != dependents {
-                lookup.fail("was mixed up with another; this is a mistake in the webhook, report it");
-            }
-        }
+        lookups.iter_mut().for_each(Lookup::scan);
+        let dependents = same_dependents(&mut lookups)?;
         let source = Source::List(Listing::new(path(&dependents.gvr, &dependents)));
+        Some(Self::new(dependents, source, lookups))
+    }
+
+    /// The same by what the API server prints of the dependents, and a look at those of them that may refer to a target.
+    /// Where that does not show enough, the lookups have not ended at the end, and must be [scanned](Self::scanning).
+    ///
+    /// Only for lookups that [fit](Lookup::fits_table); others fail.
+    pub fn tabling(mut lookups: Vec<Lookup>) -> Option<Self> {
+        lookups.iter_mut().for_each(Lookup::tabulate);
+        let dependents = same_dependents(&mut lookups)?;
+        let listing = Listing::filtered(path(&dependents.gvr, &dependents), Filter::Cells);
+        let source = Source::Table(Table { listing, hits: VecDeque::new(), last: false });
         Some(Self::new(dependents, source, lookups))
     }
 
@@ -109,7 +132,7 @@ impl Reading {
             crowd.needle = crowd.references.needle(&crowd.targets);
         }
         let lookups = lookups.into_iter().map(|lookup| Member { lookup, wanted: true }).collect();
-        let mut reading = Self { dependents, source, lookups, crowds };
+        let mut reading = Self { dependents, source, lookups, crowds, refused: false };
         reading.end_if_idle();
         reading
     }
@@ -122,7 +145,7 @@ impl Reading {
     /// Whose API is asked now, as in [`Query::export`](crate::Query::export).
     pub(crate) fn export(&self) -> Option<(LogicalCluster, ExportName)> {
         match self.source {
-            Source::Selection(_) | Source::List(_) => self.dependents.export.clone(),
+            Source::Selection(_) | Source::Table(_) | Source::List(_) => self.dependents.export.clone(),
             Source::Discovery(_) | Source::Ended => None,
         }
     }
@@ -131,7 +154,11 @@ impl Reading {
     pub fn next(&self) -> Option<Request> {
         let (path, accept) = match &self.source {
             Source::Selection(listing) | Source::List(listing) => (listing.next(), self.dependents.accept),
-            Source::Discovery(discovery) => (discovery.next(), Default::default()),
+            Source::Table(Table { listing, hits, .. }) => match hits.front() {
+                None => (listing.next(), Accept::Table),
+                Some(name) => (format!("{}/{name}", path(&self.dependents.gvr, &self.dependents)), Accept::Json),
+            },
+            Source::Discovery(discovery) => (discovery.next(), Accept::Json),
             Source::Ended => return None,
         };
         Some(Request { path, accept })
@@ -164,15 +191,16 @@ impl Reading {
                 return;
             }
             Source::Selection(_) if is_unselectable(&answer) => {
-                self.forget();
-                return self.end(Lookup::scan);
+                self.refused = true;
+                return self.give_up();
             }
+            Source::Table(_) => return self.answer_table(answer),
             Source::Selection(listing) | Source::List(listing) => {
                 let (crowds, lookups) = (&self.crowds, &mut self.lookups);
                 listing.answer(answer, |body| {
                     let mut read = Default::default();
                     for crowd in crowds {
-                        read = crowd.read(body, lookups)?;
+                        read = crowd.read(body, crowd.needle.as_ref(), lookups)?;
                     }
                     Ok(read)
                 })
@@ -186,6 +214,12 @@ impl Reading {
             Progress::Failed(why) => self.end(|lookup| lookup.fail(why.as_str())),
         }
         self.end_if_idle();
+    }
+
+    /// Whether the API server does not do what was asked: select by that field, or show those fields in a table. It will
+    /// say so again, until the kind is changed: worth remembering for a while.
+    pub fn was_refused(&self) -> bool {
+        self.refused
     }
 
     /// Nobody waits any more for the lookup of that index, in the order in which they were given.
@@ -203,6 +237,76 @@ impl Reading {
 
     fn each(&mut self, what: impl Fn(&mut Lookup)) {
         self.lookups.iter_mut().for_each(|member| what(&mut member.lookup));
+    }
+
+    fn answer_table(&mut self, answer: Answer<'_>) {
+        let Source::Table(Table { listing, hits, last }) = &mut self.source else { return };
+        if let Some(name) = hits.pop_front() {
+            return match answer {
+                Answer::Response { status: 200, body } => self.look_at(body),
+                // It was deleted in the meantime.
+                Answer::Response { status: 404, .. } => self.look_further(),
+                _ => self.end(|lookup| lookup.fail(format!("showed {name}, which could not be read; retry later"))),
+            };
+        }
+        if let Answer::Response { status: 400 | 404 | 406 | 415, .. } = answer {
+            self.refused = true;
+            return self.give_up();
+        }
+        let fields: BTreeSet<_> = self.crowds.iter().flat_map(|crowd| crowd.references.fields()).collect();
+        let is_wanted = |name: &str| self.crowds.iter().any(|crowd| crowd.targets.holds(name));
+        let mut blind = false;
+        let progress = listing.answer(answer, |body| match table::read(body, &fields, is_wanted)? {
+            Rows::Hits(names, page) => {
+                hits.extend(names);
+                Ok(page)
+            }
+            Rows::Blind => {
+                blind = true;
+                Err(PageError::NoItems)
+            }
+        });
+        match progress {
+            _ if blind => {
+                self.refused = true;
+                self.give_up();
+            }
+            Progress::More | Progress::Complete if hits.len() > MOST_HITS => self.give_up(),
+            Progress::More => {}
+            Progress::Complete => {
+                *last = true;
+                self.look_further();
+            }
+            Progress::Restart => self.forget(),
+            Progress::NotFound => self.give_up(),
+            Progress::Failed(why) => self.end(|lookup| lookup.fail(why.as_str())),
+        }
+    }
+
+    /// An object of the table is read as a list of its own.
+    fn look_at(&mut self, object: &[u8]) {
+        let list = [br#"{"metadata":{},"items":["#, object, b"]}"].concat();
+        let read = self.crowds.iter().try_for_each(|crowd| crowd.read(&list, None, &mut self.lookups).map(drop));
+        match read {
+            Ok(()) => self.look_further(),
+            Err(error) => {
+                self.end(|lookup| lookup.fail(format!("was answered with {error}; look at what answers there")));
+            }
+        }
+    }
+
+    fn look_further(&mut self) {
+        match &self.source {
+            Source::Table(Table { hits, last: true, .. }) if hits.is_empty() => self.end(Lookup::complete),
+            _ => self.each(Lookup::see_enough),
+        }
+        self.end_if_idle();
+    }
+
+    /// This is no way to find them: all dependents must be read.
+    fn give_up(&mut self) {
+        self.forget();
+        self.end(Lookup::scan);
     }
 
     fn end(&mut self, what: impl Fn(&mut Lookup)) {
@@ -235,7 +339,7 @@ impl Reading {
             let list = path(&self.dependents.gvr, &self.dependents);
             match &mut self.source {
                 Source::Selection(listing) | Source::List(listing) => listing.move_to(list),
-                Source::Discovery(_) | Source::Ended => {}
+                Source::Table(_) | Source::Discovery(_) | Source::Ended => {}
             }
         } else if self.dependents.export.is_none() {
             self.source = Source::Discovery(Discovery::new(self.dependents.gvr.clone()));
@@ -247,22 +351,16 @@ impl Reading {
 }
 
 impl Crowd {
-    fn read(&self, body: &[u8], lookups: &mut [Member]) -> Result<Page, PageError> {
+    fn read(&self, body: &[u8], needle: Option<&Needle>, lookups: &mut [Member]) -> Result<Page, PageError> {
         let mut misfits = 0;
-        let page = self.references.page(
-            body,
-            self.needle.as_ref(),
-            &self.targets,
-            &mut misfits,
-            |target, item, edge, refers| {
-                let member = self.members.get(target).and_then(|member| lookups.get_mut(*member));
-                if let Some(Member { lookup, wanted: true }) = member
-                    && !lookup.has_ended()
-                {
-                    lookup.take(Object { namespace: item.namespace(), name: item.name() }, edge, refers);
-                }
-            },
-        )?;
+        let page = self.references.page(body, needle, &self.targets, &mut misfits, |target, item, edge, refers| {
+            let member = self.members.get(target).and_then(|member| lookups.get_mut(*member));
+            if let Some(Member { lookup, wanted: true }) = member
+                && !lookup.has_ended()
+            {
+                lookup.take(Object { namespace: item.namespace(), name: item.name() }, edge, refers);
+            }
+        })?;
         for member in &self.members {
             if let Some(member) = lookups.get_mut(*member) {
                 member.lookup.count_misfits(misfits);
@@ -270,6 +368,17 @@ impl Crowd {
         }
         Ok(page)
     }
+}
+
+/// The dependents of all these lookups; one whose are others fails.
+fn same_dependents(lookups: &mut [Lookup]) -> Option<Dependents> {
+    let dependents = lookups.first()?.dependents().clone();
+    for lookup in lookups {
+        if *lookup.dependents() != dependents {
+            lookup.fail("was mixed up with another; this is a mistake in the webhook, report it");
+        }
+    }
+    Some(dependents)
 }
 
 /// A server that doesn't select by a field says 400 `field label not supported`.

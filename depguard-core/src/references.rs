@@ -68,6 +68,14 @@ impl References {
         Self { extractor: Extractor::taking(paths.iter().map(|(path, take)| (path, *take))), readings }
     }
 
+    /// The fields that hold the names.
+    pub(crate) fn fields(&self) -> impl Iterator<Item = &FieldPath> {
+        self.readings.iter().filter_map(|reading| match &reading.edge.check {
+            Check::Follow { edge, .. } => Some(edge.reference.path()),
+            Check::Broken(_) => None,
+        })
+    }
+
     /// What must stand in the bytes of each object that refers to one of the targets; `None` where all must be read.
     pub(crate) fn needle(&self, targets: &Targets) -> Option<Needle> {
         let stands_there = |reading: &Reading| match &reading.edge.check {
@@ -115,6 +123,11 @@ impl Targets {
         let mut targets = Self { all: Vec::new(), by_name: HashMap::new() };
         targets.push(target);
         targets
+    }
+
+    /// Whether one of them has that name.
+    pub(crate) fn holds(&self, name: &str) -> bool {
+        self.by_name.contains_key(name)
     }
 
     pub(crate) fn push(&mut self, target: &Arc<Target>) {

@@ -23,7 +23,7 @@ const KINDS: [Kind; 5] = [
 /// Providers: the workspace path, and the logical cluster.
 const PROVIDERS: [(&str, &str); 2] = [("root:a", COMPUTE), ("root:b", NETWORK)];
 
-/// By which fields the server selects.
+/// By which fields the server selects, and which it prints.
 const NO_FIELD: fn(&str) -> bool = |_| false;
 const EVERY_FIELD: fn(&str) -> bool = |_| true;
 const SOME_FIELDS: fn(&str) -> bool = |field| field.len().is_multiple_of(2);
@@ -52,7 +52,7 @@ pub(crate) fn case() -> impl Strategy<Value = Case> {
         let rules: Vec<_> = rules.into_iter().map(|rule| rule.json).collect();
         let server = (vec(object_of(dependents), 0..20), subsequence(KINDS.to_vec(), 4..=5), bindings());
         let scopes = (
-            select(vec![NO_FIELD, EVERY_FIELD, SOME_FIELDS]),
+            vec(select(vec![NO_FIELD, EVERY_FIELD, SOME_FIELDS]), 2),
             subsequence(vec!["x".to_owned(), "y".to_owned()], 0..=2),
             prop::bool::weighted(0.2),
         );
@@ -60,7 +60,7 @@ pub(crate) fn case() -> impl Strategy<Value = Case> {
             move |((objects, kinds, bindings), known, target, (selects, going, cluster_going))| {
                 let mut world = World::new(home);
                 (world.objects, world.kinds, world.bindings, world.rules) = (objects, kinds, bindings, rules.clone());
-                world.selects = selects;
+                (world.selects, world.prints) = (selects[0], selects[1]);
                 (world.going, world.cluster_going) = (going.into_iter().collect(), cluster_going);
                 for ((path, cluster), _) in PROVIDERS.into_iter().zip(known).filter(|(_, known)| *known) {
                     world.knows(path, cluster);

@@ -1,7 +1,7 @@
 //! In which way dependents are looked for, and which lists that takes.
 
 use depguard_core::Because::*;
-use depguard_core::{Answer, Lookup, Reading, Rule, Strategy};
+use depguard_core::{Answer, Decision, Lookup, Reading, Rule, Strategy};
 use serde_json::{Value, json};
 
 use crate::cast::*;
@@ -187,7 +187,98 @@ fn deletions_share_a_list() {
     outcomes[2].allowed(Unreferenced);
 }
 
+#[test]
+fn what_the_server_prints_tells_whom_to_look_at() {
+    let world = plain().with(vm("ns", "m1", "a")).with(vm("ns", "m2", "b")).but(|world| world.prints = |_| true);
+    let mut reading = Reading::tabling(lookups(&world, &[vpc("ns", "a"), vpc("ns", "c")])).unwrap();
+    let mut asked = Vec::new();
+    while let Some(request) = reading.next() {
+        reading.answer(world.reply(&request.path).as_answer());
+        asked.push(request.path);
+    }
+    let machine = VMS.replace("?limit=500", "/m1");
+    assert_eq!(asked, [VMS.replace("limit", "includeObject=None&limit"), machine]);
+    assert!(!reading.was_refused());
+    let decisions = decided(&world, [vpc("ns", "a"), vpc("ns", "c")], reading);
+    assert_eq!(decisions.map(|decision| decision.allowed()), [false, true]);
+}
+
+#[test]
+fn a_table_that_does_not_show_the_field_leaves_the_lookups_open() {
+    let world = plain().with(vm("ns", "m1", "a"));
+    for (reply, refused) in [
+        (world.reply(&VMS.replace("limit", "includeObject=None&limit")), true),
+        (world.reply(VMS), true),
+        (Reply::Http(406, vec![]), true),
+        (Reply::Http(404, vec![]), true),
+    ] {
+        let mut reading = Reading::tabling(lookups(&world, &[vpc("ns", "a")])).unwrap();
+        reading.answer(reply.as_answer());
+        assert_eq!((reading.next(), reading.was_refused()), (None, refused));
+        let lookup = reading.into_lookups().remove(0);
+        assert!(!lookup.has_ended() && lookup.strategy() == Strategy::NamespaceScan);
+    }
+    let crowd = world.but(|world| {
+        world.prints = |_| true;
+        world.objects.extend((2..20).map(|n| vm("ns", &format!("m{n}"), "a")));
+    });
+    let mut reading = Reading::tabling(lookups(&crowd, &[vpc("ns", "a")])).unwrap();
+    reading.answer(crowd.reply(&reading.next().unwrap().path).as_answer());
+    assert_eq!((reading.next(), reading.was_refused()), (None, false));
+}
+
+#[test]
+fn an_object_that_a_table_showed_and_that_cannot_be_read_refuses() {
+    let world = plain().with(vm("ns", "m1", "a")).but(|world| world.prints = |_| true);
+    for (reply, allowed) in [
+        (Reply::not_found(), true),
+        (Reply::ok(&vm("ns", "m1", "b").json), true),
+        (Reply::ok(&vm("ns", "m1", "a").json), false),
+        (Reply::Http(500, vec![]), false),
+        (Reply::Http(403, vec![]), false),
+        (Reply::Cut, false),
+        (Reply::TooLarge, false),
+        (Reply::Http(200, b"{".to_vec()), false),
+        (Reply::Http(200, b"7".to_vec()), false),
+        (Reply::Http(200, b"{}".to_vec()), false),
+    ] {
+        let mut reading = Reading::tabling(lookups(&world, &[vpc("ns", "a")])).unwrap();
+        reading.answer(world.reply(&reading.next().unwrap().path).as_answer());
+        reading.answer(reply.as_answer());
+        let [decision] = decided(&world, [vpc("ns", "a")], reading);
+        assert_eq!(decision.allowed(), allowed, "{reply:?}");
+    }
+}
+
+#[test]
+fn only_plain_names_in_one_namespace_are_looked_for_in_a_table() {
+    let fits = |edge: Value| {
+        let world = ruled(&plain(), "/spec/dependencies/0/fieldRef", edge);
+        lookups(&world, &[vpc("ns", "a")]).iter().all(Lookup::fits_table)
+    };
+    assert!(fits(json!({"path": ".spec.vpcRef.name"})));
+    assert!(!fits(json!({"path": ".spec.vpcRefs[*]"})));
+    assert!(!fits(json!({"path": ".spec.vpcRef.name", "pattern": "(.*)"})));
+    assert!(!fits(json!({"path": ".spec.vpcRef.name", "namespacePath": ".spec.vpcRef.namespace"})));
+    assert!(!fits(json!({"path": ".metadata.labels.vpc"})));
+    let world = ruled(&plain(), "/spec/dependencies/0/fieldRef/path", ".spec.vpcRefs[*]");
+    let reading = Reading::tabling(lookups(&world, &[vpc("ns", "a")])).unwrap();
+    assert!(!decided(&world, [vpc("ns", "a")], reading)[0].allowed());
+}
+
 // === Readings ===
+
+/// What the deletions of these targets come to, by the one reading that was for them all.
+fn decided<const N: usize>(world: &World, targets: [Object; N], reading: Reading) -> [Decision; N] {
+    let mut lookups = reading.into_lookups().into_iter();
+    targets.map(|target| {
+        let mut evaluation = world.evaluate(&target);
+        for _ in evaluation.lookups() {
+            evaluation.finish(lookups.next().expect("one for each"));
+        }
+        evaluation.decide()
+    })
+}
 
 /// The lookups of these deletions, for which nobody has asked yet.
 fn lookups(world: &World, targets: &[Object]) -> Vec<Lookup> {
@@ -228,15 +319,8 @@ fn lookups_of_other_dependents_are_not_answered_by_this_list() {
     while let Some(request) = reading.next() {
         reading.answer(world.reply(&request.path).as_answer());
     }
-    let decision = |target: &Object, lookup| {
-        let mut evaluation = world.evaluate(target);
-        evaluation.lookups();
-        evaluation.finish(lookup);
-        evaluation.decide()
-    };
-    let [own, other] = <[_; 2]>::try_from(reading.into_lookups()).unwrap();
-    assert!(decision(&vpc("ns", "a"), own).allowed());
-    assert!(!decision(&vpc("n2", "a"), other).allowed());
+    let decisions = decided(&world, [vpc("ns", "a"), vpc("n2", "a")], reading);
+    assert_eq!(decisions.map(|decision| decision.allowed()), [true, false]);
 }
 
 #[test]

@@ -53,6 +53,8 @@ pub(crate) struct World {
     pub(crate) page: usize,
     /// Whether the server selects by a field, of whichever kind: `spec.vpcRef.name`.
     pub(crate) selects: fn(&str) -> bool,
+    /// Whether the server prints a field of those that tables may show: `.spec.vpcRef.name`.
+    pub(crate) prints: fn(&str) -> bool,
 }
 
 /// What a server answers.
@@ -187,6 +189,7 @@ impl World {
             cluster_going: false,
             page: usize::MAX,
             selects: |_| false,
+            prints: |_| false,
         }
     }
 
@@ -289,11 +292,20 @@ impl World {
                 break;
             }
             for (whose, lookups) in lists.into_values() {
-                let mut reading = Reading::scanning(lookups).expect("some lookups");
-                while let Some(request) = reading.next() {
-                    reading.answer(self.reply(&request.path).as_answer());
-                }
-                for (whose, lookup) in whose.into_iter().zip(reading.into_lookups()) {
+                let read = |reading: Option<Reading>| {
+                    let mut reading = reading.expect("some lookups");
+                    while let Some(request) = reading.next() {
+                        reading.answer(self.reply(&request.path).as_answer());
+                    }
+                    reading.into_lookups()
+                };
+                let tabled = match lookups.iter().all(Lookup::fits_table) {
+                    true => read(Reading::tabling(lookups)),
+                    false => lookups,
+                };
+                let told = tabled.iter().all(Lookup::has_ended);
+                let lookups = if told { tabled } else { read(Reading::scanning(tabled)) };
+                for (whose, lookup) in whose.into_iter().zip(lookups) {
                     evaluations[whose].finish(lookup);
                 }
             }

@@ -38,7 +38,7 @@ impl World {
         }
         let kinds: Vec<_> = self.kinds.iter().filter(|kind| kind.group == group).collect();
         let served = |version: &str, resource: &str| {
-            kinds.iter().find(|kind| kind.resource == resource && kind.versions.contains(&version)).copied()
+            kinds.iter().find(|kind| kind.resource == resource && kind.versions.contains(&version)).copied().copied()
         };
         match *rest {
             [] if kinds.is_empty() && !group.is_empty() => Reply::not_found(),
@@ -56,13 +56,19 @@ impl World {
                 Some(kind) if kind.namespaced => self.list(self.objects_of(kind, Some(namespace)), query),
                 _ => Reply::not_found(),
             },
+            [version, "namespaces", namespace, resource, name] => {
+                let objects =
+                    served(version, resource).into_iter().flat_map(|kind| self.objects_of(kind, Some(namespace)));
+                let mut named = objects.filter(|json| json["metadata"]["name"] == name);
+                named.next().map_or_else(Reply::not_found, Reply::ok)
+            }
             _ => Reply::not_found(),
         }
     }
 
-    fn objects_of<'w>(&'w self, kind: &'w Kind, namespace: Option<&'w str>) -> impl Iterator<Item = &'w Value> {
+    fn objects_of<'w>(&'w self, kind: Kind, namespace: Option<&'w str>) -> impl Iterator<Item = &'w Value> {
         (self.objects.iter())
-            .filter(|object| (object.kind.group, object.kind.resource) == (kind.group, kind.resource))
+            .filter(move |object| (object.kind.group, object.kind.resource) == (kind.group, kind.resource))
             .map(|object| &object.json)
             .filter(move |json| namespace.is_none_or(|namespace| json["metadata"]["namespace"] == namespace))
     }
@@ -92,9 +98,40 @@ impl World {
         if size < items.len() {
             metadata["continue"] = format!("{}+/=&#", start + size).into();
         }
+        if query.contains("includeObject=None") {
+            return Reply::ok(&self.table(&metadata, &items[..size]));
+        }
         Reply::ok(&json!({"kind": "List", "metadata": metadata, "items": items[..size]}))
     }
+
+    fn table(&self, metadata: &Value, items: &[&Value]) -> Value {
+        let printed: Vec<_> = PRINTABLE.into_iter().filter(|path| (self.prints)(path)).collect();
+        let column = |path: &&str| {
+            let description = format!("Custom resource definition column (in JSONPath format): {path}");
+            json!({"name": path, "type": "string", "format": "", "description": description})
+        };
+        let name = json!({"name": "Name", "type": "string", "format": "name", "description": "Name must be unique"});
+        let row = |item: &&Value| {
+            let cell = |path: &&str| match item.pointer(&path.replace('.', "/")) {
+                None | Some(Value::Null) => Value::Null,
+                Some(Value::String(text)) => json!(text),
+                Some(other) => json!(other.to_string()),
+            };
+            let cells: Vec<_> =
+                std::iter::once(item["metadata"]["name"].clone()).chain(printed.iter().map(cell)).collect();
+            json!({"cells": cells, "object": null})
+        };
+        let columns: Vec<_> = std::iter::once(name).chain(printed.iter().map(column)).collect();
+        let rows: Vec<_> = items.iter().map(row).collect();
+        json!({
+            "kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": metadata,
+            "columnDefinitions": columns, "rows": rows,
+        })
+    }
 }
+
+/// The fields that tables may show.
+const PRINTABLE: [&str; 4] = [".spec.vpcRef.name", ".spec.configRef", ".spec.ref", ".spec.ref.name"];
 
 fn pointer(field: &str) -> String {
     format!("/{}", field.replace('.', "/"))
