@@ -79,15 +79,16 @@ impl Lookup {
         self.field.as_deref()
     }
 
-    /// Whether what an API server prints of the dependents may tell who refers to the target: where the names stand in
-    /// plain fields, and the dependents in one namespace, since a table shows none. See
+    /// The fields that hold the names, where an API server may print them, so that a table tells who refers to the target:
+    /// plain ones, of dependents in one namespace, since a table shows none. See
     /// [`Reading::tabling`](crate::Reading::tabling).
-    pub fn fits_table(&self) -> bool {
-        let is_plain = |edge: &Arc<IndexedEdge>| match &edge.check {
-            Check::Follow { edge, .. } => edge.selected_by().is_some(),
-            Check::Broken(_) => false,
+    pub fn columns(&self) -> Option<BTreeSet<String>> {
+        let plain = |edge: &Arc<IndexedEdge>| match &edge.check {
+            Check::Follow { edge, .. } => edge.selected_by(),
+            Check::Broken(_) => None,
         };
-        self.dependents.namespace.is_some() && self.dependents.accept == Accept::Json && self.edges.iter().all(is_plain)
+        let fits = self.dependents.namespace.is_some() && self.dependents.accept == Accept::Json;
+        if fits { self.edges.iter().map(plain).collect() } else { None }
     }
 
     /// In which way the dependents are searched.
@@ -186,7 +187,7 @@ impl Lookup {
 
     /// What is printed of all dependents is read.
     pub(crate) fn tabulate(&mut self) {
-        if !self.fits_table() {
+        if self.columns().is_none() {
             self.fail("cannot be told from a table; this is a mistake in the webhook, report it");
         }
         (self.field, self.tabled) = (None, true);

@@ -98,7 +98,7 @@ impl Reading {
     /// The same by what the API server prints of the dependents, and a look at those of them that may refer to a target.
     /// Where that does not show enough, the lookups have not ended at the end, and must be [scanned](Self::scanning).
     ///
-    /// Only for lookups that [fit](Lookup::fits_table); others fail.
+    /// Only for lookups with [columns](Lookup::columns); others fail.
     pub fn tabling(mut lookups: Vec<Lookup>) -> Option<Self> {
         lookups.iter_mut().for_each(Lookup::tabulate);
         let dependents = same_dependents(&mut lookups)?;

@@ -263,7 +263,6 @@ impl<C: Carrier> Scanning<C> {
         &self.board.0.carrier
     }
 
-    #[cfg(test)]
     pub(crate) fn key(&self) -> &C::Key {
         &self.key
     }

@@ -60,7 +60,7 @@ impl<P: Port> Carrier for Finder<P> {
         let Some(lookup) = selecting.take() else { return };
         // Somebody may have tried while this one waited.
         let Some(field) = refusals.try_by(&lookup) else { return selecting.refuse(lookup) };
-        let pages = Pages::new(Arc::clone(source), tasks.clone(), Size::Small, room);
+        let mut pages = Pages::new(Arc::clone(source), tasks.clone(), Size::Small, room);
         let mut reading = Reading::selecting(lookup);
         pages.read(&mut reading, |_, fetched| refusals.learn(&field, fetched)).await;
         let Some(lookup) = reading.into_lookups().pop() else { return };
@@ -72,17 +72,30 @@ impl<P: Port> Carrier for Finder<P> {
     }
 
     async fn scan(scanning: Scanning<Self>) {
-        let Self { source, tasks, .. } = scanning.carrier();
+        let Self { source, tasks, refusals } = scanning.carrier();
         let Some(room) = source.enter(Size::Page, FIRST_PAGE).await else { return };
         let Some(members) = scanning.begin() else { return };
-        let (tickets, lookups): (Vec<_>, Vec<_>) = members.into_iter().unzip();
-        let Some(mut reading) = Reading::scanning(lookups) else { return };
-        let pages = Pages::new(Arc::clone(source), tasks.clone(), Size::Page, room);
+        let (tickets, mut lookups): (Vec<_>, Vec<_>) = members.into_iter().unzip();
+        let mut pages = Pages::new(Arc::clone(source), tasks.clone(), Size::Page, room);
         let abandon = |reading: &mut Reading, _: &Fetched| {
             scanning.gone(&tickets).into_iter().for_each(|index| reading.abandon(index));
         };
-        pages.read(&mut reading, abandon).await;
-        for (ticket, lookup) in tickets.iter().zip(reading.into_lookups()) {
+        if let Some(columns) = refusals.try_columns(scanning.key(), &lookups) {
+            let Some(mut table) = Reading::tabling(lookups) else { return };
+            pages.read(&mut table, abandon).await;
+            if table.was_refused() {
+                refusals.remember(&columns);
+            }
+            lookups = table.into_lookups();
+        }
+        // What a table has told is not read again, nor for those who have gone.
+        let gone = scanning.gone(&tickets);
+        if lookups.iter().enumerate().any(|(place, lookup)| !lookup.has_ended() && !gone.contains(&place)) {
+            let Some(mut reading) = Reading::scanning(lookups) else { return };
+            pages.read(&mut reading, abandon).await;
+            lookups = reading.into_lookups();
+        }
+        for (ticket, lookup) in tickets.iter().zip(lookups) {
             scanning.answer(*ticket, lookup);
         }
     }

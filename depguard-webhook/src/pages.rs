@@ -41,7 +41,7 @@ impl<P: Port> Pages<P> {
     }
 
     /// Reads until the reading has ended; `look` is shown it before each answer that it takes.
-    pub(crate) async fn read(mut self, reading: &mut Reading, mut look: impl FnMut(&mut Reading, &Fetched)) {
+    pub(crate) async fn read(&mut self, reading: &mut Reading, mut look: impl FnMut(&mut Reading, &Fetched)) {
         let mut ahead = None::<Ahead>;
         while let Some(request) = reading.next() {
             // One that is not wanted is dropped before anything is waited for, with the room that it takes up.

@@ -1,11 +1,11 @@
-//! What API servers are known not to select by.
+//! What API servers are known not to select by, and not to print.
 //!
 //! Whether a field can be selected by is learned by trying: a server that can't says 400, and the lookup becomes a scan.
-//! That is remembered a while, so that the next one doesn't try; and forgotten after it, since a schema may gain
+//! Likewise whether a kind's tables show the fields that matter. That is remembered a while, so that the next one doesn't try; and forgotten after it, since a schema may gain
 //! `selectableFields`. Forgetting costs one request, and so does a server that could and can't any more: nothing is
 //! decided by this memory.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -19,54 +19,71 @@ const FRESH: Duration = Duration::from_secs(300);
 /// How many are remembered; of more, the oldest are forgotten.
 const MOST: usize = 4096;
 
-/// Fields that were refused lately.
+/// What was refused lately.
 #[derive(Debug, Default)]
-pub(crate) struct Refusals(Mutex<HashMap<Field, Instant>>);
+pub(crate) struct Refusals(Mutex<HashMap<Asked, Instant>>);
 
-/// A field of a kind, as one logical cluster serves it.
+/// What was asked of a kind, as one logical cluster serves it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) struct Field {
+pub(crate) struct Asked {
     cluster: Option<LogicalCluster>,
     export: Option<(LogicalCluster, ExportName)>,
     gvr: GroupVersionResource,
-    name: String,
+    by: By,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+enum By {
+    /// To select by a field.
+    Field(String),
+    /// To print these fields.
+    Columns(BTreeSet<String>),
 }
 
 impl Refusals {
     /// The field by which to look, where it is worth a try.
-    pub(crate) fn try_by(&self, lookup: &Lookup) -> Option<Field> {
-        Field::of(lookup).filter(|field| self.has_not(field))
+    pub(crate) fn try_by(&self, lookup: &Lookup) -> Option<Asked> {
+        let by = By::Field(lookup.field()?.to_owned());
+        Some(Asked::new(lookup.dependents(), by)).filter(|asked| self.has_not(asked))
+    }
+
+    /// The columns by which to look for all of these, where that is worth a try.
+    pub(crate) fn try_columns(&self, dependents: &Dependents, lookups: &[Lookup]) -> Option<Asked> {
+        let columns: Option<Vec<_>> = lookups.iter().map(Lookup::columns).collect();
+        let by = By::Columns(columns?.into_iter().flatten().collect());
+        Some(Asked::new(dependents, by)).filter(|asked| self.has_not(asked))
     }
 
     /// Remembers that the server doesn't select by the field, if that is what it said.
-    pub(crate) fn learn(&self, field: &Field, fetched: &Fetched) {
+    pub(crate) fn learn(&self, field: &Asked, fetched: &Fetched) {
         if is_refusal(fetched) {
             self.remember(field);
         }
     }
 
-    fn has_not(&self, field: &Field) -> bool {
+    fn has_not(&self, asked: &Asked) -> bool {
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        known.get(field).is_none_or(|at| at.elapsed() >= FRESH)
+        known.get(asked).is_none_or(|at| at.elapsed() >= FRESH)
     }
 
-    fn remember(&self, field: &Field) {
+    /// Remembers that the server doesn't do what was asked.
+    pub(crate) fn remember(&self, asked: &Asked) {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if known.len() >= MOST && !known.contains_key(field) {
+        if known.len() >= MOST && !known.contains_key(asked) {
             known.retain(|_, at| at.elapsed() < FRESH);
-            let oldest = known.iter().min_by_key(|(_, at)| **at).map(|(field, _)| field.clone());
+            let oldest = known.iter().min_by_key(|(_, at)| **at).map(|(asked, _)| asked.clone());
             if let Some(oldest) = oldest.filter(|_| known.len() >= MOST) {
                 known.remove(&oldest);
             }
         }
-        known.insert(field.clone(), Instant::now());
+        known.insert(asked.clone(), Instant::now());
     }
 }
 
-impl Field {
-    fn of(lookup: &Lookup) -> Option<Self> {
-        let Dependents { cluster, export, gvr, .. } = lookup.dependents().clone();
-        Some(Self { cluster, export, gvr, name: lookup.field()?.to_owned() })
+impl Asked {
+    fn new(dependents: &Dependents, by: By) -> Self {
+        let Dependents { cluster, export, gvr, .. } = dependents.clone();
+        Self { cluster, export, gvr, by }
     }
 }
 
@@ -86,13 +103,13 @@ mod tests {
     use super::*;
     use depguard_core::{Group, Resource, Version};
 
-    fn field(name: &str) -> Field {
+    fn field(name: &str) -> Asked {
         let gvr = GroupVersionResource {
             group: Group::parse("compute.example.com").unwrap(),
             version: Version::parse("v1").unwrap(),
             resource: Resource::parse("virtualmachines").unwrap(),
         };
-        Field { cluster: None, export: None, gvr, name: name.to_owned() }
+        Asked { cluster: None, export: None, gvr, by: By::Field(name.to_owned()) }
     }
 
     #[tokio::test(start_paused = true)]
@@ -101,7 +118,7 @@ mod tests {
         assert!(refusals.has_not(&field("spec.a")));
         refusals.remember(&field("spec.a"));
         assert!(!refusals.has_not(&field("spec.a")) && refusals.has_not(&field("spec.b")));
-        let elsewhere = Field { cluster: Some(LogicalCluster::parse("2x3").unwrap()), ..field("spec.a") };
+        let elsewhere = Asked { cluster: Some(LogicalCluster::parse("2x3").unwrap()), ..field("spec.a") };
         assert!(refusals.has_not(&elsewhere));
         tokio::time::advance(Duration::from_secs(299)).await;
         assert!(!refusals.has_not(&field("spec.a")));

@@ -299,7 +299,7 @@ impl World {
                     }
                     reading.into_lookups()
                 };
-                let tabled = match lookups.iter().all(Lookup::fits_table) {
+                let tabled = match lookups.iter().all(|lookup| lookup.columns().is_some()) {
                     true => read(Reading::tabling(lookups)),
                     false => lookups,
                 };

@@ -215,7 +215,7 @@ async fn a_single_deletion_asks_by_its_field_and_a_crowd_by_one_list() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_field_that_is_refused_is_remembered_a_while() {
+async fn a_field_that_is_refused_is_remembered_a_while_and_so_is_a_table_without_it() {
     let hand = Hand::default();
     let service = service(&hand, SELECTED);
     let ask = async |expected: &[&str]| {
@@ -229,10 +229,38 @@ async fn a_field_that_is_refused_is_remembered_a_while() {
         assert!(deletion.await.unwrap().unwrap().contains("VM/m1"));
     };
     let (selected, scanned) = ("/vms?fieldSelector=spec.vpc.name%3Da&limit=500", "/vms?limit=500");
-    ask(&[selected, scanned]).await;
+    // What is no table shows no column.
+    let tabled = "/vms?includeObject=None&limit=500";
+    ask(&[selected, tabled, scanned]).await;
     ask(&[scanned]).await;
     tokio::time::advance(Duration::from_secs(300)).await;
-    ask(&[selected, scanned]).await;
+    ask(&[selected, tabled, scanned]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_table_shows_is_looked_at_and_nothing_else() {
+    let hand = Hand::default();
+    let service = service(&hand, SELECTED);
+    let deletion = delete(&service, "a", "10s");
+    settled().await;
+    hand.reply_all(&refused_selector());
+    settled().await;
+    let described = "Custom resource definition column (in JSONPath format): .spec.vpc.name";
+    let table = json!({
+        "kind": "Table", "metadata": {"resourceVersion": "1"},
+        "columnDefinitions": [
+            {"name": "Name", "type": "string", "format": "name"},
+            {"name": "VPC", "type": "string", "format": "", "description": described},
+        ],
+        "rows": [{"cells": ["m1", "a"]}, {"cells": ["m2", "b"]}],
+    });
+    hand.reply_all(&Reply::Json(200, table));
+    settled().await;
+    assert_eq!(hand.open(), ["/vms/m1"]);
+    let vm = json!({"metadata": {"name": "m1", "namespace": "default"}, "spec": {"vpc": {"name": "a"}}});
+    hand.reply_all(&Reply::Json(200, vm));
+    assert!(deletion.await.unwrap().unwrap().contains("VM/m1"));
+    assert_eq!(hand.asked(), 3);
 }
 
 #[tokio::test(start_paused = true)]
