@@ -14,7 +14,7 @@ use tempfile::NamedTempFile;
 
 use crate::api::Api;
 use crate::outcome::{Outcome, Stop, eventually};
-use crate::selection::{Programs, RingKind};
+use crate::selection::{Programs, RingKind, Wanted};
 
 /// An API server that this test started, and that ends with it.
 pub struct Ring {
@@ -47,6 +47,15 @@ impl Ring {
             (RingKind::Kcp, Programs::Kcp(binary)) => kcp::start(binary).await,
             (RingKind::TestbedKcp | RingKind::TestbedKubernetes, Programs::None) => testbed::start(kind).await,
             _ => Err(Stop::failed("these programs are not this ring's")),
+        }
+    }
+
+    /// Starts the kcp that `KCP_BIN`, or `kcp` on `PATH`, names; `None` if neither does.
+    pub async fn kcp() -> Option<Outcome<Ring>> {
+        let named = Wanted { kind: RingKind::Kcp, named: false };
+        match named.programs() {
+            Ok(programs) => Some(Ring::start(RingKind::Kcp, &programs).await),
+            Err(_) => None,
         }
     }
 

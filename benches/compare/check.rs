@@ -1,0 +1,73 @@
+//! What must hold whatever the machine: how much is asked for, fetched and held.
+
+use crate::Result;
+use crate::floods::flood;
+use crate::plan::Case;
+use crate::report::bytes;
+use crate::scene::{Amounts, Scene, Stage, Subject};
+use crate::server::{Lists, Server};
+
+/// Enough for a list of many pages, few enough for a build without optimization.
+const DEPENDENTS: usize = 5_000;
+/// 10 MB are listed; two pages of 1 MB are held, in buffers that grow as they are filled.
+const MOST_HELD: u64 = 8 << 20;
+/// As many as a build without optimization answers in time; each has a connection of its own, with its buffers.
+const AT_ONCE: usize = 50;
+const MOST_HELD_AT_ONCE: u64 = 32 << 20;
+/// A selector's list has ten objects of 2 kB at most.
+const MOST_SELECTED: u64 = 64 << 10;
+/// Instead of one each. A burst doesn't arrive all at once: who comes after a LIST has begun needs the next.
+const MOST_LISTS: u64 = 10;
+
+pub(crate) async fn run() -> Result {
+    let amounts = Amounts { dependents: DEPENDENTS, bytes: 2_000, free: 200, set: 200, stand_in: false };
+    let case = Case { amounts, rounds: 0, floods: Vec::new(), sets: 0 };
+    let mut stage = Stage::new(Server::testbed().await?, 30).await?;
+    let mut scene = stage.scene("consumer", case.amounts.clone()).await?;
+    let mut broken = Vec::new();
+    let mut hold = |what: String, holds: bool| {
+        println!("{} {what}", if holds { "ok  " } else { "LOST" });
+        if !holds {
+            broken.push(what);
+        }
+    };
+
+    let (drained, _) = scene.drain().await?;
+    let whole = drained.bytes;
+    for (subject, allowed) in
+        [(Subject::Lists, true), (Subject::Lists, false), (Subject::Selects, true), (Subject::Selects, false)]
+    {
+        let (lists, peak, failure) = one(&mut scene, subject, allowed).await?;
+        let what = format!("{}, {}", subject.name(), if allowed { "allowed" } else { "denied" });
+        hold(format!("{what}: decided as it should be {failure}"), failure.is_empty());
+        hold(format!("{what}: one LIST, not {:?}", lists.begun), lists.begun == Some(1));
+        let most = if subject == Subject::Selects { MOST_SELECTED } else { whole + whole / 10 };
+        hold(
+            format!("{what}: {} fetched of {}, at most {}", bytes(lists.bytes), bytes(whole), bytes(most)),
+            lists.bytes <= most,
+        );
+        hold(format!("{what}: {} held, at most {}", bytes(peak), bytes(MOST_HELD)), peak <= MOST_HELD);
+    }
+
+    let at_once = flood(&mut scene, Subject::Lists, AT_ONCE).await?;
+    let (lists, cost) = (at_once.lists.begun.unwrap_or(u64::MAX), at_once.cost);
+    let what = format!("{AT_ONCE} at once");
+    hold(format!("{what}: {} failures {}", cost.failures, cost.failure), cost.failures == 0);
+    hold(format!("{what}: {lists} LISTs, at most {MOST_LISTS}"), lists <= MOST_LISTS);
+    let (peak, most) = (bytes(cost.peak), bytes(MOST_HELD_AT_ONCE));
+    hold(format!("{what}: {peak} held, at most {most}"), cost.peak <= MOST_HELD_AT_ONCE);
+    let selected = flood(&mut scene, Subject::Selects, 24).await?;
+    hold(
+        format!("24 at once with push-down: {} failures {}", selected.cost.failures, selected.cost.failure),
+        selected.cost.failures == 0,
+    );
+
+    if broken.is_empty() { Ok(()) } else { Err(format!("{} properties are lost", broken.len()).into()) }
+}
+
+async fn one(scene: &mut Scene<'_>, subject: Subject, allowed: bool) -> Result<(Lists, u64, String)> {
+    let mut line = scene.lines(1).await?.pop().ok_or("no connection")?;
+    let before = scene.lists(subject).await?;
+    let cost = scene.delete(subject, &mut line, allowed).await?;
+    Ok((scene.lists(subject).await? - before, cost.peak, cost.failure))
+}

@@ -1,0 +1,18 @@
+//! The machine in general terms, and how busy it is.
+
+use std::fs;
+
+/// `2 cores, 23 GiB`
+pub(crate) fn describe() -> String {
+    let cores = std::thread::available_parallelism().map_or(0, std::num::NonZero::get);
+    let memory = fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let total = memory.lines().find_map(|line| line.strip_prefix("MemTotal:"));
+    let kilobytes: u64 = total.and_then(|text| text.trim().trim_end_matches("kB").trim().parse().ok()).unwrap_or(0);
+    format!("{cores} cores, {} GiB", kilobytes >> 20)
+}
+
+/// The load of the last minute.
+pub(crate) fn load() -> f64 {
+    let text = fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    text.split_whitespace().next().and_then(|load| load.parse().ok()).unwrap_or(0.0)
+}

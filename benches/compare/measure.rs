@@ -1,0 +1,51 @@
+//! The whole comparison.
+
+use crate::plan::{Case, Only, Options};
+use crate::report::Report;
+use crate::scene::{Scene, Stage};
+use crate::server::Server;
+use crate::{Result, floods, report, rounds};
+
+/// What was measured on one consumer.
+#[derive(Debug, Clone)]
+pub(crate) struct Measured {
+    pub(crate) server: &'static str,
+    pub(crate) case: Case,
+    pub(crate) figures: Vec<rounds::Figures>,
+    pub(crate) floods: Vec<floods::Flood>,
+    pub(crate) collections: Vec<floods::Flood>,
+}
+
+pub(crate) async fn run(options: &Options) -> Result {
+    let mut report = Report::begin();
+    if options.wants(Only::Testbed) {
+        for case in options.cases(Only::Testbed) {
+            // Each on a server of its own, which gives its memory back.
+            let mut stage = Stage::new(Server::testbed().await?, case.seconds()).await?;
+            report.add(on(&mut stage, "consumer", case).await?);
+        }
+    }
+    if options.wants(Only::Kcp) {
+        match Server::kcp().await? {
+            None => report.without_kcp(),
+            Some(server) => {
+                let mut stage = Stage::new(server, 10).await?;
+                for (number, case) in options.cases(Only::Kcp).into_iter().enumerate() {
+                    report.add(on(&mut stage, &format!("consumer-{number}"), case).await?);
+                }
+            }
+        }
+    }
+    let text = report.print();
+    println!("{text}");
+    if options.no_document { Ok(()) } else { report::write(&options.document, &report, &text) }
+}
+
+async fn on(stage: &mut Stage, name: &str, case: Case) -> Result<Measured> {
+    eprintln!("{}: {} dependents of {} bytes", stage.server.name(), case.amounts.dependents, case.amounts.bytes);
+    let mut scene: Scene<'_> = stage.scene(name, case.amounts.clone()).await?;
+    let figures = rounds::run(&mut scene, case.rounds).await?;
+    let floods = floods::run(&mut scene, &case).await?;
+    let collections = floods::collections(&mut scene, &case).await?;
+    Ok(Measured { server: scene.server(), case, figures, floods, collections })
+}

@@ -1,0 +1,185 @@
+//! The objects that are compared over.
+
+use depguard_e2e::Resource;
+use serde_json::{Value, json};
+
+pub(crate) const GROUP: &str = "compare.example.com";
+pub(crate) const VERSION: &str = "v1alpha1";
+pub(crate) const NAMESPACE: &str = "default";
+
+/// Bytes of uid, revision, time and cluster, which every server adds.
+const STAMPED: usize = 200;
+
+/// How many dependents refer to one target.
+pub(crate) const EACH: usize = 10;
+
+/// A kind of the comparison. Targets come in three, so that each has a webhook of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Dependents whose schema declares no selectable field.
+    Machine,
+    /// The same, where the reference is selectable.
+    Server,
+    /// What machines refer to; depguard is asked.
+    Vpc,
+    /// What servers refer to; depguard is asked.
+    Net,
+    /// What machines refer to; the stand-in is asked.
+    Old,
+}
+
+impl Kind {
+    pub(crate) const ALL: [Kind; 5] = [Kind::Machine, Kind::Server, Kind::Vpc, Kind::Net, Kind::Old];
+
+    pub(crate) fn kind(self) -> &'static str {
+        match self {
+            Kind::Machine => "Machine",
+            Kind::Server => "Server",
+            Kind::Vpc => "Vpc",
+            Kind::Net => "Net",
+            Kind::Old => "Old",
+        }
+    }
+
+    pub(crate) fn plural(self) -> &'static str {
+        match self {
+            Kind::Machine => "machines",
+            Kind::Server => "servers",
+            Kind::Vpc => "vpcs",
+            Kind::Net => "nets",
+            Kind::Old => "olds",
+        }
+    }
+
+    /// The path of its objects in the one namespace.
+    pub(crate) fn collection(self) -> String {
+        format!("/apis/{GROUP}/{VERSION}/namespaces/{NAMESPACE}/{}", self.plural())
+    }
+
+    pub(crate) fn schema_name(self) -> String {
+        format!("v1.{}.{GROUP}", self.plural())
+    }
+
+    pub(crate) fn schema(self) -> Value {
+        let mut version = json!({
+            "name": VERSION, "served": true, "storage": true,
+            "schema": {"type": "object", "properties": {
+                "spec": {
+                    "type": "object", "x-kubernetes-preserve-unknown-fields": true,
+                    "properties": {"vpcRef": {"type": "object", "properties": {"name": {"type": "string"}}}},
+                },
+                "status": {"type": "object", "x-kubernetes-preserve-unknown-fields": true},
+            }},
+        });
+        if self == Kind::Server {
+            version["selectableFields"] = json!([{"jsonPath": ".spec.vpcRef.name"}]);
+        }
+        json!({
+            "apiVersion": "apis.kcp.io/v1alpha1", "kind": "APIResourceSchema",
+            "metadata": {"name": self.schema_name()},
+            "spec": {
+                "group": GROUP, "scope": "Namespaced", "versions": [version],
+                "names": {
+                    "kind": self.kind(), "listKind": format!("{}List", self.kind()),
+                    "plural": self.plural(), "singular": self.kind().to_lowercase(),
+                },
+            },
+        })
+    }
+
+    fn resource(self, provider: &str) -> Resource {
+        Resource {
+            group: GROUP.to_owned(),
+            plural: self.plural().to_owned(),
+            kind: self.kind().to_owned(),
+            export: Some((provider.to_owned(), GROUP.to_owned())),
+            ..Resource::namespaced(self.kind())
+        }
+    }
+}
+
+/// Machines refer to vpcs, servers to nets. Nothing refers to olds but what the stand-in knows.
+pub(crate) fn rules(provider: &str) -> Vec<Value> {
+    [(Kind::Machine, Kind::Vpc), (Kind::Server, Kind::Net)]
+        .iter()
+        .map(|(dependent, target)| {
+            let target = target.resource(provider);
+            depguard_e2e::rules::rule(
+                dependent.plural(),
+                &dependent.resource(provider),
+                &[(&target, ".spec.vpcRef.name")],
+            )
+        })
+        .collect()
+}
+
+/// A target. Sets of `set` free ones can be deleted as a collection, by label.
+pub(crate) fn target(kind: Kind, name: &str, set: &str) -> Value {
+    json!({
+        "apiVersion": format!("{GROUP}/{VERSION}"), "kind": kind.kind(),
+        "metadata": {"name": name, "namespace": NAMESPACE, "labels": {"set": set}},
+        "spec": {"cidr": "10.0.0.0/16"},
+    })
+}
+
+/// Dependents of about one size, which differ in their names and in what they refer to.
+#[derive(Debug, Clone)]
+pub(crate) struct Template(Value);
+
+impl Template {
+    /// Objects that are about `bytes` long as an API server lists them. `managed`: with the `managedFields` that a real
+    /// server adds, about a quarter of a small object.
+    pub(crate) fn new(kind: Kind, bytes: usize, managed: bool) -> Self {
+        let mut object = json!({
+            "apiVersion": format!("{GROUP}/{VERSION}"), "kind": kind.kind(),
+            "metadata": {"name": name_of(0), "namespace": NAMESPACE, "labels": {"app": "web", "tier": "prod"}},
+            "spec": {"vpcRef": {"name": "target-000000"}, "image": "debian-12", "cpus": 4, "memoryGiB": 16, "disks": []},
+        });
+        let mut stamped = STAMPED;
+        if managed {
+            object["metadata"]["managedFields"] = managed_fields();
+        } else {
+            stamped += managed_fields().to_string().len();
+        }
+        for n in 0.. {
+            if object.to_string().len() + stamped >= bytes {
+                break;
+            }
+            if let Some(disks) = object["spec"]["disks"].as_array_mut() {
+                let name = format!("disk-{n}");
+                disks.push(json!({"name": name, "sizeGiB": 40 + n, "class": "fast-replicated", "mount": format!("/srv/data/{name}")}));
+            }
+        }
+        Self(object)
+    }
+
+    /// The `n`th of `count`. Each target has ten dependents, spread over all of the list.
+    pub(crate) fn make(&self, n: usize, count: usize) -> Value {
+        let mut object = self.0.clone();
+        object["metadata"]["name"] = json!(name_of(n));
+        object["spec"]["vpcRef"]["name"] = json!(format!("target-{:06}", n % (count / EACH).max(1)));
+        object
+    }
+}
+
+fn managed_fields() -> Value {
+    json!([{
+        "manager": "kubectl", "operation": "Apply", "apiVersion": format!("{GROUP}/{VERSION}"),
+        "time": "2026-01-01T00:00:00Z", "fieldsType": "FieldsV1",
+        "fieldsV1": {"f:metadata": {"f:labels": {".": {}, "f:app": {}, "f:tier": {}}}, "f:spec": {
+            ".": {}, "f:cpus": {}, "f:disks": {}, "f:image": {}, "f:memoryGiB": {}, "f:vpcRef": {".": {}, "f:name": {}},
+        }},
+    }])
+}
+
+fn name_of(n: usize) -> String {
+    format!("m{n:07}")
+}
+
+/// The target that some dependents refer to.
+pub(crate) const BUSY: &str = "target-000007";
+
+/// A target that nothing refers to.
+pub(crate) fn free(n: usize) -> String {
+    format!("free-{n:04}")
+}

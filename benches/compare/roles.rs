@@ -1,0 +1,66 @@
+//! What a child process plays.
+
+mod apiserver;
+mod guard;
+mod standin;
+
+use std::path::PathBuf;
+
+use clap::Subcommand;
+use serde_json::Value;
+use tokio::io::{AsyncBufReadExt, BufReader, Lines, Stdin};
+
+use crate::Result;
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    role: Role,
+}
+
+#[derive(Debug, Subcommand)]
+enum Role {
+    /// The testbed as a kcp.
+    Testbed,
+    /// depguard's webhook.
+    Depguard(Webhook),
+    /// A webhook that lists and decodes all.
+    StandIn(Webhook),
+}
+
+/// What a webhook is started with.
+#[derive(Debug, clap::Args)]
+struct Webhook {
+    #[arg(long)]
+    kubeconfig: PathBuf,
+    /// Holds `tls.crt` and `tls.key`.
+    #[arg(long)]
+    certificates: PathBuf,
+    #[arg(long)]
+    port: u16,
+}
+
+/// Plays until the parent goes away.
+pub(crate) async fn play(arguments: Arguments) -> Result {
+    match arguments.role {
+        Role::Testbed => apiserver::play().await,
+        Role::Depguard(webhook) => guard::play(webhook).await,
+        Role::StandIn(webhook) => standin::play(webhook).await,
+    }
+}
+
+/// The parent's questions.
+struct Parent(Lines<BufReader<Stdin>>);
+
+impl Parent {
+    /// Says something, which also says that this child is ready.
+    fn new(said: &Value) -> Self {
+        println!("{said}");
+        Self(BufReader::new(tokio::io::stdin()).lines())
+    }
+
+    async fn question(&mut self) -> Result<Option<Value>> {
+        let line = self.0.next_line().await?;
+        Ok(line.map(|line| serde_json::from_str(&line)).transpose()?)
+    }
+}

@@ -1,0 +1,43 @@
+//! The testbed in a process of its own.
+
+use depguard_testbed::{Options, Place, Testbed};
+use serde_json::{Value, json};
+
+use super::Parent;
+use crate::Result;
+use crate::objects::{GROUP, Kind, NAMESPACE, Template, VERSION, free, target};
+use crate::server::Fill;
+
+pub(super) async fn play() -> Result {
+    let testbed = Testbed::start(Options::default()).await?;
+    let mut parent = Parent::new(&json!({"url": testbed.url(), "ca": testbed.ca_pem()}));
+    while let Some(question) = parent.question().await? {
+        let answer = match question.get("fill") {
+            Some(fill) => json!(self::fill(&testbed, &serde_json::from_value(fill.clone())?)?),
+            None => {
+                let lists = testbed.lists(GROUP, question["lists"].as_str().unwrap_or_default());
+                json!({"begun": lists.begun, "requests": lists.pages, "bytes": lists.bytes})
+            }
+        };
+        println!("{answer}");
+    }
+    testbed.stop().await;
+    Ok(())
+}
+
+fn fill(testbed: &Testbed, fill: &Fill) -> Result<usize> {
+    let Fill { workspace, dependents, bytes, free: count, set } = fill;
+    let place =
+        |kind: Kind| Place { workspace, group: GROUP, version: VERSION, resource: kind.plural(), namespace: NAMESPACE };
+    let mut filled = 0;
+    for kind in [Kind::Machine, Kind::Server] {
+        let template = Template::new(kind, *bytes, true);
+        filled += testbed.fill(&place(kind), (0..*dependents).map(|n| template.make(n, *dependents)))?;
+    }
+    for kind in [Kind::Vpc, Kind::Net, Kind::Old] {
+        let free = (0..*count).map(|n| target(kind, &free(n), &format!("s{}", n / set)));
+        let busy: Value = target(kind, crate::objects::BUSY, "busy");
+        filled += testbed.fill(&place(kind), free.chain([busy]))?;
+    }
+    Ok(filled)
+}

@@ -1,0 +1,298 @@
+//! A consumer with its objects, the two webhooks as fresh processes, and who deletes.
+
+use std::time::{Duration, Instant};
+
+use depguard_core::LogicalCluster;
+use depguard_e2e::Authority;
+use depguard_kcp::{Connection, Endpoint};
+use futures::stream::{StreamExt, TryStreamExt};
+use tempfile::TempDir;
+
+use crate::Result;
+use crate::child::Child;
+use crate::client::{Client, Deleted, Line};
+use crate::drain::{Drained, drain};
+use crate::objects::{BUSY, Kind, Template, free, target};
+use crate::server::{Fill, Lists, Server};
+use crate::setup::{self, DEP_CTRL, Hooks, eventually};
+use crate::usage::Usage;
+
+/// Who is compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Subject {
+    /// A bare list, drained and thrown away.
+    Floor,
+    /// Lists and decodes all.
+    StandIn,
+    /// depguard, where the reference is not selectable.
+    Lists,
+    /// depguard, where it is.
+    Selects,
+}
+
+impl Subject {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Subject::Floor => "bare LIST",
+            Subject::StandIn => "stand-in",
+            Subject::Lists => "depguard",
+            Subject::Selects => "depguard, push-down",
+        }
+    }
+
+    fn target(self) -> Kind {
+        match self {
+            Subject::StandIn => Kind::Old,
+            Subject::Floor | Subject::Lists => Kind::Vpc,
+            Subject::Selects => Kind::Net,
+        }
+    }
+
+    /// What is listed for it.
+    pub(crate) fn dependents(self) -> Kind {
+        match self {
+            Subject::Selects => Kind::Server,
+            _ => Kind::Machine,
+        }
+    }
+
+    fn is_depguard(self) -> bool {
+        matches!(self, Subject::Lists | Subject::Selects)
+    }
+}
+
+/// An API server with providers, for any number of scenes.
+pub(crate) struct Stage {
+    pub(crate) server: Server,
+    pub(crate) connection: Connection,
+    hooks: Hooks,
+    certificates: TempDir,
+}
+
+/// How much of everything there is.
+#[derive(Debug, Clone)]
+pub(crate) struct Amounts {
+    pub(crate) dependents: usize,
+    pub(crate) bytes: usize,
+    pub(crate) free: usize,
+    /// Free targets that share a label.
+    pub(crate) set: usize,
+    /// The stand-in decodes all it lists, many times over: where that is too much for the machine it stays out.
+    pub(crate) stand_in: bool,
+}
+
+/// One consumer on a stage.
+pub(crate) struct Scene<'a> {
+    stage: &'a mut Stage,
+    pub(crate) amounts: Amounts,
+    client: Client,
+    endpoint: Endpoint,
+    depguard: Webhook,
+    stand_in: Webhook,
+}
+
+struct Webhook {
+    process: Child,
+    idle: u64,
+}
+
+/// What one or more DELETEs cost.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Cost {
+    pub(crate) time: Duration,
+    pub(crate) cpu: Duration,
+    /// Bytes above the idle webhook, at the most.
+    pub(crate) peak: u64,
+    /// Those that did not come out as they should.
+    pub(crate) failures: usize,
+    pub(crate) failure: String,
+}
+
+impl Stage {
+    pub(crate) async fn new(server: Server, seconds: u32) -> Result<Self> {
+        let connection = server.connect().await?;
+        let certificates = tempfile::tempdir()?;
+        let authority = Authority::new("compare").map_err(|stop| stop.to_string())?;
+        authority.issue(certificates.path()).map_err(|stop| stop.to_string())?;
+        let hooks =
+            Hooks { depguard: free_port()?, stand_in: free_port()?, ca_pem: authority.pem().to_owned(), seconds };
+        setup::providers(&connection, &hooks).await?;
+        Ok(Self { server, connection, hooks, certificates })
+    }
+
+    pub(crate) async fn scene(&mut self, name: &str, amounts: Amounts) -> Result<Scene<'_>> {
+        let cluster = setup::consumer(&self.connection, name).await?;
+        let workspace = format!("root:{name}");
+        if self.server.is_testbed() {
+            let Amounts { dependents, bytes, free, set, .. } = amounts;
+            self.server.fill(&Fill { workspace: workspace.clone(), dependents, bytes, free, set }).await?;
+        } else {
+            create_all(&self.connection, &cluster, &amounts).await?;
+        }
+        let client = Client::new(&self.server.kubeconfig(&workspace)?)?;
+        let depguard = self.webhook("depguard", self.hooks.depguard).await?;
+        let stand_in = self.webhook("stand-in", self.hooks.stand_in).await?;
+        let endpoint = self.connection.cluster(&cluster);
+        let mut scene = Scene { stage: self, amounts, client, endpoint, depguard, stand_in };
+        scene.until_ready().await?;
+        Ok(scene)
+    }
+
+    async fn webhook(&self, role: &str, port: u16) -> Result<Webhook> {
+        let kubeconfig = self.server.kubeconfig(DEP_CTRL)?;
+        let arguments = [
+            format!("--kubeconfig={}", kubeconfig.display()),
+            format!("--certificates={}", self.certificates.path().display()),
+            format!("--port={port}"),
+        ];
+        let (process, _) = Child::start(role, &arguments).await?;
+        Ok(Webhook { process, idle: 0 })
+    }
+}
+
+impl Scene<'_> {
+    pub(crate) fn server(&self) -> &'static str {
+        self.stage.server.name()
+    }
+
+    /// The floor: all of the dependents, page by page, read by this process.
+    pub(crate) async fn drain(&self) -> Result<(Drained, Cost)> {
+        let usage = Usage::of(std::process::id());
+        let cpu = usage.cpu()?;
+        let begun = Instant::now();
+        let drained = drain(&self.endpoint, &Kind::Machine.collection()).await?;
+        let time = begun.elapsed();
+        Ok((drained, Cost { time, cpu: usage.cpu()?.saturating_sub(cpu), ..Cost::default() }))
+    }
+
+    pub(crate) async fn lists(&mut self, subject: Subject) -> Result<Lists> {
+        self.stage.server.lists(&self.stage.connection, subject.dependents()).await
+    }
+
+    pub(crate) async fn lines(&self, count: usize) -> Result<Vec<Line>> {
+        self.client.open_all(count).await
+    }
+
+    /// One DELETE, of a target that is free, or of one that some still refer to.
+    pub(crate) async fn delete(&self, subject: Subject, line: &mut Line, allowed: bool) -> Result<Cost> {
+        let name = if allowed { free(0) } else { BUSY.to_owned() };
+        let path = format!("{}/{name}", subject.target().collection());
+        self.measured(subject, async {
+            let deleted = line.dry_run_delete(&path).await?;
+            Ok(vec![(deleted, allowed)])
+        })
+        .await
+    }
+
+    /// DELETEs of as many free targets at once.
+    pub(crate) async fn delete_at_once(&self, subject: Subject, lines: &mut [Line]) -> Result<Cost> {
+        let collection = subject.target().collection();
+        self.measured(subject, async {
+            let deletions = lines.iter_mut().enumerate().map(|(n, line)| {
+                let path = format!("{collection}/{}", free(n));
+                async move { line.dry_run_delete(&path).await }
+            });
+            let deleted = futures::future::try_join_all(deletions).await?;
+            Ok(deleted.into_iter().map(|deleted| (deleted, true)).collect())
+        })
+        .await
+    }
+
+    /// Collection deletes of free targets, one set after the other.
+    pub(crate) async fn delete_sets(&self, subject: Subject, line: &mut Line, sets: usize) -> Result<Cost> {
+        let collection = subject.target().collection();
+        self.measured(subject, async {
+            let mut all = Vec::new();
+            for set in 0..sets {
+                all.push((line.dry_run_delete(&format!("{collection}?labelSelector=set%3Ds{set}")).await?, true));
+            }
+            Ok(all)
+        })
+        .await
+    }
+
+    async fn measured(
+        &self,
+        subject: Subject,
+        deletions: impl Future<Output = Result<Vec<(Deleted, bool)>>>,
+    ) -> Result<Cost> {
+        let webhook = self.webhook_of(subject);
+        let usage = webhook.process.usage();
+        usage.reset_peak()?;
+        let cpu = usage.cpu()?;
+        let begun = Instant::now();
+        let deleted = deletions.await?;
+        let time = begun.elapsed();
+        let failed: Vec<&Deleted> = deleted
+            .iter()
+            .filter(|(deleted, allowed)| !as_expected(deleted, *allowed))
+            .map(|(deleted, _)| deleted)
+            .collect();
+        Ok(Cost {
+            time,
+            cpu: usage.cpu()?.saturating_sub(cpu),
+            peak: usage.peak()?.saturating_sub(webhook.idle),
+            failures: failed.len(),
+            failure: failed
+                .first()
+                .map(|deleted| format!("{}: {}", deleted.status, deleted.message))
+                .unwrap_or_default(),
+        })
+    }
+
+    /// Waits until the rules are loaded. From then on a webhook is idle: it has answered nothing but what takes a
+    /// selector's few objects.
+    async fn until_ready(&mut self) -> Result {
+        self.until_refused(Subject::Selects).await?;
+        for webhook in [&mut self.depguard, &mut self.stand_in] {
+            webhook.idle = webhook.process.usage().memory()?;
+        }
+        self.until_refused(Subject::Lists).await
+    }
+
+    async fn until_refused(&self, subject: Subject) -> Result {
+        let path = format!("{}/{BUSY}", subject.target().collection());
+        eventually("a deletion is refused because of what refers to it", async || {
+            let Ok(mut line) = self.client.open().await else { return false };
+            line.dry_run_delete(&path).await.is_ok_and(|deleted| as_expected(&deleted, false))
+        })
+        .await
+    }
+
+    fn webhook_of(&self, subject: Subject) -> &Webhook {
+        if subject.is_depguard() { &self.depguard } else { &self.stand_in }
+    }
+}
+
+fn as_expected(deleted: &Deleted, allowed: bool) -> bool {
+    match allowed {
+        true => deleted.status == 200,
+        false => deleted.status == 403 && deleted.message.contains("still referenced by"),
+    }
+}
+
+async fn create_all(connection: &Connection, cluster: &LogicalCluster, amounts: &Amounts) -> Result {
+    let endpoint = connection.cluster(cluster);
+    let Amounts { dependents, bytes, free: count, set, .. } = *amounts;
+    let mut objects = Vec::new();
+    for kind in [Kind::Machine, Kind::Server] {
+        let template = Template::new(kind, bytes, false);
+        objects.extend((0..dependents).map(|n| (kind, template.make(n, dependents))));
+    }
+    for kind in [Kind::Vpc, Kind::Net, Kind::Old] {
+        objects.extend((0..count).map(|n| (kind, target(kind, &free(n), &format!("s{}", n / set)))));
+        objects.push((kind, target(kind, BUSY, "busy")));
+    }
+    futures::stream::iter(objects)
+        .map(|(kind, object)| {
+            let endpoint = &endpoint;
+            async move { setup::create(endpoint, &kind.collection(), &object).await }
+        })
+        .buffer_unordered(16)
+        .try_collect()
+        .await
+}
+
+fn free_port() -> Result<u16> {
+    Ok(std::net::TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port())
+}

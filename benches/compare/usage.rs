@@ -1,0 +1,53 @@
+//! CPU and memory of another process, as Linux tells them.
+
+use std::fs;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::Result;
+
+/// A process that is looked at.
+#[derive(Debug)]
+pub(crate) struct Usage {
+    folder: PathBuf,
+}
+
+impl Usage {
+    pub(crate) fn of(pid: u32) -> Self {
+        Self { folder: PathBuf::from(format!("/proc/{pid}")) }
+    }
+
+    /// The time its threads have run so far, to the nanosecond.
+    pub(crate) fn cpu(&self) -> Result<Duration> {
+        let mut nanoseconds = 0;
+        for thread in fs::read_dir(self.folder.join("task"))? {
+            // A thread may end between the two; those of a runtime's workers stay.
+            let Ok(text) = fs::read_to_string(thread?.path().join("schedstat")) else { continue };
+            let ran = text.split_whitespace().next().ok_or("schedstat is empty")?;
+            nanoseconds += ran.parse::<u64>()?;
+        }
+        Ok(Duration::from_nanos(nanoseconds))
+    }
+
+    /// Bytes in memory now.
+    pub(crate) fn memory(&self) -> Result<u64> {
+        self.status("VmRSS:")
+    }
+
+    /// Forgets the peak: from here on it is counted anew.
+    pub(crate) fn reset_peak(&self) -> Result {
+        Ok(fs::write(self.folder.join("clear_refs"), "5")?)
+    }
+
+    /// The most bytes in memory since the last reset.
+    pub(crate) fn peak(&self) -> Result<u64> {
+        self.status("VmHWM:")
+    }
+
+    fn status(&self, field: &str) -> Result<u64> {
+        let text = fs::read_to_string(self.folder.join("status"))?;
+        let line = text.lines().find_map(|line| line.strip_prefix(field)).ok_or("the status says nothing of memory")?;
+        let kilobytes: u64 = line.trim().trim_end_matches("kB").trim().parse()?;
+        Ok(kilobytes << 10)
+    }
+}
