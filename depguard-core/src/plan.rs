@@ -153,8 +153,12 @@ impl Edge {
         if field.keys || field.pattern.is_some() {
             return None;
         }
-        let names: Option<Vec<_>> = field.path.segments().iter().map(label).collect();
-        names.map(|names| names.join("."))
+        let names: Vec<_> = field.path.segments().iter().map(label).collect::<Option<_>>()?;
+        match names.as_slice() {
+            // Of an object's metadata nothing else is ever selectable.
+            ["metadata", field, ..] if !matches!(*field, "name" | "namespace") => None,
+            names => Some(names.join(".")),
+        }
     }
 
     /// Whether all that is read of a dependent stands in its metadata.

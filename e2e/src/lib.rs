@@ -22,7 +22,7 @@ pub use outcome::{Outcome, Stop, ensure, eventually};
 pub use ring::Ring;
 pub use runner::{Mode, Scenario};
 pub use selection::RingKind;
-pub use world::{Cast, Consumer, Provider, Resource, World, rules};
+pub use world::{Cast, Consumer, Provider, Reference, Resource, World, rules};
 
 /// The README's code, as a reader would compile it.
 #[cfg(doctest)]

@@ -13,7 +13,7 @@ use serde_json::json;
 
 pub use consumer::Consumer;
 pub use provider::Provider;
-pub use resource::Resource;
+pub use resource::{Reference, Resource};
 
 use crate::api::Api;
 use crate::outcome::{Outcome, Stop, eventually};

@@ -71,6 +71,7 @@ fn only_a_field_that_holds_nothing_but_the_name_is_asked_for() {
         (json!({"path": ".spec.vpcRef.name", "namespacePath": ".spec.vpcRef.namespace"}), Some("spec.vpcRef.name")),
         (json!({"path": ".spec['vpc-ref']"}), Some("spec.vpc-ref")),
         (json!({"path": ".metadata.name"}), Some("metadata.name")),
+        (json!({"path": ".metadata.labels.vpc"}), None),
         (json!({"path": ".spec['vpc.ref']"}), None),
         (json!({"path": ".spec.vpcRefs[*]"}), None),
         (json!({"path": ".spec.vpcRefs[0]"}), None),

@@ -17,6 +17,19 @@ pub struct Resource {
     pub namespaced: bool,
     /// The path and name of the APIExport that serves it; none on a plain cluster.
     pub export: Option<(String, String)>,
+    /// What its schema says of `.spec.vpcRef.name`.
+    pub reference: Reference,
+}
+
+/// What a schema says of the field that refers, besides that it may be there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reference {
+    /// Nothing.
+    Plain,
+    /// That objects can be selected by it.
+    Selectable,
+    /// That it is printed.
+    Printed,
 }
 
 impl Resource {
@@ -29,6 +42,7 @@ impl Resource {
             versions: &["v1alpha1"],
             namespaced: true,
             export: None,
+            reference: Reference::Plain,
         }
     }
 
@@ -40,6 +54,11 @@ impl Resource {
     /// Served in these versions instead of `v1alpha1` alone.
     pub fn served_in(self, versions: &'static [&'static str]) -> Resource {
         Resource { versions, ..self }
+    }
+
+    /// With this in its schema.
+    pub fn with_reference(self, reference: Reference) -> Resource {
+        Resource { reference, ..self }
     }
 
     /// The same kind, asked for in another version.
@@ -81,7 +100,7 @@ impl Resource {
     }
 
     pub(super) fn api_resource_schema(&self) -> Value {
-        let version = |(index, name): (usize, &&str)| json!({"name": name, "served": true, "storage": index == 0, "schema": schema()});
+        let version = |(index, name): (usize, &&str)| self.version(index, name, &schema(self.reference));
         let mut versions: Vec<Value> = self.versions.iter().enumerate().map(version).collect();
         // The API server wants versions in the order of their age.
         versions.reverse();
@@ -99,8 +118,22 @@ impl Resource {
         })
     }
 
+    fn version(&self, index: usize, name: &str, schema: &Value) -> Value {
+        let mut version = json!({"name": name, "served": true, "storage": index == 0, "schema": schema});
+        match self.reference {
+            Reference::Plain => {}
+            Reference::Selectable => version["selectableFields"] = json!([{"jsonPath": PATH}]),
+            Reference::Printed => {
+                version["additionalPrinterColumns"] = json!([{"name": "VPC", "type": "string", "jsonPath": PATH}]);
+            }
+        }
+        version
+    }
+
     pub(super) fn crd(&self) -> Value {
-        let version = |(index, name): (usize, &&str)| json!({"name": name, "served": true, "storage": index == 0, "schema": {"openAPIV3Schema": schema()}});
+        let version = |(index, name): (usize, &&str)| {
+            self.version(index, name, &json!({"openAPIV3Schema": schema(self.reference)}))
+        };
         let versions: Vec<Value> = self.versions.iter().enumerate().map(version).collect();
         json!({
             "apiVersion": "apiextensions.k8s.io/v1",
@@ -111,8 +144,14 @@ impl Resource {
     }
 }
 
-fn schema() -> Value {
-    json!({"type": "object", "properties": {
-        "spec": {"type": "object", "x-kubernetes-preserve-unknown-fields": true},
-    }})
+/// The field that refers.
+const PATH: &str = ".spec.vpcRef.name";
+
+fn schema(reference: Reference) -> Value {
+    let mut spec = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+    if reference != Reference::Plain {
+        let name = json!({"type": "object", "properties": {"name": {"type": "string"}}});
+        spec["properties"] = json!({"vpcRef": name});
+    }
+    json!({"type": "object", "properties": {"spec": spec}})
 }

@@ -10,6 +10,7 @@ mod language;
 mod liar;
 mod lifecycle;
 mod local;
+mod lookups;
 mod options;
 mod policy;
 mod schema;
@@ -34,6 +35,7 @@ fn main() {
         Scenario::new("a reference may name another namespace", language::other_namespace),
         Scenario::new("a typed reference protects the kind that it names", language::typed),
         Scenario::new("a selector refers to what it selects", language::selector),
+        Scenario::new("dependents are found in the cheapest way that their schema allows", lookups::cheapest).alone(),
         Scenario::new("a namespace ends in the order of its references", teardown::namespace).tears_down(),
         Scenario::new("a workspace ends in the order of its references", teardown::workspace).on_kcp().alone(),
         Scenario::new("unbinding the target's API waits for the dependents", teardown::unbinding).on_kcp().alone(),
