@@ -5,10 +5,14 @@ use std::time::Duration;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use depguard_core::{
-    Answer, Context, Extractor, FailurePolicy, FieldPath, Home, OverridePolicy, Review, RuleSet, Workspaces,
+    Answer, Context, Extractor, FailurePolicy, FieldPath, Home, Needle, OverridePolicy, Review, RuleSet, Workspaces,
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
+
+use self::pages::{Dice, Size, managed_fields, page};
+
+mod pages;
 
 const OBJECTS: usize = 500;
 
@@ -16,28 +20,61 @@ fn paths(c: &mut Criterion) {
     c.bench_function("path/parse", |b| b.iter(|| FieldPath::parse(black_box(".spec.network.vpcRef.name"))));
 }
 
-/// A page of 500 objects: the names and one field of each, by three ways.
+/// A page's names and one field of each object, by several ways.
 fn extraction(c: &mut Criterion) {
-    let page = page("vpc-0");
+    let path = FieldPath::parse(".spec.vpcRef.name").expect("a path");
+    let (one, networks) = (Extractor::new([&path]), FieldPath::parse(".spec.networks[*].vpcRef.name").expect("a path"));
+    let several = Extractor::new([&path, &networks, &FieldPath::parse(".*.state").expect("a path")]);
+    for size in Size::ALL {
+        let page = page(OBJECTS, size, "vpc-0");
+        let mut group = c.benchmark_group(format!("extraction, {}", size.name()));
+        group.throughput(Throughput::Bytes(page.len() as u64));
+        for (name, extractor) in [("depguard", &one), ("depguard, wildcards", &several)] {
+            group.bench_function(name, |b| {
+                b.iter(|| {
+                    let mut found = 0;
+                    let read =
+                        extractor.page(black_box(&page), |item| found += usize::from(item.value(0) == Some("vpc-0")));
+                    assert!(read.is_ok() && found == OBJECTS);
+                });
+            });
+        }
+        group.bench_function("typed, these fields alone", |b| {
+            b.iter(|| serde_json::from_slice::<Lean>(black_box(&page)).map(|t| t.items.len()));
+        });
+        group.bench_function("typed, the whole object", |b| {
+            b.iter(|| serde_json::from_slice::<Typed>(black_box(&page)).map(|t| t.items.len()));
+        });
+        group.bench_function("value", |b| b.iter(|| serde_json::from_slice::<Value>(black_box(&page)).is_ok()));
+        group.finish();
+    }
+}
+
+/// A page searched for names: none of it is there, or they are in all objects, or one of many.
+fn search(c: &mut Criterion) {
     let path = FieldPath::parse(".spec.vpcRef.name").expect("a path");
     let extractor = Extractor::new([&path]);
-    let mut group = c.benchmark_group("extraction");
-    group.throughput(Throughput::Bytes(page.len() as u64));
-    group.bench_function("depguard", |b| {
-        b.iter(|| {
-            let mut found = 0;
-            let read = extractor.page(black_box(&page), |item| found += usize::from(item.value(0) == Some("vpc-1")));
-            (found, read.is_ok())
-        });
-    });
-    group.bench_function("typed, these fields alone", |b| {
-        b.iter(|| serde_json::from_slice::<Lean>(black_box(&page)).map(|t| t.items.len()));
-    });
-    group.bench_function("typed, the whole object", |b| {
-        b.iter(|| serde_json::from_slice::<Typed>(black_box(&page)).map(|t| t.items.len()));
-    });
-    group.bench_function("value", |b| b.iter(|| serde_json::from_slice::<Value>(black_box(&page)).is_ok()));
-    group.finish();
+    for size in Size::ALL {
+        let page = page(OBJECTS, size, "vpc-0");
+        let mut group = c.benchmark_group(format!("search, {}", size.name()));
+        group.throughput(Throughput::Bytes(page.len() as u64));
+        let mut bench = |name: &str, names: &[&str], hits: usize| {
+            let needle = Needle::new(names.iter().copied()).expect("a needle");
+            group.bench_function(name, |b| {
+                b.iter(|| {
+                    let mut found = 0;
+                    let read = extractor.search(black_box(&page), Some(&needle), |_| found += 1);
+                    assert!(read.is_ok() && found == hits);
+                });
+            });
+        };
+        bench("1 name, nowhere", &["vpc-7"], 0);
+        bench("2 names, nowhere", &["vpc-7", "vpc-8"], 0);
+        bench("4 names, nowhere", &["vpc-7", "vpc-8", "vpc-9", "vpc-10"], 0);
+        bench("1 name, in one object", &["m0123"], 1);
+        bench("1 name, in all objects", &["vpc-0"], OBJECTS);
+        group.finish();
+    }
 }
 
 /// A whole review: parsed, one page of 500 objects answered, decided.
@@ -59,7 +96,7 @@ fn decision(c: &mut Criterion) {
         }
         evaluation.decide()
     };
-    let (free, referenced) = (page("vpc-0"), page("a"));
+    let (free, referenced) = (page(OBJECTS, Size::Small, "vpc-0"), page(OBJECTS, Size::Small, "a"));
     assert!(decide(&named, &free).allowed() && !decide(&named, &referenced).allowed());
     c.bench_function("review/parse", |b| b.iter(|| Review::parse(black_box(&named)).is_ok()));
     c.bench_function("decision/a kind that no rule names", |b| b.iter(|| decide(black_box(&unnamed), b"")));
@@ -124,7 +161,7 @@ fn rule() -> Value {
 
 fn review(resource: &str) -> Vec<u8> {
     let object = json!({
-        "metadata": {"name": "a", "namespace": "default", "uid": "u", "managedFields": managed_fields()}, "spec": {"cidr": "10.0.0.0/16"},
+        "metadata": {"name": "a", "namespace": "default", "uid": "u", "managedFields": [managed_fields(&mut Dice(7))]}, "spec": {"cidr": "10.0.0.0/16"},
     });
     let review = json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {
         "uid": "1", "operation": "DELETE", "name": "a", "namespace": "default", "oldObject": object,
@@ -134,40 +171,6 @@ fn review(resource: &str) -> Vec<u8> {
     review.to_string().into_bytes()
 }
 
-/// A LIST page of objects of some 2 kB, all in that VPC.
-fn page(vpc: &str) -> Vec<u8> {
-    let disks: Vec<_> =
-        (0..6).map(|n| json!({"name": format!("disk-{n}"), "sizeGiB": 40 + n, "class": "fast-replicated"})).collect();
-    let conditions: Vec<_> = ["Ready", "Scheduled", "NetworkAttached", "DisksAttached"]
-        .map(|kind| json!({"type": kind, "status": "True", "reason": "AsExpected", "message": "nothing to report", "lastTransitionTime": "2026-01-01T00:00:00Z"}))
-        .into();
-    let items: Vec<_> = (0..OBJECTS)
-        .map(|n| {
-            json!({
-                "apiVersion": "compute.example.com/v1", "kind": "VirtualMachine",
-                "metadata": {
-                    "name": format!("m{n:04}"), "namespace": "default", "uid": format!("8f2c1c1e-0000-4000-8000-{n:012}"),
-                    "resourceVersion": "12345", "generation": 1, "labels": {"app": "web", "tier": "prod"}, "managedFields": managed_fields(),
-                },
-                "spec": {"vpcRef": {"name": vpc}, "image": "debian-12", "cpus": 4, "memoryGiB": 16, "disks": disks},
-                "status": {"phase": "Running", "addresses": ["10.0.0.1", "fd00::1"], "conditions": conditions},
-            })
-        })
-        .collect();
-    json!({"apiVersion": "compute.example.com/v1", "kind": "VirtualMachineList", "metadata": {"resourceVersion": "12345"}, "items": items})
-        .to_string()
-        .into_bytes()
-}
-
-fn managed_fields() -> Value {
-    json!([{
-        "manager": "kubectl", "operation": "Apply", "apiVersion": "compute.example.com/v1", "time": "2026-01-01T00:00:00Z", "fieldsType": "FieldsV1",
-        "fieldsV1": {"f:metadata": {"f:labels": {"f:app": {}, "f:tier": {}}}, "f:spec": {
-            "f:cpus": {}, "f:disks": {}, "f:image": {}, "f:memoryGiB": {}, "f:vpcRef": {"f:name": {}},
-        }},
-    }])
-}
-
 criterion_group! {
     name = benches;
     // Short, so that it is run: half a minute in all.
@@ -175,6 +178,6 @@ criterion_group! {
         .sample_size(30)
         .warm_up_time(Duration::from_millis(500))
         .measurement_time(Duration::from_millis(1_500));
-    targets = paths, extraction, decision
+    targets = paths, extraction, search, decision
 }
 criterion_main!(benches);

@@ -129,64 +129,17 @@ impl<'de> Json<'de> {
     /// Passes over the next value.
     pub(crate) fn skip(&mut self) -> Result<(), Malformed> {
         let bracket = match self.peek() {
-            b'"' => return self.quoted().map(drop),
+            b'"' => return self.skip_string(),
             b'{' => Bracket::Map,
             b'[' => Bracket::List,
             first => return self.scalar(first),
         };
         self.at += 1;
-        self.skip_nested(bracket)
-    }
-
-    /// Passes over all that is left of a map or list whose bracket was read.
-    fn skip_nested(&mut self, bracket: Bracket) -> Result<(), Malformed> {
-        let mut nesting = Nesting::default();
-        nesting.push(bracket);
-        let mut inner = bracket;
-        // Whether a value, or a key and a value, must come next; a bracket may only be closed right away elsewhere.
-        let mut begun = true;
-        loop {
-            let next = self.peek();
-            if next == inner.closing() {
-                self.at += 1;
-                match nesting.pop() {
-                    Some(outer) => inner = outer,
-                    None => return Ok(()),
-                }
-                begun = false;
-                continue;
-            }
-            if !begun {
-                if next != b',' {
-                    return Err(self.expected("`,` or a closing bracket"));
-                }
-                self.at += 1;
-            }
-            if inner == Bracket::Map {
-                self.key()?;
-            }
-            begun = false;
-            match self.peek() {
-                b'"' => drop(self.quoted()?),
-                b'{' => {
-                    self.at += 1;
-                    inner = Bracket::Map;
-                    nesting.push(inner);
-                    begun = true;
-                }
-                b'[' => {
-                    self.at += 1;
-                    inner = Bracket::List;
-                    nesting.push(inner);
-                    begun = true;
-                }
-                first => self.scalar(first)?,
-            }
-        }
-    }
-
-    fn slice(&self, from: usize, to: usize) -> &'de [u8] {
-        self.bytes.get(from..to).unwrap_or_default()
+        // A copy of its own, which no one else may look at, is kept in registers.
+        let mut inside = self.clone();
+        let skipped = inside.skip_nested(bracket);
+        self.at = inside.at;
+        skipped
     }
 
     /// Nothing but white space may be left.
@@ -200,11 +153,51 @@ impl<'de> Json<'de> {
         Malformed { expected, offset: self.at }
     }
 
+    /// Passes over what is left of a map or list whose bracket was read.
+    #[inline(always)]
+    fn skip_nested(&mut self, bracket: Bracket) -> Result<(), Malformed> {
+        let mut nesting = Nesting::default();
+        nesting.push(bracket);
+        let (mut inner, mut begun) = (bracket, true);
+        loop {
+            // No value is needed in front of the bracket that closes what was only just begun.
+            if !begun || self.peek() != inner.closing() {
+                if inner == Bracket::Map {
+                    self.skip_key()?;
+                }
+                match self.peek() {
+                    b'"' => self.skip_string()?,
+                    first @ (b'{' | b'[') => {
+                        self.at += 1;
+                        inner = if first == b'{' { Bracket::Map } else { Bracket::List };
+                        nesting.push(inner);
+                        begun = true;
+                        continue;
+                    }
+                    first => self.scalar(first)?,
+                }
+            }
+            while self.peek() != b',' {
+                if self.peek() != inner.closing() {
+                    return Err(self.expected("`,` or a closing bracket"));
+                }
+                self.at += 1;
+                match nesting.pop() {
+                    Some(outer) => inner = outer,
+                    None => return Ok(()),
+                }
+            }
+            self.at += 1;
+            begun = false;
+        }
+    }
+
     /// The byte after white space; at the end 0, which nothing begins with.
-    #[inline]
+    #[inline(always)]
     fn peek(&mut self) -> u8 {
         loop {
             match self.bytes.get(self.at) {
+                Some(byte) if *byte > b' ' => return *byte,
                 Some(b' ' | b'\n' | b'\t' | b'\r') => self.at += 1,
                 Some(byte) => return *byte,
                 None => return 0,
@@ -219,43 +212,65 @@ impl<'de> Json<'de> {
             return Err(self.expected("a key"));
         }
         let key = self.quoted()?;
+        self.colon()?;
+        Ok(key)
+    }
+
+    #[inline(always)]
+    fn skip_key(&mut self) -> Result<(), Malformed> {
+        if self.peek() != b'"' {
+            return Err(self.expected("a key"));
+        }
+        self.skip_string()?;
+        self.colon()
+    }
+
+    #[inline(always)]
+    fn colon(&mut self) -> Result<(), Malformed> {
         if self.peek() != b':' {
             return Err(self.expected("`:`"));
         }
         self.at += 1;
-        Ok(key)
+        Ok(())
+    }
+
+    fn slice(&self, from: usize, to: usize) -> &'de [u8] {
+        self.bytes.get(from..to).unwrap_or_default()
     }
 
     /// The string whose quote is next.
     #[inline]
     fn quoted(&mut self) -> Result<Quoted<'de>, Malformed> {
         let start = self.at + 1;
-        match quoted::end(self.bytes, start) {
-            Some((end, escaped)) => {
+        self.skip_string()?;
+        Ok(Quoted::new(self.slice(start, self.at - 1), start))
+    }
+
+    /// Passes over the string whose quote is next.
+    #[inline(always)]
+    fn skip_string(&mut self) -> Result<(), Malformed> {
+        match quoted::end(self.bytes, self.at + 1) {
+            Some(end) => {
                 self.at = end + 1;
-                Ok(Quoted::new(self.slice(start, end), start, escaped))
+                Ok(())
             }
-            None => {
-                self.at = self.bytes.len();
-                Err(self.expected("`\"`"))
-            }
+            None => Err(self.expected("a string that ends")),
         }
     }
 
     /// Passes over a number, `true`, `false` or `null`.
-    #[inline]
+    #[inline(always)]
     fn scalar(&mut self, first: u8) -> Result<(), Malformed> {
         let literal: &[u8] = match first {
-            b't' => b"true",
-            b'f' => b"false",
-            b'n' => b"null",
             b'-' | b'0'..=b'9' => {
-                let part = |byte: &u8| matches!(byte, b'0'..=b'9' | b'-' | b'+' | b'.' | b'e' | b'E');
-                while self.bytes.get(self.at).is_some_and(part) {
+                while self.bytes.get(self.at).is_some_and(is_in_number) {
                     self.at += 1;
                 }
                 return Ok(());
             }
+            b't' => b"true",
+            b'f' => b"false",
+            b'n' => b"null",
             _ => return Err(self.expected("a value")),
         };
         if !self.bytes.get(self.at..).is_some_and(|rest| rest.starts_with(literal)) {
@@ -264,6 +279,10 @@ impl<'de> Json<'de> {
         self.at += literal.len();
         Ok(())
     }
+}
+
+fn is_in_number(byte: &u8) -> bool {
+    matches!(byte, b'0'..=b'9' | b'-' | b'+' | b'.' | b'e' | b'E')
 }
 
 #[cfg(test)]

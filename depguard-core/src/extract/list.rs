@@ -47,25 +47,51 @@ fn items<'de>(
         _ => return Err(walk.json().expected("a list of objects")),
     }
     let mut more = walk.json().first_element();
+    let mut likely = false;
     while more {
-        if let Some(hits) = &mut hits {
-            let start = walk.json().clone();
-            let Value::Map = start.clone().value()? else { return Err(walk.json().expected("an object")) };
-            walk.json().skip()?;
-            if hits.is_within(start.end()..walk.json().end()) {
-                *walk.json() = start;
-                object(walk, each)?;
+        match &mut hits {
+            None => {
+                walk.object()?;
+                hand_out(walk, each)?;
             }
-        } else {
-            object(walk, each)?;
+            // What the item before was, the next one is most likely too.
+            Some(hits) => likely = search(walk, hits, likely, each)?,
         }
         more = walk.json().next_element()?;
     }
     Ok(())
 }
 
-fn object<'de>(walk: &mut Walk<'_, 'de>, each: &mut impl FnMut(&Item<'_, 'de>)) -> Result<(), Malformed> {
-    let item = Item { found: walk.object()? };
+/// Hands out the next item if a hit lies in it, and says so. Where that is likely, it is read right away; else it is first
+/// passed over.
+fn search<'de>(
+    walk: &mut Walk<'_, 'de>,
+    hits: &mut Hits<'_>,
+    likely: bool,
+    each: &mut impl FnMut(&Item<'_, 'de>),
+) -> Result<bool, Malformed> {
+    let start = walk.json().clone();
+    let Value::Map = start.clone().value()? else { return Err(walk.json().expected("an object")) };
+    // What can't be read is no error unless a hit lies in it.
+    let is_read = likely && walk.object().is_ok();
+    if !is_read {
+        *walk.json() = start.clone();
+        walk.json().skip()?;
+    }
+    let hit = hits.is_within(start.end()..walk.json().end());
+    if hit {
+        if !is_read {
+            *walk.json() = start;
+            walk.object()?;
+        }
+        hand_out(walk, each)?;
+    }
+    Ok(hit)
+}
+
+/// Hands out the item that was read.
+fn hand_out<'de>(walk: &mut Walk<'_, 'de>, each: &mut impl FnMut(&Item<'_, 'de>)) -> Result<(), Malformed> {
+    let item = Item { found: walk.found() };
     if item.name().is_empty() {
         return Err(walk.json().expected("a metadata.name in the object before"));
     }

@@ -22,7 +22,7 @@ const ESCAPE: &[u8] = br"\u00";
 
 impl Needle {
     /// The most names: of more, a page is read faster whole. See `search` in the benchmarks.
-    const MOST_NAMES: usize = 4;
+    const MOST_NAMES: usize = 8;
 
     /// `None` where these can't be searched for as bytes, or not with profit: too many, none, or one that is empty or
     /// not only of `[a-z0-9.-]`.

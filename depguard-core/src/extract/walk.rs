@@ -25,13 +25,17 @@ impl<'l, 'de> Walk<'l, 'de> {
     }
 
     /// Reads an item of the list, which must be a map.
-    pub(super) fn object(&mut self) -> Result<&Found<'de>, Malformed> {
+    pub(super) fn object(&mut self) -> Result<(), Malformed> {
         self.found.clear();
         match self.json.value()? {
-            Value::Map => self.map(self.tree.node(ROOT), Turns::default())?,
-            _ => return Err(self.json.expected("an object")),
+            Value::Map => self.map(self.tree.node(ROOT), Turns::default()),
+            _ => Err(self.json.expected("an object before")),
         }
-        Ok(&self.found)
+    }
+
+    /// What was found in the last one.
+    pub(super) fn found(&self) -> &Found<'de> {
+        &self.found
     }
 
     /// Reads the next value, which stands at a node.

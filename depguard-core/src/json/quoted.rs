@@ -9,12 +9,11 @@ use super::Malformed;
 pub(crate) struct Quoted<'de> {
     raw: &'de [u8],
     offset: usize,
-    escaped: bool,
 }
 
 impl<'de> Quoted<'de> {
-    pub(super) fn new(raw: &'de [u8], offset: usize, escaped: bool) -> Self {
-        Self { raw, offset, escaped }
+    pub(super) fn new(raw: &'de [u8], offset: usize) -> Self {
+        Self { raw, offset }
     }
 
     /// The string, borrowed where it holds no escape.
@@ -35,7 +34,7 @@ impl<'de> Quoted<'de> {
     /// The same as bytes, for comparisons: they need not be text, for then they differ from all text.
     #[inline]
     pub(crate) fn bytes(&self) -> Result<Cow<'de, [u8]>, Malformed> {
-        if self.escaped { self.unescape().map(Cow::Owned) } else { Ok(Cow::Borrowed(self.raw)) }
+        if self.raw.contains(&b'\\') { self.unescape().map(Cow::Owned) } else { Ok(Cow::Borrowed(self.raw)) }
     }
 
     #[cold]
@@ -102,38 +101,40 @@ fn hex(bytes: &[u8]) -> Option<(u32, &[u8])> {
     Some((value, rest))
 }
 
-/// Where the string ends that begins after the quote before `start`, and whether it holds an escape.
-#[inline]
-pub(super) fn end(bytes: &[u8], start: usize) -> Option<(usize, bool)> {
-    let mut at = special(bytes, start)?;
-    let mut escaped = false;
-    while *bytes.get(at)? == b'\\' {
-        escaped = true;
-        at = special(bytes, at.checked_add(2)?)?;
+/// Where the string ends that begins at `start`, behind its first quote.
+#[inline(always)]
+pub(super) fn end(bytes: &[u8], start: usize) -> Option<usize> {
+    let mut at = start;
+    loop {
+        at = special(bytes, at)?;
+        if bytes.get(at) == Some(&b'"') {
+            return Some(at);
+        }
+        // Whatever a backslash stands before, it is no quote that ends the string.
+        at += 2;
     }
-    Some((at, escaped))
 }
 
 /// The first quote or backslash.
-#[inline]
+#[inline(always)]
 fn special(bytes: &[u8], mut at: usize) -> Option<usize> {
-    let mut rest = bytes.get(at..)?;
-    while let Some((word, after)) = rest.split_first_chunk::<8>() {
+    while let Some(word) = bytes.get(at..).and_then(<[u8]>::first_chunk) {
         let word = u64::from_le_bytes(*word);
         let found = zeros(word ^ (ONES * u64::from(b'"'))) | zeros(word ^ (ONES * u64::from(b'\\')));
-        if found != 0 {
-            return Some(at + (found.trailing_zeros() / 8) as usize);
+        if found & HIGHS != 0 {
+            return Some(at + ((found & HIGHS).trailing_zeros() / 8) as usize);
         }
-        rest = after;
         at += 8;
     }
-    rest.iter().position(|byte| matches!(byte, b'"' | b'\\')).map(|found| at + found)
+    let last = bytes.get(at..)?.iter().position(|byte| matches!(byte, b'"' | b'\\'));
+    last.map(|found| at + found)
 }
 
 const ONES: u64 = u64::MAX / 0xff;
+const HIGHS: u64 = ONES << 7;
 
-/// The highest bit of each byte that is zero. Bytes above the lowest such one may be marked without being zero.
-#[inline]
+/// Marks, by its highest bit, each byte that is zero. Those above the lowest one may be marked without being zero.
+#[inline(always)]
 fn zeros(word: u64) -> u64 {
-    word.wrapping_sub(ONES) & !word & (ONES << 7)
+    word.wrapping_sub(ONES) & !word
 }
