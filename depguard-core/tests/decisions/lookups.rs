@@ -177,6 +177,11 @@ fn the_plan_can_be_read() {
     let plan: Vec<_> = outcome.decision.notes().lookups.iter().map(ToString::to_string).collect();
     let expected = "virtualmachines.compute.example.com v1alpha1 in namespace ns of logical cluster c0nsumer by FieldSelector spec.vpcRef.name, for c0mpute|rule";
     assert_eq!(plan, [expected]);
+    // Before anything was asked, too, where no bindings must be known.
+    let plan = plain().evaluate(&vpc("ns", "a")).plan();
+    let expected =
+        "virtualmachines.compute.example.com v1alpha1 in namespace ns by FieldSelector spec.vpcRef.name, for rule";
+    assert_eq!(plan.iter().map(ToString::to_string).collect::<Vec<_>>(), [expected]);
 }
 
 #[test]
