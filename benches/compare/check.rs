@@ -10,7 +10,7 @@ use crate::server::{Lists, Server};
 /// Enough for a list of many pages, few enough for a build without optimization.
 const DEPENDENTS: usize = 5_000;
 /// 10 MB are listed; two pages of 1 MB are held, in buffers that grow as they are filled.
-const MOST_HELD: u64 = 8 << 20;
+const MOST_HELD: u64 = 10 << 20;
 /// As many as a build without optimization answers in time; each has a connection of its own, with its buffers.
 const AT_ONCE: usize = 50;
 const MOST_HELD_AT_ONCE: u64 = 32 << 20;
@@ -20,7 +20,7 @@ const MOST_SELECTED: u64 = 64 << 10;
 const MOST_LISTS: u64 = 10;
 
 pub(crate) async fn run() -> Result {
-    let amounts = Amounts { dependents: DEPENDENTS, bytes: 2_000, free: 200, set: 200, stand_in: false };
+    let amounts = Amounts { dependents: DEPENDENTS, bytes: 2_000, free: 200, set: 200, stand_in: false, prints: false };
     let case = Case { amounts, rounds: 0, floods: Vec::new(), sets: 0 };
     let mut stage = Stage::new(Server::testbed().await?, 30).await?;
     let mut scene = stage.scene("consumer", case.amounts.clone()).await?;

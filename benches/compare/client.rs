@@ -15,6 +15,7 @@ use rustls::{ClientConfig, RootCertStore};
 use serde_json::Value;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
 
 use crate::Result;
 use crate::server::of_kubeconfig;
@@ -25,7 +26,7 @@ pub(crate) struct Client {
     authority: String,
     prefix: String,
     token: String,
-    tls: TlsConnector,
+    tls: Arc<ClientConfig>,
 }
 
 /// One connection.
@@ -62,18 +63,33 @@ impl Client {
             authority: authority.to_owned(),
             prefix: format!("/{path}"),
             token: of_kubeconfig(&config, "/users/0/user/token")?.to_owned(),
-            tls: TlsConnector::from(Arc::new(tls)),
+            tls: Arc::new(tls),
         })
     }
 
     pub(crate) async fn open(&self) -> Result<Line> {
-        let stream = TcpStream::connect(&self.authority).await?;
-        stream.set_nodelay(true)?;
-        let host = self.authority.rsplit_once(':').map_or(self.authority.as_str(), |(host, _)| host);
-        let stream = self.tls.connect(ServerName::try_from(host.to_owned())?, stream).await?;
+        let stream = self.connect(b"http/1.1").await?;
         let (sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
         tokio::spawn(connection);
         Ok(Line { client: self.clone(), sender })
+    }
+
+    /// TCP and TLS, for one protocol.
+    pub(crate) async fn connect(&self, protocol: &[u8]) -> Result<TlsStream<TcpStream>> {
+        let stream = TcpStream::connect(&self.authority).await?;
+        stream.set_nodelay(true)?;
+        let host = self.authority.rsplit_once(':').map_or(self.authority.as_str(), |(host, _)| host);
+        let mut config = ClientConfig::clone(&self.tls);
+        config.alpn_protocols = vec![protocol.to_vec()];
+        let name = ServerName::try_from(host.to_owned())?;
+        Ok(TlsConnector::from(Arc::new(config)).connect(name, stream).await?)
+    }
+
+    /// A GET of a path in the workspace, with all that it takes but the protocol's own.
+    pub(crate) fn get(&self, path: &str) -> http::request::Builder {
+        Request::get(format!("https://{}{}{path}", self.authority, self.prefix))
+            .header(AUTHORIZATION, format!("Bearer {}", self.token))
+            .header(USER_AGENT, "compare")
     }
 
     /// Many connections, a few at a time.

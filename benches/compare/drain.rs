@@ -39,7 +39,7 @@ pub(crate) fn page_path(collection: &str, token: Option<&str>) -> String {
 }
 
 /// The list's metadata lies behind its items, as in every list of custom resources.
-fn continue_token(body: &[u8]) -> Option<String> {
+pub(crate) fn continue_token(body: &[u8]) -> Option<String> {
     const MEMBER: &[u8] = b"\"continue\":\"";
     let tail = &body[body.len().saturating_sub(4 << 10)..];
     let start = tail.windows(MEMBER.len()).rposition(|window| window == MEMBER)? + MEMBER.len();

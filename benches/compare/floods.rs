@@ -20,8 +20,8 @@ pub(crate) struct Flood {
 pub(crate) async fn run(scene: &mut Scene<'_>, case: &Case) -> Result<Vec<Flood>> {
     let mut floods = Vec::new();
     for &at_once in &case.floods {
-        for subject in [Subject::Lists, Subject::Selects, Subject::StandIn] {
-            if subject == Subject::StandIn && !(scene.amounts.stand_in && case.has_room_for_stand_ins(at_once)) {
+        for subject in Subject::answering(&scene.amounts) {
+            if subject == Subject::StandIn && !case.has_room_for_stand_ins(at_once) {
                 continue;
             }
             floods.push(flood(scene, subject, at_once).await?);

@@ -20,6 +20,7 @@ mod rounds;
 mod scene;
 mod server;
 mod setup;
+mod transport;
 mod usage;
 
 use std::process::ExitCode;

@@ -4,7 +4,7 @@ use crate::plan::{Case, Only, Options};
 use crate::report::Report;
 use crate::scene::{Scene, Stage};
 use crate::server::Server;
-use crate::{Result, floods, report, rounds};
+use crate::{Result, floods, report, rounds, transport};
 
 /// What was measured on one consumer.
 #[derive(Debug, Clone)]
@@ -14,6 +14,7 @@ pub(crate) struct Measured {
     pub(crate) figures: Vec<rounds::Figures>,
     pub(crate) floods: Vec<floods::Flood>,
     pub(crate) collections: Vec<floods::Flood>,
+    pub(crate) transports: Vec<transport::Figures>,
 }
 
 pub(crate) async fn run(options: &Options) -> Result {
@@ -47,5 +48,10 @@ async fn on(stage: &mut Stage, name: &str, case: Case) -> Result<Measured> {
     let figures = rounds::run(&mut scene, case.rounds).await?;
     let floods = floods::run(&mut scene, &case).await?;
     let collections = floods::collections(&mut scene, &case).await?;
-    Ok(Measured { server: scene.server(), case, figures, floods, collections })
+    // The testbed speaks HTTP/1.1 only.
+    let transports = match scene.server() {
+        "kcp" if case.amounts.dependents == 10_000 => transport::run(&scene.client).await?,
+        _ => Vec::new(),
+    };
+    Ok(Measured { server: scene.server(), case, figures, floods, collections, transports })
 }

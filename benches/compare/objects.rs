@@ -13,30 +13,39 @@ const STAMPED: usize = 200;
 /// How many dependents refer to one target.
 pub(crate) const EACH: usize = 10;
 
-/// A kind of the comparison. Targets come in three, so that each has a webhook of its own.
+/// A kind of the comparison. Targets come in four, so that each has a webhook of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// Dependents whose schema declares no selectable field.
     Machine,
     /// The same, where the reference is selectable.
     Server,
+    /// The same, where the reference is not selectable but a column that the server prints.
+    Crate,
     /// What machines refer to; depguard is asked.
     Vpc,
     /// What servers refer to; depguard is asked.
     Net,
+    /// What crates refer to; depguard is asked.
+    Zone,
     /// What machines refer to; the stand-in is asked.
     Old,
 }
 
 impl Kind {
-    pub(crate) const ALL: [Kind; 5] = [Kind::Machine, Kind::Server, Kind::Vpc, Kind::Net, Kind::Old];
+    pub(crate) const ALL: [Kind; 7] =
+        [Kind::Machine, Kind::Server, Kind::Crate, Kind::Vpc, Kind::Net, Kind::Zone, Kind::Old];
+    pub(crate) const DEPENDENTS: [Kind; 3] = [Kind::Machine, Kind::Server, Kind::Crate];
+    pub(crate) const TARGETS: [Kind; 4] = [Kind::Vpc, Kind::Net, Kind::Zone, Kind::Old];
 
     pub(crate) fn kind(self) -> &'static str {
         match self {
             Kind::Machine => "Machine",
             Kind::Server => "Server",
+            Kind::Crate => "Crate",
             Kind::Vpc => "Vpc",
             Kind::Net => "Net",
+            Kind::Zone => "Zone",
             Kind::Old => "Old",
         }
     }
@@ -45,8 +54,10 @@ impl Kind {
         match self {
             Kind::Machine => "machines",
             Kind::Server => "servers",
+            Kind::Crate => "crates",
             Kind::Vpc => "vpcs",
             Kind::Net => "nets",
+            Kind::Zone => "zones",
             Kind::Old => "olds",
         }
     }
@@ -74,6 +85,10 @@ impl Kind {
         if self == Kind::Server {
             version["selectableFields"] = json!([{"jsonPath": ".spec.vpcRef.name"}]);
         }
+        if self == Kind::Crate {
+            version["additionalPrinterColumns"] =
+                json!([{"name": "VPC", "type": "string", "jsonPath": ".spec.vpcRef.name"}]);
+        }
         json!({
             "apiVersion": "apis.kcp.io/v1alpha1", "kind": "APIResourceSchema",
             "metadata": {"name": self.schema_name()},
@@ -98,9 +113,9 @@ impl Kind {
     }
 }
 
-/// Machines refer to vpcs, servers to nets. Nothing refers to olds but what the stand-in knows.
+/// Machines refer to vpcs, servers to nets, crates to zones. Nothing refers to olds but what the stand-in knows.
 pub(crate) fn rules(provider: &str) -> Vec<Value> {
-    [(Kind::Machine, Kind::Vpc), (Kind::Server, Kind::Net)]
+    [(Kind::Machine, Kind::Vpc), (Kind::Server, Kind::Net), (Kind::Crate, Kind::Zone)]
         .iter()
         .map(|(dependent, target)| {
             let target = target.resource(provider);

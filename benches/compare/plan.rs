@@ -103,6 +103,7 @@ impl Options {
                 free: floods.iter().copied().max().unwrap_or(1).max(200),
                 set,
                 stand_in: total * DECODED <= ROOM,
+                prints: total < 1_000_000_000,
             },
             rounds,
             floods: floods.to_vec(),

@@ -8,10 +8,11 @@ use crate::Result;
 use crate::report::Report;
 use crate::scene::Subject;
 
-const SUBJECTS: [(Subject, RGBColor); 4] = [
+const SUBJECTS: [(Subject, RGBColor); 5] = [
     (Subject::StandIn, RGBColor(200, 60, 50)),
     (Subject::Lists, RGBColor(40, 90, 180)),
     (Subject::Floor, RGBColor(120, 120, 120)),
+    (Subject::Prints, RGBColor(200, 140, 20)),
     (Subject::Selects, RGBColor(30, 140, 80)),
 ];
 

@@ -63,6 +63,14 @@ impl Report {
                 collections.iter().for_each(|measured| many(measured, &measured.collections, &mut text));
             }
         }
+        for measured in self.measured.iter().filter(|measured| !measured.transports.is_empty()) {
+            let what = format!("the {} objects of {}", thousands(measured.case.amounts.dependents), measured.server);
+            let _ = write!(text, "\n### The way: {what}, drained in pages\n\n{TRANSPORT}");
+            for way in &measured.transports {
+                let (time, cpu, wire) = (time(way.time), time(way.cpu), bytes(way.wire));
+                let _ = writeln!(text, "| {} | {time} | {cpu} | {wire} | {} |", way.name, bytes(way.bytes));
+            }
+        }
         failures(self, &mut text);
         text
     }
@@ -76,6 +84,11 @@ const ONE: &str = "\
 const MANY: &str = "\
 | dependents | by | DELETEs | total time | failures | LISTs | requests | fetched | webhook CPU | peak memory |
 |---:|---|---:|---:|---:|---:|---:|---:|---:|---:|
+";
+
+const TRANSPORT: &str = "\
+| way | time | client's CPU | on the wire | of JSON |
+|---|---:|---:|---:|---:|
 ";
 
 fn one(measured: &Measured, text: &mut String) {

@@ -28,6 +28,8 @@ pub(crate) enum Subject {
     Lists,
     /// depguard, where it is.
     Selects,
+    /// depguard, where it is not, but a column that the server prints.
+    Prints,
 }
 
 impl Subject {
@@ -37,6 +39,7 @@ impl Subject {
             Subject::StandIn => "stand-in",
             Subject::Lists => "depguard",
             Subject::Selects => "depguard, push-down",
+            Subject::Prints => "depguard, table",
         }
     }
 
@@ -45,19 +48,32 @@ impl Subject {
             Subject::StandIn => Kind::Old,
             Subject::Floor | Subject::Lists => Kind::Vpc,
             Subject::Selects => Kind::Net,
+            Subject::Prints => Kind::Zone,
         }
+    }
+
+    /// Those that answer a DELETE on a scene.
+    pub(crate) fn answering(amounts: &Amounts) -> impl Iterator<Item = Subject> + use<> {
+        let all = [Subject::Lists, Subject::Selects, Subject::Prints, Subject::StandIn];
+        let (prints, stand_in) = (amounts.prints, amounts.stand_in);
+        all.into_iter().filter(move |subject| match subject {
+            Subject::Prints => prints,
+            Subject::StandIn => stand_in,
+            _ => true,
+        })
     }
 
     /// What is listed for it.
     pub(crate) fn dependents(self) -> Kind {
         match self {
             Subject::Selects => Kind::Server,
+            Subject::Prints => Kind::Crate,
             _ => Kind::Machine,
         }
     }
 
     fn is_depguard(self) -> bool {
-        matches!(self, Subject::Lists | Subject::Selects)
+        matches!(self, Subject::Lists | Subject::Selects | Subject::Prints)
     }
 }
 
@@ -79,13 +95,15 @@ pub(crate) struct Amounts {
     pub(crate) set: usize,
     /// The stand-in decodes all it lists, many times over: where that is too much for the machine it stays out.
     pub(crate) stand_in: bool,
+    /// Whether there are also dependents whose reference is a printed column.
+    pub(crate) prints: bool,
 }
 
 /// One consumer on a stage.
 pub(crate) struct Scene<'a> {
     stage: &'a mut Stage,
     pub(crate) amounts: Amounts,
-    client: Client,
+    pub(crate) client: Client,
     endpoint: Endpoint,
     depguard: Webhook,
     stand_in: Webhook,
@@ -124,8 +142,9 @@ impl Stage {
         let cluster = setup::consumer(&self.connection, name).await?;
         let workspace = format!("root:{name}");
         if self.server.is_testbed() {
-            let Amounts { dependents, bytes, free, set, .. } = amounts;
-            self.server.fill(&Fill { workspace: workspace.clone(), dependents, bytes, free, set }).await?;
+            let Amounts { dependents, bytes, free, set, prints, .. } = amounts;
+            let workspace = workspace.clone();
+            self.server.fill(&Fill { workspace, dependents, bytes, prints, free, set }).await?;
         } else {
             create_all(&self.connection, &cluster, &amounts).await?;
         }
@@ -247,7 +266,8 @@ impl Scene<'_> {
         for webhook in [&mut self.depguard, &mut self.stand_in] {
             webhook.idle = webhook.process.usage().memory()?;
         }
-        self.until_refused(Subject::Lists).await
+        self.until_refused(Subject::Lists).await?;
+        if self.amounts.prints { self.until_refused(Subject::Prints).await } else { Ok(()) }
     }
 
     async fn until_refused(&self, subject: Subject) -> Result {
@@ -275,11 +295,11 @@ async fn create_all(connection: &Connection, cluster: &LogicalCluster, amounts: 
     let endpoint = connection.cluster(cluster);
     let Amounts { dependents, bytes, free: count, set, .. } = *amounts;
     let mut objects = Vec::new();
-    for kind in [Kind::Machine, Kind::Server] {
+    for kind in Kind::DEPENDENTS {
         let template = Template::new(kind, bytes, false);
         objects.extend((0..dependents).map(|n| (kind, template.make(n, dependents))));
     }
-    for kind in [Kind::Vpc, Kind::Net, Kind::Old] {
+    for kind in Kind::TARGETS {
         objects.extend((0..count).map(|n| (kind, target(kind, &free(n), &format!("s{}", n / set)))));
         objects.push((kind, target(kind, BUSY, "busy")));
     }

@@ -41,6 +41,8 @@ pub(crate) struct Fill {
     pub(crate) workspace: String,
     pub(crate) dependents: usize,
     pub(crate) bytes: usize,
+    /// Whether also those whose reference is a printed column.
+    pub(crate) prints: bool,
     /// How many targets nothing refers to.
     pub(crate) free: usize,
     /// How many of them share a label.

@@ -116,7 +116,7 @@ async fn workspace(connection: &Connection, path: &str) -> Result<Endpoint> {
     Ok(connection.workspace(&WorkspacePath::parse(path)?))
 }
 
-/// One configuration for both webhooks: depguard hears of vpcs and nets, the stand-in of olds.
+/// One configuration for both webhooks: the stand-in hears of olds, depguard of the other targets.
 fn configuration(hooks: &Hooks) -> Value {
     let webhook = |name: &str, port: u16, kinds: &[Kind]| {
         let resources: Vec<&str> = kinds.iter().map(|kind| kind.plural()).collect();
@@ -133,7 +133,7 @@ fn configuration(hooks: &Hooks) -> Value {
         "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration",
         "metadata": {"name": "compare"},
         "webhooks": [
-            webhook("depguard", hooks.depguard, &[Kind::Vpc, Kind::Net]),
+            webhook("depguard", hooks.depguard, &[Kind::Vpc, Kind::Net, Kind::Zone]),
             webhook("stand-in", hooks.stand_in, &[Kind::Old]),
         ],
     })

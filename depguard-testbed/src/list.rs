@@ -44,7 +44,10 @@ pub(crate) fn list(world: &World, target: &Target, query: &Query, form: Form) ->
     Ok(match form {
         Form::Objects => reply(resource, &metadata, &page.objects),
         Form::Metadata => metadata_reply(&metadata, &page.objects),
-        Form::Table(include) => reply::json(200, &table::of(resource, &metadata, &page.objects, include)),
+        Form::Table(include) => {
+            let table = table::of(resource, &metadata, &page.objects, include);
+            reply::bytes(200, "application/json", table.into())
+        }
     })
 }
 

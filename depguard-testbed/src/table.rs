@@ -1,5 +1,6 @@
 //! Lists as tables: the columns that the schema prints, evaluated by the server.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -8,7 +9,6 @@ use serde_json::{Value, json};
 use crate::form::Include;
 use crate::json::{seconds, text};
 use crate::kinds::Resource;
-use crate::read;
 use crate::store::Object;
 
 const NAME: &str = "Name must be unique within a namespace. Is required when creating resources, although some \
@@ -16,10 +16,9 @@ resources may allow a client to request the generation of an appropriate name au
 for creation idempotence and configuration definition. Cannot be updated. More info: \
 https://kubernetes.io/docs/concepts/overview/working-with-objects/names#names";
 
-/// A `metav1.Table` of the objects.
-pub(crate) fn of(resource: &Resource, metadata: &Value, objects: &[Arc<Object>], include: Include) -> Value {
+/// The text of a `metav1.Table` of the objects.
+pub(crate) fn of(resource: &Resource, metadata: &Value, objects: &[Arc<Object>], include: Include) -> String {
     let columns = columns(resource);
-    let rows: Vec<Value> = objects.iter().map(|object| row(resource, &columns, object, include)).collect();
     let mut definitions = vec![json!({
         "name": "Name", "type": "string", "format": "name", "description": NAME, "priority": 0,
     })];
@@ -32,10 +31,13 @@ pub(crate) fn of(resource: &Resource, metadata: &Value, objects: &[Arc<Object>],
             "priority": column["priority"].as_u64().unwrap_or(0),
         })
     }));
-    json!({
-        "kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": metadata,
-        "columnDefinitions": definitions, "rows": rows,
-    })
+    let rows: Vec<String> = rows(resource, &columns, objects, include).collect();
+    format!(
+        "{{\"kind\":\"Table\",\"apiVersion\":\"meta.k8s.io/v1\",\"metadata\":{metadata},\"columnDefinitions\":{},\
+         \"rows\":[{}]}}\n",
+        Value::Array(definitions),
+        rows.join(","),
+    )
 }
 
 /// The schema's columns; without any, the age.
@@ -50,19 +52,37 @@ fn columns(resource: &Resource) -> Vec<Value> {
     })]
 }
 
-fn row(resource: &Resource, columns: &[Value], object: &Object, include: Include) -> Value {
-    let value = object.value();
-    let mut cells = vec![value["metadata"]["name"].clone()];
-    cells.extend(columns.iter().map(|column| cell(column, &value)));
-    let shown = match include {
-        Include::Nothing => Value::Null,
-        Include::Object => read::present(resource, &value),
-        Include::Metadata => {
-            let metadata = &value["metadata"];
-            json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": metadata})
-        }
-    };
-    json!({"cells": cells, "object": shown})
+fn rows(
+    resource: &Resource,
+    columns: &[Value],
+    objects: &[Arc<Object>],
+    include: Include,
+) -> impl Iterator<Item = String> {
+    let mut hasher = DefaultHasher::new();
+    columns.iter().for_each(|column| (column["type"].as_str(), path_of(column)).hash(&mut hasher));
+    // An age is another one each time.
+    let lasting = columns.iter().all(|column| column["type"] != "date");
+    let known = hasher.finish();
+    let (kind, version) = (json!(resource.kind), json!(resource.api_version()));
+    objects.iter().map(move |object| {
+        let make = |value: &Value| cells(columns, value);
+        let cells = if lasting { object.cells(known, make) } else { make(&object.value()).into() };
+        let shown = match include {
+            Include::Nothing => "null".to_owned(),
+            Include::Object => format!("{{\"apiVersion\":{version},\"kind\":{kind},{}}}", object.text().members()),
+            Include::Metadata => format!(
+                "{{\"kind\":\"PartialObjectMetadata\",\"apiVersion\":\"meta.k8s.io/v1\",{}}}",
+                object.text().metadata()
+            ),
+        };
+        format!("{{\"cells\":{cells},\"object\":{shown}}}")
+    })
+}
+
+fn cells(columns: &[Value], object: &Value) -> String {
+    let name = object["metadata"]["name"].clone();
+    let cells = columns.iter().map(|column| cell(column, object));
+    Value::from_iter([name].into_iter().chain(cells)).to_string()
 }
 
 /// The first result of the column's path, if it is of the column's type.

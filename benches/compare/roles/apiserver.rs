@@ -26,15 +26,16 @@ pub(super) async fn play() -> Result {
 }
 
 fn fill(testbed: &Testbed, fill: &Fill) -> Result<usize> {
-    let Fill { workspace, dependents, bytes, free: count, set } = fill;
+    let Fill { workspace, dependents, bytes, prints, free: count, set } = fill;
     let place =
         |kind: Kind| Place { workspace, group: GROUP, version: VERSION, resource: kind.plural(), namespace: NAMESPACE };
     let mut filled = 0;
-    for kind in [Kind::Machine, Kind::Server] {
+    let kinds = if *prints { &Kind::DEPENDENTS[..] } else { &[Kind::Machine, Kind::Server] };
+    for &kind in kinds {
         let template = Template::new(kind, *bytes, true);
         filled += testbed.fill(&place(kind), (0..*dependents).map(|n| template.make(n, *dependents)))?;
     }
-    for kind in [Kind::Vpc, Kind::Net, Kind::Old] {
+    for kind in Kind::TARGETS {
         let free = (0..*count).map(|n| target(kind, &free(n), &format!("s{}", n / set)));
         let busy: Value = target(kind, crate::objects::BUSY, "busy");
         filled += testbed.fill(&place(kind), free.chain([busy]))?;

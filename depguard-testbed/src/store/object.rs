@@ -1,5 +1,6 @@
 //! An object as it is kept: as a value, as the text that lists are made of, or both.
 
+use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
 
 use serde_json::Value;
@@ -10,6 +11,14 @@ use serde_json::Value;
 pub(crate) struct Object {
     value: Option<Arc<Value>>,
     text: OnceLock<Text>,
+    cells: OnceLock<Cells>,
+}
+
+/// What a table shows of an object in some columns.
+#[derive(Debug)]
+struct Cells {
+    columns: u64,
+    json: Box<str>,
 }
 
 /// An object's members as JSON, `metadata` first, without `kind` and `apiVersion`: those depend on who asks.
@@ -21,12 +30,12 @@ pub(crate) struct Text {
 
 impl Object {
     pub(crate) fn new(value: Value) -> Self {
-        Self { value: Some(Arc::new(value)), text: OnceLock::new() }
+        Self { value: Some(Arc::new(value)), text: OnceLock::new(), cells: OnceLock::new() }
     }
 
     /// Kept as text only.
     pub(crate) fn packed(value: &Value) -> Self {
-        Self { value: None, text: Text::of(value).into() }
+        Self { value: None, text: Text::of(value).into(), cells: OnceLock::new() }
     }
 
     /// The object without `kind` and `apiVersion` if it was packed: whoever shows it adds them.
@@ -35,6 +44,12 @@ impl Object {
             Some(value) => Arc::clone(value),
             None => Arc::new(self.text().parse()),
         }
+    }
+
+    /// The cells in these columns, which are told by a number: a packed object is parsed for them once.
+    pub(crate) fn cells(&self, columns: u64, make: impl Fn(&Value) -> String) -> Cow<'_, str> {
+        let cells = self.cells.get_or_init(|| Cells { columns, json: make(&self.value()).into() });
+        if cells.columns == columns { Cow::Borrowed(&*cells.json) } else { Cow::Owned(make(&self.value())) }
     }
 
     pub(crate) fn text(&self) -> &Text {
