@@ -138,7 +138,12 @@ pub(crate) fn lookup(
         Reference::Field(field) => field.place == Namespaces::Own,
     };
     let one_namespace = dependents.namespaced && targets.namespaced && own_namespace;
-    (Some(if one_namespace { Strategy::NamespaceScan } else { Strategy::ClusterScan }), hint)
+    let lookup = match (one_namespace, plain.is_some_and(|path| dependents.printed.contains(path))) {
+        (true, true) => Strategy::Table,
+        (true, false) => Strategy::NamespaceScan,
+        (false, _) => Strategy::ClusterScan,
+    };
+    (Some(lookup), hint)
 }
 
 fn wanted(edge: &Edge, path: &FieldPath) -> Wanted {

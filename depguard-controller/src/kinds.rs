@@ -16,6 +16,8 @@ pub(crate) struct KindFacts {
     pub(crate) schema: Option<Schema>,
     /// The fields by which an API server can select objects of that version.
     pub(crate) selectable: Vec<FieldPath>,
+    /// The fields that an API server prints, and shows to be those, in tables of that version.
+    pub(crate) printed: Vec<FieldPath>,
     /// Whether whoever provides the kind can change its schema.
     pub(crate) is_custom: bool,
 }
@@ -36,7 +38,8 @@ impl KindFacts {
             namespaced: text(spec, "scope")? == "Namespaced",
             served: served.filter_map(|found| text(found, "name").map(str::to_owned)).collect(),
             schema: schema.map(|schema| Schema { root: plain(schema), components: Map::new() }),
-            selectable: selectable(found.and_then(|found| found.get("selectableFields")), "jsonPath"),
+            selectable: paths(found.and_then(|found| found.get("selectableFields")), "jsonPath"),
+            printed: found.map(printed).unwrap_or_default(),
             is_custom: true,
         })
     }
@@ -51,6 +54,7 @@ impl KindFacts {
             served: vec![gvr.version.to_string()],
             schema: None,
             selectable: Vec::new(),
+            printed: Vec::new(),
             is_custom: false,
         })
     }
@@ -79,7 +83,7 @@ impl KindFacts {
                 components.insert(name, schema);
             }
         }
-        self.selectable = selectable(root.get("x-kubernetes-selectable-fields"), "fieldPath");
+        self.selectable = paths(root.get("x-kubernetes-selectable-fields"), "fieldPath");
         self.schema = Some(Schema { root, components });
         self
     }
@@ -110,7 +114,17 @@ fn references(schema: &Value, into: &mut Vec<String>) {
     }
 }
 
-fn selectable(fields: Option<&Value>, path: &str) -> Vec<FieldPath> {
+/// A column's description is the server's own, which tells the field, only where the schema gives it none.
+fn printed(version: &Value) -> Vec<FieldPath> {
+    let columns = version.get("additionalPrinterColumns").and_then(Value::as_array).into_iter().flatten();
+    let telling = |column: &&Value| {
+        text(column, "type") == Some("string") && text(column, "description").unwrap_or_default().is_empty()
+    };
+    let telling: Vec<_> = columns.filter(telling).cloned().collect();
+    paths(Some(&Value::Array(telling)), "jsonPath")
+}
+
+fn paths(fields: Option<&Value>, path: &str) -> Vec<FieldPath> {
     let fields = fields.and_then(Value::as_array).into_iter().flatten();
     fields.filter_map(|field| FieldPath::parse(text(field, path)?).ok()).collect()
 }
@@ -146,13 +160,19 @@ mod tests {
         }});
         for schema in [schema.clone(), json!({"openAPIV3Schema": schema})] {
             let object = json!({"spec": {"scope": "Namespaced", "names": {"kind": "VM"}, "versions": [
-                {"name": "v1", "served": true, "schema": schema, "selectableFields": [{"jsonPath": ".spec.description"}]},
+                {"name": "v1", "served": true, "schema": schema, "selectableFields": [{"jsonPath": ".spec.description"}],
+                    "additionalPrinterColumns": [
+                        {"name": "A", "type": "string", "jsonPath": ".spec.a"},
+                        {"name": "B", "type": "string", "jsonPath": ".spec.b", "description": "of our own"},
+                        {"name": "C", "type": "integer", "jsonPath": ".spec.c"},
+                    ]},
                 {"name": "v1alpha1", "served": false, "schema": {}},
             ]}});
             let facts = KindFacts::of_definition(&object, "v1").unwrap();
             assert_eq!((facts.kind.as_str(), facts.namespaced, &*facts.served), ("VM", true, &["v1".to_owned()][..]));
             assert_eq!(fit(&facts, ".spec.description"), Fit::Fits);
             assert_eq!(facts.selectable, [FieldPath::parse(".spec.description").unwrap()]);
+            assert_eq!(facts.printed, [FieldPath::parse(".spec.a").unwrap()]);
             assert_eq!(KindFacts::of_definition(&object, "v2").unwrap().schema, None);
         }
         assert_eq!(KindFacts::of_definition(&json!({"spec": {}}), "v1"), None);

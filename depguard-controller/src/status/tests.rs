@@ -100,6 +100,7 @@ fn facts(resource: &str, edit: impl Fn(&mut KindFacts)) -> Seen {
         served: vec!["v1alpha1".to_owned()],
         schema: Some(Schema { root: schema, components: serde_json::Map::new() }),
         selectable: Vec::new(),
+        printed: Vec::new(),
         is_custom: true,
     };
     edit(&mut facts);

@@ -47,7 +47,8 @@ fn target() -> Value {
                 "type": "string",
                 "enum": ["FieldSelector", "Table", "Metadata", "NamespaceScan", "ClusterScan"],
                 "description": "The cheapest way to find the dependents that their schema allows: by a selectable \
-                    field, or by reading all of a namespace, or all.",
+                    field, by what the API server prints of them, by their metadata alone, or by reading all of a \
+                    namespace, or all.",
             },
             "hint": {"type": "string", "description": "What to add to the dependents' schema to make that cheaper."},
         },

@@ -90,6 +90,12 @@ fn what_lookups_cost_is_told() {
     let (scan, all) = ("NamespaceScan".to_owned(), "ClusterScan".to_owned());
     let selectable: fn(&mut KindFacts) =
         |kind| kind.selectable = vec![depguard_core::FieldPath::parse(".spec.vpcRef.name").unwrap()];
+    let printed: fn(&mut KindFacts) =
+        |kind| kind.printed = vec![depguard_core::FieldPath::parse(".spec.vpcRef.name").unwrap()];
+    assert_eq!(target(|_| (), "virtualmachines", printed), ("Table".to_owned(), true));
+    assert_eq!(target(|field| field["pattern"] = json!("a"), "virtualmachines", printed), (scan.clone(), false));
+    let label: fn(&mut Value) = |field| field["path"] = json!(".metadata.labels.vpc");
+    assert_eq!(target(label, "virtualmachines", printed), ("Metadata".to_owned(), false));
     assert_eq!(target(|_| (), "virtualmachines", selectable), ("FieldSelector".to_owned(), false));
     assert_eq!(target(|_| (), "vpcs", |kind| kind.namespaced = false), (all.clone(), true));
     assert_eq!(target(|_| (), "virtualmachines", |kind| kind.namespaced = false), (all.clone(), true));
