@@ -9,10 +9,9 @@ use bytes::Bytes;
 use http::header::{ACCEPT, HeaderValue};
 use http::{Method, Request, Response, Uri};
 use http_body_util::Limited;
-use hyper::body::Incoming;
 use kube_client::client::Body;
 use tower::timeout::error::Elapsed;
-use tower::{BoxError, ServiceExt};
+use tower::ServiceExt;
 
 use crate::address;
 use crate::space::{Space, UpTo, collect};
@@ -100,13 +99,17 @@ impl Endpoint {
     /// Takes as long as it takes unless [`Endpoint::within`] says otherwise; dropping the future gives up. A GET whose
     /// connection breaks before there is a response is sent once more: an API server may close an idle connection just
     /// as it is used again.
-    pub async fn send(&self, request: Request<Bytes>) -> Result<Response<Bytes>, RequestError> {
-        self.send_within(request, &mut UpTo(MAX_BODY)).await
+    pub async fn send(&self, mut request: Request<Bytes>) -> Result<Response<Bytes>, RequestError> {
+        let path = request.uri().path_and_query().map_or("", |path| path.as_str());
+        *request.uri_mut() = self.uri(path)?;
+        self.transfer(request, &mut UpTo(MAX_BODY)).await
     }
 
     /// GETs a path under this endpoint, whatever the status of the response.
     pub async fn get(&self, path_and_query: &str) -> Result<Response<Bytes>, RequestError> {
-        self.send(request(Method::GET, path_and_query, Bytes::new())?).await
+        let mut request = Request::new(Bytes::new());
+        *request.uri_mut() = self.uri(path_and_query)?;
+        self.transfer(request, &mut UpTo(MAX_BODY)).await
     }
 
     /// The same, in the form that the `Accept` header names.
@@ -121,36 +124,10 @@ impl Endpoint {
         accept: &'static str,
         space: &mut impl Space,
     ) -> Result<Response<Bytes>, RequestError> {
-        let mut request = request(Method::GET, path_and_query, Bytes::new())?;
+        let mut request = Request::new(Bytes::new());
+        *request.uri_mut() = self.uri(path_and_query)?;
         request.headers_mut().insert(ACCEPT, HeaderValue::from_static(accept));
-        self.send_within(request, space).await
-    }
-
-    async fn send_within(
-        &self,
-        request: Request<Bytes>,
-        space: &mut impl Space,
-    ) -> Result<Response<Bytes>, RequestError> {
-        let what = What::new(request.method(), request.uri());
-        let answer = async {
-            let again = (request.method() == Method::GET).then(|| request.clone());
-            let response = match (self.dispatch(request.map(Body::from)).await, again) {
-                (Err(Failed { broken: true, .. }), Some(again)) => self.dispatch(again.map(Body::from)).await,
-                (response, _) => response,
-            };
-            let (parts, body) = response.map_err(|failed| failed.error)?.into_parts();
-            match collect(body, space).await {
-                Ok(Some(body)) => Ok(Response::from_parts(parts, body)),
-                Ok(None) => Err(RequestError::TooLarge { request: what.under(self) }),
-                Err(why) => Err(self.unanswered(&what, &why)),
-            }
-        };
-        match self.timeout {
-            None => answer.await,
-            Some(after) => tokio::time::timeout(after, answer).await.unwrap_or_else(|_| {
-                Err(RequestError::TimedOut { request: what.under(self), server: self.server(), after })
-            }),
-        }
+        self.transfer(request, space).await
     }
 
     /// A client of kube's over the same connections, for its watchers. Needs a tokio runtime.
@@ -159,43 +136,48 @@ impl Endpoint {
     /// then begun anew.
     pub fn client(&self) -> kube_client::Client {
         let endpoint = self.clone();
-        let service = tower::service_fn(move |request: Request<Body>| {
+        let service = tower::service_fn(move |mut request: Request<Body>| {
             let endpoint = endpoint.clone();
             async move {
-                let what = What::new(request.method(), request.uri());
-                match tokio::time::timeout(HEAD_TIMEOUT, endpoint.dispatch(request)).await {
+                *request.uri_mut() = endpoint.uri(request.uri().path_and_query().map_or("", |path| path.as_str()))?;
+                let what = What::of(&request);
+                match tokio::time::timeout(HEAD_TIMEOUT, endpoint.stack.clone().oneshot(request)).await {
                     Ok(Ok(response)) => Ok(response.map(|body| Limited::new(body, MAX_BODY))),
-                    Ok(Err(failed)) => Err(failed.error),
-                    Err(_) => Err(RequestError::TimedOut {
-                        request: what.under(&endpoint),
-                        server: endpoint.server(),
-                        after: HEAD_TIMEOUT,
-                    }),
+                    Ok(Err(why)) => Err(what.unanswered(&*why)),
+                    Err(_) => Err(what.timed_out(HEAD_TIMEOUT)),
                 }
             }
         });
         kube_client::Client::new(service, "default")
     }
 
-    async fn dispatch(&self, mut request: Request<Body>) -> Result<Response<Incoming>, Failed> {
-        let what = What::new(request.method(), request.uri());
-        let path = request.uri().path_and_query().map_or("", |path| path.as_str());
-        let uri = address::join(&self.url, path).map_err(|why| {
-            let error = RequestError::Path { path: path.chars().take(200).collect(), why };
-            Failed { error, broken: false }
-        })?;
-        *request.uri_mut() = uri;
-        let response = self.stack.clone().oneshot(request).await;
-        response.map_err(|why: BoxError| Failed { error: self.unanswered(&what, &*why), broken: is_broken(&*why) })
+    /// What a path, and maybe a query, is under this endpoint.
+    fn uri(&self, path_and_query: &str) -> Result<Uri, RequestError> {
+        let refused = |why| RequestError::Path { path: path_and_query.chars().take(200).collect(), why };
+        address::join(&self.url, path_and_query).map_err(refused)
     }
 
-    fn unanswered(&self, what: &What, why: &(dyn Error + 'static)) -> RequestError {
-        RequestError::Unanswered { request: what.under(self), server: self.server(), why: with_causes(why) }
-    }
-
-    /// `https://host:port`
-    fn server(&self) -> String {
-        self.url.strip_suffix(self.base_path()).unwrap_or(&self.url).to_owned()
+    /// Sends a request whose URI is absolute, and takes in the body.
+    async fn transfer(&self, request: Request<Bytes>, space: &mut impl Space) -> Result<Response<Bytes>, RequestError> {
+        let what = What::of(&request);
+        let answer = async {
+            let send = |request: Request<Bytes>| self.stack.clone().oneshot(request.map(Body::from));
+            let again = (request.method() == Method::GET).then(|| request.clone());
+            let response = match (send(request).await, again) {
+                (Err(why), Some(again)) if is_broken(&*why) => send(again).await,
+                (response, _) => response,
+            };
+            let (parts, body) = response.map_err(|why| what.unanswered(&*why))?.into_parts();
+            match collect(body, space).await {
+                Ok(Some(body)) => Ok(Response::from_parts(parts, body)),
+                Ok(None) => Err(RequestError::TooLarge { request: what.to_string() }),
+                Err(why) => Err(what.unanswered(&why)),
+            }
+        };
+        match self.timeout {
+            None => answer.await,
+            Some(after) => tokio::time::timeout(after, answer).await.unwrap_or_else(|_| Err(what.timed_out(after))),
+        }
     }
 
     /// What the base URL has behind the server: `/clusters/root`, or nothing.
@@ -210,13 +192,7 @@ impl fmt::Debug for Endpoint {
     }
 }
 
-/// A request without a response.
-struct Failed {
-    error: RequestError,
-    /// Whether there was a connection, and it broke.
-    broken: bool,
-}
-
+/// Whether there was a connection, and it broke.
 fn is_broken(error: &(dyn Error + 'static)) -> bool {
     match error.downcast_ref::<hyper_util::client::legacy::Error>() {
         Some(error) => !error.is_connect(),
@@ -235,17 +211,33 @@ pub(crate) fn request(method: Method, path_and_query: &str, body: Bytes) -> Resu
 /// What is asked for, kept for messages.
 struct What {
     method: Method,
-    path: String,
+    uri: Uri,
 }
 
 impl What {
-    fn new(method: &Method, uri: &Uri) -> Self {
-        Self { method: method.clone(), path: uri.path().to_owned() }
+    fn of<B>(request: &Request<B>) -> Self {
+        Self { method: request.method().clone(), uri: request.uri().clone() }
     }
 
-    /// `GET /clusters/root/apis/…`: without the server, and without the query, which may hold a token to continue.
-    fn under(&self, endpoint: &Endpoint) -> String {
-        format!("{} {}{}", self.method, endpoint.base_path(), self.path)
+    fn unanswered(&self, why: &(dyn Error + 'static)) -> RequestError {
+        RequestError::Unanswered { request: self.to_string(), server: self.server(), why: with_causes(why) }
+    }
+
+    fn timed_out(&self, after: Duration) -> RequestError {
+        RequestError::TimedOut { request: self.to_string(), server: self.server(), after }
+    }
+
+    /// `https://host:port`
+    fn server(&self) -> String {
+        let (scheme, authority) = (self.uri.scheme_str().unwrap_or_default(), self.uri.authority());
+        format!("{scheme}://{}", authority.map_or("", |authority| authority.as_str()))
+    }
+}
+
+/// `GET /clusters/root/apis/…`: without the server, and without the query, which may hold a token to continue.
+impl fmt::Display for What {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.method, self.uri.path())
     }
 }
 

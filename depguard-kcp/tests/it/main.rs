@@ -4,3 +4,4 @@ mod connection;
 mod mirror;
 mod server;
 mod testbed;
+mod transport;
