@@ -10,8 +10,8 @@ use http::header::{ACCEPT, HeaderValue};
 use http::{Method, Request, Response, Uri};
 use http_body_util::Limited;
 use kube_client::client::Body;
-use tower::timeout::error::Elapsed;
 use tower::ServiceExt;
+use tower::timeout::error::Elapsed;
 
 use crate::address;
 use crate::space::{Space, UpTo, collect};

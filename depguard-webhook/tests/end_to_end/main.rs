@@ -1,6 +1,7 @@
 //! The whole webhook against an API server: rules, configurations and objects are written as users write them.
 
 mod scene;
+mod sharing;
 
 use std::time::Duration;
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 use base64::Engine;
 use depguard_core::Home;
 use depguard_kcp::{ConnectOptions, Connection, Endpoint, Preconditions};
-use depguard_testbed::{Fault, Kind, Options, Testbed, When};
+use depguard_testbed::{Fault, Kind, Options, Place, Testbed, When};
 use depguard_webhook::Config;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -106,6 +106,37 @@ impl Scene {
             "metadata": {"name": name}, "spec": {"vpcRef": {"name": vpc}},
         });
         self.tenant.post_json(VMS, &vm).await.unwrap();
+    }
+
+    /// Puts as many VPCs and VMs there, each VM with a reference.
+    pub(crate) fn fill(&self, many: usize, refers_to: impl Fn(usize) -> usize) {
+        let vpcs = (0..many).map(|n| json!({"metadata": {"name": format!("vpc-{n}")}}));
+        let vms = (0..many).map(|n| {
+            json!({"metadata": {"name": format!("vm-{n}")}, "spec": {"vpcRef": {"name": format!("vpc-{}", refers_to(n))}}})
+        });
+        let place = |[group, version, _, resource, _]: Described| Place {
+            workspace: "root:tenant",
+            group,
+            version,
+            resource,
+            namespace: "default",
+        };
+        self.testbed.fill(&place(VPC), vpcs).unwrap();
+        self.testbed.fill(&place(VM), vms).unwrap();
+    }
+
+    /// Has each page of VMs take so long.
+    pub(crate) fn slow_lists_of_vms(&self, time: Duration) {
+        self.testbed.faults().inject(Fault::Latency(time), When::always().path("/virtualmachines?"));
+    }
+
+    /// How many lists of VMs were begun so far.
+    pub(crate) fn lists_of_vms(&self) -> u64 {
+        self.testbed.lists(VM[0], VM[3]).begun
+    }
+
+    pub(crate) fn lists_of_bindings(&self) -> u64 {
+        self.testbed.lists("apis.kcp.io", "apibindings").begun
     }
 
     pub(crate) async fn delete_vm(&self, name: &str) {
