@@ -65,7 +65,8 @@ pub enum Answer<'a> {
     Response {
         /// The HTTP status.
         status: u16,
-        /// The whole body.
+        /// The whole body. Whoever can't be sure that it is whole must say [`Answer::Failed`]: of a page without the
+        /// target's name only the ends are read.
         body: &'a [u8],
     },
     /// A body larger than whoever asked wants to hold. A page is asked for again with fewer objects.

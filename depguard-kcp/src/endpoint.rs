@@ -6,9 +6,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{ACCEPT, HeaderValue};
-use http::{Method, Request, Response, Uri};
+use http::header::{ACCEPT, HeaderValue, TRANSFER_ENCODING};
+use http::response::Parts;
+use http::{Method, Request, Response, Uri, Version};
 use http_body_util::Limited;
+use hyper::body::{Body as _, Incoming};
 use kube_client::client::Body;
 use tower::ServiceExt;
 use tower::timeout::error::Elapsed;
@@ -168,6 +170,9 @@ impl Endpoint {
                 (response, _) => response,
             };
             let (parts, body) = response.map_err(|why| what.unanswered(&*why))?.into_parts();
+            if !tells_its_end(&parts, &body) {
+                return Err(what.unanswered(&Endless));
+            }
             match collect(body, space).await {
                 Ok(Some(body)) => Ok(Response::from_parts(parts, body)),
                 Ok(None) => Err(RequestError::TooLarge { request: what.to_string() }),
@@ -190,6 +195,18 @@ impl fmt::Debug for Endpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Endpoint").field("url", &self.url).field("timeout", &self.timeout).finish_non_exhaustive()
     }
+}
+
+/// A body of which nobody knows where it ends.
+#[derive(Debug, thiserror::Error)]
+#[error("the body doesn't say where it ends, so that one which was cut would look whole; look at what is between")]
+struct Endless;
+
+/// Whether a body that was cut would be seen to be: its length is known, or each of its parts is. In HTTP/1 a body may
+/// also last until the connection is closed, by whoever that is. No API server answers so.
+fn tells_its_end(parts: &Parts, body: &Incoming) -> bool {
+    let chunked = || parts.headers.contains_key(TRANSFER_ENCODING);
+    parts.version >= Version::HTTP_2 || body.size_hint().exact().is_some() || chunked()
 }
 
 /// Whether there was a connection, and it broke.

@@ -160,6 +160,15 @@ async fn a_body_beyond_the_limit_is_too_large() {
 }
 
 #[tokio::test]
+async fn a_body_that_ends_with_the_connection_is_no_answer() {
+    let list = r#"{"metadata":{"resourceVersion":"1"},"items":[]}"#;
+    let scripted = Scripted::start(move |_| Answer::Unframed(list.to_owned())).await;
+    let (connection, _dir) = open(&scripted.url, "{}").await;
+    let error = connection.home().get("/apis").await.unwrap_err().to_string();
+    assert!(error.contains("doesn't say where it ends"), "{error}");
+}
+
+#[tokio::test]
 async fn a_silent_server_is_given_up_after_the_given_time() {
     let scripted = Scripted::start(|_| Answer::Silence).await;
     let (connection, _dir) = open(&scripted.url, "{}").await;

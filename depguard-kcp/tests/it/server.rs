@@ -34,6 +34,8 @@ pub(crate) enum Answer {
     Big(usize),
     /// Lines as they come; the connection is cut when there are no more.
     Lines(mpsc::UnboundedReceiver<String>),
+    /// A body that ends with the connection.
+    Unframed(String),
     /// Nothing, for ever.
     Silence,
     /// The connection is cut.
@@ -82,6 +84,11 @@ async fn serve(mut stream: TcpStream, script: &(dyn Fn(&Asked) -> Answer + Send 
             Answer::Json(status, body) => (status, body.into_bytes()),
             Answer::Big(size) => (200, vec![b' '; size]),
             Answer::Lines(lines) => return stream_lines(&mut stream, lines).await,
+            Answer::Unframed(body) => {
+                let head = "HTTP/1.1 200 x\r\ncontent-type: application/json\r\nconnection: close\r\n\r\n";
+                let _ = stream.write_all(format!("{head}{body}").as_bytes()).await;
+                return;
+            }
             Answer::Silence => std::future::pending().await,
             Answer::Cut => return,
         };
