@@ -4,15 +4,15 @@ use std::hint::black_box;
 use std::time::Duration;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use depguard_core::{
-    Answer, Context, Extractor, FailurePolicy, FieldPath, Home, Needle, OverridePolicy, Review, RuleSet, Workspaces,
-};
+use depguard_core::{Extractor, FieldPath, Home, Needle, Review, RuleSet};
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use self::pages::{Dice, Size, managed_fields, page};
+use self::pages::{Size, page};
+use self::reviews::{decide, review, rule};
 
 mod pages;
+mod reviews;
 
 const OBJECTS: usize = 500;
 
@@ -79,29 +79,23 @@ fn search(c: &mut Criterion) {
 
 /// A whole review: parsed, one page of 500 objects answered, decided.
 fn decision(c: &mut Criterion) {
-    let rules = RuleSet::load(Home::Kubernetes, [&rule()]);
-    let (named, unnamed) = (review("vpcs"), review("subnets"));
-    let context = Context {
-        workspaces: &Workspaces::new(),
-        overrides: &OverridePolicy::default(),
-        failure_policy: FailurePolicy::Fail,
-    };
-    let decide = |body: &[u8], page: &[u8]| {
-        let review = Review::parse(body).expect("a review");
-        let mut evaluation = rules.evaluate(&review, &context);
-        while let queries @ [_, ..] = &evaluation.queries()[..] {
-            for query in queries {
-                evaluation.answer(query.id, Answer::Response { status: 200, body: page });
-            }
-        }
-        evaluation.decide()
-    };
-    let (free, referenced) = (page(OBJECTS, Size::Small, "vpc-0"), page(OBJECTS, Size::Small, "a"));
-    assert!(decide(&named, &free).allowed() && !decide(&named, &referenced).allowed());
-    c.bench_function("review/parse", |b| b.iter(|| Review::parse(black_box(&named)).is_ok()));
-    c.bench_function("decision/a kind that no rule names", |b| b.iter(|| decide(black_box(&unnamed), b"")));
-    c.bench_function("decision/allowed, one page", |b| b.iter(|| decide(black_box(&named), &free)));
-    c.bench_function("decision/denied, one page", |b| b.iter(|| decide(black_box(&named), &referenced)));
+    let rules = RuleSet::load(Home::Kubernetes, [&rule(0)]);
+    for size in Size::ALL {
+        let review = review("vpcs", size);
+        let mut group = c.benchmark_group(format!("review, {}", size.name()));
+        group.throughput(Throughput::Bytes(review.len() as u64));
+        group.bench_function("parse", |b| b.iter(|| Review::parse(black_box(&review)).is_ok()));
+        group.finish();
+        let (free, referenced) = (page(OBJECTS, size, "vpc-0"), page(OBJECTS, size, "a"));
+        let (allowed, denied) = (decide(&rules, &review, &free), decide(&rules, &review, &referenced));
+        assert!(allowed.allowed() && denied.message().is_some_and(|message| message.contains("still referenced")));
+        let mut group = c.benchmark_group(format!("decision, {}", size.name()));
+        group.bench_function("allowed, one page", |b| b.iter(|| decide(&rules, black_box(&review), &free)));
+        group.bench_function("denied, one page", |b| b.iter(|| decide(&rules, black_box(&review), &referenced)));
+        group.finish();
+    }
+    let unnamed = review("subnets", Size::Small);
+    c.bench_function("decision/a kind that no rule names", |b| b.iter(|| decide(&rules, black_box(&unnamed), b"")));
 }
 
 /// What one would write by hand for one kind and one field.
@@ -150,25 +144,6 @@ struct TypedMeta {
     name: String,
     namespace: String,
     uid: String,
-}
-
-fn rule() -> Value {
-    json!({"metadata": {"name": "virtualmachines"}, "spec": {
-        "dependent": {"group": "compute.example.com", "version": "v1", "kind": "VirtualMachine", "resource": "virtualmachines"},
-        "dependencies": [{"group": "network.example.com", "version": "v1", "resource": "vpcs", "fieldRef": {"path": ".spec.vpcRef.name"}}],
-    }})
-}
-
-fn review(resource: &str) -> Vec<u8> {
-    let object = json!({
-        "metadata": {"name": "a", "namespace": "default", "uid": "u", "managedFields": [managed_fields(&mut Dice(7))]}, "spec": {"cidr": "10.0.0.0/16"},
-    });
-    let review = json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {
-        "uid": "1", "operation": "DELETE", "name": "a", "namespace": "default", "oldObject": object,
-        "resource": {"group": "network.example.com", "version": "v1", "resource": resource},
-        "userInfo": {"username": "alice", "groups": ["system:authenticated"]},
-    }});
-    review.to_string().into_bytes()
 }
 
 criterion_group! {

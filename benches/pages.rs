@@ -2,13 +2,13 @@
 
 use serde_json::{Value, json};
 
-/// A page of custom resources.
+/// The last page of a list of custom resources, which are all in that VPC.
 pub(crate) fn page(objects: usize, size: Size, vpc: &str) -> Vec<u8> {
     let mut dice = Dice(7);
     let items: Vec<_> = (0..objects).map(|n| object(&mut dice, n, size, vpc)).collect();
     let list = json!({
         "apiVersion": "compute.example.com/v1", "kind": "VirtualMachineList", "items": items,
-        "metadata": {"continue": "eyJ2IjoibWV0YS5rOHMuaW8vdjEifQ", "remainingItemCount": 9500, "resourceVersion": "12345"},
+        "metadata": {"continue": "", "resourceVersion": "12345"},
     });
     let mut bytes = list.to_string().into_bytes();
     bytes.push(b'\n');
@@ -43,7 +43,8 @@ impl Size {
     }
 }
 
-fn object(dice: &mut Dice, n: usize, size: Size, vpc: &str) -> Value {
+/// One of its objects.
+pub(crate) fn object(dice: &mut Dice, n: usize, size: Size, vpc: &str) -> Value {
     let parts = size.parts();
     let disks: Vec<_> = (0..parts + dice.roll(3))
         .map(|n| json!({"name": dice.word("disk"), "sizeGiB": 10 + dice.roll(500), "class": dice.word("fast"), "boot": n == 0}))
@@ -77,7 +78,7 @@ fn object(dice: &mut Dice, n: usize, size: Size, vpc: &str) -> Value {
     })
 }
 
-pub(crate) fn managed_fields(dice: &mut Dice) -> Value {
+fn managed_fields(dice: &mut Dice) -> Value {
     let fields: serde_json::Map<_, _> =
         (0..2 + dice.roll(5)).map(|_| (format!("f:{}", dice.word("field")), json!({}))).collect();
     json!({

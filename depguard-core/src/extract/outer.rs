@@ -46,8 +46,8 @@ fn are_items(json: &mut Json<'_>) -> bool {
 /// The metadata as the last value of a list, which ends with it but for the list's own bracket.
 ///
 /// JSON can be read backwards, as long as a quote can be told to begin or end a string: it does so exactly if an even
-/// number of backslashes stands before it, none outside of strings. So from the last bracket this goes back to the first
-/// one that stands in no string, which opens what the last one closed if that holds no brackets, as the metadata of lists;
+/// number of backslashes stands before it, none outside of strings. So this goes back to the nearest bracket that opens a
+/// map and stands in no string. Read forwards, that map must reach to the last bracket: then it is the list's last value,
 /// and what stands before it, up to a comma, is its key.
 fn back(inside: &[u8]) -> Option<Page> {
     let mut at = inside.strip_suffix(b"}")?;
@@ -55,7 +55,6 @@ fn back(inside: &[u8]) -> Option<Page> {
         at = match at.split_last()? {
             (b'"', before) => string(before)?,
             (b'{', before) => break before,
-            (b'}' | b'[' | b']', _) => return None,
             (_, before) => before,
         };
     };

@@ -113,6 +113,7 @@ fn a_string_that_is_wrong_inside_is_passed_over_but_not_read() {
         br#""\u+123""#,
         br#""\ud800""#,
         br#""\ud800\u0041""#,
+        br#""\ud800\ue000""#,
         br#""\udc00""#,
         b"\"\x01\"",
         b"\"\\n\x01\"",

@@ -1,0 +1,104 @@
+//! What depguard-core allocates: `cargo bench -p depguard-benches --bench allocations`.
+//!
+//! A count is the same on every machine, so what must hold of it is asserted: what nobody asked for costs nothing.
+
+use allocation_counter::{AllocationInfo, measure};
+use depguard_core::{Extractor, FieldPath, Home, Needle, Review, RuleSet};
+
+use self::pages::{Size, page};
+use self::reviews::{decide, review, rule};
+
+mod pages;
+mod reviews;
+
+fn main() {
+    println!("{:<64} {:>12} {:>12} {:>12}", "", "allocations", "bytes", "at once");
+    reviews();
+    unnamed_kinds();
+    extraction();
+    searches();
+    decisions();
+}
+
+/// Prints what is allocated, and hands it on.
+fn count(what: &str, run: impl FnOnce()) -> AllocationInfo {
+    let counted = measure(run);
+    println!("{what:<64} {:>12} {:>12} {:>12}", counted.count_total, counted.bytes_total, counted.bytes_max);
+    counted
+}
+
+fn reviews() {
+    let parse = |size: Size| {
+        let review = review("vpcs", size);
+        count(&format!("a review of {} is parsed", size.name()), || drop(Review::parse(&review).expect("a review")))
+    };
+    let [small, large] = Size::ALL.map(parse);
+    assert!(large.bytes_total <= small.bytes_total + 1_000, "what is not asked for is not kept");
+}
+
+fn unnamed_kinds() {
+    let review = review("subnets", Size::Small);
+    let decided = |rules: usize| {
+        let rules: Vec<_> = (0..rules).map(rule).collect();
+        let set = RuleSet::load(Home::Kubernetes, &rules);
+        let what = format!("of {} rules none names the kind: reviewed and decided", rules.len());
+        count(&what, || assert!(decide(&set, &review, b"").allowed()))
+    };
+    assert_eq!(decided(1).count_total, decided(100).count_total, "no rule costs anything where it bears on nothing");
+}
+
+fn extraction() {
+    let path = FieldPath::parse(".spec.vpcRef.name").expect("a path");
+    let extractor = Extractor::new([&path]);
+    let read = |objects: usize, size: Size| {
+        let page = page(objects, size, "vpc-0");
+        count(&format!("{objects} objects of {} are read", size.name()), || {
+            let mut found = 0;
+            extractor.page(&page, |item| found += usize::from(item.value(0) == Some("vpc-0"))).expect("a page");
+            assert_eq!(found, objects);
+        })
+    };
+    let few = read(10, Size::Small);
+    assert_eq!(few.count_total, read(500, Size::Small).count_total, "an object costs no allocation");
+    assert_eq!(few.count_total, read(500, Size::Large).count_total, "nor does what it holds");
+}
+
+fn searches() {
+    let path = FieldPath::parse(".spec.vpcRef.name").expect("a path");
+    let extractor = Extractor::new([&path]);
+    let needle = Needle::new(["vpc-7"]).expect("a needle");
+    let search = |objects: usize, vpc: &str, hits: usize| {
+        let page = page(objects, Size::Small, vpc);
+        count(&format!("{objects} objects are searched for a name that {hits} hold"), || {
+            let mut found = 0;
+            extractor.search(&page, Some(&needle), |_| found += 1).expect("a page");
+            assert_eq!(found, hits);
+        })
+    };
+    let few = search(10, "vpc-0", 0);
+    assert_eq!(
+        few.count_total,
+        search(500, "vpc-0", 0).count_total,
+        "a page without the name costs the same, however long"
+    );
+    assert_eq!(
+        search(10, "vpc-7", 10).count_total,
+        search(500, "vpc-7", 500).count_total,
+        "nor does an object that holds it cost an allocation"
+    );
+}
+
+fn decisions() {
+    let rules = RuleSet::load(Home::Kubernetes, [&rule(0)]);
+    let review = review("vpcs", Size::Small);
+    let decided = |objects: usize, vpc: &str| {
+        let page = page(objects, Size::Small, vpc);
+        let allowed = vpc != "a";
+        let what = format!("{} by {objects} objects", if allowed { "allowed" } else { "denied" });
+        count(&what, || assert_eq!(decide(&rules, &review, &page).allowed(), allowed))
+    };
+    let few = decided(10, "vpc-0");
+    assert_eq!(few.count_total, decided(500, "vpc-0").count_total, "an object that doesn't refer costs no allocation");
+    decided(10, "a");
+    decided(500, "a");
+}
