@@ -31,7 +31,7 @@ async fn deletions_at_once_share_a_handful_of_lists_and_each_is_decided_for_itse
                 _ => assert_eq!(message, expected),
             }
         }
-        // Four try the field, which is not selectable; the rest, and they, go to two or three lists.
+        // A few try the field, which is not selectable; the rest, and they, go to two or three lists.
         let lists = scene.lists_of_vms() - before.0;
         assert!((2..=8).contains(&lists), "{lists} lists for {MANY} deletions");
         if home == Home::Kcp {
