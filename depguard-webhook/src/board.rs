@@ -117,7 +117,7 @@ impl<C: Carrier> Board<C> {
         let mut lanes = self.lock();
         let ticket = Ticket(lanes.next_ticket);
         lanes.next_ticket = lanes.next_ticket.wrapping_add(1);
-        let entry = lanes.by_key.entry(key.clone()).or_insert_with(Entry::new);
+        let entry = lanes.by_key.entry(key.clone()).or_insert_with(|| Entry::new(ticket));
         entry.waiters.insert(ticket, Waiter { job: Some(job), answer, select: CancellationToken::new() });
         let orders = entry.lane.arrive(ticket, selects);
         self.follow(lanes, &key, orders);
@@ -156,8 +156,9 @@ impl<C: Carrier> Board<C> {
 }
 
 impl<C: Carrier> Entry<C> {
-    fn new() -> Self {
-        Self { lane: Lane::new(C::BOUNDS), waiters: HashMap::new(), scan: CancellationToken::new() }
+    /// The first ticket names the lane: what belonged to an earlier one of the same key must not be taken for this one's.
+    fn new(first: Ticket) -> Self {
+        Self { lane: Lane::new(C::BOUNDS, first.0), waiters: HashMap::new(), scan: CancellationToken::new() }
     }
 
     fn carry_out(&mut self, board: &Board<C>, key: &C::Key, order: Order<Ticket>) -> Option<Start<C>> {

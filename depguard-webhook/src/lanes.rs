@@ -33,12 +33,16 @@ pub(crate) struct Lane<W> {
     /// Who will be in the next scan to begin.
     waiting: Vec<W>,
     scan: Scan<W>,
+    name: u64,
     next_scan: u64,
 }
 
-/// Tells the scans of one lane apart.
+/// Tells scans apart: those of one lane, and those of a lane that is gone from its successor's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) struct ScanId(u64);
+pub(crate) struct ScanId {
+    lane: u64,
+    scan: u64,
+}
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum Scan<W> {
@@ -63,9 +67,11 @@ pub(crate) enum Order<W> {
 }
 
 impl<W: Copy + Eq> Lane<W> {
-    pub(crate) fn new(bounds: Bounds) -> Self {
+    /// An idle one; no other has or had this name.
+    pub(crate) fn new(bounds: Bounds, name: u64) -> Self {
         Self {
             bounds,
+            name,
             selecting: Vec::new(),
             queued: VecDeque::new(),
             crowded: false,
@@ -162,7 +168,7 @@ impl<W: Copy + Eq> Lane<W> {
         if self.scan == Scan::None {
             self.crowded &= !self.waiting.is_empty();
             if !self.waiting.is_empty() {
-                let scan = ScanId(self.next_scan);
+                let scan = ScanId { lane: self.name, scan: self.next_scan };
                 self.next_scan = self.next_scan.wrapping_add(1);
                 self.scan = Scan::Ordered(scan);
                 orders.push(Order::Scan(scan));

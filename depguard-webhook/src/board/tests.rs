@@ -47,6 +47,9 @@ impl Carrier for Adder {
         for (ticket, _) in members {
             scanning.answer(ticket, jobs.iter().sum());
         }
+        if *scanning.key() == "lingers" {
+            let _ = NEVER.acquire().await;
+        }
     }
 }
 
@@ -121,6 +124,18 @@ async fn what_waits_to_be_sent_is_joined_and_given_up_with_its_last_one() {
     settled().await;
     assert_eq!(board.0.tasks.len(), 0);
     assert!(board.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_over_has_no_say_in_what_comes_next() {
+    let board = board();
+    for n in 0..3 {
+        // The task of the one before is still there when this one asks.
+        assert_eq!(board.ask("lingers", n, false).await, Some(n));
+    }
+    settled().await;
+    assert!(board.is_empty());
+    assert_eq!(board.0.tasks.len(), 0);
 }
 
 #[tokio::test(start_paused = true)]
