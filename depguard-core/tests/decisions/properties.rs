@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use depguard_core::{Because, Extractor, FailurePolicy, FieldPath, Item, Query};
+use depguard_core::{Because, Extractor, FailurePolicy, FieldPath, Item, Query, Reading};
 use proptest::prelude::*;
 use proptest::sample::Index;
 use proptest::strategy::ValueTree;
@@ -227,6 +227,47 @@ proptest! {
             Reply::Http(404, _) => prop_assert!(!outcome.decision.allowed() || straight.decision.allowed()),
             _ => prop_assert_eq!(outcome.decision.ruling(), straight.decision.ruling()),
         }
+    }
+
+    #[test]
+    fn whatever_is_answered_a_reading_ends(
+        case in case(), tabled: bool, replies in prop::collection::vec(anything(), 0..12),
+    ) {
+        let world = case.world.but(|world| world.prints = |_| true);
+        let (mut evaluation, lookups) = world.lookups(&case.target);
+        for lookup in lookups {
+            let tabled = tabled && lookup.columns().is_some();
+            let mut reading = if tabled { Reading::tabling(vec![lookup]) } else { Reading::scanning(vec![lookup]) }.unwrap();
+            let mut replies = replies.clone().into_iter().flatten();
+            let mut asked = 0;
+            while let Some(request) = reading.next() {
+                let reply = replies.next().unwrap_or_else(|| world.reply(&request.path));
+                reading.answer(reply.as_answer());
+                asked += 1;
+                prop_assert!(asked < 1_000, "it asks without end");
+            }
+            let lookup = reading.into_lookups().remove(0);
+            prop_assert!(lookup.has_ended() || tabled);
+            evaluation.finish(lookup);
+        }
+        evaluation.decide();
+    }
+
+    #[test]
+    fn a_list_that_fails_lets_none_of_those_go_who_share_it(case in case(), failure in failure()) {
+        let (mut evaluation, lookups) = case.world.lookups(&case.target);
+        prop_assume!(!lookups.is_empty());
+        for lookup in lookups {
+            let mut reading = Reading::scanning(vec![lookup]).unwrap();
+            while reading.next().is_some() {
+                match &failure {
+                    Some(reply) => reading.answer(reply.as_answer()),
+                    None => break,
+                }
+            }
+            evaluation.finish(reading.into_lookups().remove(0));
+        }
+        prop_assert!(!evaluation.decide().allowed());
     }
 
     #[test]

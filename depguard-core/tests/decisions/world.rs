@@ -271,6 +271,17 @@ impl World {
         RuleSet::load(self.home, &self.rules).evaluate(&review, &context)
     }
 
+    /// The lookups of a deletion, once the bindings are known, if they matter.
+    pub(crate) fn lookups(&self, target: &Object) -> (Evaluation, Vec<Lookup>) {
+        let mut evaluation = self.evaluate(target);
+        let mut lookups = evaluation.lookups();
+        for query in evaluation.queries() {
+            evaluation.answer(query.id, self.reply(&query.path).as_answer());
+        }
+        lookups.extend(evaluation.lookups());
+        (evaluation, lookups)
+    }
+
     /// Decides the deletion of each of these by themselves, but with lists that they share.
     pub(crate) fn deletes_together(&self, targets: &[Object]) -> Vec<Outcome> {
         let mut evaluations: Vec<_> = targets.iter().map(|target| self.evaluate(target)).collect();
