@@ -4,7 +4,7 @@
 pub type Edit = (u16, u8, u8);
 
 /// What is inserted: what JSON and paths are made of, and what they must not contain.
-const PIECES: [&str; 28] = [
+const PIECES: [&str; 29] = [
     "",
     "\"",
     "{",
@@ -28,6 +28,7 @@ const PIECES: [&str; 28] = [
     "']",
     "a",
     "\"a\"",
+    "\"\\u0061\"",
     "{\"name\":\"a\"}",
     "\"continue\":\"x\",",
     "\"items\":[]",

@@ -1,7 +1,8 @@
 //! The targets, and the good documents from which they start.
 
 use depguard_core::{
-    Answer, Context, Decision, FailurePolicy, FieldPath, Home, OverridePolicy, Review, Rule, RuleSet, Workspaces,
+    Answer, Context, Decision, Extractor, FailurePolicy, FieldPath, Home, Item, Needle, OverridePolicy, Review, Rule,
+    RuleSet, Workspaces,
 };
 use serde_json::{Value, json};
 
@@ -75,6 +76,25 @@ pub fn page(bytes: &[u8]) {
             assert!(!refers(item), "{item}");
         }
     }
+}
+
+/// A page that is searched for a name says what it says when it is read whole, and no object that refers to it is left
+/// out.
+pub fn search(bytes: &[u8]) {
+    let (Some(needle), Ok(path)) = (Needle::new(["a"]), FieldPath::parse(".spec.vpcRef.name")) else {
+        unreachable!("they are a name and a path")
+    };
+    let extractor = Extractor::new([&path]);
+    let read = |item: &Item<'_, '_>| (item.name().to_owned(), item.value(0).map(str::to_owned));
+    let (mut all, mut found) = (Vec::new(), Vec::new());
+    let Ok(page) = extractor.page(bytes, |item| all.push(read(item))) else { return };
+    let said = extractor.search(bytes, Some(&needle), |item| found.push(read(item)));
+    assert_eq!(said.ok(), Some(page), "{}", String::from_utf8_lossy(bytes));
+    let mut rest = all.iter();
+    assert!(found.iter().all(|object| rest.any(|other| other == object)), "{found:?} of {all:?}");
+    let refer =
+        |objects: &[(_, Option<String>)]| objects.iter().filter(|(_, name)| name.as_deref() == Some("a")).count();
+    assert_eq!(refer(&all), refer(&found), "{}", String::from_utf8_lossy(bytes));
 }
 
 /// The same with what `serde_json` makes nothing of, inside of strings and numbers that nobody reads, replaced.

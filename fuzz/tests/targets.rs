@@ -32,6 +32,11 @@ fn page() {
     fuzz!(targets::page, targets::GOOD_PAGES);
 }
 
+#[test]
+fn search() {
+    fuzz!(targets::search, targets::GOOD_PAGES);
+}
+
 /// Else the edits would only ever be made to what is refused anyway.
 #[test]
 fn the_documents_are_good() {
