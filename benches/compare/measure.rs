@@ -9,7 +9,6 @@ use crate::{Result, floods, report, rounds, transport};
 /// What was measured on one consumer.
 #[derive(Debug, Clone)]
 pub(crate) struct Measured {
-    pub(crate) server: &'static str,
     pub(crate) case: Case,
     pub(crate) figures: Vec<rounds::Figures>,
     pub(crate) floods: Vec<floods::Flood>,
@@ -18,28 +17,34 @@ pub(crate) struct Measured {
 }
 
 pub(crate) async fn run(options: &Options) -> Result {
-    let mut report = Report::begin();
     if options.wants(Only::Testbed) {
+        let mut report = Report::begin("testbed");
         for case in options.cases(Only::Testbed) {
             // Each on a server of its own, which gives its memory back.
             let mut stage = Stage::new(Server::testbed().await?, case.seconds()).await?;
             report.add(on(&mut stage, "consumer", case).await?);
         }
+        publish(&report, options)?;
     }
     if options.wants(Only::Kcp) {
-        match Server::kcp().await? {
-            None => report.without_kcp(),
-            Some(server) => {
-                let mut stage = Stage::new(server, 10).await?;
-                for (number, case) in options.cases(Only::Kcp).into_iter().enumerate() {
-                    report.add(on(&mut stage, &format!("consumer-{number}"), case).await?);
-                }
-            }
+        let Some(server) = Server::kcp().await? else {
+            println!("no kcp: neither `KCP_BIN` nor `PATH` names one");
+            return Ok(());
+        };
+        let mut report = Report::begin("kcp");
+        let mut stage = Stage::new(server, 10).await?;
+        for (number, case) in options.cases(Only::Kcp).into_iter().enumerate() {
+            report.add(on(&mut stage, &format!("consumer-{number}"), case).await?);
         }
+        publish(&report, options)?;
     }
+    Ok(())
+}
+
+fn publish(report: &Report, options: &Options) -> Result {
     let text = report.print();
-    println!("{text}");
-    if options.no_document { Ok(()) } else { report::write(&options.document, &report, &text) }
+    println!("\n# {}\n\n{text}", report.server);
+    if options.no_document { Ok(()) } else { report::write(&options.document, report, &text) }
 }
 
 async fn on(stage: &mut Stage, name: &str, case: Case) -> Result<Measured> {
@@ -53,5 +58,5 @@ async fn on(stage: &mut Stage, name: &str, case: Case) -> Result<Measured> {
         "kcp" if case.amounts.dependents == 10_000 => transport::run(&scene.client).await?,
         _ => Vec::new(),
     };
-    Ok(Measured { server: scene.server(), case, figures, floods, collections, transports })
+    Ok(Measured { case, figures, floods, collections, transports })
 }

@@ -187,7 +187,8 @@ fn managed_fields() -> Value {
     }])
 }
 
-fn name_of(n: usize) -> String {
+/// The name of a dependent.
+pub(crate) fn name_of(n: usize) -> String {
     format!("m{n:07}")
 }
 

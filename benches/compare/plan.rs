@@ -24,7 +24,7 @@ pub(crate) struct Options {
     /// Only this API server.
     #[arg(long)]
     only: Option<Only>,
-    /// The document whose tables are written anew, beside its plot.
+    /// The document where a server's tables are written anew, its plot beside it.
     #[arg(long, default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/performance.md"))]
     pub(crate) document: PathBuf,
     /// Print the tables only.
@@ -92,6 +92,7 @@ impl Options {
         // A kcp ends a request after a minute: there the 200 are deleted in ten requests.
         let set = if server == Only::Kcp { 20 } else { 200 };
         let rounds = match total {
+            10_000_000..100_000_000 if server == Only::Kcp => self.rounds.min(10),
             0..100_000_000 => self.rounds,
             100_000_000..1_000_000_000 => self.rounds.min(10),
             _ => self.rounds.min(3),

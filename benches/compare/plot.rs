@@ -18,27 +18,16 @@ const SUBJECTS: [(Subject, RGBColor); 5] = [
 
 type Points = Vec<(f64, f64)>;
 
-/// Draws one panel a server, both axes logarithmic.
+/// Draws it, both axes logarithmic.
 pub(crate) fn draw(report: &Report, file: &Path) -> Result {
-    let servers: Vec<(&str, Vec<Points>)> = ["testbed", "kcp"]
-        .into_iter()
-        .map(|server| (server, SUBJECTS.iter().map(|(subject, _)| points(report, server, *subject)).collect()))
-        .filter(|(_, all): &(_, Vec<Points>)| all.iter().any(|points| !points.is_empty()))
-        .collect();
-    let area = SVGBackend::new(file, (480 * servers.len().max(1) as u32, 400)).into_drawing_area();
+    let all: Vec<Points> = SUBJECTS.iter().map(|(subject, _)| points(report, *subject)).collect();
+    let area = SVGBackend::new(file, (640, 420)).into_drawing_area();
     area.fill(&WHITE)?;
-    for (panel, (server, all)) in area.split_evenly((1, servers.len().max(1))).iter().zip(&servers) {
-        self::panel(panel, server, all)?;
-    }
-    Ok(area.present()?)
-}
-
-fn panel(area: &DrawingArea<SVGBackend<'_>, plotters::coord::Shift>, server: &str, all: &[Points]) -> Result {
     let every = || all.iter().flatten();
     let (left, right) = bounds(every().map(|point| point.0));
     let (low, high) = bounds(every().map(|point| point.1));
-    let mut chart = ChartBuilder::on(area)
-        .caption(format!("one allowed DELETE, 2 kB each, on {server}"), ("sans-serif", 15))
+    let mut chart = ChartBuilder::on(&area)
+        .caption(format!("one allowed DELETE, dependents of 2 kB, on {}", report.server), ("sans-serif", 15))
         .margin(12)
         .x_label_area_size(36)
         .y_label_area_size(56)
@@ -51,7 +40,7 @@ fn panel(area: &DrawingArea<SVGBackend<'_>, plotters::coord::Shift>, server: &st
         .y_label_formatter(&|y| if *y < 1.0 { format!("{y}") } else { crate::report::thousands(y.round() as usize) })
         .light_line_style(WHITE)
         .draw()?;
-    for ((subject, color), points) in SUBJECTS.iter().zip(all) {
+    for ((subject, color), points) in SUBJECTS.iter().zip(&all) {
         if points.is_empty() {
             continue;
         }
@@ -68,14 +57,14 @@ fn panel(area: &DrawingArea<SVGBackend<'_>, plotters::coord::Shift>, server: &st
         .background_style(WHITE.mix(0.8))
         .border_style(BLACK.mix(0.3))
         .draw()?;
-    Ok(())
+    Ok(area.present()?)
 }
 
-fn points(report: &Report, server: &str, subject: Subject) -> Points {
+fn points(report: &Report, subject: Subject) -> Points {
     let mut points: Points = report
         .measured
         .iter()
-        .filter(|one| one.server == server && one.case.amounts.bytes == 2_000)
+        .filter(|one| one.case.amounts.bytes == 2_000)
         .filter_map(|one| {
             let time = one.figures(subject, true)?.time;
             Some((one.case.amounts.dependents as f64, time.as_secs_f64() * 1e3))

@@ -12,60 +12,45 @@ use crate::rounds::Figures;
 use crate::scene::Subject;
 use crate::{Result, machine, plot};
 
-/// All that was measured.
+/// All that was measured on one API server.
 #[derive(Debug)]
 pub(crate) struct Report {
+    pub(crate) server: &'static str,
     pub(crate) measured: Vec<Measured>,
-    has_kcp: bool,
     load: f64,
 }
 
-const BEGIN: &str = "<!-- compare: begin -->";
-const END: &str = "<!-- compare: end -->";
-
 impl Report {
-    pub(crate) fn begin() -> Self {
-        Self { measured: Vec::new(), has_kcp: true, load: machine::load() }
+    pub(crate) fn begin(server: &'static str) -> Self {
+        Self { server, measured: Vec::new(), load: machine::load() }
     }
 
     pub(crate) fn add(&mut self, measured: Measured) {
         self.measured.push(measured);
     }
 
-    pub(crate) fn without_kcp(&mut self) {
-        self.has_kcp = false;
-    }
-
     pub(crate) fn print(&self) -> String {
         let profile = if cfg!(debug_assertions) { ", without optimization: these times say nothing" } else { "" };
         let mut text = format!(
-            "Machine: {}; its load was {:.1} before and {:.1} after the run{profile}.\n",
+            "Machine: {}; its load was {:.1} before and {:.1} after the run{profile}.\n\n",
             machine::describe(),
             self.load,
             machine::load()
         );
-        if !self.has_kcp {
-            text.push_str("No kcp was found: neither `KCP_BIN` nor `PATH` names one.\n");
-        }
         targets::print(self, &mut text);
-        for server in ["testbed", "kcp"] {
-            let of_server: Vec<&Measured> = self.measured.iter().filter(|one| one.server == server).collect();
-            if of_server.is_empty() {
-                continue;
-            }
-            let _ = write!(text, "\n### One DELETE, on {server}\n\n{ONE}");
-            of_server.iter().for_each(|measured| one(measured, &mut text));
-            let _ = write!(text, "\n### Many DELETEs at once, on {server}\n\n{MANY}");
-            of_server.iter().for_each(|measured| many(measured, &measured.floods, &mut text));
-            let collections: Vec<_> = of_server.iter().filter(|measured| !measured.collections.is_empty()).collect();
-            if !collections.is_empty() {
-                let _ = write!(text, "\n### 200 free targets as a collection, on {server}\n\n{MANY}");
-                collections.iter().for_each(|measured| many(measured, &measured.collections, &mut text));
-            }
+        let _ = write!(text, "\n**One DELETE**\n\n{ONE}");
+        self.measured.iter().for_each(|measured| one(measured, &mut text));
+        if self.measured.iter().any(|measured| !measured.floods.is_empty()) {
+            let _ = write!(text, "\n**Many DELETEs at once**\n\n{MANY}");
+            self.measured.iter().for_each(|measured| many(measured, &measured.floods, &mut text));
+        }
+        for measured in self.measured.iter().filter(|measured| !measured.collections.is_empty()) {
+            let _ = write!(text, "\n**200 free targets deleted as a collection**\n\n{MANY}");
+            many(measured, &measured.collections, &mut text);
         }
         for measured in self.measured.iter().filter(|measured| !measured.transports.is_empty()) {
-            let what = format!("the {} objects of {}", thousands(measured.case.amounts.dependents), measured.server);
-            let _ = write!(text, "\n### The way: {what}, drained in pages\n\n{TRANSPORT}");
+            let count = thousands(measured.case.amounts.dependents);
+            let _ = write!(text, "\n**The way: {count} dependents, drained in pages**\n\n{TRANSPORT}");
             for way in &measured.transports {
                 let (time, cpu, wire) = (time(way.time), time(way.cpu), bytes(way.wire));
                 let _ = writeln!(text, "| {} | {time} | {cpu} | {wire} | {} |", way.name, bytes(way.bytes));
@@ -152,7 +137,7 @@ fn failures(report: &Report, text: &mut String) {
             if !failure.is_empty() {
                 let mut words: String = failure.chars().take(200).collect();
                 words = words.replace(|letter: char| letter.is_ascii_digit(), "0");
-                let line = format!("- {}, {}: {words}\n", measured.server, subject.name());
+                let line = format!("- {}: {words}\n", subject.name());
                 if !said.contains(&line) {
                     said.push(line);
                 }
@@ -160,7 +145,7 @@ fn failures(report: &Report, text: &mut String) {
         }
     }
     if !said.is_empty() {
-        let _ = write!(text, "\n### What the failures said\n\nDigits are left out.\n\n{}", said.concat());
+        let _ = write!(text, "\n**What the failures said** (with 0 for every digit)\n\n{}", said.concat());
     }
 }
 
@@ -188,13 +173,16 @@ impl Measured {
     }
 }
 
-/// Writes the tables into the document, between the marks, and the plot beside it.
+/// Writes the tables into the document, between the server's marks, and its plot beside.
 pub(crate) fn write(document: &Path, report: &Report, text: &str) -> Result {
-    plot::draw(report, &document.with_extension("svg"))?;
+    let server = report.server;
+    let name = document.file_stem().unwrap_or_default().to_string_lossy();
+    plot::draw(report, &document.with_file_name(format!("{name}-{server}.svg")))?;
+    let (begin, end) = (format!("<!-- {server}: begin -->"), format!("<!-- {server}: end -->"));
     let whole = std::fs::read_to_string(document)?;
-    let (before, rest) = whole.split_once(BEGIN).ok_or("the document has no mark where the tables begin")?;
-    let (_, after) = rest.split_once(END).ok_or("the document has no mark where the tables end")?;
-    Ok(std::fs::write(document, format!("{before}{BEGIN}\n\n{text}\n{END}{after}"))?)
+    let (before, rest) = whole.split_once(&begin).ok_or("the document has no mark where the tables begin")?;
+    let (_, after) = rest.split_once(&end).ok_or("the document has no mark where the tables end")?;
+    Ok(std::fs::write(document, format!("{before}{begin}\n\n{text}\n{end}{after}"))?)
 }
 
 pub(crate) fn time(time: Duration) -> String {

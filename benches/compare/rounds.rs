@@ -28,7 +28,10 @@ const STAND_IN_ROUNDS: usize = 5;
 pub(crate) async fn run(scene: &mut Scene<'_>, rounds: usize) -> Result<Vec<Figures>> {
     let mut turns = vec![(Subject::Floor, true)];
     for subject in Subject::answering(&scene.amounts) {
-        turns.extend([(subject, true), (subject, false)]);
+        turns.push((subject, true));
+        if subject != Subject::Unnamed {
+            turns.push((subject, false));
+        }
     }
     let mut line = scene.lines(1).await?.pop().ok_or("no connection")?;
     let mut costs: HashMap<(Subject, bool), Vec<Cost>> = HashMap::new();

@@ -12,7 +12,7 @@ use crate::Result;
 use crate::child::Child;
 use crate::client::{Client, Deleted, Line};
 use crate::drain::{Drained, drain};
-use crate::objects::{BUSY, Kind, Template, free, target};
+use crate::objects::{BUSY, Kind, Template, free, name_of, target};
 use crate::server::{Fill, Lists, Server};
 use crate::setup::{self, DEP_CTRL, Hooks, eventually};
 use crate::usage::Usage;
@@ -30,6 +30,8 @@ pub(crate) enum Subject {
     Selects,
     /// depguard, where it is not, but a column that the server prints.
     Prints,
+    /// depguard, about a kind that no rule names: what a DELETE costs that nothing is looked up for.
+    Unnamed,
 }
 
 impl Subject {
@@ -40,6 +42,7 @@ impl Subject {
             Subject::Lists => "depguard",
             Subject::Selects => "depguard, push-down",
             Subject::Prints => "depguard, table",
+            Subject::Unnamed => "depguard, no rule",
         }
     }
 
@@ -49,12 +52,13 @@ impl Subject {
             Subject::Floor | Subject::Lists => Kind::Vpc,
             Subject::Selects => Kind::Net,
             Subject::Prints => Kind::Zone,
+            Subject::Unnamed => Kind::Server,
         }
     }
 
     /// Those that answer a DELETE on a scene.
     pub(crate) fn answering(amounts: &Amounts) -> impl Iterator<Item = Subject> + use<> {
-        let all = [Subject::Lists, Subject::Selects, Subject::Prints, Subject::StandIn];
+        let all = [Subject::Unnamed, Subject::Lists, Subject::Selects, Subject::Prints, Subject::StandIn];
         let (prints, stand_in) = (amounts.prints, amounts.stand_in);
         all.into_iter().filter(move |subject| match subject {
             Subject::Prints => prints,
@@ -66,14 +70,16 @@ impl Subject {
     /// What is listed for it.
     pub(crate) fn dependents(self) -> Kind {
         match self {
-            Subject::Selects => Kind::Server,
+            Subject::Selects | Subject::Unnamed => Kind::Server,
             Subject::Prints => Kind::Crate,
             _ => Kind::Machine,
         }
     }
 
-    fn is_depguard(self) -> bool {
-        matches!(self, Subject::Lists | Subject::Selects | Subject::Prints)
+    /// Something that it may delete.
+    fn free(self, n: usize) -> String {
+        let name = if self == Subject::Unnamed { name_of(n) } else { free(n) };
+        format!("{}/{name}", self.target().collection())
     }
 }
 
@@ -194,8 +200,8 @@ impl Scene<'_> {
 
     /// One DELETE, of a target that is free, or of one that some still refer to.
     pub(crate) async fn delete(&self, subject: Subject, line: &mut Line, allowed: bool) -> Result<Cost> {
-        let name = if allowed { free(0) } else { BUSY.to_owned() };
-        let path = format!("{}/{name}", subject.target().collection());
+        let busy = || format!("{}/{BUSY}", subject.target().collection());
+        let path = if allowed { subject.free(0) } else { busy() };
         self.measured(subject, async {
             let deleted = line.dry_run_delete(&path).await?;
             Ok(vec![(deleted, allowed)])
@@ -205,10 +211,9 @@ impl Scene<'_> {
 
     /// DELETEs of as many free targets at once.
     pub(crate) async fn delete_at_once(&self, subject: Subject, lines: &mut [Line]) -> Result<Cost> {
-        let collection = subject.target().collection();
         self.measured(subject, async {
             let deletions = lines.iter_mut().enumerate().map(|(n, line)| {
-                let path = format!("{collection}/{}", free(n));
+                let path = subject.free(n);
                 async move { line.dry_run_delete(&path).await }
             });
             let deleted = futures::future::try_join_all(deletions).await?;
@@ -280,7 +285,7 @@ impl Scene<'_> {
     }
 
     fn webhook_of(&self, subject: Subject) -> &Webhook {
-        if subject.is_depguard() { &self.depguard } else { &self.stand_in }
+        if subject == Subject::StandIn { &self.stand_in } else { &self.depguard }
     }
 }
 

@@ -116,7 +116,8 @@ async fn workspace(connection: &Connection, path: &str) -> Result<Endpoint> {
     Ok(connection.workspace(&WorkspacePath::parse(path)?))
 }
 
-/// One configuration for both webhooks: the stand-in hears of olds, depguard of the other targets.
+/// One configuration for both webhooks: the stand-in hears of olds, depguard of the other
+/// targets, and of a kind that no rule names.
 fn configuration(hooks: &Hooks) -> Value {
     let webhook = |name: &str, port: u16, kinds: &[Kind]| {
         let resources: Vec<&str> = kinds.iter().map(|kind| kind.plural()).collect();
@@ -133,7 +134,7 @@ fn configuration(hooks: &Hooks) -> Value {
         "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration",
         "metadata": {"name": "compare"},
         "webhooks": [
-            webhook("depguard", hooks.depguard, &[Kind::Vpc, Kind::Net, Kind::Zone]),
+            webhook("depguard", hooks.depguard, &[Kind::Vpc, Kind::Net, Kind::Zone, Kind::Server]),
             webhook("stand-in", hooks.stand_in, &[Kind::Old]),
         ],
     })

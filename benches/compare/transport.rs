@@ -29,7 +29,7 @@ pub(crate) struct Figures {
     pub(crate) bytes: u64,
 }
 
-const ROUNDS: usize = 10;
+const ROUNDS: usize = 5;
 /// More than a page.
 const WINDOW: u32 = 16 << 20;
 
