@@ -110,15 +110,17 @@ impl Extractor {
 
     /// Hands each object of the page to `each`.
     ///
-    /// An object without a name is an error: what can't be named can't be told from another.
+    /// An object without a name is an error: what can't be named can't be told from another. So is all that is no JSON,
+    /// but for what is inside of strings and numbers that are passed over, where nobody looks.
     pub fn page<'de>(&self, bytes: &'de [u8], each: impl FnMut(&Item<'_, 'de>)) -> Result<Page, PageError> {
         self.search(bytes, None, each)
     }
 
     /// Hands each object of the page that holds the needle to `each`; without a needle, each object.
     ///
-    /// Of all else only what says whether the list goes on is sure to be read. So where a needle is given, a page that is
-    /// broken may be taken as one in which nothing refers to anything, which is so.
+    /// An object that doesn't hold it is never handed out, whatever else is in its page, so that nothing depends on where
+    /// pages end. Of a page that doesn't hold it, only what says whether the list goes on is sure to be read: one that is
+    /// broken elsewhere is as good as one in which nothing refers to anything, since nothing in it does.
     pub fn search<'de>(
         &self,
         bytes: &'de [u8],

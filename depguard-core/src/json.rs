@@ -1,9 +1,9 @@
 //! A JSON reader for much of which little is wanted.
 //!
-//! What is asked for is read as strictly as `serde_json` reads it. All else is passed over, without recursion and at
+//! A string that is kept is read as strictly as `serde_json` reads it. All else is passed over, without recursion and at
 //! several times the speed of a parser: there the structure is checked (brackets in kind, commas, colons, literals, strings
 //! that end), but not what is inside of strings (escapes, control characters, UTF-8) and of numbers. So all JSON is taken,
-//! and beyond it only documents that are wrong inside of a string or a number that nobody reads.
+//! and beyond it only documents that are wrong inside of a string or a number that nobody reads: no reference is in those.
 
 use self::nesting::{Bracket, Nesting};
 

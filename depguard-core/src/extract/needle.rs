@@ -9,6 +9,24 @@ use memchr::memmem::Finder;
 ///
 /// Any encoder may write a character as `\u002d`, so an escape of a character that names are made of counts as a hit:
 /// what holds one is parsed. Escapes of other characters, such as the `\u003c` that Go writes for `<`, are in no name.
+///
+/// ```
+/// use depguard_core::{Extractor, FieldPath, Needle};
+///
+/// let (path, needle) = (FieldPath::parse(".spec.vpcRef.name")?, Needle::new(["a"]).unwrap());
+/// let list = br#"{"metadata": {"resourceVersion": "7"}, "items": [
+///     {"metadata": {"name": "m1"}, "spec": {"vpcRef": {"name": "a"}}},
+///     {"metadata": {"name": "m2"}, "spec": {"vpcRef": {"name": "b"}}},
+///     {"metadata": {"name": "m3", "labels": {"a": "1"}}, "spec": {}}
+/// ]}"#;
+/// let mut found = Vec::new();
+/// Extractor::new([&path]).search(list, Some(&needle), |item| {
+///     found.push((item.name().to_owned(), item.value(0).map(str::to_owned)));
+/// })?;
+/// // The second doesn't hold the name. The third does, and what of that is a reference is for the caller to tell.
+/// assert_eq!(found, [("m1".to_owned(), Some("a".to_owned())), ("m3".to_owned(), None)]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub struct Needle {
     quoted: Vec<Finder<'static>>,
@@ -21,7 +39,8 @@ pub(super) struct Hits<'h>(Vec<Peekable<Box<dyn Iterator<Item = usize> + 'h>>>);
 const ESCAPE: &[u8] = br"\u00";
 
 impl Needle {
-    /// The most names: of more, a page is read faster whole. See `search` in the benchmarks.
+    /// The most names. Each is one more pass through the page's bytes, which takes a twenty-fifth of reading it whole and is
+    /// lost where another name is found: see `search` in the benchmarks.
     const MOST_NAMES: usize = 8;
 
     /// `None` where these can't be searched for as bytes, or not with profit: too many, none, or one that is empty or
