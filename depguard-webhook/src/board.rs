@@ -23,8 +23,13 @@ pub(crate) trait Carrier: Send + Sync + Sized + 'static {
     /// What each gets.
     type Answer: Send + 'static;
 
-    /// When jobs of one key are done together.
+    /// When jobs are done together.
     const BOUNDS: Bounds;
+
+    /// Whether those of this key are, where they could be done alone.
+    fn may_crowd(&self, _: &Self::Key) -> bool {
+        true
+    }
 
     /// Does one job alone.
     fn select(selecting: Selecting<Self>) -> impl Future<Output = ()> + Send + 'static;
@@ -114,11 +119,13 @@ impl<C: Carrier> Board<C> {
         selects: bool,
     ) -> impl Future<Output = Option<C::Answer>> + Send {
         let (answer, answered) = oneshot::channel();
+        let crowd = if self.0.carrier.may_crowd(&key) { C::BOUNDS.crowd } else { usize::MAX };
         let mut lanes = self.lock();
         let ticket = Ticket(lanes.next_ticket);
         lanes.next_ticket = lanes.next_ticket.wrapping_add(1);
         let entry = lanes.by_key.entry(key.clone()).or_insert_with(|| Entry::new(ticket));
         entry.waiters.insert(ticket, Waiter { job: Some(job), answer, select: CancellationToken::new() });
+        entry.lane.set_crowd(crowd);
         let orders = entry.lane.arrive(ticket, selects);
         self.follow(lanes, &key, orders);
         let seat = Seat { board: self.clone(), key, ticket };

@@ -18,7 +18,7 @@ use std::collections::VecDeque;
 pub(crate) struct Bounds {
     /// The selectors that run side by side.
     pub(crate) at_once: usize,
-    /// So many more that wait for a turn are a crowd: one scan costs less than all of them.
+    /// So many more that wait for a turn are a crowd: one scan costs less than all of them. `usize::MAX`: never.
     pub(crate) crowd: usize,
 }
 
@@ -79,6 +79,12 @@ impl<W: Copy + Eq> Lane<W> {
             scan: Scan::None,
             next_scan: 0,
         }
+    }
+
+    /// What counts as a crowd from now on.
+    pub(crate) fn set_crowd(&mut self, crowd: usize) {
+        self.bounds.crowd = crowd;
+        self.crowded &= crowd < usize::MAX;
     }
 
     /// Somebody new; `selects` says whether a selector would answer it.

@@ -55,6 +55,11 @@ impl<P: Port> Carrier for Finder<P> {
     /// tool deletes side by side, are still cheaper one by one; hundreds are not.
     const BOUNDS: Bounds = Bounds { at_once: 3, crowd: 24 };
 
+    /// Where a scan takes longer than anybody waits, asking one by one is the only chance.
+    fn may_crowd(&self, dependents: &Dependents) -> bool {
+        self.refusals.has_time_for(dependents)
+    }
+
     async fn select(selecting: Selecting<Self>) {
         let Self { source, tasks, refusals } = selecting.carrier();
         let Some(room) = source.enter(Size::Small, SELECTED).await else { return };
@@ -76,6 +81,7 @@ impl<P: Port> Carrier for Finder<P> {
         let Self { source, tasks, refusals } = scanning.carrier();
         let Some(room) = source.enter(Size::Page, FIRST_PAGE).await else { return };
         let Some(members) = scanning.begin() else { return };
+        let _timed = refusals.time(scanning.key());
         let (tickets, mut lookups): (Vec<_>, Vec<_>) = members.into_iter().unzip();
         let mut pages = Pages::new(Arc::clone(source), tasks.clone(), Size::Page, room);
         let abandon = |reading: &mut Reading, _: &Fetched| {

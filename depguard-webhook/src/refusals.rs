@@ -1,7 +1,8 @@
-//! What API servers are known not to select by, and not to print.
+//! What API servers are known not to select by, not to print, and not to list in time.
 //!
 //! Whether a field can be selected by is learned by trying: a server that can't says 400, and the lookup becomes a scan.
-//! Likewise whether a kind's tables show the fields that matter. That is remembered a while, so that the next one doesn't try; and forgotten after it, since a schema may gain
+//! Likewise whether a kind's tables show the fields that matter, and whether a scan takes longer than a deletion waits.
+//! That is remembered a while, so that the next one doesn't try; and forgotten after it, since a schema may gain
 //! `selectableFields`. Forgetting costs one request, and so does a server that could and can't any more: nothing is
 //! decided by this memory.
 
@@ -9,13 +10,16 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use depguard_core::{Dependents, ExportName, GroupVersionResource, LogicalCluster, Lookup};
+use depguard_core::{Dependents, ExportName, GroupVersionResource, LogicalCluster, Lookup, Namespace};
 use tokio::time::Instant;
 
 use crate::port::Fetched;
 
 /// How long a refusal is remembered.
 const FRESH: Duration = Duration::from_secs(300);
+/// A scan that takes longer may be too late for those who come while it runs: they wait for the next. An API server
+/// waits 10 s.
+const SLOW: Duration = Duration::from_secs(4);
 /// How many are remembered; of more, the oldest are forgotten.
 const MOST: usize = 4096;
 
@@ -38,6 +42,16 @@ enum By {
     Field(String),
     /// To print these fields.
     Columns(BTreeSet<String>),
+    /// To list all in a namespace, or all, before those who wait for it must have an answer.
+    Time(Option<Namespace>),
+}
+
+/// A scan under way. One that takes too long is remembered, however it ends.
+#[derive(Debug)]
+pub(crate) struct Timed<'r> {
+    refusals: &'r Refusals,
+    dependents: &'r Dependents,
+    since: Instant,
 }
 
 impl Refusals {
@@ -52,6 +66,16 @@ impl Refusals {
         let columns: Option<Vec<_>> = lookups.iter().map(Lookup::columns).collect();
         let by = By::Columns(columns?.into_iter().flatten().collect());
         Some(Asked::new(dependents, by)).filter(|asked| self.has_not(asked))
+    }
+
+    /// Whether all of these can be read while a deletion waits.
+    pub(crate) fn has_time_for(&self, dependents: &Dependents) -> bool {
+        self.has_not(&Asked::new(dependents, By::Time(dependents.namespace.clone())))
+    }
+
+    /// A scan of these begins; it ends when this is dropped.
+    pub(crate) fn time<'r>(&'r self, dependents: &'r Dependents) -> Timed<'r> {
+        Timed { refusals: self, dependents, since: Instant::now() }
     }
 
     /// Remembers that the server doesn't select by the field, if that is what it said.
@@ -77,6 +101,14 @@ impl Refusals {
             }
         }
         known.insert(asked.clone(), Instant::now());
+    }
+}
+
+impl Drop for Timed<'_> {
+    fn drop(&mut self) {
+        if self.since.elapsed() >= SLOW {
+            self.refusals.remember(&Asked::new(self.dependents, By::Time(self.dependents.namespace.clone())));
+        }
     }
 }
 

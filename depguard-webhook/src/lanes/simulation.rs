@@ -13,6 +13,7 @@ const PAGES: u8 = 2;
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct World {
     lane: Lane<u8>,
+    crowd: usize,
     /// In the order of their arrival.
     lookups: Vec<Fate>,
     selectors: Vec<u8>,
@@ -49,8 +50,10 @@ struct Sent {
 
 #[derive(Debug, Clone, Copy)]
 enum Event {
+    /// Selectors that wait may from now on be a crowd, or never.
     Arrive {
         selects: bool,
+        crowds: bool,
     },
     Leave(u8),
     /// A selector is answered, refused, or whatever carried it out is gone.
@@ -70,14 +73,26 @@ enum Event {
 impl World {
     fn new(bounds: Bounds) -> Self {
         let lane = Lane::new(bounds, 0);
-        Self { lane, lookups: Vec::new(), selectors: Vec::new(), scans: Vec::new(), over: Vec::new(), lost: false }
+        Self {
+            lane,
+            crowd: bounds.crowd,
+            lookups: Vec::new(),
+            selectors: Vec::new(),
+            scans: Vec::new(),
+            over: Vec::new(),
+            lost: false,
+        }
     }
 
     /// All that may happen next.
     fn events(&self) -> Vec<Event> {
         let mut events = Vec::new();
         if self.lookups.len() < usize::from(MOST) {
-            events.extend([Event::Arrive { selects: true }, Event::Arrive { selects: false }]);
+            events.extend([true, false].map(|selects| Event::Arrive { selects, crowds: true }));
+            events.extend(
+                (self.crowd == 1 && self.lane.bounds.at_once > 0)
+                    .then_some(Event::Arrive { selects: true, crowds: false }),
+            );
         }
         events.extend(self.waiting().map(Event::Leave));
         for who in &self.selectors {
@@ -100,7 +115,8 @@ impl World {
     fn after(&self, event: Event) -> Self {
         let mut world = self.clone();
         let orders = match event {
-            Event::Arrive { selects } => {
+            Event::Arrive { selects, crowds } => {
+                world.lane.set_crowd(if crowds { world.crowd } else { usize::MAX });
                 let who = u8::try_from(world.lookups.len()).unwrap();
                 world.lookups.push(Fate::Waiting);
                 world.lane.arrive(who, selects)

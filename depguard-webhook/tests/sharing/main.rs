@@ -214,6 +214,38 @@ async fn a_single_deletion_asks_by_its_field_and_a_crowd_by_one_list() {
     assert!(hand.asked() <= 1 + 5, "{}", hand.asked());
 }
 
+/// A crowd would wait for a list that comes too late, again and again.
+#[tokio::test(start_paused = true)]
+async fn where_a_list_takes_too_long_a_crowd_asks_one_by_one() {
+    let hand = Hand::default();
+    let service = service(&hand, SELECTED);
+    let crowd = || (0..100).map(|n| delete(&service, &format!("vpc-{n}"), "10s")).collect::<Vec<_>>();
+    let scans = || hand.open().iter().filter(|path| !path.contains("fieldSelector")).count();
+    let deletions = crowd();
+    settled().await;
+    assert_eq!((hand.open().len(), scans()), (4, 1));
+    // Nothing is answered in time.
+    let late = results(deletions).await;
+    assert!(late.iter().flatten().all(|message| message.contains("not answered in time")), "{late:?}");
+    assert_eq!(late.len(), 100);
+    let deletions = crowd();
+    for _ in 0..34 {
+        settled().await;
+        assert!(hand.open().len() <= 3 && scans() == 0, "{:?}", hand.open());
+        hand.reply_all(&list(&[]));
+    }
+    assert!(results(deletions).await.iter().all(Option::is_none));
+    // It is tried again after a while.
+    tokio::time::advance(Duration::from_secs(300)).await;
+    let deletions = crowd();
+    settled().await;
+    assert_eq!(scans(), 1);
+    hand.reply_all(&list(&[]));
+    settled().await;
+    hand.reply_all(&list(&[]));
+    assert!(results(deletions).await.iter().all(Option::is_none));
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_field_that_is_refused_is_remembered_a_while_and_so_is_a_table_without_it() {
     let hand = Hand::default();
