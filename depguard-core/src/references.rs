@@ -9,7 +9,7 @@ use crate::extract::{Extractor, Hit, Item, Needle, Page, PageError, Take, Turns}
 use crate::path::FieldPath;
 use crate::rule::{Dependent, Edge, FieldReference, Place, Reference};
 use crate::ruleset::{Check, IndexedEdge};
-use crate::selector::Selector;
+use crate::selector::{Selector, SelectorError};
 use crate::target::Target;
 
 /// Reads, in one pass through a list, what all edges about its objects need.
@@ -103,16 +103,12 @@ impl References {
         self.extractor.search(bytes, needle, |item| {
             *misfits += item.misfits();
             for reading in &self.readings {
-                meant.clear();
-                reading.may_mean(item, targets, &mut meant);
-                for (index, target) in meant.iter().filter_map(|index| Some((*index, targets.all.get(*index)?))) {
+                reading.look(item, targets, &mut meant, |index, target, refers| {
                     let is_target = item.uid().is_some() && item.uid() == target.uid.as_deref();
-                    match reading.refers(item, target) {
-                        _ if is_target => {}
-                        Refers::No => {}
-                        refers => each(index, item, &reading.edge, refers),
+                    if !is_target {
+                        each(index, item, &reading.edge, refers);
                     }
-                }
+                });
             }
         })
     }
@@ -180,73 +176,86 @@ impl Reading {
         Some(reading)
     }
 
-    /// The targets that the object may refer to: many are told apart by the names that it holds.
-    fn may_mean(&self, item: &Item<'_, '_>, targets: &Targets, meant: &mut Vec<usize>) {
-        let field = match &self.edge.check {
-            Check::Follow { edge, .. } => match &edge.reference {
-                Reference::Field(field) if targets.all.len() > 1 && !item.is_cut() => field,
-                Reference::Field(_) | Reference::Selector(_) => return meant.extend(0..targets.all.len()),
-            },
-            Check::Broken(_) => return,
-        };
-        for hit in item.hits(self.subject) {
-            let name = match &field.pattern {
-                None => Some(Cow::Borrowed(hit.text.as_ref())),
-                Some(pattern) => pattern.cut(&hit.text).map(Cow::Owned),
-            };
-            meant.extend(name.and_then(|name| targets.by_name.get(name.as_ref())).into_iter().flatten());
-        }
-        meant.sort_unstable();
-        meant.dedup();
-    }
-
-    fn refers(&self, item: &Item<'_, '_>, target: &Target) -> Refers {
-        let Check::Follow { dependent, edge } = &self.edge.check else { return Refers::No };
+    /// Hands each target that the object refers to, or may do so, to `each`, with its index. `meant` is room to work in.
+    fn look<'t>(
+        &self,
+        item: &Item<'_, '_>,
+        targets: &'t Targets,
+        meant: &mut Vec<(usize, usize)>,
+        mut each: impl FnMut(usize, &'t Target, Refers),
+    ) {
+        let Check::Follow { dependent, edge } = &self.edge.check else { return };
+        let all = || targets.all.iter().map(|target| &**target).enumerate();
         if item.is_cut() {
             let most = Extractor::MOST_VALUES;
-            return Refers::Unclear(format!(
-                "holds more than the {most} references that are read of one object; split it"
-            ));
+            let why = format!("holds more than the {most} references that are read of one object; split it");
+            return all().for_each(|(index, target)| each(index, target, Refers::Unclear(why.clone())));
         }
-        if !self.counts(dependent, item, target) {
-            return Refers::No;
+        if !self.is_selected(dependent, item) {
+            return;
         }
-        let hits = item.hits(self.subject).iter();
         match &edge.reference {
             Reference::Field(field) => {
-                let means = |hit: &&Hit<'_>| self.means(field, item, hit, target) && self.holds(edge, item, hit.at);
-                if hits.into_iter().any(|hit| means(&hit)) { Refers::Yes } else { Refers::No }
-            }
-            Reference::Selector(path) => {
-                if elsewhere(item, target) {
-                    return Refers::No;
-                }
-                let mut refers = Refers::No;
-                for hit in hits.filter(|hit| self.holds(edge, item, hit.at)) {
-                    match Selector::read(&hit.text) {
-                        Ok(Some(selector)) if selector.matches(|key| target.label(key)) => return Refers::Yes,
-                        Ok(_) => {}
-                        Err(error) => {
-                            refers = Refers::Unclear(format!("has a selector at `{path}` that can't be used: {error}"));
-                        }
+                self.meet(field, item, targets, meant);
+                let mut last = None;
+                for (index, hit) in meant.drain(..) {
+                    let (Some(target), Some(hit)) = (targets.all.get(index), item.hits(self.subject).get(hit)) else {
+                        continue;
+                    };
+                    let refers = last != Some(index)
+                        && self.means(field, item, hit, target)
+                        && self.holds(edge, item, hit.at)
+                        && !self.is_owned(item, target);
+                    if refers {
+                        last = Some(index);
+                        each(index, target, Refers::Yes);
                     }
                 }
-                refers
+            }
+            Reference::Selector(path) => {
+                let hits = item.hits(self.subject).iter().filter(|hit| self.holds(edge, item, hit.at));
+                let selectors: Vec<_> = hits.map(|hit| Selector::read(&hit.text)).collect();
+                for (index, target) in all().filter(|(_, target)| !elsewhere(item, target)) {
+                    match refers_by_labels(&selectors, path, target) {
+                        Refers::No => {}
+                        _ if self.is_owned(item, target) => {}
+                        refers => each(index, target, refers),
+                    }
+                }
             }
         }
     }
 
-    /// Whether the object counts as a dependent at all.
-    fn counts(&self, dependent: &Dependent, item: &Item<'_, '_>, target: &Target) -> bool {
+    /// Which target may be meant by which hit, in the order of the targets: many are told apart by their names.
+    fn meet(&self, field: &FieldReference, item: &Item<'_, '_>, targets: &Targets, meant: &mut Vec<(usize, usize)>) {
+        let hits = item.hits(self.subject).iter().enumerate();
+        if targets.all.len() == 1 {
+            return meant.extend(hits.map(|(hit, _)| (0, hit)));
+        }
+        for (hit, Hit { text, .. }) in hits {
+            let name = match &field.pattern {
+                None => Some(Cow::Borrowed(text.as_ref())),
+                Some(pattern) => pattern.cut(text).map(Cow::Owned),
+            };
+            let named = name.and_then(|name| targets.by_name.get(name.as_ref())).into_iter().flatten();
+            meant.extend(named.map(|target| (*target, hit)));
+        }
+        meant.sort_unstable();
+    }
+
+    /// Whether the rule is about the object at all.
+    fn is_selected(&self, dependent: &Dependent, item: &Item<'_, '_>) -> bool {
         let label = |key: &str| {
             let (_, slot) = self.labels.iter().find(|(label, _)| label == key)?;
             item.value(*slot)
         };
-        let owned = || {
-            let Some((owners, uid)) = self.owners.zip(target.uid.as_deref()) else { return false };
-            item.values(owners).any(|owner| owner == uid)
-        };
-        dependent.selector.as_ref().is_none_or(|selector| selector.matches(label)) && !owned()
+        dependent.selector.as_ref().is_none_or(|selector| selector.matches(label))
+    }
+
+    /// Whether the target owns the object, and that matters.
+    fn is_owned(&self, item: &Item<'_, '_>, target: &Target) -> bool {
+        let Some((owners, uid)) = self.owners.zip(target.uid.as_deref()) else { return false };
+        item.values(owners).any(|owner| owner == uid)
     }
 
     /// Whether the edge's condition holds where the reference stands.
@@ -312,6 +321,23 @@ impl Beside {
         let index = hits.binary_search_by(|hit| hit.at.cmp(&at.first(self.turns))).ok()?;
         hits.get(index).map(|hit| hit.text.as_ref())
     }
+}
+
+/// Whether one of the selectors at a path selects the target.
+fn refers_by_labels(
+    selectors: &[Result<Option<Selector>, SelectorError>],
+    path: &FieldPath,
+    target: &Target,
+) -> Refers {
+    let mut refers = Refers::No;
+    for selector in selectors {
+        match selector {
+            Ok(Some(selector)) if selector.matches(|key| target.label(key)) => return Refers::Yes,
+            Ok(_) => {}
+            Err(error) => refers = Refers::Unclear(format!("has a selector at `{path}` that can't be used: {error}")),
+        }
+    }
+    refers
 }
 
 /// Only where both have a namespace must they share it: an object without one may refer to any.
