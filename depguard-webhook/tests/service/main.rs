@@ -1,5 +1,7 @@
 //! The service as a provider mounts it, over a port that answers by script.
 
+mod limits;
+
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -7,13 +9,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use depguard_core::{Home, OverridePolicy, Query, RuleSet, Workspaces};
-use depguard_webhook::{Fetched, Limits, Port, ReviewService, Rules};
-use futures::StreamExt;
+use depguard_webhook::{Fetched, Port, ReviewService, Rules};
 use futures::future::BoxFuture;
-use futures::stream::BoxStream;
 use http::{Request, Response, StatusCode};
-use http_body_util::{BodyExt, Full, StreamBody};
-use hyper::body::Frame;
+use http_body_util::{BodyExt, Full};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 use tower::ServiceExt;
@@ -336,123 +335,4 @@ async fn rules_that_are_ignored_where_they_fail_are_asked_for_by_themselves() {
     let long = format!(r#"{{"request":{{"uid":"u-1","object":"{}"}}}}"#, "x".repeat(10 << 20));
     let response = service(unasked()).oneshot(post_bytes("/validate/ignore", long)).await.unwrap();
     assert_eq!(rejected(response).await.0, 413);
-}
-
-#[tokio::test]
-async fn what_is_no_review_is_a_plain_400() {
-    let deep = "[".repeat(100_000);
-    let invalid = [&b"{\"request\":{\"uid\":\""[..], &[0xff, 0xfe], b"\"}}"].concat();
-    for body in [
-        b"".to_vec(),
-        b"{}".to_vec(),
-        b"null".to_vec(),
-        b"{\"request\":{}}".to_vec(),
-        b"{\"request\":{\"uid\":\"u-1\"".to_vec(),
-        b"{\"apiVersion\":\"admission.k8s.io/v1beta1\",\"request\":{\"uid\":\"u-1\"}}".to_vec(),
-        invalid,
-        deep.clone().into_bytes(),
-        format!("{{\"request\":{deep}").into_bytes(),
-        vec![0; 1 << 20],
-    ] {
-        let response = service(unasked()).oneshot(post_bytes("/validate", body.clone())).await.unwrap();
-        let (status, sentence) = rejected(response).await;
-        let shown = String::from_utf8_lossy(&body[..body.len().min(60)]).into_owned();
-        assert_eq!(status, 400, "{shown}");
-        assert!(sentence.len() > 10 && sentence.len() < 400, "{shown}: {sentence}");
-    }
-}
-
-#[tokio::test]
-async fn a_deeply_nested_object_is_reviewed_like_any_other() {
-    let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
-    let body = review().to_string().replacen("\"uid\":\"o-1\"", &format!("\"uid\":\"o-1\",\"x\":{deep}"), 1);
-    assert!(body.len() > 200_000);
-    let response = answer(service(at_once(|_| list(&[]))), post_bytes("/validate", body)).await;
-    assert!(allowed(&response), "{response}");
-}
-
-#[tokio::test]
-async fn the_largest_object_that_an_api_server_stores_is_reviewed() {
-    let mut review = review();
-    let large = json!({"data": "x".repeat(3 << 19)});
-    review["request"]["object"] = large.clone();
-    review["request"]["oldObject"]["spec"] = large;
-    assert!(allowed(&answer(service(at_once(|_| list(&[]))), post(&review)).await));
-}
-
-#[tokio::test]
-async fn a_larger_review_is_refused_by_its_uid_or_else_rejected() {
-    let padding = "x".repeat(10 << 20);
-    let told = format!(r#"{{"request":{{"uid":"u-1","object":"{padding}"}}}}"#);
-    let response = answer(service(unasked()), post_bytes("/validate", told)).await;
-    assert_eq!(refused(&response), "the review is larger than 3136 KiB");
-
-    let untold = format!(r#"{{"request":{{"object":"{padding}","uid":"u-1"}}}}"#);
-    let response = service(unasked()).oneshot(post_bytes("/validate", untold)).await.unwrap();
-    assert_eq!(rejected(response).await, (413, "the review is larger than 3136 KiB\n".to_owned()));
-}
-
-#[tokio::test]
-async fn the_limit_is_the_providers_to_set() {
-    let limits = Limits { review: 100, ..Limits::default() };
-    let service = ReviewService::with_limits(unasked(), loaded(&[]), OverridePolicy::default(), limits);
-    let response = service.oneshot(post(&review())).await.unwrap();
-    assert_eq!(rejected(response).await.0, 413);
-}
-
-#[tokio::test(start_paused = true)]
-async fn too_many_reviews_at_once_are_refused_at_once() {
-    let hangs = || Script(|_: &Query| -> BoxFuture<'static, Fetched> { Box::pin(std::future::pending()) });
-    let limits = Limits { at_once: 1, ..Limits::default() };
-    let mut ignored = rule();
-    ignored["spec"]["failurePolicy"] = "Ignore".into();
-    ignored["metadata"]["name"] = "ignored".into();
-    let rules = loaded(&[rule(), ignored]);
-    let service = ReviewService::with_limits(hangs(), rules, OverridePolicy::default(), limits);
-    let first = tokio::spawn(answer(service.clone(), post(&review())));
-    tokio::time::sleep(Duration::from_millis(1)).await;
-    let begun = Instant::now();
-    let response = answer(service.clone(), post(&review())).await;
-    assert_eq!(refused(&response), "too many deletions at once; retry later");
-    let ignoring = post_bytes("/validate/ignore", review().to_string());
-    let response = service.clone().oneshot(ignoring).await.unwrap();
-    assert_eq!(rejected(response).await, (429, "too many deletions at once; retry later\n".to_owned()));
-    // What needs no API server is decided all the same.
-    let mut unnamed = review();
-    unnamed["request"]["resource"]["resource"] = json!("subnets");
-    assert!(allowed(&answer(service.clone(), post(&unnamed)).await));
-    assert_eq!(begun.elapsed(), Duration::ZERO);
-    assert!(refused(&first.await.unwrap()).contains("not answered in time"));
-    // The place is free again.
-    assert!(refused(&answer(service, post(&review())).await).contains("not answered in time"));
-}
-
-type Frames = BoxStream<'static, Result<Frame<Bytes>, std::io::Error>>;
-
-/// A body that sends `beginning` and then nothing more.
-fn stuck(beginning: &str) -> Request<StreamBody<Frames>> {
-    let frames = futures::stream::iter([Ok(Frame::data(Bytes::from(beginning.to_owned())))]);
-    let body = StreamBody::new(frames.chain(futures::stream::pending()).boxed());
-    Request::post("/validate?timeout=2s").header("content-type", "application/json").body(body).unwrap()
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_slow_body_is_given_up_in_time() {
-    let begun = Instant::now();
-    let response = service(unasked()).oneshot(stuck(r#"{"request":{"uid":"u-1","#)).await.unwrap();
-    assert_eq!(refused(&reviewed(response).await), "the review was not there in time");
-    assert_eq!(begun.elapsed().as_millis(), 1_800);
-
-    let response = service(unasked()).oneshot(stuck(r#"{"request":{"#)).await.unwrap();
-    assert_eq!(rejected(response).await, (408, "the review was not there in time\n".to_owned()));
-}
-
-#[tokio::test]
-async fn a_body_that_breaks_off_is_not_decided() {
-    let whole = review().to_string();
-    let frames = [Ok(Frame::data(Bytes::from(whole))), Err(std::io::Error::other("reset by peer"))];
-    let body = StreamBody::new(futures::stream::iter(frames));
-    let request = Request::post("/validate").header("content-type", "application/json").body(body).unwrap();
-    let response = service(unasked()).oneshot(request).await.unwrap();
-    assert!(refused(&reviewed(response).await).contains("reset by peer"));
 }
