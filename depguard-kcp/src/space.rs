@@ -1,6 +1,6 @@
 //! Taking in a body as far as there is space for it.
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
 use hyper::body::{Body, Incoming};
 
@@ -14,6 +14,11 @@ pub trait Space: Send {
 
     /// Makes space for `bytes` in all; `false` where there is none.
     fn grow(&mut self, bytes: usize) -> bool;
+
+    /// An empty buffer to read into: one that was used before, where there is one.
+    fn buffer(&mut self) -> BytesMut {
+        BytesMut::new()
+    }
 }
 
 /// So many bytes, of which none are expected.
@@ -35,34 +40,26 @@ pub(crate) async fn collect(mut body: Incoming, space: &mut impl Space) -> Resul
     if told.is_some_and(|told| !space.grow(told)) {
         return Ok(None);
     }
-    let mut whole = Vec::new();
+    let mut whole = space.buffer();
     while let Some(frame) = body.frame().await {
         let Ok(data) = frame?.into_data() else { continue };
         if told == Some(data.len()) {
             // All of it in one piece, as it came.
             return Ok(Some(data));
         }
-        if whole.capacity() == 0 {
-            whole.reserve_exact(told.unwrap_or(space.size()));
-        }
-        if !make_space(&mut whole, data.len(), space) {
+        if !make_space(whole.len().saturating_add(data.len()), space) {
             return Ok(None);
+        }
+        if whole.is_empty() {
+            whole.reserve(told.unwrap_or(space.size()));
         }
         whole.extend_from_slice(&data);
     }
-    Ok(Some(Bytes::from(whole)))
+    Ok(Some(whole.freeze()))
 }
 
-/// Lets a buffer grow by a half, or else by just what is needed.
-fn make_space(whole: &mut Vec<u8>, more: usize, space: &mut impl Space) -> bool {
-    let needed = whole.len().saturating_add(more);
-    if needed <= whole.capacity() {
-        return true;
-    }
-    let half_more = whole.capacity().saturating_add((whole.capacity() / 2).max(STEP));
-    let Some(capacity) = [half_more.max(needed), needed].into_iter().find(|capacity| space.grow(*capacity)) else {
-        return false;
-    };
-    whole.reserve_exact(capacity.saturating_sub(whole.len()));
-    true
+/// Lets the space grow by a half, or else by just what is needed.
+fn make_space(needed: usize, space: &mut impl Space) -> bool {
+    let half_more = space.size().saturating_add((space.size() / 2).max(STEP)).max(needed);
+    needed <= space.size() || space.grow(half_more) || space.grow(needed)
 }

@@ -9,6 +9,7 @@
 
 use std::sync::Arc;
 
+use bytes::BytesMut;
 use depguard_kcp::Space;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
@@ -53,6 +54,7 @@ pub struct Room {
     most: usize,
     /// Whether it could not grow only since others took the room up.
     was_refused: bool,
+    buffer: BytesMut,
 }
 
 impl Budget {
@@ -71,7 +73,7 @@ impl Budget {
         let place = class.places.clone().acquire_owned().await.ok()?;
         let bytes = u32::try_from(estimate.min(class.most)).ok()?;
         let taken = class.room.clone().acquire_many_owned(bytes).await.ok()?;
-        Some(Room { size, place: Some(place), taken, most: class.most, was_refused: false })
+        Some(Room { size, place: Some(place), taken, most: class.most, was_refused: false, buffer: BytesMut::new() })
     }
 }
 
@@ -104,6 +106,11 @@ impl Room {
         more.map(|more| self.taken.merge(more)).is_some()
     }
 
+    /// Has the body read into a buffer that was used before.
+    pub(crate) fn reuse(&mut self, buffer: BytesMut) {
+        self.buffer = buffer;
+    }
+
     /// The most that is taken in, and what it is for, where only others' room was in the way.
     pub(crate) fn refused(&self) -> Option<(Size, usize)> {
         self.was_refused.then_some((self.size, self.most))
@@ -125,6 +132,10 @@ impl Space for Room {
 
     fn grow(&mut self, bytes: usize) -> bool {
         self.grow(bytes)
+    }
+
+    fn buffer(&mut self) -> BytesMut {
+        std::mem::take(&mut self.buffer)
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use bytes::BytesMut;
 use depguard_core::{Reading, Request};
 use tokio::sync::oneshot;
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -25,6 +26,8 @@ pub(crate) struct Pages<P> {
     room: Option<Room>,
     /// What the next page is expected to bring.
     estimate: usize,
+    /// What the last page but one was read into: memory that is used again costs less than fresh one.
+    buffer: BytesMut,
 }
 
 /// A page that is asked for before the one before it was searched. Dropped, it is given up.
@@ -37,7 +40,7 @@ struct Ahead {
 impl<P: Port> Pages<P> {
     /// Reads from `source`, the first page into `room`.
     pub(crate) fn new(source: Arc<Source<P>>, tasks: Tasks, size: Size, room: Room) -> Self {
-        Self { source, tasks, size, estimate: room.size(), room: Some(room) }
+        Self { source, tasks, size, estimate: room.size(), room: Some(room), buffer: BytesMut::new() }
     }
 
     /// Reads until the reading has ended; `look` is shown it before each answer that it takes.
@@ -60,6 +63,7 @@ impl<P: Port> Pages<P> {
                 }
             }
             reading.answer(page.fetched.as_answer());
+            self.buffer = page.into_buffer();
         }
     }
 
@@ -71,13 +75,15 @@ impl<P: Port> Pages<P> {
         Some(self.source.fetch(&reading.query(request.clone()), room).await)
     }
 
-    fn fetch_ahead(&self, reading: &Reading, request: Request) -> Ahead {
+    fn fetch_ahead(&mut self, reading: &Reading, request: Request) -> Ahead {
         let query = reading.query(request.clone());
         let (source, size, estimate) = (Arc::clone(&self.source), self.size, self.estimate);
+        let buffer = std::mem::take(&mut self.buffer);
         let given_up = CancellationToken::new();
         let (done, page) = oneshot::channel();
         let fetch = given_up.clone().run_until_cancelled_owned(async move {
-            if let Some(room) = source.enter(size, estimate).await {
+            if let Some(mut room) = source.enter(size, estimate).await {
+                room.reuse(buffer);
                 // Given up in the meantime, or else awaited.
                 let _ = done.send(source.fetch(&query, room).await);
             }

@@ -1,5 +1,6 @@
 //! A port, and how much of what it gives is held at once.
 
+use bytes::BytesMut;
 use depguard_core::Query;
 
 use crate::budget::{Budget, Room, Size};
@@ -15,6 +16,23 @@ pub(crate) struct Source<P> {
 pub(crate) struct Page {
     pub(crate) fetched: Fetched,
     _room: Option<Room>,
+}
+
+/// A larger buffer is not kept for the next page.
+const MOST_KEPT: usize = 2 << 20;
+
+impl Page {
+    /// The buffer of the body, to be used again.
+    pub(crate) fn into_buffer(self) -> BytesMut {
+        match self.fetched {
+            Fetched::Response { body, .. } if body.len() <= MOST_KEPT => {
+                let mut buffer = body.try_into_mut().unwrap_or_default();
+                buffer.clear();
+                buffer
+            }
+            _ => BytesMut::new(),
+        }
+    }
 }
 
 impl<P: Port> Source<P> {
