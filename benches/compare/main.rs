@@ -40,6 +40,8 @@ struct Arguments {
 enum Command {
     /// A few seconds, no times: fails where more is asked, fetched or held than there should be.
     Check,
+    /// The same list over HTTP/1.1 and HTTP/2, as it is and compressed, from a kcp.
+    Transport,
     /// A part of a measurement, in a process of its own.
     #[command(hide = true)]
     Role(roles::Arguments),
@@ -60,6 +62,7 @@ fn main() -> ExitCode {
         match arguments.command {
             Some(Command::Role(role)) => roles::play(role).await,
             Some(Command::Check) => check::run().await,
+            Some(Command::Transport) => measure::transport(&arguments.options).await,
             None => measure::run(&arguments.options).await,
         }
     });

@@ -13,7 +13,6 @@ pub(crate) struct Measured {
     pub(crate) figures: Vec<rounds::Figures>,
     pub(crate) floods: Vec<floods::Flood>,
     pub(crate) collections: Vec<floods::Flood>,
-    pub(crate) transports: Vec<transport::Figures>,
 }
 
 pub(crate) async fn run(options: &Options) -> Result {
@@ -41,6 +40,16 @@ pub(crate) async fn run(options: &Options) -> Result {
     Ok(())
 }
 
+/// The same list over each protocol, from a real kcp.
+pub(crate) async fn transport(options: &Options) -> Result {
+    let server = Server::kcp().await?.ok_or("no kcp: neither `KCP_BIN` nor `PATH` names one")?;
+    let stage = Stage::new(server, 10).await?;
+    let figures = transport::run(&stage.listed(10_000, 2_000).await?).await?;
+    let text = report::transports(&figures);
+    println!("{text}");
+    if options.no_document { Ok(()) } else { report::write_part(&options.document, "transport", &text) }
+}
+
 fn publish(report: &Report, options: &Options) -> Result {
     let text = report.print();
     println!("\n# {}\n\n{text}", report.server);
@@ -53,10 +62,5 @@ async fn on(stage: &mut Stage, name: &str, case: Case) -> Result<Measured> {
     let figures = rounds::run(&mut scene, case.rounds).await?;
     let floods = floods::run(&mut scene, &case).await?;
     let collections = floods::collections(&mut scene, &case).await?;
-    // The testbed speaks HTTP/1.1 only.
-    let transports = match scene.server() {
-        "kcp" if case.amounts.dependents == 10_000 => transport::run(&scene.client).await?,
-        _ => Vec::new(),
-    };
-    Ok(Measured { case, figures, floods, collections, transports })
+    Ok(Measured { case, figures, floods, collections })
 }

@@ -10,7 +10,7 @@ use crate::floods::Flood;
 use crate::measure::Measured;
 use crate::rounds::Figures;
 use crate::scene::Subject;
-use crate::{Result, machine, plot};
+use crate::{Result, machine, plot, transport};
 
 /// All that was measured on one API server.
 #[derive(Debug)]
@@ -30,13 +30,7 @@ impl Report {
     }
 
     pub(crate) fn print(&self) -> String {
-        let profile = if cfg!(debug_assertions) { ", without optimization: these times say nothing" } else { "" };
-        let mut text = format!(
-            "Machine: {}; its load was {:.1} before and {:.1} after the run{profile}.\n\n",
-            machine::describe(),
-            self.load,
-            machine::load()
-        );
+        let mut text = format!("{}; {:.1} before it.\n\n", machine(), self.load);
         targets::print(self, &mut text);
         let _ = write!(text, "\n**One DELETE**\n\n{ONE}");
         self.measured.iter().for_each(|measured| one(measured, &mut text));
@@ -47,14 +41,6 @@ impl Report {
         for measured in self.measured.iter().filter(|measured| !measured.collections.is_empty()) {
             let _ = write!(text, "\n**200 free targets deleted as a collection**\n\n{MANY}");
             many(measured, &measured.collections, &mut text);
-        }
-        for measured in self.measured.iter().filter(|measured| !measured.transports.is_empty()) {
-            let count = thousands(measured.case.amounts.dependents);
-            let _ = write!(text, "\n**The way: {count} dependents, drained in pages**\n\n{TRANSPORT}");
-            for way in &measured.transports {
-                let (time, cpu, wire) = (time(way.time), time(way.cpu), bytes(way.wire));
-                let _ = writeln!(text, "| {} | {time} | {cpu} | {wire} | {} |", way.name, bytes(way.bytes));
-            }
         }
         failures(self, &mut text);
         text
@@ -70,6 +56,21 @@ const MANY: &str = "\
 | dependents | by | DELETEs | total time | failures | LISTs | requests | fetched | webhook CPU | peak memory |
 |---:|---|---:|---:|---:|---:|---:|---:|---:|---:|
 ";
+
+fn machine() -> String {
+    let profile = if cfg!(debug_assertions) { " (without optimization: these times say nothing)" } else { "" };
+    format!("Machine: {}{profile}; its load was {:.1} after the run", machine::describe(), machine::load())
+}
+
+/// The table of the ways to read a list.
+pub(crate) fn transports(figures: &[transport::Figures]) -> String {
+    let mut text = format!("{}.\n\n{TRANSPORT}", machine());
+    for way in figures {
+        let (time, cpu, wire) = (time(way.time), time(way.cpu), bytes(way.wire));
+        let _ = writeln!(text, "| {} | {time} | {cpu} | {wire} | {} |", way.name, bytes(way.bytes));
+    }
+    text
+}
 
 const TRANSPORT: &str = "\
 | way | time | client's CPU | on the wire | of JSON |
@@ -178,7 +179,12 @@ pub(crate) fn write(document: &Path, report: &Report, text: &str) -> Result {
     let server = report.server;
     let name = document.file_stem().unwrap_or_default().to_string_lossy();
     plot::draw(report, &document.with_file_name(format!("{name}-{server}.svg")))?;
-    let (begin, end) = (format!("<!-- {server}: begin -->"), format!("<!-- {server}: end -->"));
+    write_part(document, server, text)
+}
+
+/// Writes what stands between a part's marks.
+pub(crate) fn write_part(document: &Path, part: &str, text: &str) -> Result {
+    let (begin, end) = (format!("<!-- {part}: begin -->"), format!("<!-- {part}: end -->"));
     let whole = std::fs::read_to_string(document)?;
     let (before, rest) = whole.split_once(&begin).ok_or("the document has no mark where the tables begin")?;
     let (_, after) = rest.split_once(&end).ok_or("the document has no mark where the tables end")?;

@@ -6,6 +6,7 @@ use depguard_core::LogicalCluster;
 use depguard_e2e::Authority;
 use depguard_kcp::{Connection, Endpoint};
 use futures::stream::{StreamExt, TryStreamExt};
+use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::Result;
@@ -109,7 +110,7 @@ pub(crate) struct Amounts {
 pub(crate) struct Scene<'a> {
     stage: &'a mut Stage,
     pub(crate) amounts: Amounts,
-    pub(crate) client: Client,
+    client: Client,
     endpoint: Endpoint,
     depguard: Webhook,
     stand_in: Webhook,
@@ -163,6 +164,15 @@ impl Stage {
         Ok(scene)
     }
 
+    /// A consumer with dependents only, and no webhook: a way to what is to be listed.
+    pub(crate) async fn listed(&self, dependents: usize, bytes: usize) -> Result<Client> {
+        let cluster = setup::consumer(&self.connection, "listed").await?;
+        let template = Template::new(Kind::Machine, bytes, false);
+        let objects = (0..dependents).map(|n| (Kind::Machine, template.make(n, dependents)));
+        create(&self.connection, &cluster, objects.collect()).await?;
+        Client::new(&self.server.kubeconfig(cluster.as_str())?)
+    }
+
     async fn webhook(&self, role: &str, port: u16) -> Result<Webhook> {
         let kubeconfig = self.server.kubeconfig(DEP_CTRL)?;
         let arguments = [
@@ -176,10 +186,6 @@ impl Stage {
 }
 
 impl Scene<'_> {
-    pub(crate) fn server(&self) -> &'static str {
-        self.stage.server.name()
-    }
-
     /// The floor: all of the dependents, page by page, read by this process.
     pub(crate) async fn drain(&self) -> Result<(Drained, Cost)> {
         let usage = Usage::of(std::process::id());
@@ -297,7 +303,6 @@ fn as_expected(deleted: &Deleted, allowed: bool) -> bool {
 }
 
 async fn create_all(connection: &Connection, cluster: &LogicalCluster, amounts: &Amounts) -> Result {
-    let endpoint = connection.cluster(cluster);
     let Amounts { dependents, bytes, free: count, set, .. } = *amounts;
     let mut objects = Vec::new();
     for kind in Kind::DEPENDENTS {
@@ -308,6 +313,11 @@ async fn create_all(connection: &Connection, cluster: &LogicalCluster, amounts: 
         objects.extend((0..count).map(|n| (kind, target(kind, &free(n), &format!("s{}", n / set)))));
         objects.push((kind, target(kind, BUSY, "busy")));
     }
+    create(connection, cluster, objects).await
+}
+
+async fn create(connection: &Connection, cluster: &LogicalCluster, objects: Vec<(Kind, Value)>) -> Result {
+    let endpoint = connection.cluster(cluster);
     futures::stream::iter(objects)
         .map(|(kind, object)| {
             let endpoint = &endpoint;
