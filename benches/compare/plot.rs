@@ -37,8 +37,8 @@ pub(crate) fn draw(report: &Report, file: &Path) -> Result {
         .x_desc("dependents")
         .y_desc("milliseconds")
         // Of a logarithmic axis, the powers of ten: the others would lie upon each other.
-        .x_label_formatter(&|x| match x.log10().fract() {
-            0.0 => crate::report::thousands(x.round() as usize),
+        .x_label_formatter(&|x| match (x.log10() - x.log10().round()).abs() {
+            ..1e-6 => crate::report::thousands(x.round() as usize),
             _ => String::new(),
         })
         .y_label_formatter(&|y| if *y < 1.0 { format!("{y}") } else { crate::report::thousands(y.round() as usize) })
