@@ -1,12 +1,17 @@
-//! What depguard-core costs: `cargo bench -p depguard-benches`.
+//! What depguard costs by itself: `cargo bench -p depguard-benches --bench core`.
 
 use std::hint::black_box;
 use std::time::Duration;
 
+use bytes::Bytes;
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use depguard_core::{Extractor, FieldPath, Home, Needle, Review, RuleSet};
+use depguard_core::{Extractor, FieldPath, Home, Needle, OverridePolicy, Query, Review, RuleSet, Workspaces};
+use depguard_webhook::{Fetched, Port, ReviewService, Rules};
+use http::Request;
+use http_body_util::{BodyExt, Full};
 use serde::Deserialize;
 use serde_json::Value;
+use tower::ServiceExt;
 
 use self::pages::{Size, page};
 use self::reviews::{decide, review, rule};
@@ -98,6 +103,32 @@ fn decision(c: &mut Criterion) {
     c.bench_function("decision/a kind that no rule names", |b| b.iter(|| decide(&rules, black_box(&unnamed), b"")));
 }
 
+/// A whole request to the service, about a kind that no rule names: from its bytes to those of the answer.
+fn service(c: &mut Criterion) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let rules = Rules::not_loaded_yet("loaded below");
+    rules.load(RuleSet::load(Home::Kubernetes, [&rule(0)]), Workspaces::new());
+    let service = runtime.block_on(async { ReviewService::new(Nobody, rules, OverridePolicy::default()) });
+    let body = Bytes::from(review("subnets", Size::Small));
+    c.bench_function("service/a kind that no rule names", |b| {
+        b.to_async(&runtime).iter(|| async {
+            let request = Request::post("/validate?timeout=10s").header("content-type", "application/json");
+            let request = request.body(Full::new(body.clone())).expect("a request");
+            let Ok(response) = service.clone().oneshot(request).await;
+            response.into_body().collect().await.expect("a body").to_bytes()
+        });
+    });
+}
+
+/// What must not be asked.
+struct Nobody;
+
+impl Port for Nobody {
+    async fn get(&self, query: &Query) -> Fetched {
+        panic!("asked for {}", query.path)
+    }
+}
+
 /// What one would write by hand for one kind and one field.
 #[derive(Deserialize)]
 struct Lean {
@@ -153,6 +184,6 @@ criterion_group! {
         .sample_size(30)
         .warm_up_time(Duration::from_millis(500))
         .measurement_time(Duration::from_millis(1_500));
-    targets = paths, extraction, search, decision
+    targets = paths, extraction, search, decision, service
 }
 criterion_main!(benches);
