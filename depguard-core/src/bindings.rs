@@ -130,16 +130,9 @@ pub(crate) fn read_page<'de>(bytes: &'de [u8], each: impl FnMut(&Binding<'de>)) 
     #[derive(Deserialize)]
     struct List<'a> {
         #[serde(default)]
-        metadata: ListMeta,
+        metadata: Page,
         #[serde(borrow, default, deserialize_with = "present")]
         items: Option<Vec<Binding<'a>>>,
-    }
-
-    #[derive(Default, Deserialize)]
-    #[serde(rename_all = "camelCase")]
-    struct ListMeta {
-        resource_version: Option<String>,
-        r#continue: Option<String>,
     }
 
     /// Tells `null`, which is how Go writes an empty slice, from no items at all.
@@ -149,9 +142,7 @@ pub(crate) fn read_page<'de>(bytes: &'de [u8], each: impl FnMut(&Binding<'de>)) 
 
     let list: List<'de> = serde_json::from_slice(bytes)?;
     list.items.ok_or(PageError::NoItems)?.iter().for_each(each);
-    let given = |text: Option<String>| text.filter(|text| !text.is_empty());
-    let ListMeta { resource_version, r#continue } = list.metadata;
-    Ok(Page { resource_version: given(resource_version), continue_token: given(r#continue) })
+    Ok(list.metadata)
 }
 
 #[cfg(test)]

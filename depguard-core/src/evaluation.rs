@@ -14,7 +14,7 @@ use crate::listing::{Listing, Progress};
 use crate::lookup::Lookup;
 use crate::names::{GroupResource, Namespace};
 use crate::plan::{self, Dependents, Planned, Wanted};
-use crate::query::{Accept, Answer, Query, QueryId, Request};
+use crate::query::{Accept, Answer, Query, QueryId};
 use crate::reading::Reading;
 use crate::review::Review;
 use crate::ruleset::{Check, Context, IndexedEdge, Reach};
@@ -237,19 +237,22 @@ impl Asking {
         let mut queries = Vec::new();
         while let Some(asked) = self.ready.pop_front() {
             let id = QueryId(self.next_id);
-            let plain = |path| Request { path, accept: Accept::Json };
-            let (request, export) = match &asked {
-                Asked::Bindings => (self.bindings.as_ref().map(|bindings| plain(bindings.listing.next())), None),
+            let plain = |path| {
+                let cluster = self.target.cluster.clone();
+                Query { id, cluster, export: None, path, accept: Accept::Json }
+            };
+            let query = match &asked {
+                Asked::Bindings => self.bindings.as_ref().map(|bindings| plain(bindings.listing.next())),
                 Asked::Reading(number) => {
                     let reading = self.readings.get(number);
-                    (reading.and_then(Reading::next), reading.and_then(Reading::export))
+                    reading.and_then(|reading| Some(Query { id, ..reading.query(reading.next()?) }))
                 }
-                Asked::Scope(scope) => (Some(plain(scope.path())), None),
+                Asked::Scope(scope) => Some(plain(scope.path())),
             };
-            if let Some(Request { path, accept }) = request {
+            if let Some(query) = query {
                 self.next_id += 1;
                 self.open.insert(id, asked);
-                queries.push(Query { id, cluster: self.target.cluster.clone(), export, path, accept });
+                queries.push(query);
             }
         }
         queries

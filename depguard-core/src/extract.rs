@@ -5,6 +5,8 @@
 
 use std::borrow::Cow;
 
+use serde::{Deserialize, Deserializer};
+
 use self::found::Found;
 pub use self::needle::Needle;
 pub(crate) use self::outer::outer;
@@ -201,6 +203,27 @@ impl Turns {
         }
         self.len = self.len.min(len);
         self
+    }
+}
+
+impl Page {
+    /// What is empty is what Go writes for what is absent.
+    fn new(resource_version: Option<String>, continue_token: Option<String>) -> Self {
+        let given = |text: Option<String>| text.filter(|text| !text.is_empty());
+        Self { resource_version: given(resource_version), continue_token: given(continue_token) }
+    }
+}
+
+impl<'de> Deserialize<'de> for Page {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct ListMeta {
+            resource_version: Option<String>,
+            r#continue: Option<String>,
+        }
+        let ListMeta { resource_version, r#continue } = ListMeta::deserialize(deserializer)?;
+        Ok(Self::new(resource_version, r#continue))
     }
 }
 

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::api::Strategy;
+use crate::extract::Item;
 use crate::found::{Findings, Found};
 use crate::plan::{Dependents, Planned, Step};
 use crate::query::Accept;
@@ -114,7 +115,13 @@ impl Lookup {
     }
 
     pub(crate) fn planned(&self) -> Planned {
-        Planned::new(&self.dependents, self.strategy(), self.field.as_deref(), &self.edges)
+        let rules: BTreeSet<_> = self.edges.iter().map(|edge| edge.rule.clone()).collect();
+        Planned {
+            dependents: self.dependents.clone(),
+            strategy: self.strategy(),
+            field: self.field.clone(),
+            rules: rules.into_iter().collect(),
+        }
     }
 
     pub(crate) fn target(&self) -> &Arc<Target> {
@@ -148,11 +155,11 @@ impl Lookup {
 
     // === What a reading finds ===
 
-    pub(crate) fn take(&mut self, object: Object<'_>, edge: &Arc<IndexedEdge>, refers: Refers) {
+    pub(crate) fn take(&mut self, item: &Item<'_, '_>, edge: &Arc<IndexedEdge>, refers: Refers) {
         let Check::Follow { dependent, .. } = &edge.check else { return };
         let kind = dependent.kind.as_str().to_owned();
-        let Object { namespace, name } = object;
-        let found = Found { kind, namespace: namespace.map(str::to_owned), name: name.to_owned() };
+        let namespace = item.namespace();
+        let found = Found { kind, namespace: namespace.map(str::to_owned), name: item.name().to_owned() };
         match refers {
             Refers::No => {}
             Refers::Unclear(why) if !self.release.is_some_and(|release| release.covers(namespace)) => {
@@ -213,11 +220,4 @@ impl Lookup {
             self.outcome = Outcome::Done;
         }
     }
-}
-
-/// An object of a list, by its name.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Object<'o> {
-    pub(crate) namespace: Option<&'o str>,
-    pub(crate) name: &'o str,
 }

@@ -186,20 +186,17 @@ fn is_metadata(path: &FieldPath) -> bool {
 
 // === For people ===
 
-impl Planned {
-    pub(crate) fn new(
-        dependents: &Dependents,
-        strategy: Strategy,
-        field: Option<&str>,
-        edges: &[Arc<IndexedEdge>],
-    ) -> Self {
-        let rules: BTreeSet<_> = edges.iter().map(|edge| edge.rule.clone()).collect();
-        let (dependents, field) = (dependents.clone(), field.map(str::to_owned));
-        Self { dependents, strategy, field, rules: rules.into_iter().collect() }
-    }
-}
-
 impl Dependents {
+    /// Where they are listed.
+    pub(crate) fn path(&self) -> String {
+        let Self { gvr, namespace, .. } = self;
+        let root = gvr.root();
+        match namespace {
+            Some(namespace) => format!("{root}/namespaces/{namespace}/{}", gvr.resource),
+            None => format!("{root}/{}", gvr.resource),
+        }
+    }
+
     /// How all of them are read.
     pub(crate) fn strategy(&self) -> Strategy {
         match (self.accept, &self.namespace) {

@@ -6,8 +6,7 @@ use std::sync::Arc;
 use crate::discovery::{Discovery, Served};
 use crate::extract::{Needle, Page, PageError, outer};
 use crate::listing::{Listing, Progress};
-use crate::lookup::{Lookup, Object};
-use crate::names::{ExportName, GroupVersionResource, LogicalCluster};
+use crate::lookup::Lookup;
 use crate::plan::Dependents;
 use crate::query::{Accept, Answer, Filter, Query, QueryId, Request};
 use crate::references::{References, Targets};
@@ -58,7 +57,6 @@ struct Member {
 /// Lookups of the same edges, each for a target of its own.
 #[derive(Debug)]
 struct Crowd {
-    edges: Vec<Arc<IndexedEdge>>,
     references: References,
     targets: Targets,
     /// What those who refer to one of them hold.
@@ -74,7 +72,7 @@ impl Reading {
     ///
     /// Without a field it is a scan.
     pub fn selecting(lookup: Lookup) -> Self {
-        let list = path(&lookup.dependents().gvr, lookup.dependents());
+        let list = lookup.dependents().path();
         let source = match lookup.field() {
             Some(field) => {
                 let selector = format!("{field}={}", escaped(&lookup.target().name));
@@ -91,7 +89,7 @@ impl Reading {
     pub fn scanning(mut lookups: Vec<Lookup>) -> Option<Self> {
         lookups.iter_mut().for_each(Lookup::scan);
         let dependents = same_dependents(&mut lookups)?;
-        let source = Source::List(Listing::new(path(&dependents.gvr, &dependents)));
+        let source = Source::List(Listing::new(dependents.path()));
         Some(Self::new(dependents, source, lookups))
     }
 
@@ -102,7 +100,7 @@ impl Reading {
     pub fn tabling(mut lookups: Vec<Lookup>) -> Option<Self> {
         lookups.iter_mut().for_each(Lookup::tabulate);
         let dependents = same_dependents(&mut lookups)?;
-        let listing = Listing::filtered(path(&dependents.gvr, &dependents), Filter::Cells);
+        let listing = Listing::filtered(dependents.path(), Filter::Cells);
         let source = Source::Table(Table { listing, hits: VecDeque::new(), last: false });
         Some(Self::new(dependents, source, lookups))
     }
@@ -111,8 +109,8 @@ impl Reading {
         let mut crowds: Vec<Crowd> = Vec::new();
         for (member, lookup) in lookups.iter().enumerate() {
             let same = |crowd: &&mut Crowd| {
-                let (a, b) = (&crowd.edges, lookup.edges());
-                a.len() == b.len() && a.iter().zip(b).all(|(a, b)| Arc::ptr_eq(a, b))
+                let first = crowd.members.first().and_then(|first| lookups.get(*first));
+                first.is_some_and(|first| are_same(first.edges(), lookup.edges()))
             };
             match crowds.iter_mut().find(same) {
                 Some(crowd) => {
@@ -120,7 +118,6 @@ impl Reading {
                     crowd.members.push(member);
                 }
                 None => crowds.push(Crowd {
-                    edges: lookup.edges().to_vec(),
                     references: References::new(lookup.edges()),
                     targets: Targets::of(lookup.target()),
                     needle: None,
@@ -142,21 +139,13 @@ impl Reading {
         &self.dependents
     }
 
-    /// Whose API is asked now, as in [`Query::export`](crate::Query::export).
-    pub(crate) fn export(&self) -> Option<(LogicalCluster, ExportName)> {
-        match self.source {
-            Source::Selection(_) | Source::Table(_) | Source::List(_) => self.dependents.export.clone(),
-            Source::Discovery(_) | Source::Ended => None,
-        }
-    }
-
     /// What to ask now; `None` when it has ended.
     pub fn next(&self) -> Option<Request> {
         let (path, accept) = match &self.source {
             Source::Selection(listing) | Source::List(listing) => (listing.next(), self.dependents.accept),
             Source::Table(Table { listing, hits, .. }) => match hits.front() {
                 None => (listing.next(), Accept::Table),
-                Some(name) => (format!("{}/{name}", path(&self.dependents.gvr, &self.dependents)), Accept::Json),
+                Some(name) => (format!("{}/{name}", self.dependents.path()), Accept::Json),
             },
             Source::Discovery(discovery) => (discovery.next(), Accept::Json),
             Source::Ended => return None,
@@ -167,7 +156,11 @@ impl Reading {
     /// A request of this reading as a query, for whoever sends those. All have the same id: it says nothing here.
     pub fn query(&self, request: Request) -> Query {
         let Request { path, accept } = request;
-        Query { id: QueryId(0), cluster: self.dependents.cluster.clone(), export: self.export(), path, accept }
+        let export = match self.source {
+            Source::Selection(_) | Source::Table(_) | Source::List(_) => self.dependents.export.clone(),
+            Source::Discovery(_) | Source::Ended => None,
+        };
+        Query { id: QueryId(0), cluster: self.dependents.cluster.clone(), export, path, accept }
     }
 
     /// What [`next`](Self::next) will most likely be once this page was taken, so that it can be asked for meanwhile. To
@@ -180,6 +173,9 @@ impl Reading {
 
     /// Takes the answer to [`next`](Self::next).
     pub fn answer(&mut self, answer: Answer<'_>) {
+        if let (Source::Selection(_), Answer::Response { status: 400, body }) = (&self.source, answer) {
+            return if says_unselectable(body) { self.refuse() } else { self.give_up() };
+        }
         let progress = match &mut self.source {
             Source::Ended => return,
             Source::Discovery(discovery) => {
@@ -189,10 +185,6 @@ impl Reading {
                     Served::Unclear(why) => self.end(|lookup| lookup.fail(why.as_str())),
                 }
                 return;
-            }
-            Source::Selection(_) if is_unselectable(&answer) => {
-                self.refused = true;
-                return self.give_up();
             }
             Source::Table(_) => return self.answer_table(answer),
             Source::Selection(listing) | Source::List(listing) => {
@@ -249,9 +241,8 @@ impl Reading {
                 _ => self.end(|lookup| lookup.fail(format!("showed {name}, which could not be read; retry later"))),
             };
         }
-        if let Answer::Response { status: 400 | 404 | 406 | 415, .. } = answer {
-            self.refused = true;
-            return self.give_up();
+        if let Answer::Response { status: 400 | 406 | 415, .. } = answer {
+            return self.refuse();
         }
         let fields: BTreeSet<_> = self.crowds.iter().flat_map(|crowd| crowd.references.fields()).collect();
         let is_wanted = |name: &str| self.crowds.iter().any(|crowd| crowd.targets.holds(name));
@@ -267,10 +258,8 @@ impl Reading {
             }
         });
         match progress {
-            _ if blind => {
-                self.refused = true;
-                self.give_up();
-            }
+            _ if blind => self.refuse(),
+            Progress::NotFound => self.refuse(),
             Progress::More | Progress::Complete if hits.len() > MOST_HITS => self.give_up(),
             Progress::More => {}
             Progress::Complete => {
@@ -278,7 +267,6 @@ impl Reading {
                 self.look_further();
             }
             Progress::Restart => self.forget(),
-            Progress::NotFound => self.give_up(),
             Progress::Failed(why) => self.end(|lookup| lookup.fail(why.as_str())),
         }
     }
@@ -301,6 +289,12 @@ impl Reading {
             _ => self.each(Lookup::see_enough),
         }
         self.end_if_idle();
+    }
+
+    /// The server doesn't do what was asked.
+    fn refuse(&mut self) {
+        self.refused = true;
+        self.give_up();
     }
 
     /// This is no way to find them: all dependents must be read.
@@ -336,7 +330,7 @@ impl Reading {
         self.forget();
         if self.dependents.namespace.take().is_some() {
             self.each(Lookup::widen);
-            let list = path(&self.dependents.gvr, &self.dependents);
+            let list = self.dependents.path();
             match &mut self.source {
                 Source::Selection(listing) | Source::List(listing) => listing.move_to(list),
                 Source::Table(_) | Source::Discovery(_) | Source::Ended => {}
@@ -358,7 +352,7 @@ impl Crowd {
             if let Some(Member { lookup, wanted: true }) = member
                 && !lookup.has_ended()
             {
-                lookup.take(Object { namespace: item.namespace(), name: item.name() }, edge, refers);
+                lookup.take(item, edge, refers);
             }
         })?;
         for member in &self.members {
@@ -381,9 +375,15 @@ fn same_dependents(lookups: &mut [Lookup]) -> Option<Dependents> {
     Some(dependents)
 }
 
-/// A server that doesn't select by a field says 400 `field label not supported`.
-fn is_unselectable(answer: &Answer<'_>) -> bool {
-    matches!(answer, Answer::Response { status: 400, .. })
+fn are_same(a: &[Arc<IndexedEdge>], b: &[Arc<IndexedEdge>]) -> bool {
+    a.len() == b.len() && a.iter().zip(b).all(|(a, b)| Arc::ptr_eq(a, b))
+}
+
+/// Whether a 400 says that the server doesn't select by the field: the first it says of custom resources and most others,
+/// the second of some of its own kinds.
+fn says_unselectable(body: &[u8]) -> bool {
+    let says = |text: &str| memchr::memmem::find(body, text.as_bytes()).is_some();
+    says("field label not supported") || says("is not a known field selector")
 }
 
 /// A value as it stands in a field selector.
@@ -396,12 +396,4 @@ fn escaped(value: &str) -> String {
         escaped.push(c);
     }
     escaped
-}
-
-fn path(gvr: &GroupVersionResource, dependents: &Dependents) -> String {
-    let root = gvr.root();
-    match &dependents.namespace {
-        Some(namespace) => format!("{root}/namespaces/{namespace}/{}", gvr.resource),
-        None => format!("{root}/{}", gvr.resource),
-    }
 }

@@ -34,7 +34,7 @@ struct Table<'a> {
     #[serde(borrow)]
     column_definitions: Option<Vec<Column<'a>>>,
     rows: Option<Vec<Row>>,
-    metadata: Option<ListMeta>,
+    metadata: Option<Page>,
 }
 
 #[derive(Deserialize)]
@@ -52,23 +52,15 @@ struct Row {
     cells: Vec<Value>,
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct ListMeta {
-    resource_version: Option<String>,
-    r#continue: Option<String>,
-}
-
 /// Reads a page for objects that hold, in one of these fields, a value that `is_wanted`.
 pub(crate) fn read(
     body: &[u8],
     fields: &BTreeSet<&FieldPath>,
     is_wanted: impl Fn(&str) -> bool,
 ) -> Result<Rows, PageError> {
-    let table: Table<'_> =
-        serde_json::from_slice(body).map_err(|error| PageError::Malformed { why: error.to_string() })?;
+    let table: Table<'_> = serde_json::from_slice(body)?;
     let is_table = table.kind.as_ref().is_some_and(|kind| kind.as_str() == "Table");
-    let (Some(columns), Some(meta), true) = (table.column_definitions, table.metadata, is_table) else {
+    let (Some(columns), Some(page), true) = (table.column_definitions, table.metadata, is_table) else {
         return Ok(Rows::Blind);
     };
     let is_name = |column: &Column<'_>| column.format.as_ref().is_some_and(|format| format.as_str() == "name");
@@ -94,11 +86,7 @@ pub(crate) fn read(
             _ => return Ok(Rows::Blind),
         }
     }
-    let given = |text: Option<String>| text.filter(|text| !text.is_empty());
-    Ok(Rows::Hits(
-        hits,
-        Page { resource_version: given(meta.resource_version), continue_token: given(meta.r#continue) },
-    ))
+    Ok(Rows::Hits(hits, page))
 }
 
 impl Column<'_> {

@@ -66,21 +66,9 @@ pub(crate) fn range(target: &Target) -> Range<'_> {
 
 /// Those of the objects that may be seen through this door.
 pub(crate) fn visible(world: &World, target: &Target, stored: Vec<Stored>) -> Vec<Stored> {
-    let mut last: Option<(String, bool)> = None;
-    let mut reached = |cluster: &str| {
-        let Reach::Every(export) = &target.reach else {
-            return true;
-        };
-        if let Some((known, answer)) = &last
-            && known == cluster
-        {
-            return *answer;
-        }
-        let answer = view::sees(world, export, cluster, &target.resource);
-        last = Some((cluster.to_owned(), answer));
-        answer
-    };
-    stored.into_iter().filter(|stored| reached(&stored.key.cluster) && is_visible(target, &stored.object)).collect()
+    let reached = view::reached(world, target);
+    let is_reached = |cluster: &str| reached.as_ref().is_none_or(|reached| reached.contains(cluster));
+    stored.into_iter().filter(|stored| is_reached(&stored.key.cluster) && is_visible(target, &stored.object)).collect()
 }
 
 pub(crate) fn is_visible(target: &Target, object: &Value) -> bool {

@@ -8,7 +8,7 @@ use crate::board::{Board, Carrier, Scanning, Selecting};
 use crate::budget::Size;
 use crate::lanes::Bounds;
 use crate::pages::{FIRST_PAGE, Pages};
-use crate::port::{Fetched, Port};
+use crate::port::Port;
 use crate::refusals::Refusals;
 use crate::source::Source;
 use crate::tasks::Tasks;
@@ -68,7 +68,10 @@ impl<P: Port> Carrier for Finder<P> {
         let Some(field) = refusals.try_by(&lookup) else { return selecting.refuse(lookup) };
         let mut pages = Pages::new(Arc::clone(source), tasks.clone(), Size::Small, room);
         let mut reading = Reading::selecting(lookup);
-        pages.read(&mut reading, |_, fetched| refusals.learn(&field, fetched)).await;
+        pages.read(&mut reading, |_| {}).await;
+        if reading.was_refused() {
+            refusals.remember(&field);
+        }
         let Some(lookup) = reading.into_lookups().pop() else { return };
         if lookup.has_ended() || lookup.dependents() != selecting.key() {
             selecting.answer(lookup);
@@ -84,7 +87,7 @@ impl<P: Port> Carrier for Finder<P> {
         let _timed = refusals.time(scanning.key());
         let (tickets, mut lookups): (Vec<_>, Vec<_>) = members.into_iter().unzip();
         let mut pages = Pages::new(Arc::clone(source), tasks.clone(), Size::Page, room);
-        let abandon = |reading: &mut Reading, _: &Fetched| {
+        let abandon = |reading: &mut Reading| {
             scanning.gone(&tickets).into_iter().for_each(|index| reading.abandon(index));
         };
         if let Some(columns) = refusals.try_columns(scanning.key(), &lookups) {

@@ -44,7 +44,7 @@ impl<P: Port> Pages<P> {
     }
 
     /// Reads until the reading has ended; `look` is shown it before each answer that it takes.
-    pub(crate) async fn read(&mut self, reading: &mut Reading, mut look: impl FnMut(&mut Reading, &Fetched)) {
+    pub(crate) async fn read(&mut self, reading: &mut Reading, mut look: impl FnMut(&mut Reading)) {
         let mut ahead = None::<Ahead>;
         while let Some(request) = reading.next() {
             // One that is not wanted is dropped before anything is waited for, with the room that it takes up.
@@ -53,7 +53,7 @@ impl<P: Port> Pages<P> {
                 None => self.fetch(reading, &request).await,
             };
             let Some(page) = page else { return };
-            look(reading, &page.fetched);
+            look(reading);
             if let Fetched::Response { status: 200, body } = &page.fetched {
                 self.estimate = (body.len() + body.len() / 8).max(LEAST);
                 if let Some(next) = reading.ahead(body) {

@@ -13,8 +13,6 @@ use std::time::Duration;
 use depguard_core::{Dependents, ExportName, GroupVersionResource, LogicalCluster, Lookup, Namespace};
 use tokio::time::Instant;
 
-use crate::port::Fetched;
-
 /// How long a refusal is remembered.
 const FRESH: Duration = Duration::from_secs(300);
 /// A scan that takes longer may be too late for those who come while it runs: they wait for the next. An API server
@@ -78,13 +76,6 @@ impl Refusals {
         Timed { refusals: self, dependents, since: Instant::now() }
     }
 
-    /// Remembers that the server doesn't select by the field, if that is what it said.
-    pub(crate) fn learn(&self, field: &Asked, fetched: &Fetched) {
-        if is_refusal(fetched) {
-            self.remember(field);
-        }
-    }
-
     fn has_not(&self, asked: &Asked) -> bool {
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         known.get(asked).is_none_or(|at| at.elapsed() >= FRESH)
@@ -116,17 +107,6 @@ impl Asked {
     fn new(dependents: &Dependents, by: By) -> Self {
         let Dependents { cluster, export, gvr, .. } = dependents.clone();
         Self { cluster, export, gvr, by }
-    }
-}
-
-/// For custom resources and most others an API server says the first, for some of its own kinds the second.
-fn is_refusal(fetched: &Fetched) -> bool {
-    let said = |body: &[u8], text: &str| body.windows(text.len()).any(|part| part == text.as_bytes());
-    match fetched {
-        Fetched::Response { status: 400, body } => {
-            said(body, "field label not supported") || said(body, "is not a known field selector")
-        }
-        _ => false,
     }
 }
 
@@ -167,20 +147,5 @@ mod tests {
         }
         assert_eq!(refusals.0.lock().unwrap().len(), MOST);
         assert!(refusals.has_not(&field("spec.f9")) && !refusals.has_not(&field("spec.f10")));
-    }
-
-    #[test]
-    fn only_what_says_so_is_a_refusal() {
-        let response = |status, body: &'static str| Fetched::Response { status, body: body.into() };
-        for (fetched, refusal) in [
-            (response(400, r#"{"message":"field label not supported: spec.a"}"#), true),
-            (response(400, r#"{"message":"\"spec.a\" is not a known field selector: only \"metadata.name\""}"#), true),
-            (response(400, r#"{"message":"limit: invalid"}"#), false),
-            (response(400, ""), false),
-            (response(200, "field label not supported"), false),
-            (Fetched::TooLarge, false),
-        ] {
-            assert_eq!(is_refusal(&fetched), refusal, "{fetched:?}");
-        }
     }
 }

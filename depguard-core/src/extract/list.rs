@@ -112,9 +112,7 @@ pub(super) fn metadata(json: &mut Json<'_>) -> Result<Page, Malformed> {
         }
         next = json.next_key()?;
     }
-    // What is empty is what Go writes for what is absent.
-    let given = |text: Option<String>| text.filter(|text| !text.is_empty());
-    Ok(Page { resource_version: given(version.flatten()), continue_token: given(token.flatten()) })
+    Ok(Page::new(version.flatten(), token.flatten()))
 }
 
 /// Reads a string, or the absence of one, that must not stand there twice.

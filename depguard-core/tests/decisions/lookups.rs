@@ -194,6 +194,28 @@ fn deletions_share_a_list() {
 }
 
 #[test]
+fn only_what_says_so_is_a_refusal_that_is_worth_remembering() {
+    let world = plain();
+    let json = |status, body: &str| Reply::Http(status, body.as_bytes().to_vec());
+    for (reply, refused, open) in [
+        (json(400, r#"{"message":"field label not supported: spec.a"}"#), true, true),
+        (json(400, r#"{"message":"\"spec.a\" is not a known field selector: only \"metadata.name\""}"#), true, true),
+        (json(400, r#"{"message":"limit: invalid"}"#), false, true),
+        (json(400, ""), false, true),
+        (json(200, "field label not supported"), false, false),
+        (json(500, "field label not supported"), false, false),
+    ] {
+        let mut reading = Reading::selecting(lookups(&world, &[vpc("ns", "a")]).remove(0));
+        reading.answer(reply.as_answer());
+        assert_eq!((reading.next(), reading.was_refused()), (None, refused), "{reply:?}");
+        assert_eq!(!reading.into_lookups().remove(0).has_ended(), open, "{reply:?}");
+    }
+    let mut reading = Reading::selecting(lookups(&world, &[vpc("ns", "a")]).remove(0));
+    reading.answer(Answer::TooLarge);
+    assert!(reading.next().is_some() && !reading.was_refused());
+}
+
+#[test]
 fn what_the_server_prints_tells_whom_to_look_at() {
     let world = plain().with(vm("ns", "m1", "a")).with(vm("ns", "m2", "b")).but(|world| world.prints = |_| true);
     let mut reading = Reading::tabling(lookups(&world, &[vpc("ns", "a"), vpc("ns", "c")])).unwrap();
