@@ -129,6 +129,7 @@
 pub mod api;
 mod bearing;
 mod bindings;
+pub mod canary;
 mod consent;
 mod decision;
 mod discovery;
@@ -137,6 +138,7 @@ mod extract;
 mod found;
 mod graph;
 mod home;
+mod inquiry;
 mod json;
 mod listing;
 mod lookup;
@@ -166,6 +168,7 @@ pub use decision::{Because, Blocker, Count, Decision, Denial, Notes, Problem, Re
 pub use evaluation::Evaluation;
 pub use extract::{Extractor, Item, Needle, Page, PageError};
 pub use home::Home;
+pub use inquiry::{Inquiry, Loaded, LoadedError};
 pub use lookup::Lookup;
 pub use message::{Message, MessageError};
 pub use names::{

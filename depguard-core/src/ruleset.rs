@@ -26,6 +26,7 @@ pub struct RuleSet {
     /// By group, then by resource, so that a look-up borrows both from the review.
     edges: HashMap<String, HashMap<String, Vec<Arc<IndexedEdge>>>>,
     graph: Arc<Graph>,
+    generations: HashMap<RuleKey, i64>,
 }
 
 /// What an evaluation needs to know besides the rules.
@@ -104,7 +105,7 @@ impl RuleSet {
     ///
     /// A rule that can't be used counts as well: where it would have borne, it refuses, and says what is wrong with it.
     pub fn load<'v>(home: Home, objects: impl IntoIterator<Item = &'v Value>) -> Self {
-        let mut set = Self { home, edges: HashMap::new(), graph: Arc::default() };
+        let mut set = Self { home, edges: HashMap::new(), graph: Arc::default(), generations: HashMap::new() };
         for object in objects {
             match Rule::parse(home, object) {
                 Ok(rule) => set.insert(&rule),
@@ -112,6 +113,12 @@ impl RuleSet {
             }
         }
         set.connected()
+    }
+
+    /// The generation in which a rule was loaded, whether or not it can be used; 0 where it has none. `None`: it was
+    /// not loaded.
+    pub fn generation_of(&self, rule: &RuleKey) -> Option<i64> {
+        self.generations.get(rule).copied()
     }
 
     /// The same without the edges to targets of an APIExport whose provider did not accept them: `accepted` is asked for
@@ -157,6 +164,7 @@ impl RuleSet {
     }
 
     fn insert(&mut self, rule: &Rule) {
+        self.generations.insert(rule.key().clone(), rule.generation().unwrap_or_default());
         let dependent = Arc::new(rule.dependent().clone());
         for edge in rule.edges() {
             self.push(IndexedEdge {
@@ -174,6 +182,8 @@ impl RuleSet {
 
     fn insert_broken(&mut self, home: Home, object: &Value, error: &RuleError) {
         let Some(outline) = Outline::read(home, object) else { return };
+        let generation = object.pointer("/metadata/generation").and_then(Value::as_i64);
+        self.generations.insert(outline.key.clone(), generation.unwrap_or_default());
         let targets: BTreeSet<_> = outline.targets.into_iter().zip(outline.on_delete).collect();
         for ((target_export, target), on_delete) in targets {
             self.push(IndexedEdge {

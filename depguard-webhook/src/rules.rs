@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
-use depguard_core::{RuleSet, Workspaces};
+use depguard_core::{Inquiry, RuleSet, Workspaces};
 
 /// The rules in force. Clones share them: what is loaded through one, all decide by from then on.
 #[derive(Debug, Clone)]
@@ -41,6 +41,14 @@ impl Rules {
         match &*self.current.load_full() {
             Snapshot::Loaded { .. } => None,
             Snapshot::NotLoaded { why } => Some(why.clone()),
+        }
+    }
+
+    /// Answers a controller that asks which rules are in force.
+    pub(crate) fn tell(&self, inquiry: &Inquiry) -> Vec<u8> {
+        match &*self.snapshot() {
+            Snapshot::Loaded { rules, .. } => inquiry.answer(Ok(rules)),
+            Snapshot::NotLoaded { why } => inquiry.answer(Err(why)),
         }
     }
 

@@ -5,7 +5,7 @@ use std::error::Error;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use depguard_core::{self as core, Decision, FailurePolicy, OverridePolicy, Review, ReviewError};
+use depguard_core::{self as core, Decision, FailurePolicy, Inquiry, OverridePolicy, Review, ReviewError, canary};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use http::header::{ALLOW, CONTENT_TYPE, HeaderValue};
@@ -137,6 +137,13 @@ impl<P: Port> Shared<P> {
             return rejection.refuse(uid::of_beginning(bytes.read()).as_deref(), failure_policy);
         }
         let review = Review::parse(bytes.read())?;
+        if let Some(inquiry) = Inquiry::of(&review, bytes.read())? {
+            return Ok(self.rules.tell(&inquiry));
+        }
+        // Where a webhook that can't be reached refuses nothing.
+        if failure_policy == FailurePolicy::Ignore && canary::is_canary(&review) {
+            return Ok(respond::refusal(review.uid(), canary::MESSAGE));
+        }
         match self.decide(&review, failure_policy, deadline).await {
             Ok(decision) => {
                 report::decision(&review, &decision);

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use depguard_core::{Home, OverridePolicy, Query, RuleSet, Workspaces};
+use depguard_core::{Home, Inquiry, Loaded, OverridePolicy, Query, RuleKey, RuleSet, Workspaces, canary};
 use depguard_webhook::{Fetched, Port, ReviewService, Rules};
 use futures::future::BoxFuture;
 use http::{Request, Response, StatusCode};
@@ -335,4 +335,39 @@ async fn rules_that_are_ignored_where_they_fail_are_asked_for_by_themselves() {
     let long = format!(r#"{{"request":{{"uid":"u-1","object":"{}"}}}}"#, "x".repeat(10 << 20));
     let response = service(unasked()).oneshot(post_bytes("/validate/ignore", long)).await.unwrap();
     assert_eq!(rejected(response).await.0, 413);
+}
+
+#[tokio::test]
+async fn a_controller_is_told_which_rules_are_in_force() {
+    let key = |name: &str| RuleKey { cluster: None, name: name.to_owned() };
+    let (known, unknown) = (key("virtualmachines"), key("other"));
+    let inquiry = Inquiry::new("u-1", [&known, &unknown]);
+    let ask = async |rules: Rules, path: &str| {
+        let service = ReviewService::new(unasked(), rules, OverridePolicy::default());
+        let response = service.oneshot(post_bytes(path, inquiry.to_review())).await.unwrap();
+        inquiry.read(&response.into_body().collect().await.unwrap().to_bytes()).unwrap()
+    };
+    let mut rule = rule();
+    rule["metadata"]["generation"] = json!(4);
+    for path in ["/validate", "/validate/ignore"] {
+        let said = ask(loaded(std::slice::from_ref(&rule)), path).await;
+        assert_eq!(said, Loaded::Rules([(known.clone(), 4)].into()), "{path}");
+    }
+    let said = ask(Rules::not_loaded_yet("the rules are being loaded"), "/validate").await;
+    assert_eq!(said, Loaded::NotLoaded("the rules are being loaded".to_owned()));
+}
+
+#[tokio::test]
+async fn a_dry_run_of_the_canary_is_refused_whatever_the_rules_and_a_real_one_never() {
+    let mut review = review();
+    review["request"]["resource"] = json!({"group": "", "version": "v1", "resource": "configmaps"});
+    review["request"]["oldObject"]["metadata"]["name"] = json!(canary::NAME);
+    review["request"]["oldObject"]["metadata"]["labels"] = json!({canary::LABEL: "true"});
+    let ask = async |review: &Value| {
+        let service = ReviewService::new(unasked(), loaded(&[]), OverridePolicy::default());
+        answer(service, post_bytes("/validate/ignore", review.to_string())).await
+    };
+    assert!(allowed(&ask(&review).await));
+    review["request"]["dryRun"] = json!(true);
+    assert_eq!(refused(&ask(&review).await), canary::MESSAGE);
 }

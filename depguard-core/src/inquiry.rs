@@ -1,0 +1,265 @@
+//! The question which rules a webhook has loaded: a review that no API server sends.
+//!
+//! A controller posts it to the URL that it installed, and so learns whether the webhook is there and decides by the
+//! rules that the controller sees. It looks like a `CONNECT` to `dependencyrules/enforcement`, which is no resource of
+//! any API server, and its answer is `allowed` whatever it says: it can let nothing be deleted.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use crate::api;
+use crate::names::LogicalCluster;
+use crate::review::{Operation, Review, ReviewError};
+use crate::rule::RuleKey;
+use crate::ruleset::RuleSet;
+
+/// A webhook is asked which of some rules it has loaded.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Inquiry {
+    uid: String,
+    rules: Vec<Entry>,
+}
+
+/// What a webhook answered to an [`Inquiry`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Loaded {
+    /// It decides by rules: those that were asked for and are among them, each with its generation, or 0 where it has
+    /// none.
+    Rules(BTreeMap<RuleKey, i64>),
+    /// It decides nothing yet, and why.
+    NotLoaded(String),
+    /// It answered as any webhook may: it knows no such question.
+    Silent,
+}
+
+/// Why an answer to an [`Inquiry`] can't be used.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadedError {
+    /// Not an answered AdmissionReview.
+    #[error("it answered with something else than an AdmissionReview ({0})")]
+    Malformed(#[from] serde_json::Error),
+    /// The answer to another review.
+    #[error("it answered another review than the one that it was asked")]
+    OtherUid,
+}
+
+const SUBRESOURCE: &str = "enforcement";
+/// The audit annotations of the answer.
+const LOADED: &str = "loaded";
+const NOT_LOADED: &str = "notLoaded";
+const VERSION: &str = "version";
+
+impl Inquiry {
+    /// Asks for these rules. `uid` is repeated in the answer.
+    pub fn new<'k>(uid: impl Into<String>, rules: impl IntoIterator<Item = &'k RuleKey>) -> Self {
+        let rules = rules.into_iter().map(|key| Entry::new(key, None));
+        Self { uid: uid.into(), rules: rules.collect() }
+    }
+
+    /// Reads it from the bytes that `review` was parsed from; `None`: an ordinary review.
+    pub fn of(review: &Review<'_>, bytes: &[u8]) -> Result<Option<Self>, ReviewError> {
+        let is_inquiry = review.operation() == Operation::Connect
+            && (review.group(), review.resource()) == (api::GROUP, api::PLURAL)
+            && review.sub_resource() == Some(SUBRESOURCE);
+        if !is_inquiry {
+            return Ok(None);
+        }
+        let asked: Question = serde_json::from_slice(bytes)?;
+        Ok(Some(Self { uid: review.uid().to_owned(), rules: asked.request.object.rules }))
+    }
+
+    /// The AdmissionReview to post.
+    pub fn to_review(&self) -> Vec<u8> {
+        let object = json!({"rules": self.rules});
+        json!({
+            "apiVersion": "admission.k8s.io/v1",
+            "kind": "AdmissionReview",
+            "request": {
+                "uid": self.uid,
+                "kind": {"group": api::GROUP, "version": api::VERSION, "kind": api::KIND},
+                "resource": {"group": api::GROUP, "version": api::VERSION, "resource": api::PLURAL},
+                "subResource": SUBRESOURCE,
+                "operation": "CONNECT",
+                "userInfo": {},
+                "object": object,
+            },
+        })
+        .to_string()
+        .into_bytes()
+    }
+
+    /// The answered AdmissionReview of a webhook that decides by `rules`, or by none yet for this reason.
+    pub fn answer(&self, rules: Result<&RuleSet, &str>) -> Vec<u8> {
+        let (annotation, text) = match rules {
+            Ok(rules) => {
+                let keys = self.rules.iter().filter_map(Entry::key);
+                let loaded = keys.filter_map(|key| Some(Entry::new(&key, Some(rules.generation_of(&key)?))));
+                (LOADED, json!(loaded.collect::<Vec<_>>()).to_string())
+            }
+            Err(why) => (NOT_LOADED, why.to_owned()),
+        };
+        let annotations = BTreeMap::from([(annotation, text), (VERSION, env!("CARGO_PKG_VERSION").to_owned())]);
+        json!({
+            "apiVersion": "admission.k8s.io/v1",
+            "kind": "AdmissionReview",
+            "response": {"uid": self.uid, "allowed": true, "auditAnnotations": annotations},
+        })
+        .to_string()
+        .into_bytes()
+    }
+
+    /// Reads what a webhook answered to this.
+    pub fn read(&self, answer: &[u8]) -> Result<Loaded, LoadedError> {
+        let answer: Answered = serde_json::from_slice(answer)?;
+        if answer.response.uid != self.uid {
+            return Err(LoadedError::OtherUid);
+        }
+        let annotations = answer.response.audit_annotations;
+        if let Some(why) = annotations.get(NOT_LOADED) {
+            return Ok(Loaded::NotLoaded(why.clone()));
+        }
+        let Some(loaded) = annotations.get(LOADED) else { return Ok(Loaded::Silent) };
+        let entries: Vec<Entry> = serde_json::from_str(loaded)?;
+        let rules = entries.iter().filter_map(|entry| Some((entry.key()?, entry.generation.unwrap_or_default())));
+        Ok(Loaded::Rules(rules.collect()))
+    }
+}
+
+/// A rule on the wire.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Entry {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    logical_cluster: Option<String>,
+    name: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    generation: Option<i64>,
+}
+
+impl Entry {
+    fn new(key: &RuleKey, generation: Option<i64>) -> Self {
+        Self { logical_cluster: key.cluster.as_ref().map(ToString::to_string), name: key.name.clone(), generation }
+    }
+
+    /// `None`: no rule has such a logical cluster.
+    fn key(&self) -> Option<RuleKey> {
+        let cluster = self.logical_cluster.as_deref().map(LogicalCluster::parse).transpose().ok()?;
+        Some(RuleKey { cluster, name: self.name.clone() })
+    }
+}
+
+#[derive(Deserialize)]
+struct Question {
+    request: QuestionRequest,
+}
+
+#[derive(Deserialize)]
+struct QuestionRequest {
+    object: QuestionObject,
+}
+
+#[derive(Deserialize)]
+struct QuestionObject {
+    rules: Vec<Entry>,
+}
+
+#[derive(Deserialize)]
+struct Answered {
+    response: AnsweredResponse,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct AnsweredResponse {
+    uid: String,
+    #[serde(default)]
+    audit_annotations: BTreeMap<String, String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use super::*;
+    use crate::home::Home;
+
+    fn key(cluster: Option<&str>, name: &str) -> RuleKey {
+        RuleKey { cluster: cluster.map(|id| LogicalCluster::parse(id).unwrap()), name: name.to_owned() }
+    }
+
+    fn rule(cluster: &str, name: &str, generation: i64, path: &str) -> Value {
+        json!({
+            "metadata": {"name": name, "generation": generation, "annotations": {"kcp.io/cluster": cluster}},
+            "spec": {
+                "dependent": {"apiExportName": "c.example.com", "group": "c.example.com", "version": "v1", "kind": "A", "resource": "as"},
+                "dependencies": [{"group": "n.example.com", "version": "v1", "resource": "bs", "fieldRef": {"path": path},
+                    "apiExportRef": {"path": "root:n", "name": "n.example.com"}}],
+            },
+        })
+    }
+
+    /// Over the wire and back.
+    fn ask(inquiry: &Inquiry, rules: Result<&RuleSet, &str>) -> Loaded {
+        let bytes = inquiry.to_review();
+        let review = Review::parse(&bytes).unwrap();
+        let read = Inquiry::of(&review, &bytes).unwrap().unwrap();
+        assert_eq!(read, *inquiry);
+        inquiry.read(&read.answer(rules)).unwrap()
+    }
+
+    #[test]
+    fn what_is_loaded_is_told_with_its_generation_also_of_rules_that_cannot_be_used() {
+        let objects =
+            [rule("a1", "one", 3, ".spec.b"), rule("a1", "broken", 5, "not a path"), rule("b1", "one", 7, ".spec.b")];
+        let rules = RuleSet::load(Home::Kcp, &objects);
+        let keys = [key(Some("a1"), "one"), key(Some("a1"), "broken"), key(Some("a1"), "absent"), key(None, "one")];
+        let expected = [(keys[0].clone(), 3), (keys[1].clone(), 5)];
+        assert_eq!(ask(&Inquiry::new("u", &keys), Ok(&rules)), Loaded::Rules(expected.into()));
+    }
+
+    #[test]
+    fn a_webhook_without_rules_says_why() {
+        let inquiry = Inquiry::new("u", &[key(None, "one")]);
+        assert_eq!(ask(&inquiry, Err("they are being loaded")), Loaded::NotLoaded("they are being loaded".to_owned()));
+    }
+
+    #[test]
+    fn an_ordinary_review_is_no_inquiry() {
+        let bytes = Inquiry::new("u", &[]).to_review();
+        let inquiry: Value = serde_json::from_slice(&bytes).unwrap();
+        for (field, value) in [
+            ("/request/operation", "DELETE"),
+            ("/request/subResource", "status"),
+            ("/request/resource/resource", "pods"),
+            ("/request/resource/group", ""),
+        ] {
+            let mut ordinary = inquiry.clone();
+            *ordinary.pointer_mut(field).unwrap() = json!(value);
+            let bytes = ordinary.to_string();
+            let review = Review::parse(bytes.as_bytes()).unwrap();
+            assert_eq!(Inquiry::of(&review, bytes.as_bytes()).unwrap(), None, "{field}");
+        }
+    }
+
+    #[test]
+    fn an_answer_that_is_no_answer_is_told_from_one_that_says_nothing() {
+        let inquiry = Inquiry::new("u", &[]);
+        let read = |answer: Value| inquiry.read(answer.to_string().as_bytes());
+        assert!(matches!(read(json!({"response": {"uid": "u", "allowed": true}})), Ok(Loaded::Silent)));
+        assert!(matches!(read(json!({"response": {"uid": "v", "allowed": true}})), Err(LoadedError::OtherUid)));
+        assert!(matches!(read(json!({"kind": "Status"})), Err(LoadedError::Malformed(_))));
+        let annotations = json!({"loaded": "not JSON"});
+        let odd = read(json!({"response": {"uid": "u", "auditAnnotations": annotations}}));
+        assert!(matches!(odd, Err(LoadedError::Malformed(_))));
+    }
+
+    #[test]
+    fn a_malformed_inquiry_is_an_error() {
+        let mut question: Value = serde_json::from_slice(&Inquiry::new("u", &[]).to_review()).unwrap();
+        question["request"]["object"] = json!({"rules": [{"logicalCluster": 7}]});
+        let bytes = question.to_string();
+        assert!(Inquiry::of(&Review::parse(bytes.as_bytes()).unwrap(), bytes.as_bytes()).is_err());
+    }
+}
