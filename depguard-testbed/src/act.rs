@@ -18,6 +18,8 @@ pub(crate) struct Act<'a> {
     pub(crate) dry_run: bool,
     /// The `fieldManager` that the request names.
     pub(crate) manager: Option<&'a str>,
+    /// Why an apply may not create the object that it doesn't find.
+    pub(crate) no_creation: Option<ApiError>,
     warnings: Mutex<Vec<String>>,
 }
 
@@ -37,6 +39,7 @@ impl<'a> Act<'a> {
             namespace,
             dry_run: false,
             manager: None,
+            no_creation: None,
             warnings: Mutex::new(Vec::new()),
         }
     }

@@ -36,6 +36,9 @@ pub(crate) async fn apply(
         if subresource.is_some() {
             return Err(act.not_found(name));
         }
+        if let Some(denied) = &act.no_creation {
+            return Err(denied.clone());
+        }
         let created = write::create(act, with_manager(applied.clone(), act, manager, subresource, &owned)).await;
         match created {
             Err(error) if error.status["reason"] == "AlreadyExists" => {}

@@ -32,6 +32,8 @@ const NOTHING: BuiltIn = BuiltIn {
 /// A kind of Kubernetes itself, in a namespace.
 const CORE: BuiltIn = BuiltIn { namespaced: true, ..NOTHING };
 
+const RBAC: BuiltIn = BuiltIn { group: "rbac.authorization.k8s.io", ..NOTHING };
+
 /// A kind of kcp, which serves its own as CRDs.
 const KCP: BuiltIn = BuiltIn {
     group: "apis.kcp.io",
@@ -57,6 +59,10 @@ const KINDS: &[BuiltIn] = &[
         generation: true,
         ..NOTHING
     },
+    BuiltIn { plural: "clusterroles", kind: "ClusterRole", ..RBAC },
+    BuiltIn { plural: "clusterrolebindings", kind: "ClusterRoleBinding", ..RBAC },
+    BuiltIn { plural: "roles", kind: "Role", namespaced: true, ..RBAC },
+    BuiltIn { plural: "rolebindings", kind: "RoleBinding", namespaced: true, ..RBAC },
     BuiltIn {
         group: "apiextensions.k8s.io",
         plural: "customresourcedefinitions",

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tokio::sync::watch;
 
 use crate::world::World;
-use crate::{Kind, bindings, definitions, workspaces};
+use crate::{Kind, bindings, definitions, roles, workspaces};
 
 /// Reconciles whenever something changed, until the testbed stops.
 pub(crate) async fn run(world: Arc<World>, mut stopped: watch::Receiver<bool>) {
@@ -17,6 +17,7 @@ pub(crate) async fn run(world: Arc<World>, mut stopped: watch::Receiver<bool>) {
             bindings::reconcile(&world);
         }
         definitions::reconcile(&world);
+        roles::reconcile(&world);
         tokio::select! {
             _ = stopped.changed() => break,
             _ = revisions.changed() => {}

@@ -19,6 +19,7 @@
 mod act;
 mod admission;
 mod apply;
+mod authorize;
 mod bindings;
 mod builtin;
 mod controllers;
@@ -37,8 +38,10 @@ mod list;
 mod names;
 mod patch;
 mod pool;
+mod rbac;
 mod read;
 mod reply;
+mod roles;
 mod routes;
 mod schema;
 mod selectors;

@@ -43,6 +43,41 @@ pub(crate) struct Objects {
     pub(crate) subresource: Option<String>,
 }
 
+impl Ask {
+    /// The path behind the door, where it is of no objects.
+    pub(crate) fn path(&self) -> String {
+        match self {
+            Self::Health => "/healthz".to_owned(),
+            Self::Version => "/version".to_owned(),
+            Self::CoreVersions => "/api".to_owned(),
+            Self::Groups => "/apis".to_owned(),
+            Self::Group(group) => format!("/apis/{group}"),
+            Self::Resources { group, version } | Self::Objects(Objects { group, version, .. }) if group.is_empty() => {
+                format!("/api/{version}")
+            }
+            Self::Resources { group, version } | Self::Objects(Objects { group, version, .. }) => {
+                format!("/apis/{group}/{version}")
+            }
+        }
+    }
+}
+
+impl Objects {
+    /// As RBAC names it: `dependencyrules`, `dependencyrules/status`.
+    pub(crate) fn resource(&self) -> String {
+        match &self.subresource {
+            Some(subresource) => format!("{}/{subresource}", self.plural),
+            None => self.plural.clone(),
+        }
+    }
+
+    /// The namespace whose RoleBindings count: a Namespace lies in itself.
+    pub(crate) fn scope(&self) -> Option<&str> {
+        let itself = (self.group.is_empty() && self.plural == "namespaces").then_some(self.name.as_deref());
+        self.namespace.as_deref().or(itself.flatten())
+    }
+}
+
 /// The verb of an object request, as RBAC and permission claims name it.
 pub(crate) fn verb(method: &Method, objects: &Objects, watch: bool) -> Option<&'static str> {
     Some(match (method, objects.name.is_some()) {

@@ -7,6 +7,7 @@ use hyper::body::{Body as _, Incoming};
 use serde_json::{Value, json};
 
 use crate::act::Act;
+use crate::authorize::authorize;
 use crate::delete::{self, DeleteOptions};
 use crate::faults::Fault;
 use crate::form::Form;
@@ -57,12 +58,18 @@ async fn handle(world: &Arc<World>, request: Request<Incoming>, empty: bool) -> 
     let user = User::of(world.kind, &parts.headers).ok_or_else(ApiError::unauthorized)?;
     let view = view::enter(world, &user, &door, parts.uri.path())?;
     let query = Query::parse(parts.uri.query());
+    let verb = match &ask {
+        Ask::Objects(objects) => routes::verb(&parts.method, objects, query.is_true("watch")),
+        _ => Some("get"),
+    };
+    let verb = verb.ok_or_else(ApiError::method_not_allowed)?;
+    authorize(world, &user, &view, &ask, verb, &query)?;
+    // An apply of what isn't there creates it.
+    let creation = if verb == "patch" { authorize(world, &user, &view, &ask, "create", &query) } else { Ok(()) };
     let objects = match ask {
         Ask::Objects(objects) => objects,
         ask => return discovery::answer(world, &view, &ask).map(|found| reply::json(200, &found)),
     };
-    let watching = query.is_true("watch");
-    let verb = routes::verb(&parts.method, &objects, watching).ok_or_else(ApiError::method_not_allowed)?;
     let target = view::resolve(world, &user, &view, &objects, verb)?;
     if empty && matches!(view, View::Export { .. }) {
         return Ok(read::nothing(&target, verb == "watch"));
@@ -79,7 +86,8 @@ async fn handle(world: &Arc<World>, request: Request<Incoming>, empty: bool) -> 
         _ => {
             let content_type = parts.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
             let body = read_body(body).await?;
-            change(world, &user, &target, &objects, verb, &query, content_type.unwrap_or_default(), &body).await
+            let content_type = content_type.unwrap_or_default();
+            change(world, &user, &target, &objects, verb, &query, content_type, &body, creation.err()).await
         }
     }
 }
@@ -94,6 +102,7 @@ async fn change(
     query: &Query,
     content_type: &str,
     body: &[u8],
+    no_creation: Option<ApiError>,
 ) -> ApiResult<Reply> {
     let Reach::One(cluster) = &target.reach else {
         return Err(ApiError::method_not_allowed());
@@ -101,6 +110,7 @@ async fn change(
     let mut act = Act::new(world, user, &target.resource, cluster, target.namespace.as_deref().unwrap_or_default());
     act.dry_run = query.value("dryRun") == Some("All");
     act.manager = query.value("fieldManager");
+    act.no_creation = no_creation;
     let done = carry_out(&mut act, target, objects, verb, query, content_type, body).await;
     let reply = match done {
         Ok((code, object)) if object["kind"] == "Status" || verb == "deletecollection" => reply::json(code, &object),

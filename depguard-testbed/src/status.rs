@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use crate::Kind;
 use crate::routes::Objects;
 
 /// A refusal, ready to be sent: the HTTP code and the `metav1.Status` that goes with it.
@@ -89,21 +90,23 @@ impl ApiError {
             .with_details(details(group, resource, name))
     }
 
-    /// The 403 of an authorizer: who may not do what, and where.
-    pub(crate) fn denied(user: &str, verb: &str, objects: &Objects) -> Self {
+    /// The 403 of an authorizer: who may not do what, and where. kcp adds that access is denied, Kubernetes nothing.
+    pub(crate) fn denied(kind: Kind, user: &str, verb: &str, objects: &Objects) -> Self {
         let Objects { group, plural, .. } = objects;
-        let scope = match &objects.namespace {
+        let scope = match objects.scope() {
             Some(namespace) => format!("in the namespace \"{namespace}\""),
             None => "at the cluster scope".to_owned(),
         };
-        let why = format!(
-            "User \"{user}\" cannot {verb} resource \"{plural}\" in API group \"{group}\" {scope}: access denied"
-        );
+        let resource = objects.resource();
+        let end = if kind == Kind::Kcp { ": access denied" } else { "" };
+        let why =
+            format!("User \"{user}\" cannot {verb} resource \"{resource}\" in API group \"{group}\" {scope}{end}");
         Self::forbidden(group, plural, objects.name.as_deref().unwrap_or_default(), &why)
     }
 
     pub(crate) fn denied_path(user: &str, path: &str, why: &str) -> Self {
-        let message = format!("forbidden: User \"{user}\" cannot get path \"{path}\": {why}");
+        let end = if why.is_empty() { String::new() } else { format!(": {why}") };
+        let message = format!("forbidden: User \"{user}\" cannot get path \"{path}\"{end}");
         Self::new(403, "Forbidden", message).with_details(json!({}))
     }
 

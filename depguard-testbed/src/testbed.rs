@@ -16,7 +16,7 @@ use crate::pool::Pool;
 use crate::store::Store;
 use crate::traffic::{Lists, Traffic};
 use crate::world::{ONLY, World};
-use crate::{controllers, fill, kubeconfig, server, teardown, tls, workspaces};
+use crate::{controllers, fill, kubeconfig, roles, server, teardown, tls, workspaces};
 
 /// What the testbed plays.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -35,6 +35,8 @@ pub struct Options {
     pub kind: Kind,
     /// The port on 127.0.0.1; 0 = any free one.
     pub port: u16,
+    /// Whether RBAC objects decide what each user but `admin` and `masters` may do. Off: everybody may do everything.
+    pub rbac: bool,
     /// Where a webhook's `clientConfig.service` is reached, by `namespace/name`. A service that is
     /// not here can't be called, which `failurePolicy` then decides. kcp knows no services.
     pub services: BTreeMap<String, SocketAddr>,
@@ -79,6 +81,7 @@ impl Testbed {
         let url = format!("https://{}", listener.local_addr().map_err(listen)?);
         let world = Arc::new(World {
             kind: options.kind,
+            rbac: options.rbac,
             url: url.clone(),
             store: Store::new(),
             faults: Faults::default(),
@@ -90,6 +93,7 @@ impl Testbed {
             Kind::Kcp => workspaces::seed_root(&world),
             Kind::Kubernetes => ["default", "kube-system"].iter().for_each(|name| world.seed_namespace(ONLY, name)),
         }
+        roles::seed(&world);
         let stopped = watch::Sender::new(false);
         let mut tasks = JoinSet::new();
         tasks.spawn(server::run(listener, TlsAcceptor::from(identity.server), Arc::clone(&world), stopped.subscribe()));
@@ -112,7 +116,9 @@ impl Testbed {
     /// the base URL itself: the only cluster of a plain Kubernetes.
     ///
     /// The user `admin` may do anything and is in the group `system:kcp:admin` (plain Kubernetes:
-    /// `system:masters`), `masters` is in `system:masters`, any other name is a user of that name.
+    /// `system:masters`), `masters` is in `system:masters`. `system:serviceaccount:<namespace>:<name>` is a
+    /// ServiceAccount, in kcp `system:kcp:serviceaccount:<logical cluster>:<namespace>:<name>` is one of that
+    /// workspace. Any other name is a user of that name.
     pub fn kubeconfig(&self, cluster: &str, user: &str) -> String {
         let server = if cluster.is_empty() { self.url.clone() } else { format!("{}/clusters/{cluster}", self.url) };
         kubeconfig::print(&server, &self.ca_pem, user)

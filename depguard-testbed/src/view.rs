@@ -11,7 +11,7 @@ use crate::kinds::{self, Origin, Resource};
 use crate::routes::{Door, Objects};
 use crate::status::{ApiError, ApiResult};
 use crate::store::{Key, Stored};
-use crate::world::{ONLY, World};
+use crate::world::{ONLY, SHARD, World};
 use crate::{Kind, builtin};
 
 /// A door that was found.
@@ -55,6 +55,10 @@ pub(crate) fn enter(world: &World, user: &User, door: &Door, path: &str) -> ApiR
     match door {
         Door::Cluster(_) if world.kind == Kind::Kubernetes => Ok(View::Cluster(ONLY.to_owned())),
         Door::Cluster(name) => match world.cluster_of(name) {
+            // Only who passes every authorizer enters a system workspace.
+            Some(cluster) if cluster == SHARD && !user.is_master() => {
+                Err(ApiError::denied_path(&user.name, path, "access denied"))
+            }
             Some(cluster) => Ok(View::Cluster(cluster)),
             None if name.contains(':') => Err(ApiError::not_found("tenancy.kcp.io", "workspaces", name)),
             // Who may do everything is shown an id that nobody has as an empty workspace.
@@ -87,7 +91,7 @@ pub(crate) fn resolve(world: &World, user: &User, view: &View, objects: &Objects
                 None if !matches!(verb, "list" | "watch") => return Err(ApiError::not_through_wildcard()),
                 None => Reach::Every(export.clone()),
                 Some(cluster) if !is_allowed(world, export, cluster, &objects.group, &objects.plural, Some(verb)) => {
-                    return Err(ApiError::denied(&user.name, verb, objects));
+                    return Err(ApiError::denied(world.kind, &user.name, verb, objects));
                 }
                 Some(cluster) => Reach::One(cluster.clone()),
             };

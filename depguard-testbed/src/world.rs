@@ -17,12 +17,16 @@ pub(crate) const PATH: &str = "kcp.io/path";
 pub(crate) const CLUSTER: &str = "kcp.io/cluster";
 /// The logical cluster of the root workspace.
 pub(crate) const ROOT: &str = "root";
+/// What stands here about rights counts in every logical cluster of the shard. No workspace leads here.
+pub(crate) const SHARD: &str = "system:admin";
 /// The only cluster of a plain Kubernetes.
 pub(crate) const ONLY: &str = "";
 
 #[derive(Debug)]
 pub(crate) struct World {
     pub(crate) kind: Kind,
+    /// Whether RBAC objects decide who may do what.
+    pub(crate) rbac: bool,
     pub(crate) url: String,
     pub(crate) store: Store,
     pub(crate) faults: Faults,
@@ -36,6 +40,9 @@ impl World {
     /// The logical cluster of an id or a path, if there is such a workspace: the Workspace objects decide, level by
     /// level, and not what a logical cluster says of itself.
     pub(crate) fn cluster_of(&self, id_or_path: &str) -> Option<String> {
+        if id_or_path == SHARD {
+            return Some(SHARD.to_owned());
+        }
         let mut segments = id_or_path.split(':');
         let first = segments.next()?.to_owned();
         let cluster = segments.try_fold(first, |parent, name| {

@@ -16,6 +16,7 @@ mod forms;
 mod lists;
 mod objects;
 mod plain;
+mod rbac;
 mod stopping;
 mod teardown;
 mod watches;

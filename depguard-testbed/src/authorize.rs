@@ -1,0 +1,82 @@
+//! Who may do what: the chain of authorizers of Kubernetes, and that of kcp.
+
+use crate::Kind;
+use crate::identity::User;
+use crate::rbac::{self, Wish};
+use crate::routes::{Ask, Objects, Query};
+use crate::status::{ApiError, ApiResult};
+use crate::view::{Export, View};
+use crate::world::{ONLY, SHARD, World};
+
+/// Refuses what the user may not do behind this door.
+pub(crate) fn authorize(
+    world: &World,
+    user: &User,
+    view: &View,
+    ask: &Ask,
+    verb: &str,
+    query: &Query,
+) -> ApiResult<()> {
+    if !world.rbac || user.is_unbound() {
+        return Ok(());
+    }
+    let path = ask.path();
+    let objects = match ask {
+        Ask::Objects(objects) => Some(named(objects, query)),
+        _ => None,
+    };
+    let wish = match &objects {
+        Some(objects) => Wish::Objects { verb, objects },
+        None => Wish::Path { verb: "get", path: &path },
+    };
+    let allowed = match view {
+        View::Cluster(cluster) if world.kind == Kind::Kcp => in_workspace(world, user, cluster, wish),
+        View::Cluster(_) => rbac::allows(world, ONLY, ONLY, std::slice::from_ref(user), wish),
+        View::Export { export, .. } => through(world, user, export, wish),
+    };
+    match (allowed, &objects) {
+        (true, _) => Ok(()),
+        (false, Some(objects)) => Err(ApiError::denied(world.kind, &user.name, verb, objects)),
+        (false, None) => {
+            let why = if world.kind == Kind::Kcp { "access denied" } else { "" };
+            Err(ApiError::denied_path(&user.name, &path, why))
+        }
+    }
+}
+
+/// In kcp nobody may do anything in a workspace into which he may not come, but for its own ServiceAccounts. What is
+/// bound for the whole shard counts in each.
+fn in_workspace(world: &World, user: &User, cluster: &str, wish: Wish<'_>) -> bool {
+    let users = user.within(cluster);
+    let allows = |of, wish| rbac::allows(world, of, SHARD, &users, wish);
+    let anywhere = |wish| allows(cluster, wish) || allows(SHARD, wish);
+    let access = Wish::Path { verb: "access", path: "/" };
+    if !user.is_account_in(cluster) && !anywhere(access) {
+        return false;
+    }
+    // The export of these kinds lets its consumers' own users do what they may, and no ServiceAccount from elsewhere.
+    let foreign = user.is_account_outside(cluster);
+    let of_tenancy = matches!(wish, Wish::Objects { objects, .. } if objects.group == "tenancy.kcp.io");
+    !(foreign && of_tenancy) && anywhere(wish)
+}
+
+/// Through an export's virtual workspace, who may do the same to the export's content in its own workspace.
+fn through(world: &World, user: &User, export: &Export, wish: Wish<'_>) -> bool {
+    let content = Objects {
+        group: "apis.kcp.io".to_owned(),
+        version: "v1alpha1".to_owned(),
+        plural: "apiexports".to_owned(),
+        name: Some(export.name.clone()),
+        subresource: Some("content".to_owned()),
+        ..Objects::default()
+    };
+    let (Wish::Objects { verb, .. } | Wish::Path { verb, .. }) = wish;
+    in_workspace(world, user, &export.cluster, Wish::Objects { verb, objects: &content })
+}
+
+/// A list, a watch or a collection delete that selects one name is of that name.
+fn named(objects: &Objects, query: &Query) -> Objects {
+    let selected = query.value("fieldSelector").and_then(|selector| selector.strip_prefix("metadata.name="));
+    let name = objects.name.clone().or_else(|| selected.filter(|name| !name.contains(',')).map(str::to_owned));
+    Objects { name, ..objects.clone() }
+}
