@@ -22,6 +22,9 @@ use crate::scopes::{Release, Scope, Scopes, Unbinding, Verdict};
 use crate::target::Target;
 
 mod ruling;
+mod within;
+
+use self::within::Bounds;
 
 /// A review that is being decided.
 ///
@@ -45,6 +48,8 @@ struct Asking {
     target: Arc<Target>,
     /// Read before the dependents, for the edges that need it.
     bindings: Option<Bindings>,
+    /// What the review may be about; `None`: anything.
+    bounds: Option<Bounds>,
     graph: Arc<Graph>,
     kinds: Kinds,
     /// Whether any edge bears on the target.
@@ -76,6 +81,8 @@ struct Bindings {
     candidates: Vec<Candidate>,
     /// Whether it must be known what the ends of edges are.
     cyclic: bool,
+    /// The most that is wanted by whoever needs them.
+    on_delete: OnDelete,
 }
 
 #[derive(Debug)]
@@ -131,6 +138,7 @@ pub(crate) fn begin(
     }
     let mut asking = Asking {
         bindings: None,
+        bounds: None,
         graph: Arc::clone(graph),
         kinds: Kinds::new(home, target.cluster.clone(), context.workspaces),
         bears: false,
@@ -152,7 +160,9 @@ pub(crate) fn begin(
         asking.begin_lookups(candidates);
     } else {
         let cyclic = candidates.iter().any(|candidate| graph.may_close(&candidate.edge));
-        asking.bindings = Some(Bindings { listing: Listing::new(BINDINGS_PATH.to_owned()), candidates, cyclic });
+        let on_delete = candidates.iter().map(|candidate| candidate.edge.on_delete).min().unwrap_or_default();
+        let listing = Listing::new(BINDINGS_PATH.to_owned());
+        asking.bindings = Some(Bindings { listing, candidates, cyclic, on_delete });
         asking.ready.push_back(Asked::Bindings);
     }
     Evaluation(State::Asking(Box::new(asking)))
@@ -218,7 +228,7 @@ impl Evaluation {
     pub fn is_settled(&self) -> bool {
         match &self.0 {
             State::Settled(_) => true,
-            State::Asking(asking) => asking.is_full() || asking.is_idle(),
+            State::Asking(asking) => asking.is_outside() || asking.is_full() || asking.is_idle(),
         }
     }
 
@@ -315,11 +325,14 @@ impl Asking {
     }
 
     fn answer_bindings(&mut self, answer: Answer<'_>) {
-        let Some(Bindings { listing, candidates, cyclic }) = &mut self.bindings else { return };
+        let Some(Bindings { listing, candidates, cyclic, on_delete }) = &mut self.bindings else { return };
         let progress = listing.answer(answer, |body| {
             bindings::read_page(body, |binding| {
                 if *cyclic {
                     self.kinds.see(binding);
+                }
+                if let Some(bounds) = &mut self.bounds {
+                    bounds.see(binding, &self.target.kind);
                 }
                 for candidate in candidates.iter_mut() {
                     candidate.see(binding);
@@ -330,6 +343,9 @@ impl Asking {
             Progress::More => return self.ready.push_back(Asked::Bindings),
             Progress::Restart => {
                 self.kinds.reset();
+                if let Some(bounds) = &mut self.bounds {
+                    bounds.reset();
+                }
                 for candidate in candidates {
                     candidate.reset();
                 }
@@ -341,13 +357,13 @@ impl Asking {
             }
             Progress::Failed(why) => Some(why),
         };
-        let candidates = std::mem::take(candidates);
+        let (candidates, on_delete) = (std::mem::take(candidates), *on_delete);
         self.bindings = None;
         match failed {
+            None if !self.keeps_bounds() => {}
             None => self.begin_lookups(candidates.into_iter().filter(Candidate::bears).collect()),
             Some(why) => {
                 let place = self.place(None);
-                let on_delete = candidates.iter().map(|candidate| candidate.edge.on_delete).min().unwrap_or_default();
                 self.trouble(on_delete, format!("the list of apibindings{place} {why}"));
                 // What needs no binding is looked up all the same: it may name a blocker.
                 self.begin_lookups(candidates.into_iter().filter(Candidate::bears).collect());
@@ -453,7 +469,8 @@ impl Asking {
     /// Whether there are more blockers than anybody wants to know of.
     fn is_full(&self) -> bool {
         let found = self.of(OnDelete::Deny).map(|search| search.found().first().len());
-        found.sum::<usize>() >= ENOUGH && self.must_refuse()
+        // While the bindings are read, it may not be known yet whether that may be told.
+        self.bindings.is_none() && found.sum::<usize>() >= ENOUGH && self.must_refuse()
     }
 
     fn of(&self, on_delete: OnDelete) -> impl Iterator<Item = &Search> {

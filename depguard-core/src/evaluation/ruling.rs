@@ -17,6 +17,9 @@ type Referring<'a> = BTreeMap<&'a Found, Vec<&'a Arc<IndexedEdge>>>;
 
 impl Asking {
     pub(super) fn decide(mut self) -> Decision {
+        if let Some(refused) = self.outside() {
+            return refused;
+        }
         let full = self.is_full() && !self.is_idle();
         for reading in std::mem::take(&mut self.readings).into_values() {
             // What they found so far is true all the same.
@@ -170,9 +173,8 @@ impl Asking {
     /// What lists that were not answered leave open. (A scope that was not answered says so itself.)
     fn unanswered(&self) -> Vec<(OnDelete, String)> {
         const WHY: &str = "was not answered in time; retry later";
-        let bindings = self.bindings.iter().map(|Bindings { candidates, .. }| {
-            let on_delete = candidates.iter().map(|candidate| candidate.edge.on_delete).min().unwrap_or_default();
-            (on_delete, format!("the list of apibindings{} {WHY}", self.place(None)))
+        let bindings = self.bindings.iter().map(|Bindings { on_delete, .. }| {
+            (*on_delete, format!("the list of apibindings{} {WHY}", self.place(None)))
         });
         let open = self.searches.iter().filter(|search| !search.lookup.as_ref().is_some_and(Lookup::has_ended));
         let lists = open.map(|search| (search.on_delete, self.could_not_list(&search.planned.dependents, WHY)));

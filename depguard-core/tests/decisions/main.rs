@@ -14,4 +14,5 @@ mod reviews;
 mod scopes;
 mod teardown;
 mod unknown;
+mod within;
 mod world;

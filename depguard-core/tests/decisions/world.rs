@@ -51,6 +51,8 @@ pub(crate) struct World {
     pub(crate) cluster_going: bool,
     /// The most objects that the server puts on a page, whatever it is asked for.
     pub(crate) page: usize,
+    /// Where the webhook configuration lies by which the reviews come, if that counts.
+    pub(crate) scope: Option<Option<LogicalCluster>>,
     /// Whether the server selects by a field, of whichever kind: `spec.vpcRef.name`.
     pub(crate) selects: fn(&str) -> bool,
     /// Whether the server prints a field of those that tables may show: `.spec.vpcRef.name`.
@@ -188,6 +190,7 @@ impl World {
             going: BTreeSet::new(),
             cluster_going: false,
             page: usize::MAX,
+            scope: None,
             selects: |_| false,
             prints: |_| false,
         }
@@ -241,6 +244,9 @@ impl World {
         let context =
             Context { workspaces: &self.workspaces, overrides: &self.overrides, failure_policy: self.failure_policy };
         let mut evaluation = rules.evaluate(&review, &context);
+        if let Some(scope) = &self.scope {
+            evaluation = evaluation.within(scope.as_ref());
+        }
         let (mut open, mut asked) = (Vec::new(), Vec::new());
         loop {
             open.extend(evaluation.queries());
