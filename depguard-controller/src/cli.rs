@@ -43,6 +43,11 @@ struct Run {
     /// [default: the API servers' own roots]
     #[arg(long, value_name = "FILE")]
     webhook_ca_bundle_path: Option<PathBuf>,
+
+    /// File with the secret by which the webhook knows the URLs that the controller installs, the same as the
+    /// webhook's; of several lines the first signs; a changed file is taken up within seconds
+    #[arg(long, value_name = "FILE")]
+    path_key_file: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
@@ -91,6 +96,7 @@ impl Run {
             kubeconfig: self.common.kubeconfig,
             base_host: self.common.kcp_base_host,
             probe_addr: self.common.health_probe_bind_address.0,
+            path_key: self.path_key_file,
             ca_bundle_path: self.webhook_ca_bundle_path.filter(|path| !path.as_os_str().is_empty()),
             ..Config::new(self.common.home.into(), self.common.api_export_name, webhook)
         })

@@ -25,6 +25,8 @@ pub struct Config {
     pub webhook: WebhookTarget,
     /// A PEM file of the certificates by which they know it, read again as it changes. Left out: their own roots.
     pub ca_bundle_path: Option<PathBuf>,
+    /// A file with the key that signs the webhook's paths, read again as it changes. Left out: they are not signed.
+    pub path_key: Option<PathBuf>,
     /// After how long everything is looked at again though nothing seems to have changed.
     pub resync: Duration,
 }
@@ -40,6 +42,7 @@ impl Config {
             probe_addr: Some((Ipv6Addr::UNSPECIFIED, 8081).into()),
             webhook,
             ca_bundle_path: None,
+            path_key: None,
             resync: Duration::from_secs(60),
         }
     }

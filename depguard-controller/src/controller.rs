@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use depguard_kcp::{
-    ConnectError, ConnectOptions, Connection, Health, Mirror, MirrorOptions, MirrorState, Probes, WorkspaceLookups,
+    ConnectError, ConnectOptions, Connection, Health, Mirror, MirrorOptions, MirrorState, PathKeyError, PathKeyFile,
+    Probes, WorkspaceLookups,
 };
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
@@ -20,8 +21,8 @@ use crate::webhook_target::WebhookTargetError;
 
 /// How long to wait for more changes after one.
 const DEBOUNCE: Duration = Duration::from_millis(200);
-/// How often the CA bundle is read.
-const CA_BUNDLE: Duration = Duration::from_secs(5);
+/// How often the CA bundle and the path key are read.
+const FILES: Duration = Duration::from_secs(5);
 /// The longest time between two looks at everything.
 const LONGEST_RESYNC: Duration = Duration::from_secs(3600);
 
@@ -43,6 +44,9 @@ pub enum StartError {
     /// The CA bundle can't be used.
     #[error(transparent)]
     CaBundle(#[from] CaBundleError),
+    /// The path key can't be used.
+    #[error(transparent)]
+    PathKey(#[from] PathKeyError),
     /// The API server can't be reached as said.
     #[error(transparent)]
     Connect(#[from] ConnectError),
@@ -63,6 +67,10 @@ impl Controller {
         config.webhook.check(config.home)?;
         let ca_bundle = match config.ca_bundle_path {
             Some(path) => Some(CaBundle::open(path).await?),
+            None => None,
+        };
+        let path_key = match config.path_key {
+            Some(path) => Some(PathKeyFile::open(path).await?),
             None => None,
         };
         let connection = Connection::open(&ConnectOptions {
@@ -97,6 +105,7 @@ impl Controller {
                 export_name,
                 target: config.webhook,
                 ca_bundle,
+                path_key,
                 lookups: WorkspaceLookups::default(),
                 sight: Sight::new(resync),
                 failures: Failures::new(),
@@ -175,11 +184,8 @@ impl Running {
                     return changed.is_ok();
                 }
                 () = sleep_until(due) => return true,
-                () = sleep(CA_BUNDLE) => {
-                    if let Some(bundle) = &mut self.reconciler.ca_bundle
-                        && bundle.refresh().await
-                    {
-                        tracing::info!("the CA bundle changed");
+                () = sleep(FILES) => {
+                    if self.reconciler.refresh_files().await {
                         return true;
                     }
                 }

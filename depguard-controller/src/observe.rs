@@ -8,9 +8,10 @@ use depguard_kcp::{MirrorState, Mirrored, Readiness, Watched};
 use serde_json::Value;
 
 use crate::bindings::Bindings;
-use crate::configuration::{self, ClientConfigs};
+use crate::configuration;
 use crate::exports::Exports;
 use crate::plan::World;
+use crate::webhook_target::Clients;
 
 const CONFIGURATIONS: &str = "validatingwebhookconfigurations";
 
@@ -31,7 +32,7 @@ pub(crate) fn watched(home: Home) -> Vec<Watched> {
 }
 
 /// The world, as `state` shows it.
-pub(crate) fn world<'v>(home: Home, export_name: &'v str, state: &'v MirrorState, clients: ClientConfigs) -> World<'v> {
+pub(crate) fn world<'v>(home: Home, export_name: &'v str, state: &'v MirrorState, clients: Clients) -> World<'v> {
     let values = |plural| state.resource(plural).into_iter().flat_map(|mirrored| mirrored.values());
     let configurations = state.resource(CONFIGURATIONS).into_iter().flat_map(|mirrored| &mirrored.objects);
     World {

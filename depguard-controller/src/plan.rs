@@ -10,8 +10,9 @@ use depguard_kcp::{Claims, WorkspaceLookup};
 use serde_json::Value;
 
 use crate::bindings::{Bindings, CONFIGURATIONS, Claim};
-use crate::configuration::{self, ClientConfigs, Kinds, Step};
+use crate::configuration::{self, Kinds, Step};
 use crate::exports::Exports;
+use crate::webhook_target::Clients;
 
 /// Where a configuration is installed: a provider's logical cluster, or in home kubernetes the one cluster (`None`).
 pub(crate) type Place = Option<LogicalCluster>;
@@ -33,7 +34,7 @@ pub(crate) struct World<'v> {
     pub(crate) consents: Consents,
     /// What is known of the workspaces that rules name.
     pub(crate) lookups: BTreeMap<WorkspacePath, WorkspaceLookup>,
-    pub(crate) clients: ClientConfigs,
+    pub(crate) clients: Clients,
 }
 
 /// What is to be done, and what each rule asks for.
@@ -129,7 +130,7 @@ pub(crate) fn plan<'v>(world: &World<'v>) -> Plan<'v> {
     }
     let places: BTreeSet<_> = kinds.keys().copied().chain(world.configurations.keys()).collect();
     let places = places.into_iter().filter_map(|place| {
-        let desired = kinds.get(place).map(|kinds| configuration::desired(kinds, &world.clients));
+        let desired = kinds.get(place).map(|kinds| configuration::desired(kinds, &world.clients.at(place)));
         Some((place.clone(), plan_place(world, place, desired)?))
     });
     Plan { places: places.collect(), rules }

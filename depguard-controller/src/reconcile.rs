@@ -5,9 +5,8 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::time::Duration;
 
-use depguard_core::api::FailurePolicy;
 use depguard_core::{Home, LogicalCluster, RuleKey, api};
-use depguard_kcp::{Connection, Endpoint, MirrorState, WorkspaceLookups};
+use depguard_kcp::{Connection, Endpoint, MirrorState, PathKeyFile, WorkspaceLookups};
 use futures::StreamExt;
 use futures::stream;
 use serde_json::Value;
@@ -15,7 +14,7 @@ use tokio::time::Instant;
 
 use crate::ca_bundle::CaBundle;
 use crate::checks;
-use crate::configuration::{ClientConfigs, Step};
+use crate::configuration::Step;
 use crate::events;
 use crate::install::{Done, install, write_status};
 use crate::observe;
@@ -23,7 +22,7 @@ use crate::plan::{self, Place, PlacePlan, Plan, RulePlan, World};
 use crate::retries::Retries;
 use crate::sight::Sight;
 use crate::status::{self, Found, Outcome};
-use crate::webhook_target::WebhookTarget;
+use crate::webhook_target::{Clients, WebhookTarget};
 
 /// How long one request may take.
 const REQUEST: Duration = Duration::from_secs(15);
@@ -39,6 +38,7 @@ pub(crate) struct Reconciler {
     pub(crate) export_name: String,
     pub(crate) target: WebhookTarget,
     pub(crate) ca_bundle: Option<CaBundle>,
+    pub(crate) path_key: Option<PathKeyFile>,
     pub(crate) lookups: WorkspaceLookups,
     pub(crate) sight: Sight,
     pub(crate) failures: Failures,
@@ -55,8 +55,11 @@ pub(crate) struct Failures {
 impl Reconciler {
     /// Does what `state`, which must be loaded, asks for.
     pub(crate) async fn round(&mut self, state: &MirrorState) {
-        let client = |policy| self.target.client_config(policy, self.ca_bundle.as_ref().map(CaBundle::pem));
-        let clients = ClientConfigs { fail: client(FailurePolicy::Fail), ignore: client(FailurePolicy::Ignore) };
+        let clients = Clients {
+            target: self.target.clone(),
+            ca_bundle: self.ca_bundle.as_ref().map(|bundle| bundle.pem().into()),
+            key: self.path_key.as_ref().map(|file| file.key().clone()),
+        };
         let export_name = self.export_name.clone();
         let mut world = observe::world(self.home, &export_name, state, clients);
         let claims = world.claims();
@@ -76,6 +79,28 @@ impl Reconciler {
         let changed = status::changed(&world, &plan, &found, &now);
         self.report(state, changed, &now).await;
         self.failures.statuses.keep(|key| plan.rules.iter().any(|rule| rule.key == *key));
+    }
+
+    /// Reads the files again that every configuration is made from. Whether one of them changed.
+    pub(crate) async fn refresh_files(&mut self) -> bool {
+        let mut changed = false;
+        if let Some(bundle) = &mut self.ca_bundle
+            && bundle.refresh().await
+        {
+            tracing::info!("the CA bundle changed");
+            changed = true;
+        }
+        if let Some(file) = &mut self.path_key {
+            match file.refresh().await {
+                Ok(false) => {}
+                Ok(true) => {
+                    tracing::info!("the path key changed");
+                    changed = true;
+                }
+                Err(why) => tracing::warn!("keeping the path key from before: {why}"),
+            }
+        }
+        changed
     }
 
     /// When something that failed is to be tried again.

@@ -4,6 +4,7 @@ use depguard_core::{Group, GroupResource, LogicalCluster, Resource, WorkspacePat
 use serde_json::{Value, json};
 
 use crate::configuration::{self, ClientConfigs, Kinds};
+use crate::webhook_target::{Clients, WebhookTarget};
 
 pub(crate) fn cluster(id: &str) -> LogicalCluster {
     LogicalCluster::parse(id).unwrap()
@@ -20,11 +21,13 @@ pub(crate) fn kind(kind: &str) -> GroupResource {
 }
 
 pub(crate) fn client_configs() -> ClientConfigs {
-    let at = |url: &str| json!({"url": url, "caBundle": "UEVN"});
-    ClientConfigs {
-        fail: at("https://webhook.example.com/validate"),
-        ignore: at("https://webhook.example.com/validate/ignore"),
-    }
+    clients().at(&None)
+}
+
+/// The same for every place.
+pub(crate) fn clients() -> Clients {
+    let target = WebhookTarget::Url("https://webhook.example.com/validate".to_owned());
+    Clients { target, ca_bundle: Some(b"PEM".as_slice().into()), key: None }
 }
 
 pub(crate) fn desired_for(kinds: &[&str]) -> Value {

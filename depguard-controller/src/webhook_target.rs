@@ -2,12 +2,17 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
 
 use depguard_core::Home;
 use depguard_core::api::FailurePolicy;
+use depguard_kcp::PathKey;
 use http::Uri;
 use k8s_openapi::ByteString;
 use serde_json::{Value, json};
+
+use crate::configuration::ClientConfigs;
+use crate::plan::Place;
 
 /// Where API servers reach the webhook.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -74,11 +79,12 @@ impl WebhookTarget {
     }
 
     /// The `clientConfig` of the webhook that decides by the rules with this policy: those with `Ignore` at a path of
-    /// their own. `ca_bundle` is PEM; without it the API server's own roots count.
-    pub(crate) fn client_config(&self, policy: FailurePolicy, ca_bundle: Option<&[u8]>) -> Value {
+    /// their own. `suffix` goes behind the path; `ca_bundle` is PEM; without it the API server's own roots count.
+    fn client_config(&self, policy: FailurePolicy, suffix: &str, ca_bundle: Option<&[u8]>) -> Value {
         let at = |path: &str| match policy {
-            FailurePolicy::Fail => path.to_owned(),
-            FailurePolicy::Ignore => format!("{}{IGNORE}", path.trim_end_matches('/')),
+            FailurePolicy::Fail if suffix.is_empty() => path.to_owned(),
+            FailurePolicy::Fail => format!("{}{suffix}", path.trim_end_matches('/')),
+            FailurePolicy::Ignore => format!("{}{IGNORE}{suffix}", path.trim_end_matches('/')),
         };
         let mut config = match self {
             Self::Url(url) => json!({"url": at(url)}),
@@ -90,6 +96,25 @@ impl WebhookTarget {
             config.insert("caBundle".to_owned(), json!(ByteString(pem.to_vec())));
         }
         config
+    }
+}
+
+/// How the API servers of each place call the webhook.
+#[derive(Debug, Clone)]
+pub(crate) struct Clients {
+    pub(crate) target: WebhookTarget,
+    /// PEM.
+    pub(crate) ca_bundle: Option<Arc<[u8]>>,
+    /// Signs the path that each place is told.
+    pub(crate) key: Option<PathKey>,
+}
+
+impl Clients {
+    /// Those of a place.
+    pub(crate) fn at(&self, place: &Place) -> ClientConfigs {
+        let suffix = self.key.as_ref().map(|key| key.suffix(place.as_ref())).unwrap_or_default();
+        let client = |policy| self.target.client_config(policy, &suffix, self.ca_bundle.as_deref());
+        ClientConfigs { fail: client(FailurePolicy::Fail), ignore: client(FailurePolicy::Ignore) }
     }
 }
 
@@ -165,6 +190,7 @@ fn or_service(home: Home) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::cluster;
 
     #[test]
     fn a_url_is_what_an_api_server_takes() {
@@ -206,7 +232,7 @@ mod tests {
     #[test]
     fn the_bundle_goes_in_as_base64() {
         let target = WebhookTarget::Url("https://host/validate".to_owned());
-        let config = |pem| target.client_config(FailurePolicy::Fail, pem);
+        let config = |pem| target.client_config(FailurePolicy::Fail, "", pem);
         assert_eq!(config(Some(b"PEM".as_slice())), json!({"url": "https://host/validate", "caBundle": "UEVN"}));
         assert_eq!(config(None), json!({"url": "https://host/validate"}));
     }
@@ -219,9 +245,26 @@ mod tests {
             ("https://host", "https://host/ignore"),
         ] {
             let target = WebhookTarget::Url(url.to_owned());
-            assert_eq!(target.client_config(FailurePolicy::Ignore, None), json!({"url": expected}));
+            assert_eq!(target.client_config(FailurePolicy::Ignore, "", None), json!({"url": expected}));
         }
         let service: WebhookTarget = "a/b".parse().unwrap();
-        assert_eq!(service.client_config(FailurePolicy::Ignore, None)["service"]["path"], "/validate/ignore");
+        assert_eq!(service.client_config(FailurePolicy::Ignore, "", None)["service"]["path"], "/validate/ignore");
+    }
+
+    #[test]
+    fn with_a_key_each_place_is_told_a_path_of_its_own() {
+        let key = PathKey::parse("0123456789abcdef0123456789abcdef").unwrap();
+        let clients = |target: WebhookTarget| Clients { target, ca_bundle: None, key: Some(key.clone()) };
+        let (one, other) = (Some(cluster("2x3fg5w1ik2mcnev")), Some(cluster("3y3fg5w1ik2mcnev")));
+        for url in ["https://host/validate", "https://host/validate/"] {
+            let clients = clients(WebhookTarget::Url(url.to_owned()));
+            let suffix = key.suffix(one.as_ref());
+            let ClientConfigs { fail, ignore } = clients.at(&one);
+            assert_eq!(fail["url"], format!("https://host/validate{suffix}"));
+            assert_eq!(ignore["url"], format!("https://host/validate/ignore{suffix}"));
+            assert_ne!(clients.at(&other).fail, fail);
+        }
+        let service = clients("a/b".parse().unwrap()).at(&None).fail;
+        assert_eq!(service["service"]["path"], format!("/validate{}", key.suffix(None)));
     }
 }

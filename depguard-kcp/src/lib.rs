@@ -7,6 +7,7 @@
 //! - [`Mirror`]: watched resources as one snapshot, [`MirrorState`], that is complete or says why it is not.
 //! - [`BoundWorkspaces`] and [`WorkspaceLookups`]: which logical clusters claim a workspace path, and which one of them
 //!   it stands for.
+//! - [`PathKey`]: signs the URL paths at which API servers call the webhook.
 //!
 //! ```no_run
 //! use depguard_core::{Home, LogicalCluster};
@@ -34,6 +35,7 @@ mod connection;
 mod endpoint;
 mod lookups;
 mod mirror;
+mod path_key;
 #[cfg(feature = "probes")]
 mod probes;
 mod slices;
@@ -49,6 +51,7 @@ pub use lookups::{Claims, WorkspaceLookups};
 pub use mirror::{
     Failure, Mirror, MirrorOptions, MirrorState, Mirrored, MirroredObject, ObjectKey, Readiness, Watched,
 };
+pub use path_key::{PathKey, PathKeyError, PathKeyFile};
 #[cfg(feature = "probes")]
 pub use probes::{Health, Probes, listen};
 pub use space::Space;

@@ -1,7 +1,7 @@
 use serde_json::json;
 
 use super::*;
-use crate::testing::{accepting, binding, client_configs, cluster, desired_for, export, local, path, rule, stored};
+use crate::testing::{accepting, binding, clients, cluster, desired_for, export, local, path, rule, stored};
 
 const NETWORK: &str = "root:providers:network";
 
@@ -16,7 +16,7 @@ fn world<'v>(rules: &'v [Value], bindings: &[Value], installed: &'v [(&str, Valu
         exports: Exports::Unavailable("not watched".to_owned()),
         consents: Consents::default(),
         lookups: BTreeMap::new(),
-        clients: client_configs(),
+        clients: clients(),
     }
 }
 

@@ -14,7 +14,7 @@ use crate::exports::Exports;
 use crate::fields::Schema;
 use crate::kinds::KindFacts;
 use crate::plan::plan;
-use crate::testing::{accepting, binding, client_configs, cluster, export, local, path, rule};
+use crate::testing::{accepting, binding, clients, cluster, export, local, path, rule};
 
 const NETWORK: &str = "root:providers:network";
 const NOW: &str = "2026-02-02T00:00:00Z";
@@ -67,7 +67,7 @@ impl Setting {
             },
             consents: Consents::read(self.exports.iter().flatten(), &self.bindings),
             lookups: self.lookups.clone(),
-            clients: client_configs(),
+            clients: clients(),
         };
         let plan = plan(&world);
         let outcomes = plan.places.keys().map(|place| (place.clone(), self.outcome.clone())).collect();

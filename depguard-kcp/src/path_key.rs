@@ -1,0 +1,263 @@
+//! The secret by which the webhook knows that a URL was written by the controller.
+//!
+//! Whoever can post a review can ask who refers to what. With a key, the controller puts `/<scope>/<mac>` behind the path
+//! of each configuration that it installs, and the webhook answers nothing else. The scope is where the configuration
+//! lies, and so what an API server reviews by it: a logical cluster of a kcp, or `-` for the one cluster of a plain
+//! Kubernetes.
+
+use std::path::{Path, PathBuf};
+
+use depguard_core::LogicalCluster;
+use ring::hmac;
+use tokio::io::AsyncReadExt;
+
+/// What is signed is this and the scope: a key that is used elsewhere too says nothing there.
+const CONTEXT: &str = "depguard/v1/";
+/// The scope of a plain Kubernetes.
+const WHOLE: &str = "-";
+/// The shortest key that is taken, in bytes.
+const SHORTEST: usize = 32;
+/// Keys at once: the new one, the old one, and one that an earlier change left behind.
+const MOST: usize = 3;
+/// The largest file that is read, in bytes.
+const MAX_LEN: u64 = 4 << 10;
+
+/// One or more keys: the first signs, each verifies.
+#[derive(Clone)]
+pub struct PathKey {
+    signing: hmac::Key,
+    others: Vec<hmac::Key>,
+}
+
+/// Why a file holds no key. It never repeats what is in there.
+#[derive(Debug, thiserror::Error)]
+pub enum PathKeyError {
+    /// The file can't be read.
+    #[error("cannot read the path key `{}`: {why}", file.display())]
+    Unreadable {
+        /// Which file.
+        file: PathBuf,
+        /// What the operating system said.
+        why: std::io::Error,
+    },
+    /// The file holds no key that is good enough.
+    #[error("the path key `{}` can't be used: {why}", file.display())]
+    Unusable {
+        /// Which file.
+        file: PathBuf,
+        /// What is wrong with it, and how to make one.
+        why: &'static str,
+    },
+}
+
+impl PathKey {
+    /// A key a line; the first signs, and each verifies.
+    pub fn parse(content: &str) -> Result<Self, &'static str> {
+        let mut lines = content.lines().map(str::trim).filter(|line| !line.is_empty());
+        let Some(first) = lines.next() else { return Err("it is empty; make one with `openssl rand -hex 32`") };
+        let others: Vec<_> = lines.collect();
+        if others.len() >= MOST {
+            return Err("it holds more than three lines: keep the key that signs, and those still in use");
+        }
+        if first.len() < SHORTEST || others.iter().any(|key| key.len() < SHORTEST) {
+            return Err("a line in it is shorter than 32 characters; make one with `openssl rand -hex 32`");
+        }
+        let key = |line: &str| hmac::Key::new(hmac::HMAC_SHA256, line.as_bytes());
+        Ok(Self { signing: key(first), others: others.into_iter().map(key).collect() })
+    }
+
+    /// `/<scope>/<mac>`, to be put behind a webhook's path. `None` is the one cluster of a plain Kubernetes.
+    pub fn suffix(&self, scope: Option<&LogicalCluster>) -> String {
+        let scope = name(scope);
+        let mac = hmac::sign(&self.signing, signed(scope).as_bytes());
+        let mac: String = mac.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
+        format!("/{scope}/{mac}")
+    }
+
+    /// Whether one of the keys made this code of the scope. How long that takes tells nothing of the code.
+    pub fn verifies(&self, scope: Option<&LogicalCluster>, mac: &str) -> bool {
+        let (Some(mac), signed) = (bytes(mac), signed(name(scope))) else { return false };
+        let keys = std::iter::once(&self.signing).chain(&self.others);
+        keys.fold(false, |found, key| hmac::verify(key, signed.as_bytes(), &mac).is_ok() | found)
+    }
+}
+
+fn name(scope: Option<&LogicalCluster>) -> &str {
+    scope.map_or(WHOLE, LogicalCluster::as_str)
+}
+
+fn signed(scope: &str) -> String {
+    format!("{CONTEXT}{scope}")
+}
+
+/// Lower-case hexadecimal digits, as they are written: there is one spelling of a URL only.
+fn bytes(hex: &str) -> Option<Vec<u8>> {
+    let digit = |digit: u8| match digit {
+        b'0'..=b'9' => Some(digit - b'0'),
+        b'a'..=b'f' => Some(digit - b'a' + 10),
+        _ => None,
+    };
+    let (pairs, []) = hex.as_bytes().as_chunks::<2>() else { return None };
+    pairs.iter().map(|[high, low]| Some(digit(*high)? << 4 | digit(*low)?)).collect()
+}
+
+impl std::fmt::Debug for PathKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("PathKey").finish_non_exhaustive()
+    }
+}
+
+/// A file that holds a [`PathKey`], read again by its content: a mounted Secret changes by a swapped link, which no file
+/// event tells of.
+#[derive(Debug)]
+pub struct PathKeyFile {
+    path: PathBuf,
+    content: String,
+    key: PathKey,
+    complained: Option<String>,
+}
+
+impl PathKeyFile {
+    /// Reads the file.
+    pub async fn open(path: PathBuf) -> Result<Self, PathKeyError> {
+        let (content, key) = read(&path).await?;
+        Ok(Self { path, content, key, complained: None })
+    }
+
+    /// The key that was good last.
+    pub fn key(&self) -> &PathKey {
+        &self.key
+    }
+
+    /// Reads the file again. Whether another key is in force now; what can't be used changes nothing, and is an error
+    /// once.
+    pub async fn refresh(&mut self) -> Result<bool, PathKeyError> {
+        match read(&self.path).await {
+            Ok((content, key)) => {
+                self.complained = None;
+                let changed = content != self.content;
+                (self.content, self.key) = (content, key);
+                Ok(changed)
+            }
+            Err(why) => {
+                let said = Some(why.to_string());
+                if self.complained == said {
+                    return Ok(false);
+                }
+                self.complained = said;
+                Err(why)
+            }
+        }
+    }
+}
+
+async fn read(path: &Path) -> Result<(String, PathKey), PathKeyError> {
+    let mut content = Vec::new();
+    let read = async { tokio::fs::File::open(path).await?.take(MAX_LEN + 1).read_to_end(&mut content).await };
+    read.await.map_err(|why| PathKeyError::Unreadable { file: path.to_owned(), why })?;
+    let unusable = |why| PathKeyError::Unusable { file: path.to_owned(), why };
+    if content.len() as u64 > MAX_LEN {
+        return Err(unusable("it is larger than 4 KiB"));
+    }
+    let content = String::from_utf8(content).map_err(|_| unusable("it is no text"))?;
+    let key = PathKey::parse(&content).map_err(unusable)?;
+    Ok((content, key))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OLD: &str = "0123456789abcdef0123456789abcdef";
+    const NEW: &str = "fedcba9876543210fedcba9876543210";
+
+    fn key(content: &str) -> PathKey {
+        PathKey::parse(content).unwrap()
+    }
+
+    fn cluster(id: &str) -> Option<LogicalCluster> {
+        Some(LogicalCluster::parse(id).unwrap())
+    }
+
+    fn mac(key: &PathKey, scope: Option<&LogicalCluster>) -> String {
+        key.suffix(scope).rsplit_once('/').unwrap().1.to_owned()
+    }
+
+    /// By `printf 'depguard/v1/2x3fg5w1ik2mcnev' | openssl dgst -sha256 -hmac 0123456789abcdef0123456789abcdef`.
+    #[test]
+    fn the_code_is_an_hmac_that_other_tools_make_too() {
+        let scope = cluster("2x3fg5w1ik2mcnev");
+        assert_eq!(
+            key(OLD).suffix(scope.as_ref()),
+            "/2x3fg5w1ik2mcnev/de79dd48bc9451a242333b1b8e051083eb0680c340b8d34b3805cca4bc3eb60c"
+        );
+        assert_eq!(
+            key(&format!("\n  {OLD} \r\n\n")).suffix(None),
+            "/-/9e98d8eb0a4bc651a04fed91db575754dced06a50f610a80050b93eb46828162"
+        );
+    }
+
+    #[test]
+    fn a_code_is_of_one_scope_and_one_key() {
+        let (one, other) = (cluster("2x3fg5w1ik2mcnev"), cluster("3y3fg5w1ik2mcnev"));
+        let (old, new) = (key(OLD), key(NEW));
+        let made = mac(&old, one.as_ref());
+        assert!(old.verifies(one.as_ref(), &made));
+        for (key, scope, mac) in [
+            (&old, &other, made.clone()),
+            (&old, &None, made.clone()),
+            (&new, &one, made.clone()),
+            (&old, &one, made.to_uppercase()),
+            (&old, &one, made[..62].to_owned()),
+            (&old, &one, made[..63].to_owned()),
+            (&old, &one, format!("{made}00")),
+            (&old, &one, String::new()),
+            (&old, &one, "zz".repeat(32)),
+            (&old, &one, "é".repeat(16)),
+        ] {
+            assert!(!key.verifies(scope.as_ref(), &mac), "{mac}");
+        }
+    }
+
+    #[test]
+    fn of_several_keys_the_first_signs_and_each_verifies() {
+        let (old, new, both) = (key(OLD), key(NEW), key(&format!("{NEW}\n{OLD}\n")));
+        let scope = cluster("2x3fg5w1ik2mcnev");
+        assert_eq!(both.suffix(scope.as_ref()), new.suffix(scope.as_ref()));
+        for made in [mac(&old, scope.as_ref()), mac(&new, scope.as_ref())] {
+            assert!(both.verifies(scope.as_ref(), &made));
+        }
+        assert!(!old.verifies(scope.as_ref(), &mac(&both, scope.as_ref())));
+    }
+
+    #[test]
+    fn a_key_that_can_be_guessed_is_not_taken() {
+        for content in ["", "\n \n", "short", &OLD[1..], &format!("{OLD}\nshort"), &format!("{OLD}\n").repeat(4)] {
+            assert!(PathKey::parse(content).is_err(), "{content}");
+        }
+        assert!(!format!("{:?}", key(OLD)).contains(OLD));
+    }
+
+    #[tokio::test]
+    async fn a_changed_file_is_taken_up_and_a_broken_one_is_said_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("key");
+        let error = PathKeyFile::open(path.clone()).await.unwrap_err().to_string();
+        assert!(error.starts_with("cannot read the path key `"), "{error}");
+        std::fs::write(&path, OLD).unwrap();
+        let mut file = PathKeyFile::open(path.clone()).await.unwrap();
+        assert!(!file.refresh().await.unwrap());
+        let before = file.key().suffix(None);
+
+        for broken in [&b"short"[..], &[b'x'; 5000], &[0xff; 40]] {
+            std::fs::write(&path, broken).unwrap();
+            let error = file.refresh().await.unwrap_err().to_string();
+            assert!(error.contains("can't be used: "), "{error}");
+            assert!(!file.refresh().await.unwrap());
+            assert_eq!(file.key().suffix(None), before);
+        }
+        std::fs::write(&path, NEW).unwrap();
+        assert!(file.refresh().await.unwrap());
+        assert_eq!(file.key().suffix(None), key(NEW).suffix(None));
+    }
+}
