@@ -97,6 +97,7 @@ impl Run {
             base_host: self.common.kcp_base_host,
             probe_addr: self.common.health_probe_bind_address.0,
             path_key: self.path_key_file,
+            metrics_addr: self.common.metrics_bind_address.0,
             ca_bundle_path: self.webhook_ca_bundle_path.filter(|path| !path.as_os_str().is_empty()),
             ..Config::new(self.common.home.into(), self.common.api_export_name, webhook)
         })
@@ -138,6 +139,7 @@ mod tests {
         let config = parse(&[
             "--api-export-name=deps.example.com",
             "--health-probe-bind-address=:9000",
+            "--metrics-bind-address=0",
             "--kubeconfig=/etc/kubeconfig",
             "--kcp-base-host=https://kcp.example.com",
             "--webhook-url=https://webhook.example.com/validate",
@@ -153,6 +155,7 @@ mod tests {
         assert_eq!(config.home, Home::Kcp);
         assert_eq!(config.export_name.as_str(), "deps.example.com");
         assert_eq!(config.probe_addr.unwrap().to_string(), "[::]:9000");
+        assert_eq!(config.metrics_addr, None);
         assert_eq!(config.kubeconfig.unwrap().to_str(), Some("/etc/kubeconfig"));
         assert_eq!(config.base_host.as_deref(), Some("https://kcp.example.com"));
         assert_eq!(config.webhook, WebhookTarget::Url("https://webhook.example.com/validate".to_owned()));

@@ -21,6 +21,8 @@ pub struct Config {
     pub base_host: Option<String>,
     /// Where `/healthz` and `/readyz` are served; port 0 is any free one. Left out: nowhere.
     pub probe_addr: Option<SocketAddr>,
+    /// Where `/metrics` is served; port 0 is any free one. Left out: nowhere.
+    pub metrics_addr: Option<SocketAddr>,
     /// Where API servers reach the webhook.
     pub webhook: WebhookTarget,
     /// A PEM file of the certificates by which they know it, read again as it changes. Left out: their own roots.
@@ -40,6 +42,7 @@ impl Config {
             kubeconfig: None,
             base_host: None,
             probe_addr: Some((Ipv6Addr::UNSPECIFIED, 8081).into()),
+            metrics_addr: Some((Ipv6Addr::UNSPECIFIED, 8080).into()),
             webhook,
             ca_bundle_path: None,
             path_key: None,

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use depguard_kcp::{
-    ConnectError, ConnectOptions, Connection, Health, Mirror, MirrorOptions, MirrorState, PathKeyError, PathKeyFile,
-    Probes, WorkspaceLookups,
+    ConnectError, ConnectOptions, Connection, Health, Metrics, Mirror, MirrorOptions, MirrorState, PathKeyError,
+    PathKeyFile, Probes, WorkspaceLookups,
 };
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
@@ -32,7 +32,8 @@ pub struct Controller {
     probe_addr: Option<SocketAddr>,
     stop: oneshot::Sender<()>,
     task: JoinHandle<()>,
-    probes: Option<JoinHandle<()>>,
+    metrics_addr: Option<SocketAddr>,
+    servers: Vec<JoinHandle<()>>,
 }
 
 /// Why a controller does not start.
@@ -50,9 +51,11 @@ pub enum StartError {
     /// The API server can't be reached as said.
     #[error(transparent)]
     Connect(#[from] ConnectError),
-    /// The probes can't be served there.
-    #[error("cannot serve health probes on {address}: {why}")]
-    Probes {
+    /// Probes or metrics can't be served there.
+    #[error("cannot serve {what} on {address}: {why}")]
+    Listen {
+        /// What.
+        what: &'static str,
         /// Where.
         address: SocketAddr,
         /// Why not.
@@ -80,14 +83,22 @@ impl Controller {
         })
         .await?;
         let (ready, readiness) = watch::channel(Health::NotReady("nothing was watched yet".to_owned()));
-        let (probe_addr, probes) = match config.probe_addr {
-            Some(address) => {
-                let probes = Probes::bind(address).await.map_err(|why| StartError::Probes { address, why })?;
-                let address = probes.address();
-                (Some(address), Some(tokio::spawn(probes.serve(move || readiness.borrow().clone()))))
-            }
-            None => (None, None),
+        let failed = |what, address| move |why| StartError::Listen { what, address, why };
+        let probes = match config.probe_addr {
+            Some(address) => Some(Probes::bind(address).await.map_err(failed("health probes", address))?),
+            None => None,
         };
+        let metrics = match config.metrics_addr {
+            Some(address) => {
+                let version = env!("CARGO_PKG_VERSION");
+                Some(Metrics::bind(address, version).await.map_err(failed("metrics", address))?)
+            }
+            None => None,
+        };
+        let (probe_addr, metrics_addr) = (probes.as_ref().map(Probes::address), metrics.as_ref().map(Metrics::address));
+        let probes = probes.map(|probes| tokio::spawn(probes.serve(move || readiness.borrow().clone())));
+        let metrics = metrics.map(|metrics| tokio::spawn(metrics.serve()));
+        let servers = probes.into_iter().chain(metrics).collect();
         let export_name = config.export_name.to_string();
         let (mirror, mirroring) = Mirror::start(
             connection.clone(),
@@ -124,7 +135,7 @@ impl Controller {
             drop(mirror);
             mirroring.abort();
         });
-        Ok(Self { probe_addr, stop, task, probes })
+        Ok(Self { probe_addr, metrics_addr, stop, task, servers })
     }
 
     /// Where `/healthz` and `/readyz` are served.
@@ -132,14 +143,19 @@ impl Controller {
         self.probe_addr
     }
 
+    /// Where `/metrics` is served.
+    pub fn metrics_addr(&self) -> Option<SocketAddr> {
+        self.metrics_addr
+    }
+
     /// Stops. What is installed stays installed.
     pub async fn stop(self) {
         drop(self.stop);
         // It can't be cancelled by anybody else, and a panic has been reported by the runtime.
         let _ = self.task.await;
-        if let Some(probes) = self.probes {
-            probes.abort();
-            let _ = probes.await;
+        for server in self.servers {
+            server.abort();
+            let _ = server.await;
         }
     }
 }

@@ -31,6 +31,10 @@ pub struct Common {
     #[arg(long, value_name = "ADDRESS", default_value = ":8081", value_parser = address)]
     pub health_probe_bind_address: Address,
 
+    /// Address of /metrics; 0 = off
+    #[arg(long, value_name = "ADDRESS", default_value = ":8080", value_parser = address)]
+    pub metrics_bind_address: Address,
+
     #[command(flatten)]
     zap: Zap,
 }

@@ -34,8 +34,12 @@ pub mod cli;
 mod connection;
 mod endpoint;
 mod lookups;
+#[cfg(feature = "metrics")]
+mod metrics;
 mod mirror;
 mod path_key;
+#[cfg(any(feature = "probes", feature = "metrics"))]
+mod plain;
 #[cfg(feature = "probes")]
 mod probes;
 mod slices;
@@ -48,11 +52,15 @@ pub use api::{ApiError, List, Preconditions, Status};
 pub use connection::{ConnectError, ConnectOptions, Connection};
 pub use endpoint::{Endpoint, MAX_BODY, RequestError};
 pub use lookups::{Claims, WorkspaceLookups};
+#[cfg(feature = "metrics")]
+pub use metrics::Metrics;
 pub use mirror::{
     Failure, Mirror, MirrorOptions, MirrorState, Mirrored, MirroredObject, ObjectKey, Readiness, Watched,
 };
 pub use path_key::{PathKey, PathKeyError, PathKeyFile};
+#[cfg(any(feature = "probes", feature = "metrics"))]
+pub use plain::listen;
 #[cfg(feature = "probes")]
-pub use probes::{Health, Probes, listen};
+pub use probes::{Health, Probes};
 pub use space::Space;
 pub use workspaces::{BoundWorkspaces, WorkspaceLookup};

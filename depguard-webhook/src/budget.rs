@@ -38,6 +38,16 @@ pub(crate) enum Size {
     Page,
 }
 
+impl Size {
+    /// One word of a closed set, fit for a metric's label.
+    pub(crate) fn label(self) -> &'static str {
+        match self {
+            Self::Small => "small",
+            Self::Page => "page",
+        }
+    }
+}
+
 #[derive(Debug)]
 struct Class {
     places: Arc<Semaphore>,
@@ -104,6 +114,11 @@ impl Room {
         });
         self.was_refused |= more.is_none();
         more.map(|more| self.taken.merge(more)).is_some()
+    }
+
+    /// What it is for.
+    pub(crate) fn reads(&self) -> Size {
+        self.size
     }
 
     /// Has the body read into a buffer that was used before.

@@ -66,6 +66,7 @@ impl Cli {
             base_host: self.common.kcp_base_host,
             review_addr: (Ipv6Addr::UNSPECIFIED, self.webhook_port).into(),
             probe_addr: self.common.health_probe_bind_address.0,
+            metrics_addr: self.common.metrics_bind_address.0,
             tls_cert_dir: self.tls_cert_dir,
             overrides: OverridePolicy { users: given(self.override_users), groups: given(self.override_groups) },
             ..Config::default()
@@ -100,6 +101,7 @@ mod tests {
         let config = parse(&[
             "--api-export-name=deps.example.com",
             "--health-probe-bind-address=127.0.0.1:9000",
+            "--metrics-bind-address=0",
             "--kubeconfig=/etc/kubeconfig",
             "--kcp-base-host",
             "https://kcp.example.com",
@@ -115,6 +117,7 @@ mod tests {
         .unwrap();
         assert_eq!(config.export_name.as_str(), "deps.example.com");
         assert_eq!(config.probe_addr.unwrap().to_string(), "127.0.0.1:9000");
+        assert_eq!(config.metrics_addr, None);
         assert_eq!(config.kubeconfig.unwrap().to_str(), Some("/etc/kubeconfig"));
         assert_eq!(config.base_host.as_deref(), Some("https://kcp.example.com"));
         assert_eq!(config.review_addr.to_string(), "[::]:443");

@@ -21,6 +21,8 @@ pub struct Config {
     pub review_addr: SocketAddr,
     /// Where `/healthz` and `/readyz` are answered, if at all.
     pub probe_addr: Option<SocketAddr>,
+    /// Where `/metrics` is answered, if at all.
+    pub metrics_addr: Option<SocketAddr>,
     /// The folder that holds `tls.crt` and `tls.key`.
     pub tls_cert_dir: PathBuf,
     /// Who may delete what is still referenced.
@@ -38,6 +40,7 @@ impl Default for Config {
             base_host: None,
             review_addr: (Ipv6Addr::UNSPECIFIED, 9443).into(),
             probe_addr: Some((Ipv6Addr::UNSPECIFIED, 8081).into()),
+            metrics_addr: Some((Ipv6Addr::UNSPECIFIED, 8080).into()),
             tls_cert_dir: PathBuf::from("/etc/webhook-tls"),
             overrides: OverridePolicy::default(),
             shutdown_grace: Duration::from_secs(35),

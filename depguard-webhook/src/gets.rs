@@ -63,6 +63,7 @@ impl<P: Port> Carrier for Reads<P> {
         let Some(members) = scanning.begin() else { return };
         // They are the same but for their ids.
         let Some((_, query)) = members.first() else { return };
+        source.metrics().shared(Size::Small, members.len());
         let page = Arc::new(source.fetch(query, room).await);
         for (ticket, _) in members {
             scanning.answer(ticket, Arc::clone(&page));

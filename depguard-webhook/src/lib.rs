@@ -17,6 +17,7 @@ mod front_proxy;
 mod gets;
 mod lanes;
 mod lookups;
+mod metrics;
 mod pages;
 mod port;
 mod refusals;

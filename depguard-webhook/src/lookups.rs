@@ -7,6 +7,7 @@ use depguard_core::{Dependents, Lookup, Reading};
 use crate::board::{Board, Carrier, Scanning, Selecting};
 use crate::budget::Size;
 use crate::lanes::Bounds;
+use crate::metrics::List;
 use crate::pages::{FIRST_PAGE, Pages};
 use crate::port::Port;
 use crate::refusals::Refusals;
@@ -67,6 +68,7 @@ impl<P: Port> Carrier for Finder<P> {
         // Somebody may have tried while this one waited.
         let Some(field) = refusals.try_by(&lookup) else { return selecting.refuse(lookup) };
         let mut pages = Pages::new(Arc::clone(source), tasks.clone(), Size::Small, room);
+        source.metrics().listed(List::Selection);
         let mut reading = Reading::selecting(lookup);
         pages.read(&mut reading, |_| {}).await;
         if reading.was_refused() {
@@ -84,6 +86,7 @@ impl<P: Port> Carrier for Finder<P> {
         let Self { source, tasks, refusals } = scanning.carrier();
         let Some(room) = source.enter(Size::Page, FIRST_PAGE).await else { return };
         let Some(members) = scanning.begin() else { return };
+        source.metrics().shared(Size::Page, members.len());
         let _timed = refusals.time(scanning.key());
         let (tickets, mut lookups): (Vec<_>, Vec<_>) = members.into_iter().unzip();
         let mut pages = Pages::new(Arc::clone(source), tasks.clone(), Size::Page, room);
@@ -92,6 +95,7 @@ impl<P: Port> Carrier for Finder<P> {
         };
         if let Some(columns) = refusals.try_columns(scanning.key(), &lookups) {
             let Some(mut table) = Reading::tabling(lookups) else { return };
+            source.metrics().listed(List::Table);
             pages.read(&mut table, abandon).await;
             if table.was_refused() {
                 refusals.remember(&columns);
@@ -102,6 +106,7 @@ impl<P: Port> Carrier for Finder<P> {
         let gone = scanning.gone(&tickets);
         if lookups.iter().enumerate().any(|(place, lookup)| !lookup.has_ended() && !gone.contains(&place)) {
             let Some(mut reading) = Reading::scanning(lookups) else { return };
+            source.metrics().listed(List::Scan);
             pages.read(&mut reading, abandon).await;
             lookups = reading.into_lookups();
         }

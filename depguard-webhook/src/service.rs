@@ -13,6 +13,7 @@ use http::request::Parts;
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::Full;
 use hyper::body::Body;
+use prometheus_client::registry::Registry;
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout_at};
 use tower::Service;
@@ -22,6 +23,7 @@ use crate::budget::Budget;
 use crate::driver::Reads;
 use crate::gets::Gets;
 use crate::lookups::Lookups;
+use crate::metrics::{Metrics, Way};
 use crate::port::Port;
 use crate::rules::{Rules, Snapshot};
 use crate::source::Source;
@@ -63,6 +65,7 @@ struct Shared<P: Port> {
     limits: Limits,
     room: Arc<Semaphore>,
     places: Semaphore,
+    metrics: Arc<Metrics>,
 }
 
 /// Why a request gets no AdmissionReview for an answer.
@@ -99,11 +102,18 @@ impl<P: Port> ReviewService<P> {
     pub(crate) fn among(tasks: Tasks, port: P, rules: Rules, overrides: OverridePolicy, limits: Limits) -> Self {
         // A review that has no room even alone would wait in vain.
         let room = limits.reviews.max(limits.review).min(Semaphore::MAX_PERMITS);
-        let source = Arc::new(Source::new(port, Budget::new(limits.pages)));
+        let metrics = Arc::new(Metrics::default());
+        let source = Arc::new(Source::new(port, Budget::new(limits.pages), Arc::clone(&metrics)));
         let reads = Reads { gets: Gets::new(Arc::clone(&source), tasks.clone()), lookups: Lookups::new(source, tasks) };
         let places = Semaphore::new(limits.at_once.min(Semaphore::MAX_PERMITS));
         let room = Arc::new(Semaphore::new(room));
-        Self { shared: Arc::new(Shared { reads, rules, overrides, limits, room, places }) }
+        Self { shared: Arc::new(Shared { reads, rules, overrides, limits, room, places, metrics }) }
+    }
+
+    /// Adds what this service counts to a registry of `prometheus-client` 0.25: one that is read at `/metrics`, say. All
+    /// names begin with `depguard_`.
+    pub fn register(&self, registry: &mut Registry) {
+        self.shared.metrics.register(registry);
     }
 }
 
@@ -116,6 +126,7 @@ impl<P: Port> Shared<P> {
             Ok(answer) => respond::review(answer),
             Err(rejection) => {
                 tracing::warn!("a request was rejected: {rejection}");
+                self.metrics.rejected(rejection.label());
                 rejection.response()
             }
         }
@@ -134,7 +145,7 @@ impl<P: Port> Shared<P> {
         let mut bytes = body::Bytes::new(self.limits.review, self.room.clone());
         let read = timeout_at(deadline, bytes.fill(body)).await;
         if let Err(rejection) = read.map_err(|_| Rejection::Slow).and_then(|read| read.map_err(Rejection::Body)) {
-            return rejection.refuse(uid::of_beginning(bytes.read()).as_deref(), failure_policy);
+            return self.refuse(rejection, uid::of_beginning(bytes.read()).as_deref(), failure_policy);
         }
         let review = Review::parse(bytes.read())?;
         if let Some(inquiry) = Inquiry::of(&review, bytes.read())? {
@@ -145,11 +156,12 @@ impl<P: Port> Shared<P> {
             return Ok(respond::refusal(review.uid(), canary::MESSAGE));
         }
         match self.decide(&review, failure_policy, deadline).await {
-            Ok(decision) => {
+            Ok((decision, way)) => {
+                self.metrics.decided(review.operation(), &decision, way, begun.elapsed());
                 report::decision(&review, &decision);
                 Ok(decision.to_review(review.uid()))
             }
-            Err(rejection) => rejection.refuse(Some(review.uid()), failure_policy),
+            Err(rejection) => self.refuse(rejection, Some(review.uid()), failure_policy),
         }
     }
 
@@ -158,19 +170,38 @@ impl<P: Port> Shared<P> {
         review: &Review<'_>,
         failure_policy: FailurePolicy,
         deadline: Instant,
-    ) -> Result<Decision, Rejection> {
+    ) -> Result<(Decision, Way), Rejection> {
         let evaluation = match &*self.rules.snapshot() {
             Snapshot::Loaded { rules, workspaces } => {
                 let overrides = &self.overrides;
                 rules.evaluate(review, &core::Context { workspaces, overrides, failure_policy })
             }
-            Snapshot::NotLoaded { why } => return Ok(Decision::not_ready(failure_policy, why.clone())),
+            Snapshot::NotLoaded { why } => {
+                return Ok((Decision::not_ready(failure_policy, why.clone()), Way::Memory));
+            }
         };
         if evaluation.is_settled() {
-            return Ok(evaluation.decide());
+            return Ok((evaluation.decide(), Way::Memory));
         }
         let _place = self.places.try_acquire().map_err(|_| Rejection::TooMany)?;
-        Ok(driver::drive(&self.reads, evaluation, deadline).await)
+        Ok((driver::drive(&self.reads, evaluation, deadline).await, Way::Reads))
+    }
+
+    /// Tells whom it can be told to; for rules that are ignored where they fail, the API server then does so.
+    fn refuse(
+        &self,
+        rejection: Rejection,
+        uid: Option<&str>,
+        failure_policy: FailurePolicy,
+    ) -> Result<Vec<u8>, Rejection> {
+        match uid {
+            Some(uid) if failure_policy == FailurePolicy::Fail => {
+                tracing::warn!("a review was refused: {rejection}");
+                self.metrics.refused(rejection.label());
+                Ok(respond::refusal(uid, &rejection.to_string()))
+            }
+            _ => Err(rejection),
+        }
     }
 }
 
@@ -190,23 +221,26 @@ fn check(head: &Parts) -> Result<FailurePolicy, Rejection> {
 }
 
 impl Rejection {
-    /// Tells whom it can be told to; for rules that are ignored where they fail, the API server then does so.
-    fn refuse(self, uid: Option<&str>, failure_policy: FailurePolicy) -> Result<Vec<u8>, Self> {
-        match uid {
-            Some(uid) if failure_policy == FailurePolicy::Fail => {
-                tracing::warn!("a review was refused: {self}");
-                Ok(respond::refusal(uid, &self.to_string()))
-            }
-            _ => Err(self),
-        }
-    }
-
     fn response(&self) -> Response<Full<bytes::Bytes>> {
         let mut response = respond::text(self.status(), self.to_string());
         if matches!(self, Self::Method) {
             response.headers_mut().insert(ALLOW, HeaderValue::from_static("POST"));
         }
         response
+    }
+
+    /// One word of a closed set, fit for a metric's label.
+    fn label(&self) -> &'static str {
+        match self {
+            Self::Path => "path",
+            Self::Method => "method",
+            Self::ContentType => "content-type",
+            Self::Slow => "too-slow",
+            Self::TooMany => "too-many",
+            Self::Body(BodyError::TooLarge(_)) => "too-large",
+            Self::Body(BodyError::Broken(_)) => "broken-off",
+            Self::Review(_) => "no-review",
+        }
     }
 
     fn status(&self) -> StatusCode {

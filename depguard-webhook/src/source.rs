@@ -1,15 +1,19 @@
 //! A port, and how much of what it gives is held at once.
 
+use std::sync::Arc;
+
 use bytes::BytesMut;
 use depguard_core::Query;
 
 use crate::budget::{Budget, Room, Size};
+use crate::metrics::Metrics;
 use crate::port::{Fetched, Port};
 
 /// Where everything is read from.
 pub(crate) struct Source<P> {
     port: P,
     budget: Budget,
+    metrics: Arc<Metrics>,
 }
 
 /// What came of a query. Its bytes count among those under way until it is dropped.
@@ -36,8 +40,13 @@ impl Page {
 }
 
 impl<P: Port> Source<P> {
-    pub(crate) fn new(port: P, budget: Budget) -> Self {
-        Self { port, budget }
+    pub(crate) fn new(port: P, budget: Budget, metrics: Arc<Metrics>) -> Self {
+        Self { port, budget, metrics }
+    }
+
+    /// Where what is read is counted.
+    pub(crate) fn metrics(&self) -> &Metrics {
+        &self.metrics
     }
 
     /// Waits for a place to read, and for room for about so many bytes.
@@ -49,6 +58,7 @@ impl<P: Port> Source<P> {
     pub(crate) async fn fetch(&self, query: &Query, mut room: Room) -> Page {
         loop {
             let fetched = self.port.get_within(query, &mut room).await;
+            self.metrics.fetched(room.reads(), &fetched);
             match (&fetched, room.refused()) {
                 // Only what others read stood in the way: once more, with all the room that a body may have.
                 (Fetched::TooLarge, Some((size, most))) => {

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use depguard_kcp::{ConnectError, ConnectOptions, Connection, Health, Probes, listen};
+use depguard_kcp::{ConnectError, ConnectOptions, Connection, Health, Metrics, Probes, listen};
 use tokio_rustls::TlsAcceptor;
 
 use crate::config::Config;
@@ -22,6 +22,7 @@ use crate::tls::{CertificateError, Certificates};
 pub struct Webhook {
     review_addr: SocketAddr,
     probe_addr: Option<SocketAddr>,
+    metrics_addr: Option<SocketAddr>,
     grace: Duration,
     rules: Rules,
     tasks: Tasks,
@@ -66,15 +67,30 @@ impl Webhook {
             Some(address) => Some(Probes::bind(address).await.map_err(failed(address))?),
             None => None,
         };
+        let metrics = match config.metrics_addr {
+            Some(address) => Some(Metrics::bind(address, env!("CARGO_PKG_VERSION")).await.map_err(failed(address))?),
+            None => None,
+        };
 
         let rules = Rules::not_loaded_yet("the rules are being loaded");
         let port = FrontProxy::new(config.home, connection.clone());
         // Whatever fails from here on is tried again: dropped early, the tasks would be killed.
-        let mut webhook =
-            Self { review_addr, probe_addr: None, grace: config.shutdown_grace, rules, tasks: Tasks::default() };
+        let mut webhook = Self {
+            review_addr,
+            probe_addr: None,
+            metrics_addr: None,
+            grace: config.shutdown_grace,
+            rules,
+            tasks: Tasks::default(),
+        };
         let (tasks, rules) = (&webhook.tasks, &webhook.rules);
         let limits = Limits::default();
         let service = ReviewService::among(tasks.clone(), port, rules.clone(), config.overrides, limits);
+        if let Some(mut metrics) = metrics {
+            service.register(metrics.registry());
+            webhook.metrics_addr = Some(metrics.address());
+            tasks.spawn_background(metrics.serve());
+        }
         tasks.spawn_background(registry::run(connection, config.home, config.export_name, rules.clone()));
         tasks.spawn_background(certificates.follow(files));
         tasks.spawn(Server::new(reviews, tls, service).run(tasks.clone()));
@@ -95,6 +111,11 @@ impl Webhook {
     /// Where probes are answered, if they are.
     pub fn probe_addr(&self) -> Option<SocketAddr> {
         self.probe_addr
+    }
+
+    /// Where metrics are read, if they are.
+    pub fn metrics_addr(&self) -> Option<SocketAddr> {
+        self.metrics_addr
     }
 
     /// Takes no more reviews, answers those under way, and ends with nothing left behind.

@@ -20,6 +20,7 @@ fn help_names_every_flag() {
         "--webhook-port",
         "--tls-cert-dir",
         "--health-probe-bind-address",
+        "--metrics-bind-address",
         "--read-through",
         "--override-users",
         "--override-groups",
@@ -27,7 +28,8 @@ fn help_names_every_flag() {
     ] {
         assert!(help.contains(flag), "{flag} is not in:\n{help}");
     }
-    for default in ["9443", "/etc/webhook-tls", ":8081", "dependencies.opendefense.cloud", "system:kcp:admin"] {
+    for default in ["9443", "/etc/webhook-tls", ":8081", ":8080", "dependencies.opendefense.cloud", "system:kcp:admin"]
+    {
         assert!(help.contains(default), "{default} is not in:\n{help}");
     }
 }

@@ -52,6 +52,7 @@ impl Depguard {
         let config = depguard_controller::Config {
             kubeconfig: Some(self.file("kubeconfig")),
             probe_addr: None,
+            metrics_addr: None,
             ca_bundle_path: Some(self.file("ca.crt")),
             ..depguard_controller::Config::new(self.home(), export_name()?, webhook)
         };
@@ -77,6 +78,7 @@ impl Depguard {
             kubeconfig: Some(self.file("kubeconfig")),
             review_addr: SocketAddr::from((Ipv4Addr::LOCALHOST, self.port)),
             probe_addr: None,
+            metrics_addr: None,
             tls_cert_dir: self.folder.path().to_owned(),
             ..depguard_webhook::Config::default()
         };

@@ -133,6 +133,7 @@ async fn start(folder: &TempDir, testbed: &Testbed) -> Result<(Webhook, Controll
         kubeconfig: Some(kubeconfig.clone()),
         review_addr: ([127, 0, 0, 1], 0).into(),
         probe_addr: None,
+        metrics_addr: None,
         tls_cert_dir: folder.path().to_owned(),
         ..Default::default()
     })
@@ -143,6 +144,7 @@ async fn start(folder: &TempDir, testbed: &Testbed) -> Result<(Webhook, Controll
     let controller = Controller::start(depguard_controller::Config {
         kubeconfig: Some(kubeconfig),
         probe_addr: None,
+        metrics_addr: None,
         ca_bundle_path: Some(path("tls.crt")),
         ..depguard_controller::Config::new(Home::Kcp, export_name, WebhookTarget::Url(url))
     })

@@ -11,6 +11,7 @@ pub(super) async fn play(webhook: Webhook) -> Result {
         kubeconfig: Some(webhook.kubeconfig),
         review_addr: ([127, 0, 0, 1], webhook.port).into(),
         probe_addr: None,
+        metrics_addr: None,
         tls_cert_dir: webhook.certificates,
         ..Config::default()
     };

@@ -103,6 +103,7 @@ impl Bed {
         Config {
             kubeconfig: Some(self.folder.path().join("kubeconfig")),
             probe_addr: Some(([127, 0, 0, 1], 0).into()),
+            metrics_addr: None,
             ..Config::new(self.home, export, WebhookTarget::Url(URL.to_owned()))
         }
     }

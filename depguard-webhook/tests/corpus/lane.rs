@@ -83,6 +83,7 @@ impl Lane {
             kubeconfig: Some(kubeconfig(&testbed, folder.path(), dep_ctrl, "admin")),
             review_addr: (Ipv4Addr::LOCALHOST, 0).into(),
             probe_addr: None,
+            metrics_addr: None,
             tls_cert_dir: folder.path().to_owned(),
             ..Config::default()
         });

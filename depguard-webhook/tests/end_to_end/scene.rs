@@ -65,6 +65,7 @@ impl Scene {
             kubeconfig: Some(write_kubeconfig(&testbed, folder.path(), home_of_rules, "admin")),
             review_addr: (Ipv4Addr::LOCALHOST, 0).into(),
             probe_addr: Some((Ipv4Addr::LOCALHOST, 0).into()),
+            metrics_addr: None,
             tls_cert_dir: folder.path().to_owned(),
             ..Config::default()
         };

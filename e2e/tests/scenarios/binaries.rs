@@ -41,7 +41,8 @@ fn start(world: &World, files: &Depguard, controller: &Path, webhook: &Path) -> 
     let home = if world.is_kcp() { "kcp" } else { "kubernetes" };
     let common = |program: &Path| {
         let mut command = Command::new(program);
-        command.args(["--home", home, "--health-probe-bind-address", "127.0.0.1:0", "--kubeconfig"]);
+        let addresses = ["--health-probe-bind-address", "127.0.0.1:0", "--metrics-bind-address", "0"];
+        command.args(["--home", home]).args(addresses).arg("--kubeconfig");
         command.arg(files.file("kubeconfig")).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         command
     };

@@ -1,0 +1,78 @@
+//! `/metrics`, as Prometheus asks for it.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use http::StatusCode;
+use prometheus_client::encoding::text::encode;
+use prometheus_client::metrics::info::Info;
+use prometheus_client::registry::Registry;
+
+use crate::plain::{Plain, PlainServer};
+
+/// How the metrics are written: the OpenMetrics text.
+const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// A registry, and a listener where it is read.
+#[derive(Debug)]
+pub struct Metrics {
+    registry: Registry,
+    server: PlainServer,
+}
+
+impl Metrics {
+    /// Listens as [`listen`](crate::listen) does. The registry tells from the start which `version` of depguard it is.
+    pub async fn bind(address: SocketAddr, version: &'static str) -> io::Result<Self> {
+        let server = PlainServer::bind(address).await?;
+        let mut registry = Registry::default();
+        registry.register("depguard_build", "The release that runs", Info::new([("version", version)]));
+        Ok(Self { registry, server })
+    }
+
+    /// Where.
+    pub fn address(&self) -> SocketAddr {
+        self.server.address()
+    }
+
+    /// What is to be read there.
+    pub fn registry(&mut self) -> &mut Registry {
+        &mut self.registry
+    }
+
+    /// Answers until the future is dropped, and its connections with it.
+    pub async fn serve(self) {
+        let registry = Arc::new(self.registry);
+        self.server.serve(move |path| answer(&registry, path)).await;
+    }
+}
+
+fn answer(registry: &Registry, path: &str) -> Plain {
+    if path != "/metrics" {
+        return Plain::text(StatusCode::NOT_FOUND, "there is only /metrics\n");
+    }
+    let mut body = String::new();
+    match encode(&mut body, registry) {
+        Ok(()) => Plain { status: StatusCode::OK, content_type: CONTENT_TYPE, body },
+        Err(why) => {
+            tracing::error!("the metrics can't be written: {why}");
+            Plain::text(StatusCode::INTERNAL_SERVER_ERROR, "the metrics can't be written: see the log\n")
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn metrics_are_one_page_of_text() {
+        let mut registry = Registry::default();
+        registry.register("depguard_build", "The release that runs", Info::new([("version", "1.2.3")]));
+        let page = answer(&registry, "/metrics");
+        assert_eq!((page.status, page.content_type), (StatusCode::OK, CONTENT_TYPE));
+        assert!(page.body.contains("depguard_build_info{version=\"1.2.3\"} 1\n"), "{}", page.body);
+        assert!(page.body.ends_with("# EOF\n"));
+        assert_eq!(answer(&registry, "/").status, StatusCode::NOT_FOUND);
+    }
+}

@@ -1,0 +1,221 @@
+//! What is counted, for a monitoring system.
+//!
+//! Labels are words of closed sets, so that nothing that a tenant names can make a series. What is counted on the way of
+//! a review is one look-up in a small map and one atomic add; what is only known is asked for when it is read, by
+//! [gauges](crate::gauges).
+
+use std::time::Duration;
+
+use depguard_core::{Because, Decision, Notes, Operation, Ruling};
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::Registry;
+
+use crate::budget::Size;
+use crate::port::Fetched;
+
+/// The names and the values of a series' labels.
+type Labels<const N: usize> = [(&'static str, &'static str); N];
+type Counts<const N: usize> = Family<Labels<N>, Counter>;
+
+/// From what is decided in memory to the longest that an API server waits.
+const DURATIONS: [f64; 14] = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 30.0];
+
+/// What one service counts.
+#[derive(Debug)]
+pub(crate) struct Metrics {
+    reviews: Counts<2>,
+    durations: Family<Labels<1>, Histogram>,
+    refusals: Counts<1>,
+    rejections: Counts<1>,
+    overrides: Counter,
+    notes: Counts<1>,
+    misfits: Counter,
+    lookups: Counts<1>,
+    lists: Counts<1>,
+    pages: Counts<1>,
+    bytes: Counts<1>,
+    answers: Counts<1>,
+    coalesced: Counts<1>,
+}
+
+/// How a review was decided.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// By what is in memory.
+    Memory,
+    /// By what API servers were asked for.
+    Reads,
+}
+
+/// A list that is begun.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum List {
+    /// Of those alone that refer to one target.
+    Selection,
+    /// Of what is printed of all.
+    Table,
+    /// Of all.
+    Scan,
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        let metrics = Self {
+            reviews: Family::default(),
+            durations: Family::new_with_constructor(|| Histogram::new(DURATIONS)),
+            refusals: Family::default(),
+            rejections: Family::default(),
+            overrides: Counter::default(),
+            notes: Family::default(),
+            misfits: Counter::default(),
+            lookups: Family::default(),
+            lists: Family::default(),
+            pages: Family::default(),
+            bytes: Family::default(),
+            answers: Family::default(),
+            coalesced: Family::default(),
+        };
+        metrics.begin();
+        metrics
+    }
+}
+
+impl Metrics {
+    /// Adds all that is counted to a registry.
+    pub(crate) fn register(&self, registry: &mut Registry) {
+        let Self { reviews, durations, refusals, rejections, overrides, notes, misfits, .. } = self;
+        registry.register("depguard_reviews", "Reviews that were decided", reviews.clone());
+        let help = "Time from a review's arrival to its decision";
+        registry.register("depguard_review_duration_seconds", help, durations.clone());
+        registry.register("depguard_refusals", "Deletions that were refused", refusals.clone());
+        let help = "Requests that got a 4xx instead of an answered review";
+        registry.register("depguard_rejections", help, rejections.clone());
+        registry.register("depguard_overrides", "Deletions that an override let go", overrides.clone());
+        let help = "Answers that say something besides the ruling";
+        registry.register("depguard_notes", help, notes.clone());
+        let help = "Values that stood where a name was looked for and were none";
+        registry.register("depguard_misfits", help, misfits.clone());
+
+        let Self { lookups, lists, pages, bytes, answers, coalesced, .. } = self;
+        registry.register("depguard_lookups", "Searches for the dependents of one target", lookups.clone());
+        registry.register("depguard_lists", "Lists that were begun", lists.clone());
+        registry.register("depguard_reads", "Answers of API servers that were read", pages.clone());
+        registry.register("depguard_read_bytes", "What those answers were long", bytes.clone());
+        registry.register("depguard_read_answers", "Answers of API servers, by what they were", answers.clone());
+        let help = "Reads that were not sent, since one for somebody else answered as well";
+        registry.register("depguard_coalesced", help, coalesced.clone());
+    }
+
+    /// What is watched for has a series from the start: an increase is seen only against what was there before.
+    fn begin(&self) {
+        for cause in ["referenced", "undecided", "not-ready", "too-many", "too-slow", "too-large", "broken-off"] {
+            self.refusals.get_or_create(&[("cause", cause)]).inc_by(0);
+        }
+        for answer in ["2xx", "403", "404", "410", "429", "4xx", "5xx", "too-large", "failed"] {
+            self.answers.get_or_create(&[("answer", answer)]).inc_by(0);
+        }
+    }
+
+    /// A review was decided.
+    pub(crate) fn decided(&self, operation: Operation, decision: &Decision, way: Way, took: Duration) {
+        let labels = [("operation", operation_label(operation)), ("decision", decision.label())];
+        self.reviews.get_or_create(&labels).inc();
+        self.durations.get_or_create(&[("way", way.label())]).observe(took.as_secs_f64());
+        match decision.ruling() {
+            Ruling::Denied(_) => self.refused(decision.label()),
+            Ruling::Allowed(Because::Overridden) => _ = self.overrides.inc(),
+            Ruling::Allowed(_) => {}
+        }
+        self.noted(decision.notes());
+    }
+
+    fn noted(&self, notes: &Notes) {
+        let said = [
+            ("warning", notes.warned.is_some()),
+            ("audit", notes.audited.is_some()),
+            ("not-found-out", !notes.problems.is_empty() || !notes.audited_problems.is_empty()),
+        ];
+        for (kind, _) in said.into_iter().filter(|(_, said)| *said) {
+            self.notes.get_or_create(&[("kind", kind)]).inc();
+        }
+        self.misfits.inc_by(u64::try_from(notes.misfits).unwrap_or(u64::MAX));
+        for planned in &notes.lookups {
+            self.lookups.get_or_create(&[("strategy", planned.strategy.as_str())]).inc();
+        }
+    }
+
+    /// A deletion was refused.
+    pub(crate) fn refused(&self, cause: &'static str) {
+        self.refusals.get_or_create(&[("cause", cause)]).inc();
+    }
+
+    /// A request got no answered review.
+    pub(crate) fn rejected(&self, cause: &'static str) {
+        self.rejections.get_or_create(&[("cause", cause)]).inc();
+    }
+
+    /// A list was begun.
+    pub(crate) fn listed(&self, list: List) {
+        self.lists.get_or_create(&[("kind", list.label())]).inc();
+    }
+
+    /// An API server answered.
+    pub(crate) fn fetched(&self, size: Size, fetched: &Fetched) {
+        let size = [("size", size.label())];
+        self.pages.get_or_create(&size).inc();
+        self.bytes.get_or_create(&size).inc_by(u64::try_from(fetched.len()).unwrap_or(u64::MAX));
+        self.answers.get_or_create(&[("answer", answer_label(fetched))]).inc();
+    }
+
+    /// So many were answered by one read of this size.
+    pub(crate) fn shared(&self, size: Size, members: usize) {
+        let others = u64::try_from(members.saturating_sub(1)).unwrap_or(u64::MAX);
+        self.coalesced.get_or_create(&[("size", size.label())]).inc_by(others);
+    }
+}
+
+impl Way {
+    fn label(self) -> &'static str {
+        match self {
+            Self::Memory => "memory",
+            Self::Reads => "reads",
+        }
+    }
+}
+
+impl List {
+    fn label(self) -> &'static str {
+        match self {
+            Self::Selection => "selection",
+            Self::Table => "table",
+            Self::Scan => "scan",
+        }
+    }
+}
+
+fn operation_label(operation: Operation) -> &'static str {
+    match operation {
+        Operation::Create => "CREATE",
+        Operation::Update => "UPDATE",
+        Operation::Delete => "DELETE",
+        Operation::Connect => "CONNECT",
+    }
+}
+
+fn answer_label(fetched: &Fetched) -> &'static str {
+    match fetched {
+        Fetched::Response { status, .. } => match status {
+            200..=299 => "2xx",
+            403 => "403",
+            404 => "404",
+            410 => "410",
+            429 => "429",
+            500.. => "5xx",
+            _ => "4xx",
+        },
+        Fetched::TooLarge => "too-large",
+        Fetched::Failed(_) => "failed",
+    }
+}
