@@ -97,6 +97,11 @@ impl Connection {
         self.address.workspace.as_deref()
     }
 
+    /// The base URL, without a workspace and without a slash at its end.
+    pub(crate) fn base(&self) -> &str {
+        &self.base
+    }
+
     /// A logical cluster, through the front-proxy.
     pub fn cluster(&self, cluster: &LogicalCluster) -> Endpoint {
         Endpoint::new(self.stack.clone(), &format!("{}/clusters/{cluster}", self.base))

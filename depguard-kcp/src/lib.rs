@@ -5,6 +5,7 @@
 //! - [`Endpoint`]: a URL over that stack (a logical cluster, a workspace, a virtual workspace, the plain cluster), with
 //!   [`Endpoint::get`] for whoever reads raw pages and JSON helpers for whoever reads and writes single objects.
 //! - [`Mirror`]: watched resources as one snapshot, [`MirrorState`], that is complete or says why it is not.
+//! - [`ExportViews`]: where an APIExport's virtual workspace shows a consumer, on whichever shard it is.
 //! - [`BoundWorkspaces`] and [`WorkspaceLookups`]: which logical clusters claim a workspace path, and which one of them
 //!   it stands for.
 //! - [`PathKey`]: signs the URL paths at which API servers call the webhook.
@@ -42,9 +43,11 @@ mod path_key;
 mod plain;
 #[cfg(feature = "probes")]
 mod probes;
+mod shard_hosts;
 mod slices;
 mod space;
 mod stack;
+mod views;
 mod workspaces;
 
 pub use address::UrlError;
@@ -62,5 +65,7 @@ pub use path_key::{PathKey, PathKeyError, PathKeyFile};
 pub use plain::listen;
 #[cfg(feature = "probes")]
 pub use probes::{Health, Probes};
+pub use shard_hosts::ShardHosts;
 pub use space::Space;
+pub use views::{ExportView, ExportViews, ViewError};
 pub use workspaces::{BoundWorkspaces, WorkspaceLookup};

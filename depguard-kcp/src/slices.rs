@@ -57,7 +57,8 @@ impl Ours {
     }
 }
 
-fn urls(slice: &Value) -> impl Iterator<Item = &str> {
+/// The URLs that a slice names, of whatever export it is.
+pub(crate) fn urls(slice: &Value) -> impl Iterator<Item = &str> {
     let endpoints = slice.pointer("/status/endpoints").and_then(Value::as_array);
     endpoints.into_iter().flatten().map(|endpoint| text(endpoint, "/url")).filter(|url| !url.is_empty())
 }

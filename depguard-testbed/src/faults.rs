@@ -30,6 +30,7 @@ pub enum Fault {
 #[derive(Clone, Debug, Default)]
 pub struct When {
     method: Option<String>,
+    start: Option<String>,
     path: Option<String>,
     times: Option<u64>,
     after: u64,
@@ -46,6 +47,13 @@ impl When {
     #[must_use]
     pub fn method(mut self, method: &str) -> Self {
         self.method = Some(method.to_owned());
+        self
+    }
+
+    /// Only requests whose path begins with this: `/clusters/` is the front-proxy's, `/services/` a virtual workspace's.
+    #[must_use]
+    pub fn under(mut self, start: &str) -> Self {
+        self.start = Some(start.to_owned());
         self
     }
 
@@ -72,6 +80,7 @@ impl When {
 
     fn matches(&self, method: &str, path_and_query: &str) -> bool {
         self.method.as_deref().is_none_or(|wanted| wanted.eq_ignore_ascii_case(method))
+            && self.start.as_deref().is_none_or(|start| path_and_query.starts_with(start))
             && self.path.as_deref().is_none_or(|part| path_and_query.contains(part))
     }
 }

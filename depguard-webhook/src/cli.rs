@@ -8,7 +8,7 @@ use clap::{Parser, ValueEnum};
 use depguard_core::OverridePolicy;
 use depguard_kcp::cli::Common;
 
-use crate::config::Config;
+use crate::config::{Config, ReadThrough};
 
 /// Refuses to delete what is still referenced: the admission webhook of depguard
 #[derive(Debug, Parser)]
@@ -25,9 +25,14 @@ pub struct Cli {
     #[arg(long, value_name = "DIR", default_value = "/etc/webhook-tls")]
     tls_cert_dir: PathBuf,
 
-    /// Which way dependents are read
-    #[arg(long, value_enum, default_value_t = ReadThrough::FrontProxy, value_parser = read_through)]
-    read_through: ReadThrough,
+    /// Which way dependents are read, in home kcp
+    #[arg(long, value_enum, default_value_t)]
+    read_through: ReadThroughArg,
+
+    /// Hosts of shards that neither the kubeconfig nor depguard's own endpoints name (comma-separated, without ports;
+    /// *.example.com is every host below): with --read-through export no others are asked
+    #[arg(long, value_name = "HOSTS", value_delimiter = ',')]
+    shard_hosts: Vec<String>,
 
     /// Users who may delete what is still referenced, where it carries the annotation
     /// dependencies.opendefense.cloud/skip-protection: "true" (comma-separated; never the control plane)
@@ -40,10 +45,13 @@ pub struct Cli {
     override_groups: Vec<String>,
 }
 
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum ReadThrough {
-    /// {base}/clusters/{logical cluster}, with the right to read there
+#[derive(Debug, Clone, Copy, Default, ValueEnum)]
+enum ReadThroughArg {
+    /// {base}/clusters/{logical cluster}, with the right to read everything there
+    #[default]
     FrontProxy,
+    /// The virtual workspace of the dependents' own APIExport, with the right to that export's content
+    Export,
 }
 
 impl Cli {
@@ -54,16 +62,20 @@ impl Cli {
 
     /// What the flags say.
     pub fn into_config(self) -> Config {
-        // The one way to read so far.
-        let ReadThrough::FrontProxy = self.read_through;
         let given = |list: Vec<String>| {
             list.into_iter().map(|name| name.trim().to_owned()).filter(|name| !name.is_empty()).collect::<BTreeSet<_>>()
+        };
+        let read_through = match self.read_through {
+            ReadThroughArg::FrontProxy => ReadThrough::FrontProxy,
+            ReadThroughArg::Export => ReadThrough::Export,
         };
         Config {
             home: self.common.home.into(),
             export_name: self.common.api_export_name,
             kubeconfig: self.common.kubeconfig,
             base_host: self.common.kcp_base_host,
+            read_through,
+            shard_hosts: given(self.shard_hosts).into_iter().collect(),
             review_addr: (Ipv6Addr::UNSPECIFIED, self.webhook_port).into(),
             probe_addr: self.common.health_probe_bind_address.0,
             metrics_addr: self.common.metrics_bind_address.0,
@@ -71,14 +83,6 @@ impl Cli {
             overrides: OverridePolicy { users: given(self.override_users), groups: given(self.override_groups) },
             ..Config::default()
         }
-    }
-}
-
-fn read_through(text: &str) -> Result<ReadThrough, String> {
-    match text {
-        "front-proxy" => Ok(ReadThrough::FrontProxy),
-        "export" => Err("this release reads only through the front-proxy: leave the flag out".to_owned()),
-        _ => Err("the only way in this release is `front-proxy`".to_owned()),
     }
 }
 
@@ -135,9 +139,12 @@ mod tests {
     }
 
     #[test]
-    fn a_way_to_read_that_is_not_there_yet_is_said_to_be_so() {
-        assert!(parse(&["--read-through=front-proxy"]).is_ok());
-        let error = parse(&["--read-through=export"]).unwrap_err();
-        assert!(error.contains("this release reads only through the front-proxy"), "{error}");
+    fn the_way_to_read_is_one_of_two() {
+        assert_eq!(parse(&[]).unwrap().read_through, ReadThrough::FrontProxy);
+        assert_eq!(parse(&["--read-through=front-proxy"]).unwrap().read_through, ReadThrough::FrontProxy);
+        assert_eq!(parse(&["--read-through=export"]).unwrap().read_through, ReadThrough::Export);
+        let error = parse(&["--read-through=cache"]).unwrap_err();
+        assert!(error.contains("front-proxy, export"), "{error}");
+        assert_eq!(parse(&["--shard-hosts=a.test, *.b.test,"]).unwrap().shard_hosts, ["*.b.test", "a.test"]);
     }
 }

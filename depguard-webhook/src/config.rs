@@ -17,6 +17,11 @@ pub struct Config {
     pub kubeconfig: Option<PathBuf>,
     /// The base URL of kcp without a workspace; left out: the kubeconfig's.
     pub base_host: Option<String>,
+    /// Which way dependents are read, in home kcp.
+    pub read_through: ReadThrough,
+    /// The hosts of shards, where neither the base URL nor depguard's own endpoints name them: with
+    /// [`ReadThrough::Export`], providers' endpoints are asked on no others. `*.example.com` is every host below.
+    pub shard_hosts: Vec<String>,
     /// Where reviews are taken, over TLS. Port 0 is any free one.
     pub review_addr: SocketAddr,
     /// Where `/healthz` and `/readyz` are answered, if at all.
@@ -31,6 +36,16 @@ pub struct Config {
     pub shutdown_grace: Duration,
 }
 
+/// Which way dependents are read in home kcp.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum ReadThrough {
+    /// `{base}/clusters/{logical cluster}`, with the right to read everything there.
+    #[default]
+    FrontProxy,
+    /// The virtual workspace of the dependents' own APIExport, with the right to that export's content.
+    Export,
+}
+
 impl Default for Config {
     fn default() -> Self {
         Self {
@@ -38,6 +53,8 @@ impl Default for Config {
             export_name: default_export_name(),
             kubeconfig: None,
             base_host: None,
+            read_through: ReadThrough::default(),
+            shard_hosts: Vec::new(),
             review_addr: (Ipv6Addr::UNSPECIFIED, 9443).into(),
             probe_addr: Some((Ipv6Addr::UNSPECIFIED, 8081).into()),
             metrics_addr: Some((Ipv6Addr::UNSPECIFIED, 8080).into()),

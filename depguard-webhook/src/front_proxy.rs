@@ -53,7 +53,8 @@ impl Port for FrontProxy {
     }
 }
 
-fn fetched(answered: Result<Response<Bytes>, RequestError>) -> Fetched {
+/// What came of a request.
+pub(crate) fn fetched(answered: Result<Response<Bytes>, RequestError>) -> Fetched {
     match answered {
         Ok(response) => Fetched::Response { status: response.status().as_u16(), body: response.into_body() },
         Err(RequestError::TooLarge { .. }) => Fetched::TooLarge,

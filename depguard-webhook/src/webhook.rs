@@ -9,13 +9,13 @@ use depguard_kcp::{ConnectError, ConnectOptions, Connection, Health, Metrics, Pr
 use tokio_rustls::TlsAcceptor;
 
 use crate::config::Config;
-use crate::front_proxy::FrontProxy;
 use crate::registry;
 use crate::rules::Rules;
 use crate::server::Server;
 use crate::service::{Limits, ReviewService};
 use crate::tasks::Tasks;
 use crate::tls::{CertificateError, Certificates};
+use crate::way::Way;
 
 /// A running webhook. Dropped, it is killed.
 #[derive(Debug)]
@@ -73,7 +73,7 @@ impl Webhook {
         };
 
         let rules = Rules::not_loaded_yet("the rules are being loaded");
-        let port = FrontProxy::new(config.home, connection.clone());
+        let port = Way::of(&config, &connection);
         // Whatever fails from here on is tried again: dropped early, the tasks would be killed.
         let mut webhook = Self {
             review_addr,

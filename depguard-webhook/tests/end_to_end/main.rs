@@ -10,9 +10,7 @@ use depguard_kcp::{ApiError, Preconditions};
 use depguard_webhook::{Config, Webhook};
 use serde_json::json;
 
-use scene::{Scene, eventually, probe};
-
-const HOMES: [Home; 2] = [Home::Kcp, Home::Kubernetes];
+use scene::{Scene, WAYS, eventually, probe};
 
 impl Scene {
     async fn start(&self) -> Webhook {
@@ -41,8 +39,8 @@ impl Scene {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_referenced_object_is_refused_by_name_and_a_free_one_goes() {
-    for home in HOMES {
-        let scene = Scene::set_up(home).await;
+    for way in WAYS {
+        let scene = Scene::reading(way).await;
         scene.write_rule(".spec.vpcRef.name").await;
         scene.create_vm("m1", "a").await;
         let webhook = scene.start().await;
@@ -60,8 +58,8 @@ async fn a_referenced_object_is_refused_by_name_and_a_free_one_goes() {
 /// Without the configuration nothing is refused: it is the webhook that refuses above.
 #[tokio::test(flavor = "multi_thread")]
 async fn without_a_configuration_the_same_object_goes() {
-    for home in HOMES {
-        let scene = Scene::set_up(home).await;
+    for way in WAYS {
+        let scene = Scene::reading(way).await;
         scene.write_rule(".spec.vpcRef.name").await;
         scene.create_vm("m1", "a").await;
         let webhook = scene.start().await;
@@ -72,8 +70,8 @@ async fn without_a_configuration_the_same_object_goes() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn rules_that_are_written_changed_and_removed_are_in_force_within_seconds() {
-    for home in HOMES {
-        let scene = Scene::set_up(home).await;
+    for way in WAYS {
+        let scene = Scene::reading(way).await;
         scene.create_vm("m1", "a").await;
         let webhook = scene.start().await;
         scene.configure(webhook.review_addr()).await;
@@ -96,8 +94,8 @@ async fn rules_that_are_written_changed_and_removed_are_in_force_within_seconds(
 
 #[tokio::test(flavor = "multi_thread")]
 async fn killed_it_refuses_and_started_again_it_is_right_from_the_first_answer() {
-    for home in HOMES {
-        let mut scene = Scene::set_up(home).await;
+    for way in WAYS {
+        let mut scene = Scene::reading(way).await;
         scene.write_rule(".spec.vpcRef.name").await;
         scene.create_vm("m1", "a").await;
         let webhook = scene.start().await;

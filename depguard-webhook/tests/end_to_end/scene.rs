@@ -9,7 +9,7 @@ use base64::Engine;
 use depguard_core::Home;
 use depguard_kcp::{ConnectOptions, Connection, Endpoint, Preconditions};
 use depguard_testbed::{Fault, Kind, Options, Place, Testbed, When};
-use depguard_webhook::Config;
+use depguard_webhook::{Config, ReadThrough};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -27,6 +27,15 @@ const RULE: Described = [OURS, "v1alpha1", "DependencyRule", "dependencyrules", 
 const VPC: Described = ["network.example.com", "v1", "VPC", "vpcs", "Namespaced"];
 const VM: Described = ["compute.example.com", "v1", "VirtualMachine", "virtualmachines", "Namespaced"];
 
+/// Where depguard runs and how it reads.
+pub(crate) type Way = (Home, ReadThrough);
+
+pub(crate) const WAYS: [Way; 3] = [
+    (Home::Kcp, ReadThrough::FrontProxy),
+    (Home::Kcp, ReadThrough::Export),
+    (Home::Kubernetes, ReadThrough::FrontProxy),
+];
+
 pub(crate) struct Scene {
     home: Home,
     testbed: Testbed,
@@ -42,6 +51,18 @@ pub(crate) struct Scene {
 
 impl Scene {
     /// With VPCs `a` and `b`, and no rule.
+    ///
+    /// Where exports are read through, nobody reads their objects in any other way.
+    pub(crate) async fn reading((home, read_through): Way) -> Self {
+        let scene = Self::set_up(home).await;
+        if read_through == ReadThrough::Export {
+            let elsewhere = When::always().method("GET").under("/clusters/").path(&format!("/apis/{}/", VM[0]));
+            scene.testbed.faults().inject(Fault::Forbidden, elsewhere);
+        }
+        Self { config: Config { read_through, ..scene.config }, ..scene }
+    }
+
+    /// The same by the front-proxy.
     pub(crate) async fn set_up(home: Home) -> Self {
         let kind = match home {
             Home::Kcp => Kind::Kcp,

@@ -5,15 +5,15 @@ use std::time::Duration;
 use depguard_core::Home;
 use futures::future::join_all;
 
-use crate::scene::Scene;
+use crate::scene::{Scene, WAYS};
 
 /// As many as are deleted at once, and as many dependents.
 const MANY: usize = 100;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn deletions_at_once_share_a_handful_of_lists_and_each_is_decided_for_itself() {
-    for home in [Home::Kcp, Home::Kubernetes] {
-        let scene = Scene::set_up(home).await;
+    for way in WAYS {
+        let scene = Scene::reading(way).await;
         scene.write_rule(".spec.vpcRef.name").await;
         // Every other one is referred to.
         scene.fill(MANY, |n| n * 2);
@@ -34,7 +34,7 @@ async fn deletions_at_once_share_a_handful_of_lists_and_each_is_decided_for_itse
         // A few try the field, which is not selectable; the rest, and they, go to two or three lists.
         let lists = scene.lists_of_vms() - before.0;
         assert!((2..=8).contains(&lists), "{lists} lists for {MANY} deletions");
-        if home == Home::Kcp {
+        if way.0 == Home::Kcp {
             let lists = scene.lists_of_bindings() - before.1;
             assert!((1..=MANY as u64 / 2).contains(&lists), "{lists} lists of bindings for {MANY} deletions");
         }

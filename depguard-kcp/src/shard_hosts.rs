@@ -1,0 +1,117 @@
+//! Which hosts are shards of the kcp that depguard runs in.
+//!
+//! Endpoint slices of providers lie in the providers' workspaces, and who administers one can write any URL there. What is
+//! asked there sees our credentials.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use depguard_core::ExportName;
+use http::Uri;
+use tokio::sync::Mutex;
+use tokio::time::Instant;
+
+use crate::connection::Connection;
+use crate::slices::Ours;
+
+/// How often depguard's own slices are read for a host that is not known.
+const FRESH: Duration = Duration::from_secs(5);
+
+const SLICES: &str = "/apis/apis.kcp.io/v1alpha1/apiexportendpointslices";
+
+/// The hosts to which credentials may be sent: that of the base URL, those that depguard's own endpoint slices name, in its
+/// own workspace, and those that the operator named.
+#[derive(Debug)]
+pub struct ShardHosts {
+    connection: Connection,
+    ours: Ours,
+    named: Vec<String>,
+    learnt: Mutex<Option<(Instant, BTreeSet<String>)>>,
+}
+
+impl ShardHosts {
+    /// `export` is depguard's own. `named` are hosts without ports, or `*.example.com` for every host below.
+    pub fn new(connection: Connection, export: &ExportName, named: Vec<String>) -> Self {
+        let workspace = connection.home_workspace().map(str::to_owned);
+        let ours = Ours { export: export.to_string(), workspace };
+        Self { connection, ours, named, learnt: Mutex::default() }
+    }
+
+    /// The host of a URL that is none of a shard's, as far as is known, is the error.
+    pub(crate) async fn check(&self, url: &str) -> Result<(), String> {
+        let Some(host) = host(url) else { return Err(url.to_owned()) };
+        let is_named = || self.named.iter().any(|pattern| is_of(&host, pattern));
+        if is_host_of(&host, self.connection.base()) || is_host_of(&host, self.connection.home().url()) || is_named() {
+            return Ok(());
+        }
+        let mut learnt = self.learnt.lock().await;
+        if let Some((at, hosts)) = &*learnt {
+            if hosts.contains(&host) {
+                return Ok(());
+            }
+            if at.elapsed() < FRESH {
+                return Err(host);
+            }
+        }
+        // Where they can't be read, what was learnt stays.
+        let at = Instant::now();
+        if let Ok(list) = self.connection.home().list_json(SLICES).await {
+            let named = self.ours.named(&list.items);
+            let hosts: BTreeSet<String> = named.endpoints.iter().filter_map(|url| self::host(url)).collect();
+            let is_there = hosts.contains(&host);
+            *learnt = Some((at, hosts));
+            if is_there {
+                return Ok(());
+            }
+        }
+        Err(host)
+    }
+}
+
+fn host(url: &str) -> Option<String> {
+    url.parse::<Uri>().ok()?.host().map(str::to_ascii_lowercase)
+}
+
+fn is_host_of(host: &str, url: &str) -> bool {
+    self::host(url).as_deref() == Some(host)
+}
+
+fn is_of(host: &str, pattern: &str) -> bool {
+    match pattern.strip_prefix('*') {
+        Some(suffix) => suffix.starts_with('.') && host.len() > suffix.len() && ends_with(host, suffix),
+        None => host.eq_ignore_ascii_case(pattern),
+    }
+}
+
+fn ends_with(host: &str, suffix: &str) -> bool {
+    host.to_ascii_lowercase().ends_with(&suffix.to_ascii_lowercase())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_host_is_named_as_it_is_or_by_what_it_lies_below() {
+        for (host, pattern, expected) in [
+            ("shard-1.example.com", "shard-1.example.com", true),
+            ("shard-1.example.com", "Shard-1.Example.com", true),
+            ("shard-1.example.com", "*.example.com", true),
+            ("example.com", "*.example.com", false),
+            ("evil-example.com", "*.example.com", false),
+            ("evil-example.com", "*example.com", false),
+            ("shard-1.example.com.evil.test", "*.example.com", false),
+            ("shard-1.example.com", "*", false),
+            ("shard-1.example.com", "", false),
+        ] {
+            assert_eq!(is_of(host, pattern), expected, "{host} {pattern}");
+        }
+    }
+
+    #[test]
+    fn a_host_is_read_without_its_port_and_whoever_logs_in() {
+        assert_eq!(host("https://Shard:6443/services").as_deref(), Some("shard"));
+        assert_eq!(host("https://shard@evil.test/services").as_deref(), Some("evil.test"));
+        assert_eq!(host("/services"), None);
+    }
+}

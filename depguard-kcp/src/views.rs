@@ -1,0 +1,220 @@
+//! Where an APIExport's virtual workspace shows a consumer: which of its endpoints, one a shard.
+//!
+//! Nothing is decided by what is remembered here. A virtual workspace answers for a logical cluster of its own shard, and
+//! with 403 for every other, so that an endpoint which answers is the right one, however it was found; and one that does
+//! not is looked for anew.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use depguard_core::{ExportName, LogicalCluster};
+use futures::StreamExt;
+use futures::stream::FuturesUnordered;
+use http::StatusCode;
+use serde_json::Value;
+use tokio::sync::Mutex as Turn;
+use tokio::time::Instant;
+
+use crate::connection::Connection;
+use crate::endpoint::Endpoint;
+use crate::shard_hosts::ShardHosts;
+use crate::slices::urls;
+
+/// How long the endpoints of an export are taken for what its slices said.
+const FRESH: Duration = Duration::from_secs(30);
+/// How long it is taken for granted that they can't be told: those who ask at the same time wait for one answer.
+const FAILED: Duration = Duration::from_secs(1);
+/// How many exports, and how many consumers' shards, are remembered.
+const MOST: usize = 4096;
+/// More endpoints than kcp has shards.
+const MOST_ENDPOINTS: usize = 256;
+
+const SLICES: &str = "/apis/apis.kcp.io/v1alpha1/apiexportendpointslices?limit=500";
+/// What a virtual workspace shows of every logical cluster that it reaches: the APIBinding by which it does.
+const PROBE: &str = "/apis/apis.kcp.io/v1alpha2/apibindings?limit=1";
+
+/// The virtual workspaces of APIExports, as the endpoint slices in their workspaces name them.
+#[derive(Debug)]
+pub struct ExportViews {
+    connection: Connection,
+    hosts: ShardHosts,
+    exports: Mutex<HashMap<Export, Arc<Turn<Option<Known>>>>>,
+    homes: Mutex<HashMap<(Export, LogicalCluster), Arc<str>>>,
+}
+
+/// A consumer, as one endpoint of an export shows it.
+#[derive(Debug, Clone)]
+pub struct ExportView {
+    /// The consumer's objects.
+    pub endpoint: Endpoint,
+    url: Arc<str>,
+    since: Instant,
+}
+
+/// Why a consumer can't be found at any endpoint of an export: the end of a sentence.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct ViewError(String);
+
+/// An export: its logical cluster and its name.
+type Export = (LogicalCluster, ExportName);
+
+/// What its slices said.
+#[derive(Debug, Clone)]
+struct Known {
+    at: Instant,
+    urls: Result<BTreeSet<Arc<str>>, ViewError>,
+}
+
+impl ExportViews {
+    /// Reads the slices and all that they name over `connection`. Only hosts that `hosts` trusts are asked: the slices
+    /// are in the providers' hands, and whoever is asked sees our credentials.
+    pub fn new(connection: Connection, hosts: ShardHosts) -> Self {
+        Self { connection, hosts, exports: Mutex::default(), homes: Mutex::default() }
+    }
+
+    /// The consumer's objects of the export. There may be no such consumer: then what is asked there is a 403.
+    pub async fn find(&self, export: &Export, consumer: &LogicalCluster) -> Result<ExportView, ViewError> {
+        self.find_at(export, consumer, None).await
+    }
+
+    /// The same, where `failed` has just answered that it does not show the consumer, or not at all: by what the slices
+    /// say now, which may be another endpoint.
+    pub async fn find_anew(
+        &self,
+        export: &Export,
+        consumer: &LogicalCluster,
+        failed: &ExportView,
+    ) -> Result<ExportView, ViewError> {
+        self.homes().remove(&(export.clone(), consumer.clone()));
+        self.find_at(export, consumer, Some(failed)).await
+    }
+
+    async fn find_at(
+        &self,
+        (provider, name): &Export,
+        consumer: &LogicalCluster,
+        failed: Option<&ExportView>,
+    ) -> Result<ExportView, ViewError> {
+        let export = (provider.clone(), name.clone());
+        let urls = self.urls(&export, failed.map(|failed| failed.since)).await?;
+        let since = Instant::now();
+        let view = |url: &Arc<str>| {
+            let endpoint = self.connection.at(url).map_err(|why| ViewError(why.to_string()))?;
+            let endpoint = endpoint.join(&format!("/clusters/{consumer}"));
+            Ok(ExportView { endpoint, url: Arc::clone(url), since })
+        };
+        let mut left = urls.iter();
+        match (left.next(), left.next()) {
+            (None, _) => {
+                return Err(ViewError(format!(
+                    "the APIExportEndpointSlices of APIExport {name} in logical cluster {provider} name no endpoint yet"
+                )));
+            }
+            (Some(only), None) if failed.is_none_or(|failed| failed.url != *only) => return view(only),
+            _ => {}
+        }
+        let home = self.homes().get(&(export.clone(), consumer.clone())).cloned();
+        if let Some(home) = home.filter(|home| urls.contains(home)) {
+            return view(&home);
+        }
+        let found = self.probe(urls.iter().map(view).collect::<Result<_, _>>()?).await.map_err(|why| {
+            ViewError(format!(
+                "no endpoint of APIExport {name} in logical cluster {provider} shows logical cluster {consumer}, whose \
+                 binding may be too new, or the webhook's user lacks `get` and `list` of `apiexports/content` there: {why}"
+            ))
+        })?;
+        self.remember(export, consumer, &found);
+        Ok(found)
+    }
+
+    /// The first endpoint that shows the consumer; or what those said that may have been the one.
+    async fn probe(&self, views: Vec<ExportView>) -> Result<ExportView, String> {
+        let mut answers: FuturesUnordered<_> = views
+            .into_iter()
+            .map(|view| async move {
+                match view.endpoint.get(PROBE).await {
+                    Ok(response) if response.status() == StatusCode::OK => Ok(view),
+                    Ok(response) if response.status() == StatusCode::FORBIDDEN => {
+                        Err((1, format!("{} answered with HTTP 403", view.url)))
+                    }
+                    Ok(response) => Err((0, format!("{} answered with HTTP {}", view.url, response.status().as_u16()))),
+                    Err(why) => Err((0, why.to_string())),
+                }
+            })
+            .collect();
+        let mut failures = BTreeSet::new();
+        while let Some(answer) = answers.next().await {
+            match answer {
+                Ok(view) => return Ok(view),
+                Err(failure) => drop(failures.insert(failure)),
+            }
+        }
+        // Those that could not be asked come first: the consumer may well be there.
+        let told = failures.iter().take(3).map(|(_, why)| why.as_str()).collect::<Vec<_>>().join(", ");
+        Err(if failures.len() > 3 { format!("{told}, and more") } else { told })
+    }
+
+    /// The endpoints of an export, read since `since` if that is given.
+    async fn urls(&self, export: &Export, since: Option<Instant>) -> Result<BTreeSet<Arc<str>>, ViewError> {
+        let turn = self.turn(export);
+        // One reads, and those who wait for it have its answer.
+        let mut known = turn.lock().await;
+        if let Some(Known { at, urls }) = &*known {
+            let fresh = if urls.is_ok() { FRESH } else { FAILED };
+            if at.elapsed() < fresh && since.is_none_or(|since| *at > since) {
+                return urls.clone();
+            }
+        }
+        let at = Instant::now();
+        let urls = self.read(export).await;
+        *known = Some(Known { at, urls: urls.clone() });
+        urls
+    }
+
+    fn turn(&self, export: &Export) -> Arc<Turn<Option<Known>>> {
+        let mut exports = self.exports.lock().unwrap_or_else(PoisonError::into_inner);
+        if exports.len() >= MOST && !exports.contains_key(export) {
+            exports.clear();
+        }
+        Arc::clone(exports.entry(export.clone()).or_default())
+    }
+
+    async fn read(&self, (provider, name): &Export) -> Result<BTreeSet<Arc<str>>, ViewError> {
+        let list = self.connection.cluster(provider).get_json(SLICES).await.map_err(|why| {
+            ViewError(format!("the endpoints of APIExport {name} in logical cluster {provider} can't be read: {why}"))
+        })?;
+        let slices = list.get("items").and_then(Value::as_array).into_iter().flatten();
+        let named: BTreeSet<Arc<str>> = slices
+            .flat_map(urls)
+            .map(|url| url.trim_end_matches('/'))
+            // Whatever else a slice says: the URL tells whose virtual workspace it is.
+            .filter(|url| url.ends_with(&format!("/services/apiexport/{provider}/{name}")))
+            .map(Arc::from)
+            .take(MOST_ENDPOINTS)
+            .collect();
+        for url in &named {
+            self.hosts.check(url).await.map_err(|host| {
+                ViewError(format!(
+                    "an endpoint of APIExport {name} in logical cluster {provider} is at `{host}`, where neither the \
+                     kubeconfig nor depguard's own endpoints lead: if it is a shard, name it in --shard-hosts"
+                ))
+            })?;
+        }
+        Ok(named)
+    }
+
+    fn remember(&self, export: Export, consumer: &LogicalCluster, view: &ExportView) {
+        let mut homes = self.homes();
+        let home = (export, consumer.clone());
+        if homes.len() >= MOST && !homes.contains_key(&home) {
+            homes.clear();
+        }
+        homes.insert(home, Arc::clone(&view.url));
+    }
+
+    fn homes(&self) -> std::sync::MutexGuard<'_, HashMap<(Export, LogicalCluster), Arc<str>>> {
+        self.homes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,93 @@
+//! Reading through the dependents' own exports: each kind through the virtual workspace of the APIExport that serves it.
+//!
+//! So the webhook needs no right to objects anywhere: in each provider's workspace the content of that one export, and on
+//! each shard the facts that belong to no provider (APIBindings, Namespaces, LogicalClusters), through the front-proxy.
+//! Local kinds are asked for there too: an operator may grant one, and where none was granted the 403 is the answer.
+
+use bytes::Bytes;
+use depguard_core::{Home, Query};
+use depguard_kcp::{Connection, Endpoint, ExportViews, RequestError, ShardHosts};
+use http::{Response, StatusCode};
+
+use crate::budget::Room;
+use crate::front_proxy::{FrontProxy, fetched};
+use crate::port::{Fetched, Port};
+
+/// Asks for exported kinds at `<endpoint of their export>/clusters/{id}`, on whichever shard that is, and for all else at
+/// `{base}/clusters/{id}`. For home kcp only.
+#[derive(Debug)]
+pub struct ThroughExports {
+    views: ExportViews,
+    facts: FrontProxy,
+}
+
+impl ThroughExports {
+    /// Reads over `connection`, with the rights of its credentials. Of the endpoints that providers' slices name, only those
+    /// on `hosts` are asked.
+    pub fn new(connection: Connection, hosts: ShardHosts) -> Self {
+        let facts = FrontProxy::new(Home::Kcp, connection.clone());
+        Self { views: ExportViews::new(connection, hosts), facts }
+    }
+
+    /// Asks at the endpoint that shows the logical cluster; where it doesn't any more, looks once more for one that does.
+    ///
+    /// A 403 is never passed on as an answer about dependents: an endpoint of another shard gives it too.
+    async fn ask(&self, query: &Query, mut room: Option<&mut Room>) -> Fetched {
+        let (Some(export), Some(cluster)) = (&query.export, &query.cluster) else {
+            return Fetched::Failed("the review does not say its logical cluster".to_owned());
+        };
+        let first = match self.views.find(export, cluster).await {
+            Ok(view) => view,
+            Err(why) => return Fetched::Failed(why.to_string()),
+        };
+        let answered = send(&first.endpoint, query, room.as_deref_mut()).await;
+        if !is_elsewhere(&answered) {
+            return fetched(answered);
+        }
+        let again = match self.views.find_anew(export, cluster, &first).await {
+            Ok(view) => view,
+            Err(why) => return Fetched::Failed(why.to_string()),
+        };
+        match send(&again.endpoint, query, room).await {
+            Ok(response) if response.status() == StatusCode::FORBIDDEN => Fetched::Failed(format!(
+                "{} answered with HTTP 403: the export may not serve the kind there yet, or the webhook's user may not \
+                 `get` and `list` the export's `apiexports/content`",
+                again.endpoint.url()
+            )),
+            answered => fetched(answered),
+        }
+    }
+}
+
+impl Port for ThroughExports {
+    async fn get(&self, query: &Query) -> Fetched {
+        if query.export.is_none() {
+            return self.facts.get(query).await;
+        }
+        self.ask(query, None).await
+    }
+
+    async fn get_within(&self, query: &Query, room: &mut Room) -> Fetched {
+        if query.export.is_none() {
+            return self.facts.get_within(query, room).await;
+        }
+        self.ask(query, Some(room)).await
+    }
+}
+
+/// Within `room`, where there is one.
+async fn send(endpoint: &Endpoint, query: &Query, room: Option<&mut Room>) -> Result<Response<Bytes>, RequestError> {
+    match room {
+        Some(room) => endpoint.get_within(&query.path, query.accept.as_str(), room).await,
+        None => endpoint.get_as(&query.path, query.accept.as_str()).await,
+    }
+}
+
+/// Whether the answer may be that of an endpoint of another shard, or of one that is gone.
+fn is_elsewhere(answered: &Result<Response<Bytes>, RequestError>) -> bool {
+    match answered {
+        Ok(response) => response.status() == StatusCode::FORBIDDEN,
+        Err(RequestError::Unanswered { .. } | RequestError::TimedOut { .. }) => true,
+        Err(RequestError::TooLarge { .. } | RequestError::Path { .. }) => false,
+    }
+}
