@@ -5,10 +5,12 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::{fs, io};
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use depguard_core::LogicalCluster;
 use depguard_kcp::cli::{Common, HomeArg, asked_to_stop};
 
-use crate::{Config, Controller, WebhookTarget, WebhookTargetError, manifests};
+use crate::manifests::{self, Identity, ReadThrough, Setup};
+use crate::{Config, Controller, WebhookTarget, WebhookTargetError};
 
 /// Resolves DependencyRules, installs webhook configurations, reports status: the controller of depguard
 #[derive(Debug, Parser)]
@@ -60,6 +62,19 @@ struct Manifests {
     #[arg(long, value_name = "PATH", default_value = manifests::DEP_CTRL_PATH)]
     dep_ctrl_path: String,
 
+    /// The way in which the webhook reads dependents; home kcp only
+    #[arg(long, value_enum, default_value_t, value_name = "WAY")]
+    read_through: WayArg,
+
+    /// Logical cluster of depguard's own workspace, by which its ServiceAccounts are known in others; home kcp only
+    #[arg(long, value_name = "ID", conflicts_with = "certificates")]
+    dep_ctrl_cluster: Option<LogicalCluster>,
+
+    /// Rights for client certificates of the users depguard-controller and depguard-webhook, instead of ServiceAccounts
+    /// of depguard's own workspace; home kcp only
+    #[arg(long)]
+    certificates: bool,
+
     /// Ready-made rules instead, about kinds that every kcp, or every Kubernetes, has
     #[arg(long)]
     rules: bool,
@@ -67,6 +82,13 @@ struct Manifests {
     /// Write a file each into this folder, instead of printing
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
+}
+
+#[derive(Debug, Clone, Copy, Default, ValueEnum)]
+enum WayArg {
+    #[default]
+    FrontProxy,
+    Export,
 }
 
 impl Cli {
@@ -105,12 +127,21 @@ impl Run {
 }
 
 impl Manifests {
-    fn run(self) -> Result<(), Box<dyn Error + Send + Sync>> {
-        let files = if self.rules {
-            manifests::rule_files(self.home.into())?
-        } else {
-            manifests::files(self.home.into(), &self.dep_ctrl_path)?
+    fn setup(&self) -> Setup {
+        let identity = match self.certificates {
+            true => Identity::Certificates,
+            false => Identity::ServiceAccounts { cluster: self.dep_ctrl_cluster.clone() },
         };
+        let read_through = match self.read_through {
+            WayArg::FrontProxy => ReadThrough::FrontProxy,
+            WayArg::Export => ReadThrough::Export,
+        };
+        Setup { home: self.home.into(), dep_ctrl_path: self.dep_ctrl_path.clone(), read_through, identity }
+    }
+
+    fn run(self) -> Result<(), Box<dyn Error + Send + Sync>> {
+        let files =
+            if self.rules { manifests::rule_files(self.home.into())? } else { manifests::files(&self.setup())? };
         let Some(folder) = self.out else {
             let texts: Vec<_> = files.into_iter().map(|file| file.text).collect();
             return Ok(io::stdout().write_all(texts.join("---\n").as_bytes())?);

@@ -6,14 +6,16 @@
 mod rbac;
 mod rules;
 mod schema;
+mod setup;
 
 use depguard_core::{Home, api};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-pub use rbac::rbac;
+pub use rbac::{AGGREGATE, Place, rbac};
 pub use rules::{rule_files, rules};
 pub use schema::crd;
+pub use setup::{Identity, ReadThrough, Setup};
 
 /// Where the manifests take depguard's own workspace to be, unless told otherwise.
 pub const DEP_CTRL_PATH: &str = "root:dep-ctrl";
@@ -38,54 +40,30 @@ pub struct YamlError {
     source: serde_saphyr::ser::Error,
 }
 
-/// Everything that `home` needs, one file a place where it is applied.
-///
-/// `dep_ctrl_path` is the workspace of depguard's APIExport, to which a provider's APIBinding refers; home kubernetes
-/// has none.
-pub fn files(home: Home, dep_ctrl_path: &str) -> Result<Vec<File>, YamlError> {
-    let files: Vec<(&'static str, &str, Vec<Value>)> = match home {
+/// Everything that `setup` needs, one file a place where it is applied.
+pub fn files(setup: &Setup) -> Result<Vec<File>, YamlError> {
+    let mut files = match setup.home {
         Home::Kcp => vec![
-            ("apiresourceschema.yaml", "Apply in depguard's own workspace.", vec![api_resource_schema()]),
-            ("apiexport.yaml", "Apply in depguard's own workspace, after the APIResourceSchema.", vec![api_export()]),
-            (
+            File::new("apiresourceschema.yaml", "Apply in depguard's own workspace.", &[api_resource_schema()])?,
+            File::new(
+                "apiexport.yaml",
+                "Apply in depguard's own workspace, after the APIResourceSchema.",
+                &[api_export()],
+            )?,
+            File::new(
                 "apibinding-provider.yaml",
                 "Apply in the workspace of each provider, whether its kinds hold references or are referred to.\n\
                  # Only the first claim is needed; the others tell more in a rule's status.",
-                vec![provider_binding(dep_ctrl_path)],
-            ),
-            (
-                "rbac-dep-ctrl.yaml",
-                "Apply in depguard's own workspace. The users are those of client certificates and of\n\
-                 # ServiceAccount tokens of that workspace.",
-                rbac::kcp_dep_ctrl(),
-            ),
-            (
-                "rbac-parents.yaml",
-                "Apply in root and in each other parent of a provider's workspace. Optional: by it the controller knows\n\
-                 # which workspace a path is, as any workspace can claim any path, and a rule's status tells one that does\n\
-                 # not exist from one that has not bound depguard. It needs a client certificate: kcp refuses Workspaces\n\
-                 # to ServiceAccount tokens of another workspace.",
-                rbac::kcp_parents(),
-            ),
-            (
-                "rbac-shard.yaml",
-                "Apply in the workspace system:admin of every shard: dependents are read in every consumer's workspace.\n\
-                 # For a ServiceAccount token of depguard's own workspace the user here is\n\
-                 # system:kcp:serviceaccount:<logical cluster of that workspace>:depguard-system:depguard-webhook.",
-                rbac::kcp_shard(),
-            ),
+                &[provider_binding(&setup.dep_ctrl_path)],
+            )?,
         ],
-        Home::Kubernetes => vec![
-            ("crd.yaml", "Apply in the cluster.", vec![crd()]),
-            (
-                "rbac.yaml",
-                "Apply in the cluster. The webhook may list everything, since any kind may be a dependent; where that is\n\
-                 # too much, narrow the ClusterRole depguard-webhook to the kinds that rules name as dependents.",
-                rbac(Home::Kubernetes),
-            ),
-        ],
+        Home::Kubernetes => vec![File::new("crd.yaml", "Apply in the cluster.", &[crd()])?],
     };
-    files.into_iter().map(|(name, place, objects)| File::new(name, place, &objects)).collect()
+    for (place, objects) in rbac(setup) {
+        let (name, how) = rights_in(place, setup.read_through);
+        files.push(File::new(name, &how, &objects)?);
+    }
+    Ok(files)
 }
 
 /// depguard's APIResourceSchema. Its name holds a hash of its content, since a schema can't be changed once it is used.
@@ -142,6 +120,53 @@ pub fn provider_binding(dep_ctrl_path: &str) -> Value {
 pub fn yaml(objects: &[Value]) -> Result<String, serde_saphyr::ser::Error> {
     let documents = objects.iter().map(serde_saphyr::to_string).collect::<Result<Vec<_>, _>>()?;
     Ok(documents.join("---\n"))
+}
+
+/// The file of the rights in a place, and what to say of it.
+fn rights_in(place: Place, way: ReadThrough) -> (&'static str, String) {
+    let named = format!(
+        "A ServiceAccount of depguard's workspace is known here by the logical cluster of that workspace: print this with\n\
+         # --dep-ctrl-cluster, or put it in for {}.",
+        Setup::NO_CLUSTER
+    );
+    match (place, way) {
+        (Place::Cluster, _) => (
+            "rbac.yaml",
+            format!(
+                "Apply in the cluster. What the webhook may list are the dependents that rules name: grant those of your\n\
+                 # rules by a ClusterRole with the label {AGGREGATE}: \"true\".\n\
+                 # The ready-made rules have theirs beside them."
+            ),
+        ),
+        (Place::DepCtrl, _) => ("rbac-dep-ctrl.yaml", "Apply in depguard's own workspace.".to_owned()),
+        (Place::Parents, _) => (
+            "rbac-parents.yaml",
+            "Apply in root and in each other parent of a provider's workspace. Optional: by it depguard knows which\n\
+             # workspace a path is, as any workspace can claim any path, and a rule's status tells one that does not exist\n\
+             # from one that has not bound depguard."
+                .to_owned(),
+        ),
+        (Place::Shards, ReadThrough::FrontProxy) => (
+            "rbac-shard.yaml",
+            format!(
+                "For --read-through front-proxy. Apply in the workspace system:admin of every shard: dependents are listed in\n\
+                 # every consumer's workspace, whatever they are.\n\
+                 # {named}"
+            ),
+        ),
+        (Place::Shards, ReadThrough::Export) => (
+            "rbac-shard-export.yaml",
+            format!("For --read-through export. Apply in the workspace system:admin of every shard.\n# {named}"),
+        ),
+        (Place::Providers, _) => (
+            "rbac-provider-export.yaml",
+            format!(
+                "For --read-through export. Apply in the workspace of each provider whose kinds hold references; where it has\n\
+                 # more exports than those, put their names into resourceNames.\n\
+                 # {named}"
+            ),
+        ),
+    }
 }
 
 impl File {

@@ -1,84 +1,162 @@
-//! The rights that both binaries need, in each home.
+//! The rights that both binaries need, in each home and by each way of reading dependents, and not one more: the table in
+//! `docs/rights.md` says what each is for, and a test takes away one after the other.
 
 use depguard_core::{Home, api};
 use serde_json::{Value, json};
 
+use super::setup::{Identity, ReadThrough, Setup};
 use super::with;
 use crate::configuration;
 
+/// The label by which a ClusterRole adds to what the webhook may list in home kubernetes.
+pub const AGGREGATE: &str = "dependencies.opendefense.cloud/aggregate-to-webhook";
+
+const GROUP: &str = "rbac.authorization.k8s.io";
 const NAMESPACE: &str = "depguard-system";
 const CONTROLLER: &str = "depguard-controller";
 const WEBHOOK: &str = "depguard-webhook";
-const READ: [&str; 3] = ["get", "list", "watch"];
+const DEPENDENTS: &str = "depguard-webhook-dependents";
+/// Where Events about what lies in no namespace are written.
+const EVENTS: &str = "default";
 
-/// All rights that `home` needs. In home kcp they belong in several workspaces: [`files`](super::files) says which.
-pub fn rbac(home: Home) -> Vec<Value> {
-    match home {
-        Home::Kcp => [kcp_dep_ctrl(), kcp_parents(), kcp_shard()].concat(),
-        Home::Kubernetes => kubernetes(),
-    }
+/// Where rights are granted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    /// The one cluster of home kubernetes.
+    Cluster,
+    /// depguard's own workspace.
+    DepCtrl,
+    /// Each workspace with Workspace objects of providers in it.
+    Parents,
+    /// The workspace `system:admin` of each shard, which counts in all of the shard's workspaces.
+    Shards,
+    /// The workspace of each provider whose kinds hold references.
+    Providers,
 }
 
-/// In depguard's own workspace: its endpoints, and its export's virtual workspace.
-pub(super) fn kcp_dep_ctrl() -> Vec<Value> {
-    let slices = json!({"apiGroups": ["apis.kcp.io"], "resources": ["apiexportendpointslices"], "verbs": READ});
+/// All rights that `setup` needs, by where they are granted.
+pub fn rbac(setup: &Setup) -> Vec<(Place, Vec<Value>)> {
+    if setup.home == Home::Kubernetes {
+        return vec![(Place::Cluster, kubernetes())];
+    }
+    let mut places = vec![(Place::DepCtrl, dep_ctrl(setup))];
+    // kcp keeps Workspace objects from ServiceAccounts of another workspace.
+    if setup.identity == Identity::Certificates {
+        places.push((Place::Parents, parents(setup)));
+    }
+    match setup.read_through {
+        ReadThrough::FrontProxy => places.push((Place::Shards, shards(setup, &all()))),
+        ReadThrough::Export => {
+            places.push((Place::Shards, shards(setup, &facts())));
+            places.push((Place::Providers, providers(setup)));
+        }
+    }
+    places
+}
+
+/// A ClusterRole that lets the webhook list the dependents of `rules`, in home kubernetes.
+pub(super) fn dependents_of(name: &str, rules: &[Value]) -> Value {
+    let mut granted: Vec<Value> = Vec::new();
+    for rule in rules {
+        let dependent = |field: &str| rule.pointer(&format!("/spec/dependent/{field}")).cloned().unwrap_or_default();
+        granted.push(allow(dependent("group"), [dependent("resource")], &["list"]));
+    }
+    with_label(cluster_role(name, Some(&granted)))
+}
+
+/// The one place where all is: rules, configurations and objects.
+fn kubernetes() -> Vec<Value> {
+    let configurations =
+        |verbs: &[&str]| allow("admissionregistration.k8s.io", ["validatingwebhookconfigurations"], verbs);
+    let own = configurations(&["get", "list", "watch", "update", "patch", "delete"]);
+    let controller = [
+        allow(api::GROUP, [api::PLURAL], &["list", "watch"]),
+        allow(api::GROUP, [format!("{}/status", api::PLURAL)], &["update"]),
+        with(own, "resourceNames", json!([configuration::NAME])),
+        configurations(&["create"]),
+        allow("apiextensions.k8s.io", ["customresourcedefinitions"], &["get"]),
+    ];
+    let webhook = [allow(api::GROUP, [api::PLURAL], &["list", "watch"]), allow("", ["namespaces"], &["get"])];
+    let account = |name: &str| json!({"kind": "ServiceAccount", "namespace": NAMESPACE, "name": name});
+    let mut objects = accounts();
+    objects.extend(granted(CONTROLLER, &account(CONTROLLER), &controller));
+    objects.extend(in_namespace(CONTROLLER, EVENTS, &account(CONTROLLER), &[allow("", ["events"], &["create"])]));
+    objects.extend(granted(WEBHOOK, &account(WEBHOOK), &webhook));
+    let sum = json!({"clusterRoleSelectors": [{"matchLabels": {AGGREGATE: "true"}}]});
+    // Its rules are the control plane's to fill in: named here, an apply would empty it for a moment.
+    objects.push(with(cluster_role(DEPENDENTS, None), "aggregationRule", sum));
+    objects.push(cluster_role_binding(DEPENDENTS, DEPENDENTS, &account(WEBHOOK)));
+    objects
+}
+
+/// depguard's own workspace: its endpoints, and its export's virtual workspace, where rules, configurations and schemas
+/// are. There a right goes as far as the provider accepted the claim, and no further.
+fn dep_ctrl(setup: &Setup) -> Vec<Value> {
+    let slices = allow("apis.kcp.io", ["apiexportendpointslices"], &["list", "watch"]);
     let content = |verbs: &[&str]| {
-        json!({
-            "apiGroups": ["apis.kcp.io"],
-            "resources": ["apiexports/content"],
-            "resourceNames": [api::GROUP],
-            "verbs": verbs,
-        })
+        with(allow("apis.kcp.io", ["apiexports/content"], verbs), "resourceNames", json!([api::GROUP]))
     };
     let write = ["get", "list", "watch", "create", "update", "patch", "delete"];
-    [accounts(), granted(CONTROLLER, &[slices.clone(), content(&write)]), granted(WEBHOOK, &[slices, content(&READ)])]
-        .concat()
-}
-
-/// In the parents of the providers' workspaces: whether a workspace exists.
-pub(super) fn kcp_parents() -> Vec<Value> {
-    let workspaces = json!({"apiGroups": ["tenancy.kcp.io"], "resources": ["workspaces"], "verbs": READ});
-    let mut objects = granted(CONTROLLER, &[workspaces]);
-    objects.push(access(CONTROLLER));
-    objects
-}
-
-/// In `system:admin` of every shard: the dependents, in whichever workspace.
-pub(super) fn kcp_shard() -> Vec<Value> {
-    let mut objects = granted(WEBHOOK, &[everything()]);
-    objects.push(access(WEBHOOK));
-    objects
-}
-
-fn kubernetes() -> Vec<Value> {
-    let rules = json!({"apiGroups": [api::GROUP], "resources": [api::PLURAL], "verbs": READ});
-    let status =
-        json!({"apiGroups": [api::GROUP], "resources": [format!("{}/status", api::PLURAL)], "verbs": ["update"]});
-    let configurations = |verbs: &[&str]| {
-        json!({
-            "apiGroups": ["admissionregistration.k8s.io"],
-            "resources": ["validatingwebhookconfigurations"],
-            "verbs": verbs,
-        })
+    let (mut objects, certificates) = match setup.identity {
+        Identity::ServiceAccounts { .. } => (accounts(), false),
+        Identity::Certificates => (Vec::new(), true),
     };
-    let own = configurations(&["get", "list", "watch", "update", "patch", "delete"]);
-    let own = with(own, "resourceNames", json!([configuration::NAME]));
-    let definitions = json!({
-        "apiGroups": ["apiextensions.k8s.io"],
-        "resources": ["customresourcedefinitions"],
-        "verbs": ["get"],
-    });
-    let events = json!({"apiGroups": [""], "resources": ["events"], "verbs": ["create", "patch"]});
-    [
-        accounts(),
-        granted(CONTROLLER, &[rules.clone(), status, own, configurations(&["create"]), definitions, events]),
-        granted(WEBHOOK, &[rules, everything()]),
-    ]
-    .concat()
+    for (name, verbs) in [(CONTROLLER, &write[..]), (WEBHOOK, &["list", "watch"])] {
+        let user = if certificates { user(name) } else { user(&format!("system:serviceaccount:{NAMESPACE}:{name}")) };
+        objects.extend(granted(name, &user, &[slices.clone(), content(verbs)]));
+        if certificates {
+            objects.push(access(name, &user));
+        }
+    }
+    objects
 }
 
-fn everything() -> Value {
-    json!({"apiGroups": ["*"], "resources": ["*"], "verbs": ["get", "list"]})
+/// The parents of the providers' workspaces: which workspace a path is.
+fn parents(setup: &Setup) -> Vec<Value> {
+    let workspaces = allow("tenancy.kcp.io", ["workspaces"], &["get"]);
+    let grant = |name: &str| {
+        let user = outside(setup, name);
+        [granted(name, &user, std::slice::from_ref(&workspaces)), vec![access(name, &user)]].concat()
+    };
+    [grant(CONTROLLER), grant(WEBHOOK)].concat()
+}
+
+/// Every workspace of a shard.
+fn shards(setup: &Setup, rules: &[Value]) -> Vec<Value> {
+    let user = outside(setup, WEBHOOK);
+    let mut objects = granted(WEBHOOK, &user, rules);
+    objects.push(access(WEBHOOK, &user));
+    objects
+}
+
+/// Lists of everything, since any kind may be a dependent, and what is torn down.
+fn all() -> Vec<Value> {
+    let mut rules = vec![allow("*", ["*"], &["list"])];
+    rules.extend(torn_down());
+    rules
+}
+
+/// What belongs to no provider.
+fn facts() -> Vec<Value> {
+    let mut rules = vec![allow("apis.kcp.io", ["apibindings"], &["list"])];
+    rules.extend(torn_down());
+    rules
+}
+
+fn torn_down() -> [Value; 2] {
+    [allow("", ["namespaces"], &["get"]), allow("core.kcp.io", ["logicalclusters"], &["get"])]
+}
+
+/// A provider lets his consumers' objects be read through the virtual workspaces of his exports.
+fn providers(setup: &Setup) -> Vec<Value> {
+    let user = outside(setup, WEBHOOK);
+    let rules = [
+        allow("apis.kcp.io", ["apiexportendpointslices"], &["get", "list"]),
+        allow("apis.kcp.io", ["apiexports/content"], &["get", "list"]),
+    ];
+    let mut objects = granted(WEBHOOK, &user, &rules);
+    objects.push(access(WEBHOOK, &user));
+    objects
 }
 
 fn accounts() -> Vec<Value> {
@@ -90,33 +168,67 @@ fn accounts() -> Vec<Value> {
     ]
 }
 
-/// A ClusterRole of these rules, and its binding to the account, both of the account's name.
-fn granted(account: &str, rules: &[Value]) -> Vec<Value> {
-    let role = json!({
-        "apiVersion": "rbac.authorization.k8s.io/v1",
-        "kind": "ClusterRole",
-        "metadata": {"name": account},
-        "rules": rules,
-    });
-    vec![role, cluster_role_binding(account, account, account)]
+/// As whom an account is known outside of depguard's own workspace.
+///
+/// Its name without the logical cluster must never be bound there: each workspace's own ServiceAccount of that name would
+/// get these rights in its workspace.
+fn outside(setup: &Setup, name: &str) -> Value {
+    match &setup.identity {
+        Identity::Certificates => user(name),
+        Identity::ServiceAccounts { cluster } => {
+            let cluster = cluster.as_ref().map_or(Setup::NO_CLUSTER, |cluster| cluster.as_str());
+            user(&format!("system:kcp:serviceaccount:{cluster}:{NAMESPACE}:{name}"))
+        }
+    }
+}
+
+fn user(name: &str) -> Value {
+    json!({"apiGroup": GROUP, "kind": "User", "name": name})
+}
+
+fn allow<R: Into<Value>>(group: impl Into<Value>, resources: impl IntoIterator<Item = R>, verbs: &[&str]) -> Value {
+    let resources: Vec<Value> = resources.into_iter().map(Into::into).collect();
+    json!({"apiGroups": [group.into()], "resources": resources, "verbs": verbs})
+}
+
+/// A ClusterRole of these rules, and its binding, both of this name.
+fn granted(name: &str, subject: &Value, rules: &[Value]) -> Vec<Value> {
+    vec![cluster_role(name, Some(rules)), cluster_role_binding(name, name, subject)]
+}
+
+/// A Role of these rules in a namespace, and its binding, both of this name.
+fn in_namespace(name: &str, namespace: &str, subject: &Value, rules: &[Value]) -> Vec<Value> {
+    let of = |kind: &str| json!({"apiVersion": format!("{GROUP}/v1"), "kind": kind, "metadata": {"name": name, "namespace": namespace}});
+    let binding = with(of("RoleBinding"), "roleRef", json!({"apiGroup": GROUP, "kind": "Role", "name": name}));
+    vec![with(of("Role"), "rules", json!(rules)), with(binding, "subjects", json!([subject]))]
+}
+
+fn cluster_role(name: &str, rules: Option<&[Value]>) -> Value {
+    let role = json!({"apiVersion": format!("{GROUP}/v1"), "kind": "ClusterRole", "metadata": {"name": name}});
+    match rules {
+        Some(rules) => with(role, "rules", json!(rules)),
+        None => role,
+    }
+}
+
+fn with_label(mut role: Value) -> Value {
+    if let Some(metadata) = role.get_mut("metadata").and_then(Value::as_object_mut) {
+        metadata.insert("labels".to_owned(), json!({AGGREGATE: "true"}));
+    }
+    role
 }
 
 /// kcp lets nobody into a workspace without this, whatever else he may do there.
-fn access(account: &str) -> Value {
-    cluster_role_binding(&format!("{account}-access"), "system:kcp:workspace:access", account)
+fn access(name: &str, subject: &Value) -> Value {
+    cluster_role_binding(&format!("{name}-access"), "system:kcp:workspace:access", subject)
 }
 
-/// The subject is the account's user name, which client certificates may carry too.
-fn cluster_role_binding(name: &str, role: &str, account: &str) -> Value {
+fn cluster_role_binding(name: &str, role: &str, subject: &Value) -> Value {
     json!({
-        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "apiVersion": format!("{GROUP}/v1"),
         "kind": "ClusterRoleBinding",
         "metadata": {"name": name},
-        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role},
-        "subjects": [{
-            "apiGroup": "rbac.authorization.k8s.io",
-            "kind": "User",
-            "name": format!("system:serviceaccount:{NAMESPACE}:{account}"),
-        }],
+        "roleRef": {"apiGroup": GROUP, "kind": "ClusterRole", "name": role},
+        "subjects": [subject],
     })
 }

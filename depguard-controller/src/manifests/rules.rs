@@ -3,6 +3,7 @@
 use depguard_core::{Home, api};
 use serde_json::{Value, json};
 
+use super::rbac::dependents_of;
 use super::{File, YamlError, with};
 
 /// Ready-made local rules, a file a subject. Apply them where the kinds are.
@@ -16,10 +17,15 @@ pub fn rule_files(home: Home) -> Result<Vec<File>, YamlError> {
             "kubernetes-workloads.yaml",
             "Apply in the cluster: keeps ConfigMaps, Secrets, PersistentVolumeClaims and ServiceAccounts that Pods and\n\
              # workloads use. A Pod that is being deleted still uses them. Begin with `onDelete: Warn` where tools delete\n\
-             # both at once, and take `failurePolicy: Ignore` where these must go even while depguard can't be reached.",
+             # both at once, and take `failurePolicy: Ignore` where these must go even while depguard can't be reached.\n\
+             # The ClusterRole lets the webhook list Pods and workloads; what they use, it never reads.",
         ),
     };
-    Ok(vec![File::new(name, place, &rules(home))?])
+    let mut objects = rules(home);
+    if home == Home::Kubernetes {
+        objects.insert(0, dependents_of("depguard-webhook-workloads", &objects));
+    }
+    Ok(vec![File::new(name, place, &objects)?])
 }
 
 /// The rules of [`rule_files`].

@@ -1,0 +1,52 @@
+//! What the manifests are for.
+
+use depguard_core::{Home, LogicalCluster};
+
+use super::DEP_CTRL_PATH;
+
+/// How depguard is to run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Setup {
+    /// Where.
+    pub home: Home,
+    /// The workspace of depguard's APIExport, to which providers' APIBindings refer. Home kcp only.
+    pub dep_ctrl_path: String,
+    /// By which way the webhook reads dependents. Home kcp only.
+    pub read_through: ReadThrough,
+    /// As whom both binaries are known. In home kubernetes always as ServiceAccounts.
+    pub identity: Identity,
+}
+
+/// The way in which the webhook reads dependents in home kcp: its flag of this name.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum ReadThrough {
+    /// In each consumer's workspace. Needs lists of everything, on each shard.
+    #[default]
+    FrontProxy,
+    /// Through the virtual workspaces of the providers' exports. Needs a right in each provider's workspace.
+    Export,
+}
+
+/// As whom both binaries are known in home kcp.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Identity {
+    /// By tokens of their ServiceAccounts in depguard's own workspace.
+    ServiceAccounts {
+        /// That workspace's logical cluster, which is in their names outside. `None`: [`Setup::NO_CLUSTER`].
+        cluster: Option<LogicalCluster>,
+    },
+    /// By client certificates of the users `depguard-controller` and `depguard-webhook`.
+    Certificates,
+}
+
+impl Setup {
+    /// Stands for the logical cluster of depguard's own workspace where that is not known. No ServiceAccount has such a
+    /// name: with it the rights are nobody's.
+    pub const NO_CLUSTER: &'static str = "LOGICAL-CLUSTER-OF-DEP-CTRL";
+
+    /// As the files under `config/` are made.
+    pub fn new(home: Home, read_through: ReadThrough) -> Self {
+        let identity = Identity::ServiceAccounts { cluster: None };
+        Self { home, dep_ctrl_path: DEP_CTRL_PATH.to_owned(), read_through, identity }
+    }
+}
