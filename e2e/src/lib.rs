@@ -13,6 +13,7 @@ mod outcome;
 mod ring;
 pub mod runner;
 mod selection;
+pub mod tools;
 mod world;
 
 pub use api::{Api, Reply};

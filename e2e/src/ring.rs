@@ -14,7 +14,7 @@ use tempfile::NamedTempFile;
 
 use crate::api::Api;
 use crate::outcome::{Outcome, Stop, eventually};
-use crate::selection::{Programs, RingKind, Wanted};
+use crate::selection::{self, Programs, RingKind, Wanted};
 
 /// An API server that this test started, and that ends with it.
 pub struct Ring {
@@ -43,7 +43,7 @@ impl Ring {
     /// Starts the servers of a ring and waits until they are ready.
     pub(crate) async fn start(kind: RingKind, programs: &Programs) -> Outcome<Ring> {
         match (kind, programs) {
-            (RingKind::Kube, Programs::Kube(folder)) => kube::start(folder).await,
+            (RingKind::Kube, Programs::Kube(folder)) => kube::start(folder, kube::TEARDOWN).await,
             (RingKind::Kcp, Programs::Kcp(binary)) => kcp::start(binary).await,
             (RingKind::TestbedKcp | RingKind::TestbedKubernetes, Programs::None) => testbed::start(kind).await,
             _ => Err(Stop::failed("these programs are not this ring's")),
@@ -57,6 +57,18 @@ impl Ring {
             Ok(programs) => Some(Ring::start(RingKind::Kcp, &programs).await),
             Err(_) => None,
         }
+    }
+
+    /// Starts a kube-apiserver with the controllers that make pods; else says why it can't.
+    pub async fn cluster() -> Result<Outcome<Ring>, String> {
+        let chosen = selection::wanted(std::env::var(selection::VARIABLE).ok().as_deref())?;
+        let wanted = chosen.into_iter().find(|wanted| wanted.kind == RingKind::Kube);
+        let wanted = wanted.ok_or_else(|| format!("{} leaves the ring kube out", selection::VARIABLE))?;
+        let Programs::Kube(folder) = wanted.programs()? else { return Err("these programs are not its".to_owned()) };
+        if !folder.join("kube-controller-manager").is_file() {
+            return Err(format!("no kube-controller-manager in {}", folder.display()));
+        }
+        Ok(kube::start(&folder, kube::WORKLOADS).await)
     }
 
     async fn open(kind: RingKind, access: Access, servers: Servers) -> Outcome<Ring> {
@@ -110,6 +122,11 @@ impl Ring {
     /// Where a workspace is on this server; on a plain cluster there is only one place.
     pub fn prefix(&self, workspace: &str) -> String {
         if self.kind.is_kcp() { format!("/clusters/{workspace}") } else { String::new() }
+    }
+
+    /// A kubeconfig of whoever has this token, for a plain cluster.
+    pub fn kubeconfig_of(&self, token: &str) -> String {
+        self.access.kubeconfig("", token)
     }
 
     /// Writes the administrator's kubeconfig, pointing at a workspace, for depguard to use.

@@ -141,7 +141,7 @@ fn kcp_binary() -> Result<PathBuf, String> {
     find_on_path("kcp").ok_or_else(|| "no kcp on PATH and KCP_BIN is not set".to_owned())
 }
 
-fn find_on_path(program: &str) -> Option<PathBuf> {
+pub(crate) fn find_on_path(program: &str) -> Option<PathBuf> {
     std::env::split_paths(&std::env::var_os("PATH")?)
         .map(|folder| folder.join(program))
         .find(|candidate| candidate.is_file())

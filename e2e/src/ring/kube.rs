@@ -17,7 +17,12 @@ tenant-token,tenant,2,""
 controllers-token,system:kube-controller-manager,3,"system:masters"
 "#;
 
-pub(super) async fn start(programs: &Path) -> Outcome<Ring> {
+/// Those that deletions need.
+pub(super) const TEARDOWN: &str = "namespace,garbagecollector";
+/// Those, and what makes pods of Deployments and Jobs, and endpoints of pods.
+pub(super) const WORKLOADS: &str = "namespace,garbagecollector,deployment,replicaset,job,endpointslice";
+
+pub(super) async fn start(programs: &Path, controllers: &str) -> Outcome<Ring> {
     let mut servers = Processes::new()?;
     let authority = Authority::new("depguard e2e")?;
     authority.issue(servers.folder())?;
@@ -43,7 +48,8 @@ pub(super) async fn start(programs: &Path) -> Outcome<Ring> {
             "--service-account-issuer=https://kubernetes.default.svc".to_owned(),
             "--service-account-key-file=accounts.pub".to_owned(),
             "--service-account-signing-key-file=accounts.key".to_owned(),
-            "--service-cluster-ip-range=10.0.0.0/24".to_owned(),
+            // Where a test can play the network's part and listen at a Service's address.
+            "--service-cluster-ip-range=127.96.0.0/16".to_owned(),
             "--watch-cache=true".to_owned(),
         ],
     )?;
@@ -54,12 +60,12 @@ pub(super) async fn start(programs: &Path) -> Outcome<Ring> {
     // Test assets for controllers often hold no controller manager.
     let manager = programs.join("kube-controller-manager");
     if manager.is_file() {
-        start_controllers(&mut ring, &manager)?;
+        start_controllers(&mut ring, &manager, controllers)?;
     }
     Ok(ring)
 }
 
-fn start_controllers(ring: &mut Ring, manager: &Path) -> Outcome {
+fn start_controllers(ring: &mut Ring, manager: &Path, controllers: &str) -> Outcome {
     let kubeconfig = ring.access.kubeconfig("", "controllers-token");
     let Servers::Processes(servers) = &mut ring.servers else { return Ok(()) };
     std::fs::write(servers.file("controllers.kubeconfig"), kubeconfig)?;
@@ -67,7 +73,7 @@ fn start_controllers(ring: &mut Ring, manager: &Path) -> Outcome {
         manager,
         &[
             "--kubeconfig=controllers.kubeconfig",
-            "--controllers=namespace,garbagecollector",
+            &format!("--controllers={controllers}"),
             "--leader-elect=false",
             "--secure-port=0",
         ],

@@ -1,0 +1,66 @@
+//! helm and kubectl, for the tests of the chart.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use crate::outcome::{Outcome, Stop};
+use crate::selection::find_on_path;
+
+/// The environment variable that names the folder with both.
+const VARIABLE: &str = "DEPGUARD_HELM";
+
+/// A folder with `helm` and `kubectl`.
+#[derive(Clone, Debug)]
+pub struct Tools {
+    folder: PathBuf,
+}
+
+impl Tools {
+    /// Those that [`VARIABLE`] names, or that `e2e/helm/build` has built; else why there are none.
+    pub fn find() -> Result<Tools, String> {
+        if let Some(folder) = std::env::var_os(VARIABLE).map(PathBuf::from) {
+            let missing = ["helm", "kubectl"].into_iter().find(|program| !folder.join(program).is_file());
+            return match missing {
+                Some(program) => Err(format!("{VARIABLE} is set, but has no `{program}`")),
+                None => Ok(Tools { folder }),
+            };
+        }
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("helm/build");
+        let cached = Command::new(script).arg("--cached").stderr(Stdio::null()).output();
+        match cached {
+            Ok(output) if output.status.success() => {
+                Ok(Tools { folder: PathBuf::from(String::from_utf8_lossy(&output.stdout).trim()) })
+            }
+            _ if find_on_path("go").is_none() => Err(format!("go is not installed and {VARIABLE} is not set")),
+            _ => Err("helm is not built yet; run e2e/helm/build once (some five minutes)".to_owned()),
+        }
+    }
+
+    /// Whether tests must not do without them.
+    pub fn are_a_must() -> bool {
+        std::env::var_os(VARIABLE).is_some()
+    }
+
+    /// The folder, for a `PATH`.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// What helm prints; where it fails, what it says.
+    pub fn helm<A: AsRef<OsStr>>(&self, arguments: &[A]) -> Outcome<String> {
+        run(Command::new(self.folder.join("helm")).args(arguments))
+    }
+
+    /// What kubectl prints, on both of its outputs; where it fails, what it says.
+    pub fn kubectl<A: AsRef<OsStr>>(&self, kubeconfig: &Path, arguments: &[A]) -> Outcome<String> {
+        run(Command::new(self.folder.join("kubectl")).env("KUBECONFIG", kubeconfig).args(arguments))
+    }
+}
+
+/// Runs a program; both of its outputs come back, one after the other.
+pub fn run(command: &mut Command) -> Outcome<String> {
+    let output = command.stdin(Stdio::null()).output()?;
+    let text = [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).concat();
+    if output.status.success() { Ok(text) } else { Err(Stop::Failed(format!("{}: {text}", output.status))) }
+}

@@ -1,0 +1,139 @@
+//! What helm makes of values.
+
+use clap::Parser as _;
+use depguard_controller::manifests;
+use depguard_core::Home;
+use depguard_e2e::{Outcome, Stop, ensure};
+use serde_json::{Value, json};
+
+use crate::chart::{Chart, NAMESPACE, object, parse};
+use crate::values::{Case, KCP, KUBERNETES};
+
+pub(crate) fn lint(chart: &Chart) -> Outcome {
+    for values in [KUBERNETES, KCP] {
+        chart.helm(&["lint", "--strict"], NAMESPACE, values, &[])?;
+    }
+    Ok(())
+}
+
+/// Each thing that a case says is there is there, its binaries take their flags, and no pod of it needs a right.
+pub(crate) fn check(chart: &Chart, case: &Case) -> Outcome {
+    let objects = chart.objects(NAMESPACE, case.home, case.set)?;
+    for (kind, name, pointer, expected) in case.expected {
+        let object = object(&objects, kind, name)?;
+        let found = object.pointer(pointer).cloned().unwrap_or_default();
+        let expected: Value = serde_json::from_str(expected)?;
+        let holds = match (&found, &expected) {
+            (Value::Array(found), Value::String(_) | Value::Object(_)) => found.contains(&expected),
+            _ => found == expected,
+        };
+        ensure(holds, || format!("{kind} {name} has at {pointer} {found}, not {expected}"))?;
+    }
+    for (kind, name) in case.absent {
+        let found = object(&objects, kind, name);
+        ensure(found.is_err(), || format!("there is a {kind} {name}"))?;
+    }
+    for pod in objects.iter().filter_map(|object| object.pointer("/spec/template/spec")) {
+        is_restricted(pod)?;
+        for container in pod["containers"].as_array().into_iter().flatten() {
+            flags_are_taken(container)?;
+        }
+    }
+    Ok(())
+}
+
+/// The schema, or a template, says what is wrong.
+pub(crate) fn is_rejected(chart: &Chart, values: &str, setting: &str, said: &str) -> Outcome {
+    match chart.render(NAMESPACE, values, &[setting]) {
+        Ok(_) => Err(Stop::failed("it was rendered")),
+        Err(why) => ensure(why.to_string().contains(said), || format!("helm does not speak of `{said}`: {why}")),
+    }
+}
+
+/// What is beside labels, and the CRD's staying, is what `depguard-controller manifests` prints.
+pub(crate) fn as_printed(chart: &Chart) -> Outcome {
+    let objects = chart.objects(NAMESPACE, KUBERNETES, &[])?;
+    let printed = manifests::files(Home::Kubernetes, manifests::DEP_CTRL_PATH)?;
+    for file in &printed {
+        let held = std::fs::read_to_string(chart.folder.join("files").join(file.name)).unwrap_or_default();
+        let how = format!("run depguard-controller manifests --home kubernetes --out {}/files", chart.folder.display());
+        ensure(held == file.text, || format!("the chart's {} is out of date: {how}", file.name))?;
+        for wanted in parse(&file.text)?.iter().filter(|object| object["kind"] != "Namespace") {
+            let (kind, name) = (wanted["kind"].as_str(), wanted["metadata"]["name"].as_str());
+            let mut found = object(&objects, kind.unwrap_or_default(), name.unwrap_or_default())?.clone();
+            let labels = wanted["metadata"].get("labels").cloned();
+            if kind == Some("CustomResourceDefinition") {
+                let keep = found["metadata"]["annotations"]["helm.sh/resource-policy"].take();
+                ensure(keep == "keep", || "the CRD, and every rule, would go with the release".to_owned())?;
+                found["metadata"]["annotations"] = wanted["metadata"]["annotations"].clone();
+            }
+            let mut wanted = wanted.clone();
+            for (object, labels) in [(&mut found, &labels), (&mut wanted, &labels)] {
+                object["metadata"]["labels"] = json!(labels);
+                if let Some(metadata) = object["metadata"].as_object_mut() {
+                    metadata.retain(|_, value| !value.is_null());
+                }
+            }
+            ensure(found == wanted, || format!("the chart has {found}\nwhere the controller prints {wanted}"))?;
+        }
+    }
+    let rights = |objects: &[Value]| objects.iter().filter(|object| is_a_right(object)).count();
+    let all = printed.iter().map(|file| parse(&file.text)).collect::<Outcome<Vec<_>>>()?.concat();
+    ensure(rights(&objects) == rights(&all), || "the chart gives a right that the controller does not print".to_owned())
+}
+
+pub(crate) fn elsewhere(chart: &Chart) -> Outcome {
+    let text = chart.render("elsewhere", KUBERNETES, &[])?;
+    let objects = parse(&text)?;
+    ensure(!text.contains(NAMESPACE), || format!("something names {NAMESPACE}"))?;
+    let binding = object(&objects, "ClusterRoleBinding", "depguard-webhook")?;
+    let user = &binding["subjects"][0]["name"];
+    ensure(user == "system:serviceaccount:elsewhere:depguard-webhook", || format!("{user} may read"))?;
+    for object in &objects {
+        let kind = object["kind"].as_str().unwrap_or_default();
+        let global = kind.starts_with("Cluster") || kind == "CustomResourceDefinition";
+        let namespace = object["metadata"]["namespace"].as_str();
+        ensure(namespace == (!global).then_some("elsewhere"), || format!("a {kind} is in {namespace:?}"))?;
+    }
+    Ok(())
+}
+
+fn is_a_right(object: &Value) -> bool {
+    object["apiVersion"].as_str().is_some_and(|version| version.starts_with("rbac.authorization.k8s.io/"))
+}
+
+/// As the Pod Security Standard `restricted` has it, and beyond it: nothing can be written.
+fn is_restricted(pod: &Value) -> Outcome {
+    let context = &pod["securityContext"];
+    let mut right = context["runAsNonRoot"] == true && context["seccompProfile"]["type"] == "RuntimeDefault";
+    for container in pod["containers"].as_array().into_iter().flatten() {
+        let context = &container["securityContext"];
+        right &= context["allowPrivilegeEscalation"] == false
+            && context["readOnlyRootFilesystem"] == true
+            && context["capabilities"] == json!({"drop": ["ALL"]})
+            && container["resources"]["limits"]["memory"].is_string();
+    }
+    ensure(right, || format!("a pod may more than it needs: {pod}"))
+}
+
+/// The binary that is to run understands its flags, and each names a file that is mounted.
+fn flags_are_taken(container: &Value) -> Outcome {
+    let strings = |field: &str| container[field].as_array().cloned().unwrap_or_default();
+    let texts =
+        |values: &[Value]| values.iter().filter_map(|value| value.as_str().map(str::to_owned)).collect::<Vec<_>>();
+    let (command, flags) = (texts(&strings("command")), texts(&strings("args")));
+    let line = || command.iter().chain(&flags);
+    let parsed = match command.first().map(String::as_str) {
+        Some("/depguard-webhook") => depguard_webhook::cli::Cli::try_parse_from(line()).map(drop),
+        Some("/depguard-controller") => depguard_controller::cli::Cli::try_parse_from(line()).map(drop),
+        other => return Err(Stop::Failed(format!("{other:?} is none of the binaries"))),
+    };
+    parsed.map_err(|why| Stop::Failed(format!("{command:?} does not take {flags:?}: {why}")))?;
+    for path in flags.iter().filter_map(|flag| Some(flag.split_once('=')?.1)).filter(|value| value.starts_with('/')) {
+        let mounts = strings("volumeMounts");
+        let mounted =
+            mounts.iter().filter_map(|mount| mount["mountPath"].as_str()).any(|place| path.starts_with(place));
+        ensure(mounted, || format!("nothing is mounted at {path}"))?;
+    }
+    Ok(())
+}

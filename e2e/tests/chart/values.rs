@@ -1,0 +1,307 @@
+//! Tables of values, and what is to become of them.
+
+/// Values, and what they must and must not give.
+pub(crate) struct Case {
+    pub(crate) name: &'static str,
+    /// The smallest values of its home, in which the others are set.
+    pub(crate) home: &'static str,
+    pub(crate) set: &'static [&'static str],
+    /// Kind, name, JSON pointer, and what is there: as a whole, or among the elements of a list.
+    pub(crate) expected: &'static [(&'static str, &'static str, &'static str, &'static str)],
+    pub(crate) absent: &'static [(&'static str, &'static str)],
+}
+
+/// All that home kubernetes needs.
+pub(crate) const KUBERNETES: &str = "image: {repository: example.com/depguard}
+tls: {secretName: depguard-tls}
+";
+
+/// All that home kcp needs.
+pub(crate) const KCP: &str = "home: kcp
+image: {repository: example.com/depguard}
+tls: {secretName: depguard-tls}
+kcp: {kubeconfig: {controller: {secretName: controller-kubeconfig}, webhook: {secretName: webhook-kubeconfig}}}
+webhook: {url: https://depguard.example.com/validate}
+";
+
+const D: &str = "Deployment";
+const WEBHOOK: &str = "depguard-webhook";
+const CONTROLLER: &str = "depguard-controller";
+const ARGS: &str = "/spec/template/spec/containers/0/args";
+const VOLUMES: &str = "/spec/template/spec/volumes";
+
+/// What is rendered.
+pub(crate) const RENDERED: &[Case] = &[
+    Case {
+        name: "home kubernetes",
+        home: KUBERNETES,
+        set: &[],
+        expected: &[
+            (D, WEBHOOK, "/spec/template/spec/containers/0/image", r#""example.com/depguard:0.1.0""#),
+            (D, WEBHOOK, "/spec/template/spec/automountServiceAccountToken", "true"),
+            (D, WEBHOOK, "/spec/strategy/rollingUpdate/maxUnavailable", "0"),
+            (D, WEBHOOK, ARGS, r#""--home=kubernetes""#),
+            (D, WEBHOOK, ARGS, r#""--override-groups=system:masters,system:kcp:admin""#),
+            (D, WEBHOOK, ARGS, r#""--read-through=front-proxy""#),
+            (D, CONTROLLER, "/spec/strategy/type", r#""Recreate""#),
+            (D, CONTROLLER, ARGS, r#""--webhook-service=depguard-system/depguard-webhook:443""#),
+            (D, CONTROLLER, ARGS, r#""--webhook-ca-bundle-path=/etc/depguard/ca/ca.crt""#),
+            // The private key is the webhook's alone.
+            (
+                D,
+                CONTROLLER,
+                VOLUMES,
+                r#"{"name": "ca", "secret": {"secretName": "depguard-tls", "items": [{"key": "ca.crt", "path": "ca.crt"}]}}"#,
+            ),
+            ("PodDisruptionBudget", WEBHOOK, "/spec/maxUnavailable", "1"),
+            ("NetworkPolicy", WEBHOOK, "/spec/ingress/0", r#"{"ports": [{"port": "reviews"}]}"#),
+            ("Service", WEBHOOK, "/spec/ports", r#"[{"name": "reviews", "port": 443, "targetPort": "reviews"}]"#),
+        ],
+        absent: &[("ServiceMonitor", "depguard"), ("PrometheusRule", "depguard"), ("Certificate", WEBHOOK)],
+    },
+    Case {
+        name: "home kcp",
+        home: KCP,
+        set: &[],
+        expected: &[
+            (D, WEBHOOK, "/spec/template/spec/automountServiceAccountToken", "false"),
+            (D, WEBHOOK, ARGS, r#""--home=kcp""#),
+            (D, WEBHOOK, ARGS, r#""--kubeconfig=/etc/depguard/kubeconfig/kubeconfig""#),
+            (
+                D,
+                WEBHOOK,
+                VOLUMES,
+                r#"{"name": "kubeconfig", "secret": {"secretName": "webhook-kubeconfig", "items": [{"key": "kubeconfig", "path": "kubeconfig"}]}}"#,
+            ),
+            (
+                D,
+                CONTROLLER,
+                VOLUMES,
+                r#"{"name": "kubeconfig", "secret": {"secretName": "controller-kubeconfig", "items": [{"key": "kubeconfig", "path": "kubeconfig"}]}}"#,
+            ),
+            (D, CONTROLLER, ARGS, r#""--webhook-url=https://depguard.example.com/validate""#),
+            (D, CONTROLLER, ARGS, r#""--api-export-name=dependencies.opendefense.cloud""#),
+            ("ServiceAccount", WEBHOOK, "/automountServiceAccountToken", "false"),
+        ],
+        absent: &[
+            ("ClusterRole", WEBHOOK),
+            ("CustomResourceDefinition", "dependencyrules.dependencies.opendefense.cloud"),
+        ],
+    },
+    Case {
+        name: "the base URL of kcp, and another export",
+        home: KCP,
+        set: &[r#"kcp.baseHost="https://kcp.example.com""#, r#"kcp.apiExportName="rules.example.com""#],
+        expected: &[
+            (D, WEBHOOK, ARGS, r#""--kcp-base-host=https://kcp.example.com""#),
+            (D, CONTROLLER, ARGS, r#""--api-export-name=rules.example.com""#),
+        ],
+        absent: &[],
+    },
+    Case {
+        name: "a certificate of cert-manager, with a CA of its own",
+        home: KUBERNETES,
+        set: &[r#"tls={"secretName": "", "certManager": {"enabled": true}}"#],
+        expected: &[
+            ("Certificate", WEBHOOK, "/spec/dnsNames", r#""depguard-webhook.depguard-system.svc""#),
+            ("Certificate", WEBHOOK, "/spec/issuerRef", r#"{"kind": "Issuer", "name": "depguard-ca"}"#),
+            ("Certificate", WEBHOOK, "/spec/secretName", r#""depguard-webhook-tls""#),
+            ("Certificate", "depguard-ca", "/spec/isCA", "true"),
+            ("Issuer", "depguard-ca", "/spec/ca/secretName", r#""depguard-ca""#),
+            (D, WEBHOOK, "/spec/template/spec/volumes/0/secret/secretName", r#""depguard-webhook-tls""#),
+        ],
+        absent: &[],
+    },
+    Case {
+        name: "a certificate of a given issuer, for the host of a URL",
+        home: KCP,
+        set: &[
+            r#"tls={"secretName": "", "caKey": "", "certManager": {"enabled": true, "issuerRef": {"kind": "ClusterIssuer", "name": "public"}}}"#,
+            r#"webhook.url="https://203.0.113.7:8443/validate""#,
+        ],
+        expected: &[
+            ("Certificate", WEBHOOK, "/spec/issuerRef", r#"{"kind": "ClusterIssuer", "name": "public"}"#),
+            ("Certificate", WEBHOOK, "/spec/ipAddresses", r#"["203.0.113.7"]"#),
+            // The API servers know it anyway.
+            (D, CONTROLLER, "/spec/template/spec/volumes/1", "null"),
+        ],
+        absent: &[("Certificate", "depguard-ca"), ("Issuer", "depguard-ca")],
+    },
+    Case {
+        name: "who may override",
+        home: KUBERNETES,
+        set: &[r#"overrides={"users": ["alice", "bob"], "groups": []}"#],
+        expected: &[
+            (D, WEBHOOK, ARGS, r#""--override-users=alice,bob""#),
+            (D, WEBHOOK, ARGS, r#""--override-groups=""#),
+        ],
+        absent: &[],
+    },
+    Case {
+        name: "what is logged",
+        home: KUBERNETES,
+        set: &[r#"log.filter="debug""#],
+        expected: &[
+            (D, WEBHOOK, "/spec/template/spec/containers/0/env", r#"{"name": "RUST_LOG", "value": "debug"}"#),
+            (D, CONTROLLER, "/spec/template/spec/containers/0/env", r#"{"name": "RUST_LOG", "value": "debug"}"#),
+        ],
+        absent: &[],
+    },
+    Case {
+        name: "a webhook of one replica, at a URL, elsewhere",
+        home: KUBERNETES,
+        set: &[
+            "webhook.replicas=1",
+            "webhook.port=10443",
+            r#"webhook.url="https://depguard.example.com/validate""#,
+            r#"webhook.service={"type": "LoadBalancer", "port": 8443, "annotations": {"example.com/a": "b"}}"#,
+            "webhook.preStopSeconds=9",
+        ],
+        expected: &[
+            (D, WEBHOOK, ARGS, r#""--webhook-port=10443""#),
+            (D, WEBHOOK, "/spec/template/spec/containers/0/lifecycle/preStop/sleep/seconds", "9"),
+            (D, WEBHOOK, "/spec/template/spec/terminationGracePeriodSeconds", "49"),
+            (D, CONTROLLER, ARGS, r#""--webhook-url=https://depguard.example.com/validate""#),
+            ("Service", WEBHOOK, "/spec/type", r#""LoadBalancer""#),
+            ("Service", WEBHOOK, "/metadata/annotations", r#"{"example.com/a": "b"}"#),
+        ],
+        absent: &[("PodDisruptionBudget", WEBHOOK)],
+    },
+    Case {
+        name: "where pods run, and with what",
+        home: KUBERNETES,
+        set: &[
+            r#"image={"repository": "example.com/depguard", "digest": "sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"}"#,
+            r#"imagePullSecrets=[{"name": "pull"}]"#,
+            r#"webhook.priorityClassName="system-cluster-critical""#,
+            r#"webhook.nodeSelector={"a": "b"}"#,
+            r#"webhook.tolerations=[{"operator": "Exists"}]"#,
+            r#"webhook.affinity={"nodeAffinity": {}}"#,
+            r#"webhook.topologySpreadConstraints=[{"maxSkew": 1, "topologyKey": "rack", "whenUnsatisfiable": "DoNotSchedule"}]"#,
+            r#"webhook.podAnnotations={"a": "b"}"#,
+            r#"webhook.extraArgs=["--zap-devel"]"#,
+            r#"webhook.extraEnv=[{"name": "A", "value": "b"}]"#,
+            r#"controller.extraArgs=["--zap-devel"]"#,
+            r#"controller.resources={"limits": {"memory": "1Gi"}}"#,
+        ],
+        expected: &[
+            (
+                D,
+                CONTROLLER,
+                "/spec/template/spec/containers/0/image",
+                r#""example.com/depguard@sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef""#,
+            ),
+            (D, WEBHOOK, "/spec/template/spec/imagePullSecrets", r#"[{"name": "pull"}]"#),
+            (D, WEBHOOK, "/spec/template/spec/priorityClassName", r#""system-cluster-critical""#),
+            (D, WEBHOOK, "/spec/template/spec/nodeSelector", r#"{"a": "b"}"#),
+            (D, WEBHOOK, "/spec/template/spec/tolerations", r#"[{"operator": "Exists"}]"#),
+            (D, WEBHOOK, "/spec/template/spec/affinity", r#"{"nodeAffinity": {}}"#),
+            (D, WEBHOOK, "/spec/template/spec/topologySpreadConstraints/0/topologyKey", r#""rack""#),
+            (D, WEBHOOK, "/spec/template/metadata/annotations", r#"{"a": "b"}"#),
+            (D, WEBHOOK, ARGS, r#""--zap-devel""#),
+            (D, WEBHOOK, "/spec/template/spec/containers/0/env", r#"{"name": "A", "value": "b"}"#),
+            (D, CONTROLLER, ARGS, r#""--zap-devel""#),
+            (D, CONTROLLER, "/spec/template/spec/containers/0/resources/limits/memory", r#""1Gi""#),
+        ],
+        absent: &[],
+    },
+    Case {
+        name: "who may connect",
+        home: KUBERNETES,
+        set: &[
+            r#"networkPolicy.webhookFrom=[{"ipBlock": {"cidr": "10.0.0.0/8"}}]"#,
+            r#"networkPolicy.metricsFrom=[{"podSelector": {}}]"#,
+            r#"networkPolicy.egress=[{"ports": [{"port": 6443}]}]"#,
+        ],
+        expected: &[
+            ("NetworkPolicy", WEBHOOK, "/spec/ingress/0/from", r#"{"ipBlock": {"cidr": "10.0.0.0/8"}}"#),
+            (
+                "NetworkPolicy",
+                WEBHOOK,
+                "/spec/ingress/0/from/1/podSelector/matchLabels/app.kubernetes.io~1component",
+                r#""controller""#,
+            ),
+            ("NetworkPolicy", WEBHOOK, "/spec/ingress/1/from", r#"[{"podSelector": {}}]"#),
+            ("NetworkPolicy", CONTROLLER, "/spec/egress", r#"[{"ports": [{"port": 6443}]}]"#),
+            ("NetworkPolicy", CONTROLLER, "/spec/policyTypes", r#"["Ingress", "Egress"]"#),
+        ],
+        absent: &[],
+    },
+    Case {
+        name: "what the Prometheus operator reads",
+        home: KUBERNETES,
+        set: &[
+            r#"metrics.serviceMonitor={"enabled": true, "interval": "1m", "labels": {"release": "prometheus"}}"#,
+            "metrics.port=9090",
+        ],
+        expected: &[
+            ("ServiceMonitor", "depguard", "/spec/endpoints/0/interval", r#""1m""#),
+            ("ServiceMonitor", "depguard", "/metadata/labels/release", r#""prometheus""#),
+            ("Service", "depguard-webhook-metrics", "/spec/ports/0/port", "9090"),
+            (
+                "Service",
+                "depguard-webhook-metrics",
+                "/metadata/labels/depguard.opendefense.cloud~1scrape",
+                r#""metrics""#,
+            ),
+            (
+                "Service",
+                "depguard-controller-metrics",
+                "/metadata/labels/depguard.opendefense.cloud~1scrape",
+                r#""metrics""#,
+            ),
+        ],
+        absent: &[],
+    },
+    Case {
+        name: "as little as there can be",
+        home: KUBERNETES,
+        set: &[
+            "metrics.enabled=false",
+            "networkPolicy.enabled=false",
+            "crd.install=false",
+            "webhook.podDisruptionBudget.enabled=false",
+        ],
+        expected: &[("ClusterRole", WEBHOOK, "/kind", r#""ClusterRole""#)],
+        absent: &[
+            ("Service", "depguard-webhook-metrics"),
+            ("NetworkPolicy", WEBHOOK),
+            ("CustomResourceDefinition", "dependencyrules.dependencies.opendefense.cloud"),
+            ("PodDisruptionBudget", WEBHOOK),
+        ],
+    },
+];
+
+/// What the schema does not let through, and the field that it speaks of.
+pub(crate) const REJECTED: &[(&str, &str, &str)] = &[
+    (KUBERNETES, r#"home="openshift""#, "/home"),
+    (KUBERNETES, r#"image.repository="""#, "/image/repository"),
+    (KUBERNETES, r#"image.digest="md5:0""#, "/image/digest"),
+    (KUBERNETES, r#"tls.secretName="""#, "/tls/secretName"),
+    (KUBERNETES, r#"tls.certManager.enabled=true"#, "/tls/secretName"),
+    (KUBERNETES, r#"readThrough="export""#, "/readThrough"),
+    (KUBERNETES, "webhook.replicas=0", "/webhook/replicas"),
+    (KUBERNETES, r#"webhook.replicas="2""#, "/webhook/replicas"),
+    (KUBERNETES, "webhook.port=443", "/webhook/port"),
+    (KUBERNETES, r#"webhook.url="http://depguard.example.com/validate""#, "/webhook/url"),
+    (KUBERNETES, r#"webhook.url="https://depguard.example.com/""#, "/webhook/url"),
+    (KUBERNETES, r#"webhook.service.type="ExternalName""#, "/webhook/service/type"),
+    (KUBERNETES, r#"webhook.extraArgs=["zap"]"#, "/webhook/extraArgs/0"),
+    (KUBERNETES, "webhook.podDisruptionBudget.maxUnavailable=0", "/webhook/podDisruptionBudget/maxUnavailable"),
+    (KUBERNETES, r#"overrides.groups=["a,b"]"#, "/overrides/groups/0"),
+    (KUBERNETES, r#"overrides.groups="system:masters""#, "/overrides/groups"),
+    (KUBERNETES, r#"log.format="logfmt""#, "/log/format"),
+    (
+        KUBERNETES,
+        r#"metrics={"enabled": false, "serviceMonitor": {"enabled": true}}"#,
+        "/metrics/serviceMonitor/enabled",
+    ),
+    // A mistyped name must not pass for a default.
+    (KUBERNETES, "webhok.replicas=3", "webhok"),
+    (KUBERNETES, "controller.replica=3", "replica"),
+    (KCP, r#"webhook.url="""#, "/webhook/url"),
+    (KCP, r#"kcp.kubeconfig.webhook.secretName="""#, "/kcp/kubeconfig/webhook/secretName"),
+    (KCP, r#"kcp.kubeconfig.controller.secretName="""#, "/kcp/kubeconfig/controller/secretName"),
+    (KCP, r#"kcp.baseHost="https://kcp.example.com/clusters/root""#, "/kcp/baseHost"),
+    (KCP, r#"pathKey.key="a/b""#, "/pathKey/key"),
+];
