@@ -237,7 +237,7 @@ impl Reading {
             return match answer {
                 Answer::Response { status: 200, body } => self.look_at(body),
                 // It was deleted in the meantime.
-                Answer::Response { status: 404, .. } => self.look_further(),
+                Answer::Response { status: 404, body } if table::says_gone(body, &name) => self.look_further(),
                 _ => self.end(|lookup| lookup.fail(format!("showed {name}, which could not be read; retry later"))),
             };
         }

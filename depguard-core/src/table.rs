@@ -107,6 +107,24 @@ fn is_object_name(name: &str) -> bool {
     !name.is_empty() && name.len() <= 253 && name.bytes().all(plain) && name != "." && name != ".."
 }
 
+/// Whether a 404 says that there is no object of this name: any other may come of a kind that is not served right now, with
+/// all its objects there.
+pub(crate) fn says_gone(body: &[u8], name: &str) -> bool {
+    #[derive(Deserialize)]
+    struct Status {
+        details: Details,
+    }
+    #[derive(Deserialize)]
+    struct Details {
+        name: String,
+        /// What a client made of an answer that was no status, as a virtual workspace hands it on.
+        #[serde(default)]
+        causes: Vec<serde::de::IgnoredAny>,
+    }
+    let status = serde_json::from_slice::<Status>(body);
+    status.is_ok_and(|Status { details }| details.name == name && details.causes.is_empty())
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;

@@ -258,8 +258,13 @@ fn a_table_that_does_not_show_the_field_leaves_the_lookups_open() {
 #[test]
 fn an_object_that_a_table_showed_and_that_cannot_be_read_refuses() {
     let world = plain().with(vm("ns", "m1", "a")).but(|world| world.prints = |_| true);
+    let gone = |details: Value| Reply::Http(404, json!({"code": 404, "details": details}).to_string().into_bytes());
     for (reply, allowed) in [
-        (Reply::not_found(), true),
+        (gone(json!({"name": "m1", "kind": "virtualmachines"})), true),
+        (gone(json!({"name": "m2", "kind": "virtualmachines"})), false),
+        (gone(json!({"name": "m1", "causes": [{"reason": "UnexpectedServerResponse"}]})), false),
+        (Reply::not_found(), false),
+        (Reply::Http(404, b"404 page not found".to_vec()), false),
         (Reply::ok(&vm("ns", "m1", "b").json), true),
         (Reply::ok(&vm("ns", "m1", "a").json), false),
         (Reply::Http(500, vec![]), false),
