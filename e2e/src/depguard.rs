@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use depguard_controller::{Controller, WebhookTarget};
 use depguard_core::{ExportName, Home};
-use depguard_webhook::Webhook;
+use depguard_webhook::{ReadThrough, Webhook};
 use tempfile::TempDir;
 
 use crate::certificate::Authority;
@@ -72,8 +72,10 @@ impl Depguard {
         if self.world.is_control() {
             return Ok(());
         }
+        let exports = self.world.ring().kind().reads_through_exports();
         let config = depguard_webhook::Config {
             home: self.home(),
+            read_through: if exports { ReadThrough::Export } else { ReadThrough::FrontProxy },
             export_name: export_name()?,
             kubeconfig: Some(self.file("kubeconfig")),
             review_addr: SocketAddr::from((Ipv4Addr::LOCALHOST, self.port)),

@@ -44,8 +44,8 @@ impl Ring {
     pub(crate) async fn start(kind: RingKind, programs: &Programs) -> Outcome<Ring> {
         match (kind, programs) {
             (RingKind::Kube, Programs::Kube(folder)) => kube::start(folder, kube::TEARDOWN).await,
-            (RingKind::Kcp, Programs::Kcp(binary)) => kcp::start(binary).await,
-            (RingKind::TestbedKcp | RingKind::TestbedKubernetes, Programs::None) => testbed::start(kind).await,
+            (RingKind::Kcp | RingKind::KcpExport, Programs::Kcp(binary)) => kcp::start(kind, binary).await,
+            (kind, Programs::None) if kind.is_testbed() => testbed::start(kind).await,
             _ => Err(Stop::failed("these programs are not this ring's")),
         }
     }

@@ -11,35 +11,53 @@ pub(crate) const VARIABLE: &str = "DEPGUARD_RINGS";
 pub enum RingKind {
     /// The testbed as a kcp.
     TestbedKcp,
+    /// The same, where dependents are read through their exports.
+    TestbedKcpExport,
     /// The testbed as a plain cluster.
     TestbedKubernetes,
     /// A real kube-apiserver with its etcd and controllers.
     Kube,
     /// A real kcp.
     Kcp,
+    /// The same, where dependents are read through their exports.
+    KcpExport,
 }
 
 impl RingKind {
-    const ALL: [RingKind; 4] = [RingKind::TestbedKcp, RingKind::TestbedKubernetes, RingKind::Kube, RingKind::Kcp];
+    const ALL: [RingKind; 6] = [
+        RingKind::TestbedKcp,
+        RingKind::TestbedKcpExport,
+        RingKind::TestbedKubernetes,
+        RingKind::Kube,
+        RingKind::Kcp,
+        RingKind::KcpExport,
+    ];
 
     /// As the variable and the printed lines have it.
     pub fn name(self) -> &'static str {
         match self {
             RingKind::TestbedKcp => "testbed-kcp",
+            RingKind::TestbedKcpExport => "testbed-kcp-export",
             RingKind::TestbedKubernetes => "testbed-kubernetes",
             RingKind::Kube => "kube",
             RingKind::Kcp => "kcp",
+            RingKind::KcpExport => "kcp-export",
         }
     }
 
     /// Whether there are workspaces.
     pub fn is_kcp(self) -> bool {
-        matches!(self, RingKind::TestbedKcp | RingKind::Kcp)
+        matches!(self, RingKind::TestbedKcp | RingKind::Kcp) || self.reads_through_exports()
+    }
+
+    /// Whether depguard reads dependents through their exports there.
+    pub fn reads_through_exports(self) -> bool {
+        matches!(self, RingKind::TestbedKcpExport | RingKind::KcpExport)
     }
 
     /// Whether the server runs in this process.
     pub fn is_testbed(self) -> bool {
-        matches!(self, RingKind::TestbedKcp | RingKind::TestbedKubernetes)
+        matches!(self, RingKind::TestbedKcp | RingKind::TestbedKcpExport | RingKind::TestbedKubernetes)
     }
 }
 
@@ -67,7 +85,8 @@ pub(crate) fn wanted(value: Option<&str>) -> Result<Vec<Wanted>, String> {
         );
         if chosen.len() == before {
             return Err(format!(
-                "{VARIABLE}: no ring `{word}`; there are testbed, testbed-kcp, testbed-kubernetes, kube, kcp and all"
+                "{VARIABLE}: no ring `{word}`; there are {}, testbed and all",
+                RingKind::ALL.map(RingKind::name).join(", ")
             ));
         }
     }
@@ -91,9 +110,9 @@ impl Wanted {
     /// else the reason why it cannot run.
     pub(crate) fn programs(self) -> Result<Programs, String> {
         match self.kind {
-            RingKind::TestbedKcp | RingKind::TestbedKubernetes => Ok(Programs::None),
+            RingKind::TestbedKcp | RingKind::TestbedKcpExport | RingKind::TestbedKubernetes => Ok(Programs::None),
             RingKind::Kube => kube_servers(self.named).map(Programs::Kube),
-            RingKind::Kcp => kcp_binary().map(Programs::Kcp),
+            RingKind::Kcp | RingKind::KcpExport => kcp_binary().map(Programs::Kcp),
         }
     }
 }
@@ -158,15 +177,16 @@ mod tests {
 
     #[test]
     fn without_a_choice_only_the_testbed_is_a_must() {
-        let all = ["testbed-kcp!", "testbed-kubernetes!", "kube", "kcp"];
+        let all = ["testbed-kcp!", "testbed-kcp-export!", "testbed-kubernetes!", "kube", "kcp", "kcp-export"];
         assert_eq!(names(None), all);
         assert_eq!(names(Some(" ")), all);
     }
 
     #[test]
     fn what_is_named_is_a_must_and_named_once() {
-        assert_eq!(names(Some("kcp, testbed,testbed-kcp")), ["testbed-kcp!", "testbed-kubernetes!", "kcp!"]);
-        assert_eq!(names(Some("all")).len(), 4);
+        let testbeds_and_kcp = ["testbed-kcp!", "testbed-kcp-export!", "testbed-kubernetes!", "kcp!"];
+        assert_eq!(names(Some("kcp, testbed,testbed-kcp")), testbeds_and_kcp);
+        assert_eq!(names(Some("all")).len(), 6);
     }
 
     #[test]

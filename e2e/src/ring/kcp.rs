@@ -12,7 +12,7 @@ const TOKENS: &str = r#"admin-token,kcp-admin,1,"system:kcp:admin"
 tenant-token,tenant,2,""
 "#;
 
-pub(super) async fn start(kcp: &Path) -> Outcome<Ring> {
+pub(super) async fn start(kind: RingKind, kcp: &Path) -> Outcome<Ring> {
     let mut servers = Processes::new()?;
     std::fs::write(servers.file("tokens.csv"), TOKENS)?;
     let port = free_port()?;
@@ -38,5 +38,5 @@ pub(super) async fn start(kcp: &Path) -> Outcome<Ring> {
     .map_err(|stop| servers.explain(&stop))?;
     let url = format!("https://127.0.0.1:{port}");
     let access = Access::new(url, &ca_pem, "admin-token", "tenant-token")?;
-    Ring::open(RingKind::Kcp, access, Servers::Processes(servers)).await
+    Ring::open(kind, access, Servers::Processes(servers)).await
 }

@@ -49,6 +49,9 @@ fn start(world: &World, files: &Depguard, controller: &Path, webhook: &Path) -> 
     let mut controller = common(controller);
     controller.args(["--webhook-url", &files.url(), "--webhook-ca-bundle-path"]).arg(files.file("ca.crt"));
     let mut webhook = common(webhook);
+    if world.ring().kind().reads_through_exports() {
+        webhook.args(["--read-through", "export"]);
+    }
     webhook.args(["--webhook-port", &files.port().to_string(), "--tls-cert-dir"]).arg(files.file("."));
     Ok(vec![Process(controller.spawn()?), Process(webhook.spawn()?)])
 }
