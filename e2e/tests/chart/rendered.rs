@@ -1,7 +1,7 @@
 //! What helm makes of values.
 
 use clap::Parser as _;
-use depguard_controller::manifests;
+use depguard_controller::manifests::{self, ReadThrough, Setup};
 use depguard_core::Home;
 use depguard_e2e::{Outcome, Stop, ensure};
 use serde_json::{Value, json};
@@ -53,16 +53,25 @@ pub(crate) fn is_rejected(chart: &Chart, values: &str, setting: &str, said: &str
 /// What is beside labels, and the CRD's staying, is what `depguard-controller manifests` prints.
 pub(crate) fn as_printed(chart: &Chart) -> Outcome {
     let objects = chart.objects(NAMESPACE, KUBERNETES, &[])?;
-    let printed = manifests::files(Home::Kubernetes, manifests::DEP_CTRL_PATH)?;
+    let printed = manifests::files(&Setup::new(Home::Kubernetes, ReadThrough::FrontProxy))?;
     for file in &printed {
         let held = std::fs::read_to_string(chart.folder.join("files").join(file.name)).unwrap_or_default();
         let how = format!("run depguard-controller manifests --home kubernetes --out {}/files", chart.folder.display());
         ensure(held == file.text, || format!("the chart's {} is out of date: {how}", file.name))?;
         for wanted in parse(&file.text)?.iter().filter(|object| object["kind"] != "Namespace") {
-            let (kind, name) = (wanted["kind"].as_str(), wanted["metadata"]["name"].as_str());
-            let mut found = object(&objects, kind.unwrap_or_default(), name.unwrap_or_default())?.clone();
+            let at = |object: &Value, field: &str| object["metadata"][field].clone();
+            let same = |object: &&Value| {
+                object["kind"] == wanted["kind"]
+                    && ["name", "namespace"].iter().all(|field| at(object, field) == at(wanted, field))
+            };
+            let found = objects.iter().find(same).cloned();
+            let mut found = found.ok_or_else(|| Stop::Failed(format!("the chart does not have {wanted}")))?;
             let labels = wanted["metadata"].get("labels").cloned();
-            if kind == Some("CustomResourceDefinition") {
+            for (label, value) in labels.iter().filter_map(Value::as_object).flatten() {
+                let held = &found["metadata"]["labels"][label];
+                ensure(held == value, || format!("{label} is {held} in {found}"))?;
+            }
+            if wanted["kind"] == "CustomResourceDefinition" {
                 let keep = found["metadata"]["annotations"]["helm.sh/resource-policy"].take();
                 ensure(keep == "keep", || "the CRD, and every rule, would go with the release".to_owned())?;
                 found["metadata"]["annotations"] = wanted["metadata"]["annotations"].clone();
@@ -87,13 +96,15 @@ pub(crate) fn elsewhere(chart: &Chart) -> Outcome {
     let objects = parse(&text)?;
     ensure(!text.contains(NAMESPACE), || format!("something names {NAMESPACE}"))?;
     let binding = object(&objects, "ClusterRoleBinding", "depguard-webhook")?;
-    let user = &binding["subjects"][0]["name"];
-    ensure(user == "system:serviceaccount:elsewhere:depguard-webhook", || format!("{user} may read"))?;
+    let account = &binding["subjects"][0]["namespace"];
+    ensure(account == "elsewhere", || format!("an account of {account} may read"))?;
     for object in &objects {
         let kind = object["kind"].as_str().unwrap_or_default();
         let global = kind.starts_with("Cluster") || kind == "CustomResourceDefinition";
         let namespace = object["metadata"]["namespace"].as_str();
-        ensure(namespace == (!global).then_some("elsewhere"), || format!("a {kind} is in {namespace:?}"))?;
+        // Events on what is in no namespace belong there.
+        let of_events = kind.starts_with("Role") && namespace == Some("default");
+        ensure(of_events || namespace == (!global).then_some("elsewhere"), || format!("a {kind} is in {namespace:?}"))?;
     }
     Ok(())
 }
