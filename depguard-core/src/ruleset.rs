@@ -27,6 +27,7 @@ pub struct RuleSet {
     edges: HashMap<String, HashMap<String, Vec<Arc<IndexedEdge>>>>,
     graph: Arc<Graph>,
     generations: HashMap<RuleKey, i64>,
+    broken: usize,
 }
 
 /// What an evaluation needs to know besides the rules.
@@ -105,7 +106,8 @@ impl RuleSet {
     ///
     /// A rule that can't be used counts as well: where it would have borne, it refuses, and says what is wrong with it.
     pub fn load<'v>(home: Home, objects: impl IntoIterator<Item = &'v Value>) -> Self {
-        let mut set = Self { home, edges: HashMap::new(), graph: Arc::default(), generations: HashMap::new() };
+        let mut set =
+            Self { home, edges: HashMap::new(), graph: Arc::default(), generations: HashMap::new(), broken: 0 };
         for object in objects {
             match Rule::parse(home, object) {
                 Ok(rule) => set.insert(&rule),
@@ -113,6 +115,16 @@ impl RuleSet {
             }
         }
         set.connected()
+    }
+
+    /// How many rules were loaded.
+    pub fn rules(&self) -> usize {
+        self.generations.len()
+    }
+
+    /// How many of them can't be used, and refuse where they bear.
+    pub fn broken(&self) -> usize {
+        self.broken
     }
 
     /// The generation in which a rule was loaded, whether or not it can be used; 0 where it has none. `None`: it was
@@ -183,6 +195,7 @@ impl RuleSet {
     fn insert_broken(&mut self, home: Home, object: &Value, error: &RuleError) {
         let Some(outline) = Outline::read(home, object) else { return };
         let generation = object.pointer("/metadata/generation").and_then(Value::as_i64);
+        self.broken += 1;
         self.generations.insert(outline.key.clone(), generation.unwrap_or_default());
         let targets: BTreeSet<_> = outline.targets.into_iter().zip(outline.on_delete).collect();
         for ((target_export, target), on_delete) in targets {

@@ -34,6 +34,10 @@ mod api;
 pub mod cli;
 mod connection;
 mod endpoint;
+#[cfg(feature = "metrics")]
+mod expiry;
+#[cfg(feature = "metrics")]
+mod gauges;
 mod lookups;
 #[cfg(feature = "metrics")]
 mod metrics;
@@ -43,6 +47,8 @@ mod path_key;
 mod plain;
 #[cfg(feature = "probes")]
 mod probes;
+#[cfg(feature = "metrics")]
+mod reloads;
 mod shard_hosts;
 mod slices;
 mod space;
@@ -54,6 +60,10 @@ pub use address::UrlError;
 pub use api::{ApiError, List, Preconditions, Status};
 pub use connection::{ConnectError, ConnectOptions, Connection};
 pub use endpoint::{Endpoint, MAX_BODY, RequestError};
+#[cfg(feature = "metrics")]
+pub use expiry::{bundle_expiry, certificate_expiry};
+#[cfg(feature = "metrics")]
+pub use gauges::{Gauges, Series};
 pub use lookups::{Claims, WorkspaceLookups};
 #[cfg(feature = "metrics")]
 pub use metrics::Metrics;
@@ -65,6 +75,8 @@ pub use path_key::{PathKey, PathKeyError, PathKeyFile};
 pub use plain::listen;
 #[cfg(feature = "probes")]
 pub use probes::{Health, Probes};
+#[cfg(feature = "metrics")]
+pub use reloads::{Reload, Reloads};
 pub use shard_hosts::ShardHosts;
 pub use space::Space;
 pub use views::{ExportView, ExportViews, ViewError};

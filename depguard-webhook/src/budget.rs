@@ -11,7 +11,9 @@ use std::sync::Arc;
 
 use bytes::BytesMut;
 use depguard_kcp::Space;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::OwnedSemaphorePermit;
+
+use crate::taken::Taken;
 
 /// The longest body of a list that is taken in. A page that is longer is asked for again with fewer objects.
 const MOST: usize = 16 << 20;
@@ -50,8 +52,8 @@ impl Size {
 
 #[derive(Debug)]
 struct Class {
-    places: Arc<Semaphore>,
-    room: Arc<Semaphore>,
+    places: Taken,
+    room: Taken,
     most: usize,
 }
 
@@ -73,26 +75,36 @@ impl Budget {
         Self { small: Class::new(SMALL_READS, SMALL_ROOM), pages: Class::new(PAGES, pages) }
     }
 
-    /// Waits for a place, and for room for a body of about so many bytes. Holds nothing while it waits for the first.
-    pub(crate) async fn enter(&self, size: Size, estimate: usize) -> Option<Room> {
-        let class = match size {
+    /// The places and the bytes that are taken for reads of this size.
+    pub(crate) fn taken(&self, size: Size) -> (Taken, Taken) {
+        let Class { places, room, .. } = self.class(size);
+        (places.clone(), room.clone())
+    }
+
+    fn class(&self, size: Size) -> &Class {
+        match size {
             Size::Small => &self.small,
             Size::Page => &self.pages,
-        };
+        }
+    }
+
+    /// Waits for a place, and for room for a body of about so many bytes. Holds nothing while it waits for the first.
+    pub(crate) async fn enter(&self, size: Size, estimate: usize) -> Option<Room> {
+        let class = self.class(size);
         // Closed never.
-        let place = class.places.clone().acquire_owned().await.ok()?;
+        let place = class.places.semaphore().acquire_owned().await.ok()?;
         let bytes = u32::try_from(estimate.min(class.most)).ok()?;
-        let taken = class.room.clone().acquire_many_owned(bytes).await.ok()?;
+        let taken = class.room.semaphore().acquire_many_owned(bytes).await.ok()?;
         Some(Room { size, place: Some(place), taken, most: class.most, was_refused: false, buffer: BytesMut::new() })
     }
 }
 
 impl Class {
     fn new(places: usize, room: usize) -> Self {
-        let room = room.clamp(1, Semaphore::MAX_PERMITS);
+        let room = Taken::of(room.max(1));
         // What has no room even alone would wait in vain.
-        let most = MOST.min(room);
-        Self { places: Arc::new(Semaphore::new(places)), room: Arc::new(Semaphore::new(room)), most }
+        let most = MOST.min(room.all());
+        Self { places: Taken::of(places), room, most }
     }
 }
 

@@ -3,7 +3,6 @@
 use std::convert::Infallible;
 use std::future::poll_fn;
 use std::pin::pin;
-use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -14,12 +13,12 @@ use hyper_util::rt::TokioIo;
 use hyper_util::server::conn::auto;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
 use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 use tower::{Service, ServiceExt};
 
 use crate::activity::Activity;
+use crate::taken::Taken;
 use crate::tasks::Tasks;
 
 /// Connections at once; further ones wait in the operating system's queue.
@@ -57,22 +56,26 @@ pub(crate) struct Server<S> {
     listener: TcpListener,
     tls: TlsAcceptor,
     service: S,
-    connections: usize,
+    connections: Taken,
 }
 
 impl<S: Answering> Server<S> {
     /// Over TLS.
     pub(crate) fn new(listener: TcpListener, tls: TlsAcceptor, service: S) -> Self {
-        Self { listener, tls, service, connections: MAX_CONNECTIONS }
+        Self { listener, tls, service, connections: Taken::of(MAX_CONNECTIONS) }
+    }
+
+    /// The connections that there are.
+    pub(crate) fn connections(&self) -> Taken {
+        self.connections.clone()
     }
 
     /// Takes connections until the tasks are stopped.
     pub(crate) async fn run(self, tasks: Tasks) {
-        let room = Arc::new(Semaphore::new(self.connections));
         let mut pause = BACK_OFF.0;
         loop {
             let next = async {
-                let place = room.clone().acquire_owned().await;
+                let place = self.connections.semaphore().acquire_owned().await;
                 (place, self.listener.accept().await)
             };
             let (place, accepted) = tokio::select! {

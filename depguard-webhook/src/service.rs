@@ -14,21 +14,22 @@ use http::{Method, Request, Response, StatusCode};
 use http_body_util::Full;
 use hyper::body::Body;
 use prometheus_client::registry::Registry;
-use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout_at};
 use tower::Service;
 
 use crate::body::{self, BodyError};
-use crate::budget::Budget;
+use crate::budget::{Budget, Size};
 use crate::driver::Reads;
+use crate::gauges::Queue;
 use crate::gets::Gets;
 use crate::lookups::Lookups;
 use crate::metrics::{Metrics, Way};
 use crate::port::Port;
 use crate::rules::{Rules, Snapshot};
 use crate::source::Source;
+use crate::taken::Taken;
 use crate::tasks::Tasks;
-use crate::{driver, report, respond, timeout, uid};
+use crate::{driver, gauges, report, respond, timeout, uid};
 
 /// Where reviews are posted to.
 const PATH: &str = "/validate";
@@ -63,8 +64,8 @@ struct Shared<P: Port> {
     rules: Rules,
     overrides: OverridePolicy,
     limits: Limits,
-    room: Arc<Semaphore>,
-    places: Semaphore,
+    reviews: Queue,
+    reading: [Queue; 2],
     metrics: Arc<Metrics>,
 }
 
@@ -101,19 +102,24 @@ impl<P: Port> ReviewService<P> {
     /// The same, where what outlives a review is counted among `tasks`.
     pub(crate) fn among(tasks: Tasks, port: P, rules: Rules, overrides: OverridePolicy, limits: Limits) -> Self {
         // A review that has no room even alone would wait in vain.
-        let room = limits.reviews.max(limits.review).min(Semaphore::MAX_PERMITS);
+        let bytes = Taken::of(limits.reviews.max(limits.review));
+        let reviews = Queue { name: "reviews", places: Taken::of(limits.at_once), bytes };
         let metrics = Arc::new(Metrics::default());
         let source = Arc::new(Source::new(port, Budget::new(limits.pages), Arc::clone(&metrics)));
+        let reading = [Size::Small, Size::Page].map(|size| {
+            let (places, bytes) = source.budget().taken(size);
+            Queue { name: size.label(), places, bytes }
+        });
         let reads = Reads { gets: Gets::new(Arc::clone(&source), tasks.clone()), lookups: Lookups::new(source, tasks) };
-        let places = Semaphore::new(limits.at_once.min(Semaphore::MAX_PERMITS));
-        let room = Arc::new(Semaphore::new(room));
-        Self { shared: Arc::new(Shared { reads, rules, overrides, limits, room, places, metrics }) }
+        Self { shared: Arc::new(Shared { reads, rules, overrides, limits, reviews, reading, metrics }) }
     }
 
     /// Adds what this service counts to a registry of `prometheus-client` 0.25: one that is read at `/metrics`, say. All
     /// names begin with `depguard_`.
     pub fn register(&self, registry: &mut Registry) {
-        self.shared.metrics.register(registry);
+        let Shared { metrics, rules, reviews, reading: [small, pages], .. } = &*self.shared;
+        metrics.register(registry);
+        gauges::register(registry, rules.clone(), [reviews.clone(), small.clone(), pages.clone()]);
     }
 }
 
@@ -142,7 +148,7 @@ impl<P: Port> Shared<P> {
         let limit = timeout::of_query(head.uri.query());
         let deadline = begun.checked_add(timeout::less_margin(limit)).unwrap_or(begun);
 
-        let mut bytes = body::Bytes::new(self.limits.review, self.room.clone());
+        let mut bytes = body::Bytes::new(self.limits.review, self.reviews.bytes.semaphore());
         let read = timeout_at(deadline, bytes.fill(body)).await;
         if let Err(rejection) = read.map_err(|_| Rejection::Slow).and_then(|read| read.map_err(Rejection::Body)) {
             return self.refuse(rejection, uid::of_beginning(bytes.read()).as_deref(), failure_policy);
@@ -183,7 +189,8 @@ impl<P: Port> Shared<P> {
         if evaluation.is_settled() {
             return Ok((evaluation.decide(), Way::Memory));
         }
-        let _place = self.places.try_acquire().map_err(|_| Rejection::TooMany)?;
+        let places = self.reviews.places.semaphore();
+        let _place = places.try_acquire().map_err(|_| Rejection::TooMany)?;
         Ok((driver::drive(&self.reads, evaluation, deadline).await, Way::Reads))
     }
 

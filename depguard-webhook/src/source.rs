@@ -44,6 +44,11 @@ impl<P: Port> Source<P> {
         Self { port, budget, metrics }
     }
 
+    /// What may be read at once, and how much of that is taken.
+    pub(crate) fn budget(&self) -> &Budget {
+        &self.budget
+    }
+
     /// Where what is read is counted.
     pub(crate) fn metrics(&self) -> &Metrics {
         &self.metrics

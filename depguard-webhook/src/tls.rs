@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
+use depguard_kcp::{Reload, certificate_expiry};
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -81,8 +82,13 @@ impl Certificates {
         Ok(config)
     }
 
+    /// When the first of the certificates in force ends, in seconds since 1970.
+    pub(crate) fn expiry(&self) -> Option<i64> {
+        self.current.load().cert.iter().filter_map(|certificate| certificate_expiry(certificate)).min()
+    }
+
     /// Takes up what changes in the folder, for as long as it is polled. What can't be used changes nothing.
-    pub(crate) async fn follow(self: Arc<Self>, loaded: Files) {
+    pub(crate) async fn follow(self: Arc<Self>, loaded: Files, reload: Reload) {
         let mut seen = Ok(loaded);
         loop {
             tokio::time::sleep(POLL).await;
@@ -94,9 +100,13 @@ impl Certificates {
             match parsed.and_then(|files| files.parse(&self.folder).map_err(|why| why.to_string())) {
                 Ok(certificate) => {
                     self.current.store(Arc::new(certificate));
+                    reload.succeeded();
                     tracing::info!(folder = %self.folder.display(), "the TLS certificate was renewed");
                 }
-                Err(why) => tracing::error!("keeping the TLS certificate from before: {why}"),
+                Err(why) => {
+                    reload.failed();
+                    tracing::error!("keeping the TLS certificate from before: {why}");
+                }
             }
             seen = now;
         }
@@ -163,6 +173,8 @@ fn provider() -> Arc<CryptoProvider> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use depguard_kcp::Reloads;
+    use prometheus_client::registry::Registry;
 
     /// A self-signed certificate and its key, in PEM.
     fn pair() -> (String, String) {
@@ -218,13 +230,21 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         write(folder.path(), &first);
         let (certificates, files) = Certificates::open(folder.path()).await.unwrap();
-        let following = tokio::spawn(certificates.clone().follow(files));
+        let (reloads, mut registry) = (Reloads::default(), Registry::default());
+        reloads.register(&mut registry);
+        let seen = |what: &str| {
+            let mut text = String::new();
+            prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
+            text.contains(what)
+        };
+        let following = tokio::spawn(certificates.clone().follow(files, reloads.of("certificate")));
         let before = leaf(&certificates);
 
         for broken in [(second.0.clone(), first.1.clone()), (String::new(), String::new())] {
             write(folder.path(), &broken);
             settle().await;
             assert!(leaf(&certificates) == before, "a broken pair was taken up");
+            assert!(seen("depguard_reload_failing{file=\"certificate\"} 1"));
         }
         std::fs::remove_file(folder.path().join(CERTIFICATE)).unwrap();
         settle().await;
@@ -233,6 +253,8 @@ mod tests {
         write(folder.path(), &second);
         settle().await;
         assert!(leaf(&certificates) != before, "the new pair was not taken up");
+        assert!(seen("depguard_reload_failing{file=\"certificate\"} 0"));
+        assert!(seen("depguard_reload_failures_total{file=\"certificate\"} 3"));
         following.abort();
     }
 

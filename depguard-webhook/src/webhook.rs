@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use depguard_kcp::{ConnectError, ConnectOptions, Connection, Health, Metrics, Probes, listen};
+use depguard_kcp::{ConnectError, ConnectOptions, Connection, Gauges, Health, Metrics, Probes, Reloads, listen};
 use tokio_rustls::TlsAcceptor;
 
 use crate::config::Config;
@@ -86,14 +86,27 @@ impl Webhook {
         let (tasks, rules) = (&webhook.tasks, &webhook.rules);
         let limits = Limits::default();
         let service = ReviewService::among(tasks.clone(), port, rules.clone(), config.overrides, limits);
+        let (server, reloads) = (Server::new(reviews, tls, service.clone()), Reloads::default());
+        let certificate = reloads.of("certificate");
         if let Some(mut metrics) = metrics {
-            service.register(metrics.registry());
+            let registry = metrics.registry();
+            service.register(registry);
+            reloads.register(registry);
+            let (certificates, connections) = (Arc::clone(&certificates), server.connections());
+            let help = "When the first certificate of the served chain ends, in seconds since 1970";
+            let expiry = move || certificates.expiry().map(|expiry| expiry as f64);
+            registry.gauge("depguard_certificate_expiry_timestamp_seconds", help, expiry);
+            let help = "Connections of API servers";
+            let limit = connections.all() as f64;
+            registry.gauge("depguard_connections", help, move || Some(connections.taken() as f64));
+            let help = "Connections that there may be; further ones wait";
+            registry.gauge("depguard_connections_limit", help, move || Some(limit));
             webhook.metrics_addr = Some(metrics.address());
             tasks.spawn_background(metrics.serve());
         }
         tasks.spawn_background(registry::run(connection, config.home, config.export_name, rules.clone()));
-        tasks.spawn_background(certificates.follow(files));
-        tasks.spawn(Server::new(reviews, tls, service).run(tasks.clone()));
+        tasks.spawn_background(certificates.follow(files, certificate));
+        tasks.spawn(server.run(tasks.clone()));
         if let Some(probes) = probes {
             let (address, rules) = (probes.address(), rules.clone());
             let health = move || rules.not_loaded().map_or(Health::Ready, Health::NotReady);

@@ -1,5 +1,6 @@
 use super::*;
 use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
 
 use http_body_util::BodyExt;
 use hyper::client::conn::{http1, http2};
@@ -9,7 +10,7 @@ use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, RootCertStore, SupportedProtocolVersion};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::runtime::Handle;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, Semaphore};
 use tokio::task::yield_now;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
@@ -51,7 +52,7 @@ impl Bench {
             }
         });
         let tasks = Tasks::default();
-        let server = Server { connections, ..Server::new(listener, tls, service) };
+        let server = Server { connections: Taken::of(connections), ..Server::new(listener, tls, service) };
         tasks.spawn(server.run(tasks.clone()));
         Self { address, roots, tasks, begun, go, _folder: folder }
     }

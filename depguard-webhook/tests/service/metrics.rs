@@ -50,6 +50,10 @@ async fn a_refusal_is_counted_by_its_cause_and_what_it_took() {
             "depguard_lists_total{kind=\"selection\"} 1",
             "depguard_reads_total{size=\"small\"} 1",
             "depguard_read_answers_total{answer=\"2xx\"} 1",
+            "depguard_rules_loaded 1.0",
+            "depguard_rules{state=\"usable\"} 1.0",
+            "depguard_queue_places{queue=\"reviews\"} 0.0",
+            "depguard_queue_places_limit{queue=\"reviews\"} 4096.0",
             &bytes,
         ],
     );

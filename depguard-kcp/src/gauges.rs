@@ -1,0 +1,73 @@
+//! Gauges whose values are looked up when they are read, so that nothing has to keep them up.
+
+use std::fmt;
+
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::gauge::ConstGauge;
+use prometheus_client::registry::Registry;
+
+/// The labels of a series, words of closed sets, and its value.
+pub type Series<const N: usize> = ([(&'static str, &'static str); N], f64);
+
+/// Adds gauges to a registry.
+pub trait Gauges {
+    /// One gauge of one value. Where there is none, there is no series.
+    fn gauge(&mut self, name: &'static str, help: &'static str, look: impl Fn() -> Option<f64> + Send + Sync + 'static);
+
+    /// One gauge of many series, which differ by labels.
+    fn gauges<const N: usize>(
+        &mut self,
+        name: &'static str,
+        help: &'static str,
+        look: impl Fn() -> Vec<Series<N>> + Send + Sync + 'static,
+    );
+}
+
+impl Gauges for Registry {
+    fn gauge(
+        &mut self,
+        name: &'static str,
+        help: &'static str,
+        look: impl Fn() -> Option<f64> + Send + Sync + 'static,
+    ) {
+        self.gauges(name, help, move || look().map(|value| ([], value)).into_iter().collect::<Vec<Series<0>>>());
+    }
+
+    fn gauges<const N: usize>(
+        &mut self,
+        name: &'static str,
+        help: &'static str,
+        look: impl Fn() -> Vec<Series<N>> + Send + Sync + 'static,
+    ) {
+        self.register_collector(Box::new(Looked { name, help, look }));
+    }
+}
+
+struct Looked<F> {
+    name: &'static str,
+    help: &'static str,
+    look: F,
+}
+
+impl<const N: usize, F: Fn() -> Vec<Series<N>> + Send + Sync + 'static> Collector for Looked<F> {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let help = format!("{}.", self.help);
+        let mut metric = encoder.encode_descriptor(self.name, &help, None, MetricType::Gauge)?;
+        for (labels, value) in (self.look)() {
+            let gauge = ConstGauge::new(value);
+            if labels.is_empty() {
+                return gauge.encode(metric);
+            }
+            gauge.encode(metric.encode_family(&labels)?)?;
+        }
+        Ok(())
+    }
+}
+
+impl<F> fmt::Debug for Looked<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Looked").field("name", &self.name).finish_non_exhaustive()
+    }
+}
