@@ -14,6 +14,7 @@ mod lookups;
 mod options;
 mod policy;
 mod schema;
+mod switching;
 mod teardown;
 
 use depguard_e2e::Scenario;
@@ -72,6 +73,12 @@ fn main() {
         Scenario::new("a configuration edited by hand is put right", installation::edited_by_hand),
         Scenario::new("a foreign configuration is reported and left alone", installation::foreign),
         Scenario::new("the reference's configuration is taken over", installation::taken_over),
+        Scenario::new(
+            "whoever switches from the reference keeps the export, the rules and their protection",
+            switching::from_the_reference,
+        )
+        .on_kcp()
+        .alone(),
         Scenario::new("a changed URL and CA are applied", installation::moved),
         Scenario::new("a removed target leaves the configuration", installation::target_removed).without_control(),
         Scenario::new("20 restarts lose none of 8 rules' kinds", installation::restarts).without_control().alone(),
