@@ -6,6 +6,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use crate::act::Act;
+use crate::faults::Fault;
 use crate::json::{array, is_terminating, map_at, set_condition, text};
 use crate::kinds::{BOUND_CLUSTER, BOUND_RESOURCE};
 use crate::status::ApiResult;
@@ -76,7 +77,8 @@ fn reconcile_slice(world: &World, slice: &Stored) {
     };
     let export = cluster.map(|cluster| Export { cluster, name: name.to_owned() });
     let export = export.filter(|export| stored_export(world, export).is_some());
-    let bound = export.filter(|export| {
+    let hidden = world.faults.is_on(Fault::NoEndpoints);
+    let bound = export.filter(|_| !hidden).filter(|export| {
         let bindings = world.store.everywhere("apis.kcp.io", "apibindings");
         bindings.iter().any(|binding| crate::view::binds(&binding.object, export))
     });

@@ -10,8 +10,10 @@ use crate::{Kind, bindings, definitions, roles, workspaces};
 /// Reconciles whenever something changed, until the testbed stops.
 pub(crate) async fn run(world: Arc<World>, mut stopped: watch::Receiver<bool>) {
     let mut revisions = world.store.subscribe();
+    let mut faults = world.faults.subscribe();
     loop {
         revisions.mark_unchanged();
+        faults.mark_unchanged();
         if world.kind == Kind::Kcp {
             workspaces::reconcile(&world);
             bindings::reconcile(&world);
@@ -21,6 +23,7 @@ pub(crate) async fn run(world: Arc<World>, mut stopped: watch::Receiver<bool>) {
         tokio::select! {
             _ = stopped.changed() => break,
             _ = revisions.changed() => {}
+            _ = faults.changed() => {}
         }
     }
 }

@@ -104,6 +104,7 @@ pub(crate) async fn one(act: &Act<'_>, name: &str, review_name: &str, options: &
             // A namespace on its way out: asked again, nothing more is decided.
             return Ok(Deleted::Going(stored.object));
         }
+        let reviewed_at = act.world.store.revision();
         let review = options.for_review(act.dry_run);
         admission::admit(act, &Attributes::delete(review_name, object, review)).await?;
         let held = !finalizers(object).is_empty() || holds_itself(object);
@@ -118,7 +119,8 @@ pub(crate) async fn one(act: &Act<'_>, name: &str, review_name: &str, options: &
         let done = if held {
             act.world.store.replace(key.clone(), stored.revision, terminating).map(|now| Deleted::Going(now.object))
         } else {
-            act.world.store.remove(&key, stored.revision).map(|()| Deleted::Gone(stored.object))
+            let removed = act.world.store.remove_reviewed(&key, stored.revision, reviewed_at);
+            removed.map(|()| Deleted::Gone(stored.object))
         };
         if let Ok(deleted) = done {
             return Ok(deleted);

@@ -63,5 +63,6 @@ mod write;
 
 pub use faults::{Fault, FaultId, Faults, When};
 pub use fill::{FillError, Place};
+pub use store::Event;
 pub use testbed::{Kind, Options, StartError, Testbed};
 pub use traffic::Lists;

@@ -18,7 +18,8 @@ use crate::table;
 use crate::view::{self, Target};
 use crate::world::World;
 
-pub(crate) fn list(world: &World, target: &Target, query: &Query, form: Form) -> ApiResult<Reply> {
+/// No page holds more than `most` objects.
+pub(crate) fn list(world: &World, target: &Target, query: &Query, form: Form, most: usize) -> ApiResult<Reply> {
     let resource = &target.resource;
     let selector = Selector::of_list(query, target)?;
     if query.value("continue").is_some() && query.value("resourceVersion").is_some() {
@@ -30,7 +31,7 @@ pub(crate) fn list(world: &World, target: &Target, query: &Query, form: Form) ->
         range: read::range(target),
         revision: token.as_ref().map(|token| token.revision),
         after: token.as_ref().map(|token| resource.key(&token.cluster, &token.namespace, &token.name)),
-        limit: query.number("limit").filter(|limit| *limit > 0).map_or(usize::MAX, |limit| limit as usize),
+        limit: query.number("limit").filter(|limit| *limit > 0).map_or(usize::MAX, |limit| limit as usize).min(most),
         field: selector.field(resource),
         unfiltered: selector.is_empty() && reached.is_none() && target.bindings_of.is_none(),
     };

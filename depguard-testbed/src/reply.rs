@@ -25,9 +25,9 @@ pub(crate) fn bytes(code: u16, content_type: &'static str, body: Bytes) -> Reply
     reply
 }
 
-/// A body that comes bit by bit, chunked.
-pub(crate) fn stream(lines: impl Stream<Item = Bytes> + Send + 'static) -> Reply {
-    let frames = lines.map(|line| Ok(Frame::data(line)));
+/// A body that comes bit by bit, chunked. An error cuts the connection.
+pub(crate) fn stream(lines: impl Stream<Item = std::io::Result<Bytes>> + Send + 'static) -> Reply {
+    let frames = lines.map(|line| line.map(Frame::data));
     let mut reply = Response::new(StreamBody::new(frames).boxed_unsync());
     reply.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     reply
@@ -66,7 +66,11 @@ pub(crate) async fn cut(reply: Reply) -> Reply {
     if !whole.is_empty() {
         parts.headers.insert(CONTENT_LENGTH, HeaderValue::from(whole.len()));
     }
-    let reset = std::io::Error::new(std::io::ErrorKind::ConnectionReset, "cut on demand");
-    let frames = stream::iter([Ok(Frame::data(half)), Err(reset)]);
+    let frames = stream::iter([Ok(Frame::data(half)), Err(reset())]);
     Response::from_parts(parts, StreamBody::new(frames).boxed_unsync())
+}
+
+/// What a cut connection ends with.
+pub(crate) fn reset() -> std::io::Error {
+    std::io::Error::new(std::io::ErrorKind::ConnectionReset, "cut on demand")
 }

@@ -25,7 +25,8 @@ const BODY_LIMIT: usize = 3 * 1024 * 1024;
 
 pub(crate) async fn answer(world: &Arc<World>, request: Request<Incoming>) -> Reply {
     let path_and_query = request.uri().path_and_query().map_or("/", |path| path.as_str()).to_owned();
-    let (mut cut, mut empty) = (false, false);
+    let mut cut = false;
+    let mut lists = Lists::default();
     for fault in world.faults.strike(request.method().as_str(), &path_and_query) {
         match fault {
             Fault::Latency(time) => tokio::time::sleep(time).await,
@@ -36,17 +37,41 @@ pub(crate) async fn answer(world: &Arc<World>, request: Request<Incoming>) -> Re
                 let path = request.uri().path();
                 return reply::error(&ApiError::denied_path("somebody", path, "injected fault"));
             }
+            Fault::NotFound => return reply::error(&ApiError::no_such_path()),
             Fault::InternalError => return reply::error(&ApiError::internal("injected fault")),
             Fault::ExpiredContinue => return reply::error(&list::expired_continue()),
             Fault::Cut => cut = true,
-            Fault::EmptyList => empty = true,
+            Fault::EmptyList => lists.empty_in_views = true,
+            Fault::BareList => lists.empty = true,
+            Fault::ShortPages(most) => lists.page = lists.page.min(most.max(1)),
+            // They hit no requests: an open watch and the controllers look for them.
+            Fault::WatchDropped
+            | Fault::WatchExpired
+            | Fault::WatchSilent
+            | Fault::NoEndpoints
+            | Fault::ExpiredCertificate => {}
         }
     }
-    let reply = handle(world, request, empty).await.unwrap_or_else(|error| reply::error(&error));
+    let reply = handle(world, request, lists).await.unwrap_or_else(|error| reply::error(&error));
     if cut { reply::cut(reply).await } else { reply }
 }
 
-async fn handle(world: &Arc<World>, request: Request<Incoming>, empty: bool) -> ApiResult<Reply> {
+/// What faults make of a list.
+struct Lists {
+    /// Nothing is in it, and no `resourceVersion` either: of a virtual workspace alone, or of any.
+    empty_in_views: bool,
+    empty: bool,
+    /// The most objects on a page.
+    page: usize,
+}
+
+impl Default for Lists {
+    fn default() -> Self {
+        Self { empty_in_views: false, empty: false, page: usize::MAX }
+    }
+}
+
+async fn handle(world: &Arc<World>, request: Request<Incoming>, lists: Lists) -> ApiResult<Reply> {
     let (parts, body) = request.into_parts();
     let parsed = routes::parse(parts.uri.path(), world.kind == Kind::Kcp);
     let (door, ask) = parsed.ok_or_else(ApiError::no_such_path)?;
@@ -71,18 +96,22 @@ async fn handle(world: &Arc<World>, request: Request<Incoming>, empty: bool) -> 
         ask => return discovery::answer(world, &view, &ask).map(|found| reply::json(200, &found)),
     };
     let target = view::resolve(world, &user, &view, &objects, verb)?;
-    if empty && matches!(view, View::Export { .. }) {
+    let in_view = lists.empty_in_views && matches!(view, View::Export { .. });
+    if in_view || (lists.empty && verb == "list") {
         return Ok(read::nothing(&target, verb == "watch"));
     }
     match verb {
         "get" => read::get(world, &target, &objects),
         "list" => {
             let form = Form::of_list(&parts.headers, &query)?;
-            let reply = list::list(world, &target, &query, form)?;
+            let reply = list::list(world, &target, &query, form, lists.page)?;
             world.traffic.count(&target.resource, &query, reply.body().size_hint().lower());
             Ok(reply)
         }
-        "watch" => watch::open(world, target, &query),
+        "watch" => {
+            let path = parts.uri.path_and_query().map_or("/", |path| path.as_str());
+            watch::open(world, target, path, &query)
+        }
         _ => {
             let content_type = parts.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
             let body = read_body(body).await?;

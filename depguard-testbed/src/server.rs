@@ -13,24 +13,25 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 
+use crate::faults::Fault;
 use crate::serve;
 use crate::world::World;
 
 const HANDSHAKE: Duration = Duration::from_secs(10);
 
+/// Two faces: what the server shows, and its twin whose certificate has run out.
+pub(crate) type Faces = [TlsAcceptor; 2];
+
 /// Serves until `stopped` changes, then drops every connection.
-pub(crate) async fn run(
-    listener: TcpListener,
-    tls: TlsAcceptor,
-    world: Arc<World>,
-    mut stopped: watch::Receiver<bool>,
-) {
+pub(crate) async fn run(listener: TcpListener, tls: Faces, world: Arc<World>, mut stopped: watch::Receiver<bool>) {
     let mut connections = JoinSet::new();
     loop {
         tokio::select! {
             _ = stopped.changed() => break,
             accepted = listener.accept() => match accepted {
                 Ok((stream, _)) => {
+                    let [valid, expired] = &tls;
+                    let tls = if world.faults.is_on(Fault::ExpiredCertificate) { expired } else { valid };
                     connections.spawn(connection(stream, tls.clone(), Arc::clone(&world)));
                 }
                 // Out of descriptors, most likely: give those who hold them a moment.

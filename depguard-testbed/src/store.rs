@@ -1,5 +1,6 @@
 //! The objects, one revision counter, and the history that watches and paged lists read.
 
+mod journal;
 mod object;
 mod page;
 mod tally;
@@ -10,6 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
+pub use journal::Event;
 pub(crate) use object::Object;
 pub(crate) use page::{Ask, Page};
 use tally::Tally;
@@ -103,6 +105,8 @@ struct Inner {
     history: VecDeque<Change>,
     /// The last revision whose change was forgotten.
     forgotten: u64,
+    /// Every change, once somebody wants to know.
+    journal: Option<Vec<Event>>,
 }
 
 impl Store {
@@ -119,6 +123,16 @@ impl Store {
 
     pub(crate) fn revision(&self) -> u64 {
         self.lock().revision
+    }
+
+    /// Keeps every change from now on.
+    pub(crate) fn keep_journal(&self) {
+        self.lock().journal.get_or_insert_default();
+    }
+
+    /// What was kept so far.
+    pub(crate) fn journal(&self) -> Vec<Event> {
+        self.lock().journal.clone().unwrap_or_default()
     }
 
     pub(crate) fn get(&self, key: &Key) -> Option<Stored> {
@@ -146,6 +160,15 @@ impl Store {
 
     /// Removes only if the object is still the one of `revision`.
     pub(crate) fn remove(&self, key: &Key, revision: u64) -> Result<(), Refused> {
+        self.remove_as(key, revision, None)
+    }
+
+    /// The same of an object whose deletion was reviewed from that revision on.
+    pub(crate) fn remove_reviewed(&self, key: &Key, revision: u64, reviewed_at: u64) -> Result<(), Refused> {
+        self.remove_as(key, revision, Some(reviewed_at))
+    }
+
+    fn remove_as(&self, key: &Key, revision: u64, reviewed_at: Option<u64>) -> Result<(), Refused> {
         let mut inner = self.lock();
         if inner.objects.get(key).map(|(at, _)| *at) != Some(revision) {
             return Err(Refused::Changed);
@@ -156,7 +179,7 @@ impl Store {
         }
         inner.revision += 1;
         let change = Change { revision: inner.revision, key: key.clone(), object: None, previous };
-        self.record(&mut inner, change);
+        self.record(&mut inner, change, reviewed_at);
         Ok(())
     }
 
@@ -225,11 +248,14 @@ impl Store {
         let object = kept.value();
         let previous = inner.put(key.clone(), revision, Arc::clone(&kept), &object);
         let change = Change { revision, key: key.clone(), object: Some(kept), previous };
-        self.record(inner, change);
+        self.record(inner, change, None);
         Stored { key, revision, object }
     }
 
-    fn record(&self, inner: &mut Inner, change: Change) {
+    fn record(&self, inner: &mut Inner, change: Change, reviewed_at: Option<u64>) {
+        if let Some(journal) = &mut inner.journal {
+            journal.push(Event::new(&change, reviewed_at));
+        }
         self.revisions.send_replace(change.revision);
         inner.history.push_back(change);
         if inner.history.len() > HISTORY

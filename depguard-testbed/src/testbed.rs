@@ -13,7 +13,7 @@ use tokio_rustls::TlsAcceptor;
 use crate::faults::Faults;
 use crate::fill::{FillError, Place};
 use crate::pool::Pool;
-use crate::store::Store;
+use crate::store::{Event, Store};
 use crate::traffic::{Lists, Traffic};
 use crate::world::{ONLY, World};
 use crate::{controllers, fill, kubeconfig, roles, server, teardown, tls, workspaces};
@@ -96,7 +96,12 @@ impl Testbed {
         roles::seed(&world);
         let stopped = watch::Sender::new(false);
         let mut tasks = JoinSet::new();
-        tasks.spawn(server::run(listener, TlsAcceptor::from(identity.server), Arc::clone(&world), stopped.subscribe()));
+        tasks.spawn(server::run(
+            listener,
+            identity.servers.map(TlsAcceptor::from),
+            Arc::clone(&world),
+            stopped.subscribe(),
+        ));
         tasks.spawn(controllers::run(Arc::clone(&world), stopped.subscribe()));
         tasks.spawn(teardown::run(Arc::clone(&world), stopped.subscribe()));
         Ok(Self { url, ca_pem: identity.ca_pem, world, stopped, tasks })
@@ -141,6 +146,17 @@ impl Testbed {
     /// What was listed of a resource so far, whoever asked.
     pub fn lists(&self, group: &str, resource: &str) -> Lists {
         self.world.traffic.of(group, resource)
+    }
+
+    /// Keeps every change of the store from now on, except what it is [filled](Self::fill) with: for a run that judges
+    /// afterwards what should have happened. It takes memory until the testbed stops.
+    pub fn keep_journal(&self) {
+        self.world.store.keep_journal();
+    }
+
+    /// The changes that were kept, in their order.
+    pub fn journal(&self) -> Vec<Event> {
+        self.world.store.journal()
     }
 
     /// Ends everything: connections are cut, and every task has ended when this returns.

@@ -15,10 +15,11 @@ use crate::StartError;
 /// What the server needs, and the CA its clients verify it with.
 pub(crate) struct Identity {
     pub(crate) ca_pem: String,
-    pub(crate) server: Arc<ServerConfig>,
+    /// With a certificate that is valid, and with one that has run out.
+    pub(crate) servers: [Arc<ServerConfig>; 2],
 }
 
-/// Makes a CA and a certificate for `127.0.0.1` and `localhost` signed by it.
+/// Makes a CA and two certificates for `127.0.0.1` and `localhost` signed by it.
 pub(crate) fn make_identity() -> Result<Identity, StartError> {
     let mut params = CertificateParams::default();
     params.distinguished_name.push(DnType::CommonName, "depguard-testbed-ca");
@@ -26,12 +27,20 @@ pub(crate) fn make_identity() -> Result<Identity, StartError> {
     params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::DigitalSignature];
     let ca = CertifiedIssuer::self_signed(params, KeyPair::generate()?)?;
 
+    let servers = [make_server(&ca, false)?, make_server(&ca, true)?];
+    Ok(Identity { ca_pem: ca.pem(), servers })
+}
+
+fn make_server(ca: &CertifiedIssuer<'_, KeyPair>, expired: bool) -> Result<Arc<ServerConfig>, StartError> {
     let mut params = CertificateParams::new(vec!["127.0.0.1".to_owned(), "localhost".to_owned()])?;
     params.distinguished_name.push(DnType::CommonName, "depguard-testbed");
     params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
     params.use_authority_key_identifier_extension = true;
+    if expired {
+        params.not_after = rcgen::date_time_ymd(2001, 1, 1);
+    }
     let key = KeyPair::generate()?;
-    let certificate = params.signed_by(&key, &ca)?;
+    let certificate = params.signed_by(&key, ca)?;
 
     let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der()));
     let mut server = ServerConfig::builder_with_provider(provider())
@@ -39,7 +48,7 @@ pub(crate) fn make_identity() -> Result<Identity, StartError> {
         .with_no_client_auth()
         .with_single_cert(vec![certificate.der().clone()], key)?;
     server.alpn_protocols = vec![b"http/1.1".to_vec()];
-    Ok(Identity { ca_pem: ca.pem(), server: Arc::new(server) })
+    Ok(Arc::new(server))
 }
 
 /// A client that trusts only the authorities of `ca_pem`, as an API server does with a `caBundle`.

@@ -1,6 +1,7 @@
 //! Watches: one JSON a line, bookmarks, and a 410 for who comes too late.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,6 +11,7 @@ use serde_json::{Value, json};
 use tokio::sync::watch::Receiver;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
+use crate::faults::{Fault, FaultId};
 use crate::json::set_annotation;
 use crate::read;
 use crate::reply::{self, Reply};
@@ -24,7 +26,8 @@ const BOOKMARK_EVERY: Duration = Duration::from_secs(1);
 /// A watch whose client names no time ends after this long, as it would at an API server.
 const LONGEST: Duration = Duration::from_secs(30 * 60);
 
-pub(crate) fn open(world: &Arc<World>, target: Target, query: &Query) -> ApiResult<Reply> {
+/// `path` is that of the request: faults are aimed by it.
+pub(crate) fn open(world: &Arc<World>, target: Target, path: &str, query: &Query) -> ApiResult<Reply> {
     let selector = Selector::of_list(query, &target)?;
     let asked = query.value("resourceVersion").unwrap_or("0");
     let revision: u64 =
@@ -32,6 +35,9 @@ pub(crate) fn open(world: &Arc<World>, target: Target, query: &Query) -> ApiResu
     let lasts = query.number("timeoutSeconds").map_or(LONGEST, Duration::from_secs).min(LONGEST);
     let mut watch = Watch {
         revisions: world.store.subscribe(),
+        disturbed: world.faults.subscribe(),
+        path: path.to_owned(),
+        faults: BTreeMap::new(),
         world: Arc::clone(world),
         selector,
         bookmarks: query.is_true("allowWatchBookmarks"),
@@ -45,7 +51,7 @@ pub(crate) fn open(world: &Arc<World>, target: Target, query: &Query) -> ApiResu
     // Without a revision: what is there now, then what happens.
     let first = if revision == 0 { watch.catch_up() } else { watch.start_at() };
     Ok(reply::stream(
-        stream::iter(first).chain(
+        stream::iter(first).map(Ok).chain(
             stream::unfold(watch, |mut watch| async move {
                 let lines = watch.next().await?;
                 Some((stream::iter(lines), watch))
@@ -58,6 +64,10 @@ pub(crate) fn open(world: &Arc<World>, target: Target, query: &Query) -> ApiResu
 struct Watch {
     world: Arc<World>,
     revisions: Receiver<u64>,
+    disturbed: Receiver<u64>,
+    path: String,
+    /// The faults that have met this watch, and whether they hit it.
+    faults: BTreeMap<FaultId, bool>,
     target: Target,
     selector: Selector,
     bookmarks: bool,
@@ -72,11 +82,28 @@ struct Watch {
 
 impl Watch {
     /// The next lines, or the end.
-    async fn next(&mut self) -> Option<Vec<Bytes>> {
+    async fn next(&mut self) -> Option<Vec<io::Result<Bytes>>> {
         if self.over {
             return None;
         }
         loop {
+            self.disturbed.mark_unchanged();
+            match self.world.faults.strike_watch(&self.path, &mut self.faults) {
+                Some(Fault::WatchSilent) => {
+                    let _ = timeout_at(self.ends, self.disturbed.changed()).await;
+                    if Instant::now() < self.ends {
+                        continue;
+                    }
+                    self.over = true;
+                    return Some(Vec::new());
+                }
+                Some(fault) => {
+                    self.over = true;
+                    let dropped = fault == Fault::WatchDropped;
+                    return Some(vec![if dropped { Err(reply::reset()) } else { Ok(too_old(self.at)) }]);
+                }
+                None => {}
+            }
             self.revisions.mark_unchanged();
             let lines = match self.world.store.changes_since(self.at) {
                 Ok((changes, reached)) => {
@@ -85,16 +112,19 @@ impl Watch {
                 }
                 Err(TooOld) => {
                     self.over = true;
-                    return Some(vec![too_old(self.at)]);
+                    return Some(vec![Ok(too_old(self.at))]);
                 }
             };
             if !lines.is_empty() {
-                return Some(lines);
+                return Some(lines.into_iter().map(Ok).collect());
             }
-            let wake = self.ends.min(self.next_bookmark);
-            if let Ok(Err(_)) = timeout_at(wake, self.revisions.changed()).await {
-                // The store is gone with the testbed.
-                sleep_until(self.ends).await;
+            tokio::select! {
+                changed = self.revisions.changed() => if changed.is_err() {
+                    // The store is gone with the testbed.
+                    sleep_until(self.ends).await;
+                },
+                _ = self.disturbed.changed() => continue,
+                () = sleep_until(self.ends.min(self.next_bookmark)) => {}
             }
             let now = Instant::now();
             if now >= self.ends {
@@ -104,7 +134,7 @@ impl Watch {
             if now >= self.next_bookmark {
                 self.next_bookmark = now + BOOKMARK_EVERY;
                 if self.bookmarks {
-                    return Some(vec![self.bookmark()]);
+                    return Some(vec![Ok(self.bookmark())]);
                 }
             }
         }

@@ -203,4 +203,15 @@ impl Watch {
             self.buffer.extend_from_slice(&frame.unwrap().into_data().unwrap_or_default());
         }
     }
+
+    /// Whether it breaks, rather than ends, once it has told what it has.
+    pub(crate) async fn is_cut(&mut self) -> bool {
+        loop {
+            let frame = tokio::time::timeout(Duration::from_secs(10), self.body.frame());
+            match frame.await.expect("an end within 10 s") {
+                Some(Ok(_)) => {}
+                ended => return ended.is_some(),
+            }
+        }
+    }
 }

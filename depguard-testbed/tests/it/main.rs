@@ -10,6 +10,7 @@ mod bindings;
 mod claims;
 mod deletes;
 mod discovery;
+mod disturbed;
 mod faults;
 mod fill;
 mod forms;

@@ -1,0 +1,132 @@
+//! What is deleted and what refers to it: three pairs, one for each way in which depguard looks for dependents.
+
+use serde_json::{Value, json};
+
+/// Where the targets come from.
+pub(crate) const NETWORK: &str = "network.example.com";
+/// Where the dependents come from.
+pub(crate) const COMPUTE: &str = "compute.example.com";
+/// The version of both.
+pub(crate) const VERSION: &str = "v1alpha1";
+/// Where objects lie. A target of the one has a namesake in the other.
+pub(crate) const NAMESPACES: [&str; 2] = ["default", "other"];
+/// The field that refers, as rules begin.
+pub(crate) const REF: &str = "targetRef";
+/// The field that refers once a rule was changed.
+pub(crate) const OTHER_REF: &str = "otherRef";
+
+/// A kind of targets and the kind that refers to it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Pair {
+    /// Machines are listed whole, page by page.
+    Vpc,
+    /// Servers are asked for by a field selector.
+    Net,
+    /// Of crates the printed column is read.
+    Zone,
+}
+
+impl Pair {
+    pub(crate) const ALL: [Pair; 3] = [Pair::Vpc, Pair::Net, Pair::Zone];
+
+    pub(crate) fn target(self) -> (&'static str, &'static str) {
+        match self {
+            Pair::Vpc => ("VPC", "vpcs"),
+            Pair::Net => ("Net", "nets"),
+            Pair::Zone => ("Zone", "zones"),
+        }
+    }
+
+    pub(crate) fn dependent(self) -> (&'static str, &'static str) {
+        match self {
+            Pair::Vpc => ("Machine", "machines"),
+            Pair::Net => ("Server", "servers"),
+            Pair::Zone => ("Crate", "crates"),
+        }
+    }
+
+    pub(crate) fn targets_in(self, namespace: &str) -> String {
+        format!("/apis/{NETWORK}/{VERSION}/namespaces/{namespace}/{}", self.target().1)
+    }
+
+    pub(crate) fn dependents_in(self, namespace: &str) -> String {
+        format!("/apis/{COMPUTE}/{VERSION}/namespaces/{namespace}/{}", self.dependent().1)
+    }
+
+    pub(crate) fn make_target(self, name: &str) -> Value {
+        json!({
+            "apiVersion": format!("{NETWORK}/{VERSION}"), "kind": self.target().0,
+            "metadata": {"name": name}, "spec": {"cidr": "10.0.0.0/16"},
+        })
+    }
+
+    pub(crate) fn make_dependent(self, name: &str, field: &str, target: &str) -> Value {
+        json!({
+            "apiVersion": format!("{COMPUTE}/{VERSION}"), "kind": self.dependent().0,
+            "metadata": {"name": name}, "spec": {"image": "debian-12", (field): {"name": target}},
+        })
+    }
+
+    /// The name of its rule.
+    pub(crate) fn rule_name(self) -> String {
+        format!("{}-{}", self.dependent().1, self.target().1)
+    }
+
+    /// That its dependents refer by this field of their spec.
+    pub(crate) fn rule(self, field: &str) -> Value {
+        let (dependent, target) = (self.dependent(), self.target());
+        json!({
+            "apiVersion": "dependencies.opendefense.cloud/v1alpha1", "kind": "DependencyRule",
+            "metadata": {"name": self.rule_name()},
+            "spec": {
+                "dependent": {
+                    "apiExportName": COMPUTE, "group": COMPUTE, "version": VERSION,
+                    "kind": dependent.0, "resource": dependent.1,
+                },
+                "dependencies": [{
+                    "apiExportRef": {"path": "root:network", "name": NETWORK},
+                    "group": NETWORK, "version": VERSION, "resource": target.1,
+                    "fieldRef": {"path": format!(".spec.{field}.name")},
+                }],
+            },
+        })
+    }
+
+    pub(crate) fn target_schema(self) -> Value {
+        let (kind, plural) = self.target();
+        schema(NETWORK, kind, plural, &json!({}))
+    }
+
+    pub(crate) fn dependent_schema(self) -> Value {
+        let (kind, plural) = self.dependent();
+        let path = format!(".spec.{REF}.name");
+        let extra = match self {
+            Pair::Vpc => json!({}),
+            Pair::Net => json!({"selectableFields": [{"jsonPath": path}]}),
+            Pair::Zone => json!({"additionalPrinterColumns": [{"name": "Zone", "type": "string", "jsonPath": path}]}),
+        };
+        schema(COMPUTE, kind, plural, &extra)
+    }
+}
+
+fn schema(group: &str, kind: &str, plural: &str, extra: &Value) -> Value {
+    let reference = json!({"type": "object", "properties": {"name": {"type": "string"}}});
+    let mut version = json!({
+        "name": VERSION, "served": true, "storage": true,
+        "schema": {"type": "object", "properties": {"spec": {
+            "type": "object", "x-kubernetes-preserve-unknown-fields": true,
+            "properties": {(REF): reference, (OTHER_REF): reference},
+        }}},
+    });
+    for (key, value) in extra.as_object().into_iter().flatten() {
+        version[key] = value.clone();
+    }
+    json!({
+        "apiVersion": "apis.kcp.io/v1alpha1", "kind": "APIResourceSchema",
+        "metadata": {"name": format!("v1.{plural}.{group}")},
+        "spec": {
+            "group": group, "scope": "Namespaced", "versions": [version],
+            "names": {"kind": kind, "listKind": format!("{kind}List"), "plural": plural, "singular": kind.to_lowercase()},
+        },
+    })
+}

@@ -1,0 +1,86 @@
+//! depguard under faults: a stock webhook and a stock controller on the testbed, deletions running while everything
+//! around them fails, and a judge who goes by what the API server has written down.
+//!
+//! `cargo run -p depguard-faults -- --seed 1 --deletes 10000`
+
+mod disturb;
+mod judge;
+mod kinds;
+mod plan;
+mod random;
+mod round;
+mod scene;
+mod summary;
+
+use std::time::Instant;
+
+pub use kinds::Pair;
+pub use plan::{Fault, Plan, Round, Story, Target};
+pub use scene::Scene;
+pub use summary::Summary;
+
+use judge::{History, Outcome, judge};
+use round::{Log, play};
+
+/// What went wrong with the run itself.
+pub type Result<T = ()> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
+
+/// Dependents of each kind that refer to nothing, so that lists have several pages.
+const BYSTANDERS: usize = 200;
+
+/// What to run.
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    /// Draws the whole plan: which faults, when, and what is deleted in them.
+    pub seed: u64,
+    /// How many objects are deleted.
+    pub deletes: usize,
+    /// Only these faults; empty: all.
+    pub only: Vec<Fault>,
+    /// Ends with the round that shows the first violation.
+    pub until_violation: bool,
+    /// Tells of each round on standard error.
+    pub tell: bool,
+}
+
+/// Runs the plan that the seed draws.
+pub async fn run(options: &Options) -> Result<Summary> {
+    let begun = Instant::now();
+    let plan = Plan::draw(options.seed, options.deletes, &options.only);
+    let mut summary = Summary { seed: options.seed, ..Summary::default() };
+    let mut scene = Scene::start(BYSTANDERS).await?;
+    let mut log = Log::default();
+    for (number, round) in plan.rounds.iter().enumerate() {
+        let from = Instant::now();
+        play(&mut scene, round, &mut log).await?;
+        summary.deletes += round.targets.len();
+        if options.tell {
+            let (name, took) = (round.fault.name(), from.elapsed().as_secs_f32());
+            eprintln!(
+                "round {} of {}: {name}, {} deletes, {took:.1} s",
+                number + 1,
+                plan.rounds.len(),
+                round.targets.len()
+            );
+        }
+        if options.until_violation && !judged(&scene, &log).violations.is_empty() {
+            break;
+        }
+    }
+    let verdict = judged(&scene, &log);
+    scene.stop().await;
+    summary.faults = log.hits.clone();
+    summary.requests = log.attempts.len();
+    for attempt in &log.attempts {
+        summary.refused += usize::from(matches!(attempt.outcome, Outcome::Refused(_)));
+        summary.unanswered += usize::from(matches!(attempt.outcome, Outcome::Unanswered(_)));
+    }
+    (summary.referenced, summary.just) = (verdict.referenced, verdict.just);
+    summary.violations = verdict.violations;
+    summary.took = begun.elapsed();
+    Ok(summary)
+}
+
+fn judged(scene: &Scene, log: &Log) -> judge::Verdict {
+    judge(&History::of(&scene.testbed.journal()), &log.attempts, &log.spans)
+}

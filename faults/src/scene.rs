@@ -1,0 +1,260 @@
+//! An API server in the process, two providers and a consumer on it, and depguard as it comes.
+
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use depguard_controller::{Controller, WebhookTarget, manifests};
+use depguard_core::{ExportName, Home};
+use depguard_kcp::{ConnectOptions, Connection, Endpoint};
+use depguard_testbed::{Fault, Options, Place, Testbed, When};
+use depguard_webhook::Webhook;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::Result;
+use crate::kinds::{COMPUTE, NAMESPACES, NETWORK, Pair, REF, VERSION};
+
+pub(crate) const RULES: &str = "/apis/dependencies.opendefense.cloud/v1alpha1/dependencyrules";
+const WORKSPACES: &str = "/apis/tenancy.kcp.io/v1alpha1/workspaces";
+const SCHEMAS: &str = "/apis/apis.kcp.io/v1alpha1/apiresourceschemas";
+const EXPORTS: &str = "/apis/apis.kcp.io/v1alpha2/apiexports";
+const BINDINGS: &str = "/apis/apis.kcp.io/v1alpha2/apibindings";
+const CONFIGURATIONS: &str = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations";
+const OURS: &str = "dependencies.opendefense.cloud";
+
+/// Dependents on a page, however many are asked for.
+const PAGE: usize = 40;
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Everything that takes part.
+pub struct Scene {
+    /// The API server.
+    pub testbed: Testbed,
+    /// Where the objects are, for who deletes.
+    pub tenant: Endpoint,
+    /// Where the rules are.
+    pub(crate) rules: Endpoint,
+    /// Where the webhook configuration is looked up.
+    provider: Endpoint,
+    folder: TempDir,
+    port: u16,
+    webhook: Option<Webhook>,
+    controllers: Vec<Controller>,
+}
+
+impl Scene {
+    /// All of it running and ready, with so many dependents of each kind that refer to nothing.
+    pub async fn start(bystanders: usize) -> Result<Self> {
+        let testbed = Testbed::start(Options::default()).await?;
+        testbed.keep_journal();
+        let folder = tempfile::tempdir()?;
+        let made = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()])?;
+        std::fs::write(folder.path().join("tls.crt"), made.cert.pem())?;
+        std::fs::write(folder.path().join("tls.key"), made.signing_key.serialize_pem())?;
+        let (network, compute, tenant) = workspaces(&testbed, &folder).await?;
+        fill(&testbed, bystanders)?;
+        testbed.faults().inject(Fault::ShortPages(PAGE), When::always().method("GET").path(COMPUTE));
+        for pair in Pair::ALL {
+            compute.post_json(RULES, &pair.rule(REF)).await?;
+        }
+        std::fs::write(folder.path().join("kubeconfig"), testbed.kubeconfig("root:dep-ctrl", "admin"))?;
+        let mut scene = Self {
+            testbed,
+            tenant,
+            rules: compute,
+            provider: network,
+            folder,
+            port: TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port(),
+            webhook: None,
+            controllers: Vec::new(),
+        };
+        scene.start_webhook().await?;
+        scene.start_controller().await?;
+        scene.until_guarded().await?;
+        Ok(scene)
+    }
+
+    /// Starts the webhook, always at the same port. It answers when this returns, though it may have no rules yet.
+    pub(crate) async fn start_webhook(&mut self) -> Result {
+        let begun = Instant::now();
+        loop {
+            let config = depguard_webhook::Config {
+                home: Home::Kcp,
+                export_name: ExportName::parse(OURS)?,
+                kubeconfig: Some(self.file("kubeconfig")),
+                review_addr: SocketAddr::from((Ipv4Addr::LOCALHOST, self.port)),
+                probe_addr: None,
+                tls_cert_dir: self.folder.path().to_owned(),
+                ..depguard_webhook::Config::default()
+            };
+            match Webhook::start(config).await {
+                Ok(webhook) => {
+                    self.webhook = Some(webhook);
+                    return Ok(());
+                }
+                // The one that was killed may still hold the port for a moment.
+                Err(_) if begun.elapsed() < Duration::from_secs(5) => {
+                    tokio::time::sleep(Duration::from_millis(20)).await;
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// Ends the webhook in the middle of whatever it does.
+    pub(crate) fn kill_webhook(&mut self) {
+        if let Some(webhook) = self.webhook.take() {
+            webhook.kill();
+        }
+    }
+
+    /// Starts one more controller.
+    pub(crate) async fn start_controller(&mut self) -> Result {
+        let webhook = WebhookTarget::Url(format!("https://127.0.0.1:{}/validate", self.port));
+        let config = depguard_controller::Config {
+            kubeconfig: Some(self.file("kubeconfig")),
+            probe_addr: None,
+            ca_bundle_path: Some(self.file("tls.crt")),
+            ..depguard_controller::Config::new(Home::Kcp, ExportName::parse(OURS)?, webhook)
+        };
+        self.controllers.push(Controller::start(config).await?);
+        Ok(())
+    }
+
+    /// Stops the controller that was started first.
+    pub(crate) async fn stop_controller(&mut self) {
+        if !self.controllers.is_empty() {
+            self.controllers.remove(0).stop().await;
+        }
+    }
+
+    /// Changes the rule of a pair: its dependents refer by that field from now on.
+    pub(crate) async fn change_rule(&self, pair: Pair, field: &str) -> Result {
+        let path = format!("{RULES}/{}", pair.rule_name());
+        self.rules.apply(&path, &pair.rule(field), "faults", true).await?;
+        Ok(())
+    }
+
+    /// Ends everything, with no task left behind.
+    pub async fn stop(mut self) {
+        if let Some(webhook) = self.webhook.take() {
+            webhook.stop().await;
+        }
+        while !self.controllers.is_empty() {
+            self.stop_controller().await;
+        }
+        self.testbed.stop().await;
+    }
+
+    /// Waits until the configuration is installed, and the webhook knows the rules.
+    async fn until_guarded(&self) -> Result {
+        let installed = format!("{CONFIGURATIONS}/dependency-controller");
+        eventually("the configuration is installed", async || {
+            let Ok(configuration) = self.provider.get_json(&installed).await else { return false };
+            let text = configuration["webhooks"].to_string();
+            Pair::ALL.iter().all(|pair| text.contains(pair.target().1))
+        })
+        .await?;
+        let collection = Pair::Vpc.targets_in(NAMESPACES[0]);
+        self.tenant.post_json(&collection, &Pair::Vpc.make_target("first")).await?;
+        eventually("the webhook knows the rules", async || {
+            self.tenant.delete(&format!("{collection}/first"), Default::default()).await.is_ok()
+        })
+        .await
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+}
+
+async fn workspaces(testbed: &Testbed, folder: &TempDir) -> Result<(Endpoint, Endpoint, Endpoint)> {
+    let root = connect(testbed, folder, "root").await?;
+    for name in ["dep-ctrl", "network", "compute", "tenant"] {
+        let object = json!({"apiVersion": "tenancy.kcp.io/v1alpha1", "kind": "Workspace", "metadata": {"name": name}});
+        root.post_json(WORKSPACES, &object).await?;
+        let path = format!("{WORKSPACES}/{name}");
+        eventually(name, async || root.get_json(&path).await.is_ok_and(|found| found["status"]["phase"] == "Ready"))
+            .await?;
+    }
+    let dep_ctrl = connect(testbed, folder, "root:dep-ctrl").await?;
+    let network = connect(testbed, folder, "root:network").await?;
+    let compute = connect(testbed, folder, "root:compute").await?;
+    let tenant = connect(testbed, folder, "root:tenant").await?;
+    dep_ctrl.post_json(SCHEMAS, &manifests::api_resource_schema()).await?;
+    dep_ctrl.post_json(EXPORTS, &manifests::api_export()).await?;
+    export(&network, NETWORK, Pair::target_schema).await?;
+    export(&compute, COMPUTE, Pair::dependent_schema).await?;
+    for provider in [&network, &compute] {
+        provider.post_json(BINDINGS, &manifests::provider_binding("root:dep-ctrl")).await?;
+        eventually("rules are served", async || provider.get_json(RULES).await.is_ok()).await?;
+    }
+    for (path, name) in [("root:network", NETWORK), ("root:compute", COMPUTE)] {
+        let binding = json!({
+            "apiVersion": "apis.kcp.io/v1alpha2", "kind": "APIBinding", "metadata": {"name": name},
+            "spec": {"reference": {"export": {"path": path, "name": name}}},
+        });
+        tenant.post_json(BINDINGS, &binding).await?;
+    }
+    let other = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACES[1]}});
+    tenant.post_json("/api/v1/namespaces", &other).await?;
+    for pair in Pair::ALL {
+        for path in [pair.targets_in(NAMESPACES[0]), pair.dependents_in(NAMESPACES[0])] {
+            eventually(&path, async || tenant.get_json(&path).await.is_ok()).await?;
+        }
+    }
+    Ok((network, compute, tenant))
+}
+
+async fn export(workspace: &Endpoint, name: &str, schema: fn(Pair) -> Value) -> Result {
+    let mut resources = Vec::new();
+    for pair in Pair::ALL {
+        let schema = schema(pair);
+        workspace.post_json(SCHEMAS, &schema).await?;
+        resources.push(json!({
+            "group": name, "name": schema["spec"]["names"]["plural"], "schema": schema["metadata"]["name"],
+            "storage": {"crd": {}},
+        }));
+    }
+    let export = json!({
+        "apiVersion": "apis.kcp.io/v1alpha2", "kind": "APIExport", "metadata": {"name": name},
+        "spec": {"resources": resources},
+    });
+    workspace.post_json(EXPORTS, &export).await?;
+    Ok(())
+}
+
+fn fill(testbed: &Testbed, bystanders: usize) -> Result {
+    for pair in Pair::ALL {
+        for (index, namespace) in NAMESPACES.into_iter().enumerate() {
+            let resource = pair.dependent().1;
+            let place = Place { workspace: "root:tenant", group: COMPUTE, version: VERSION, resource, namespace };
+            let half = (0..bystanders).filter(|n| n % NAMESPACES.len() == index);
+            // Spread over all of a list, as the names that are drawn are.
+            let name = |n: usize| format!("o{:08x}", (n as u32).wrapping_mul(0x9e37_79b1));
+            testbed.fill(&place, half.map(|n| pair.make_dependent(&format!("{}b", name(n)), REF, "nothing")))?;
+        }
+    }
+    Ok(())
+}
+
+/// Whoever sets up and deletes: not depguard's own user.
+async fn connect(testbed: &Testbed, folder: &TempDir, workspace: &str) -> Result<Endpoint> {
+    let file = folder.path().join(format!("{}.kubeconfig", workspace.replace(':', "-")));
+    std::fs::write(&file, testbed.kubeconfig(workspace, "masters"))?;
+    let options = ConnectOptions { kubeconfig: Some(file), base_host: None, home: Home::Kcp };
+    Ok(Connection::open(&options).await?.home())
+}
+
+/// Tries until it is so.
+pub(crate) async fn eventually(what: &str, mut is_so: impl AsyncFnMut() -> bool) -> Result {
+    let begun = Instant::now();
+    while !is_so().await {
+        if begun.elapsed() > PATIENCE {
+            return Err(format!("not within {} s: {what}", PATIENCE.as_secs()).into());
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    Ok(())
+}

@@ -1,0 +1,18 @@
+//! A short run through every usual fault, as `cargo run -p depguard-faults -- --deletes 360` is one.
+
+use depguard_faults::{Fault, Options};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_that_is_referenced_is_deleted_and_nothing_free_is_refused_for_long() {
+    let summary = depguard_faults::run(&Options { seed: 1, deletes: 360, ..Options::default() }).await.unwrap();
+    println!("{summary}");
+    assert_eq!(summary.violations, [""; 0]);
+    // That it was hard enough.
+    assert_eq!(summary.deletes, 360);
+    assert!(summary.referenced * 100 >= summary.deletes * 40, "{summary}");
+    assert!(summary.just * 10 >= summary.deletes, "{summary}");
+    for fault in Fault::USUAL {
+        let hits = summary.faults.get(&fault).unwrap_or_else(|| panic!("never {}: {summary}", fault.name()));
+        assert!(!fault.hits_requests() || hits.iter().all(|hits| *hits > 0), "{} hit nothing: {summary}", fault.name());
+    }
+}
