@@ -77,19 +77,21 @@ fn reconcile_slice(world: &World, slice: &Stored) {
     };
     let export = cluster.map(|cluster| Export { cluster, name: name.to_owned() });
     let export = export.filter(|export| stored_export(world, export).is_some());
-    let hidden = world.faults.is_on(Fault::NoEndpoints);
-    let bound = export.filter(|_| !hidden).filter(|export| {
+    let mut endpoints = Vec::new();
+    if let Some(export) = export.as_ref().filter(|_| !world.faults.is_on(Fault::NoEndpoints)) {
         let bindings = world.store.everywhere("apis.kcp.io", "apibindings");
-        bindings.iter().any(|binding| crate::view::binds(&binding.object, export))
-    });
-    let endpoints = match bound {
-        Some(Export { cluster, name }) => {
-            json!([{"url": format!("{}/services/apiexport/{cluster}/{name}", world.url)}])
-        }
-        None => json!([]),
-    };
+        let bound = bindings.into_iter().filter(|binding| crate::view::binds(&binding.object, export));
+        let bound: Vec<String> = bound.map(|binding| binding.key.cluster).collect();
+        let hosts = match world.shards.of_front_proxy() {
+            Some(_) => world.shards.listed(&slice.key, bound),
+            None => bound.first().map(|_| world.url.clone()).into_iter().collect(),
+        };
+        let Export { cluster, name } = export;
+        endpoints
+            .extend(hosts.iter().map(|host| json!({"url": format!("{host}/services/apiexport/{cluster}/{name}")})));
+    }
     world.edit(&slice.key, |object| {
-        map_at(object, &["status"]).insert("endpoints".to_owned(), endpoints.clone());
+        map_at(object, &["status"]).insert("endpoints".to_owned(), json!(endpoints));
     });
 }
 

@@ -24,6 +24,7 @@ pub(crate) async fn run(world: Arc<World>, mut stopped: watch::Receiver<bool>) {
             _ = stopped.changed() => break,
             _ = revisions.changed() => {}
             _ = faults.changed() => {}
+            () = world.shards.next_listed() => {}
         }
     }
 }

@@ -47,6 +47,7 @@ mod schema;
 mod selectors;
 mod serve;
 mod server;
+mod shards;
 mod status;
 mod store;
 mod table;

@@ -23,7 +23,7 @@ use std::sync::Arc;
 /// The largest body taken, as in etcd-backed API servers.
 const BODY_LIMIT: usize = 3 * 1024 * 1024;
 
-pub(crate) async fn answer(world: &Arc<World>, request: Request<Incoming>) -> Reply {
+pub(crate) async fn answer(world: &Arc<World>, shard: Option<usize>, request: Request<Incoming>) -> Reply {
     let path_and_query = request.uri().path_and_query().map_or("/", |path| path.as_str()).to_owned();
     let mut cut = false;
     let mut lists = Lists::default();
@@ -52,7 +52,7 @@ pub(crate) async fn answer(world: &Arc<World>, request: Request<Incoming>) -> Re
             | Fault::ExpiredCertificate => {}
         }
     }
-    let reply = handle(world, request, lists).await.unwrap_or_else(|error| reply::error(&error));
+    let reply = handle(world, shard, request, lists).await.unwrap_or_else(|error| reply::error(&error));
     if cut { reply::cut(reply).await } else { reply }
 }
 
@@ -71,7 +71,12 @@ impl Default for Lists {
     }
 }
 
-async fn handle(world: &Arc<World>, request: Request<Incoming>, lists: Lists) -> ApiResult<Reply> {
+async fn handle(
+    world: &Arc<World>,
+    shard: Option<usize>,
+    request: Request<Incoming>,
+    lists: Lists,
+) -> ApiResult<Reply> {
     let (parts, body) = request.into_parts();
     let parsed = routes::parse(parts.uri.path(), world.kind == Kind::Kcp);
     let (door, ask) = parsed.ok_or_else(ApiError::no_such_path)?;
@@ -81,7 +86,7 @@ async fn handle(world: &Arc<World>, request: Request<Incoming>, lists: Lists) ->
         _ => {}
     }
     let user = User::of(world.kind, &parts.headers).ok_or_else(ApiError::unauthorized)?;
-    let view = view::enter(world, &user, &door, parts.uri.path())?;
+    let view = view::enter(world, &user, shard, &door, parts.uri.path())?;
     let query = Query::parse(parts.uri.query());
     let verb = match &ask {
         Ask::Objects(objects) => routes::verb(&parts.method, objects, query.is_true("watch")),

@@ -22,8 +22,14 @@ const HANDSHAKE: Duration = Duration::from_secs(10);
 /// Two faces: what the server shows, and its twin whose certificate has run out.
 pub(crate) type Faces = [TlsAcceptor; 2];
 
-/// Serves until `stopped` changes, then drops every connection.
-pub(crate) async fn run(listener: TcpListener, tls: Faces, world: Arc<World>, mut stopped: watch::Receiver<bool>) {
+/// Serves until `stopped` changes, then drops every connection. `shard` is whose address it is, if not everybody's.
+pub(crate) async fn run(
+    listener: TcpListener,
+    tls: Faces,
+    world: Arc<World>,
+    shard: Option<usize>,
+    mut stopped: watch::Receiver<bool>,
+) {
     let mut connections = JoinSet::new();
     loop {
         tokio::select! {
@@ -32,7 +38,7 @@ pub(crate) async fn run(listener: TcpListener, tls: Faces, world: Arc<World>, mu
                 Ok((stream, _)) => {
                     let [valid, expired] = &tls;
                     let tls = if world.faults.is_on(Fault::ExpiredCertificate) { expired } else { valid };
-                    connections.spawn(connection(stream, tls.clone(), Arc::clone(&world)));
+                    connections.spawn(connection(stream, tls.clone(), Arc::clone(&world), shard));
                 }
                 // Out of descriptors, most likely: give those who hold them a moment.
                 Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
@@ -43,14 +49,14 @@ pub(crate) async fn run(listener: TcpListener, tls: Faces, world: Arc<World>, mu
     connections.shutdown().await;
 }
 
-async fn connection(stream: TcpStream, tls: TlsAcceptor, world: Arc<World>) {
+async fn connection(stream: TcpStream, tls: TlsAcceptor, world: Arc<World>, shard: Option<usize>) {
     stream.set_nodelay(true).ok();
     let Ok(Ok(stream)) = timeout(HANDSHAKE, tls.accept(stream)).await else {
         return;
     };
     let service = service_fn(move |request| {
         let world = Arc::clone(&world);
-        async move { Ok::<_, Infallible>(serve::answer(&world, request).await) }
+        async move { Ok::<_, Infallible>(serve::answer(&world, shard, request).await) }
     });
     let served = http1::Builder::new().timer(TokioTimer::new()).serve_connection(TokioIo::new(stream), service).await;
     if let Err(why) = served {

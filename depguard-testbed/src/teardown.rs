@@ -202,6 +202,7 @@ impl Round {
             reach: Reach::One(cluster.to_owned()),
             namespace: namespace.map(str::to_owned),
             bindings_of: None,
+            shard: None,
         };
         let range = crate::read::range(&target);
         let act = Act::new(world, user, resource, cluster, namespace.unwrap_or_default());

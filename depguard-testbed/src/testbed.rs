@@ -13,15 +13,16 @@ use tokio_rustls::TlsAcceptor;
 use crate::faults::Faults;
 use crate::fill::{FillError, Place};
 use crate::pool::Pool;
+use crate::shards::Shards;
 use crate::store::{Event, Store};
 use crate::traffic::{Lists, Traffic};
 use crate::world::{ONLY, World};
-use crate::{controllers, fill, kubeconfig, roles, server, teardown, tls, workspaces};
+use crate::{controllers, fill, kubeconfig, roles, server, shards, teardown, tls, workspaces};
 
 /// What the testbed plays.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Kind {
-    /// A kcp of one shard, with a root workspace.
+    /// A kcp with a root workspace.
     #[default]
     Kcp,
     /// A plain Kubernetes API server with the controllers that matter here.
@@ -37,6 +38,10 @@ pub struct Options {
     pub port: u16,
     /// Whether RBAC objects decide what each user but `admin` and `masters` may do. Off: everybody may do everything.
     pub rbac: bool,
+    /// The names of a kcp's shards, each with an address of its own for its virtual workspaces; the root workspace lies
+    /// on the first. A Workspace lies on the one that its `spec.location.selector.matchLabels.name` names, else on the
+    /// next. None: one shard, whose address is everybody's.
+    pub shards: Vec<String>,
     /// Where a webhook's `clientConfig.service` is reached, by `namespace/name`. A service that is
     /// not here can't be called, which `failurePolicy` then decides. kcp knows no services.
     pub services: BTreeMap<String, SocketAddr>,
@@ -79,10 +84,13 @@ impl Testbed {
         let listen = |source| StartError::Listen { port: options.port, source };
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, options.port)).await.map_err(listen)?;
         let url = format!("https://{}", listener.local_addr().map_err(listen)?);
+        let tls = identity.servers.map(TlsAcceptor::from);
+        let (shards, of_shards) = Shards::open(options.shards).await.map_err(listen)?;
         let world = Arc::new(World {
             kind: options.kind,
             rbac: options.rbac,
             url: url.clone(),
+            shards,
             store: Store::new(),
             faults: Faults::default(),
             traffic: Traffic::default(),
@@ -96,12 +104,10 @@ impl Testbed {
         roles::seed(&world);
         let stopped = watch::Sender::new(false);
         let mut tasks = JoinSet::new();
-        tasks.spawn(server::run(
-            listener,
-            identity.servers.map(TlsAcceptor::from),
-            Arc::clone(&world),
-            stopped.subscribe(),
-        ));
+        for (index, listener) in of_shards.into_iter().enumerate() {
+            tasks.spawn(shards::run(listener, tls.clone(), Arc::clone(&world), index, stopped.subscribe()));
+        }
+        tasks.spawn(server::run(listener, tls, Arc::clone(&world), None, stopped.subscribe()));
         tasks.spawn(controllers::run(Arc::clone(&world), stopped.subscribe()));
         tasks.spawn(teardown::run(Arc::clone(&world), stopped.subscribe()));
         Ok(Self { url, ca_pem: identity.ca_pem, world, stopped, tasks })
@@ -132,6 +138,18 @@ impl Testbed {
     /// Faults to turn on and off.
     pub fn faults(&self) -> &Faults {
         &self.world.faults
+    }
+
+    /// Closes a shard's address: connections to it are cut and refused from then on, until it is
+    /// [brought up](Self::bring_up_shard). Through the front-proxy its workspaces are still reached. `false`: there is no
+    /// such shard.
+    pub async fn take_down_shard(&self, name: &str) -> bool {
+        self.world.shards.switch(name, false).await
+    }
+
+    /// Opens a shard's address again.
+    pub async fn bring_up_shard(&self, name: &str) -> bool {
+        self.world.shards.switch(name, true).await
     }
 
     /// Puts objects there without asking anybody: no schema is checked, no webhook called, and no watch told. For many

@@ -22,6 +22,8 @@ pub(crate) enum View {
     Export {
         export: Export,
         target: Option<String>,
+        /// Only logical clusters of this shard are seen.
+        shard: Option<usize>,
     },
 }
 
@@ -40,6 +42,8 @@ pub(crate) struct Target {
     pub(crate) namespace: Option<String>,
     /// Only APIBindings to this export are seen.
     pub(crate) bindings_of: Option<Export>,
+    /// Only logical clusters of this shard are seen.
+    pub(crate) shard: Option<usize>,
 }
 
 /// Whose objects are meant.
@@ -51,12 +55,17 @@ pub(crate) enum Reach {
 }
 
 /// Finds what the door leads to.
-pub(crate) fn enter(world: &World, user: &User, door: &Door, path: &str) -> ApiResult<View> {
+///
+/// `shard`: through that shard's own address, and not through the front-proxy.
+pub(crate) fn enter(world: &World, user: &User, shard: Option<usize>, door: &Door, path: &str) -> ApiResult<View> {
     match door {
         Door::Cluster(_) if world.kind == Kind::Kubernetes => Ok(View::Cluster(ONLY.to_owned())),
         Door::Cluster(name) => match world.cluster_of(name) {
             // Only who passes every authorizer enters a system workspace.
             Some(cluster) if cluster == SHARD && !user.is_master() => {
+                Err(ApiError::denied_path(&user.name, path, "access denied"))
+            }
+            Some(cluster) if !world.shards.holds(shard, &cluster) => {
                 Err(ApiError::denied_path(&user.name, path, "access denied"))
             }
             Some(cluster) => Ok(View::Cluster(cluster)),
@@ -74,23 +83,28 @@ pub(crate) fn enter(world: &World, user: &User, door: &Door, path: &str) -> ApiR
             if stored_export(world, &export).is_none() {
                 return Err(ApiError::no_such_export(path, &export.name));
             }
-            Ok(View::Export { export, target: (target != "*").then(|| target.clone()) })
+            let shard = shard.or(world.shards.of_front_proxy());
+            Ok(View::Export { export, target: (target != "*").then(|| target.clone()), shard })
         }
     }
 }
 
 /// Finds the resource a path names behind the door, and checks that it may be used that way.
 pub(crate) fn resolve(world: &World, user: &User, view: &View, objects: &Objects, verb: &str) -> ApiResult<Target> {
-    let (found, reach, bindings_of) = match view {
+    let (found, reach, bindings_of, shard) = match view {
         View::Cluster(cluster) => {
             let found = world.find(cluster, &objects.group, &objects.version, &objects.plural);
-            (found, Reach::One(cluster.clone()), None)
+            (found, Reach::One(cluster.clone()), None, None)
         }
-        View::Export { export, target } => {
+        View::Export { export, target, shard } => {
+            let is_seen = |cluster: &str| {
+                world.shards.holds(*shard, cluster)
+                    && is_allowed(world, export, cluster, &objects.group, &objects.plural, Some(verb))
+            };
             let reach = match target {
                 None if !matches!(verb, "list" | "watch") => return Err(ApiError::not_through_wildcard()),
                 None => Reach::Every(export.clone()),
-                Some(cluster) if !is_allowed(world, export, cluster, &objects.group, &objects.plural, Some(verb)) => {
+                Some(cluster) if !is_seen(cluster) => {
                     return Err(ApiError::denied(world.kind, &user.name, verb, objects));
                 }
                 Some(cluster) => Reach::One(cluster.clone()),
@@ -99,12 +113,18 @@ pub(crate) fn resolve(world: &World, user: &User, view: &View, objects: &Objects
                 .into_iter()
                 .find(|resource| resource.is(&objects.group, &objects.plural) && resource.version == objects.version);
             let bindings_of = found.as_ref().and_then(|resource| only_own_bindings(world, export, resource));
-            (found, reach, bindings_of)
+            (found, reach, bindings_of, *shard)
         }
     };
     let resource = found.ok_or_else(|| no_such(objects))?;
+    // A virtual workspace passes over the namespace of a kind that has none.
+    let through = matches!(view, View::Export { .. });
+    let objects = &Objects {
+        namespace: objects.namespace.clone().filter(|_| resource.namespaced || !through),
+        ..objects.clone()
+    };
     check_shape(&resource, objects, verb)?;
-    Ok(Target { resource, reach, namespace: objects.namespace.clone(), bindings_of })
+    Ok(Target { resource, reach, namespace: objects.namespace.clone(), bindings_of, shard })
 }
 
 /// Everything an export's virtual workspace serves: its own kinds, the claimed ones, and APIBindings.
@@ -137,7 +157,9 @@ pub(crate) fn reached(world: &World, target: &Target) -> Option<BTreeSet<String>
     let Reach::Every(export) = &target.reach else { return None };
     let bindings = world.store.everywhere("apis.kcp.io", "apibindings");
     let clusters: BTreeSet<String> = bindings.into_iter().map(|binding| binding.key.cluster).collect();
-    Some(clusters.into_iter().filter(|cluster| sees(world, export, cluster, &target.resource)).collect())
+    let is_seen =
+        |cluster: &String| world.shards.holds(target.shard, cluster) && sees(world, export, cluster, &target.resource);
+    Some(clusters.into_iter().filter(is_seen).collect())
 }
 
 /// The export as stored.

@@ -13,6 +13,7 @@ pub(crate) const CONTENT_FINALIZER: &str = "core.kcp.io/logicalcluster-deletion"
 
 /// The root workspace, there from the start.
 pub(crate) fn seed_root(world: &World) {
+    world.shards.place(ROOT, None);
     seed_cluster(world, ROOT, ROOT, &json!(null));
 }
 
@@ -35,6 +36,7 @@ fn set_up(world: &World, workspace: &Stored) {
         Some(cluster) => cluster.to_owned(),
         None => random_name(16),
     };
+    world.shards.place(&cluster, text(&workspace.object, "/spec/location/selector/matchLabels/name"));
     let owner = json!({
         "apiVersion": "tenancy.kcp.io/v1alpha1", "resource": "workspaces", "name": workspace.key.name,
         "cluster": workspace.key.cluster, "uid": workspace.object["metadata"]["uid"],

@@ -9,6 +9,7 @@ use crate::faults::Faults;
 use crate::json::{annotation, now, set_annotation, text, uuid};
 use crate::kinds::{self, Resource};
 use crate::pool::Pool;
+use crate::shards::Shards;
 use crate::store::{Key, Store, Stored};
 use crate::traffic::Traffic;
 use crate::{Kind, builtin};
@@ -28,6 +29,7 @@ pub(crate) struct World {
     /// Whether RBAC objects decide who may do what.
     pub(crate) rbac: bool,
     pub(crate) url: String,
+    pub(crate) shards: Shards,
     pub(crate) store: Store,
     pub(crate) faults: Faults,
     pub(crate) traffic: Traffic,

@@ -18,6 +18,7 @@ mod lists;
 mod objects;
 mod plain;
 mod rbac;
+mod shards;
 mod stopping;
 mod teardown;
 mod watches;

@@ -1,0 +1,173 @@
+//! The shards of a kcp: each logical cluster lies on one, and each has an address of its own beside the front-proxy's.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+
+use crate::server::{self, Faces};
+use crate::store::Key;
+use crate::world::{ROOT, World};
+
+/// So much later than the first binding on a shard a slice lists the shard.
+const LISTED_AFTER: Duration = Duration::from_millis(300);
+/// How long to wait before a port that is not free yet is tried again.
+const PORT_RETRY: Duration = Duration::from_millis(20);
+
+/// All shards; none where the whole kcp is one, which is the API server itself.
+#[derive(Debug, Default)]
+pub(crate) struct Shards {
+    all: Vec<Shard>,
+    placed: Mutex<Placed>,
+    /// Since when a slice could list a shard, by the slice and the shard.
+    bound: Mutex<HashMap<(Key, usize), Instant>>,
+}
+
+#[derive(Debug)]
+struct Shard {
+    name: String,
+    address: SocketAddr,
+    /// Whether it is wanted to listen.
+    wanted: watch::Sender<bool>,
+    /// Whether it does.
+    listens: watch::Sender<bool>,
+}
+
+#[derive(Debug, Default)]
+struct Placed {
+    shards: BTreeMap<String, usize>,
+    next: usize,
+}
+
+impl Shards {
+    /// Finds a port for each.
+    pub(crate) async fn open(names: Vec<String>) -> std::io::Result<(Self, Vec<TcpListener>)> {
+        let (mut all, mut listeners) = (Vec::new(), Vec::new());
+        for name in names {
+            let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+            let address = listener.local_addr()?;
+            all.push(Shard { name, address, wanted: watch::Sender::new(true), listens: watch::Sender::new(true) });
+            listeners.push(listener);
+        }
+        Ok((Self { all, ..Self::default() }, listeners))
+    }
+
+    /// The shard whose virtual workspaces the front-proxy shows.
+    pub(crate) fn of_front_proxy(&self) -> Option<usize> {
+        (!self.all.is_empty()).then_some(0)
+    }
+
+    pub(crate) fn url(&self, shard: usize) -> Option<String> {
+        self.all.get(shard).map(|shard| format!("https://{}", shard.address))
+    }
+
+    // === Where logical clusters lie ===
+
+    /// Puts a new logical cluster on the shard of that name, or on whichever is next.
+    pub(crate) fn place(&self, cluster: &str, wanted: Option<&str>) {
+        if self.all.is_empty() {
+            return;
+        }
+        let mut placed = lock(&self.placed);
+        if placed.shards.contains_key(cluster) {
+            return;
+        }
+        let wanted = match wanted {
+            _ if cluster == ROOT => Some(0),
+            Some(name) => self.all.iter().position(|shard| shard.name == name),
+            None => None,
+        };
+        let shard = wanted.unwrap_or_else(|| {
+            placed.next += 1;
+            (placed.next - 1) % self.all.len()
+        });
+        placed.shards.insert(cluster.to_owned(), shard);
+    }
+
+    /// Whether the logical cluster lies on the shard; `None` is all of kcp.
+    pub(crate) fn holds(&self, shard: Option<usize>, cluster: &str) -> bool {
+        shard.is_none_or(|shard| lock(&self.placed).shards.get(cluster) == Some(&shard))
+    }
+
+    // === Which shards a slice lists ===
+
+    /// The shards on which one of the logical clusters lies, and has for a while.
+    pub(crate) fn listed(&self, slice: &Key, clusters: impl IntoIterator<Item = String>) -> Vec<String> {
+        let placed = lock(&self.placed);
+        let now_bound: BTreeSet<usize> =
+            clusters.into_iter().filter_map(|cluster| placed.shards.get(&cluster).copied()).collect();
+        let mut bound = lock(&self.bound);
+        bound.retain(|(of, shard), _| of != slice || now_bound.contains(shard));
+        let now = Instant::now();
+        let for_a_while = |shard: &usize| {
+            let since = *bound.entry((slice.clone(), *shard)).or_insert(now);
+            now.duration_since(since) >= LISTED_AFTER
+        };
+        now_bound.into_iter().filter(for_a_while).filter_map(|shard| self.url(shard)).collect()
+    }
+
+    /// Done when a slice may list one more.
+    pub(crate) async fn next_listed(&self) {
+        let now = Instant::now();
+        let next = lock(&self.bound).values().map(|since| *since + LISTED_AFTER).filter(|at| *at > now).min();
+        match next {
+            Some(at) => tokio::time::sleep_until(at.into()).await,
+            None => std::future::pending().await,
+        }
+    }
+
+    // === Up and down ===
+
+    /// Has a shard listen, or not; done once it is so. `false`: there is no such shard.
+    pub(crate) async fn switch(&self, name: &str, up: bool) -> bool {
+        let Some(shard) = self.all.iter().find(|shard| shard.name == name) else { return false };
+        shard.wanted.send_replace(up);
+        shard.listens.subscribe().wait_for(|listens| *listens == up).await.is_ok()
+    }
+}
+
+/// Serves a shard's address while it is wanted to listen, until the testbed stops.
+pub(crate) async fn run(
+    mut listener: TcpListener,
+    tls: Faces,
+    world: Arc<World>,
+    index: usize,
+    mut stopped: watch::Receiver<bool>,
+) {
+    let Some(shard) = world.shards.all.get(index) else { return };
+    let mut wanted = shard.wanted.subscribe();
+    loop {
+        let (cut, is_cut) = watch::channel(false);
+        let served = server::run(listener, tls.clone(), Arc::clone(&world), Some(index), is_cut);
+        tokio::pin!(served);
+        tokio::select! {
+            () = &mut served => return,
+            _ = stopped.changed() => {}
+            _ = wanted.wait_for(|up| !up) => {}
+        }
+        cut.send_replace(true);
+        served.await;
+        if *stopped.borrow() {
+            return;
+        }
+        shard.listens.send_replace(false);
+        tokio::select! {
+            _ = stopped.changed() => return,
+            _ = wanted.wait_for(|up| *up) => {}
+        }
+        listener = loop {
+            match TcpListener::bind(shard.address).await {
+                Ok(listener) => break listener,
+                Err(_) => tokio::time::sleep(PORT_RETRY).await,
+            }
+        };
+        shard.listens.send_replace(true);
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
