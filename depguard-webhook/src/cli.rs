@@ -2,13 +2,19 @@
 
 use std::collections::BTreeSet;
 use std::net::Ipv6Addr;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Parser, ValueEnum};
 use depguard_core::OverridePolicy;
 use depguard_kcp::cli::Common;
 
 use crate::config::{Config, ReadThrough};
+use crate::timeout;
+
+/// The shortest and the longest that stopping may take.
+const SHUTDOWN: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(600);
 
 /// Refuses to delete what is still referenced: the admission webhook of depguard
 #[derive(Debug, Parser)]
@@ -25,6 +31,11 @@ pub struct Cli {
     #[arg(long, value_name = "DIR", default_value = "/etc/webhook-tls")]
     tls_cert_dir: PathBuf,
 
+    /// File with the secret that signs the URLs which the controller installs, the same as the controller's: nothing
+    /// else is answered then; of several lines each counts; a changed file is taken up within seconds
+    #[arg(long, value_name = "FILE")]
+    path_key_file: Option<PathBuf>,
+
     /// Which way dependents are read, in home kcp
     #[arg(long, value_enum, default_value_t)]
     read_through: ReadThroughArg,
@@ -33,6 +44,16 @@ pub struct Cli {
     /// *.example.com is every host below): with --read-through export no others are asked
     #[arg(long, value_name = "HOSTS", value_delimiter = ',')]
     shard_hosts: Vec<String>,
+
+    /// How long reviews are still taken after a SIGTERM, while /readyz says that it is not ready: until no API server is
+    /// sent here any more; up to half of --shutdown-grace
+    #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = shutdown_delay)]
+    shutdown_delay: Duration,
+
+    /// How long it takes to end after a SIGTERM at most, that included; a pod's terminationGracePeriodSeconds must be
+    /// more (1s to 10m)
+    #[arg(long, value_name = "DURATION", default_value = "35s", value_parser = shutdown_grace)]
+    shutdown_grace: Duration,
 
     /// Users who may delete what is still referenced, where it carries the annotation
     /// dependencies.opendefense.cloud/skip-protection: "true" (comma-separated; never the control plane)
@@ -80,10 +101,21 @@ impl Cli {
             probe_addr: self.common.health_probe_bind_address.0,
             metrics_addr: self.common.metrics_bind_address.0,
             tls_cert_dir: self.tls_cert_dir,
+            path_key: self.path_key_file,
+            shutdown_delay: self.shutdown_delay,
+            shutdown_grace: self.shutdown_grace,
             overrides: OverridePolicy { users: given(self.override_users), groups: given(self.override_groups) },
-            ..Config::default()
         }
     }
+}
+
+fn shutdown_delay(text: &str) -> Result<Duration, String> {
+    if text == "0" || text == "0s" { Ok(Duration::ZERO) } else { shutdown_grace(text) }
+}
+
+fn shutdown_grace(text: &str) -> Result<Duration, String> {
+    let in_range = |duration: &Duration| SHUTDOWN.contains(duration);
+    timeout::parse(text).filter(in_range).ok_or_else(|| "write it as `35s` or `1m30s`, between 1s and 10m".to_owned())
 }
 
 #[cfg(test)]
@@ -126,6 +158,15 @@ mod tests {
         assert_eq!(config.base_host.as_deref(), Some("https://kcp.example.com"));
         assert_eq!(config.review_addr.to_string(), "[::]:443");
         assert_eq!(config.tls_cert_dir.to_str(), Some("/tls"));
+    }
+
+    #[test]
+    fn stopping_takes_between_a_second_and_ten_minutes() {
+        let config = parse(&["--shutdown-grace=1m30s", "--shutdown-delay=0"]).unwrap();
+        assert_eq!((config.shutdown_delay, config.shutdown_grace), (Duration::ZERO, Duration::from_secs(90)));
+        for flag in ["--shutdown-grace=0s", "--shutdown-grace=999ms", "--shutdown-grace=601s", "--shutdown-grace=35"] {
+            assert!(parse(&[flag]).unwrap_err().contains("between 1s and 10m"), "{flag}");
+        }
     }
 
     #[test]

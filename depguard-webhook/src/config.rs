@@ -32,7 +32,14 @@ pub struct Config {
     pub tls_cert_dir: PathBuf,
     /// Who may delete what is still referenced.
     pub overrides: OverridePolicy,
-    /// How long stopping waits for the reviews under way. None takes longer than 30 s.
+    /// A file with the key by which the paths must be signed that are answered, read again as it changes. Left out: any
+    /// caller is answered.
+    pub path_key: Option<PathBuf>,
+    /// How long new reviews are still taken when it is told to stop, while `/readyz` says that it is not ready: it takes
+    /// a moment until no API server is sent here any more. At most half of `shutdown_grace`.
+    pub shutdown_delay: Duration,
+    /// How long stopping takes at most, that included: then what is under way is broken off. No review takes longer
+    /// than 30 s.
     pub shutdown_grace: Duration,
 }
 
@@ -60,6 +67,8 @@ impl Default for Config {
             metrics_addr: Some((Ipv6Addr::UNSPECIFIED, 8080).into()),
             tls_cert_dir: PathBuf::from("/etc/webhook-tls"),
             overrides: OverridePolicy::default(),
+            path_key: None,
+            shutdown_delay: Duration::from_secs(5),
             shutdown_grace: Duration::from_secs(35),
         }
     }

@@ -33,12 +33,21 @@ async fn run_with(connection: Connection, home: Home, export_name: ExportName, r
     let (mirror, _) = Mirror::start(connection.clone(), MirrorOptions { home, export_name, watched });
     let (asked, claims) = watch::channel(Claims::new());
     let (told, lookups) = watch::channel(WorkspaceLookups::default());
+    let _followed = Followed(rules.clone());
     let registry = Registry { home, rules: rules.clone(), patience, asked, lookups };
     tokio::select! {
         () = registry.follow(mirror.subscribe()) => {}
         () = look_up(connection, claims, told) => {}
     }
-    rules.lose("the rules are not watched any more: restart the webhook");
+}
+
+/// Rules that nobody follows any more must not decide: whatever ends the following, they are lost with it.
+struct Followed(Rules);
+
+impl Drop for Followed {
+    fn drop(&mut self) {
+        self.0.lose("the rules are not watched any more: restart the webhook");
+    }
 }
 
 /// Looks into the claims to paths, and does so again from time to time.

@@ -24,6 +24,7 @@ use crate::gauges::Queue;
 use crate::gets::Gets;
 use crate::lookups::Lookups;
 use crate::metrics::{Metrics, Way};
+use crate::paths::{Asked, PathKeys};
 use crate::port::Port;
 use crate::rules::{Rules, Snapshot};
 use crate::source::Source;
@@ -31,18 +32,15 @@ use crate::taken::Taken;
 use crate::tasks::Tasks;
 use crate::{driver, gauges, report, respond, timeout, uid};
 
-/// Where reviews are posted to.
-const PATH: &str = "/validate";
-/// Where the same reviews are posted to for the rules whose failure policy is `Ignore`.
-const IGNORING_PATH: &str = "/validate/ignore";
-
 /// Reviews what is posted to `/validate`: a [`tower::Service`] that fits into any server, or into a provider's own.
 ///
-/// It takes `POST /validate`, and `POST /validate/ignore` for the rules that are ignored where they fail, with a `admission.k8s.io/v1` AdmissionReview as `application/json`, and answers within
-/// the caller's `?timeout=` less a margin. A request that is no review gets a 4xx with a plain sentence; an API server
+/// It takes `POST /validate`, and `POST /validate/ignore` for the rules that are ignored where they fail, with an
+/// `admission.k8s.io/v1` AdmissionReview as `application/json`, and answers within the caller's `?timeout=` less a
+/// margin. Where the path goes on with a scope (see [`PathKeys`]), it decides only about that scope's objects. A request that is no review gets a 4xx with a plain sentence; an API server
 /// then goes by the webhook's `failurePolicy`, which is `Fail`. It is always ready, and cheap to clone.
 pub struct ReviewService<P: Port> {
     shared: Arc<Shared<P>>,
+    keys: Option<PathKeys>,
 }
 
 /// What one service takes in. See `Default` for what is usual.
@@ -72,8 +70,10 @@ struct Shared<P: Port> {
 /// Why a request gets no AdmissionReview for an answer.
 #[derive(Debug, thiserror::Error)]
 enum Rejection {
-    #[error("there is only POST {PATH}")]
+    #[error("there is only POST /validate")]
     Path,
+    #[error("nothing is answered at this path: it must end as the controller writes it that has the same path key")]
+    Unsigned,
     #[error("only POST is answered here")]
     Method,
     #[error("the content type must be application/json")]
@@ -111,7 +111,7 @@ impl<P: Port> ReviewService<P> {
             Queue { name: size.label(), places, bytes }
         });
         let reads = Reads { gets: Gets::new(Arc::clone(&source), tasks.clone()), lookups: Lookups::new(source, tasks) };
-        Self { shared: Arc::new(Shared { reads, rules, overrides, limits, reviews, reading, metrics }) }
+        Self { shared: Arc::new(Shared { reads, rules, overrides, limits, reviews, reading, metrics }), keys: None }
     }
 
     /// Adds what this service counts to a registry of `prometheus-client` 0.25: one that is read at `/metrics`, say. All
@@ -121,30 +121,40 @@ impl<P: Port> ReviewService<P> {
         metrics.register(registry);
         gauges::register(registry, rules.clone(), [reviews.clone(), small.clone(), pages.clone()]);
     }
+
+    /// The same, where only paths are answered that one of these keys signed.
+    pub fn with_path_keys(self, keys: PathKeys) -> Self {
+        Self { keys: Some(keys), ..self }
+    }
 }
 
 impl<P: Port> Shared<P> {
-    async fn answer<B>(&self, request: Request<B>) -> Response<Full<bytes::Bytes>>
+    async fn answer<B>(&self, request: Request<B>, keys: Option<&PathKeys>) -> Response<Full<bytes::Bytes>>
     where
         B: Body<Error: Into<Box<dyn Error + Send + Sync>>>,
     {
-        match self.review(request).await {
+        match self.review(request, keys).await {
             Ok(answer) => respond::review(answer),
             Err(rejection) => {
-                tracing::warn!("a request was rejected: {rejection}");
+                match rejection {
+                    // Nothing that an API server asks: whoever else reaches the port shall not fill the log.
+                    Rejection::Path | Rejection::Unsigned => tracing::debug!("a request was rejected: {rejection}"),
+                    _ => tracing::warn!("a request was rejected: {rejection}"),
+                }
                 self.metrics.rejected(rejection.label());
                 rejection.response()
             }
         }
     }
 
-    async fn review<B>(&self, request: Request<B>) -> Result<Vec<u8>, Rejection>
+    async fn review<B>(&self, request: Request<B>, keys: Option<&PathKeys>) -> Result<Vec<u8>, Rejection>
     where
         B: Body<Error: Into<Box<dyn Error + Send + Sync>>>,
     {
         let begun = Instant::now();
         let (head, body) = request.into_parts();
-        let failure_policy = check(&head)?;
+        let asked = check(&head, keys)?;
+        let failure_policy = asked.failure_policy;
         let limit = timeout::of_query(head.uri.query());
         let deadline = begun.checked_add(timeout::less_margin(limit)).unwrap_or(begun);
 
@@ -161,7 +171,7 @@ impl<P: Port> Shared<P> {
         if failure_policy == FailurePolicy::Ignore && canary::is_canary(&review) {
             return Ok(respond::refusal(review.uid(), canary::MESSAGE));
         }
-        match self.decide(&review, failure_policy, deadline).await {
+        match self.decide(&review, &asked, deadline).await {
             Ok((decision, way)) => {
                 self.metrics.decided(review.operation(), &decision, way, begun.elapsed());
                 report::decision(&review, &decision);
@@ -174,16 +184,17 @@ impl<P: Port> Shared<P> {
     async fn decide(
         &self,
         review: &Review<'_>,
-        failure_policy: FailurePolicy,
+        asked: &Asked,
         deadline: Instant,
     ) -> Result<(Decision, Way), Rejection> {
         let evaluation = match &*self.rules.snapshot() {
             Snapshot::Loaded { rules, workspaces } => {
-                let overrides = &self.overrides;
-                rules.evaluate(review, &core::Context { workspaces, overrides, failure_policy })
+                let context =
+                    core::Context { workspaces, overrides: &self.overrides, failure_policy: asked.failure_policy };
+                asked.bound(rules.evaluate(review, &context))
             }
             Snapshot::NotLoaded { why } => {
-                return Ok((Decision::not_ready(failure_policy, why.clone()), Way::Memory));
+                return Ok((Decision::not_ready(asked.failure_policy, why.clone()), Way::Memory));
             }
         };
         if evaluation.is_settled() {
@@ -213,18 +224,15 @@ impl<P: Port> Shared<P> {
 }
 
 /// That it is a `POST` of JSON, and about which rules.
-fn check(head: &Parts) -> Result<FailurePolicy, Rejection> {
-    let failure_policy = match head.uri.path() {
-        PATH => FailurePolicy::Fail,
-        IGNORING_PATH => FailurePolicy::Ignore,
-        _ => return Err(Rejection::Path),
-    };
+fn check(head: &Parts, keys: Option<&PathKeys>) -> Result<Asked, Rejection> {
+    let unknown = || if keys.is_some() { Rejection::Unsigned } else { Rejection::Path };
+    let asked = Asked::read(head.uri.path(), keys).ok_or_else(unknown)?;
     if head.method != Method::POST {
         return Err(Rejection::Method);
     }
     let content_type = head.headers.get(CONTENT_TYPE).and_then(|given| given.to_str().ok()).unwrap_or_default();
     let essence = content_type.split(';').next().unwrap_or_default().trim();
-    if essence.eq_ignore_ascii_case("application/json") { Ok(failure_policy) } else { Err(Rejection::ContentType) }
+    if essence.eq_ignore_ascii_case("application/json") { Ok(asked) } else { Err(Rejection::ContentType) }
 }
 
 impl Rejection {
@@ -240,6 +248,7 @@ impl Rejection {
     fn label(&self) -> &'static str {
         match self {
             Self::Path => "path",
+            Self::Unsigned => "unsigned-path",
             Self::Method => "method",
             Self::ContentType => "content-type",
             Self::Slow => "too-slow",
@@ -252,7 +261,7 @@ impl Rejection {
 
     fn status(&self) -> StatusCode {
         match self {
-            Self::Path => StatusCode::NOT_FOUND,
+            Self::Path | Self::Unsigned => StatusCode::NOT_FOUND,
             Self::Method => StatusCode::METHOD_NOT_ALLOWED,
             Self::ContentType => StatusCode::UNSUPPORTED_MEDIA_TYPE,
             Self::Slow => StatusCode::REQUEST_TIMEOUT,
@@ -277,14 +286,14 @@ where
     }
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
-        let shared = self.shared.clone();
-        async move { Ok(shared.answer(request).await) }.boxed()
+        let Self { shared, keys } = self.clone();
+        async move { Ok(shared.answer(request, keys.as_ref()).await) }.boxed()
     }
 }
 
 impl<P: Port> Clone for ReviewService<P> {
     fn clone(&self) -> Self {
-        Self { shared: self.shared.clone() }
+        Self { shared: self.shared.clone(), keys: self.keys.clone() }
     }
 }
 

@@ -1,8 +1,10 @@
 //! The tasks of a server: all are known, so that it can end without leaving one behind.
 
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::runtime::Handle;
+use tokio::task::{AbortHandle, JoinHandle};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -12,16 +14,18 @@ pub(crate) struct Tasks {
     tracker: TaskTracker,
     stopping: CancellationToken,
     killed: CancellationToken,
+    /// Those that must not end by themselves.
+    needed: Arc<Mutex<Vec<(&'static str, AbortHandle)>>>,
 }
 
 impl Tasks {
     /// Runs `task` until it is done, or all are killed.
-    pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+    pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) -> JoinHandle<()> {
         let killed = self.killed.clone();
         self.tracker.spawn(async move {
             // Dropped where it stands when killed.
             killed.run_until_cancelled(task).await;
-        });
+        })
     }
 
     /// Runs `task` as well, from where there may be no runtime any more to do so: then it is dropped.
@@ -31,12 +35,25 @@ impl Tasks {
         }
     }
 
-    /// Runs `task`, which has no work of its own to finish, until the tasks are told to come to an end.
-    pub(crate) fn spawn_background(&self, task: impl Future<Output = ()> + Send + 'static) {
+    /// Runs `task`, without which the others are worth nothing, until the tasks are told to come to an end. Ends it
+    /// before, or panics, it is [`dead`](Self::dead).
+    pub(crate) fn spawn_needed(&self, name: &'static str, task: impl Future<Output = ()> + Send + 'static) {
         let stopping = self.stopping.clone();
-        self.spawn(async move {
-            stopping.run_until_cancelled(task).await;
+        let running = self.spawn(async move {
+            if stopping.run_until_cancelled(task).await.is_some() {
+                tracing::error!(task = name, "a task has ended that must not");
+            }
         });
+        self.needed.lock().unwrap_or_else(PoisonError::into_inner).push((name, running.abort_handle()));
+    }
+
+    /// A needed task that has ended though nobody told it to.
+    pub(crate) fn dead(&self) -> Option<&'static str> {
+        if self.stopping.is_cancelled() || self.killed.is_cancelled() {
+            return None;
+        }
+        let needed = self.needed.lock().unwrap_or_else(PoisonError::into_inner);
+        needed.iter().find(|(_, task)| task.is_finished()).map(|(name, _)| *name)
     }
 
     /// Done once the tasks have been told to come to an end.
@@ -59,6 +76,13 @@ impl Tasks {
     #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
         self.tracker.len()
+    }
+
+    /// Breaks a needed task off.
+    #[cfg(test)]
+    pub(crate) fn abort(&self, name: &str) {
+        let needed = self.needed.lock().unwrap();
+        needed.iter().find(|(other, _)| *other == name).unwrap().1.abort();
     }
 
     /// Drops all tasks where they stand.
@@ -94,10 +118,29 @@ mod tests {
             tokio::time::sleep(Duration::from_millis(50)).await;
             done.send(()).unwrap();
         });
-        tasks.spawn_background(pending());
+        tasks.spawn_needed("one", pending());
         tasks.stop(Duration::from_secs(10)).await;
         assert!(tasks.tracker.is_empty());
         answered.await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_needed_task_that_ends_or_panics_is_dead_and_one_that_is_stopped_is_not() {
+        let settled = async |tasks: &Tasks| {
+            while tasks.tracker.len() > 1 {
+                tokio::task::yield_now().await;
+            }
+            tasks.dead()
+        };
+        for end in [|| (), || panic!("as the test wants it")] {
+            let tasks = Tasks::default();
+            tasks.spawn_needed("steady", pending());
+            assert_eq!(tasks.dead(), None);
+            tasks.spawn_needed("ending", async move { end() });
+            assert_eq!(settled(&tasks).await, Some("ending"));
+            tasks.stop(Duration::from_secs(1)).await;
+            assert_eq!(tasks.dead(), None);
+        }
     }
 
     #[tokio::test]

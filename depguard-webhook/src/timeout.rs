@@ -25,7 +25,7 @@ pub(crate) fn less_margin(limit: Duration) -> Duration {
 }
 
 /// A positive Go duration: `10s`, `1m30s`, `1.5s`, `500ms`.
-fn parse(text: &str) -> Option<Duration> {
+pub(crate) fn parse(text: &str) -> Option<Duration> {
     let mut rest = text.strip_prefix('+').unwrap_or(text);
     let mut nanos = 0_f64;
     while !rest.is_empty() {

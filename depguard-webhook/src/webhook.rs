@@ -5,10 +5,16 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use depguard_kcp::{ConnectError, ConnectOptions, Connection, Gauges, Health, Metrics, Probes, Reloads, listen};
+use depguard_kcp::{
+    ConnectError, ConnectOptions, Connection, Gauges, Health, Metrics, PathKeyError, PathKeyFile, Probes, Reloads,
+    listen,
+};
+use tokio::time::{Instant, sleep};
 use tokio_rustls::TlsAcceptor;
+use tokio_util::sync::CancellationToken;
 
 use crate::config::Config;
+use crate::paths::PathKeys;
 use crate::registry;
 use crate::rules::Rules;
 use crate::server::Server;
@@ -17,15 +23,23 @@ use crate::tasks::Tasks;
 use crate::tls::{CertificateError, Certificates};
 use crate::way::Way;
 
+/// How long what supports the server may take to end: it has no work of its own to finish.
+const LAST: Duration = Duration::from_secs(1);
+
 /// A running webhook. Dropped, it is killed.
 #[derive(Debug)]
 pub struct Webhook {
     review_addr: SocketAddr,
     probe_addr: Option<SocketAddr>,
     metrics_addr: Option<SocketAddr>,
+    delay: Duration,
     grace: Duration,
-    rules: Rules,
-    tasks: Tasks,
+    /// Cancelled as soon as it is to stop.
+    ending: CancellationToken,
+    /// The listener, its connections, and what these have begun.
+    serving: Tasks,
+    /// What they rely on, which goes on until the last of them is done.
+    supporting: Tasks,
 }
 
 /// Why a webhook can't be started.
@@ -37,6 +51,9 @@ pub enum StartError {
     /// The certificate can't be used.
     #[error(transparent)]
     Certificate(#[from] CertificateError),
+    /// The path key can't be used.
+    #[error(transparent)]
+    PathKey(#[from] PathKeyError),
     /// TLS can't be set up.
     #[error("cannot set up TLS: {0}")]
     Tls(#[from] rustls::Error),
@@ -61,6 +78,10 @@ impl Webhook {
         let connection = Connection::open(&options).await?;
         let (certificates, files) = Certificates::open(&config.tls_cert_dir).await?;
         let tls = TlsAcceptor::from(Arc::new(certificates.server_config()?));
+        let path_key = match config.path_key.clone() {
+            Some(path) => Some(PathKeyFile::open(path).await?),
+            None => None,
+        };
         let failed = |address| move |why| StartError::Listen { address, why };
         let (reviews, review_addr) = listen(config.review_addr).await.map_err(failed(config.review_addr))?;
         let probes = match config.probe_addr {
@@ -79,14 +100,22 @@ impl Webhook {
             review_addr,
             probe_addr: None,
             metrics_addr: None,
+            delay: config.shutdown_delay.min(config.shutdown_grace / 2),
             grace: config.shutdown_grace,
-            rules,
-            tasks: Tasks::default(),
+            ending: CancellationToken::new(),
+            serving: Tasks::default(),
+            supporting: Tasks::default(),
         };
-        let (tasks, rules) = (&webhook.tasks, &webhook.rules);
+        let (serving, supporting) = (&webhook.serving, &webhook.supporting);
         let limits = Limits::default();
-        let service = ReviewService::among(tasks.clone(), port, rules.clone(), config.overrides, limits);
-        let (server, reloads) = (Server::new(reviews, tls, service.clone()), Reloads::default());
+        let (mut service, reloads) =
+            (ReviewService::among(serving.clone(), port, rules.clone(), config.overrides, limits), Reloads::default());
+        if let Some(file) = path_key {
+            let keys = PathKeys::new(file.key().clone());
+            service = service.with_path_keys(keys.clone());
+            supporting.spawn_needed("path key", keys.follow(file, reloads.of("path-key")));
+        }
+        let server = Server::new(reviews, tls, service.clone());
         let certificate = reloads.of("certificate");
         if let Some(mut metrics) = metrics {
             let registry = metrics.registry();
@@ -102,15 +131,21 @@ impl Webhook {
             let help = "Connections that there may be; further ones wait";
             registry.gauge("depguard_connections_limit", help, move || Some(limit));
             webhook.metrics_addr = Some(metrics.address());
-            tasks.spawn_background(metrics.serve());
+            supporting.spawn_needed("metrics", metrics.serve());
         }
-        tasks.spawn_background(registry::run(connection, config.home, config.export_name, rules.clone()));
-        tasks.spawn_background(certificates.follow(files, certificate));
-        tasks.spawn(server.run(tasks.clone()));
+        let following = registry::run(connection, config.home, config.export_name, rules.clone());
+        supporting.spawn_needed("rules", following);
+        supporting.spawn_needed("certificate", certificates.follow(files, certificate));
+        serving.spawn_needed("listener", server.run(serving.clone()));
         if let Some(probes) = probes {
-            let (address, rules) = (probes.address(), rules.clone());
-            let health = move || rules.not_loaded().map_or(Health::Ready, Health::NotReady);
-            tasks.spawn_background(probes.serve(health));
+            let address = probes.address();
+            let (serving, needed, ending) = (serving.clone(), supporting.clone(), webhook.ending.clone());
+            let health = move || match serving.dead().or_else(|| needed.dead()) {
+                Some(_) => Health::Dead,
+                None if ending.is_cancelled() => Health::NotReady("it is stopping".to_owned()),
+                None => rules.not_loaded().map_or(Health::Ready, Health::NotReady),
+            };
+            supporting.spawn_needed("probes", probes.serve(health));
             webhook.probe_addr = Some(address);
         }
         Ok(webhook)
@@ -131,9 +166,14 @@ impl Webhook {
         self.metrics_addr
     }
 
-    /// Takes no more reviews, answers those under way, and ends with nothing left behind.
+    /// Is not ready from now on, takes reviews a moment longer, answers those under way, and ends with nothing left
+    /// behind. Rules are followed, and probes answered, until the last review is.
     pub async fn stop(self) {
-        self.tasks.stop(self.grace).await;
+        let begun = Instant::now();
+        self.ending.cancel();
+        sleep(self.delay).await;
+        self.serving.stop(self.grace.saturating_sub(begun.elapsed())).await;
+        self.supporting.stop(LAST).await;
     }
 
     /// Ends at once, in the middle of whatever is under way.
@@ -144,6 +184,72 @@ impl Webhook {
 
 impl Drop for Webhook {
     fn drop(&mut self) {
-        self.tasks.kill();
+        self.serving.kill();
+        self.supporting.kill();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::Ipv4Addr;
+
+    use depguard_core::Home;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpStream;
+
+    /// A webhook whose API server is away.
+    async fn started(folder: &std::path::Path) -> Webhook {
+        let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+        let kubeconfig = r#"{"apiVersion": "v1", "kind": "Config", "current-context": "a",
+            "contexts": [{"name": "a", "context": {"cluster": "a", "user": "a"}}],
+            "clusters": [{"name": "a", "cluster": {"server": "https://127.0.0.1:1"}}],
+            "users": [{"name": "a", "user": {"token": "t"}}]}"#;
+        for (name, content) in [
+            ("tls.crt", made.cert.pem()),
+            ("tls.key", made.signing_key.serialize_pem()),
+            ("path-key", "0123456789abcdef0123456789abcdef".to_owned()),
+            ("kubeconfig", kubeconfig.to_owned()),
+        ] {
+            std::fs::write(folder.join(name), content).unwrap();
+        }
+        let any = (Ipv4Addr::LOCALHOST, 0).into();
+        let config = Config {
+            home: Home::Kubernetes,
+            kubeconfig: Some(folder.join("kubeconfig")),
+            review_addr: any,
+            probe_addr: Some(any),
+            metrics_addr: Some(any),
+            tls_cert_dir: folder.to_owned(),
+            path_key: Some(folder.join("path-key")),
+            shutdown_delay: Duration::ZERO,
+            ..Config::default()
+        };
+        Webhook::start(config).await.unwrap()
+    }
+
+    async fn probe(webhook: &Webhook, path: &str) -> u16 {
+        let mut stream = TcpStream::connect(webhook.probe_addr().unwrap()).await.unwrap();
+        let request = format!("GET {path} HTTP/1.1\r\nhost: probe\r\nconnection: close\r\n\r\n");
+        stream.write_all(request.as_bytes()).await.unwrap();
+        let mut response = String::new();
+        stream.read_to_string(&mut response).await.unwrap();
+        response.split(' ').nth(1).unwrap().parse().unwrap()
+    }
+
+    #[tokio::test]
+    async fn it_is_alive_only_while_all_of_its_tasks_are() {
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["listener", "rules", "certificate", "path key", "metrics"] {
+            let webhook = started(folder.path()).await;
+            assert_eq!((probe(&webhook, "/healthz").await, probe(&webhook, "/readyz").await), (200, 503), "{name}");
+            let group = if name == "listener" { &webhook.serving } else { &webhook.supporting };
+            group.abort(name);
+            while webhook.serving.dead().or_else(|| webhook.supporting.dead()).is_none() {
+                tokio::task::yield_now().await;
+            }
+            assert_eq!((probe(&webhook, "/healthz").await, probe(&webhook, "/readyz").await), (500, 500), "{name}");
+            webhook.stop().await;
+        }
     }
 }

@@ -22,6 +22,9 @@ fn help_names_every_flag() {
         "--health-probe-bind-address",
         "--metrics-bind-address",
         "--read-through",
+        "--path-key-file",
+        "--shutdown-delay",
+        "--shutdown-grace",
         "--override-users",
         "--override-groups",
         "--zap-devel",
@@ -59,8 +62,8 @@ fn what_keeps_it_from_starting_is_one_clear_line() {
 
 #[test]
 fn a_wrong_flag_says_what_is_right() {
-    let output = run(&["--read-through=export"]);
+    let output = run(&["--shutdown-grace=0s"]);
     assert_eq!(output.status.code(), Some(2));
     let error = String::from_utf8(output.stderr).unwrap();
-    assert!(error.contains("this release reads only through the front-proxy"), "{error}");
+    assert!(error.contains("write it as `35s` or `1m30s`, between 1s and 10m"), "{error}");
 }

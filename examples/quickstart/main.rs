@@ -135,6 +135,7 @@ async fn start(folder: &TempDir, testbed: &Testbed) -> Result<(Webhook, Controll
         probe_addr: None,
         metrics_addr: None,
         tls_cert_dir: folder.path().to_owned(),
+        shutdown_delay: Duration::ZERO,
         ..Default::default()
     })
     .await?;

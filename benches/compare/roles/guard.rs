@@ -1,5 +1,7 @@
 //! depguard's webhook, as the stock binary starts it.
 
+use std::time::Duration;
+
 use depguard_webhook::Config;
 use serde_json::json;
 
@@ -13,6 +15,7 @@ pub(super) async fn play(webhook: Webhook) -> Result {
         probe_addr: None,
         metrics_addr: None,
         tls_cert_dir: webhook.certificates,
+        shutdown_delay: Duration::ZERO,
         ..Config::default()
     };
     let running = depguard_webhook::Webhook::start(config).await?;

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
+use std::time::Duration;
 
 use base64::Engine;
 use bytes::Bytes;
@@ -85,6 +86,7 @@ impl Lane {
             probe_addr: None,
             metrics_addr: None,
             tls_cert_dir: folder.path().to_owned(),
+            shutdown_delay: Duration::ZERO,
             ..Config::default()
         });
         let webhook = webhook.await.unwrap();

@@ -1,7 +1,9 @@
 //! The whole webhook against an API server: rules, configurations and objects are written as users write them.
 
+mod paths;
 mod scene;
 mod sharing;
+mod stopping;
 
 use std::time::Duration;
 

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use base64::Engine;
-use depguard_core::Home;
+use depguard_core::{Home, LogicalCluster};
 use depguard_kcp::{ConnectOptions, Connection, Endpoint, Preconditions};
 use depguard_testbed::{Fault, Kind, Options, Place, Testbed, When};
 use depguard_webhook::{Config, ReadThrough};
@@ -88,6 +88,7 @@ impl Scene {
             probe_addr: Some((Ipv4Addr::LOCALHOST, 0).into()),
             metrics_addr: None,
             tls_cert_dir: folder.path().to_owned(),
+            shutdown_delay: Duration::ZERO,
             ..Config::default()
         };
         Self { home, testbed, folder, rules, provider, tenant, config }
@@ -193,6 +194,26 @@ impl Scene {
         eventually("unbound", async || self.provider.get_json(&path).await.is_err()).await;
     }
 
+    /// The logical clusters of the VPCs' provider, of the VMs' provider, and of the tenant.
+    pub(crate) async fn clusters(&self) -> [Option<LogicalCluster>; 3] {
+        let mut clusters = [None, None, None];
+        for (cluster, endpoint) in clusters.iter_mut().zip([&self.provider, &self.rules, &self.tenant]) {
+            if self.home == Home::Kcp {
+                let itself = endpoint.get_json("/apis/core.kcp.io/v1alpha1/logicalclusters/cluster").await.unwrap();
+                let id = itself["metadata"]["annotations"]["kcp.io/cluster"].as_str().unwrap();
+                *cluster = Some(LogicalCluster::parse(id).unwrap());
+            }
+        }
+        clusters
+    }
+
+    /// A file that the webhook may be given.
+    pub(crate) fn write(&self, name: &str, content: &str) -> std::path::PathBuf {
+        let file = self.folder.path().join(name);
+        std::fs::write(&file, content).unwrap();
+        file
+    }
+
     /// Nobody may look at the Workspace object of the VPCs' provider any more.
     pub(crate) fn hide_workspaces(&self) {
         for path in ["/workspaces/network", "/clusters/root:network/apis/core.kcp.io"] {
@@ -202,6 +223,11 @@ impl Scene {
 
     /// Installs the webhook as the controller does.
     pub(crate) async fn configure(&self, address: SocketAddr) {
+        self.configure_at(address, "/validate").await;
+    }
+
+    /// The same at another path, or anew.
+    pub(crate) async fn configure_at(&self, address: SocketAddr, path: &str) {
         let certificate = std::fs::read(self.folder.path().join("tls.crt")).unwrap();
         let configuration = json!({
             "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration",
@@ -210,13 +236,14 @@ impl Scene {
                 "name": "dependency-controller.dependencies.opendefense.cloud",
                 "admissionReviewVersions": ["v1"], "sideEffects": "None", "failurePolicy": "Fail", "timeoutSeconds": 10,
                 "clientConfig": {
-                    "url": format!("https://{address}/validate"),
+                    "url": format!("https://{address}{path}"),
                     "caBundle": base64::engine::general_purpose::STANDARD.encode(certificate),
                 },
                 "rules": [{"operations": ["DELETE"], "apiGroups": [VPC[0]], "apiVersions": ["*"], "resources": [VPC[3]]}],
             }],
         });
-        self.provider.post_json(CONFIGURATIONS, &configuration).await.unwrap();
+        let name = format!("{CONFIGURATIONS}/dependency-controller");
+        self.provider.apply(&name, &configuration, "test", true).await.unwrap();
     }
 }
 
