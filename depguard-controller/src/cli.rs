@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::{fs, io};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use depguard_core::LogicalCluster;
+use depguard_core::{LogicalCluster, Namespace};
 use depguard_kcp::cli::{Common, HomeArg, asked_to_stop};
 
 use crate::manifests::{self, Identity, ReadThrough, Setup};
@@ -45,6 +45,16 @@ struct Run {
     /// [default: the API servers' own roots]
     #[arg(long, value_name = "FILE")]
     webhook_ca_bundle_path: Option<PathBuf>,
+
+    /// HOST:PORT at which the controller asks the webhook whether its rules are loaded, under the name and by the
+    /// certificates of what is installed [default: where API servers reach it]
+    #[arg(long, value_name = "HOST:PORT", value_parser = host_and_port)]
+    webhook_probe_address: Option<String>,
+
+    /// depguard's own namespace, in which nothing is protected; home kubernetes only [default: that of
+    /// --webhook-service, else depguard-system]
+    #[arg(long, value_name = "NAMESPACE", env = "POD_NAMESPACE")]
+    namespace: Option<Namespace>,
 
     /// File with the secret by which the webhook knows the URLs that the controller installs, the same as the
     /// webhook's; of several lines the first signs; a changed file is taken up within seconds
@@ -114,14 +124,17 @@ impl Run {
             Some(service) => service.parse()?,
             None => WebhookTarget::Url(self.webhook_url),
         };
+        let config = Config::new(self.common.home.into(), self.common.api_export_name, webhook);
         Ok(Config {
             kubeconfig: self.common.kubeconfig,
             base_host: self.common.kcp_base_host,
             probe_addr: self.common.health_probe_bind_address.0,
             path_key: self.path_key_file,
+            namespace: self.namespace.map_or(config.namespace, |namespace| namespace.to_string()),
+            webhook_probe_address: self.webhook_probe_address,
             metrics_addr: self.common.metrics_bind_address.0,
             ca_bundle_path: self.webhook_ca_bundle_path.filter(|path| !path.as_os_str().is_empty()),
-            ..Config::new(self.common.home.into(), self.common.api_export_name, webhook)
+            ..config
         })
     }
 }
@@ -152,6 +165,11 @@ impl Manifests {
         }
         Ok(())
     }
+}
+
+fn host_and_port(text: &str) -> Result<String, String> {
+    let authority = text.parse::<http::uri::Authority>().ok().filter(|authority| authority.port_u16().is_some());
+    authority.map(|authority| authority.to_string()).ok_or_else(|| "write it as `host:port`".to_owned())
 }
 
 #[cfg(test)]
@@ -202,6 +220,18 @@ mod tests {
         }
         assert!(parse(&["--webhook-service=a/b", "--webhook-url=https://c"]).unwrap_err().contains("leave one out"));
         assert!(parse(&["--home=kubernetes", "--webhook-service=a/b:9443"]).is_ok());
+    }
+
+    #[test]
+    fn the_webhook_may_be_asked_elsewhere() {
+        let config = parse(&["--webhook-probe-address=127.0.0.1:9443", "--namespace=deps"]).unwrap();
+        assert_eq!(config.webhook_probe_address.as_deref(), Some("127.0.0.1:9443"));
+        assert_eq!(config.namespace, "deps");
+        assert_eq!(parse(&["--home=kubernetes", "--webhook-service=a/b"]).unwrap().namespace, "a");
+        assert_eq!(parse(&[]).unwrap().namespace, "depguard-system");
+        for bad in ["127.0.0.1", "https://host:1", "host:x", ""] {
+            assert!(parse(&[&format!("--webhook-probe-address={bad}")]).unwrap_err().contains("host:port"), "{bad}");
+        }
     }
 
     #[test]

@@ -8,6 +8,9 @@ use depguard_core::{ExportName, Home};
 
 use crate::webhook_target::WebhookTarget;
 
+/// depguard's own namespace, unless told otherwise.
+pub const NAMESPACE: &str = "depguard-system";
+
 /// How a controller is to run.
 #[derive(Debug, Clone)]
 pub struct Config {
@@ -29,6 +32,12 @@ pub struct Config {
     pub ca_bundle_path: Option<PathBuf>,
     /// A file with the key that signs the webhook's paths, read again as it changes. Left out: they are not signed.
     pub path_key: Option<PathBuf>,
+    /// depguard's own namespace in home kubernetes: nothing in it is protected, and the canary lies in it. Not used in
+    /// home kcp.
+    pub namespace: String,
+    /// `host:port` at which the controller asks the webhook whether its rules are loaded, under the name and by the
+    /// certificates of the configuration. Left out: where API servers reach it.
+    pub webhook_probe_address: Option<String>,
     /// After how long everything is looked at again though nothing seems to have changed.
     pub resync: Duration,
 }
@@ -36,6 +45,10 @@ pub struct Config {
 impl Config {
     /// The defaults of the stock binary, with the webhook there.
     pub fn new(home: Home, export_name: ExportName, webhook: WebhookTarget) -> Self {
+        let namespace = match &webhook {
+            WebhookTarget::Service { namespace, .. } => namespace.clone(),
+            WebhookTarget::Url(_) => NAMESPACE.to_owned(),
+        };
         Self {
             home,
             export_name,
@@ -46,6 +59,8 @@ impl Config {
             webhook,
             ca_bundle_path: None,
             path_key: None,
+            namespace,
+            webhook_probe_address: None,
             resync: Duration::from_secs(60),
         }
     }

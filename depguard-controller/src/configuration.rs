@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use depguard_core::GroupResource;
 use depguard_core::api::FailurePolicy;
+use depguard_core::{GroupResource, canary};
 use serde_json::{Map, Value, json};
 
 /// The name of the configuration; the reference's.
@@ -13,7 +13,16 @@ pub(crate) const WEBHOOK: &str = "dependency-controller.dependencies.opendefense
 /// The name of the webhook of the rules with `failurePolicy: Ignore`.
 pub(crate) const IGNORING_WEBHOOK: &str = "ignore.dependency-controller.dependencies.opendefense.cloud";
 
+/// The name of the webhook that is asked about the canary.
+pub(crate) const CANARY_WEBHOOK: &str = "canary.dependency-controller.dependencies.opendefense.cloud";
+
 const MANAGED_BY: (&str, &str) = ("app.kubernetes.io/managed-by", "depguard");
+/// The label that an API server puts on each namespace, and lets nobody change.
+const NAMESPACE_LABEL: &str = "kubernetes.io/metadata.name";
+/// Says how new the version is that wrote a configuration, where they differ in what they make of the same rules.
+const REVISION_ANNOTATION: &str = "dependencies.opendefense.cloud/configuration-revision";
+/// To be raised with each change of what [`desired`] makes of the same kinds.
+const REVISION: u32 = 1;
 
 /// The kinds to protect at a place, by what is to happen where nobody can decide. A kind may be in both.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -27,6 +36,9 @@ pub(crate) struct Kinds {
 pub(crate) struct ClientConfigs {
     pub(crate) fail: Value,
     pub(crate) ignore: Value,
+    /// depguard's own namespace, in home kubernetes. Nothing in it is protected: with the webhook gone it could else
+    /// neither be put right nor be deleted.
+    pub(crate) own_namespace: Option<String>,
 }
 
 /// What to do about the configuration of a place.
@@ -42,6 +54,8 @@ pub(crate) enum Step {
     Delete,
     /// It is somebody else's: leave it.
     LeaveForeign,
+    /// A newer version of depguard wrote it, and it lacks something: leave it to that one for a while.
+    Defer,
 }
 
 /// What to do, given what is there and what should be.
@@ -51,43 +65,50 @@ pub(crate) fn step(existing: Option<&Value>, desired: Option<&Value>) -> Step {
         (None, Some(_)) => Step::Create,
         (Some(existing), _) if !is_ours(existing) => Step::LeaveForeign,
         (Some(existing), None) if existing.pointer("/metadata/deletionTimestamp").is_some() => Step::Nothing,
+        (Some(existing), Some(desired)) if is_in_force(existing, desired) => Step::Nothing,
+        (Some(existing), _) if is_newer(existing) => Step::Defer,
         (Some(_), None) => Step::Delete,
-        (Some(existing), Some(desired)) if is_installed(existing, desired) => Step::Nothing,
         (Some(_), Some(_)) => Step::Apply,
     }
 }
 
 /// The configuration that protects these kinds: a webhook a policy, and in it an entry each, sorted, in every version
-/// and scope.
+/// and scope; in home kubernetes one for the canary, too.
 ///
 /// Every field is written out that would weaken it if it had another value, so that an apply takes it back.
 pub(crate) fn desired(kinds: &Kinds, clients: &ClientConfigs) -> Value {
+    let own_namespace = clients.own_namespace.as_deref();
     let webhooks =
         [(WEBHOOK, "Fail", &kinds.fail, &clients.fail), (IGNORING_WEBHOOK, "Ignore", &kinds.ignore, &clients.ignore)];
     let webhooks = webhooks.into_iter().filter(|(_, _, targets, _)| !targets.is_empty());
-    let webhooks: Vec<_> =
-        webhooks.map(|(name, policy, targets, client)| webhook(name, policy, targets, client)).collect();
+    let webhooks = webhooks.map(|(name, policy, targets, client)| {
+        let rules = targets.iter().map(|kind| entry(kind.group.as_str(), kind.resource.as_str(), "*"));
+        let rules: Vec<_> = rules.collect();
+        exempting(webhook(name, policy, &rules, client), targets, own_namespace)
+    });
+    let canary = own_namespace.map(|namespace| canary_webhook(namespace, &clients.ignore));
     json!({
         "apiVersion": "admissionregistration.k8s.io/v1",
         "kind": "ValidatingWebhookConfiguration",
-        "metadata": {"name": NAME, "labels": {MANAGED_BY.0: MANAGED_BY.1}},
-        "webhooks": webhooks,
+        "metadata": {
+            "name": NAME,
+            "labels": {MANAGED_BY.0: MANAGED_BY.1},
+            "annotations": {REVISION_ANNOTATION: REVISION.to_string()},
+        },
+        "webhooks": webhooks.chain(canary).collect::<Vec<_>>(),
     })
 }
 
-fn webhook(name: &str, policy: &str, targets: &BTreeSet<GroupResource>, client_config: &Value) -> Value {
-    let rules: Vec<_> = targets
-        .iter()
-        .map(|target| {
-            json!({
-                "operations": ["DELETE"],
-                "apiGroups": [target.group],
-                "apiVersions": ["*"],
-                "resources": [target.resource],
-                "scope": "*",
-            })
-        })
-        .collect();
+/// What the webhook `name` of a configuration decides by; `None`: it is the canary's, or not ours.
+pub(crate) fn policy_of(webhook: &Value) -> Option<FailurePolicy> {
+    match webhook.get("name").and_then(Value::as_str) {
+        Some(WEBHOOK) => Some(FailurePolicy::Fail),
+        Some(IGNORING_WEBHOOK) => Some(FailurePolicy::Ignore),
+        _ => None,
+    }
+}
+
+fn webhook(name: &str, policy: &str, rules: &[Value], client_config: &Value) -> Value {
     json!({
         "name": name,
         "clientConfig": client_config,
@@ -102,10 +123,79 @@ fn webhook(name: &str, policy: &str, targets: &BTreeSet<GroupResource>, client_c
     })
 }
 
+fn entry(group: &str, resource: &str, scope: &str) -> Value {
+    json!({
+        "operations": ["DELETE"],
+        "apiGroups": [group],
+        "apiVersions": ["*"],
+        "resources": [resource],
+        "scope": scope,
+    })
+}
+
+/// The webhook without what it must never hold up: depguard's own namespace, and the Secrets in which Helm keeps its
+/// releases, by their type, which nobody can change once a Secret is there.
+fn exempting(mut webhook: Value, targets: &BTreeSet<GroupResource>, own_namespace: Option<&str>) -> Value {
+    let (Some(namespace), Some(fields)) = (own_namespace, webhook.as_object_mut()) else { return webhook };
+    let others = json!({"key": NAMESPACE_LABEL, "operator": "NotIn", "values": [namespace]});
+    fields.insert("namespaceSelector".to_owned(), json!({"matchExpressions": [others]}));
+    if targets.iter().any(|kind| kind.group.is_core() && kind.resource.as_str() == "secrets") {
+        let condition = json!({
+            "name": "not-a-helm-release",
+            "expression": "request.resource.group != '' || request.resource.resource != 'secrets' || \
+                           !has(oldObject.type) || oldObject.type != 'helm.sh/release.v1'",
+        });
+        fields.insert("matchConditions".to_owned(), json!([condition]));
+    }
+    webhook
+}
+
+/// Asks about the dry run of one labelled ConfigMap in depguard's own namespace, and holds nothing up where no answer
+/// comes.
+fn canary_webhook(namespace: &str, client_config: &Value) -> Value {
+    let mut webhook = webhook(CANARY_WEBHOOK, "Ignore", &[entry("", "configmaps", "Namespaced")], client_config);
+    if let Some(fields) = webhook.as_object_mut() {
+        fields.insert("namespaceSelector".to_owned(), json!({"matchLabels": {NAMESPACE_LABEL: namespace}}));
+        fields.insert("objectSelector".to_owned(), json!({"matchLabels": {canary::LABEL: "true"}}));
+    }
+    webhook
+}
+
 /// Whether `existing` does what `desired` says, no more and no less. A field that neither is set here nor is a default
 /// of the API server counts as a difference: it may weaken the configuration.
 pub(crate) fn is_installed(existing: &Value, desired: &Value) -> bool {
-    has_label(existing) && webhooks(existing) == webhooks(desired)
+    has_label(existing) && revision(existing) == REVISION && webhooks(existing) == webhooks(desired)
+}
+
+/// Whether it is installed, or a newer version of depguard sees to it.
+pub(crate) fn is_in_force(existing: &Value, desired: &Value) -> bool {
+    is_installed(existing, desired) || (is_newer(existing) && covers(existing, desired))
+}
+
+/// Whether a newer version of depguard wrote it.
+fn is_newer(existing: &Value) -> bool {
+    has_label(existing) && revision(existing) > REVISION
+}
+
+/// Whether `existing` has everything reviewed that `desired` has, by the same policies at the same place. What more it
+/// does, the newer version that wrote it knows.
+fn covers(existing: &Value, desired: &Value) -> bool {
+    let existing = webhooks(existing);
+    let named = |name: &Value| existing.iter().find(|webhook| webhook.get("name") == Some(name));
+    let rules = |webhook: &Value| webhook.get("rules").and_then(Value::as_array).cloned().unwrap_or_default();
+    webhooks(desired).iter().filter(|wanted| policy_of(wanted).is_some()).all(|wanted| {
+        let Some(found) = wanted.get("name").and_then(named) else { return false };
+        let same = |field: &str| found.get(field) == wanted.get(field);
+        let reviewed = rules(found);
+        same("failurePolicy") && same("clientConfig") && rules(wanted).iter().all(|rule| reviewed.contains(rule))
+    })
+}
+
+/// 0: written by who knows no revisions, as the reference.
+fn revision(configuration: &Value) -> u32 {
+    let annotations = configuration.pointer("/metadata/annotations");
+    let revision = annotations.and_then(|annotations| annotations.get(REVISION_ANNOTATION)).and_then(Value::as_str);
+    revision.and_then(|revision| revision.parse().ok()).unwrap_or_default()
 }
 
 /// The whole of `existing`, made as desired, to be PUT with its own `resourceVersion`: what an apply can't remove, such
@@ -119,12 +209,17 @@ pub(crate) fn replacement(existing: &Value, desired: &Value) -> Value {
         let metadata = fields.entry("metadata").or_insert_with(|| json!({}));
         if let Some(metadata) = metadata.as_object_mut() {
             metadata.remove("managedFields");
-            let labels = metadata.entry("labels").or_insert_with(|| json!({}));
-            if !labels.is_object() {
-                *labels = json!({});
-            }
-            if let Some(labels) = labels.as_object_mut() {
-                labels.insert(MANAGED_BY.0.to_owned(), Value::from(MANAGED_BY.1));
+            for (field, key, value) in [
+                ("labels", MANAGED_BY.0, MANAGED_BY.1.to_owned()),
+                ("annotations", REVISION_ANNOTATION, REVISION.to_string()),
+            ] {
+                let entries = metadata.entry(field).or_insert_with(|| json!({}));
+                if !entries.is_object() {
+                    *entries = json!({});
+                }
+                if let Some(entries) = entries.as_object_mut() {
+                    entries.insert(key.to_owned(), Value::from(value));
+                }
             }
         }
     }
@@ -141,7 +236,7 @@ impl Kinds {
 }
 
 /// Ours is what has our label, and what holds the reference's one webhook and no other, which is taken over.
-fn is_ours(existing: &Value) -> bool {
+pub(crate) fn is_ours(existing: &Value) -> bool {
     let webhooks = existing.get("webhooks").and_then(Value::as_array).map(Vec::as_slice);
     let of_the_reference =
         matches!(webhooks, Some([webhook]) if webhook.get("name").and_then(Value::as_str) == Some(WEBHOOK));
@@ -193,134 +288,4 @@ fn default_to(fields: &mut Map<String, Value>, field: &str, default: Value) {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::testing::{client_configs, desired_for, kind, stored};
-
-    #[test]
-    fn there_is_one_entry_a_target_sorted_and_once() {
-        let object = desired_for(&["vpcs.network.example.com", "configmaps", "vpcs.network.example.com"]);
-        let rules = object.pointer("/webhooks/0/rules").unwrap();
-        assert_eq!(
-            *rules,
-            json!([
-                {"operations": ["DELETE"], "apiGroups": [""], "apiVersions": ["*"], "resources": ["configmaps"], "scope": "*"},
-                {"operations": ["DELETE"], "apiGroups": ["network.example.com"], "apiVersions": ["*"], "resources": ["vpcs"], "scope": "*"},
-            ])
-        );
-    }
-
-    #[test]
-    fn rules_that_ignore_failures_have_a_webhook_of_their_own() {
-        let mut kinds = Kinds::default();
-        kinds.insert(FailurePolicy::Ignore, kind("configmaps"));
-        let alone = desired(&kinds, &client_configs());
-        assert_eq!(alone["webhooks"].as_array().unwrap().len(), 1);
-        kinds.insert(FailurePolicy::Fail, kind("configmaps"));
-        let both = desired(&kinds, &client_configs());
-        assert_eq!(both["webhooks"][1], alone["webhooks"][0]);
-        assert_eq!(both["webhooks"][0]["failurePolicy"], "Fail");
-        assert_eq!(both["webhooks"][1]["failurePolicy"], "Ignore");
-        assert_eq!(both["webhooks"][1]["clientConfig"]["url"], "https://webhook.example.com/validate/ignore");
-        assert_ne!(both["webhooks"][0]["name"], both["webhooks"][1]["name"]);
-        assert_eq!(step(Some(&stored(&both)), Some(&both)), Step::Nothing);
-        assert_eq!(step(Some(&stored(&both)), Some(&alone)), Step::Apply);
-    }
-
-    #[test]
-    fn what_an_api_server_stores_of_it_is_installed() {
-        let desired = desired_for(&["vpcs.network.example.com"]);
-        assert!(is_installed(&stored(&desired), &desired));
-        // What is not written is defaulted.
-        let mut sparse = stored(&desired);
-        for field in ["failurePolicy", "matchPolicy", "namespaceSelector", "objectSelector", "timeoutSeconds"] {
-            sparse["webhooks"][0].as_object_mut().unwrap().remove(field);
-        }
-        sparse["webhooks"][0]["rules"][0].as_object_mut().unwrap().remove("scope");
-        sparse["webhooks"][0]["matchConditions"] = json!([]);
-        assert!(is_installed(&sparse, &desired));
-    }
-
-    #[test]
-    fn whatever_weakens_it_is_put_right() {
-        let desired = desired_for(&["vpcs.network.example.com"]);
-        type Edit = fn(&mut Value);
-        let edits: &[(&str, Edit)] = &[
-            ("namespaceSelector", |w| w["namespaceSelector"] = json!({"matchLabels": {"a": "b"}})),
-            ("objectSelector", |w| w["objectSelector"] = json!({"matchLabels": {"a": "b"}})),
-            ("matchConditions", |w| w["matchConditions"] = json!([{"name": "no", "expression": "false"}])),
-            ("fewer rules", |w| w["rules"] = json!([])),
-            ("another group", |w| w["rules"][0]["apiGroups"] = json!(["other.example.com"])),
-            ("one version", |w| w["rules"][0]["apiVersions"] = json!(["v1"])),
-            ("another operation", |w| w["rules"][0]["operations"] = json!(["CREATE"])),
-            ("a scope", |w| w["rules"][0]["scope"] = json!("Cluster")),
-            ("failurePolicy", |w| w["failurePolicy"] = json!("Ignore")),
-            ("matchPolicy", |w| w["matchPolicy"] = json!("Exact")),
-            ("timeout", |w| w["timeoutSeconds"] = json!(1)),
-            ("url", |w| w["clientConfig"]["url"] = json!("https://elsewhere.example.com/validate")),
-            ("caBundle", |w| w["clientConfig"]["caBundle"] = json!("AAAA")),
-            ("no caBundle", |w| {
-                w["clientConfig"].as_object_mut().unwrap().remove("caBundle");
-            }),
-            ("review versions", |w| w["admissionReviewVersions"] = json!(["v1beta1", "v1"])),
-            ("side effects", |w| w["sideEffects"] = json!("NoneOnDryRun")),
-            ("a field not known here", |w| w["onlyOnSundays"] = json!(true)),
-            ("its name", |w| w["name"] = json!("x.example.com")),
-        ];
-        for (what, edit) in edits {
-            let mut existing = stored(&desired);
-            edit(&mut existing["webhooks"][0]);
-            assert_eq!(step(Some(&existing), Some(&desired)), Step::Apply, "{what}");
-            assert!(is_installed(&replacement(&existing, &desired), &desired), "{what}");
-        }
-        let mut existing = stored(&desired);
-        existing["webhooks"].as_array_mut().unwrap().push(json!({"name": "a.b.c"}));
-        assert_eq!(step(Some(&existing), Some(&desired)), Step::Apply, "a second webhook");
-        assert!(is_installed(&replacement(&existing, &desired), &desired));
-    }
-
-    #[test]
-    fn what_others_put_on_it_stays() {
-        let desired = desired_for(&["vpcs.network.example.com"]);
-        let mut existing = stored(&desired);
-        existing["metadata"]["labels"]["claimed.internal.apis.kcp.io/x"] = json!("y");
-        existing["metadata"]["annotations"]["note"] = json!("kept");
-        assert_eq!(step(Some(&existing), Some(&desired)), Step::Nothing);
-
-        existing["webhooks"] = json!([]);
-        let replacement = replacement(&existing, &desired);
-        assert_eq!(replacement["metadata"]["labels"]["claimed.internal.apis.kcp.io/x"], "y");
-        assert_eq!(replacement["metadata"]["annotations"]["note"], "kept");
-        assert_eq!(replacement["metadata"]["resourceVersion"], existing["metadata"]["resourceVersion"]);
-    }
-
-    #[test]
-    fn the_reference_s_own_is_taken_over_and_a_foreign_one_is_left() {
-        let desired = desired_for(&["vpcs.network.example.com"]);
-        let mut unlabelled = stored(&desired);
-        unlabelled["metadata"].as_object_mut().unwrap().remove("labels");
-        assert_eq!(step(Some(&unlabelled), Some(&desired)), Step::Apply);
-        assert_eq!(step(Some(&unlabelled), None), Step::Delete);
-        assert!(is_installed(&replacement(&unlabelled, &desired), &desired));
-
-        let mut two = unlabelled.clone();
-        two["webhooks"].as_array_mut().unwrap().push(json!({"name": "mine.example.com"}));
-        let mut other = unlabelled.clone();
-        other["webhooks"][0]["name"] = json!("mine.example.com");
-        let mut none = unlabelled.clone();
-        none["webhooks"] = json!([]);
-        for foreign in [two, other, none] {
-            assert_eq!(step(Some(&foreign), Some(&desired)), Step::LeaveForeign);
-            assert_eq!(step(Some(&foreign), None), Step::LeaveForeign);
-        }
-    }
-
-    #[test]
-    fn the_last_target_gone_it_is_deleted_once() {
-        let mut existing = stored(&desired_for(&["vpcs.network.example.com"]));
-        assert_eq!(step(Some(&existing), None), Step::Delete);
-        existing["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
-        assert_eq!(step(Some(&existing), None), Step::Nothing);
-        assert_eq!(step(None, None), Step::Nothing);
-    }
-}
+mod tests;

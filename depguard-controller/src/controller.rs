@@ -15,6 +15,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 use crate::ca_bundle::{CaBundle, CaBundleError};
 use crate::config::Config;
 use crate::observe;
+use crate::prober::prober;
 use crate::reconcile::{Failures, Reconciler};
 use crate::sight::Sight;
 use crate::webhook_target::WebhookTargetError;
@@ -109,6 +110,7 @@ impl Controller {
             },
         );
         let resync = config.resync.clamp(Duration::from_secs(1), LONGEST_RESYNC);
+        let (prober, probing) = prober(resync);
         let running = Running {
             reconciler: Reconciler {
                 connection,
@@ -120,6 +122,9 @@ impl Controller {
                 lookups: WorkspaceLookups::default(),
                 sight: Sight::new(resync),
                 failures: Failures::new(),
+                probing,
+                own_namespace: config.namespace,
+                probe_address: config.webhook_probe_address,
             },
             states: mirror.subscribe(),
             resync,
@@ -131,6 +136,7 @@ impl Controller {
                 // What is being written is broken off: the next start finds it and goes on.
                 _ = stopped => {}
                 () = running.run() => {}
+                () = prober.run() => {}
             }
             drop(mirror);
             mirroring.abort();
@@ -200,6 +206,7 @@ impl Running {
                     return changed.is_ok();
                 }
                 () = sleep_until(due) => return true,
+                () = self.reconciler.probing.news() => return true,
                 () = sleep(FILES) => {
                     if self.reconciler.refresh_files().await {
                         return true;

@@ -5,15 +5,22 @@ use std::collections::{BTreeMap, BTreeSet};
 use depguard_core::Rule;
 use depguard_core::api::{FailurePolicy, OnDelete};
 
-use crate::findings::Finding;
+use crate::findings::{Finding, Findings};
 use crate::plan::RulePlan;
+use crate::prober::Checks;
 
 const NOT_ENFORCEABLE: &str = "NotEnforceable";
 
 /// Whether a rule that can be used is in force for all its targets.
 ///
-/// `blind` are the dependencies that no dependent can hold.
-pub(crate) fn enforced(rule: &RulePlan<'_>, parsed: &Rule, blind: &[usize], programmed: &Finding) -> Finding {
+/// `blind` are the dependencies that no dependent can hold, `checks` what was found where its targets are installed.
+pub(crate) fn enforced(
+    rule: &RulePlan<'_>,
+    parsed: &Rule,
+    blind: &[usize],
+    programmed: &Finding,
+    checks: &Checks,
+) -> Finding {
     if rule.targets.iter().any(|target| !target.refused.is_empty()) {
         let kinds = kinds(rule.targets.iter().filter(|target| target.places.is_empty()).map(|target| &target.kind));
         return Finding::no(NOT_ENFORCEABLE, format!("not for {kinds}: their provider does not accept the rule"));
@@ -43,7 +50,16 @@ pub(crate) fn enforced(rule: &RulePlan<'_>, parsed: &Rule, blind: &[usize], prog
     } else if parsed.failure_policy() == FailurePolicy::Ignore {
         message.push_str("; where that can't be found out they go on");
     }
-    Finding::yes("Enforced", message)
+    let mut findings = Findings::default();
+    for place in rule.targets.iter().flat_map(|target| &target.places) {
+        let generation = parsed.generation().unwrap_or_default();
+        findings.extend(match checks.get(place) {
+            Some(check) => check.of_rule(&rule.key, parsed.failure_policy(), generation),
+            None => Some(Finding::unknown("NotAsked", "the webhook is being asked whether it has loaded the rule")),
+        });
+    }
+    let order = ["ConfigurationChanged", "CertificateInvalid", "WebhookUnreachable", "NotLoaded", "NotDispatched"];
+    findings.sum_up(&order, "Enforced", &message)
 }
 
 /// What a rule that can't be used does.

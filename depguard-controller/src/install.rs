@@ -14,8 +14,10 @@ const CONFIGURATIONS: &str = "/apis/admissionregistration.k8s.io/v1/validatingwe
 ///
 /// What is there is read first, as a mirror may be behind, and each write holds only for the state that was read: a
 /// configuration that became somebody else's in between is neither changed nor deleted.
-pub(crate) async fn install(endpoint: &Endpoint, desired: Option<&Value>) -> Done {
-    match try_install(endpoint, desired).await {
+///
+/// What a newer version of depguard wrote is changed only where that is to be `overruled`.
+pub(crate) async fn install(endpoint: &Endpoint, desired: Option<&Value>, overruled: bool) -> Done {
+    match try_install(endpoint, desired, overruled).await {
         Ok(done) => done,
         Err(error) if error.is_conflict() => Done::with(Outcome::Pending(error.to_string())),
         Err(error) => Done::with(Outcome::Failed(error.to_string())),
@@ -46,21 +48,40 @@ pub(crate) async fn write_status(endpoint: &Endpoint, rule: &Value) -> Result<()
     endpoint.put_json(&path, rule).await.map(drop)
 }
 
-async fn try_install(endpoint: &Endpoint, desired: Option<&Value>) -> Result<Done, ApiError> {
-    let own = format!("{CONFIGURATIONS}/{}", configuration::NAME);
-    let existing = match endpoint.get_json(&own).await {
-        Ok(existing) => Some(existing),
-        Err(error) if error.is_not_found() => None,
-        Err(error) => return Err(error),
+/// The configuration as it is now; `None`: there is none.
+pub(crate) async fn read(endpoint: &Endpoint) -> Result<Option<Value>, ApiError> {
+    match endpoint.get_json(&own()).await {
+        Ok(existing) => Ok(Some(existing)),
+        Err(error) if error.is_not_found() => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+fn own() -> String {
+    format!("{CONFIGURATIONS}/{}", configuration::NAME)
+}
+
+async fn try_install(endpoint: &Endpoint, desired: Option<&Value>, overruled: bool) -> Result<Done, ApiError> {
+    let own = own();
+    let existing = read(endpoint).await?;
+    let step = match (configuration::step(existing.as_ref(), desired), desired) {
+        (Step::Defer, _) if !overruled => {
+            return Ok(Done::with(Outcome::Pending(
+                "a newer version of depguard wrote it, and has a minute".to_owned(),
+            )));
+        }
+        (Step::Defer, Some(_)) => Step::Apply,
+        (Step::Defer, None) => Step::Delete,
+        (step, _) => step,
     };
-    let written = match (configuration::step(existing.as_ref(), desired), &existing, desired) {
+    let written = match (step, &existing, desired) {
         (Step::Create, _, Some(desired)) => {
             let collection = format!("{CONFIGURATIONS}?fieldManager={FIELD_MANAGER}");
             endpoint.post_json(&collection, desired).await?
         }
         (Step::Apply, Some(existing), Some(desired)) => apply(endpoint, &own, existing, desired).await?,
         (Step::Delete, Some(existing), _) => {
-            delete(endpoint, &own, existing).await?;
+            delete(endpoint, existing).await?;
             return Ok(Done::changed());
         }
         (Step::LeaveForeign, ..) => return Ok(Done::with(Outcome::Foreign)),
@@ -96,10 +117,11 @@ async fn apply(endpoint: &Endpoint, own: &str, existing: &Value, desired: &Value
     }
 }
 
-async fn delete(endpoint: &Endpoint, own: &str, existing: &Value) -> Result<(), ApiError> {
+/// Deletes the configuration as it was read, and not what became of it since.
+pub(crate) async fn delete(endpoint: &Endpoint, existing: &Value) -> Result<(), ApiError> {
     let field = |pointer| existing.pointer(pointer).and_then(Value::as_str);
     let only = Preconditions { uid: field("/metadata/uid"), resource_version: field("/metadata/resourceVersion") };
-    match endpoint.delete(own, only).await {
+    match endpoint.delete(&own(), only).await {
         Err(error) if !error.is_not_found() => Err(error),
         _ => Ok(()),
     }

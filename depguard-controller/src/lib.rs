@@ -1,6 +1,7 @@
 //! The controller of depguard: resolves rules, installs webhook configurations, reports status.
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic))]
 
+mod asking;
 mod bindings;
 mod ca_bundle;
 mod checks;
@@ -19,6 +20,7 @@ mod kinds;
 pub mod manifests;
 mod observe;
 mod plan;
+mod prober;
 mod programmed;
 mod reconcile;
 mod references;

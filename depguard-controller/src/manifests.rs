@@ -8,10 +8,11 @@ mod rules;
 mod schema;
 mod setup;
 
-use depguard_core::{Home, api};
+use depguard_core::{Home, api, canary as canaries};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
+pub use crate::config::NAMESPACE;
 pub use rbac::{AGGREGATE, Place, rbac};
 pub use rules::{rule_files, rules};
 pub use schema::crd;
@@ -93,6 +94,20 @@ pub fn api_export() -> Value {
                 "storage": {"crd": {}},
             }],
             "permissionClaims": permission_claims(),
+        },
+    })
+}
+
+/// The ConfigMap by whose deletion, which is never meant, the controller sees in home kubernetes that the API server
+/// asks the webhook.
+pub fn canary() -> Value {
+    json!({
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {
+            "name": canaries::NAME,
+            "namespace": NAMESPACE,
+            "labels": {canaries::LABEL: "true"},
         },
     })
 }

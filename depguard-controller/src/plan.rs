@@ -83,6 +83,17 @@ pub(crate) struct TargetPlan {
     pub(crate) refused: Vec<LogicalCluster>,
 }
 
+impl Plan<'_> {
+    /// The rules that have a target at a place, with their policies and generations.
+    pub(crate) fn rules_at(&self, place: &Place) -> BTreeMap<RuleKey, (FailurePolicy, i64)> {
+        let there = self.rules.iter().filter(|rule| rule.targets.iter().any(|target| target.places.contains(place)));
+        let usable = there.filter_map(|rule| Some((rule, rule.rule.as_ref().ok()?)));
+        usable
+            .map(|(rule, parsed)| (rule.key.clone(), (rule.failure_policy, parsed.generation().unwrap_or_default())))
+            .collect()
+    }
+}
+
 impl World<'_> {
     /// The paths that rules name, and the logical clusters that claim each: what is to be looked up.
     pub(crate) fn claims(&self) -> Claims {
@@ -140,7 +151,7 @@ pub(crate) fn plan<'v>(world: &World<'v>) -> Plan<'v> {
 fn plan_place(world: &World<'_>, place: &Place, desired: Option<Value>) -> Option<PlacePlan> {
     let existing = world.configurations.get(place).copied();
     let step = configuration::step(existing, desired.as_ref());
-    if desired.is_none() && step != Step::Delete {
+    if desired.is_none() && !matches!(step, Step::Delete | Step::Defer) {
         return None;
     }
     if let Some(cluster) = place {

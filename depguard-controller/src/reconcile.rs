@@ -19,6 +19,7 @@ use crate::events;
 use crate::install::{Done, install, write_status};
 use crate::observe;
 use crate::plan::{self, Place, PlacePlan, Plan, RulePlan, World};
+use crate::prober::{Job, Jobs, Probing};
 use crate::retries::Retries;
 use crate::sight::Sight;
 use crate::status::{self, Found, Outcome};
@@ -30,6 +31,8 @@ const REQUEST: Duration = Duration::from_secs(15);
 const WRITES: Duration = Duration::from_secs(45);
 /// Places or rules that are written at once.
 const AT_ONCE: usize = 16;
+/// How long a newer version of depguard has to put right what it wrote, before this one does it its own way.
+const DEFERENCE: Duration = Duration::from_secs(60);
 
 /// Carries out rounds. It remembers nothing of what it installed: only what failed, and when to try that again.
 pub(crate) struct Reconciler {
@@ -42,6 +45,11 @@ pub(crate) struct Reconciler {
     pub(crate) lookups: WorkspaceLookups,
     pub(crate) sight: Sight,
     pub(crate) failures: Failures,
+    pub(crate) probing: Probing,
+    /// depguard's own namespace; not used in home kcp.
+    pub(crate) own_namespace: String,
+    /// Where the webhook is asked, instead of where it is installed.
+    pub(crate) probe_address: Option<String>,
 }
 
 /// What failed, and when to try again.
@@ -49,6 +57,8 @@ pub(crate) struct Failures {
     places: Retries<Place>,
     /// What to say meanwhile.
     outcomes: HashMap<Place, Outcome>,
+    /// Since when a newer version has been left to see to its own.
+    deferred: HashMap<Place, Instant>,
     statuses: Retries<RuleKey>,
 }
 
@@ -59,6 +69,7 @@ impl Reconciler {
             target: self.target.clone(),
             ca_bundle: self.ca_bundle.as_ref().map(|bundle| bundle.pem().into()),
             key: self.path_key.as_ref().map(|file| file.key().clone()),
+            own_namespace: (self.home == Home::Kubernetes).then(|| self.own_namespace.clone()),
         };
         let export_name = self.export_name.clone();
         let mut world = observe::world(self.home, &export_name, state, clients);
@@ -74,7 +85,9 @@ impl Reconciler {
         let outcomes = self.install(&world, &plan, &origins).await;
         let wanted = plan.rules.iter().flat_map(|rule| checks::keys(&world, rule));
         let wanted = wanted.map(|key| (key.clone(), self.place(&key.place, &origins))).collect();
-        let found = Found { outcomes, kinds: self.sight.see(wanted).await };
+        let kinds = self.sight.see(wanted).await;
+        let jobs = self.jobs(&world, &plan, &outcomes, &origins);
+        let found = Found { outcomes, kinds, checks: self.probing.look(jobs).await };
         let now = k8s_openapi::jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
         let changed = status::changed(&world, &plan, &found, &now);
         self.report(state, changed, &now).await;
@@ -108,6 +121,28 @@ impl Reconciler {
         [self.failures.places.next(), self.failures.statuses.next()].into_iter().flatten().min()
     }
 
+    /// The configurations that are in order, so that it can be found out whether they are in force.
+    fn jobs(
+        &self,
+        world: &World<'_>,
+        plan: &Plan<'_>,
+        outcomes: &BTreeMap<Place, Outcome>,
+        origins: &BTreeMap<LogicalCluster, Arc<str>>,
+    ) -> Jobs {
+        let installed = plan.places.iter().filter_map(|(place, what)| {
+            let PlacePlan::Do { desired: Some(desired), .. } = what else { return None };
+            let job = Job {
+                desired: desired.clone(),
+                endpoint: self.place(place, origins).ok()?,
+                rules: plan.rules_at(place),
+                own_namespace: world.clients.own_namespace.clone(),
+                instead: self.probe_address.clone(),
+            };
+            (outcomes.get(place) == Some(&Outcome::Installed)).then(|| (place.clone(), Arc::new(job)))
+        });
+        installed.collect()
+    }
+
     async fn install(
         &mut self,
         world: &World<'_>,
@@ -124,13 +159,17 @@ impl Reconciler {
                 }
                 PlacePlan::Do { step: Step::Nothing, .. } => Outcome::Installed,
                 PlacePlan::Do { step: Step::LeaveForeign, .. } => Outcome::Foreign,
+                PlacePlan::Do { step: Step::Defer, .. } if !self.failures.defers_no_more(place) => {
+                    Outcome::Pending("a newer version of depguard sees to it".to_owned())
+                }
                 PlacePlan::Do { desired, .. } => {
                     let input = hash_of(desired.as_ref(), world.configurations.get(place).copied());
                     let due = self.failures.places.is_due(place, input, Instant::now());
                     match self.failures.outcomes.get(place).filter(|_| !due) {
                         Some(failed) => failed.clone(),
                         None => {
-                            jobs.push((place.clone(), input, desired.clone(), self.place(place, origins)));
+                            let overruled = self.failures.deferred.contains_key(place);
+                            jobs.push((place.clone(), input, desired.clone(), self.place(place, origins), overruled));
                             continue;
                         }
                     }
@@ -139,9 +178,9 @@ impl Reconciler {
             self.failures.settle(place, &settled);
             outcomes.insert(place.clone(), settled);
         }
-        let jobs = stream::iter(jobs).map(|(place, input, desired, endpoint)| async move {
+        let jobs = stream::iter(jobs).map(|(place, input, desired, endpoint, overruled)| async move {
             let done = match endpoint {
-                Ok(endpoint) => install(&endpoint, desired.as_ref()).await,
+                Ok(endpoint) => install(&endpoint, desired.as_ref(), overruled).await,
                 Err(why) => Done::with(Outcome::Failed(why)),
             };
             (place, input, desired.is_some(), done)
@@ -226,7 +265,12 @@ impl Reconciler {
 
 impl Failures {
     pub(crate) fn new() -> Self {
-        Self { places: Retries::new(), outcomes: HashMap::new(), statuses: Retries::new() }
+        Self { places: Retries::new(), outcomes: HashMap::new(), deferred: HashMap::new(), statuses: Retries::new() }
+    }
+
+    /// Whether a newer version has had its time to see to what it wrote.
+    fn defers_no_more(&mut self, place: &Place) -> bool {
+        self.deferred.entry(place.clone()).or_insert_with(Instant::now).elapsed() >= DEFERENCE
     }
 
     /// Notes what a try came to.
@@ -245,12 +289,14 @@ impl Failures {
         if !matches!(outcome, Outcome::Failed(_) | Outcome::Pending(_)) {
             self.places.done(place);
             self.outcomes.remove(place);
+            self.deferred.remove(place);
         }
     }
 
     fn keep(&mut self, wanted: impl Fn(&Place) -> bool) {
         self.places.keep(&wanted);
         self.outcomes.retain(|place, _| wanted(place));
+        self.deferred.retain(|place, _| wanted(place));
     }
 }
 

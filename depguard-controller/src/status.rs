@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use crate::checks::{self, Kinds};
 use crate::findings::Finding;
 use crate::plan::{Place, Plan, RulePlan, TargetPlan, World};
+use crate::prober::Checks;
 use crate::{enforced, programmed, references};
 
 /// The resources that a rule's summary names.
@@ -20,6 +21,7 @@ const MOST_NAMED: usize = 6;
 pub(crate) struct Found {
     pub(crate) outcomes: BTreeMap<Place, Outcome>,
     pub(crate) kinds: Kinds,
+    pub(crate) checks: Checks,
 }
 
 /// How it stands with the configuration of a place.
@@ -86,7 +88,7 @@ fn status(world: &World<'_>, rule: &RulePlan<'_>, found: &Found, old: &Value, no
 fn of_rule(world: &World<'_>, rule: &RulePlan<'_>, parsed: &Rule, found: &Found) -> Vec<(&'static str, Finding)> {
     let programmed = programmed::programmed(world, rule, &found.outcomes);
     let blind = checks::blind(world, &found.kinds, rule, parsed);
-    let enforced = enforced::enforced(rule, parsed, &blind, &programmed);
+    let enforced = enforced::enforced(rule, parsed, &blind, &programmed, &found.checks);
     vec![
         ("Accepted", checks::accepted(world, &found.kinds, rule, parsed)),
         ("ResolvedRefs", references::resolved(world, &found.kinds, rule, parsed)),

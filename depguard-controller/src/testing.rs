@@ -27,7 +27,7 @@ pub(crate) fn client_configs() -> ClientConfigs {
 /// The same for every place.
 pub(crate) fn clients() -> Clients {
     let target = WebhookTarget::Url("https://webhook.example.com/validate".to_owned());
-    Clients { target, ca_bundle: Some(b"PEM".as_slice().into()), key: None }
+    Clients { target, ca_bundle: Some(b"PEM".as_slice().into()), key: None, own_namespace: None }
 }
 
 pub(crate) fn desired_for(kinds: &[&str]) -> Value {
@@ -42,7 +42,7 @@ pub(crate) fn stored(desired: &Value) -> Value {
     metadata.insert("uid".to_owned(), json!("2c8f0a4e"));
     metadata.insert("resourceVersion".to_owned(), json!("7"));
     metadata.insert("generation".to_owned(), json!(1));
-    metadata.insert("annotations".to_owned(), json!({"kcp.io/cluster": "any"}));
+    metadata["annotations"]["kcp.io/cluster"] = json!("any");
     object
 }
 

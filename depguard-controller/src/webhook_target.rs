@@ -107,6 +107,8 @@ pub(crate) struct Clients {
     pub(crate) ca_bundle: Option<Arc<[u8]>>,
     /// Signs the path that each place is told.
     pub(crate) key: Option<PathKey>,
+    /// depguard's own namespace, in home kubernetes.
+    pub(crate) own_namespace: Option<String>,
 }
 
 impl Clients {
@@ -114,7 +116,11 @@ impl Clients {
     pub(crate) fn at(&self, place: &Place) -> ClientConfigs {
         let suffix = self.key.as_ref().map(|key| key.suffix(place.as_ref())).unwrap_or_default();
         let client = |policy| self.target.client_config(policy, &suffix, self.ca_bundle.as_deref());
-        ClientConfigs { fail: client(FailurePolicy::Fail), ignore: client(FailurePolicy::Ignore) }
+        ClientConfigs {
+            fail: client(FailurePolicy::Fail),
+            ignore: client(FailurePolicy::Ignore),
+            own_namespace: self.own_namespace.clone(),
+        }
     }
 }
 
@@ -254,12 +260,13 @@ mod tests {
     #[test]
     fn with_a_key_each_place_is_told_a_path_of_its_own() {
         let key = PathKey::parse("0123456789abcdef0123456789abcdef").unwrap();
-        let clients = |target: WebhookTarget| Clients { target, ca_bundle: None, key: Some(key.clone()) };
+        let clients =
+            |target: WebhookTarget| Clients { target, ca_bundle: None, key: Some(key.clone()), own_namespace: None };
         let (one, other) = (Some(cluster("2x3fg5w1ik2mcnev")), Some(cluster("3y3fg5w1ik2mcnev")));
         for url in ["https://host/validate", "https://host/validate/"] {
             let clients = clients(WebhookTarget::Url(url.to_owned()));
             let suffix = key.suffix(one.as_ref());
-            let ClientConfigs { fail, ignore } = clients.at(&one);
+            let ClientConfigs { fail, ignore, .. } = clients.at(&one);
             assert_eq!(fail["url"], format!("https://host/validate{suffix}"));
             assert_eq!(ignore["url"], format!("https://host/validate/ignore{suffix}"));
             assert_ne!(clients.at(&other).fail, fail);

@@ -112,6 +112,13 @@ impl Endpoint {
         self.exchange(Method::DELETE, path, Some(&options), JSON).await
     }
 
+    /// Asks what the deletion of an object would come to. Nothing is deleted.
+    pub async fn delete_dry_run(&self, path: &str) -> Result<Value, ApiError> {
+        // With a body, API servers go by what it says and not by the query.
+        let options = json!({"apiVersion": "v1", "kind": "DeleteOptions", "dryRun": ["All"]});
+        self.exchange(Method::DELETE, &with_query(path, "dryRun=All"), Some(&options), JSON).await
+    }
+
     /// Lists a collection, all pages of it, as it is now.
     ///
     /// Refuses a list without `metadata.resourceVersion`: kcp's virtual workspaces answer so, with no objects, where

@@ -30,6 +30,7 @@
 
 mod address;
 mod api;
+mod caller;
 #[cfg(feature = "cli")]
 pub mod cli;
 mod connection;
@@ -58,6 +59,7 @@ mod workspaces;
 
 pub use address::UrlError;
 pub use api::{ApiError, List, Preconditions, Status};
+pub use caller::{CallError, Caller};
 pub use connection::{ConnectError, ConnectOptions, Connection};
 pub use endpoint::{Endpoint, MAX_BODY, RequestError};
 #[cfg(feature = "metrics")]

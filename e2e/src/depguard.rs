@@ -3,6 +3,7 @@
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use depguard_controller::{Controller, WebhookTarget};
 use depguard_core::{ExportName, Home};
@@ -20,6 +21,8 @@ pub struct Depguard {
     folder: TempDir,
     authority: Authority,
     port: u16,
+    /// After how long the controller looks at everything again.
+    resync: Duration,
     controller: Option<Controller>,
     webhook: Option<Webhook>,
 }
@@ -40,7 +43,8 @@ impl Depguard {
         authority.issue(folder.path())?;
         world.write_kubeconfig(&folder.path().join("kubeconfig"))?;
         let (world, port) = (Arc::clone(world), free_port()?);
-        Ok(Depguard { world, folder, authority, port, controller: None, webhook: None })
+        let resync = Duration::from_secs(60);
+        Ok(Depguard { world, folder, authority, port, resync, controller: None, webhook: None })
     }
 
     /// Starts the controller.
@@ -54,10 +58,16 @@ impl Depguard {
             probe_addr: None,
             metrics_addr: None,
             ca_bundle_path: Some(self.file("ca.crt")),
+            resync: self.resync,
             ..depguard_controller::Config::new(self.home(), export_name()?, webhook)
         };
         self.controller = Some(Controller::start(config).await?);
         Ok(())
+    }
+
+    /// Has the controller look at everything so often, from its next start on.
+    pub fn look_again_after(&mut self, resync: Duration) {
+        self.resync = resync;
     }
 
     /// Stops the controller; what it installed stays.
@@ -101,6 +111,12 @@ impl Depguard {
         self.authority.issue(self.folder.path())?;
         self.port = free_port()?;
         Ok(())
+    }
+
+    /// Gives the webhook a certificate of an authority that the controller does not know, for the next start.
+    pub fn renew_certificate_alone(&self) -> Outcome {
+        Authority::new("an unknown authority")?.issue(self.folder.path())?;
+        Ok(std::fs::write(self.file("ca.crt"), self.authority.pem())?)
     }
 
     /// Where the webhook is called.

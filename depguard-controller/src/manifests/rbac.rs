@@ -1,18 +1,17 @@
 //! The rights that both binaries need, in each home and by each way of reading dependents, and not one more: the table in
 //! `docs/rights.md` says what each is for, and a test takes away one after the other.
 
-use depguard_core::{Home, api};
+use depguard_core::{Home, api, canary as canaries};
 use serde_json::{Value, json};
 
 use super::setup::{Identity, ReadThrough, Setup};
-use super::with;
+use super::{NAMESPACE, canary, with};
 use crate::configuration;
 
 /// The label by which a ClusterRole adds to what the webhook may list in home kubernetes.
 pub const AGGREGATE: &str = "dependencies.opendefense.cloud/aggregate-to-webhook";
 
 const GROUP: &str = "rbac.authorization.k8s.io";
-const NAMESPACE: &str = "depguard-system";
 const CONTROLLER: &str = "depguard-controller";
 const WEBHOOK: &str = "depguard-webhook";
 const DEPENDENTS: &str = "depguard-webhook-dependents";
@@ -78,8 +77,13 @@ fn kubernetes() -> Vec<Value> {
     ];
     let webhook = [allow(api::GROUP, [api::PLURAL], &["list", "watch"]), allow("", ["namespaces"], &["get"])];
     let account = |name: &str| json!({"kind": "ServiceAccount", "namespace": NAMESPACE, "name": name});
+    // Only ever asked for as a dry run.
+    let canaries = with(allow("", ["configmaps"], &["delete"]), "resourceNames", json!([canaries::NAME]));
+    let at_home = [leases(), vec![canaries]].concat();
     let mut objects = accounts();
+    objects.push(canary());
     objects.extend(granted(CONTROLLER, &account(CONTROLLER), &controller));
+    objects.extend(in_namespace(CONTROLLER, NAMESPACE, &account(CONTROLLER), &at_home));
     objects.extend(in_namespace(CONTROLLER, EVENTS, &account(CONTROLLER), &[allow("", ["events"], &["create"])]));
     objects.extend(granted(WEBHOOK, &account(WEBHOOK), &webhook));
     let sum = json!({"clusterRoleSelectors": [{"matchLabels": {AGGREGATE: "true"}}]});
@@ -99,11 +103,14 @@ fn dep_ctrl(setup: &Setup) -> Vec<Value> {
     let write = ["get", "list", "watch", "create", "update", "patch", "delete"];
     let (mut objects, certificates) = match setup.identity {
         Identity::ServiceAccounts { .. } => (accounts(), false),
-        Identity::Certificates => (Vec::new(), true),
+        Identity::Certificates => (vec![own_namespace()], true),
     };
     for (name, verbs) in [(CONTROLLER, &write[..]), (WEBHOOK, &["list", "watch"])] {
         let user = if certificates { user(name) } else { user(&format!("system:serviceaccount:{NAMESPACE}:{name}")) };
         objects.extend(granted(name, &user, &[slices.clone(), content(verbs)]));
+        if name == CONTROLLER {
+            objects.extend(in_namespace(name, NAMESPACE, &user, &leases()));
+        }
         if certificates {
             objects.push(access(name, &user));
         }
@@ -161,11 +168,19 @@ fn providers(setup: &Setup) -> Vec<Value> {
 
 fn accounts() -> Vec<Value> {
     let account = |name: &str| json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name, "namespace": NAMESPACE}});
-    vec![
-        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}),
-        account(CONTROLLER),
-        account(WEBHOOK),
-    ]
+    vec![own_namespace(), account(CONTROLLER), account(WEBHOOK)]
+}
+
+fn own_namespace() -> Value {
+    json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
+}
+
+/// The Leases by which one controller among several is the one that writes, and by which an uninstall stops them all. A
+/// right to create can't be narrowed to a name.
+fn leases() -> Vec<Value> {
+    let leases = |verbs: &[&str]| allow("coordination.k8s.io", ["leases"], verbs);
+    let names = json!([CONTROLLER, format!("{CONTROLLER}-uninstall")]);
+    vec![leases(&["create"]), with(leases(&["get", "update"]), "resourceNames", names)]
 }
 
 /// As whom an account is known outside of depguard's own workspace.

@@ -1,6 +1,7 @@
 mod schemas;
 
-use depguard_core::{Consents, Home, WorkspacePath};
+use depguard_core::api::FailurePolicy;
+use depguard_core::{Consents, Home, RuleKey, WorkspacePath};
 use depguard_kcp::WorkspaceLookup;
 use serde_json::json;
 
@@ -14,6 +15,7 @@ use crate::exports::Exports;
 use crate::fields::Schema;
 use crate::kinds::KindFacts;
 use crate::plan::plan;
+use crate::prober::Check;
 use crate::testing::{accepting, binding, clients, cluster, export, local, path, rule};
 
 const NETWORK: &str = "root:providers:network";
@@ -73,7 +75,8 @@ impl Setting {
         let outcomes = plan.places.keys().map(|place| (place.clone(), self.outcome.clone())).collect();
         let keys = plan.rules.iter().flat_map(|rule| checks::keys(&world, rule));
         let kinds = keys.map(|key| (key.clone(), self.see(&key))).collect();
-        let found = Found { outcomes, kinds };
+        let checks = plan.places.keys().map(|place| (place.clone(), in_force(&plan.rules_at(place)))).collect();
+        let found = Found { outcomes, kinds, checks };
         changed(&world, &plan, &found, NOW).into_iter().map(|(_, object)| object).collect()
     }
 
@@ -86,6 +89,18 @@ impl Setting {
         assert_eq!(condition["observedGeneration"], 3);
         format!("{} {}: {}", text("status"), text("reason"), text("message"))
     }
+}
+
+/// The webhook has loaded these rules.
+fn in_force(rules: &BTreeMap<RuleKey, (FailurePolicy, i64)>) -> Check {
+    let mut loaded =
+        BTreeMap::from([FailurePolicy::Fail, FailurePolicy::Ignore].map(|policy| (policy, Ok(BTreeMap::new()))));
+    for (key, (policy, generation)) in rules {
+        if let Some(Ok(loaded)) = loaded.get_mut(policy) {
+            loaded.insert(key.clone(), *generation);
+        }
+    }
+    Check { of: 0, problem: None, loaded }
 }
 
 /// A kind as rules here name it, but for an edit.

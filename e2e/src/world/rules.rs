@@ -55,6 +55,10 @@ impl World {
             return self.home().post(EXPORTS, &manifests::api_export()).await?.ok_or_there();
         }
         self.home().post(CRDS, &manifests::crd()).await?.ok_or_there()?;
+        let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": manifests::NAMESPACE}});
+        self.home().post("/api/v1/namespaces", &namespace).await?.ok_or_there()?;
+        let canaries = format!("/api/v1/namespaces/{}/configmaps", manifests::NAMESPACE);
+        self.home().post(&canaries, &manifests::canary()).await?.ok_or_there()?;
         eventually("rules are served", self.patience(), async || self.home().get(RULES).await?.ok().map(drop)).await
     }
 
@@ -118,6 +122,17 @@ impl World {
         .await
     }
 
+    /// Waits until a condition of a rule has this reason.
+    pub async fn reason(&self, provider: &Provider, rule: &str, condition: &str, reason: &str) -> Outcome {
+        eventually(&format!("rule {rule} has {condition} by {reason}"), self.patience(), async || {
+            let rule = provider.api.get(&format!("{RULES}/{rule}")).await?.ok()?;
+            let conditions = rule["status"]["conditions"].as_array().cloned().unwrap_or_default();
+            let is = |one: &Value| one["type"] == condition && one["reason"] == reason;
+            if conditions.iter().any(is) { Ok(()) } else { Err(Stop::Failed(format!("status is {}", rule["status"]))) }
+        })
+        .await
+    }
+
     /// The installed configuration, while there is one.
     pub async fn configuration(&self, place: &Api) -> Outcome<Option<Value>> {
         let reply = place.get(CONFIGURATION).await?;
@@ -143,10 +158,16 @@ impl World {
     }
 }
 
+/// The webhooks of a configuration that decide by rules, which is all but the canary's.
+pub fn deciding(configuration: &Value) -> impl Iterator<Item = &Value> {
+    let webhooks = configuration["webhooks"].as_array().into_iter().flatten();
+    webhooks.filter(|webhook| !webhook["name"].as_str().unwrap_or_default().starts_with("canary."))
+}
+
 /// The kinds whose deletion a configuration hears of, as `group/resource`, sorted.
 pub fn reviewed_kinds(configuration: &Value) -> Vec<String> {
     let mut kinds = Vec::new();
-    for webhook in configuration["webhooks"].as_array().into_iter().flatten() {
+    for webhook in deciding(configuration) {
         for rule in webhook["rules"].as_array().into_iter().flatten() {
             for group in rule["apiGroups"].as_array().into_iter().flatten() {
                 for resource in rule["resources"].as_array().into_iter().flatten() {

@@ -5,6 +5,7 @@ mod checked;
 mod consent;
 mod cycles;
 mod deletion;
+mod enforced;
 mod installation;
 mod language;
 mod liar;
@@ -83,6 +84,7 @@ fn main() {
         Scenario::new("a removed target leaves the configuration", installation::target_removed).without_control(),
         Scenario::new("20 restarts lose none of 8 rules' kinds", installation::restarts).without_control().alone(),
         Scenario::new("a rule is held against the schemas of its kinds", checked::against_schemas).without_control(),
+        Scenario::new("a rule says that it is enforced only while it is", enforced::while_it_is).without_control(),
         Scenario::new("a rule that ignores failures refuses, and lets go while depguard is away", policy::ignore),
         Scenario::new("a rule that only warns refuses nothing, and says so to whoever deletes", policy::warn)
             .without_control(),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use depguard_e2e::rules::{reviewed_kinds, rule};
+use depguard_e2e::rules::{deciding, reviewed_kinds, rule};
 use depguard_e2e::{Depguard, Outcome, World, ensure};
 use serde_json::json;
 
@@ -22,11 +22,11 @@ pub(crate) async fn ignore(world: Arc<World>) -> Outcome {
 
     // A second rule about the same kind, with the usual policy, does not lose by it.
     world.add_rule(&cast.compute, &rule("fleets", &cast.fleet, &[(&cast.vpc, ".spec.vpcRef.name")])).await?;
-    let both = |found: &serde_json::Value| found["webhooks"].as_array().is_some_and(|webhooks| webhooks.len() == 2);
+    let both = |found: &serde_json::Value| deciding(found).count() == 2;
     let found = world.until_configured(&cast.network.api, "both webhooks are installed", both).await?;
     ensure(reviewed_kinds(&found).len() == 1, || found["webhooks"].to_string())?;
     world.remove_rule(&cast.compute, "fleets").await?;
-    let one = |found: &serde_json::Value| found["webhooks"].as_array().is_some_and(|webhooks| webhooks.len() == 1);
+    let one = |found: &serde_json::Value| deciding(found).count() == 1;
     world.until_configured(&cast.network.api, "one webhook is left", one).await?;
 
     depguard.kill_webhook();

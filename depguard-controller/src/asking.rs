@@ -1,0 +1,170 @@
+//! Asks one webhook of a configuration, as an API server would reach it, which rules it decides by.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use depguard_core::{Inquiry, Loaded, RuleKey};
+use depguard_kcp::{CallError, Caller};
+use http::Uri;
+use k8s_openapi::ByteString;
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::findings::Finding;
+
+/// How long one call may take.
+const CALL: Duration = Duration::from_secs(5);
+/// The longest answer, in bytes.
+const LONGEST: usize = 8 << 20;
+/// Rules that one call asks for.
+const AT_ONCE: usize = 10_000;
+
+/// Where a webhook is called.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Address {
+    /// The URL that is called.
+    url: String,
+    /// The name in its certificate, where it isn't that of the URL.
+    server_name: Option<String>,
+    /// The certificates by which it is known, as PEM.
+    roots: Option<Vec<u8>>,
+    /// The name and port that only the cluster's own name service may know.
+    service: Option<(String, u16)>,
+}
+
+impl Address {
+    /// Where the webhook of a configuration is; with `instead`, a `host:port`, another one is connected to than the
+    /// configuration names. `None`: it can't be read.
+    pub(crate) fn of(webhook: &Value, instead: Option<&str>) -> Option<Self> {
+        let client = webhook.get("clientConfig")?;
+        let roots = match client.get("caBundle") {
+            Some(bundle) => Some(ByteString::deserialize(bundle).ok()?.0),
+            None => None,
+        };
+        let (url, service) = match client.get("url").and_then(Value::as_str) {
+            Some(url) => (url.to_owned(), None),
+            None => {
+                let service = client.get("service")?;
+                let text = |field: &str| service.get(field).and_then(Value::as_str);
+                let port = service.get("port").and_then(Value::as_u64).and_then(|port| u16::try_from(port).ok());
+                let (host, port) = (format!("{}.{}.svc", text("name")?, text("namespace")?), port.unwrap_or(443));
+                (format!("https://{host}:{port}{}", text("path").unwrap_or("/")), Some((host, port)))
+            }
+        };
+        let Some(instead) = instead else { return Some(Self { url, server_name: None, roots, service }) };
+        let uri: Uri = url.parse().ok()?;
+        let server_name = uri.host()?.trim_matches(['[', ']']).to_owned();
+        let url = format!("https://{instead}{}", uri.path());
+        Some(Self { url, server_name: Some(server_name), roots, service: None })
+    }
+}
+
+/// Asks for the generations of these rules. What is wrong is told as a rule's condition tells it.
+pub(crate) async fn ask(address: &Address, rules: &[&RuleKey]) -> Result<BTreeMap<RuleKey, i64>, Finding> {
+    if let Some((host, port)) = &address.service
+        && tokio::time::timeout(CALL, tokio::net::lookup_host((host.as_str(), *port)))
+            .await
+            .is_ok_and(|found| found.is_err())
+    {
+        return Err(Finding::unknown(
+            "NotAsked",
+            format!(
+                "the controller can't resolve {host}, so it can't ask the webhook: run it in the cluster, or say where \
+                 the webhook is reached from here with --webhook-probe-address"
+            ),
+        ));
+    }
+    let roots = address.roots.as_deref();
+    let caller = Caller::new(&with_timeout(&address.url), roots, address.server_name.as_deref());
+    let caller = caller.map_err(|why| problem(&address.url, &why))?;
+    let mut loaded = BTreeMap::new();
+    for rules in rules.chunks(AT_ONCE) {
+        let inquiry = Inquiry::new(uid(), rules.iter().copied());
+        let answer =
+            caller.post(inquiry.to_review(), LONGEST, CALL).await.map_err(|why| problem(&address.url, &why))?;
+        match inquiry.read(&answer) {
+            Ok(Loaded::Rules(rules)) => loaded.extend(rules),
+            Ok(Loaded::NotLoaded(why)) => {
+                return Err(Finding::no(
+                    "NotLoaded",
+                    format!("the webhook refuses everything until its rules are loaded: {why}"),
+                ));
+            }
+            Ok(Loaded::Silent) => {
+                return Err(Finding::unknown(
+                    "NotAsked",
+                    format!(
+                        "the webhook at {} doesn't tell its rules: it is of an older version, or not depguard's",
+                        address.url
+                    ),
+                ));
+            }
+            Err(why) => {
+                return Err(Finding::no(
+                    "WebhookUnreachable",
+                    format!("the webhook at {} does not answer as one: {why}", address.url),
+                ));
+            }
+        }
+    }
+    Ok(loaded)
+}
+
+fn problem(url: &str, why: &CallError) -> Finding {
+    match why {
+        CallError::Certificate(_) => Finding::no(
+            "CertificateInvalid",
+            format!("the webhook at {url} is not known by the configuration's caBundle: {why}"),
+        ),
+        CallError::Unusable(_) => Finding::no("CertificateInvalid", format!("the webhook at {url}: {why}")),
+        _ => Finding::no(
+            "WebhookUnreachable",
+            format!("the webhook at {url} can't be reached from the controller: {why}"),
+        ),
+    }
+}
+
+/// As API servers say how long they wait.
+fn with_timeout(url: &str) -> String {
+    format!("{url}?timeout={}s", CALL.as_secs())
+}
+
+/// Another one for each call of this process: whoever answers must have read it.
+fn uid() -> String {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    format!("depguard-controller-{}", NEXT.fetch_add(1, Ordering::Relaxed))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_webhook_is_called_where_its_configuration_says() {
+        let of = |client: Value, instead| Address::of(&json!({"clientConfig": client}), instead);
+        let at_url = json!({"url": "https://host:9443/validate", "caBundle": "UEVN"});
+        let address = of(at_url.clone(), None).unwrap();
+        assert_eq!((address.url.as_str(), address.roots.as_deref()), ("https://host:9443/validate", Some(&b"PEM"[..])));
+        assert_eq!((address.server_name, address.service), (None, None));
+
+        let service = json!({"service": {"namespace": "ns", "name": "hook", "port": 9443, "path": "/validate"}});
+        let address = of(service.clone(), None).unwrap();
+        assert_eq!(address.url, "https://hook.ns.svc:9443/validate");
+        assert_eq!(address.service, Some(("hook.ns.svc".to_owned(), 9443)));
+
+        for (client, name) in
+            [(at_url, "host"), (service, "hook.ns.svc"), (json!({"url": "https://[::1]:1/validate"}), "::1")]
+        {
+            let address = of(client, Some("127.0.0.1:8443")).unwrap();
+            assert_eq!(
+                (address.url.as_str(), address.server_name.as_deref()),
+                ("https://127.0.0.1:8443/validate", Some(name))
+            );
+            assert_eq!(address.service, None);
+        }
+        assert_eq!(of(json!({}), None), None);
+    }
+}

@@ -1,0 +1,135 @@
+//! Calls to a server that is no API server, such as a webhook: it is known by its certificate, and no credentials go
+//! there.
+
+use std::error::Error;
+use std::fmt;
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use http::header::{CONTENT_TYPE, HeaderValue};
+use http::{Request, Uri};
+use http_body_util::BodyExt;
+use kube_client::client::Body;
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
+use tower::ServiceExt;
+
+use crate::endpoint::with_causes;
+use crate::stack::{self, Stack};
+
+/// Posts to one URL over TLS. Made anew it connects anew: of several servers behind one address, maybe to another.
+#[derive(Clone)]
+pub struct Caller {
+    stack: Stack,
+    uri: Uri,
+}
+
+/// Why a call brought no answer.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum CallError {
+    /// The URL or the certificates given for the server can't be used.
+    #[error("it can't be called: {0}")]
+    Unusable(String),
+    /// The server's certificate is not one that the given ones vouch for.
+    #[error("its certificate is refused: {0}")]
+    Certificate(String),
+    /// No connection, a broken one, or no answer in time.
+    #[error("{0}")]
+    Unreachable(String),
+    /// It answered with another status than 200.
+    #[error("it answered {status}{}", said(.text))]
+    Status {
+        /// The HTTP status.
+        status: u16,
+        /// The beginning of what it said.
+        text: String,
+    },
+    /// Its answer is longer than it may be.
+    #[error("its answer is longer than {0} bytes")]
+    TooLong(usize),
+}
+
+impl Caller {
+    /// Calls `url`, an `https` one. `roots` are the certificates, as PEM, by which its server is known; without any the
+    /// system's count. `server_name` is the name in the server's certificate, where it isn't that of the URL.
+    pub fn new(url: &str, roots: Option<&[u8]>, server_name: Option<&str>) -> Result<Self, CallError> {
+        let unusable = |why: &dyn fmt::Display| CallError::Unusable(why.to_string());
+        let uri: Uri = url.parse().map_err(|why| unusable(&why))?;
+        if uri.scheme_str() != Some("https") {
+            return Err(unusable(&format!("`{url}` is no https URL")));
+        }
+        let mut config = kube_client::Config::new(uri.clone());
+        if let Some(pem) = roots {
+            let certificates = CertificateDer::pem_slice_iter(pem).collect::<Result<Vec<_>, _>>();
+            let certificates = certificates.map_err(|why| unusable(&why))?;
+            if certificates.is_empty() {
+                return Err(unusable(&"its CA bundle holds no certificate"));
+            }
+            config.root_cert = Some(certificates.iter().map(|certificate| certificate.to_vec()).collect());
+        }
+        config.tls_server_name = server_name.map(str::to_owned);
+        let stack = stack::build(&config).map_err(|why| unusable(&with_causes(&why)))?;
+        Ok(Self { stack, uri })
+    }
+
+    /// Posts JSON and takes in at most `most` bytes of the answer, all of it within `timeout`.
+    pub async fn post(&self, json: Vec<u8>, most: usize, timeout: Duration) -> Result<Bytes, CallError> {
+        let answer = tokio::time::timeout(timeout, self.exchange(json, most));
+        let late = || CallError::Unreachable(format!("no answer within {} s", timeout.as_secs_f32()));
+        answer.await.unwrap_or_else(|_| Err(late()))
+    }
+
+    async fn exchange(&self, json: Vec<u8>, most: usize) -> Result<Bytes, CallError> {
+        let mut request = Request::post(self.uri.clone())
+            .body(Body::from(json))
+            .map_err(|why| CallError::Unusable(why.to_string()))?;
+        request.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        let response = self.stack.clone().oneshot(request).await.map_err(|why| failure(&*why))?;
+        let status = response.status();
+        let mut body = response.into_body();
+        let mut bytes = BytesMut::new();
+        while let Some(frame) = body.frame().await {
+            let frame = frame.map_err(|why| CallError::Unreachable(with_causes(&why)))?;
+            let Ok(data) = frame.into_data() else { continue };
+            if bytes.len().saturating_add(data.len()) > most {
+                return Err(CallError::TooLong(most));
+            }
+            bytes.extend_from_slice(&data);
+        }
+        if status == http::StatusCode::OK {
+            return Ok(bytes.freeze());
+        }
+        let text = String::from_utf8_lossy(&bytes).trim().chars().take(200).collect();
+        Err(CallError::Status { status: status.as_u16(), text })
+    }
+}
+
+impl fmt::Debug for Caller {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Caller").field("uri", &self.uri).finish_non_exhaustive()
+    }
+}
+
+fn failure(error: &(dyn Error + 'static)) -> CallError {
+    match certificate(error) {
+        Some(why) => CallError::Certificate(why),
+        None => CallError::Unreachable(with_causes(error)),
+    }
+}
+
+/// What TLS found wrong with the server's certificate, if that is the cause.
+fn certificate(error: &(dyn Error + 'static)) -> Option<String> {
+    if let Some(rustls::Error::InvalidCertificate(why)) = error.downcast_ref() {
+        return Some(why.to_string());
+    }
+    // An I/O error doesn't count what it wraps among its causes.
+    let wrapped = error.downcast_ref::<std::io::Error>().and_then(|error| error.get_ref());
+    match wrapped {
+        Some(wrapped) => certificate(wrapped),
+        None => error.source().and_then(certificate),
+    }
+}
+
+fn said(text: &str) -> String {
+    if text.is_empty() { String::new() } else { format!(": {text}") }
+}
