@@ -119,41 +119,18 @@ impl ExportViews {
         if let Some(home) = home.filter(|home| urls.contains(home)) {
             return view(&home);
         }
-        let found = self.probe(urls.iter().map(view).collect::<Result<_, _>>()?).await.map_err(|why| {
-            ViewError(format!(
-                "no endpoint of APIExport {name} in logical cluster {provider} shows logical cluster {consumer}, whose \
-                 binding may be too new, or the webhook's user lacks `get` and `list` of `apiexports/content` there: {why}"
-            ))
+        let views = urls.iter().map(view).collect::<Result<Vec<_>, _>>()?;
+        let found = probe(views).await.map_err(|unreached| {
+            ViewError(match unreached {
+                Some(why) => format!("an endpoint of APIExport {name} can't be asked, where {consumer} may be: {why}"),
+                None => format!(
+                    "HTTP 403 at each endpoint of APIExport {name} of logical cluster {provider}: the binding may be too \
+                     new, or the webhook's user may not `get` and `list` `apiexports/content` there"
+                ),
+            })
         })?;
         self.remember(export, consumer, &found);
         Ok(found)
-    }
-
-    /// The first endpoint that shows the consumer; or what those said that may have been the one.
-    async fn probe(&self, views: Vec<ExportView>) -> Result<ExportView, String> {
-        let mut answers: FuturesUnordered<_> = views
-            .into_iter()
-            .map(|view| async move {
-                match view.endpoint.get(PROBE).await {
-                    Ok(response) if response.status() == StatusCode::OK => Ok(view),
-                    Ok(response) if response.status() == StatusCode::FORBIDDEN => {
-                        Err((1, format!("{} answered with HTTP 403", view.url)))
-                    }
-                    Ok(response) => Err((0, format!("{} answered with HTTP {}", view.url, response.status().as_u16()))),
-                    Err(why) => Err((0, why.to_string())),
-                }
-            })
-            .collect();
-        let mut failures = BTreeSet::new();
-        while let Some(answer) = answers.next().await {
-            match answer {
-                Ok(view) => return Ok(view),
-                Err(failure) => drop(failures.insert(failure)),
-            }
-        }
-        // Those that could not be asked come first: the consumer may well be there.
-        let told = failures.iter().take(3).map(|(_, why)| why.as_str()).collect::<Vec<_>>().join(", ");
-        Err(if failures.len() > 3 { format!("{told}, and more") } else { told })
     }
 
     /// The endpoints of an export, read since `since` if that is given.
@@ -217,4 +194,23 @@ impl ExportViews {
     fn homes(&self) -> std::sync::MutexGuard<'_, HashMap<(Export, LogicalCluster), Arc<str>>> {
         self.homes.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// The first endpoint that shows the consumer; else what one said that may have been it, if any may.
+async fn probe(views: Vec<ExportView>) -> Result<ExportView, Option<String>> {
+    let ask = async |view: ExportView| match view.endpoint.get(PROBE).await {
+        Ok(response) if response.status() == StatusCode::OK => Ok(view),
+        Ok(response) if response.status() == StatusCode::FORBIDDEN => Err(None),
+        Ok(response) => Err(Some(format!("{} answered with HTTP {}", view.url, response.status().as_u16()))),
+        Err(why) => Err(Some(why.to_string())),
+    };
+    let mut answers: FuturesUnordered<_> = views.into_iter().map(ask).collect();
+    let mut unreached = None;
+    while let Some(answer) = answers.next().await {
+        match answer {
+            Ok(view) => return Ok(view),
+            Err(why) => unreached = unreached.or(why),
+        }
+    }
+    Err(unreached)
 }

@@ -2,6 +2,7 @@
 
 mod paths;
 mod scene;
+mod shards;
 mod sharing;
 mod stopping;
 

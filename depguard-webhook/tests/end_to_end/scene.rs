@@ -21,6 +21,9 @@ const CONFIGURATIONS: &str = "/apis/admissionregistration.k8s.io/v1/validatingwe
 const BINDINGS: &str = "/apis/apis.kcp.io/v1alpha2/apibindings";
 const OURS: &str = "dependencies.opendefense.cloud";
 
+/// Each has the name of its workspace. `b` is for another tenant.
+const SHARDS: [&str; 5] = ["dep-ctrl", "network", "compute", "tenant", "b"];
+
 /// Group, version, kind, plural and scope.
 type Described = [&'static str; 5];
 const RULE: Described = [OURS, "v1alpha1", "DependencyRule", "dependencyrules", "Cluster"];
@@ -54,21 +57,33 @@ impl Scene {
     ///
     /// Where exports are read through, nobody reads their objects in any other way.
     pub(crate) async fn reading((home, read_through): Way) -> Self {
-        let scene = Self::set_up(home).await;
+        Self::set_up(home).await.through(read_through)
+    }
+
+    /// The same in a kcp where each workspace lies on a shard of its own.
+    pub(crate) async fn on_shards(read_through: ReadThrough) -> Self {
+        Self::placed(Home::Kcp, &SHARDS).await.through(read_through)
+    }
+
+    fn through(self, read_through: ReadThrough) -> Self {
         if read_through == ReadThrough::Export {
             let elsewhere = When::always().method("GET").under("/clusters/").path(&format!("/apis/{}/", VM[0]));
-            scene.testbed.faults().inject(Fault::Forbidden, elsewhere);
+            self.testbed.faults().inject(Fault::Forbidden, elsewhere);
         }
-        Self { config: Config { read_through, ..scene.config }, ..scene }
+        Self { config: Config { read_through, ..self.config }, ..self }
     }
 
     /// The same by the front-proxy.
     pub(crate) async fn set_up(home: Home) -> Self {
+        Self::placed(home, &[]).await
+    }
+
+    async fn placed(home: Home, shards: &[&str]) -> Self {
         let kind = match home {
             Home::Kcp => Kind::Kcp,
             Home::Kubernetes => Kind::Kubernetes,
         };
-        let testbed = Testbed::start(Options { kind, ..Options::default() }).await.unwrap();
+        let testbed = Testbed::start(Options { kind, shards: owned(shards), ..Options::default() }).await.unwrap();
         let folder = tempfile::tempdir().unwrap();
         let made = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
         std::fs::write(folder.path().join("tls.crt"), made.cert.pem()).unwrap();
@@ -124,11 +139,35 @@ impl Scene {
     }
 
     pub(crate) async fn create_vm(&self, name: &str, vpc: &str) {
-        let vm = json!({
-            "apiVersion": "compute.example.com/v1", "kind": "VirtualMachine",
-            "metadata": {"name": name}, "spec": {"vpcRef": {"name": vpc}},
-        });
-        self.tenant.post_json(VMS, &vm).await.unwrap();
+        create_vm(&self.tenant, name, vpc).await;
+    }
+
+    /// Another tenant with the same APIs and a VPC `a`, on the shard of its name.
+    pub(crate) async fn add_tenant(&self, name: &str) -> Endpoint {
+        make_workspace(&self.connection("root", "admin").await.home(), name).await;
+        let tenant = self.connection(&format!("root:{name}"), "admin").await.home();
+        bind(&tenant, "root:network", VPC[0]).await;
+        bind(&tenant, "root:compute", VM[0]).await;
+        eventually(VPCS, async || tenant.get_json(VPCS).await.is_ok()).await;
+        let vpc = json!({"apiVersion": "network.example.com/v1", "kind": "VPC", "metadata": {"name": "a"}});
+        tenant.post_json(VPCS, &vpc).await.unwrap();
+        tenant
+    }
+
+    /// The VMs' provider takes back its binding of depguard, and with it its rules.
+    pub(crate) async fn unbind_rules(&self) {
+        let path = format!("{BINDINGS}/{OURS}");
+        self.rules.delete(&path, Preconditions::default()).await.unwrap();
+        eventually("unbound", async || self.rules.get_json(&path).await.is_err()).await;
+    }
+
+    pub(crate) async fn bind_rules(&self) {
+        bind(&self.rules, "root:dep-ctrl", OURS).await;
+        eventually(RULES, async || self.rules.get_json(RULES).await.is_ok()).await;
+    }
+
+    pub(crate) fn testbed(&self) -> &Testbed {
+        &self.testbed
     }
 
     /// Puts as many VPCs and VMs there, each VM with a reference.
@@ -168,10 +207,7 @@ impl Scene {
 
     /// The message with which the deletion of a VPC would be refused.
     pub(crate) async fn delete_dry(&self, vpc: &str) -> Option<String> {
-        // Without a body: beside one, an API server does not look at the query.
-        let request = http::Request::delete(format!("{VPCS}/{vpc}?dryRun=All")).body(bytes::Bytes::new()).unwrap();
-        let response = self.tenant.send(request).await.unwrap();
-        (!response.status().is_success()).then(|| String::from_utf8_lossy(response.body()).into_owned())
+        delete_dry(&self.tenant, vpc).await
     }
 
     /// Somebody binds depguard in a workspace that says to be the VPCs' provider.
@@ -247,6 +283,22 @@ impl Scene {
     }
 }
 
+pub(crate) async fn create_vm(tenant: &Endpoint, name: &str, vpc: &str) {
+    let vm = json!({
+        "apiVersion": "compute.example.com/v1", "kind": "VirtualMachine",
+        "metadata": {"name": name}, "spec": {"vpcRef": {"name": vpc}},
+    });
+    tenant.post_json(VMS, &vm).await.unwrap();
+}
+
+/// See [`Scene::delete_dry`].
+pub(crate) async fn delete_dry(tenant: &Endpoint, vpc: &str) -> Option<String> {
+    // Without a body: beside one, an API server does not look at the query.
+    let request = http::Request::delete(format!("{VPCS}/{vpc}?dryRun=All")).body(bytes::Bytes::new()).unwrap();
+    let response = tenant.send(request).await.unwrap();
+    (!response.status().is_success()).then(|| String::from_utf8_lossy(response.body()).into_owned())
+}
+
 /// Asks again until it is so, for at most 10 s.
 pub(crate) async fn eventually(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
     for _ in 0..500 {
@@ -293,7 +345,10 @@ async fn in_workspaces(testbed: &Testbed, folder: &Path) -> [Endpoint; 3] {
 
 async fn make_workspace(root: &Endpoint, name: &str) {
     let workspaces = "/apis/tenancy.kcp.io/v1alpha1/workspaces";
-    let object = json!({"apiVersion": "tenancy.kcp.io/v1alpha1", "kind": "Workspace", "metadata": {"name": name}});
+    let object = json!({
+        "apiVersion": "tenancy.kcp.io/v1alpha1", "kind": "Workspace", "metadata": {"name": name},
+        "spec": {"location": {"selector": {"matchLabels": {"name": name}}}},
+    });
     root.post_json(workspaces, &object).await.unwrap();
     let path = format!("{workspaces}/{name}");
     eventually(name, async || root.get_json(&path).await.is_ok_and(|w| w["status"]["phase"] == "Ready")).await;
@@ -342,6 +397,10 @@ async fn bind(workspace: &Endpoint, path: &str, export: &str) {
     workspace.post_json(BINDINGS, &binding).await.unwrap();
     let path = format!("{BINDINGS}/{export}");
     eventually(export, async || workspace.get_json(&path).await.is_ok_and(|b| b["status"]["phase"] == "Bound")).await;
+}
+
+fn owned(names: &[&str]) -> Vec<String> {
+    names.iter().map(|&name| name.to_owned()).collect()
 }
 
 fn names(kind: &str, plural: &str) -> Value {
