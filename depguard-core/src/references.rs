@@ -334,7 +334,9 @@ fn refers_by_labels(
         match selector {
             Ok(Some(selector)) if selector.matches(|key| target.label(key)) => return Refers::Yes,
             Ok(_) => {}
-            Err(error) => refers = Refers::Unclear(format!("has a selector at `{path}` that can't be used: {error}")),
+            Err(error) => {
+                refers = Refers::Unclear(format!("has a selector at `{path}` that can't be used: {}", error.reason()))
+            }
         }
     }
     refers

@@ -36,6 +36,19 @@ pub enum SelectorError {
     Shape,
 }
 
+impl SelectorError {
+    /// What is wrong, without what it is wrong with: others than the selector's owner may be told.
+    pub(crate) fn reason(&self) -> &'static str {
+        match self {
+            Self::Key(_) => "a key in it is not a label's",
+            Self::Value(_) => "a value in it is not a label's",
+            Self::NoValues(_) => "a requirement has no values",
+            Self::Values(_) => "a requirement has values, but whether a label is there depends on none",
+            Self::Shape => "it is neither a label selector nor a map of labels",
+        }
+    }
+}
+
 impl Selector {
     /// Checks a LabelSelector as Kubernetes does.
     pub fn parse(selector: &api::LabelSelector) -> Result<Self, SelectorError> {

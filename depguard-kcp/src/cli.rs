@@ -1,12 +1,15 @@
 //! What the command lines of both binaries have in common.
 
+mod log;
+
 use std::net::{Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use depguard_core::{ExportName, Home};
 use tokio::signal::unix::{SignalKind, signal};
-use tracing_subscriber::EnvFilter;
+
+pub use self::log::{LogFormat, to_writer};
 
 /// Flags that say where depguard runs and how it is reached.
 #[derive(Debug, Args)]
@@ -35,6 +38,10 @@ pub struct Common {
     #[arg(long, value_name = "ADDRESS", default_value = ":8080", value_parser = address)]
     pub metrics_bind_address: Address,
 
+    /// How the log is written [default: text]; RUST_LOG says what, as in RUST_LOG=debug
+    #[arg(long, value_enum)]
+    log_format: Option<LogFormat>,
+
     #[command(flatten)]
     zap: Zap,
 }
@@ -57,9 +64,10 @@ pub struct Address(pub Option<SocketAddr>);
 #[derive(Debug, Args)]
 #[group(id = "zap", multiple = true)]
 struct Zap {
-    /// Without effect, like the other --zap-* flags of the reference's logger: set RUST_LOG instead
+    /// Without effect, like the other --zap-* flags of the reference's logger but --zap-encoder: set RUST_LOG instead
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     zap_devel: Option<String>,
+    /// json: the same as --log-format=json
     #[arg(long, hide = true)]
     zap_encoder: Option<String>,
     #[arg(long, hide = true)]
@@ -73,18 +81,26 @@ struct Zap {
 impl Common {
     /// Sends the log to standard error: `info` and above, or what `RUST_LOG` says.
     pub fn log(&self) {
-        let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
-        tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
-        if self.zap.is_given() {
-            tracing::warn!("the --zap-* flags have no effect here: set RUST_LOG instead, as in RUST_LOG=debug");
+        log::to_standard_error(self.log_format());
+        if self.zap.is_in_vain() {
+            tracing::warn!(
+                "the --zap-* flags have no effect here, but for --zap-encoder: set RUST_LOG instead, as in RUST_LOG=debug"
+            );
         }
+    }
+
+    fn log_format(&self) -> LogFormat {
+        let meant = if self.zap.zap_encoder.as_deref() == Some("json") { LogFormat::Json } else { LogFormat::Text };
+        self.log_format.unwrap_or(meant)
     }
 }
 
 impl Zap {
-    fn is_given(&self) -> bool {
-        let first = [&self.zap_devel, &self.zap_encoder, &self.zap_log_level];
-        first.into_iter().chain([&self.zap_stacktrace_level, &self.zap_time_encoding]).any(Option::is_some)
+    fn is_in_vain(&self) -> bool {
+        let first = [&self.zap_devel, &self.zap_log_level, &self.zap_stacktrace_level];
+        let others = first.into_iter().chain([&self.zap_time_encoding]);
+        let encoder = self.zap_encoder.as_deref().is_some_and(|encoder| !matches!(encoder, "json" | "console"));
+        encoder || others.into_iter().any(Option::is_some)
     }
 }
 
@@ -166,11 +182,21 @@ mod tests {
 
     #[test]
     fn the_loggers_flags_of_the_reference_are_noticed() {
-        let noticed = |flags: &[&str]| parse(flags).unwrap().zap.is_given();
-        assert!(!noticed(&[]));
+        let noticed = |flags: &[&str]| parse(flags).unwrap().zap.is_in_vain();
+        assert!(!noticed(&[]) && !noticed(&["--zap-encoder=json"]) && !noticed(&["--zap-encoder=console"]));
         assert!(noticed(&["--zap-devel"]) && noticed(&["--zap-time-encoding=epoch"]));
-        assert!(noticed(&["--zap-devel=false", "--zap-encoder=json", "--zap-log-level", "debug"]));
+        assert!(noticed(&["--zap-encoder=toml"]) && noticed(&["--zap-devel=false", "--zap-log-level", "debug"]));
         // A repeated flag is an error, as a typing mistake would be.
         assert!(parse(&["--zap-devel", "--zap-devel=false"]).unwrap_err().contains("--zap-devel"));
+    }
+
+    #[test]
+    fn the_log_is_text_unless_json_is_asked_for_in_either_way() {
+        let format = |flags: &[&str]| parse(flags).unwrap().log_format();
+        assert_eq!(format(&[]), LogFormat::Text);
+        assert_eq!(format(&["--log-format=json"]), LogFormat::Json);
+        assert_eq!(format(&["--zap-encoder=json"]), LogFormat::Json);
+        assert_eq!(format(&["--zap-encoder=json", "--log-format=text"]), LogFormat::Text);
+        assert!(parse(&["--log-format=xml"]).is_err());
     }
 }

@@ -3,13 +3,13 @@
 use std::fmt;
 
 use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
+use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelValue, EncodeMetric};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Registry;
 
 /// The labels of a series, words of closed sets, and its value.
-pub type Series<const N: usize> = ([(&'static str, &'static str); N], f64);
+pub type Series<const N: usize, V = &'static str> = ([(&'static str, V); N], f64);
 
 /// Adds gauges to a registry.
 pub trait Gauges {
@@ -17,11 +17,11 @@ pub trait Gauges {
     fn gauge(&mut self, name: &'static str, help: &'static str, look: impl Fn() -> Option<f64> + Send + Sync + 'static);
 
     /// One gauge of many series, which differ by labels.
-    fn gauges<const N: usize>(
+    fn gauges<const N: usize, V: EncodeLabelValue + 'static>(
         &mut self,
         name: &'static str,
         help: &'static str,
-        look: impl Fn() -> Vec<Series<N>> + Send + Sync + 'static,
+        look: impl Fn() -> Vec<Series<N, V>> + Send + Sync + 'static,
     );
 }
 
@@ -35,11 +35,11 @@ impl Gauges for Registry {
         self.gauges(name, help, move || look().map(|value| ([], value)).into_iter().collect::<Vec<Series<0>>>());
     }
 
-    fn gauges<const N: usize>(
+    fn gauges<const N: usize, V: EncodeLabelValue + 'static>(
         &mut self,
         name: &'static str,
         help: &'static str,
-        look: impl Fn() -> Vec<Series<N>> + Send + Sync + 'static,
+        look: impl Fn() -> Vec<Series<N, V>> + Send + Sync + 'static,
     ) {
         self.register_collector(Box::new(Looked { name, help, look }));
     }
@@ -51,7 +51,11 @@ struct Looked<F> {
     look: F,
 }
 
-impl<const N: usize, F: Fn() -> Vec<Series<N>> + Send + Sync + 'static> Collector for Looked<F> {
+impl<const N: usize, V, F> Collector for Looked<F>
+where
+    V: EncodeLabelValue + 'static,
+    F: Fn() -> Vec<Series<N, V>> + Send + Sync + 'static,
+{
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let help = format!("{}.", self.help);
         let mut metric = encoder.encode_descriptor(self.name, &help, None, MetricType::Gauge)?;

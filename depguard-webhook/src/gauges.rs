@@ -16,7 +16,7 @@ pub(crate) struct Queue {
 }
 
 /// Adds what is known of the rules and the queues to a registry.
-pub(crate) fn register(registry: &mut Registry, rules: Rules, queues: [Queue; 3]) {
+pub(crate) fn register(registry: &mut Registry, rules: Rules, queues: &[Queue; 3]) {
     let loaded = rules.clone();
     let help = "Whether all rules are loaded: 1, or 0 where every review is refused";
     registry.gauge("depguard_rules_loaded", help, move || Some(f64::from(u8::from(loaded.not_loaded().is_none()))));

@@ -1,6 +1,6 @@
 //! What is logged of a decision: who, what and why, never what an object holds.
 
-use depguard_core::{Because, Count, Decision, Denial, Notes, Reason, Review, Ruling};
+use depguard_core::{Because, Count, Decision, Denial, LogicalCluster, Notes, Reason, Review, Ruling};
 
 /// The longest value that is logged, in characters: the longest name that an API server allows.
 const MAX_LEN: usize = 253;
@@ -9,29 +9,34 @@ const MAX_LEN: usize = 253;
 pub(crate) fn decision(review: &Review<'_>, decision: &Decision) {
     let namespace = clipped(review.namespace().unwrap_or_default());
     let name = clipped(review.name().unwrap_or_default());
-    let resource = format!("{}.{}", clipped(review.resource()), clipped(review.group()));
-    let resource = resource.trim_end_matches('.');
+    let kind = format!("{}.{}", clipped(review.resource()), clipped(review.group()));
+    let kind = kind.trim_end_matches('.');
+    // Where there is one: what a tenant wrote into an annotation is not repeated.
+    let cluster = decision.notes().lookups.first().and_then(|planned| planned.dependents.cluster.as_ref());
+    let cluster = cluster.map(LogicalCluster::as_str);
     let requester = clipped(review.requester().username());
     let dry_run = review.dry_run();
-    let label = decision.label();
+    let decided = decision.label();
     let (noted, misfits, plan) = (noted(decision.notes()), decision.notes().misfits, plan(decision.notes()));
     match decision.ruling() {
         Ruling::Allowed(Because::Overridden) => {
             let what = "allowed by an override, whether or not it is still referenced";
-            tracing::warn!(namespace, name, resource, requester, dry_run, label, "{what}");
+            tracing::warn!(cluster, namespace, name, kind, requester, dry_run, decided, "{what}");
         }
         Ruling::Allowed(_) if noted.is_some() => {
-            tracing::info!(namespace, name, resource, requester, dry_run, label, plan, noted, misfits, "allowed");
+            tracing::info!(
+                cluster, namespace, name, kind, requester, dry_run, decided, plan, noted, misfits, "allowed"
+            );
         }
         Ruling::Allowed(_) => {
-            tracing::debug!(namespace, name, resource, requester, dry_run, label, plan, misfits, "allowed");
+            tracing::debug!(cluster, namespace, name, kind, requester, dry_run, decided, plan, misfits, "allowed");
         }
         Ruling::Denied(denial) => {
             let (blockers, rules) = blocked_by(denial);
             let why = undecided(denial);
             tracing::info!(
-                namespace, name, resource, requester, dry_run, label, plan, blockers, rules, why, noted, misfits,
-                "denied"
+                cluster, namespace, name, kind, requester, dry_run, decided, plan, blockers, rules, why, noted,
+                misfits, "denied"
             );
         }
     }

@@ -119,7 +119,7 @@ impl<P: Port> ReviewService<P> {
     pub fn register(&self, registry: &mut Registry) {
         let Shared { metrics, rules, reviews, reading: [small, pages], .. } = &*self.shared;
         metrics.register(registry);
-        gauges::register(registry, rules.clone(), [reviews.clone(), small.clone(), pages.clone()]);
+        gauges::register(registry, rules.clone(), &[reviews.clone(), small.clone(), pages.clone()]);
     }
 
     /// The same, where only paths are answered that one of these keys signed.
@@ -136,10 +136,11 @@ impl<P: Port> Shared<P> {
         match self.review(request, keys).await {
             Ok(answer) => respond::review(answer),
             Err(rejection) => {
+                let (cause, detail) = (rejection.label(), rejection.detail());
                 match rejection {
                     // Nothing that an API server asks: whoever else reaches the port shall not fill the log.
-                    Rejection::Path | Rejection::Unsigned => tracing::debug!("a request was rejected: {rejection}"),
-                    _ => tracing::warn!("a request was rejected: {rejection}"),
+                    Rejection::Path | Rejection::Unsigned => tracing::debug!(cause, "a request was rejected: {detail}"),
+                    _ => tracing::warn!(cause, "a request was rejected: {detail}"),
                 }
                 self.metrics.rejected(rejection.label());
                 rejection.response()
@@ -214,7 +215,7 @@ impl<P: Port> Shared<P> {
     ) -> Result<Vec<u8>, Rejection> {
         match uid {
             Some(uid) if failure_policy == FailurePolicy::Fail => {
-                tracing::warn!("a review was refused: {rejection}");
+                tracing::warn!(cause = rejection.label(), "a review was refused: {}", rejection.detail());
                 self.metrics.refused(rejection.label());
                 Ok(respond::refusal(uid, &rejection.to_string()))
             }
@@ -242,6 +243,16 @@ impl Rejection {
             response.headers_mut().insert(ALLOW, HeaderValue::from_static("POST"));
         }
         response
+    }
+
+    /// What is wrong, without what was sent: that is not for the log.
+    fn detail(&self) -> String {
+        match self {
+            Self::Review(ReviewError::Malformed(why)) => {
+                format!("not an AdmissionReview, by line {} column {}", why.line(), why.column())
+            }
+            other => other.to_string(),
+        }
     }
 
     /// One word of a closed set, fit for a metric's label.

@@ -21,6 +21,7 @@ fn help_names_every_flag() {
         "--tls-cert-dir",
         "--health-probe-bind-address",
         "--metrics-bind-address",
+        "--log-format",
         "--read-through",
         "--path-key-file",
         "--shutdown-delay",

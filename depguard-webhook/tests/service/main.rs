@@ -1,6 +1,7 @@
 //! The service as a provider mounts it, over a port that answers by script.
 
 mod limits;
+mod logs;
 mod metrics;
 
 use std::collections::BTreeSet;
