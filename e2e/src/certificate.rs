@@ -33,8 +33,13 @@ impl Authority {
 
     /// Writes `tls.crt` and `tls.key` of a server on 127.0.0.1 into `folder`, and `ca.crt` beside.
     pub fn issue(&self, folder: &Path) -> Outcome {
+        self.issue_for(&["127.0.0.1", "localhost"], folder)
+    }
+
+    /// The same for a server of other names.
+    pub fn issue_for(&self, names: &[&str], folder: &Path) -> Outcome {
         let key = KeyPair::generate()?;
-        let mut params = CertificateParams::new(["127.0.0.1".to_owned(), "localhost".to_owned()])?;
+        let mut params = CertificateParams::new(names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>())?;
         params.distinguished_name.push(DnType::CommonName, "localhost");
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
         let certificate = params.signed_by(&key, &self.issuer)?;

@@ -64,3 +64,19 @@ pub fn run(command: &mut Command) -> Outcome<String> {
     let text = [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).concat();
     if output.status.success() { Ok(text) } else { Err(Stop::Failed(format!("{}: {text}", output.status))) }
 }
+
+/// Where cargo put one of depguard's binaries: beside the folder of the test, or where `DEPGUARD_BINARIES` says.
+pub fn binary(name: &str) -> Outcome<PathBuf> {
+    let folder = match std::env::var_os("DEPGUARD_BINARIES") {
+        Some(folder) => PathBuf::from(folder),
+        None => std::env::current_exe()?.parent().and_then(Path::parent).map(Path::to_owned).unwrap_or_default(),
+    };
+    let path = folder.join(name);
+    if path.is_file() {
+        return Ok(path);
+    }
+    Err(Stop::Skipped(format!(
+        "no `{name}` in {}; build both with `cargo build -p depguard-controller -p depguard-webhook --features bin`, or set DEPGUARD_BINARIES",
+        folder.display()
+    )))
+}

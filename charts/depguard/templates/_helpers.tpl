@@ -37,11 +37,14 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version | replace 
 {{- define "depguard.servingArgs" -}}
 {{ include "depguard.args" . }}
 - --health-probe-bind-address=:8081
+- --metrics-bind-address={{ if .root.Values.metrics.enabled }}:{{ .root.Values.metrics.port }}{{ else }}0{{ end }}
 {{- end }}
 
 {{- define "depguard.env" -}}
 - name: RUST_LOG
   value: {{ .root.Values.log.filter | quote }}
+- name: POD_NAMESPACE
+  valueFrom: {fieldRef: {fieldPath: metadata.namespace}}
 {{- with .own.extraEnv }}
 {{ toYaml . }}
 {{- end }}

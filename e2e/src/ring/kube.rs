@@ -20,7 +20,8 @@ controllers-token,system:kube-controller-manager,3,"system:masters"
 /// Those that deletions need.
 pub(super) const TEARDOWN: &str = "namespace,garbagecollector";
 /// Those, and what makes pods of Deployments and Jobs, and endpoints of pods.
-pub(super) const WORKLOADS: &str = "namespace,garbagecollector,deployment,replicaset,job,endpointslice";
+pub(super) const WORKLOADS: &str =
+    "namespace,garbagecollector,clusterrole-aggregation,serviceaccount,deployment,replicaset,job,endpointslice";
 
 pub(super) async fn start(programs: &Path, controllers: &str) -> Outcome<Ring> {
     let mut servers = Processes::new()?;

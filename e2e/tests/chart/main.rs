@@ -1,21 +1,33 @@
 //! The chart: what it renders, and that it does on a real kube-apiserver what docs/operations.md says.
 
+mod admitted;
 mod chart;
+mod deleter;
+mod doc;
+mod node;
 mod rendered;
 mod values;
+mod walk;
 
+use std::path::Path;
+use std::sync::Arc;
 use std::time::Instant;
 
 use depguard_e2e::tools::Tools;
-use depguard_e2e::{Outcome, Stop};
+use depguard_e2e::{Outcome, Ring, Stop};
 
+use crate::admitted::Cluster;
 use crate::chart::Chart;
 
 fn main() {
     let start = Instant::now();
     let mut tally = Tally::default();
     match Tools::find() {
-        Ok(tools) => all(&Chart::new(tools), &mut tally),
+        Ok(tools) => {
+            let chart = Chart::new(tools);
+            offline(&chart, &mut tally);
+            on_a_cluster(&chart, &mut tally);
+        }
         Err(reason) if Tools::are_a_must() => tally.record("helm is there", Err(Stop::Failed(reason))),
         Err(reason) => tally.record("what the chart renders", Err(Stop::Skipped(reason))),
     }
@@ -31,7 +43,8 @@ fn main() {
     }
 }
 
-fn all(chart: &Chart, tally: &mut Tally) {
+/// Without an API server.
+fn offline(chart: &Chart, tally: &mut Tally) {
     tally.record("helm finds nothing to complain about", rendered::lint(chart));
     for case in values::RENDERED {
         tally.record(&format!("rendered: {}", case.name), rendered::check(chart, case));
@@ -40,7 +53,37 @@ fn all(chart: &Chart, tally: &mut Tally) {
         tally.record(&format!("rejected: {setting}"), rendered::is_rejected(chart, values, setting, said));
     }
     tally.record("the rights and the CRD are those that the controller prints", rendered::as_printed(chart));
+    tally.record("a document is read rightly", doc::is_read_rightly());
     tally.record("in another namespace everything is of that one", rendered::elsewhere(chart));
+}
+
+/// On a real kube-apiserver; on two, as the second is changed.
+fn on_a_cluster(chart: &Chart, tally: &mut Tally) {
+    const WHAT: &str = "the chart on a kube-apiserver";
+    let runtime = match tokio::runtime::Runtime::new() {
+        Ok(runtime) => runtime,
+        Err(why) => return tally.record(WHAT, Err(why.into())),
+    };
+    let start = || match runtime.block_on(Ring::cluster()) {
+        Ok(ring) => ring.map(Arc::new),
+        Err(reason) => Err(Stop::Skipped(reason)),
+    };
+    let prepared = start().and_then(|ring| Ok((runtime.block_on(Cluster::prepare(&ring, &chart.tools))?, ring)));
+    match prepared {
+        Ok((cluster, _ring)) => {
+            tally.record("the API server sees mistakes", cluster.sees_mistakes(chart));
+            for case in values::RENDERED {
+                tally.record(&format!("the API server takes: {}", case.name), cluster.takes(chart, case));
+            }
+        }
+        Err(stop) => return tally.record(WHAT, Err(stop)),
+    }
+    let document = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/operations.md");
+    let walked = std::fs::read_to_string(document).map_err(Stop::from).and_then(|document| {
+        let ring = start()?;
+        runtime.block_on(walk::through(ring, &chart.tools, &document))
+    });
+    tally.record("docs/operations.md is walked through", walked);
 }
 
 /// What became of all checks.

@@ -1,11 +1,12 @@
 //! The two stock binaries, as an operator starts them.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 
 use depguard_e2e::rules::rule;
-use depguard_e2e::{Depguard, Outcome, Stop, World};
+use depguard_e2e::tools::binary;
+use depguard_e2e::{Depguard, Outcome, World};
 
 use crate::deletion::one_reference;
 
@@ -54,20 +55,4 @@ fn start(world: &World, files: &Depguard, controller: &Path, webhook: &Path) -> 
     }
     webhook.args(["--webhook-port", &files.port().to_string(), "--tls-cert-dir"]).arg(files.file("."));
     Ok(vec![Process(controller.spawn()?), Process(webhook.spawn()?)])
-}
-
-/// Where cargo put a binary: beside the folder of this test.
-fn binary(name: &str) -> Outcome<PathBuf> {
-    let folder = match std::env::var_os("DEPGUARD_BINARIES") {
-        Some(folder) => PathBuf::from(folder),
-        None => std::env::current_exe()?.parent().and_then(Path::parent).map(Path::to_owned).unwrap_or_default(),
-    };
-    let path = folder.join(name);
-    if path.is_file() {
-        return Ok(path);
-    }
-    Err(Stop::Skipped(format!(
-        "no `{name}` in {}; build both with `cargo build -p depguard-controller -p depguard-webhook --features bin`, or set DEPGUARD_BINARIES",
-        folder.display()
-    )))
 }

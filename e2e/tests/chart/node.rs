@@ -1,0 +1,116 @@
+//! What a cluster without nodes and without a network lacks: a kubelet that runs the pods of one namespace as processes
+//! of this machine, and a way from a Service to them.
+//!
+//! Deployments, Jobs and EndpointSlices are looked after by the real controllers.
+
+mod mount;
+mod pod;
+mod proxy;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use depguard_e2e::{Api, Outcome, Ring};
+use serde_json::{Value, json};
+use tokio::task::JoinHandle;
+
+use self::pod::Pod;
+use self::proxy::Proxy;
+
+/// How often it looks whether something is to be done.
+const TICK: Duration = Duration::from_millis(200);
+
+/// The name of the one node.
+const NAME: &str = "this-machine";
+
+/// Runs the pods of a namespace until it is dropped.
+pub(crate) struct Node {
+    task: JoinHandle<()>,
+}
+
+/// What a pod needs to know of where it runs.
+pub(crate) struct Site {
+    pub(crate) api: Api,
+    pub(crate) ring: Arc<Ring>,
+    pub(crate) namespace: String,
+    /// Where the binaries of the image are.
+    pub(crate) binaries: PathBuf,
+}
+
+impl Node {
+    pub(crate) async fn start(ring: &Arc<Ring>, namespace: &str, binaries: PathBuf) -> Outcome<Node> {
+        let api = ring.admin().await?;
+        let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": NAME}});
+        api.post("/api/v1/nodes", &node).await?.ok_or_there()?;
+        let site = Site { api, ring: Arc::clone(ring), namespace: namespace.to_owned(), binaries };
+        Ok(Node { task: tokio::spawn(run(site)) })
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+async fn run(site: Site) {
+    let (mut pods, mut proxy) = (BTreeMap::new(), Proxy::default());
+    loop {
+        // A server that is gone, or an object that changed meanwhile: the next look will show.
+        if let Err(why) = look(&site, &mut pods, &mut proxy).await {
+            println!("chart:      the node: {why}");
+        }
+        tokio::time::sleep(TICK).await;
+    }
+}
+
+async fn look(site: &Site, pods: &mut BTreeMap<String, Pod>, proxy: &mut Proxy) -> Outcome {
+    let place = format!("/api/v1/namespaces/{}", site.namespace);
+    let found = items(site.api.get(&format!("{place}/pods")).await?.ok()?);
+    pods.retain(|uid, _| found.iter().any(|pod| pod["metadata"]["uid"] == **uid));
+    for object in &found {
+        let uid = object["metadata"]["uid"].as_str().unwrap_or_default();
+        match pods.get_mut(uid) {
+            Some(pod) => pod.attend(site, object).await?,
+            None if is_over(object) => {}
+            None => {
+                bind(site, object).await?;
+                let number = u8::try_from(pods.len()).unwrap_or(u8::MAX);
+                let used: Vec<&str> = pods.values().map(Pod::address).collect();
+                let free =
+                    (number..).map(|n| format!("198.51.100.{n}")).find(|address| !used.contains(&address.as_str()));
+                pods.insert(uid.to_owned(), Pod::start(site, object, free.unwrap_or_default()).await?);
+            }
+        }
+    }
+    let services = items(site.api.get(&format!("{place}/services")).await?.ok()?);
+    let slices = format!("/apis/discovery.k8s.io/v1/namespaces/{}/endpointslices", site.namespace);
+    let slices = items(site.api.get(&slices).await?.ok()?);
+    let here = pods.values().map(|pod| (pod.address().to_owned(), pod.ports().clone())).collect();
+    proxy.follow(&services, &slices, &here).await
+}
+
+/// What a scheduler does where there is one node.
+async fn bind(site: &Site, pod: &Value) -> Outcome {
+    let name = pod["metadata"]["name"].as_str().unwrap_or_default();
+    let binding = json!({
+        "apiVersion": "v1", "kind": "Binding", "metadata": {"name": name},
+        "target": {"apiVersion": "v1", "kind": "Node", "name": NAME},
+    });
+    let path = format!("/api/v1/namespaces/{}/pods/{name}/binding", site.namespace);
+    site.api.post(&path, &binding).await?.ok_or_there()
+}
+
+fn is_over(pod: &Value) -> bool {
+    matches!(pod["status"]["phase"].as_str(), Some("Succeeded" | "Failed"))
+}
+
+fn items(list: Value) -> Vec<Value> {
+    let Value::Object(mut list) = list else { return Vec::new() };
+    match list.remove("items") {
+        Some(Value::Array(items)) => items,
+        _ => Vec::new(),
+    }
+}

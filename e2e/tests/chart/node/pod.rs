@@ -1,0 +1,215 @@
+//! A pod, as a process with the flags and variables of its first container.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use depguard_e2e::{Outcome, Stop};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+
+use super::Site;
+use super::mount::Mount;
+
+/// How often mounted Secrets are read again. (A kubelet takes up to two minutes.)
+const REFRESH: Duration = Duration::from_secs(2);
+const PROBE: Duration = Duration::from_secs(1);
+
+/// A running pod. It ends when this is dropped.
+pub(crate) struct Pod {
+    folder: TempDir,
+    address: String,
+    /// Where the container's ports are here.
+    ports: BTreeMap<u16, u16>,
+    mounts: Vec<Mount>,
+    refreshed: Instant,
+    child: Child,
+    /// When it was first seen to be deleted.
+    leaving: Option<Instant>,
+    asked_to_stop: bool,
+    told: Value,
+}
+
+impl Pod {
+    pub(super) async fn start(site: &Site, pod: &Value, address: String) -> Outcome<Pod> {
+        let folder = tempfile::tempdir()?;
+        let container = &pod["spec"]["containers"][0];
+        let mut mounts = Mount::all(pod, folder.path());
+        for mount in &mut mounts {
+            mount.refresh(site).await?;
+        }
+        let mut ports = BTreeMap::new();
+        for port in container["ports"].as_array().into_iter().flatten() {
+            let port = port["containerPort"].as_u64().and_then(|port| u16::try_from(port).ok()).unwrap_or_default();
+            ports.insert(port, std::net::TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port());
+        }
+        let kubeconfig = folder.path().join("account");
+        std::fs::write(&kubeconfig, site.ring.kubeconfig_of(&token(site, pod).await?))?;
+        let child = spawn(site, pod, container, &mounts, &ports, &kubeconfig)?;
+        let now = Instant::now();
+        let told = Value::Null;
+        Ok(Pod { folder, address, ports, mounts, refreshed: now, child, leaving: None, asked_to_stop: false, told })
+    }
+
+    /// Its own address, which nothing routes.
+    pub(super) fn address(&self) -> &str {
+        &self.address
+    }
+
+    pub(super) fn ports(&self) -> &BTreeMap<u16, u16> {
+        &self.ports
+    }
+
+    /// Does what a kubelet does now and then.
+    pub(super) async fn attend(&mut self, site: &Site, pod: &Value) -> Outcome {
+        if self.refreshed.elapsed() > REFRESH {
+            self.refreshed = Instant::now();
+            for mount in &mut self.mounts {
+                mount.refresh(site).await?;
+            }
+        }
+        let name = pod["metadata"]["name"].as_str().unwrap_or_default();
+        let path = format!("/api/v1/namespaces/{}/pods/{name}", site.namespace);
+        let ended = self.child.try_wait()?;
+        if pod["metadata"]["deletionTimestamp"].is_string() {
+            self.leave(pod)?;
+            if ended.is_some() {
+                let now = json!({"gracePeriodSeconds": 0, "preconditions": {"uid": pod["metadata"]["uid"]}});
+                return site.api.delete_with(&path, &now).await?.ok().map(drop);
+            }
+        }
+        let status = match ended {
+            Some(status) => self.ended(pod, status)?,
+            None => running(pod, &self.address, self.is_ready(pod).await),
+        };
+        if status != self.told {
+            site.api.merge(&format!("{path}/status"), &json!({"status": status})).await?.ok()?;
+            self.told = status;
+        }
+        Ok(())
+    }
+
+    /// First the hook, then the signal.
+    fn leave(&mut self, pod: &Value) -> Outcome {
+        let since = *self.leaving.get_or_insert_with(Instant::now);
+        let hook = &pod["spec"]["containers"][0]["lifecycle"]["preStop"]["sleep"]["seconds"];
+        if !self.asked_to_stop && since.elapsed() >= Duration::from_secs(hook.as_u64().unwrap_or_default()) {
+            self.asked_to_stop = true;
+            Command::new("kill").args(["-TERM", &self.child.id().to_string()]).status()?;
+        }
+        Ok(())
+    }
+
+    /// A Job's pod ends; that of a Deployment must not.
+    fn ended(&self, pod: &Value, status: ExitStatus) -> Outcome<Value> {
+        if pod["spec"]["restartPolicy"] != "Never" && self.leaving.is_none() {
+            return Err(Stop::Failed(format!("{} ended: {status}\n{}", pod["metadata"]["name"], self.log())));
+        }
+        if !status.success() {
+            println!("chart:      {} ended: {status}\n{}", pod["metadata"]["name"], self.log());
+        }
+        let at = &pod["metadata"]["creationTimestamp"];
+        let (phase, reason) = if status.success() { ("Succeeded", "Completed") } else { ("Failed", "Error") };
+        let state = json!({"terminated": {
+            "exitCode": status.code().unwrap_or(137), "reason": reason, "startedAt": at, "finishedAt": at,
+        }});
+        Ok(report(pod, &self.address, phase, false, &state))
+    }
+
+    async fn is_ready(&self, pod: &Value) -> bool {
+        let Some(path) = pod["spec"]["containers"][0]["readinessProbe"]["httpGet"]["path"].as_str() else {
+            return true;
+        };
+        let Some(port) = self.ports.get(&8081) else { return true };
+        let asked = async {
+            let mut stream = TcpStream::connect(("127.0.0.1", *port)).await?;
+            let request = format!("GET {path} HTTP/1.1\r\nHost: probe\r\nConnection: close\r\n\r\n");
+            stream.write_all(request.as_bytes()).await?;
+            let mut answer = [0; 12];
+            stream.read_exact(&mut answer).await?;
+            Ok::<_, std::io::Error>(answer.ends_with(b" 200"))
+        };
+        matches!(tokio::time::timeout(PROBE, asked).await, Ok(Ok(true)))
+    }
+
+    fn log(&self) -> String {
+        let text = std::fs::read_to_string(self.folder.path().join("log")).unwrap_or_default();
+        let lines: Vec<&str> = text.lines().collect();
+        lines.get(lines.len().saturating_sub(20)..).unwrap_or_default().join("\n")
+    }
+}
+
+impl Drop for Pod {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn spawn(
+    site: &Site,
+    pod: &Value,
+    container: &Value,
+    mounts: &[Mount],
+    ports: &BTreeMap<u16, u16>,
+    kubeconfig: &Path,
+) -> Outcome<Child> {
+    let program = container["command"][0].as_str().unwrap_or_default();
+    let mut command = Command::new(site.binaries.join(program.trim_start_matches('/')));
+    // With its own files and its own network a pod needs none of this.
+    for flag in container["args"].as_array().into_iter().flatten().filter_map(Value::as_str) {
+        let flag = mounts.iter().fold(flag.to_owned(), |flag, mount| mount.translate(&flag));
+        let port =
+            ports.iter().find(|(port, _)| flag.ends_with(&format!("={port}")) || flag.ends_with(&format!("=:{port}")));
+        command.arg(match port {
+            Some((port, here)) => format!("{}{here}", flag.trim_end_matches(&port.to_string())),
+            None => flag,
+        });
+    }
+    command.env_clear().env("KUBECONFIG", kubeconfig);
+    for variable in container["env"].as_array().into_iter().flatten() {
+        let field = variable["valueFrom"]["fieldRef"]["fieldPath"].as_str();
+        let value = field.map(|field| pod.pointer(&format!("/{}", field.replace('.', "/"))).unwrap_or(&Value::Null));
+        let value = value.unwrap_or(&variable["value"]);
+        command.env(variable["name"].as_str().unwrap_or_default(), value.as_str().unwrap_or_default());
+    }
+    let log = File::create(kubeconfig.with_file_name("log"))?;
+    command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
+    command.spawn().map_err(|why| Stop::Failed(format!("cannot start {program}: {why}")))
+}
+
+/// A token of the pod's ServiceAccount: it may do what the chart lets that do.
+async fn token(site: &Site, pod: &Value) -> Outcome<String> {
+    let account = pod["spec"]["serviceAccountName"].as_str().unwrap_or_default();
+    let path = format!("/api/v1/namespaces/{}/serviceaccounts/{account}/token", site.namespace);
+    let request = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}});
+    let answer = site.api.post(&path, &request).await?.ok()?;
+    Ok(answer["status"]["token"].as_str().unwrap_or_default().to_owned())
+}
+
+fn running(pod: &Value, address: &str, ready: bool) -> Value {
+    let state = json!({"running": {"startedAt": pod["metadata"]["creationTimestamp"]}});
+    report(pod, address, "Running", ready, &state)
+}
+
+fn report(pod: &Value, address: &str, phase: &str, ready: bool, state: &Value) -> Value {
+    let container = &pod["spec"]["containers"][0];
+    let condition = |kind: &str, holds: bool| json!({"type": kind, "status": if holds { "True" } else { "False" }});
+    json!({
+        "phase": phase,
+        "podIP": address,
+        "podIPs": [{"ip": address}],
+        "conditions": [
+            condition("PodScheduled", true), condition("Initialized", true),
+            condition("ContainersReady", ready), condition("Ready", ready),
+        ],
+        "containerStatuses": [{
+            "name": container["name"], "image": container["image"], "imageID": "", "ready": ready, "started": true,
+            "restartCount": 0, "state": state,
+        }],
+    })
+}
