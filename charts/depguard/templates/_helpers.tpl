@@ -38,6 +38,15 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version | replace 
 {{ include "depguard.args" . }}
 - --health-probe-bind-address=:8081
 - --metrics-bind-address={{ if .root.Values.metrics.enabled }}:{{ .root.Values.metrics.port }}{{ else }}0{{ end }}
+{{- if include "depguard.hasPathKey" . }}
+- --path-key-file=/etc/depguard/path-key/key
+{{- end }}
+{{- end }}
+
+{{- define "depguard.hasPathKey" -}}
+{{- with .root.Values.pathKey }}
+{{- if and .secretName (or .required (eq $.component "controller")) }}yes{{ end }}
+{{- end }}
 {{- end }}
 
 {{- define "depguard.env" -}}
@@ -126,7 +135,7 @@ livenessProbe:
 {{- if eq .root.Values.home "kcp" }}
 - {name: kubeconfig, mountPath: /etc/depguard/kubeconfig, readOnly: true}
 {{- end }}
-{{- if .root.Values.pathKey.secretName }}
+{{- if include "depguard.hasPathKey" . }}
 - {name: path-key, mountPath: /etc/depguard/path-key, readOnly: true}
 {{- end }}
 {{- end }}
@@ -138,12 +147,10 @@ livenessProbe:
     secretName: {{ .kubeconfig.secretName }}
     items: [{key: {{ .kubeconfig.key }}, path: kubeconfig}]
 {{- end }}
-{{- with .root.Values.pathKey }}
-{{- if .secretName }}
+{{- if include "depguard.hasPathKey" . }}
 - name: path-key
   secret:
-    secretName: {{ .secretName }}
-    items: [{key: {{ .key }}, path: key}]
-{{- end }}
+    secretName: {{ .root.Values.pathKey.secretName }}
+    items: [{key: {{ .root.Values.pathKey.key }}, path: key}]
 {{- end }}
 {{- end }}

@@ -28,9 +28,8 @@ pub(crate) struct Pod {
     mounts: Vec<Mount>,
     refreshed: Instant,
     child: Child,
-    /// When it was first seen to be deleted.
-    leaving: Option<Instant>,
-    asked_to_stop: bool,
+    /// It was asked to end.
+    leaving: bool,
     told: Value,
 }
 
@@ -52,7 +51,7 @@ impl Pod {
         let child = spawn(site, pod, container, &mounts, &ports, &kubeconfig)?;
         let now = Instant::now();
         let told = Value::Null;
-        Ok(Pod { folder, address, ports, mounts, refreshed: now, child, leaving: None, asked_to_stop: false, told })
+        Ok(Pod { folder, address, ports, mounts, refreshed: now, child, leaving: false, told })
     }
 
     /// Its own address, which nothing routes.
@@ -76,7 +75,7 @@ impl Pod {
         let path = format!("/api/v1/namespaces/{}/pods/{name}", site.namespace);
         let ended = self.child.try_wait()?;
         if pod["metadata"]["deletionTimestamp"].is_string() {
-            self.leave(pod)?;
+            self.leave()?;
             if ended.is_some() {
                 let now = json!({"gracePeriodSeconds": 0, "preconditions": {"uid": pod["metadata"]["uid"]}});
                 return site.api.delete_with(&path, &now).await?.ok().map(drop);
@@ -93,12 +92,9 @@ impl Pod {
         Ok(())
     }
 
-    /// First the hook, then the signal.
-    fn leave(&mut self, pod: &Value) -> Outcome {
-        let since = *self.leaving.get_or_insert_with(Instant::now);
-        let hook = &pod["spec"]["containers"][0]["lifecycle"]["preStop"]["sleep"]["seconds"];
-        if !self.asked_to_stop && since.elapsed() >= Duration::from_secs(hook.as_u64().unwrap_or_default()) {
-            self.asked_to_stop = true;
+    fn leave(&mut self) -> Outcome {
+        if !self.leaving {
+            self.leaving = true;
             Command::new("kill").args(["-TERM", &self.child.id().to_string()]).status()?;
         }
         Ok(())
@@ -106,7 +102,7 @@ impl Pod {
 
     /// A Job's pod ends; that of a Deployment must not.
     fn ended(&self, pod: &Value, status: ExitStatus) -> Outcome<Value> {
-        if pod["spec"]["restartPolicy"] != "Never" && self.leaving.is_none() {
+        if pod["spec"]["restartPolicy"] != "Never" && !self.leaving {
             return Err(Stop::Failed(format!("{} ended: {status}\n{}", pod["metadata"]["name"], self.log())));
         }
         if !status.success() {
