@@ -9,7 +9,7 @@ use bytes::Bytes;
 use http::header::{ACCEPT, HeaderValue, TRANSFER_ENCODING};
 use http::response::Parts;
 use http::{Method, Request, Response, Uri, Version};
-use http_body_util::Limited;
+use http_body_util::{BodyExt, Limited};
 use hyper::body::{Body as _, Incoming};
 use kube_client::client::Body;
 use tower::ServiceExt;
@@ -137,14 +137,28 @@ impl Endpoint {
     /// A response that does not begin within 30 s fails, and so does one that grows beyond [`MAX_BODY`]: a watch is
     /// then begun anew.
     pub fn client(&self) -> kube_client::Client {
+        self.client_noting(|| ())
+    }
+
+    /// The same, where each piece of a successful response's body is noted as it comes.
+    pub(crate) fn client_noting(&self, note: impl Fn() + Clone + Send + Sync + 'static) -> kube_client::Client {
         let endpoint = self.clone();
         let service = tower::service_fn(move |mut request: Request<Body>| {
-            let endpoint = endpoint.clone();
+            let (endpoint, note) = (endpoint.clone(), note.clone());
             async move {
                 *request.uri_mut() = endpoint.uri(request.uri().path_and_query().map_or("", |path| path.as_str()))?;
                 let what = What::of(&request);
                 match tokio::time::timeout(HEAD_TIMEOUT, endpoint.stack.clone().oneshot(request)).await {
-                    Ok(Ok(response)) => Ok(response.map(|body| Limited::new(body, MAX_BODY))),
+                    Ok(Ok(response)) => {
+                        let well = response.status().is_success();
+                        let noted = move |frame| {
+                            if well {
+                                note();
+                            }
+                            frame
+                        };
+                        Ok(response.map(|body| Limited::new(body.map_frame(noted), MAX_BODY)))
+                    }
                     Ok(Err(why)) => Err(what.unanswered(&*why)),
                     Err(_) => Err(what.timed_out(HEAD_TIMEOUT)),
                 }

@@ -70,7 +70,7 @@ pub use lookups::{Claims, WorkspaceLookups};
 #[cfg(feature = "metrics")]
 pub use metrics::Metrics;
 pub use mirror::{
-    Failure, Mirror, MirrorOptions, MirrorState, Mirrored, MirroredObject, ObjectKey, Readiness, Watched,
+    Failure, Mirror, MirrorOptions, MirrorState, Mirrored, MirroredObject, ObjectKey, Readiness, Watched, Watches,
 };
 pub use path_key::{PathKey, PathKeyError, PathKeyFile};
 #[cfg(any(feature = "probes", feature = "metrics"))]

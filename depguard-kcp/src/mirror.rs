@@ -1,12 +1,12 @@
 //! Watched resources, kept as one consistent snapshot: what both of depguard's services decide by.
 
+mod heard;
 mod ledger;
 mod state;
 mod watch;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Instant;
 
 use depguard_core::{ExportName, Home};
 use tokio::sync::{mpsc, watch as latest};
@@ -17,6 +17,7 @@ use self::watch::{Report, Watch};
 use crate::connection::Connection;
 use crate::slices::Ours;
 
+pub use self::heard::Watches;
 pub use self::state::{Failure, MirrorState, Mirrored, MirroredObject, ObjectKey, Readiness, Watched};
 
 /// Changes taken in before the next snapshot is made.
@@ -85,6 +86,11 @@ impl Mirror {
         self.states.clone()
     }
 
+    /// When each watch was last heard of.
+    pub fn watches(&self) -> Watches {
+        self.states.borrow().watches().clone()
+    }
+
     /// The newest snapshot.
     pub fn state(&self) -> Arc<MirrorState> {
         self.states.borrow().clone()
@@ -126,10 +132,9 @@ impl Driver {
                     }
                 }
             }
-            let now = Instant::now();
-            for Report { source, watch, change } in batch.drain(..) {
+            for Report { source, watch, change, heard } in batch.drain(..) {
                 if self.running.get(&source).is_some_and(|(running, _)| *running == watch) {
-                    self.ledger.change(&source, change, now);
+                    self.ledger.change(&source, change, heard.into_std());
                 }
             }
         }
@@ -138,10 +143,12 @@ impl Driver {
     /// Starts and ends watches until those run that the ledger asks for.
     fn settle(&mut self) {
         let wanted = self.ledger.sources();
+        let watches = self.ledger.watches();
         self.running.retain(|source, (_, task)| {
             let keep = wanted.contains(source);
             if !keep {
                 task.abort();
+                watches.end(source);
             }
             keep
         });
@@ -167,9 +174,11 @@ impl Driver {
         self.started = self.started.saturating_add(1);
         let number = self.started;
         let reports = self.reports.clone();
+        let heard = self.ledger.watches().begin(source.clone(), watched);
         let task = match endpoint {
             Ok(endpoint) => {
-                let watch = Watch { endpoint, watched, home: self.home, source: source.clone(), number, reports };
+                let watch =
+                    Watch { endpoint, watched, home: self.home, source: source.clone(), number, reports, heard };
                 self.tasks.spawn(watch.run())
             }
             // It stays so until the slice changes.
@@ -178,7 +187,7 @@ impl Driver {
                 let change = ledger::Change::Failed { why, hidden: false };
                 let source = source.clone();
                 self.tasks.spawn(async move {
-                    let _ = reports.send(Report { source, watch: number, change }).await;
+                    let _ = reports.send(Report { source, watch: number, change, heard: heard.last() }).await;
                     std::future::pending::<()>().await;
                 })
             }

@@ -8,7 +8,7 @@ use depguard_kcp::{
     BoundWorkspaces, Claims, Connection, Failure, Mirror, MirrorOptions, MirrorState, Watched, WorkspaceLookups,
 };
 use tokio::sync::watch;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
 use crate::rules::Rules;
 
@@ -126,8 +126,9 @@ impl Registry {
 
 /// Why the state is too old to decide by. A rule may have been written since, and it may forbid what is asked.
 fn stale(state: &MirrorState, patience: Duration) -> Option<String> {
-    let Failure { since, why } = state.failing().filter(|failure| failure.since.elapsed() > patience)?;
-    Some(format!("the rules could not be followed for {} s: {why}", since.elapsed().as_secs()))
+    let Failure { since, why } = state.unheard()?;
+    let silent = Instant::now().into_std().saturating_duration_since(since);
+    (silent > patience).then(|| format!("the rules could not be followed for {} s: {why}", silent.as_secs()))
 }
 
 /// Logs what changed between two reasons not to be ready.

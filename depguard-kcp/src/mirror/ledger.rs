@@ -7,6 +7,7 @@ use std::time::Instant;
 
 use serde_json::Value;
 
+use super::heard::Watches;
 use super::state::{Failure, MirrorState, Mirrored, MirroredObject, ObjectKey, Readiness, Watched};
 use crate::slices::{Named, Ours};
 
@@ -48,6 +49,7 @@ pub(crate) struct Ledger {
     shelves: BTreeMap<(usize, Arc<str>), Shelf>,
     /// What was last made of each resource; none where something changed since.
     made: Vec<Option<Arc<Mirrored>>>,
+    watches: Watches,
 }
 
 /// Where the resources are watched.
@@ -91,7 +93,13 @@ impl Ledger {
     }
 
     fn new(watched: Vec<Watched>, endpoints: Endpoints) -> Self {
-        Self { made: vec![None; watched.len()], watched, endpoints, shelves: BTreeMap::new() }
+        Self {
+            made: vec![None; watched.len()],
+            watched,
+            endpoints,
+            shelves: BTreeMap::new(),
+            watches: Watches::default(),
+        }
     }
 
     /// Everything that must be watched for this to go on.
@@ -104,19 +112,24 @@ impl Ledger {
             .collect()
     }
 
-    /// Takes in what a watch tells.
-    pub(crate) fn change(&mut self, source: &Source, change: Change, now: Instant) {
+    /// When each watch was last heard of: who runs them says so.
+    pub(crate) fn watches(&self) -> &Watches {
+        &self.watches
+    }
+
+    /// Takes in what a watch tells that was heard of at that time.
+    pub(crate) fn change(&mut self, source: &Source, change: Change, heard: Instant) {
         match source {
             Source::Slices => {
                 if let Endpoints::Sliced { slices, .. } = &mut self.endpoints {
-                    slices.change(change, true, now);
+                    slices.change(change, true, heard);
                 }
                 self.settle();
             }
             Source::Resource { origin, index } => {
                 let required = self.watched.get(*index).is_some_and(|watched| watched.required);
                 let shelf = self.shelves.get_mut(&(*index, origin.clone()));
-                if shelf.is_some_and(|shelf| shelf.change(change, required, now))
+                if shelf.is_some_and(|shelf| shelf.change(change, required, heard))
                     && let Some(made) = self.made.get_mut(*index)
                 {
                     *made = None;
@@ -138,7 +151,7 @@ impl Ledger {
             Endpoints::Sliced { slices, .. } if slices.loaded => slices.failure.clone(),
             Endpoints::Sliced { .. } | Endpoints::Fixed(_) => None,
         };
-        MirrorState { resources, slices_error }
+        MirrorState { resources, slices_error, watches: self.watches.clone() }
     }
 
     fn mirrored(&self, index: usize, watched: Watched) -> Mirrored {
@@ -235,7 +248,7 @@ impl Endpoints {
 
 impl Shelf {
     /// Takes in what the watch tells, and says whether that was anything new.
-    fn change(&mut self, change: Change, required: bool, now: Instant) -> bool {
+    fn change(&mut self, change: Change, required: bool, heard: Instant) -> bool {
         match change {
             Change::Listed(objects) => {
                 let news = !self.loaded || self.failure.is_some() || self.objects != objects;
@@ -248,7 +261,7 @@ impl Shelf {
                 let hidden = hidden && !required;
                 let known = self.failure.as_ref().is_some_and(|failure| failure.why == why);
                 let news = !known || (hidden && !(self.hidden && self.objects.is_empty()));
-                let since = self.failure.as_ref().map_or(now, |failure| failure.since);
+                let since = self.failure.as_ref().map_or(heard, |failure| failure.since);
                 self.failure = Some(Failure { since, why });
                 if hidden {
                     *self = Self { hidden, failure: self.failure.take(), ..Self::default() };

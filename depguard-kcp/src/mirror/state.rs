@@ -7,6 +7,8 @@ use std::time::Instant;
 use depguard_core::{LogicalCluster, api};
 use serde_json::Value;
 
+use super::heard::{Silence, Watches};
+
 /// A cluster-scoped resource to watch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Watched {
@@ -64,6 +66,7 @@ pub type ObjectKey = (Option<LogicalCluster>, String);
 pub struct MirrorState {
     pub(crate) resources: Vec<Arc<Mirrored>>,
     pub(crate) slices_error: Option<Failure>,
+    pub(crate) watches: Watches,
 }
 
 /// One watched resource.
@@ -109,7 +112,7 @@ pub enum Readiness {
 /// An error that lasts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
-    /// Since when.
+    /// Since when nothing was heard of it.
     pub since: Instant,
     /// What fails, the last time that it was tried.
     pub why: String,
@@ -137,6 +140,24 @@ impl MirrorState {
         let required = self.resources.iter().filter(|resource| resource.watched.required);
         let failures = required.filter_map(|resource| resource.last_error.as_ref()).chain(&self.slices_error);
         failures.min_by_key(|failure| failure.since)
+    }
+
+    /// Of everything required, what was not heard of for the longest, as of this moment and not of the snapshot's. Where
+    /// something fails, that is said; else it may be well, if it is not long ago: a watch that has nothing to tell is
+    /// heard of twice a minute.
+    pub fn unheard(&self) -> Option<Failure> {
+        let Silence { since, watched, origin } = self.watches.most_silent()?;
+        let why = match (self.failing(), origin) {
+            (Some(failure), _) => failure.why.clone(),
+            (None, Some(origin)) => format!("nothing is heard of {} at {origin}", watched.full_name()),
+            (None, None) => format!("nothing is heard of {}", watched.full_name()),
+        };
+        Some(Failure { since: since.into_std(), why })
+    }
+
+    /// When each watch was last heard of.
+    pub fn watches(&self) -> &Watches {
+        &self.watches
     }
 
     /// A watched resource by its name in URLs.
@@ -167,7 +188,7 @@ impl MirrorState {
             let readiness = Readiness::NotLoaded { why: why.to_owned() };
             Arc::new(Mirrored { readiness, ..Mirrored::clone(resource) })
         });
-        Self { resources: resources.collect(), slices_error: self.slices_error.clone() }
+        Self { resources: resources.collect(), slices_error: self.slices_error.clone(), watches: self.watches.clone() }
     }
 }
 

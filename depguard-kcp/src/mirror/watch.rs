@@ -12,13 +12,18 @@ use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
+use super::heard::Heard;
 use super::ledger::{Change, Objects, Source};
 use super::state::{ObjectKey, Watched};
 use crate::endpoint::{Endpoint, with_causes};
 
-/// How long a watch request lasts. kube takes a watch for dead that is silent for 5 s longer, so that a connection
-/// that broke unnoticed hides changes for a minute at most.
-const WATCH_SECONDS: u32 = 55;
+/// How long a watch request lasts. An API server sends a bookmark 2 s before the end of a watch, so that this is also
+/// how often a watch is heard of that has nothing to tell.
+const WATCH_SECONDS: u32 = 25;
+
+/// A watch that was not heard of for so long is begun anew, with a list: a connection may have broken unnoticed, and
+/// kcp's virtual workspaces can keep a watch open that never tells anything again.
+const SILENCE: Duration = Duration::from_secs(WATCH_SECONDS as u64 + 10);
 
 /// How long a list may be silent.
 const LIST_SILENCE: Duration = Duration::from_secs(60);
@@ -26,20 +31,23 @@ const LIST_SILENCE: Duration = Duration::from_secs(60);
 /// A watch that worked for so long begins with short waits again when it breaks.
 const STEADY: Duration = Duration::from_secs(10);
 
-/// A watch is begun anew, with a list, after so long. kcp's virtual workspaces can keep a watch open that never tells
-/// anything again, and nothing in it shows that.
+/// A watch is begun anew, with a list, after so long, also where it sends bookmarks: they are no proof that the shard
+/// behind a virtual workspace tells it everything.
 const REFRESH: Duration = Duration::from_secs(300);
 
 /// Waits between attempts. Many short ones first: a kcp takes some seconds to serve what was just bound, and until
 /// then nothing can be decided.
-const WAITS: [u64; 15] = [250, 500, 1000, 1000, 2000, 2000, 2000, 2000, 2000, 2000, 2000, 2000, 4000, 8000, 16_000];
-const MAX_WAIT: u64 = 30_000;
+const WAITS: [u64; 13] = [250, 500, 1000, 1000, 2000, 2000, 2000, 2000, 2000, 2000, 2000, 2000, 4000];
+/// However long a fault has lasted, what follows from it is over soon after.
+const MAX_WAIT: u64 = 8000;
 
 /// A change, with the number of the watch that tells it: one that was ended may have told something before.
 pub(crate) struct Report {
     pub(crate) source: Source,
     pub(crate) watch: u64,
     pub(crate) change: Change,
+    /// When the watch was last heard of.
+    pub(crate) heard: Instant,
 }
 
 /// What to watch and whom to tell.
@@ -50,6 +58,16 @@ pub(crate) struct Watch {
     pub(crate) source: Source,
     pub(crate) number: u64,
     pub(crate) reports: mpsc::Sender<Report>,
+    pub(crate) heard: Heard,
+}
+
+/// Why a watch is begun anew.
+enum Ended {
+    /// It is time to.
+    Due,
+    /// It was not heard of for too long.
+    Silent,
+    Broken(Change),
 }
 
 /// The mirror is gone: nobody is listening.
@@ -63,10 +81,22 @@ impl Watch {
             // A fresh watcher lists first. kube's own would go on from where it was, which after some errors is
             // never right again, and would not show that it is well.
             let started = Instant::now();
-            let Ok(broken) = self.follow(Box::pin(self.events()), started + REFRESH).await else { return };
-            let Some(why) = broken else {
-                attempt = 0;
-                continue;
+            let Ok(ended) = self.follow(Box::pin(self.events()), started + REFRESH).await else { return };
+            let why = match ended {
+                Ended::Due => {
+                    attempt = 0;
+                    continue;
+                }
+                Ended::Silent => {
+                    let seconds = SILENCE.as_secs();
+                    tracing::debug!(
+                        resource = self.watched.plural,
+                        url = self.endpoint.url(),
+                        "watch said nothing for {seconds} s: beginning anew"
+                    );
+                    continue;
+                }
+                Ended::Broken(why) => why,
             };
             tracing::debug!(resource = self.watched.plural, url = self.endpoint.url(), ?why, "watch broke");
             if self.report(why).await.is_err() {
@@ -92,28 +122,36 @@ impl Watch {
         if let (Home::Kubernetes, Some(name)) = (self.home, names) {
             config = config.fields(&format!("metadata.name={name}"));
         }
-        watcher(Api::all_with(self.endpoint.client(), &resource), config)
+        let heard = self.heard.clone();
+        let note = move || heard.note();
+        watcher(Api::all_with(self.endpoint.client_noting(note), &resource), config)
     }
 
-    /// Tells what the watcher says until its first error, which is the result, or until it is time to begin anew.
+    /// Tells what the watcher says until its first error, or until there is another reason to begin anew.
     async fn follow(
         &self,
         mut events: impl Stream<Item = watcher::Result<Event<DynamicObject>>> + Unpin,
         end: Instant,
-    ) -> Result<Option<Change>, Gone> {
+    ) -> Result<Ended, Gone> {
         // While a list is taken in, its objects so far: they count only once it is complete.
         let mut listed = Some(Objects::new());
         loop {
-            let patience = if listed.is_some() { Instant::now() + LIST_SILENCE } else { end };
+            let patience = match listed {
+                Some(_) => Instant::now() + LIST_SILENCE,
+                None => end.min(self.heard.last() + SILENCE),
+            };
             let event = match tokio::time::timeout_at(patience, events.next()).await {
                 Ok(Some(Ok(event))) => event,
-                Ok(Some(Err(error))) => return Ok(Some(self.failed_by(&error))),
-                Ok(None) => return Ok(Some(self.failed("the watch ended", None))),
-                Err(_) if listed.is_none() => return Ok(None),
-                Err(_) => {
+                Ok(Some(Err(error))) => return Ok(Ended::Broken(self.failed_by(&error))),
+                Ok(None) => return Ok(Ended::Broken(self.failed("the watch ended", None))),
+                Err(_) if listed.is_some() => {
                     let why = format!("no answer within {} s", LIST_SILENCE.as_secs());
-                    return Ok(Some(self.failed(&why, None)));
+                    return Ok(Ended::Broken(self.failed(&why, None)));
                 }
+                Err(_) if Instant::now() >= end => return Ok(Ended::Due),
+                // Bookmarks are no events, but are heard of.
+                Err(_) if Instant::now() < self.heard.last() + SILENCE => continue,
+                Err(_) => return Ok(Ended::Silent),
             };
             match event {
                 Event::Init => listed = Some(Objects::new()),
@@ -190,7 +228,8 @@ impl Watch {
     }
 
     async fn report(&self, change: Change) -> Result<(), Gone> {
-        let report = Report { source: self.source.clone(), watch: self.number, change };
+        let heard = self.heard.last();
+        let report = Report { source: self.source.clone(), watch: self.number, change, heard };
         self.reports.send(report).await.map_err(|_| Gone)
     }
 }
@@ -212,11 +251,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn waits_are_short_at_first_and_never_longer_than_half_a_minute() {
+    fn waits_are_short_at_first_and_never_longer_than_what_follows_from_a_fault_may_last() {
         assert!((0..12).all(|attempt| wait(attempt) <= Duration::from_secs(2)));
         assert!((0..40).all(|attempt| wait(attempt) <= wait(attempt + 1)));
-        assert_eq!(wait(15), Duration::from_secs(30));
-        assert_eq!(wait(usize::MAX), Duration::from_secs(30));
+        assert_eq!(wait(13), Duration::from_secs(8));
+        assert_eq!(wait(usize::MAX), Duration::from_secs(8));
     }
 
     #[test]

@@ -326,3 +326,90 @@ async fn a_dropped_mirror_ends_all_watches_and_says_that_nothing_is_loaded() {
     }
     panic!("still watched: {:?}", world.watched());
 }
+
+/// As if so much time had passed, during which nothing came.
+async fn pass(seconds: u64) {
+    tokio::time::pause();
+    tokio::time::advance(Duration::from_secs(seconds)).await;
+    tokio::time::resume();
+}
+
+/// Two shards, of which `b` sends bookmarks.
+struct Shards {
+    setting: Setting,
+    heard: u64,
+}
+
+impl Shards {
+    async fn start() -> Self {
+        let world = one_shard();
+        world.list(SLICES, &[slice(&["a", "b"])]);
+        world.list(&at("b", RULES), &[rule("c9", "r")]);
+        for shard in ["a", "b"] {
+            world.list(&at(shard, EXPORTS), &[]);
+        }
+        let mut setting = start(Home::Kcp, world).await;
+        setting.until_rules(&["c1/r", "c2/r", "c9/r"]).await;
+        for shard in ["a", "b"] {
+            setting.world.watch(&at(shard, RULES)).await;
+        }
+        Self { setting, heard: 0 }
+    }
+
+    /// Ten seconds pass, and `b` is heard of.
+    async fn bookmark(&mut self) {
+        pass(10).await;
+        self.heard += 1;
+        let name = format!("heard-{}", self.heard);
+        // An event tells the test that it has arrived, as a bookmark would not.
+        self.setting.world.tell(&at("b", RULES), "ADDED", &rule("c9", &name)).await;
+        let arrived = |state: &MirrorState| rules(state).contains(&format!("c9/{name}"));
+        self.setting.until("heard of b", arrived).await;
+    }
+
+    fn lists(&self, shard: &str) -> usize {
+        let path = at(shard, RULES).replace('*', "%2A");
+        let is_list = |asked: &&Asked| {
+            asked.target.replace('*', "%2A").starts_with(&path) && !asked.target.contains("watch=true")
+        };
+        self.setting.server.asked().iter().filter(is_list).count()
+    }
+}
+
+#[tokio::test]
+async fn a_watch_that_says_nothing_is_begun_anew_with_a_list_and_the_others_go_on() {
+    let mut shards = Shards::start().await;
+    shards.setting.world.list(&at("a", RULES), &[rule("c1", "r"), rule("c3", "r")]);
+    for _ in 0..3 {
+        shards.bookmark().await;
+    }
+    assert_eq!((shards.lists("a"), shards.lists("b")), (1, 1));
+    let age = shards.setting.mirror.watches().ages()["dependencyrules"];
+    assert!(age >= Duration::from_secs(30), "{age:?}");
+    shards.bookmark().await;
+    let seen = |state: &MirrorState| rules(state).contains(&"c3/r".to_owned());
+    let state = shards.setting.until("the rule that was not told of", seen).await;
+    assert!(state.is_loaded() && !rules(&state).contains(&"c2/r".to_owned()));
+    assert_eq!((shards.lists("a"), shards.lists("b")), (2, 1));
+    let age = shards.setting.mirror.watches().ages()["dependencyrules"];
+    assert!(age < Duration::from_secs(30), "{age:?}");
+}
+
+#[tokio::test]
+async fn an_endpoint_that_fails_is_told_of_since_it_was_last_heard_of_and_the_others_are_followed() {
+    let mut shards = Shards::start().await;
+    let later = json!({"kind": "Status", "reason": "ServiceUnavailable", "message": "later", "code": 503});
+    shards.setting.world.respond(&at("a", RULES), 503, later);
+    for _ in 0..4 {
+        shards.bookmark().await;
+    }
+    let failing = |state: &MirrorState| state.failing().is_some_and(|failure| failure.why.contains("503"));
+    let state = shards.setting.until("failing", failing).await;
+    assert!(state.is_loaded(), "what was loaded stays");
+    let unheard = state.unheard().unwrap();
+    let silent = tokio::time::Instant::now().into_std() - unheard.since;
+    assert!(silent >= Duration::from_secs(40) && unheard.why.contains("503 ServiceUnavailable: later"), "{unheard:?}");
+    assert_eq!(state.failing().unwrap().since, unheard.since);
+    // `b` has been followed all the while.
+    assert!(rules(&state).contains(&"c9/heard-4".to_owned()));
+}

@@ -15,40 +15,58 @@ async fn until(rules: &Rules, what: &str, expected: impl Fn(Option<String>) -> b
     panic!("never {what}: {:?}", rules.not_loaded());
 }
 
+/// A plain cluster that serves rules.
+struct Cluster {
+    testbed: Testbed,
+    connection: Connection,
+}
+
+impl Cluster {
+    async fn start() -> Self {
+        let testbed = Testbed::start(Options { kind: Kind::Kubernetes, ..Options::default() }).await.unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let kubeconfig = folder.path().join("kubeconfig");
+        std::fs::write(&kubeconfig, testbed.kubeconfig("", "admin")).unwrap();
+        let options = ConnectOptions { kubeconfig: Some(kubeconfig), base_host: None, home: Home::Kubernetes };
+        let connection = Connection::open(&options).await.unwrap();
+        let anything = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+        let version =
+            json!({"name": api::VERSION, "served": true, "storage": true, "schema": {"openAPIV3Schema": anything}});
+        let crd = json!({
+            "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+            "metadata": {"name": format!("{}.{}", api::PLURAL, api::GROUP)},
+            "spec": {
+                "group": api::GROUP, "names": {"kind": api::KIND, "plural": api::PLURAL}, "scope": "Cluster",
+                "versions": [version],
+            },
+        });
+        connection.home().post_json("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", &crd).await.unwrap();
+
+        let served = format!("/apis/{}/{}/{}", api::GROUP, api::VERSION, api::PLURAL);
+        while connection.home().get_json(&served).await.is_err() {
+            sleep(Duration::from_millis(20)).await;
+        }
+        Self { testbed, connection }
+    }
+
+    /// Follows the rules, and believes them for a second and a half.
+    fn follow(&self, rules: &Rules) -> tokio::task::JoinHandle<()> {
+        let (home, export_name) = (Home::Kubernetes, ExportName::parse("dependencies.opendefense.cloud").unwrap());
+        let patience = Duration::from_millis(1500);
+        tokio::spawn(run_with(self.connection.clone(), home, export_name, rules.clone(), patience))
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn rules_that_cannot_be_followed_for_too_long_are_no_longer_in_force() {
-    let testbed = Testbed::start(Options { kind: Kind::Kubernetes, ..Options::default() }).await.unwrap();
-    let folder = tempfile::tempdir().unwrap();
-    let kubeconfig = folder.path().join("kubeconfig");
-    std::fs::write(&kubeconfig, testbed.kubeconfig("", "admin")).unwrap();
-    let options = ConnectOptions { kubeconfig: Some(kubeconfig), base_host: None, home: Home::Kubernetes };
-    let connection = Connection::open(&options).await.unwrap();
-    let anything = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
-    let version =
-        json!({"name": api::VERSION, "served": true, "storage": true, "schema": {"openAPIV3Schema": anything}});
-    let crd = json!({
-        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-        "metadata": {"name": format!("{}.{}", api::PLURAL, api::GROUP)},
-        "spec": {
-            "group": api::GROUP, "names": {"kind": api::KIND, "plural": api::PLURAL}, "scope": "Cluster",
-            "versions": [version],
-        },
-    });
-    connection.home().post_json("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", &crd).await.unwrap();
-
-    let served = format!("/apis/{}/{}/{}", api::GROUP, api::VERSION, api::PLURAL);
-    while connection.home().get_json(&served).await.is_err() {
-        sleep(Duration::from_millis(20)).await;
-    }
+    let cluster = Cluster::start().await;
     // The first list is answered, its watch breaks, and what was missed since can't be listed.
-    let faults = testbed.faults();
+    let faults = cluster.testbed.faults();
     let no_list = faults.inject(Fault::InternalError, When::always().path("?&limit=").after(1));
     faults.inject(Fault::Cut, When::always().path("watch=true").times(1));
 
     let rules = Rules::not_loaded_yet("not yet");
-    let (home, export_name) = (Home::Kubernetes, ExportName::parse("dependencies.opendefense.cloud").unwrap());
-    let patience = Duration::from_millis(1500);
-    let running = tokio::spawn(run_with(connection, home, export_name, rules.clone(), patience));
+    let running = cluster.follow(&rules);
     until(&rules, "loaded", |why| why.is_none()).await;
     while faults.hits(no_list) == Some(0) {
         sleep(Duration::from_millis(20)).await;
@@ -61,5 +79,24 @@ async fn rules_that_cannot_be_followed_for_too_long_are_no_longer_in_force() {
     faults.clear_all();
     until(&rules, "loaded again", |why| why.is_none()).await;
     running.abort();
-    testbed.stop().await;
+    cluster.testbed.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rules_of_which_nothing_is_heard_for_too_long_are_no_longer_in_force() {
+    let cluster = Cluster::start().await;
+    let rules = Rules::not_loaded_yet("not yet");
+    let running = cluster.follow(&rules);
+    until(&rules, "loaded", |why| why.is_none()).await;
+    // Nothing fails: the watch stays open.
+    let silent = cluster.testbed.faults().inject(Fault::WatchSilent, When::always().path("watch=true"));
+    let told = |why: Option<String>| {
+        let nothing = "nothing is heard of dependencyrules.dependencies.opendefense.cloud at https://";
+        why.is_some_and(|why| why.starts_with("the rules could not be followed for 1 s: ") && why.contains(nothing))
+    };
+    until(&rules, "refusing", told).await;
+    cluster.testbed.faults().clear(silent);
+    until(&rules, "loaded again", |why| why.is_none()).await;
+    running.abort();
+    cluster.testbed.stop().await;
 }

@@ -1,0 +1,134 @@
+//! When each watch was last heard of. A watch that says nothing looks like one of which nothing has happened; only the
+//! bookmarks that an API server sends in between tell them apart.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::ledger::Source;
+use super::state::Watched;
+
+/// When one watch was last heard of. Clones share it.
+#[derive(Debug, Clone)]
+pub(crate) struct Heard(Arc<Moment>);
+
+#[derive(Debug)]
+struct Moment {
+    base: Instant,
+    /// Milliseconds since then.
+    last: AtomicU64,
+}
+
+impl Heard {
+    /// Heard of now.
+    pub(crate) fn now() -> Self {
+        Self(Arc::new(Moment { base: Instant::now(), last: AtomicU64::new(0) }))
+    }
+
+    /// It is heard of now.
+    pub(crate) fn note(&self) {
+        let after = u64::try_from(self.0.base.elapsed().as_millis()).unwrap_or(u64::MAX);
+        self.0.last.fetch_max(after, Ordering::Relaxed);
+    }
+
+    pub(crate) fn last(&self) -> Instant {
+        let after = Duration::from_millis(self.0.last.load(Ordering::Relaxed));
+        self.0.base.checked_add(after).unwrap_or(self.0.base)
+    }
+}
+
+/// All watches of a mirror, and when each was last heard of: by an event, a bookmark or a list. Clones share them, and
+/// each look tells what is so at that moment.
+#[derive(Debug, Clone, Default)]
+pub struct Watches(Arc<Mutex<BTreeMap<Source, (Watched, Heard)>>>);
+
+/// The watch that has been silent for the longest.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Silence {
+    pub(crate) since: Instant,
+    pub(crate) watched: Watched,
+    /// The endpoint, where it is of one.
+    pub(crate) origin: Option<Arc<str>>,
+}
+
+impl Watches {
+    /// For how long nothing was heard of each resource, by its name in URLs: of the endpoint that has been silent for the
+    /// longest. In home kcp the endpoint slices are among them.
+    pub fn ages(&self) -> BTreeMap<&'static str, Duration> {
+        let mut ages = BTreeMap::new();
+        for (watched, heard) in self.lock().values() {
+            let age = heard.last().elapsed();
+            let oldest = ages.entry(watched.plural).or_insert(age);
+            *oldest = age.max(*oldest);
+        }
+        ages
+    }
+
+    /// The one that has been silent for the longest, of what is required.
+    pub(crate) fn most_silent(&self) -> Option<Silence> {
+        let watches = self.lock();
+        let required = watches.iter().filter(|(_, (watched, _))| watched.required);
+        let silences = required.map(|(source, (watched, heard))| Silence {
+            since: heard.last(),
+            watched: *watched,
+            origin: match source {
+                Source::Slices => None,
+                Source::Resource { origin, .. } => Some(Arc::clone(origin)),
+            },
+        });
+        silences.min_by_key(|silence| silence.since)
+    }
+
+    pub(crate) fn begin(&self, source: Source, watched: Watched) -> Heard {
+        let heard = Heard::now();
+        self.lock().insert(source, (watched, heard.clone()));
+        heard
+    }
+
+    pub(crate) fn end(&self, source: &Source) {
+        self.lock().remove(source);
+    }
+
+    // Nothing under the lock can panic half-way.
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<Source, (Watched, Heard)>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(origin: &str) -> Source {
+        Source::Resource { origin: Arc::from(origin), index: 0 }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_age_is_that_of_the_most_silent_endpoint_until_it_is_heard_of_or_gone() {
+        let watches = Watches::default();
+        let a = watches.begin(at("a"), Watched::RULES);
+        let b = watches.begin(at("b"), Watched::RULES);
+        tokio::time::advance(Duration::from_secs(30)).await;
+        a.note();
+        tokio::time::advance(Duration::from_secs(5)).await;
+        assert_eq!(watches.ages(), BTreeMap::from([("dependencyrules", Duration::from_secs(35))]));
+        assert_eq!(watches.most_silent().unwrap().origin.as_deref(), Some("b"));
+        b.note();
+        assert_eq!(watches.ages(), BTreeMap::from([("dependencyrules", Duration::from_secs(5))]));
+        assert_eq!(watches.most_silent().unwrap().origin.as_deref(), Some("a"));
+        watches.end(&at("a"));
+        assert_eq!(watches.ages(), BTreeMap::from([("dependencyrules", Duration::ZERO)]));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_not_required_may_be_silent() {
+        let watches = Watches::default();
+        watches.begin(at("a"), Watched::EXPORTS);
+        tokio::time::advance(Duration::from_secs(30)).await;
+        assert_eq!(watches.most_silent(), None);
+        assert_eq!(watches.ages(), BTreeMap::from([("apiexports", Duration::from_secs(30))]));
+    }
+}
