@@ -74,7 +74,7 @@ impl Disturbance {
             Fault::WebhookKilled => scene.kill_webhook(),
             Fault::ControllerKilled => scene.stop_controller().await,
             Fault::TwoControllers => scene.start_controller().await?,
-            Fault::RulesChanged => {}
+            Fault::Calm | Fault::RulesChanged => {}
         }
         if round.fault.changes_rules() {
             let pair = Pair::ALL[random.below(Pair::ALL.len())];

@@ -16,7 +16,7 @@ use crate::disturb::{LAG, lag};
 use crate::plan::Fault;
 
 /// For how long after everything is well again what is free may be refused.
-const GRACE: Duration = Duration::from_secs(10);
+pub(crate) const GRACE: Duration = Duration::from_secs(10);
 /// What happened so short before a deletion happened just before.
 const JUST: Duration = Duration::from_millis(100);
 

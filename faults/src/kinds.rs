@@ -1,4 +1,4 @@
-//! What is deleted and what refers to it: three pairs, one for each way in which depguard looks for dependents.
+//! What is deleted and what refers to it: four pairs, for the ways in which depguard looks for dependents.
 
 use serde_json::{Value, json};
 
@@ -24,16 +24,24 @@ pub enum Pair {
     Net,
     /// Of crates the printed column is read.
     Zone,
+    /// Guests may refer to hosts of another namespace, and so those of all namespaces are listed.
+    Host,
 }
 
 impl Pair {
-    pub(crate) const ALL: [Pair; 3] = [Pair::Vpc, Pair::Net, Pair::Zone];
+    pub(crate) const ALL: [Pair; 4] = [Pair::Vpc, Pair::Net, Pair::Zone, Pair::Host];
+
+    /// Whether its references may name a namespace.
+    pub(crate) fn crosses(self) -> bool {
+        self == Pair::Host
+    }
 
     pub(crate) fn target(self) -> (&'static str, &'static str) {
         match self {
             Pair::Vpc => ("VPC", "vpcs"),
             Pair::Net => ("Net", "nets"),
             Pair::Zone => ("Zone", "zones"),
+            Pair::Host => ("Host", "hosts"),
         }
     }
 
@@ -42,6 +50,7 @@ impl Pair {
             Pair::Vpc => ("Machine", "machines"),
             Pair::Net => ("Server", "servers"),
             Pair::Zone => ("Crate", "crates"),
+            Pair::Host => ("Guest", "guests"),
         }
     }
 
@@ -75,6 +84,10 @@ impl Pair {
     /// That its dependents refer by this field of their spec.
     pub(crate) fn rule(self, field: &str) -> Value {
         let (dependent, target) = (self.dependent(), self.target());
+        let mut reference = json!({"path": format!(".spec.{field}.name")});
+        if self.crosses() {
+            reference["namespacePath"] = json!(format!(".spec.{field}.namespace"));
+        }
         json!({
             "apiVersion": "dependencies.opendefense.cloud/v1alpha1", "kind": "DependencyRule",
             "metadata": {"name": self.rule_name()},
@@ -86,7 +99,7 @@ impl Pair {
                 "dependencies": [{
                     "apiExportRef": {"path": "root:network", "name": NETWORK},
                     "group": NETWORK, "version": VERSION, "resource": target.1,
-                    "fieldRef": {"path": format!(".spec.{field}.name")},
+                    "fieldRef": reference,
                 }],
             },
         })
@@ -101,7 +114,7 @@ impl Pair {
         let (kind, plural) = self.dependent();
         let path = format!(".spec.{REF}.name");
         let extra = match self {
-            Pair::Vpc => json!({}),
+            Pair::Vpc | Pair::Host => json!({}),
             Pair::Net => json!({"selectableFields": [{"jsonPath": path}]}),
             Pair::Zone => json!({"additionalPrinterColumns": [{"name": "Zone", "type": "string", "jsonPath": path}]}),
         };
@@ -110,7 +123,8 @@ impl Pair {
 }
 
 fn schema(group: &str, kind: &str, plural: &str, extra: &Value) -> Value {
-    let reference = json!({"type": "object", "properties": {"name": {"type": "string"}}});
+    let text = json!({"type": "string"});
+    let reference = json!({"type": "object", "properties": {"name": text, "namespace": text}});
     let mut version = json!({
         "name": VERSION, "served": true, "storage": true,
         "schema": {"type": "object", "properties": {"spec": {

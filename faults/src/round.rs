@@ -9,7 +9,7 @@ use futures::stream::{self, StreamExt};
 
 use crate::Result;
 use crate::disturb::{Disturbance, lag};
-use crate::judge::{Attempt, Object, Outcome, Span};
+use crate::judge::{Attempt, GRACE, Object, Outcome, Span};
 use crate::kinds::{NAMESPACES, OTHER_REF, REF};
 use crate::plan::{Fault, Round, Story, Target};
 use crate::scene::Scene;
@@ -35,6 +35,12 @@ pub(crate) async fn play(scene: &mut Scene, round: &Round, log: &mut Log) -> Res
     let tenant = scene.tenant.clone();
     each(&round.targets, async |target| prepare(&tenant, target).await).await?;
 
+    if round.fault == Fault::Calm
+        && let Some(well) = log.spans.iter().map(|span| span.ended).max()
+    {
+        // From here on no free object may be refused even once.
+        tokio::time::sleep_until((well + GRACE + Duration::from_millis(500)).into()).await;
+    }
     let began = Instant::now();
     let disturbance = Disturbance::begin(scene, round).await?;
     let (early, late) = match waits(round.fault) {
@@ -51,7 +57,9 @@ pub(crate) async fn play(scene: &mut Scene, round: &Round, log: &mut Log) -> Res
     }
     log.hits.entry(round.fault).or_default().push(disturbance.end(scene).await?);
     let ended = Instant::now();
-    log.spans.push(Span { fault: round.fault, began, ended });
+    if round.fault != Fault::Calm {
+        log.spans.push(Span { fault: round.fault, began, ended });
+    }
     if round.fault == Fault::EndpointsRemoved {
         tokio::time::sleep_until((ended + known).into()).await;
         log.attempts.extend(each(late, async |target| first(&tenant, target).await).await?);
@@ -114,9 +122,12 @@ async fn first(tenant: &Endpoint, target: &Target) -> Result<Attempt> {
 }
 
 async fn refer(tenant: &Endpoint, target: &Target, namespace: &str, field: &str) -> Result {
-    let collection = target.pair.dependents_in(namespace);
-    for name in &target.dependents {
-        let dependent = target.pair.make_dependent(name, field, &target.name);
+    for (name, place) in dependents(target, namespace) {
+        let mut dependent = target.pair.make_dependent(name, field, &target.name);
+        if place != namespace {
+            dependent["spec"][field]["namespace"] = namespace.into();
+        }
+        let collection = target.pair.dependents_in(place);
         persistently(async || tenant.post_json(&collection, &dependent).await).await?;
     }
     Ok(())
@@ -125,11 +136,19 @@ async fn refer(tenant: &Endpoint, target: &Target, namespace: &str, field: &str)
 /// Takes away what refers to a target.
 async fn release(tenant: &Endpoint, target: &Target) -> Result {
     let namespace = if target.story == Story::Namesake { other(target.namespace) } else { target.namespace };
-    for name in &target.dependents {
-        let path = format!("{}/{name}", target.pair.dependents_in(namespace));
+    for (name, place) in dependents(target, namespace) {
+        let path = format!("{}/{name}", target.pair.dependents_in(place));
         persistently(async || tenant.delete(&path, Preconditions::default()).await).await?;
     }
     Ok(())
+}
+
+/// Those who refer to a target in that namespace, and where they are: every other one elsewhere, where that is possible.
+fn dependents<'a>(target: &'a Target, namespace: &'a str) -> impl Iterator<Item = (&'a str, &'a str)> {
+    target.dependents.iter().enumerate().map(move |(index, name)| {
+        let elsewhere = target.pair.crosses() && index % 2 == 1;
+        (name.as_str(), if elsewhere { other(namespace) } else { namespace })
+    })
 }
 
 fn other(namespace: &str) -> &'static str {

@@ -85,6 +85,7 @@ impl Scene {
                 kubeconfig: Some(self.file("kubeconfig")),
                 review_addr: SocketAddr::from((Ipv4Addr::LOCALHOST, self.port)),
                 probe_addr: None,
+                metrics_addr: None,
                 tls_cert_dir: self.folder.path().to_owned(),
                 ..depguard_webhook::Config::default()
             };
@@ -115,6 +116,7 @@ impl Scene {
         let config = depguard_controller::Config {
             kubeconfig: Some(self.file("kubeconfig")),
             probe_addr: None,
+            metrics_addr: None,
             ca_bundle_path: Some(self.file("tls.crt")),
             ..depguard_controller::Config::new(Home::Kcp, ExportName::parse(OURS)?, webhook)
         };

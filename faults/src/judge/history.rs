@@ -19,8 +19,10 @@ pub(crate) struct Edge {
     group: String,
     dependent: String,
     target: String,
-    /// As a JSON pointer.
+    /// The name, as a JSON pointer.
     pointer: String,
+    /// The namespace, likewise; where there is none, or nothing at it, it is the dependent's own.
+    namespace: Option<String>,
 }
 
 /// What was in force from one change of rules to the next.
@@ -82,7 +84,8 @@ impl History {
     /// Notes what a dependent refers to by an edge from this change on.
     fn note(&mut self, event: &Event, edge: &Edge, referring: &mut BTreeMap<(Edge, String, String), Object>) {
         let named = event.object.as_ref().and_then(|object| object.pointer(&edge.pointer)?.as_str());
-        let now = named.map(|name| Object::new(&edge.target, &event.namespace, name));
+        let said = edge.namespace.as_ref().and_then(|path| event.object.as_ref()?.pointer(path)?.as_str());
+        let now = named.map(|name| Object::new(&edge.target, said.unwrap_or(&event.namespace), name));
         let dependent = (edge.clone(), event.namespace.clone(), event.name.clone());
         let before = referring.get(&dependent).cloned();
         if now == before {
@@ -92,7 +95,7 @@ impl History {
         if let Some(before) = before
             && let Some(open) = self.references.get_mut(&(edge.clone(), before))
         {
-            for reference in open.iter_mut().filter(|one| one.to.is_none() && one.dependent == event.name) {
+            for reference in open.iter_mut().filter(|one| one.to.is_none() && one.dependent == dependent.2) {
                 reference.to = Some(moment);
             }
         }
@@ -210,6 +213,7 @@ fn edges(rule: &Value) -> BTreeSet<Edge> {
             dependent: text(&dependent["resource"]),
             target: text(&dependency["resource"]),
             pointer: text(&dependency["fieldRef"]["path"]).replace('.', "/"),
+            namespace: dependency["fieldRef"]["namespacePath"].as_str().map(|path| path.replace('.', "/")),
         })
         .collect()
 }
