@@ -4,6 +4,7 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use depguard_kcp::Reload;
 use tokio::io::AsyncReadExt;
 
 /// The largest bundle that is taken, in bytes: it goes into every configuration, which etcd limits to 1.5 MiB.
@@ -15,6 +16,7 @@ pub(crate) struct CaBundle {
     path: PathBuf,
     pem: Arc<[u8]>,
     complained: Option<String>,
+    reload: Reload,
 }
 
 /// Why a CA bundle can't be used.
@@ -27,9 +29,9 @@ pub struct CaBundleError {
 
 impl CaBundle {
     /// Reads the file.
-    pub(crate) async fn open(path: PathBuf) -> Result<Self, CaBundleError> {
+    pub(crate) async fn open(path: PathBuf, reload: Reload) -> Result<Self, CaBundleError> {
         match read(&path).await {
-            Ok(pem) => Ok(Self { path, pem, complained: None }),
+            Ok(pem) => Ok(Self { path, pem, complained: None, reload }),
             Err(why) => Err(CaBundleError { path, why }),
         }
     }
@@ -44,6 +46,7 @@ impl CaBundle {
         match read(&self.path).await {
             Ok(pem) => {
                 self.complained = None;
+                self.reload.succeeded();
                 let changed = *pem != *self.pem;
                 self.pem = pem;
                 changed
@@ -52,6 +55,7 @@ impl CaBundle {
                 if self.complained.as_deref() != Some(&why) {
                     tracing::warn!(path = %self.path.display(), "the CA bundle can't be used, keeping the last one: {why}");
                     self.complained = Some(why);
+                    self.reload.failed();
                 }
                 false
             }
@@ -100,9 +104,9 @@ mod tests {
     async fn a_changed_file_is_taken_up_and_a_broken_one_is_not() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("ca.crt");
-        assert!(CaBundle::open(path.clone()).await.is_err());
+        assert!(CaBundle::open(path.clone(), Reload::default()).await.is_err());
         std::fs::write(&path, pem("QQ==")).unwrap();
-        let mut bundle = CaBundle::open(path.clone()).await.unwrap();
+        let mut bundle = CaBundle::open(path.clone(), Reload::default()).await.unwrap();
         assert!(!bundle.refresh().await);
 
         for broken in ["", "-----BEGIN CERTIFICATE-----\nQQ", &"x".repeat(300 << 10), "-----BEGIN EC PRIVATE KEY-----"]

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use depguard_kcp::{
-    ConnectError, ConnectOptions, Connection, Health, Metrics, Mirror, MirrorOptions, MirrorState, PathKeyError,
-    PathKeyFile, Probes, WorkspaceLookups,
+    ConnectError, ConnectOptions, Connection, Health, Metrics as Page, Mirror, MirrorOptions, MirrorState,
+    PathKeyError, PathKeyFile, Probes, WorkspaceLookups,
 };
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
@@ -14,6 +14,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::ca_bundle::{CaBundle, CaBundleError};
 use crate::config::Config;
+use crate::metrics::Metrics;
 use crate::observe;
 use crate::prober::prober;
 use crate::reconcile::{Failures, Reconciler};
@@ -69,8 +70,11 @@ impl Controller {
     /// in `/readyz`.
     pub async fn start(config: Config) -> Result<Self, StartError> {
         config.webhook.check(config.home)?;
+        let metrics = Metrics::default();
+        // Nobody is waited for.
+        metrics.leads(true);
         let ca_bundle = match config.ca_bundle_path {
-            Some(path) => Some(CaBundle::open(path).await?),
+            Some(path) => Some(CaBundle::open(path, metrics.reload("ca-bundle")).await?),
             None => None,
         };
         let path_key = match config.path_key {
@@ -89,17 +93,20 @@ impl Controller {
             Some(address) => Some(Probes::bind(address).await.map_err(failed("health probes", address))?),
             None => None,
         };
-        let metrics = match config.metrics_addr {
+        let page = match config.metrics_addr {
             Some(address) => {
                 let version = env!("CARGO_PKG_VERSION");
-                Some(Metrics::bind(address, version).await.map_err(failed("metrics", address))?)
+                let page = Page::bind(address, "controller", version).await;
+                let (mut page, readiness) = (page.map_err(failed("metrics", address))?, readiness.clone());
+                metrics.register(page.registry(), move || *readiness.borrow() == Health::Ready);
+                Some(page)
             }
             None => None,
         };
-        let (probe_addr, metrics_addr) = (probes.as_ref().map(Probes::address), metrics.as_ref().map(Metrics::address));
+        let (probe_addr, metrics_addr) = (probes.as_ref().map(Probes::address), page.as_ref().map(Page::address));
         let probes = probes.map(|probes| tokio::spawn(probes.serve(move || readiness.borrow().clone())));
-        let metrics = metrics.map(|metrics| tokio::spawn(metrics.serve()));
-        let servers = probes.into_iter().chain(metrics).collect();
+        let page = page.map(|page| tokio::spawn(page.serve()));
+        let servers = probes.into_iter().chain(page).collect();
         let export_name = config.export_name.to_string();
         let (mirror, mirroring) = Mirror::start(
             connection.clone(),
@@ -123,6 +130,7 @@ impl Controller {
                 sight: Sight::new(resync),
                 failures: Failures::new(),
                 probing,
+                metrics,
                 own_namespace: config.namespace,
                 probe_address: config.webhook_probe_address,
             },

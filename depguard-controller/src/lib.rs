@@ -18,6 +18,7 @@ mod findings;
 mod install;
 mod kinds;
 pub mod manifests;
+mod metrics;
 mod observe;
 mod plan;
 mod prober;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use depguard_core::{Home, LogicalCluster, RuleKey, api};
-use depguard_kcp::{Connection, Endpoint, MirrorState, PathKeyFile, WorkspaceLookups};
+use depguard_kcp::{Connection, Endpoint, MirrorState, PathKeyFile, WorkspaceLookups, bundle_expiry};
 use futures::StreamExt;
 use futures::stream;
 use serde_json::Value;
@@ -17,12 +17,13 @@ use crate::checks;
 use crate::configuration::Step;
 use crate::events;
 use crate::install::{Done, install, write_status};
+use crate::metrics::Metrics;
 use crate::observe;
-use crate::plan::{self, Place, PlacePlan, Plan, RulePlan, World};
+use crate::plan::{self, Place, PlacePlan, Plan, World};
 use crate::prober::{Job, Jobs, Probing};
 use crate::retries::Retries;
 use crate::sight::Sight;
-use crate::status::{self, Found, Outcome};
+use crate::status::{self, Found, Outcome, Said};
 use crate::webhook_target::{Clients, WebhookTarget};
 
 /// How long one request may take.
@@ -46,6 +47,7 @@ pub(crate) struct Reconciler {
     pub(crate) sight: Sight,
     pub(crate) failures: Failures,
     pub(crate) probing: Probing,
+    pub(crate) metrics: Metrics,
     /// depguard's own namespace; not used in home kcp.
     pub(crate) own_namespace: String,
     /// Where the webhook is asked, instead of where it is installed.
@@ -65,6 +67,8 @@ pub(crate) struct Failures {
 impl Reconciler {
     /// Does what `state`, which must be loaded, asks for.
     pub(crate) async fn round(&mut self, state: &MirrorState) {
+        let begun = Instant::now();
+        self.metrics.ca_expiry(self.ca_bundle.as_ref().and_then(|bundle| bundle_expiry(bundle.pem())));
         let clients = Clients {
             target: self.target.clone(),
             ca_bundle: self.ca_bundle.as_ref().map(|bundle| bundle.pem().into()),
@@ -89,9 +93,11 @@ impl Reconciler {
         let jobs = self.jobs(&world, &plan, &outcomes, &origins);
         let found = Found { outcomes, kinds, checks: self.probing.look(jobs).await };
         let now = k8s_openapi::jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
-        let changed = status::changed(&world, &plan, &found, &now);
-        self.report(state, changed, &now).await;
+        let statuses = status::all(&world, &plan, &found, &now);
+        self.metrics.rules(statuses.iter().map(|status| &status.object));
+        self.report(state, statuses, &now).await;
         self.failures.statuses.keep(|key| plan.rules.iter().any(|rule| rule.key == *key));
+        self.metrics.ended(begun.elapsed());
     }
 
     /// Reads the files again that every configuration is made from. Whether one of them changed.
@@ -104,13 +110,20 @@ impl Reconciler {
             changed = true;
         }
         if let Some(file) = &mut self.path_key {
-            match file.refresh().await {
+            let refreshed = file.refresh().await;
+            let reload = self.metrics.reload("path-key");
+            match refreshed {
+                Ok(false) if file.is_current() => reload.succeeded(),
                 Ok(false) => {}
                 Ok(true) => {
+                    reload.succeeded();
                     tracing::info!("the path key changed");
                     changed = true;
                 }
-                Err(why) => tracing::warn!("keeping the path key from before: {why}"),
+                Err(why) => {
+                    reload.failed();
+                    tracing::warn!("keeping the path key from before: {why}");
+                }
             }
         }
         changed
@@ -188,6 +201,7 @@ impl Reconciler {
         let mut jobs = Box::pin(jobs.buffer_unordered(AT_ONCE).take_until(tokio::time::sleep(WRITES)));
         while let Some((place, input, wanted, Done { outcome, changed })) = jobs.next().await {
             log(&place, wanted, changed, &outcome);
+            self.metrics.installed(&outcome, wanted, changed);
             self.failures.tried(&place, input, &outcome);
             outcomes.insert(place, outcome);
         }
@@ -200,8 +214,8 @@ impl Reconciler {
     }
 
     /// Writes what changed of the rules' statuses, and events that tell of it.
-    async fn report(&mut self, state: &MirrorState, changed: Vec<(&RulePlan<'_>, Value)>, now: &str) {
-        let due = changed.into_iter().filter_map(|(rule, object)| {
+    async fn report(&mut self, state: &MirrorState, statuses: Vec<Said<'_>>, now: &str) {
+        let due = statuses.into_iter().filter(|said| said.is_new).filter_map(|Said { rule, object, .. }| {
             let input = hash_of(None, Some(rule.object));
             let due = self.failures.statuses.is_due(&rule.key, input, Instant::now());
             let events = events::of_change(rule.object, &object, now);
@@ -225,8 +239,12 @@ impl Reconciler {
         let mut jobs = Box::pin(jobs.buffer_unordered(AT_ONCE).take_until(tokio::time::sleep(WRITES)));
         while let Some((key, input, written)) = jobs.next().await {
             match written {
-                Ok(()) => self.failures.statuses.done(&key),
+                Ok(()) => {
+                    self.metrics.status("written");
+                    self.failures.statuses.done(&key);
+                }
                 Err((expected, why)) => {
+                    self.metrics.status(if expected { "outdated" } else { "failed" });
                     if expected {
                         tracing::debug!(rule = %key, "the rule's status is out of date: {why}");
                     } else {

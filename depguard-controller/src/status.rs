@@ -39,24 +39,26 @@ pub(crate) enum Outcome {
     Failed(String),
 }
 
-/// The rules whose status is no longer right, each with the whole object to be PUT on its status subresource.
-///
-/// `now` is RFC 3339.
-pub(crate) fn changed<'p>(
-    world: &World<'_>,
-    plan: &'p Plan<'_>,
-    found: &Found,
-    now: &str,
-) -> Vec<(&'p RulePlan<'p>, Value)> {
-    let changed = plan.rules.iter().filter_map(|rule| {
+/// What is to be said on one rule.
+pub(crate) struct Said<'p> {
+    pub(crate) rule: &'p RulePlan<'p>,
+    /// The whole object, to be PUT on its status subresource.
+    pub(crate) object: Value,
+    /// Whether its status was another.
+    pub(crate) is_new: bool,
+}
+
+/// What is to be said on each rule. `now` is RFC 3339.
+pub(crate) fn all<'p>(world: &World<'_>, plan: &'p Plan<'_>, found: &Found, now: &str) -> Vec<Said<'p>> {
+    let said = plan.rules.iter().filter_map(|rule| {
         let old = rule.object.get("status").cloned().unwrap_or_default();
         let status = json!(status(world, rule, found, &old, now));
         let mut object = rule.object.clone();
-        let differs = old != status;
+        let is_new = old != status;
         object.as_object_mut()?.insert("status".to_owned(), status);
-        differs.then_some((rule, object))
+        Some(Said { rule, object, is_new })
     });
-    changed.collect()
+    said.collect()
 }
 
 fn status(world: &World<'_>, rule: &RulePlan<'_>, found: &Found, old: &Value, now: &str) -> DependencyRuleStatus {

@@ -22,11 +22,16 @@ pub struct Metrics {
 }
 
 impl Metrics {
-    /// Listens as [`listen`](crate::listen) does. The registry tells from the start which `version` of depguard it is.
-    pub async fn bind(address: SocketAddr, version: &'static str) -> io::Result<Self> {
+    /// Listens as [`listen`](crate::listen) does. The registry tells from the start which `component` of which
+    /// `version` it is.
+    pub async fn bind(address: SocketAddr, component: &'static str, version: &'static str) -> io::Result<Self> {
         let server = PlainServer::bind(address).await?;
         let mut registry = Registry::default();
-        registry.register("depguard_build", "The release that runs", Info::new([("version", version)]));
+        registry.register(
+            "depguard_build",
+            "The release that runs",
+            Info::new([("component", component), ("version", version)]),
+        );
         Ok(Self { registry, server })
     }
 

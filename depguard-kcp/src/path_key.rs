@@ -129,6 +129,11 @@ impl PathKeyFile {
         &self.key
     }
 
+    /// Whether that is what the file held when it was last read.
+    pub fn is_current(&self) -> bool {
+        self.complained.is_none()
+    }
+
     /// Reads the file again. Whether another key is in force now; what can't be used changes nothing, and is an error
     /// once.
     pub async fn refresh(&mut self) -> Result<bool, PathKeyError> {

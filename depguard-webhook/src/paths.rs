@@ -59,6 +59,7 @@ impl PathKeys {
         loop {
             tokio::time::sleep(POLL).await;
             match file.refresh().await {
+                Ok(false) if file.is_current() => reload.succeeded(),
                 Ok(false) => {}
                 Ok(true) => {
                     self.replace(file.key().clone());

@@ -89,7 +89,9 @@ impl Webhook {
             None => None,
         };
         let metrics = match config.metrics_addr {
-            Some(address) => Some(Metrics::bind(address, env!("CARGO_PKG_VERSION")).await.map_err(failed(address))?),
+            Some(address) => {
+                Some(Metrics::bind(address, "webhook", env!("CARGO_PKG_VERSION")).await.map_err(failed(address))?)
+            }
             None => None,
         };
 

@@ -77,7 +77,8 @@ impl Setting {
         let kinds = keys.map(|key| (key.clone(), self.see(&key))).collect();
         let checks = plan.places.keys().map(|place| (place.clone(), in_force(&plan.rules_at(place)))).collect();
         let found = Found { outcomes, kinds, checks };
-        changed(&world, &plan, &found, NOW).into_iter().map(|(_, object)| object).collect()
+        let said = all(&world, &plan, &found, NOW).into_iter().filter(|said| said.is_new);
+        said.map(|said| said.object).collect()
     }
 
     /// `status reason: message` of a condition.

@@ -1,0 +1,160 @@
+//! What the controller counts and knows, for a monitoring system.
+//!
+//! Labels are words of closed sets: a condition's status and reason are the controller's own.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use depguard_kcp::{Gauges, Reload, Reloads, Series};
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::Registry;
+use serde_json::Value;
+
+use crate::status::Outcome;
+
+type Counts = Family<[(&'static str, &'static str); 1], Counter>;
+
+/// From a round in which nothing is to be done to one that takes as long as it may.
+const DURATIONS: [f64; 10] = [0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 15.0, 60.0, 120.0];
+
+/// What one controller counts and knows. Clones speak of the same.
+#[derive(Debug, Clone)]
+pub(crate) struct Metrics {
+    rounds: Histogram,
+    installs: Counts,
+    statuses: Counts,
+    reloads: Reloads,
+    known: Arc<Mutex<Known>>,
+}
+
+/// What the last round knew.
+#[derive(Debug, Default)]
+struct Known {
+    ended: Option<SystemTime>,
+    leads: bool,
+    ca_expiry: Option<i64>,
+    conditions: BTreeMap<[String; 3], usize>,
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        let metrics = Self {
+            rounds: Histogram::new(DURATIONS),
+            installs: Family::default(),
+            statuses: Family::default(),
+            reloads: Reloads::default(),
+            known: Arc::default(),
+        };
+        // An increase is seen only against what was there before.
+        metrics.installs.get_or_create(&[("outcome", "failed")]).inc_by(0);
+        metrics.statuses.get_or_create(&[("outcome", "failed")]).inc_by(0);
+        metrics
+    }
+}
+
+impl Metrics {
+    /// Adds all of it to a registry; `ready` tells whether the controller can do its work.
+    pub(crate) fn register(&self, registry: &mut Registry, ready: impl Fn() -> bool + Send + Sync + 'static) {
+        let help = "Time that a look at everything takes, with what is written then";
+        registry.register("depguard_controller_round_duration_seconds", help, self.rounds.clone());
+        let help = "Webhook configurations that were looked at closely, by what came of it";
+        registry.register("depguard_controller_installs", help, self.installs.clone());
+        let help = "Statuses of rules that were written, or were to be";
+        registry.register("depguard_controller_status_writes", help, self.statuses.clone());
+        self.reloads.register(registry);
+
+        let help = "Whether everything that decides what is installed is loaded and can be followed";
+        registry.gauge("depguard_controller_ready", help, move || Some(f64::from(u8::from(ready()))));
+        let help = "Whether this controller does the work: 1, or 0 where it waits for another to end";
+        self.gauge(registry, "depguard_controller_leader", help, |known| Some(f64::from(u8::from(known.leads))));
+        let help = "When everything was last looked at, in seconds since 1970";
+        self.gauge(registry, "depguard_controller_last_round_timestamp_seconds", help, |known| {
+            Some(known.ended?.duration_since(SystemTime::UNIX_EPOCH).ok()?.as_secs_f64())
+        });
+        let help = "When the last certificate of the CA bundle ends, in seconds since 1970";
+        self.gauge(registry, "depguard_controller_ca_expiry_timestamp_seconds", help, |known| {
+            known.ca_expiry.map(|expiry| expiry as f64)
+        });
+        let known = Arc::clone(&self.known);
+        let help = "Rules by their conditions";
+        registry.gauges("depguard_controller_rules", help, move || {
+            let known = known.lock().unwrap_or_else(PoisonError::into_inner);
+            let series = known.conditions.iter().map(|([condition, status, reason], rules)| {
+                let labels = [("condition", condition), ("status", status), ("reason", reason)];
+                (labels.map(|(label, value)| (label, value.clone())), *rules as f64)
+            });
+            series.collect::<Vec<Series<3, String>>>()
+        });
+    }
+
+    fn gauge(
+        &self,
+        registry: &mut Registry,
+        name: &'static str,
+        help: &'static str,
+        look: impl Fn(&Known) -> Option<f64> + Send + Sync + 'static,
+    ) {
+        let known = Arc::clone(&self.known);
+        registry.gauge(name, help, move || look(&known.lock().unwrap_or_else(PoisonError::into_inner)));
+    }
+
+    fn know(&self, learn: impl FnOnce(&mut Known)) {
+        learn(&mut self.known.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+
+    /// Whether this controller does the work.
+    pub(crate) fn leads(&self, leads: bool) {
+        self.know(|known| known.leads = leads);
+    }
+
+    /// A round has ended that took so long.
+    pub(crate) fn ended(&self, took: Duration) {
+        self.rounds.observe(took.as_secs_f64());
+        self.know(|known| known.ended = Some(SystemTime::now()));
+    }
+
+    /// What all rules' statuses say now; each is a whole rule.
+    pub(crate) fn rules<'v>(&self, rules: impl IntoIterator<Item = &'v Value>) {
+        let mut conditions = BTreeMap::new();
+        for rule in rules {
+            let each = rule.pointer("/status/conditions").and_then(Value::as_array);
+            for condition in each.into_iter().flatten() {
+                let word = |field: &str| condition.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
+                *conditions.entry(["type", "status", "reason"].map(word)).or_insert(0) += 1;
+            }
+        }
+        self.know(|known| known.conditions = conditions);
+    }
+
+    /// A configuration was looked at closely: it is `wanted` or not, and was `changed` or not.
+    pub(crate) fn installed(&self, outcome: &Outcome, wanted: bool, changed: bool) {
+        let outcome = match outcome {
+            Outcome::Installed if !changed => "unchanged",
+            Outcome::Installed if wanted => "installed",
+            Outcome::Installed => "removed",
+            Outcome::Foreign => "foreign",
+            Outcome::ClaimNotAccepted => "claim-not-accepted",
+            Outcome::Pending(_) => "pending",
+            Outcome::Failed(_) => "failed",
+        };
+        self.installs.get_or_create(&[("outcome", outcome)]).inc();
+    }
+
+    /// A status was written, was out of date by then, or could not be written.
+    pub(crate) fn status(&self, outcome: &'static str) {
+        self.statuses.get_or_create(&[("outcome", outcome)]).inc();
+    }
+
+    /// The CA bundle in force ends then.
+    pub(crate) fn ca_expiry(&self, expiry: Option<i64>) {
+        self.know(|known| known.ca_expiry = expiry);
+    }
+
+    /// How it stands with a file that is read again as it changes; `file` is a word of a closed set.
+    pub(crate) fn reload(&self, file: &'static str) -> Reload {
+        self.reloads.of(file)
+    }
+}
