@@ -24,6 +24,7 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version | replace 
 {{/* The flags that both binaries have: how the API server is reached, and how they log. */}}
 {{- define "depguard.args" -}}
 - --home={{ .root.Values.home }}
+- --log-format={{ .root.Values.log.format }}
 {{- if eq .root.Values.home "kcp" }}
 - --kubeconfig=/etc/depguard/kubeconfig/kubeconfig
 - --api-export-name={{ .root.Values.kcp.apiExportName }}

@@ -198,8 +198,10 @@ pub(crate) const RENDERED: &[Case] = &[
     Case {
         name: "what is logged",
         home: KUBERNETES,
-        set: &[r#"log.filter="debug""#],
+        set: &[r#"log={"filter": "debug", "format": "json"}"#],
         expected: &[
+            (D, WEBHOOK, ARGS, r#""--log-format=json""#),
+            (D, CONTROLLER, ARGS, r#""--log-format=json""#),
             (D, WEBHOOK, "/spec/template/spec/containers/0/env", r#"{"name": "RUST_LOG", "value": "debug"}"#),
             (D, CONTROLLER, "/spec/template/spec/containers/0/env", r#"{"name": "RUST_LOG", "value": "debug"}"#),
         ],

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
@@ -48,7 +47,11 @@ impl Pod {
         }
         let kubeconfig = folder.path().join("account");
         std::fs::write(&kubeconfig, site.ring.kubeconfig_of(&token(site, pod).await?))?;
-        let child = spawn(site, pod, container, &mounts, &ports, &kubeconfig)?;
+        let mut command = command(site, pod, container, &mounts, &ports);
+        command.args(resolved(site, container).await?).env("KUBECONFIG", &kubeconfig);
+        let log = File::create(folder.path().join("log"))?;
+        command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
+        let child = command.spawn()?;
         let now = Instant::now();
         let told = Value::Null;
         Ok(Pod { folder, address, ports, mounts, refreshed: now, child, leaving: false, told })
@@ -146,36 +149,40 @@ impl Drop for Pod {
     }
 }
 
-fn spawn(
-    site: &Site,
-    pod: &Value,
-    container: &Value,
-    mounts: &[Mount],
-    ports: &BTreeMap<u16, u16>,
-    kubeconfig: &Path,
-) -> Outcome<Child> {
+fn command(site: &Site, pod: &Value, container: &Value, mounts: &[Mount], ports: &BTreeMap<u16, u16>) -> Command {
     let program = container["command"][0].as_str().unwrap_or_default();
     let mut command = Command::new(site.binaries.join(program.trim_start_matches('/')));
     // With its own files and its own network a pod needs none of this.
     for flag in container["args"].as_array().into_iter().flatten().filter_map(Value::as_str) {
         let flag = mounts.iter().fold(flag.to_owned(), |flag, mount| mount.translate(&flag));
-        let port =
-            ports.iter().find(|(port, _)| flag.ends_with(&format!("={port}")) || flag.ends_with(&format!("=:{port}")));
+        let is_of = |port: &u16| flag.ends_with(&format!("={port}")) || flag.ends_with(&format!("=:{port}"));
+        let port = ports.iter().find(|(port, _)| is_of(port));
         command.arg(match port {
             Some((port, here)) => format!("{}{here}", flag.trim_end_matches(&port.to_string())),
             None => flag,
         });
     }
-    command.env_clear().env("KUBECONFIG", kubeconfig);
+    command.env_clear();
     for variable in container["env"].as_array().into_iter().flatten() {
         let field = variable["valueFrom"]["fieldRef"]["fieldPath"].as_str();
         let value = field.map(|field| pod.pointer(&format!("/{}", field.replace('.', "/"))).unwrap_or(&Value::Null));
         let value = value.unwrap_or(&variable["value"]);
         command.env(variable["name"].as_str().unwrap_or_default(), value.as_str().unwrap_or_default());
     }
-    let log = File::create(kubeconfig.with_file_name("log"))?;
-    command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
-    command.spawn().map_err(|why| Stop::Failed(format!("cannot start {program}: {why}")))
+    command
+}
+
+/// No name server knows Services here: a flag for whoever is to call one.
+async fn resolved(site: &Site, container: &Value) -> Outcome<Option<String>> {
+    let flags = container["args"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    let Some(service) = flags.filter_map(|flag| flag.strip_prefix("--webhook-service=")).next() else {
+        return Ok(None);
+    };
+    let (place, port) = service.rsplit_once(':').unwrap_or((service, "443"));
+    let (namespace, name) = place.split_once('/').unwrap_or_default();
+    let service = site.api.get(&format!("/api/v1/namespaces/{namespace}/services/{name}")).await?.ok()?;
+    let address = service["spec"]["clusterIP"].as_str().unwrap_or_default();
+    Ok(Some(format!("--webhook-probe-address={address}:{port}")))
 }
 
 /// A token of the pod's ServiceAccount: it may do what the chart lets that do.
