@@ -335,7 +335,7 @@ fn refers_by_labels(
             Ok(Some(selector)) if selector.matches(|key| target.label(key)) => return Refers::Yes,
             Ok(_) => {}
             Err(error) => {
-                refers = Refers::Unclear(format!("has a selector at `{path}` that can't be used: {}", error.reason()))
+                refers = Refers::Unclear(format!("has a selector at `{path}` that can't be used: {}", error.reason()));
             }
         }
     }
