@@ -1,8 +1,10 @@
 //! What an AdmissionReview says, borrowed from its bytes.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use serde::Deserialize;
+use serde::de::{Deserializer, Error, MapAccess, Visitor};
 
 use crate::api;
 use crate::text::Text;
@@ -103,9 +105,39 @@ struct Metadata<'a> {
     #[serde(borrow)]
     deletion_timestamp: Option<Text<'a>>,
     #[serde(borrow)]
-    labels: Option<BTreeMap<Text<'a>, Text<'a>>>,
+    labels: Option<Labels<'a>>,
     #[serde(borrow)]
     annotations: Option<Annotations<'a>>,
+}
+
+/// Each key once: of two values, whoever else reads the document may take the other one.
+#[derive(Debug, Clone)]
+struct Labels<'a>(BTreeMap<Text<'a>, Text<'a>>);
+
+impl<'de: 'a, 'a> Deserialize<'de> for Labels<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct LabelsVisitor;
+
+        impl<'de> Visitor<'de> for LabelsVisitor {
+            type Value = Labels<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("labels")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                let mut labels = BTreeMap::new();
+                while let Some((key, value)) = map.next_entry()? {
+                    if labels.insert(key, value).is_some() {
+                        return Err(A::Error::custom("a label stands twice"));
+                    }
+                }
+                Ok(Labels(labels))
+            }
+        }
+
+        deserializer.deserialize_map(LabelsVisitor)
+    }
 }
 
 /// The annotations that matter; all others are passed over.
@@ -210,7 +242,7 @@ impl ReviewedObject<'_> {
     }
 
     pub(crate) fn labels(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.metadata.labels.iter().flatten().map(|(key, value)| (key.as_str(), value.as_str()))
+        self.metadata.labels.iter().flat_map(|labels| &labels.0).map(|(key, value)| (key.as_str(), value.as_str()))
     }
 
     pub(crate) fn is_terminating(&self) -> bool {

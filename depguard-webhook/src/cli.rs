@@ -31,6 +31,11 @@ pub struct Cli {
     #[arg(long, value_name = "DIR", default_value = "/etc/webhook-tls")]
     tls_cert_dir: PathBuf,
 
+    /// PEM file of the authorities that have signed the certificates which API servers show: nobody else is let in; a
+    /// changed file is taken up within seconds [default: anybody is let in]
+    #[arg(long, value_name = "FILE")]
+    client_ca: Option<PathBuf>,
+
     /// File with the secret that signs the URLs which the controller installs, the same as the controller's: nothing
     /// else is answered then; of several lines each counts; a changed file is taken up within seconds
     #[arg(long, value_name = "FILE")]
@@ -101,6 +106,7 @@ impl Cli {
             probe_addr: self.common.health_probe_bind_address.0,
             metrics_addr: self.common.metrics_bind_address.0,
             tls_cert_dir: self.tls_cert_dir,
+            client_ca: self.client_ca,
             path_key: self.path_key_file,
             shutdown_delay: self.shutdown_delay,
             shutdown_grace: self.shutdown_grace,

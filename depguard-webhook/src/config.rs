@@ -30,6 +30,9 @@ pub struct Config {
     pub metrics_addr: Option<SocketAddr>,
     /// The folder that holds `tls.crt` and `tls.key`.
     pub tls_cert_dir: PathBuf,
+    /// A PEM file of the authorities that have signed the API servers' own certificates, read again as it changes: nobody
+    /// else is let in. Left out: anybody is.
+    pub client_ca: Option<PathBuf>,
     /// Who may delete what is still referenced.
     pub overrides: OverridePolicy,
     /// A file with the key by which the paths must be signed that are answered, read again as it changes. Left out: any
@@ -66,6 +69,7 @@ impl Default for Config {
             probe_addr: Some((Ipv6Addr::UNSPECIFIED, 8081).into()),
             metrics_addr: Some((Ipv6Addr::UNSPECIFIED, 8080).into()),
             tls_cert_dir: PathBuf::from("/etc/webhook-tls"),
+            client_ca: None,
             overrides: OverridePolicy::default(),
             path_key: None,
             shutdown_delay: Duration::from_secs(5),

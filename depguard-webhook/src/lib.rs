@@ -11,6 +11,7 @@ mod body;
 mod budget;
 #[cfg(feature = "bin")]
 pub mod cli;
+mod client_ca;
 mod config;
 mod driver;
 mod export;

@@ -10,9 +10,9 @@ use depguard_kcp::{Reload, certificate_expiry};
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::server::{ClientHello, ResolvesServerCert};
+use rustls::server::{ClientHello, NoServerSessionStorage, ResolvesServerCert, WebPkiClientVerifier};
 use rustls::sign::CertifiedKey;
-use rustls::{InconsistentKeys, ServerConfig};
+use rustls::{InconsistentKeys, RootCertStore, ServerConfig};
 
 /// The certificate chain, leaf first, in the folder.
 const CERTIFICATE: &str = "tls.crt";
@@ -72,12 +72,25 @@ impl Certificates {
         Ok((Arc::new(Self { folder: folder.to_owned(), current }), files))
     }
 
-    /// How TLS is spoken: versions 1.2 and later, no client certificates, HTTP/2 before HTTP/1.1.
-    pub(crate) fn server_config(self: &Arc<Self>) -> Result<ServerConfig, rustls::Error> {
-        let mut config = ServerConfig::builder_with_provider(provider())
-            .with_safe_default_protocol_versions()?
-            .with_no_client_auth()
-            .with_cert_resolver(self.clone());
+    /// How TLS is spoken: versions 1.2 and later, HTTP/2 before HTTP/1.1. With `clients`, only who has a certificate that
+    /// one of them has signed is let in.
+    pub(crate) fn server_config(
+        self: &Arc<Self>,
+        clients: Option<RootCertStore>,
+    ) -> Result<ServerConfig, rustls::Error> {
+        let builder = ServerConfig::builder_with_provider(provider()).with_safe_default_protocol_versions()?;
+        let mut config = match clients {
+            None => builder.with_no_client_auth().with_cert_resolver(self.clone()),
+            Some(roots) => {
+                let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider()).build();
+                let verifier = verifier.map_err(|why| rustls::Error::General(why.to_string()))?;
+                let mut config = builder.with_client_cert_verifier(verifier).with_cert_resolver(self.clone());
+                // A session that is taken up again does not show the certificate again: it may have ended meanwhile.
+                config.session_storage = Arc::new(NoServerSessionStorage {});
+                config.send_tls13_tickets = 0;
+                config
+            }
+        };
         config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
         Ok(config)
     }
@@ -171,98 +184,4 @@ fn provider() -> Arc<CryptoProvider> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use depguard_kcp::Reloads;
-    use prometheus_client::registry::Registry;
-
-    /// A self-signed certificate and its key, in PEM.
-    fn pair() -> (String, String) {
-        let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
-        (made.cert.pem(), made.signing_key.serialize_pem())
-    }
-
-    fn write(folder: &Path, (certificate, key): &(String, String)) {
-        std::fs::write(folder.join(CERTIFICATE), certificate).unwrap();
-        std::fs::write(folder.join(KEY), key).unwrap();
-    }
-
-    fn leaf(certificates: &Certificates) -> Vec<u8> {
-        certificates.current.load().cert[0].to_vec()
-    }
-
-    #[tokio::test]
-    async fn errors_say_which_file_and_what_is_wrong() {
-        let (one, other) = (pair(), pair());
-        for (certificate, key, said) in [
-            (None, Some(&*one.1), "cannot read `…/tls.crt`"),
-            (Some(&*one.0), None, "cannot read `…/tls.key`"),
-            (Some(""), Some(&*one.1), "`…/tls.crt` holds no certificate in PEM: nothing of it was found"),
-            (Some(&*one.1), Some(&*one.1), "`…/tls.crt` holds no certificate in PEM: nothing of it was found"),
-            (Some(&one.0[..200]), Some(&*one.1), "`…/tls.crt` holds no certificate in PEM: "),
-            (Some(&*one.0), Some(&*one.0), "`…/tls.key` holds no private key in PEM: nothing of it was found"),
-            (Some(&*one.0), Some(&*other.1), "`tls.key` is not the key of the first certificate in `tls.crt`"),
-        ] {
-            let folder = tempfile::tempdir().unwrap();
-            for (name, content) in [(CERTIFICATE, certificate), (KEY, key)] {
-                if let Some(content) = content {
-                    std::fs::write(folder.path().join(name), content).unwrap();
-                }
-            }
-            let error = Certificates::open(folder.path()).await.err().unwrap().to_string();
-            let error = error.replace(folder.path().to_str().unwrap(), "…");
-            assert!(error.contains(said), "`{error}` does not say `{said}`");
-        }
-    }
-
-    #[tokio::test]
-    async fn a_chain_is_kept_whole() {
-        let (one, other) = (pair(), pair());
-        let folder = tempfile::tempdir().unwrap();
-        write(folder.path(), &(format!("{}{}", one.0, other.0), one.1));
-        let (certificates, _) = Certificates::open(folder.path()).await.unwrap();
-        assert_eq!(certificates.current.load().cert.len(), 2);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_changed_pair_is_taken_up_and_a_broken_one_is_not() {
-        let (first, second) = (pair(), pair());
-        let folder = tempfile::tempdir().unwrap();
-        write(folder.path(), &first);
-        let (certificates, files) = Certificates::open(folder.path()).await.unwrap();
-        let (reloads, mut registry) = (Reloads::default(), Registry::default());
-        reloads.register(&mut registry);
-        let seen = |what: &str| {
-            let mut text = String::new();
-            prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
-            text.contains(what)
-        };
-        let following = tokio::spawn(certificates.clone().follow(files, reloads.of("certificate")));
-        let before = leaf(&certificates);
-
-        for broken in [(second.0.clone(), first.1.clone()), (String::new(), String::new())] {
-            write(folder.path(), &broken);
-            settle().await;
-            assert!(leaf(&certificates) == before, "a broken pair was taken up");
-            assert!(seen("depguard_reload_failing{file=\"certificate\"} 1"));
-        }
-        std::fs::remove_file(folder.path().join(CERTIFICATE)).unwrap();
-        settle().await;
-        assert!(leaf(&certificates) == before, "a missing pair was taken up");
-
-        write(folder.path(), &second);
-        settle().await;
-        assert!(leaf(&certificates) != before, "the new pair was not taken up");
-        assert!(seen("depguard_reload_failing{file=\"certificate\"} 0"));
-        assert!(seen("depguard_reload_failures_total{file=\"certificate\"} 3"));
-        following.abort();
-    }
-
-    /// Lets some polls pass. The clock of the test moves by itself; reading files takes real time.
-    async fn settle() {
-        for _ in 0..4 {
-            tokio::time::sleep(POLL).await;
-            tokio::task::spawn_blocking(|| std::thread::sleep(Duration::from_millis(20))).await.unwrap();
-        }
-    }
-}
+mod tests;

@@ -9,10 +9,11 @@ use depguard_kcp::{
     ConnectError, ConnectOptions, Connection, Gauges, Health, Metrics, PathKeyError, PathKeyFile, Probes, Reloads,
     listen,
 };
+use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
-use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
+use crate::client_ca::ClientCa;
 use crate::config::Config;
 use crate::paths::PathKeys;
 use crate::registry;
@@ -77,7 +78,11 @@ impl Webhook {
         };
         let connection = Connection::open(&options).await?;
         let (certificates, files) = Certificates::open(&config.tls_cert_dir).await?;
-        let tls = TlsAcceptor::from(Arc::new(certificates.server_config()?));
+        let (client_ca, roots) = match config.client_ca.clone() {
+            Some(path) => ClientCa::open(path).await.map(|(file, roots)| (Some(file), Some(roots)))?,
+            None => (None, None),
+        };
+        let (tls, following_tls) = watch::channel(Arc::new(certificates.server_config(roots)?));
         let path_key = match config.path_key.clone() {
             Some(path) => Some(PathKeyFile::open(path).await?),
             None => None,
@@ -117,7 +122,7 @@ impl Webhook {
             service = service.with_path_keys(keys.clone());
             supporting.spawn_needed("path key", keys.follow(file, reloads.of("path-key")));
         }
-        let server = Server::new(reviews, tls, service.clone());
+        let server = Server::new(reviews, following_tls, service.clone());
         let certificate = reloads.of("certificate");
         if let Some(mut metrics) = metrics {
             let registry = metrics.registry();
@@ -137,6 +142,10 @@ impl Webhook {
         }
         let following = registry::run(connection, config.home, config.export_name, rules.clone());
         supporting.spawn_needed("rules", following);
+        if let Some(file) = client_ca {
+            let following = file.follow(Arc::clone(&certificates), tls, reloads.of("client-ca"));
+            supporting.spawn_needed("client CA", following);
+        }
         supporting.spawn_needed("certificate", certificates.follow(files, certificate));
         serving.spawn_needed("listener", server.run(serving.clone()));
         if let Some(probes) = probes {

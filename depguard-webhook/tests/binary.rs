@@ -23,6 +23,7 @@ fn help_names_every_flag() {
         "--metrics-bind-address",
         "--log-format",
         "--read-through",
+        "--client-ca",
         "--path-key-file",
         "--shutdown-delay",
         "--shutdown-grace",

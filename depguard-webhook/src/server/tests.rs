@@ -5,9 +5,10 @@ use std::sync::Arc;
 use http_body_util::BodyExt;
 use hyper::client::conn::{http1, http2};
 use hyper_util::rt::TokioExecutor;
+use rustls::client::WantsClientCert;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
-use rustls::{ClientConfig, RootCertStore, SupportedProtocolVersion};
+use rustls::{ClientConfig, ConfigBuilder, RootCertStore, SupportedProtocolVersion};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, Semaphore};
@@ -16,6 +17,8 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
 use crate::tls::Certificates;
+
+mod clients;
 
 /// A server under test whose answers to `/slow` wait until they are let go.
 struct Bench {
@@ -29,6 +32,14 @@ struct Bench {
 
 impl Bench {
     async fn start(connections: usize) -> Self {
+        Self::with(connections, None).await.0
+    }
+
+    /// With what its TLS is changed by.
+    async fn with(
+        connections: usize,
+        clients: Option<RootCertStore>,
+    ) -> (Self, Arc<Certificates>, watch::Sender<Arc<ServerConfig>>) {
         let folder = tempfile::tempdir().unwrap();
         let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
         std::fs::write(folder.path().join("tls.crt"), made.cert.pem()).unwrap();
@@ -37,7 +48,7 @@ impl Bench {
         roots.add(CertificateDer::from_pem_slice(made.cert.pem().as_bytes()).unwrap()).unwrap();
 
         let (certificates, _) = Certificates::open(folder.path()).await.unwrap();
-        let tls = TlsAcceptor::from(Arc::new(certificates.server_config().unwrap()));
+        let (change, tls) = watch::channel(Arc::new(certificates.server_config(clients).unwrap()));
         let (listener, address) = depguard_kcp::listen((Ipv4Addr::LOCALHOST, 0).into()).await.unwrap();
         let (begun, go) = (Arc::new(Notify::new()), Arc::new(Semaphore::new(0)));
         let (inside, wait) = (begun.clone(), go.clone());
@@ -54,7 +65,7 @@ impl Bench {
         let tasks = Tasks::default();
         let server = Server { connections: Taken::of(connections), ..Server::new(listener, tls, service) };
         tasks.spawn(server.run(tasks.clone()));
-        Self { address, roots, tasks, begun, go, _folder: folder }
+        (Self { address, roots, tasks, begun, go, _folder: folder }, certificates, change)
     }
 
     async fn tcp(&self) -> TcpStream {
@@ -62,15 +73,19 @@ impl Bench {
     }
 
     async fn tls(&self, protocols: &[&[u8]], versions: &[&'static SupportedProtocolVersion]) -> TlsStream<TcpStream> {
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let mut config = ClientConfig::builder_with_provider(provider)
-            .with_protocol_versions(versions)
-            .unwrap()
-            .with_root_certificates(self.roots.clone())
-            .with_no_client_auth();
+        let mut config = self.client(versions).with_no_client_auth();
         config.alpn_protocols = protocols.iter().map(|protocol| protocol.to_vec()).collect();
         let name = ServerName::try_from("localhost").unwrap();
         TlsConnector::from(Arc::new(config)).connect(name, self.tcp().await).await.unwrap()
+    }
+
+    /// A client that knows the server's certificate.
+    fn client(&self, versions: &[&'static SupportedProtocolVersion]) -> ConfigBuilder<ClientConfig, WantsClientCert> {
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        ClientConfig::builder_with_provider(provider)
+            .with_protocol_versions(versions)
+            .unwrap()
+            .with_root_certificates(self.roots.clone())
     }
 
     async fn h1(&self) -> http1::SendRequest<Full<Bytes>> {

@@ -134,6 +134,20 @@ impl Scene {
         self.rules.apply(&format!("{RULES}/vm-vpc"), &rule, "test", true).await.unwrap();
     }
 
+    /// Writes another rule about VMs and VPCs: its `spec` as it is in a plain cluster, with one edit.
+    pub(crate) async fn write_another_rule(&self, edit: impl FnOnce(&mut Value)) {
+        let mut rule = json!({
+            "apiVersion": "dependencies.opendefense.cloud/v1alpha1", "kind": "DependencyRule",
+            "metadata": {"name": "another"},
+            "spec": {
+                "dependent": {"group": VM[0], "version": VM[1], "kind": VM[2], "resource": VM[3]},
+                "dependencies": [{"group": VPC[0], "version": VPC[1], "resource": VPC[3], "kind": VPC[2]}],
+            },
+        });
+        edit(&mut rule["spec"]);
+        self.rules.post_json(RULES, &rule).await.unwrap();
+    }
+
     pub(crate) async fn remove_rule(&self) {
         self.rules.delete(&format!("{RULES}/vm-vpc"), Preconditions::default()).await.unwrap();
     }

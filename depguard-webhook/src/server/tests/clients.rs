@@ -1,0 +1,140 @@
+//! Who is let in where clients must show a certificate.
+
+use std::path::Path;
+
+use depguard_kcp::Reload;
+use rcgen::{BasicConstraints, CertificateParams, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, KeyUsagePurpose};
+use rustls::pki_types::PrivateKeyDer;
+
+use super::*;
+use crate::client_ca::ClientCa;
+
+/// A certificate authority for clients.
+struct Authority {
+    pem: String,
+    issuer: Issuer<'static, KeyPair>,
+}
+
+/// A chain and its key.
+type Shown = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
+
+impl Authority {
+    fn new() -> Self {
+        let key = KeyPair::generate().unwrap();
+        let mut params = CertificateParams::default();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params.key_usages = vec![KeyUsagePurpose::KeyCertSign];
+        let pem = params.self_signed(&key).unwrap().pem();
+        Self { pem, issuer: Issuer::new(params, key) }
+    }
+
+    fn signs(&self, edit: impl FnOnce(&mut CertificateParams)) -> Shown {
+        let key = KeyPair::generate().unwrap();
+        let mut params = CertificateParams::new(["kube-apiserver".to_owned()]).unwrap();
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
+        edit(&mut params);
+        let certificate = params.signed_by(&key, &self.issuer).unwrap();
+        (vec![certificate.der().clone()], PrivateKeyDer::try_from(key.serialize_der()).unwrap())
+    }
+}
+
+/// A server that lets those in whom `authorities` have signed, and follows that file.
+async fn start(folder: &Path, authorities: &[&Authority]) -> Bench {
+    write(folder, authorities);
+    let (file, roots) = ClientCa::open(folder.join("clients.crt")).await.unwrap();
+    let (bench, certificates, tls) = Bench::with(10, Some(roots)).await;
+    bench
+        .tasks
+        .spawn_needed("client CA", file.every(Duration::from_millis(20)).follow(certificates, tls, Reload::default()));
+    bench
+}
+
+fn write(folder: &Path, authorities: &[&Authority]) {
+    let all: String = authorities.iter().map(|authority| authority.pem.as_str()).collect();
+    std::fs::write(folder.join("clients.crt"), all).unwrap();
+}
+
+impl Bench {
+    /// Asks on a connection of its own. `Err`: nobody answers.
+    async fn asks(
+        &self,
+        shown: Option<&Shown>,
+        version: &'static SupportedProtocolVersion,
+    ) -> Result<http1::SendRequest<Full<Bytes>>, String> {
+        let builder = self.client(&[version]);
+        let config = match shown {
+            None => builder.with_no_client_auth(),
+            Some((chain, key)) => builder.with_client_auth_cert(chain.clone(), key.clone_key()).unwrap(),
+        };
+        let name = ServerName::try_from("localhost").unwrap();
+        let stream = TlsConnector::from(Arc::new(config)).connect(name, self.tcp().await).await;
+        let stream = stream.map_err(|why| why.to_string())?;
+        let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(|why| why.to_string())?;
+        tokio::spawn(connection);
+        // With TLS 1.3 a client is done before it hears that it is not let in.
+        let response = sender.send_request(get("/")).await.map_err(|why| why.to_string())?;
+        assert_eq!(body(response).await, "done");
+        Ok(sender)
+    }
+}
+
+#[tokio::test]
+async fn only_who_shows_a_good_certificate_is_let_in() {
+    let folder = tempfile::tempdir().unwrap();
+    let (own, strange) = (Authority::new(), Authority::new());
+    let bench = start(folder.path(), &[&own]).await;
+    let good = own.signs(|_| ());
+    for version in [&rustls::version::TLS12, &rustls::version::TLS13] {
+        bench.asks(Some(&good), version).await.unwrap();
+        for (what, shown) in [
+            ("none", None),
+            ("another authority's", Some(strange.signs(|_| ()))),
+            ("ended", Some(own.signs(|params| params.not_after = rcgen::date_time_ymd(2020, 1, 1)))),
+            ("not begun", Some(own.signs(|params| params.not_before = rcgen::date_time_ymd(4000, 1, 1)))),
+            (
+                "a server's",
+                Some(own.signs(|params| params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth])),
+            ),
+        ] {
+            assert!(bench.asks(shown.as_ref(), version).await.is_err(), "{what}");
+        }
+    }
+    bench.asks(Some(&good), &rustls::version::TLS13).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_changed_authority_is_taken_up_and_a_broken_file_is_not() {
+    let folder = tempfile::tempdir().unwrap();
+    let (old, new) = (Authority::new(), Authority::new());
+    let bench = start(folder.path(), &[&old]).await;
+    let (by_old, by_new) = (old.signs(|_| ()), new.signs(|_| ()));
+    let version = &rustls::version::TLS13;
+    let mut kept = bench.asks(Some(&by_old), version).await.unwrap();
+    assert!(bench.asks(Some(&by_new), version).await.is_err());
+
+    for broken in ["", "-----BEGIN CERTIFICATE-----\nQQ==\n-----END CERTIFICATE-----\n", "rubbish"] {
+        std::fs::write(folder.path().join("clients.crt"), broken).unwrap();
+        settle().await;
+        bench.asks(Some(&by_old), version).await.unwrap();
+    }
+    std::fs::remove_file(folder.path().join("clients.crt")).unwrap();
+    settle().await;
+    assert_eq!(body(kept.send_request(get("/")).await.unwrap()).await, "done");
+
+    write(folder.path(), &[&old, &new]);
+    settle().await;
+    for shown in [&by_old, &by_new] {
+        bench.asks(Some(shown), version).await.unwrap();
+    }
+    // Whoever was let in before must come again.
+    assert!(kept.send_request(get("/")).await.is_err());
+    write(folder.path(), &[&new]);
+    settle().await;
+    assert!(bench.asks(Some(&by_old), version).await.is_err());
+    bench.asks(Some(&by_new), version).await.unwrap();
+}
+
+/// Lets some polls pass.
+async fn settle() {
+    sleep(Duration::from_millis(300)).await;
+}
