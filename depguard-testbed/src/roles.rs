@@ -7,7 +7,7 @@ use crate::json::array;
 use crate::rbac::GROUP;
 use crate::world::{ONLY, SHARD, World};
 
-/// Everybody may see which APIs there are, and in kcp a role lets into a workspace.
+/// Everybody may see which APIs there are; a role may do everything, and in kcp one lets into a workspace.
 pub(crate) fn seed(world: &World) {
     let cluster = match world.kind {
         Kind::Kcp => SHARD,
@@ -18,6 +18,12 @@ pub(crate) fn seed(world: &World) {
     let discovery = json!({"nonResourceURLs": ([&urls[..], &apis[..]].concat()), "verbs": ["get"]});
     let role = |name: &str, rule: Value| json!({"metadata": {"name": name}, "rules": [rule]});
     world.seed(cluster, GROUP, "clusterroles", "", role("system:discovery", discovery));
+    let all = json!([
+        {"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]},
+        {"nonResourceURLs": ["*"], "verbs": ["*"]},
+    ]);
+    let admin = json!({"metadata": {"name": "cluster-admin"}, "rules": all});
+    world.seed(cluster, GROUP, "clusterroles", "", admin);
     let binding = json!({
         "metadata": {"name": "system:discovery"},
         "roleRef": {"apiGroup": GROUP, "kind": "ClusterRole", "name": "system:discovery"},

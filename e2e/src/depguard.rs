@@ -42,6 +42,7 @@ impl Depguard {
         let authority = Authority::new("depguard e2e webhook")?;
         authority.issue(folder.path())?;
         world.write_kubeconfig(&folder.path().join("kubeconfig"))?;
+        world.write_webhook_kubeconfig(&folder.path().join("webhook.kubeconfig"))?;
         let (world, port) = (Arc::clone(world), free_port()?);
         let resync = Duration::from_secs(60);
         Ok(Depguard { world, folder, authority, port, resync, controller: None, webhook: None })
@@ -87,7 +88,7 @@ impl Depguard {
             home: self.home(),
             read_through: if exports { ReadThrough::Export } else { ReadThrough::FrontProxy },
             export_name: export_name()?,
-            kubeconfig: Some(self.file("kubeconfig")),
+            kubeconfig: Some(self.file("webhook.kubeconfig")),
             review_addr: SocketAddr::from((Ipv4Addr::LOCALHOST, self.port)),
             probe_addr: None,
             metrics_addr: None,
@@ -129,7 +130,7 @@ impl Depguard {
         self.port
     }
 
-    /// A file that both may need: `kubeconfig`, `tls.crt`, `tls.key` and `ca.crt` are there.
+    /// A file that both may need: `kubeconfig`, `webhook.kubeconfig`, `tls.crt`, `tls.key` and `ca.crt` are there.
     pub fn file(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }

@@ -101,7 +101,7 @@ impl Ring {
 
     /// Whether a tenant needs to be given rights.
     pub fn has_rbac(&self) -> bool {
-        !self.kind.is_testbed()
+        !self.kind.is_testbed() || self.kind.reads_through_exports()
     }
 
     /// How long to wait for what comes in its own time.
@@ -119,6 +119,12 @@ impl Ring {
         Api::open(&self.access.kubeconfig("", &self.access.tenant_token)).await
     }
 
+    /// A fresh client of who may do everything everywhere, on a kcp.
+    pub async fn masters(&self) -> Outcome<Api> {
+        let token = if self.kind.is_testbed() { "masters" } else { "masters-token" };
+        Api::open(&self.access.kubeconfig("", token)).await
+    }
+
     /// Where a workspace is on this server; on a plain cluster there is only one place.
     pub fn prefix(&self, workspace: &str) -> String {
         if self.kind.is_kcp() { format!("/clusters/{workspace}") } else { String::new() }
@@ -127,6 +133,15 @@ impl Ring {
     /// A kubeconfig of whoever has this token, for a plain cluster.
     pub fn kubeconfig_of(&self, token: &str) -> String {
         self.access.kubeconfig("", token)
+    }
+
+    /// Writes a kubeconfig for the webhook, likewise: its own user's where it has no more than its rights.
+    pub fn write_webhook_kubeconfig(&self, workspace: &str, file: &Path) -> Outcome {
+        if !self.kind.reads_through_exports() {
+            return self.write_kubeconfig(workspace, file);
+        }
+        let token = if self.kind.is_testbed() { "depguard-webhook" } else { "webhook-token" };
+        Ok(std::fs::write(file, self.access.kubeconfig(&self.prefix(workspace), token))?)
     }
 
     /// Writes the administrator's kubeconfig, pointing at a workspace, for depguard to use.

@@ -3,6 +3,7 @@
 mod consumer;
 mod provider;
 mod resource;
+mod rights;
 pub mod rules;
 
 use std::path::Path;
@@ -178,6 +179,12 @@ impl World {
     /// Writes a kubeconfig for depguard: the administrator, at home.
     pub fn write_kubeconfig(&self, file: &Path) -> Outcome {
         self.ring.write_kubeconfig(&self.home_path(), file)
+    }
+
+    /// Writes one for the webhook: who has no more than its rights, where dependents are read through exports, else the
+    /// administrator.
+    pub fn write_webhook_kubeconfig(&self, file: &Path) -> Outcome {
+        self.ring.write_webhook_kubeconfig(&self.home_path(), file)
     }
 
     /// Makes the workspaces of a path below this world's own, and gives the full path.

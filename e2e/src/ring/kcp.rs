@@ -10,6 +10,8 @@ use crate::selection::RingKind;
 
 const TOKENS: &str = r#"admin-token,kcp-admin,1,"system:kcp:admin"
 tenant-token,tenant,2,""
+masters-token,masters,3,"system:masters"
+webhook-token,depguard-webhook,4,""
 "#;
 
 pub(super) async fn start(kind: RingKind, kcp: &Path) -> Outcome<Ring> {

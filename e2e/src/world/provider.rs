@@ -1,5 +1,6 @@
 //! Providers: an APIExport in a workspace of its own, or CRDs on a plain cluster.
 
+use depguard_controller::manifests::Place;
 use serde_json::{Value, json};
 
 use super::{Resource, World};
@@ -44,6 +45,7 @@ impl Provider {
         };
         if world.is_kcp() {
             provider.export_kinds(world).await?;
+            world.grant(Place::Providers, &provider.api).await?;
         } else {
             provider.define_kinds(world).await?;
         }

@@ -40,16 +40,16 @@ pub(crate) async fn deny_and_allow(world: Arc<World>) -> Outcome {
 
 fn start(world: &World, files: &Depguard, controller: &Path, webhook: &Path) -> Outcome<Vec<Process>> {
     let home = if world.is_kcp() { "kcp" } else { "kubernetes" };
-    let common = |program: &Path| {
+    let common = |program: &Path, kubeconfig: &str| {
         let mut command = Command::new(program);
         let addresses = ["--health-probe-bind-address", "127.0.0.1:0", "--metrics-bind-address", "0"];
         command.args(["--home", home]).args(addresses).arg("--kubeconfig");
-        command.arg(files.file("kubeconfig")).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        command.arg(files.file(kubeconfig)).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         command
     };
-    let mut controller = common(controller);
+    let mut controller = common(controller, "kubeconfig");
     controller.args(["--webhook-url", &files.url(), "--webhook-ca-bundle-path"]).arg(files.file("ca.crt"));
-    let mut webhook = common(webhook);
+    let mut webhook = common(webhook, "webhook.kubeconfig");
     if world.ring().kind().reads_through_exports() {
         webhook.args(["--read-through", "export"]);
     }

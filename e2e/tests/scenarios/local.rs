@@ -70,9 +70,25 @@ pub(crate) async fn schema_of_export(world: Arc<World>) -> Outcome {
     free["metadata"] = json!({"name": name});
     network.api.post(schemas, &free).await?.ok()?;
 
+    if world.ring().kind().reads_through_exports() {
+        // No export shows them, and nobody has granted them yet.
+        let message = "give the webhook's user the right to get and list it there";
+        for name in [&used, &name] {
+            let path = format!("{schemas}/{name}");
+            eventually("what can't be read is refused", world.patience(), async || {
+                let reply = network.api.dry_run_delete(&path).await?;
+                if reply.message().contains(message) { Ok(()) } else { Err(reply.unexpected(message)) }
+            })
+            .await?;
+        }
+        world.let_webhook_list(&network.api, "apis.kcp.io", "apiexports").await?;
+    }
     let message = format!("cannot delete apiresourceschemas/{used}: still referenced by APIExport/{}", network.export);
     refused(&world, &network.api, &format!("{schemas}/{used}"), &message).await?;
-    network.api.delete(&format!("{schemas}/{name}")).await?.ok().map(drop)
+    eventually("a free one goes", world.patience(), async || {
+        network.api.delete(&format!("{schemas}/{name}")).await?.ok().map(drop)
+    })
+    .await
 }
 
 /// Waits until the deletion would be refused with this message, and then sees it refused. A control sees it go through.
