@@ -5,3 +5,4 @@ mod mirror;
 mod server;
 mod testbed;
 mod transport;
+mod views;

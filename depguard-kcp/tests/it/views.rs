@@ -1,0 +1,173 @@
+//! Where exports' virtual workspaces show a consumer, against servers that say what each test wants.
+
+use std::sync::{Arc, Mutex};
+
+use depguard_core::{ExportName, Home, LogicalCluster};
+use depguard_kcp::{ConnectOptions, Connection, ExportViews, ShardHosts};
+use futures::future::join_all;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::server::{Answer, Asked, Scripted};
+
+const OURS: &str = "dependencies.opendefense.cloud";
+
+/// A front-proxy that shows slices: depguard's own in its workspace, and those of a provider.
+struct Front {
+    scripted: Scripted,
+    own: Arc<Mutex<Vec<String>>>,
+    provider: Arc<Mutex<Vec<String>>>,
+    _folder: TempDir,
+    connection: Connection,
+}
+
+impl Front {
+    async fn start() -> Self {
+        let (own, provider) = (Arc::new(Mutex::new(Vec::new())), Arc::new(Mutex::new(Vec::new())));
+        let (ours, theirs) = (Arc::clone(&own), Arc::clone(&provider));
+        let scripted = Scripted::start(move |asked: &Asked| {
+            let slices = if asked.target.starts_with("/clusters/root:dep-ctrl/") {
+                slice(OURS, &ours.lock().unwrap())
+            } else {
+                slice("e", &theirs.lock().unwrap())
+            };
+            Answer::Json(200, json!({"metadata": {"resourceVersion": "1"}, "items": [slices]}).to_string())
+        })
+        .await;
+        let folder = TempDir::new().unwrap();
+        let file = folder.path().join("kubeconfig");
+        let text = format!(
+            "apiVersion: v1\nkind: Config\ncurrent-context: c\n\
+             contexts: [{{name: c, context: {{cluster: c, user: u}}}}]\n\
+             clusters: [{{name: c, cluster: {{server: '{}/clusters/root:dep-ctrl'}}}}]\n\
+             users: [{{name: u, user: {{token: secret}}}}]\n",
+            scripted.url
+        );
+        std::fs::write(&file, text).unwrap();
+        let options = ConnectOptions { kubeconfig: Some(file), base_host: None, home: Home::Kcp };
+        let connection = Connection::open(&options).await.unwrap();
+        Self { scripted, own, provider, _folder: folder, connection }
+    }
+
+    fn views(&self, named: &[&str]) -> ExportViews {
+        let export = ExportName::parse(OURS).unwrap();
+        let named = named.iter().map(|&host| host.to_owned()).collect();
+        ExportViews::new(self.connection.clone(), ShardHosts::new(self.connection.clone(), &export, named))
+    }
+
+    /// How often the provider's slices were read.
+    fn reads(&self) -> usize {
+        self.scripted.asked().iter().filter(|asked| asked.target.starts_with("/clusters/p1/")).count()
+    }
+}
+
+fn slice(export: &str, urls: &[String]) -> Value {
+    let endpoints: Vec<Value> = urls.iter().map(|url| json!({"url": url})).collect();
+    json!({
+        "metadata": {"name": export, "uid": export},
+        "spec": {"export": {"name": export, "path": "root:dep-ctrl"}}, "status": {"endpoints": endpoints},
+    })
+}
+
+fn cluster(id: &str) -> LogicalCluster {
+    LogicalCluster::parse(id).unwrap()
+}
+
+fn export() -> (LogicalCluster, ExportName) {
+    (cluster("p1"), ExportName::parse("e").unwrap())
+}
+
+/// A shard that shows one consumer.
+async fn shard(shows: &'static str) -> Scripted {
+    Scripted::start(move |asked| {
+        let status = if asked.target.contains(&format!("/clusters/{shows}/")) { 200 } else { 403 };
+        Answer::Json(status, "{}".to_owned())
+    })
+    .await
+}
+
+fn endpoint(shard: &Scripted) -> String {
+    format!("{}/services/apiexport/p1/e", shard.url)
+}
+
+/// Whoever administers a provider's workspace can write any URL into its slices.
+#[tokio::test]
+async fn credentials_go_to_no_host_that_only_a_provider_names() {
+    let (front, stranger) = (Front::start().await, shard("c1").await);
+    let elsewhere = stranger.url.replace("127.0.0.1", "localhost");
+    *front.provider.lock().unwrap() = vec![format!("{elsewhere}/services/apiexport/p1/e")];
+    let refused = front.views(&[]).find(&export(), &cluster("c1")).await.unwrap_err().to_string();
+    assert!(refused.contains("`localhost`") && refused.contains("--shard-hosts"), "{refused}");
+    assert!(stranger.asked().is_empty(), "it was asked");
+
+    assert!(front.views(&["localhost"]).find(&export(), &cluster("c1")).await.is_ok(), "the operator names it");
+    *front.own.lock().unwrap() = vec![format!("{elsewhere}/services/apiexport/0/{OURS}")];
+    assert!(front.views(&[]).find(&export(), &cluster("c1")).await.is_ok(), "depguard's own slice names it");
+}
+
+#[tokio::test]
+async fn the_virtual_workspace_of_another_export_is_not_this_one_s() {
+    let (front, other) = (Front::start().await, shard("c1").await);
+    for path in ["/services/apiexport/p2/e", "/services/apiexport/p1/f", "/services/apiexport/p1/e/x", "/", ""] {
+        *front.provider.lock().unwrap() = vec![format!("{}{path}", other.url)];
+        let error = front.views(&[]).find(&export(), &cluster("c1")).await.unwrap_err().to_string();
+        assert!(error.contains("name no endpoint yet"), "{path}: {error}");
+    }
+    assert!(other.asked().is_empty());
+}
+
+#[tokio::test]
+async fn a_consumer_is_looked_for_at_each_endpoint_once() {
+    let (front, one, two) = (Front::start().await, shard("c1").await, shard("c2").await);
+    *front.provider.lock().unwrap() = vec![endpoint(&one), endpoint(&two)];
+    let views = front.views(&[]);
+    for (consumer, shard) in [("c1", &one), ("c2", &two), ("c1", &one)] {
+        let view = views.find(&export(), &cluster(consumer)).await.unwrap();
+        assert_eq!(view.endpoint.url(), format!("{}/clusters/{consumer}", endpoint(shard)));
+    }
+    assert_eq!(front.reads(), 1);
+    // Each consumer's shard was asked for it, and the other may have been.
+    assert!(one.asked().len() <= 2 && two.asked().len() <= 2, "{:?} {:?}", one.asked(), two.asked());
+    let error = views.find(&export(), &cluster("c3")).await.unwrap_err().to_string();
+    assert!(error.starts_with("HTTP 403 at each endpoint of APIExport e"), "{error}");
+}
+
+#[tokio::test]
+async fn what_failed_is_looked_for_by_what_the_slices_say_now() {
+    let (front, one, two) = (Front::start().await, shard("c1").await, shard("c2").await);
+    *front.provider.lock().unwrap() = vec![endpoint(&one)];
+    let views = front.views(&[]);
+    let only = views.find(&export(), &cluster("c2")).await.unwrap();
+    assert!(only.endpoint.url().starts_with(&one.url), "the only one there is");
+    let error = views.find_anew(&export(), &cluster("c2"), &only).await.unwrap_err().to_string();
+    assert!(error.starts_with("HTTP 403 at each endpoint"), "{error}");
+    front.provider.lock().unwrap().push(endpoint(&two));
+    let found = views.find_anew(&export(), &cluster("c2"), &only).await;
+    // What was read since it failed is taken for what the slices say.
+    assert!(found.is_err());
+    let only = views.find(&export(), &cluster("c2")).await.unwrap();
+    let found = views.find_anew(&export(), &cluster("c2"), &only).await.unwrap();
+    assert!(found.endpoint.url().starts_with(&two.url));
+}
+
+#[tokio::test]
+async fn an_endpoint_that_can_t_be_asked_may_be_the_one() {
+    let (front, one, two) = (Front::start().await, shard("c1").await, shard("c2").await);
+    *front.provider.lock().unwrap() = vec![endpoint(&one), endpoint(&two)];
+    drop(two);
+    let views = front.views(&[]);
+    assert!(views.find(&export(), &cluster("c1")).await.is_ok());
+    let error = views.find(&export(), &cluster("c2")).await.unwrap_err().to_string();
+    assert!(error.starts_with("an endpoint of APIExport e can't be asked, where c2 may be: "), "{error}");
+}
+
+#[tokio::test]
+async fn those_who_ask_at_once_read_the_slices_once() {
+    let (front, one) = (Front::start().await, shard("c1").await);
+    *front.provider.lock().unwrap() = vec![endpoint(&one)];
+    let views = front.views(&[]);
+    let (export, consumer) = (export(), cluster("c1"));
+    let found = join_all((0..50).map(|_| views.find(&export, &consumer))).await;
+    assert!(found.iter().all(Result::is_ok));
+    assert_eq!(front.reads(), 1);
+}
