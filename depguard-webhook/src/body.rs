@@ -49,7 +49,7 @@ impl Bytes {
             let frame = frame.map_err(|why| BodyError::Broken(why.into().to_string()))?;
             let Ok(mut data) = frame.into_data() else { continue };
             let fits = data.remaining().min(self.limit.saturating_sub(self.read.len()));
-            self.make_room(fits).await?;
+            self.make_room(self.read.len().saturating_add(fits)).await?;
             self.read.extend_from_slice(&data.copy_to_bytes(fits));
             if data.has_remaining() {
                 return Err(BodyError::TooLarge(self.limit));
@@ -58,14 +58,21 @@ impl Bytes {
         Ok(())
     }
 
+    /// For so many bytes in all, or some more, as a vector grows: what counts is what is allocated.
     async fn make_room(&mut self, bytes: usize) -> Result<(), BodyError> {
-        let permits = u32::try_from(bytes).map_err(|_| BodyError::TooLarge(self.limit))?;
+        let capacity = self.read.capacity();
+        if bytes <= capacity {
+            return Ok(());
+        }
+        let target = capacity.saturating_mul(2).min(self.limit).max(bytes);
+        let permits = u32::try_from(target.saturating_sub(capacity)).map_err(|_| BodyError::TooLarge(self.limit))?;
         let taken = self.room.clone().acquire_many_owned(permits).await;
         let taken = taken.map_err(|_| BodyError::Broken("the server is going away".to_owned()))?;
         match self.taken.last_mut() {
             Some(first) => first.merge(taken),
             None => self.taken.push(taken),
         }
+        self.read.reserve_exact(target.saturating_sub(self.read.len()));
         Ok(())
     }
 }

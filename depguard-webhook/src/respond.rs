@@ -6,9 +6,16 @@ use http::{Response, StatusCode};
 use http_body_util::Full;
 use serde_json::json;
 
+/// The longest sentence, in characters: what was sent may be repeated in it.
+const MAX_LEN: usize = 400;
+
 /// A sentence for a person.
 pub(crate) fn text(status: StatusCode, sentence: impl Into<String>) -> Response<Full<Bytes>> {
     let mut sentence = sentence.into();
+    if let Some((end, _)) = sentence.char_indices().nth(MAX_LEN) {
+        sentence.truncate(end);
+        sentence.push('…');
+    }
     sentence.push('\n');
     response(status, "text/plain; charset=utf-8", sentence)
 }

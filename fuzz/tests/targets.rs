@@ -1,7 +1,7 @@
 //! Feeds the targets. `BOLERO_RANDOM_TEST_TIME_MS` says for how long each is tried.
 
 use bolero::generator::produce;
-use depguard_fuzz::{Edit, edited, targets};
+use depguard_fuzz::{Edit, edited, service, targets};
 
 /// Edits one of the documents, a few times at most, and hands it to the target.
 macro_rules! fuzz {
@@ -35,6 +35,11 @@ fn page() {
 #[test]
 fn search() {
     fuzz!(targets::search, targets::GOOD_PAGES);
+}
+
+#[test]
+fn answers() {
+    fuzz!(service, targets::GOOD_REVIEWS);
 }
 
 /// Else the edits would only ever be made to what is refused anyway.

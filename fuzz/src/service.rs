@@ -1,0 +1,60 @@
+//! The service, as whoever reaches its port meets it.
+
+use bytes::Bytes;
+use depguard_core::{Home, OverridePolicy, Query, RuleSet, Workspaces};
+use depguard_webhook::{Fetched, Port, ReviewService, Rules};
+use http::Request;
+use http_body_util::{BodyExt, Full};
+use serde_json::Value;
+use tower::ServiceExt;
+
+use crate::targets::{GOOD_RULE, lets_go, mended};
+
+/// Longer than any rejection.
+const MOST_REJECTED: usize = 2 << 10;
+
+/// An API server that lets nobody read anything.
+struct Refusing;
+
+impl Port for Refusing {
+    async fn get(&self, _: &Query) -> Fetched {
+        Fetched::Response { status: 403, body: Bytes::from_static(b"{}") }
+    }
+}
+
+/// Whatever is posted gets one answer: a review of the same id, which is allowed only for what the document itself says
+/// when it is read plainly, or a short rejection.
+pub fn service(bytes: &[u8]) {
+    let rule: Value = serde_json::from_str(GOOD_RULE).unwrap_or_default();
+    let rules = Rules::not_loaded_yet("starting");
+    rules.load(RuleSet::load(Home::Kubernetes, [&rule]), Workspaces::new());
+    let service = ReviewService::new(Refusing, rules, OverridePolicy::default());
+    let request = Request::post("/validate?timeout=10s").header("content-type", "application/json");
+    let request = request.body(Full::new(Bytes::copy_from_slice(bytes)));
+    let (Ok(runtime), Ok(request)) = (tokio::runtime::Builder::new_current_thread().enable_time().build(), request)
+    else {
+        unreachable!("there are a runtime and a request")
+    };
+    let (status, answer) = runtime.block_on(async {
+        let Ok(response) = service.oneshot(request).await;
+        let status = response.status().as_u16();
+        let Ok(body) = response.into_body().collect().await;
+        (status, body.to_bytes())
+    });
+    if status != 200 {
+        assert!(matches!(status, 400 | 413), "{status}");
+        assert!(!answer.is_empty() && answer.len() <= MOST_REJECTED, "{} bytes", answer.len());
+        return;
+    }
+    let answered: Value = serde_json::from_slice(&answer).unwrap_or_default();
+    let response = &answered["response"];
+    // What nobody reads may be wrong inside of strings.
+    let said = serde_json::from_slice::<Value>(bytes).or_else(|_| serde_json::from_slice(&mended(bytes)));
+    let said = said.unwrap_or_default();
+    assert_eq!(response["uid"], said["request"]["uid"], "{said}");
+    match response["allowed"].as_bool() {
+        Some(true) => assert!(lets_go(&said), "{said}"),
+        Some(false) => assert_eq!(response["status"]["code"], 403, "{said}"),
+        None => panic!("no answer: {answered}"),
+    }
+}
