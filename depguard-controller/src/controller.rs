@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use depguard_kcp::{
     ConnectError, ConnectOptions, Connection, Health, Metrics as Page, Mirror, MirrorOptions, MirrorState,
-    PathKeyError, PathKeyFile, Probes, WorkspaceLookups,
+    PathKeyError, PathKeyFile, Probes, WorkspaceLookups, watch_ages,
 };
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
@@ -93,7 +93,7 @@ impl Controller {
             Some(address) => Some(Probes::bind(address).await.map_err(failed("health probes", address))?),
             None => None,
         };
-        let page = match config.metrics_addr {
+        let mut page = match config.metrics_addr {
             Some(address) => {
                 let version = env!("CARGO_PKG_VERSION");
                 let page = Page::bind(address, "controller", version).await;
@@ -104,9 +104,6 @@ impl Controller {
             None => None,
         };
         let (probe_addr, metrics_addr) = (probes.as_ref().map(Probes::address), page.as_ref().map(Page::address));
-        let probes = probes.map(|probes| tokio::spawn(probes.serve(move || readiness.borrow().clone())));
-        let page = page.map(|page| tokio::spawn(page.serve()));
-        let servers = probes.into_iter().chain(page).collect();
         let export_name = config.export_name.to_string();
         let (mirror, mirroring) = Mirror::start(
             connection.clone(),
@@ -116,6 +113,12 @@ impl Controller {
                 watched: observe::watched(config.home),
             },
         );
+        if let Some(page) = &mut page {
+            watch_ages(page.registry(), mirror.watches());
+        }
+        let probes = probes.map(|probes| tokio::spawn(probes.serve(move || readiness.borrow().clone())));
+        let page = page.map(|page| tokio::spawn(page.serve()));
+        let servers = probes.into_iter().chain(page).collect();
         let resync = config.resync.clamp(Duration::from_secs(1), LONGEST_RESYNC);
         let (prober, probing) = prober(resync);
         let running = Running {

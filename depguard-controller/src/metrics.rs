@@ -49,8 +49,13 @@ impl Default for Metrics {
             known: Arc::default(),
         };
         // An increase is seen only against what was there before.
-        metrics.installs.get_or_create(&[("outcome", "failed")]).inc_by(0);
-        metrics.statuses.get_or_create(&[("outcome", "failed")]).inc_by(0);
+        let installs = ["installed", "removed", "unchanged", "foreign", "claim-not-accepted", "pending", "failed"];
+        for outcome in installs {
+            metrics.installs.get_or_create(&[("outcome", outcome)]).inc_by(0);
+        }
+        for outcome in ["written", "outdated", "failed"] {
+            metrics.statuses.get_or_create(&[("outcome", outcome)]).inc_by(0);
+        }
         metrics
     }
 }

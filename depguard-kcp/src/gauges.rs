@@ -8,6 +8,17 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Registry;
 
+use crate::mirror::Watches;
+
+/// Adds for how long nothing was heard of each resource that is watched.
+pub fn watch_ages(registry: &mut Registry, watches: Watches) {
+    let help = "For how long nothing was heard of a resource, by the watch that has been silent for the longest";
+    registry.gauges("depguard_watch_age_seconds", help, move || {
+        let ages = watches.ages().into_iter();
+        ages.map(|(resource, age)| ([("resource", resource)], age.as_secs_f64())).collect::<Vec<Series<1>>>()
+    });
+}
+
 /// The labels of a series, words of closed sets, and its value.
 pub type Series<const N: usize, V = &'static str> = ([(&'static str, V); N], f64);
 

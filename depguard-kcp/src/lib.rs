@@ -65,7 +65,7 @@ pub use endpoint::{Endpoint, MAX_BODY, RequestError};
 #[cfg(feature = "metrics")]
 pub use expiry::{bundle_expiry, certificate_expiry};
 #[cfg(feature = "metrics")]
-pub use gauges::{Gauges, Series};
+pub use gauges::{Gauges, Series, watch_ages};
 pub use lookups::{Claims, WorkspaceLookups};
 #[cfg(feature = "metrics")]
 pub use metrics::Metrics;

@@ -6,6 +6,7 @@
 
 use std::time::Duration;
 
+use depguard_core::api::Strategy;
 use depguard_core::{Because, Decision, Notes, Operation, Ruling};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -21,6 +22,13 @@ type Counts<const N: usize> = Family<Labels<N>, Counter>;
 
 /// From what is decided in memory to the longest that an API server waits.
 const DURATIONS: [f64; 14] = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 30.0];
+
+/// Why deletions are refused, and requests rejected.
+const REFUSALS: [&str; 7] = ["referenced", "undecided", "not-ready", "too-many", "too-slow", "too-large", "broken-off"];
+const REJECTIONS: [&str; 9] =
+    ["path", "unsigned-path", "method", "content-type", "too-slow", "too-many", "too-large", "broken-off", "no-review"];
+/// What API servers answer.
+const ANSWERS: [&str; 9] = ["2xx", "403", "404", "410", "429", "4xx", "5xx", "too-large", "failed"];
 
 /// What one service counts.
 #[derive(Debug)]
@@ -108,14 +116,30 @@ impl Metrics {
         registry.register("depguard_coalesced", help, coalesced.clone());
     }
 
-    /// What is watched for has a series from the start: an increase is seen only against what was there before.
+    /// All series are there from the start, but for those of what is reviewed: an increase is seen only against what was
+    /// there before, and what never happened is to be told from what is not counted.
     fn begin(&self) {
-        for cause in ["referenced", "undecided", "not-ready", "too-many", "too-slow", "too-large", "broken-off"] {
-            self.refusals.get_or_create(&[("cause", cause)]).inc_by(0);
+        let begin = |counts: &Counts<1>, label, values: &[&'static str]| {
+            for value in values {
+                counts.get_or_create(&[(label, *value)]).inc_by(0);
+            }
+        };
+        for decision in ["no-rule", "unreferenced", "referenced"] {
+            self.reviews.get_or_create(&[("operation", "DELETE"), ("decision", decision)]).inc_by(0);
         }
-        for answer in ["2xx", "403", "404", "410", "429", "4xx", "5xx", "too-large", "failed"] {
-            self.answers.get_or_create(&[("answer", answer)]).inc_by(0);
+        for way in [Way::Memory, Way::Reads] {
+            drop(self.durations.get_or_create(&[("way", way.label())]));
         }
+        begin(&self.refusals, "cause", &REFUSALS);
+        begin(&self.rejections, "cause", &REJECTIONS);
+        begin(&self.notes, "kind", &["warning", "audit", "not-found-out"]);
+        let strategies = [Strategy::FieldSelector, Strategy::Table, Strategy::Metadata];
+        let strategies = strategies.into_iter().chain([Strategy::NamespaceScan, Strategy::ClusterScan]);
+        strategies.for_each(|strategy| begin(&self.lookups, "strategy", &[strategy.as_str()]));
+        begin(&self.lists, "kind", &[List::Selection, List::Table, List::Scan].map(List::label));
+        let sizes = [Size::Small, Size::Page].map(Size::label);
+        [&self.pages, &self.bytes, &self.coalesced].into_iter().for_each(|counts| begin(counts, "size", &sizes));
+        begin(&self.answers, "answer", &ANSWERS);
     }
 
     /// A review was decided.

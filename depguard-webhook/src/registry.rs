@@ -19,18 +19,21 @@ const MOST_STALE: Duration = Duration::from_secs(60);
 /// How often that is looked at where nothing changes, as a part of that time.
 const LOOKS: u32 = 12;
 
-/// Puts what is watched in force, until it is dropped.
-pub(crate) async fn run(connection: Connection, home: Home, export_name: ExportName, rules: Rules) {
-    run_with(connection, home, export_name, rules, MOST_STALE).await;
-}
-
-async fn run_with(connection: Connection, home: Home, export_name: ExportName, rules: Rules, patience: Duration) {
+/// Begins to watch what decides.
+pub(crate) fn watch(connection: &Connection, home: Home, export_name: ExportName) -> Mirror {
     let watched = match home {
         Home::Kcp => vec![Watched::RULES, Watched::BINDINGS, Watched::EXPORTS],
         Home::Kubernetes => vec![Watched::RULES],
     };
-    // The mirror lives as long as this future: dropped, it ends its watches.
-    let (mirror, _) = Mirror::start(connection.clone(), MirrorOptions { home, export_name, watched });
+    Mirror::start(connection.clone(), MirrorOptions { home, export_name, watched }).0
+}
+
+/// Puts what is watched in force, until it is dropped; the mirror lives no longer.
+pub(crate) async fn run(mirror: Mirror, connection: Connection, home: Home, rules: Rules) {
+    run_with(mirror, connection, home, rules, MOST_STALE).await;
+}
+
+async fn run_with(mirror: Mirror, connection: Connection, home: Home, rules: Rules, patience: Duration) {
     let (asked, claims) = watch::channel(Claims::new());
     let (told, lookups) = watch::channel(WorkspaceLookups::default());
     let _followed = Followed(rules.clone());

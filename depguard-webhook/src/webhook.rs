@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use depguard_kcp::{
     ConnectError, ConnectOptions, Connection, Gauges, Health, Metrics, PathKeyError, PathKeyFile, Probes, Reloads,
-    listen,
+    listen, watch_ages,
 };
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
@@ -124,10 +124,12 @@ impl Webhook {
         }
         let server = Server::new(reviews, following_tls, service.clone());
         let certificate = reloads.of("certificate");
+        let mirror = registry::watch(&connection, config.home, config.export_name);
         if let Some(mut metrics) = metrics {
             let registry = metrics.registry();
             service.register(registry);
             reloads.register(registry);
+            watch_ages(registry, mirror.watches());
             let (certificates, connections) = (Arc::clone(&certificates), server.connections());
             let help = "When the first certificate of the served chain ends, in seconds since 1970";
             let expiry = move || certificates.expiry().map(|expiry| expiry as f64);
@@ -140,8 +142,7 @@ impl Webhook {
             webhook.metrics_addr = Some(metrics.address());
             supporting.spawn_needed("metrics", metrics.serve());
         }
-        let following = registry::run(connection, config.home, config.export_name, rules.clone());
-        supporting.spawn_needed("rules", following);
+        supporting.spawn_needed("rules", registry::run(mirror, connection, config.home, rules.clone()));
         if let Some(file) = client_ca {
             let following = file.follow(Arc::clone(&certificates), tls, reloads.of("client-ca"));
             supporting.spawn_needed("client CA", following);

@@ -57,7 +57,7 @@ impl Depguard {
         let config = depguard_controller::Config {
             kubeconfig: Some(self.file("kubeconfig")),
             probe_addr: None,
-            metrics_addr: None,
+            metrics_addr: Some((Ipv4Addr::LOCALHOST, 0).into()),
             ca_bundle_path: Some(self.file("ca.crt")),
             resync: self.resync,
             ..depguard_controller::Config::new(self.home(), export_name()?, webhook)
@@ -91,7 +91,7 @@ impl Depguard {
             kubeconfig: Some(self.file("webhook.kubeconfig")),
             review_addr: SocketAddr::from((Ipv4Addr::LOCALHOST, self.port)),
             probe_addr: None,
-            metrics_addr: None,
+            metrics_addr: Some((Ipv4Addr::LOCALHOST, 0).into()),
             tls_cert_dir: self.folder.path().to_owned(),
             ..depguard_webhook::Config::default()
         };
@@ -118,6 +118,12 @@ impl Depguard {
     pub fn renew_certificate_alone(&self) -> Outcome {
         Authority::new("an unknown authority")?.issue(self.folder.path())?;
         Ok(std::fs::write(self.file("ca.crt"), self.authority.pem())?)
+    }
+
+    /// Where the metrics of the webhook and of the controller are read, of those that run.
+    pub fn metrics(&self) -> [Option<SocketAddr>; 2] {
+        let (webhook, controller) = (self.webhook.as_ref(), self.controller.as_ref());
+        [webhook.and_then(Webhook::metrics_addr), controller.and_then(Controller::metrics_addr)]
     }
 
     /// Where the webhook is called.

@@ -50,6 +50,11 @@ impl Ring {
         }
     }
 
+    /// Starts a testbed.
+    pub async fn testbed(kind: RingKind) -> Outcome<Ring> {
+        Ring::start(kind, &Programs::None).await
+    }
+
     /// Starts the kcp that `KCP_BIN`, or `kcp` on `PATH`, names; `None` if neither does.
     pub async fn kcp() -> Option<Outcome<Ring>> {
         let named = Wanted { kind: RingKind::Kcp, named: false };

@@ -53,7 +53,8 @@ impl Cluster {
     fn follow(&self, rules: &Rules) -> tokio::task::JoinHandle<()> {
         let (home, export_name) = (Home::Kubernetes, ExportName::parse("dependencies.opendefense.cloud").unwrap());
         let patience = Duration::from_millis(1500);
-        tokio::spawn(run_with(self.connection.clone(), home, export_name, rules.clone(), patience))
+        let mirror = watch(&self.connection, home, export_name);
+        tokio::spawn(run_with(mirror, self.connection.clone(), home, rules.clone(), patience))
     }
 }
 

@@ -1,0 +1,70 @@
+//! What a binary shows at `/metrics`.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
+
+use depguard_e2e::{Outcome, Stop, ensure};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+/// Metrics by their names, as one writes them in an expression.
+pub(crate) type Metrics = BTreeMap<String, Metric>;
+
+/// One metric.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Metric {
+    pub(crate) kind: String,
+    /// The labels of its series, with all values that were seen.
+    pub(crate) labels: BTreeMap<String, BTreeSet<String>>,
+    pub(crate) series: BTreeMap<String, String>,
+}
+
+/// Reads the page, and what it is made of.
+pub(crate) async fn scrape(address: SocketAddr) -> Outcome<Metrics> {
+    let mut stream = TcpStream::connect(address).await?;
+    stream.write_all(b"GET /metrics HTTP/1.1\r\nhost: metrics\r\nconnection: close\r\n\r\n").await?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await?;
+    let (head, page) = answer.split_once("\r\n\r\n").ok_or_else(|| Stop::failed("no HTTP"))?;
+    let typed = "content-type: application/openmetrics-text; version=1.0.0; charset=utf-8";
+    ensure(head.starts_with("HTTP/1.1 200 ") && head.contains(typed), || head.to_owned())?;
+    ensure(page.ends_with("# EOF\n"), || "the page has no end".to_owned())?;
+    read(page)
+}
+
+fn read(page: &str) -> Outcome<Metrics> {
+    let mut metrics = Metrics::new();
+    let mut family = (String::new(), String::new());
+    for line in page.lines() {
+        if let Some(described) = line.strip_prefix("# TYPE ") {
+            let (name, kind) = described.split_once(' ').ok_or_else(|| Stop::failed(line))?;
+            family = (name.to_owned(), kind.to_owned());
+            let known = metrics.insert(full_name(name, kind), Metric { kind: kind.to_owned(), ..Metric::default() });
+            ensure(known.is_none(), || format!("{name} is there twice"))?;
+        } else if !line.starts_with('#') {
+            let (series, value) = line.rsplit_once(' ').ok_or_else(|| Stop::failed(line))?;
+            let metric = metrics.get_mut(&full_name(&family.0, &family.1));
+            let metric = metric.filter(|_| series.starts_with(&family.0)).ok_or_else(|| Stop::failed(line))?;
+            metric.series.insert(series.to_owned(), value.to_owned());
+            for (label, value) in labels(series).filter(|(label, _)| *label != "le") {
+                metric.labels.entry(label.to_owned()).or_default().insert(value.to_owned());
+            }
+        }
+    }
+    Ok(metrics)
+}
+
+/// What the series of a counter and of an info are called.
+fn full_name(name: &str, kind: &str) -> String {
+    match kind {
+        "counter" => format!("{name}_total"),
+        "info" => format!("{name}_info"),
+        _ => name.to_owned(),
+    }
+}
+
+/// No value of ours holds a quote or a comma.
+fn labels(series: &str) -> impl Iterator<Item = (&str, &str)> {
+    let inside = series.split_once('{').map_or("", |(_, labels)| labels.trim_end_matches('}'));
+    inside.split(',').filter_map(|pair| Some((pair.split_once('=')?.0, pair.split_once('=')?.1.trim_matches('"'))))
+}

@@ -1,0 +1,185 @@
+//! What an operator sees of depguard: the metrics of both binaries, the alerts that ask for them, and the guide that
+//! explains them, each held against the others.
+
+mod alerts;
+mod documented;
+mod exposed;
+mod promql;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use depguard_e2e::rules::rule;
+use depguard_e2e::{Depguard, Mode, Outcome, Ring, RingKind, Stop, World, ensure, eventually};
+
+use alerts::Alert;
+use documented::Row;
+use exposed::{Metrics, scrape};
+
+const ALERTS: &str = include_str!("../../../charts/depguard/alerts.yaml");
+const GUIDE: &str = include_str!("../../../docs/operations.md");
+
+/// What both show after a deletion was refused, one was allowed, and a rule could not be used.
+async fn shown(kind: RingKind) -> Outcome<[Metrics; 2]> {
+    let ring = Arc::new(Ring::testbed(kind).await?);
+    let world = Arc::new(World::create(ring, Mode::Guarded, "observed", "observed").await?);
+    let cast = world.cast().await?;
+    world.add_rule(&cast.compute, &rule("machines", &cast.vm, &[(&cast.vpc, ".spec.vpcRef.name")])).await?;
+    let depguard = Depguard::start(&world).await?;
+    let consumer = &cast.consumer;
+    consumer.create_target(&cast.vpc, "a").await?;
+    consumer.create_target(&cast.vpc, "b").await?;
+    consumer.create_dependent(&cast.vm, "m1", "a").await?;
+    consumer.until_protected(&world, &cast.vpc, "a").await?;
+    consumer.until_free(&world, &cast.vpc, "b").await?;
+    consumer.refused(&world, &cast.vpc, "a", &["still referenced by VirtualMachine/m1"]).await?;
+    consumer.delete(&world, &cast.vpc, "b").await?;
+    eventually("the rule's status is told", Duration::from_secs(30), async || {
+        let [webhook, controller] = both(&depguard).await?;
+        let enforced = value(&controller, "depguard_controller_rules", &["condition=\"Enforced\""]);
+        let denied = value(&webhook, "depguard_refusals_total", &["cause=\"referenced\""]);
+        ensure(enforced > 0.0 && denied > 0.0, || format!("{enforced} rules, {denied} refusals"))?;
+        Ok([webhook, controller])
+    })
+    .await
+}
+
+async fn both(depguard: &Depguard) -> Outcome<[Metrics; 2]> {
+    let [Some(webhook), Some(controller)] = depguard.metrics() else { return Err(Stop::failed("no metrics")) };
+    Ok([scrape(webhook).await?, scrape(controller).await?])
+}
+
+/// The sum of all series with these labels.
+fn value(metrics: &Metrics, name: &str, labels: &[&str]) -> f64 {
+    let series = metrics.get(name).into_iter().flat_map(|metric| &metric.series);
+    let wanted = series.filter(|(series, _)| labels.iter().all(|label| series.contains(label)));
+    wanted.map(|(_, value)| value.parse::<f64>().unwrap()).sum()
+}
+
+/// What both show, on every testbed; the labels and values of all.
+async fn exposed() -> Metrics {
+    let mut all = Metrics::new();
+    for kind in [RingKind::TestbedKcp, RingKind::TestbedKubernetes] {
+        let shown = shown(kind).await.unwrap_or_else(|why| panic!("{}: {why}", kind.name()));
+        for (name, metric) in shown.into_iter().flatten() {
+            let known = all.entry(name).or_default();
+            known.kind = metric.kind;
+            known.series.extend(metric.series);
+            for (label, values) in metric.labels {
+                known.labels.entry(label).or_default().extend(values);
+            }
+        }
+    }
+    all
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn metrics_alerts_and_the_guide_tell_of_the_same() {
+    let (exposed, rows) = (exposed().await, documented::metrics(GUIDE));
+    let names = |names: Vec<&String>| names.into_iter().cloned().collect::<BTreeSet<_>>();
+    assert_eq!(names(exposed.keys().collect()), names(rows.keys().collect()), "shown, and in docs/operations.md");
+    for (name, metric) in &exposed {
+        let row = &rows[name];
+        assert_eq!(metric.kind, row.kind, "the type of {name}");
+        for (label, values) in &metric.labels {
+            let listed = row.labels.get(label).unwrap_or_else(|| panic!("{name}: no word of the label {label}"));
+            assert!(
+                listed.is_empty() || values.is_subset(listed),
+                "{name}: {label} is one of {values:?}, not {listed:?}"
+            );
+        }
+        assert!(
+            !metric.series.is_empty(),
+            "{name} has no series: whoever looks for it can't know that nothing happened"
+        );
+    }
+    assert!(value(&exposed, "depguard_certificate_expiry_timestamp_seconds", &[]) > 1.7e9);
+    assert!(value(&exposed, "depguard_controller_ca_expiry_timestamp_seconds", &[]) > 1.7e9);
+    assert!(value(&exposed, "depguard_review_duration_seconds", &["_count", "way=\"reads\""]) >= 2.0);
+
+    let faults: Vec<_> = alerts::read(ALERTS).iter().flat_map(|alert| faults(alert, &rows)).collect();
+    assert!(faults.is_empty(), "{faults:#?}");
+}
+
+#[test]
+fn each_alert_says_what_is_wrong_and_where_to_read_what_to_do() {
+    let (alerts, anchors) = (alerts::read(ALERTS), documented::anchors(GUIDE));
+    let names: BTreeSet<_> = alerts.iter().map(|alert| &alert.alert).collect();
+    assert!(names.len() == alerts.len() && names.len() > 10, "{names:?}");
+    for Alert { alert, labels, annotations, lasts, .. } in &alerts {
+        assert!(["critical", "warning", "info"].contains(&labels["severity"].as_str()), "{alert}");
+        assert!(annotations["summary"].len() > 20 && annotations["description"].len() > 20, "{alert}");
+        let anchor = annotations["runbook_url"].strip_prefix("docs/operations.md#").unwrap();
+        assert!(anchor == alert.to_lowercase() && anchors.contains(anchor), "{alert}: there is no heading {anchor}");
+        assert!(lasts.as_ref().is_none_or(|lasts| lasts.ends_with('m')), "{alert}");
+    }
+}
+
+/// What is wrong with an alert's expression, held against what there is.
+fn faults(alert: &Alert, rows: &BTreeMap<String, Row>) -> Vec<String> {
+    let asks = match promql::read(&alert.expr) {
+        Ok(asks) => asks,
+        Err(why) => return vec![format!("{}: {why}", alert.alert)],
+    };
+    let row = |series: &promql::Series| {
+        // The series of a histogram have its name with an ending.
+        let whole = ["_bucket", "_count", "_sum"].into_iter().find_map(|end| series.name.strip_suffix(end));
+        let histogram = whole.and_then(|whole| rows.get(whole)).filter(|row| row.kind == "histogram");
+        rows.get(&series.name).filter(|row| row.kind != "histogram").or(histogram)
+    };
+    let mut faults = Vec::new();
+    for series in &asks.series {
+        let Some(row) = row(series) else {
+            faults.push(format!("{}: there is no {}", alert.alert, series.name));
+            continue;
+        };
+        for (label, values) in &series.labels {
+            let listed = row.labels.get(label);
+            let known = |value: &String| listed.is_some_and(|listed| listed.is_empty() || listed.contains(value));
+            let unknown = values.iter().filter(|value| !known(value));
+            faults.extend(unknown.map(|value| format!("{}: {} has no {label}={value}", alert.alert, series.name)));
+        }
+    }
+    for (label, of) in &asks.by {
+        let has = |series: &promql::Series| {
+            let buckets = series.name.ends_with("_bucket") && label == "le";
+            buckets || row(series).is_some_and(|row| row.labels.contains_key(label))
+        };
+        if !of.iter().all(has) {
+            faults.push(format!("{}: not all that is summed up has {label}", alert.alert));
+        }
+    }
+    faults
+}
+
+#[test]
+fn an_alert_on_what_is_not_there_is_found_out() {
+    let rows = documented::metrics(
+        "| `depguard_a_total` | counter | `cause`: `x`, `y`; `free` | |\n| `depguard_b` | histogram | | |",
+    );
+    let found = |expr: &str| {
+        let (labels, annotations) = (BTreeMap::new(), BTreeMap::new());
+        faults(&Alert { alert: "A".to_owned(), expr: expr.to_owned(), lasts: None, labels, annotations }, &rows).len()
+    };
+    for good in [
+        r#"sum by (cause) (rate(depguard_a_total{cause=~"x|y",free="z"}[5m])) > 0"#,
+        "histogram_quantile(0.9, sum by (le) (rate(depguard_b_bucket[5m]))) > 1",
+    ] {
+        assert_eq!(found(good), 0, "{good}");
+    }
+    for bad in [
+        "depguard_a > 0",
+        "depguard_c_total > 0",
+        "depguard_b > 0",
+        "depguard_a_total_bucket > 0",
+        r#"depguard_a_total{cause="z"} > 0"#,
+        r#"depguard_a_total{cause=~"x|z"} > 0"#,
+        r#"depguard_a_total{why="x"} > 0"#,
+        "sum by (why) (depguard_a_total) > 0",
+        "sum by (le) (depguard_a_total) > 0",
+        "rate(depguard_a_total) > 0",
+    ] {
+        assert_eq!(found(bad), 1, "{bad}");
+    }
+}
