@@ -38,7 +38,8 @@ pub(crate) struct Binding {
     pub(crate) path: Option<WorkspacePath>,
     accepted: Vec<(String, String)>,
     applied: Vec<(String, String)>,
-    terminating: bool,
+    /// It is being deleted, and with it the way into the workspace.
+    pub(crate) terminating: bool,
 }
 
 /// What a workspace decided about a claim.

@@ -3,14 +3,16 @@
 use std::error::Error;
 use std::io::Write;
 use std::path::PathBuf;
+use std::time::Duration;
 use std::{fs, io};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use depguard_core::{LogicalCluster, Namespace};
+use depguard_core::{Home, LogicalCluster, Namespace};
 use depguard_kcp::cli::{Common, HomeArg, asked_to_stop};
 
+use crate::config::{LEASE, NAMESPACE};
 use crate::manifests::{self, Identity, ReadThrough, Setup};
-use crate::{Config, Controller, WebhookTarget, WebhookTargetError};
+use crate::{Config, Controller, Uninstall, WebhookTarget, WebhookTargetError, uninstall};
 
 /// Resolves DependencyRules, installs webhook configurations, reports status: the controller of depguard
 #[derive(Debug, Parser)]
@@ -26,6 +28,8 @@ pub struct Cli {
 enum Command {
     /// Print the objects that an API server needs before depguard can run on it
     Manifests(Manifests),
+    /// Remove every webhook configuration that depguard installed, and wait until all are gone
+    Uninstall(Box<Removal>),
 }
 
 #[derive(Debug, Args)]
@@ -51,15 +55,48 @@ struct Run {
     #[arg(long, value_name = "HOST:PORT", value_parser = host_and_port)]
     webhook_probe_address: Option<String>,
 
-    /// depguard's own namespace, in which nothing is protected; home kubernetes only [default: that of
-    /// --webhook-service, else depguard-system]
-    #[arg(long, value_name = "NAMESPACE", env = "POD_NAMESPACE")]
-    namespace: Option<Namespace>,
+    /// Let only one of several controllers write at a time
+    #[arg(long)]
+    leader_elect: bool,
+
+    #[command(flatten)]
+    lease: LeaseArgs,
 
     /// File with the secret by which the webhook knows the URLs that the controller installs, the same as the
     /// webhook's; of several lines the first signs; a changed file is taken up within seconds
     #[arg(long, value_name = "FILE")]
     path_key_file: Option<PathBuf>,
+}
+
+/// Where the controllers' Leases are.
+#[derive(Debug, Args)]
+struct LeaseArgs {
+    /// depguard's own namespace, in which nothing is protected; home kubernetes only [default: that of
+    /// --webhook-service, else depguard-system]
+    #[arg(long, value_name = "NAMESPACE", env = "POD_NAMESPACE")]
+    namespace: Option<Namespace>,
+
+    /// Namespace of the controllers' Leases; in home kcp one of depguard's own workspace [default: depguard's own
+    /// namespace, in home kcp depguard-system]
+    #[arg(long, value_name = "NAMESPACE")]
+    leader_election_namespace: Option<Namespace>,
+
+    /// Name of the Lease; the one by which an uninstall stops controllers has -uninstall added to it
+    #[arg(long, value_name = "NAME", default_value = LEASE)]
+    leader_election_id: String,
+}
+
+#[derive(Debug, Args)]
+struct Removal {
+    #[command(flatten)]
+    common: Common,
+
+    #[command(flatten)]
+    lease: LeaseArgs,
+
+    /// Seconds after which to give up
+    #[arg(long, value_name = "SECONDS", default_value_t = 120)]
+    timeout: u64,
 }
 
 #[derive(Debug, Args)]
@@ -104,8 +141,10 @@ enum WayArg {
 impl Cli {
     /// Does what the command line says; runs until the process is asked to end.
     pub async fn run(self) -> Result<(), Box<dyn Error + Send + Sync>> {
-        if let Some(Command::Manifests(arguments)) = self.command {
-            return arguments.run();
+        match self.command {
+            Some(Command::Manifests(arguments)) => return arguments.run(),
+            Some(Command::Uninstall(arguments)) => return arguments.run().await,
+            None => {}
         }
         self.run.common.log();
         let controller = Controller::start(self.run.into_config()?).await?;
@@ -125,12 +164,16 @@ impl Run {
             None => WebhookTarget::Url(self.webhook_url),
         };
         let config = Config::new(self.common.home.into(), self.common.api_export_name, webhook);
+        let namespace = self.lease.namespace.as_ref().map_or(config.namespace.clone(), ToString::to_string);
         Ok(Config {
+            leader_elect: self.leader_elect,
+            leader_election_namespace: self.lease.of(config.home, &namespace),
+            leader_election_id: self.lease.leader_election_id,
             kubeconfig: self.common.kubeconfig,
             base_host: self.common.kcp_base_host,
             probe_addr: self.common.health_probe_bind_address.0,
             path_key: self.path_key_file,
-            namespace: self.namespace.map_or(config.namespace, |namespace| namespace.to_string()),
+            namespace,
             webhook_probe_address: self.webhook_probe_address,
             metrics_addr: self.common.metrics_bind_address.0,
             ca_bundle_path: self.webhook_ca_bundle_path.filter(|path| !path.as_os_str().is_empty()),
@@ -167,6 +210,34 @@ impl Manifests {
     }
 }
 
+impl LeaseArgs {
+    fn of(&self, home: Home, own: &str) -> String {
+        match (&self.leader_election_namespace, home) {
+            (Some(given), _) => given.to_string(),
+            (None, Home::Kcp) => NAMESPACE.to_owned(),
+            (None, Home::Kubernetes) => own.to_owned(),
+        }
+    }
+}
+
+impl Removal {
+    async fn run(self) -> Result<(), Box<dyn Error + Send + Sync>> {
+        self.common.log();
+        let home = self.common.home.into();
+        let own = self.lease.namespace.as_ref().map_or(NAMESPACE.to_owned(), ToString::to_string);
+        let what = Uninstall {
+            kubeconfig: self.common.kubeconfig,
+            base_host: self.common.kcp_base_host,
+            leader_election_namespace: self.lease.of(home, &own),
+            leader_election_id: self.lease.leader_election_id,
+            timeout: Duration::from_secs(self.timeout),
+            ..Uninstall::new(home, self.common.api_export_name)
+        };
+        let done = uninstall(what).await?;
+        Ok(write!(io::stdout(), "{done}")?)
+    }
+}
+
 fn host_and_port(text: &str) -> Result<String, String> {
     let authority = text.parse::<http::uri::Authority>().ok().filter(|authority| authority.port_u16().is_some());
     authority.map(|authority| authority.to_string()).ok_or_else(|| "write it as `host:port`".to_owned())
@@ -174,8 +245,6 @@ fn host_and_port(text: &str) -> Result<String, String> {
 
 #[cfg(test)]
 mod tests {
-    use depguard_core::Home;
-
     use super::*;
 
     fn parse(flags: &[&str]) -> Result<Config, String> {
@@ -232,6 +301,30 @@ mod tests {
         for bad in ["127.0.0.1", "https://host:1", "host:x", ""] {
             assert!(parse(&[&format!("--webhook-probe-address={bad}")]).unwrap_err().contains("host:port"), "{bad}");
         }
+    }
+
+    #[test]
+    fn uninstall_takes_the_flags_that_say_where() {
+        let taken = [
+            "--home=kubernetes",
+            "--kubeconfig=/k",
+            "--api-export-name=a",
+            "--kcp-base-host=https://a",
+            "--namespace=b",
+            "--leader-election-id=c",
+            "--leader-election-namespace=d",
+            "--timeout=5",
+        ];
+        let cli = Cli::try_parse_from([&["depguard-controller", "uninstall"], &taken[..]].concat()).unwrap();
+        assert!(matches!(cli.command, Some(Command::Uninstall(_))));
+        assert!(Cli::try_parse_from(["depguard-controller", "uninstall", "--webhook-url=https://a"]).is_err());
+        let config = parse(&["--leader-elect", "--home=kubernetes", "--namespace=b"]).unwrap();
+        assert!(config.leader_elect);
+        assert_eq!(
+            (config.leader_election_namespace.as_str(), config.leader_election_id.as_str()),
+            ("b", "depguard-controller")
+        );
+        assert_eq!(parse(&["--namespace=b"]).unwrap().leader_election_namespace, "depguard-system");
     }
 
     #[test]

@@ -11,6 +11,9 @@ use crate::webhook_target::WebhookTarget;
 /// depguard's own namespace, unless told otherwise.
 pub const NAMESPACE: &str = "depguard-system";
 
+/// The Lease's name, unless told otherwise.
+pub(crate) const LEASE: &str = "depguard-controller";
+
 /// How a controller is to run.
 #[derive(Debug, Clone)]
 pub struct Config {
@@ -35,6 +38,15 @@ pub struct Config {
     /// depguard's own namespace in home kubernetes: nothing in it is protected, and the canary lies in it. Not used in
     /// home kcp.
     pub namespace: String,
+    /// Whether, of several controllers, only one writes at a time.
+    pub leader_elect: bool,
+    /// The namespace of the Lease by which that one is elected, and of the one by which an uninstall stops them all: in
+    /// home kcp one of depguard's own workspace.
+    pub leader_election_namespace: String,
+    /// The Lease's name.
+    pub leader_election_id: String,
+    /// For how long the others leave it to one that no longer renews it; seconds.
+    pub lease_duration: Duration,
     /// `host:port` at which the controller asks the webhook whether its rules are loaded, under the name and by the
     /// certificates of the configuration. Left out: where API servers reach it.
     pub webhook_probe_address: Option<String>,
@@ -59,7 +71,14 @@ impl Config {
             webhook,
             ca_bundle_path: None,
             path_key: None,
+            leader_election_namespace: match home {
+                Home::Kcp => NAMESPACE.to_owned(),
+                Home::Kubernetes => namespace.clone(),
+            },
             namespace,
+            leader_elect: false,
+            leader_election_id: LEASE.to_owned(),
+            lease_duration: Duration::from_secs(15),
             webhook_probe_address: None,
             resync: Duration::from_secs(60),
         }

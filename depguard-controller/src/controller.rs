@@ -14,6 +14,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::ca_bundle::{CaBundle, CaBundleError};
 use crate::config::Config;
+use crate::gate::{Gate, Permit};
 use crate::metrics::Metrics;
 use crate::observe;
 use crate::prober::prober;
@@ -71,8 +72,6 @@ impl Controller {
     pub async fn start(config: Config) -> Result<Self, StartError> {
         config.webhook.check(config.home)?;
         let metrics = Metrics::default();
-        // Nobody is waited for.
-        metrics.leads(true);
         let ca_bundle = match config.ca_bundle_path {
             Some(path) => Some(CaBundle::open(path, metrics.reload("ca-bundle")).await?),
             None => None,
@@ -121,6 +120,9 @@ impl Controller {
         let servers = probes.into_iter().chain(page).collect();
         let resync = config.resync.clamp(Duration::from_secs(1), LONGEST_RESYNC);
         let (prober, probing) = prober(resync);
+        let elected_for = config.leader_elect.then_some(config.lease_duration);
+        let (namespace, id) = (&config.leader_election_namespace, &config.leader_election_id);
+        let (mut gate, permit) = Gate::new(&connection.home(), namespace, id, elected_for);
         let running = Running {
             reconciler: Reconciler {
                 connection,
@@ -138,7 +140,9 @@ impl Controller {
                 probe_address: config.webhook_probe_address,
             },
             states: mirror.subscribe(),
+            permit,
             resync,
+            files_due: Instant::now() + FILES,
             ready,
         };
         let (stop, stopped) = oneshot::channel();
@@ -148,9 +152,11 @@ impl Controller {
                 _ = stopped => {}
                 () = running.run() => {}
                 () = prober.run() => {}
+                () = gate.run() => {}
             }
             drop(mirror);
             mirroring.abort();
+            gate.leave().await;
         });
         Ok(Self { probe_addr, metrics_addr, stop, task, servers })
     }
@@ -163,6 +169,12 @@ impl Controller {
     /// Where `/metrics` is served.
     pub fn metrics_addr(&self) -> Option<SocketAddr> {
         self.metrics_addr
+    }
+
+    /// Ends at once, in the middle of whatever is under way.
+    pub fn kill(self) {
+        self.task.abort();
+        self.servers.iter().for_each(JoinHandle::abort);
     }
 
     /// Stops. What is installed stays installed.
@@ -180,22 +192,42 @@ impl Controller {
 struct Running {
     reconciler: Reconciler,
     states: watch::Receiver<Arc<MirrorState>>,
+    permit: watch::Receiver<Permit>,
     resync: Duration,
+    files_due: Instant,
     ready: watch::Sender<Health>,
 }
 
 impl Running {
     /// A round whenever something changed, failed things are due, or the time has come. Never before everything that
     /// decides what is installed has been loaded, nor while it can't be followed: another controller that sees a newer
-    /// rule may have installed what this one would take away.
+    /// rule may have installed what this one would take away. Nor while another one is to write, or nobody: a round that
+    /// is under way then is broken off.
     async fn run(mut self) {
         loop {
             let state = self.states.borrow_and_update().clone();
-            match state.not_loaded().or_else(|| state.failing().map(|failure| failure.why.as_str())) {
-                Some(why) => _ = self.ready.send_replace(Health::NotReady(why.to_owned())),
-                None => {
-                    self.reconciler.round(&state).await;
+            let unseen = state.not_loaded().or_else(|| state.failing().map(|failure| failure.why.as_str()));
+            let permit = self.permit.borrow_and_update().clone();
+            self.reconciler.metrics.leads(permit == Permit::Granted);
+            match (unseen, permit) {
+                (Some(why), _) => _ = self.ready.send_replace(Health::NotReady(why.to_owned())),
+                (None, Permit::Granted) => {
+                    let revoked = async { self.permit.wait_for(|permit| *permit != Permit::Granted).await.map(drop) };
+                    tokio::select! {
+                        biased;
+                        _ = revoked => tracing::warn!("not to write any more: what was under way is broken off"),
+                        () = self.reconciler.round(&state) => { self.ready.send_replace(Health::Ready); }
+                    }
+                }
+                (None, Permit::StandingBy(why)) => {
+                    tracing::debug!("standing by: {why}");
+                    self.reconciler.probing.rest();
                     self.ready.send_replace(Health::Ready);
+                }
+                (None, Permit::Withheld(why)) => {
+                    tracing::warn!("nothing is written: {why}");
+                    self.reconciler.probing.rest();
+                    self.ready.send_replace(Health::NotReady(why));
                 }
             }
             drop(state);
@@ -211,18 +243,22 @@ impl Running {
         let resync = Instant::now() + self.resync;
         let due = self.reconciler.next_retry().map_or(resync, |retry| retry.min(resync));
         loop {
+            // Also where there is always another reason.
+            if self.files_due <= Instant::now() {
+                self.files_due = Instant::now() + FILES;
+                if self.reconciler.refresh_files().await {
+                    return true;
+                }
+            }
             tokio::select! {
                 changed = self.states.changed() => {
                     sleep(DEBOUNCE).await;
                     return changed.is_ok();
                 }
+                changed = self.permit.changed() => return changed.is_ok(),
                 () = sleep_until(due) => return true,
                 () = self.reconciler.probing.news() => return true,
-                () = sleep(FILES) => {
-                    if self.reconciler.refresh_files().await {
-                        return true;
-                    }
-                }
+                () = sleep_until(self.files_due) => {}
             }
         }
     }

@@ -10,13 +10,16 @@ pub mod cli;
 mod config;
 mod configuration;
 mod controller;
+mod election;
 mod enforced;
 mod events;
 mod exports;
 mod fields;
 mod findings;
+mod gate;
 mod install;
 mod kinds;
+mod lease;
 pub mod manifests;
 mod metrics;
 mod observe;
@@ -30,9 +33,11 @@ mod sight;
 mod status;
 #[cfg(test)]
 mod testing;
+mod uninstall;
 mod webhook_target;
 
 pub use ca_bundle::CaBundleError;
 pub use config::Config;
 pub use controller::{Controller, StartError};
+pub use uninstall::{Uninstall, UninstallError, Uninstalled, uninstall};
 pub use webhook_target::{WebhookTarget, WebhookTargetError};

@@ -13,7 +13,7 @@ use crate::exports::Exports;
 use crate::plan::World;
 use crate::webhook_target::Clients;
 
-const CONFIGURATIONS: &str = "validatingwebhookconfigurations";
+pub(crate) const CONFIGURATIONS: &str = "validatingwebhookconfigurations";
 
 /// What must be mirrored.
 pub(crate) fn watched(home: Home) -> Vec<Watched> {
@@ -59,7 +59,7 @@ pub(crate) fn origins(export_name: &str, state: &MirrorState) -> BTreeMap<Logica
 }
 
 /// A workspace may let depguard see its other bindings too.
-fn is_ours(binding: &Value, export_name: &str) -> bool {
+pub(crate) fn is_ours(binding: &Value, export_name: &str) -> bool {
     binding.pointer("/spec/reference/export/name").and_then(Value::as_str) == Some(export_name)
 }
 

@@ -115,6 +115,13 @@ impl World<'_> {
         self.bindings.at(path).iter().filter(move |claimant| found.is_none_or(|found| found == *claimant))
     }
 
+    /// Whether a workspace's APIBinding is being deleted. Its configuration must go first: with the binding goes the way
+    /// to it, and it would stay, and refuse what nobody can decide, for ever.
+    pub(crate) fn is_unbinding(&self, place: &Place) -> bool {
+        let binding = place.as_ref().and_then(|cluster| self.bindings.of(cluster));
+        binding.is_some_and(|binding| binding.terminating)
+    }
+
     /// A workspace as messages call it: by the path that it claims, unless that was found to be a lie.
     pub(crate) fn display(&self, cluster: &LogicalCluster) -> String {
         let path = self.bindings.of(cluster).and_then(|binding| binding.path.as_ref());
@@ -141,7 +148,8 @@ pub(crate) fn plan<'v>(world: &World<'v>) -> Plan<'v> {
     }
     let places: BTreeSet<_> = kinds.keys().copied().chain(world.configurations.keys()).collect();
     let places = places.into_iter().filter_map(|place| {
-        let desired = kinds.get(place).map(|kinds| configuration::desired(kinds, &world.clients.at(place)));
+        let kinds = kinds.get(place).filter(|_| !world.is_unbinding(place));
+        let desired = kinds.map(|kinds| configuration::desired(kinds, &world.clients.at(place)));
         Some((place.clone(), plan_place(world, place, desired)?))
     });
     Plan { places: places.collect(), rules }

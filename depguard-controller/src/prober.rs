@@ -108,6 +108,11 @@ impl Probing {
         checks
     }
 
+    /// Has nothing looked at any more.
+    pub(crate) fn rest(&mut self) {
+        self.jobs.send_if_modified(|jobs| !std::mem::take(jobs).is_empty());
+    }
+
     /// Waits until something else is found.
     pub(crate) async fn news(&mut self) {
         if self.checks.changed().await.is_err() {

@@ -24,6 +24,12 @@ pub(crate) fn programmed(world: &World<'_>, rule: &RulePlan<'_>, outcomes: &BTre
             findings.push(Finding::no("Pending", format!("nothing is installed in workspace {path} before it binds")));
         }
         for place in &target.places {
+            if world.is_unbinding(place) {
+                let place = of_place(world, place);
+                findings
+                    .push(Finding::no("Unbinding", format!("removed from {place}: its APIBinding is being deleted")));
+                continue;
+            }
             match problem(world, place, outcomes.get(place)) {
                 Some(finding) => findings.push(finding),
                 None => {
@@ -37,7 +43,7 @@ pub(crate) fn programmed(world: &World<'_>, rule: &RulePlan<'_>, outcomes: &BTre
         places => format!("installed in {}", places.join(", ")),
     };
     // What somebody must act on comes before what only waits.
-    let order = ["RefNotPermitted", "ClaimNotAccepted", "ForeignConfiguration", "ApplyFailed", "Pending"];
+    let order = ["RefNotPermitted", "ClaimNotAccepted", "ForeignConfiguration", "ApplyFailed", "Unbinding", "Pending"];
     findings.sum_up(&order, "Programmed", &done)
 }
 

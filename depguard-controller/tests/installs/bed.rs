@@ -97,6 +97,12 @@ impl Bed {
         Self { testbed, folder, home, connection }
     }
 
+    /// Makes depguard's own namespace, where its Leases are.
+    pub(crate) async fn own_namespace(&self, workspace: &str) {
+        let object = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": manifests::NAMESPACE}});
+        self.at(workspace).post_json("/api/v1/namespaces", &object).await.unwrap();
+    }
+
     /// What a controller is started with; it says when it is ready on no port.
     pub(crate) fn config(&self) -> Config {
         let export = ExportName::parse("dependencies.opendefense.cloud").unwrap();
@@ -270,4 +276,19 @@ pub(crate) fn write_bundle(folder: &TempDir, content: &str) -> PathBuf {
 
 fn ok<T>(result: Result<T, ApiError>) -> Result<(), String> {
     result.map(drop).map_err(|error| error.to_string())
+}
+
+/// A rule of home kubernetes: its dependents are Pods, which may name an object of this kind.
+pub(crate) fn local_rule(name: &str, group: &str, version: &str, resource: &str) -> Value {
+    json!({
+        "apiVersion": "dependencies.opendefense.cloud/v1alpha1",
+        "kind": "DependencyRule",
+        "metadata": {"name": name},
+        "spec": {
+            "dependent": {"group": "", "version": "v1", "kind": "Pod", "resource": "pods"},
+            "dependencies": [
+                {"group": group, "version": version, "resource": resource, "fieldRef": {"path": ".spec.name"}},
+            ],
+        },
+    })
 }

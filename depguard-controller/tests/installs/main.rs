@@ -3,5 +3,7 @@
 mod bed;
 mod kubernetes;
 mod liars;
+mod removal;
 mod rounds;
 mod takeover;
+mod together;

@@ -200,6 +200,46 @@ async fn a_changed_ca_bundle_is_installed() {
 }
 
 #[tokio::test]
+async fn a_ca_that_is_rotated_by_swapping_folders_is_followed() {
+    let bed = Bed::kcp_bound().await;
+    bed.rule("vm", &["vpcs"]).await;
+    // As the kubelet mounts a Secret: the file is a link through `..data`, which is exchanged as a whole.
+    let mount = bed.folder.path().join("mount");
+    let swap = |version: &str, certificates: &[&str]| {
+        let pem = |content: &&str| format!("-----BEGIN CERTIFICATE-----\n{content}\n-----END CERTIFICATE-----\n");
+        std::fs::create_dir_all(mount.join(version)).unwrap();
+        let bundle = certificates.iter().map(pem).collect::<String>();
+        std::fs::write(mount.join(version).join("ca.crt"), &bundle).unwrap();
+        std::os::unix::fs::symlink(version, mount.join("..data_tmp")).unwrap();
+        std::fs::rename(mount.join("..data_tmp"), mount.join("..data")).unwrap();
+        bundle
+    };
+    let old = swap("..1", &["QQ=="]);
+    std::os::unix::fs::symlink("..data/ca.crt", mount.join("ca.crt")).unwrap();
+    let mut config = bed.config();
+    config.ca_bundle_path = Some(mount.join("ca.crt"));
+    let controller = Controller::start(config).await.unwrap();
+    let installed = async |expected: &str| {
+        until("the bundle is installed", async || {
+            let found = bed.configuration(NETWORK).await.unwrap_or_default();
+            let bundle = found["webhooks"][0]["clientConfig"]["caBundle"].clone();
+            let expected = json!(k8s_openapi::ByteString(expected.as_bytes().to_vec()));
+            if bundle == expected { Ok(()) } else { Err(bundle.to_string()) }
+        })
+        .await;
+    };
+    installed(&old).await;
+    // While both are in use, both are known.
+    for (version, certificates) in [("..2", &["QQ==", "Qg=="][..]), ("..3", &["Qg=="])] {
+        let bundle = swap(version, certificates);
+        // Whatever else there is to do all the time.
+        bed.rule(&format!("rule{}", certificates.len()), &["lans"]).await;
+        installed(&bundle).await;
+    }
+    controller.stop().await;
+}
+
+#[tokio::test]
 async fn nothing_is_written_before_everything_is_loaded() {
     let bed = Bed::kcp_bound().await;
     bed.rule("vm", &["vpcs"]).await;

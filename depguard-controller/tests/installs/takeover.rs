@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::bed::{Bed, COMPUTE, NETWORK, URL, until};
 
 /// A configuration of our name, as whoever makes it makes it.
-fn configuration(webhooks: &[&str]) -> Value {
+pub(crate) fn configuration(webhooks: &[&str]) -> Value {
     let webhooks = webhooks.iter().map(|name| {
         json!({
             "name": name,

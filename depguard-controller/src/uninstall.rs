@@ -1,0 +1,315 @@
+//! Takes away what the controller installed, wherever it is, also while the webhook is dead and controllers still run.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use depguard_core::{ExportName, Home};
+use depguard_kcp::{
+    ApiError, ConnectError, ConnectOptions, Connection, Endpoint, Mirror, MirrorOptions, MirrorState, ObjectKey,
+    Watched,
+};
+use tokio::time::{Instant, sleep, timeout};
+
+use crate::bindings::{Bindings, CONFIGURATIONS, Claim};
+use crate::config::{LEASE, NAMESPACE};
+use crate::configuration;
+use crate::gate::{self, LOOK, MARK};
+use crate::install;
+use crate::observe;
+use crate::plan::Place;
+
+/// How long one request may take.
+const REQUEST: Duration = Duration::from_secs(15);
+/// The pause between two looks.
+const PAUSE: Duration = Duration::from_millis(500);
+/// For how long nothing may come back: longer than controllers take to see that they are to write no more.
+const QUIET: Duration = Duration::from_secs(LOOK.as_secs() + 2);
+/// How often a configuration may come back.
+const MOST_RETURNS: usize = 5;
+
+/// What is to be uninstalled, and from where.
+#[derive(Debug, Clone)]
+pub struct Uninstall {
+    /// Where depguard runs.
+    pub home: Home,
+    /// depguard's APIExport; not used in home kubernetes.
+    pub export_name: ExportName,
+    /// A kubeconfig file. Left out: what `KUBECONFIG` names, else the pod's own service account.
+    pub kubeconfig: Option<PathBuf>,
+    /// The base URL of kcp, without a workspace. Left out: from the kubeconfig.
+    pub base_host: Option<String>,
+    /// The controllers' `leader_election_namespace`.
+    pub leader_election_namespace: String,
+    /// The controllers' `leader_election_id`.
+    pub leader_election_id: String,
+    /// When to give up.
+    pub timeout: Duration,
+}
+
+/// What was done.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Uninstalled {
+    /// Where a configuration was taken away: workspaces, or `the cluster`.
+    pub removed: BTreeSet<String>,
+    /// What the operator should know besides.
+    pub notes: BTreeSet<String>,
+}
+
+/// Why something is left.
+#[derive(Debug, thiserror::Error)]
+pub enum UninstallError {
+    /// The API server can't be reached as said.
+    #[error(transparent)]
+    Connect(#[from] ConnectError),
+    /// It can't be told what there is.
+    #[error(
+        "it could not be seen what is installed ({why}), so nothing more was removed: run it again, or delete \
+         ValidatingWebhookConfiguration {} by hand {}", configuration::NAME, by_hand(*home)
+    )]
+    Unseen {
+        /// Where depguard runs.
+        home: Home,
+        /// What failed.
+        why: String,
+    },
+    /// A configuration can't be taken away, or comes back.
+    #[error("ValidatingWebhookConfiguration {} is left in {}: delete it by hand", configuration::NAME, list(left))]
+    Left {
+        /// Where, and why.
+        left: BTreeMap<String, String>,
+    },
+    /// Somebody puts back what was removed.
+    #[error(
+        "ValidatingWebhookConfiguration {} comes back in {place}: stop the controller (`kubectl scale deployment \
+         depguard-controller --replicas=0`), and run it again",
+        configuration::NAME
+    )]
+    Returns {
+        /// Where.
+        place: String,
+    },
+}
+
+impl Uninstall {
+    /// What the stock binary takes without flags.
+    pub fn new(home: Home, export_name: ExportName) -> Self {
+        Self {
+            home,
+            export_name,
+            kubeconfig: None,
+            base_host: None,
+            leader_election_namespace: NAMESPACE.to_owned(),
+            leader_election_id: LEASE.to_owned(),
+            timeout: Duration::from_secs(120),
+        }
+    }
+}
+
+/// Removes every configuration that is depguard's, and no other, and waits until all are gone and none comes back.
+///
+/// A mark tells running controllers to write no more. No webhook is asked about a configuration's deletion, so none has
+/// to be alive. Done again it finds nothing to do.
+pub async fn uninstall(what: Uninstall) -> Result<Uninstalled, UninstallError> {
+    let end = Instant::now() + what.timeout;
+    let options = ConnectOptions { kubeconfig: what.kubeconfig, base_host: what.base_host, home: what.home };
+    let connection = Connection::open(&options).await?;
+    let mut done = Uninstalled::default();
+    let mark =
+        Mark { endpoint: connection.home(), namespace: what.leader_election_namespace, id: what.leader_election_id };
+    match mark.set().await {
+        // Until every controller has seen it.
+        Ok(()) => sleep(QUIET.min(what.timeout / 2)).await,
+        Err(why) => {
+            done.notes.insert(format!("controllers that still run could not be told to write no more: {why}"));
+        }
+    }
+    let watched = observe::watched(what.home)
+        .into_iter()
+        .filter(|watched| [observe::CONFIGURATIONS, Watched::BINDINGS.plural].contains(&watched.plural));
+    let options = MirrorOptions { home: what.home, export_name: what.export_name.clone(), watched: watched.collect() };
+    // The mirror lives as long as this future: dropped, it ends its watches.
+    let (mirror, _) = Mirror::start(connection.clone(), options);
+    let mut states = mirror.subscribe();
+    let removal = Removal { connection, home: what.home, export_name: what.export_name.to_string() };
+    let mut quiet_since = None;
+    let mut returns: BTreeMap<Place, usize> = BTreeMap::new();
+    let mut marked = Instant::now();
+    loop {
+        if marked.elapsed() > MARK / 4 {
+            // What can't be said again was said before.
+            let _ = mark.set().await;
+            marked = Instant::now();
+        }
+        let state = states.borrow_and_update().clone();
+        let unseen =
+            state.not_loaded().map(str::to_owned).or_else(|| state.failing().map(|failure| failure.why.clone()));
+        let left = match &unseen {
+            Some(_) => BTreeMap::new(),
+            None => removal.remove(&state, &mut done, &mut returns).await,
+        };
+        if let Some((place, _)) = returns.iter().find(|(_, times)| **times > MOST_RETURNS) {
+            return Err(UninstallError::Returns { place: removal.display(&state, place) });
+        }
+        let is_quiet = unseen.is_none() && left.is_empty();
+        if !is_quiet {
+            quiet_since = None;
+        } else if quiet_since.get_or_insert_with(Instant::now).elapsed() >= QUIET {
+            return Ok(done);
+        }
+        if Instant::now() >= end {
+            return match unseen {
+                Some(why) => Err(UninstallError::Unseen { home: removal.home, why }),
+                None if left.is_empty() => Err(UninstallError::Unseen {
+                    home: removal.home,
+                    why: "there was no time left to see that nothing comes back".to_owned(),
+                }),
+                None => Err(UninstallError::Left { left }),
+            };
+        }
+        // A change, or the next look.
+        let _ = timeout(PAUSE, states.changed()).await;
+        sleep(PAUSE / 5).await;
+    }
+}
+
+/// Tells controllers to write no more.
+struct Mark {
+    endpoint: Endpoint,
+    namespace: String,
+    id: String,
+}
+
+impl Mark {
+    async fn set(&self) -> Result<(), ApiError> {
+        let mark = gate::mark(&self.endpoint, &self.namespace, &self.id);
+        let known = mark.read().await?;
+        mark.write(known.as_ref(), "uninstall", MARK).await.map(drop)
+    }
+}
+
+struct Removal {
+    connection: Connection,
+    home: Home,
+    export_name: String,
+}
+
+impl Removal {
+    /// Deletes what there is, and gives what is left of it, and why.
+    async fn remove(
+        &self,
+        state: &MirrorState,
+        done: &mut Uninstalled,
+        returns: &mut BTreeMap<Place, usize>,
+    ) -> BTreeMap<String, String> {
+        self.note_unseen(state, done);
+        let mut left = BTreeMap::new();
+        let configurations = state.resource(observe::CONFIGURATIONS);
+        for ((place, name), found) in configurations.into_iter().flat_map(|mirrored| &mirrored.objects) {
+            let shown = self.display(state, place);
+            if name != configuration::NAME {
+                continue;
+            }
+            if !configuration::is_ours(&found.value) {
+                done.notes.insert(format!("the configuration in {shown} is not depguard's and was left alone"));
+                continue;
+            }
+            let endpoint = match self.at(&found.origin, place) {
+                Ok(endpoint) => endpoint,
+                Err(why) => {
+                    left.insert(shown, why);
+                    continue;
+                }
+            };
+            match delete(&endpoint).await {
+                Ok(true) => {
+                    let times = returns.entry(place.clone()).or_default();
+                    *times = times.saturating_add(1);
+                    done.removed.insert(shown.clone());
+                    left.insert(shown, "it was deleted, and is not gone yet".to_owned());
+                }
+                // Gone; the mirror will show it.
+                Ok(false) => _ = left.insert(shown, "the API server still shows it".to_owned()),
+                Err(why) => _ = left.insert(shown, why.to_string()),
+            }
+        }
+        left
+    }
+
+    /// Workspaces into which depguard can't look may hold a configuration from when it could.
+    fn note_unseen(&self, state: &MirrorState, done: &mut Uninstalled) {
+        if self.home == Home::Kubernetes {
+            return;
+        }
+        let bindings = self.bindings(state);
+        let clusters =
+            state.resource(Watched::BINDINGS.plural).into_iter().flat_map(|mirrored| mirrored.objects.keys());
+        for cluster in clusters.filter_map(|(cluster, _): &ObjectKey| cluster.as_ref()) {
+            if bindings.of(cluster).is_some_and(|binding| binding.claim(CONFIGURATIONS) == Claim::NotAccepted) {
+                let shown = self.display(state, &Some(cluster.clone()));
+                done.notes.insert(format!(
+                    "{shown} does not accept depguard's claim, so it could not be looked into: `kubectl get \
+                     validatingwebhookconfigurations {}` there",
+                    configuration::NAME
+                ));
+            }
+        }
+    }
+
+    fn bindings(&self, state: &MirrorState) -> Bindings {
+        let values = state.resource(Watched::BINDINGS.plural).into_iter().flat_map(|mirrored| mirrored.values());
+        Bindings::read(values.filter(|binding| observe::is_ours(binding, &self.export_name)))
+    }
+
+    fn at(&self, origin: &str, place: &Place) -> Result<Endpoint, String> {
+        let Some(cluster) = place else { return Ok(self.connection.home().within(REQUEST)) };
+        let endpoint = self.connection.at(origin).map_err(|error| error.to_string())?;
+        Ok(endpoint.join(&format!("/clusters/{cluster}")).within(REQUEST))
+    }
+
+    fn display(&self, state: &MirrorState, place: &Place) -> String {
+        let Some(cluster) = place else { return "the cluster".to_owned() };
+        let bindings = self.bindings(state);
+        match bindings.of(cluster).and_then(|binding| binding.path.as_ref()) {
+            Some(path) => format!("workspace {path}"),
+            None => format!("the workspace with logical cluster {cluster}"),
+        }
+    }
+}
+
+/// Deletes the configuration as it is now, if it is ours. `false`: there was none.
+async fn delete(endpoint: &Endpoint) -> Result<bool, ApiError> {
+    match install::read(endpoint).await? {
+        Some(existing) if configuration::is_ours(&existing) => {
+            install::delete(endpoint, &existing).await.map(|()| true)
+        }
+        _ => Ok(false),
+    }
+}
+
+fn by_hand(home: Home) -> &'static str {
+    match home {
+        Home::Kcp => "in the workspace of each provider",
+        Home::Kubernetes => "in the cluster",
+    }
+}
+
+fn list(left: &BTreeMap<String, String>) -> String {
+    left.iter().map(|(place, why)| format!("{place} ({why})")).collect::<Vec<_>>().join(", ")
+}
+
+impl fmt::Display for Uninstalled {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.removed.is_empty() {
+            writeln!(f, "there was nothing to remove")?;
+        }
+        for place in &self.removed {
+            writeln!(f, "removed ValidatingWebhookConfiguration {} from {place}", configuration::NAME)?;
+        }
+        for note in &self.notes {
+            writeln!(f, "note: {note}")?;
+        }
+        Ok(())
+    }
+}

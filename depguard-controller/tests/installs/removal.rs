@@ -1,0 +1,161 @@
+//! depguard goes, and leaves nothing that refuses.
+
+use std::time::Duration;
+
+use depguard_controller::{Controller, Uninstall, UninstallError, Uninstalled, uninstall};
+use depguard_kcp::Preconditions;
+use depguard_testbed::{Fault, When};
+use serde_json::json;
+
+use crate::bed::{Bed, COMPUTE, NETWORK, local_rule, probe, until, until_ready};
+use crate::takeover::configuration;
+
+const RULES: &str = "/apis/dependencies.opendefense.cloud/v1alpha1/dependencyrules";
+const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
+
+async fn uninstalled(bed: &Bed, seconds: u64) -> Result<Uninstalled, UninstallError> {
+    let config = bed.config();
+    uninstall(Uninstall {
+        kubeconfig: config.kubeconfig,
+        timeout: Duration::from_secs(seconds),
+        ..Uninstall::new(config.home, config.export_name)
+    })
+    .await
+}
+
+#[tokio::test]
+async fn what_is_ours_goes_and_stays_away_though_a_controller_runs() {
+    let bed = Bed::kcp_bound().await;
+    bed.own_namespace("root:dep-ctrl").await;
+    bed.put_configuration(COMPUTE, &configuration(&["mine.example.com"])).await;
+    bed.rule("vm", &["vpcs"]).await;
+    let controller = bed.controller().await;
+    bed.until_installed(NETWORK, &["vpcs"]).await;
+
+    let done = uninstalled(&bed, 60).await.unwrap();
+    assert_eq!(done.removed.into_iter().collect::<Vec<_>>(), [format!("workspace {NETWORK}")]);
+    let note = done.notes.first().unwrap();
+    assert_eq!(*note, format!("the configuration in workspace {COMPUTE} is not depguard's and was left alone"));
+    assert!(bed.configuration(COMPUTE).await.is_some());
+    // Something to do for the controller, which does not do it.
+    bed.rule("lan", &["lans"]).await;
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert_eq!(bed.configuration(NETWORK).await, None);
+    assert_eq!(probe(&controller, "/readyz").await, 503);
+
+    let again = uninstalled(&bed, 60).await.unwrap();
+    assert!(again.removed.is_empty());
+    assert!(again.to_string().starts_with("there was nothing to remove\n"), "{again}");
+    controller.stop().await;
+}
+
+#[tokio::test]
+async fn with_the_webhook_dead_everything_can_be_deleted_afterwards() {
+    let bed = Bed::kubernetes().await;
+    bed.own_namespace("").await;
+    let at = bed.at("");
+    for namespace in ["default", "depguard-system"] {
+        for name in ["one", "two"] {
+            let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}});
+            at.post_json(&format!("/api/v1/namespaces/{namespace}/configmaps"), &object).await.unwrap();
+        }
+    }
+    bed.at("").post_json(RULES, &local_rule("maps", "", "v1", "configmaps")).await.unwrap();
+    let controller = bed.controller().await;
+    bed.until_installed("", &["configmaps"]).await;
+    let delete = async |path: String| at.delete(&path, Preconditions::default()).await;
+    until("nothing is deleted with the webhook dead", async || match delete(format!("{CONFIG_MAPS}/one")).await {
+        Err(error) if error.to_string().contains("failed calling webhook") => Ok(()),
+        other => Err(format!("{other:?}")),
+    })
+    .await;
+    // What depguard itself is made of never needs its webhook.
+    delete("/api/v1/namespaces/depguard-system/configmaps/one".to_owned()).await.unwrap();
+    controller.kill();
+
+    let done = uninstalled(&bed, 60).await.unwrap();
+    assert_eq!(done.to_string(), "removed ValidatingWebhookConfiguration dependency-controller from the cluster\n");
+    for path in
+        [format!("{CONFIG_MAPS}/one"), format!("{CONFIG_MAPS}/two"), "/api/v1/namespaces/depguard-system".to_owned()]
+    {
+        delete(path.clone()).await.unwrap_or_else(|error| panic!("{path}: {error}"));
+    }
+}
+
+#[tokio::test]
+async fn what_is_left_is_named() {
+    let bed = Bed::kcp_bound().await;
+    bed.own_namespace("root:dep-ctrl").await;
+    bed.rule("vm", &["vpcs"]).await;
+    let controller = bed.controller().await;
+    bed.until_installed(NETWORK, &["vpcs"]).await;
+    controller.stop().await;
+
+    let faults = bed.testbed.faults();
+    let deletes = When::always().method("DELETE").path("validatingwebhookconfigurations");
+    let fault = faults.inject(Fault::InternalError, deletes);
+    let error = uninstalled(&bed, 2).await.unwrap_err().to_string();
+    assert!(
+        error.contains(&format!("is left in workspace {NETWORK} (")) && error.ends_with("delete it by hand"),
+        "{error}"
+    );
+    faults.clear(fault);
+
+    let fault = faults.inject(Fault::InternalError, When::always().method("GET").path("apiexportendpointslices"));
+    let error = uninstalled(&bed, 2).await.unwrap_err().to_string();
+    assert!(error.starts_with("it could not be seen what is installed ("), "{error}");
+    faults.clear(fault);
+    assert_eq!(bed.installed(NETWORK).await, ["vpcs"]);
+    assert_eq!(uninstalled(&bed, 60).await.unwrap().removed.len(), 1);
+}
+
+#[tokio::test]
+async fn a_controller_that_cannot_be_told_is_noticed() {
+    // There is no namespace for the mark.
+    let bed = Bed::kcp_bound().await;
+    bed.rule("vm", &["vpcs"]).await;
+    let controller = bed.controller().await;
+    bed.until_installed(NETWORK, &["vpcs"]).await;
+    let error = uninstalled(&bed, 60).await.unwrap_err().to_string();
+    assert!(error.contains(&format!("comes back in workspace {NETWORK}: stop the controller")), "{error}");
+    controller.stop().await;
+    let done = uninstalled(&bed, 60).await.unwrap();
+    assert!(done.notes.first().unwrap().starts_with("controllers that still run could not be told"), "{done}");
+}
+
+#[tokio::test]
+async fn a_workspace_that_unbinds_depguard_loses_its_configuration_first() {
+    let bed = Bed::kcp_bound().await;
+    bed.rule("vm", &["vpcs"]).await;
+    let controller = bed.controller().await;
+    until_ready(&controller).await;
+    bed.until_installed(NETWORK, &["vpcs"]).await;
+    // It is held up, as it is where objects of the binding are.
+    bed.rebind(NETWORK, |binding| binding["metadata"]["finalizers"] = json!(["example.com/hold"])).await;
+    let path = "/apis/apis.kcp.io/v1alpha2/apibindings/dependencies.opendefense.cloud";
+    bed.at(NETWORK).delete(path, Preconditions::default()).await.unwrap();
+    until("the configuration is gone", async || {
+        bed.configuration(NETWORK).await.map_or(Ok(()), |_| Err("there".into()))
+    })
+    .await;
+    let said = bed.until_condition(COMPUTE, "vm", "Programmed", "False Unbinding").await;
+    assert_eq!(said, format!("removed from workspace {NETWORK}: its APIBinding is being deleted"));
+    controller.stop().await;
+}
+
+#[tokio::test]
+async fn a_mark_from_long_ago_stops_nobody() {
+    let bed = Bed::kcp_bound().await;
+    bed.own_namespace("root:dep-ctrl").await;
+    let lease = json!({
+        "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+        "metadata": {"name": "depguard-controller-uninstall"},
+        "spec": {"holderIdentity": "uninstall", "leaseDurationSeconds": 120, "renewTime": "2026-01-01T00:00:00.000000Z"},
+    });
+    let path = "/apis/coordination.k8s.io/v1/namespaces/depguard-system/leases";
+    bed.at("root:dep-ctrl").post_json(path, &lease).await.unwrap();
+    bed.rule("vm", &["vpcs"]).await;
+    let controller = Controller::start(bed.config()).await.unwrap();
+    bed.until_installed(NETWORK, &["vpcs"]).await;
+    controller.stop().await;
+}
