@@ -29,7 +29,11 @@ pub enum Pair {
 }
 
 impl Pair {
-    pub(crate) const ALL: [Pair; 4] = [Pair::Vpc, Pair::Net, Pair::Zone, Pair::Host];
+    /// All pairs.
+    pub const ALL: [Pair; 4] = [Pair::Vpc, Pair::Net, Pair::Zone, Pair::Host];
+
+    /// The field of the spec that refers, as rules begin.
+    pub const REF: &str = REF;
 
     /// Whether its references may name a namespace.
     pub(crate) fn crosses(self) -> bool {
@@ -54,22 +58,26 @@ impl Pair {
         }
     }
 
-    pub(crate) fn targets_in(self, namespace: &str) -> String {
+    /// Where its targets lie in a namespace.
+    pub fn targets_in(self, namespace: &str) -> String {
         format!("/apis/{NETWORK}/{VERSION}/namespaces/{namespace}/{}", self.target().1)
     }
 
-    pub(crate) fn dependents_in(self, namespace: &str) -> String {
+    /// Where its dependents lie in a namespace.
+    pub fn dependents_in(self, namespace: &str) -> String {
         format!("/apis/{COMPUTE}/{VERSION}/namespaces/{namespace}/{}", self.dependent().1)
     }
 
-    pub(crate) fn make_target(self, name: &str) -> Value {
+    /// A target.
+    pub fn make_target(self, name: &str) -> Value {
         json!({
             "apiVersion": format!("{NETWORK}/{VERSION}"), "kind": self.target().0,
             "metadata": {"name": name}, "spec": {"cidr": "10.0.0.0/16"},
         })
     }
 
-    pub(crate) fn make_dependent(self, name: &str, field: &str, target: &str) -> Value {
+    /// A dependent that refers by a field of its spec.
+    pub fn make_dependent(self, name: &str, field: &str, target: &str) -> Value {
         json!({
             "apiVersion": format!("{COMPUTE}/{VERSION}"), "kind": self.dependent().0,
             "metadata": {"name": name}, "spec": {"image": "debian-12", (field): {"name": target}},

@@ -44,22 +44,38 @@ pub struct Scene {
 }
 
 impl Scene {
-    /// All of it running and ready, with so many dependents of each kind that refer to nothing.
-    pub async fn start(bystanders: usize) -> Result<Self> {
+    /// All of it running and ready, with so many dependents of each kind that refer to nothing, and a journal kept.
+    pub(crate) async fn start(bystanders: usize) -> Result<Self> {
+        let mut scene = Self::set_up(bystanders, true).await?;
+        let pages = When::always().method("GET").path(COMPUTE);
+        scene.testbed.faults().inject(Fault::ShortPages(PAGE), pages);
+        scene.start_webhook().await?;
+        scene.start_controller().await?;
+        scene.until_guarded().await?;
+        Ok(scene)
+    }
+
+    /// The same without a journal, and with neither a webhook nor a controller yet.
+    pub async fn prepare(bystanders: usize) -> Result<Self> {
+        Self::set_up(bystanders, false).await
+    }
+
+    async fn set_up(bystanders: usize, journal: bool) -> Result<Self> {
         let testbed = Testbed::start(Options::default()).await?;
-        testbed.keep_journal();
+        if journal {
+            testbed.keep_journal();
+        }
         let folder = tempfile::tempdir()?;
         let made = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()])?;
         std::fs::write(folder.path().join("tls.crt"), made.cert.pem())?;
         std::fs::write(folder.path().join("tls.key"), made.signing_key.serialize_pem())?;
         let (network, compute, tenant) = workspaces(&testbed, &folder).await?;
         fill(&testbed, bystanders)?;
-        testbed.faults().inject(Fault::ShortPages(PAGE), When::always().method("GET").path(COMPUTE));
         for pair in Pair::ALL {
             compute.post_json(RULES, &pair.rule(REF)).await?;
         }
         std::fs::write(folder.path().join("kubeconfig"), testbed.kubeconfig("root:dep-ctrl", "admin"))?;
-        let mut scene = Self {
+        Ok(Self {
             testbed,
             tenant,
             rules: compute,
@@ -68,11 +84,27 @@ impl Scene {
             port: TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port(),
             webhook: None,
             controllers: Vec::new(),
-        };
-        scene.start_webhook().await?;
-        scene.start_controller().await?;
-        scene.until_guarded().await?;
-        Ok(scene)
+        })
+    }
+
+    /// The kubeconfig for depguard.
+    pub fn kubeconfig(&self) -> PathBuf {
+        self.file("kubeconfig")
+    }
+
+    /// The folder with the webhook's certificate.
+    pub fn certificates(&self) -> PathBuf {
+        self.folder.path().to_owned()
+    }
+
+    /// Where the webhook is expected, on 127.0.0.1.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// The workspace of those who provide dependents.
+    pub fn dependents_provider(&self) -> &Endpoint {
+        &self.rules
     }
 
     /// Starts the webhook, always at the same port. It answers when this returns, though it may have no rules yet.
@@ -111,7 +143,7 @@ impl Scene {
     }
 
     /// Starts one more controller.
-    pub(crate) async fn start_controller(&mut self) -> Result {
+    pub async fn start_controller(&mut self) -> Result {
         let webhook = WebhookTarget::Url(format!("https://127.0.0.1:{}/validate", self.port));
         let config = depguard_controller::Config {
             kubeconfig: Some(self.file("kubeconfig")),
@@ -150,7 +182,7 @@ impl Scene {
     }
 
     /// Waits until the configuration is installed, and the webhook knows the rules.
-    async fn until_guarded(&self) -> Result {
+    pub async fn until_guarded(&self) -> Result {
         let installed = format!("{CONFIGURATIONS}/dependency-controller");
         eventually("the configuration is installed", async || {
             let Ok(configuration) = self.provider.get_json(&installed).await else { return false };
