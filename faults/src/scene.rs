@@ -119,6 +119,7 @@ impl Scene {
                 probe_addr: None,
                 metrics_addr: None,
                 tls_cert_dir: self.folder.path().to_owned(),
+                shutdown_delay: Duration::ZERO,
                 ..depguard_webhook::Config::default()
             };
             match Webhook::start(config).await {
