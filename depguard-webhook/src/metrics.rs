@@ -243,3 +243,31 @@ fn answer_label(fetched: &Fetched) -> &'static str {
         Fetched::Failed(_) => "failed",
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use allocation_counter::measure;
+    use depguard_core::{Context, FailurePolicy, Home, OverridePolicy, Review, RuleSet, Workspaces};
+
+    /// Most reviews are of kinds that no rule names: they must cost next to nothing.
+    #[test]
+    fn counting_a_review_allocates_nothing() {
+        let review = br#"{"request": {"uid": "1", "operation": "DELETE", "oldObject": {"metadata": {"name": "a"}},
+            "resource": {"group": "", "version": "v1", "resource": "pods"}}}"#;
+        let review = Review::parse(review).unwrap();
+        let (rules, workspaces, overrides) =
+            (RuleSet::load(Home::Kubernetes, []), Workspaces::new(), OverridePolicy::default());
+        let failure_policy = FailurePolicy::Fail;
+        let context = Context { workspaces: &workspaces, overrides: &overrides, failure_policy };
+        let decision = rules.evaluate(&review, &context).decide();
+        let metrics = Metrics::default();
+        let counted = measure(|| {
+            for _ in 0..100 {
+                metrics.decided(review.operation(), &decision, Way::Memory, Duration::from_micros(20));
+            }
+        });
+        assert_eq!(counted.count_total, 0, "{counted:?}");
+        assert_eq!(metrics.reviews.get_or_create(&[("operation", "DELETE"), ("decision", "no-rule")]).get(), 100);
+    }
+}

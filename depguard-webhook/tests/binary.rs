@@ -63,6 +63,20 @@ fn what_keeps_it_from_starting_is_one_clear_line() {
 }
 
 #[test]
+fn the_log_is_written_as_asked_for() {
+    let warned = |flag: &str| {
+        let output = run(&[flag, "--zap-devel", "--kubeconfig=no-such-file"]);
+        let log = String::from_utf8(output.stderr).unwrap();
+        log.lines().find(|line| line.contains("--zap-*")).unwrap().to_owned()
+    };
+    let line: serde_json::Value = serde_json::from_str(&warned("--log-format=json")).unwrap();
+    assert_eq!(line["level"], "WARN");
+    assert!(line["message"].as_str().unwrap().starts_with("the --zap-* flags"), "{line}");
+    let line = warned("--log-format=text");
+    assert!(line.contains(" WARN ") && !line.contains(['{', '\u{1b}']), "{line:?}");
+}
+
+#[test]
 fn a_wrong_flag_says_what_is_right() {
     let output = run(&["--shutdown-grace=0s"]);
     assert_eq!(output.status.code(), Some(2));
