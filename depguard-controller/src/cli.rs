@@ -66,6 +66,10 @@ struct Run {
     /// webhook's; of several lines the first signs; a changed file is taken up within seconds
     #[arg(long, value_name = "FILE")]
     path_key_file: Option<PathBuf>,
+
+    /// The way in which the webhook reads dependents, as its own flag says; home kcp only
+    #[arg(long, value_enum, default_value_t, value_name = "WAY")]
+    read_through: WayArg,
 }
 
 /// Where the controllers' Leases are.
@@ -138,6 +142,15 @@ enum WayArg {
     Export,
 }
 
+impl From<WayArg> for ReadThrough {
+    fn from(way: WayArg) -> Self {
+        match way {
+            WayArg::FrontProxy => Self::FrontProxy,
+            WayArg::Export => Self::Export,
+        }
+    }
+}
+
 impl Cli {
     /// Does what the command line says; runs until the process is asked to end.
     pub async fn run(self) -> Result<(), Box<dyn Error + Send + Sync>> {
@@ -173,6 +186,7 @@ impl Run {
             base_host: self.common.kcp_base_host,
             probe_addr: self.common.health_probe_bind_address.0,
             path_key: self.path_key_file,
+            read_through: self.read_through.into(),
             namespace,
             webhook_probe_address: self.webhook_probe_address,
             metrics_addr: self.common.metrics_bind_address.0,
@@ -188,10 +202,7 @@ impl Manifests {
             true => Identity::Certificates,
             false => Identity::ServiceAccounts { cluster: self.dep_ctrl_cluster.clone() },
         };
-        let read_through = match self.read_through {
-            WayArg::FrontProxy => ReadThrough::FrontProxy,
-            WayArg::Export => ReadThrough::Export,
-        };
+        let read_through = self.read_through.into();
         Setup { home: self.home.into(), dep_ctrl_path: self.dep_ctrl_path.clone(), read_through, identity }
     }
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use depguard_core::{ExportName, Home};
 
+use crate::manifests::ReadThrough;
 use crate::webhook_target::WebhookTarget;
 
 /// depguard's own namespace, unless told otherwise.
@@ -29,6 +30,8 @@ pub struct Config {
     pub probe_addr: Option<SocketAddr>,
     /// Where `/metrics` is served; port 0 is any free one. Left out: nowhere.
     pub metrics_addr: Option<SocketAddr>,
+    /// By which way the webhook reads dependents: its own flag. Home kcp only.
+    pub read_through: ReadThrough,
     /// Where API servers reach the webhook.
     pub webhook: WebhookTarget,
     /// A PEM file of the certificates by which they know it, read again as it changes. Left out: their own roots.
@@ -68,6 +71,7 @@ impl Config {
             base_host: None,
             probe_addr: Some((Ipv6Addr::UNSPECIFIED, 8081).into()),
             metrics_addr: Some((Ipv6Addr::UNSPECIFIED, 8080).into()),
+            read_through: ReadThrough::default(),
             webhook,
             ca_bundle_path: None,
             path_key: None,

@@ -127,6 +127,7 @@ impl Controller {
             reconciler: Reconciler {
                 connection,
                 home: config.home,
+                read_through: config.read_through,
                 export_name,
                 target: config.webhook,
                 ca_bundle,

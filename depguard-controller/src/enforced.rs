@@ -2,11 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use depguard_core::Rule;
 use depguard_core::api::{FailurePolicy, OnDelete};
+use depguard_core::{Home, Rule};
 
 use crate::findings::{Finding, Findings};
-use crate::plan::RulePlan;
+use crate::manifests::ReadThrough;
+use crate::plan::{RulePlan, World};
 use crate::prober::Checks;
 
 const NOT_ENFORCEABLE: &str = "NotEnforceable";
@@ -15,6 +16,7 @@ const NOT_ENFORCEABLE: &str = "NotEnforceable";
 ///
 /// `blind` are the dependencies that no dependent can hold, `checks` what was found where its targets are installed.
 pub(crate) fn enforced(
+    world: &World<'_>,
     rule: &RulePlan<'_>,
     parsed: &Rule,
     blind: &[usize],
@@ -51,6 +53,17 @@ pub(crate) fn enforced(
         message.push_str("; where that can't be found out they go on");
     }
     let mut findings = Findings::default();
+    if world.home == Home::Kcp && world.read_through == ReadThrough::Export && parsed.dependent().export.is_none() {
+        findings.push(Finding::unknown(
+            "LocalDependents",
+            format!(
+                "{} are served by no export: with --read-through export the webhook sees them only where it was granted to \
+                 list them, and else deletions of {} are refused",
+                parsed.dependent().gvr.group_resource(),
+                kinds(rule.targets.iter().map(|target| &target.kind)),
+            ),
+        ));
+    }
     for place in rule.targets.iter().flat_map(|target| &target.places) {
         let generation = parsed.generation().unwrap_or_default();
         findings.extend(match checks.get(place) {

@@ -10,6 +10,7 @@ use serde_json::Value;
 use crate::bindings::Bindings;
 use crate::configuration;
 use crate::exports::Exports;
+use crate::manifests::ReadThrough;
 use crate::plan::World;
 use crate::webhook_target::Clients;
 
@@ -37,6 +38,7 @@ pub(crate) fn world<'v>(home: Home, export_name: &'v str, state: &'v MirrorState
     let configurations = state.resource(CONFIGURATIONS).into_iter().flat_map(|mirrored| &mirrored.objects);
     World {
         home,
+        read_through: ReadThrough::default(),
         export_name,
         rules: values(Watched::RULES.plural).collect(),
         bindings: Bindings::read(values(Watched::BINDINGS.plural).filter(|binding| is_ours(binding, export_name))),

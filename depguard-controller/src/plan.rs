@@ -12,6 +12,7 @@ use serde_json::Value;
 use crate::bindings::{Bindings, CONFIGURATIONS, Claim};
 use crate::configuration::{self, Kinds, Step};
 use crate::exports::Exports;
+use crate::manifests::ReadThrough;
 use crate::webhook_target::Clients;
 
 /// Where a configuration is installed: a provider's logical cluster, or in home kubernetes the one cluster (`None`).
@@ -21,6 +22,8 @@ pub(crate) type Place = Option<LogicalCluster>;
 #[derive(Debug)]
 pub(crate) struct World<'v> {
     pub(crate) home: Home,
+    /// By which way the webhook reads dependents.
+    pub(crate) read_through: ReadThrough,
     /// The name of depguard's APIExport.
     pub(crate) export_name: &'v str,
     /// All DependencyRules, as the API server returned them.

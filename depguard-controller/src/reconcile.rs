@@ -17,6 +17,7 @@ use crate::checks;
 use crate::configuration::Step;
 use crate::events;
 use crate::install::{Done, install, write_status};
+use crate::manifests::ReadThrough;
 use crate::metrics::Metrics;
 use crate::observe;
 use crate::plan::{self, Place, PlacePlan, Plan, World};
@@ -39,6 +40,7 @@ const DEFERENCE: Duration = Duration::from_secs(60);
 pub(crate) struct Reconciler {
     pub(crate) connection: Connection,
     pub(crate) home: Home,
+    pub(crate) read_through: ReadThrough,
     pub(crate) export_name: String,
     pub(crate) target: WebhookTarget,
     pub(crate) ca_bundle: Option<CaBundle>,
@@ -77,6 +79,7 @@ impl Reconciler {
         };
         let export_name = self.export_name.clone();
         let mut world = observe::world(self.home, &export_name, state, clients);
+        world.read_through = self.read_through;
         let claims = world.claims();
         self.lookups.refresh(&self.connection, &claims).await;
         let looked_up = claims.into_keys().filter_map(|path| {

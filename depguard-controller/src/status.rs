@@ -90,7 +90,7 @@ fn status(world: &World<'_>, rule: &RulePlan<'_>, found: &Found, old: &Value, no
 fn of_rule(world: &World<'_>, rule: &RulePlan<'_>, parsed: &Rule, found: &Found) -> Vec<(&'static str, Finding)> {
     let programmed = programmed::programmed(world, rule, &found.outcomes);
     let blind = checks::blind(world, &found.kinds, rule, parsed);
-    let enforced = enforced::enforced(rule, parsed, &blind, &programmed, &found.checks);
+    let enforced = enforced::enforced(world, rule, parsed, &blind, &programmed, &found.checks);
     vec![
         ("Accepted", checks::accepted(world, &found.kinds, rule, parsed)),
         ("ResolvedRefs", references::resolved(world, &found.kinds, rule, parsed)),

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use depguard_controller::{Controller, WebhookTarget};
+use depguard_controller::{Controller, WebhookTarget, manifests};
 use depguard_core::{ExportName, Home};
 use depguard_webhook::{ReadThrough, Webhook};
 use tempfile::TempDir;
@@ -54,7 +54,9 @@ impl Depguard {
             return Ok(());
         }
         let webhook = WebhookTarget::Url(self.url());
+        let exports = self.world.ring().kind().reads_through_exports();
         let config = depguard_controller::Config {
+            read_through: if exports { manifests::ReadThrough::Export } else { manifests::ReadThrough::FrontProxy },
             kubeconfig: Some(self.file("kubeconfig")),
             probe_addr: None,
             metrics_addr: Some((Ipv4Addr::LOCALHOST, 0).into()),

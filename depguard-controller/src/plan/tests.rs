@@ -9,6 +9,7 @@ const NETWORK: &str = "root:providers:network";
 fn world<'v>(rules: &'v [Value], bindings: &[Value], installed: &'v [(&str, Value)]) -> World<'v> {
     World {
         home: Home::Kcp,
+        read_through: ReadThrough::default(),
         export_name: "dependencies.opendefense.cloud",
         rules: rules.iter().collect(),
         bindings: Bindings::read(bindings),

@@ -1,4 +1,5 @@
 mod schemas;
+mod ways;
 
 use depguard_core::api::FailurePolicy;
 use depguard_core::{Consents, Home, RuleKey, WorkspacePath};
@@ -14,6 +15,7 @@ use crate::checks::Seen;
 use crate::exports::Exports;
 use crate::fields::Schema;
 use crate::kinds::KindFacts;
+use crate::manifests::ReadThrough;
 use crate::plan::plan;
 use crate::prober::Check;
 use crate::testing::{accepting, binding, clients, cluster, export, local, path, rule};
@@ -24,6 +26,7 @@ const NOW: &str = "2026-02-02T00:00:00Z";
 /// Rules and what there is around them, everything in order.
 struct Setting {
     home: Home,
+    read_through: ReadThrough,
     rules: Vec<Value>,
     bindings: Vec<Value>,
     exports: Option<Vec<Value>>,
@@ -37,6 +40,7 @@ impl Setting {
     fn of(rule: Value) -> Self {
         Self {
             home: Home::Kcp,
+            read_through: ReadThrough::FrontProxy,
             rules: vec![rule],
             bindings: vec![binding("compute", "root:compute"), binding("network", NETWORK)],
             exports: Some(vec![
@@ -59,6 +63,7 @@ impl Setting {
     fn changed(&self) -> Vec<Value> {
         let world = World {
             home: self.home,
+            read_through: self.read_through,
             export_name: "dependencies.opendefense.cloud",
             rules: self.rules.iter().collect(),
             bindings: Bindings::read(&self.bindings),

@@ -81,6 +81,11 @@ pub(crate) async fn schema_of_export(world: Arc<World>) -> Outcome {
             })
             .await?;
         }
+        for rule in manifests::rules(Home::Kcp) {
+            let name = rule["metadata"]["name"].as_str().unwrap_or_default();
+            let said = world.condition(&network, name, "Enforced", "Unknown").await?;
+            ensure(said.contains("no export"), || said)?;
+        }
         world.let_webhook_list(&network.api, "apis.kcp.io", "apiexports").await?;
     }
     let message = format!("cannot delete apiresourceschemas/{used}: still referenced by APIExport/{}", network.export);
