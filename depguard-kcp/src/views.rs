@@ -25,6 +25,10 @@ use crate::slices::urls;
 const FRESH: Duration = Duration::from_secs(30);
 /// How long it is taken for granted that they can't be told: those who ask at the same time wait for one answer.
 const FAILED: Duration = Duration::from_secs(1);
+/// How long the slices of an export may take: those who wait for them have no longer.
+const SLICES_TIME: Duration = Duration::from_secs(4);
+/// How long an endpoint may take to say whether it shows a consumer. A shard that is well takes milliseconds.
+const PROBE_TIME: Duration = Duration::from_secs(2);
 /// How many exports, and how many consumers' shards, are remembered.
 const MOST: usize = 4096;
 /// More endpoints than kcp has shards.
@@ -159,7 +163,7 @@ impl ExportViews {
     }
 
     async fn read(&self, (provider, name): &Export) -> Result<BTreeSet<Arc<str>>, ViewError> {
-        let list = self.connection.cluster(provider).get_json(SLICES).await.map_err(|why| {
+        let list = self.connection.cluster(provider).within(SLICES_TIME).get_json(SLICES).await.map_err(|why| {
             ViewError(format!("the endpoints of APIExport {name} in logical cluster {provider} can't be read: {why}"))
         })?;
         let slices = list.get("items").and_then(Value::as_array).into_iter().flatten();
@@ -198,7 +202,7 @@ impl ExportViews {
 
 /// The first endpoint that shows the consumer; else what one said that may have been it, if any may.
 async fn probe(views: Vec<ExportView>) -> Result<ExportView, Option<String>> {
-    let ask = async |view: ExportView| match view.endpoint.get(PROBE).await {
+    let ask = async |view: ExportView| match view.endpoint.within(PROBE_TIME).get(PROBE).await {
         Ok(response) if response.status() == StatusCode::OK => Ok(view),
         Ok(response) if response.status() == StatusCode::FORBIDDEN => Err(None),
         Ok(response) => Err(Some(format!("{} answered with HTTP {}", view.url, response.status().as_u16()))),

@@ -161,6 +161,20 @@ async fn an_endpoint_that_can_t_be_asked_may_be_the_one() {
     assert!(error.starts_with("an endpoint of APIExport e can't be asked, where c2 may be: "), "{error}");
 }
 
+/// A shard that takes connections and says nothing must not take all the time that a deletion has.
+#[tokio::test]
+async fn a_shard_that_says_nothing_is_not_waited_for() {
+    let (front, one) = (Front::start().await, shard("c1").await);
+    let silent = Scripted::start(|_| Answer::Silence).await;
+    *front.provider.lock().unwrap() = vec![endpoint(&one), endpoint(&silent)];
+    let views = front.views(&[]);
+    let begun = std::time::Instant::now();
+    assert!(views.find(&export(), &cluster("c1")).await.is_ok());
+    assert!(begun.elapsed().as_secs() < 2, "the other one has answered");
+    let error = views.find(&export(), &cluster("c2")).await.unwrap_err().to_string();
+    assert!(error.contains("where c2 may be: ") && error.contains("had no answer within 2 s"), "{error}");
+}
+
 #[tokio::test]
 async fn those_who_ask_at_once_read_the_slices_once() {
     let (front, one) = (Front::start().await, shard("c1").await);
