@@ -112,7 +112,13 @@ impl Metrics {
 
     /// Whether this controller does the work.
     pub(crate) fn leads(&self, leads: bool) {
-        self.know(|known| known.leads = leads);
+        self.know(|known| {
+            known.leads = leads;
+            if !leads {
+                // What it knew of the rules is what they were: now another one knows what they are.
+                known.conditions.clear();
+            }
+        });
     }
 
     /// A round has ended that took so long.
@@ -161,5 +167,40 @@ impl Metrics {
     /// How it stands with a file that is read again as it changes; `file` is a word of a closed set.
     pub(crate) fn reload(&self, file: &'static str) -> Reload {
         self.reloads.of(file)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use prometheus_client::encoding::text::encode;
+    use serde_json::json;
+
+    #[test]
+    fn rules_are_told_by_their_conditions_for_as_long_as_it_leads() {
+        let (metrics, mut registry) = (Metrics::default(), Registry::default());
+        metrics.register(&mut registry, || true);
+        let shown = || {
+            let mut text = String::new();
+            encode(&mut text, &registry).unwrap();
+            let rules = text.lines().filter(|line| line.starts_with("depguard_controller_rules{"));
+            rules.map(str::to_owned).collect::<Vec<_>>()
+        };
+        let rule = |status, reason| {
+            json!({"metadata": {"name": "a"}, "status": {"conditions": [
+                {"type": "Enforced", "status": status, "reason": reason, "message": "b"},
+            ]}})
+        };
+        metrics.leads(true);
+        metrics.rules(&[rule("True", "Enforced"), rule("False", "NotProgrammed"), rule("True", "Enforced")]);
+        let expected = [
+            r#"depguard_controller_rules{condition="Enforced",status="False",reason="NotProgrammed"} 1.0"#,
+            r#"depguard_controller_rules{condition="Enforced",status="True",reason="Enforced"} 2.0"#,
+        ];
+        assert_eq!(shown(), expected);
+        metrics.rules(&[rule("True", "Enforced")]);
+        assert_eq!(shown(), [expected[1].replace("2.0", "1.0")]);
+        metrics.leads(false);
+        assert!(shown().is_empty());
     }
 }
