@@ -39,7 +39,10 @@ async fn shown(kind: RingKind) -> Outcome<[Metrics; 2]> {
         let [webhook, controller] = both(&depguard).await?;
         let enforced = value(&controller, "depguard_controller_rules", &["condition=\"Enforced\""]);
         let denied = value(&webhook, "depguard_refusals_total", &["cause=\"referenced\""]);
-        ensure(enforced > 0.0 && denied > 0.0, || format!("{enforced} rules, {denied} refusals"))?;
+        // What is told of the rules is there before the round has ended.
+        let ended = value(&controller, "depguard_controller_last_round_timestamp_seconds", &[]);
+        let all = enforced > 0.0 && denied > 0.0 && ended > 0.0;
+        ensure(all, || format!("{enforced} rules, {denied} refusals, last round {ended}"))?;
         Ok([webhook, controller])
     })
     .await
