@@ -14,6 +14,7 @@ mod summary;
 
 use std::time::Instant;
 
+pub use depguard_webhook::ReadThrough;
 pub use kinds::Pair;
 pub use plan::{Fault, Plan, Round, Story, Target};
 pub use scene::Scene;
@@ -37,6 +38,8 @@ pub struct Options {
     pub deletes: usize,
     /// Only these faults; empty: all.
     pub only: Vec<Fault>,
+    /// Which way dependents are read.
+    pub read_through: ReadThrough,
     /// Ends with the round that shows the first violation.
     pub until_violation: bool,
     /// Tells of each round on standard error.
@@ -48,7 +51,7 @@ pub async fn run(options: &Options) -> Result<Summary> {
     let begun = Instant::now();
     let plan = Plan::draw(options.seed, options.deletes, &options.only);
     let mut summary = Summary { seed: options.seed, ..Summary::default() };
-    let mut scene = Scene::start(BYSTANDERS).await?;
+    let mut scene = Scene::start(BYSTANDERS, options.read_through).await?;
     let mut log = Log::default();
     for (number, round) in plan.rounds.iter().enumerate() {
         let from = Instant::now();

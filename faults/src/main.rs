@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use clap::Parser;
-use depguard_faults::{Fault, Options};
+use depguard_faults::{Fault, Options, ReadThrough};
 
 /// Deletes objects while everything around depguard fails, and judges what came of it. Ends with one line, and with
 /// exit code 1 where something was deleted that was referenced, or refused for too long.
@@ -18,14 +18,18 @@ struct Arguments {
     /// Only these faults, by their names in the last line (comma-separated)
     #[arg(long, value_delimiter = ',', value_parser = fault)]
     only: Vec<Fault>,
+    /// Read dependents through their own exports
+    #[arg(long)]
+    export: bool,
     /// End with the first violation
     #[arg(long)]
     until_violation: bool,
 }
 
 fn main() -> ExitCode {
-    let Arguments { seed, deletes, only, until_violation } = Arguments::parse();
-    let options = Options { seed, deletes, only, until_violation, tell: true };
+    let Arguments { seed, deletes, only, export, until_violation } = Arguments::parse();
+    let read_through = if export { ReadThrough::Export } else { ReadThrough::FrontProxy };
+    let options = Options { seed, deletes, only, read_through, until_violation, tell: true };
     let done = tokio::runtime::Runtime::new().map_err(Into::into);
     match done.and_then(|runtime| runtime.block_on(depguard_faults::run(&options))) {
         Ok(summary) => {

@@ -251,7 +251,7 @@ fn targets(random: &mut Random, count: usize, fault: Fault, names: &mut BTreeSet
                 namespace: if crowd { NAMESPACES[0] } else { NAMESPACES[random.below(NAMESPACES.len())] },
                 story,
                 dependents: (0..dependents).map(|_| fresh(random, names)).collect(),
-                pause: random.millis(0, 60),
+                pause: random.millis(0, 30),
             }
         })
         .collect();

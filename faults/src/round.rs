@@ -74,11 +74,13 @@ pub(crate) async fn play(scene: &mut Scene, round: &Round, log: &mut Log) -> Res
     });
     log.attempts.extend(after.await?.into_iter().flatten());
 
-    each(&round.targets, async |target| release(&tenant, target).await).await?;
+    // What stayed is let go at the very moment that nothing refers to it any more.
     let give_up = Instant::now() + GIVE_UP;
-    let staying: Vec<_> = round.targets.iter().filter(|target| target.story.stays()).cloned().collect();
-    let cleared = each(&staying, async |target| Ok(until_gone(&tenant, target, give_up).await)).await?;
-    log.attempts.extend(cleared.into_iter().flatten());
+    let cleared = each(&round.targets, async |target| {
+        release(&tenant, target).await?;
+        Ok(if target.story.stays() { until_gone(&tenant, target, give_up).await } else { Vec::new() })
+    });
+    log.attempts.extend(cleared.await?.into_iter().flatten());
     if waits(round.fault) {
         // The next round begins with rules that nobody can be in doubt of.
         tokio::time::sleep_until((ended + known).into()).await;

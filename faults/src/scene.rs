@@ -8,7 +8,7 @@ use depguard_controller::{Controller, WebhookTarget, manifests};
 use depguard_core::{ExportName, Home};
 use depguard_kcp::{ConnectOptions, Connection, Endpoint};
 use depguard_testbed::{Fault, Options, Place, Testbed, When};
-use depguard_webhook::Webhook;
+use depguard_webhook::{ReadThrough, Webhook};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -39,14 +39,16 @@ pub struct Scene {
     provider: Endpoint,
     folder: TempDir,
     port: u16,
+    read_through: ReadThrough,
     webhook: Option<Webhook>,
     controllers: Vec<Controller>,
 }
 
 impl Scene {
     /// All of it running and ready, with so many dependents of each kind that refer to nothing, and a journal kept.
-    pub(crate) async fn start(bystanders: usize) -> Result<Self> {
+    pub(crate) async fn start(bystanders: usize, read_through: ReadThrough) -> Result<Self> {
         let mut scene = Self::set_up(bystanders, true).await?;
+        scene.read_through = read_through;
         let pages = When::always().method("GET").path(COMPUTE);
         scene.testbed.faults().inject(Fault::ShortPages(PAGE), pages);
         scene.start_webhook().await?;
@@ -82,6 +84,7 @@ impl Scene {
             provider: network,
             folder,
             port: TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port(),
+            read_through: ReadThrough::default(),
             webhook: None,
             controllers: Vec::new(),
         })
@@ -115,6 +118,7 @@ impl Scene {
                 home: Home::Kcp,
                 export_name: ExportName::parse(OURS)?,
                 kubeconfig: Some(self.file("kubeconfig")),
+                read_through: self.read_through,
                 review_addr: SocketAddr::from((Ipv4Addr::LOCALHOST, self.port)),
                 probe_addr: None,
                 metrics_addr: None,
