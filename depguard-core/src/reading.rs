@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::discovery::{Discovery, Served};
 use crate::extract::{Needle, Page, PageError, outer};
-use crate::listing::{Listing, Progress};
+use crate::listing::{Listing, Progress, failure};
 use crate::lookup::Lookup;
 use crate::plan::Dependents;
 use crate::query::{Accept, Answer, Filter, Query, QueryId, Request};
@@ -238,6 +238,10 @@ impl Reading {
                 Answer::Response { status: 200, body } => self.look_at(body),
                 // It was deleted in the meantime.
                 Answer::Response { status: 404, body } if table::says_gone(body, &name) => self.look_further(),
+                Answer::Response { status, body } => {
+                    let why = failure(status, body, "get and list it");
+                    self.end(|lookup| lookup.fail(format!("showed {name}, whose GET {why}")));
+                }
                 _ => self.end(|lookup| lookup.fail(format!("showed {name}, which could not be read; retry later"))),
             };
         }
