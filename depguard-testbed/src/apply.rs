@@ -11,7 +11,8 @@ use crate::status::{ApiError, ApiResult, Cause};
 use crate::write;
 
 /// Lists whose items are told apart by a key; every other list is replaced as a whole.
-const KEYED: &[(&str, &str)] = &[("webhooks", "name"), ("conditions", "type"), ("ownerReferences", "uid")];
+const KEYED: &[(&str, &str)] =
+    &[("webhooks", "name"), ("matchConditions", "name"), ("conditions", "type"), ("ownerReferences", "uid")];
 
 pub(crate) async fn apply(
     act: &Act<'_>,

@@ -81,6 +81,14 @@ impl User {
         self.name.starts_with(ACCOUNT) && !self.is_account_in(cluster)
     }
 
+    /// The token of such a user, but for `admin`, who has another name.
+    pub(crate) fn token(&self) -> String {
+        match self.home.as_deref() {
+            Some(home) => format!("{KCP_ACCOUNT}{home}:{}", self.name.trim_start_matches(ACCOUNT)),
+            None => self.name.clone(),
+        }
+    }
+
     /// As whom RBAC of a logical cluster knows this user: a ServiceAccount has a name for the outside, and nothing but
     /// that one there.
     pub(crate) fn within(&self, cluster: &str) -> Vec<Self> {

@@ -7,7 +7,7 @@ use crate::json::array;
 use crate::rbac::GROUP;
 use crate::world::{ONLY, SHARD, World};
 
-/// Everybody may see which APIs there are; a role may do everything, and in kcp one lets into a workspace.
+/// Everybody may see which APIs there are; a role for everything, and in kcp one that lets into a workspace.
 pub(crate) fn seed(world: &World) {
     let cluster = match world.kind {
         Kind::Kcp => SHARD,
@@ -16,14 +16,13 @@ pub(crate) fn seed(world: &World) {
     let urls = ["/livez", "/readyz", "/healthz", "/version", "/version/", "/openapi", "/openapi/*"];
     let apis = ["/api", "/api/*", "/apis", "/apis/*"];
     let discovery = json!({"nonResourceURLs": ([&urls[..], &apis[..]].concat()), "verbs": ["get"]});
-    let role = |name: &str, rule: Value| json!({"metadata": {"name": name}, "rules": [rule]});
-    world.seed(cluster, GROUP, "clusterroles", "", role("system:discovery", discovery));
-    let all = json!([
-        {"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]},
-        {"nonResourceURLs": ["*"], "verbs": ["*"]},
-    ]);
-    let admin = json!({"metadata": {"name": "cluster-admin"}, "rules": all});
-    world.seed(cluster, GROUP, "clusterroles", "", admin);
+    let role = |name: &str, rules: &[Value]| {
+        let role = json!({"metadata": {"name": name}, "rules": rules});
+        world.seed(cluster, GROUP, "clusterroles", "", role);
+    };
+    role("system:discovery", &[discovery]);
+    let (objects, paths) = (json!({"apiGroups": ["*"], "resources": ["*"]}), json!({"nonResourceURLs": ["*"]}));
+    role("cluster-admin", &[objects, paths].map(|rule| with(rule, "verbs", json!(["*"]))));
     let binding = json!({
         "metadata": {"name": "system:discovery"},
         "roleRef": {"apiGroup": GROUP, "kind": "ClusterRole", "name": "system:discovery"},
@@ -31,8 +30,7 @@ pub(crate) fn seed(world: &World) {
     });
     world.seed(cluster, GROUP, "clusterrolebindings", "", binding);
     if world.kind == Kind::Kcp {
-        let access = json!({"nonResourceURLs": ["/"], "verbs": ["access"]});
-        world.seed(cluster, GROUP, "clusterroles", "", role("system:kcp:workspace:access", access));
+        role("system:kcp:workspace:access", &[json!({"nonResourceURLs": ["/"], "verbs": ["access"]})]);
     }
 }
 
@@ -54,6 +52,11 @@ pub(crate) fn reconcile(world: &World) {
         }
         world.edit(&aggregate.key, |object| object["rules"] = json!(rules));
     }
+}
+
+fn with(mut object: Value, field: &str, value: Value) -> Value {
+    object[field] = value;
+    object
 }
 
 /// By `matchLabels` only.

@@ -93,6 +93,9 @@ async fn handle(
         _ => Some("get"),
     };
     let verb = verb.ok_or_else(ApiError::method_not_allowed)?;
+    if let Ask::Objects(objects) = &ask {
+        world.traffic.ask(&user, objects);
+    }
     authorize(world, &user, &view, &ask, verb, &query)?;
     // An apply of what isn't there creates it.
     let creation = if verb == "patch" { authorize(world, &user, &view, &ask, "create", &query) } else { Ok(()) };
@@ -110,7 +113,7 @@ async fn handle(
         "list" => {
             let form = Form::of_list(&parts.headers, &query)?;
             let reply = list::list(world, &target, &query, form, lists.page)?;
-            world.traffic.count(&target.resource, &query, reply.body().size_hint().lower());
+            world.traffic.count(&user, &target.resource, &query, reply.body().size_hint().lower());
             Ok(reply)
         }
         "watch" => {

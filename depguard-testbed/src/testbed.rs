@@ -1,6 +1,6 @@
 //! Starting and stopping the whole.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
@@ -163,7 +163,17 @@ impl Testbed {
 
     /// What was listed of a resource so far, whoever asked.
     pub fn lists(&self, group: &str, resource: &str) -> Lists {
-        self.world.traffic.of(group, resource)
+        self.world.traffic.of(group, resource, |_| true)
+    }
+
+    /// The same by one user, whose token this is.
+    pub fn lists_by(&self, token: &str, group: &str, resource: &str) -> Lists {
+        self.world.traffic.of(group, resource, |user| user == token)
+    }
+
+    /// The tokens of those who asked for objects of a resource in any way, whatever they were answered.
+    pub fn askers(&self, group: &str, resource: &str) -> BTreeSet<String> {
+        self.world.traffic.askers(group, resource)
     }
 
     /// Keeps every change of the store from now on, except what it is [filled](Self::fill) with: for a run that judges

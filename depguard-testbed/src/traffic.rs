@@ -1,10 +1,11 @@
-//! What was listed, counted where it is served.
+//! What was asked for and listed, counted where it is served.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};
 
+use crate::identity::User;
 use crate::kinds::Resource;
-use crate::routes::Query;
+use crate::routes::{Objects, Query};
 
 /// The lists of one resource that were answered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -20,12 +21,24 @@ pub struct Lists {
 }
 
 #[derive(Debug, Default)]
-pub(crate) struct Traffic(Mutex<BTreeMap<(String, String), Lists>>);
+pub(crate) struct Traffic {
+    lists: Mutex<BTreeMap<Asked, Lists>>,
+    asked: Mutex<BTreeSet<Asked>>,
+}
+
+/// Who asked, and for which group and resource.
+type Asked = (String, String, String);
 
 impl Traffic {
-    pub(crate) fn count(&self, resource: &Resource, query: &Query, bytes: u64) {
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let lists = all.entry((resource.group.clone(), resource.plural.clone())).or_default();
+    /// Somebody asked for objects of this kind, whatever he was answered.
+    pub(crate) fn ask(&self, user: &User, objects: &Objects) {
+        let asked = (user.token(), objects.group.clone(), objects.plural.clone());
+        self.asked.lock().unwrap_or_else(PoisonError::into_inner).insert(asked);
+    }
+
+    pub(crate) fn count(&self, user: &User, resource: &Resource, query: &Query, bytes: u64) {
+        let mut all = self.lists.lock().unwrap_or_else(PoisonError::into_inner);
+        let lists = all.entry((user.token(), resource.group.clone(), resource.plural.clone())).or_default();
         let begins = query.value("continue").is_none();
         lists.begun += u64::from(begins);
         lists.selecting += u64::from(begins && query.value("fieldSelector").is_some());
@@ -33,8 +46,21 @@ impl Traffic {
         lists.bytes += bytes;
     }
 
-    pub(crate) fn of(&self, group: &str, resource: &str) -> Lists {
-        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        all.get(&(group.to_owned(), resource.to_owned())).copied().unwrap_or_default()
+    /// The lists of a resource by those users.
+    pub(crate) fn of(&self, group: &str, resource: &str, by: impl Fn(&str) -> bool) -> Lists {
+        let all = self.lists.lock().unwrap_or_else(PoisonError::into_inner);
+        let of = all.iter().filter(|((user, g, r), _)| g == group && r == resource && by(user));
+        of.fold(Lists::default(), |sum, (_, lists)| Lists {
+            begun: sum.begun + lists.begun,
+            selecting: sum.selecting + lists.selecting,
+            pages: sum.pages + lists.pages,
+            bytes: sum.bytes + lists.bytes,
+        })
+    }
+
+    /// Who asked for objects of a kind.
+    pub(crate) fn askers(&self, group: &str, resource: &str) -> BTreeSet<String> {
+        let all = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
+        all.iter().filter(|(_, g, r)| g == group && r == resource).map(|(user, ..)| user.clone()).collect()
     }
 }
