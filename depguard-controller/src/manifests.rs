@@ -14,7 +14,7 @@ use sha2::{Digest, Sha256};
 
 pub use crate::config::NAMESPACE;
 pub use rbac::{AGGREGATE, Place, rbac};
-pub use rules::{rule_files, rules};
+pub use rules::{role_of_rules, rule_files, rules};
 pub use schema::crd;
 pub use setup::{Identity, ReadThrough, Setup};
 
@@ -148,12 +148,21 @@ fn rights_in(place: Place, way: ReadThrough) -> (&'static str, String) {
         (Place::Cluster, _) => (
             "rbac.yaml",
             format!(
-                "Apply in the cluster. What the webhook may list are the dependents that rules name: grant those of your\n\
+                "Apply in the cluster. What the webhook may read are the dependents that rules name: grant those of your\n\
                  # rules by a ClusterRole with the label {AGGREGATE}: \"true\".\n\
                  # The ready-made rules have theirs beside them."
             ),
         ),
-        (Place::DepCtrl, _) => ("rbac-dep-ctrl.yaml", "Apply in depguard's own workspace.".to_owned()),
+        (Place::DepCtrl, ReadThrough::FrontProxy) => (
+            "rbac-dep-ctrl.yaml",
+            "For --read-through front-proxy. Apply in depguard's own workspace. What the webhook lists here, it may by its\n\
+             # right on the shard."
+                .to_owned(),
+        ),
+        (Place::DepCtrl, ReadThrough::Export) => (
+            "rbac-dep-ctrl-export.yaml",
+            "For --read-through export. Apply in depguard's own workspace.".to_owned(),
+        ),
         (Place::Parents, _) => (
             "rbac-parents.yaml",
             "Apply in root and in each other parent of a provider's workspace. Optional: by it depguard knows which\n\
@@ -164,7 +173,7 @@ fn rights_in(place: Place, way: ReadThrough) -> (&'static str, String) {
         (Place::Shards, ReadThrough::FrontProxy) => (
             "rbac-shard.yaml",
             format!(
-                "For --read-through front-proxy. Apply in the workspace system:admin of every shard: dependents are listed in\n\
+                "For --read-through front-proxy. Apply in the workspace system:admin of every shard: dependents are read in\n\
                  # every consumer's workspace, whatever they are.\n\
                  # {named}"
             ),

@@ -15,6 +15,8 @@ const GROUP: &str = "rbac.authorization.k8s.io";
 const CONTROLLER: &str = "depguard-controller";
 const WEBHOOK: &str = "depguard-webhook";
 const DEPENDENTS: &str = "depguard-webhook-dependents";
+/// What is read of dependents: where a list of cells is enough to find them, each that was found is read on its own.
+const READ: [&str; 2] = ["get", "list"];
 /// Where Events about what lies in no namespace are written.
 const EVENTS: &str = "default";
 
@@ -53,12 +55,12 @@ pub fn rbac(setup: &Setup) -> Vec<(Place, Vec<Value>)> {
     places
 }
 
-/// A ClusterRole that lets the webhook list the dependents of `rules`, in home kubernetes.
+/// A ClusterRole that lets the webhook read the dependents of `rules`, in home kubernetes.
 pub(super) fn dependents_of(name: &str, rules: &[Value]) -> Value {
     let mut granted: Vec<Value> = Vec::new();
     for rule in rules {
         let dependent = |field: &str| rule.pointer(&format!("/spec/dependent/{field}")).cloned().unwrap_or_default();
-        granted.push(allow(dependent("group"), [dependent("resource")], &["list"]));
+        granted.push(allow(dependent("group"), [dependent("resource")], &READ));
     }
     with_label(cluster_role(name, Some(&granted)))
 }
@@ -96,7 +98,6 @@ fn kubernetes() -> Vec<Value> {
 /// depguard's own workspace: its endpoints, and its export's virtual workspace, where rules, configurations and schemas
 /// are. There a right goes as far as the provider accepted the claim, and no further.
 fn dep_ctrl(setup: &Setup) -> Vec<Value> {
-    let slices = allow("apis.kcp.io", ["apiexportendpointslices"], &["list", "watch"]);
     let content = |verbs: &[&str]| {
         with(allow("apis.kcp.io", ["apiexports/content"], verbs), "resourceNames", json!([api::GROUP]))
     };
@@ -105,14 +106,15 @@ fn dep_ctrl(setup: &Setup) -> Vec<Value> {
         Identity::ServiceAccounts { .. } => (accounts(), false),
         Identity::Certificates => (vec![own_namespace()], true),
     };
-    for (name, verbs) in [(CONTROLLER, &write[..]), (WEBHOOK, &["list", "watch"])] {
+    // Where the webhook may list everything, that is here too.
+    let lists = setup.read_through == ReadThrough::FrontProxy;
+    let follow: &[&str] = if lists { &["watch"] } else { &["list", "watch"] };
+    for (name, verbs, follow) in [(CONTROLLER, &write[..], &["list", "watch"][..]), (WEBHOOK, follow, follow)] {
+        let slices = allow("apis.kcp.io", ["apiexportendpointslices"], follow);
         let user = if certificates { user(name) } else { user(&format!("system:serviceaccount:{NAMESPACE}:{name}")) };
-        objects.extend(granted(name, &user, &[slices.clone(), content(verbs)]));
+        objects.extend(granted(name, &user, &[slices, content(verbs)]));
         if name == CONTROLLER {
             objects.extend(in_namespace(name, NAMESPACE, &user, &leases()));
-        }
-        if certificates {
-            objects.push(access(name, &user));
         }
     }
     objects
@@ -123,47 +125,42 @@ fn parents(setup: &Setup) -> Vec<Value> {
     let workspaces = allow("tenancy.kcp.io", ["workspaces"], &["get"]);
     let grant = |name: &str| {
         let user = outside(setup, name);
-        [granted(name, &user, std::slice::from_ref(&workspaces)), vec![access(name, &user)]].concat()
+        granted(name, &user, std::slice::from_ref(&workspaces))
     };
     [grant(CONTROLLER), grant(WEBHOOK)].concat()
 }
 
-/// Every workspace of a shard.
+/// Every workspace of a shard: what the webhook reads there, and which workspace the one is that a path leads to.
 fn shards(setup: &Setup, rules: &[Value]) -> Vec<Value> {
-    let user = outside(setup, WEBHOOK);
-    let mut objects = granted(WEBHOOK, &user, rules);
-    objects.push(access(WEBHOOK, &user));
-    objects
+    let grant = |name: &str, rules: &[Value]| {
+        let user = outside(setup, name);
+        [granted(name, &user, rules), vec![access(name, &user)]].concat()
+    };
+    [grant(CONTROLLER, &[itself()]), grant(WEBHOOK, rules)].concat()
 }
 
-/// Lists of everything, since any kind may be a dependent, and what is torn down.
+/// Any kind may be a dependent.
 fn all() -> Vec<Value> {
-    let mut rules = vec![allow("*", ["*"], &["list"])];
-    rules.extend(torn_down());
-    rules
+    vec![allow("*", ["*"], &READ)]
 }
 
-/// What belongs to no provider.
+/// What belongs to no provider: which exports a workspace has bound, what is torn down, and which workspace it is.
 fn facts() -> Vec<Value> {
-    let mut rules = vec![allow("apis.kcp.io", ["apibindings"], &["list"])];
-    rules.extend(torn_down());
-    rules
+    vec![allow("apis.kcp.io", ["apibindings"], &["list"]), allow("", ["namespaces"], &["get"]), itself()]
 }
 
-fn torn_down() -> [Value; 2] {
-    [allow("", ["namespaces"], &["get"]), allow("core.kcp.io", ["logicalclusters"], &["get"])]
+/// What a workspace says of itself.
+fn itself() -> Value {
+    allow("core.kcp.io", ["logicalclusters"], &["get"])
 }
 
 /// A provider lets his consumers' objects be read through the virtual workspaces of his exports.
 fn providers(setup: &Setup) -> Vec<Value> {
-    let user = outside(setup, WEBHOOK);
     let rules = [
-        allow("apis.kcp.io", ["apiexportendpointslices"], &["get", "list"]),
-        allow("apis.kcp.io", ["apiexports/content"], &["get", "list"]),
+        allow("apis.kcp.io", ["apiexportendpointslices"], &["list"]),
+        allow("apis.kcp.io", ["apiexports/content"], &READ),
     ];
-    let mut objects = granted(WEBHOOK, &user, &rules);
-    objects.push(access(WEBHOOK, &user));
-    objects
+    granted(WEBHOOK, &outside(setup, WEBHOOK), &rules)
 }
 
 fn accounts() -> Vec<Value> {
@@ -233,7 +230,7 @@ fn with_label(mut role: Value) -> Value {
     role
 }
 
-/// kcp lets nobody into a workspace without this, whatever else he may do there.
+/// kcp lets nobody into a workspace without this, whatever else he may do there. For a shard it lets into each.
 fn access(name: &str, subject: &Value) -> Value {
     cluster_role_binding(&format!("{name}-access"), "system:kcp:workspace:access", subject)
 }

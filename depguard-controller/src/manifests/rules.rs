@@ -22,9 +22,7 @@ pub fn rule_files(home: Home) -> Result<Vec<File>, YamlError> {
         ),
     };
     let mut objects = rules(home);
-    if home == Home::Kubernetes {
-        objects.insert(0, dependents_of("depguard-webhook-workloads", &objects));
-    }
+    objects.splice(0..0, role_of_rules(home));
     Ok(vec![File::new(name, place, &objects)?])
 }
 
@@ -34,6 +32,11 @@ pub fn rules(home: Home) -> Vec<Value> {
         Home::Kcp => vec![api_resource_schemas()],
         Home::Kubernetes => WORKLOADS.iter().map(workload).collect(),
     }
+}
+
+/// The ClusterRole that lets the webhook read the dependents of [`rules`], where it may not read everything.
+pub fn role_of_rules(home: Home) -> Option<Value> {
+    (home == Home::Kubernetes).then(|| dependents_of("depguard-webhook-workloads", &rules(home)))
 }
 
 /// kcp itself lets go of a schema that is in use: the API is then gone from wherever it is bound next.
