@@ -66,6 +66,12 @@ impl Api {
         self.call(Method::PATCH, path, Some(("application/merge-patch+json", patch))).await
     }
 
+    /// PATCH by server-side apply, as somebody else than depguard.
+    pub async fn apply(&self, path: &str, object: &Value) -> Outcome<Reply> {
+        let path = format!("{path}?fieldManager=somebody&force=true");
+        self.call(Method::PATCH, &path, Some(("application/apply-patch+yaml", object))).await
+    }
+
     /// DELETE of an object or a collection.
     pub async fn delete(&self, path: &str) -> Outcome<Reply> {
         self.call(Method::DELETE, path, None).await

@@ -41,8 +41,7 @@ impl Depguard {
         let folder = tempfile::tempdir()?;
         let authority = Authority::new("depguard e2e webhook")?;
         authority.issue(folder.path())?;
-        world.write_kubeconfig(&folder.path().join("kubeconfig"))?;
-        world.write_webhook_kubeconfig(&folder.path().join("webhook.kubeconfig"))?;
+        world.write_kubeconfigs(folder.path()).await?;
         let (world, port) = (Arc::clone(world), free_port()?);
         let resync = Duration::from_secs(60);
         Ok(Depguard { world, folder, authority, port, resync, controller: None, webhook: None })
@@ -57,7 +56,7 @@ impl Depguard {
         let exports = self.world.ring().kind().reads_through_exports();
         let config = depguard_controller::Config {
             read_through: if exports { manifests::ReadThrough::Export } else { manifests::ReadThrough::FrontProxy },
-            kubeconfig: Some(self.file("kubeconfig")),
+            kubeconfig: Some(self.file("controller.kubeconfig")),
             probe_addr: None,
             metrics_addr: Some((Ipv4Addr::LOCALHOST, 0).into()),
             ca_bundle_path: Some(self.file("ca.crt")),
@@ -138,7 +137,8 @@ impl Depguard {
         self.port
     }
 
-    /// A file that both may need: `kubeconfig`, `webhook.kubeconfig`, `tls.crt`, `tls.key` and `ca.crt` are there.
+    /// A file that both may need: `tls.crt`, `tls.key` and `ca.crt` are there, `controller.kubeconfig` and
+    /// `webhook.kubeconfig` of their accounts, and `kubeconfig` of the administrator.
     pub fn file(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }

@@ -31,10 +31,10 @@ struct Access {
     ca: NamedTempFile,
     admin_token: String,
     tenant_token: String,
+    masters_token: String,
 }
 
 enum Servers {
-    #[expect(dead_code, reason = "held for what it does when dropped")]
     Testbed(depguard_testbed::Testbed),
     Processes(process::Processes),
 }
@@ -104,11 +104,6 @@ impl Ring {
         self.controllers
     }
 
-    /// Whether a tenant needs to be given rights.
-    pub fn has_rbac(&self) -> bool {
-        !self.kind.is_testbed() || self.kind.reads_through_exports()
-    }
-
     /// How long to wait for what comes in its own time.
     pub fn patience(&self) -> Duration {
         Duration::from_secs(if self.kind.is_testbed() { 30 } else { 90 })
@@ -124,10 +119,17 @@ impl Ring {
         Api::open(&self.access.kubeconfig("", &self.access.tenant_token)).await
     }
 
-    /// A fresh client of who may do everything everywhere, on a kcp.
-    pub async fn masters(&self) -> Outcome<Api> {
-        let token = if self.kind.is_testbed() { "masters" } else { "masters-token" };
-        Api::open(&self.access.kubeconfig("", token)).await
+    /// The server itself, where it runs in this process.
+    pub(crate) fn in_process(&self) -> Option<&depguard_testbed::Testbed> {
+        match &self.servers {
+            Servers::Testbed(testbed) => Some(testbed),
+            Servers::Processes(_) => None,
+        }
+    }
+
+    /// A fresh client of who is above every authorizer.
+    pub(crate) async fn masters(&self) -> Outcome<Api> {
+        Api::open(&self.access.kubeconfig("", &self.access.masters_token)).await
     }
 
     /// Where a workspace is on this server; on a plain cluster there is only one place.
@@ -140,26 +142,28 @@ impl Ring {
         self.access.kubeconfig("", token)
     }
 
-    /// Writes a kubeconfig for the webhook, likewise: its own user's where it has no more than its rights.
-    pub fn write_webhook_kubeconfig(&self, workspace: &str, file: &Path) -> Outcome {
-        if !self.kind.reads_through_exports() {
-            return self.write_kubeconfig(workspace, file);
-        }
-        let token = if self.kind.is_testbed() { "depguard-webhook" } else { "webhook-token" };
-        Ok(std::fs::write(file, self.access.kubeconfig(&self.prefix(workspace), token))?)
+    /// Writes the administrator's kubeconfig, pointing at a workspace.
+    pub fn write_kubeconfig(&self, workspace: &str, file: &Path) -> Outcome {
+        self.write_kubeconfig_of(&self.access.admin_token, workspace, file)
     }
 
-    /// Writes the administrator's kubeconfig, pointing at a workspace, for depguard to use.
-    pub fn write_kubeconfig(&self, workspace: &str, file: &Path) -> Outcome {
-        Ok(std::fs::write(file, self.access.kubeconfig(&self.prefix(workspace), &self.access.admin_token))?)
+    /// The same of whoever has a token.
+    pub(crate) fn write_kubeconfig_of(&self, token: &str, workspace: &str, file: &Path) -> Outcome {
+        Ok(std::fs::write(file, self.access.kubeconfig(&self.prefix(workspace), token))?)
     }
 }
 
 impl Access {
-    fn new(url: String, ca_pem: &str, admin_token: &str, tenant_token: &str) -> Outcome<Access> {
+    fn new(url: String, ca_pem: &str, [admin, tenant, masters]: [&str; 3]) -> Outcome<Access> {
         let ca = NamedTempFile::with_suffix(".crt")?;
         std::fs::write(ca.path(), ca_pem)?;
-        Ok(Access { url, ca, admin_token: admin_token.to_owned(), tenant_token: tenant_token.to_owned() })
+        Ok(Access {
+            url,
+            ca,
+            admin_token: admin.to_owned(),
+            tenant_token: tenant.to_owned(),
+            masters_token: masters.to_owned(),
+        })
     }
 
     fn kubeconfig(&self, prefix: &str, token: &str) -> String {

@@ -1,5 +1,7 @@
 //! Runs the scenarios, and prints a line for each.
 
+mod lacking;
+
 use std::collections::VecDeque;
 use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
@@ -11,7 +13,7 @@ use futures::FutureExt as _;
 use crate::outcome::{Outcome, Stop};
 use crate::ring::Ring;
 use crate::selection::{self, RingKind};
-use crate::world::World;
+use crate::world::{Terms, World};
 
 /// Whether depguard takes part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,6 +22,15 @@ pub enum Mode {
     Guarded,
     /// It does not: what is refused otherwise must go through.
     Control,
+}
+
+impl Mode {
+    fn letter(self) -> char {
+        match self {
+            Mode::Guarded => 's',
+            Mode::Control => 'c',
+        }
+    }
 }
 
 /// Where a scenario makes sense.
@@ -106,6 +117,7 @@ struct Tally {
 struct Job {
     index: usize,
     mode: Mode,
+    terms: Terms,
 }
 
 /// Runs what the command line and the environment choose. True if nothing failed.
@@ -179,24 +191,32 @@ fn run_ring(
                 println!("ring {}: skipped {}: no kube-controller-manager here", kind.name(), line(scenario, mode));
                 tally.skipped += 1;
             } else {
-                jobs.push_back(Job { index, mode });
+                jobs.push_back(Job { index, mode, terms: Terms::default() });
             }
         }
     }
-    run_jobs(&runtime, &ring, scenarios, jobs, tally);
+    // Workspaces keep scenarios apart.
+    let lanes = if kind.is_kcp() { 2 } else { 1 };
+    run_jobs(&runtime, &ring, scenarios, jobs, lanes, tally);
+    lacking::run(&runtime, &ring, scenarios, filters, tally);
+    // No rule of any scenario names Secrets as dependents.
+    let askers = ring.in_process().map(|testbed| testbed.askers("", "secrets")).unwrap_or_default();
+    for account in askers.iter().filter(|asker| asker.contains(":depguard-system:")) {
+        tally.fail(format!("ring {}: {account} asked for Secrets", kind.name()));
+    }
     drop(ring);
     runtime.shutdown_timeout(Duration::from_secs(2));
 }
 
-/// Runs the jobs, two at once where workspaces keep them apart.
+/// Runs the jobs, so many at once.
 fn run_jobs(
     runtime: &tokio::runtime::Runtime,
     ring: &Arc<Ring>,
     scenarios: &[Scenario],
     jobs: VecDeque<Job>,
+    lanes: usize,
     tally: &mut Tally,
 ) {
-    let lanes = if ring.kind().is_kcp() { 2 } else { 1 };
     let jobs = Mutex::new(jobs);
     let shared = Mutex::new(tally);
     let next = || jobs.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
@@ -209,7 +229,8 @@ fn run_jobs(
                     let start = Instant::now();
                     let outcome = run_job(runtime, ring, scenario, &job, lane);
                     let mut tally = shared.lock().unwrap_or_else(PoisonError::into_inner);
-                    tally.record(ring.kind(), &line(scenario, job.mode), &outcome, start.elapsed());
+                    let line = lacking::line(&job.terms, &line(scenario, job.mode));
+                    tally.record(ring.kind(), &line, &outcome, start.elapsed());
                 }
             });
         }
@@ -224,11 +245,21 @@ fn run_job(
     job: &Job,
     lane: usize,
 ) -> Outcome {
-    let id = format!("{}{}", if job.mode == Mode::Control { "c" } else { "s" }, job.index + 1);
-    let tree = if scenario.alone { id.clone() } else { format!("lane{lane}") };
+    let (mut id, mut tree) = (format!("{}{}", job.mode.letter(), job.index + 1), format!("lane{lane}"));
+    let mut ring = Arc::clone(ring);
+    if job.terms.patience.is_some() {
+        // Rights are of the whole server, or of a whole tree of workspaces.
+        id = format!("r{}", lacking::next());
+        if ring.kind() == RingKind::TestbedKubernetes {
+            ring = Arc::new(runtime.block_on(Ring::start(ring.kind(), &selection::Programs::None))?);
+        }
+    }
+    if scenario.alone || job.terms.patience.is_some() {
+        tree = id.clone();
+    }
     let limit = ring.patience() * 5;
     let own = self::runtime()?;
-    let world = Arc::new(own.block_on(World::create(Arc::clone(ring), job.mode, &id, &tree))?);
+    let world = Arc::new(own.block_on(World::create_on(job.terms.clone(), ring, job.mode, &id, &tree))?);
     let run = own.block_on(async {
         let run = AssertUnwindSafe((scenario.run)(Arc::clone(&world))).catch_unwind();
         tokio::time::timeout(limit, run).await
@@ -238,6 +269,7 @@ fn run_job(
     match run {
         Err(_) => Err(Stop::Failed(format!("did not end within {} s", limit.as_secs()))),
         Ok(Err(_)) => Err(Stop::failed("panicked")),
+        Ok(Ok(outcome)) if job.terms.lacks.is_some() => lacking::judge(outcome).and(cleaned),
         Ok(Ok(outcome)) => judge(job.mode, outcome).and(cleaned),
     }
 }

@@ -3,10 +3,9 @@
 mod consumer;
 mod provider;
 mod resource;
-mod rights;
+pub(crate) mod rights;
 pub mod rules;
 
-use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -15,6 +14,7 @@ use serde_json::json;
 pub use consumer::Consumer;
 pub use provider::Provider;
 pub use resource::{Reference, Resource};
+pub(crate) use rights::Right;
 
 use crate::api::Api;
 use crate::outcome::{Outcome, Stop, eventually};
@@ -34,6 +34,16 @@ pub struct World {
     admin: Api,
     tenant: Api,
     providers: Mutex<Vec<Provider>>,
+    terms: Terms,
+}
+
+/// What makes a world harder than others.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Terms {
+    /// The one right that depguard lacks here.
+    pub(crate) lacks: Option<Right>,
+    /// How long to wait for what comes in its own time, if not as long as is usual on the ring.
+    pub(crate) patience: Option<Duration>,
 }
 
 /// The usual cast: who offers networks, who offers machines that use them, who consumes both.
@@ -58,15 +68,21 @@ pub struct Cast {
 const WORKSPACES: &str = "/apis/tenancy.kcp.io/v1alpha1/workspaces";
 
 impl World {
-    /// An empty world.
+    /// An empty world, in which depguard has the rights of its manifests.
     pub async fn create(ring: Arc<Ring>, mode: Mode, id: &str, tree: &str) -> Outcome<World> {
+        World::create_on(Terms::default(), ring, mode, id, tree).await
+    }
+
+    /// The same on harder terms.
+    pub(crate) async fn create_on(terms: Terms, ring: Arc<Ring>, mode: Mode, id: &str, tree: &str) -> Outcome<World> {
         let (admin, tenant) = (ring.admin().await?, ring.tenant().await?);
-        let world =
-            World { ring, mode, id: id.to_owned(), tree: tree.to_owned(), admin, tenant, providers: Mutex::default() };
+        let (id, tree, providers) = (id.to_owned(), tree.to_owned(), Mutex::default());
+        let world = World { ring, mode, id, tree, admin, tenant, providers, terms };
         if world.is_kcp() {
-            create_workspace(&world, "root", tree).await?;
+            create_workspace(&world, "root", &world.tree).await?;
         }
         world.set_up_home().await?;
+        world.grant_home().await?;
         Ok(world)
     }
 
@@ -137,7 +153,7 @@ impl World {
 
     /// How long to wait for what comes in its own time.
     pub fn patience(&self) -> Duration {
-        self.ring.patience()
+        self.terms.patience.unwrap_or_else(|| self.ring.patience())
     }
 
     /// What makes this world's names unlike any other's.
@@ -174,17 +190,6 @@ impl World {
     /// The path of depguard's own workspace; empty on a plain cluster.
     pub fn home_path(&self) -> String {
         if self.is_kcp() { self.path("dep-ctrl") } else { String::new() }
-    }
-
-    /// Writes a kubeconfig for depguard: the administrator, at home.
-    pub fn write_kubeconfig(&self, file: &Path) -> Outcome {
-        self.ring.write_kubeconfig(&self.home_path(), file)
-    }
-
-    /// Writes one for the webhook: who has no more than its rights, where dependents are read through exports, else the
-    /// administrator.
-    pub fn write_webhook_kubeconfig(&self, file: &Path) -> Outcome {
-        self.ring.write_webhook_kubeconfig(&self.home_path(), file)
     }
 
     /// Makes the workspaces of a path below this world's own, and gives the full path.

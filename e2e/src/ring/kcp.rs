@@ -11,7 +11,6 @@ use crate::selection::RingKind;
 const TOKENS: &str = r#"admin-token,kcp-admin,1,"system:kcp:admin"
 tenant-token,tenant,2,""
 masters-token,masters,3,"system:masters"
-webhook-token,depguard-webhook,4,""
 "#;
 
 pub(super) async fn start(kind: RingKind, kcp: &Path) -> Outcome<Ring> {
@@ -39,6 +38,6 @@ pub(super) async fn start(kind: RingKind, kcp: &Path) -> Outcome<Ring> {
     .await
     .map_err(|stop| servers.explain(&stop))?;
     let url = format!("https://127.0.0.1:{port}");
-    let access = Access::new(url, &ca_pem, "admin-token", "tenant-token")?;
+    let access = Access::new(url, &ca_pem, ["admin-token", "tenant-token", "masters-token"])?;
     Ring::open(kind, access, Servers::Processes(servers)).await
 }

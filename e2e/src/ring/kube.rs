@@ -17,8 +17,8 @@ tenant-token,tenant,2,""
 controllers-token,system:kube-controller-manager,3,"system:masters"
 "#;
 
-/// Those that deletions need.
-pub(super) const TEARDOWN: &str = "namespace,garbagecollector";
+/// Those that deletions need, and the one that sums up ClusterRoles.
+pub(super) const TEARDOWN: &str = "namespace,garbagecollector,clusterrole-aggregation";
 /// Those, and what makes pods of Deployments and Jobs, and endpoints of pods.
 pub(super) const WORKLOADS: &str =
     "namespace,garbagecollector,clusterrole-aggregation,serviceaccount,deployment,replicaset,job,endpointslice";
@@ -56,7 +56,7 @@ pub(super) async fn start(programs: &Path, controllers: &str) -> Outcome<Ring> {
     )?;
 
     let url = format!("https://127.0.0.1:{port}");
-    let access = Access::new(url, authority.pem(), "admin-token", "tenant-token")?;
+    let access = Access::new(url, authority.pem(), ["admin-token", "tenant-token", "admin-token"])?;
     let mut ring = Ring::open(RingKind::Kube, access, Servers::Processes(servers)).await?;
     // Test assets for controllers often hold no controller manager.
     let manager = programs.join("kube-controller-manager");

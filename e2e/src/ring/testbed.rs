@@ -8,14 +8,13 @@ use crate::selection::RingKind;
 
 pub(super) async fn start(kind: RingKind) -> Outcome<Ring> {
     let plays = if kind.is_kcp() { Kind::Kcp } else { Kind::Kubernetes };
-    let mut options = Options { kind: plays, ..Options::default() };
+    let mut options = Options { kind: plays, rbac: true, ..Options::default() };
     if kind.reads_through_exports() {
-        // That way is for many shards and for few rights.
+        // That way is for many shards.
         options.shards = ["one", "two", "three"].map(str::to_owned).to_vec();
-        options.rbac = true;
     }
     let testbed = Testbed::start(options).await?;
     // There a token is its user's name.
-    let access = Access::new(testbed.url().to_owned(), testbed.ca_pem(), "admin", "tenant")?;
+    let access = Access::new(testbed.url().to_owned(), testbed.ca_pem(), ["admin", "tenant", "masters"])?;
     Ring::open(kind, access, Servers::Testbed(testbed)).await
 }

@@ -31,9 +31,7 @@ impl Consumer {
 
     /// An ordinary user who may do everything with this consumer's own objects.
     pub async fn as_tenant(&self, world: &World) -> Outcome<Consumer> {
-        if world.ring().has_rbac() {
-            self.give_rights(world).await?;
-        }
+        self.give_rights(world).await?;
         let tenant = Consumer { api: world.tenant(&self.path), ..self.clone() };
         eventually("the tenant may enter", world.patience(), async || {
             tenant.api.get(&tenant.namespace_path()).await?.ok().map(drop)

@@ -1,6 +1,5 @@
 //! Providers: an APIExport in a workspace of its own, or CRDs on a plain cluster.
 
-use depguard_controller::manifests::Place;
 use serde_json::{Value, json};
 
 use super::{Resource, World};
@@ -45,11 +44,16 @@ impl Provider {
         };
         if world.is_kcp() {
             provider.export_kinds(world).await?;
-            world.grant(Place::Providers, &provider.api).await?;
         } else {
             provider.define_kinds(world).await?;
         }
+        world.grant_dependents(&provider).await?;
         Ok(provider)
+    }
+
+    /// All of its kinds.
+    pub(super) fn kinds(&self) -> &[Resource] {
+        &self.kinds
     }
 
     /// The kind as this provider serves it.

@@ -47,7 +47,7 @@ fn start(world: &World, files: &Depguard, controller: &Path, webhook: &Path) -> 
         command.arg(files.file(kubeconfig)).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         command
     };
-    let mut controller = common(controller, "kubeconfig");
+    let mut controller = common(controller, "controller.kubeconfig");
     controller.args(["--webhook-url", &files.url(), "--webhook-ca-bundle-path"]).arg(files.file("ca.crt"));
     let mut webhook = common(webhook, "webhook.kubeconfig");
     if world.ring().kind().reads_through_exports() {

@@ -37,7 +37,36 @@ pub(crate) async fn edited_by_hand(world: Arc<World>) -> Outcome {
         webhooks[0]["rules"][0]["operations"] = json!(["CREATE"]);
         place.merge(CONFIGURATION, &json!({"webhooks": webhooks})).await?.ok()?;
         let righted = |found: &Value| found["webhooks"] == before["webhooks"];
-        world.until_configured(place, "the configuration is put right", righted).await?;
+        let found = world.until_configured(place, "the configuration is put right", righted).await?;
+        // By an apply: the API server knows whose these fields are, and keeps what others manage.
+        let managers = found["metadata"]["managedFields"].as_array().cloned().unwrap_or_default();
+        let applied = |entry: &Value| entry["manager"] == "depguard-controller" && entry["operation"] == "Apply";
+        ensure(managers.iter().any(applied), || format!("managers are {managers:?}"))?;
+        cast.consumer.until_protected(&world, &cast.vpc, "a").await?;
+    }
+    cast.consumer.refused(&world, &cast.vpc, "a", &[REFUSAL]).await.map(drop)
+}
+
+pub(crate) async fn added_by_another_manager(world: Arc<World>) -> Outcome {
+    let (cast, _depguard) = guarded(&world).await?;
+    one_reference(&world, &cast).await?;
+    if !world.is_control() {
+        let place = &cast.network.api;
+        let before = world.until_configured(place, "the configuration is installed", |_| true).await?;
+        // With this it hears of nothing any more, and an apply of ours leaves it there.
+        let never = json!([{"name": "never", "expression": "false"}]);
+        let patch = json!({
+            "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration",
+            "metadata": {"name": "dependency-controller"},
+            "webhooks": [{
+                "name": OWN_WEBHOOK, "matchConditions": never, "clientConfig": before["webhooks"][0]["clientConfig"],
+                "admissionReviewVersions": ["v1"], "sideEffects": "None",
+            }],
+        });
+        let patched = place.apply(CONFIGURATION, &patch).await?.ok()?;
+        ensure(patched["webhooks"][0]["matchConditions"] == never, || format!("it is not there: {patched}"))?;
+        let righted = |found: &Value| found["webhooks"] == before["webhooks"];
+        world.until_configured(place, "the condition is taken out", righted).await?;
         cast.consumer.until_protected(&world, &cast.vpc, "a").await?;
     }
     cast.consumer.refused(&world, &cast.vpc, "a", &[REFUSAL]).await.map(drop)

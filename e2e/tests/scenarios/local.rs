@@ -13,6 +13,9 @@ pub(crate) async fn config_map_of_pod(world: Arc<World>) -> Outcome {
     for rule in manifests::rules(Home::Kubernetes) {
         world.add_rule(&place, &rule).await?;
     }
+    if let Some(role) = manifests::role_of_rules(Home::Kubernetes) {
+        world.grant_reading(&role).await?;
+    }
     let consumer = world.consumer("consumer", &[]).await?;
     let of = |resource: &str| format!("/api/v1/namespaces/{}/{resource}", consumer.namespace);
     let named = |kind: &str, name: &str| json!({"apiVersion": "v1", "kind": kind, "metadata": {"name": name}});
@@ -86,7 +89,7 @@ pub(crate) async fn schema_of_export(world: Arc<World>) -> Outcome {
             let said = world.condition(&network, name, "Enforced", "Unknown").await?;
             ensure(said.contains("no export"), || said)?;
         }
-        world.let_webhook_list(&network.api, "apis.kcp.io", "apiexports").await?;
+        world.grant_local(&network, "apis.kcp.io", "apiexports").await?;
     }
     let message = format!("cannot delete apiresourceschemas/{used}: still referenced by APIExport/{}", network.export);
     refused(&world, &network.api, &format!("{schemas}/{used}"), &message).await?;

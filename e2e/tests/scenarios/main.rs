@@ -14,6 +14,7 @@ mod local;
 mod lookups;
 mod options;
 mod policy;
+mod reading;
 mod schema;
 mod switching;
 mod teardown;
@@ -72,6 +73,10 @@ fn main() {
             .alone(),
         Scenario::new("a configuration deleted by hand comes back", installation::deleted_by_hand),
         Scenario::new("a configuration edited by hand is put right", installation::edited_by_hand),
+        Scenario::new(
+            "what another manager adds to the configuration is taken out",
+            installation::added_by_another_manager,
+        ),
         Scenario::new("a foreign configuration is reported and left alone", installation::foreign),
         Scenario::new("the reference's configuration is taken over", installation::taken_over),
         Scenario::new(
@@ -88,6 +93,8 @@ fn main() {
         Scenario::new("a rule that ignores failures refuses, and lets go while depguard is away", policy::ignore),
         Scenario::new("a rule that only warns refuses nothing, and says so to whoever deletes", policy::warn)
             .without_control(),
+        Scenario::new("what changes is watched, and not listed again and again", reading::watched).without_control(),
+        Scenario::new("a Secret that is referred to stays, and is never read", reading::secrets).on_kubernetes(),
         Scenario::new("a ConfigMap that a Pod uses stays", local::config_map_of_pod).on_real_servers().on_kubernetes(),
         Scenario::new("an APIResourceSchema that an APIExport uses stays", local::schema_of_export).on_kcp().alone(),
         Scenario::new("a list of rules shows dependents, targets and readiness", schema::columns)

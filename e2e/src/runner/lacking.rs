@@ -1,0 +1,135 @@
+//! Every right that the manifests give is needed: without any one of them, the scenario that `docs/rights.md` names beside
+//! it fails.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use depguard_controller::manifests::{ReadThrough, Setup};
+use depguard_core::Home;
+use tokio::runtime::Runtime;
+
+use super::{Job, Mode, Scenario, Tally, run_jobs};
+use crate::outcome::{Outcome, Stop};
+use crate::ring::Ring;
+use crate::selection::RingKind;
+use crate::world::{Right, Terms};
+
+/// How long a scenario waits here for what never comes. With all rights each must end within the same.
+const PATIENCE: Duration = Duration::from_secs(6);
+/// A real kcp takes its time: there this is too long for every run.
+const VARIABLE: &str = "DEPGUARD_RIGHTS";
+
+/// By right, the scenario that fails without it.
+type Table = BTreeMap<(String, String), String>;
+
+pub(super) fn run(runtime: &Runtime, ring: &Arc<Ring>, scenarios: &[Scenario], filters: &[String], tally: &mut Tally) {
+    let kind = ring.kind();
+    let setup = setup(kind);
+    let table = match read_table(&setup) {
+        Ok(table) => table,
+        Err(why) => return tally.fail(format!("ring {}: {why}", kind.name())),
+    };
+    let rights = Right::all(&setup);
+    let known: BTreeSet<_> = rights.iter().map(key).collect();
+    for (account, right) in table.keys().filter(|row| !known.contains(*row)) {
+        tally.fail(format!("docs/rights.md says that {account} may {right}, which no manifest gives"));
+    }
+    let (mut jobs, mut controls) = (VecDeque::new(), BTreeSet::new());
+    for right in rights {
+        let Some(name) = table.get(&key(&right)) else {
+            let (account, right) = key(&right);
+            tally.fail(format!(
+                "docs/rights.md does not say what {account} may not be without: | {account} | {right} |"
+            ));
+            continue;
+        };
+        if let Some(why) = name.strip_prefix("not tried: ") {
+            let (account, right) = key(&right);
+            println!("ring {}: skipped: that {account} needs {right}: {why}", kind.name());
+            tally.skipped += 1;
+            continue;
+        }
+        let Some(index) = scenarios.iter().position(|scenario| scenario.name == name) else {
+            tally.fail(format!("docs/rights.md names no scenario: `{name}`"));
+            continue;
+        };
+        controls.insert(index);
+        let terms = Terms { lacks: Some(right), patience: Some(PATIENCE) };
+        jobs.push_back(Job { index, mode: Mode::Guarded, terms });
+    }
+    let with_all = |index| Job { index, mode: Mode::Guarded, terms: Terms { lacks: None, patience: Some(PATIENCE) } };
+    controls.into_iter().map(with_all).for_each(|job| jobs.push_front(job));
+    let all = jobs.len();
+    jobs.retain(|job| {
+        let line = line(&job.terms, scenarios.get(job.index).map_or("", |scenario| scenario.name));
+        filters.is_empty() || filters.iter().any(|filter| line.contains(filter.as_str()))
+    });
+    tally.filtered += all - jobs.len();
+    if kind.is_kcp() && !kind.is_testbed() && !jobs.is_empty() && std::env::var_os(VARIABLE).is_none() {
+        println!("ring {}: skipped: that each right is needed: set {VARIABLE} to try, some ten minutes", kind.name());
+        tally.skipped += 1;
+        return;
+    }
+    // Most of it is waiting.
+    let lanes = if kind.is_testbed() { 4 } else { 1 };
+    run_jobs(runtime, ring, scenarios, jobs, lanes, tally);
+}
+
+/// What is told of a job, beside the name of its scenario.
+pub(super) fn line(terms: &Terms, name: &str) -> String {
+    match terms {
+        Terms { lacks: Some(right), .. } => format!("rights: without {right} of {} fails: {name}", right.account),
+        Terms { patience: Some(_), .. } => format!("rights: with all of them: {name}"),
+        Terms { .. } => name.to_owned(),
+    }
+}
+
+/// A number that no other world here has.
+pub(super) fn next() -> usize {
+    static NEXT: AtomicUsize = AtomicUsize::new(1);
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}
+
+/// A scenario that lacks a right has to fail.
+pub(super) fn judge(outcome: Outcome) -> Outcome {
+    match outcome {
+        Err(Stop::Failed(_)) => Ok(()),
+        Ok(()) => {
+            Err(Stop::failed("it passed all the same: the right is too much, or docs/rights.md names another scenario"))
+        }
+        Err(stop) => Err(stop),
+    }
+}
+
+fn key(right: &Right) -> (String, String) {
+    (right.account.clone(), right.to_string())
+}
+
+fn setup(kind: RingKind) -> Setup {
+    let home = if kind.is_kcp() { Home::Kcp } else { Home::Kubernetes };
+    Setup::new(home, if kind.reads_through_exports() { ReadThrough::Export } else { ReadThrough::FrontProxy })
+}
+
+/// The rows below the heading of this home and way: account, right, scenario.
+fn read_table(setup: &Setup) -> Result<Table, String> {
+    let heading = match (setup.home, setup.read_through) {
+        (Home::Kubernetes, _) => "## Home kubernetes",
+        (Home::Kcp, ReadThrough::FrontProxy) => "## Home kcp, `--read-through front-proxy`",
+        (Home::Kcp, ReadThrough::Export) => "## Home kcp, `--read-through export`",
+    };
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/rights.md");
+    let text = std::fs::read_to_string(file).map_err(|why| format!("docs/rights.md can't be read: {why}"))?;
+    let part = text.lines().skip_while(|line| *line != heading).skip(1);
+    let part = part.take_while(|line| !line.starts_with("## "));
+    let rows = part.filter(|line| line.starts_with("| depguard-")).map(|line| {
+        let cells: Vec<&str> = line.split('|').map(str::trim).collect();
+        match cells.as_slice() {
+            ["", account, right, scenario, ""] => Ok(((account.to_string(), right.to_string()), scenario.to_string())),
+            _ => Err(format!("docs/rights.md has a row that is not account, right, scenario: {line}")),
+        }
+    });
+    rows.collect()
+}

@@ -1,0 +1,71 @@
+//! What depguard reads of an API server, and what it doesn't.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use depguard_e2e::rules::{RULES, rule};
+use depguard_e2e::{Depguard, Outcome, Resource, Stop, World, ensure, eventually};
+use serde_json::json;
+
+use crate::deletion::{guarded, one_reference};
+
+/// What both follow, and the group of each.
+const FOLLOWED: [(&str, &str); 4] = [
+    ("dependencies.opendefense.cloud", "dependencyrules"),
+    ("admissionregistration.k8s.io", "validatingwebhookconfigurations"),
+    ("apis.kcp.io", "apiexportendpointslices"),
+    ("apis.kcp.io", "apibindings"),
+];
+
+/// Longer than what is broken waits before it lists again.
+const LONG_ENOUGH: Duration = Duration::from_millis(2500);
+
+pub(crate) async fn watched(world: Arc<World>) -> Outcome {
+    let (cast, _depguard) = guarded(&world).await?;
+    one_reference(&world, &cast).await?;
+    world.condition(&cast.compute, "machines", "Programmed", "True").await?;
+    let count = async || {
+        let mut counts = Vec::new();
+        for account in ["depguard-controller", "depguard-webhook"] {
+            for (group, resource) in FOLLOWED {
+                let lists = world.lists(account, group, resource).await?;
+                let lists = lists.ok_or_else(|| Stop::Skipped("the server does not say who lists what".to_owned()))?;
+                counts.push((account, resource, lists));
+            }
+        }
+        Ok::<_, Stop>(counts)
+    };
+    let before = count().await?;
+    ensure(before.iter().any(|(.., lists)| *lists > 0), || "not even one list is counted".to_owned())?;
+    tokio::time::sleep(LONG_ENOUGH).await;
+    let after = count().await?;
+    // The webhook asks which exports a workspace has bound for each deletion; here there was none.
+    ensure(after == before, || format!("it lists again and again: {before:?}, then {after:?}"))
+}
+
+pub(crate) async fn secrets(world: Arc<World>) -> Outcome {
+    let compute = world.compute().await?;
+    let machine = compute.kind("VirtualMachine")?;
+    let secret = Resource { group: String::new(), versions: &["v1"], ..Resource::namespaced("Secret") };
+    world.add_rule(&compute, &rule("keys", &machine, &[(&secret, ".spec.keyRef.name")])).await?;
+    let consumer = world.consumer("consumer", &[&compute]).await?;
+    for name in ["used", "free"] {
+        let object =
+            json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}, "data": {"key": "c2VjcmV0"}});
+        consumer.api.post(&secret.collection(&consumer.namespace), &object).await?.ok()?;
+    }
+    consumer.create(&machine, "m1", json!({"keyRef": {"name": "used"}})).await?;
+    let _depguard = Depguard::start(&world).await?;
+    consumer.until_protected(&world, &secret, "used").await?;
+    consumer
+        .refused(&world, &secret, "used", &["cannot delete secrets/used: still referenced by VirtualMachine/m1"])
+        .await?;
+    consumer.delete(&world, &secret, "free").await?;
+    // Whether a Secret was asked for is seen at the end of the ring, for all scenarios; that it need not be, by the rights.
+    eventually("the rule is enforced", world.patience(), async || {
+        let rule = compute.api.get(&format!("{RULES}/keys")).await?.ok()?;
+        let said = rule["status"]["conditions"].to_string();
+        if said.contains("Enforced") { Ok(()) } else { Err(Stop::Failed(said)) }
+    })
+    .await
+}
