@@ -12,7 +12,6 @@ use crate::server::{self, Faces};
 use crate::store::Key;
 use crate::world::{ROOT, World};
 
-/// So much later than the first binding on a shard a slice lists the shard.
 const LISTED_AFTER: Duration = Duration::from_millis(300);
 /// How long to wait before a port that is not free yet is tried again.
 const PORT_RETRY: Duration = Duration::from_millis(20);
@@ -21,6 +20,8 @@ const PORT_RETRY: Duration = Duration::from_millis(20);
 #[derive(Debug, Default)]
 pub(crate) struct Shards {
     all: Vec<Shard>,
+    /// So much later than the first binding on a shard a slice lists the shard.
+    listed_after: Duration,
     placed: Mutex<Placed>,
     /// Since when a slice could list a shard, by the slice and the shard.
     bound: Mutex<HashMap<(Key, usize), Instant>>,
@@ -44,7 +45,10 @@ struct Placed {
 
 impl Shards {
     /// Finds a port for each.
-    pub(crate) async fn open(names: Vec<String>) -> std::io::Result<(Self, Vec<TcpListener>)> {
+    pub(crate) async fn open(
+        names: Vec<String>,
+        listed_after: Option<Duration>,
+    ) -> std::io::Result<(Self, Vec<TcpListener>)> {
         let (mut all, mut listeners) = (Vec::new(), Vec::new());
         for name in names {
             let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
@@ -52,7 +56,8 @@ impl Shards {
             all.push(Shard { name, address, wanted: watch::Sender::new(true), listens: watch::Sender::new(true) });
             listeners.push(listener);
         }
-        Ok((Self { all, ..Self::default() }, listeners))
+        let listed_after = listed_after.unwrap_or(LISTED_AFTER);
+        Ok((Self { all, listed_after, ..Self::default() }, listeners))
     }
 
     /// The shard whose virtual workspaces the front-proxy shows.
@@ -104,7 +109,7 @@ impl Shards {
         let now = Instant::now();
         let for_a_while = |shard: &usize| {
             let since = *bound.entry((slice.clone(), *shard)).or_insert(now);
-            now.duration_since(since) >= LISTED_AFTER
+            now.duration_since(since) >= self.listed_after
         };
         now_bound.into_iter().filter(for_a_while).filter_map(|shard| self.url(shard)).collect()
     }
@@ -112,7 +117,7 @@ impl Shards {
     /// Done when a slice may list one more.
     pub(crate) async fn next_listed(&self) {
         let now = Instant::now();
-        let next = lock(&self.bound).values().map(|since| *since + LISTED_AFTER).filter(|at| *at > now).min();
+        let next = lock(&self.bound).values().map(|since| *since + self.listed_after).filter(|at| *at > now).min();
         match next {
             Some(at) => tokio::time::sleep_until(at.into()).await,
             None => std::future::pending().await,

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::Value;
 use tokio::net::TcpListener;
@@ -42,6 +43,8 @@ pub struct Options {
     /// on the first. A Workspace lies on the one that its `spec.location.selector.matchLabels.name` names, else on the
     /// next. None: one shard, whose address is everybody's.
     pub shards: Vec<String>,
+    /// How much later than the first binding on a shard a slice lists the shard; 300 ms unless said.
+    pub listed_after: Option<Duration>,
     /// Where a webhook's `clientConfig.service` is reached, by `namespace/name`. A service that is
     /// not here can't be called, which `failurePolicy` then decides. kcp knows no services.
     pub services: BTreeMap<String, SocketAddr>,
@@ -85,7 +88,7 @@ impl Testbed {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, options.port)).await.map_err(listen)?;
         let url = format!("https://{}", listener.local_addr().map_err(listen)?);
         let tls = identity.servers.map(TlsAcceptor::from);
-        let (shards, of_shards) = Shards::open(options.shards).await.map_err(listen)?;
+        let (shards, of_shards) = Shards::open(options.shards, options.listed_after).await.map_err(listen)?;
         let world = Arc::new(World {
             kind: options.kind,
             rbac: options.rbac,

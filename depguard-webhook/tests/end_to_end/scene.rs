@@ -62,7 +62,12 @@ impl Scene {
 
     /// The same in a kcp where each workspace lies on a shard of its own.
     pub(crate) async fn on_shards(read_through: ReadThrough) -> Self {
-        Self::placed(Home::Kcp, &SHARDS).await.through(read_through)
+        Self::placed(Home::Kcp, &SHARDS, None).await.through(read_through)
+    }
+
+    /// The same, where a shard is listed only so long after its first binding.
+    pub(crate) async fn on_shards_listed(late: Duration, read_through: ReadThrough) -> Self {
+        Self::placed(Home::Kcp, &SHARDS, Some(late)).await.through(read_through)
     }
 
     fn through(self, read_through: ReadThrough) -> Self {
@@ -75,15 +80,16 @@ impl Scene {
 
     /// The same by the front-proxy.
     pub(crate) async fn set_up(home: Home) -> Self {
-        Self::placed(home, &[]).await
+        Self::placed(home, &[], None).await
     }
 
-    async fn placed(home: Home, shards: &[&str]) -> Self {
+    async fn placed(home: Home, shards: &[&str], listed_after: Option<Duration>) -> Self {
         let kind = match home {
             Home::Kcp => Kind::Kcp,
             Home::Kubernetes => Kind::Kubernetes,
         };
-        let testbed = Testbed::start(Options { kind, shards: owned(shards), ..Options::default() }).await.unwrap();
+        let testbed =
+            Testbed::start(Options { kind, shards: owned(shards), listed_after, ..Options::default() }).await.unwrap();
         let folder = tempfile::tempdir().unwrap();
         let made = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
         std::fs::write(folder.path().join("tls.crt"), made.cert.pem()).unwrap();

@@ -32,7 +32,7 @@ async fn dependents_are_found_on_whichever_shard_they_are() {
 /// The endpoint of a shard is listed later than its first binding: until then nobody can say who refers to what there.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_first_consumer_on_a_shard_is_refused_until_the_shard_is_listed() {
-    let scene = Scene::on_shards(ReadThrough::Export).await;
+    let scene = Scene::on_shards_listed(Duration::from_secs(3), ReadThrough::Export).await;
     scene.write_rule(".spec.vpcRef.name").await;
     let webhook = scene.start().await;
     scene.configure(webhook.review_addr()).await;
