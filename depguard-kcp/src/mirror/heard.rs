@@ -1,5 +1,5 @@
-//! When each watch was last heard of. A watch that says nothing looks like one of which nothing has happened; only the
-//! bookmarks that an API server sends in between tell them apart.
+//! When each watch was last heard of. A watch that says nothing looks like one of which nothing has happened; only a
+//! bookmark tells them apart, and no API server promises any.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -143,8 +143,8 @@ impl MirrorState {
     }
 
     /// Of everything required, what was not heard of for the longest, as of this moment and not of the snapshot's. Where
-    /// something fails, that is said; else it may be well, if it is not long ago: a watch that has nothing to tell is
-    /// heard of twice a minute.
+    /// something fails, that is said; else it may be well, if it is not long ago: one that has nothing to tell is listed
+    /// anew after 35 s.
     pub fn unheard(&self) -> Option<Failure> {
         let Silence { since, watched, origin } = self.watches.most_silent()?;
         let why = match (self.failing(), origin) {

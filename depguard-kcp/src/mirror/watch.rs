@@ -17,12 +17,12 @@ use super::ledger::{Change, Objects, Source};
 use super::state::{ObjectKey, Watched};
 use crate::endpoint::{Endpoint, with_causes};
 
-/// How long a watch request lasts. An API server sends a bookmark 2 s before the end of a watch, so that this is also
-/// how often a watch is heard of that has nothing to tell.
+/// How long a watch request lasts. kube takes a watch for dead that is silent for 5 s longer.
 const WATCH_SECONDS: u32 = 25;
 
 /// A watch that was not heard of for so long is begun anew, with a list: a connection may have broken unnoticed, and
-/// kcp's virtual workspaces can keep a watch open that never tells anything again.
+/// kcp's virtual workspaces can keep a watch open that never tells anything again. One that is well may be silent too: a
+/// kube-apiserver sends no bookmark as long as nothing was ever written of a kind. Then the list is short.
 const SILENCE: Duration = Duration::from_secs(WATCH_SECONDS as u64 + 10);
 
 /// How long a list may be silent.
