@@ -2,8 +2,8 @@
 //!
 //! Whoever can post a review can ask who refers to what. With a key, the controller puts `/<scope>/<mac>` behind the path
 //! of each configuration that it installs, and the webhook answers nothing else. The scope is where the configuration
-//! lies, and so what an API server reviews by it: a logical cluster of a kcp, or `-` for the one cluster of a plain
-//! Kubernetes.
+//! lies, and so what an API server reviews by it: a logical cluster of a kcp, or `home.kubernetes` for the one cluster of
+//! a plain Kubernetes.
 
 use std::path::{Path, PathBuf};
 
@@ -13,8 +13,9 @@ use tokio::io::AsyncReadExt;
 
 /// What is signed is this and the scope: a key that is used elsewhere too says nothing there.
 const CONTEXT: &str = "depguard/v1/";
-/// The scope of a plain Kubernetes.
-const WHOLE: &str = "-";
+/// The scope of a plain Kubernetes. No logical cluster has a dot in its name; and a kube-apiserver takes nothing but a
+/// subdomain for a part of a service's path.
+const WHOLE: &str = "home.kubernetes";
 /// The shortest key that is taken, in bytes.
 const SHORTEST: usize = 32;
 /// Keys at once: the new one, the old one, and one that an earlier change left behind.
@@ -198,7 +199,7 @@ mod tests {
         );
         assert_eq!(
             key(&format!("\n  {OLD} \r\n\n")).suffix(None),
-            "/-/9e98d8eb0a4bc651a04fed91db575754dced06a50f610a80050b93eb46828162"
+            "/home.kubernetes/8169755ce762bfc6174d060d50ead88b21a8edc9b615dd2b5778f2ce85fd3e95"
         );
     }
 

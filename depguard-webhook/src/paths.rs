@@ -16,7 +16,7 @@ const PATH: &str = "/validate";
 /// The part of the path for the rules whose failure policy is `Ignore`.
 const IGNORE: &str = "ignore";
 /// The scope of a plain Kubernetes.
-const WHOLE: &str = "-";
+const WHOLE: &str = "home.kubernetes";
 /// How long a code is, in hexadecimal digits.
 const MAC_LEN: usize = 64;
 /// How often the file with the key is read.
@@ -140,7 +140,7 @@ mod tests {
             ("/validate/ignore".to_owned(), Some((FailurePolicy::Ignore, Scope::Anything))),
             (format!("/validate/{}/{code}", cluster()), Some((FailurePolicy::Fail, of_cluster()))),
             (format!("/validate/ignore/{}/{code}", cluster()), Some((FailurePolicy::Ignore, of_cluster()))),
-            (format!("/validate/-/{code}"), Some((FailurePolicy::Fail, Scope::Of(None)))),
+            (format!("/validate/home.kubernetes/{code}"), Some((FailurePolicy::Fail, Scope::Of(None)))),
             (format!("/validate/{}/{}", cluster(), &code[1..]), None),
             (format!("/validate/{}", cluster()), None),
             (format!("/validate/UPPER/{code}"), None),
