@@ -133,13 +133,7 @@ fn flags_are_taken(container: &Value) -> Outcome {
     let texts =
         |values: &[Value]| values.iter().filter_map(|value| value.as_str().map(str::to_owned)).collect::<Vec<_>>();
     let (command, flags) = (texts(&strings("command")), texts(&strings("args")));
-    let line = || command.iter().chain(&flags);
-    let parsed = match command.first().map(String::as_str) {
-        Some("/depguard-webhook") => depguard_webhook::cli::Cli::try_parse_from(line()).map(drop),
-        Some("/depguard-controller") => depguard_controller::cli::Cli::try_parse_from(line()).map(drop),
-        other => return Err(Stop::Failed(format!("{other:?} is none of the binaries"))),
-    };
-    parsed.map_err(|why| Stop::Failed(format!("{command:?} does not take {flags:?}: {why}")))?;
+    is_taken(command.first().map_or("", String::as_str), &flags)?;
     for path in flags.iter().filter_map(|flag| Some(flag.split_once('=')?.1)).filter(|value| value.starts_with('/')) {
         let mounts = strings("volumeMounts");
         let mounted =
@@ -147,4 +141,15 @@ fn flags_are_taken(container: &Value) -> Outcome {
         ensure(mounted, || format!("nothing is mounted at {path}"))?;
     }
     Ok(())
+}
+
+/// Whether the binary of the image understands its flags.
+pub(crate) fn is_taken(binary: &str, flags: &[String]) -> Outcome {
+    let line = std::iter::once(binary).chain(flags.iter().map(String::as_str));
+    let parsed = match binary {
+        "/depguard-webhook" => depguard_webhook::cli::Cli::try_parse_from(line).map(drop),
+        "/depguard-controller" => depguard_controller::cli::Cli::try_parse_from(line).map(drop),
+        _ => return Err(Stop::Failed(format!("`{binary}` is none of the binaries"))),
+    };
+    parsed.map_err(|why| Stop::Failed(format!("{binary} does not take {flags:?}: {why}")))
 }

@@ -57,6 +57,8 @@ pub(crate) const RENDERED: &[Case] = &[
             ("PodDisruptionBudget", WEBHOOK, "/spec/maxUnavailable", "1"),
             ("NetworkPolicy", WEBHOOK, "/spec/ingress/0", r#"{"ports": [{"port": "reviews"}]}"#),
             ("Service", WEBHOOK, "/spec/ports", r#"[{"name": "reviews", "port": 443, "targetPort": "reviews"}]"#),
+            ("Job", "depguard-uninstall", "/metadata/annotations/helm.sh~1hook", r#""pre-delete""#),
+            ("Job", "depguard-uninstall", "/spec/template/spec/serviceAccountName", r#""depguard-controller""#),
         ],
         absent: &[("ServiceMonitor", "depguard"), ("PrometheusRule", "depguard"), ("Certificate", WEBHOOK)],
     },
@@ -83,6 +85,8 @@ pub(crate) const RENDERED: &[Case] = &[
             (D, CONTROLLER, ARGS, r#""--webhook-url=https://depguard.example.com/validate""#),
             (D, CONTROLLER, ARGS, r#""--api-export-name=dependencies.opendefense.cloud""#),
             ("ServiceAccount", WEBHOOK, "/automountServiceAccountToken", "false"),
+            ("Job", "depguard-uninstall", ARGS, r#""uninstall""#),
+            ("Job", "depguard-uninstall", ARGS, r#""--home=kcp""#),
         ],
         absent: &[
             ("ClusterRole", WEBHOOK),
@@ -96,6 +100,7 @@ pub(crate) const RENDERED: &[Case] = &[
         expected: &[
             (D, WEBHOOK, ARGS, r#""--kcp-base-host=https://kcp.example.com""#),
             (D, CONTROLLER, ARGS, r#""--api-export-name=rules.example.com""#),
+            ("Job", "depguard-uninstall", ARGS, r#""--kcp-base-host=https://kcp.example.com""#),
         ],
         absent: &[],
     },
@@ -196,6 +201,21 @@ pub(crate) const RENDERED: &[Case] = &[
         absent: &[],
     },
     Case {
+        name: "certificates that API servers must show",
+        home: KUBERNETES,
+        set: &[r#"webhook.clientCA={"secretName": "api-servers", "key": "ca.pem"}"#],
+        expected: &[
+            (D, WEBHOOK, ARGS, r#""--client-ca=/etc/depguard/client-ca/ca.crt""#),
+            (
+                D,
+                WEBHOOK,
+                VOLUMES,
+                r#"{"name": "client-ca", "secret": {"secretName": "api-servers", "items": [{"key": "ca.pem", "path": "ca.crt"}]}}"#,
+            ),
+        ],
+        absent: &[],
+    },
+    Case {
         name: "what is logged",
         home: KUBERNETES,
         set: &[r#"log={"filter": "debug", "format": "json"}"#],
@@ -228,6 +248,16 @@ pub(crate) const RENDERED: &[Case] = &[
             ("Service", WEBHOOK, "/metadata/annotations", r#"{"example.com/a": "b"}"#),
         ],
         absent: &[("PodDisruptionBudget", WEBHOOK)],
+    },
+    Case {
+        name: "a controller of three replicas",
+        home: KUBERNETES,
+        set: &["controller.replicas=3"],
+        expected: &[
+            (D, CONTROLLER, ARGS, r#""--leader-elect""#),
+            (D, CONTROLLER, "/spec/strategy/type", r#""RollingUpdate""#),
+        ],
+        absent: &[],
     },
     Case {
         name: "where pods run, and with what",
@@ -295,8 +325,17 @@ pub(crate) const RENDERED: &[Case] = &[
         set: &[
             r#"metrics.serviceMonitor={"enabled": true, "interval": "1m", "labels": {"release": "prometheus"}}"#,
             "metrics.port=9090",
+            r#"metrics.prometheusRule={"enabled": true, "labels": {"release": "prometheus"}}"#,
         ],
         expected: &[
+            ("PrometheusRule", "depguard", "/spec/groups/0/rules/0/alert", r#""DepguardWebhookAbsent""#),
+            (
+                "PrometheusRule",
+                "depguard",
+                "/spec/groups/0/rules/1/annotations/summary",
+                r#""The webhook {{ $labels.instance }} has not loaded all rules""#,
+            ),
+            ("PrometheusRule", "depguard", "/metadata/labels/release", r#""prometheus""#),
             (D, WEBHOOK, ARGS, r#""--metrics-bind-address=:9090""#),
             ("ServiceMonitor", "depguard", "/spec/endpoints/0/interval", r#""1m""#),
             ("ServiceMonitor", "depguard", "/metadata/labels/release", r#""prometheus""#),
@@ -322,6 +361,7 @@ pub(crate) const RENDERED: &[Case] = &[
         set: &[
             "metrics.enabled=false",
             "networkPolicy.enabled=false",
+            "uninstall.enabled=false",
             "crd.install=false",
             "webhook.podDisruptionBudget.enabled=false",
         ],
@@ -329,6 +369,7 @@ pub(crate) const RENDERED: &[Case] = &[
         absent: &[
             ("Service", "depguard-webhook-metrics"),
             ("NetworkPolicy", WEBHOOK),
+            ("Job", "depguard-uninstall"),
             ("CustomResourceDefinition", "dependencyrules.dependencies.opendefense.cloud"),
             ("PodDisruptionBudget", WEBHOOK),
         ],
@@ -356,6 +397,7 @@ pub(crate) const REJECTED: &[(&str, &str, &str)] = &[
     (KUBERNETES, r#"overrides.groups=["a,b"]"#, "/overrides/groups/0"),
     (KUBERNETES, r#"overrides.groups="system:masters""#, "/overrides/groups"),
     (KUBERNETES, r#"log.format="logfmt""#, "/log/format"),
+    (KUBERNETES, "uninstall.timeoutSeconds=5", "/uninstall/timeoutSeconds"),
     (
         KUBERNETES,
         r#"metrics={"enabled": false, "serviceMonitor": {"enabled": true}}"#,

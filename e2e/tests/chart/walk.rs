@@ -18,7 +18,7 @@ use crate::doc::{Step, missing, steps};
 use crate::node::Node;
 
 /// Its sections in the order in which they are walked.
-const SECTIONS: [&str; 5] = ["Install", "Certificates", "Upgrade", "Backup", "Break-glass"];
+const SECTIONS: [&str; 6] = ["Install", "Certificates", "Upgrade", "Backup", "Break-glass", "Uninstall"];
 
 /// A command that takes longer hangs.
 const PATIENCE: Duration = Duration::from_secs(180);
