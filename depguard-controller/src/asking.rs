@@ -1,6 +1,7 @@
 //! Asks one webhook of a configuration, as an API server would reach it, which rules it decides by.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -61,7 +62,13 @@ impl Address {
 }
 
 /// Asks for the generations of these rules. What is wrong is told as a rule's condition tells it.
-pub(crate) async fn ask(address: &Address, rules: &[&RuleKey]) -> Result<BTreeMap<RuleKey, i64>, Finding> {
+///
+/// `identity` is a folder with `tls.crt` and `tls.key`, for a webhook that asks who calls.
+pub(crate) async fn ask(
+    address: &Address,
+    identity: Option<&Path>,
+    rules: &[&RuleKey],
+) -> Result<BTreeMap<RuleKey, i64>, Finding> {
     if let Some((host, port)) = &address.service
         && tokio::time::timeout(CALL, tokio::net::lookup_host((host.as_str(), *port)))
             .await
@@ -76,7 +83,7 @@ pub(crate) async fn ask(address: &Address, rules: &[&RuleKey]) -> Result<BTreeMa
         ));
     }
     let roots = address.roots.as_deref();
-    let caller = Caller::new(&with_timeout(&address.url), roots, address.server_name.as_deref());
+    let caller = Caller::new(&with_timeout(&address.url), roots, address.server_name.as_deref(), identity);
     let caller = caller.map_err(|why| problem(&address.url, &why))?;
     let mut loaded = BTreeMap::new();
     for rules in rules.chunks(AT_ONCE) {
@@ -116,6 +123,12 @@ fn problem(url: &str, why: &CallError) -> Finding {
         CallError::Certificate(_) => Finding::no(
             "CertificateInvalid",
             format!("the webhook at {url} is not known by the configuration's caBundle: {why}"),
+        ),
+        CallError::ClientCertificate(_) => Finding::unknown(
+            "NotAsked",
+            format!(
+                "the webhook at {url} can't be asked: {why}: give the controller one with --webhook-client-cert-dir"
+            ),
         ),
         CallError::Unusable(_) => Finding::no("CertificateInvalid", format!("the webhook at {url}: {why}")),
         _ => Finding::no(

@@ -55,6 +55,10 @@ struct Run {
     #[arg(long, value_name = "HOST:PORT", value_parser = host_and_port)]
     webhook_probe_address: Option<String>,
 
+    /// Folder with tls.crt and tls.key by which the webhook knows the controller, where it runs with --client-ca
+    #[arg(long, value_name = "DIR")]
+    webhook_client_cert_dir: Option<PathBuf>,
+
     /// Let only one of several controllers write at a time
     #[arg(long)]
     leader_elect: bool,
@@ -189,6 +193,7 @@ impl Run {
             read_through: self.read_through.into(),
             namespace,
             webhook_probe_address: self.webhook_probe_address,
+            webhook_client_cert_dir: self.webhook_client_cert_dir,
             metrics_addr: self.common.metrics_bind_address.0,
             ca_bundle_path: self.webhook_ca_bundle_path.filter(|path| !path.as_os_str().is_empty()),
             ..config

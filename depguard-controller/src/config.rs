@@ -53,6 +53,9 @@ pub struct Config {
     /// `host:port` at which the controller asks the webhook whether its rules are loaded, under the name and by the
     /// certificates of the configuration. Left out: where API servers reach it.
     pub webhook_probe_address: Option<String>,
+    /// A folder with `tls.crt` and `tls.key` by which the webhook knows the controller, where it asks who calls; read
+    /// each time.
+    pub webhook_client_cert_dir: Option<PathBuf>,
     /// After how long everything is looked at again though nothing seems to have changed.
     pub resync: Duration,
 }
@@ -84,6 +87,7 @@ impl Config {
             leader_election_id: LEASE.to_owned(),
             lease_duration: Duration::from_secs(15),
             webhook_probe_address: None,
+            webhook_client_cert_dir: None,
             resync: Duration::from_secs(60),
         }
     }

@@ -139,6 +139,7 @@ impl Controller {
                 metrics,
                 own_namespace: config.namespace,
                 probe_address: config.webhook_probe_address,
+                identity: config.webhook_client_cert_dir,
             },
             states: mirror.subscribe(),
             permit,

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -45,6 +46,8 @@ pub(crate) struct Job {
     pub(crate) own_namespace: Option<String>,
     /// Where the webhook is connected to instead of where the configuration says.
     pub(crate) instead: Option<String>,
+    /// A folder with the certificate by which the webhook knows the controller.
+    pub(crate) identity: Option<PathBuf>,
 }
 
 /// What is to be looked at.
@@ -237,7 +240,7 @@ impl Job {
             let Some(policy) = configuration::policy_of(webhook) else { continue };
             let rules: Vec<_> = self.rules.iter().filter(|(_, (of, _))| *of == policy).map(|(key, _)| key).collect();
             let answer = match Address::of(webhook, self.instead.as_deref()) {
-                Some(address) => asking::ask(&address, &rules).await,
+                Some(address) => asking::ask(&address, self.identity.as_deref(), &rules).await,
                 None => Err(Finding::unknown("NotAsked", "it can't be told where the webhook is")),
             };
             loaded.insert(policy, answer);

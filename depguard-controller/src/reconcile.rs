@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -54,6 +55,8 @@ pub(crate) struct Reconciler {
     pub(crate) own_namespace: String,
     /// Where the webhook is asked, instead of where it is installed.
     pub(crate) probe_address: Option<String>,
+    /// A folder with the certificate by which the webhook knows the controller.
+    pub(crate) identity: Option<PathBuf>,
 }
 
 /// What failed, and when to try again.
@@ -153,6 +156,7 @@ impl Reconciler {
                 rules: plan.rules_at(place),
                 own_namespace: world.clients.own_namespace.clone(),
                 instead: self.probe_address.clone(),
+                identity: self.identity.clone(),
             };
             (outcomes.get(place) == Some(&Outcome::Installed)).then(|| (place.clone(), Arc::new(job)))
         });

@@ -3,6 +3,7 @@
 
 use std::error::Error;
 use std::fmt;
+use std::path::Path;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
@@ -30,6 +31,9 @@ pub enum CallError {
     /// The URL or the certificates given for the server can't be used.
     #[error("it can't be called: {0}")]
     Unusable(String),
+    /// The server wants a certificate of who calls, or another one.
+    #[error("it wants another client certificate: {0}")]
+    ClientCertificate(String),
     /// The server's certificate is not one that the given ones vouch for.
     #[error("its certificate is refused: {0}")]
     Certificate(String),
@@ -51,8 +55,14 @@ pub enum CallError {
 
 impl Caller {
     /// Calls `url`, an `https` one. `roots` are the certificates, as PEM, by which its server is known; without any the
-    /// system's count. `server_name` is the name in the server's certificate, where it isn't that of the URL.
-    pub fn new(url: &str, roots: Option<&[u8]>, server_name: Option<&str>) -> Result<Self, CallError> {
+    /// system's count. `server_name` is the name in the server's certificate, where it isn't that of the URL. `identity`
+    /// is a folder with `tls.crt` and `tls.key`, by which the server knows who calls.
+    pub fn new(
+        url: &str,
+        roots: Option<&[u8]>,
+        server_name: Option<&str>,
+        identity: Option<&Path>,
+    ) -> Result<Self, CallError> {
         let unusable = |why: &dyn fmt::Display| CallError::Unusable(why.to_string());
         let uri: Uri = url.parse().map_err(|why| unusable(&why))?;
         if uri.scheme_str() != Some("https") {
@@ -66,6 +76,11 @@ impl Caller {
                 return Err(unusable(&"its CA bundle holds no certificate"));
             }
             config.root_cert = Some(certificates.iter().map(|certificate| certificate.to_vec()).collect());
+        }
+        if let Some(folder) = identity {
+            let file = |name: &str| Some(folder.join(name).to_string_lossy().into_owned());
+            config.auth_info.client_certificate = file("tls.crt");
+            config.auth_info.client_key = file("tls.key");
         }
         config.tls_server_name = server_name.map(str::to_owned);
         let stack = stack::build(&config).map_err(|why| unusable(&with_causes(&why)))?;
@@ -111,16 +126,24 @@ impl fmt::Debug for Caller {
 }
 
 fn failure(error: &(dyn Error + 'static)) -> CallError {
-    match certificate(error) {
-        Some(why) => CallError::Certificate(why),
-        None => CallError::Unreachable(with_causes(error)),
-    }
+    certificate(error).unwrap_or_else(|| CallError::Unreachable(with_causes(error)))
 }
 
-/// What TLS found wrong with the server's certificate, if that is the cause.
-fn certificate(error: &(dyn Error + 'static)) -> Option<String> {
-    if let Some(rustls::Error::InvalidCertificate(why)) = error.downcast_ref() {
-        return Some(why.to_string());
+/// What TLS found wrong with a certificate, if that is the cause.
+fn certificate(error: &(dyn Error + 'static)) -> Option<CallError> {
+    use rustls::AlertDescription as Alert;
+    match error.downcast_ref() {
+        Some(rustls::Error::InvalidCertificate(why)) => return Some(CallError::Certificate(why.to_string())),
+        Some(rustls::Error::AlertReceived(
+            why @ (Alert::AccessDenied
+            | Alert::BadCertificate
+            | Alert::CertificateExpired
+            | Alert::CertificateRequired
+            | Alert::CertificateUnknown
+            | Alert::DecryptError
+            | Alert::UnknownCA),
+        )) => return Some(CallError::ClientCertificate(format!("{why:?}"))),
+        _ => {}
     }
     // An I/O error doesn't count what it wraps among its causes.
     let wrapped = error.downcast_ref::<std::io::Error>().and_then(|error| error.get_ref());

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use depguard_controller::{Controller, WebhookTarget, manifests};
+use depguard_controller::{Controller, Uninstall, WebhookTarget, manifests};
 use depguard_core::{ExportName, Home};
 use depguard_webhook::{ReadThrough, Webhook};
 use tempfile::TempDir;
@@ -105,6 +105,16 @@ impl Depguard {
         if let Some(webhook) = self.webhook.take() {
             webhook.kill();
         }
+    }
+
+    /// Uninstalls, as the controller's subcommand does.
+    pub async fn uninstall(&self) -> Outcome {
+        if self.world.is_control() {
+            return Ok(());
+        }
+        let what = Uninstall::new(self.home(), export_name()?);
+        depguard_controller::uninstall(Uninstall { kubeconfig: Some(self.file("kubeconfig")), ..what }).await?;
+        Ok(())
     }
 
     /// Gives the webhook another certificate authority and another URL, for the next start.

@@ -1,5 +1,6 @@
 //! The adapters against servers: one that answers what a test says, and the testbed.
 
+mod caller;
 mod connection;
 mod mirror;
 mod server;

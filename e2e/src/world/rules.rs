@@ -52,11 +52,11 @@ impl World {
                 self.home().post(SCHEMAS, &manifests::api_resource_schema()).await?.ok_or_there()
             })
             .await?;
-            return self.home().post(EXPORTS, &manifests::api_export()).await?.ok_or_there();
+            self.home().post(EXPORTS, &manifests::api_export()).await?.ok_or_there()?;
+            return self.home().post("/api/v1/namespaces", &own_namespace()).await?.ok_or_there();
         }
         self.home().post(CRDS, &manifests::crd()).await?.ok_or_there()?;
-        let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": manifests::NAMESPACE}});
-        self.home().post("/api/v1/namespaces", &namespace).await?.ok_or_there()?;
+        self.home().post("/api/v1/namespaces", &own_namespace()).await?.ok_or_there()?;
         let canaries = format!("/api/v1/namespaces/{}/configmaps", manifests::NAMESPACE);
         self.home().post(&canaries, &manifests::canary()).await?.ok_or_there()?;
         eventually("rules are served", self.patience(), async || self.home().get(RULES).await?.ok().map(drop)).await
@@ -156,6 +156,10 @@ impl World {
         })
         .await
     }
+}
+
+fn own_namespace() -> Value {
+    json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": manifests::NAMESPACE}})
 }
 
 /// The webhooks of a configuration that decide by rules, which is all but the canary's.

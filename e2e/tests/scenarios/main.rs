@@ -18,6 +18,7 @@ mod reading;
 mod schema;
 mod switching;
 mod teardown;
+mod uninstalling;
 
 use depguard_e2e::Scenario;
 use depguard_e2e::runner;
@@ -89,6 +90,12 @@ fn main() {
         Scenario::new("a removed target leaves the configuration", installation::target_removed).without_control(),
         Scenario::new("20 restarts lose none of 8 rules' kinds", installation::restarts).without_control().alone(),
         Scenario::new("a rule is held against the schemas of its kinds", checked::against_schemas).without_control(),
+        Scenario::new("uninstalled with the webhook dead, nothing is refused any more", uninstalling::webhook_dead)
+            .alone(),
+        Scenario::new("depguard's own namespace and Helm's releases need no webhook", uninstalling::own_namespace)
+            .without_control()
+            .on_kubernetes()
+            .on_real_servers(),
         Scenario::new("a rule says that it is enforced only while it is", enforced::while_it_is).without_control(),
         Scenario::new("a rule that ignores failures refuses, and lets go while depguard is away", policy::ignore),
         Scenario::new("a rule that only warns refuses nothing, and says so to whoever deletes", policy::warn)
