@@ -122,6 +122,8 @@ fn ask(segments: &[&str]) -> Option<Ask> {
         ["version"] => Ask::Version,
         ["api"] => Ask::CoreVersions,
         ["apis"] => Ask::Groups,
+        // The core group has a root of its own.
+        ["apis", "", ..] => return None,
         ["apis", group] => Ask::Group((*group).to_owned()),
         ["api", version] => Ask::Resources { group: String::new(), version: (*version).to_owned() },
         ["apis", group, version] => Ask::Resources { group: (*group).to_owned(), version: (*version).to_owned() },

@@ -68,16 +68,17 @@ impl Resource {
 
     /// `group/version`.
     pub fn api_version(&self) -> String {
-        format!("{}/{}", self.group, self.versions[0])
+        if self.group.is_empty() { self.versions[0].to_owned() } else { format!("{}/{}", self.group, self.versions[0]) }
     }
 
     /// Its collection in a namespace, which counts only for a namespaced kind.
     pub fn collection(&self, namespace: &str) -> String {
+        let root = if self.group.is_empty() { "api" } else { "apis" };
         let api_version = self.api_version();
         if self.namespaced {
-            format!("/apis/{api_version}/namespaces/{namespace}/{}", self.plural)
+            format!("/{root}/{api_version}/namespaces/{namespace}/{}", self.plural)
         } else {
-            format!("/apis/{api_version}/{}", self.plural)
+            format!("/{root}/{api_version}/{}", self.plural)
         }
     }
 

@@ -239,7 +239,8 @@ impl World {
             return Ok(None);
         }
         // Nobody else is there to list depguard's own kinds.
-        let metrics = self.home().get("/metrics").await?.message();
+        let metrics = self.home().get("/metrics").await?.ok()?;
+        let metrics = metrics.as_str().unwrap_or_default();
         let labels = [format!("group=\"{group}\""), format!("resource=\"{resource}\""), "verb=\"LIST\"".to_owned()];
         let counts = metrics.lines().filter(|line| line.starts_with("apiserver_request_total{"));
         let counts = counts.filter(|line| labels.iter().all(|label| line.contains(label.as_str())));

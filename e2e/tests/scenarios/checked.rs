@@ -31,10 +31,11 @@ pub(crate) async fn against_schemas(world: Arc<World>) -> Outcome {
     ensure(said.contains("is not served in version v1beta9, but in v1alpha1"), || said.clone())?;
 
     // On each rule there are events for what became of it.
+    let typo = compute.api.get(&format!("{RULES}/typo")).await?.ok()?["metadata"]["uid"].clone();
     let told = eventually("there is an event on the rule", world.patience(), async || {
         let events = compute.api.get("/api/v1/namespaces/default/events").await?.ok()?;
         let events = events["items"].as_array().cloned().unwrap_or_default();
-        let told = |event: &&Value| event["involvedObject"]["name"] == "typo" && event["reason"] == "FieldNotFound";
+        let told = |event: &&Value| event["involvedObject"]["uid"] == typo && event["reason"] == "FieldNotFound";
         events.iter().find(told).cloned().ok_or_else(|| Stop::Failed(format!("events are {events:?}")))
     })
     .await?;
