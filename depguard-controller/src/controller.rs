@@ -97,7 +97,7 @@ impl Controller {
                 let version = env!("CARGO_PKG_VERSION");
                 let page = Page::bind(address, "controller", version).await;
                 let (mut page, readiness) = (page.map_err(failed("metrics", address))?, readiness.clone());
-                metrics.register(page.registry(), move || *readiness.borrow() == Health::Ready);
+                metrics.register(page.registry(), move || health(&readiness) == Health::Ready);
                 Some(page)
             }
             None => None,
@@ -115,7 +115,7 @@ impl Controller {
         if let Some(page) = &mut page {
             watch_ages(page.registry(), mirror.watches());
         }
-        let probes = probes.map(|probes| tokio::spawn(probes.serve(move || readiness.borrow().clone())));
+        let probes = probes.map(|probes| tokio::spawn(probes.serve(move || health(&readiness))));
         let page = page.map(|page| tokio::spawn(page.serve()));
         let servers = probes.into_iter().chain(page).collect();
         let resync = config.resync.clamp(Duration::from_secs(1), LONGEST_RESYNC);
@@ -191,6 +191,11 @@ impl Controller {
     }
 }
 
+/// What the rounds said last, or that there will be no more: whatever ended them, a panic too, takes the sender along.
+fn health(readiness: &watch::Receiver<Health>) -> Health {
+    if readiness.has_changed().is_err() { Health::Dead } else { readiness.borrow().clone() }
+}
+
 struct Running {
     reconciler: Reconciler,
     states: watch::Receiver<Arc<MirrorState>>,
@@ -234,7 +239,6 @@ impl Running {
             }
             drop(state);
             if !self.wait().await {
-                self.ready.send_replace(Health::Dead);
                 return;
             }
         }
@@ -263,5 +267,23 @@ impl Running {
                 () = sleep_until(self.files_due) => {}
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn rounds_that_have_panicked_are_dead_though_they_were_ready() {
+        let (ready, readiness) = watch::channel(Health::NotReady(String::new()));
+        ready.send_replace(Health::Ready);
+        assert_eq!(health(&readiness), Health::Ready);
+        let panicking = tokio::spawn(async move {
+            let _ready = ready;
+            panic!("as the test wants it");
+        });
+        assert!(panicking.await.is_err());
+        assert_eq!(health(&readiness), Health::Dead);
     }
 }

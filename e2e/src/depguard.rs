@@ -42,6 +42,7 @@ impl Depguard {
         let authority = Authority::new("depguard e2e webhook")?;
         authority.issue(folder.path())?;
         world.write_kubeconfigs(folder.path()).await?;
+        std::fs::write(folder.path().join("path-key"), "a key that only these tests know, and long enough")?;
         let (world, port) = (Arc::clone(world), free_port()?);
         let resync = Duration::from_secs(60);
         Ok(Depguard { world, folder, authority, port, resync, controller: None, webhook: None })
@@ -60,6 +61,7 @@ impl Depguard {
             probe_addr: None,
             metrics_addr: Some((Ipv4Addr::LOCALHOST, 0).into()),
             ca_bundle_path: Some(self.file("ca.crt")),
+            path_key: Some(self.file("path-key")),
             resync: self.resync,
             ..depguard_controller::Config::new(self.home(), export_name()?, webhook)
         };
@@ -94,6 +96,7 @@ impl Depguard {
             probe_addr: None,
             metrics_addr: Some((Ipv4Addr::LOCALHOST, 0).into()),
             tls_cert_dir: self.folder.path().to_owned(),
+            path_key: Some(self.file("path-key")),
             ..depguard_webhook::Config::default()
         };
         self.webhook = Some(Webhook::start(config).await?);
@@ -137,7 +140,7 @@ impl Depguard {
         [webhook.and_then(Webhook::metrics_addr), controller.and_then(Controller::metrics_addr)]
     }
 
-    /// Where the webhook is called.
+    /// Where the webhook is called; each place is told a path below that only it has.
     pub fn url(&self) -> String {
         format!("https://127.0.0.1:{}/validate", self.port)
     }
@@ -147,7 +150,7 @@ impl Depguard {
         self.port
     }
 
-    /// A file that both may need: `tls.crt`, `tls.key` and `ca.crt` are there, `controller.kubeconfig` and
+    /// A file that both may need: `tls.crt`, `tls.key`, `ca.crt` and `path-key` are there, `controller.kubeconfig` and
     /// `webhook.kubeconfig` of their accounts, and `kubeconfig` of the administrator.
     pub fn file(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)

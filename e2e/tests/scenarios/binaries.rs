@@ -43,7 +43,8 @@ fn start(world: &World, files: &Depguard, controller: &Path, webhook: &Path) -> 
     let common = |program: &Path, kubeconfig: &str| {
         let mut command = Command::new(program);
         let addresses = ["--health-probe-bind-address", "127.0.0.1:0", "--metrics-bind-address", "0"];
-        command.args(["--home", home]).args(addresses).arg("--kubeconfig");
+        command.args(["--home", home]).args(addresses).arg("--path-key-file").arg(files.file("path-key"));
+        command.arg("--kubeconfig");
         command.arg(files.file(kubeconfig)).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         command
     };

@@ -8,6 +8,7 @@ use depguard_e2e::{Api, Depguard, Outcome, Stop, World, ensure, eventually};
 use serde_json::{Map, Value, json};
 
 use crate::deletion::one_reference;
+use crate::installation::is_below;
 
 const EXPORT: &str = "/apis/apis.kcp.io/v1alpha2/apiexports/dependencies.opendefense.cloud";
 const SCHEMAS: &str = "/apis/apis.kcp.io/v1alpha1/apiresourceschemas";
@@ -39,7 +40,7 @@ pub(crate) async fn from_the_reference(world: Arc<World>) -> Outcome {
     let rule = cast.compute.api.get(&format!("{RULES}/machines")).await?.ok()?;
     ensure(rule["metadata"]["uid"] == before["metadata"]["uid"], || format!("another rule: {rule}"))?;
     if !world.is_control() {
-        let taken = |found: &Value| found["webhooks"][0]["clientConfig"]["url"] == depguard.url();
+        let taken = |found: &Value| is_below(&found["webhooks"][0]["clientConfig"], &depguard.url());
         world.until_configured(&cast.network.api, "the configuration is taken over", taken).await?;
     } else {
         // Nobody answers at the reference's URL any more.
