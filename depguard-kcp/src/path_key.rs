@@ -13,9 +13,6 @@ use tokio::io::AsyncReadExt;
 
 /// What is signed is this and the scope: a key that is used elsewhere too says nothing there.
 const CONTEXT: &str = "depguard/v1/";
-/// The scope of a plain Kubernetes. No logical cluster has a dot in its name; and a kube-apiserver takes nothing but a
-/// subdomain for a part of a service's path.
-const WHOLE: &str = "home.kubernetes";
 /// The shortest key that is taken, in bytes.
 const SHORTEST: usize = 32;
 /// Keys at once: the new one, the old one, and one that an earlier change left behind.
@@ -52,6 +49,10 @@ pub enum PathKeyError {
 }
 
 impl PathKey {
+    /// The scope of a plain Kubernetes. No logical cluster has a dot in its name; and a kube-apiserver takes nothing but
+    /// a subdomain for a part of a service's path.
+    pub const WHOLE: &str = "home.kubernetes";
+
     /// A key a line; the first signs, and each verifies.
     pub fn parse(content: &str) -> Result<Self, &'static str> {
         let mut lines = content.lines().map(str::trim).filter(|line| !line.is_empty());
@@ -84,7 +85,7 @@ impl PathKey {
 }
 
 fn name(scope: Option<&LogicalCluster>) -> &str {
-    scope.map_or(WHOLE, LogicalCluster::as_str)
+    scope.map_or(PathKey::WHOLE, LogicalCluster::as_str)
 }
 
 fn signed(scope: &str) -> String {

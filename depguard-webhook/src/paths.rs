@@ -2,7 +2,7 @@
 //!
 //! `/validate`, and `/validate/ignore` for the rules that are ignored where they fail; both may be followed by
 //! `/<scope>/<mac>`, and must be where there is a key. The scope is the logical cluster in which the webhook
-//! configuration lies that holds the URL (`-` in a plain Kubernetes), and the code says that the controller wrote it.
+//! configuration lies that holds the URL (`home.kubernetes` in a plain Kubernetes), and the code says that the controller wrote it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,8 +15,6 @@ use depguard_kcp::{PathKey, PathKeyFile, Reload};
 const PATH: &str = "/validate";
 /// The part of the path for the rules whose failure policy is `Ignore`.
 const IGNORE: &str = "ignore";
-/// The scope of a plain Kubernetes.
-const WHOLE: &str = "home.kubernetes";
 /// How long a code is, in hexadecimal digits.
 const MAC_LEN: usize = 64;
 /// How often the file with the key is read.
@@ -93,7 +91,7 @@ impl Asked {
             (None, None) => Scope::Anything,
             (None, Some(_)) => return None,
             (Some((scope, mac)), keys) => {
-                let scope = (scope != WHOLE).then(|| LogicalCluster::parse(scope)).transpose().ok()?;
+                let scope = (scope != PathKey::WHOLE).then(|| LogicalCluster::parse(scope)).transpose().ok()?;
                 let is_right = match keys {
                     Some(keys) => keys.current.load().verifies(scope.as_ref(), mac),
                     None => mac.len() == MAC_LEN,
