@@ -23,8 +23,8 @@ pub(crate) struct Shards {
     /// So much later than the first binding on a shard a slice lists the shard.
     listed_after: Duration,
     placed: Mutex<Placed>,
-    /// Since when a slice could list a shard, by the slice and the shard.
-    bound: Mutex<HashMap<(Key, usize), Instant>>,
+    /// Since when a slice could list a shard, by the slice and the shard, and whether it does.
+    bound: Mutex<HashMap<(Key, usize), (Instant, bool)>>,
 }
 
 #[derive(Debug)]
@@ -108,16 +108,18 @@ impl Shards {
         bound.retain(|(of, shard), _| of != slice || now_bound.contains(shard));
         let now = Instant::now();
         let for_a_while = |shard: &usize| {
-            let since = *bound.entry((slice.clone(), *shard)).or_insert(now);
-            now.duration_since(since) >= self.listed_after
+            let (since, listed) = bound.entry((slice.clone(), *shard)).or_insert((now, false));
+            *listed |= now.duration_since(*since) >= self.listed_after;
+            *listed
         };
         now_bound.into_iter().filter(for_a_while).filter_map(|shard| self.url(shard)).collect()
     }
 
     /// Done when a slice may list one more.
     pub(crate) async fn next_listed(&self) {
-        let now = Instant::now();
-        let next = lock(&self.bound).values().map(|since| *since + self.listed_after).filter(|at| *at > now).min();
+        let bound = lock(&self.bound).values().copied().collect::<Vec<_>>();
+        // That time may have passed since they were last looked at.
+        let next = bound.into_iter().filter(|(_, listed)| !listed).map(|(since, _)| since + self.listed_after).min();
         match next {
             Some(at) => tokio::time::sleep_until(at.into()).await,
             None => std::future::pending().await,

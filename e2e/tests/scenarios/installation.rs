@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use depguard_e2e::rules::{CONFIGURATION, CONFIGURATIONS, reviewed_kinds, rule};
-use depguard_e2e::{Api, Depguard, Outcome, Resource, Stop, World, ensure};
+use depguard_e2e::{Api, Depguard, Outcome, Resource, Stop, World, ensure, eventually};
 use serde_json::{Value, json};
 
 use crate::deletion::{guarded, one_reference};
@@ -156,9 +156,13 @@ pub(crate) async fn claim_not_accepted(world: Arc<World>) -> Outcome {
     let machines = rule("machines", &cast.vm, &[(&cast.vpc, ".spec.vpcRef.name")]);
     world.add_rule(&cast.compute, &machines).await?;
     let _depguard = Depguard::start(&world).await?;
-    let message = world.condition(&cast.compute, "machines", "Programmed", "False").await?;
-    let said = message.contains("validatingwebhookconfigurations") && message.contains("not accepted");
-    ensure(world.is_control() || said, || format!("it says `{message}`"))?;
+    // Until the provider's shard is listed, it seems not to have bound.
+    eventually("the status names the claim", world.patience(), async || {
+        let message = world.condition(&cast.compute, "machines", "Programmed", "False").await?;
+        let said = message.contains("validatingwebhookconfigurations") && message.contains("not accepted");
+        ensure(world.is_control() || said, || format!("it says `{message}`"))
+    })
+    .await?;
 
     world.accept_claims(&cast.network).await?;
     world.condition(&cast.compute, "machines", "Programmed", "True").await?;
