@@ -169,6 +169,7 @@ pub(crate) const RENDERED: &[Case] = &[
         set: &[r#"readThrough="export""#, r#"kcp.shardHosts=["a.example.com", "*.example.org"]"#],
         expected: &[
             (D, WEBHOOK, ARGS, r#""--read-through=export""#),
+            (D, CONTROLLER, ARGS, r#""--read-through=export""#),
             (D, WEBHOOK, ARGS, r#""--shard-hosts=a.example.com,*.example.org""#),
         ],
         absent: &[],
@@ -203,9 +204,13 @@ pub(crate) const RENDERED: &[Case] = &[
     Case {
         name: "certificates that API servers must show",
         home: KUBERNETES,
-        set: &[r#"webhook.clientCA={"secretName": "api-servers", "key": "ca.pem"}"#],
+        set: &[
+            r#"webhook.clientCA={"secretName": "api-servers", "key": "ca.pem", "controllerSecretName": "controller"}"#,
+        ],
         expected: &[
             (D, WEBHOOK, ARGS, r#""--client-ca=/etc/depguard/client-ca/ca.crt""#),
+            (D, CONTROLLER, ARGS, r#""--webhook-client-cert-dir=/etc/depguard/client""#),
+            (D, CONTROLLER, "/spec/template/spec/volumes/0/secret/secretName", r#""controller""#),
             (
                 D,
                 WEBHOOK,
