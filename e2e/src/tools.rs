@@ -17,7 +17,7 @@ pub struct Tools {
 }
 
 impl Tools {
-    /// Those that [`VARIABLE`] names, or that `e2e/helm/build` has built; else why there are none.
+    /// Those that `DEPGUARD_HELM` names, or that `e2e/helm/build` has built; else why there are none.
     pub fn find() -> Result<Tools, String> {
         if let Some(folder) = std::env::var_os(VARIABLE).map(PathBuf::from) {
             let missing = ["helm", "kubectl"].into_iter().find(|program| !folder.join(program).is_file());

@@ -152,7 +152,7 @@ pub(crate) const RENDERED: &[Case] = &[
                 "ClusterRole",
                 "depguard-webhook-dependents-of-release",
                 "/rules",
-                r#"[{"apiGroups": ["", "apps"], "resources": ["pods", "deployments"], "verbs": ["list"]}]"#,
+                r#"[{"apiGroups": ["", "apps"], "resources": ["pods", "deployments"], "verbs": ["get", "list"]}]"#,
             ),
             (
                 "ClusterRole",
