@@ -52,7 +52,9 @@ pub async fn run(options: &Options) -> Result<Summary> {
     let plan = Plan::draw(options.seed, options.deletes, &options.only);
     let mut summary = Summary { seed: options.seed, ..Summary::default() };
     let mut scene = Scene::start(BYSTANDERS, options.read_through).await?;
-    let mut log = Log::default();
+    let mut log = Log::new(Instant::now());
+    // Rules that nobody can be in doubt of: the judge says nothing of deletions before.
+    tokio::time::sleep(disturb::LAG).await;
     for (number, round) in plan.rounds.iter().enumerate() {
         let from = Instant::now();
         play(&mut scene, round, &mut log).await?;

@@ -22,12 +22,25 @@ const PAUSE: Duration = Duration::from_millis(250);
 const GIVE_UP: Duration = Duration::from_millis(11_500);
 
 /// What was done and what came of it.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Log {
+    /// When the first rules were known.
+    begun: Instant,
     pub(crate) attempts: Vec<Attempt>,
     pub(crate) spans: Vec<Span>,
     /// Of each round of a fault, the requests and watches that it hit.
     pub(crate) hits: BTreeMap<Fault, Vec<u64>>,
+}
+
+impl Log {
+    pub(crate) fn new(begun: Instant) -> Self {
+        Self { begun, attempts: Vec::new(), spans: Vec::new(), hits: BTreeMap::new() }
+    }
+
+    /// Since when nothing has been wrong.
+    fn well(&self) -> Instant {
+        self.spans.iter().map(|span| span.ended).max().unwrap_or(self.begun)
+    }
 }
 
 /// Plays one round. What it leaves behind is nothing.
@@ -35,11 +48,9 @@ pub(crate) async fn play(scene: &mut Scene, round: &Round, log: &mut Log) -> Res
     let tenant = scene.tenant.clone();
     each(&round.targets, async |target| prepare(&tenant, target).await).await?;
 
-    if round.fault == Fault::Calm
-        && let Some(well) = log.spans.iter().map(|span| span.ended).max()
-    {
+    if round.fault == Fault::Calm {
         // From here on no free object may be refused even once.
-        tokio::time::sleep_until((well + GRACE + Duration::from_millis(500)).into()).await;
+        tokio::time::sleep_until((log.well() + GRACE + Duration::from_millis(500)).into()).await;
     }
     let began = Instant::now();
     let disturbance = Disturbance::begin(scene, round).await?;
