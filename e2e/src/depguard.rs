@@ -23,6 +23,7 @@ pub struct Depguard {
     port: u16,
     /// After how long the controller looks at everything again.
     resync: Duration,
+    is_elected: bool,
     controller: Option<Controller>,
     webhook: Option<Webhook>,
 }
@@ -45,7 +46,7 @@ impl Depguard {
         std::fs::write(folder.path().join("path-key"), "a key that only these tests know, and long enough")?;
         let (world, port) = (Arc::clone(world), free_port()?);
         let resync = Duration::from_secs(60);
-        Ok(Depguard { world, folder, authority, port, resync, controller: None, webhook: None })
+        Ok(Depguard { world, folder, authority, port, resync, is_elected: false, controller: None, webhook: None })
     }
 
     /// Starts the controller.
@@ -63,10 +64,16 @@ impl Depguard {
             ca_bundle_path: Some(self.file("ca.crt")),
             path_key: Some(self.file("path-key")),
             resync: self.resync,
+            leader_elect: self.is_elected,
             ..depguard_controller::Config::new(self.home(), export_name()?, webhook)
         };
         self.controller = Some(Controller::start(config).await?);
         Ok(())
+    }
+
+    /// Has the controller act only while it is elected, from its next start on.
+    pub fn elect(&mut self) {
+        self.is_elected = true;
     }
 
     /// Has the controller look at everything so often, from its next start on.

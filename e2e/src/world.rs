@@ -65,8 +65,6 @@ pub struct Cast {
     pub fleet: Resource,
 }
 
-const UNINSTALL_MARK: &str =
-    "/apis/coordination.k8s.io/v1/namespaces/depguard-system/leases/depguard-controller-uninstall";
 const WORKSPACES: &str = "/apis/tenancy.kcp.io/v1alpha1/workspaces";
 
 impl World {
@@ -236,7 +234,8 @@ impl World {
         }
         if !self.is_kcp() {
             // An uninstall keeps all controllers of a cluster from writing for two minutes, the next world's too.
-            admin.delete(UNINSTALL_MARK).await?;
+            admin.delete(&format!("{}-uninstall", rules::LEASE)).await?;
+            admin.delete(rules::LEASE).await?;
         }
         Ok(())
     }

@@ -46,12 +46,6 @@ pub(super) fn run(runtime: &Runtime, ring: &Arc<Ring>, scenarios: &[Scenario], f
             ));
             continue;
         };
-        if let Some(why) = name.strip_prefix("not tried: ") {
-            let (account, right) = key(&right);
-            println!("ring {}: skipped: that {account} needs {right}: {why}", kind.name());
-            tally.skipped += 1;
-            continue;
-        }
         let Some(index) = scenarios.iter().position(|scenario| scenario.name == name) else {
             tally.fail(format!("docs/rights.md names no scenario: `{name}`"));
             continue;

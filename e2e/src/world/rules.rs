@@ -16,6 +16,9 @@ pub const CONFIGURATIONS: &str = "/apis/admissionregistration.k8s.io/v1/validati
 pub const CONFIGURATION: &str =
     "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/dependency-controller";
 
+/// By which one of several controllers is elected.
+pub const LEASE: &str = "/apis/coordination.k8s.io/v1/namespaces/depguard-system/leases/depguard-controller";
+
 /// A rule about `dependent`, each of whose `edges` is a target and the path that names it.
 pub fn rule(name: &str, dependent: &Resource, edges: &[(&Resource, &str)]) -> Value {
     let mut about = json!({

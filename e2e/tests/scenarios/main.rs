@@ -5,6 +5,7 @@ mod checked;
 mod consent;
 mod cycles;
 mod deletion;
+mod election;
 mod enforced;
 mod installation;
 mod language;
@@ -99,6 +100,8 @@ fn main() {
         Scenario::new("a rule says that it is enforced only while it is", enforced::while_it_is).without_control(),
         Scenario::new("a rule that ignores failures refuses, and lets go while depguard is away", policy::ignore),
         Scenario::new("a rule that only warns refuses nothing, and says so to whoever deletes", policy::warn)
+            .without_control(),
+        Scenario::new("an elected controller installs, and renews its Lease", election::installs_and_renews)
             .without_control(),
         Scenario::new("what changes is watched, and not listed again and again", reading::watched).without_control(),
         Scenario::new("a Secret that is referred to stays, and is never read", reading::secrets).on_kubernetes(),
