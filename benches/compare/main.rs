@@ -14,12 +14,14 @@ mod measure;
 mod objects;
 mod plan;
 mod plot;
+mod program;
 mod report;
 mod roles;
 mod rounds;
 mod scene;
 mod server;
 mod setup;
+mod stock;
 mod transport;
 mod usage;
 
@@ -51,28 +53,13 @@ type Result<T = ()> = std::result::Result<T, Box<dyn std::error::Error + Send + 
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    let runtime = match tokio::runtime::Runtime::new() {
-        Ok(runtime) => runtime,
-        Err(error) => {
-            eprintln!("cannot start: {error}");
-            return ExitCode::FAILURE;
-        }
-    };
-    let done = runtime.block_on(async {
+    program::run("compare", async {
         match arguments.command {
             Some(Command::Role(role)) => roles::play(role).await,
             Some(Command::Check) => check::run().await,
             Some(Command::Transport) => measure::transport(&arguments.options).await,
             None => measure::run(&arguments.options).await,
         }
-    });
-    // A role reads its standard input in a thread that nothing else would end.
-    runtime.shutdown_background();
-    match done {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("compare: {error}");
-            ExitCode::FAILURE
-        }
-    }
+        .map(|()| true)
+    })
 }

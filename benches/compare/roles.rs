@@ -4,13 +4,11 @@ mod apiserver;
 mod guard;
 mod standin;
 
-use std::path::PathBuf;
-
 use clap::Subcommand;
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, BufReader, Lines, Stdin};
 
-use crate::Result;
+use crate::{Result, stock};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
@@ -23,21 +21,9 @@ enum Role {
     /// The testbed as a kcp.
     Testbed,
     /// depguard's webhook.
-    Depguard(Webhook),
+    Depguard(stock::Arguments),
     /// A webhook that lists and decodes all.
-    StandIn(Webhook),
-}
-
-/// What a webhook is started with.
-#[derive(Debug, clap::Args)]
-struct Webhook {
-    #[arg(long)]
-    kubeconfig: PathBuf,
-    /// Holds `tls.crt` and `tls.key`.
-    #[arg(long)]
-    certificates: PathBuf,
-    #[arg(long)]
-    port: u16,
+    StandIn(stock::Arguments),
 }
 
 /// Plays until the parent goes away.

@@ -1,41 +1,22 @@
-//! depguard's webhook as the stock binary starts it, which says what it holds when it is asked.
-
-use std::path::PathBuf;
-use std::time::Duration;
+//! depguard's webhook in a process of its own, which says what it holds when it is asked.
 
 use clap::Subcommand;
-use depguard_webhook::{Config, Webhook};
 use serde_json::json;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::runtime::Handle;
 
 use crate::Result;
+use crate::stock::{self, Arguments};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Role {
     /// Reviews deletions.
-    Guard {
-        #[arg(long)]
-        kubeconfig: PathBuf,
-        #[arg(long)]
-        certificates: PathBuf,
-        #[arg(long)]
-        port: u16,
-    },
+    Guard(Arguments),
 }
 
 /// Says a line of JSON once it is ready, and one for each line that it reads.
-pub(crate) async fn play(Role::Guard { kubeconfig, certificates, port }: Role) -> Result {
-    let config = Config {
-        kubeconfig: Some(kubeconfig),
-        review_addr: ([127, 0, 0, 1], port).into(),
-        probe_addr: None,
-        metrics_addr: None,
-        tls_cert_dir: certificates,
-        shutdown_delay: Duration::ZERO,
-        ..Config::default()
-    };
-    let webhook = Webhook::start(config).await?;
+pub(crate) async fn play(Role::Guard(arguments): Role) -> Result {
+    let webhook = stock::start(arguments).await?;
     println!("{}", json!({"address": webhook.review_addr()}));
     let mut questions = BufReader::new(tokio::io::stdin()).lines();
     while questions.next_line().await?.is_some() {

@@ -8,6 +8,10 @@
 mod child;
 mod guard;
 mod load;
+#[path = "../compare/program.rs"]
+mod program;
+#[path = "../compare/stock.rs"]
+mod stock;
 #[path = "../compare/usage.rs"]
 mod usage;
 mod verdict;
@@ -51,29 +55,12 @@ type Result<T = ()> = std::result::Result<T, Box<dyn std::error::Error + Send + 
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    let runtime = match tokio::runtime::Runtime::new() {
-        Ok(runtime) => runtime,
-        Err(error) => {
-            eprintln!("cannot start: {error}");
-            return ExitCode::FAILURE;
-        }
-    };
-    let done = runtime.block_on(async {
+    program::run("soak", async {
         match arguments.command {
             Some(Command::Role(role)) => guard::play(role).await.map(|()| true),
             None => run(&arguments.options).await,
         }
-    });
-    // A role reads its standard input in a thread that nothing else would end.
-    runtime.shutdown_background();
-    match done {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::FAILURE,
-        Err(error) => {
-            eprintln!("soak: {error}");
-            ExitCode::FAILURE
-        }
-    }
+    })
 }
 
 /// Whether all was well.

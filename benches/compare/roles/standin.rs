@@ -21,12 +21,13 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 
-use super::{Parent, Webhook};
+use super::Parent;
 use crate::Result;
 use crate::drain::page_path;
 use crate::objects::Kind;
+use crate::stock;
 
-pub(super) async fn play(webhook: Webhook) -> Result {
+pub(super) async fn play(webhook: stock::Arguments) -> Result {
     let options = ConnectOptions { kubeconfig: Some(webhook.kubeconfig), base_host: None, home: Home::Kcp };
     let connection = Connection::open(&options).await?;
     let certificates =
