@@ -60,7 +60,10 @@ async fn what_takes_longer_than_the_grace_is_broken_off() {
         webhook.stop().await;
         begun.elapsed()
     });
-    assert!(refused.is_some_and(|message| message.contains("failed calling webhook")));
+    // Either its connection ended, or its list did, and it could still say so.
+    let refused = refused.expect("nobody knows what refers to it");
+    let said = ["failed calling webhook", "was not answered in time"];
+    assert!(said.iter().any(|why| refused.contains(why)), "{refused}");
     // Without a review under way there would be nothing to wait for.
     assert!((Duration::from_millis(900)..Duration::from_secs(5)).contains(&took), "{took:?}");
 }
