@@ -149,7 +149,7 @@ impl Prober {
                     }
                     (pause, changed) = (FIRST_PAUSE, Instant::now());
                 }
-                () = sleep(next) => pause = if well { FIRST_PAUSE } else { pause * 2 },
+                () = sleep(next) => pause = if well { FIRST_PAUSE } else { next * 2 },
             }
         }
     }
@@ -286,3 +286,6 @@ async fn try_canary(endpoint: &Endpoint, namespace: &str) -> Result<(), Finding>
         Err(error) => unknown(error.to_string()),
     }
 }
+
+#[cfg(test)]
+mod tests;
