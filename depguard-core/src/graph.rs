@@ -17,6 +17,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use crate::api::OnDelete;
+use crate::components::components;
 use crate::names::{ExportName, GroupResource, LogicalCluster};
 use crate::ruleset::{Check, IndexedEdge};
 
@@ -96,98 +97,5 @@ impl Node {
     /// The kind that an edge leaves. A rule's own workspace is that of the dependents' export, or where they are local.
     pub(crate) fn dependent(edge: &IndexedEdge) -> Self {
         Self { cluster: edge.rule.cluster.clone(), export: edge.dependent_export.clone(), kind: edge.dependent.clone() }
-    }
-}
-
-/// The strongly connected component of each node, by Tarjan's algorithm with a stack of its own: rules may form a chain
-/// of any length.
-#[expect(clippy::indexing_slicing, reason = "nodes are numbered from 0, and every list has one entry a node")]
-fn components(leaving: &[Vec<usize>]) -> Vec<usize> {
-    const NONE: usize = usize::MAX;
-    let mut order = vec![NONE; leaving.len()];
-    let mut low = vec![NONE; leaving.len()];
-    let mut component = vec![NONE; leaving.len()];
-    let (mut visited, mut found) = (0, 0);
-    let mut open = Vec::new();
-    let mut path = Vec::new();
-    for root in 0..leaving.len() {
-        if order[root] == NONE {
-            path.push((root, 0));
-        }
-        while let Some((node, edge)) = path.last_mut() {
-            let node = *node;
-            if order[node] == NONE {
-                (order[node], low[node]) = (visited, visited);
-                visited += 1;
-                open.push(node);
-            }
-            if let Some(&next) = leaving[node].get(*edge) {
-                *edge += 1;
-                if order[next] == NONE {
-                    path.push((next, 0));
-                } else if component[next] == NONE {
-                    low[node] = low[node].min(order[next]);
-                }
-                continue;
-            }
-            path.pop();
-            if let Some((parent, _)) = path.last() {
-                low[*parent] = low[*parent].min(low[node]);
-            }
-            if low[node] == order[node] {
-                while let Some(member) = open.pop() {
-                    component[member] = found;
-                    if member == node {
-                        break;
-                    }
-                }
-                found += 1;
-            }
-        }
-    }
-    component
-}
-
-#[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    fn reaches(leaving: &[Vec<usize>], from: usize, to: usize) -> bool {
-        let mut seen = vec![false; leaving.len()];
-        let mut ahead = vec![from];
-        while let Some(node) = ahead.pop() {
-            if !std::mem::replace(&mut seen[node], true) {
-                ahead.extend(&leaving[node]);
-            }
-        }
-        seen[to]
-    }
-
-    proptest! {
-        #[test]
-        fn two_nodes_share_a_component_where_each_reaches_the_other(
-            edges in prop::collection::vec((0..8usize, 0..8usize), 0..20),
-        ) {
-            let mut leaving = vec![Vec::new(); 8];
-            for (from, to) in edges {
-                leaving[from].push(to);
-            }
-            let components = components(&leaving);
-            for a in 0..8 {
-                for b in 0..8 {
-                    let both = reaches(&leaving, a, b) && reaches(&leaving, b, a);
-                    prop_assert_eq!(components[a] == components[b], both, "{} {} {:?}", a, b, &leaving);
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn a_cycle_of_any_length_is_found_without_recursion() {
-        let length = 200_000;
-        let leaving: Vec<_> = (0..length).map(|node| vec![(node + 1) % length]).collect();
-        assert!(components(&leaving).iter().all(|component| *component == 0));
     }
 }

@@ -130,6 +130,7 @@ pub mod api;
 mod bearing;
 mod bindings;
 pub mod canary;
+mod components;
 mod consent;
 mod decision;
 mod discovery;
@@ -163,6 +164,7 @@ mod text;
 mod workspaces;
 
 pub use api::{FailurePolicy, Strategy};
+pub use components::components;
 pub use consent::{Accepted, Consent, Consents};
 pub use decision::{Because, Blocker, Count, Decision, Denial, Notes, Problem, Reason, Referrers, Ruling};
 pub use evaluation::Evaluation;
