@@ -5,10 +5,12 @@ use std::sync::LazyLock;
 use depguard_core::{FieldPath, Segment};
 use serde_json::{Map, Value, json};
 
+mod paths;
+
 /// The schema of a kind, as an APIResourceSchema or a CustomResourceDefinition holds it, or as an API server publishes
 /// it.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Schema {
+pub struct Schema {
     pub(crate) root: Value,
     /// What a `$ref` to `#/components/schemas/…` means.
     pub(crate) components: Map<String, Value>,
@@ -16,7 +18,7 @@ pub(crate) struct Schema {
 
 /// What must stand where a path leads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Wanted {
+pub enum Wanted {
     /// A string.
     Text,
     /// A string, or a list of strings.
@@ -27,13 +29,15 @@ pub(crate) enum Wanted {
 
 /// What stands there.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Fit {
+pub enum Fit {
     /// What is wanted.
     Fits,
     /// Whatever somebody writes: the schema does not say.
     Open,
-    /// Never what is wanted, and why.
-    Never(String),
+    /// Nothing ever stands there, and why.
+    Missing(String),
+    /// Something else than what is wanted, and why.
+    Other(String),
 }
 
 /// How many references are followed from one to the next.
@@ -46,7 +50,7 @@ const REFERENCE: &str = "#/components/schemas/";
 
 impl Schema {
     /// Follows a path. Where wildcards lead to several places, the best of them counts.
-    pub(crate) fn fit(&self, path: &FieldPath, wanted: Wanted) -> Fit {
+    pub fn fit(&self, path: &FieldPath, wanted: Wanted) -> Fit {
         let mut walk = Walk { schema: self, open: false, never: None };
         let mut nodes = vec![&self.root];
         let mut walked = String::new();
@@ -65,7 +69,7 @@ impl Schema {
         match walk {
             _ if fits => Fit::Fits,
             Walk { open: true, .. } => Fit::Open,
-            Walk { never, .. } => Fit::Never(never.unwrap_or_else(|| format!("`{walked}` is never there"))),
+            Walk { never, .. } => never.unwrap_or_else(|| Fit::Missing(format!("`{walked}` is never there"))),
         }
     }
 
@@ -91,7 +95,7 @@ impl Schema {
 struct Walk<'s> {
     schema: &'s Schema,
     open: bool,
-    never: Option<String>,
+    never: Option<Fit>,
 }
 
 impl<'s> Walk<'s> {
@@ -121,7 +125,7 @@ impl<'s> Walk<'s> {
         if is_open(node) || others == Some(&Value::Bool(true)) {
             self.open = true;
         } else {
-            self.never(|| missing(node, properties, segment, walked));
+            self.never(|| Fit::Missing(missing(node, properties, segment, walked)));
         }
     }
 
@@ -145,11 +149,11 @@ impl<'s> Walk<'s> {
                 return false;
             }
         };
-        self.never(|| why);
+        self.never(|| Fit::Other(why));
         false
     }
 
-    fn never(&mut self, why: impl FnOnce() -> String) {
+    fn never(&mut self, why: impl FnOnce() -> Fit) {
         self.never.get_or_insert_with(why);
     }
 }
@@ -190,11 +194,18 @@ fn flag(node: &Value, name: &str) -> bool {
 
 fn shown(segment: &Segment) -> String {
     match segment {
-        Segment::Name(name) if name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') => format!(".{name}"),
-        Segment::Name(name) => format!("['{name}']"),
+        Segment::Name(name) => shown_name(name),
         Segment::Index(index) => format!("[{index}]"),
         Segment::Wildcard => "[*]".to_owned(),
     }
+}
+
+/// One step as it is written in a path.
+fn shown_name(name: &str) -> String {
+    let is_plain = !name.starts_with(|c: char| c.is_ascii_digit())
+        && !name.is_empty()
+        && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+    if is_plain { format!(".{name}") } else { format!("['{}']", name.replace('\\', r"\\").replace('\'', r"\'")) }
 }
 
 /// The fields that every object has, whatever a schema says of them.
@@ -313,7 +324,7 @@ mod tests {
             let found = match schema().fit(&FieldPath::parse(path).unwrap(), wanted) {
                 Fit::Fits => fits.to_owned(),
                 Fit::Open => open.to_owned(),
-                Fit::Never(why) => why,
+                Fit::Missing(why) | Fit::Other(why) => why,
             };
             assert!(found.starts_with(expected), "{path} {wanted:?}: {found}");
         }

@@ -1,30 +1,55 @@
 //! What a kind is: its name, its scope, its versions, its schema.
 
+use std::sync::Arc;
+
 use depguard_core::{FieldPath, GroupVersionResource};
 use serde_json::{Map, Value};
 
 use crate::fields::Schema;
 
+/// What was read of a kind.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Seen {
+    /// What it is.
+    Facts(Arc<KindFacts>),
+    /// There is no such kind in that version.
+    NotServed,
+    /// It could not be found out, and why.
+    Unknown(String),
+}
+
 /// What is known of a kind in one of its versions.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct KindFacts {
-    pub(crate) kind: String,
-    pub(crate) namespaced: bool,
+pub struct KindFacts {
+    /// Its name: `VPC`.
+    pub kind: String,
+    /// Whether its objects are in namespaces.
+    pub namespaced: bool,
     /// The versions that are served.
-    pub(crate) served: Vec<String>,
+    pub served: Vec<String>,
     /// The schema of the version, where it is to be had.
-    pub(crate) schema: Option<Schema>,
+    pub schema: Option<Schema>,
     /// The fields by which an API server can select objects of that version.
-    pub(crate) selectable: Vec<FieldPath>,
+    pub selectable: Vec<FieldPath>,
     /// The fields that an API server prints, and shows to be those, in tables of that version.
-    pub(crate) printed: Vec<FieldPath>,
+    pub printed: Vec<FieldPath>,
     /// Whether whoever provides the kind can change its schema.
-    pub(crate) is_custom: bool,
+    pub is_custom: bool,
+}
+
+impl Seen {
+    /// What the kind is, where that is known.
+    pub fn facts(&self) -> Option<&KindFacts> {
+        match self {
+            Self::Facts(facts) => Some(facts),
+            Self::NotServed | Self::Unknown(_) => None,
+        }
+    }
 }
 
 impl KindFacts {
     /// Reads an APIResourceSchema or a CustomResourceDefinition.
-    pub(crate) fn of_definition(object: &Value, version: &str) -> Option<Self> {
+    pub fn of_definition(object: &Value, version: &str) -> Option<Self> {
         let spec = object.get("spec")?;
         let versions = spec.get("versions")?.as_array()?;
         let named = |found: &&Value| text(found, "name") == Some(version);
@@ -45,7 +70,7 @@ impl KindFacts {
     }
 
     /// Reads the discovery of a group's version, an APIResourceList. `None`: it has no such resource.
-    pub(crate) fn of_discovery(list: &Value, gvr: &GroupVersionResource) -> Option<Self> {
+    pub fn of_discovery(list: &Value, gvr: &GroupVersionResource) -> Option<Self> {
         let resources = list.get("resources")?.as_array()?;
         let found = resources.iter().find(|found| text(found, "name") == Some(gvr.resource.as_str()))?;
         Some(Self {
@@ -61,7 +86,7 @@ impl KindFacts {
 
     /// The same with the schema that an API server publishes for a group's version, in OpenAPI v3. Only what the kind
     /// needs of it is kept.
-    pub(crate) fn with_published(mut self, document: &Value, gvr: &GroupVersionResource) -> Self {
+    pub fn with_published(mut self, document: &Value, gvr: &GroupVersionResource) -> Self {
         let Some(all) = document.pointer("/components/schemas").and_then(Value::as_object) else { return self };
         let is_kind = |schema: &Value| {
             let kinds = schema.get("x-kubernetes-group-version-kind").and_then(Value::as_array);
@@ -197,7 +222,7 @@ mod tests {
         assert_eq!(components.keys().collect::<Vec<_>>(), ["a.Meta", "a.Spec"]);
         assert_eq!(fit(&facts, ".spec.self.account"), Fit::Fits);
         assert_eq!(fit(&facts, ".metadata.name"), Fit::Fits);
-        assert!(matches!(fit(&facts, ".spec.acount"), Fit::Never(_)));
+        assert!(matches!(fit(&facts, ".spec.acount"), Fit::Missing(_)));
         assert_eq!(KindFacts::of_discovery(&discovery, &gvr("", "v1", "secrets")), None);
     }
 }

@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use depguard_core::GroupVersionResource;
 use depguard_kcp::Endpoint;
 use futures::{StreamExt, stream};
-use serde_json::Value;
 use tokio::time::Instant;
 
-use crate::checks::{KindKey, Kinds, Seen};
-use crate::kinds::KindFacts;
+use crate::checks::{KindKey, Kinds};
+use crate::kinds::{KindFacts, Seen};
 
 /// Kinds that are read at once: a published schema can take some megabytes.
 const AT_ONCE: usize = 2;
@@ -41,8 +41,7 @@ impl Sight {
         let seen = stream::iter(wanted).map(|(key, endpoint)| async move {
             let seen = match (endpoint, &key.schema) {
                 (Err(why), _) => Seen::Unknown(why),
-                (Ok(endpoint), Some(schema)) => see_schema(&endpoint, schema, &key).await,
-                (Ok(endpoint), None) => see_kind(&endpoint, &key).await,
+                (Ok(endpoint), schema) => look(&endpoint, &key.gvr, schema.as_deref(), key.with_schema).await,
             };
             (key, seen)
         });
@@ -57,26 +56,43 @@ impl Sight {
     }
 }
 
-async fn see_schema(endpoint: &Endpoint, name: &str, key: &KindKey) -> Seen {
+/// Reads what a kind is: from the APIResourceSchema of that name, or else from the API server that serves it. Without
+/// `with_schema` its fields are not read, which of core kinds are much.
+pub async fn look(
+    endpoint: &Endpoint,
+    gvr: &GroupVersionResource,
+    api_resource_schema: Option<&str>,
+    with_schema: bool,
+) -> Seen {
+    let seen = match api_resource_schema {
+        Some(name) => see_schema(endpoint, name, gvr).await,
+        None => see_kind(endpoint, gvr, with_schema).await,
+    };
+    match seen {
+        Seen::Facts(facts) if !with_schema => of(Some(KindFacts { schema: None, ..Arc::unwrap_or_clone(facts) })),
+        seen => seen,
+    }
+}
+
+async fn see_schema(endpoint: &Endpoint, name: &str, gvr: &GroupVersionResource) -> Seen {
     // Whoever writes an APIExport writes this name.
     if !is_name(name) {
         return Seen::Unknown("its APIExport names no APIResourceSchema".to_owned());
     }
     let path = format!("/apis/apis.kcp.io/v1alpha1/apiresourceschemas/{name}");
     match endpoint.get_json(&path).await {
-        Ok(object) => of_definition(&object, key),
+        Ok(object) => of(KindFacts::of_definition(&object, gvr.version.as_str())),
         Err(error) if error.is_not_found() => Seen::NotServed,
         Err(error) => Seen::Unknown(error.to_string()),
     }
 }
 
 /// A kind of the cluster itself: by its CustomResourceDefinition, else by what the API server publishes.
-async fn see_kind(endpoint: &Endpoint, key: &KindKey) -> Seen {
-    let gvr = &key.gvr;
+async fn see_kind(endpoint: &Endpoint, gvr: &GroupVersionResource, with_schema: bool) -> Seen {
     if !gvr.group.is_core() {
         let path = format!("/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{}", gvr.group_resource());
         match endpoint.get_json(&path).await {
-            Ok(object) => return of_definition(&object, key),
+            Ok(object) => return of(KindFacts::of_definition(&object, gvr.version.as_str())),
             // A kind that is not custom, or no right to see whether it is.
             Err(error) if matches!(error.status(), Some(403 | 404)) => {}
             Err(error) => return Seen::Unknown(error.to_string()),
@@ -93,7 +109,7 @@ async fn see_kind(endpoint: &Endpoint, key: &KindKey) -> Seen {
         Err(error) => return Seen::Unknown(error.to_string()),
     };
     let Some(facts) = KindFacts::of_discovery(&list, gvr) else { return Seen::NotServed };
-    if !key.with_schema {
+    if !with_schema {
         return of(Some(facts));
     }
     // Without it the paths are not checked, and the rule says so.
@@ -101,11 +117,6 @@ async fn see_kind(endpoint: &Endpoint, key: &KindKey) -> Seen {
         Ok(document) => of(Some(facts.with_published(&document, gvr))),
         Err(_) => of(Some(facts)),
     }
-}
-
-fn of_definition(object: &Value, key: &KindKey) -> Seen {
-    let facts = KindFacts::of_definition(object, key.gvr.version.as_str());
-    of(facts.map(|facts| if key.with_schema { facts } else { KindFacts { schema: None, ..facts } }))
 }
 
 fn of(facts: Option<KindFacts>) -> Seen {

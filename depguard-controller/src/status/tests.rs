@@ -11,10 +11,9 @@ use std::sync::Arc;
 
 use crate::bindings::Bindings;
 use crate::checks::KindKey;
-use crate::checks::Seen;
 use crate::exports::Exports;
 use crate::fields::Schema;
-use crate::kinds::KindFacts;
+use crate::kinds::{KindFacts, Seen};
 use crate::manifests::ReadThrough;
 use crate::plan::plan;
 use crate::prober::Check;
