@@ -37,7 +37,8 @@ impl Provider {
         let folder = tempfile::tempdir()?;
         let kubeconfig = folder.path().join("kubeconfig");
         std::fs::write(&kubeconfig, testbed.kubeconfig("", "admin"))?;
-        let options = ConnectOptions { kubeconfig: Some(kubeconfig), base_host: None, home: Home::Kubernetes };
+        let options =
+            ConnectOptions { kubeconfig: Some(kubeconfig), context: None, base_host: None, home: Home::Kubernetes };
         let connection = Connection::open(&options).await?;
         let cluster = connection.home();
         for crd in serde_saphyr::from_multiple::<Value>(include_str!("provider/crds.yaml"))? {

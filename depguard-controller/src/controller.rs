@@ -82,6 +82,7 @@ impl Controller {
         };
         let connection = Connection::open(&ConnectOptions {
             kubeconfig: config.kubeconfig,
+            context: None,
             base_host: config.base_host,
             home: config.home,
         })

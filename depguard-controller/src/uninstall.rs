@@ -113,7 +113,8 @@ impl Uninstall {
 /// to be alive. Done again it finds nothing to do.
 pub async fn uninstall(what: Uninstall) -> Result<Uninstalled, UninstallError> {
     let end = Instant::now() + what.timeout;
-    let options = ConnectOptions { kubeconfig: what.kubeconfig, base_host: what.base_host, home: what.home };
+    let options =
+        ConnectOptions { kubeconfig: what.kubeconfig, context: None, base_host: what.base_host, home: what.home };
     let connection = Connection::open(&options).await?;
     let mut done = Uninstalled::default();
     let mark =

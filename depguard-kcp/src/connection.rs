@@ -16,6 +16,8 @@ pub struct ConnectOptions {
     /// A kubeconfig file. Left out: what `KUBECONFIG` names, else the pod's own service account, else
     /// `~/.kube/config`.
     pub kubeconfig: Option<PathBuf>,
+    /// One of its contexts. Left out: its current one.
+    pub context: Option<String>,
     /// The base URL of kcp, without a workspace. Left out: the kubeconfig's server, cut before `/clusters/…`.
     pub base_host: Option<String>,
     /// Whether that server is a kcp.
@@ -30,6 +32,7 @@ pub struct Connection {
     stack: Stack,
     address: Arc<Address>,
     base: Arc<str>,
+    namespace: Arc<str>,
     home: Endpoint,
 }
 
@@ -74,6 +77,7 @@ impl Connection {
         if let Some(base_host) = options.base_host.as_deref().filter(|given| !given.is_empty()) {
             address = address.with_base(base_host)?;
         }
+        let namespace = Arc::from(config.default_namespace.as_str());
         // An exec plugin blocks until it has answered.
         let stack = tokio::task::spawn_blocking(move || stack::build(&config))
             .await
@@ -83,8 +87,14 @@ impl Connection {
             home: Endpoint::new(stack.clone(), &address.url),
             base: Arc::from(address.base.as_str()),
             address: Arc::new(address),
+            namespace,
             stack,
         })
+    }
+
+    /// The namespace that the kubeconfig's context names; `default` where it names none.
+    pub fn default_namespace(&self) -> &str {
+        &self.namespace
     }
 
     /// Exactly where the kubeconfig points: depguard's own workspace in kcp, or the plain cluster.
@@ -125,7 +135,8 @@ async fn read_config(options: &ConnectOptions) -> Result<kube_client::Config, Co
         None => match Kubeconfig::from_env() {
             Ok(Some(kubeconfig)) => ("of `KUBECONFIG`".to_owned(), Ok(kubeconfig)),
             Err(why) => ("of `KUBECONFIG`".to_owned(), Err(why)),
-            Ok(None) if std::env::var_os("KUBERNETES_SERVICE_HOST").is_some() => {
+            // A context is one of a kubeconfig's.
+            Ok(None) if options.context.is_none() && std::env::var_os("KUBERNETES_SERVICE_HOST").is_some() => {
                 return kube_client::Config::incluster().map_err(ConnectError::InCluster);
             }
             Ok(None) => (
@@ -139,15 +150,16 @@ async fn read_config(options: &ConnectOptions) -> Result<kube_client::Config, Co
         Ok(kubeconfig) => kubeconfig,
         Err(why) => return Err(refused(why)),
     };
-    if let Some(proxy) = proxy(&kubeconfig) {
+    if let Some(proxy) = proxy(&kubeconfig, options.context.as_ref()) {
         return Err(ConnectError::Proxy(proxy));
     }
-    kube_client::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.map_err(refused)
+    let chosen = KubeConfigOptions { context: options.context.clone(), ..KubeConfigOptions::default() };
+    kube_client::Config::from_custom_kubeconfig(kubeconfig, &chosen).await.map_err(refused)
 }
 
-/// The proxy that the current context's cluster asks for.
-fn proxy(kubeconfig: &Kubeconfig) -> Option<String> {
-    let current = kubeconfig.current_context.as_ref()?;
+/// The proxy that the cluster of a context, or of the current one, asks for.
+fn proxy(kubeconfig: &Kubeconfig, context: Option<&String>) -> Option<String> {
+    let current = context.or(kubeconfig.current_context.as_ref())?;
     let context = kubeconfig.contexts.iter().find(|context| &context.name == current)?.context.as_ref()?;
     let cluster = kubeconfig.clusters.iter().find(|cluster| cluster.name == context.cluster)?.cluster.as_ref()?;
     cluster.proxy_url.clone().filter(|url| !url.is_empty())

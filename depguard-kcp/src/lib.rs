@@ -15,7 +15,7 @@
 //! use depguard_kcp::{ConnectOptions, Connection};
 //!
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
-//! let options = ConnectOptions { kubeconfig: None, base_host: None, home: Home::Kcp };
+//! let options = ConnectOptions { kubeconfig: None, context: None, base_host: None, home: Home::Kcp };
 //! let connection = Connection::open(&options).await?;
 //! let cluster = connection.cluster(&LogicalCluster::parse("2x3fg5w1ik2mcnev")?);
 //! let page = cluster.get("/apis/compute.example.com/v1alpha1/virtualmachines?limit=500").await?;

@@ -73,6 +73,7 @@ impl Webhook {
     pub async fn start(config: Config) -> Result<Self, StartError> {
         let options = ConnectOptions {
             kubeconfig: config.kubeconfig.clone(),
+            context: None,
             base_host: config.base_host.clone(),
             home: config.home,
         };

@@ -166,6 +166,6 @@ async fn programmed(provider: Result<Workspace>) -> Result<Option<String>> {
 async fn connect(folder: &TempDir, testbed: &Testbed, workspace: &str, user: &str) -> Result<Connection> {
     let kubeconfig = folder.path().join(format!("{user}.kubeconfig"));
     std::fs::write(&kubeconfig, testbed.kubeconfig(workspace, user))?;
-    let options = ConnectOptions { kubeconfig: Some(kubeconfig), base_host: None, home: Home::Kcp };
+    let options = ConnectOptions { kubeconfig: Some(kubeconfig), context: None, base_host: None, home: Home::Kcp };
     Ok(Connection::open(&options).await?)
 }

@@ -282,7 +282,7 @@ fn fill(testbed: &Testbed, bystanders: usize) -> Result {
 async fn connect(testbed: &Testbed, folder: &TempDir, workspace: &str) -> Result<Endpoint> {
     let file = folder.path().join(format!("{}.kubeconfig", workspace.replace(':', "-")));
     std::fs::write(&file, testbed.kubeconfig(workspace, "masters"))?;
-    let options = ConnectOptions { kubeconfig: Some(file), base_host: None, home: Home::Kcp };
+    let options = ConnectOptions { kubeconfig: Some(file), context: None, base_host: None, home: Home::Kcp };
     Ok(Connection::open(&options).await?.home())
 }
 

@@ -15,7 +15,7 @@ async fn nowhere() -> Endpoint {
         "users": [{"name": "a", "user": {"token": "t"}}],
     });
     std::fs::write(&file, kubeconfig.to_string()).unwrap();
-    let options = ConnectOptions { kubeconfig: Some(file), base_host: None, home: Home::Kubernetes };
+    let options = ConnectOptions { kubeconfig: Some(file), context: None, base_host: None, home: Home::Kubernetes };
     Connection::open(&options).await.unwrap().home()
 }
 

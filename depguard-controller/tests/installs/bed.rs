@@ -92,7 +92,7 @@ impl Bed {
         let folder = tempfile::tempdir().unwrap();
         let kubeconfig = folder.path().join("kubeconfig");
         std::fs::write(&kubeconfig, testbed.kubeconfig(workspace, "admin")).unwrap();
-        let options = ConnectOptions { kubeconfig: Some(kubeconfig), base_host: None, home };
+        let options = ConnectOptions { kubeconfig: Some(kubeconfig), context: None, base_host: None, home };
         let connection = Connection::open(&options).await.unwrap();
         Self { testbed, folder, home, connection }
     }

@@ -29,7 +29,7 @@ const CONFIGURATIONS: Watched = Watched {
 async fn connect(testbed: &Testbed, cluster: &str, user: &str, home: Home) -> Connection {
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), testbed.kubeconfig(cluster, user)).unwrap();
-    let options = ConnectOptions { kubeconfig: Some(file.path().to_owned()), base_host: None, home };
+    let options = ConnectOptions { kubeconfig: Some(file.path().to_owned()), context: None, base_host: None, home };
     Connection::open(&options).await.unwrap()
 }
 

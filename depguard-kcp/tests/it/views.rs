@@ -44,7 +44,7 @@ impl Front {
             scripted.url
         );
         std::fs::write(&file, text).unwrap();
-        let options = ConnectOptions { kubeconfig: Some(file), base_host: None, home: Home::Kcp };
+        let options = ConnectOptions { kubeconfig: Some(file), context: None, base_host: None, home: Home::Kcp };
         let connection = Connection::open(&options).await.unwrap();
         Self { scripted, own, provider, _folder: folder, connection }
     }

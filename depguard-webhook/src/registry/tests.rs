@@ -27,7 +27,8 @@ impl Cluster {
         let folder = tempfile::tempdir().unwrap();
         let kubeconfig = folder.path().join("kubeconfig");
         std::fs::write(&kubeconfig, testbed.kubeconfig("", "admin")).unwrap();
-        let options = ConnectOptions { kubeconfig: Some(kubeconfig), base_host: None, home: Home::Kubernetes };
+        let options =
+            ConnectOptions { kubeconfig: Some(kubeconfig), context: None, base_host: None, home: Home::Kubernetes };
         let connection = Connection::open(&options).await.unwrap();
         let anything = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
         let version =

@@ -438,7 +438,7 @@ fn versioned(name: &str) -> Value {
 async fn connect(testbed: &Testbed, folder: &Path, cluster: &str, user: &str) -> Connection {
     let home = if cluster.is_empty() { Home::Kubernetes } else { Home::Kcp };
     let kubeconfig = Some(write_kubeconfig(testbed, folder, cluster, user));
-    Connection::open(&ConnectOptions { kubeconfig, base_host: None, home }).await.unwrap()
+    Connection::open(&ConnectOptions { kubeconfig, context: None, base_host: None, home }).await.unwrap()
 }
 
 fn write_kubeconfig(testbed: &Testbed, folder: &Path, cluster: &str, user: &str) -> std::path::PathBuf {

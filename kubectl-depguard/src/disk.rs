@@ -1,0 +1,242 @@
+//! Manifests as one cluster in which everything is bound.
+
+use std::sync::Arc;
+
+use depguard_core::{Group, GroupVersionResource, Home, Namespace, Resource, Version, Workspaces, api};
+use serde_json::{Value, json};
+
+use crate::files::{Document, Origin};
+use crate::kinds::{KindInfo, Kinds, guess_resource};
+use crate::rules::{RuleObject, Rules};
+
+/// What the files hold.
+#[derive(Debug, Clone)]
+pub(crate) struct Disk {
+    rules: Vec<RuleObject>,
+    definitions: Vec<Document>,
+    objects: Vec<DiskObject>,
+    kinds: Kinds,
+}
+
+/// An object, and its kind.
+#[derive(Debug, Clone)]
+pub(crate) struct DiskObject {
+    pub(crate) gvr: GroupVersionResource,
+    /// With its namespace, also where the file leaves that out.
+    pub(crate) value: Arc<Value>,
+    pub(crate) origin: Origin,
+}
+
+/// The kinds of Kubernetes' own groups that have no namespace; those groups' other kinds have one.
+const CLUSTER_SCOPED: [&str; 24] = [
+    "APIService",
+    "CSIDriver",
+    "CSINode",
+    "CertificateSigningRequest",
+    "ClusterRole",
+    "ClusterRoleBinding",
+    "ClusterTrustBundle",
+    "CustomResourceDefinition",
+    "DeviceClass",
+    "FlowSchema",
+    "IngressClass",
+    "MutatingWebhookConfiguration",
+    "Namespace",
+    "Node",
+    "PersistentVolume",
+    "PriorityClass",
+    "PriorityLevelConfiguration",
+    "ResourceSlice",
+    "RuntimeClass",
+    "StorageClass",
+    "ValidatingAdmissionPolicy",
+    "ValidatingAdmissionPolicyBinding",
+    "ValidatingWebhookConfiguration",
+    "VolumeAttachment",
+];
+
+impl Disk {
+    /// Sorts documents into rules, definitions of kinds, and objects. `namespace` is that of objects which name none.
+    pub(crate) fn new(documents: Vec<Document>, namespace: &Namespace) -> Self {
+        let mut disk =
+            Self { rules: Vec::new(), definitions: Vec::new(), objects: Vec::new(), kinds: Kinds::default() };
+        let (rules, others): (Vec<_>, Vec<_>) = documents.into_iter().partition(|document| is_rule(&document.value));
+        for document in &others {
+            if is_definition(&document.value) {
+                KindInfo::of_definition(&document.value).into_iter().for_each(|kind| disk.kinds.learn(kind));
+                disk.definitions.push(document.clone());
+            }
+        }
+        for rule in rules {
+            let value = Arc::new(everywhere_bound(&rule.value));
+            named_by(&value).into_iter().for_each(|kind| disk.kinds.learn(kind));
+            disk.rules.push(RuleObject { value, origin: Some(rule.origin) });
+        }
+        disk.objects = others.into_iter().filter_map(|document| disk.place(document, namespace)).collect();
+        disk
+    }
+
+    pub(crate) fn rules(&self) -> Rules {
+        Rules {
+            home: Home::Kubernetes,
+            objects: self.rules.clone(),
+            workspaces: Workspaces::new(),
+            bound: None,
+            unread: Vec::new(),
+        }
+    }
+
+    pub(crate) fn kinds(&self) -> &Kinds {
+        &self.kinds
+    }
+
+    /// The CustomResourceDefinitions and APIResourceSchemas.
+    pub(crate) fn definitions(&self) -> &[Document] {
+        &self.definitions
+    }
+
+    /// Every object that is no rule.
+    pub(crate) fn objects(&self) -> &[DiskObject] {
+        &self.objects
+    }
+
+    /// An object with its kind and its namespace; `None` where it isn't one.
+    fn place(&mut self, document: Document, namespace: &Namespace) -> Option<DiskObject> {
+        let Document { mut value, origin } = document;
+        let (api_version, kind) = (text(&value, "apiVersion")?, text(&value, "kind")?);
+        value.pointer("/metadata/name").and_then(Value::as_str)?;
+        let known = match self.kinds.of_object(api_version, kind) {
+            Some(known) => known.clone(),
+            None => {
+                let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+                let gvr = GroupVersionResource {
+                    group: Group::parse(group).ok()?,
+                    version: Version::parse(version).ok()?,
+                    resource: guess_resource(kind)?,
+                };
+                let known = KindInfo::bare(gvr, kind, scope_of(group, kind));
+                self.kinds.learn(known.clone());
+                known
+            }
+        };
+        // A rule names a kind without its scope.
+        let namespaced = known.namespaced.or_else(|| scope_of(known.gvr.group.as_str(), &known.kind));
+        let given = value.pointer("/metadata/namespace").and_then(Value::as_str).is_some_and(|name| !name.is_empty());
+        if namespaced == Some(true)
+            && !given
+            && let Some(metadata) = Arc::make_mut(&mut value).get_mut("metadata").and_then(Value::as_object_mut)
+        {
+            metadata.insert("namespace".to_owned(), json!(namespace.as_str()));
+        }
+        Some(DiskObject { gvr: known.gvr, value, origin })
+    }
+}
+
+/// Whether a kind has namespaces, for Kubernetes' own; `None`: nobody said.
+fn scope_of(group: &str, kind: &str) -> Option<bool> {
+    let is_own = !group.contains('.') || group.ends_with(".k8s.io");
+    is_own.then(|| !CLUSTER_SCOPED.contains(&kind))
+}
+
+pub(crate) fn is_rule(object: &Value) -> bool {
+    text(object, "kind") == Some(api::KIND) && group_of(object) == Some(api::GROUP)
+}
+
+pub(crate) fn is_definition(object: &Value) -> bool {
+    matches!(
+        (group_of(object), text(object, "kind")),
+        (Some("apiextensions.k8s.io"), Some("CustomResourceDefinition"))
+            | (Some("apis.kcp.io"), Some("APIResourceSchema"))
+    )
+}
+
+/// A rule that was written for kcp, as if its exports were bound in the one cluster that there is.
+fn everywhere_bound(rule: &Value) -> Value {
+    let mut rule = rule.clone();
+    let Some(spec) = rule.get_mut("spec") else { return rule };
+    if let Some(dependent) = spec.get_mut("dependent").and_then(Value::as_object_mut) {
+        dependent.remove("apiExportName");
+    }
+    let dependencies = spec.get_mut("dependencies").and_then(Value::as_array_mut).into_iter().flatten();
+    for dependency in dependencies {
+        if let Some(dependency) = dependency.as_object_mut() {
+            dependency.remove("apiExportRef");
+        }
+    }
+    rule
+}
+
+/// The kinds that a rule names, as far as it says their names.
+fn named_by(rule: &Value) -> Vec<KindInfo> {
+    let spec = rule.get("spec").unwrap_or(&Value::Null);
+    let dependencies = spec.get("dependencies").and_then(Value::as_array).into_iter().flatten();
+    let named = spec.get("dependent").into_iter().chain(dependencies);
+    let kinds = named.filter_map(|named| {
+        let gvr = GroupVersionResource {
+            group: Group::parse(text(named, "group")?).ok()?,
+            version: Version::parse(text(named, "version")?).ok()?,
+            resource: Resource::parse(text(named, "resource")?).ok()?,
+        };
+        Some(KindInfo::bare(gvr, text(named, "kind")?, None))
+    });
+    kinds.collect()
+}
+
+fn group_of(object: &Value) -> Option<&str> {
+    text(object, "apiVersion")?.split_once('/').map(|(group, _)| group)
+}
+
+fn text<'v>(object: &'v Value, field: &str) -> Option<&'v str> {
+    object.get(field).and_then(Value::as_str)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn disk(objects: &[Value]) -> Disk {
+        let document =
+            |value: &Value| Document { value: Arc::new(value.clone()), origin: Origin { file: "f".into(), line: 1 } };
+        Disk::new(objects.iter().map(document).collect(), &Namespace::parse("ns").unwrap())
+    }
+
+    #[test]
+    fn a_namespace_is_filled_in_where_the_kind_has_one() {
+        let disk = disk(&[
+            json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "a"}}),
+            json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "b", "namespace": "other"}}),
+            json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "c"}}),
+            json!({"apiVersion": "network.example.com/v1", "kind": "VPC", "metadata": {"name": "d"}}),
+            json!({"apiVersion": "network.example.com/v1", "kind": "VPC", "metadata": {}}),
+        ]);
+        let found: Vec<_> = (disk.objects().iter())
+            .map(|object| (object.gvr.group_resource().to_string(), object.value["metadata"]["namespace"].as_str()))
+            .collect();
+        assert_eq!(
+            found,
+            [
+                ("secrets".to_owned(), Some("ns")),
+                ("secrets".to_owned(), Some("other")),
+                ("clusterroles.rbac.authorization.k8s.io".to_owned(), None),
+                ("vpcs.network.example.com".to_owned(), None),
+            ]
+        );
+    }
+
+    #[test]
+    fn a_rule_for_kcp_is_read_as_if_its_exports_were_bound() {
+        let rule = json!({
+            "apiVersion": "dependencies.opendefense.cloud/v1alpha1", "kind": "DependencyRule", "metadata": {"name": "r"},
+            "spec": {
+                "dependent": {"apiExportName": "e", "group": "a.example.com", "version": "v1", "kind": "A", "resource": "as"},
+                "dependencies": [{
+                    "apiExportRef": {"path": "root:b", "name": "b"}, "group": "b.example.com", "version": "v1",
+                    "resource": "bs", "fieldRef": {"path": ".spec.b"},
+                }],
+            },
+        });
+        let disk = disk(&[rule]);
+        assert!(disk.rules().parsed().all(|rule| rule.is_ok()));
+        assert_eq!(disk.kinds().find("as").unwrap().kind, "A");
+    }
+}

@@ -1,0 +1,259 @@
+//! What `-f` names, read as documents: bounded, and each with where it stands.
+
+use std::fmt;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use crate::outcome::Failure;
+use crate::terminal::Terminal;
+
+/// The flags of commands that read files.
+#[derive(Debug, Clone, Default, clap::Args)]
+pub(crate) struct FileArgs {
+    /// File or folder to read instead of an API server; - is standard input; may be given several times
+    #[arg(short, long = "filename", value_name = "FILE")]
+    pub(crate) filename: Vec<PathBuf>,
+
+    /// Read folders within folders too
+    #[arg(short = 'R', long, requires = "filename")]
+    pub(crate) recursive: bool,
+}
+
+/// An object in a file.
+#[derive(Debug, Clone)]
+pub(crate) struct Document {
+    pub(crate) value: Arc<Value>,
+    pub(crate) origin: Origin,
+}
+
+/// Where a document stands.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Origin {
+    pub(crate) file: Arc<str>,
+    /// The line of its first field, from 1.
+    pub(crate) line: usize,
+}
+
+/// The longest file, in bytes.
+const MOST_BYTES: u64 = 64 << 20;
+/// The files of one command.
+const MOST_FILES: usize = 10_000;
+/// The objects of one command.
+const MOST_DOCUMENTS: usize = 1_000_000;
+/// How deep folders are read.
+const MOST_DEPTH: usize = 32;
+
+impl FileArgs {
+    /// Whether any file is named.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.filename.is_empty()
+    }
+
+    /// Reads them all; a list's items are objects of their own.
+    pub(crate) fn read(&self, terminal: &mut Terminal) -> Result<Vec<Document>, Failure> {
+        read(&self.filename, self.recursive, terminal)
+    }
+}
+
+/// Reads these files and folders, in this order, and those of a folder by their names.
+pub(crate) fn read(paths: &[PathBuf], recursive: bool, terminal: &mut Terminal) -> Result<Vec<Document>, Failure> {
+    let mut documents = Vec::new();
+    for path in paths {
+        if path.as_os_str() == "-" {
+            let bytes = bounded(terminal.stdin(), "standard input")?;
+            parse("standard input", &bytes, &mut documents)?;
+            continue;
+        }
+        let mut files = Vec::new();
+        collect(path, recursive, 0, &mut files)?;
+        for file in files {
+            let name = file.display().to_string();
+            let opened = std::fs::File::open(&file).map_err(|why| unreadable(&name, &why))?;
+            parse(&name, &bounded(opened, &name)?, &mut documents)?;
+        }
+    }
+    Ok(documents)
+}
+
+/// The files that a path stands for: itself, or what is in it and looks like YAML or JSON.
+fn collect(path: &Path, recursive: bool, depth: usize, files: &mut Vec<PathBuf>) -> Result<(), Failure> {
+    let failed = |why| unreadable(&path.display().to_string(), &why);
+    if !std::fs::metadata(path).map_err(failed)?.is_dir() {
+        files.push(path.to_owned());
+        return Ok(());
+    }
+    let mut entries = Vec::new();
+    for entry in std::fs::read_dir(path).map_err(failed)? {
+        entries.push(entry.map_err(failed)?.path());
+        if entries.len() > MOST_FILES {
+            return Err(Failure::new(format!("`{}` holds more than {MOST_FILES} files", path.display()))
+                .hint("name those that are meant"));
+        }
+    }
+    entries.sort();
+    for entry in entries {
+        let is_folder = entry.is_dir();
+        let is_manifest =
+            entry.extension().is_some_and(|extension| ["yaml", "yml", "json"].iter().any(|known| extension == *known));
+        if is_folder && recursive && depth < MOST_DEPTH {
+            collect(&entry, recursive, depth.saturating_add(1), files)?;
+        } else if !is_folder && is_manifest {
+            files.push(entry);
+        }
+        if files.len() > MOST_FILES {
+            return Err(Failure::new(format!("more than {MOST_FILES} files are named"))
+                .hint("name fewer files, or run it several times"));
+        }
+    }
+    Ok(())
+}
+
+fn bounded(reader: impl Read, name: &str) -> Result<Vec<u8>, Failure> {
+    let mut bytes = Vec::new();
+    reader.take(MOST_BYTES.saturating_add(1)).read_to_end(&mut bytes).map_err(|why| unreadable(name, &why))?;
+    if bytes.len() as u64 > MOST_BYTES {
+        return Err(Failure::new(format!("`{name}` is larger than {} MiB", MOST_BYTES >> 20))
+            .hint("split it into several files"));
+    }
+    Ok(bytes)
+}
+
+fn unreadable(name: &str, why: &std::io::Error) -> Failure {
+    Failure::new(format!("could not read `{name}`: {why}")).hint("name a file, a folder, or - for standard input")
+}
+
+/// Takes a file's text apart. Documents are split by their markers, which can stand nowhere else at the begin of a line,
+/// so that each is known by its line.
+fn parse(file: &str, bytes: &[u8], documents: &mut Vec<Document>) -> Result<(), Failure> {
+    let text = std::str::from_utf8(bytes).map_err(|why| {
+        Failure::new(format!("`{file}` is not text in UTF-8: byte {} is not", why.valid_up_to()))
+            .hint("name files of YAML or JSON")
+    })?;
+    let file: Arc<str> = file.into();
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let mut part = Part::default();
+    for (line, content) in text.split_inclusive('\n').enumerate() {
+        let number = line.saturating_add(1);
+        let marker = content.strip_prefix("---").filter(|rest| rest.chars().next().is_none_or(char::is_whitespace));
+        if let Some(rest) = marker {
+            part.close(&file, documents)?;
+            part.add(number, rest);
+        } else if content.trim_end() == "..." {
+            part.close(&file, documents)?;
+        } else if !(content.starts_with('%') && part.is_blank()) {
+            part.add(number, content);
+        }
+    }
+    part.close(&file, documents)
+}
+
+/// The lines of one document so far.
+#[derive(Default)]
+struct Part {
+    text: String,
+    /// The line at which `text` begins.
+    begin: usize,
+    /// The line of its first field.
+    first: usize,
+}
+
+impl Part {
+    fn is_blank(&self) -> bool {
+        self.first == 0
+    }
+
+    fn add(&mut self, number: usize, line: &str) {
+        let content = line.trim();
+        if self.first == 0 && !content.is_empty() && !content.starts_with('#') {
+            self.first = number;
+        }
+        if self.text.is_empty() {
+            self.begin = number;
+        }
+        self.text.push_str(line);
+    }
+
+    fn close(&mut self, file: &Arc<str>, documents: &mut Vec<Document>) -> Result<(), Failure> {
+        let Self { text, begin, first } = std::mem::take(self);
+        if first == 0 {
+            return Ok(());
+        }
+        let origin = Origin { file: Arc::clone(file), line: first };
+        // The text of an error is about this document; its lines are counted from the document's begin.
+        let value: Value = serde_saphyr::from_str(&text).map_err(|why| {
+            let line = why.location().map_or(first, |at| begin.saturating_add(at.line() as usize).saturating_sub(1));
+            let told = why.without_snippet().to_string();
+            let told = told.lines().next().unwrap_or_default().to_owned();
+            Failure::new(format!("{file}:{line}: this is neither YAML nor JSON: {told}")).hint("correct the file")
+        })?;
+        push(value, &origin, documents)
+    }
+}
+
+fn push(value: Value, origin: &Origin, documents: &mut Vec<Document>) -> Result<(), Failure> {
+    let is_list = value.get("kind").and_then(Value::as_str).is_some_and(|kind| kind.ends_with("List"));
+    match value {
+        Value::Null => return Ok(()),
+        Value::Object(mut list) if is_list && list.get("items").is_some_and(Value::is_array) => {
+            if let Some(Value::Array(items)) = list.remove("items") {
+                for item in items {
+                    push(item, origin, documents)?;
+                }
+            }
+            return Ok(());
+        }
+        object @ Value::Object(_) => documents.push(Document { value: Arc::new(object), origin: origin.clone() }),
+        _ => {
+            return Err(Failure::new(format!("{origin}: this is no object"))
+                .hint("a manifest has apiVersion, kind and metadata"));
+        }
+    }
+    if documents.len() > MOST_DOCUMENTS {
+        return Err(Failure::new(format!("the files hold more than {MOST_DOCUMENTS} objects"))
+            .hint("name fewer files, or run it several times"));
+    }
+    Ok(())
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.file, self.line)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn parsed(text: &str) -> Result<Vec<(usize, String)>, String> {
+        let mut documents = Vec::new();
+        parse("f", text.as_bytes(), &mut documents).map_err(|failure| failure.message().to_owned())?;
+        Ok(documents.into_iter().map(|document| (document.origin.line, document.value.to_string())).collect())
+    }
+
+    #[test]
+    fn each_document_knows_its_line() {
+        let text = "# a comment\n\na: 1\nb: |\n  x\n  --- y\n---\n---\n# nothing\n--- # c\n\nc: 2\n...\nkind: List\nitems:\n- {d: 3}\n- {e: 4}\n";
+        let expected = [(3, r#"{"a":1,"b":"x\n--- y\n"}"#), (12, r#"{"c":2}"#), (14, r#"{"d":3}"#), (14, r#"{"e":4}"#)];
+        assert_eq!(parsed(text).unwrap(), expected.map(|(line, json)| (line, json.to_owned())));
+    }
+
+    #[test]
+    fn what_is_wrong_is_told_by_its_line() {
+        let message = parsed("a: 1\n---\nb: 1\nc: [\n").unwrap_err();
+        assert!(message.starts_with("f:") && message.contains("neither YAML nor JSON"), "{message}");
+        assert_eq!(parsed("- 1\n").unwrap_err(), "f:1: this is no object");
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_makes_it_panic(text in "[-a:{}\\[\\]&*!|>%@ \\n\"'0-9#.]{0,60}") {
+            let _ = parsed(&text);
+        }
+    }
+}

@@ -1,0 +1,278 @@
+//! Kinds, and what people call them.
+
+use depguard_core::{Group, GroupResource, GroupVersionResource, Resource, Version};
+use serde_json::Value;
+
+use crate::outcome::Failure;
+
+/// A kind in one version.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct KindInfo {
+    pub(crate) gvr: GroupVersionResource,
+    pub(crate) kind: String,
+    /// `None`: nobody said.
+    pub(crate) namespaced: Option<bool>,
+    pub(crate) singular: String,
+    pub(crate) short_names: Vec<String>,
+}
+
+/// The kinds that are known, the preferred version of each first.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Kinds(Vec<KindInfo>);
+
+/// An object as people name it: `vpc a`, `vpc/a`, `vpcs.network.example.com/a`.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct ObjectArgs {
+    /// Its kind: vpc, vpcs, VPC, a short name, vpcs.network.example.com or vpcs.v1.network.example.com
+    #[arg(value_name = "KIND")]
+    kind: String,
+    /// Its name; or say KIND/NAME
+    #[arg(value_name = "NAME")]
+    name: Option<String>,
+}
+
+impl ObjectArgs {
+    /// The kind as it was written, and the name.
+    pub(crate) fn named(&self) -> Result<(&str, &str), Failure> {
+        let both = match (&self.name, self.kind.split_once('/')) {
+            (Some(name), None) => Some((self.kind.as_str(), name.as_str())),
+            (None, both) => both,
+            (Some(_), Some(_)) => None,
+        };
+        both.filter(|(kind, name)| !kind.is_empty() && !name.is_empty()).ok_or_else(|| {
+            Failure::new("this names no object").hint("say KIND NAME or KIND/NAME, as in `vpc a` or `vpc/a`")
+        })
+    }
+}
+
+impl Kinds {
+    /// Learns a kind, unless it is known in that version. What is learned first is preferred.
+    pub(crate) fn learn(&mut self, kind: KindInfo) {
+        if !self.0.iter().any(|known| known.gvr == kind.gvr) {
+            self.0.push(kind);
+        }
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &KindInfo> {
+        self.0.iter()
+    }
+
+    /// The kind of that group and resource, in its preferred version.
+    pub(crate) fn of(&self, kind: &GroupResource) -> Option<&KindInfo> {
+        self.0.iter().find(|known| known.gvr.group == kind.group && known.gvr.resource == kind.resource)
+    }
+
+    /// The kind that an object of this `apiVersion` and `kind` has.
+    pub(crate) fn of_object(&self, api_version: &str, kind: &str) -> Option<&KindInfo> {
+        let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+        let same = |known: &&KindInfo| known.gvr.group.as_str() == group && known.kind == kind;
+        let exact = |known: &&KindInfo| same(known) && known.gvr.version.as_str() == version;
+        self.0.iter().find(exact).or_else(|| self.0.iter().find(same))
+    }
+
+    /// What somebody means by `vpc`, `vpcs`, `VPC`, a short name, `vpcs.network.example.com`,
+    /// `vpcs.v1.network.example.com`. The core group wins over others, as it does for kubectl.
+    pub(crate) fn find(&self, named: &str) -> Result<&KindInfo, Failure> {
+        let (resource, rest) = named.split_once('.').map_or((named, None), |(resource, rest)| (resource, Some(rest)));
+        let matching: Vec<_> = self
+            .0
+            .iter()
+            .filter(|known| known.is_called(resource))
+            .filter(|known| match rest {
+                None => true,
+                Some(rest) => {
+                    let group = known.gvr.group.as_str();
+                    let versioned = format!("{}.{group}", known.gvr.version);
+                    rest == group || rest == versioned.trim_end_matches('.')
+                }
+            })
+            .collect();
+        let mut groups: Vec<_> = matching.iter().map(|known| known.gvr.group.as_str()).collect();
+        groups.dedup();
+        let core = matching.iter().find(|known| known.gvr.group.is_core());
+        match (matching.first(), core, groups.len()) {
+            (_, Some(core), _) => Ok(core),
+            (Some(only), None, 1) => Ok(only),
+            (Some(_), None, _) => {
+                let names: Vec<_> = matching.iter().map(|known| known.gvr.group_resource().to_string()).collect();
+                Err(Failure::new(format!("`{named}` may be any of {}", names.join(", "))).hint("say which"))
+            }
+            (None, ..) => Err(Failure::new(format!("there is no kind `{named}`"))
+                .hint("say its resource with its group, as in `vpcs.network.example.com`")),
+        }
+    }
+}
+
+impl KindInfo {
+    /// Knows no more than what an object or a rule says.
+    pub(crate) fn bare(gvr: GroupVersionResource, kind: &str, namespaced: Option<bool>) -> Self {
+        Self { gvr, kind: kind.to_owned(), namespaced, singular: kind.to_lowercase(), short_names: Vec::new() }
+    }
+
+    /// One for each served version of a CustomResourceDefinition or an APIResourceSchema, the stored one first.
+    pub(crate) fn of_definition(definition: &Value) -> Vec<Self> {
+        let spec = definition.get("spec").unwrap_or(&Value::Null);
+        let names = spec.get("names").unwrap_or(&Value::Null);
+        let text = |object: &Value, field: &str| object.get(field)?.as_str().map(str::to_owned);
+        let mut versions: Vec<_> = spec.get("versions").and_then(Value::as_array).into_iter().flatten().collect();
+        let is = |version: &Value, what: &str| version.get(what).is_some_and(|value| *value == Value::Bool(true));
+        versions.retain(|version| is(version, "served"));
+        versions.sort_by_key(|version| !is(version, "storage"));
+        let kinds = versions.into_iter().filter_map(|version| {
+            let kind = text(names, "kind")?;
+            Some(Self {
+                gvr: GroupVersionResource {
+                    group: Group::parse(&text(spec, "group").unwrap_or_default()).ok()?,
+                    version: Version::parse(&text(version, "name")?).ok()?,
+                    resource: Resource::parse(&text(names, "plural")?).ok()?,
+                },
+                namespaced: text(spec, "scope").map(|scope| scope == "Namespaced"),
+                singular: text(names, "singular").filter(|name| !name.is_empty()).unwrap_or(kind.to_lowercase()),
+                short_names: strings(names.get("shortNames")),
+                kind,
+            })
+        });
+        kinds.collect()
+    }
+
+    /// What an APIResourceList, the discovery of a group's version, lists.
+    pub(crate) fn of_discovery(group: &Group, version: &Version, list: &Value) -> Vec<Self> {
+        let resources = list.get("resources").and_then(Value::as_array).into_iter().flatten();
+        let kinds = resources.filter_map(|found| {
+            let text = |field: &str| found.get(field).and_then(Value::as_str);
+            let kind = text("kind")?.to_owned();
+            // Subresources have a slash, which no resource has.
+            let resource = Resource::parse(text("name")?).ok()?;
+            Some(Self {
+                gvr: GroupVersionResource { group: group.clone(), version: version.clone(), resource },
+                namespaced: found.get("namespaced").and_then(Value::as_bool),
+                singular: text("singularName").filter(|n| !n.is_empty()).map_or(kind.to_lowercase(), str::to_owned),
+                short_names: strings(found.get("shortNames")),
+                kind,
+            })
+        });
+        kinds.collect()
+    }
+
+    /// The path of its collection, or of one of its objects.
+    pub(crate) fn path(&self, namespace: Option<&str>, name: Option<&str>) -> String {
+        let GroupVersionResource { group, version, resource } = &self.gvr;
+        let mut path = match group.is_core() {
+            true => format!("/api/{version}"),
+            false => format!("/apis/{group}/{version}"),
+        };
+        if let Some(namespace) = namespace {
+            path.push_str(&format!("/namespaces/{namespace}"));
+        }
+        path.push_str(&format!("/{resource}"));
+        if let Some(name) = name {
+            path.push_str(&format!("/{}", encode(name)));
+        }
+        path
+    }
+
+    fn is_called(&self, name: &str) -> bool {
+        let lower = name.to_lowercase();
+        self.gvr.resource.as_str() == lower
+            || self.singular == lower
+            || self.kind.to_lowercase() == lower
+            || self.short_names.contains(&lower)
+    }
+}
+
+/// What an API server calls the resource of a kind unless it was told otherwise.
+pub(crate) fn guess_resource(kind: &str) -> Option<Resource> {
+    let lower = kind.to_lowercase();
+    let plural = match lower.as_str() {
+        "endpoints" => lower,
+        _ if lower.ends_with('s') || lower.ends_with('x') || lower.ends_with("ch") || lower.ends_with("sh") => {
+            format!("{lower}es")
+        }
+        _ => match lower.strip_suffix('y') {
+            Some(stem) if !stem.ends_with(['a', 'e', 'o', 'u']) => format!("{stem}ies"),
+            _ => format!("{lower}s"),
+        },
+    };
+    Resource::parse(&plural).ok()
+}
+
+/// Percent-encodes a name for a path, or a value for a query: of names, API servers forbid only `/` and `%`.
+pub(crate) fn encode(name: &str) -> String {
+    let keep = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~' | b':' | b'@');
+    name.bytes().map(|byte| if keep(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") }).collect()
+}
+
+fn strings(list: Option<&Value>) -> Vec<String> {
+    let list = list.and_then(Value::as_array).into_iter().flatten();
+    list.filter_map(|text| text.as_str().map(str::to_owned)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn kinds() -> Kinds {
+        let mut kinds = Kinds::default();
+        let definition = json!({"spec": {
+            "group": "network.example.com", "scope": "Namespaced",
+            "names": {"kind": "VPC", "plural": "vpcs", "singular": "vpc", "shortNames": ["vp"]},
+            "versions": [{"name": "v1beta1", "served": true}, {"name": "v1", "served": true, "storage": true}],
+        }});
+        KindInfo::of_definition(&definition).into_iter().for_each(|kind| kinds.learn(kind));
+        for (group, version) in [("", "v1"), ("a.example.com", "v1"), ("b.example.com", "v2")] {
+            let list = json!({"resources": [
+                {"name": "events", "kind": "Event", "namespaced": true},
+                {"name": "things", "kind": "Thing", "namespaced": group.is_empty()},
+                {"name": "things/status", "kind": "Thing"},
+            ]});
+            let list = if group.is_empty() { json!({"resources": [list["resources"][0]]}) } else { list };
+            let (group, version) = (Group::parse(group).unwrap(), Version::parse(version).unwrap());
+            KindInfo::of_discovery(&group, &version, &list).into_iter().for_each(|kind| kinds.learn(kind));
+        }
+        kinds
+    }
+
+    #[test]
+    fn a_kind_is_found_by_what_people_call_it() {
+        let kinds = kinds();
+        for (named, found) in [
+            ("vpc", Ok("/apis/network.example.com/v1/vpcs")),
+            ("VPC", Ok("/apis/network.example.com/v1/vpcs")),
+            ("vp", Ok("/apis/network.example.com/v1/vpcs")),
+            ("vpcs.network.example.com", Ok("/apis/network.example.com/v1/vpcs")),
+            ("vpcs.v1beta1.network.example.com", Ok("/apis/network.example.com/v1beta1/vpcs")),
+            ("events", Ok("/api/v1/events")),
+            ("events.b.example.com", Ok("/apis/b.example.com/v2/events")),
+            ("things", Err("`things` may be any of things.a.example.com, things.b.example.com")),
+            ("vpcs.example.com", Err("there is no kind `vpcs.example.com`")),
+            ("", Err("there is no kind ``")),
+        ] {
+            let told = kinds.find(named).map(|kind| kind.path(None, None));
+            assert_eq!(told.as_deref().map_err(Failure::message), found, "{named}");
+        }
+    }
+
+    #[test]
+    fn a_path_can_hold_any_name_that_is_stored() {
+        let kind = kinds().find("vpc").unwrap().clone();
+        assert_eq!(
+            kind.path(Some("ns"), Some("system:a b")),
+            "/apis/network.example.com/v1/namespaces/ns/vpcs/system:a%20b"
+        );
+    }
+
+    #[test]
+    fn a_resource_is_guessed_as_api_servers_do() {
+        for (kind, resource) in [
+            ("Pod", "pods"),
+            ("Ingress", "ingresses"),
+            ("NetworkPolicy", "networkpolicies"),
+            ("Gateway", "gateways"),
+            ("Endpoints", "endpoints"),
+        ] {
+            assert_eq!(guess_resource(kind).unwrap().as_str(), resource);
+        }
+    }
+}

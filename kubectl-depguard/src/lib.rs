@@ -1,0 +1,21 @@
+//! `kubectl depguard`: see, explain, test and plan references between objects, offline or against a live kcp or cluster.
+//!
+//! The binary is a few lines over [`run`], so that a test runs a command as a person does and reads what it prints.
+#![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic))]
+#![allow(dead_code, reason = "goes as soon as the commands are there")]
+
+mod cli;
+mod commands;
+mod disk;
+mod files;
+mod kinds;
+mod live;
+mod outcome;
+mod output;
+mod rules;
+mod source;
+mod terminal;
+
+pub use cli::{command, run};
+pub use outcome::ExitStatus;
+pub use terminal::{Captured, Terminal};

@@ -1,0 +1,300 @@
+//! An API server, with the rights of whoever asks.
+
+use std::sync::Arc;
+
+use depguard_core::{
+    ExportName, Group, GroupResource, Home, LogicalCluster, Namespace, Resource, Version, WorkspacePath, Workspaces,
+    api,
+};
+use depguard_kcp::{ApiError, ConnectOptions, Connection, Endpoint};
+use futures::stream::{self, StreamExt, TryStreamExt};
+use serde_json::Value;
+use tokio::sync::OnceCell;
+
+use crate::cli::Global;
+use crate::kinds::{KindInfo, Kinds, encode};
+use crate::outcome::Failure;
+use crate::rules::{Bound, BoundKind, RuleObject, Rules, Unread};
+use crate::terminal::Terminal;
+
+/// The kubeconfig's cluster, or its workspace of a kcp.
+#[derive(Debug)]
+pub(crate) struct Live {
+    home: Home,
+    connection: Connection,
+    kinds: OnceCell<Kinds>,
+    bound: OnceCell<(Option<Bound>, Vec<Unread>)>,
+}
+
+const BINDINGS: &str = "/apis/apis.kcp.io/v1alpha2/apibindings";
+const ITSELF: &str = "/apis/core.kcp.io/v1alpha1/logicalclusters/cluster";
+const CRDS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+/// Requests at once.
+const AT_ONCE: usize = 8;
+/// Objects a page.
+const PAGE: usize = 500;
+
+impl Live {
+    pub(crate) async fn open(global: &Global) -> Result<Self, Failure> {
+        let options = ConnectOptions {
+            kubeconfig: global.kubeconfig.clone(),
+            context: global.context.clone(),
+            base_host: None,
+            home: global.home().unwrap_or(Home::Kubernetes),
+        };
+        let connection = Connection::open(&options)
+            .await
+            .map_err(|why| Failure::new(why).hint("name a kubeconfig with --kubeconfig, or files with -f"))?;
+        let home = global.home().unwrap_or(match connection.home_workspace() {
+            Some(_) => Home::Kcp,
+            None => Home::Kubernetes,
+        });
+        Ok(Self { home, connection, kinds: OnceCell::new(), bound: OnceCell::new() })
+    }
+
+    pub(crate) fn home(&self) -> Home {
+        self.home
+    }
+
+    pub(crate) fn connection(&self) -> &Connection {
+        &self.connection
+    }
+
+    /// The cluster or workspace that is looked at.
+    pub(crate) fn endpoint(&self) -> Endpoint {
+        self.connection.home()
+    }
+
+    pub(crate) fn default_namespace(&self) -> &str {
+        self.connection.default_namespace()
+    }
+
+    /// All kinds that are served, the preferred version of each first.
+    pub(crate) async fn kinds(&self) -> Result<&Kinds, Failure> {
+        self.kinds.get_or_try_init(|| self.discover()).await
+    }
+
+    /// The rules that may bear here: in kcp those of the providers whose exports are bound, and the workspace's own.
+    pub(crate) async fn rules(&self) -> Result<Rules, Failure> {
+        let (bound, mut unread) = self.bound().await?.clone();
+        let mut places = vec![(self.endpoint(), None)];
+        let mut workspaces = Workspaces::new();
+        for kind in bound.iter().flat_map(|bound| &bound.kinds) {
+            let name = kind.path.as_ref().map_or(kind.provider.to_string(), ToString::to_string);
+            let is_own = bound.as_ref().is_some_and(|bound| bound.cluster.as_ref() == Some(&kind.provider));
+            let known = places.iter().any(|(_, provider)| *provider == Some((kind.provider.clone(), name.clone())));
+            if !known && !is_own {
+                places.push((self.connection.cluster(&kind.provider), Some((kind.provider.clone(), name))));
+            }
+            if let Some(path) = &kind.path {
+                workspaces.insert(path.clone(), kind.provider.clone());
+            }
+        }
+        let path = format!("/apis/{}/{}/{}", api::GROUP, api::VERSION, api::PLURAL);
+        let lists = stream::iter(places).map(|(endpoint, provider)| {
+            let path = &path;
+            async move { (endpoint.list_json(path).await, provider) }
+        });
+        let lists: Vec<_> = lists.buffered(AT_ONCE).collect().await;
+        let mut objects: Vec<RuleObject> = Vec::new();
+        for (list, provider) in lists {
+            let what = provider.map_or("the rules".to_owned(), |(_, name)| format!("the rules of {name}"));
+            match list {
+                Ok(list) => objects
+                    .extend(list.items.into_iter().map(|value| RuleObject { value: Arc::new(value), origin: None })),
+                // Who hasn't bound depguard has no rules.
+                Err(why) if why.is_not_found() && self.home == Home::Kcp => {}
+                Err(why) if why.is_not_found() => {
+                    return Err(Failure::new("this cluster knows no DependencyRules")
+                        .hint("install depguard first (`kubectl depguard install`), or name files with -f"));
+                }
+                Err(why) => unread.push(refused(what, &why)?),
+            }
+        }
+        Ok(Rules { home: self.home, objects, workspaces, bound, unread })
+    }
+
+    /// Hands each object of a kind to `each`, page by page.
+    pub(crate) async fn objects(
+        &self,
+        kind: &KindInfo,
+        namespace: Option<&Namespace>,
+        terminal: &Terminal,
+        mut each: impl FnMut(Value),
+    ) -> Result<Option<Unread>, Failure> {
+        let namespace = namespace.filter(|_| kind.namespaced != Some(false));
+        let path = kind.path(namespace.map(Namespace::as_str), None);
+        let what = kind.gvr.group_resource().to_string();
+        let (endpoint, progress) = (self.endpoint(), terminal.progress(&format!("reading {what}")));
+        let mut token: Option<String> = None;
+        loop {
+            let query = token.as_deref().map(|token| format!("&continue={}", encode(token))).unwrap_or_default();
+            let page = match endpoint.get_json(&format!("{path}?limit={PAGE}{query}")).await {
+                Ok(page) => page,
+                Err(why) => return refused(what, &why).map(Some),
+            };
+            let Value::Object(mut page) = page else { return Err(unusable(&what)) };
+            let metadata = page.remove("metadata").unwrap_or_default();
+            let text = |field: &str| metadata.get(field).and_then(Value::as_str).filter(|text| !text.is_empty());
+            // A list without it does not show what is there.
+            if text("resourceVersion").is_none() {
+                return Err(unusable(&what));
+            }
+            match page.remove("items") {
+                Some(Value::Array(items)) => {
+                    progress.inc(items.len() as u64);
+                    items.into_iter().for_each(&mut each);
+                }
+                Some(Value::Null) => {}
+                _ => return Err(unusable(&what)),
+            }
+            match text("continue") {
+                Some(next) => token = Some(next.to_owned()),
+                None => return Ok(None),
+            }
+        }
+    }
+
+    pub(crate) async fn object(
+        &self,
+        kind: &KindInfo,
+        namespace: Option<&Namespace>,
+        name: &str,
+    ) -> Result<Option<Arc<Value>>, Failure> {
+        let namespace = namespace.filter(|_| kind.namespaced != Some(false));
+        match self.endpoint().get_json(&kind.path(namespace.map(Namespace::as_str), Some(name))).await {
+            Ok(object) => Ok(Some(Arc::new(object))),
+            Err(why) if why.is_not_found() => Ok(None),
+            Err(why) => Err(Failure::new(why)),
+        }
+    }
+
+    /// The CustomResourceDefinitions, and in kcp the APIResourceSchemas of what is bound.
+    pub(crate) async fn definitions(&self) -> Result<(Vec<Arc<Value>>, Vec<Unread>), Failure> {
+        let (bound, mut unread) = self.bound().await?.clone();
+        let mut definitions = Vec::new();
+        match self.endpoint().list_json(CRDS).await {
+            Ok(list) => definitions.extend(list.items.into_iter().map(Arc::new)),
+            // Not every workspace has them.
+            Err(why) if why.is_not_found() => {}
+            Err(why) => unread.push(refused("the CustomResourceDefinitions".to_owned(), &why)?),
+        }
+        let kinds = bound.into_iter().flat_map(|bound| bound.kinds);
+        let schemas = kinds.filter_map(|kind| Some((kind.schema?, kind.provider, kind.kind)));
+        let schemas = stream::iter(schemas).map(|(schema, provider, kind)| async move {
+            let path = format!("/apis/apis.kcp.io/v1alpha1/apiresourceschemas/{schema}");
+            (self.connection.cluster(&provider).get_json(&path).await, kind)
+        });
+        let schemas: Vec<_> = schemas.buffered(AT_ONCE).collect().await;
+        for (schema, kind) in schemas {
+            match schema {
+                Ok(schema) => definitions.push(Arc::new(schema)),
+                Err(why) => unread.push(refused(format!("the schema of {kind}"), &why)?),
+            }
+        }
+        Ok((definitions, unread))
+    }
+
+    /// What is bound in the workspace; nothing in home kubernetes.
+    pub(crate) async fn bound(&self) -> Result<&(Option<Bound>, Vec<Unread>), Failure> {
+        self.bound
+            .get_or_try_init(async || {
+                if self.home == Home::Kubernetes {
+                    return Ok((None, Vec::new()));
+                }
+                let endpoint = self.endpoint();
+                match endpoint.list_json(BINDINGS).await {
+                    Ok(list) => {
+                        let itself = endpoint.get_json(ITSELF).await.ok();
+                        let known = list.items.iter().chain(&itself).find_map(cluster_of);
+                        Ok((
+                            Some(Bound { cluster: known, kinds: list.items.iter().flat_map(bound_by).collect() }),
+                            vec![],
+                        ))
+                    }
+                    Err(why) => {
+                        let unread = refused("the APIBindings of the workspace".to_owned(), &why)?;
+                        Ok((Some(Bound::default()), vec![unread]))
+                    }
+                }
+            })
+            .await
+    }
+
+    async fn discover(&self) -> Result<Kinds, Failure> {
+        let endpoint = self.endpoint();
+        let failed = |why: ApiError| Failure::new(format!("could not find out which kinds are served: {why}"));
+        let groups = endpoint.get_json("/apis").await.map_err(failed)?;
+        let mut versions = vec![(Group::CORE, "v1".to_owned())];
+        for group in groups.get("groups").and_then(Value::as_array).into_iter().flatten() {
+            let name = group.get("name").and_then(Value::as_str).and_then(|name| Group::parse(name).ok());
+            let Some(name) = name else { continue };
+            let text = |version: &Value| version.get("version").and_then(Value::as_str).map(str::to_owned);
+            let preferred = group.get("preferredVersion").and_then(text);
+            let all = group.get("versions").and_then(Value::as_array).into_iter().flatten().filter_map(text);
+            let others = all.filter(|version| Some(version) != preferred.as_ref()).collect::<Vec<_>>();
+            versions.extend(preferred.iter().cloned().chain(others).map(|version| (name.clone(), version)));
+        }
+        let lists = stream::iter(versions).map(|(group, version)| {
+            let endpoint = &endpoint;
+            async move {
+                let path = if group.is_core() { format!("/api/{version}") } else { format!("/apis/{group}/{version}") };
+                match endpoint.get_json(&path).await {
+                    Ok(list) => Ok(Some((group, version, list))),
+                    // An aggregated API that is down hides its own kinds only.
+                    Err(why) if why.status().is_some() => Ok(None),
+                    Err(why) => Err(why),
+                }
+            }
+        });
+        let lists: Vec<_> = lists.buffered(AT_ONCE).try_collect().await.map_err(failed)?;
+        let mut kinds = Kinds::default();
+        for (group, version, list) in lists.into_iter().flatten() {
+            if let Ok(version) = Version::parse(&version) {
+                KindInfo::of_discovery(&group, &version, &list).into_iter().for_each(|kind| kinds.learn(kind));
+            }
+        }
+        Ok(kinds)
+    }
+}
+
+/// What an API server's no comes to: something that could not be looked at, or the end of the command.
+pub(crate) fn refused(what: String, why: &ApiError) -> Result<Unread, Failure> {
+    match why.status() {
+        Some(403) => Ok(Unread { what, why: "no right to read them".to_owned() }),
+        Some(404) => Ok(Unread { what, why: "not served here".to_owned() }),
+        Some(405) => Ok(Unread { what, why: "can't be listed".to_owned() }),
+        Some(410) => Err(Failure::new(format!("the list of {what} expired while it was read")).hint("run it again")),
+        _ => Err(Failure::new(format!("could not look at {what}: {why}"))),
+    }
+}
+
+fn unusable(what: &str) -> Failure {
+    Failure::new(format!("the API server's answer to a list of {what} is no list of them")).hint("run it again")
+}
+
+fn cluster_of(object: &Value) -> Option<LogicalCluster> {
+    LogicalCluster::parse(object.pointer("/metadata/annotations/kcp.io~1cluster")?.as_str()?).ok()
+}
+
+/// The kinds that an APIBinding binds.
+fn bound_by(binding: &Value) -> Vec<BoundKind> {
+    let text = |pointer: &str| binding.pointer(pointer).and_then(Value::as_str);
+    let provider = text("/status/apiExportClusterName").and_then(|cluster| LogicalCluster::parse(cluster).ok());
+    let export = text("/spec/reference/export/name").and_then(|name| ExportName::parse(name).ok());
+    let (Some(provider), Some(export)) = (provider, export) else { return Vec::new() };
+    let path = text("/spec/reference/export/path").and_then(|path| WorkspacePath::parse(path).ok());
+    let resources = binding.pointer("/status/boundResources").and_then(Value::as_array).into_iter().flatten();
+    let kinds = resources.filter_map(|bound| {
+        let group = Group::parse(bound.get("group").and_then(Value::as_str).unwrap_or_default()).ok()?;
+        let resource = Resource::parse(bound.get("resource")?.as_str()?).ok()?;
+        Some(BoundKind {
+            kind: GroupResource { group, resource },
+            provider: provider.clone(),
+            export: export.clone(),
+            path: path.clone(),
+            schema: bound.pointer("/schema/name").and_then(Value::as_str).map(str::to_owned),
+        })
+    });
+    kinds.collect()
+}

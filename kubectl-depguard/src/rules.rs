@@ -1,0 +1,114 @@
+//! The rules that a command goes by, and on which kinds they bear.
+
+use std::fmt;
+use std::sync::Arc;
+
+use depguard_core::{
+    Edge, ExportName, GroupResource, Home, LogicalCluster, Rule, RuleError, RuleKey, RuleSet, WorkspacePath, Workspaces,
+};
+use serde_json::Value;
+
+use crate::files::Origin;
+
+/// What was read of rules, and what of them could not be looked at.
+#[derive(Debug, Clone)]
+pub(crate) struct Rules {
+    pub(crate) home: Home,
+    pub(crate) objects: Vec<RuleObject>,
+    /// Which logical clusters the rules' workspace paths stand for.
+    pub(crate) workspaces: Workspaces,
+    /// The workspace that is looked at, and what is bound there; `None` in home kubernetes.
+    pub(crate) bound: Option<Bound>,
+    pub(crate) unread: Vec<Unread>,
+}
+
+/// A rule as it was written.
+#[derive(Debug, Clone)]
+pub(crate) struct RuleObject {
+    pub(crate) value: Arc<Value>,
+    /// Where it stands, if in a file.
+    pub(crate) origin: Option<Origin>,
+}
+
+/// The kinds of a workspace that come from APIExports.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Bound {
+    /// Which workspace; `None`: it could not be told.
+    pub(crate) cluster: Option<LogicalCluster>,
+    pub(crate) kinds: Vec<BoundKind>,
+}
+
+/// A kind, and whose it is.
+#[derive(Debug, Clone)]
+pub(crate) struct BoundKind {
+    pub(crate) kind: GroupResource,
+    pub(crate) provider: LogicalCluster,
+    pub(crate) export: ExportName,
+    /// The provider's workspace as the binding names it.
+    pub(crate) path: Option<WorkspacePath>,
+    /// The APIResourceSchema that describes it.
+    pub(crate) schema: Option<String>,
+}
+
+/// What could not be looked at.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Unread {
+    /// The end of "could not look at …".
+    pub(crate) what: String,
+    pub(crate) why: String,
+}
+
+impl Rules {
+    /// The rules as the webhook holds them. One that can't be used refuses where it bears.
+    pub(crate) fn set(&self) -> RuleSet {
+        RuleSet::load(self.home, self.objects.iter().map(|rule| &*rule.value))
+    }
+
+    /// Each rule, checked.
+    pub(crate) fn parsed(&self) -> impl Iterator<Item = Result<Rule, RuleError>> {
+        self.objects.iter().map(|rule| Rule::parse(self.home, &rule.value))
+    }
+
+    /// Whether an edge bears on what is looked at: in kcp, whether both of its ends are bound there.
+    pub(crate) fn bears(&self, rule: &Rule, edge: &Edge) -> bool {
+        let Some(bound) = &self.bound else { return true };
+        let dependent = rule.dependent();
+        let is_own = rule.key().cluster.is_some() && rule.key().cluster == bound.cluster;
+        let local_end = dependent.export.is_none() || edge.target.export.is_none();
+        if local_end && !is_own {
+            return false;
+        }
+        let dependents = dependent.export.as_ref().is_none_or(|export| {
+            let provider = rule.key().cluster.as_ref();
+            bound.has(&dependent.gvr.group_resource(), export, |kind| Some(&kind.provider) == provider)
+        });
+        let targets = edge.target.export.as_ref().is_none_or(|export| {
+            let provider = self.workspaces.cluster(&export.path);
+            bound.has(&edge.target.gvr.group_resource(), &export.name, |kind| match provider {
+                Some(provider) => kind.provider == *provider,
+                None => kind.path.as_ref() == Some(&export.path),
+            })
+        });
+        dependents && targets
+    }
+
+    /// Where a rule stands, if in a file.
+    pub(crate) fn origin(&self, key: &RuleKey) -> Option<&Origin> {
+        let named = |rule: &&RuleObject| {
+            rule.value.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default() == key.name
+        };
+        self.objects.iter().find(named)?.origin.as_ref()
+    }
+}
+
+impl Bound {
+    fn has(&self, kind: &GroupResource, export: &ExportName, provided: impl Fn(&BoundKind) -> bool) -> bool {
+        self.kinds.iter().any(|bound| bound.kind == *kind && bound.export == *export && provided(bound))
+    }
+}
+
+impl fmt::Display for Unread {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({})", self.what, self.why)
+    }
+}

@@ -1,0 +1,158 @@
+//! Where a command reads and writes: a process's own streams, or a test's buffers.
+
+use std::io::{self, IsTerminal, Read, Write};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use clap::builder::styling::{AnsiColor, Style};
+use indicatif::{ProgressBar, ProgressStyle};
+
+/// The streams of a command.
+pub struct Terminal {
+    out: Box<dyn Write + Send>,
+    err: Box<dyn Write + Send>,
+    stdin: Box<dyn Read + Send>,
+    out_is_terminal: bool,
+    err_is_terminal: bool,
+    stdin_is_terminal: bool,
+    colour: bool,
+}
+
+/// What a command wrote to a test's buffers.
+#[derive(Debug, Clone, Default)]
+pub struct Captured {
+    out: Buffer,
+    err: Buffer,
+}
+
+#[derive(Debug, Clone, Default)]
+struct Buffer(Arc<Mutex<Vec<u8>>>);
+
+/// What a text means, where there are colours.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Tone {
+    Good,
+    Warning,
+    Bad,
+    Faint,
+    Strong,
+}
+
+impl Terminal {
+    /// The process's own streams. Colours as long as standard output is a terminal and `NO_COLOR` is not set.
+    pub fn stdio() -> Self {
+        let out_is_terminal = io::stdout().is_terminal();
+        let no_colour = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+        Self {
+            out: Box::new(io::stdout()),
+            err: Box::new(io::stderr()),
+            stdin: Box::new(io::stdin()),
+            out_is_terminal,
+            err_is_terminal: io::stderr().is_terminal(),
+            stdin_is_terminal: io::stdin().is_terminal(),
+            colour: out_is_terminal && !no_colour,
+        }
+    }
+
+    /// Buffers instead, with `stdin` to read; not a terminal.
+    pub fn captured(stdin: impl Into<Vec<u8>>) -> (Self, Captured) {
+        let captured = Captured::default();
+        let terminal = Self {
+            out: Box::new(captured.out.clone()),
+            err: Box::new(captured.err.clone()),
+            stdin: Box::new(io::Cursor::new(stdin.into())),
+            out_is_terminal: false,
+            err_is_terminal: false,
+            stdin_is_terminal: false,
+            colour: false,
+        };
+        (terminal, captured)
+    }
+
+    /// For what was asked for.
+    pub(crate) fn out(&mut self) -> &mut dyn Write {
+        &mut *self.out
+    }
+
+    /// For what is said besides.
+    pub(crate) fn err(&mut self) -> &mut dyn Write {
+        &mut *self.err
+    }
+
+    pub(crate) fn stdin(&mut self) -> &mut dyn Read {
+        &mut *self.stdin
+    }
+
+    /// Whether somebody is there to be asked.
+    pub(crate) fn is_interactive(&self) -> bool {
+        self.stdin_is_terminal && self.err_is_terminal
+    }
+
+    pub(crate) fn set_colour(&mut self, always: Option<bool>) {
+        self.colour = always.unwrap_or(self.colour);
+    }
+
+    /// The text in a colour that says what it means, where there are colours.
+    pub(crate) fn paint(&self, tone: Tone, text: &str) -> String {
+        if !self.colour {
+            return text.to_owned();
+        }
+        let style = match tone {
+            Tone::Good => Style::new().fg_color(Some(AnsiColor::Green.into())),
+            Tone::Warning => Style::new().fg_color(Some(AnsiColor::Yellow.into())),
+            Tone::Bad => Style::new().fg_color(Some(AnsiColor::Red.into())),
+            Tone::Faint => Style::new().dimmed(),
+            Tone::Strong => Style::new().bold(),
+        };
+        format!("{style}{text}{style:#}")
+    }
+
+    /// How far something long is, on standard error where that is a terminal. Shows after a moment, goes when dropped
+    /// or cleared.
+    pub(crate) fn progress(&self, what: &str) -> ProgressBar {
+        if !self.err_is_terminal {
+            return ProgressBar::hidden();
+        }
+        let template = ProgressStyle::with_template("{spinner} {msg}: {human_pos}");
+        let bar = ProgressBar::new_spinner().with_message(what.to_owned());
+        bar.enable_steady_tick(Duration::from_millis(200));
+        match template {
+            Ok(style) => bar.with_style(style),
+            Err(_) => bar,
+        }
+    }
+
+    /// Whether a person reads standard output.
+    pub(crate) fn is_terminal(&self) -> bool {
+        self.out_is_terminal
+    }
+}
+
+impl Captured {
+    /// What went to standard output.
+    pub fn out(&self) -> String {
+        self.out.text()
+    }
+
+    /// What went to standard error.
+    pub fn err(&self) -> String {
+        self.err.text()
+    }
+}
+
+impl Buffer {
+    fn text(&self) -> String {
+        String::from_utf8_lossy(&self.0.lock().unwrap_or_else(PoisonError::into_inner)).into_owned()
+    }
+}
+
+impl Write for Buffer {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
