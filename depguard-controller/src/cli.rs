@@ -10,7 +10,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use depguard_core::{Home, LogicalCluster, Namespace};
 use depguard_kcp::cli::{Common, HomeArg, asked_to_stop};
 
-use crate::config::{LEASE, NAMESPACE};
+use crate::config::LEASE;
 use crate::manifests::{self, Identity, ReadThrough, Setup};
 use crate::{Config, Controller, Uninstall, WebhookTarget, WebhookTargetError, uninstall};
 
@@ -63,6 +63,11 @@ struct Run {
     #[arg(long)]
     leader_elect: bool,
 
+    /// depguard's own namespace, in which nothing is protected; home kubernetes only [default: that of
+    /// --webhook-service, else depguard-system]
+    #[arg(long, value_name = "NAMESPACE", env = "POD_NAMESPACE")]
+    namespace: Option<Namespace>,
+
     #[command(flatten)]
     lease: LeaseArgs,
 
@@ -79,11 +84,6 @@ struct Run {
 /// Where the controllers' Leases are.
 #[derive(Debug, Args)]
 struct LeaseArgs {
-    /// depguard's own namespace, in which nothing is protected; home kubernetes only [default: that of
-    /// --webhook-service, else depguard-system]
-    #[arg(long, value_name = "NAMESPACE", env = "POD_NAMESPACE")]
-    namespace: Option<Namespace>,
-
     /// Namespace of the controllers' Leases; in home kcp one of depguard's own workspace [default: depguard's own
     /// namespace, in home kcp depguard-system]
     #[arg(long, value_name = "NAMESPACE")]
@@ -98,6 +98,11 @@ struct LeaseArgs {
 struct Removal {
     #[command(flatten)]
     common: Common,
+
+    /// depguard's own namespace; home kubernetes only [default: the one that is depguard's own by the configuration
+    /// that is installed, else depguard-system]
+    #[arg(long, value_name = "NAMESPACE", env = "POD_NAMESPACE")]
+    namespace: Option<Namespace>,
 
     #[command(flatten)]
     lease: LeaseArgs,
@@ -181,10 +186,13 @@ impl Run {
             None => WebhookTarget::Url(self.webhook_url),
         };
         let config = Config::new(self.common.home.into(), self.common.api_export_name, webhook);
-        let namespace = self.lease.namespace.as_ref().map_or(config.namespace.clone(), ToString::to_string);
+        let namespace = self.namespace.as_ref().map_or(config.namespace.clone(), ToString::to_string);
         Ok(Config {
             leader_elect: self.leader_elect,
-            leader_election_namespace: self.lease.of(config.home, &namespace),
+            leader_election_namespace: self
+                .lease
+                .of(config.home, Some(&namespace))
+                .unwrap_or(config.leader_election_namespace),
             leader_election_id: self.lease.leader_election_id,
             kubeconfig: self.common.kubeconfig,
             base_host: self.common.kcp_base_host,
@@ -227,11 +235,12 @@ impl Manifests {
 }
 
 impl LeaseArgs {
-    fn of(&self, home: Home, own: &str) -> String {
+    /// The namespace that was given, or follows from what is known of depguard's own.
+    fn of(&self, home: Home, own: Option<&str>) -> Option<String> {
         match (&self.leader_election_namespace, home) {
-            (Some(given), _) => given.to_string(),
-            (None, Home::Kcp) => NAMESPACE.to_owned(),
-            (None, Home::Kubernetes) => own.to_owned(),
+            (Some(given), _) => Some(given.to_string()),
+            (None, Home::Kcp) => None,
+            (None, Home::Kubernetes) => own.map(str::to_owned),
         }
     }
 }
@@ -239,18 +248,20 @@ impl LeaseArgs {
 impl Removal {
     async fn run(self) -> Result<(), Box<dyn Error + Send + Sync>> {
         self.common.log();
+        let done = uninstall(self.into_uninstall()).await?;
+        Ok(write!(io::stdout(), "{done}")?)
+    }
+
+    fn into_uninstall(self) -> Uninstall {
         let home = self.common.home.into();
-        let own = self.lease.namespace.as_ref().map_or(NAMESPACE.to_owned(), ToString::to_string);
-        let what = Uninstall {
+        Uninstall {
             kubeconfig: self.common.kubeconfig,
             base_host: self.common.kcp_base_host,
-            leader_election_namespace: self.lease.of(home, &own),
+            leader_election_namespace: self.lease.of(home, self.namespace.as_ref().map(Namespace::as_str)),
             leader_election_id: self.lease.leader_election_id,
             timeout: Duration::from_secs(self.timeout),
             ..Uninstall::new(home, self.common.api_export_name)
-        };
-        let done = uninstall(what).await?;
-        Ok(write!(io::stdout(), "{done}")?)
+        }
     }
 }
 
@@ -332,7 +343,14 @@ mod tests {
             "--timeout=5",
         ];
         let cli = Cli::try_parse_from([&["depguard-controller", "uninstall"], &taken[..]].concat()).unwrap();
-        assert!(matches!(cli.command, Some(Command::Uninstall(_))));
+        let Some(Command::Uninstall(removal)) = cli.command else { panic!("{cli:?}") };
+        assert_eq!(removal.into_uninstall().leader_election_namespace.as_deref(), Some("d"));
+        // Without it, where the controllers of that namespace look; else where the installed ones do.
+        for (flags, namespace) in [(&["--namespace=b"][..], Some("b")), (&[], None)] {
+            let line = [&["depguard-controller", "uninstall", "--home=kubernetes"], flags].concat();
+            let Some(Command::Uninstall(removal)) = Cli::try_parse_from(line).unwrap().command else { panic!() };
+            assert_eq!(removal.into_uninstall().leader_election_namespace.as_deref(), namespace);
+        }
         assert!(Cli::try_parse_from(["depguard-controller", "uninstall", "--webhook-url=https://a"]).is_err());
         let config = parse(&["--leader-elect", "--home=kubernetes", "--namespace=b"]).unwrap();
         assert!(config.leader_elect);

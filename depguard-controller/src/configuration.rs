@@ -161,6 +161,13 @@ fn canary_webhook(namespace: &str, client_config: &Value) -> Value {
     webhook
 }
 
+/// The namespace that was depguard's own for whoever wrote the configuration, in home kubernetes.
+pub(crate) fn own_namespace(existing: &Value) -> Option<&str> {
+    let mut webhooks = existing.get("webhooks").and_then(Value::as_array)?.iter();
+    let canary = webhooks.find(|webhook| webhook.get("name").and_then(Value::as_str) == Some(CANARY_WEBHOOK))?;
+    canary.get("namespaceSelector")?.get("matchLabels")?.get(NAMESPACE_LABEL)?.as_str()
+}
+
 /// Whether `existing` does what `desired` says, no more and no less. A field that neither is set here nor is a default
 /// of the API server counts as a difference: it may weaken the configuration.
 pub(crate) fn is_installed(existing: &Value, desired: &Value) -> bool {

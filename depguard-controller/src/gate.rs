@@ -38,7 +38,12 @@ pub(crate) struct Gate {
 
 /// The Lease by which an uninstall tells controllers to write no more.
 pub(crate) fn mark(endpoint: &Endpoint, namespace: &str, id: &str) -> Lease {
-    Lease::new(endpoint.within(REQUEST), namespace, &format!("{id}-uninstall"))
+    Lease::new(endpoint.within(REQUEST), namespace, &mark_name(id))
+}
+
+/// The name of that Lease, beside the one of the controllers' election.
+pub(crate) fn mark_name(id: &str) -> String {
+    format!("{id}-uninstall")
 }
 
 impl Gate {

@@ -40,8 +40,9 @@ pub struct Uninstall {
     pub kubeconfig: Option<PathBuf>,
     /// The base URL of kcp, without a workspace. Left out: from the kubeconfig.
     pub base_host: Option<String>,
-    /// The controllers' `leader_election_namespace`.
-    pub leader_election_namespace: String,
+    /// The controllers' `leader_election_namespace`. Left out: in home kubernetes the namespace that is depguard's own by
+    /// what is installed, where that can be seen; else `depguard-system`.
+    pub leader_election_namespace: Option<String>,
     /// The controllers' `leader_election_id`.
     pub leader_election_id: String,
     /// When to give up.
@@ -100,7 +101,7 @@ impl Uninstall {
             export_name,
             kubeconfig: None,
             base_host: None,
-            leader_election_namespace: NAMESPACE.to_owned(),
+            leader_election_namespace: None,
             leader_election_id: LEASE.to_owned(),
             timeout: Duration::from_secs(120),
         }
@@ -117,8 +118,11 @@ pub async fn uninstall(what: Uninstall) -> Result<Uninstalled, UninstallError> {
         ConnectOptions { kubeconfig: what.kubeconfig, context: None, base_host: what.base_host, home: what.home };
     let connection = Connection::open(&options).await?;
     let mut done = Uninstalled::default();
-    let mark =
-        Mark { endpoint: connection.home(), namespace: what.leader_election_namespace, id: what.leader_election_id };
+    let namespace = match what.leader_election_namespace {
+        Some(given) => given,
+        None => namespace_of_controllers(&connection, what.home).await,
+    };
+    let mark = Mark { endpoint: connection.home(), namespace, id: what.leader_election_id };
     match mark.set().await {
         // Until every controller has seen it.
         Ok(()) => sleep(QUIET.min(what.timeout / 2)).await,
@@ -173,6 +177,17 @@ pub async fn uninstall(what: Uninstall) -> Result<Uninstalled, UninstallError> {
         let _ = timeout(PAUSE, states.changed()).await;
         sleep(PAUSE / 5).await;
     }
+}
+
+/// Where controllers look for the mark, unless they were told otherwise.
+async fn namespace_of_controllers(connection: &Connection, home: Home) -> String {
+    let installed = match home {
+        Home::Kcp => None,
+        // What can't be seen now is told of below, where it is to be removed.
+        Home::Kubernetes => install::read(&connection.home().within(REQUEST)).await.ok().flatten(),
+    };
+    let ours = installed.as_ref().filter(|found| configuration::is_ours(found));
+    ours.and_then(configuration::own_namespace).unwrap_or(NAMESPACE).to_owned()
 }
 
 /// Tells controllers to write no more.

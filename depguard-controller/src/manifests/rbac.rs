@@ -6,7 +6,9 @@ use serde_json::{Value, json};
 
 use super::setup::{Identity, ReadThrough, Setup};
 use super::{NAMESPACE, canary, with};
+use crate::config::LEASE;
 use crate::configuration;
+use crate::gate::mark_name;
 
 /// The label by which a ClusterRole adds to what the webhook may list in home kubernetes.
 pub const AGGREGATE: &str = "dependencies.opendefense.cloud/aggregate-to-webhook";
@@ -176,7 +178,7 @@ fn own_namespace() -> Value {
 /// right to create can't be narrowed to a name.
 fn leases() -> Vec<Value> {
     let leases = |verbs: &[&str]| allow("coordination.k8s.io", ["leases"], verbs);
-    let names = json!([CONTROLLER, format!("{CONTROLLER}-uninstall")]);
+    let names = json!([LEASE, mark_name(LEASE)]);
     vec![leases(&["create"]), with(leases(&["get", "update"]), "resourceNames", names)]
 }
 

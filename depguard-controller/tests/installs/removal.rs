@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use depguard_controller::{Controller, Uninstall, UninstallError, Uninstalled, uninstall};
+use depguard_controller::{Config, Controller, Uninstall, UninstallError, Uninstalled, uninstall};
 use depguard_kcp::Preconditions;
 use depguard_testbed::{Fault, When};
 use serde_json::json;
@@ -121,6 +121,30 @@ async fn a_controller_that_cannot_be_told_is_noticed() {
     controller.stop().await;
     let done = uninstalled(&bed, 60).await.unwrap();
     assert!(done.notes.first().unwrap().starts_with("controllers that still run could not be told"), "{done}");
+}
+
+#[tokio::test]
+async fn a_controller_of_another_namespace_is_told_there() {
+    let bed = Bed::kubernetes().await;
+    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "elsewhere"}});
+    bed.at("").post_json("/api/v1/namespaces", &namespace).await.unwrap();
+    bed.at("").post_json(RULES, &local_rule("maps", "", "v1", "configmaps")).await.unwrap();
+    let config = bed.config();
+    let service = "elsewhere/depguard-webhook".parse().unwrap();
+    let config = Config {
+        kubeconfig: config.kubeconfig,
+        probe_addr: config.probe_addr,
+        metrics_addr: None,
+        ..Config::new(config.home, config.export_name, service)
+    };
+    let controller = Controller::start(config).await.unwrap();
+    bed.until_installed("", &["configmaps"]).await;
+    let done = uninstalled(&bed, 60).await.unwrap();
+    assert_eq!(done.removed.len(), 1);
+    assert!(done.notes.is_empty(), "{done}");
+    let mark = "/apis/coordination.k8s.io/v1/namespaces/elsewhere/leases/depguard-controller-uninstall";
+    bed.at("").get_json(mark).await.unwrap();
+    controller.stop().await;
 }
 
 #[tokio::test]
