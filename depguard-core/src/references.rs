@@ -6,10 +6,11 @@ use std::sync::Arc;
 
 use crate::api::OwnedDependents;
 use crate::extract::{Extractor, Hit, Item, Needle, Page, PageError, Take, Turns};
+use crate::held::{Held, Means};
 use crate::path::FieldPath;
 use crate::rule::{Dependent, Edge, FieldReference, Place, Reference};
 use crate::ruleset::{Check, IndexedEdge};
-use crate::selector::{Selector, SelectorError};
+use crate::selector::Selector;
 use crate::target::Target;
 
 /// Reads, in one pass through a list, what all edges about its objects need.
@@ -112,6 +113,15 @@ impl References {
             }
         })
     }
+
+    /// Hands all that the objects of a page refer to, or may refer to, to `each`.
+    pub(crate) fn held(&self, bytes: &[u8], mut each: impl FnMut(Held<'_>)) -> Result<Page, PageError> {
+        self.extractor.page(bytes, |item| {
+            for (index, reading) in self.readings.iter().enumerate() {
+                reading.held(index, item, &mut each);
+            }
+        })
+    }
 }
 
 impl Targets {
@@ -186,10 +196,8 @@ impl Reading {
     ) {
         let Check::Follow { dependent, edge } = &self.edge.check else { return };
         let all = || targets.all.iter().map(|target| &**target).enumerate();
-        if item.is_cut() {
-            let most = Extractor::MOST_VALUES;
-            let why = format!("holds more than the {most} references that are read of one object; split it");
-            return all().for_each(|(index, target)| each(index, target, Refers::Unclear(why.clone())));
+        if let Some(means) = cut(item) {
+            return all().for_each(|(index, target)| each(index, target, means.target(target)));
         }
         if !self.is_selected(dependent, item) {
             return;
@@ -202,21 +210,23 @@ impl Reading {
                     let (Some(target), Some(hit)) = (targets.all.get(index), item.hits(self.subject).get(hit)) else {
                         continue;
                     };
-                    let refers = last != Some(index)
-                        && self.means(field, item, hit, target)
-                        && self.holds(edge, item, hit.at)
-                        && !self.is_owned(item, target);
-                    if refers {
+                    let means = || {
+                        let name = name(field, hit).filter(|name| *name == target.name)?;
+                        self.means(edge, field, item, hit, name)
+                    };
+                    if last != Some(index)
+                        && means().is_some_and(|means| means.target(target) == Refers::Yes)
+                        && !self.is_owned(item, target)
+                    {
                         last = Some(index);
                         each(index, target, Refers::Yes);
                     }
                 }
             }
             Reference::Selector(path) => {
-                let hits = item.hits(self.subject).iter().filter(|hit| self.holds(edge, item, hit.at));
-                let selectors: Vec<_> = hits.map(|hit| Selector::read(&hit.text)).collect();
-                for (index, target) in all().filter(|(_, target)| !elsewhere(item, target)) {
-                    match refers_by_labels(&selectors, path, target) {
+                let selections: Vec<_> = self.selections(edge, path, item).collect();
+                for (index, target) in all() {
+                    match refers_by_labels(&selections, target) {
                         Refers::No => {}
                         _ if self.is_owned(item, target) => {}
                         refers => each(index, target, refers),
@@ -226,18 +236,40 @@ impl Reading {
         }
     }
 
+    /// Hands all that the object refers to, or may refer to, to `each`.
+    fn held<'i>(&'i self, index: usize, item: &'i Item<'_, '_>, each: &mut impl FnMut(Held<'i>)) {
+        let Check::Follow { dependent, edge } = &self.edge.check else { return };
+        let owners = self.owners.into_iter().flat_map(|owners| item.values(owners));
+        let owners: Vec<_> = owners.map(Cow::Borrowed).collect();
+        if let Some(means) = cut(item) {
+            return each(Held::new(index, means, item.uid(), Vec::new()));
+        }
+        if !self.is_selected(dependent, item) {
+            return;
+        }
+        let mut each = |means| each(Held::new(index, means, item.uid(), owners.clone()));
+        match &edge.reference {
+            Reference::Field(field) => {
+                for hit in item.hits(self.subject) {
+                    // No object has an empty name: it is what Go writes for what is absent.
+                    let name = name(field, hit).filter(|name| !name.is_empty());
+                    if let Some(means) = name.and_then(|name| self.means(edge, field, item, hit, name)) {
+                        each(means);
+                    }
+                }
+            }
+            Reference::Selector(path) => self.selections(edge, path, item).for_each(each),
+        }
+    }
+
     /// Which target may be meant by which hit, in the order of the targets: many are told apart by their names.
     fn meet(&self, field: &FieldReference, item: &Item<'_, '_>, targets: &Targets, meant: &mut Vec<(usize, usize)>) {
         let hits = item.hits(self.subject).iter().enumerate();
         if targets.all.len() == 1 {
             return meant.extend(hits.map(|(hit, _)| (0, hit)));
         }
-        for (hit, Hit { text, .. }) in hits {
-            let name = match &field.pattern {
-                None => Some(Cow::Borrowed(text.as_ref())),
-                Some(pattern) => pattern.cut(text).map(Cow::Owned),
-            };
-            let named = name.and_then(|name| targets.by_name.get(name.as_ref())).into_iter().flatten();
+        for (hit, found) in hits {
+            let named = name(field, found).and_then(|name| targets.by_name.get(name.as_ref())).into_iter().flatten();
             meant.extend(named.map(|target| (*target, hit)));
         }
         meant.sort_unstable();
@@ -265,37 +297,38 @@ impl Reading {
         value.is_some_and(|value| when.values.iter().any(|wanted| wanted == value))
     }
 
-    /// Whether what was found means the target.
-    fn means(&self, field: &FieldReference, item: &Item<'_, '_>, hit: &Hit<'_>, target: &Target) -> bool {
-        let named = match &field.pattern {
-            None => hit.text == target.name,
-            Some(pattern) => pattern.cut(&hit.text).is_some_and(|name| name == target.name),
-        };
+    /// What is meant by a name that was found; `None` where it doesn't count, or says another kind than the edge's.
+    fn means<'i>(
+        &'i self,
+        edge: &Edge,
+        field: &'i FieldReference,
+        item: &'i Item<'_, '_>,
+        hit: &'i Hit<'_>,
+        name: Cow<'i, str>,
+    ) -> Option<Means<'i>> {
         // What is absent, or empty as Go writes what is absent, counts.
-        let said = |beside: Option<Beside>, says: &dyn Fn(&str) -> bool| {
-            beside.and_then(|beside| beside.value(item, hit.at)).filter(|value| !value.is_empty()).is_none_or(says)
+        let said = |beside: Option<Beside>| {
+            beside.and_then(|beside| beside.value(item, hit.at)).filter(|value| !value.is_empty())
         };
-        named
-            && self.is_there(&field.place, item, hit, target)
-            && said(self.group, &|group| group == target.kind.group.as_str())
-            && said(self.kind, &|kind| self.is_kind(kind))
-            && said(self.api_version, &|version| {
-                version.rsplit_once('/').map_or("", |(group, _)| group) == target.kind.group.as_str()
-            })
-            && said(self.uid, &|uid| target.uid.as_deref().is_none_or(|own| own == uid))
+        let group = edge.target.gvr.group.as_str();
+        let group_of = |version: &'i str| version.rsplit_once('/').map_or("", |(group, _)| group);
+        let is_kind = |kind: &str| edge.target.kind.as_ref().is_none_or(|own| own.as_str() == kind);
+        let counts = self.holds(edge, item, hit.at)
+            && said(self.group).is_none_or(|said| said == group)
+            && said(self.kind).is_none_or(is_kind)
+            && said(self.api_version).is_none_or(|version| group_of(version) == group);
+        counts.then(|| {
+            let namespace = self.place(&field.place, item, hit);
+            Means::Named { name, namespace, uid: said(self.uid).map(Cow::Borrowed) }
+        })
     }
 
-    fn is_kind(&self, kind: &str) -> bool {
-        let Check::Follow { edge, .. } = &self.edge.check else { return false };
-        edge.target.kind.as_ref().is_none_or(|own| own.as_str() == kind)
-    }
-
-    /// Whether the target is in the namespace that the reference means. One without a namespace is in all of them.
-    fn is_there(&self, place: &Place, item: &Item<'_, '_>, hit: &Hit<'_>, target: &Target) -> bool {
-        let Some(namespace) = &target.namespace else { return true };
+    /// The namespace that a reference means; `None`: any.
+    fn place<'i>(&self, place: &'i Place, item: &'i Item<'_, '_>, hit: &'i Hit<'_>) -> Option<Cow<'i, str>> {
+        let own = || item.namespace().map(Cow::Borrowed);
         match place {
-            Place::Own => !elsewhere(item, target),
-            Place::Fixed(fixed) => fixed == namespace,
+            Place::Own => own(),
+            Place::Fixed(fixed) => Some(Cow::Borrowed(fixed.as_str())),
             Place::Said { pattern, .. } => {
                 let whole = match self.namespace {
                     Some(beside) => beside.value(item, hit.at),
@@ -305,12 +338,29 @@ impl Reading {
                     None => whole.map(Cow::Borrowed),
                     Some(pattern) => whole.and_then(|whole| pattern.cut(whole)).map(Cow::Owned),
                 };
-                match said.filter(|said| !said.is_empty()) {
-                    Some(said) => said == namespace.as_str(),
-                    None => !elsewhere(item, target),
-                }
+                said.filter(|said| !said.is_empty()).or_else(own)
             }
         }
+    }
+
+    /// What is meant by each selector at the path.
+    fn selections<'i>(
+        &'i self,
+        edge: &'i Edge,
+        path: &'i FieldPath,
+        item: &'i Item<'_, '_>,
+    ) -> impl Iterator<Item = Means<'i>> {
+        let hits = item.hits(self.subject).iter().filter(|hit| self.holds(edge, item, hit.at));
+        hits.filter_map(move |hit| {
+            let namespace = item.namespace().map(Cow::Borrowed);
+            match Selector::read(&hit.text) {
+                Ok(selector) => Some(Means::Selected { selector: selector?, namespace }),
+                Err(error) => {
+                    let why = format!("has a selector at `{path}` that can't be used: {}", error.reason());
+                    Some(Means::Unclear { why, namespace })
+                }
+            }
+        })
     }
 }
 
@@ -323,26 +373,32 @@ impl Beside {
     }
 }
 
+/// The name that was found, where the value holds one.
+fn name<'i>(field: &FieldReference, hit: &'i Hit<'_>) -> Option<Cow<'i, str>> {
+    match &field.pattern {
+        None => Some(Cow::Borrowed(hit.text.as_ref())),
+        Some(pattern) => pattern.cut(&hit.text).map(Cow::Owned),
+    }
+}
+
+/// What an object means of which not all was read.
+fn cut<'i>(item: &Item<'_, '_>) -> Option<Means<'i>> {
+    item.is_cut().then(|| {
+        let most = Extractor::MOST_VALUES;
+        let why = format!("holds more than the {most} references that are read of one object; split it");
+        Means::Unclear { why, namespace: None }
+    })
+}
+
 /// Whether one of the selectors at a path selects the target.
-fn refers_by_labels(
-    selectors: &[Result<Option<Selector>, SelectorError>],
-    path: &FieldPath,
-    target: &Target,
-) -> Refers {
+fn refers_by_labels(selections: &[Means<'_>], target: &Target) -> Refers {
     let mut refers = Refers::No;
-    for selector in selectors {
-        match selector {
-            Ok(Some(selector)) if selector.matches(|key| target.label(key)) => return Refers::Yes,
-            Ok(_) => {}
-            Err(error) => {
-                refers = Refers::Unclear(format!("has a selector at `{path}` that can't be used: {}", error.reason()));
-            }
+    for selection in selections {
+        match selection.target(target) {
+            Refers::Yes => return Refers::Yes,
+            Refers::No => {}
+            unclear => refers = unclear,
         }
     }
     refers
-}
-
-/// Only where both have a namespace must they share it: an object without one may refer to any.
-fn elsewhere(item: &Item<'_, '_>, target: &Target) -> bool {
-    matches!((item.namespace(), &target.namespace), (Some(own), Some(other)) if own != other.as_str())
 }

@@ -126,6 +126,11 @@ impl Rule {
 }
 
 impl Edge {
+    /// The field that refers, as refusals name it: `spec.vpcRef.name`.
+    pub fn field(&self) -> String {
+        self.reference.path().as_field()
+    }
+
     /// Every path that is read in a dependent, and the field of the dependency that says it: `fieldRef.path`, …
     pub fn paths(&self) -> impl Iterator<Item = (&'static str, &FieldPath)> {
         let when = self.when.iter().map(|when| ("when.path", &when.path));

@@ -76,6 +76,19 @@ pub(crate) enum Reach {
 }
 
 impl IndexedEdge {
+    pub(crate) fn new(rule: &Rule, dependent: &Arc<Dependent>, edge: &Edge) -> Self {
+        Self {
+            rule: rule.key().clone(),
+            failure_policy: rule.failure_policy(),
+            on_delete: edge.on_delete,
+            dependent_export: dependent.export.clone(),
+            dependent: dependent.gvr.group_resource(),
+            target_export: edge.target.export.clone(),
+            target: edge.target.gvr.group_resource(),
+            check: Check::Follow { dependent: Arc::clone(dependent), edge: Box::new(edge.clone()) },
+        }
+    }
+
     /// What its rule wants said besides.
     pub(crate) fn message(&self) -> Option<&Message> {
         match &self.check {
@@ -179,16 +192,7 @@ impl RuleSet {
         self.generations.insert(rule.key().clone(), rule.generation().unwrap_or_default());
         let dependent = Arc::new(rule.dependent().clone());
         for edge in rule.edges() {
-            self.push(IndexedEdge {
-                rule: rule.key().clone(),
-                failure_policy: rule.failure_policy(),
-                on_delete: edge.on_delete,
-                dependent_export: dependent.export.clone(),
-                dependent: dependent.gvr.group_resource(),
-                target_export: edge.target.export.clone(),
-                target: edge.target.gvr.group_resource(),
-                check: Check::Follow { dependent: Arc::clone(&dependent), edge: Box::new(edge.clone()) },
-            });
+            self.push(IndexedEdge::new(rule, &dependent, edge));
         }
     }
 

@@ -37,10 +37,6 @@ impl Target {
             labels: object.labels().map(|(key, value)| (key.to_owned(), value.to_owned())).collect(),
         })
     }
-
-    pub(crate) fn label(&self, key: &str) -> Option<&str> {
-        self.labels.get(key).map(String::as_str)
-    }
 }
 
 /// A name that an API server could have stored: the rules that all kinds share. It goes into messages as it is.

@@ -158,7 +158,7 @@ impl Asking {
         let edge = edges.first()?;
         let own = self.target.namespace.as_ref().map(Namespace::as_str);
         let field = match &edge.check {
-            Check::Follow { edge, .. } => edge.reference.path().as_field(),
+            Check::Follow { edge, .. } => edge.field(),
             Check::Broken(_) => String::new(),
         };
         Some(Blocker {

@@ -12,7 +12,8 @@ const V1: &[&str] = &["v1"];
 const V2: &[&str] = &["v2"];
 const BOTH: &[&str] = &["v1", "v2"];
 
-const KINDS: [Kind; 5] = [
+/// All kinds of these worlds.
+pub(crate) const KINDS: [Kind; 5] = [
     Kind { group: "a.example.com", versions: BOTH, resource: "gears", kind: "Gear", namespaced: true },
     Kind { group: "a.example.com", versions: V1, resource: "racks", kind: "Rack", namespaced: false },
     Kind { group: "b.example.com", versions: V2, resource: "gears", kind: "Gear", namespaced: true },

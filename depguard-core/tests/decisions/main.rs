@@ -5,6 +5,7 @@ mod cast;
 mod corpus;
 mod cycles;
 mod generated;
+mod held;
 mod lookups;
 mod naive;
 mod overrides;
