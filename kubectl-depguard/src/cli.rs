@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use depguard_core::{Home, Namespace};
 
-use crate::commands::completion;
+use crate::commands::{completion, graph};
 use crate::outcome::{ExitStatus, Failure, Outcome};
 use crate::terminal::{Terminal, Tone};
 
@@ -57,6 +57,7 @@ pub(crate) struct Global {
 #[derive(Debug, Subcommand)]
 enum Command {
     Completion(completion::Args),
+    Graph(graph::Args),
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -120,8 +121,9 @@ pub async fn run(args: impl IntoIterator<Item = OsString>, terminal: &mut Termin
 }
 
 async fn carry_out(cli: Cli, terminal: &mut Terminal) -> Result<Outcome, Failure> {
-    let Cli { global: _, command } = cli;
+    let Cli { global, command } = cli;
     match command {
         Command::Completion(args) => completion::run(&args, terminal),
+        Command::Graph(args) => graph::run(args, &global, terminal).await,
     }
 }

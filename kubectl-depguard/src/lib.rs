@@ -7,6 +7,7 @@
 mod cli;
 mod commands;
 mod disk;
+mod drawing;
 mod files;
 mod kinds;
 mod live;
@@ -15,6 +16,7 @@ mod output;
 mod rules;
 mod source;
 mod terminal;
+mod turns;
 
 pub use cli::{command, run};
 pub use outcome::ExitStatus;

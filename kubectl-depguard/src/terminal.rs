@@ -79,6 +79,12 @@ impl Terminal {
         &mut *self.err
     }
 
+    /// Says something besides, on a line of standard error.
+    pub(crate) fn note(&mut self, text: &str) -> io::Result<()> {
+        let note = self.paint(Tone::Warning, "note:");
+        writeln!(self.err, "{note} {text}")
+    }
+
     pub(crate) fn stdin(&mut self) -> &mut dyn Read {
         &mut *self.stdin
     }

@@ -1,0 +1,58 @@
+use kubectl_depguard::ExitStatus;
+
+use crate::tool::{depguard, write};
+
+const RULES: &str = r#"
+apiVersion: dependencies.opendefense.cloud/v1alpha1
+kind: DependencyRule
+metadata: {name: vms}
+spec:
+  dependent: {apiExportName: compute, group: compute.example.com, version: v1, kind: VirtualMachine, resource: virtualmachines}
+  dependencies:
+  - {apiExportRef: {path: root:net, name: net}, group: network.example.com, version: v1, resource: vpcs, fieldRef: {path: '.metadata.annotations["a\"b"]'}}
+  - {group: storage.example.com, version: v1, resource: disks, onDelete: Warn, fieldRef: {path: '.spec.disks[*].name'}}
+---
+apiVersion: dependencies.opendefense.cloud/v1alpha1
+kind: DependencyRule
+metadata: {name: broken}
+spec: {dependent: {group: a.example.com, version: v1, kind: A, resource: as}, dependencies: [{group: b.example.com, version: v1, resource: bs, fieldRef: {path: .spec.b-c}}]}
+---
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: disks.storage.example.com}
+spec:
+  group: storage.example.com
+  scope: Namespaced
+  names: {kind: Disk, plural: disks}
+  versions: [{name: v1, served: true, storage: true}]
+"#;
+
+#[tokio::test]
+async fn kinds_are_drawn_with_the_rules_between_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = write(folder.path(), "rules.yaml", RULES);
+    let drawn = depguard(&["graph", "-f", file.to_str().unwrap()]).await;
+    assert_eq!(drawn.status, ExitStatus::Well, "{drawn:?}");
+    assert_eq!(
+        drawn.out,
+        r#"digraph depguard {
+  rankdir=LR;
+  node [shape=box];
+  n0 [label="VirtualMachine\nvirtualmachines.compute.example.com"];
+  n1 [label="vpcs.network.example.com"];
+  n2 [label="Disk\ndisks.storage.example.com"];
+  n0 -> n1 [label="vms: .metadata.annotations['a\"b']"];
+  n0 -> n2 [label="vms: .spec.disks[*].name (Warn)", style=dashed];
+}
+"#
+    );
+    // What is not drawn is said.
+    assert!(
+        drawn.err.contains("a rule that can't be used is not drawn") && drawn.err.contains(".spec.b-c"),
+        "{drawn:?}"
+    );
+
+    let drawn = depguard(&["graph", "-o", "mermaid", "-f", file.to_str().unwrap()]).await;
+    assert!(drawn.out.starts_with("flowchart LR\n"), "{drawn:?}");
+    assert!(drawn.out.contains(r#"n0 -.->|"vms: .spec.disks[#42;].name #40;Warn#41;"| n2"#), "{drawn:?}");
+}
