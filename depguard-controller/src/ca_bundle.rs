@@ -1,93 +1,53 @@
 //! The certificates by which API servers know the webhook, from a file that may change.
 
-use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use depguard_kcp::Reload;
-use tokio::io::AsyncReadExt;
+use depguard_kcp::{FileError, Files, Followed, Reload};
 
 /// The largest bundle that is taken, in bytes: it goes into every configuration, which etcd limits to 1.5 MiB.
-const MAX_LEN: u64 = 256 << 10;
+const LONGEST: usize = 256 << 10;
 
-/// A PEM file, read again by its content: a mounted Secret changes by a swap of folders that no watch of the file shows.
-#[derive(Debug)]
-pub(crate) struct CaBundle {
-    path: PathBuf,
-    pem: Arc<[u8]>,
-    complained: Option<String>,
-    reload: Reload,
-}
+/// The certificates, as PEM.
+pub(crate) type CaBundle = Followed<Arc<[u8]>, CaBundleError>;
 
 /// Why a CA bundle can't be used.
 #[derive(Debug, thiserror::Error)]
-#[error("the CA bundle `{}` can't be used: {why}", path.display())]
-pub struct CaBundleError {
-    path: PathBuf,
-    why: String,
+pub enum CaBundleError {
+    /// The file can't be read.
+    #[error("the CA bundle can't be used: {0}")]
+    File(#[from] FileError),
+    /// The file holds something else than certificates.
+    #[error("the CA bundle `{}` can't be used: {why}", file.display())]
+    Unusable {
+        /// Which file.
+        file: PathBuf,
+        /// What is wrong with it, and what to do.
+        why: &'static str,
+    },
 }
 
-impl CaBundle {
-    /// Reads the file.
-    pub(crate) async fn open(path: PathBuf, reload: Reload) -> Result<Self, CaBundleError> {
-        match read(&path).await {
-            Ok(pem) => Ok(Self { path, pem, complained: None, reload }),
-            Err(why) => Err(CaBundleError { path, why }),
-        }
-    }
-
-    /// The certificates, as PEM.
-    pub(crate) fn pem(&self) -> &[u8] {
-        &self.pem
-    }
-
-    /// Reads the file again. A file that can't be used leaves the last good content in force.
-    pub(crate) async fn refresh(&mut self) -> bool {
-        match read(&self.path).await {
-            Ok(pem) => {
-                self.complained = None;
-                self.reload.succeeded();
-                let changed = *pem != *self.pem;
-                self.pem = pem;
-                changed
-            }
-            Err(why) => {
-                if self.complained.as_deref() != Some(&why) {
-                    tracing::warn!(path = %self.path.display(), "the CA bundle can't be used, keeping the last one: {why}");
-                    self.complained = Some(why);
-                    self.reload.failed();
-                }
-                false
-            }
-        }
-    }
+/// Reads the file.
+pub(crate) async fn open(file: PathBuf, reload: Reload) -> Result<CaBundle, CaBundleError> {
+    let files = Files { what: "CA bundle", paths: [file.clone()], longest: LONGEST };
+    Followed::open(files, reload, move |[content]| match check(content) {
+        Ok(()) => Ok(content.as_slice().into()),
+        Err(why) => Err(CaBundleError::Unusable { file: file.clone(), why }),
+    })
+    .await
 }
 
-async fn read(path: &PathBuf) -> Result<Arc<[u8]>, String> {
-    let content = async {
-        let mut content = Vec::new();
-        tokio::fs::File::open(path).await?.take(MAX_LEN + 1).read_to_end(&mut content).await?;
-        io::Result::Ok(content)
-    };
-    let content = content.await.map_err(|error| error.to_string())?;
-    check(&content)?;
-    Ok(content.into())
-}
-
-fn check(content: &[u8]) -> Result<(), String> {
-    if content.len() as u64 > MAX_LEN {
-        return Err(format!("it is larger than {} KiB", MAX_LEN >> 10));
-    }
-    let text = str::from_utf8(content).map_err(|_| "it is not PEM".to_owned())?;
+fn check(content: &[u8]) -> Result<(), &'static str> {
+    let text = str::from_utf8(content).map_err(|_| "it is not PEM")?;
     if text.contains("PRIVATE KEY-----") {
-        return Err("it holds a private key, which would be published: give a file with certificates only".to_owned());
+        return Err("it holds a private key, which would be published: give a file with certificates only");
     }
     let begun = text.matches("-----BEGIN CERTIFICATE-----").count();
     if begun == 0 {
-        return Err("it holds no certificate (`-----BEGIN CERTIFICATE-----`)".to_owned());
+        return Err("it holds no certificate (`-----BEGIN CERTIFICATE-----`)");
     }
     if begun != text.matches("-----END CERTIFICATE-----").count() {
-        return Err("a certificate in it is cut off".to_owned());
+        return Err("a certificate in it is cut off");
     }
     Ok(())
 }
@@ -96,27 +56,23 @@ fn check(content: &[u8]) -> Result<(), String> {
 mod tests {
     use super::*;
 
-    fn pem(content: &str) -> String {
-        format!("-----BEGIN CERTIFICATE-----\n{content}\n-----END CERTIFICATE-----\n")
-    }
-
     #[tokio::test]
-    async fn a_changed_file_is_taken_up_and_a_broken_one_is_not() {
+    async fn what_would_not_do_in_a_configuration_is_not_taken() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("ca.crt");
-        assert!(CaBundle::open(path.clone(), Reload::default()).await.is_err());
-        std::fs::write(&path, pem("QQ==")).unwrap();
-        let mut bundle = CaBundle::open(path.clone(), Reload::default()).await.unwrap();
-        assert!(!bundle.refresh().await);
-
-        for broken in ["", "-----BEGIN CERTIFICATE-----\nQQ", &"x".repeat(300 << 10), "-----BEGIN EC PRIVATE KEY-----"]
-        {
+        let open = async || open(path.clone(), Reload::default()).await;
+        let pem = "-----BEGIN CERTIFICATE-----\nQQ==\n-----END CERTIFICATE-----\n";
+        for (broken, said) in [
+            ("", "it holds no certificate"),
+            ("-----BEGIN CERTIFICATE-----\nQQ", "a certificate in it is cut off"),
+            (&format!("{pem}{}", " ".repeat(300 << 10)), "is larger than 256 KiB"),
+            (&format!("{pem}-----BEGIN EC PRIVATE KEY-----"), "it holds a private key"),
+        ] {
             std::fs::write(&path, broken).unwrap();
-            assert!(!bundle.refresh().await);
-            assert_eq!(bundle.pem(), pem("QQ==").as_bytes());
+            let error = open().await.unwrap_err().to_string();
+            assert!(error.starts_with("the CA bundle ") && error.contains(said), "{error}");
         }
-        std::fs::write(&path, pem("Qg==")).unwrap();
-        assert!(bundle.refresh().await);
-        assert_eq!(bundle.pem(), pem("Qg==").as_bytes());
+        std::fs::write(&path, pem).unwrap();
+        assert_eq!(**open().await.unwrap().current(), *pem.as_bytes());
     }
 }

@@ -5,14 +5,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use depguard_kcp::{
-    ConnectError, ConnectOptions, Connection, Health, Metrics as Page, Mirror, MirrorOptions, MirrorState,
-    PathKeyError, PathKeyFile, Probes, WorkspaceLookups, watch_ages,
+    ConnectError, ConnectOptions, Connection, Health, Metrics as Page, Mirror, MirrorOptions, MirrorState, PathKey,
+    PathKeyError, Probes, REREAD, WorkspaceLookups, watch_ages,
 };
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, sleep_until};
 
-use crate::ca_bundle::{CaBundle, CaBundleError};
+use crate::ca_bundle::{self, CaBundleError};
 use crate::config::Config;
 use crate::gate::{Gate, Permit};
 use crate::metrics::Metrics;
@@ -24,8 +24,6 @@ use crate::webhook_target::WebhookTargetError;
 
 /// How long to wait for more changes after one.
 const DEBOUNCE: Duration = Duration::from_millis(200);
-/// How often the CA bundle and the path key are read.
-const FILES: Duration = Duration::from_secs(5);
 /// The longest time between two looks at everything.
 const LONGEST_RESYNC: Duration = Duration::from_secs(3600);
 
@@ -73,11 +71,11 @@ impl Controller {
         config.webhook.check(config.home)?;
         let metrics = Metrics::default();
         let ca_bundle = match config.ca_bundle_path {
-            Some(path) => Some(CaBundle::open(path, metrics.reload("ca-bundle")).await?),
+            Some(path) => Some(ca_bundle::open(path, metrics.reload("ca-bundle")).await?),
             None => None,
         };
         let path_key = match config.path_key {
-            Some(path) => Some(PathKeyFile::open(path).await?),
+            Some(path) => Some(PathKey::open(path, metrics.reload("path-key")).await?),
             None => None,
         };
         let connection = Connection::open(&ConnectOptions {
@@ -145,7 +143,7 @@ impl Controller {
             states: mirror.subscribe(),
             permit,
             resync,
-            files_due: Instant::now() + FILES,
+            files_due: Instant::now() + REREAD,
             ready,
         };
         let (stop, stopped) = oneshot::channel();
@@ -252,7 +250,7 @@ impl Running {
         loop {
             // Also where there is always another reason.
             if self.files_due <= Instant::now() {
-                self.files_due = Instant::now() + FILES;
+                self.files_due = Instant::now() + REREAD;
                 if self.reconciler.refresh_files().await {
                     return true;
                 }

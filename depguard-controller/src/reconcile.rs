@@ -7,7 +7,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use depguard_core::{Home, LogicalCluster, RuleKey, api};
-use depguard_kcp::{Connection, Endpoint, MirrorState, PathKeyFile, WorkspaceLookups, bundle_expiry};
+use depguard_kcp::{
+    Connection, Endpoint, Followed, MirrorState, PathKey, PathKeyError, WorkspaceLookups, bundle_expiry,
+};
 use futures::StreamExt;
 use futures::stream;
 use serde_json::Value;
@@ -45,7 +47,7 @@ pub(crate) struct Reconciler {
     pub(crate) export_name: String,
     pub(crate) target: WebhookTarget,
     pub(crate) ca_bundle: Option<CaBundle>,
-    pub(crate) path_key: Option<PathKeyFile>,
+    pub(crate) path_key: Option<Followed<PathKey, PathKeyError>>,
     pub(crate) lookups: WorkspaceLookups,
     pub(crate) sight: Sight,
     pub(crate) failures: Failures,
@@ -73,11 +75,11 @@ impl Reconciler {
     /// Does what `state`, which must be loaded, asks for.
     pub(crate) async fn round(&mut self, state: &MirrorState) {
         let begun = Instant::now();
-        self.metrics.ca_expiry(self.ca_bundle.as_ref().and_then(|bundle| bundle_expiry(bundle.pem())));
+        self.metrics.ca_expiry(self.ca_bundle.as_ref().and_then(|bundle| bundle_expiry(bundle.current())));
         let clients = Clients {
             target: self.target.clone(),
-            ca_bundle: self.ca_bundle.as_ref().map(|bundle| bundle.pem().into()),
-            key: self.path_key.as_ref().map(|file| file.key().clone()),
+            ca_bundle: self.ca_bundle.as_ref().map(|bundle| Arc::clone(bundle.current())),
+            key: self.path_key.as_ref().map(|file| file.current().clone()),
             own_namespace: (self.home == Home::Kubernetes).then(|| self.own_namespace.clone()),
         };
         let export_name = self.export_name.clone();
@@ -109,28 +111,11 @@ impl Reconciler {
     /// Reads the files again that every configuration is made from. Whether one of them changed.
     pub(crate) async fn refresh_files(&mut self) -> bool {
         let mut changed = false;
-        if let Some(bundle) = &mut self.ca_bundle
-            && bundle.refresh().await
-        {
-            tracing::info!("the CA bundle changed");
-            changed = true;
+        if let Some(bundle) = &mut self.ca_bundle {
+            changed |= bundle.refresh().await;
         }
-        if let Some(file) = &mut self.path_key {
-            let refreshed = file.refresh().await;
-            let reload = self.metrics.reload("path-key");
-            match refreshed {
-                Ok(false) if file.is_current() => reload.succeeded(),
-                Ok(false) => {}
-                Ok(true) => {
-                    reload.succeeded();
-                    tracing::info!("the path key changed");
-                    changed = true;
-                }
-                Err(why) => {
-                    reload.failed();
-                    tracing::warn!("keeping the path key from before: {why}");
-                }
-            }
+        if let Some(key) = &mut self.path_key {
+            changed |= key.refresh().await;
         }
         changed
     }

@@ -8,6 +8,7 @@
 //! - [`ExportViews`]: where an APIExport's virtual workspace shows a consumer, on whichever shard it is.
 //! - [`BoundWorkspaces`] and [`WorkspaceLookups`]: which logical clusters claim a workspace path, and which one of them
 //!   it stands for.
+//! - `Followed`: what is made of files, kept up with them as they change.
 //! - [`PathKey`]: signs the URL paths at which API servers call the webhook.
 //!
 //! ```no_run
@@ -38,6 +39,8 @@ mod endpoint;
 #[cfg(feature = "metrics")]
 mod expiry;
 #[cfg(feature = "metrics")]
+mod followed;
+#[cfg(feature = "metrics")]
 mod gauges;
 mod lookups;
 #[cfg(feature = "metrics")]
@@ -65,6 +68,8 @@ pub use endpoint::{Endpoint, MAX_BODY, RequestError};
 #[cfg(feature = "metrics")]
 pub use expiry::{bundle_expiry, certificate_expiry};
 #[cfg(feature = "metrics")]
+pub use followed::{FileError, Files, Followed, REREAD};
+#[cfg(feature = "metrics")]
 pub use gauges::{Gauges, Series, watch_ages};
 pub use lookups::{Claims, WorkspaceLookups};
 #[cfg(feature = "metrics")]
@@ -72,7 +77,9 @@ pub use metrics::Metrics;
 pub use mirror::{
     Failure, Mirror, MirrorOptions, MirrorState, Mirrored, MirroredObject, ObjectKey, Readiness, Watched, Watches,
 };
-pub use path_key::{PathKey, PathKeyError, PathKeyFile};
+pub use path_key::PathKey;
+#[cfg(feature = "metrics")]
+pub use path_key::PathKeyError;
 #[cfg(any(feature = "probes", feature = "metrics"))]
 pub use plain::listen;
 #[cfg(feature = "probes")]

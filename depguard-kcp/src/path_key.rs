@@ -5,11 +5,14 @@
 //! lies, and so what an API server reviews by it: a logical cluster of a kcp, or `home.kubernetes` for the one cluster of
 //! a plain Kubernetes.
 
-use std::path::{Path, PathBuf};
-
 use depguard_core::LogicalCluster;
 use ring::hmac;
-use tokio::io::AsyncReadExt;
+
+#[cfg(feature = "metrics")]
+mod file;
+
+#[cfg(feature = "metrics")]
+pub use file::PathKeyError;
 
 /// What is signed is this and the scope: a key that is used elsewhere too says nothing there.
 const CONTEXT: &str = "depguard/v1/";
@@ -17,35 +20,12 @@ const CONTEXT: &str = "depguard/v1/";
 const SHORTEST: usize = 32;
 /// Keys at once: the new one, the old one, and one that an earlier change left behind.
 const MOST: usize = 3;
-/// The largest file that is read, in bytes.
-const MAX_LEN: u64 = 4 << 10;
 
 /// One or more keys: the first signs, each verifies.
 #[derive(Clone)]
 pub struct PathKey {
     signing: hmac::Key,
     others: Vec<hmac::Key>,
-}
-
-/// Why a file holds no key. It never repeats what is in there.
-#[derive(Debug, thiserror::Error)]
-pub enum PathKeyError {
-    /// The file can't be read.
-    #[error("cannot read the path key `{}`: {why}", file.display())]
-    Unreadable {
-        /// Which file.
-        file: PathBuf,
-        /// What the operating system said.
-        why: std::io::Error,
-    },
-    /// The file holds no key that is good enough.
-    #[error("the path key `{}` can't be used: {why}", file.display())]
-    Unusable {
-        /// Which file.
-        file: PathBuf,
-        /// What is wrong with it, and how to make one.
-        why: &'static str,
-    },
 }
 
 impl PathKey {
@@ -107,68 +87,6 @@ impl std::fmt::Debug for PathKey {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("PathKey").finish_non_exhaustive()
     }
-}
-
-/// A file that holds a [`PathKey`], read again by its content: a mounted Secret changes by a swapped link, which no file
-/// event tells of.
-#[derive(Debug)]
-pub struct PathKeyFile {
-    path: PathBuf,
-    content: String,
-    key: PathKey,
-    complained: Option<String>,
-}
-
-impl PathKeyFile {
-    /// Reads the file.
-    pub async fn open(path: PathBuf) -> Result<Self, PathKeyError> {
-        let (content, key) = read(&path).await?;
-        Ok(Self { path, content, key, complained: None })
-    }
-
-    /// The key that was good last.
-    pub fn key(&self) -> &PathKey {
-        &self.key
-    }
-
-    /// Whether that is what the file held when it was last read.
-    pub fn is_current(&self) -> bool {
-        self.complained.is_none()
-    }
-
-    /// Reads the file again. Whether another key is in force now; what can't be used changes nothing, and is an error
-    /// once.
-    pub async fn refresh(&mut self) -> Result<bool, PathKeyError> {
-        match read(&self.path).await {
-            Ok((content, key)) => {
-                self.complained = None;
-                let changed = content != self.content;
-                (self.content, self.key) = (content, key);
-                Ok(changed)
-            }
-            Err(why) => {
-                let said = Some(why.to_string());
-                if self.complained == said {
-                    return Ok(false);
-                }
-                self.complained = said;
-                Err(why)
-            }
-        }
-    }
-}
-
-async fn read(path: &Path) -> Result<(String, PathKey), PathKeyError> {
-    let mut content = Vec::new();
-    let read = async { tokio::fs::File::open(path).await?.take(MAX_LEN + 1).read_to_end(&mut content).await };
-    read.await.map_err(|why| PathKeyError::Unreadable { file: path.to_owned(), why })?;
-    let unusable = |why| PathKeyError::Unusable { file: path.to_owned(), why };
-    if content.len() as u64 > MAX_LEN {
-        return Err(unusable("it is larger than 4 KiB"));
-    }
-    let content = String::from_utf8(content).map_err(|_| unusable("it is no text"))?;
-    let key = PathKey::parse(&content).map_err(unusable)?;
-    Ok((content, key))
 }
 
 #[cfg(test)]
@@ -243,28 +161,5 @@ mod tests {
             assert!(PathKey::parse(content).is_err(), "{content}");
         }
         assert!(!format!("{:?}", key(OLD)).contains(OLD));
-    }
-
-    #[tokio::test]
-    async fn a_changed_file_is_taken_up_and_a_broken_one_is_said_once() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("key");
-        let error = PathKeyFile::open(path.clone()).await.unwrap_err().to_string();
-        assert!(error.starts_with("cannot read the path key `"), "{error}");
-        std::fs::write(&path, OLD).unwrap();
-        let mut file = PathKeyFile::open(path.clone()).await.unwrap();
-        assert!(!file.refresh().await.unwrap());
-        let before = file.key().suffix(None);
-
-        for broken in [&b"short"[..], &[b'x'; 5000], &[0xff; 40]] {
-            std::fs::write(&path, broken).unwrap();
-            let error = file.refresh().await.unwrap_err().to_string();
-            assert!(error.contains("can't be used: "), "{error}");
-            assert!(!file.refresh().await.unwrap());
-            assert_eq!(file.key().suffix(None), before);
-        }
-        std::fs::write(&path, NEW).unwrap();
-        assert!(file.refresh().await.unwrap());
-        assert_eq!(file.key().suffix(None), key(NEW).suffix(None));
     }
 }

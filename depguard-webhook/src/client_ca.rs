@@ -2,83 +2,29 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
-use depguard_kcp::Reload;
+use depguard_kcp::{Files, Followed, Reload};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::{self, PemObject};
 use rustls::{RootCertStore, ServerConfig};
-use tokio::io::AsyncReadExt;
-use tokio::sync::watch;
 
-use crate::tls::{CertificateError, Certificates};
+use crate::tls::{CertificateError, Certificates, LONGEST};
 
-/// How often the file is read.
-const POLL: Duration = Duration::from_secs(5);
-/// The largest file that is read, in bytes.
-const MAX_LEN: u64 = 1 << 20;
+/// How TLS is spoken with those whom the authority of a file has signed.
+pub(crate) type ClientCa = Followed<Arc<ServerConfig>, CertificateError>;
 
-/// The file, as it was when its content was in force.
-pub(crate) struct ClientCa {
+/// Reads the file.
+pub(crate) async fn open(
     path: PathBuf,
-    content: Vec<u8>,
-    /// How often it is read.
-    every: Duration,
-}
-
-impl ClientCa {
-    /// Reads the file.
-    pub(crate) async fn open(path: PathBuf) -> Result<(Self, RootCertStore), CertificateError> {
-        let content = read(&path).await?;
-        let roots = parse(&path, &content)?;
-        Ok((Self { path, content, every: POLL }, roots))
-    }
-
-    /// The same, read more often.
-    #[cfg(test)]
-    pub(crate) fn every(self, every: Duration) -> Self {
-        Self { every, ..self }
-    }
-
-    /// Takes up what changes in the file, for as long as it is polled. What can't be used changes nothing.
-    pub(crate) async fn follow(
-        self,
-        certificates: Arc<Certificates>,
-        connections: watch::Sender<Arc<ServerConfig>>,
-        reload: Reload,
-    ) {
-        let Self { path, content, every } = self;
-        let mut seen = Ok(content);
-        loop {
-            tokio::time::sleep(every).await;
-            let now = read(&path).await.map_err(|why| why.to_string());
-            if now == seen {
-                continue;
-            }
-            let roots = now.as_ref().map_err(Clone::clone);
-            let roots = roots.and_then(|content| parse(&path, content).map_err(|why| why.to_string()));
-            match roots.and_then(|roots| certificates.server_config(Some(roots)).map_err(|why| why.to_string())) {
-                Ok(config) => {
-                    // Who was let in by what is gone must come again.
-                    connections.send_replace(Arc::new(config));
-                    reload.succeeded();
-                    tracing::info!(file = %path.display(), "the client CA changed");
-                }
-                Err(why) => {
-                    reload.failed();
-                    tracing::error!("keeping the client CA from before: {why}");
-                }
-            }
-            seen = now;
-        }
-    }
-}
-
-async fn read(path: &Path) -> Result<Vec<u8>, CertificateError> {
-    let mut content = Vec::new();
-    let read = async { tokio::fs::File::open(path).await?.take(MAX_LEN).read_to_end(&mut content).await };
-    read.await.map_err(|why| CertificateError::Unreadable { file: path.to_owned(), why })?;
-    Ok(content)
+    certificates: Arc<Certificates>,
+    reload: Reload,
+) -> Result<ClientCa, CertificateError> {
+    let files = Files { what: "client CA", paths: [path.clone()], longest: LONGEST };
+    Followed::open(files, reload, move |[content]| {
+        let roots = parse(&path, content)?;
+        Ok(Arc::new(certificates.server_config(Some(roots))?))
+    })
+    .await
 }
 
 fn parse(path: &Path, content: &[u8]) -> Result<RootCertStore, CertificateError> {

@@ -5,11 +5,10 @@
 //! configuration lies that holds the URL (`home.kubernetes` in a plain Kubernetes), and the code says that the controller wrote it.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use depguard_core::{Evaluation, FailurePolicy, LogicalCluster};
-use depguard_kcp::{PathKey, PathKeyFile, Reload};
+use depguard_kcp::PathKey;
 
 /// Where reviews are posted to.
 const PATH: &str = "/validate";
@@ -17,8 +16,6 @@ const PATH: &str = "/validate";
 const IGNORE: &str = "ignore";
 /// How long a code is, in hexadecimal digits.
 const MAC_LEN: usize = 64;
-/// How often the file with the key is read.
-const POLL: Duration = Duration::from_secs(5);
 
 /// The key that the paths must be signed by. Clones share it: what replaces it through one, counts for all.
 #[derive(Debug, Clone)]
@@ -50,26 +47,6 @@ impl PathKeys {
     /// From now on by this.
     pub fn replace(&self, key: PathKey) {
         self.current.store(Arc::new(key));
-    }
-
-    /// Takes up what changes in the file, for as long as it is polled. What can't be used changes nothing.
-    pub(crate) async fn follow(self, mut file: PathKeyFile, reload: Reload) {
-        loop {
-            tokio::time::sleep(POLL).await;
-            match file.refresh().await {
-                Ok(false) if file.is_current() => reload.succeeded(),
-                Ok(false) => {}
-                Ok(true) => {
-                    self.replace(file.key().clone());
-                    reload.succeeded();
-                    tracing::info!("the path key changed");
-                }
-                Err(why) => {
-                    reload.failed();
-                    tracing::error!("keeping the path key from before: {why}");
-                }
-            }
-        }
     }
 }
 

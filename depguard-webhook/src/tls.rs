@@ -3,10 +3,9 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use depguard_kcp::{Reload, certificate_expiry};
+use depguard_kcp::{FileError, Files, Followed, Reload, certificate_expiry};
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -18,20 +17,15 @@ use rustls::{InconsistentKeys, RootCertStore, ServerConfig};
 const CERTIFICATE: &str = "tls.crt";
 /// Its private key, in the folder.
 const KEY: &str = "tls.key";
-/// How often the files are read. A Secret mounted into a pod changes by a swapped link, which no file event tells of.
-const POLL: Duration = Duration::from_secs(5);
+/// The largest file with certificates or a key, in bytes.
+pub(crate) const LONGEST: usize = 1 << 20;
 
 /// Why a certificate can't be used.
 #[derive(Debug, thiserror::Error)]
 pub enum CertificateError {
     /// A file can't be read.
-    #[error("cannot read `{}`: {why}", file.display())]
-    Unreadable {
-        /// Which one.
-        file: PathBuf,
-        /// What the operating system said.
-        why: std::io::Error,
-    },
+    #[error(transparent)]
+    File(#[from] FileError),
     /// A file holds something else than PEM of its kind.
     #[error("`{}` holds no {what} in PEM: {why}", file.display())]
     NotPem {
@@ -56,20 +50,35 @@ pub enum CertificateError {
         /// What is wrong with it.
         why: rustls::Error,
     },
+    /// TLS can't be set up.
+    #[error("cannot set up TLS: {0}")]
+    Tls(#[from] rustls::Error),
 }
 
-/// The certificate that connections are begun with, kept up with its folder.
+/// The certificate that connections are begun with.
 pub(crate) struct Certificates {
-    folder: PathBuf,
     current: ArcSwap<CertifiedKey>,
 }
 
+/// The same, as the files of a folder hold it.
+pub(crate) type Pair = Followed<Arc<CertifiedKey>, CertificateError, 2>;
+
+/// Reads the certificate of a folder.
+pub(crate) async fn open(folder: &Path, reload: Reload) -> Result<Pair, CertificateError> {
+    let paths = [CERTIFICATE, KEY].map(|name| folder.join(name));
+    let (files, folder) = (Files { what: "TLS certificate", paths, longest: LONGEST }, folder.to_owned());
+    Followed::open(files, reload, move |[certificate, key]| parse(&folder, certificate, key).map(Arc::new)).await
+}
+
 impl Certificates {
-    /// Reads the certificate of a folder.
-    pub(crate) async fn open(folder: &Path) -> Result<(Arc<Self>, Files), CertificateError> {
-        let files = Files::read(folder).await?;
-        let current = ArcSwap::from_pointee(files.parse(folder)?);
-        Ok((Arc::new(Self { folder: folder.to_owned(), current }), files))
+    /// Begins with the pair as it is now.
+    pub(crate) fn new(pair: &Pair) -> Self {
+        Self { current: ArcSwap::new(Arc::clone(pair.current())) }
+    }
+
+    /// From now on with this one.
+    pub(crate) fn replace(&self, pair: &Arc<CertifiedKey>) {
+        self.current.store(Arc::clone(pair));
     }
 
     /// How TLS is spoken: versions 1.2 and later, HTTP/2 before HTTP/1.1. With `clients`, only who has a certificate that
@@ -77,7 +86,7 @@ impl Certificates {
     pub(crate) fn server_config(
         self: &Arc<Self>,
         clients: Option<RootCertStore>,
-    ) -> Result<ServerConfig, rustls::Error> {
+    ) -> Result<ServerConfig, CertificateError> {
         let builder = ServerConfig::builder_with_provider(provider()).with_safe_default_protocol_versions()?;
         let mut config = match clients {
             None => builder.with_no_client_auth().with_cert_resolver(self.clone()),
@@ -99,31 +108,6 @@ impl Certificates {
     pub(crate) fn expiry(&self) -> Option<i64> {
         self.current.load().cert.iter().filter_map(|certificate| certificate_expiry(certificate)).min()
     }
-
-    /// Takes up what changes in the folder, for as long as it is polled. What can't be used changes nothing.
-    pub(crate) async fn follow(self: Arc<Self>, loaded: Files, reload: Reload) {
-        let mut seen = Ok(loaded);
-        loop {
-            tokio::time::sleep(POLL).await;
-            let now = Files::read(&self.folder).await.map_err(|why| why.to_string());
-            if now == seen {
-                continue;
-            }
-            let parsed = now.as_ref().map_err(Clone::clone);
-            match parsed.and_then(|files| files.parse(&self.folder).map_err(|why| why.to_string())) {
-                Ok(certificate) => {
-                    self.current.store(Arc::new(certificate));
-                    reload.succeeded();
-                    tracing::info!(folder = %self.folder.display(), "the TLS certificate was renewed");
-                }
-                Err(why) => {
-                    reload.failed();
-                    tracing::error!("keeping the TLS certificate from before: {why}");
-                }
-            }
-            seen = now;
-        }
-    }
 }
 
 impl ResolvesServerCert for Certificates {
@@ -134,48 +118,30 @@ impl ResolvesServerCert for Certificates {
 
 impl fmt::Debug for Certificates {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Certificates").field("folder", &self.folder).finish_non_exhaustive()
+        f.debug_struct("Certificates").finish_non_exhaustive()
     }
 }
 
-/// What the two files hold.
-#[derive(PartialEq, Eq)]
-pub(crate) struct Files {
-    certificate: Vec<u8>,
-    key: Vec<u8>,
-}
-
-impl Files {
-    async fn read(folder: &Path) -> Result<Self, CertificateError> {
-        let read = async |name: &str| {
-            let file = folder.join(name);
-            tokio::fs::read(&file).await.map_err(|why| CertificateError::Unreadable { file, why })
+fn parse(folder: &Path, certificate: &[u8], key: &[u8]) -> Result<CertifiedKey, CertificateError> {
+    let not_pem = |name: &str, what, why: pem::Error| {
+        let why = match why {
+            pem::Error::NoItemsFound => "nothing of it was found".to_owned(),
+            why => why.to_string(),
         };
-        Ok(Self { certificate: read(CERTIFICATE).await?, key: read(KEY).await? })
+        CertificateError::NotPem { file: folder.join(name), what, why }
+    };
+    let no_chain = |why| not_pem(CERTIFICATE, "certificate", why);
+    let chain: Vec<_> = CertificateDer::pem_slice_iter(certificate).collect::<Result<_, _>>().map_err(no_chain)?;
+    if chain.is_empty() {
+        return Err(no_chain(pem::Error::NoItemsFound));
     }
-
-    fn parse(&self, folder: &Path) -> Result<CertifiedKey, CertificateError> {
-        let not_pem = |name: &str, what, why: pem::Error| {
-            let why = match why {
-                pem::Error::NoItemsFound => "nothing of it was found".to_owned(),
-                why => why.to_string(),
-            };
-            CertificateError::NotPem { file: folder.join(name), what, why }
-        };
-        let certificate = |why| not_pem(CERTIFICATE, "certificate", why);
-        let chain: Vec<_> =
-            CertificateDer::pem_slice_iter(&self.certificate).collect::<Result<_, _>>().map_err(certificate)?;
-        if chain.is_empty() {
-            return Err(certificate(pem::Error::NoItemsFound));
+    let key = PrivateKeyDer::from_pem_slice(key).map_err(|why| not_pem(KEY, "private key", why))?;
+    CertifiedKey::from_der(chain, key, &provider()).map_err(|why| match why {
+        rustls::Error::InconsistentKeys(InconsistentKeys::KeyMismatch) => {
+            CertificateError::WrongKey { folder: folder.to_owned() }
         }
-        let key = PrivateKeyDer::from_pem_slice(&self.key).map_err(|why| not_pem(KEY, "private key", why))?;
-        CertifiedKey::from_der(chain, key, &provider()).map_err(|why| match why {
-            rustls::Error::InconsistentKeys(InconsistentKeys::KeyMismatch) => {
-                CertificateError::WrongKey { folder: folder.to_owned() }
-            }
-            why => CertificateError::Unusable { folder: folder.to_owned(), why },
-        })
-    }
+        why => CertificateError::Unusable { folder: folder.to_owned(), why },
+    })
 }
 
 /// Named, so that nothing depends on a provider installed for the whole process.

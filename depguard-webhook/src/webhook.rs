@@ -6,14 +6,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use depguard_kcp::{
-    ConnectError, ConnectOptions, Connection, Gauges, Health, Metrics, PathKeyError, PathKeyFile, Probes, Reloads,
+    ConnectError, ConnectOptions, Connection, Gauges, Health, Metrics, PathKey, PathKeyError, Probes, REREAD, Reloads,
     listen, watch_ages,
 };
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
-use crate::client_ca::ClientCa;
+use crate::client_ca;
 use crate::config::Config;
 use crate::paths::PathKeys;
 use crate::registry;
@@ -21,7 +21,7 @@ use crate::rules::Rules;
 use crate::server::Server;
 use crate::service::{Limits, ReviewService};
 use crate::tasks::Tasks;
-use crate::tls::{CertificateError, Certificates};
+use crate::tls::{self, CertificateError, Certificates};
 use crate::way::Way;
 
 /// How long what supports the server may take to end: it has no work of its own to finish.
@@ -49,15 +49,12 @@ pub enum StartError {
     /// The kubeconfig can't be used.
     #[error(transparent)]
     Connect(#[from] ConnectError),
-    /// The certificate can't be used.
+    /// The certificates can't be used.
     #[error(transparent)]
     Certificate(#[from] CertificateError),
     /// The path key can't be used.
     #[error(transparent)]
     PathKey(#[from] PathKeyError),
-    /// TLS can't be set up.
-    #[error("cannot set up TLS: {0}")]
-    Tls(#[from] rustls::Error),
     /// An address can't be listened on.
     #[error("cannot listen on {address}: {why}")]
     Listen {
@@ -78,14 +75,20 @@ impl Webhook {
             home: config.home,
         };
         let connection = Connection::open(&options).await?;
-        let (certificates, files) = Certificates::open(&config.tls_cert_dir).await?;
-        let (client_ca, roots) = match config.client_ca.clone() {
-            Some(path) => ClientCa::open(path).await.map(|(file, roots)| (Some(file), Some(roots)))?,
-            None => (None, None),
+        let reloads = Reloads::default();
+        let pair = tls::open(&config.tls_cert_dir, reloads.of("certificate")).await?;
+        let certificates = Arc::new(Certificates::new(&pair));
+        let client_ca = match config.client_ca.clone() {
+            Some(path) => Some(client_ca::open(path, Arc::clone(&certificates), reloads.of("client-ca")).await?),
+            None => None,
         };
-        let (tls, following_tls) = watch::channel(Arc::new(certificates.server_config(roots)?));
+        let tls = match &client_ca {
+            Some(file) => Arc::clone(file.current()),
+            None => Arc::new(certificates.server_config(None)?),
+        };
+        let (tls, following_tls) = watch::channel(tls);
         let path_key = match config.path_key.clone() {
-            Some(path) => Some(PathKeyFile::open(path).await?),
+            Some(path) => Some(PathKey::open(path, reloads.of("path-key")).await?),
             None => None,
         };
         let failed = |address| move |why| StartError::Listen { address, why };
@@ -116,15 +119,13 @@ impl Webhook {
         };
         let (serving, supporting) = (&webhook.serving, &webhook.supporting);
         let limits = Limits::default();
-        let (mut service, reloads) =
-            (ReviewService::among(serving.clone(), port, rules.clone(), config.overrides, limits), Reloads::default());
+        let mut service = ReviewService::among(serving.clone(), port, rules.clone(), config.overrides, limits);
         if let Some(file) = path_key {
-            let keys = PathKeys::new(file.key().clone());
+            let keys = PathKeys::new(file.current().clone());
             service = service.with_path_keys(keys.clone());
-            supporting.spawn_needed("path key", keys.follow(file, reloads.of("path-key")));
+            supporting.spawn_needed("path key", file.follow(REREAD, move |key| keys.replace(key.clone())));
         }
         let server = Server::new(reviews, following_tls, service.clone());
-        let certificate = reloads.of("certificate");
         let mirror = registry::watch(&connection, config.home, config.export_name);
         if let Some(mut metrics) = metrics {
             let registry = metrics.registry();
@@ -145,10 +146,11 @@ impl Webhook {
         }
         supporting.spawn_needed("rules", registry::run(mirror, connection, config.home, rules.clone()));
         if let Some(file) = client_ca {
-            let following = file.follow(Arc::clone(&certificates), tls, reloads.of("client-ca"));
-            supporting.spawn_needed("client CA", following);
+            // Who was let in by what is gone must come again.
+            let changed = move |config: &Arc<_>| _ = tls.send_replace(Arc::clone(config));
+            supporting.spawn_needed("client CA", file.follow(REREAD, changed));
         }
-        supporting.spawn_needed("certificate", certificates.follow(files, certificate));
+        supporting.spawn_needed("certificate", pair.follow(REREAD, move |pair| certificates.replace(pair)));
         serving.spawn_needed("listener", server.run(serving.clone()));
         if let Some(probes) = probes {
             let address = probes.address();

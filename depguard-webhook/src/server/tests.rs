@@ -2,6 +2,7 @@ use super::*;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
+use depguard_kcp::Reload;
 use http_body_util::BodyExt;
 use hyper::client::conn::{http1, http2};
 use hyper_util::rt::TokioExecutor;
@@ -16,7 +17,7 @@ use tokio::task::yield_now;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-use crate::tls::Certificates;
+use crate::tls::{self, Certificates};
 
 mod clients;
 
@@ -32,14 +33,14 @@ struct Bench {
 
 impl Bench {
     async fn start(connections: usize) -> Self {
-        Self::with(connections, None).await.0
+        Self::with(connections, async |certificates| Arc::new(certificates.server_config(None).unwrap())).await.0
     }
 
-    /// With what its TLS is changed by.
+    /// Over TLS as it is told, with what that is changed by.
     async fn with(
         connections: usize,
-        clients: Option<RootCertStore>,
-    ) -> (Self, Arc<Certificates>, watch::Sender<Arc<ServerConfig>>) {
+        tls: impl AsyncFnOnce(Arc<Certificates>) -> Arc<ServerConfig>,
+    ) -> (Self, watch::Sender<Arc<ServerConfig>>) {
         let folder = tempfile::tempdir().unwrap();
         let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
         std::fs::write(folder.path().join("tls.crt"), made.cert.pem()).unwrap();
@@ -47,8 +48,8 @@ impl Bench {
         let mut roots = RootCertStore::empty();
         roots.add(CertificateDer::from_pem_slice(made.cert.pem().as_bytes()).unwrap()).unwrap();
 
-        let (certificates, _) = Certificates::open(folder.path()).await.unwrap();
-        let (change, tls) = watch::channel(Arc::new(certificates.server_config(clients).unwrap()));
+        let pair = tls::open(folder.path(), Reload::default()).await.unwrap();
+        let (change, tls) = watch::channel(tls(Arc::new(Certificates::new(&pair))).await);
         let (listener, address) = depguard_kcp::listen((Ipv4Addr::LOCALHOST, 0).into()).await.unwrap();
         let (begun, go) = (Arc::new(Notify::new()), Arc::new(Semaphore::new(0)));
         let (inside, wait) = (begun.clone(), go.clone());
@@ -65,7 +66,7 @@ impl Bench {
         let tasks = Tasks::default();
         let server = Server { connections: Taken::of(connections), ..Server::new(listener, tls, service) };
         tasks.spawn(server.run(tasks.clone()));
-        (Self { address, roots, tasks, begun, go, _folder: folder }, certificates, change)
+        (Self { address, roots, tasks, begun, go, _folder: folder }, change)
     }
 
     async fn tcp(&self) -> TcpStream {

@@ -1,6 +1,4 @@
 use super::*;
-use depguard_kcp::Reloads;
-use prometheus_client::registry::Registry;
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, KeyUsagePurpose};
 use tokio_rustls::{TlsAcceptor, TlsConnector};
 
@@ -22,6 +20,7 @@ fn leaf(certificates: &Certificates) -> Vec<u8> {
 #[tokio::test]
 async fn errors_say_which_file_and_what_is_wrong() {
     let (one, other) = (pair(), pair());
+    let long = format!("{}{}", one.0, " ".repeat(LONGEST));
     for (certificate, key, said) in [
         (None, Some(&*one.1), "cannot read `…/tls.crt`"),
         (Some(&*one.0), None, "cannot read `…/tls.key`"),
@@ -29,6 +28,7 @@ async fn errors_say_which_file_and_what_is_wrong() {
         (Some(&*one.1), Some(&*one.1), "`…/tls.crt` holds no certificate in PEM: nothing of it was found"),
         (Some(&one.0[..200]), Some(&*one.1), "`…/tls.crt` holds no certificate in PEM: "),
         (Some(&*one.0), Some(&*one.0), "`…/tls.key` holds no private key in PEM: nothing of it was found"),
+        (Some(&*long), Some(&*one.1), "`…/tls.crt` is larger than 1024 KiB"),
         (Some(&*one.0), Some(&*other.1), "`tls.key` is not the key of the first certificate in `tls.crt`"),
     ] {
         let folder = tempfile::tempdir().unwrap();
@@ -37,7 +37,7 @@ async fn errors_say_which_file_and_what_is_wrong() {
                 std::fs::write(folder.path().join(name), content).unwrap();
             }
         }
-        let error = Certificates::open(folder.path()).await.err().unwrap().to_string();
+        let error = open(folder.path(), Reload::default()).await.err().unwrap().to_string();
         let error = error.replace(folder.path().to_str().unwrap(), "…");
         assert!(error.contains(said), "`{error}` does not say `{said}`");
     }
@@ -48,50 +48,29 @@ async fn a_chain_is_kept_whole() {
     let (one, other) = (pair(), pair());
     let folder = tempfile::tempdir().unwrap();
     write(folder.path(), &(format!("{}{}", one.0, other.0), one.1));
-    let (certificates, _) = Certificates::open(folder.path()).await.unwrap();
-    assert_eq!(certificates.current.load().cert.len(), 2);
+    assert_eq!(open(folder.path(), Reload::default()).await.unwrap().current().cert.len(), 2);
 }
 
-#[tokio::test(start_paused = true)]
+#[tokio::test]
 async fn a_changed_pair_is_taken_up_and_a_broken_one_is_not() {
     let (first, second) = (pair(), pair());
     let folder = tempfile::tempdir().unwrap();
     write(folder.path(), &first);
-    let (certificates, files) = Certificates::open(folder.path()).await.unwrap();
-    let (reloads, mut registry) = (Reloads::default(), Registry::default());
-    reloads.register(&mut registry);
-    let seen = |what: &str| {
-        let mut text = String::new();
-        prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
-        text.contains(what)
-    };
-    let following = tokio::spawn(certificates.clone().follow(files, reloads.of("certificate")));
+    let mut files = open(folder.path(), Reload::default()).await.unwrap();
+    let certificates = Certificates::new(&files);
     let before = leaf(&certificates);
 
     for broken in [(second.0.clone(), first.1.clone()), (String::new(), String::new())] {
         write(folder.path(), &broken);
-        settle().await;
-        assert!(leaf(&certificates) == before, "a broken pair was taken up");
-        assert!(seen("depguard_reload_failing{file=\"certificate\"} 1"));
+        assert!(!files.refresh().await, "a broken pair was taken up");
     }
     std::fs::remove_file(folder.path().join(CERTIFICATE)).unwrap();
-    settle().await;
-    assert!(leaf(&certificates) == before, "a missing pair was taken up");
+    assert!(!files.refresh().await, "a missing pair was taken up");
 
     write(folder.path(), &second);
-    settle().await;
-    assert!(leaf(&certificates) != before, "the new pair was not taken up");
-    assert!(seen("depguard_reload_failing{file=\"certificate\"} 0"));
-    assert!(seen("depguard_reload_failures_total{file=\"certificate\"} 3"));
-    following.abort();
-}
-
-/// Lets some polls pass. The clock of the test moves by itself; reading files takes real time.
-async fn settle() {
-    for _ in 0..4 {
-        tokio::time::sleep(POLL).await;
-        tokio::task::spawn_blocking(|| std::thread::sleep(Duration::from_millis(20))).await.unwrap();
-    }
+    assert!(files.refresh().await, "the new pair was not taken up");
+    certificates.replace(files.current());
+    assert!(leaf(&certificates) != before);
 }
 
 /// A certificate authority, and the PEM of its certificate.
@@ -125,7 +104,7 @@ async fn a_chain_is_served_with_its_intermediates() {
     for (chain, trusted) in [(leaf.pem(), false), (format!("{}{}", leaf.pem(), intermediate.0), true)] {
         let folder = tempfile::tempdir().unwrap();
         write(folder.path(), &(chain, key.serialize_pem()));
-        let (certificates, _) = Certificates::open(folder.path()).await.unwrap();
+        let certificates = Arc::new(Certificates::new(&open(folder.path(), Reload::default()).await.unwrap()));
         let server = TlsAcceptor::from(Arc::new(certificates.server_config(None).unwrap()));
         let (one, other) = tokio::io::duplex(64 << 10);
         let (shaken, _) = tokio::join!(client.connect("localhost".try_into().unwrap(), one), server.accept(other));
@@ -134,7 +113,7 @@ async fn a_chain_is_served_with_its_intermediates() {
 }
 
 /// As a kubelet changes a mounted Secret: the files are links into a folder that is itself exchanged by a link.
-#[tokio::test(start_paused = true)]
+#[tokio::test]
 async fn a_mounted_secret_is_followed_through_its_links() {
     use std::os::unix::fs::symlink;
     let mount = tempfile::tempdir().unwrap();
@@ -150,15 +129,12 @@ async fn a_mounted_secret_is_followed_through_its_links() {
     for name in [CERTIFICATE, KEY] {
         symlink(format!("..data/{name}"), mount.join(name)).unwrap();
     }
-    let (certificates, files) = Certificates::open(mount).await.unwrap();
-    let following = tokio::spawn(certificates.clone().follow(files, Reload::default()));
+    let mut files = open(mount, Reload::default()).await.unwrap();
     for version in ["..2026_01_02", "..2026_01_03"] {
-        let before = leaf(&certificates);
         let next = pair();
         put(version, &next);
-        settle().await;
-        let now = leaf(&certificates);
-        assert!(now != before && now == CertificateDer::from_pem_slice(next.0.as_bytes()).unwrap().as_ref());
+        assert!(files.refresh().await);
+        let served = &files.current().cert[0];
+        assert_eq!(*served, CertificateDer::from_pem_slice(next.0.as_bytes()).unwrap());
     }
-    following.abort();
 }

@@ -2,12 +2,13 @@
 
 use std::path::Path;
 
-use depguard_kcp::Reload;
+use depguard_kcp::Reloads;
+use prometheus_client::registry::Registry;
 use rcgen::{BasicConstraints, CertificateParams, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, KeyUsagePurpose};
 use rustls::pki_types::PrivateKeyDer;
 
 use super::*;
-use crate::client_ca::ClientCa;
+use crate::client_ca;
 
 /// A certificate authority for clients.
 struct Authority {
@@ -39,19 +40,49 @@ impl Authority {
 }
 
 /// A server that lets those in whom `authorities` have signed, and follows that file.
-async fn start(folder: &Path, authorities: &[&Authority]) -> Bench {
-    write(folder, authorities);
-    let (file, roots) = ClientCa::open(folder.join("clients.crt")).await.unwrap();
-    let (bench, certificates, tls) = Bench::with(10, Some(roots)).await;
-    bench
-        .tasks
-        .spawn_needed("client CA", file.every(Duration::from_millis(20)).follow(certificates, tls, Reload::default()));
-    bench
+async fn start(folder: &Path, authorities: &[&Authority]) -> (Bench, Registry) {
+    let (reloads, mut registry) = (Reloads::default(), Registry::default());
+    reloads.register(&mut registry);
+    write(folder, &pem(authorities));
+    let (path, mut following) = (folder.join("clients.crt"), None);
+    let (bench, tls) = Bench::with(10, async |certificates| {
+        let file = client_ca::open(path, certificates, reloads.of("client-ca")).await.unwrap();
+        Arc::clone(following.insert(file).current())
+    })
+    .await;
+    let changed = move |config: &Arc<_>| _ = tls.send_replace(Arc::clone(config));
+    bench.tasks.spawn(following.unwrap().follow(Duration::from_millis(20), changed));
+    (bench, registry)
 }
 
-fn write(folder: &Path, authorities: &[&Authority]) {
-    let all: String = authorities.iter().map(|authority| authority.pem.as_str()).collect();
-    std::fs::write(folder.join("clients.crt"), all).unwrap();
+/// At once, so that nobody sees half of it.
+fn write(folder: &Path, content: &str) {
+    std::fs::write(folder.join("new"), content).unwrap();
+    std::fs::rename(folder.join("new"), folder.join("clients.crt")).unwrap();
+}
+
+fn pem(authorities: &[&Authority]) -> String {
+    authorities.iter().map(|authority| authority.pem.as_str()).collect()
+}
+
+/// Waits until the metrics show this.
+async fn shown(registry: &Registry, what: &str) {
+    until(what, async || {
+        let mut text = String::new();
+        prometheus_client::encoding::text::encode(&mut text, registry).unwrap();
+        text.contains(what)
+    })
+    .await;
+}
+
+/// Waits until it is so.
+async fn until(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
+    let waiting = async {
+        while !is_so().await {
+            sleep(Duration::from_millis(10)).await;
+        }
+    };
+    assert!(timeout(Duration::from_secs(60), waiting).await.is_ok(), "{what}");
 }
 
 impl Bench {
@@ -82,7 +113,7 @@ impl Bench {
 async fn only_who_shows_a_good_certificate_is_let_in() {
     let folder = tempfile::tempdir().unwrap();
     let (own, strange) = (Authority::new(), Authority::new());
-    let bench = start(folder.path(), &[&own]).await;
+    let (bench, _) = start(folder.path(), &[&own]).await;
     let good = own.signs(|_| ());
     for version in [&rustls::version::TLS12, &rustls::version::TLS13] {
         bench.asks(Some(&good), version).await.unwrap();
@@ -106,35 +137,31 @@ async fn only_who_shows_a_good_certificate_is_let_in() {
 async fn a_changed_authority_is_taken_up_and_a_broken_file_is_not() {
     let folder = tempfile::tempdir().unwrap();
     let (old, new) = (Authority::new(), Authority::new());
-    let bench = start(folder.path(), &[&old]).await;
+    let (bench, metrics) = start(folder.path(), &[&old]).await;
     let (by_old, by_new) = (old.signs(|_| ()), new.signs(|_| ()));
     let version = &rustls::version::TLS13;
     let mut kept = bench.asks(Some(&by_old), version).await.unwrap();
     assert!(bench.asks(Some(&by_new), version).await.is_err());
 
-    for broken in ["", "-----BEGIN CERTIFICATE-----\nQQ==\n-----END CERTIFICATE-----\n", "rubbish"] {
-        std::fs::write(folder.path().join("clients.crt"), broken).unwrap();
-        settle().await;
+    let long = format!("{}{}", pem(&[&new]), " ".repeat(1 << 20));
+    for (failures, broken) in (1..).zip(["", "-----BEGIN CERTIFICATE-----\nQQ==\n-----END CERTIFICATE-----\n", &long]) {
+        write(folder.path(), broken);
+        shown(&metrics, &format!("depguard_reload_failures_total{{file=\"client-ca\"}} {failures}\n")).await;
         bench.asks(Some(&by_old), version).await.unwrap();
     }
     std::fs::remove_file(folder.path().join("clients.crt")).unwrap();
-    settle().await;
+    shown(&metrics, "depguard_reload_failures_total{file=\"client-ca\"} 4\n").await;
+    // What is as it was before closes nobody's connection.
+    write(folder.path(), &pem(&[&old]));
+    shown(&metrics, "depguard_reload_failing{file=\"client-ca\"} 0\n").await;
     assert_eq!(body(kept.send_request(get("/")).await.unwrap()).await, "done");
 
-    write(folder.path(), &[&old, &new]);
-    settle().await;
-    for shown in [&by_old, &by_new] {
-        bench.asks(Some(shown), version).await.unwrap();
-    }
+    write(folder.path(), &pem(&[&old, &new]));
+    until("the new one is let in", async || bench.asks(Some(&by_new), version).await.is_ok()).await;
+    bench.asks(Some(&by_old), version).await.unwrap();
     // Whoever was let in before must come again.
-    assert!(kept.send_request(get("/")).await.is_err());
-    write(folder.path(), &[&new]);
-    settle().await;
-    assert!(bench.asks(Some(&by_old), version).await.is_err());
+    until("it is asked to go", async || kept.send_request(get("/")).await.is_err()).await;
+    write(folder.path(), &pem(&[&new]));
+    until("the old one is not let in", async || bench.asks(Some(&by_old), version).await.is_err()).await;
     bench.asks(Some(&by_new), version).await.unwrap();
-}
-
-/// Lets some polls pass.
-async fn settle() {
-    sleep(Duration::from_millis(300)).await;
 }
