@@ -1,0 +1,39 @@
+//! Proposals as YAML to be reviewed: rules, with the reasons as comments.
+
+use super::propose::{Proposal, Reason};
+
+/// One document a rule. What can't be written as a rule stands in comments.
+pub(super) fn yaml(proposals: &[Proposal]) -> Result<String, serde_saphyr::ser::Error> {
+    let mut text = String::new();
+    for proposal in proposals {
+        text.push_str("---\n");
+        if proposal.references.is_empty() {
+            text.push_str(&format!("# {}: no rule, for no reference is resolved to a kind.\n", proposal.dependent));
+        } else {
+            let mut rule = proposal.rule.clone();
+            let dependencies = std::mem::take(&mut rule.spec.dependencies);
+            let head = serde_saphyr::to_string(&rule)?;
+            text.extend(head.lines().filter(|line| line.trim() != "dependencies: []").map(|line| format!("{line}\n")));
+            text.push_str("  dependencies:\n");
+            for (dependency, reason) in dependencies.iter().zip(&proposal.references) {
+                text.push_str(&comment("  ", reason));
+                for (at, line) in serde_saphyr::to_string(dependency)?.lines().enumerate() {
+                    text.push_str(&format!("  {} {line}\n", if at == 0 { "-" } else { " " }));
+                }
+            }
+        }
+        for reason in &proposal.unresolved {
+            text.push_str(&comment(
+                "",
+                &Reason { reason: format!("{}: {}", reason.path, reason.reason), ..reason.clone() },
+            ));
+        }
+    }
+    Ok(text)
+}
+
+fn comment(indent: &str, reason: &Reason) -> String {
+    // A schema's names are strangers' text: what would end the comment is not printed.
+    let text: String = reason.reason.chars().map(|letter| if letter.is_control() { ' ' } else { letter }).collect();
+    format!("{indent}# {}: {text}\n", reason.confidence.word())
+}

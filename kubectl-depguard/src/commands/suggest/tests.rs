@@ -1,0 +1,241 @@
+//! The command, on schemas of its own.
+
+use std::ffi::OsString;
+
+use depguard_core::api::CLUSTER_ANNOTATION;
+use depguard_core::{Home, Rule};
+use serde_json::{Value, json};
+
+use crate::{ExitStatus, Terminal};
+
+async fn suggest(documents: &[Value], args: &[&str]) -> (ExitStatus, String, String) {
+    let text: Vec<_> = documents.iter().map(Value::to_string).collect();
+    let (mut terminal, captured) = Terminal::captured(text.join("\n---\n"));
+    let args = ["kubectl-depguard", "suggest", "-f", "-"].iter().chain(args).map(OsString::from);
+    let status = crate::run(args, &mut terminal).await;
+    (status, captured.out(), captured.err())
+}
+
+/// The fields of which references are found, with their targets and confidence.
+async fn rows(documents: &[Value]) -> Vec<String> {
+    let (status, out, err) = suggest(documents, &["-o", "json"]).await;
+    assert_eq!(status, ExitStatus::Well, "{err}");
+    let printed: Value = serde_json::from_str(&out).unwrap();
+    let mut rows = Vec::new();
+    for proposal in printed["proposals"].as_array().unwrap() {
+        for list in ["references", "unresolved"] {
+            rows.extend(proposal[list].as_array().unwrap().iter().map(|reason| {
+                let text = |field: &str| reason[field].as_str().unwrap_or("?").to_owned();
+                format!("{} {} {}", text("path"), text("target"), text("confidence"))
+            }));
+        }
+    }
+    rows
+}
+
+fn crd(group: &str, kind: &str, resource: &str, spec: Value) -> Value {
+    json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+    "metadata": {"name": format!("{resource}.{group}")},
+    "spec": {"group": group, "scope": "Namespaced", "names": {"kind": kind, "plural": resource}, "versions": [
+        {"name": "v1alpha1", "served": true, "storage": false, "schema": {"openAPIV3Schema": {"type": "object"}}},
+        {"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {"type": "object", "properties": {
+            "metadata": {"type": "object", "properties": {"secretName": {"type": "string"}}},
+            "spec": object(spec.clone()), "status": object(spec),
+        }}}},
+    ]}})
+}
+
+fn schema(group: &str, kind: &str, resource: &str, spec: Value) -> Value {
+    let mut schema = crd(group, kind, resource, spec);
+    schema["kind"] = json!("APIResourceSchema");
+    schema["apiVersion"] = json!("apis.kcp.io/v1alpha1");
+    schema["metadata"]["name"] = json!(format!("v1.{resource}.{group}"));
+    for version in schema["spec"]["versions"].as_array_mut().unwrap() {
+        version["schema"] = version["schema"]["openAPIV3Schema"].take();
+    }
+    schema
+}
+
+fn export(name: &str, schema: &str, workspace: Option<&str>) -> Value {
+    let annotations = workspace.map(|path| json!({"kcp.io/path": path})).unwrap_or(json!({}));
+    json!({"apiVersion": "apis.kcp.io/v1alpha2", "kind": "APIExport", "metadata": {"name": name, "annotations": annotations},
+        "spec": {"resources": [{"group": "g", "name": "r", "schema": schema, "storage": {"crd": {}}}]}})
+}
+
+fn object(properties: Value) -> Value {
+    json!({"type": "object", "properties": properties})
+}
+
+fn list(items: Value) -> Value {
+    json!({"type": "array", "items": items})
+}
+
+fn names(names: &[&str]) -> Value {
+    object(names.iter().map(|name| ((*name).to_owned(), json!({"type": "string"}))).collect())
+}
+
+fn vpc() -> Value {
+    crd("network.example.com", "VPC", "vpcs", json!({}))
+}
+
+fn vm(spec: Value) -> Value {
+    crd("compute.example.com", "VirtualMachine", "virtualmachines", spec)
+}
+
+#[tokio::test]
+async fn each_convention_is_found() {
+    let text = json!({"type": "string"});
+    for (field, shape, expected) in [
+        ("vpcRef", names(&["name"]), ".spec.vpcRef.name vpcs.network.example.com high"),
+        (
+            "peerVPCReference",
+            names(&["name", "namespace"]),
+            ".spec.peerVPCReference.name vpcs.network.example.com high",
+        ),
+        ("vpcRefName", text.clone(), ".spec.vpcRefName vpcs.network.example.com high"),
+        ("vpcName", text.clone(), ".spec.vpcName vpcs.network.example.com high"),
+        ("vpc", text.clone(), ".spec.vpc vpcs.network.example.com low"),
+        ("vpcRefs", list(names(&["name"])), ".spec.vpcRefs[*].name vpcs.network.example.com high"),
+        ("vpcNames", list(text.clone()), ".spec.vpcNames[*] vpcs.network.example.com high"),
+        (
+            "vpcRefs",
+            json!({"type": "object", "additionalProperties": names(&["name"])}),
+            ".spec.vpcRefs[*].name vpcs.network.example.com high",
+        ),
+        ("secretName", text.clone(), ".spec.secretName secrets high"),
+        ("configMapName", text.clone(), ".spec.configMapName configmaps high"),
+        ("claimName", text.clone(), ".spec.claimName persistentvolumeclaims high"),
+        ("serviceAccountName", text.clone(), ".spec.serviceAccountName serviceaccounts high"),
+        ("passwordSecretRef", names(&["name", "key"]), ".spec.passwordSecretRef.name secrets high"),
+        ("secretKeyRef", names(&["name", "key"]), ".spec.secretKeyRef.name secrets high"),
+        ("imagePullSecrets", list(names(&["name"])), ".spec.imagePullSecrets[*].name secrets high"),
+        ("writeTokenSecretRef", names(&["name"]), ".spec.writeTokenSecretRef.name secrets low"),
+        ("target", names(&["apiVersion", "kind", "name"]), ".spec.target.name ? medium"),
+        ("mysteryRef", names(&["name"]), ".spec.mysteryRef.name ? medium"),
+    ] {
+        assert_eq!(rows(&[vpc(), vm(json!({ field: shape }))]).await, [expected], "{field}");
+    }
+}
+
+#[tokio::test]
+async fn what_only_looks_like_a_reference_is_left_alone() {
+    let text = json!({"type": "string"});
+    for (field, shape) in [
+        ("hostName", text.clone()),
+        ("displayName", text.clone()),
+        ("secretName", json!({"type": "string", "enum": ["a"]})),
+        ("secretName", json!({"type": "integer"})),
+        ("vpc", json!({"type": "string", "format": "date-time"})),
+        ("node", text.clone()),
+        ("role", text.clone()),
+        ("usernameClaim", text.clone()),
+        ("labels", json!({"type": "object", "additionalProperties": {"type": "string"}})),
+        ("disks", list(names(&["name", "size"]))),
+    ] {
+        assert_eq!(rows(&[vpc(), vm(json!({ field: shape }))]).await, [""; 0], "{field} {shape}");
+    }
+}
+
+#[tokio::test]
+async fn a_typed_reference_is_read_with_its_kind_group_and_namespace() {
+    let mut reference = names(&["name", "namespace", "kind", "apiGroup"]);
+    reference["properties"]["kind"]["enum"] = json!(["VPC", "Secret", "Unheard"]);
+    let (_, out, _) = suggest(&[vpc(), vm(json!({"owners": list(reference)}))], &[]).await;
+    assert_eq!(
+        out,
+        "---
+apiVersion: dependencies.opendefense.cloud/v1alpha1
+kind: DependencyRule
+metadata:
+  name: virtualmachines
+spec:
+  dependent:
+    group: compute.example.com
+    version: v1
+    kind: VirtualMachine
+    resource: virtualmachines
+  dependencies:
+  # high: `owners` holds a name and a kind, and the schema says which kinds
+  - group: network.example.com
+    version: v1
+    resource: vpcs
+    kind: VPC
+    fieldRef:
+      path: .spec.owners[*].name
+      namespacePath: .spec.owners[*].namespace
+      groupPath: .spec.owners[*].apiGroup
+      kindPath: .spec.owners[*].kind
+  # high: `owners` holds a name and a kind, and the schema says which kinds
+  - group: \"\"
+    version: v1
+    resource: secrets
+    kind: Secret
+    fieldRef:
+      path: .spec.owners[*].name
+      namespacePath: .spec.owners[*].namespace
+      groupPath: .spec.owners[*].apiGroup
+      kindPath: .spec.owners[*].kind
+"
+    );
+}
+
+#[tokio::test]
+async fn a_namespace_beside_a_name_is_used() {
+    let (_, out, _) = suggest(&[vm(names(&["secretName", "secretNamespace"])["properties"].clone())], &[]).await;
+    assert!(out.contains("      namespacePath: .spec.secretNamespace\n"), "{out}");
+}
+
+#[tokio::test]
+async fn in_kcp_both_exports_are_named_and_what_no_rule_can_say_is_a_comment() {
+    let vpcs = schema("network.example.com", "VPC", "vpcs", json!({}));
+    let vms = schema(
+        "compute.example.com",
+        "VirtualMachine",
+        "virtualmachines",
+        names(&["vpcName", "secretName"])["properties"].clone(),
+    );
+    let network = |path| export("network.example.com", "v1.vpcs.network.example.com", path);
+    let compute = export("compute.example.com", "v1.virtualmachines.compute.example.com", None);
+    let known = [vpcs.clone(), vms.clone(), network(Some("root:net")), compute.clone()];
+    let (status, out, _) = suggest(&known, &[]).await;
+    assert_eq!(status, ExitStatus::Well);
+    let mut rule: Value = serde_saphyr::from_str(&out).unwrap();
+    rule["metadata"]["annotations"] = json!({CLUSTER_ANNOTATION: "c"});
+    let rule = Rule::parse(Home::Kcp, &rule).unwrap();
+    assert_eq!(rule.dependent().export.as_ref().unwrap().as_str(), "compute.example.com");
+    let [edge] = rule.edges() else { panic!("{out}") };
+    assert_eq!(edge.target.export.as_ref().unwrap().path.as_str(), "root:net");
+    assert!(out.contains("# high: .spec.secretName: ") && out.contains("bears on no local kind"), "{out}");
+
+    let unknown = [vpcs, vms, network(None), compute];
+    let (_, out, _) = suggest(&unknown, &[]).await;
+    assert!(out.contains("`--export network.example.com=root:providers:network`"), "{out}");
+    let (_, out, _) = suggest(&unknown, &["--export", "network.example.com=root:elsewhere"]).await;
+    assert!(out.contains("      path: root:elsewhere\n"), "{out}");
+}
+
+#[tokio::test]
+async fn every_rule_can_be_used_and_the_table_has_a_row_a_reference() {
+    let spec = json!({"vpcRef": names(&["name"]), "a-b": object(json!({"secretName": {"type": "string"}})), "mysteryRef": names(&["name"])});
+    let documents = [vpc(), vm(spec.clone()), crd("other.example.com", "VirtualMachine", "virtualmachines", spec)];
+    let (_, out, _) = suggest(&documents, &[]).await;
+    let rules: Vec<Value> = serde_saphyr::from_multiple(&out).unwrap();
+    let names: Vec<_> = rules.iter().map(|rule| rule["metadata"]["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["virtualmachines", "virtualmachines.other.example.com"], "{out}");
+    for rule in &rules {
+        assert_eq!(Rule::parse(Home::Kubernetes, rule).unwrap().edges().len(), 2);
+    }
+    let (_, out, _) = suggest(&documents, &["-o", "table", "--min-confidence", "high"]).await;
+    assert_eq!(out.lines().count(), 5, "{out}");
+    assert!(out.contains(".spec['a-b'].secretName") && !out.contains("mystery"), "{out}");
+}
+
+#[tokio::test]
+async fn without_a_schema_it_says_what_to_give() {
+    let (status, _, err) = suggest(&[json!({"kind": "ConfigMap"})], &[]).await;
+    assert_eq!(status, ExitStatus::Failure);
+    assert!(err.contains("name files that hold some with -f"), "{err}");
+    let (status, out, err) = suggest(&[vpc()], &[]).await;
+    assert_eq!((status, out.as_str()), (ExitStatus::Well, ""));
+    assert_eq!(err, "no reference found in the schemas of 1 kind\n");
+}
