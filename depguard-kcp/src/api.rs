@@ -4,7 +4,7 @@
 use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_TYPE, HeaderValue};
 use http::{Method, Response, StatusCode};
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use serde_json::{Value, json};
 
 use crate::address::encode;
@@ -55,6 +55,20 @@ pub struct Status {
     pub message: String,
     /// The name of the object that it is about; empty where none was given.
     pub name: String,
+    /// What it says in detail.
+    pub causes: Vec<Cause>,
+}
+
+/// One entry of a status' `details.causes`; each field is empty where none was given.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct Cause {
+    /// The machine-readable reason: depguard's own is `StillReferenced`.
+    pub reason: String,
+    /// The text for people.
+    pub message: String,
+    /// The field that it is about.
+    pub field: String,
 }
 
 /// A whole list.
@@ -235,6 +249,7 @@ impl Status {
             reason: wire.reason,
             message: message.trim().chars().take(1000).collect(),
             name: wire.details.name,
+            causes: wire.details.causes,
         }
     }
 }
@@ -263,6 +278,8 @@ struct StatusWire {
 #[serde(default)]
 struct DetailsWire {
     name: String,
+    #[serde(deserialize_with = "null_or_items")]
+    causes: Vec<Cause>,
 }
 
 #[derive(Deserialize)]
@@ -282,7 +299,7 @@ struct PageMetadata {
 }
 
 /// `null` is how Go writes an empty list; an answer without the field is no list.
-fn null_or_items<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Vec<Value>, D::Error> {
+fn null_or_items<'de, T: Deserialize<'de>, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<T>, D::Error> {
     Option::deserialize(deserializer).map(Option::unwrap_or_default)
 }
 

@@ -61,7 +61,7 @@ mod views;
 mod workspaces;
 
 pub use address::UrlError;
-pub use api::{ApiError, List, Preconditions, Status};
+pub use api::{ApiError, Cause, List, Preconditions, Status};
 pub use caller::{CallError, Caller};
 pub use connection::{ConnectError, ConnectOptions, Connection};
 pub use endpoint::{Endpoint, MAX_BODY, RequestError};

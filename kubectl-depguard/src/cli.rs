@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use depguard_core::{Home, Namespace};
 
-use crate::commands::{completion, graph, suggest};
+use crate::commands::{completion, graph, suggest, why};
 use crate::outcome::{ExitStatus, Failure, Outcome};
 use crate::terminal::{Terminal, Tone};
 
@@ -59,6 +59,7 @@ enum Command {
     Completion(completion::Args),
     Graph(graph::Args),
     Suggest(suggest::Args),
+    Why(why::Args),
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -127,5 +128,6 @@ async fn carry_out(cli: Cli, terminal: &mut Terminal) -> Result<Outcome, Failure
         Command::Completion(args) => completion::run(&args, terminal),
         Command::Graph(args) => graph::run(args, &global, terminal).await,
         Command::Suggest(args) => suggest::run(&args, &global, terminal).await,
+        Command::Why(args) => why::run(args, &global, terminal).await,
     }
 }

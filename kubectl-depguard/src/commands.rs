@@ -3,3 +3,4 @@
 pub(crate) mod completion;
 pub(crate) mod graph;
 pub(crate) mod suggest;
+pub(crate) mod why;

@@ -1,8 +1,9 @@
 //! Manifests as one cluster in which everything is bound.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use depguard_core::{Group, GroupVersionResource, Home, Namespace, Resource, Version, Workspaces, api};
+use depguard_core::{Group, GroupResource, GroupVersionResource, Home, Namespace, Resource, Version, Workspaces, api};
 use serde_json::{Value, json};
 
 use crate::files::{Document, Origin};
@@ -73,7 +74,24 @@ impl Disk {
             disk.rules.push(RuleObject { value, origin: Some(rule.origin) });
         }
         disk.objects = others.into_iter().filter_map(|document| disk.place(document, namespace)).collect();
+        disk.fill_in(namespace);
         disk
+    }
+
+    /// Where one object of a kind has a namespace, all have: those of which nobody said it are in the one that is meant.
+    fn fill_in(&mut self, namespace: &Namespace) {
+        let of_known_scope = |kind: &GroupResource| {
+            let known = self.kinds.of(kind);
+            known.is_some_and(|known| known.namespaced.or(scope_of(kind.group.as_str(), &known.kind)).is_some())
+        };
+        let with_one = self.objects.iter().filter(|object| names_namespace(&object.value));
+        let namespaced: BTreeSet<_> =
+            with_one.map(|object| object.gvr.group_resource()).filter(|kind| !of_known_scope(kind)).collect();
+        for object in &mut self.objects {
+            if namespaced.contains(&object.gvr.group_resource()) && !names_namespace(&object.value) {
+                put_into(&mut object.value, namespace);
+            }
+        }
     }
 
     pub(crate) fn rules(&self) -> Rules {
@@ -129,6 +147,16 @@ impl Disk {
             metadata.insert("namespace".to_owned(), json!(namespace.as_str()));
         }
         Some(DiskObject { gvr: known.gvr, value, origin })
+    }
+}
+
+fn names_namespace(object: &Value) -> bool {
+    object.pointer("/metadata/namespace").and_then(Value::as_str).is_some_and(|name| !name.is_empty())
+}
+
+fn put_into(object: &mut Arc<Value>, namespace: &Namespace) {
+    if let Some(metadata) = Arc::make_mut(object).get_mut("metadata").and_then(Value::as_object_mut) {
+        metadata.insert("namespace".to_owned(), json!(namespace.as_str()));
     }
 }
 
@@ -221,6 +249,16 @@ mod tests {
                 ("vpcs.network.example.com".to_owned(), None),
             ]
         );
+    }
+
+    #[test]
+    fn where_one_object_of_a_kind_has_a_namespace_all_have() {
+        let vpc =
+            |metadata: Value| json!({"apiVersion": "network.example.com/v1", "kind": "VPC", "metadata": metadata});
+        let disk = disk(&[vpc(json!({"name": "a"})), vpc(json!({"name": "b", "namespace": "other"}))]);
+        let namespaces: Vec<_> =
+            disk.objects().iter().map(|object| object.value["metadata"]["namespace"].as_str()).collect();
+        assert_eq!(namespaces, [Some("ns"), Some("other")]);
     }
 
     #[test]

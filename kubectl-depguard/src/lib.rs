@@ -4,11 +4,13 @@
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic))]
 #![allow(dead_code, reason = "goes as soon as the commands are there")]
 
+mod answers;
 mod cli;
 mod commands;
 mod disk;
 mod drawing;
 mod files;
+mod judge;
 mod kinds;
 mod live;
 mod outcome;

@@ -1,0 +1,103 @@
+//! `why`, by files.
+
+use std::ffi::OsString;
+
+use kubectl_depguard::{ExitStatus, Terminal, run};
+use serde_json::Value;
+
+const MANIFESTS: &str = r#"
+apiVersion: dependencies.opendefense.cloud/v1alpha1
+kind: DependencyRule
+metadata: {name: virtualmachines}
+spec:
+  dependent:
+    apiExportName: compute.example.com
+    group: compute.example.com
+    version: v1
+    kind: VirtualMachine
+    resource: virtualmachines
+  dependencies:
+  - apiExportRef: {path: root:network, name: network.example.com}
+    group: network.example.com
+    version: v1
+    resource: vpcs
+    fieldRef: {path: '.spec.networks[*].vpc'}
+---
+apiVersion: network.example.com/v1
+kind: VPC
+metadata: {name: a, namespace: default}
+---
+apiVersion: network.example.com/v1
+kind: VPC
+metadata: {name: b, namespace: default}
+---
+apiVersion: network.example.com/v1
+kind: VPC
+metadata: {name: a, namespace: other}
+---
+apiVersion: compute.example.com/v1
+kind: VirtualMachine
+metadata: {name: m1, namespace: default}
+spec: {networks: [{vpc: b}, {vpc: a}]}
+---
+apiVersion: compute.example.com/v1
+kind: VirtualMachine
+metadata: {name: m2, namespace: default, deletionTimestamp: "2026-01-01T00:00:00Z", finalizers: [example.com/disk]}
+spec: {networks: [{vpc: a}]}
+"#;
+
+async fn why(files: &str, args: &[&str]) -> (ExitStatus, String, String) {
+    let (mut terminal, captured) = Terminal::captured(files);
+    let args = ["kubectl-depguard", "why", "-f", "-"].iter().chain(args).map(OsString::from);
+    let status = run(args, &mut terminal).await;
+    (status, captured.out(), captured.err())
+}
+
+#[tokio::test]
+async fn who_blocks_is_told_with_the_rule_the_field_and_the_way_out() {
+    let (status, out, err) = why(MANIFESTS, &["vpc", "a"]).await;
+    assert_eq!((status, err.as_str()), (ExitStatus::Finding, ""));
+    let expected = "\
+vpcs/a is blocked by 2 (by the files)
+
+BLOCKER             RULE              FIELD                   RELEASED BY
+VirtualMachine/m1   virtualmachines   .spec.networks[*].vpc   delete it, or take .spec.networks[1] out of the list
+VirtualMachine/m2   virtualmachines   .spec.networks[*].vpc   wait until it is gone, or take .spec.networks[0] out of the list \
+(it is being deleted since 2026-01-01T00:00:00Z, and waits for example.com/disk)
+";
+    assert_eq!(out, expected);
+}
+
+#[tokio::test]
+async fn nothing_blocks_what_nobody_refers_to() {
+    for args in [["VPC/a", "-n", "other"].as_slice(), &["virtualmachines.compute.example.com", "m1"]] {
+        let (status, out, err) = why(MANIFESTS, args).await;
+        assert_eq!((status, err.as_str()), (ExitStatus::Well, ""), "{out}");
+        assert!(out.starts_with("nothing blocks it: "), "{out}");
+    }
+    let (status, _, err) = why(MANIFESTS, &["vpc", "c"]).await;
+    assert_eq!(status, ExitStatus::Failure);
+    assert!(err.starts_with("error: there is no vpcs.network.example.com/c in namespace default\n"), "{err}");
+}
+
+#[tokio::test]
+async fn programs_read_it_too() {
+    let (_, out, _) = why(MANIFESTS, &["vpc/b", "-o", "name"]).await;
+    assert_eq!(out, "virtualmachine.compute.example.com/m1\n");
+    let (_, out, _) = why(MANIFESTS, &["vpc/b", "-o", "json"]).await;
+    let json: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(json["blocked"], true);
+    assert_eq!(json["toldBy"], "Files");
+    assert_eq!(json["blockers"][0]["rule"], "virtualmachines");
+    assert_eq!(json["blockers"][0]["releasedBy"][1], "take .spec.networks[0] out of the list");
+}
+
+#[tokio::test]
+async fn a_rule_that_cannot_be_used_leaves_it_untold() {
+    let broken = MANIFESTS.replace("'.spec.networks[*].vpc'", "'.spec.networks[?].vpc'");
+    let (status, out, err) = why(&broken, &["vpc", "a"]).await;
+    assert_eq!(status, ExitStatus::Failure);
+    assert!(out.starts_with("vpcs/a: could not be told (by the files)\n"), "{out}");
+    assert!(out.contains("could not find out: rule virtualmachines can't be evaluated: spec.dependencies[0]"), "{out}");
+    assert!(err.starts_with("error: could not find out what blocks vpcs/a\n"), "{err}");
+}
