@@ -13,7 +13,8 @@ struct BuiltIn {
     status: bool,
     generation: bool,
     typed: bool,
-    kcp_only: bool,
+    /// Where it is served, if not everywhere.
+    only: Option<Kind>,
 }
 
 const NOTHING: BuiltIn = BuiltIn {
@@ -26,13 +27,16 @@ const NOTHING: BuiltIn = BuiltIn {
     status: false,
     generation: false,
     typed: true,
-    kcp_only: false,
+    only: None,
 };
 
 /// A kind of Kubernetes itself, in a namespace.
 const CORE: BuiltIn = BuiltIn { namespaced: true, ..NOTHING };
 
 const RBAC: BuiltIn = BuiltIn { group: "rbac.authorization.k8s.io", ..NOTHING };
+
+/// A kind of what runs in a cluster: no kcp has it.
+const RUNNING: BuiltIn = BuiltIn { only: Some(Kind::Kubernetes), ..CORE };
 
 /// A kind of kcp, which serves its own as CRDs.
 const KCP: BuiltIn = BuiltIn {
@@ -41,7 +45,7 @@ const KCP: BuiltIn = BuiltIn {
     status: true,
     generation: true,
     typed: false,
-    kcp_only: true,
+    only: Some(Kind::Kcp),
     ..NOTHING
 };
 
@@ -58,6 +62,34 @@ const KINDS: &[BuiltIn] = &[
         kind: "ValidatingWebhookConfiguration",
         generation: true,
         ..NOTHING
+    },
+    BuiltIn { plural: "pods", kind: "Pod", short: &["po"], status: true, ..RUNNING },
+    BuiltIn { plural: "services", kind: "Service", short: &["svc"], status: true, ..RUNNING },
+    BuiltIn {
+        group: "apps",
+        plural: "deployments",
+        kind: "Deployment",
+        short: &["deploy"],
+        status: true,
+        generation: true,
+        ..RUNNING
+    },
+    BuiltIn {
+        group: "policy",
+        plural: "poddisruptionbudgets",
+        kind: "PodDisruptionBudget",
+        short: &["pdb"],
+        status: true,
+        generation: true,
+        ..RUNNING
+    },
+    BuiltIn {
+        group: "networking.k8s.io",
+        plural: "networkpolicies",
+        kind: "NetworkPolicy",
+        short: &["netpol"],
+        generation: true,
+        ..RUNNING
     },
     BuiltIn { plural: "clusterroles", kind: "ClusterRole", ..RBAC },
     BuiltIn { plural: "clusterrolebindings", kind: "ClusterRoleBinding", ..RBAC },
@@ -96,7 +128,7 @@ pub(crate) fn is_compiled_in(group: &str, version: &str) -> bool {
 pub(crate) fn resources(kind: Kind) -> Vec<Resource> {
     KINDS
         .iter()
-        .filter(|built_in| kind == Kind::Kcp || !built_in.kcp_only)
+        .filter(|built_in| built_in.only.is_none_or(|only| only == kind))
         .flat_map(|built_in| {
             built_in.versions.iter().map(|version| Resource {
                 short_names: built_in.short.iter().map(|&short| short.to_owned()).collect(),
