@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use depguard_core::{Home, Namespace};
 
-use crate::commands::{completion, graph, suggest, why};
+use crate::commands::{completion, graph, install, suggest, why};
 use crate::outcome::{ExitStatus, Failure, Outcome};
 use crate::terminal::{Terminal, Tone};
 
@@ -58,6 +58,7 @@ pub(crate) struct Global {
 enum Command {
     Completion(completion::Args),
     Graph(graph::Args),
+    Install(Box<install::Args>),
     Suggest(suggest::Args),
     Why(why::Args),
 }
@@ -127,6 +128,7 @@ async fn carry_out(cli: Cli, terminal: &mut Terminal) -> Result<Outcome, Failure
     match command {
         Command::Completion(args) => completion::run(&args, terminal),
         Command::Graph(args) => graph::run(args, &global, terminal).await,
+        Command::Install(args) => install::run(*args, &global, terminal).await,
         Command::Suggest(args) => suggest::run(&args, &global, terminal).await,
         Command::Why(args) => why::run(args, &global, terminal).await,
     }

@@ -1,0 +1,4 @@
+//! `install`, `uninstall` and `status` against the testbed, in both homes.
+
+mod bed;
+mod installing;
