@@ -9,6 +9,7 @@
 mod api;
 mod certificate;
 mod depguard;
+pub mod document;
 mod outcome;
 mod ring;
 pub mod runner;

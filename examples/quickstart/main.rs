@@ -3,21 +3,23 @@
 //! Two providers, a consumer and a rule, on an API server that plays kcp, with the controller and the webhook that the
 //! stock binaries run. Exits with 0 only if every step went as it says.
 
+mod running;
 mod workspace;
 
 use std::error::Error;
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Parser;
-use depguard_controller::{Controller, WebhookTarget, manifests};
-use depguard_core::{ExportName, Home};
+use depguard_controller::manifests;
+use depguard_core::Home;
 use depguard_kcp::{ConnectOptions, Connection};
 use depguard_testbed::Testbed;
-use depguard_webhook::Webhook;
 use serde_json::Value;
 use tempfile::TempDir;
 
+use crate::running::Running;
 use crate::workspace::{Workspace, documents, eventually};
 
 type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
@@ -76,7 +78,11 @@ async fn play(options: &Options) -> Result<()> {
 
     let running = match options.without_webhook {
         true => None,
-        false => Some(start(&folder, &testbed).await?),
+        false => {
+            let kubeconfig = folder.path().join("dep-ctrl.kubeconfig");
+            std::fs::write(&kubeconfig, testbed.kubeconfig(DEP_CTRL, "admin"))?;
+            Some(Running::start(folder.path(), Home::Kcp, &kubeconfig).await?)
+        }
     };
     if running.is_some() {
         println!("\n# the controller installs the webhook in {NETWORK} and says so on the rule");
@@ -105,52 +111,21 @@ async fn play(options: &Options) -> Result<()> {
 
     if options.keep {
         tenant.create_all(&objects).await?;
-        let kubeconfig = folder.path().join("tenant.kubeconfig");
-        std::fs::write(&kubeconfig, testbed.kubeconfig(TENANT, "alice"))?;
+        let kept = Path::new("target/quickstart");
+        std::fs::create_dir_all(kept)?;
+        for (file, workspace, user) in [("tenant", TENANT, "alice"), ("compute", COMPUTE, "admin")] {
+            std::fs::write(kept.join(format!("{file}.kubeconfig")), testbed.kubeconfig(workspace, user))?;
+        }
         println!("\nleft running, with a new VPC and virtual machine, until Ctrl-C. Try:");
-        println!("  kubectl --kubeconfig {} delete vpcs.network.example.com a", kubeconfig.display());
+        println!("  kubectl --kubeconfig target/quickstart/tenant.kubeconfig delete vpcs.network.example.com a");
         tokio::signal::ctrl_c().await?;
     }
-    if let Some((webhook, controller)) = running {
-        controller.stop().await;
-        webhook.stop().await;
+    if let Some(running) = running {
+        running.stop().await;
     }
     testbed.stop().await;
     println!("\neach step went as it says");
     Ok(())
-}
-
-/// What the stock binaries start, with a certificate for 127.0.0.1.
-async fn start(folder: &TempDir, testbed: &Testbed) -> Result<(Webhook, Controller)> {
-    let certificate = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()])?;
-    let path = |file| folder.path().join(file);
-    std::fs::write(path("tls.crt"), certificate.cert.pem())?;
-    std::fs::write(path("tls.key"), certificate.signing_key.serialize_pem())?;
-    let kubeconfig = path("dep-ctrl.kubeconfig");
-    std::fs::write(&kubeconfig, testbed.kubeconfig(DEP_CTRL, "admin"))?;
-
-    let webhook = Webhook::start(depguard_webhook::Config {
-        kubeconfig: Some(kubeconfig.clone()),
-        review_addr: ([127, 0, 0, 1], 0).into(),
-        probe_addr: None,
-        metrics_addr: None,
-        tls_cert_dir: folder.path().to_owned(),
-        shutdown_delay: Duration::ZERO,
-        ..Default::default()
-    })
-    .await?;
-    let url = format!("https://{}/validate", webhook.review_addr());
-    println!("the webhook listens on {url}");
-    let export_name = ExportName::parse("dependencies.opendefense.cloud")?;
-    let controller = Controller::start(depguard_controller::Config {
-        kubeconfig: Some(kubeconfig),
-        probe_addr: None,
-        metrics_addr: None,
-        ca_bundle_path: Some(path("tls.crt")),
-        ..depguard_controller::Config::new(Home::Kcp, export_name, WebhookTarget::Url(url))
-    })
-    .await?;
-    Ok((webhook, controller))
 }
 
 /// The rule's conditions, once its webhook is installed.

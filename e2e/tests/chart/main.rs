@@ -3,7 +3,6 @@
 mod admitted;
 mod chart;
 mod deleter;
-mod doc;
 mod documented;
 mod node;
 mod rendered;
@@ -56,7 +55,6 @@ fn offline(chart: &Chart, tally: &mut Tally) {
     tally.record("the rights and the CRD are those that the controller prints", rendered::as_printed(chart));
     tally.record("the values in the documents are rendered", documented::values(chart));
     tally.record("the binaries take the flags in the documents", documented::flags());
-    tally.record("a document is read rightly", doc::is_read_rightly());
     tally.record("in another namespace everything is of that one", rendered::elsewhere(chart));
 }
 

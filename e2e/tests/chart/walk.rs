@@ -6,6 +6,7 @@ use std::process::Stdio;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use depguard_e2e::document::{self, Step, missing};
 use depguard_e2e::rules::CONFIGURATION;
 use depguard_e2e::tools::{Tools, binary};
 use depguard_e2e::{Api, Authority, Outcome, Ring, Stop, ensure, eventually};
@@ -14,7 +15,6 @@ use tempfile::TempDir;
 
 use crate::chart::NAMESPACE;
 use crate::deleter::Deleter;
-use crate::doc::{Step, missing, steps};
 use crate::node::Node;
 
 /// Its sections in the order in which they are walked.
@@ -38,7 +38,7 @@ pub(crate) async fn through(ring: Arc<Ring>, tools: &Tools, document: &str) -> O
     let mut walk = Walk::begin(ring, tools).await?;
     for section in SECTIONS {
         let start = Instant::now();
-        for step in steps(document, section)? {
+        for step in document::steps(document::section(document, section)?)? {
             walk.step(&step).await.map_err(|stop| Stop::Failed(format!("{section}: {step:?}: {stop}")))?;
         }
         println!("chart:      walked through {section} ({:.1} s)", start.elapsed().as_secs_f32());
@@ -69,7 +69,7 @@ impl Walk {
         match step {
             Step::Test(what) => self.test(what).await,
             Step::File { name, text } => Ok(std::fs::write(self.folder.path().join(name), text)?),
-            Step::Command { line, prints } => self.command(line, prints).await,
+            Step::Command(command) => self.command(&command.line, &command.prints).await,
         }
     }
 

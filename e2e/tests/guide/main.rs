@@ -1,0 +1,168 @@
+//! docs/guide.md, walked through as it stands, and what the README shows of it.
+//!
+//! `DEPGUARD_WRITE=1` writes into the documents what is printed, for a person to read and commit.
+
+mod readme;
+mod session;
+mod shell;
+mod walk;
+
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use depguard_e2e::document::{How, Step, steps};
+use depguard_e2e::tools::{Tools, binary};
+use depguard_e2e::{Outcome, Ring, Stop, ensure};
+
+use crate::walk::{Place, Walk};
+
+#[tokio::main]
+async fn main() {
+    let start = Instant::now();
+    let mut tally = Tally::default();
+    match Programs::find() {
+        Ok(programs) => {
+            let guide = guide(&programs, &mut tally).await;
+            tally.record("the guide", guide);
+            tally.record("the README shows what is printed", readme::is_current(&programs).await);
+            tally.record("the README's session is the guide's", session::is_current());
+        }
+        Err(stop) => tally.record("docs/guide.md", Err(stop)),
+    }
+    let Tally { passed, failed, skipped } = tally;
+    // As the standard test harness ends, for what reads its output.
+    println!(
+        "\ntest result: {}. {passed} passed; {failed} failed; {skipped} ignored; 0 measured; 0 filtered out; finished in {:.2}s",
+        if failed == 0 { "ok" } else { "FAILED" },
+        start.elapsed().as_secs_f32(),
+    );
+    if failed > 0 {
+        std::process::exit(1);
+    }
+}
+
+/// Walks through the guide, with what plays kubectl and on the API server that the reader has; then with the real ones.
+async fn guide(programs: &Programs, tally: &mut Tally) -> Outcome {
+    let path = folder().join("docs/guide.md");
+    let document = std::fs::read_to_string(&path)?;
+    let first = programs.examples();
+    let place = Place { programs, kubectl: &first, server: None, writes: is_written() };
+    let transcript = Walk::begin(place)?.through(&document).await?;
+    if is_written() {
+        // What was just printed; the next run holds it against another one.
+        return Ok(std::fs::write(&path, transcript.written_into(&document))?);
+    }
+    ensure(transcript.commands() > 3, || format!("only {} commands were run", transcript.commands()))?;
+    transcript.compares()?;
+
+    tally.record("a guide that says otherwise fails", mistakes_are_seen(&document, place).await);
+
+    let tools = Tools::find();
+    match &tools {
+        Ok(tools) => {
+            let place = Place { kubectl: tools.folder(), ..place };
+            tally.record("the guide, with kubectl", walked(place, &document).await);
+        }
+        Err(why) => tally.record("the guide, with kubectl", Err(Stop::Skipped(why.clone()))),
+    }
+    let walked = match Ring::cluster().await {
+        Ok(Ok(ring)) => {
+            let kubectl = tools.as_ref().map_or(place.kubectl, Tools::folder);
+            walked(Place { kubectl, server: Some(&ring), ..place }, &document).await
+        }
+        Ok(Err(stop)) => Err(stop),
+        Err(why) => Err(Stop::Skipped(why)),
+    };
+    tally.record("the guide, on a kube-apiserver", walked);
+    Ok(())
+}
+
+async fn walked(place: Place<'_>, document: &str) -> Outcome {
+    Walk::begin(place)?.through(document).await.map(drop)
+}
+
+/// A guide with a mistake is one that can't be walked through.
+async fn mistakes_are_seen(document: &str, place: Place<'_>) -> Outcome {
+    let shown = steps(document)?.into_iter().find_map(|step| match step {
+        Step::Command(command) if command.how == How::Exits(0) => command.prints.into_iter().next(),
+        _ => None,
+    });
+    let shown = shown.ok_or_else(|| Stop::failed("the guide shows nothing"))?;
+    let mistakes = [
+        document.replacen(&format!("\n{shown}\n"), &format!("\n{shown} and more\n"), 1),
+        "```console\n$ echo one\n```\n".to_owned(),
+        "```console\n$ echo one\none\ntwo\n```\n".to_owned(),
+        "```console\n$ false\n```\n".to_owned(),
+        "<!-- exits with: 1 -->\n```console\n$ true\n```\n".to_owned(),
+        "<!-- test: it rains -->\n".to_owned(),
+    ];
+    for mistake in mistakes {
+        ensure(mistake != document, || format!("`{shown}` is not a line of its own"))?;
+        let walked = Walk::begin(place)?.through(&mistake).await;
+        ensure(walked.is_err(), || format!("nobody sees what is wrong in: {mistake}"))?;
+    }
+    Ok(())
+}
+
+/// Where the programs are that the guide speaks of.
+struct Programs {
+    binaries: PathBuf,
+}
+
+impl Programs {
+    fn find() -> Outcome<Programs> {
+        let built = |name: &str| {
+            binary(name).map_err(|_| {
+                Stop::Skipped(format!(
+                    "no `{name}` is built; `cargo build -p kubectl-depguard -p depguard-examples --bins --examples` does, \
+                     and so does a `cargo test` of all"
+                ))
+            })
+        };
+        let depguard = built("kubectl-depguard")?;
+        for example in ["playground", "kubectl", "quickstart"] {
+            built(&format!("examples/{example}"))?;
+        }
+        Ok(Programs { binaries: depguard.parent().map(Path::to_owned).unwrap_or_default() })
+    }
+
+    fn examples(&self) -> PathBuf {
+        self.binaries.join("examples")
+    }
+}
+
+/// Whether the documents are to be written, and not only held against what is printed.
+fn is_written() -> bool {
+    std::env::var_os("DEPGUARD_WRITE").is_some()
+}
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+/// What became of all checks.
+#[derive(Default)]
+struct Tally {
+    passed: usize,
+    failed: usize,
+    skipped: usize,
+}
+
+impl Tally {
+    fn record(&mut self, what: &str, outcome: Outcome) {
+        match outcome {
+            Ok(()) => {
+                self.passed += 1;
+                println!("guide: ok   {what}");
+            }
+            Err(Stop::Skipped(why)) => {
+                self.skipped += 1;
+                println!("guide: skipped {what}: {why}");
+            }
+            Err(stop) => {
+                self.failed += 1;
+                println!("guide: FAIL {what}: {stop}");
+            }
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! A plain cluster to try depguard on, without a cluster: `cargo run --example playground`.
+//!
+//! It has the kinds of [docs/guide.md](../../docs/guide.md), and depguard, and no rules yet.
+
+#[path = "../quickstart/running.rs"]
+mod running;
+
+use std::error::Error;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use clap::Parser;
+use depguard_controller::manifests;
+use depguard_core::Home;
+use depguard_kcp::{ConnectOptions, Connection, Endpoint};
+use depguard_testbed::{Kind, Testbed};
+use serde_json::{Value, json};
+
+use crate::running::Running;
+
+type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
+
+/// How long a kind may take to be served.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A plain cluster with depguard in it, until Ctrl-C.
+#[derive(Debug, Parser)]
+struct Options {
+    /// Where to write the kubeconfig, and what the webhook needs.
+    #[arg(long, default_value = "target/playground")]
+    folder: PathBuf,
+    /// The kubeconfig of an empty API server on this machine, in the place of the one that plays it.
+    #[arg(long)]
+    on: Option<PathBuf>,
+}
+
+#[tokio::main]
+async fn main() -> Result<()> {
+    let options = Options::parse();
+    std::fs::create_dir_all(&options.folder)?;
+    let kubeconfig = options.folder.join("kubeconfig");
+    let testbed = start(options.on.as_deref(), &kubeconfig).await?;
+
+    let cluster = connect(&kubeconfig).await?;
+    println!("the API server listens on {}", cluster.url());
+    prepare(&cluster).await?;
+    let running = Running::start(&options.folder, Home::Kubernetes, &kubeconfig).await?;
+    println!("ready, until Ctrl-C, for who says: export KUBECONFIG={}", kubeconfig.display());
+
+    tokio::signal::ctrl_c().await?;
+    running.stop().await;
+    if let Some(testbed) = testbed {
+        testbed.stop().await;
+    }
+    Ok(())
+}
+
+/// Starts an API server where there is none, and writes the kubeconfig.
+async fn start(on: Option<&Path>, kubeconfig: &Path) -> Result<Option<Testbed>> {
+    if let Some(on) = on {
+        std::fs::copy(on, kubeconfig)?;
+        return Ok(None);
+    }
+    let options = depguard_testbed::Options { kind: Kind::Kubernetes, ..Default::default() };
+    let testbed = Testbed::start(options).await?;
+    std::fs::write(kubeconfig, testbed.kubeconfig("", "admin"))?;
+    Ok(Some(testbed))
+}
+
+async fn connect(kubeconfig: &Path) -> Result<Endpoint> {
+    let options = ConnectOptions {
+        kubeconfig: Some(kubeconfig.to_owned()),
+        base_host: None,
+        context: None,
+        home: Home::Kubernetes,
+    };
+    Ok(Connection::open(&options).await?.home())
+}
+
+/// The kinds, depguard's and the guide's, and depguard's namespace.
+async fn prepare(cluster: &Endpoint) -> Result<()> {
+    let mut crds = vec![manifests::crd()];
+    crds.extend(serde_saphyr::from_multiple::<Value>(include_str!("../guide/crds.yaml"))?);
+    for crd in &crds {
+        cluster.post_json("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", crd).await?;
+    }
+    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": manifests::NAMESPACE}});
+    cluster.post_json("/api/v1/namespaces", &namespace).await?;
+    for crd in &crds {
+        let text = |pointer| crd.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+        let (group, version) = (text("/spec/group"), text("/spec/versions/0/name"));
+        served(cluster, &format!("/apis/{group}/{version}/{}", text("/spec/names/plural"))).await?;
+    }
+    Ok(())
+}
+
+/// Waits until a collection can be listed.
+async fn served(cluster: &Endpoint, collection: &str) -> Result<()> {
+    let begun = Instant::now();
+    while let Err(error) = cluster.list_json(collection).await {
+        if begun.elapsed() > PATIENCE {
+            return Err(format!("{collection} is not served: {error}").into());
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    Ok(())
+}
