@@ -63,11 +63,15 @@ fn export(name: &str, schema: &str, workspace: Option<&str>) -> Value {
 }
 
 fn object(properties: Value) -> Value {
-    json!({"type": "object", "properties": properties})
+    let mut object = json!({"type": "object"});
+    object["properties"] = properties;
+    object
 }
 
 fn list(items: Value) -> Value {
-    json!({"type": "array", "items": items})
+    let mut list = json!({"type": "array"});
+    list["items"] = items;
+    list
 }
 
 fn names(names: &[&str]) -> Value {
