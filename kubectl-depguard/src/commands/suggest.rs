@@ -3,6 +3,8 @@
 mod conventions;
 mod definition;
 mod fields;
+#[cfg(test)]
+mod measured;
 mod print;
 mod propose;
 mod reference;

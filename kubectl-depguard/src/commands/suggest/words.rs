@@ -30,9 +30,7 @@ pub(super) fn words(name: &str) -> Vec<String> {
 /// Whether what follows is the `s` of `VPCs`: then the last capital begins no word.
 fn is_plural_of_capitals(letters: &[char], at: usize) -> bool {
     let capital_before = at.checked_sub(1).and_then(|at| letters.get(at)).is_some_and(char::is_ascii_uppercase);
-    capital_before
-        && letters.get(at + 1) == Some(&'s')
-        && !letters.get(at + 2).is_some_and(char::is_ascii_lowercase)
+    capital_before && letters.get(at + 1) == Some(&'s') && !letters.get(at + 2).is_some_and(char::is_ascii_lowercase)
 }
 
 /// What a plural may be the plural of.
