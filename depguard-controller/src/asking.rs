@@ -1,6 +1,5 @@
 //! Asks one webhook of a configuration, as an API server would reach it, which rules it decides by.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -12,6 +11,7 @@ use k8s_openapi::ByteString;
 use serde::Deserialize;
 use serde_json::Value;
 
+use crate::check::{CERTIFICATE_INVALID, Loaded as LoadedRules, NOT_ASKED, NOT_LOADED, WEBHOOK_UNREACHABLE};
 use crate::findings::Finding;
 
 /// How long one call may take.
@@ -68,14 +68,14 @@ pub(crate) async fn ask(
     address: &Address,
     identity: Option<&Path>,
     rules: &[&RuleKey],
-) -> Result<BTreeMap<RuleKey, i64>, Finding> {
+) -> Result<LoadedRules, Finding> {
     if let Some((host, port)) = &address.service
         && tokio::time::timeout(CALL, tokio::net::lookup_host((host.as_str(), *port)))
             .await
             .is_ok_and(|found| found.is_err())
     {
         return Err(Finding::unknown(
-            "NotAsked",
+            NOT_ASKED,
             format!(
                 "the controller can't resolve {host}, so it can't ask the webhook: run it in the cluster, or say where \
                  the webhook is reached from here with --webhook-probe-address"
@@ -85,7 +85,7 @@ pub(crate) async fn ask(
     let roots = address.roots.as_deref();
     let caller = Caller::new(&with_timeout(&address.url), roots, address.server_name.as_deref(), identity);
     let caller = caller.map_err(|why| problem(&address.url, &why))?;
-    let mut loaded = BTreeMap::new();
+    let mut loaded = LoadedRules::new();
     for rules in rules.chunks(AT_ONCE) {
         let inquiry = Inquiry::new(uid(), rules.iter().copied());
         let answer =
@@ -94,13 +94,13 @@ pub(crate) async fn ask(
             Ok(Loaded::Rules(rules)) => loaded.extend(rules),
             Ok(Loaded::NotLoaded(why)) => {
                 return Err(Finding::no(
-                    "NotLoaded",
+                    NOT_LOADED,
                     format!("the webhook refuses everything until its rules are loaded: {why}"),
                 ));
             }
             Ok(Loaded::Silent) => {
                 return Err(Finding::unknown(
-                    "NotAsked",
+                    NOT_ASKED,
                     format!(
                         "the webhook at {} doesn't tell its rules: it is of an older version, or not depguard's",
                         address.url
@@ -109,7 +109,7 @@ pub(crate) async fn ask(
             }
             Err(why) => {
                 return Err(Finding::no(
-                    "WebhookUnreachable",
+                    WEBHOOK_UNREACHABLE,
                     format!("the webhook at {} does not answer as one: {why}", address.url),
                 ));
             }
@@ -121,18 +121,18 @@ pub(crate) async fn ask(
 fn problem(url: &str, why: &CallError) -> Finding {
     match why {
         CallError::Certificate(_) => Finding::no(
-            "CertificateInvalid",
+            CERTIFICATE_INVALID,
             format!("the webhook at {url} is not known by the configuration's caBundle: {why}"),
         ),
         CallError::ClientCertificate(_) => Finding::unknown(
-            "NotAsked",
+            NOT_ASKED,
             format!(
                 "the webhook at {url} can't be asked: {why}: give the controller one with --webhook-client-cert-dir"
             ),
         ),
-        CallError::Unusable(_) => Finding::no("CertificateInvalid", format!("the webhook at {url}: {why}")),
+        CallError::Unusable(_) => Finding::no(CERTIFICATE_INVALID, format!("the webhook at {url}: {why}")),
         _ => Finding::no(
-            "WebhookUnreachable",
+            WEBHOOK_UNREACHABLE,
             format!("the webhook at {url} can't be reached from the controller: {why}"),
         ),
     }

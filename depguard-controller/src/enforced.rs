@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use depguard_core::api::{FailurePolicy, OnDelete};
 use depguard_core::{Home, Rule};
 
+use crate::check::{Checks, NOT_ASKED, ORDER};
 use crate::findings::{Finding, Findings};
 use crate::manifests::ReadThrough;
 use crate::plan::{RulePlan, World};
-use crate::prober::Checks;
 
 const NOT_ENFORCEABLE: &str = "NotEnforceable";
 
@@ -68,11 +68,10 @@ pub(crate) fn enforced(
         let generation = parsed.generation().unwrap_or_default();
         findings.extend(match checks.get(place) {
             Some(check) => check.of_rule(&rule.key, parsed.failure_policy(), generation),
-            None => Some(Finding::unknown("NotAsked", "the webhook is being asked whether it has loaded the rule")),
+            None => Some(Finding::unknown(NOT_ASKED, "the webhook is being asked whether it has loaded the rule")),
         });
     }
-    let order = ["ConfigurationChanged", "CertificateInvalid", "WebhookUnreachable", "NotLoaded", "NotDispatched"];
-    findings.sum_up(&order, "Enforced", &message)
+    findings.sum_up(&ORDER, "Enforced", &message)
 }
 
 /// What a rule that can't be used does.

@@ -4,6 +4,7 @@
 mod asking;
 mod bindings;
 mod ca_bundle;
+mod check;
 mod checks;
 #[cfg(feature = "bin")]
 pub mod cli;

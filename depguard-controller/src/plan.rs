@@ -18,6 +18,9 @@ use crate::webhook_target::Clients;
 /// Where a configuration is installed: a provider's logical cluster, or in home kubernetes the one cluster (`None`).
 pub(crate) type Place = Option<LogicalCluster>;
 
+/// Rules, with their policies and generations.
+pub(crate) type Rules = BTreeMap<RuleKey, (FailurePolicy, i64)>;
+
 /// Everything that a plan is made from.
 #[derive(Debug)]
 pub(crate) struct World<'v> {
@@ -87,13 +90,16 @@ pub(crate) struct TargetPlan {
 }
 
 impl Plan<'_> {
-    /// The rules that have a target at a place, with their policies and generations.
-    pub(crate) fn rules_at(&self, place: &Place) -> BTreeMap<RuleKey, (FailurePolicy, i64)> {
-        let there = self.rules.iter().filter(|rule| rule.targets.iter().any(|target| target.places.contains(place)));
-        let usable = there.filter_map(|rule| Some((rule, rule.rule.as_ref().ok()?)));
-        usable
-            .map(|(rule, parsed)| (rule.key.clone(), (rule.failure_policy, parsed.generation().unwrap_or_default())))
-            .collect()
+    /// The usable rules that have a target at each place, for the places that have any.
+    pub(crate) fn rules_by_place(&self) -> BTreeMap<&Place, Rules> {
+        let mut by_place: BTreeMap<_, Rules> = BTreeMap::new();
+        for (rule, parsed) in self.rules.iter().filter_map(|rule| Some((rule, rule.rule.as_ref().ok()?))) {
+            for place in rule.targets.iter().flat_map(|target| &target.places) {
+                let what = (rule.failure_policy, parsed.generation().unwrap_or_default());
+                by_place.entry(place).or_default().insert(rule.key.clone(), what);
+            }
+        }
+        by_place
     }
 }
 

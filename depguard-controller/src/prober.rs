@@ -7,8 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use depguard_core::api::FailurePolicy;
-use depguard_core::{RuleKey, canary};
+use depguard_core::canary;
 use depguard_kcp::Endpoint;
 use futures::StreamExt;
 use futures::stream;
@@ -17,10 +16,11 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::asking::{self, Address};
+use crate::check::{CONFIGURATION_CHANGED, Check, Checks, DISPATCH_UNKNOWN, NOT_ASKED, NOT_DISPATCHED};
 use crate::configuration;
 use crate::findings::Finding;
 use crate::install;
-use crate::plan::Place;
+use crate::plan::{Place, Rules};
 
 /// Places that are looked at once.
 const AT_ONCE: usize = 16;
@@ -34,14 +34,22 @@ const SETTLING: Duration = Duration::from_millis(1500);
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 
 /// A configuration to look at.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(crate) struct Job {
+    what: Look,
+    /// Another one for other content.
+    number: u64,
+}
+
+/// What is looked at, and how.
+#[derive(Debug)]
+pub(crate) struct Look {
     /// What is to be there.
     pub(crate) desired: Value,
     /// The API server that has it.
     pub(crate) endpoint: Endpoint,
-    /// The rules that it is for, with their policies and generations.
-    pub(crate) rules: BTreeMap<RuleKey, (FailurePolicy, i64)>,
+    /// The rules that it is for.
+    pub(crate) rules: Rules,
     /// Where the canary is.
     pub(crate) own_namespace: Option<String>,
     /// Where the webhook is connected to instead of where the configuration says.
@@ -52,20 +60,6 @@ pub(crate) struct Job {
 
 /// What is to be looked at.
 pub(crate) type Jobs = BTreeMap<Place, Arc<Job>>;
-
-/// What was found, place by place.
-pub(crate) type Checks = BTreeMap<Place, Check>;
-
-/// What was found at a place.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Check {
-    /// Of which [`Job`].
-    pub(crate) of: u64,
-    /// What is wrong with the configuration, or with the way from the API server to the webhook.
-    pub(crate) problem: Option<Finding>,
-    /// What the webhook of each policy has loaded, or why that isn't known.
-    pub(crate) loaded: BTreeMap<FailurePolicy, Result<BTreeMap<RuleKey, i64>, Finding>>,
-}
 
 /// The task's end of both channels.
 pub(crate) struct Prober {
@@ -91,23 +85,21 @@ pub(crate) fn prober(pause: Duration) -> (Prober, Probing) {
 impl Probing {
     /// Has these places looked at from now on, and gives what is known of them: what is new is waited for, a while.
     pub(crate) async fn look(&mut self, jobs: Jobs) -> Checks {
-        let numbers =
-            |jobs: &Jobs| -> BTreeMap<_, _> { jobs.iter().map(|(place, job)| (place.clone(), job.number())).collect() };
-        let wanted = numbers(&jobs);
         self.jobs.send_if_modified(|known| {
-            let news = numbers(known) != wanted;
+            let number = |(place, job): (&Place, &Arc<Job>)| (place.clone(), job.number);
+            let news = known.iter().map(number).ne(jobs.iter().map(number));
             if news {
-                *known = jobs;
+                known.clone_from(&jobs);
             }
             news
         });
         let is_known = |checks: &Checks| {
-            wanted.iter().all(|(place, number)| checks.get(place).is_some_and(|check| check.of == *number))
+            jobs.iter().all(|(place, job)| checks.get(place).is_some_and(|check| check.of == job.number))
         };
         // Whatever is not known after that is said to be so.
         _ = timeout(SETTLING + Duration::from_millis(500), self.checks.wait_for(|checks| is_known(checks))).await;
         let mut checks = self.checks.borrow_and_update().clone();
-        checks.retain(|place, check| wanted.get(place) == Some(&check.of));
+        checks.retain(|place, check| jobs.get(place).is_some_and(|job| job.number == check.of));
         checks
     }
 
@@ -133,7 +125,7 @@ impl Prober {
         loop {
             let jobs = self.jobs.borrow_and_update().clone();
             let found = look_at(&jobs).await;
-            let well = found.values().zip(jobs.values()).all(|(check, job)| check.is_well(job));
+            let well = jobs.iter().all(|(place, job)| found.get(place).is_some_and(|check| job.is_well(check)));
             if well || changed.elapsed() >= SETTLING || found.values().all(|check| !check.may_settle()) {
                 self.checks.send_if_modified(|known| {
                     let news = *known != found;
@@ -156,52 +148,21 @@ impl Prober {
 }
 
 impl Job {
-    /// Another one for other content.
-    fn number(&self) -> u64 {
+    pub(crate) fn new(what: Look) -> Self {
         let mut hasher = DefaultHasher::new();
-        (self.desired.to_string(), self.endpoint.url(), &self.rules, &self.own_namespace).hash(&mut hasher);
-        hasher.finish()
+        (what.desired.to_string(), what.endpoint.url(), &what.rules, &what.own_namespace).hash(&mut hasher);
+        Self { what, number: hasher.finish() }
+    }
+
+    fn is_well(&self, check: &Check) -> bool {
+        let mut rules = self.what.rules.iter();
+        rules.all(|(key, (policy, generation))| check.of_rule(key, *policy, *generation).is_none())
+    }
+
+    async fn look(&self) -> Check {
+        Check { of: self.number, ..self.what.carry_out().await }
     }
 }
-
-impl Check {
-    /// What keeps a rule from being in force here. `None`: nothing.
-    pub(crate) fn of_rule(&self, rule: &RuleKey, policy: FailurePolicy, generation: i64) -> Option<Finding> {
-        if let Some(problem) = &self.problem
-            && problem.reason != DISPATCH_UNKNOWN
-            && problem.reason != NOT_DISPATCHED
-        {
-            return Some(problem.clone());
-        }
-        let not_loaded = |why: String| Some(Finding::no(NOT_LOADED, why));
-        match self.loaded.get(&policy) {
-            None => Some(Finding::unknown("NotAsked", "the webhook was not asked yet")),
-            Some(Err(why)) => Some(why.clone()),
-            Some(Ok(loaded)) => match loaded.get(rule) {
-                Some(loaded) if *loaded == generation => self.problem.clone(),
-                Some(other) => not_loaded(format!(
-                    "the webhook still decides by generation {other} of the rule, not by {generation}"
-                )),
-                None => not_loaded("the webhook has not loaded the rule".to_owned()),
-            },
-        }
-    }
-
-    fn is_well(&self, job: &Job) -> bool {
-        job.rules.iter().all(|(key, (policy, generation))| self.of_rule(key, *policy, *generation).is_none())
-    }
-
-    /// Whether a moment may put it right.
-    fn may_settle(&self) -> bool {
-        let unsettled = |finding: &Finding| finding.reason == NOT_LOADED || finding.reason == NOT_DISPATCHED;
-        self.problem.as_ref().is_some_and(unsettled)
-            || self.loaded.values().any(|loaded| loaded.as_ref().err().is_none_or(unsettled))
-    }
-}
-
-const NOT_LOADED: &str = "NotLoaded";
-const NOT_DISPATCHED: &str = "NotDispatched";
-const DISPATCH_UNKNOWN: &str = "DispatchUnknown";
 
 async fn look_at(jobs: &Jobs) -> Checks {
     let looks: Vec<_> = jobs.iter().map(|(place, job)| (place.clone(), Arc::clone(job))).collect();
@@ -209,31 +170,31 @@ async fn look_at(jobs: &Jobs) -> Checks {
     let mut looks = Box::pin(looks.buffer_unordered(AT_ONCE).take_until(sleep(PATIENCE)));
     let mut checks = Checks::new();
     while let Some((place, check)) = looks.next().await {
-        checks.insert(place, check);
+        checks.insert(place, Arc::new(check));
     }
     for (place, job) in jobs {
         checks.entry(place.clone()).or_insert_with(|| {
             let why = "there was no time left to ask the webhook: it answers slowly";
-            Check { of: job.number(), problem: Some(Finding::unknown("NotAsked", why)), loaded: BTreeMap::new() }
+            Arc::new(Check { of: job.number, ..nothing(Finding::unknown(NOT_ASKED, why)) })
         });
     }
     checks
 }
 
-impl Job {
-    async fn look(&self) -> Check {
+impl Look {
+    async fn carry_out(&self) -> Check {
         let endpoint = self.endpoint.within(REQUEST);
-        let problem = match install::read(&endpoint).await {
+        let changed = match install::read(&endpoint).await {
             Ok(Some(found)) if configuration::is_in_force(&found, &self.desired) => None,
             Ok(Some(_)) => Some("the webhook configuration was changed by somebody else, and is being put right"),
             Ok(None) => Some("the webhook configuration is gone, and is being put back"),
             Err(why) => {
                 let why = format!("the webhook configuration could not be read back: {why}");
-                return self.check(Some(Finding::unknown("NotAsked", why)), BTreeMap::new());
+                return nothing(Finding::unknown(NOT_ASKED, why));
             }
         };
-        if let Some(why) = problem {
-            return self.check(Some(Finding::no("ConfigurationChanged", why)), BTreeMap::new());
+        if let Some(why) = changed {
+            return nothing(Finding::no(CONFIGURATION_CHANGED, why));
         }
         let mut loaded = BTreeMap::new();
         for webhook in self.desired.get("webhooks").and_then(Value::as_array).into_iter().flatten() {
@@ -241,7 +202,7 @@ impl Job {
             let rules: Vec<_> = self.rules.iter().filter(|(_, (of, _))| *of == policy).map(|(key, _)| key).collect();
             let answer = match Address::of(webhook, self.instead.as_deref()) {
                 Some(address) => asking::ask(&address, self.identity.as_deref(), &rules).await,
-                None => Err(Finding::unknown("NotAsked", "it can't be told where the webhook is")),
+                None => Err(Finding::unknown(NOT_ASKED, "it can't be told where the webhook is")),
             };
             loaded.insert(policy, answer);
         }
@@ -250,16 +211,13 @@ impl Job {
             Some(namespace) => try_canary(&endpoint, namespace).await.err(),
             None => None,
         };
-        self.check(dispatch, loaded)
+        Check { loaded, dispatch, ..Check::default() }
     }
+}
 
-    fn check(
-        &self,
-        problem: Option<Finding>,
-        loaded: BTreeMap<FailurePolicy, Result<BTreeMap<RuleKey, i64>, Finding>>,
-    ) -> Check {
-        Check { of: self.number(), problem, loaded }
-    }
+/// Nothing but what is wrong with the configuration.
+fn nothing(problem: Finding) -> Check {
+    Check { problem: Some(problem), ..Check::default() }
 }
 
 /// Whether the API server asks the webhook: a deletion that it always refuses must be refused.

@@ -1,6 +1,6 @@
 //! One round: from what is mirrored to what is written.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ use crate::manifests::ReadThrough;
 use crate::metrics::Metrics;
 use crate::observe;
 use crate::plan::{self, Place, PlacePlan, Plan, World};
-use crate::prober::{Job, Jobs, Probing};
+use crate::prober::{Job, Jobs, Look, Probing};
 use crate::retries::Retries;
 use crate::sight::Sight;
 use crate::status::{self, Found, Outcome, Said};
@@ -104,7 +104,8 @@ impl Reconciler {
         let statuses = status::all(&world, &plan, &found, &now);
         self.metrics.rules(statuses.iter().map(|status| &status.object));
         self.report(state, statuses, &now).await;
-        self.failures.statuses.keep(|key| plan.rules.iter().any(|rule| rule.key == *key));
+        let keys: HashSet<_> = plan.rules.iter().map(|rule| &rule.key).collect();
+        self.failures.statuses.keep(|key| keys.contains(key));
         self.metrics.ended(begun.elapsed());
     }
 
@@ -133,19 +134,21 @@ impl Reconciler {
         outcomes: &BTreeMap<Place, Outcome>,
         origins: &BTreeMap<LogicalCluster, Arc<str>>,
     ) -> Jobs {
-        let installed = plan.places.iter().filter_map(|(place, what)| {
+        let mut rules = plan.rules_by_place();
+        let installed = plan.places.iter().filter(|(place, _)| outcomes.get(*place) == Some(&Outcome::Installed));
+        let jobs = installed.filter_map(|(place, what)| {
             let PlacePlan::Do { desired: Some(desired), .. } = what else { return None };
-            let job = Job {
+            let job = Job::new(Look {
                 desired: desired.clone(),
                 endpoint: self.place(place, origins).ok()?,
-                rules: plan.rules_at(place),
+                rules: rules.remove(place).unwrap_or_default(),
                 own_namespace: world.clients.own_namespace.clone(),
                 instead: self.probe_address.clone(),
                 identity: self.identity.clone(),
-            };
-            (outcomes.get(place) == Some(&Outcome::Installed)).then(|| (place.clone(), Arc::new(job)))
+            });
+            Some((place.clone(), Arc::new(job)))
         });
-        installed.collect()
+        jobs.collect()
     }
 
     async fn install(

@@ -7,10 +7,10 @@ use depguard_core::api::{Condition, DependencyRuleStatus, Strategy, TargetStatus
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use crate::check::Checks;
 use crate::checks::{self, Kinds};
 use crate::findings::Finding;
 use crate::plan::{Place, Plan, RulePlan, TargetPlan, World};
-use crate::prober::Checks;
 use crate::{enforced, programmed, references};
 
 /// The resources that a rule's summary names.

@@ -1,4 +1,5 @@
-use depguard_core::Home;
+use depguard_core::api::FailurePolicy;
+use depguard_core::{Home, RuleKey};
 use depguard_kcp::{ConnectOptions, Connection};
 use serde_json::json;
 
@@ -22,14 +23,14 @@ async fn nowhere() -> Endpoint {
 /// In the one place that there is, for a rule of this name.
 fn jobs(endpoint: &Endpoint, rule: &str) -> Jobs {
     let key = RuleKey { cluster: None, name: rule.to_owned() };
-    let job = Job {
+    let job = Job::new(Look {
         desired: json!({}),
         endpoint: endpoint.clone(),
         rules: BTreeMap::from([(key, (FailurePolicy::Fail, 1))]),
         own_namespace: None,
         instead: None,
         identity: None,
-    };
+    });
     Jobs::from([(None, Arc::new(job))])
 }
 

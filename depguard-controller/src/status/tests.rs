@@ -2,7 +2,7 @@ mod schemas;
 mod ways;
 
 use depguard_core::api::FailurePolicy;
-use depguard_core::{Consents, Home, RuleKey, WorkspacePath};
+use depguard_core::{Consents, Home, WorkspacePath};
 use depguard_kcp::WorkspaceLookup;
 use serde_json::json;
 
@@ -10,13 +10,13 @@ use super::*;
 use std::sync::Arc;
 
 use crate::bindings::Bindings;
+use crate::check::Check;
 use crate::checks::KindKey;
 use crate::exports::Exports;
 use crate::fields::Schema;
 use crate::kinds::{KindFacts, Seen};
 use crate::manifests::ReadThrough;
-use crate::plan::plan;
-use crate::prober::Check;
+use crate::plan::{Rules, plan};
 use crate::testing::{accepting, binding, clients, cluster, export, local, path, rule};
 
 const NETWORK: &str = "root:providers:network";
@@ -79,7 +79,8 @@ impl Setting {
         let outcomes = plan.places.keys().map(|place| (place.clone(), self.outcome.clone())).collect();
         let keys = plan.rules.iter().flat_map(|rule| checks::keys(&world, rule));
         let kinds = keys.map(|key| (key.clone(), self.see(&key))).collect();
-        let checks = plan.places.keys().map(|place| (place.clone(), in_force(&plan.rules_at(place)))).collect();
+        let checks = plan.rules_by_place().into_iter();
+        let checks = checks.map(|(place, rules)| (place.clone(), in_force(&rules))).collect();
         let found = Found { outcomes, kinds, checks };
         let said = all(&world, &plan, &found, NOW).into_iter().filter(|said| said.is_new);
         said.map(|said| said.object).collect()
@@ -97,7 +98,7 @@ impl Setting {
 }
 
 /// The webhook has loaded these rules.
-fn in_force(rules: &BTreeMap<RuleKey, (FailurePolicy, i64)>) -> Check {
+fn in_force(rules: &Rules) -> Arc<Check> {
     let mut loaded =
         BTreeMap::from([FailurePolicy::Fail, FailurePolicy::Ignore].map(|policy| (policy, Ok(BTreeMap::new()))));
     for (key, (policy, generation)) in rules {
@@ -105,7 +106,7 @@ fn in_force(rules: &BTreeMap<RuleKey, (FailurePolicy, i64)>) -> Check {
             loaded.insert(key.clone(), *generation);
         }
     }
-    Check { of: 0, problem: None, loaded }
+    Arc::new(Check { loaded, ..Check::default() })
 }
 
 /// A kind as rules here name it, but for an edit.
