@@ -114,12 +114,7 @@ impl Endpoint {
         self.transfer(request, &mut UpTo(MAX_BODY)).await
     }
 
-    /// The same, in the form that the `Accept` header names.
-    pub async fn get_as(&self, path_and_query: &str, accept: &'static str) -> Result<Response<Bytes>, RequestError> {
-        self.get_within(path_and_query, accept, &mut UpTo(MAX_BODY)).await
-    }
-
-    /// The same, as far as there is [`Space`] for the body.
+    /// The same, in the form that the `Accept` header names, as far as there is [`Space`] for the body.
     pub async fn get_within(
         &self,
         path_and_query: &str,

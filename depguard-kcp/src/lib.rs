@@ -87,6 +87,6 @@ pub use probes::{Health, Probes};
 #[cfg(feature = "metrics")]
 pub use reloads::{Reload, Reloads};
 pub use shard_hosts::ShardHosts;
-pub use space::Space;
+pub use space::{Space, UpTo};
 pub use views::{ExportView, ExportViews, ViewError};
 pub use workspaces::{BoundWorkspaces, WorkspaceLookup};

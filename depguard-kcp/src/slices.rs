@@ -30,7 +30,7 @@ impl Ours {
         for slice in slices {
             if self.matches(slice) {
                 named.slices.insert(text(slice, "/metadata/uid").to_owned());
-                named.endpoints.extend(urls(slice).map(|url| Arc::from(url.trim_end_matches('/'))));
+                named.endpoints.extend(urls(slice).map(Arc::from));
             }
         }
         named
@@ -50,17 +50,20 @@ impl Ours {
             // The kubeconfig names the workspace by its id and the slice by its path: what is left is that kcp made
             // the slice for an export of this very workspace, or that its URLs carry this workspace's id.
             || owners(slice).any(|owner| text(owner, "/kind") == "APIExport" && text(owner, "/name") == self.export)
-            || (!cluster.is_empty()
-                && urls(slice).any(|url| {
-                    url.trim_end_matches('/').ends_with(&format!("/services/apiexport/{cluster}/{}", self.export))
-                }))
+            || (!cluster.is_empty() && urls(slice).any(|url| url.ends_with(&suffix(cluster, &self.export))))
     }
 }
 
-/// The URLs that a slice names, of whatever export it is.
+/// The URLs that a slice names, of whatever export it is, without a slash at the end.
 pub(crate) fn urls(slice: &Value) -> impl Iterator<Item = &str> {
     let endpoints = slice.pointer("/status/endpoints").and_then(Value::as_array);
-    endpoints.into_iter().flatten().map(|endpoint| text(endpoint, "/url")).filter(|url| !url.is_empty())
+    let urls = endpoints.into_iter().flatten().map(|endpoint| text(endpoint, "/url").trim_end_matches('/'));
+    urls.filter(|url| !url.is_empty())
+}
+
+/// How the URL of an export's virtual workspace ends: so it tells whose it is.
+pub(crate) fn suffix(cluster: &str, export: &str) -> String {
+    format!("/services/apiexport/{cluster}/{export}")
 }
 
 fn owners(slice: &Value) -> impl Iterator<Item = &Value> {

@@ -22,7 +22,8 @@ pub trait Space: Send {
 }
 
 /// So many bytes, of which none are expected.
-pub(crate) struct UpTo(pub(crate) usize);
+#[derive(Debug, Clone, Copy)]
+pub struct UpTo(pub usize);
 
 impl Space for UpTo {
     fn size(&self) -> usize {

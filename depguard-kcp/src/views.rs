@@ -5,7 +5,7 @@
 //! not is looked for anew.
 
 use std::collections::{BTreeSet, HashMap};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use depguard_core::{ExportName, LogicalCluster};
@@ -19,7 +19,7 @@ use tokio::time::Instant;
 use crate::connection::Connection;
 use crate::endpoint::Endpoint;
 use crate::shard_hosts::ShardHosts;
-use crate::slices::urls;
+use crate::slices;
 
 /// How long the endpoints of an export are taken for what its slices said.
 const FRESH: Duration = Duration::from_secs(30);
@@ -44,7 +44,7 @@ pub struct ExportViews {
     connection: Connection,
     hosts: ShardHosts,
     exports: Mutex<HashMap<Export, Arc<Turn<Option<Known>>>>>,
-    homes: Mutex<HashMap<(Export, LogicalCluster), Arc<str>>>,
+    homes: Mutex<Homes>,
 }
 
 /// A consumer, as one endpoint of an export shows it.
@@ -64,11 +64,21 @@ pub struct ViewError(String);
 /// An export: its logical cluster and its name.
 type Export = (LogicalCluster, ExportName);
 
+/// The URLs of an export's endpoints, each once.
+type Urls = Arc<BTreeSet<Arc<str>>>;
+
 /// What its slices said.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 struct Known {
     at: Instant,
-    urls: Result<BTreeSet<Arc<str>>, ViewError>,
+    urls: Result<Urls, ViewError>,
+}
+
+/// Which endpoint of an export last showed a consumer.
+#[derive(Debug, Default)]
+struct Homes {
+    by_export: HashMap<Export, HashMap<LogicalCluster, Arc<str>>>,
+    count: usize,
 }
 
 impl ExportViews {
@@ -91,18 +101,18 @@ impl ExportViews {
         consumer: &LogicalCluster,
         failed: &ExportView,
     ) -> Result<ExportView, ViewError> {
-        self.homes().remove(&(export.clone(), consumer.clone()));
+        self.homes().forget(export, consumer);
         self.find_at(export, consumer, Some(failed)).await
     }
 
     async fn find_at(
         &self,
-        (provider, name): &Export,
+        export: &Export,
         consumer: &LogicalCluster,
         failed: Option<&ExportView>,
     ) -> Result<ExportView, ViewError> {
-        let export = (provider.clone(), name.clone());
-        let urls = self.urls(&export, failed.map(|failed| failed.since)).await?;
+        let (provider, name) = export;
+        let urls = self.urls(export, failed.map(|failed| failed.since)).await?;
         let since = Instant::now();
         let view = |url: &Arc<str>| {
             let endpoint = self.connection.at(url).map_err(|why| ViewError(why.to_string()))?;
@@ -119,7 +129,7 @@ impl ExportViews {
             (Some(only), None) if failed.is_none_or(|failed| failed.url != *only) => return view(only),
             _ => {}
         }
-        let home = self.homes().get(&(export.clone(), consumer.clone())).cloned();
+        let home = self.homes().get(export, consumer).cloned();
         if let Some(home) = home.filter(|home| urls.contains(home)) {
             return view(&home);
         }
@@ -133,12 +143,12 @@ impl ExportViews {
                 ),
             })
         })?;
-        self.remember(export, consumer, &found);
+        self.homes().remember(export, consumer, &found.url);
         Ok(found)
     }
 
     /// The endpoints of an export, read since `since` if that is given.
-    async fn urls(&self, export: &Export, since: Option<Instant>) -> Result<BTreeSet<Arc<str>>, ViewError> {
+    async fn urls(&self, export: &Export, since: Option<Instant>) -> Result<Urls, ViewError> {
         let turn = self.turn(export);
         // One reads, and those who wait for it have its answer.
         let mut known = turn.lock().await;
@@ -149,14 +159,17 @@ impl ExportViews {
             }
         }
         let at = Instant::now();
-        let urls = self.read(export).await;
+        let urls = self.read(export).await.map(Arc::new);
         *known = Some(Known { at, urls: urls.clone() });
         urls
     }
 
     fn turn(&self, export: &Export) -> Arc<Turn<Option<Known>>> {
         let mut exports = self.exports.lock().unwrap_or_else(PoisonError::into_inner);
-        if exports.len() >= MOST && !exports.contains_key(export) {
+        if let Some(turn) = exports.get(export) {
+            return Arc::clone(turn);
+        }
+        if exports.len() >= MOST {
             exports.clear();
         }
         Arc::clone(exports.entry(export.clone()).or_default())
@@ -167,14 +180,10 @@ impl ExportViews {
             ViewError(format!("the endpoints of APIExport {name} in logical cluster {provider} can't be read: {why}"))
         })?;
         let slices = list.get("items").and_then(Value::as_array).into_iter().flatten();
-        let named: BTreeSet<Arc<str>> = slices
-            .flat_map(urls)
-            .map(|url| url.trim_end_matches('/'))
-            // Whatever else a slice says: the URL tells whose virtual workspace it is.
-            .filter(|url| url.ends_with(&format!("/services/apiexport/{provider}/{name}")))
-            .map(Arc::from)
-            .take(MOST_ENDPOINTS)
-            .collect();
+        // Whatever else a slice says.
+        let suffix = slices::suffix(provider.as_str(), name.as_str());
+        let of_export = slices.flat_map(slices::urls).filter(|url| url.ends_with(&suffix));
+        let named: BTreeSet<Arc<str>> = of_export.map(Arc::from).take(MOST_ENDPOINTS).collect();
         for url in &named {
             self.hosts.check(url).await.map_err(|host| {
                 ViewError(format!(
@@ -186,17 +195,34 @@ impl ExportViews {
         Ok(named)
     }
 
-    fn remember(&self, export: Export, consumer: &LogicalCluster, view: &ExportView) {
-        let mut homes = self.homes();
-        let home = (export, consumer.clone());
-        if homes.len() >= MOST && !homes.contains_key(&home) {
-            homes.clear();
-        }
-        homes.insert(home, Arc::clone(&view.url));
+    fn homes(&self) -> MutexGuard<'_, Homes> {
+        self.homes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Homes {
+    fn get(&self, export: &Export, consumer: &LogicalCluster) -> Option<&Arc<str>> {
+        self.by_export.get(export)?.get(consumer)
     }
 
-    fn homes(&self) -> std::sync::MutexGuard<'_, HashMap<(Export, LogicalCluster), Arc<str>>> {
-        self.homes.lock().unwrap_or_else(PoisonError::into_inner)
+    fn forget(&mut self, export: &Export, consumer: &LogicalCluster) {
+        let Some(consumers) = self.by_export.get_mut(export) else { return };
+        if consumers.remove(consumer).is_some() {
+            self.count = self.count.saturating_sub(1);
+        }
+        if consumers.is_empty() {
+            self.by_export.remove(export);
+        }
+    }
+
+    fn remember(&mut self, export: &Export, consumer: &LogicalCluster, url: &Arc<str>) {
+        if self.count >= MOST {
+            *self = Self::default();
+        }
+        let consumers = self.by_export.entry(export.clone()).or_default();
+        if consumers.insert(consumer.clone(), Arc::clone(url)).is_none() {
+            self.count += 1;
+        }
     }
 }
 
@@ -217,4 +243,26 @@ async fn probe(views: Vec<ExportView>) -> Result<ExportView, Option<String>> {
         }
     }
     Err(unreached)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_more_is_remembered_than_may_be() {
+        let cluster = |name: &str| LogicalCluster::parse(name).unwrap();
+        let export = |n| (cluster(&format!("provider{n}")), ExportName::parse("compute.example.com").unwrap());
+        let (mut homes, url) = (Homes::default(), Arc::from("https://kcp/services/apiexport/a/b"));
+        for n in 0..=MOST {
+            homes.remember(&export(n % 2), &cluster(&format!("consumer{n}")), &url);
+        }
+        let last = cluster(&format!("consumer{MOST}"));
+        assert_eq!((homes.count, homes.get(&export(0), &last)), (1, Some(&url)));
+        homes.remember(&export(0), &last, &url);
+        assert_eq!(homes.count, 1);
+        homes.forget(&export(1), &last);
+        homes.forget(&export(0), &last);
+        assert_eq!((homes.count, homes.by_export.len()), (0, 0));
+    }
 }

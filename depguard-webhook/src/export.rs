@@ -6,11 +6,11 @@
 
 use bytes::Bytes;
 use depguard_core::{Home, Query};
-use depguard_kcp::{Connection, Endpoint, ExportViews, RequestError, ShardHosts};
+use depguard_kcp::{Connection, ExportViews, MAX_BODY, RequestError, ShardHosts, Space, UpTo};
 use http::{Response, StatusCode};
 
 use crate::budget::Room;
-use crate::front_proxy::{FrontProxy, fetched};
+use crate::front_proxy::{FrontProxy, fetched, send};
 use crate::port::{Fetched, Port};
 
 /// Asks for exported kinds at `<endpoint of their export>/clusters/{id}`, on whichever shard that is, and for all else at
@@ -32,15 +32,16 @@ impl ThroughExports {
     /// Asks at the endpoint that shows the logical cluster; where it doesn't any more, looks once more for one that does.
     ///
     /// A 403 is never passed on as an answer about dependents: an endpoint of another shard gives it too.
-    async fn ask(&self, query: &Query, mut room: Option<&mut Room>) -> Fetched {
+    pub(crate) async fn ask(&self, query: &Query, space: &mut impl Space) -> Fetched {
         let (Some(export), Some(cluster)) = (&query.export, &query.cluster) else {
-            return Fetched::Failed("the review does not say its logical cluster".to_owned());
+            // What no export serves, or what the other way refuses too.
+            return self.facts.ask(query, space).await;
         };
         let first = match self.views.find(export, cluster).await {
             Ok(view) => view,
             Err(why) => return Fetched::Failed(why.to_string()),
         };
-        let answered = send(&first.endpoint, query, room.as_deref_mut()).await;
+        let answered = send(&first.endpoint, query, space).await;
         if !is_elsewhere(&answered) {
             return fetched(answered);
         }
@@ -48,7 +49,7 @@ impl ThroughExports {
             Ok(view) => view,
             Err(why) => return Fetched::Failed(why.to_string()),
         };
-        match send(&again.endpoint, query, room).await {
+        match send(&again.endpoint, query, space).await {
             Ok(response) if response.status() == StatusCode::FORBIDDEN => Fetched::Failed(format!(
                 "{} answered with HTTP 403: the export may not serve the kind there yet, or the webhook's user may not \
                  `get` and `list` the export's `apiexports/content`",
@@ -61,25 +62,11 @@ impl ThroughExports {
 
 impl Port for ThroughExports {
     async fn get(&self, query: &Query) -> Fetched {
-        if query.export.is_none() {
-            return self.facts.get(query).await;
-        }
-        self.ask(query, None).await
+        self.ask(query, &mut UpTo(MAX_BODY)).await
     }
 
     async fn get_within(&self, query: &Query, room: &mut Room) -> Fetched {
-        if query.export.is_none() {
-            return self.facts.get_within(query, room).await;
-        }
-        self.ask(query, Some(room)).await
-    }
-}
-
-/// Within `room`, where there is one.
-async fn send(endpoint: &Endpoint, query: &Query, room: Option<&mut Room>) -> Result<Response<Bytes>, RequestError> {
-    match room {
-        Some(room) => endpoint.get_within(&query.path, query.accept.as_str(), room).await,
-        None => endpoint.get_as(&query.path, query.accept.as_str()).await,
+        self.ask(query, room).await
     }
 }
 

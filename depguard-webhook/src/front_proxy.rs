@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use depguard_core::{Home, Query};
-use depguard_kcp::{Connection, Endpoint, RequestError};
+use depguard_kcp::{Connection, Endpoint, MAX_BODY, RequestError, Space, UpTo};
 use http::Response;
 
 use crate::budget::Room;
@@ -20,9 +20,15 @@ impl FrontProxy {
     pub fn new(home: Home, connection: Connection) -> Self {
         Self { home, connection }
     }
-}
 
-impl FrontProxy {
+    /// Sends the query, and takes in what there is space for.
+    pub(crate) async fn ask(&self, query: &Query, space: &mut impl Space) -> Fetched {
+        match self.endpoint(query) {
+            Ok(endpoint) => fetched(send(&endpoint, query, space).await),
+            Err(why) => Fetched::Failed(why),
+        }
+    }
+
     /// Where a query is asked.
     fn endpoint(&self, query: &Query) -> Result<Endpoint, String> {
         match (self.home, &query.cluster) {
@@ -39,18 +45,21 @@ impl FrontProxy {
 
 impl Port for FrontProxy {
     async fn get(&self, query: &Query) -> Fetched {
-        match self.endpoint(query) {
-            Ok(endpoint) => fetched(endpoint.get_as(&query.path, query.accept.as_str()).await),
-            Err(why) => Fetched::Failed(why),
-        }
+        self.ask(query, &mut UpTo(MAX_BODY)).await
     }
 
     async fn get_within(&self, query: &Query, room: &mut Room) -> Fetched {
-        match self.endpoint(query) {
-            Ok(endpoint) => fetched(endpoint.get_within(&query.path, query.accept.as_str(), room).await),
-            Err(why) => Fetched::Failed(why),
-        }
+        self.ask(query, room).await
     }
+}
+
+/// Asks at an endpoint.
+pub(crate) async fn send(
+    endpoint: &Endpoint,
+    query: &Query,
+    space: &mut impl Space,
+) -> Result<Response<Bytes>, RequestError> {
+    endpoint.get_within(&query.path, query.accept.as_str(), space).await
 }
 
 /// What came of a request.

@@ -1,7 +1,7 @@
 //! The way that the operator chose to read dependents.
 
 use depguard_core::{Home, Query};
-use depguard_kcp::{Connection, ShardHosts};
+use depguard_kcp::{Connection, MAX_BODY, ShardHosts, Space, UpTo};
 
 use crate::budget::Room;
 use crate::config::{Config, ReadThrough};
@@ -27,20 +27,21 @@ impl Way {
             (home, _) => Self::FrontProxy(FrontProxy::new(home, connection.clone())),
         }
     }
+
+    async fn ask(&self, query: &Query, space: &mut impl Space) -> Fetched {
+        match self {
+            Self::FrontProxy(way) => way.ask(query, space).await,
+            Self::Exports(way) => way.ask(query, space).await,
+        }
+    }
 }
 
 impl Port for Way {
     async fn get(&self, query: &Query) -> Fetched {
-        match self {
-            Self::FrontProxy(way) => way.get(query).await,
-            Self::Exports(way) => way.get(query).await,
-        }
+        self.ask(query, &mut UpTo(MAX_BODY)).await
     }
 
     async fn get_within(&self, query: &Query, room: &mut Room) -> Fetched {
-        match self {
-            Self::FrontProxy(way) => way.get_within(query, room).await,
-            Self::Exports(way) => way.get_within(query, room).await,
-        }
+        self.ask(query, room).await
     }
 }

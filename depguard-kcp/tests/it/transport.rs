@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use depguard_core::Home;
-use depguard_kcp::{ConnectOptions, Connection, RequestError, Space};
+use depguard_kcp::{ConnectOptions, Connection, MAX_BODY, RequestError, Space, UpTo};
 use futures::future::join_all;
 use rustls::HandshakeKind;
 use tempfile::TempDir;
@@ -157,7 +157,7 @@ async fn the_form_is_asked_for_and_nothing_is_to_be_packed() {
     let server = Server::start(SMALL).await;
     let (connection, _dir) = server.connect().await;
     let form = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
-    connection.home().get_as("/apis", form).await.unwrap();
+    connection.home().get_within("/apis", form, &mut UpTo(MAX_BODY)).await.unwrap();
     let head = server.seen.lock().unwrap().heads[0].to_lowercase();
     assert!(head.contains(&format!("accept: {}\r\n", form.to_lowercase())), "{head}");
     assert!(!head.contains("accept-encoding"), "{head}");
