@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use depguard_core::{Home, Namespace};
 
-use crate::commands::{completion, graph, install, suggest, why};
+use crate::commands::{completion, graph, install, lint, suggest, why};
 use crate::outcome::{ExitStatus, Failure, Outcome};
 use crate::terminal::{Terminal, Tone};
 
@@ -61,6 +61,7 @@ enum Command {
     Install(Box<install::Args>),
     Suggest(suggest::Args),
     Why(why::Args),
+    Lint(lint::Args),
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -131,5 +132,6 @@ async fn carry_out(cli: Cli, terminal: &mut Terminal) -> Result<Outcome, Failure
         Command::Install(args) => install::run(*args, &global, terminal).await,
         Command::Suggest(args) => suggest::run(&args, &global, terminal).await,
         Command::Why(args) => why::run(args, &global, terminal).await,
+        Command::Lint(args) => lint::run(args, &global, terminal).await,
     }
 }

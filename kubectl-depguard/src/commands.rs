@@ -3,5 +3,6 @@
 pub(crate) mod completion;
 pub(crate) mod graph;
 pub(crate) mod install;
+pub(crate) mod lint;
 pub(crate) mod suggest;
 pub(crate) mod why;

@@ -29,6 +29,18 @@ pub(crate) struct Document {
     pub(crate) origin: Origin,
 }
 
+/// An object in a file, with the text that it was read from: for whoever tells on which line a field stands.
+#[derive(Debug, Clone)]
+pub(crate) struct Text {
+    pub(crate) document: Document,
+    /// The text of the whole document.
+    pub(crate) text: Arc<str>,
+    /// The line of the file at which the text begins, from 1.
+    pub(crate) begin: usize,
+    /// Where in the document the object stands: `items[1].` in a list, else nothing.
+    pub(crate) within: String,
+}
+
 /// Where a document stands.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Origin {
@@ -56,10 +68,20 @@ impl FileArgs {
     pub(crate) fn read(&self, terminal: &mut Terminal) -> Result<Vec<Document>, Failure> {
         read(&self.filename, self.recursive, terminal)
     }
+
+    /// The same, with their texts.
+    pub(crate) fn read_texts(&self, terminal: &mut Terminal) -> Result<Vec<Text>, Failure> {
+        read_texts(&self.filename, self.recursive, terminal)
+    }
 }
 
 /// Reads these files and folders, in this order, and those of a folder by their names.
 pub(crate) fn read(paths: &[PathBuf], recursive: bool, terminal: &mut Terminal) -> Result<Vec<Document>, Failure> {
+    Ok(read_texts(paths, recursive, terminal)?.into_iter().map(|text| text.document).collect())
+}
+
+/// The same, with their texts.
+pub(crate) fn read_texts(paths: &[PathBuf], recursive: bool, terminal: &mut Terminal) -> Result<Vec<Text>, Failure> {
     let mut documents = Vec::new();
     for path in paths {
         if path.as_os_str() == "-" {
@@ -127,7 +149,7 @@ fn unreadable(name: &str, why: &std::io::Error) -> Failure {
 
 /// Takes a file's text apart. Documents are split by their markers, which can stand nowhere else at the begin of a line,
 /// so that each is known by its line.
-fn parse(file: &str, bytes: &[u8], documents: &mut Vec<Document>) -> Result<(), Failure> {
+fn parse(file: &str, bytes: &[u8], documents: &mut Vec<Text>) -> Result<(), Failure> {
     let text = std::str::from_utf8(bytes).map_err(|why| {
         Failure::new(format!("`{file}` is not text in UTF-8: byte {} is not", why.valid_up_to()))
             .hint("name files of YAML or JSON")
@@ -176,7 +198,7 @@ impl Part {
         self.text.push_str(line);
     }
 
-    fn close(&mut self, file: &Arc<str>, documents: &mut Vec<Document>) -> Result<(), Failure> {
+    fn close(&mut self, file: &Arc<str>, documents: &mut Vec<Text>) -> Result<(), Failure> {
         let Self { text, begin, first } = std::mem::take(self);
         if first == 0 {
             return Ok(());
@@ -189,23 +211,32 @@ impl Part {
             let told = told.lines().next().unwrap_or_default().to_owned();
             Failure::new(format!("{file}:{line}: this is neither YAML nor JSON: {told}")).hint("correct the file")
         })?;
-        push(value, &origin, documents)
+        push(value, &origin, (&text.into(), begin, ""), documents)
     }
 }
 
-fn push(value: Value, origin: &Origin, documents: &mut Vec<Document>) -> Result<(), Failure> {
+fn push(
+    value: Value,
+    origin: &Origin,
+    place: (&Arc<str>, usize, &str),
+    documents: &mut Vec<Text>,
+) -> Result<(), Failure> {
+    let (text, begin, within) = place;
     let is_list = value.get("kind").and_then(Value::as_str).is_some_and(|kind| kind.ends_with("List"));
     match value {
         Value::Null => return Ok(()),
         Value::Object(mut list) if is_list && list.get("items").is_some_and(Value::is_array) => {
             if let Some(Value::Array(items)) = list.remove("items") {
-                for item in items {
-                    push(item, origin, documents)?;
+                for (index, item) in items.into_iter().enumerate() {
+                    push(item, origin, (text, begin, &format!("{within}items[{index}].")), documents)?;
                 }
             }
             return Ok(());
         }
-        object @ Value::Object(_) => documents.push(Document { value: Arc::new(object), origin: origin.clone() }),
+        object @ Value::Object(_) => {
+            let document = Document { value: Arc::new(object), origin: origin.clone() };
+            documents.push(Text { document, text: Arc::clone(text), begin, within: within.to_owned() });
+        }
         _ => {
             return Err(Failure::new(format!("{origin}: this is no object"))
                 .hint("a manifest has apiVersion, kind and metadata"));
@@ -233,7 +264,8 @@ mod tests {
     fn parsed(text: &str) -> Result<Vec<(usize, String)>, String> {
         let mut documents = Vec::new();
         parse("f", text.as_bytes(), &mut documents).map_err(|failure| failure.message().to_owned())?;
-        Ok(documents.into_iter().map(|document| (document.origin.line, document.value.to_string())).collect())
+        let documents = documents.into_iter().map(|text| text.document);
+        Ok(documents.map(|document| (document.origin.line, document.value.to_string())).collect())
     }
 
     #[test]

@@ -90,3 +90,21 @@ pub enum RuleError {
     )]
     NoCluster,
 }
+
+impl RuleError {
+    /// The field that is to be corrected, as in `spec.dependencies[0].group`; `None`: the rule as a whole.
+    pub fn field(&self) -> Option<&str> {
+        match self {
+            Self::Shape(_) | Self::NoCluster => None,
+            Self::OldExportRef { .. } => Some("spec.dependent.apiExportRef"),
+            Self::Name { field, .. }
+            | Self::Path { field, .. }
+            | Self::Pattern { field, .. }
+            | Self::Selector { field, .. }
+            | Self::Message { field, .. }
+            | Self::Combination { field, .. }
+            | Self::CoreGroupExported { field, .. }
+            | Self::ExportInKubernetes { field } => Some(field),
+        }
+    }
+}

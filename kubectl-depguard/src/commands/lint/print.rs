@@ -1,0 +1,149 @@
+//! How findings are printed.
+
+use serde_json::json;
+
+use super::Format;
+use super::code::Severity;
+use super::finding::{Finding, Report};
+use super::patches::Patch;
+use crate::outcome::Failure;
+use crate::output::{Table, one_line, print_json, print_yaml};
+use crate::terminal::{Terminal, Tone};
+
+/// Prints what was found.
+pub(super) fn report(report: &Report, format: Option<Format>, terminal: &mut Terminal) -> Result<(), Failure> {
+    let value = || {
+        json!({
+            "findings": report.findings,
+            "patches": report.patches,
+            "summary": {
+                "rules": report.rules,
+                "error": report.count(Severity::Error),
+                "warning": report.count(Severity::Warning),
+                "info": report.count(Severity::Info),
+                "notListed": report.more,
+            },
+        })
+    };
+    match format {
+        None => table(report, terminal),
+        Some(Format::Json) => print_json(&value(), terminal),
+        Some(Format::Yaml) => print_yaml(&value(), terminal),
+        Some(Format::Github) => {
+            for finding in &report.findings {
+                let line = github(finding);
+                terminal.out().write_all(format!("{line}\n").as_bytes())?;
+            }
+            summary(report, terminal)
+        }
+    }
+}
+
+/// Prints the patches, as a script that a person reads before it is run.
+pub(super) fn patches(patches: &[Patch], terminal: &mut Terminal) -> Result<(), Failure> {
+    let mut text = String::new();
+    for Patch { kind, name, immutable, patch } in patches {
+        let patch = json!(patch).to_string().replace('\'', r"'\''");
+        let (kind, name) = (one_line(&kind.to_lowercase()), one_line(name).replace('\'', r"'\''"));
+        if *immutable {
+            text.push_str(&format!(
+                "# An APIResourceSchema can't be changed. Give what this prints another metadata.name, leave uid, \
+                 resourceVersion and\n# creationTimestamp out, create it, and name it in spec.resources[].schema of the \
+                 APIExport.\n\
+                 kubectl get {kind} '{name}' -o yaml | kubectl patch --local -f - --type json -p '{patch}' -o yaml\n"
+            ));
+        } else {
+            text.push_str(&format!("kubectl patch {kind} '{name}' --type json -p '{patch}'\n"));
+        }
+    }
+    if patches.is_empty() {
+        terminal.err().write_all(b"no field is to be made selectable\n")?;
+    }
+    Ok(terminal.out().write_all(text.as_bytes())?)
+}
+
+fn table(report: &Report, terminal: &mut Terminal) -> Result<(), Failure> {
+    let mut table = Table::new(["WHERE", "SEVERITY", "CODE", "FIELD", "MESSAGE"]);
+    for finding in &report.findings {
+        let place = match (&finding.file, finding.line) {
+            (Some(file), Some(line)) => format!("{file}:{line}"),
+            _ => finding.object.clone(),
+        };
+        let severity = format!("{:?}", finding.severity).to_lowercase();
+        let code = finding.code.as_str().to_owned();
+        table.push([place, severity, code, finding.field.clone(), finding.message.clone()]);
+    }
+    if !table.is_empty() {
+        terminal.out().write_all(table.render().as_bytes())?;
+    }
+    summary(report, terminal)
+}
+
+fn summary(report: &Report, terminal: &mut Terminal) -> Result<(), Failure> {
+    let count = |severity, what: &str| match report.count(severity) {
+        1 => format!("1 {what}"),
+        many => format!("{many} {what}s"),
+    };
+    let (errors, warnings) = (count(Severity::Error, "error"), count(Severity::Warning, "warning"));
+    let notes = count(Severity::Info, "note");
+    let tone = match (report.count(Severity::Error), report.count(Severity::Warning)) {
+        (0, 0) => Tone::Good,
+        (0, _) => Tone::Warning,
+        _ => Tone::Bad,
+    };
+    let rules = if report.rules == 1 { "1 rule".to_owned() } else { format!("{} rules", report.rules) };
+    let more = if report.more == 0 { String::new() } else { format!(", and {} more findings", report.more) };
+    let text = terminal.paint(tone, &format!("{rules}: {errors}, {warnings}, {notes}{more}"));
+    Ok(terminal.err().write_all(format!("{text}\n").as_bytes())?)
+}
+
+/// As a workflow of GitHub's takes it: a line that marks the place in the changed file.
+fn github(finding: &Finding) -> String {
+    let command = match finding.severity {
+        Severity::Error => "error",
+        Severity::Warning => "warning",
+        Severity::Info => "notice",
+    };
+    let mut properties = Vec::new();
+    if let Some(file) = &finding.file {
+        properties.push(format!("file={}", property(file)));
+    }
+    if let Some(line) = finding.line {
+        properties.push(format!("line={line}"));
+    }
+    properties.push(format!("title={}", property(&format!("{} {}", finding.code.as_str(), finding.code.title()))));
+    format!("::{command} {}::{}", properties.join(","), data(&finding.message))
+}
+
+fn data(text: &str) -> String {
+    text.replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A")
+}
+
+fn property(text: &str) -> String {
+    data(text).replace(':', "%3A").replace(',', "%2C")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::commands::lint::code::Code;
+
+    #[test]
+    fn a_workflow_command_holds_any_text() {
+        let finding = Finding {
+            code: Code::PathNotFound,
+            severity: Severity::Error,
+            file: Some("a,b:c%.yaml".to_owned()),
+            line: Some(7),
+            object: String::new(),
+            field: String::new(),
+            message: "100% :: a,\r\n::error ::b".to_owned(),
+        };
+        assert_eq!(
+            github(&finding),
+            "::error file=a%2Cb%3Ac%25.yaml,line=7,title=DG101 path not in the schema::100%25 :: a,%0D%0A::error ::b"
+        );
+        let finding = Finding { file: None, line: None, severity: Severity::Info, ..finding };
+        assert!(github(&finding).starts_with("::notice title=DG101 "));
+    }
+}

@@ -1,0 +1,174 @@
+//! A rule's text against the schema of DependencyRules, as an API server that is strict holds it against it: which
+//! fields there are not, which are missing, which are of another type. All at once, where reading a rule stops at the
+//! first.
+
+use serde_json::{Map, Value};
+
+use super::nearest;
+
+/// Something that the schema doesn't have so.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Flaw {
+    /// Where: `spec.dependencies[0].fieldRef.pth`.
+    pub(super) field: String,
+    /// Whether the field is one that there is not; else it is missing, or of another type.
+    pub(super) is_unknown: bool,
+    pub(super) message: String,
+}
+
+/// What is wrong with an object, and the object without the fields that there are not.
+pub(super) fn check(object: &Value, schema: &Value) -> (Value, Vec<Flaw>) {
+    let mut object = object.clone();
+    let mut walk = Walk { root: schema, flaws: Vec::new() };
+    walk.check(&mut object, schema, "");
+    (object, walk.flaws)
+}
+
+struct Walk<'s> {
+    root: &'s Value,
+    flaws: Vec<Flaw>,
+}
+
+impl Walk<'_> {
+    fn check(&mut self, value: &mut Value, schema: &Value, field: &str) {
+        let wanted = schema.get("type").and_then(Value::as_str).unwrap_or_default();
+        match (wanted, value) {
+            ("object", Value::Object(fields)) => self.check_fields(fields, schema, field),
+            ("array", Value::Array(items)) => {
+                let Some(schema) = schema.get("items") else { return };
+                for (index, item) in items.iter_mut().enumerate() {
+                    self.check(item, schema, &format!("{field}[{index}]"));
+                }
+            }
+            ("string", Value::String(text)) => self.check_choice(text, schema, field),
+            ("boolean", Value::Bool(_)) | ("integer", Value::Number(_)) | ("", _) => {}
+            (_, value) => {
+                let is = match value {
+                    Value::Null => "empty",
+                    Value::Bool(_) => "true or false",
+                    Value::Number(_) => "a number",
+                    Value::String(_) => "a text",
+                    Value::Array(_) => "a list",
+                    Value::Object(_) => "a map",
+                };
+                let (wanted, todo) = match wanted {
+                    "object" => ("a map", "write its fields below it, indented"),
+                    "array" => ("a list", "begin each entry with `- `"),
+                    "boolean" => ("true or false", "write one of them, without quotes"),
+                    "integer" => ("a whole number", "write one, without quotes"),
+                    _ => ("a text", "write one, in quotes"),
+                };
+                self.flaw(field, false, format!("{field} is {is}, where {wanted} is wanted: {todo}"));
+            }
+        }
+    }
+
+    fn check_fields(&mut self, fields: &mut Map<String, Value>, schema: &Value, at: &str) {
+        let inner = |name: &str| if at.is_empty() { name.to_owned() } else { format!("{at}.{name}") };
+        // An API server takes an empty field for one that is left out.
+        fields.retain(|_, value| !value.is_null());
+        let required = schema.get("required").and_then(Value::as_array).into_iter().flatten();
+        for name in required.filter_map(Value::as_str).filter(|name| !fields.contains_key(*name)) {
+            self.flaw(&inner(name), false, format!("{} is missing: write it", inner(name)));
+        }
+        if let Some(schema) = schema.get("additionalProperties") {
+            for (name, value) in fields {
+                self.check(value, schema, &inner(name));
+            }
+            return;
+        }
+        let Some(known) = schema.get("properties").and_then(Value::as_object) else { return };
+        let unknown: Vec<_> = fields.keys().filter(|name| !known.contains_key(*name)).cloned().collect();
+        for name in unknown {
+            fields.remove(&name);
+            let todo = match (nearest::of(&name, known.keys().map(String::as_str)), place_of(self.root, &name, "")) {
+                (Some(nearest), _) => format!("write `{nearest}` if that is meant, or leave it out"),
+                (None, Some(place)) => format!("its place is {place}"),
+                (None, None) => "leave it out, or see docs/rules.md for the fields that there are".to_owned(),
+            };
+            self.flaw(&inner(&name), true, format!("there is no field {}: {todo}", inner(&name)));
+        }
+        for (name, value) in fields {
+            if let Some(schema) = known.get(name) {
+                self.check(value, schema, &inner(name));
+            }
+        }
+    }
+
+    fn check_choice(&mut self, text: &str, schema: &Value, field: &str) {
+        let Some(choices) = schema.get("enum").and_then(Value::as_array) else { return };
+        let choices: Vec<_> = choices.iter().filter_map(Value::as_str).collect();
+        if !choices.contains(&text) {
+            let all = choices.join(", ");
+            self.flaw(field, false, format!("{field} is `{text}`: write one of {all}"));
+        }
+    }
+
+    fn flaw(&mut self, field: &str, is_unknown: bool, message: String) {
+        self.flaws.push(Flaw { field: field.to_owned(), is_unknown, message });
+    }
+}
+
+/// Where the schema has a field of that name, the first from above: it was written at the wrong depth.
+fn place_of(schema: &Value, name: &str, at: &str) -> Option<String> {
+    if let Some(items) = schema.get("items") {
+        return place_of(items, name, &format!("{at}[]"));
+    }
+    let known = schema.get("properties").and_then(Value::as_object)?;
+    let inner = |name: &str| if at.is_empty() { name.to_owned() } else { format!("{at}.{name}") };
+    if known.contains_key(name) {
+        return Some(inner(name));
+    }
+    known
+        .iter()
+        .filter(|(field, _)| *field != "status")
+        .find_map(|(field, schema)| place_of(schema, name, &inner(field)))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::commands::lint::reading::schema;
+
+    fn flaws(object: &Value) -> Vec<String> {
+        check(object, schema()).1.into_iter().map(|flaw| flaw.message).collect()
+    }
+
+    #[test]
+    fn every_flaw_is_told_with_what_to_do() {
+        let rule = json!({"metadata": {"name": "r"}, "extra": 1, "spec": {
+            "onDelete": "Warn",
+            "failurePolicy": "fail",
+            "dependent": {"group": "a", "version": 1, "kind": "A", "resource": null, "selector": {"matchLabels": {"x": 1}}},
+            "dependencies": [
+                {"group": "b", "version": "v1", "resource": "bs", "fieldRef": {"pth": ".spec.b", "keys": "yes"}},
+                "b",
+            ],
+        }});
+        let found = flaws(&rule);
+        for expected in [
+            "there is no field extra: leave it out, or see docs/rules.md for the fields that there are",
+            "there is no field spec.onDelete: its place is spec.dependencies[].onDelete",
+            "spec.failurePolicy is `fail`: write one of Fail, Ignore",
+            "spec.dependent.version is a number, where a text is wanted: write one, in quotes",
+            "spec.dependent.resource is missing: write it",
+            "spec.dependent.selector.matchLabels.x is a number, where a text is wanted: write one, in quotes",
+            "there is no field spec.dependencies[0].fieldRef.pth: write `path` if that is meant, or leave it out",
+            "spec.dependencies[0].fieldRef.path is missing: write it",
+            "spec.dependencies[0].fieldRef.keys is a text, where true or false is wanted: write one of them, without quotes",
+            "spec.dependencies[1] is a text, where a map is wanted: write its fields below it, indented",
+        ] {
+            assert!(found.iter().any(|found| found == expected), "{expected} in {found:#?}");
+        }
+        assert_eq!(found.len(), 10);
+    }
+
+    #[test]
+    fn what_is_left_has_no_unknown_field() {
+        let rule = json!({"metadata": {"name": "r", "labels": {"a": "b"}}, "spec": {"onDelet": 1}, "x": {}});
+        let (left, _) = check(&rule, schema());
+        assert_eq!(left, json!({"metadata": {"name": "r", "labels": {"a": "b"}}, "spec": {}}));
+    }
+}

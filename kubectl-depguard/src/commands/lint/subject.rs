@@ -1,0 +1,56 @@
+//! What findings are about: an object, and where it was written.
+
+use std::sync::{Arc, OnceLock};
+
+use serde_json::Value;
+
+use super::lines::Lines;
+use crate::files::{Origin, Text};
+
+/// An object that was written by somebody: in a file, or in an API server.
+#[derive(Debug)]
+pub(super) struct Subject {
+    pub(super) value: Arc<Value>,
+    text: Option<Text>,
+    lines: OnceLock<Lines>,
+}
+
+impl Subject {
+    /// An object of a file.
+    pub(super) fn written(text: Text) -> Self {
+        Self { value: Arc::clone(&text.document.value), text: Some(text), lines: OnceLock::new() }
+    }
+
+    /// An object of an API server.
+    pub(super) fn stored(value: Value) -> Self {
+        Self { value: Arc::new(value), text: None, lines: OnceLock::new() }
+    }
+
+    pub(super) fn is_stored(&self) -> bool {
+        self.text.is_none()
+    }
+
+    pub(super) fn name(&self) -> &str {
+        self.value.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default()
+    }
+
+    pub(super) fn kind(&self) -> &str {
+        self.value.get("kind").and_then(Value::as_str).unwrap_or_default()
+    }
+
+    /// The file, and the line of a field in it, or of what is around it.
+    pub(super) fn at(&self, field: &str) -> Option<Origin> {
+        let Text { document, text, begin, within } = self.text.as_ref()?;
+        let line = self.lines.get_or_init(|| Lines::read(text)).of(&format!("{within}{field}"));
+        let line = line.map_or(document.origin.line, |line| begin.saturating_add(line).saturating_sub(1));
+        Some(Origin { file: Arc::clone(&document.origin.file), line })
+    }
+
+    /// How others refer to it: `rules.yaml:7`, or as kubectl names objects.
+    pub(super) fn place(&self) -> String {
+        match &self.text {
+            Some(text) => text.document.origin.to_string(),
+            None => format!("{}/{}", self.kind().to_lowercase(), self.name()),
+        }
+    }
+}
