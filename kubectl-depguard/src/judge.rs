@@ -7,7 +7,7 @@ use depguard_core::{
     Answer, Because, Blocker, Context, Decision, FailurePolicy, GroupVersionResource, Notes, OverridePolicy, Query,
     Reason, Referrers, Review, RuleSet, Ruling, Workspaces,
 };
-use depguard_kcp::{Endpoint, RequestError};
+use depguard_kcp::{Endpoint, MAX_BODY, RequestError, UpTo};
 use futures::StreamExt;
 use serde_json::{Value, json};
 
@@ -114,13 +114,15 @@ impl Server<'_> {
                 let reply = answers.get(&query.path, query.accept, deleted);
                 Fetched::Response { status: reply.status, body: reply.body }
             }
-            Self::Live(endpoint) => match endpoint.get_as(&query.path, query.accept.as_str()).await {
-                Ok(response) => {
-                    Fetched::Response { status: response.status().as_u16(), body: response.into_body().to_vec() }
+            Self::Live(endpoint) => {
+                match endpoint.get_within(&query.path, query.accept.as_str(), &mut UpTo(MAX_BODY)).await {
+                    Ok(response) => {
+                        Fetched::Response { status: response.status().as_u16(), body: response.into_body().to_vec() }
+                    }
+                    Err(RequestError::TooLarge { .. }) => Fetched::TooLarge,
+                    Err(why) => Fetched::Failed(why.to_string()),
                 }
-                Err(RequestError::TooLarge { .. }) => Fetched::TooLarge,
-                Err(why) => Fetched::Failed(why.to_string()),
-            },
+            }
         }
     }
 }
