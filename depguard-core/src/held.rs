@@ -126,8 +126,7 @@ impl<'a> Held<'a> {
     pub fn refers_to(&self, target: &Referent) -> bool {
         let is = |uid: &Option<Cow<'_, str>>| uid.is_some() && uid.as_deref() == target.uid.as_deref();
         let is_owned = || self.owners.iter().any(|owner| target.uid.as_deref() == Some(&**owner));
-        let refers = self.means.fits(target.namespace.as_deref(), &target.name, target.uid.as_deref(), &target.labels);
-        refers != Refers::No && !is(&self.holder) && !is_owned()
+        self.means.includes(target) && !is(&self.holder) && !is_owned()
     }
 
     /// The same, borrowed from nowhere.
@@ -146,6 +145,11 @@ impl<'a> Held<'a> {
 }
 
 impl Means<'_> {
+    /// Whether this object of the edge's target kind is meant, whoever means it: also by itself, and by what it owns.
+    pub fn includes(&self, target: &Referent) -> bool {
+        self.fits(target.namespace.as_deref(), &target.name, target.uid.as_deref(), &target.labels) != Refers::No
+    }
+
     /// Whether the target is meant, leaving aside whose reference it is.
     pub(crate) fn target(&self, target: &Target) -> Refers {
         let namespace = target.namespace.as_ref().map(Namespace::as_str);

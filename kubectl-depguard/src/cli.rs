@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use depguard_core::{Home, Namespace};
 
-use crate::commands::{completion, graph, install, lint, suggest, why};
+use crate::commands::{completion, dangling, graph, impact, install, lint, suggest, why};
 use crate::outcome::{ExitStatus, Failure, Outcome};
 use crate::terminal::{Terminal, Tone};
 
@@ -57,7 +57,9 @@ pub(crate) struct Global {
 #[derive(Debug, Subcommand)]
 enum Command {
     Completion(completion::Args),
+    Dangling(dangling::Args),
     Graph(graph::Args),
+    Impact(impact::Args),
     Install(Box<install::Args>),
     Suggest(suggest::Args),
     Why(why::Args),
@@ -128,7 +130,9 @@ async fn carry_out(cli: Cli, terminal: &mut Terminal) -> Result<Outcome, Failure
     let Cli { global, command } = cli;
     match command {
         Command::Completion(args) => completion::run(&args, terminal),
+        Command::Dangling(args) => dangling::run(&args, &global, terminal).await,
         Command::Graph(args) => graph::run(args, &global, terminal).await,
+        Command::Impact(args) => impact::run(&args, &global, terminal).await,
         Command::Install(args) => install::run(*args, &global, terminal).await,
         Command::Suggest(args) => suggest::run(&args, &global, terminal).await,
         Command::Why(args) => why::run(args, &global, terminal).await,

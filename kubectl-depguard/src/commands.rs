@@ -1,7 +1,9 @@
 //! The commands, a file each.
 
 pub(crate) mod completion;
+pub(crate) mod dangling;
 pub(crate) mod graph;
+pub(crate) mod impact;
 pub(crate) mod install;
 pub(crate) mod lint;
 pub(crate) mod suggest;

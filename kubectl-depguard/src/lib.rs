@@ -16,6 +16,7 @@ mod live;
 mod outcome;
 mod output;
 mod rules;
+mod scan;
 mod source;
 mod terminal;
 mod turns;

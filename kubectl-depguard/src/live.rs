@@ -262,7 +262,7 @@ impl Live {
 pub(crate) fn refused(what: String, why: &ApiError) -> Result<Unread, Failure> {
     match why.status() {
         Some(403) => Ok(Unread { what, why: "no right to read them".to_owned() }),
-        Some(404) => Ok(Unread { what, why: "not served here".to_owned() }),
+        Some(404) => Ok(Unread { what, why: Unread::NOT_SERVED.to_owned() }),
         Some(405) => Ok(Unread { what, why: "can't be listed".to_owned() }),
         Some(410) => Err(Failure::new(format!("the list of {what} expired while it was read")).hint("run it again")),
         _ => Err(Failure::new(format!("could not look at {what}: {why}"))),

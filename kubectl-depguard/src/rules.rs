@@ -6,6 +6,7 @@ use std::sync::Arc;
 use depguard_core::{
     Edge, ExportName, GroupResource, Home, LogicalCluster, Rule, RuleError, RuleKey, RuleSet, WorkspacePath, Workspaces,
 };
+use serde::Serialize;
 use serde_json::Value;
 
 use crate::files::Origin;
@@ -51,7 +52,7 @@ pub(crate) struct BoundKind {
 }
 
 /// What could not be looked at.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub(crate) struct Unread {
     /// The end of "could not look at …".
     pub(crate) what: String,
@@ -104,6 +105,15 @@ impl Rules {
 impl Bound {
     fn has(&self, kind: &GroupResource, export: &ExportName, provided: impl Fn(&BoundKind) -> bool) -> bool {
         self.kinds.iter().any(|bound| bound.kind == *kind && bound.export == *export && provided(bound))
+    }
+}
+
+impl Unread {
+    /// Why a kind can't be looked at that the API server doesn't serve.
+    pub(crate) const NOT_SERVED: &str = "not served here";
+
+    pub(crate) fn is_not_served(&self) -> bool {
+        self.why == Self::NOT_SERVED
     }
 }
 

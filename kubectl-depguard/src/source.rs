@@ -75,6 +75,14 @@ impl Source {
         })
     }
 
+    /// The namespace whose objects are looked at: of files, all of them unless one was asked for; `None`: all.
+    pub(crate) fn scope(&self, global: &Global) -> Result<Option<Namespace>, Failure> {
+        match self {
+            Self::Disk(_) => Ok(global.namespace.clone()),
+            Self::Live(_) => self.namespace(global),
+        }
+    }
+
     /// Hands each object of a kind to `each`, of one namespace or of all; objects without a namespace count in every one.
     /// What must not be read is no failure: it is handed back.
     pub(crate) async fn objects(

@@ -1,0 +1,283 @@
+//! Who refers to whom: all references that the rules find among the objects of a namespace, or of all.
+
+use std::collections::{BTreeSet, HashMap};
+use std::fmt;
+use std::sync::Arc;
+
+use depguard_core::{Edge, GroupResource, Means, Namespace, Referent, Rule, RuleKey};
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::kinds::KindInfo;
+use crate::outcome::Failure;
+use crate::rules::{Rules, Unread};
+use crate::source::Source;
+use crate::terminal::{Terminal, Tone};
+
+mod plan;
+mod read;
+mod resolve;
+
+/// All references among some objects.
+#[derive(Debug)]
+pub(crate) struct Scan {
+    /// The edges that bear here.
+    pub(crate) edges: Vec<Bearing>,
+    /// The objects of all kinds that the edges name, each once, as far as they were looked at.
+    pub(crate) objects: Vec<Object>,
+    /// What they refer to.
+    pub(crate) references: Vec<Reference>,
+    /// What could not be looked at.
+    pub(crate) unread: Vec<Unread>,
+    /// Rules that can't be used, each with what is wrong: where one would bear, it refuses.
+    pub(crate) broken: Vec<(String, String)>,
+    kinds: HashMap<GroupResource, Arc<KindInfo>>,
+    names: Names,
+    seen: HashMap<GroupResource, plan::Seen>,
+    pending: Vec<resolve::Pending>,
+}
+
+/// An edge that bears on what is looked at.
+#[derive(Debug, Clone)]
+pub(crate) struct Bearing {
+    pub(crate) rule: Arc<Rule>,
+    pub(crate) edge: Edge,
+}
+
+/// What is kept of an object.
+#[derive(Debug)]
+pub(crate) struct Object {
+    pub(crate) kind: Arc<KindInfo>,
+    /// Its namespace, name and UID; its labels only where a selector may look at them.
+    pub(crate) referent: Referent,
+    pub(crate) terminating: bool,
+    pub(crate) finalizers: Vec<String>,
+    /// Whether it is in the namespace that was asked for.
+    pub(crate) inside: bool,
+}
+
+/// What one object holds by one edge.
+#[derive(Debug)]
+pub(crate) struct Reference {
+    /// Who refers: an index in the scan's objects.
+    pub(crate) from: usize,
+    /// By which: an index in the scan's edges.
+    pub(crate) edge: usize,
+    pub(crate) means: Means<'static>,
+    /// Whom it holds: indexes in the scan's objects, ascending.
+    pub(crate) holds: Vec<usize>,
+    /// Whether anything is meant that is there, if only the object itself or its owner, whom it doesn't hold.
+    pub(crate) exists: bool,
+    /// Whether all was looked at that may be meant.
+    pub(crate) looked_at: bool,
+}
+
+/// Which objects are looked at.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Scope<'a> {
+    /// Those of this namespace, and those without one; `None`: all.
+    pub(crate) namespace: Option<&'a Namespace>,
+    pub(crate) follow: Follow,
+    /// Where all namespaces must not be read, this one.
+    pub(crate) fallback: Option<&'a Namespace>,
+}
+
+/// In which direction references lead out of the namespace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Follow {
+    /// To whatever its objects refer to.
+    Targets,
+    /// To whoever refers to its objects.
+    Dependents,
+}
+
+/// An object as a program reads it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Described {
+    pub(crate) group: String,
+    pub(crate) version: String,
+    pub(crate) resource: String,
+    pub(crate) kind: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) namespace: Option<String>,
+    pub(crate) name: String,
+}
+
+/// The objects by kind and name.
+#[derive(Debug, Default)]
+struct Names(HashMap<GroupResource, HashMap<String, Vec<usize>>>);
+
+/// The most objects that are kept.
+const MOST_OBJECTS: usize = 1_000_000;
+/// The most references, and the most objects that they hold all together.
+const MOST_REFERENCES: usize = 4_000_000;
+
+impl Scan {
+    /// Looks through the objects that `scope` says. `known` is an object to be among them, also where its kind can't be
+    /// listed. What must not be read is no failure.
+    pub(crate) async fn read(
+        source: &Source,
+        rules: &Rules,
+        scope: Scope<'_>,
+        known: Option<(&KindInfo, &Value)>,
+        terminal: &Terminal,
+    ) -> Result<Self, Failure> {
+        let mut scan = Self::of(rules);
+        read::all(&mut scan, source, scope, known, terminal).await?;
+        resolve::all(&mut scan)?;
+        Ok(scan)
+    }
+
+    /// Who holds each object: indexes in the references, for each of the objects.
+    pub(crate) fn held_by(&self) -> Vec<Vec<usize>> {
+        let mut held_by = vec![Vec::new(); self.objects.len()];
+        for (index, reference) in self.references.iter().enumerate() {
+            for target in &reference.holds {
+                if let Some(held_by) = held_by.get_mut(*target) {
+                    held_by.push(index);
+                }
+            }
+        }
+        held_by
+    }
+
+    /// The object of that kind and name.
+    pub(crate) fn find(&self, kind: &GroupResource, namespace: Option<&str>, name: &str) -> Option<usize> {
+        self.names.of(kind, name).iter().copied().find(|index| {
+            self.objects.get(*index).is_some_and(|object| object.referent.namespace.as_deref() == namespace)
+        })
+    }
+
+    /// A kind that an edge names.
+    pub(crate) fn kind(&self, kind: &GroupResource) -> Option<&Arc<KindInfo>> {
+        self.kinds.get(kind)
+    }
+
+    /// Whether there is nothing that could not be looked at.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.unread.is_empty() && self.broken.is_empty()
+    }
+
+    /// Says on standard error what could not be looked at.
+    pub(crate) fn tell_unread(&self, terminal: &mut Terminal) -> Result<(), Failure> {
+        let note = terminal.paint(Tone::Warning, "note:");
+        for unread in &self.unread {
+            writeln!(terminal.err(), "{note} could not look at {unread}")?;
+        }
+        for (rule, why) in &self.broken {
+            writeln!(terminal.err(), "{note} the rule {rule} can't be used: {why}")?;
+        }
+        Ok(())
+    }
+
+    fn of(rules: &Rules) -> Self {
+        let (mut edges, mut broken) = (Vec::new(), Vec::new());
+        for (object, parsed) in rules.objects.iter().zip(rules.parsed()) {
+            match parsed {
+                Ok(rule) => {
+                    let rule = Arc::new(rule);
+                    let bearing = rule.edges().iter().filter(|edge| rules.bears(&rule, edge));
+                    edges.extend(bearing.map(|edge| Bearing { rule: Arc::clone(&rule), edge: edge.clone() }));
+                }
+                Err(why) => {
+                    let name =
+                        object.value.pointer("/metadata/name").and_then(Value::as_str).unwrap_or("without a name");
+                    broken.push((name.to_owned(), why.to_string()));
+                }
+            }
+        }
+        let unread = rules.unread.clone();
+        Self {
+            edges,
+            objects: Vec::new(),
+            references: Vec::new(),
+            unread,
+            broken,
+            kinds: HashMap::new(),
+            names: Names::default(),
+            seen: HashMap::new(),
+            pending: Vec::new(),
+        }
+    }
+}
+
+impl Bearing {
+    pub(crate) fn rule(&self) -> &RuleKey {
+        self.rule.key()
+    }
+
+    pub(crate) fn dependent(&self) -> GroupResource {
+        self.rule.dependent().gvr.group_resource()
+    }
+
+    pub(crate) fn target(&self) -> GroupResource {
+        self.edge.target.gvr.group_resource()
+    }
+}
+
+impl Object {
+    pub(crate) fn namespace(&self) -> Option<&str> {
+        self.referent.namespace.as_deref()
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.referent.name
+    }
+
+    pub(crate) fn described(&self) -> Described {
+        Described::new(&self.kind, self.referent.namespace.clone(), &self.referent.name)
+    }
+}
+
+impl Described {
+    pub(crate) fn new(kind: &KindInfo, namespace: Option<String>, name: &str) -> Self {
+        Self {
+            group: kind.gvr.group.to_string(),
+            version: kind.gvr.version.to_string(),
+            resource: kind.gvr.resource.to_string(),
+            kind: kind.kind.clone(),
+            namespace,
+            name: name.to_owned(),
+        }
+    }
+
+    /// As `-o name` says it: `vpcs.network.example.com/a`.
+    pub(crate) fn short(&self) -> String {
+        match self.group.is_empty() {
+            true => format!("{}/{}", self.resource, self.name),
+            false => format!("{}.{}/{}", self.resource, self.group, self.name),
+        }
+    }
+}
+
+/// As refusals name a dependent: `VirtualMachine/ns/m1`.
+impl fmt::Display for Object {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.described().fmt(f)
+    }
+}
+
+impl fmt::Display for Described {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.namespace {
+            Some(namespace) => write!(f, "{}/{namespace}/{}", self.kind, self.name),
+            None => write!(f, "{}/{}", self.kind, self.name),
+        }
+    }
+}
+
+impl Names {
+    fn of(&self, kind: &GroupResource, name: &str) -> &[usize] {
+        self.0.get(kind).and_then(|names| names.get(name)).map_or(&[], Vec::as_slice)
+    }
+
+    /// All of a kind.
+    fn all(&self, kind: &GroupResource) -> BTreeSet<usize> {
+        self.0.get(kind).into_iter().flat_map(HashMap::values).flatten().copied().collect()
+    }
+
+    fn insert(&mut self, kind: &GroupResource, name: &str, index: usize) {
+        self.0.entry(kind.clone()).or_default().entry(name.to_owned()).or_default().push(index);
+    }
+}

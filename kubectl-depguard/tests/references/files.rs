@@ -1,0 +1,145 @@
+//! Manifests.
+
+use kubectl_depguard::ExitStatus;
+use serde_json::Value;
+
+use crate::tool::{Ran, depguard, write};
+
+const RULES: &str = r"
+apiVersion: dependencies.opendefense.cloud/v1alpha1
+kind: DependencyRule
+metadata: {name: vms}
+spec:
+  dependent: {apiExportName: compute, group: compute.example.com, version: v1, kind: VirtualMachine, resource: virtualmachines}
+  dependencies:
+  - apiExportRef: {path: root:net, name: net}
+    group: network.example.com
+    version: v1
+    resource: vpcs
+    fieldRef: {path: .spec.vpc, namespacePath: .spec.vpcNamespace}
+  - {group: compute.example.com, version: v1, resource: zones, onDelete: Warn, fieldRef: {path: .spec.zone}}
+  - {group: network.example.com, version: v1, resource: vpcs, selectorRef: {path: .spec.peers}}
+---
+apiVersion: dependencies.opendefense.cloud/v1alpha1
+kind: DependencyRule
+metadata: {name: backups}
+spec:
+  dependent: {group: backup.example.com, version: v1, kind: Backup, resource: backups}
+  dependencies:
+  - {group: compute.example.com, version: v1, resource: virtualmachines, fieldRef: {path: '.spec.vms[*]'}}
+  - {group: backup.example.com, version: v1, resource: backups, fieldRef: {path: .spec.previous}}
+---
+{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: zones.compute.example.com},
+ spec: {group: compute.example.com, scope: Cluster, names: {kind: Zone, plural: zones}, versions: [{name: v1, served: true, storage: true}]}}
+---
+{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: vpcs.network.example.com},
+ spec: {group: network.example.com, scope: Namespaced, names: {kind: VPC, plural: vpcs}, versions: [{name: v1, served: true, storage: true}]}}
+";
+
+const OBJECTS: &str = r"
+{apiVersion: network.example.com/v1, kind: VPC, metadata: {name: a, namespace: x, labels: {tier: prod}}}
+---
+{apiVersion: compute.example.com/v1, kind: VirtualMachine, metadata: {name: m1, namespace: x}, spec: {vpc: a, zone: z}}
+---
+{apiVersion: compute.example.com/v1, kind: VirtualMachine, metadata: {name: m2, namespace: yy}, spec: {vpc: a, vpcNamespace: x, peers: {tier: none}}}
+---
+{apiVersion: compute.example.com/v1, kind: Zone, metadata: {name: z}}
+---
+{apiVersion: backup.example.com/v1, kind: Backup, metadata: {name: b1, namespace: x}, spec: {vms: [m1], previous: b2}}
+---
+{apiVersion: backup.example.com/v1, kind: Backup, metadata: {name: b2, namespace: x}, spec: {vms: [m1, m1], previous: b1}}
+";
+
+const MISSING: &str = r"
+---
+{apiVersion: compute.example.com/v1, kind: VirtualMachine, metadata: {name: m3, namespace: yy}, spec: {vpc: a, zone: nowhere}}
+---
+{apiVersion: compute.example.com/v1, kind: VirtualMachine, metadata: {name: m4, namespace: x}, spec: {vpc: 7, peers: {tier: none}}}
+";
+
+async fn ran(objects: &str, args: &[&str]) -> Ran {
+    let folder = tempfile::tempdir().unwrap();
+    write(folder.path(), "rules.yaml", RULES);
+    write(folder.path(), "objects.yaml", objects);
+    depguard(&[args, &["-f", folder.path().to_str().unwrap()]].concat()).await
+}
+
+#[tokio::test]
+async fn a_reference_dangles_if_and_only_if_what_it_names_is_not_there() {
+    let none = ran(OBJECTS, &["dangling"]).await;
+    assert_eq!((none.status, none.out.as_str()), (ExitStatus::Well, ""), "{none:?}");
+    // Two VPCs, a zone, two VMs, two backups: what is meant twice is one reference, and selectors are none.
+    assert_eq!(none.err, "nothing dangles: 7 references were looked at\n");
+
+    let objects = format!("{OBJECTS}{MISSING}");
+    let some = ran(&objects, &["dangling"]).await;
+    assert_eq!(some.status, ExitStatus::Finding, "{some:?}");
+    assert_eq!(
+        some.out,
+        "RULE   DEPENDENT              FIELD       MISSING TARGET\n\
+         vms    VirtualMachine/yy/m3   spec.vpc    VPC/yy/a\n\
+         vms    VirtualMachine/yy/m3   spec.zone   Zone/nowhere\n"
+    );
+    let elsewhere = ran(&objects, &["dangling", "-n", "x"]).await;
+    assert_eq!(elsewhere.status, ExitStatus::Well, "{elsewhere:?}");
+    let names = ran(&objects, &["dangling", "-o", "name"]).await;
+    assert_eq!(names.out, "virtualmachines.compute.example.com/m3\n", "{names:?}");
+    let wide = ran(&objects, &["dangling", "-o", "wide"]).await;
+    assert!(wide.out.contains("Zone/nowhere     zones.compute.example.com   Warn\n"), "{wide:?}");
+    let json: Value = serde_json::from_str(&ran(&objects, &["dangling", "-o", "json"]).await.out).unwrap();
+    assert_eq!(json["dangling"][0]["target"]["namespace"], "yy", "{json}");
+    assert_eq!((&json["dangling"][1]["onDelete"], &json["lookedAt"]), (&"Warn".into(), &9.into()), "{json}");
+}
+
+#[tokio::test]
+async fn a_rule_that_can_not_be_used_keeps_it_from_being_told() {
+    let broken = OBJECTS.to_owned()
+        + "---\n{apiVersion: dependencies.opendefense.cloud/v1alpha1, kind: DependencyRule, metadata: {name: bad}, spec: {}}\n";
+    let told = ran(&broken, &["dangling"]).await;
+    assert_eq!(told.status, ExitStatus::Failure, "{told:?}");
+    assert!(told.err.contains("note: the rule bad can't be used") && told.err.contains("error: "), "{told:?}");
+}
+
+#[tokio::test]
+async fn whoever_depends_on_an_object_is_a_tree() {
+    let tree = ran(OBJECTS, &["impact", "vpc/a", "-n", "x"]).await;
+    assert_eq!(tree.status, ExitStatus::Well, "{tree:?}");
+    assert_eq!(
+        tree.out,
+        "\
+VPC/x/a
+├── VirtualMachine/x/m1   spec.vpc (rule vms)
+│   ├── Backup/x/b1   spec.vms[*] (rule backups)
+│   │   └── Backup/x/b2   spec.previous (rule backups)
+│   │       └── Backup/x/b1   spec.previous (rule backups) … a cycle
+│   └── Backup/x/b2   spec.vms[*] (rule backups) … as above
+└── VirtualMachine/yy/m2   spec.vpc (rule vms)
+
+4 objects depend on VPC/x/a: 2 Backup, 2 VirtualMachine
+"
+    );
+    let zone = ran(OBJECTS, &["impact", "zone", "z"]).await;
+    assert!(zone.out.starts_with("Zone/z\n└── VirtualMachine/x/m1   spec.zone (rule vms) [Warn]\n"), "{zone:?}");
+    let names = ran(OBJECTS, &["impact", "zone", "z", "-o", "name"]).await;
+    assert_eq!(
+        names.out,
+        "virtualmachines.compute.example.com/m1\nbackups.backup.example.com/b1\nbackups.backup.example.com/b2\n"
+    );
+    let json: Value = serde_json::from_str(&ran(OBJECTS, &["impact", "zone", "z", "-o", "json"]).await.out).unwrap();
+    assert_eq!((&json["count"], &json["dependents"][0]["by"][0]["onDelete"]), (&3.into(), &"Warn".into()), "{json}");
+    assert_eq!(json["dependents"][3]["again"], "Cycle", "{json}");
+}
+
+#[tokio::test]
+async fn what_nobody_depends_on_and_what_is_not_there_are_told_apart() {
+    let nobody = ran(OBJECTS, &["impact", "vm", "m2", "-n", "yy"]).await;
+    assert_eq!(nobody.status, ExitStatus::Failure, "`vm` is no name of the kind: {nobody:?}");
+    let nobody = ran(OBJECTS, &["impact", "virtualmachine", "m2", "-n", "yy"]).await;
+    assert_eq!(nobody.status, ExitStatus::Well, "{nobody:?}");
+    assert_eq!(nobody.out, "VirtualMachine/yy/m2\nnothing depends on VirtualMachine/yy/m2\n");
+    let missing = ran(OBJECTS, &["impact", "vpc", "a", "-n", "yy"]).await;
+    assert_eq!(missing.status, ExitStatus::Failure, "{missing:?}");
+    assert!(missing.err.starts_with("error: there is no VPC a in namespace yy\n"), "{missing:?}");
+    let all = ran(OBJECTS, &["impact", "vpc", "a", "-A"]).await;
+    assert_eq!(all.status, ExitStatus::Failure, "{all:?}");
+}
