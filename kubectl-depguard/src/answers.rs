@@ -14,7 +14,7 @@ use crate::disk::{Disk, DiskObject};
 use crate::kinds::KindInfo;
 
 /// The objects of one cluster, by their kinds.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Answers {
     kinds: BTreeMap<GroupResource, Kind>,
 }
@@ -28,7 +28,7 @@ pub(crate) struct Served {
     pub(crate) namespaced: bool,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 struct Kind {
     served: Served,
     objects: Vec<Arc<Value>>,

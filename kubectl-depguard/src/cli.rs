@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use depguard_core::{Home, Namespace};
 
-use crate::commands::{completion, dangling, graph, impact, install, lint, suggest, why};
+use crate::commands::{completion, dangling, graph, impact, install, lint, suggest, test, why};
 use crate::outcome::{ExitStatus, Failure, Outcome};
 use crate::terminal::{Terminal, Tone};
 
@@ -62,6 +62,7 @@ enum Command {
     Impact(impact::Args),
     Install(Box<install::Args>),
     Suggest(suggest::Args),
+    Test(test::Args),
     Why(why::Args),
     Lint(lint::Args),
 }
@@ -135,6 +136,7 @@ async fn carry_out(cli: Cli, terminal: &mut Terminal) -> Result<Outcome, Failure
         Command::Impact(args) => impact::run(&args, &global, terminal).await,
         Command::Install(args) => install::run(*args, &global, terminal).await,
         Command::Suggest(args) => suggest::run(&args, &global, terminal).await,
+        Command::Test(args) => test::run(args, terminal).await,
         Command::Why(args) => why::run(args, &global, terminal).await,
         Command::Lint(args) => lint::run(args, &global, terminal).await,
     }

@@ -7,4 +7,5 @@ pub(crate) mod impact;
 pub(crate) mod install;
 pub(crate) mod lint;
 pub(crate) mod suggest;
+pub(crate) mod test;
 pub(crate) mod why;

@@ -83,10 +83,22 @@ pub(crate) fn read(paths: &[PathBuf], recursive: bool, terminal: &mut Terminal) 
 /// The same, with their texts.
 pub(crate) fn read_texts(paths: &[PathBuf], recursive: bool, terminal: &mut Terminal) -> Result<Vec<Text>, Failure> {
     let mut documents = Vec::new();
+    texts(paths, recursive, terminal, |name, _, bytes| parse(name, bytes, &mut documents))?;
+    Ok(documents)
+}
+
+/// Hands the content of each of these files, and of those in these folders, to `each`: with what it is called, and its
+/// path unless it is standard input.
+pub(crate) fn texts(
+    paths: &[PathBuf],
+    recursive: bool,
+    terminal: &mut Terminal,
+    mut each: impl FnMut(&str, Option<&Path>, &[u8]) -> Result<(), Failure>,
+) -> Result<(), Failure> {
     for path in paths {
         if path.as_os_str() == "-" {
             let bytes = bounded(terminal.stdin(), "standard input")?;
-            parse("standard input", &bytes, &mut documents)?;
+            each("standard input", None, &bytes)?;
             continue;
         }
         let mut files = Vec::new();
@@ -94,10 +106,10 @@ pub(crate) fn read_texts(paths: &[PathBuf], recursive: bool, terminal: &mut Term
         for file in files {
             let name = file.display().to_string();
             let opened = std::fs::File::open(&file).map_err(|why| unreadable(&name, &why))?;
-            parse(&name, &bounded(opened, &name)?, &mut documents)?;
+            each(&name, Some(&file), &bounded(opened, &name)?)?;
         }
     }
-    Ok(documents)
+    Ok(())
 }
 
 /// The files that a path stands for: itself, or what is in it and looks like YAML or JSON.

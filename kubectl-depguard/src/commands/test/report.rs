@@ -1,0 +1,69 @@
+//! What came of the tests, for people and for programs.
+
+use serde::Serialize;
+
+use super::case::Ran;
+use crate::outcome::Failure;
+use crate::output::{Table, one_line};
+use crate::terminal::{Terminal, Tone};
+
+const MOST_CHARACTERS: usize = 80;
+
+/// All suites, and how many tests failed.
+#[derive(Serialize)]
+pub(crate) struct Summed<'a> {
+    tests: usize,
+    failed: usize,
+    suites: &'a [Ran],
+}
+
+pub(crate) fn summed_up(ran: &[Ran]) -> Summed<'_> {
+    let tests = || ran.iter().flat_map(|suite| &suite.tests);
+    Summed { tests: tests().count(), failed: tests().filter(|test| !test.passed()).count(), suites: ran }
+}
+
+/// A table, and then what was expected and what was got of each that failed.
+pub(crate) fn for_people(ran: &[Ran], wide: bool, terminal: &mut Terminal) -> Result<(), Failure> {
+    let several = wide || ran.len() > 1;
+    let headings = several.then_some("SUITE").into_iter().chain(["NAME", "RESULT", "WHY"]);
+    let mut table = Table::new(headings.chain(wide.then_some("PLACE")));
+    let mut failures = String::new();
+    for suite in ran {
+        for test in &suite.tests {
+            let place = format!("{}:{}", suite.file, test.line);
+            let why = test.differences.first().map_or_else(|| "-".to_owned(), |first| clipped(&first.to_string()));
+            let result = if test.passed() { "pass" } else { "fail" };
+            let cells = several.then(|| suite.name.clone()).into_iter();
+            let cells = cells.chain([test.name.clone(), result.to_owned(), why]);
+            table.push(cells.chain(wide.then_some(place.clone())));
+            if !test.passed() {
+                let failed = terminal.paint(Tone::Bad, "failed:");
+                failures.push_str(&format!("\n{failed} {} ({place})\n", one_line(&test.name)));
+                for difference in &test.differences {
+                    failures.push_str(&format!(
+                        "  {}\n    expected: {}\n    got:      {}\n",
+                        difference.what,
+                        one_line(&difference.expected),
+                        one_line(&difference.got)
+                    ));
+                }
+            }
+        }
+    }
+    let Summed { tests, failed, .. } = summed_up(ran);
+    let tone = if failed == 0 { Tone::Good } else { Tone::Bad };
+    let total = match failed {
+        0 => format!("{tests} passed"),
+        failed => format!("{} passed, {failed} failed", tests.saturating_sub(failed)),
+    };
+    let text = format!("{}{failures}\n{}\n", table.render(), terminal.paint(tone, &total));
+    Ok(terminal.out().write_all(text.as_bytes())?)
+}
+
+/// What a cell has room for; all of it is told below the table.
+fn clipped(text: &str) -> String {
+    match text.char_indices().nth(MOST_CHARACTERS) {
+        Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
+        None => text.to_owned(),
+    }
+}
