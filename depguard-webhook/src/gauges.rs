@@ -1,10 +1,13 @@
-//! What is known of a service, as it is when the metrics are read.
+//! What is known of a service and its server, as it is when the metrics are read.
+
+use std::sync::Arc;
 
 use depguard_kcp::{Gauges, Series};
 use prometheus_client::registry::Registry;
 
 use crate::rules::{Rules, Snapshot};
 use crate::taken::Taken;
+use crate::tls::Certificates;
 
 /// What waits for its turn, and for room.
 #[derive(Debug, Clone)]
@@ -16,7 +19,7 @@ pub(crate) struct Queue {
 }
 
 /// Adds what is known of the rules and the queues to a registry.
-pub(crate) fn register(registry: &mut Registry, rules: Rules, queues: &[Queue; 3]) {
+pub(crate) fn of_service(registry: &mut Registry, rules: Rules, queues: &[Queue; 3]) {
     let loaded = rules.clone();
     let help = "Whether all rules are loaded: 1, or 0 where every review is refused";
     registry.gauge("depguard_rules_loaded", help, move || Some(f64::from(u8::from(loaded.not_loaded().is_none()))));
@@ -35,6 +38,18 @@ pub(crate) fn register(registry: &mut Registry, rules: Rules, queues: &[Queue; 3
     registry.gauges("depguard_queue_bytes", help, look(|queue| queue.bytes.taken()));
     let help = "Bytes that may be taken up; what is beyond waits";
     registry.gauges("depguard_queue_bytes_limit", help, look(|queue| queue.bytes.all()));
+}
+
+/// Adds what is known of a server to a registry.
+pub(crate) fn of_server(registry: &mut Registry, certificates: Arc<Certificates>, connections: Taken) {
+    let help = "When the first certificate of the served chain ends, in seconds since 1970";
+    let expiry = move || certificates.expiry().map(|expiry| expiry as f64);
+    registry.gauge("depguard_certificate_expiry_timestamp_seconds", help, expiry);
+    let help = "Connections that there may be; further ones wait";
+    let limit = connections.all() as f64;
+    registry.gauge("depguard_connections_limit", help, move || Some(limit));
+    let help = "Connections of API servers";
+    registry.gauge("depguard_connections", help, move || Some(connections.taken() as f64));
 }
 
 /// None where they are not loaded: what was in force before says nothing of what is.

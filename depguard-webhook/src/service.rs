@@ -119,7 +119,7 @@ impl<P: Port> ReviewService<P> {
     pub fn register(&self, registry: &mut Registry) {
         let Shared { metrics, rules, reviews, reading: [small, pages], .. } = &*self.shared;
         metrics.register(registry);
-        gauges::register(registry, rules.clone(), &[reviews.clone(), small.clone(), pages.clone()]);
+        gauges::of_service(registry, rules.clone(), &[reviews.clone(), small.clone(), pages.clone()]);
     }
 
     /// The same, where only paths are answered that one of these keys signed.

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use depguard_kcp::{
-    ConnectError, ConnectOptions, Connection, Gauges, Health, Metrics, PathKey, PathKeyError, Probes, REREAD, Reloads,
-    listen, watch_ages,
+    ConnectError, ConnectOptions, Connection, Health, Metrics, PathKey, PathKeyError, Probes, REREAD, Reloads, listen,
+    watch_ages,
 };
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
@@ -15,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::client_ca;
 use crate::config::Config;
+use crate::gauges;
 use crate::paths::PathKeys;
 use crate::registry;
 use crate::rules::Rules;
@@ -132,15 +133,7 @@ impl Webhook {
             service.register(registry);
             reloads.register(registry);
             watch_ages(registry, mirror.watches());
-            let (certificates, connections) = (Arc::clone(&certificates), server.connections());
-            let help = "When the first certificate of the served chain ends, in seconds since 1970";
-            let expiry = move || certificates.expiry().map(|expiry| expiry as f64);
-            registry.gauge("depguard_certificate_expiry_timestamp_seconds", help, expiry);
-            let help = "Connections of API servers";
-            let limit = connections.all() as f64;
-            registry.gauge("depguard_connections", help, move || Some(connections.taken() as f64));
-            let help = "Connections that there may be; further ones wait";
-            registry.gauge("depguard_connections_limit", help, move || Some(limit));
+            gauges::of_server(registry, Arc::clone(&certificates), server.connections());
             webhook.metrics_addr = Some(metrics.address());
             supporting.spawn_needed("metrics", metrics.serve());
         }

@@ -1,0 +1,20 @@
+# shellcheck shell=bash
+# For the scripts beside this one: goes to the checkout, and copies it to where it may be broken.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+copy=$(mktemp -d)
+trap 'rm -rf "$copy"' EXIT
+git ls-files -z --cached --others --exclude-standard | xargs -0 cp --parents -t "$copy"
+export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$PWD/target/mutants}
+survivors=0
+
+in_copy() {
+  (cd "$copy" && "$@")
+}
+
+# survives MUTANT HOW OUTPUT: says so, and what was seen last.
+survives() {
+  echo "$1: $2"
+  tail -20 <<<"$3"
+  survivors=$((survivors + 1))
+}
