@@ -38,6 +38,8 @@ pub struct Uninstall {
     pub export_name: ExportName,
     /// A kubeconfig file. Left out: what `KUBECONFIG` names, else the pod's own service account.
     pub kubeconfig: Option<PathBuf>,
+    /// One of its contexts. Left out: its current one.
+    pub context: Option<String>,
     /// The base URL of kcp, without a workspace. Left out: from the kubeconfig.
     pub base_host: Option<String>,
     /// The controllers' `leader_election_namespace`. Left out: in home kubernetes the namespace that is depguard's own by
@@ -100,6 +102,7 @@ impl Uninstall {
             home,
             export_name,
             kubeconfig: None,
+            context: None,
             base_host: None,
             leader_election_namespace: None,
             leader_election_id: LEASE.to_owned(),
@@ -114,8 +117,12 @@ impl Uninstall {
 /// to be alive. Done again it finds nothing to do.
 pub async fn uninstall(what: Uninstall) -> Result<Uninstalled, UninstallError> {
     let end = Instant::now() + what.timeout;
-    let options =
-        ConnectOptions { kubeconfig: what.kubeconfig, context: None, base_host: what.base_host, home: what.home };
+    let options = ConnectOptions {
+        kubeconfig: what.kubeconfig,
+        context: what.context,
+        base_host: what.base_host,
+        home: what.home,
+    };
     let connection = Connection::open(&options).await?;
     let mut done = Uninstalled::default();
     let namespace = match what.leader_election_namespace {

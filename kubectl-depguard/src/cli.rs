@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use depguard_core::{Home, Namespace};
 
-use crate::commands::{completion, dangling, graph, impact, install, lint, suggest, test, why};
+use crate::commands::{completion, dangling, graph, impact, install, lint, status, suggest, test, uninstall, why};
 use crate::outcome::{ExitStatus, Failure, Outcome};
 use crate::terminal::{Terminal, Tone};
 
@@ -61,8 +61,10 @@ enum Command {
     Graph(graph::Args),
     Impact(impact::Args),
     Install(Box<install::Args>),
+    Status(status::Args),
     Suggest(suggest::Args),
     Test(test::Args),
+    Uninstall(uninstall::Args),
     Why(why::Args),
     Lint(lint::Args),
 }
@@ -135,8 +137,10 @@ async fn carry_out(cli: Cli, terminal: &mut Terminal) -> Result<Outcome, Failure
         Command::Graph(args) => graph::run(args, &global, terminal).await,
         Command::Impact(args) => impact::run(&args, &global, terminal).await,
         Command::Install(args) => install::run(*args, &global, terminal).await,
+        Command::Status(args) => status::run(args, &global, terminal).await,
         Command::Suggest(args) => suggest::run(&args, &global, terminal).await,
         Command::Test(args) => test::run(args, terminal).await,
+        Command::Uninstall(args) => uninstall::run(args, &global, terminal).await,
         Command::Why(args) => why::run(args, &global, terminal).await,
         Command::Lint(args) => lint::run(args, &global, terminal).await,
     }

@@ -6,6 +6,8 @@ pub(crate) mod graph;
 pub(crate) mod impact;
 pub(crate) mod install;
 pub(crate) mod lint;
+pub(crate) mod status;
 pub(crate) mod suggest;
 pub(crate) mod test;
+pub(crate) mod uninstall;
 pub(crate) mod why;

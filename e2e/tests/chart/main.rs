@@ -4,6 +4,7 @@ mod admitted;
 mod chart;
 mod deleter;
 mod documented;
+mod installed;
 mod node;
 mod rendered;
 mod values;
@@ -56,6 +57,16 @@ fn offline(chart: &Chart, tally: &mut Tally) {
     tally.record("the values in the documents are rendered", documented::values(chart));
     tally.record("the binaries take the flags in the documents", documented::flags());
     tally.record("in another namespace everything is of that one", rendered::elsewhere(chart));
+    tally.record("kubectl depguard install has the chart's objects", installed::as_rendered(chart));
+    match tokio::runtime::Runtime::new() {
+        Ok(runtime) => {
+            for (values, flags) in installed::SAME {
+                let same = runtime.block_on(installed::is_the_chart(chart, values, flags));
+                tally.record(&format!("installed as the chart has it: {}", flags.join(" ")), same);
+            }
+        }
+        Err(why) => tally.record("installed as the chart has it", Err(why.into())),
+    }
 }
 
 /// On a real kube-apiserver; on two, as the second is changed.

@@ -16,7 +16,8 @@ use depguard_core::{Home, WorkspacePath};
 use depguard_kcp::{ConnectOptions, Connection, Endpoint};
 use serde_json::json;
 
-use self::apply::{Applier, DryRun, Targets};
+use self::apply::{Applier, DryRun};
+pub(crate) use self::apply::{Targets, path_of};
 use self::certificate::Pair;
 use self::chart::{Issuer, Names};
 use self::objects::{Item, Place};
@@ -252,7 +253,7 @@ async fn adopt_namespace(applier: &mut Applier, items: &mut Vec<Item>, terminal:
     let (Some(item), Some(endpoint)) = (items.get(at), applier.targets.endpoint(&Place::Cluster)) else {
         return Ok(());
     };
-    let found = endpoint.get_json(&apply::path_of(&item.object)?).await;
+    let found = endpoint.get_json(&path_of(&item.object)?).await;
     if found.is_ok_and(|found| !objects::is_ours(&found)) {
         let item = items.remove(at);
         applier.keep(&item, terminal)?;

@@ -9,6 +9,9 @@ use depguard_testbed::{Kind, Options, Testbed};
 use kubectl_depguard::{ExitStatus, Terminal, run};
 use serde_json::Value;
 use tempfile::TempDir;
+use tokio::time::{Duration, Instant, sleep};
+
+const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(crate) struct Bed {
     pub(crate) testbed: Testbed,
@@ -25,16 +28,22 @@ pub(crate) struct Done {
 
 impl Bed {
     pub(crate) async fn kubernetes() -> Self {
-        Self::start(Kind::Kubernetes, Home::Kubernetes, "").await
+        Self::start(Options { kind: Kind::Kubernetes, ..Options::default() }, Home::Kubernetes, "").await
+    }
+
+    /// Where who is not an administrator may do what roles say.
+    pub(crate) async fn kubernetes_with_rights() -> Self {
+        let options = Options { kind: Kind::Kubernetes, rbac: true, ..Options::default() };
+        Self::start(options, Home::Kubernetes, "").await
     }
 
     /// Whose kubeconfig points at `root`.
     pub(crate) async fn kcp() -> Self {
-        Self::start(Kind::Kcp, Home::Kcp, "root").await
+        Self::start(Options::default(), Home::Kcp, "root").await
     }
 
-    async fn start(kind: Kind, home: Home, workspace: &str) -> Self {
-        let testbed = Testbed::start(Options { kind, ..Options::default() }).await.unwrap();
+    async fn start(options: Options, home: Home, workspace: &str) -> Self {
+        let testbed = Testbed::start(options).await.unwrap();
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("kubeconfig"), testbed.kubeconfig(workspace, "admin")).unwrap();
         let connection = connect(&folder.path().join("kubeconfig"), home).await;
@@ -89,5 +98,17 @@ pub(crate) async fn exists(endpoint: &Endpoint, path: &str) -> Option<Value> {
         Ok(found) => Some(found),
         Err(why) if why.is_not_found() => None,
         Err(why) => panic!("{why}"),
+    }
+}
+
+/// Waits for a state, however long a busy machine takes.
+pub(crate) async fn eventually<T, E: std::fmt::Debug>(what: &str, check: impl AsyncFn() -> Result<T, E>) -> T {
+    let end = Instant::now() + PATIENCE;
+    loop {
+        match check().await {
+            Ok(done) => return done,
+            Err(why) if Instant::now() > end => panic!("{what}: {why:?}"),
+            Err(_) => sleep(Duration::from_millis(100)).await,
+        }
     }
 }

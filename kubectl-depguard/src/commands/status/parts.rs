@@ -1,0 +1,124 @@
+//! What runs, and until when its certificate is good.
+
+use std::collections::BTreeSet;
+
+use depguard_kcp::Endpoint;
+use k8s_openapi::jiff::Timestamp;
+use serde::Serialize;
+use serde_json::Value;
+
+use super::{Report, handshake, span, unread};
+use crate::commands::install::address::text;
+use crate::commands::install::certificate::{ends, held};
+use crate::output::Table;
+
+const PROCESSES: [&str; 2] = ["depguard-controller", "depguard-webhook"];
+/// The webhook that is asked about the canary: it names depguard's own namespace.
+const CANARY: &str = "canary.dependency-controller.dependencies.opendefense.cloud";
+
+/// A Deployment.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(super) struct Process {
+    pub(super) name: String,
+    pub(super) ready: u64,
+    pub(super) wanted: u64,
+    pub(super) image: String,
+}
+
+/// A certificate that API servers are shown.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(super) struct Certificate {
+    /// `secret/name`, or a host.
+    pub(super) of: String,
+    /// Seconds since 1970.
+    #[serde(skip)]
+    pub(super) ends: i64,
+    pub(super) expires: String,
+}
+
+/// depguard's own namespace, by what is installed.
+pub(super) fn namespace(configurations: &[Value]) -> Option<String> {
+    let webhooks = configurations.iter().filter_map(|object| object.get("webhooks")?.as_array()).flatten();
+    let canary = webhooks.into_iter().find(|webhook| text(webhook, "/name") == CANARY)?;
+    let namespace = text(canary, "/namespaceSelector/matchLabels/kubernetes.io~1metadata.name");
+    (!namespace.is_empty()).then(|| namespace.to_owned())
+}
+
+/// Reads the Deployments, and gives the name of the Secret with the webhook's certificate where there is a webhook.
+pub(super) async fn processes(cluster: &Endpoint, namespace: &str, report: &mut Report) -> Option<String> {
+    let mut secret = None;
+    for name in PROCESSES {
+        let path = format!("/apis/apps/v1/namespaces/{namespace}/deployments/{name}");
+        let found = match cluster.get_json(&path).await {
+            Ok(found) => found,
+            Err(why) if why.is_not_found() => continue,
+            Err(why) => {
+                let right = format!("get deployments.apps in namespace {namespace}");
+                report.unread.push(unread(format!("deployment {name}"), &right, &why));
+                continue;
+            }
+        };
+        report.installed = true;
+        let number = |pointer: &str| found.pointer(pointer).and_then(Value::as_u64);
+        report.processes.push(Process {
+            name: name.to_owned(),
+            ready: number("/status/readyReplicas").unwrap_or_default(),
+            wanted: number("/spec/replicas").unwrap_or(1),
+            image: text(&found, "/spec/template/spec/containers/0/image").to_owned(),
+        });
+        let volumes = found.pointer("/spec/template/spec/volumes").and_then(Value::as_array);
+        let tls = volumes.into_iter().flatten().find(|volume| text(volume, "/name") == "tls");
+        secret = secret.or(tls.map(|volume| text(volume, "/secret/secretName").to_owned()));
+    }
+    secret
+}
+
+/// Reads the certificate out of its Secret.
+pub(super) async fn certificate(cluster: &Endpoint, namespace: &str, secret: &str, report: &mut Report) {
+    let what = format!("the certificate in secret {secret}");
+    match cluster.get_json(&format!("/api/v1/namespaces/{namespace}/secrets/{secret}")).await {
+        Ok(found) => match held(&found, "tls.crt").and_then(|chain| ends(&chain)) {
+            Some(ends) => report.certificates.push(Certificate::new(format!("secret/{secret}"), ends)),
+            None => report.unread.push(super::Unread { what, why: "it holds no tls.crt that can be read".to_owned() }),
+        },
+        Err(why) => {
+            let right = format!("get secrets in namespace {namespace}");
+            report.unread.push(unread(what, &right, &why));
+        }
+    }
+}
+
+/// Asks for the certificate where what is installed names a URL.
+pub(super) async fn handshakes(configurations: &[Value], report: &mut Report) {
+    let webhooks = configurations.iter().filter_map(|object| object.get("webhooks")?.as_array()).flatten();
+    let urls = webhooks.map(|webhook| text(webhook, "/clientConfig/url"));
+    let hosts: BTreeSet<_> = urls.filter_map(handshake::authority).collect();
+    for host in hosts {
+        match handshake::ends(&host).await {
+            Ok(ends) => report.certificates.push(Certificate::new(host, ends)),
+            Err(why) => report.unread.push(super::Unread { what: format!("the certificate shown at {host}"), why }),
+        }
+    }
+}
+
+pub(super) fn tables(report: &Report, now: Timestamp) -> [Table; 2] {
+    let mut processes = Table::new(["PROCESS", "READY", "IMAGE"]);
+    for process in &report.processes {
+        let ready = format!("{}/{}", process.ready, process.wanted);
+        processes.push([process.name.clone(), ready, process.image.clone()]);
+    }
+    let mut certificates = Table::new(["CERTIFICATE", "EXPIRES", "IN"]);
+    for certificate in &report.certificates {
+        let left = certificate.ends.saturating_sub(now.as_second());
+        let left = if left <= 0 { "expired".to_owned() } else { span(left) };
+        certificates.push([certificate.of.clone(), certificate.expires.clone(), left]);
+    }
+    [processes, certificates]
+}
+
+impl Certificate {
+    fn new(of: String, ends: i64) -> Self {
+        let expires = Timestamp::from_second(ends).map(|time| time.to_string()).unwrap_or_default();
+        Self { of, ends, expires }
+    }
+}

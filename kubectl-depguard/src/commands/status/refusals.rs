@@ -1,0 +1,175 @@
+//! The last refusals, out of the logs of the webhook's pods: a line `denied` each.
+
+use depguard_kcp::Endpoint;
+use k8s_openapi::jiff::Timestamp;
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use super::{Unread, since, unread};
+use crate::commands::install::address::text;
+use crate::kinds::encode;
+use crate::output::Table;
+
+/// How many lines of a log are looked at.
+const LINES: usize = 5000;
+const PODS: &str = "labelSelector=app.kubernetes.io%2Fname%3Ddepguard%2Capp.kubernetes.io%2Fcomponent%3Dwebhook";
+
+/// What the webhook said of a deletion that it refused.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Refusal {
+    pub(super) time: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    cluster: String,
+    namespace: String,
+    name: String,
+    kind: String,
+    requester: String,
+    decided: String,
+    blockers: u64,
+    rules: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    why: String,
+    dry_run: bool,
+}
+
+/// The last so many. `None`: no log could be looked at.
+pub(super) async fn read(
+    cluster: &Endpoint,
+    namespace: &str,
+    most: usize,
+    unread_: &mut Vec<Unread>,
+) -> Option<Vec<Refusal>> {
+    let pods = match cluster.list_json(&format!("/api/v1/namespaces/{namespace}/pods?{PODS}")).await {
+        Ok(list) => list.items,
+        Err(why) => {
+            let right = format!("list pods in namespace {namespace}");
+            unread_.push(unread("the last refusals", &right, &why));
+            return None;
+        }
+    };
+    let (mut refusals, mut read) = (Vec::new(), 0_usize);
+    for pod in &pods {
+        let name = text(pod, "/metadata/name");
+        let path =
+            format!("/api/v1/namespaces/{namespace}/pods/{}/log?container=webhook&tailLines={LINES}", encode(name));
+        let why = match cluster.get(&path).await {
+            Ok(answer) if answer.status().is_success() => {
+                refusals.extend(String::from_utf8_lossy(answer.body()).lines().filter_map(Refusal::parse));
+                read = read.saturating_add(1);
+                continue;
+            }
+            Ok(answer) if matches!(answer.status().as_u16(), 401 | 403) => {
+                format!("it needs the right to get pods/log in namespace {namespace}")
+            }
+            Ok(answer) => {
+                let said: Value = serde_json::from_slice(answer.body()).unwrap_or_default();
+                format!("HTTP {} {}", answer.status().as_u16(), text(&said, "/message"))
+            }
+            Err(why) => why.to_string(),
+        };
+        unread_.push(Unread { what: format!("the last refusals in the log of pod {name}"), why });
+    }
+    if read == 0 {
+        if pods.is_empty() {
+            let why = format!("no pod of the webhook is in namespace {namespace}");
+            unread_.push(Unread { what: "the last refusals".to_owned(), why });
+        }
+        return None;
+    }
+    refusals.sort();
+    Some(refusals.split_off(refusals.len().saturating_sub(most)))
+}
+
+pub(super) fn table(refusals: &[Refusal], now: Timestamp) -> Table {
+    let mut table = Table::new(["REFUSED", "KIND", "NAMESPACE", "NAME", "BLOCKERS", "RULES", "BY", "WHY"]);
+    // The latest first, as it is what somebody looks for.
+    for refusal in refusals.iter().rev() {
+        let age = format!("{} ago", since(&refusal.time, now));
+        let tried =
+            if refusal.dry_run { format!("{} (dry run)", refusal.requester) } else { refusal.requester.clone() };
+        let why = if refusal.why.is_empty() { refusal.decided.clone() } else { refusal.why.clone() };
+        table.push([
+            age,
+            refusal.kind.clone(),
+            refusal.namespace.clone(),
+            refusal.name.clone(),
+            refusal.blockers.to_string(),
+            refusal.rules.clone(),
+            tried,
+            why,
+        ]);
+    }
+    table
+}
+
+impl Refusal {
+    /// A line of either format; `None`: it tells of something else.
+    fn parse(line: &str) -> Option<Self> {
+        let (time, fields) = match serde_json::from_str::<Map<String, Value>>(line) {
+            Ok(object) => {
+                let time = object.get("timestamp")?.as_str()?.to_owned();
+                let fields = object.get("fields").and_then(Value::as_object).cloned().unwrap_or(object);
+                (time, fields)
+            }
+            Err(_) => {
+                let (time, rest) = line.split_once(' ')?;
+                let (_, said) = rest.split_once(": denied ")?;
+                let mut fields = pairs(said);
+                fields.insert("message".to_owned(), Value::from("denied"));
+                (time.to_owned(), fields)
+            }
+        };
+        time.parse::<Timestamp>().ok()?;
+        if fields.get("message").and_then(Value::as_str) != Some("denied") {
+            return None;
+        }
+        let word = |name: &str| fields.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
+        Some(Self {
+            time,
+            cluster: word("cluster"),
+            namespace: word("namespace"),
+            name: word("name"),
+            kind: word("kind"),
+            requester: word("requester"),
+            decided: word("decided"),
+            blockers: fields.get("blockers").and_then(Value::as_u64).unwrap_or_default(),
+            rules: word("rules"),
+            why: word("why"),
+            dry_run: fields.get("dry_run").and_then(Value::as_bool).unwrap_or_default(),
+        })
+    }
+}
+
+/// `name="a b" blockers=2`, as lines for people have them.
+fn pairs(text: &str) -> Map<String, Value> {
+    let (mut pairs, mut rest) = (Map::new(), text.trim());
+    while let Some((name, behind)) = rest.split_once('=') {
+        let (value, left) = match behind.strip_prefix('"') {
+            Some(quoted) => unquoted(quoted),
+            None => {
+                let (word, left) = behind.split_once(' ').unwrap_or((behind, ""));
+                (serde_json::from_str(word).unwrap_or_else(|_| Value::from(word)), left)
+            }
+        };
+        pairs.insert(name.trim().to_owned(), value);
+        rest = left.trim_start();
+    }
+    pairs
+}
+
+/// The text up to the quote that ends it, and what is behind.
+fn unquoted(text: &str) -> (Value, &str) {
+    let (mut value, mut escaped) = (String::new(), false);
+    for (at, c) in text.char_indices() {
+        match c {
+            '"' if !escaped => return (Value::from(value), text.get(at.saturating_add(1)..).unwrap_or_default()),
+            '\\' if !escaped => escaped = true,
+            _ => {
+                value.push(c);
+                escaped = false;
+            }
+        }
+    }
+    (Value::from(value), "")
+}

@@ -1,0 +1,274 @@
+//! The rules, and the configurations that are installed for them.
+
+use std::collections::BTreeMap;
+
+use depguard_core::{Home, api};
+use depguard_kcp::{ApiError, Endpoint};
+use k8s_openapi::jiff::Timestamp;
+use serde::Serialize;
+use serde_json::Value;
+
+use super::{Unread, since, unread};
+use crate::commands::install::address::text;
+use crate::live::Live;
+use crate::outcome::Failure;
+use crate::output::Table;
+
+/// The conditions in the order in which they come true.
+const CONDITIONS: [&str; 4] = ["Accepted", "ResolvedRefs", "Programmed", "Enforced"];
+const SLICES: &str = "/apis/apis.kcp.io/v1alpha1/apiexportendpointslices";
+const BINDINGS: &str = "/apis/apis.kcp.io/v1alpha2/apibindings";
+const CONFIGURATIONS: &str = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations";
+const CONFIGURATION: &str = "dependency-controller";
+
+/// What there is of rules.
+#[derive(Debug, Default)]
+pub(super) struct Found {
+    /// Whether their kind is served.
+    pub(super) served: bool,
+    pub(super) rules: Vec<RuleStatus>,
+    pub(super) configurations: Vec<Value>,
+}
+
+/// How a rule is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(super) struct RuleStatus {
+    /// Of depguard's own workspace: whose it is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) workspace: Option<String>,
+    pub(super) name: String,
+    /// Whether all is said of the rule as it is now, and it is enforced.
+    pub(super) enforced: bool,
+    pub(super) conditions: Vec<Condition>,
+}
+
+/// A condition of a rule.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Condition {
+    #[serde(rename = "type")]
+    pub(super) type_: String,
+    pub(super) status: String,
+    pub(super) reason: String,
+    pub(super) message: String,
+    pub(super) last_transition_time: String,
+    /// It speaks of the rule as it was before.
+    pub(super) outdated: bool,
+}
+
+/// Reads them; of depguard's own workspace those of everybody who has bound it.
+pub(super) async fn read(live: &Live, unread: &mut Vec<Unread>) -> Result<Found, Failure> {
+    let views = match live.home() {
+        Home::Kcp => views(live, unread).await?,
+        Home::Kubernetes => Vec::new(),
+    };
+    if views.is_empty() {
+        return here(&live.endpoint(), live.home(), unread).await;
+    }
+    let mut found = Found { served: true, ..Found::default() };
+    for view in views {
+        let paths = match view.list_json(BINDINGS).await {
+            Ok(list) => list.items.iter().filter_map(path_of).collect(),
+            // Then they go by their logical clusters.
+            Err(_) => BTreeMap::new(),
+        };
+        for object in view.list_json(&rules()).await.map_err(|why| untold(&why))?.items {
+            let cluster = cluster_of(&object);
+            let workspace = paths.get(&cluster).cloned().unwrap_or(cluster);
+            found.rules.push(RuleStatus { workspace: Some(workspace), ..RuleStatus::of(&object) });
+        }
+        configurations(&view, unread, &mut found.configurations).await;
+    }
+    found.rules.sort_by(|a, b| (&a.workspace, &a.name).cmp(&(&b.workspace, &b.name)));
+    Ok(found)
+}
+
+pub(super) fn table(rules: &[RuleStatus], now: Timestamp) -> Table {
+    let of_many = rules.iter().any(|rule| rule.workspace.is_some());
+    let headings = ["RULE", "ACCEPTED", "RESOLVED", "PROGRAMMED", "ENFORCED", "AGE"];
+    let mut table = Table::new(of_many.then_some("WORKSPACE").into_iter().chain(headings));
+    for rule in rules {
+        let cells = CONDITIONS.map(|name| match rule.condition(name) {
+            Some(condition) => condition.short(),
+            None => "Unknown".to_owned(),
+        });
+        let age = rule.condition("Enforced").map(|it| since(&it.last_transition_time, now)).unwrap_or_default();
+        let workspace = of_many.then(|| rule.workspace.clone().unwrap_or_default());
+        table.push(workspace.into_iter().chain([rule.name.clone()]).chain(cells).chain([age]));
+    }
+    table
+}
+
+/// A row a condition, with its message.
+pub(super) fn wide(rules: &[RuleStatus], now: Timestamp) -> Table {
+    let of_many = rules.iter().any(|rule| rule.workspace.is_some());
+    let headings = ["RULE", "CONDITION", "STATUS", "REASON", "AGE", "MESSAGE"];
+    let mut table = Table::new(of_many.then_some("WORKSPACE").into_iter().chain(headings));
+    for rule in rules {
+        let workspace = || of_many.then(|| rule.workspace.clone().unwrap_or_default());
+        if rule.conditions.is_empty() {
+            let cells = ["", "Unknown", "", "", "no controller has looked at it yet"].map(str::to_owned);
+            table.push(workspace().into_iter().chain([rule.name.clone()]).chain(cells));
+        }
+        for it in &rule.conditions {
+            let age = since(&it.last_transition_time, now);
+            let message = if it.outdated {
+                format!("(of the rule before its last change) {}", it.message)
+            } else {
+                it.message.clone()
+            };
+            let cells = [rule.name.clone(), it.type_.clone(), it.status.clone(), it.reason.clone(), age, message];
+            table.push(workspace().into_iter().chain(cells));
+        }
+    }
+    table
+}
+
+/// The virtual workspaces of depguard's export, where this is its workspace.
+async fn views(live: &Live, unread_: &mut Vec<Unread>) -> Result<Vec<Endpoint>, Failure> {
+    let slices = match live.endpoint().list_json(SLICES).await {
+        Ok(list) => list.items,
+        Err(why) if why.is_not_found() => return Ok(Vec::new()),
+        Err(why) if why.status() == Some(403) => {
+            let right = "list apiexportendpointslices.apis.kcp.io";
+            unread_.push(unread("whether this is depguard's own workspace", right, &why));
+            return Ok(Vec::new());
+        }
+        Err(why) => return Err(Failure::new(why)),
+    };
+    let ours = slices.iter().filter(|slice| text(slice, "/spec/export/name") == api::GROUP);
+    let endpoints = ours.filter_map(|slice| slice.pointer("/status/endpoints")?.as_array());
+    let mut views = Vec::new();
+    for url in endpoints.flatten().map(|endpoint| text(endpoint, "/url")) {
+        views.push(live.connection().at(url).map_err(Failure::new)?.join("/clusters/*"));
+    }
+    Ok(views)
+}
+
+/// Those of the cluster, or of the workspace, that the kubeconfig points to.
+async fn here(endpoint: &Endpoint, home: Home, unread: &mut Vec<Unread>) -> Result<Found, Failure> {
+    let mut found = Found::default();
+    match endpoint.list_json(&rules()).await {
+        Ok(list) => {
+            found.served = true;
+            found.rules = list.items.iter().map(RuleStatus::of).collect();
+        }
+        Err(why) if why.is_not_found() => {}
+        // kcp says so of what nobody bound.
+        Err(why) if why.status() == Some(403) && home == Home::Kcp => return Err(untold(&why)),
+        Err(why) => return Err(untold(&why)),
+    }
+    configurations(endpoint, unread, &mut found.configurations).await;
+    Ok(found)
+}
+
+async fn configurations(endpoint: &Endpoint, unread_: &mut Vec<Unread>, found: &mut Vec<Value>) {
+    match endpoint.list_json(CONFIGURATIONS).await {
+        Ok(list) => {
+            found.extend(list.items.into_iter().filter(|object| text(object, "/metadata/name") == CONFIGURATION));
+        }
+        Err(why) => {
+            let right = "list validatingwebhookconfigurations.admissionregistration.k8s.io";
+            unread_.push(unread("what is installed at the API server", right, &why));
+        }
+    }
+}
+
+/// Without the rules nothing can be said.
+fn untold(why: &ApiError) -> Failure {
+    let failure = Failure::new(format!("the rules can't be read: {why}"));
+    match why.status() {
+        Some(401 | 403) => failure.hint("it needs the right to list dependencyrules.dependencies.opendefense.cloud"),
+        _ => failure.hint("run it again once the API server answers"),
+    }
+}
+
+fn rules() -> String {
+    format!("/apis/{}/{}/{}", api::GROUP, api::VERSION, api::PLURAL)
+}
+
+fn cluster_of(object: &Value) -> String {
+    text(object, "/metadata/annotations/kcp.io~1cluster").to_owned()
+}
+
+fn path_of(binding: &Value) -> Option<(String, String)> {
+    let path = binding.pointer("/metadata/annotations/kcp.io~1path")?.as_str()?;
+    Some((cluster_of(binding), path.to_owned()))
+}
+
+impl RuleStatus {
+    fn of(rule: &Value) -> Self {
+        let generation = rule.pointer("/metadata/generation").and_then(Value::as_i64);
+        let conditions = rule.pointer("/status/conditions").and_then(Value::as_array).into_iter().flatten();
+        let mut conditions: Vec<_> = conditions.map(|condition| Condition::of(condition, generation)).collect();
+        conditions.sort_by_key(|condition| CONDITIONS.iter().position(|known| *known == condition.type_));
+        let enforced = conditions.iter().find(|it| it.type_ == "Enforced");
+        Self {
+            workspace: None,
+            name: text(rule, "/metadata/name").to_owned(),
+            enforced: enforced.is_some_and(|it| it.status == "True" && !it.outdated),
+            conditions,
+        }
+    }
+
+    fn condition(&self, type_: &str) -> Option<&Condition> {
+        self.conditions.iter().find(|condition| condition.type_ == type_)
+    }
+}
+
+impl Condition {
+    fn of(condition: &Value, generation: Option<i64>) -> Self {
+        let field = |pointer: &str| text(condition, pointer).to_owned();
+        let observed = condition.get("observedGeneration").and_then(Value::as_i64);
+        Self {
+            type_: field("/type"),
+            status: field("/status"),
+            reason: field("/reason"),
+            message: field("/message"),
+            last_transition_time: field("/lastTransitionTime"),
+            outdated: observed.is_some() && observed != generation,
+        }
+    }
+
+    fn short(&self) -> String {
+        match self.status.as_str() {
+            _ if self.outdated => "Unknown (Outdated)".to_owned(),
+            "True" => "True".to_owned(),
+            status => format!("{status} ({})", self.reason),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_is_said_of_an_older_rule_does_not_count() {
+        let rule = |generation: i64, status: &str| {
+            json!({
+                "metadata": {"name": "vm", "generation": generation},
+                "status": {"conditions": [
+                    {"type": "Enforced", "status": status, "reason": "R", "observedGeneration": 1,
+                        "lastTransitionTime": "2026-01-01T00:00:00Z", "message": "m"},
+                    {"type": "Accepted", "status": "True", "reason": "Accepted", "observedGeneration": 1},
+                ]},
+            })
+        };
+        assert!(RuleStatus::of(&rule(1, "True")).enforced);
+        assert!(!RuleStatus::of(&rule(2, "True")).enforced);
+        assert!(!RuleStatus::of(&rule(1, "False")).enforced);
+        assert!(!RuleStatus::of(&json!({"metadata": {"name": "vm"}})).enforced);
+        let now = "2026-01-01T00:05:00Z".parse().unwrap();
+        let shown = table(&[RuleStatus::of(&rule(1, "False"))], now).render();
+        assert!(shown.ends_with("vm     True       Unknown    Unknown      False (R)   5m\n"), "{shown}");
+        let shown = wide(&[RuleStatus::of(&rule(2, "True")), RuleStatus::of(&json!({}))], now).render();
+        assert!(
+            shown.contains("Enforced    True      R          5m    (of the rule before its last change) m"),
+            "{shown}"
+        );
+        assert!(shown.contains("no controller has looked at it yet"), "{shown}");
+    }
+}
