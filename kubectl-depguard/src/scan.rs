@@ -114,8 +114,9 @@ const MOST_OBJECTS: usize = 1_000_000;
 const MOST_REFERENCES: usize = 4_000_000;
 
 impl Scan {
-    /// Looks through the objects that `scope` says. `known` is an object to be among them, also where its kind can't be
-    /// listed. What must not be read is no failure.
+    /// Looks through the objects that `scope` says. Where only whoever depends on one object matters, if by others, that is
+    /// `known`: it is among them also where its kind can't be listed, and no other kinds are read than those that lead to
+    /// it. What must not be read is no failure.
     pub(crate) async fn read(
         source: &Source,
         rules: &Rules,
@@ -124,6 +125,9 @@ impl Scan {
         terminal: &Terminal,
     ) -> Result<Self, Failure> {
         let mut scan = Self::of(rules);
+        if let Some((kind, _)) = known {
+            plan::retain_leading_to(&mut scan.edges, kind.gvr.group_resource());
+        }
         read::all(&mut scan, source, scope, known, terminal).await?;
         resolve::all(&mut scan)?;
         Ok(scan)

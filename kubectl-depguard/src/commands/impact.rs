@@ -125,7 +125,10 @@ impl Report {
             return Ok(Outcome::Well);
         }
         let what = format!("nothing that could be looked at depends on {}, but not all could", self.target);
-        Err(Failure::new(what).hint("the notes above say which: get the right to list them, or correct the rules"))
+        Err(Failure::new(what).hint(
+            "the notes above say what: get the right to list it, correct the rules, or ask the API server itself whether \
+             it would be deleted (`kubectl delete --dry-run=server`)",
+        ))
     }
 
     /// `3 objects depend on VPC/x/a: 2 VirtualMachine, 1 Backup`.

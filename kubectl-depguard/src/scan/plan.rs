@@ -57,6 +57,21 @@ pub(super) fn plans(edges: &[Bearing], kinds: &Kinds) -> Vec<Plan> {
     plans
 }
 
+/// Leaves those edges by which an object may depend on one of that kind, if through others.
+pub(super) fn retain_leading_to(edges: &mut Vec<Bearing>, kind: GroupResource) {
+    let mut reached = HashSet::from([kind]);
+    loop {
+        let leading = edges.iter().filter(|bearing| reached.contains(&bearing.target())).map(Bearing::dependent);
+        let leading: Vec<_> = leading.collect();
+        let before = reached.len();
+        reached.extend(leading);
+        if reached.len() == before {
+            break;
+        }
+    }
+    edges.retain(|bearing| reached.contains(&bearing.target()));
+}
+
 /// Whether a dependent may refer to an object of another namespace than its own.
 fn may_cross(edge: &Edge) -> bool {
     match &edge.reference {

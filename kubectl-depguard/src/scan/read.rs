@@ -118,8 +118,12 @@ impl Reading<'_> {
         let fallback = self.scope.namespace.or(self.scope.fallback);
         let fallback = fallback.filter(|_| namespace.is_none() && plan.kind.namespaced != Some(false));
         let Unread { mut what, why } = unread;
-        if fallback.is_some() && self.list(plan, fallback, refers).await?.is_none() {
-            what.push_str(" in other namespaces");
+        match namespace.filter(|_| plan.kind.namespaced != Some(false)) {
+            Some(namespace) => what.push_str(&format!(" in namespace {namespace}")),
+            None if fallback.is_some() && self.list(plan, fallback, refers).await?.is_none() => {
+                what.push_str(" in other namespaces");
+            }
+            None => {}
         }
         let unread = Unread { what, why };
         if !self.scan.unread.contains(&unread) {

@@ -143,3 +143,44 @@ async fn what_nobody_depends_on_and_what_is_not_there_are_told_apart() {
     let all = ran(OBJECTS, &["impact", "vpc", "a", "-A"]).await;
     assert_eq!(all.status, ExitStatus::Failure, "{all:?}");
 }
+
+#[tokio::test]
+async fn selectors_hold_what_they_select_and_never_dangle() {
+    let more = r"
+---
+{apiVersion: compute.example.com/v1, kind: VirtualMachine, metadata: {name: m5, namespace: x}, spec: {peers: {tier: prod}}}
+---
+{apiVersion: compute.example.com/v1, kind: VirtualMachine, metadata: {name: m6, namespace: x}, spec: {peers: prod}}
+---
+{apiVersion: compute.example.com/v1, kind: VirtualMachine, metadata: {name: m7, namespace: x}, spec: {peers: {tier: test}}}
+";
+    let objects = format!("{OBJECTS}{more}");
+    assert_eq!(ran(&objects, &["dangling"]).await.status, ExitStatus::Well);
+    let tree = ran(&objects, &["impact", "vpc/a", "-n", "x"]).await;
+    let selected = "├── VirtualMachine/x/m5   spec.peers (rule vms)\n";
+    let unclear = "├── VirtualMachine/x/m6   spec.peers (rule vms) [can't be told: it has a selector at `.spec.peers`";
+    assert!(tree.out.contains(selected) && tree.out.contains(unclear) && !tree.out.contains("m7"), "{tree:?}");
+}
+
+#[tokio::test]
+async fn an_object_that_refers_to_itself_neither_dangles_nor_depends_on_itself() {
+    let itself = r"
+---
+{apiVersion: backup.example.com/v1, kind: Backup, metadata: {name: b3, namespace: x, uid: '1'}, spec: {previous: b3}}
+";
+    let objects = format!("{OBJECTS}{itself}");
+    assert_eq!(ran(&objects, &["dangling"]).await.status, ExitStatus::Well);
+    let tree = ran(&objects, &["impact", "backup", "b3", "-n", "x"]).await;
+    assert!(tree.out.ends_with("nothing depends on Backup/x/b3\n"), "{tree:?}");
+}
+
+#[tokio::test]
+async fn yaml_says_what_json_says() {
+    let objects = format!("{OBJECTS}{MISSING}");
+    for command in [&["dangling"][..], &["impact", "zone", "z"]] {
+        let json = ran(&objects, &[command, &["-o", "json"]].concat()).await;
+        let yaml = ran(&objects, &[command, &["-o", "yaml"]].concat()).await;
+        let json: Value = serde_json::from_str(&json.out).unwrap();
+        assert_eq!(serde_saphyr::from_str::<Value>(&yaml.out).unwrap(), json, "{}", yaml.out);
+    }
+}

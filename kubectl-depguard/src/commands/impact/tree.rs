@@ -95,3 +95,93 @@ impl Branches {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::sync::Arc;
+
+    use depguard_core::Namespace;
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::disk::Disk;
+    use crate::files::{Document, Origin};
+    use crate::scan::{Follow, Scope};
+    use crate::source::Source;
+    use crate::terminal::Terminal;
+
+    /// Nodes of which each refers to those of the numbers that it is given.
+    async fn scan(nodes: &[Vec<usize>]) -> Scan {
+        let rule = json!({
+            "apiVersion": "dependencies.opendefense.cloud/v1alpha1", "kind": "DependencyRule", "metadata": {"name": "r"},
+            "spec": {
+                "dependent": {"group": "a.example.com", "version": "v1", "kind": "Node", "resource": "nodes"},
+                "dependencies": [
+                    {"group": "a.example.com", "version": "v1", "resource": "nodes", "fieldRef": {"path": ".spec.next"}},
+                ],
+            },
+        });
+        let nodes = nodes.iter().enumerate().map(|(name, next)| {
+            let next: Vec<_> = next.iter().map(ToString::to_string).collect();
+            json!({
+                "apiVersion": "a.example.com/v1", "kind": "Node", "spec": {"next": next},
+                "metadata": {"name": name.to_string(), "namespace": "ns", "uid": name.to_string()},
+            })
+        });
+        let document = |value: Value| Document { value: Arc::new(value), origin: Origin { file: "f".into(), line: 1 } };
+        let namespace = Namespace::parse("ns").unwrap();
+        let source = Source::Disk(Disk::new([rule].into_iter().chain(nodes).map(document).collect(), &namespace));
+        let scope = Scope { namespace: None, follow: Follow::Dependents, fallback: None };
+        let (terminal, _) = Terminal::captured("");
+        Scan::read(&source, &source.rules().await.unwrap(), scope, None, &terminal).await.unwrap()
+    }
+
+    fn name(scan: &Scan, object: usize) -> usize {
+        scan.objects[object].name().parse().unwrap()
+    }
+
+    proptest! {
+        #[test]
+        fn everyone_who_depends_on_it_is_listed_once_and_again_only_where_entangled(
+            nodes in (1..7_usize).prop_flat_map(|count| vec(vec(0..count, 0..4), count)),
+        ) {
+            let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+            let scan = runtime.block_on(scan(&nodes));
+            let root = (0..scan.objects.len()).find(|object| name(&scan, *object) == 0).unwrap();
+            let lines = lines(&scan, root);
+
+            let refers = |from: usize, to: usize| from != to && nodes[from].contains(&to);
+            let mut reached = BTreeSet::from([0]);
+            while let Some(more) = (0..nodes.len())
+                .find(|from| !reached.contains(from) && reached.iter().any(|to| refers(*from, *to)))
+            {
+                reached.insert(more);
+            }
+            reached.remove(&0);
+            let first: Vec<_> = lines.iter().filter(|line| line.again.is_none()).map(|line| name(&scan, line.object)).collect();
+            prop_assert_eq!(first.len(), reached.len());
+            prop_assert_eq!(first.into_iter().collect::<BTreeSet<_>>(), reached.clone());
+            // Each reference among them stands in one line.
+            let pairs: Vec<_> = lines.iter().map(|line| (name(&scan, line.object), name(&scan, line.parent))).collect();
+            let unique: BTreeSet<_> = pairs.iter().copied().collect();
+            prop_assert_eq!(pairs.len(), unique.len());
+            let listed = |node: &usize| *node == 0 || reached.contains(node);
+            let expected: BTreeSet<_> = (0..nodes.len())
+                .flat_map(|from| (0..nodes.len()).map(move |to| (from, to)))
+                .filter(|(from, to)| refers(*from, *to) && listed(to))
+                .collect();
+            prop_assert_eq!(unique, expected);
+            // What is called a cycle is one: the object is among those above its line.
+            let mut above = vec![root];
+            for line in &lines {
+                above.truncate(line.depth);
+                prop_assert_eq!(above.last(), Some(&line.parent));
+                prop_assert_eq!(line.again == Some(Again::Cycle), above.contains(&line.object));
+                above.push(line.object);
+            }
+        }
+    }
+}
