@@ -216,7 +216,7 @@ async fn every_decision_can_be_expected() {
         ("left/l, namespace: going", "torn-down"),
         ("vm/m", "no-rule"),
     ]
-    .map(|(delete, expect)| format!("- {{delete: {}, expect: {expect}}}\n", delete));
+    .map(|(delete, expect)| format!("- {{delete: {delete}, expect: {expect}}}\n"));
     let suite =
         format!("namespace: ns\nrules:\n{}objects:\n{}tests:\n{}", rules.concat(), objects.concat(), tests.concat());
     let (status, out, err) = test(&["-f", "-"], &suite).await;

@@ -10,6 +10,7 @@ use crate::output::OutputArgs;
 use crate::source::Source;
 use crate::terminal::Terminal;
 
+mod all;
 mod answer;
 mod ask;
 mod print;
@@ -50,7 +51,7 @@ pub(crate) async fn run(args: Args, global: &Global, terminal: &mut Terminal) ->
     })?;
     let target = Target::new(&kind, object);
     let answer = Answer::find(&source, &target, args.all, terminal).await?;
-    print::print(&answer, args.output.output, terminal)?;
+    print::print(&answer, args.all, args.output.output, terminal)?;
     match answer.blocked {
         Some(false) => Ok(Outcome::Well),
         Some(true) => Ok(Outcome::Finding),

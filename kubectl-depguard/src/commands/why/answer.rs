@@ -1,11 +1,13 @@
 //! What blocks a deletion, and which way that came to be known.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use depguard_core::{Blocker, Edge, GroupResource, OverridePolicy, Rule};
+use depguard_core::{Blocker, Edge, GroupResource, Namespace, OverridePolicy, Rule};
 use serde::Serialize;
 use serde_json::Value;
 
+use super::all;
 use super::ask::{Said, ask};
 use super::release::{Held, Release};
 use super::text;
@@ -29,10 +31,13 @@ pub(crate) struct Target {
     namespace: Option<String>,
     name: String,
     #[serde(skip)]
-    info: KindInfo,
+    pub(super) info: KindInfo,
     #[serde(skip)]
-    object: Arc<Value>,
+    pub(super) object: Arc<Value>,
 }
+
+/// How long an API server may take for one request.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Who blocks it.
 #[derive(Debug, Serialize)]
@@ -66,6 +71,7 @@ pub(crate) struct Answer<'a> {
 
 /// Where an answer came from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub(crate) enum ToldBy {
     /// The files.
     Files,
@@ -135,8 +141,8 @@ impl<'a> Answer<'a> {
     pub(crate) async fn find(
         source: &Source,
         target: &'a Target,
-        _all: bool,
-        _terminal: &Terminal,
+        all: bool,
+        terminal: &Terminal,
     ) -> Result<Self, Failure> {
         let rules = source.rules().await?;
         let set = rules.set();
@@ -149,21 +155,27 @@ impl<'a> Answer<'a> {
                 (law.judge(deletion, Server::Memory(&answers)).await?, ToldBy::Files)
             }
             Source::Live(live) => {
-                let endpoint = live.endpoint();
+                let endpoint = live.endpoint().within(PATIENCE);
                 (law.judge(deletion, Server::Live(&endpoint)).await?, ToldBy::Rules)
             }
         };
         let mut answer = Self::of(target, &judgment, &rules, told_by);
-        let blockers = judgment.blockers();
-        for blocker in &blockers.who {
-            answer.blockers.push(Blocking::find(source, target, &rules, blocker).await);
+        let found = judgment.blockers();
+        if found.more && all {
+            let every = all::find(source, target, &rules, terminal).await?;
+            (answer.blockers, answer.more) = (every.blockers, every.more);
+            answer.unread.extend(every.unread);
+        } else {
+            for blocker in &found.who {
+                answer.blockers.push(Blocking::find(source, target, &rules, blocker).await);
+            }
+            answer.more = found.more;
         }
-        answer.more = blockers.more;
         if let Source::Live(live) = source
             && !(answer.problems.is_empty() && answer.unread.is_empty())
         {
-            let said = ask(&live.endpoint(), &target.path(), &target.right_to_delete()).await?;
-            answer.hear(said);
+            let endpoint = live.endpoint().within(PATIENCE);
+            answer.hear(ask(&endpoint, &target.path(), &target.right_to_delete()).await?);
         }
         Ok(answer)
     }
@@ -191,6 +203,10 @@ impl<'a> Answer<'a> {
 
     /// What the API server said, where the rules and objects that could be read don't tell all.
     fn hear(&mut self, said: Said) {
+        if matches!(said, Said::Yes | Said::Blocked { .. }) {
+            // It found out what the caller could not.
+            self.problems.clear();
+        }
         match said {
             Said::Yes if self.blockers.is_empty() => {
                 (self.blocked, self.decision, self.told_by) = (Some(false), "allowed", ToldBy::DryRun);
@@ -239,38 +255,42 @@ impl<'a> Answer<'a> {
 impl Blocking {
     /// With how it lets go, as far as the object may be read.
     async fn find(source: &Source, target: &Target, rules: &Rules, blocker: &Blocker) -> Self {
-        let namespace = blocker.namespace.as_ref().or(target.namespace.as_ref());
         let parsed: Vec<Rule> = rules.parsed().flatten().collect();
-        let found = edge_of(&parsed, blocker, &target.info.gvr.group_resource());
-        let mut blocking = Self {
+        let Some((rule, edge)) = edge_of(&parsed, blocker, &target.info.gvr.group_resource()) else {
+            let rule = Some(blocker.rule.to_string());
+            return Self { rule, ..Self::told(&blocker.to_string(), &blocker.field) };
+        };
+        let gvr = rule.dependent().gvr.clone();
+        let namespaced = source.kind_of(&gvr.group_resource()).await.ok().flatten().and_then(|kind| kind.namespaced);
+        let kind = KindInfo::bare(gvr, &blocker.kind, namespaced);
+        let namespace = blocker.namespace.as_ref().or(target.namespace.as_ref());
+        let namespace = namespace.and_then(|namespace| Namespace::parse(namespace).ok());
+        // What must not be read is explained as far as the rule tells.
+        let object = source.object(&kind, namespace.as_ref(), &blocker.name).await.ok().flatten();
+        Self::of(target, rule, edge, blocker, object.as_deref())
+    }
+
+    /// By an edge of a rule.
+    pub(super) fn of(target: &Target, rule: &Rule, edge: &Edge, blocker: &Blocker, object: Option<&Value>) -> Self {
+        let gvr = &rule.dependent().gvr;
+        let held = Held { shown: &target.shown(), name: &target.name, uid: text(&target.object, "/metadata/uid") };
+        let namespace = match object {
+            Some(object) => text(object, "/metadata/namespace").map(str::to_owned),
+            None => blocker.namespace.clone(),
+        };
+        let blocking = Self {
             shown: blocker.to_string(),
             kind: blocker.kind.clone(),
-            group: None,
-            resource: None,
-            namespace: None,
+            group: Some(gvr.group.as_str().to_owned()),
+            resource: Some(gvr.resource.as_str().to_owned()),
+            namespace,
             name: blocker.name.clone(),
             rule: Some(blocker.rule.to_string()),
             field: format!(".{}", blocker.field),
             released_by: Vec::new(),
             notes: Vec::new(),
         };
-        let Some((rule, edge)) = found else {
-            return blocking.released(Release::of_field(&blocker.field));
-        };
-        let gvr = rule.dependent().gvr.clone();
-        blocking.group = Some(gvr.group.as_str().to_owned());
-        blocking.resource = Some(gvr.resource.as_str().to_owned());
-        let namespaced = source.kind_of(&gvr.group_resource()).await.ok().flatten().and_then(|kind| kind.namespaced);
-        let kind = KindInfo::bare(gvr, &blocker.kind, namespaced);
-        let wanted = namespace.and_then(|namespace| depguard_core::Namespace::parse(namespace).ok());
-        // What must not be read is not explained so far.
-        let object = source.object(&kind, wanted.as_ref(), &blocker.name).await.ok().flatten();
-        blocking.namespace = match &object {
-            Some(object) => text(object, "/metadata/namespace").map(str::to_owned),
-            None => blocker.namespace.clone(),
-        };
-        let held = Held { shown: &target.shown(), name: &target.name, uid: text(&target.object, "/metadata/uid") };
-        blocking.released(Release::of(edge, object.as_deref(), held))
+        blocking.released(Release::of(edge, object, held))
     }
 
     /// As a refusal names it.
@@ -306,9 +326,6 @@ impl Blocking {
 /// The rule and the edge by which somebody blocks.
 fn edge_of<'r>(rules: &'r [Rule], blocker: &Blocker, target: &GroupResource) -> Option<(&'r Rule, &'r Edge)> {
     let rule = rules.iter().find(|rule| *rule.key() == blocker.rule)?;
-    let is_it = |edge: &&Edge| {
-        edge.target.gvr.group_resource() == *target
-            && edge.reference.path().to_string().trim_start_matches('.') == blocker.field
-    };
+    let is_it = |edge: &&Edge| edge.target.gvr.group_resource() == *target && edge.field() == blocker.field;
     Some((rule, rule.edges().iter().find(is_it)?))
 }

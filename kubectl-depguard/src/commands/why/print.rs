@@ -8,7 +8,13 @@ use crate::terminal::{Terminal, Tone};
 /// Ways to let go that a table has room for.
 const MOST_WAYS: usize = 3;
 
-pub(crate) fn print(answer: &Answer<'_>, format: Option<Format>, terminal: &mut Terminal) -> Result<(), Failure> {
+/// `all`: whether all blockers were asked for.
+pub(crate) fn print(
+    answer: &Answer<'_>,
+    all: bool,
+    format: Option<Format>,
+    terminal: &mut Terminal,
+) -> Result<(), Failure> {
     match format {
         Some(Format::Json) => print_json(answer, terminal),
         Some(Format::Yaml) => print_yaml(answer, terminal),
@@ -16,29 +22,30 @@ pub(crate) fn print(answer: &Answer<'_>, format: Option<Format>, terminal: &mut 
             let names: String = answer.blockers.iter().map(|blocker| format!("{}\n", blocker.named())).collect();
             Ok(terminal.out().write_all(names.as_bytes())?)
         }
-        None => for_people(answer, false, terminal),
-        Some(Format::Wide) => for_people(answer, true, terminal),
+        None => for_people(answer, all, false, terminal),
+        Some(Format::Wide) => for_people(answer, all, true, terminal),
     }
 }
 
-fn for_people(answer: &Answer<'_>, wide: bool, terminal: &mut Terminal) -> Result<(), Failure> {
+fn for_people(answer: &Answer<'_>, all: bool, wide: bool, terminal: &mut Terminal) -> Result<(), Failure> {
     let shown = answer.target.shown();
     let way = match answer.told_by {
-        ToldBy::Files => "by the files",
-        ToldBy::Rules => "by the rules and objects that you may read",
-        ToldBy::DryRun => "by the API server, asked by a dry run",
-        ToldBy::RulesAndDryRun => "by the rules that you may read, and by the API server, asked by a dry run",
+        ToldBy::Files => "as the files say",
+        ToldBy::Rules => "as the rules and objects that you may read say",
+        ToldBy::DryRun => "as the API server says to a dry run",
+        ToldBy::RulesAndDryRun => "as the rules that you may read and a dry run say",
     };
     let (tone, said) = match answer.blocked {
-        Some(false) => (Tone::Good, format!("nothing blocks it: {shown}{}", because(answer.decision))),
+        Some(false) => (Tone::Good, format!("nothing blocks it: {}", because(answer.decision, &shown))),
         Some(true) if answer.blockers.is_empty() => (Tone::Bad, format!("{shown} is refused, but not for a reference")),
         Some(true) => {
             let (least, count) = (if answer.more { "at least " } else { "" }, answer.blockers.len());
-            (Tone::Bad, format!("{shown} is blocked by {least}{count}"))
+            let objects = if count == 1 { "object" } else { "objects" };
+            (Tone::Bad, format!("{shown} is blocked by {least}{count} {objects}"))
         }
-        None => (Tone::Warning, format!("{shown}: could not be told")),
+        None => (Tone::Warning, format!("{shown}: it can't be told what blocks it")),
     };
-    let mut text = format!("{} ({way})\n", terminal.paint(tone, &said));
+    let mut text = format!("{}, {way}\n", terminal.paint(tone, &said));
     if !answer.blockers.is_empty() {
         text.push('\n');
         text.push_str(&table(&answer.blockers, wide).render());
@@ -50,7 +57,7 @@ fn for_people(answer: &Answer<'_>, wide: bool, terminal: &mut Terminal) -> Resul
         also.push(format!("the API server says: {message}"));
     }
     also.extend(answer.warnings.iter().map(|warning| format!("warning: {warning}")));
-    if answer.more {
+    if answer.more && !all && matches!(answer.told_by, ToldBy::Files | ToldBy::Rules) {
         also.push("there are more: name them with --all".to_owned());
     }
     if !answer.unread.is_empty() {
@@ -81,17 +88,17 @@ fn table(blockers: &[Blocking], wide: bool) -> Table {
     table
 }
 
-/// Why nothing blocks it, where that is not just that nobody refers to it.
-fn because(decision: &str) -> &'static str {
+/// Why nothing blocks it.
+fn because(decision: &str, shown: &str) -> String {
     match decision {
-        "no-rule" => " is of a kind that no rule names",
-        "not-bound" => " is of a kind that no rule bears on here",
-        "terminating" => " is being deleted already",
-        "torn-down" => " is referred to only by what is torn down with it",
-        "warned" => " is referred to, but the rules want no more than a warning",
-        "audited" => " is referred to, but the rules want it no more than recorded",
-        "allowed" => " would be deleted",
-        _ => "",
+        "no-rule" => format!("{shown} is of a kind that no rule names"),
+        "not-bound" => format!("{shown} is of a kind that no rule bears on here"),
+        "terminating" => format!("{shown} is being deleted already"),
+        "torn-down" => format!("only what is torn down with it refers to {shown}"),
+        "warned" => format!("{shown} is referred to, but the rules want no more than a warning"),
+        "audited" => format!("{shown} is referred to, but the rules want it no more than recorded"),
+        "allowed" => format!("{shown} would be deleted"),
+        _ => format!("nothing refers to {shown}"),
     }
 }
 

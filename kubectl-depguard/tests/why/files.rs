@@ -1,9 +1,9 @@
-//! `why`, by files.
+//! By files.
 
-use std::ffi::OsString;
-
-use kubectl_depguard::{ExitStatus, Terminal, run};
+use kubectl_depguard::ExitStatus;
 use serde_json::Value;
+
+use crate::depguard;
 
 const MANIFESTS: &str = r#"
 apiVersion: dependencies.opendefense.cloud/v1alpha1
@@ -47,10 +47,7 @@ spec: {networks: [{vpc: a}]}
 "#;
 
 async fn why(files: &str, args: &[&str]) -> (ExitStatus, String, String) {
-    let (mut terminal, captured) = Terminal::captured(files);
-    let args = ["kubectl-depguard", "why", "-f", "-"].iter().chain(args).map(OsString::from);
-    let status = run(args, &mut terminal).await;
-    (status, captured.out(), captured.err())
+    depguard(&[&["why", "-f", "-"], args].concat(), files).await
 }
 
 #[tokio::test]
@@ -58,7 +55,7 @@ async fn who_blocks_is_told_with_the_rule_the_field_and_the_way_out() {
     let (status, out, err) = why(MANIFESTS, &["vpc", "a"]).await;
     assert_eq!((status, err.as_str()), (ExitStatus::Finding, ""));
     let expected = "\
-vpcs/a is blocked by 2 (by the files)
+vpcs/a is blocked by 2 objects, as the files say
 
 BLOCKER             RULE              FIELD                   RELEASED BY
 VirtualMachine/m1   virtualmachines   .spec.networks[*].vpc   delete it, or take .spec.networks[1] out of the list
@@ -87,7 +84,7 @@ async fn programs_read_it_too() {
     let (_, out, _) = why(MANIFESTS, &["vpc/b", "-o", "json"]).await;
     let json: Value = serde_json::from_str(&out).unwrap();
     assert_eq!(json["blocked"], true);
-    assert_eq!(json["toldBy"], "Files");
+    assert_eq!(json["toldBy"], "files");
     assert_eq!(json["blockers"][0]["rule"], "virtualmachines");
     assert_eq!(json["blockers"][0]["releasedBy"][1], "take .spec.networks[0] out of the list");
 }
@@ -97,7 +94,25 @@ async fn a_rule_that_cannot_be_used_leaves_it_untold() {
     let broken = MANIFESTS.replace("'.spec.networks[*].vpc'", "'.spec.networks[?].vpc'");
     let (status, out, err) = why(&broken, &["vpc", "a"]).await;
     assert_eq!(status, ExitStatus::Failure);
-    assert!(out.starts_with("vpcs/a: could not be told (by the files)\n"), "{out}");
+    assert!(out.starts_with("vpcs/a: it can't be told what blocks it, as the files say\n"), "{out}");
     assert!(out.contains("could not find out: rule virtualmachines can't be evaluated: spec.dependencies[0]"), "{out}");
     assert!(err.starts_with("error: could not find out what blocks vpcs/a\n"), "{err}");
+}
+
+#[tokio::test]
+async fn all_blockers_are_named_where_that_is_asked_for() {
+    let machine = |n: usize| {
+        format!(
+            "---\napiVersion: compute.example.com/v1\nkind: VirtualMachine\nmetadata: {{name: n{n:03}, namespace: default}}\nspec: {{networks: [{{vpc: a}}]}}\n"
+        )
+    };
+    let files = format!("{MANIFESTS}{}", (0..600).map(machine).collect::<String>());
+    let (status, out, _) = why(&files, &["vpc", "a"]).await;
+    assert_eq!(status, ExitStatus::Finding);
+    assert!(out.starts_with("vpcs/a is blocked by at least "), "{out}");
+    assert!(out.ends_with("there are more: name them with --all\n"), "{out}");
+    let (status, out, _) = why(&files, &["vpc", "a", "--all", "-o", "name"]).await;
+    assert_eq!((status, out.lines().count()), (ExitStatus::Finding, 602));
+    let (_, out, _) = why(&files, &["vpc", "a", "--all"]).await;
+    assert!(out.starts_with("vpcs/a is blocked by 602 objects, as the files say\n") && !out.contains("--all"), "{out}");
 }
