@@ -40,7 +40,8 @@ pub(crate) async fn run() -> Result {
         let (lists, peak, failure) = one(&mut scene, subject, allowed).await?;
         let what = format!("{}, {}", subject.name(), if allowed { "allowed" } else { "denied" });
         hold(format!("{what}: decided as it should be {failure}"), failure.is_empty());
-        hold(format!("{what}: one LIST, not {:?}", lists.begun), lists.begun == Some(1));
+        let begun = lists.begun.map_or_else(|| "not counted".to_owned(), |begun| begun.to_string());
+        hold(format!("{what}: LISTs begun: {begun}, exactly 1"), lists.begun == Some(1));
         let most = if subject == Subject::Selects { MOST_SELECTED } else { whole + whole / 10 };
         hold(
             format!("{what}: {} fetched of {}, at most {}", bytes(lists.bytes), bytes(whole), bytes(most)),

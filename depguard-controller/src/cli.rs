@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 use std::{fs, io};
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, Parser, Subcommand};
 use depguard_core::{Home, LogicalCluster, Namespace};
 use depguard_kcp::cli::{Common, HomeArg, asked_to_stop};
 
@@ -78,7 +78,7 @@ struct Run {
 
     /// The way in which the webhook reads dependents, as its own flag says; home kcp only
     #[arg(long, value_enum, default_value_t, value_name = "WAY")]
-    read_through: WayArg,
+    read_through: ReadThrough,
 }
 
 /// Where the controllers' Leases are.
@@ -124,7 +124,7 @@ struct Manifests {
 
     /// The way in which the webhook reads dependents; home kcp only
     #[arg(long, value_enum, default_value_t, value_name = "WAY")]
-    read_through: WayArg,
+    read_through: ReadThrough,
 
     /// Logical cluster of depguard's own workspace, by which its ServiceAccounts are known in others; home kcp only
     #[arg(long, value_name = "ID", conflicts_with = "certificates")]
@@ -142,22 +142,6 @@ struct Manifests {
     /// Write a file each into this folder, instead of printing
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-}
-
-#[derive(Debug, Clone, Copy, Default, ValueEnum)]
-enum WayArg {
-    #[default]
-    FrontProxy,
-    Export,
-}
-
-impl From<WayArg> for ReadThrough {
-    fn from(way: WayArg) -> Self {
-        match way {
-            WayArg::FrontProxy => Self::FrontProxy,
-            WayArg::Export => Self::Export,
-        }
-    }
 }
 
 impl Cli {
@@ -198,7 +182,7 @@ impl Run {
             base_host: self.common.kcp_base_host,
             probe_addr: self.common.health_probe_bind_address.0,
             path_key: self.path_key_file,
-            read_through: self.read_through.into(),
+            read_through: self.read_through,
             namespace,
             webhook_probe_address: self.webhook_probe_address,
             webhook_client_cert_dir: self.webhook_client_cert_dir,
@@ -215,11 +199,12 @@ impl Manifests {
             true => Identity::Certificates,
             false => Identity::ServiceAccounts { cluster: self.dep_ctrl_cluster.clone() },
         };
-        let read_through = self.read_through.into();
-        Setup { home: self.home.into(), dep_ctrl_path: self.dep_ctrl_path.clone(), read_through, identity }
+        let dep_ctrl_path = self.dep_ctrl_path.clone();
+        Setup { home: self.home.into(), dep_ctrl_path, read_through: self.read_through, identity }
     }
 
     fn run(self) -> Result<(), Box<dyn Error + Send + Sync>> {
+        self.read_through.check(self.home.into())?;
         let files =
             if self.rules { manifests::rule_files(self.home.into())? } else { manifests::files(&self.setup())? };
         let Some(folder) = self.out else {

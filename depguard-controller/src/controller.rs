@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use depguard_kcp::{
-    ConnectError, ConnectOptions, Connection, Health, Metrics as Page, Mirror, MirrorOptions, MirrorState, PathKey,
-    PathKeyError, Probes, REREAD, WorkspaceLookups, watch_ages,
+    ConnectError, ConnectOptions, Connection, Health, Metrics as Page, Mirror, MirrorOptions, MirrorState, NoExports,
+    PathKey, PathKeyError, Probes, REREAD, WorkspaceLookups, watch_ages,
 };
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
@@ -43,6 +43,9 @@ pub enum StartError {
     /// API servers could not call the webhook.
     #[error(transparent)]
     Webhook(#[from] WebhookTargetError),
+    /// There is no such way to read dependents.
+    #[error(transparent)]
+    ReadThrough(#[from] NoExports),
     /// The CA bundle can't be used.
     #[error(transparent)]
     CaBundle(#[from] CaBundleError),
@@ -69,6 +72,7 @@ impl Controller {
     /// in `/readyz`.
     pub async fn start(config: Config) -> Result<Self, StartError> {
         config.webhook.check(config.home)?;
+        config.read_through.check(config.home)?;
         let metrics = Metrics::default();
         let ca_bundle = match config.ca_bundle_path {
             Some(path) => Some(ca_bundle::open(path, metrics.reload("ca-bundle")).await?),
@@ -272,6 +276,19 @@ impl Running {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use depguard_core::{ExportName, Home};
+    use depguard_kcp::ReadThrough;
+
+    #[tokio::test]
+    async fn without_exports_nothing_is_read_through_them() {
+        let export_name = ExportName::parse("a").unwrap();
+        let config = Config {
+            read_through: ReadThrough::Export,
+            ..Config::new(Home::Kubernetes, export_name, "hooks/depguard".parse().unwrap())
+        };
+        let error = Controller::start(config).await.unwrap_err().to_string();
+        assert!(error.contains("leave it out with --home kubernetes"), "{error}");
+    }
 
     #[tokio::test]
     async fn rounds_that_have_panicked_are_dead_though_they_were_ready() {

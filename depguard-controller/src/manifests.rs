@@ -13,10 +13,11 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 pub use crate::config::NAMESPACE;
+pub use depguard_kcp::ReadThrough;
 pub use rbac::{AGGREGATE, Place, rbac};
 pub use rules::{role_of_rules, rule_files, rules};
 pub use schema::crd;
-pub use setup::{Identity, ReadThrough, Setup};
+pub use setup::{Identity, Setup};
 
 /// Where the manifests take depguard's own workspace to be, unless told otherwise.
 pub const DEP_CTRL_PATH: &str = "root:dep-ctrl";

@@ -51,6 +51,7 @@ mod path_key;
 mod plain;
 #[cfg(feature = "probes")]
 mod probes;
+mod read_through;
 #[cfg(feature = "metrics")]
 mod reloads;
 mod shard_hosts;
@@ -84,6 +85,7 @@ pub use path_key::PathKeyError;
 pub use plain::listen;
 #[cfg(feature = "probes")]
 pub use probes::{Health, Probes};
+pub use read_through::{NoExports, ReadThrough};
 #[cfg(feature = "metrics")]
 pub use reloads::{Reload, Reloads};
 pub use shard_hosts::ShardHosts;

@@ -6,11 +6,12 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Parser, ValueEnum};
+use clap::Parser;
 use depguard_core::OverridePolicy;
+use depguard_kcp::ReadThrough;
 use depguard_kcp::cli::Common;
 
-use crate::config::{Config, ReadThrough};
+use crate::config::Config;
 use crate::timeout;
 
 /// The shortest and the longest that stopping may take.
@@ -41,9 +42,9 @@ pub struct Cli {
     #[arg(long, value_name = "FILE")]
     path_key_file: Option<PathBuf>,
 
-    /// Which way dependents are read, in home kcp
+    /// Which way dependents are read; home kcp only
     #[arg(long, value_enum, default_value_t)]
-    read_through: ReadThroughArg,
+    read_through: ReadThrough,
 
     /// Hosts of shards that neither the kubeconfig nor depguard's own endpoints name (comma-separated, without ports;
     /// *.example.com is every host below): with --read-through export no others are asked
@@ -71,15 +72,6 @@ pub struct Cli {
     override_groups: Vec<String>,
 }
 
-#[derive(Debug, Clone, Copy, Default, ValueEnum)]
-enum ReadThroughArg {
-    /// {base}/clusters/{logical cluster}, with the right to read everything there
-    #[default]
-    FrontProxy,
-    /// The virtual workspace of the dependents' own APIExport, with the right to that export's content
-    Export,
-}
-
 impl Cli {
     /// Begins to log.
     pub fn log(&self) {
@@ -91,16 +83,12 @@ impl Cli {
         let given = |list: Vec<String>| {
             list.into_iter().map(|name| name.trim().to_owned()).filter(|name| !name.is_empty()).collect::<BTreeSet<_>>()
         };
-        let read_through = match self.read_through {
-            ReadThroughArg::FrontProxy => ReadThrough::FrontProxy,
-            ReadThroughArg::Export => ReadThrough::Export,
-        };
         Config {
             home: self.common.home.into(),
             export_name: self.common.api_export_name,
             kubeconfig: self.common.kubeconfig,
             base_host: self.common.kcp_base_host,
-            read_through,
+            read_through: self.read_through,
             shard_hosts: given(self.shard_hosts).into_iter().collect(),
             review_addr: (Ipv6Addr::UNSPECIFIED, self.webhook_port).into(),
             probe_addr: self.common.health_probe_bind_address.0,

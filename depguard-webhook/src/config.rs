@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use depguard_core::{ExportName, Home, OverridePolicy};
+use depguard_kcp::ReadThrough;
 
 /// What a webhook is started with. `Default` is what the binary does without flags.
 #[derive(Debug, Clone)]
@@ -17,7 +18,7 @@ pub struct Config {
     pub kubeconfig: Option<PathBuf>,
     /// The base URL of kcp without a workspace; left out: the kubeconfig's.
     pub base_host: Option<String>,
-    /// Which way dependents are read, in home kcp.
+    /// Which way dependents are read. In home kubernetes there is but the first.
     pub read_through: ReadThrough,
     /// The hosts of shards, where neither the base URL nor depguard's own endpoints name them: with
     /// [`ReadThrough::Export`], providers' endpoints are asked on no others. `*.example.com` is every host below.
@@ -44,16 +45,6 @@ pub struct Config {
     /// How long stopping takes at most, that included: then what is under way is broken off. No review takes longer
     /// than 30 s.
     pub shutdown_grace: Duration,
-}
-
-/// Which way dependents are read in home kcp.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum ReadThrough {
-    /// `{base}/clusters/{logical cluster}`, with the right to read everything there.
-    #[default]
-    FrontProxy,
-    /// The virtual workspace of the dependents' own APIExport, with the right to that export's content.
-    Export,
 }
 
 impl Default for Config {

@@ -41,7 +41,8 @@ mod way;
 mod webhook;
 
 pub use budget::Room;
-pub use config::{Config, ReadThrough};
+pub use config::Config;
+pub use depguard_kcp::ReadThrough;
 pub use export::ThroughExports;
 pub use front_proxy::FrontProxy;
 pub use paths::PathKeys;

@@ -1,10 +1,10 @@
 //! The way that the operator chose to read dependents.
 
 use depguard_core::{Home, Query};
-use depguard_kcp::{Connection, MAX_BODY, ShardHosts, Space, UpTo};
+use depguard_kcp::{Connection, MAX_BODY, ReadThrough, ShardHosts, Space, UpTo};
 
 use crate::budget::Room;
-use crate::config::{Config, ReadThrough};
+use crate::config::Config;
 use crate::export::ThroughExports;
 use crate::front_proxy::FrontProxy;
 use crate::port::{Fetched, Port};
@@ -17,7 +17,7 @@ pub(crate) enum Way {
 }
 
 impl Way {
-    /// The way that `config` says. There are no exports in home kubernetes: there it is always the one API server.
+    /// The way that `config` says. In home kubernetes it is always the one API server.
     pub(crate) fn of(config: &Config, connection: &Connection) -> Self {
         match (config.home, config.read_through) {
             (Home::Kcp, ReadThrough::Export) => {

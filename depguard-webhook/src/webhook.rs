@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use depguard_kcp::{
-    ConnectError, ConnectOptions, Connection, Health, Metrics, PathKey, PathKeyError, Probes, REREAD, Reloads, listen,
-    watch_ages,
+    ConnectError, ConnectOptions, Connection, Health, Metrics, NoExports, PathKey, PathKeyError, Probes, REREAD,
+    Reloads, listen, watch_ages,
 };
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
@@ -56,6 +56,9 @@ pub enum StartError {
     /// The path key can't be used.
     #[error(transparent)]
     PathKey(#[from] PathKeyError),
+    /// There is no such way to read dependents.
+    #[error(transparent)]
+    ReadThrough(#[from] NoExports),
     /// An address can't be listened on.
     #[error("cannot listen on {address}: {why}")]
     Listen {
@@ -69,6 +72,7 @@ pub enum StartError {
 impl Webhook {
     /// Starts to load the rules and to answer. Reviews that come before all rules are loaded are refused.
     pub async fn start(config: Config) -> Result<Self, StartError> {
+        config.read_through.check(config.home)?;
         let options = ConnectOptions {
             kubeconfig: config.kubeconfig.clone(),
             context: None,

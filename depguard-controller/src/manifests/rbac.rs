@@ -4,7 +4,7 @@
 use depguard_core::{Home, api, canary as canaries};
 use serde_json::{Value, json};
 
-use super::setup::{Identity, ReadThrough, Setup};
+use super::{Identity, ReadThrough, Setup};
 use super::{NAMESPACE, canary, with};
 use crate::config::LEASE;
 use crate::configuration;

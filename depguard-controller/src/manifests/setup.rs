@@ -1,6 +1,7 @@
 //! What the manifests are for.
 
 use depguard_core::{Home, LogicalCluster};
+use depguard_kcp::ReadThrough;
 
 use super::DEP_CTRL_PATH;
 
@@ -15,16 +16,6 @@ pub struct Setup {
     pub read_through: ReadThrough,
     /// As whom both binaries are known. In home kubernetes always as ServiceAccounts.
     pub identity: Identity,
-}
-
-/// The way in which the webhook reads dependents in home kcp: its flag of this name.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum ReadThrough {
-    /// In each consumer's workspace. Needs lists of everything, on each shard.
-    #[default]
-    FrontProxy,
-    /// Through the virtual workspaces of the providers' exports. Needs a right in each provider's workspace.
-    Export,
 }
 
 /// As whom both binaries are known in home kcp.

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use depguard_core::{ExportName, Home};
 use depguard_kcp::{ApiError, Preconditions};
-use depguard_webhook::{Config, Webhook};
+use depguard_webhook::{Config, ReadThrough, Webhook};
 use serde_json::json;
 
 use scene::{Scene, WAYS, eventually, probe};
@@ -221,6 +221,9 @@ async fn what_is_wrong_with_the_surroundings_is_said_at_the_start() {
     let missing = Config { tls_cert_dir: "no-such-folder".into(), ..scene.config.clone() };
     let error = Webhook::start(missing).await.unwrap_err().to_string();
     assert!(error.starts_with("cannot read `no-such-folder/tls.crt`"), "{error}");
+    let through = Config { read_through: ReadThrough::Export, ..scene.config.clone() };
+    let error = Webhook::start(through).await.unwrap_err().to_string();
+    assert!(error.contains("leave it out with --home kubernetes"), "{error}");
     let error = Webhook::start(Config { review_addr: address, ..scene.config.clone() }).await.unwrap_err().to_string();
     assert!(error.starts_with(&format!("cannot listen on {address}: ")), "{error}");
 }
