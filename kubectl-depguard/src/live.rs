@@ -28,6 +28,7 @@ pub(crate) struct Live {
 
 const BINDINGS: &str = "/apis/apis.kcp.io/v1alpha2/apibindings";
 const ITSELF: &str = "/apis/core.kcp.io/v1alpha1/logicalclusters/cluster";
+const CRD: &str = "CustomResourceDefinition";
 const CRDS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 /// Requests at once.
 const AT_ONCE: usize = 8;
@@ -174,7 +175,13 @@ impl Live {
         let (bound, mut unread) = self.bound().await?.clone();
         let mut definitions = Vec::new();
         match self.endpoint().list_json(CRDS).await {
-            Ok(list) => definitions.extend(list.items.into_iter().map(Arc::new)),
+            Ok(list) => definitions.extend(list.items.into_iter().map(|mut item| {
+                // A list says it once for all of them.
+                if let Some(item) = item.as_object_mut() {
+                    item.entry("kind").or_insert_with(|| CRD.into());
+                }
+                Arc::new(item)
+            })),
             // Not every workspace has them.
             Err(why) if why.is_not_found() => {}
             Err(why) => unread.push(refused("the CustomResourceDefinitions".to_owned(), &why)?),
