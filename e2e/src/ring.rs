@@ -147,6 +147,11 @@ impl Ring {
         self.write_kubeconfig_of(&self.access.admin_token, workspace, file)
     }
 
+    /// Writes the ordinary user's kubeconfig, likewise.
+    pub fn write_tenant_kubeconfig(&self, workspace: &str, file: &Path) -> Outcome {
+        self.write_kubeconfig_of(&self.access.tenant_token, workspace, file)
+    }
+
     /// The same of whoever has a token.
     pub(crate) fn write_kubeconfig_of(&self, token: &str, workspace: &str, file: &Path) -> Outcome {
         Ok(std::fs::write(file, self.access.kubeconfig(&self.prefix(workspace), token))?)

@@ -8,6 +8,7 @@ mod deletion;
 mod election;
 mod enforced;
 mod installation;
+mod kubectl;
 mod language;
 mod liar;
 mod lifecycle;
@@ -114,6 +115,17 @@ fn main() {
             .without_control()
             .on_real_servers(),
         Scenario::new("the stock binaries deny and allow", binaries::deny_and_allow),
+        Scenario::new("kubectl depguard why names who blocks, to whoever may delete", kubectl::why),
+        Scenario::new("kubectl depguard impact shows what depends on an object", kubectl::impact).without_control(),
+        Scenario::new("kubectl depguard dangling finds references to nothing", kubectl::dangling).without_control(),
+        Scenario::new("kubectl depguard lint says where a rule's path goes wrong", kubectl::lint)
+            .without_control()
+            .alone(),
+        Scenario::new("kubectl depguard status shows whether rules are enforced", kubectl::status).without_control(),
+        Scenario::new("kubectl depguard graph draws the rules that bear", kubectl::graph).without_control(),
+        Scenario::new("kubectl depguard suggest finds the rule in the schemas", kubectl::suggest)
+            .without_control()
+            .alone(),
     ];
     if !runner::main(&scenarios) {
         std::process::exit(1);

@@ -1,0 +1,188 @@
+//! The command line, as somebody with a kubeconfig of the consumer runs it.
+
+use std::ffi::OsString;
+use std::sync::Arc;
+use std::time::Duration;
+
+use depguard_e2e::rules::rule;
+use depguard_e2e::{Cast, Outcome, Reference, Resource, Stop, World, ensure};
+use kubectl_depguard::{ExitStatus, Terminal};
+use serde_json::{Value, json};
+
+use crate::deletion::{guarded, one_reference};
+
+pub(crate) async fn why(world: Arc<World>) -> Outcome {
+    let (cast, _depguard) = guarded(&world).await?;
+    let consumer = &cast.consumer;
+    one_reference(&world, &cast).await?;
+    consumer.create_target(&cast.vpc, "b").await?;
+    let vpc = full_name(&cast.vpc);
+
+    let said = administrator(&world, &cast)?.run(&["why", &vpc, "a"]).await;
+    said.is(ExitStatus::Finding, &["vpcs/a is blocked by 1", "VirtualMachine/m1", "machines", ".spec.vpcRef.name"])?;
+    let said = administrator(&world, &cast)?.run(&["why", &vpc, "b"]).await;
+    said.is(ExitStatus::Well, &["nothing blocks it: vpcs/b"])?;
+    if !world.is_control() {
+        // Who may not read the rules has the webhook itself say it.
+        consumer.as_tenant(&world).await?;
+        let said = tenant(&world, &cast)?.run(&["why", &vpc, "a"]).await;
+        said.is(ExitStatus::Finding, &["vpcs/a is blocked by 1", "VirtualMachine/m1", "asked by a dry run"])?;
+    }
+    consumer.refused(&world, &cast.vpc, "a", &["still referenced by VirtualMachine/m1"]).await?;
+
+    consumer.delete(&world, &cast.vm, "m1").await?;
+    let said = administrator(&world, &cast)?.run(&["why", &vpc, "a"]).await;
+    said.is(ExitStatus::Well, &["nothing blocks it: vpcs/a"])?;
+    consumer.delete(&world, &cast.vpc, "a").await
+}
+
+pub(crate) async fn impact(world: Arc<World>) -> Outcome {
+    let cast = world.cast().await?;
+    world.add_rule(&cast.compute, &machines(&cast)).await?;
+    let consumer = &cast.consumer;
+    consumer.create_target(&cast.vpc, "a").await?;
+    for (name, vpc) in [("m1", "a"), ("m2", "b"), ("m3", "a")] {
+        consumer.create_dependent(&cast.vm, name, vpc).await?;
+    }
+    let machine = |name: &str| format!("VirtualMachine/{}/{name}", consumer.namespace);
+    let said = administrator(&world, &cast)?.run(&["impact", &full_name(&cast.vpc), "a"]).await;
+    said.is(ExitStatus::Well, &[&machine("m1"), &machine("m3"), "2 objects depend on"])?;
+    ensure(!said.out.contains("m2"), || said.out.clone())
+}
+
+pub(crate) async fn dangling(world: Arc<World>) -> Outcome {
+    let cast = world.cast().await?;
+    world.add_rule(&cast.compute, &machines(&cast)).await?;
+    let consumer = &cast.consumer;
+    consumer.create_target(&cast.vpc, "a").await?;
+    consumer.create_dependent(&cast.vm, "m1", "a").await?;
+    let user = administrator(&world, &cast)?;
+    user.run(&["dangling"]).await.is(ExitStatus::Well, &[])?;
+    consumer.create_dependent(&cast.vm, "m2", "gone").await?;
+    let said = user.run(&["dangling"]).await;
+    let missing = format!("VPC/{}/gone", consumer.namespace);
+    said.is(ExitStatus::Finding, &["machines", "/m2", "spec.vpcRef.name", &missing])?;
+    ensure(!said.out.contains("/m1"), || said.out.clone())
+}
+
+pub(crate) async fn lint(world: Arc<World>) -> Outcome {
+    let cast = with_schemas(&world).await?;
+    tokio::try_join!(world.bind_home(&cast.network), world.bind_home(&cast.compute))?;
+    let wrong = rule("machines", &cast.vm, &[(&cast.vpc, ".spec.vpcRef.nmae")]);
+    world.add_rule(&cast.compute, &wrong).await?;
+    let provider = User::at(&world, &cast.compute.path, "default")?;
+    let said = provider.run(&["lint", "--live"]).await;
+    said.is(ExitStatus::Finding, &["machines", "nmae", ".spec.vpcRef.name"])?;
+    world.change_rule(&cast.compute, "machines", &json!({"spec": machines(&cast)["spec"]})).await?;
+    provider.run(&["lint", "--live"]).await.is(ExitStatus::Well, &[])
+}
+
+pub(crate) async fn status(world: Arc<World>) -> Outcome {
+    let (cast, mut depguard) = guarded(&world).await?;
+    world.condition(&cast.compute, "machines", "Enforced", "True").await?;
+    let operator = User::at(&world, &world.home_path(), "depguard-system")?;
+    operator.run(&["status"]).await.is(ExitStatus::Well, &["machines"])?;
+    depguard.kill_webhook();
+    depguard.stop_controller().await;
+    depguard.look_again_after(Duration::from_secs(1));
+    depguard.start_controller().await?;
+    world.condition(&cast.compute, "machines", "Enforced", "False").await?;
+    operator.run(&["status"]).await.is(ExitStatus::Finding, &["machines"])
+}
+
+pub(crate) async fn graph(world: Arc<World>) -> Outcome {
+    let cast = world.cast().await?;
+    world.add_rule(&cast.compute, &machines(&cast)).await?;
+    let said = administrator(&world, &cast)?.run(&["graph", "-o", "mermaid"]).await;
+    said.is(ExitStatus::Well, &["VirtualMachine", "VPC", "machines: .spec.vpcRef.name"])
+}
+
+pub(crate) async fn suggest(world: Arc<World>) -> Outcome {
+    let cast = with_schemas(&world).await?;
+    let said =
+        administrator(&world, &cast)?.run(&["suggest", "--live", "--min-confidence", "high", "-o", "json"]).await;
+    said.is(ExitStatus::Well, &[])?;
+    let said: Value = serde_json::from_str(&said.out)?;
+    let own = said["proposals"].as_array().into_iter().flatten();
+    let own = own.map(|proposal| &proposal["rule"]).find(|rule| rule["spec"]["dependent"]["group"] == cast.vm.group);
+    let suggested = own.ok_or_else(|| Stop::failed(format!("no rule about machines: {said}")))?;
+    let mut expected = machines(&cast);
+    expected["metadata"] = suggested["metadata"].clone();
+    expected["spec"]["dependencies"][0]["kind"] = "VPC".into();
+    ensure(*suggested == expected, || format!("it suggests {suggested}, not {expected}"))?;
+    // The API server takes it as it is.
+    tokio::try_join!(world.bind_home(&cast.network), world.bind_home(&cast.compute))?;
+    world.add_rule(&cast.compute, suggested).await
+}
+
+/// The usual cast, where the schema of the machines has the field that refers.
+async fn with_schemas(world: &World) -> Outcome<Cast> {
+    let network = world.network("providers:network").await?;
+    let kinds = vec![
+        Resource::namespaced("VirtualMachine").with_reference(Reference::Printed),
+        Resource::cluster_scoped("Fleet"),
+    ];
+    let compute = world.provider("providers:compute", "compute.example.com", kinds).await?;
+    world.consume(network, compute).await
+}
+
+fn machines(cast: &Cast) -> Value {
+    rule("machines", &cast.vm, &[(&cast.vpc, ".spec.vpcRef.name")])
+}
+
+fn full_name(kind: &Resource) -> String {
+    format!("{}.{}", kind.plural, kind.group)
+}
+
+// === The command line ===
+
+/// Somebody with a kubeconfig, in a namespace.
+struct User {
+    kubeconfig: tempfile::NamedTempFile,
+    namespace: String,
+}
+
+/// What a command said.
+struct Said {
+    command: String,
+    status: ExitStatus,
+    out: String,
+    err: String,
+}
+
+fn administrator(world: &World, cast: &Cast) -> Outcome<User> {
+    User::at(world, &cast.consumer.path, &cast.consumer.namespace)
+}
+
+fn tenant(world: &World, cast: &Cast) -> Outcome<User> {
+    let user = administrator(world, cast)?;
+    world.ring().write_tenant_kubeconfig(&cast.consumer.path, user.kubeconfig.path())?;
+    Ok(user)
+}
+
+impl User {
+    /// The administrator in a workspace, or in the one cluster.
+    fn at(world: &World, workspace: &str, namespace: &str) -> Outcome<Self> {
+        let kubeconfig = tempfile::NamedTempFile::new()?;
+        world.ring().write_kubeconfig(workspace, kubeconfig.path())?;
+        Ok(Self { kubeconfig, namespace: namespace.to_owned() })
+    }
+
+    async fn run(&self, args: &[&str]) -> Said {
+        let (mut terminal, captured) = Terminal::captured("");
+        let place = ["-n", &self.namespace, "--kubeconfig"].map(OsString::from);
+        let program = [OsString::from("kubectl-depguard")];
+        let all = program.into_iter().chain(args.iter().map(OsString::from)).chain(place);
+        let status = kubectl_depguard::run(all.chain([self.kubeconfig.path().into()]), &mut terminal).await;
+        Said { command: args.join(" "), status, out: captured.out(), err: captured.err() }
+    }
+}
+
+impl Said {
+    fn is(&self, status: ExitStatus, parts: &[&str]) -> Outcome {
+        let Self { command, out, err, .. } = self;
+        let shown = |what: &str| format!("`{command}`: {what}; it ended with {:?} and said\n{out}{err}", self.status);
+        ensure(self.status == status, || shown(&format!("not {status:?}")))?;
+        parts.iter().try_for_each(|part| ensure(out.contains(part), || shown(&format!("no `{part}`"))))
+    }
+}
