@@ -1,6 +1,6 @@
 //! Who refers to whom: all references that the rules find among the objects of a namespace, or of all.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
@@ -104,9 +104,9 @@ pub(crate) struct Described {
     pub(crate) name: String,
 }
 
-/// The objects by kind and name.
+/// The objects by kind, namespace and name; what is in no namespace is in the empty one.
 #[derive(Debug, Default)]
-struct Names(HashMap<GroupResource, HashMap<String, Vec<usize>>>);
+struct Names(HashMap<GroupResource, HashMap<String, HashMap<String, usize>>>);
 
 /// The most objects that are kept.
 const MOST_OBJECTS: usize = 1_000_000;
@@ -148,9 +148,7 @@ impl Scan {
 
     /// The object of that kind and name.
     pub(crate) fn find(&self, kind: &GroupResource, namespace: Option<&str>, name: &str) -> Option<usize> {
-        self.names.of(kind, name).iter().copied().find(|index| {
-            self.objects.get(*index).is_some_and(|object| object.referent.namespace.as_deref() == namespace)
-        })
+        self.names.get(kind, namespace, name)
     }
 
     /// A kind that an edge names.
@@ -163,14 +161,18 @@ impl Scan {
         self.unread.is_empty() && self.broken.is_empty()
     }
 
+    /// All that could not be looked at, the rules that can't be used among it.
+    pub(crate) fn all_unread(&self) -> Vec<Unread> {
+        let broken =
+            |(rule, why): &(String, String)| Unread { what: format!("what the rule {rule} says"), why: why.clone() };
+        self.unread.iter().cloned().chain(self.broken.iter().map(broken)).collect()
+    }
+
     /// Says on standard error what could not be looked at.
     pub(crate) fn tell_unread(&self, terminal: &mut Terminal) -> Result<(), Failure> {
         let note = terminal.paint(Tone::Warning, "note:");
-        for unread in &self.unread {
+        for unread in self.all_unread() {
             writeln!(terminal.err(), "{note} could not look at {unread}")?;
-        }
-        for (rule, why) in &self.broken {
-            writeln!(terminal.err(), "{note} the rule {rule} can't be used: {why}")?;
         }
         Ok(())
     }
@@ -272,16 +274,32 @@ impl fmt::Display for Described {
 }
 
 impl Names {
-    fn of(&self, kind: &GroupResource, name: &str) -> &[usize] {
-        self.0.get(kind).and_then(|names| names.get(name)).map_or(&[], Vec::as_slice)
+    fn get(&self, kind: &GroupResource, namespace: Option<&str>, name: &str) -> Option<usize> {
+        self.0.get(kind)?.get(namespace.unwrap_or_default())?.get(name).copied()
     }
 
-    /// All of a kind.
-    fn all(&self, kind: &GroupResource) -> BTreeSet<usize> {
-        self.0.get(kind).into_iter().flat_map(HashMap::values).flatten().copied().collect()
+    /// Those of that name in a namespace, or in none; `None`: in any.
+    fn named(&self, kind: &GroupResource, namespace: Option<&str>, name: &str) -> Vec<usize> {
+        let named = match namespace {
+            Some(_) => vec![self.get(kind, namespace, name), self.get(kind, None, name)],
+            None => self.places(kind).map(|(_, names)| names.get(name).copied()).collect(),
+        };
+        named.into_iter().flatten().collect()
     }
 
-    fn insert(&mut self, kind: &GroupResource, name: &str, index: usize) {
-        self.0.entry(kind.clone()).or_default().entry(name.to_owned()).or_default().push(index);
+    /// Those of a namespace, and those of none; `None`: all.
+    fn within(&self, kind: &GroupResource, namespace: Option<&str>) -> Vec<usize> {
+        let wanted = |own: &str| own.is_empty() || namespace.is_none_or(|namespace| own == namespace);
+        let places = self.places(kind).filter(|(own, _)| wanted(own));
+        places.flat_map(|(_, names)| names.values()).copied().collect()
+    }
+
+    fn insert(&mut self, kind: GroupResource, object: &Referent, index: usize) {
+        let namespace = object.namespace.clone().unwrap_or_default();
+        self.0.entry(kind).or_default().entry(namespace).or_default().insert(object.name.clone(), index);
+    }
+
+    fn places(&self, kind: &GroupResource) -> impl Iterator<Item = (&String, &HashMap<String, usize>)> {
+        self.0.get(kind).into_iter().flatten()
     }
 }

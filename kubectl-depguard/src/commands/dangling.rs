@@ -79,7 +79,7 @@ pub(crate) async fn run(args: &Args, global: &Global, terminal: &mut Terminal) -
 
 impl Report {
     fn of(scan: &Scan) -> Self {
-        let mut report = Self { dangling: Vec::new(), looked_at: 0, not_looked_at: 0, unread: scan.unread.clone() };
+        let mut report = Self { dangling: Vec::new(), looked_at: 0, not_looked_at: 0, unread: scan.all_unread() };
         // Where a rule names a resource only, an object of it tells its kind.
         let kinds: HashMap<_, _> =
             scan.objects.iter().map(|object| (object.kind.gvr.group_resource(), &object.kind)).collect();

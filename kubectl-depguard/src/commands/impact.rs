@@ -116,7 +116,7 @@ impl Report {
             target: described(root).unwrap_or_else(|| Described::new(kind, None, "")),
             dependents: dependents.collect(),
             count: lines.iter().filter(|line| line.again.is_none()).count(),
-            unread: scan.unread.clone(),
+            unread: scan.all_unread(),
         }
     }
 

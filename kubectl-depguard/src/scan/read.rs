@@ -181,7 +181,7 @@ fn keep(
             let metadata = object.get("metadata");
             let finalizers = metadata.and_then(|metadata| metadata.get("finalizers")).and_then(Value::as_array);
             let finalizers = finalizers.into_iter().flatten().filter_map(|name| name.as_str().map(str::to_owned));
-            scan.names.insert(&kind, &referent.name, scan.objects.len());
+            scan.names.insert(kind, &referent, scan.objects.len());
             scan.objects.push(Object {
                 kind: plan.kind.clone(),
                 referent,

@@ -97,7 +97,10 @@ async fn a_rule_that_can_not_be_used_keeps_it_from_being_told() {
         + "---\n{apiVersion: dependencies.opendefense.cloud/v1alpha1, kind: DependencyRule, metadata: {name: bad}, spec: {}}\n";
     let told = ran(&broken, &["dangling"]).await;
     assert_eq!(told.status, ExitStatus::Failure, "{told:?}");
-    assert!(told.err.contains("note: the rule bad can't be used") && told.err.contains("error: "), "{told:?}");
+    assert!(
+        told.err.contains("note: could not look at what the rule bad says") && told.err.contains("error: "),
+        "{told:?}"
+    );
 }
 
 #[tokio::test]
@@ -183,4 +186,25 @@ async fn yaml_says_what_json_says() {
         let json: Value = serde_json::from_str(&json.out).unwrap();
         assert_eq!(serde_saphyr::from_str::<Value>(&yaml.out).unwrap(), json, "{}", yaml.out);
     }
+}
+
+#[tokio::test]
+async fn a_namesake_made_anew_is_not_what_was_meant() {
+    let by_uid = r"
+---
+apiVersion: dependencies.opendefense.cloud/v1alpha1
+kind: DependencyRule
+metadata: {name: claims}
+spec:
+  dependent: {group: claim.example.com, version: v1, kind: Claim, resource: claims}
+  dependencies:
+  - {group: network.example.com, version: v1, resource: vpcs, fieldRef: {path: .spec.vpc, uidPath: .spec.uid}}
+---
+{apiVersion: network.example.com/v1, kind: VPC, metadata: {name: b, namespace: x, uid: new}}
+---
+{apiVersion: claim.example.com/v1, kind: Claim, metadata: {name: c, namespace: x}, spec: {vpc: b, uid: old}}
+";
+    let dangling = ran(&format!("{OBJECTS}{by_uid}"), &["dangling"]).await;
+    assert_eq!(dangling.status, ExitStatus::Finding, "{dangling:?}");
+    assert!(dangling.out.contains("claims   Claim/x/c   spec.vpc   VPC/x/b with UID old\n"), "{dangling:?}");
 }
