@@ -2,7 +2,9 @@
 
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::time::Duration;
 
+use depguard_controller::{Config, Controller, WebhookTarget};
 use depguard_core::Home;
 use depguard_kcp::{ConnectOptions, Connection, Endpoint};
 use depguard_testbed::{Kind, Options, Testbed};
@@ -126,7 +128,7 @@ async fn a_finding_is_shown_at_its_line() {
     let row = out.lines().nth(1).unwrap();
     assert!(row.starts_with(&format!("{rules}:{line}   error      DG101  ")), "{out}");
     assert!(
-        row.ends_with("`.spec.vpcRef` has no field `nam`: it has `name`; write `.spec.vpcRef.name` if that is meant")
+        row.ends_with("   leads nowhere in vms.example.com v1: `.spec.vpcRef` has no field `nam`: it has `name`; write `.spec.vpcRef.name` if that is meant")
     );
     assert_eq!(err, "1 rule: 1 error, 0 warnings, 0 notes\n");
     let (_, out, _) = bed.lint(&["-f", &rules, "--schemas", &schemas, "-o", "github"]).await;
@@ -196,14 +198,77 @@ async fn a_cluster_is_asked_for_its_kinds_and_rules() {
             "DG113 spec.dependencies[3].kind",
         ]
     );
+    let (_, out, _) = bed.lint(&["-f", &rules, "--live"]).await;
+    assert!(out.contains("there is no vpc.example.com v1: correct the group, version and resource of "), "{out}");
+    assert!(out.contains("; write `vpcs` if that is meant\n"), "{out}");
     // With what is there already.
     let rules = bed.file("rules.yaml", &[rule("another", ".spec.vpcRef.name")]);
     let again = "spec.dependencies[0].fieldRef.path";
     assert_eq!(bed.codes(&["-f", &rules, "--live"]).await, [format!("DG203 {again}"), format!("DG301 {again}")]);
     // Without files, what is there itself.
-    let (status, out, err) = bed.lint(&["--live"]).await;
+    let (status, out, err) = bed.lint(&[]).await;
     assert_eq!((status, err.as_str()), (ExitStatus::Well, "1 rule: 0 errors, 0 warnings, 1 note\n"));
     assert!(out.contains("\ndependencyrule/there   info       DG301  "), "{out}");
+    // In the controller's words.
+    let rules = bed.file("rules.yaml", &[rule("there", ".spec.vpcRef.nam")]);
+    let (_, out, _) = bed.lint(&["-f", &rules, "--live", "-o", "json"]).await;
+    let report: Value = serde_json::from_str(&out).unwrap();
+    let found = report["findings"][0]["message"].as_str().unwrap();
+    let said = accepted(&bed, &endpoint, ".spec.vpcRef.nam").await;
+    assert!(said.contains("leads nowhere"), "{said}");
+    assert_eq!(found, format!("{said}; write `.spec.vpcRef.name` if that is meant"));
+    testbed.stop().await;
+}
+
+/// What a controller says on the condition `Accepted` of the rule `there`, with that path.
+async fn accepted(bed: &Bed, endpoint: &Endpoint, path: &str) -> String {
+    let object = format!("{RULES}/there");
+    let mut stored = endpoint.get_json(&object).await.unwrap();
+    stored["spec"]["dependencies"][0]["fieldRef"]["path"] = json!(path);
+    let generation = endpoint.put_json(&object, &stored).await.unwrap()["metadata"]["generation"].clone();
+    let export = "dependencies.opendefense.cloud".parse().unwrap();
+    let url = "https://webhook.example.com/validate".to_owned();
+    let config = Config {
+        kubeconfig: Some(bed.folder.path().join("kubeconfig")),
+        probe_addr: None,
+        metrics_addr: None,
+        ..Config::new(Home::Kubernetes, export, WebhookTarget::Url(url))
+    };
+    let controller = Controller::start(config).await.unwrap();
+    let said = async {
+        loop {
+            let stored = endpoint.get_json(&object).await.unwrap();
+            let conditions = stored["status"]["conditions"].as_array().into_iter().flatten();
+            let accepted = conditions.into_iter().find(|condition| condition["type"] == "Accepted");
+            match accepted
+                .filter(|accepted| accepted["observedGeneration"] == generation && accepted["status"] != "True")
+            {
+                Some(accepted) => return accepted["message"].as_str().unwrap().to_owned(),
+                None => tokio::time::sleep(Duration::from_millis(50)).await,
+            }
+        }
+    };
+    let said = tokio::time::timeout(Duration::from_secs(60), said).await.expect("the controller says something");
+    controller.stop().await;
+    said
+}
+
+#[tokio::test]
+async fn who_must_not_read_rules_is_told_what_was_not_looked_at() {
+    let bed = Bed::new();
+    let options = Options { kind: Kind::Kubernetes, rbac: true, ..Options::default() };
+    let testbed = Testbed::start(options).await.unwrap();
+    let endpoint = bed.connect(&testbed, "", Home::Kubernetes).await.home();
+    for object in [crd("VM"), crd("VPC"), depguard_controller::manifests::crd()] {
+        endpoint.post_json(CRDS, &object).await.unwrap();
+    }
+    bed.text("kubeconfig", &testbed.kubeconfig("", "tenant"));
+    let rules = bed.file("rules.yaml", &[rule("vms", ".spec.vpcRef.name")]);
+    let (status, out, err) = bed.lint(&["-f", &rules, "--live"]).await;
+    assert_eq!(status, ExitStatus::Well, "{out}{err}");
+    // Whether a kind is served everybody may know.
+    assert!(out.contains("DG104   spec.dependent   the paths were not checked: the schema of vms"), "{out}");
+    assert!(err.contains("could not look at the rules that there are (no right to read them)"), "{err}");
     testbed.stop().await;
 }
 

@@ -48,8 +48,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE", num_args = 1..)]
     schemas: Vec<PathBuf>,
 
-    /// Take kinds and existing rules from the API server too
-    #[arg(long, required_unless_present = "filename")]
+    /// With -f: take kinds and existing rules from the API server too
+    #[arg(long)]
     live: bool,
 
     /// Print the changes that make lookups cheap, as commands, instead of the findings
@@ -79,22 +79,26 @@ enum Format {
 pub(crate) async fn run(args: Args, global: &Global, terminal: &mut Terminal) -> Result<Outcome, Failure> {
     let documents = args.files.read_texts(terminal)?;
     let schemas = files::read_texts(&args.schemas, args.files.recursive, terminal)?;
-    let live = if args.live { Some(Live::open(global).await?) } else { None };
+    let live = if args.live || args.files.is_empty() { Some(Live::open(global).await?) } else { None };
     let home = global.home().or(live.as_ref().map(Live::home));
     let stored = match &live {
-        Some(live) => live::rules(live).await?,
+        Some(live) => live::rules(live, terminal).await?,
         None => Vec::new(),
     };
     let mut linting = Linting::new(home, documents, schemas, stored);
     if linting.rules.is_empty() {
         return Err(Failure::new("there is no DependencyRule in what was given")
-            .hint("name files with rules by -f, or a cluster that has some by --live"));
+            .hint("name files with rules by -f, or a cluster that has some by --kubeconfig"));
     }
     if let Some(live) = &live {
         let progress = terminal.progress("looking at kinds");
         for (named, known) in live::kinds(live, linting.wanted()).await {
             progress.inc(1);
             linting.kinds.live.insert(named, known);
+        }
+        // For the nearest; without it there is none.
+        if let Ok(served) = live.kinds().await {
+            linting.kinds.served = served.iter().map(|kind| kind.gvr.group_resource()).collect();
         }
     }
     let report = linting.finish();

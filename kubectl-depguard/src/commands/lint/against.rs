@@ -76,7 +76,14 @@ impl<'k> Against<'k> {
                 Mismatch::Version => (Code::VersionNotServed, format!("{field}.version")),
                 Mismatch::Kind => (Code::WrongKindName, format!("{field}.kind")),
             };
-            let todo = if problem.what == Mismatch::Unknown { "; give its definition with --schemas" } else { "" };
+            let nearest = || self.kinds.nearest(&named.gvr.group_resource());
+            let todo = match problem.what {
+                Mismatch::Unknown => "; give its definition with --schemas".to_owned(),
+                Mismatch::NotServed => {
+                    nearest().map(|nearest| format!("; write `{nearest}` if that is meant")).unwrap_or_default()
+                }
+                Mismatch::Version | Mismatch::Kind => String::new(),
+            };
             report.push(code, written.subject, at, format!("{problem}{todo}"));
         }
         Some(known)

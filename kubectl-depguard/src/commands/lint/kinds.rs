@@ -43,6 +43,8 @@ pub(super) struct Kinds {
     read: BTreeMap<GroupVersionResource, Known>,
     /// What an API server said of them.
     pub(super) live: BTreeMap<Named, Result<Known, Unknown>>,
+    /// The kinds that it serves.
+    pub(super) served: BTreeSet<GroupResource>,
 }
 
 impl Named {
@@ -116,18 +118,32 @@ impl Kinds {
         if let Some(known) = self.live.get(named) {
             return known.clone();
         }
-        let same_group = self.definitions.keys().filter(|defined| defined.group == kind.group);
-        let others: Vec<_> = same_group.map(|defined| defined.resource.as_str()).collect();
+        let others: Vec<_> = self.of_group(&kind).collect();
         if others.is_empty() {
             let message = format!("{kind} was not looked at: give its definition with --schemas, or ask with --live");
             return Err(Unknown { code: Code::KindUnchecked, message });
         }
-        let todo = match nearest::of(kind.resource.as_str(), others.iter().copied()) {
+        let todo = match self.nearest(&kind) {
             Some(nearest) => format!("write `{nearest}` if that is meant, or give its definition with --schemas"),
             None => "correct the group and resource, or give its definition with --schemas".to_owned(),
         };
         let message = format!("{} has {}, but no {}: {todo}", kind.group, others.join(", "), kind.resource);
         Err(Unknown { code: Code::KindNotServed, message })
+    }
+}
+
+impl Kinds {
+    /// The resource of the same group whose name is nearest.
+    pub(super) fn nearest(&self, kind: &GroupResource) -> Option<&str> {
+        let served = self.served.iter().filter(|served| served.group == kind.group);
+        let served = served.map(|served| served.resource.as_str());
+        nearest::of(kind.resource.as_str(), self.of_group(kind).chain(served))
+    }
+
+    /// The resources of the same group that were defined.
+    fn of_group(&self, kind: &GroupResource) -> impl Iterator<Item = &str> {
+        let same = self.definitions.keys().filter(|defined| defined.group == kind.group);
+        same.map(|defined| defined.resource.as_str())
     }
 }
 

@@ -71,7 +71,10 @@ fn table(report: &Report, terminal: &mut Terminal) -> Result<(), Failure> {
         };
         let severity = format!("{:?}", finding.severity).to_lowercase();
         let code = finding.code.as_str().to_owned();
-        table.push([place, severity, code, finding.field.clone(), finding.message.clone()]);
+        // The field has a column of its own.
+        let rest = finding.message.strip_prefix(&finding.field).filter(|rest| rest.starts_with([' ', ':']));
+        let message = rest.map_or(finding.message.as_str(), |rest| rest.trim_start_matches([' ', ':']));
+        table.push([place, severity, code, finding.field.clone(), message.to_owned()]);
     }
     if !table.is_empty() {
         terminal.out().write_all(table.render().as_bytes())?;
