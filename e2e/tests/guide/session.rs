@@ -11,7 +11,8 @@ use crate::{folder, is_written};
 const PICTURE: &str = "docs/session.svg";
 
 /// How the commands begin that are shown, in this order.
-const SHOWN: [&str; 1] = ["kubectl apply --validate=false -f examples/guide/objects.yaml"];
+const SHOWN: [&str; 3] =
+    ["kubectl depguard why vpc shop", "kubectl depguard impact vpc shop", "kubectl depguard dangling"];
 
 /// Characters in a line; a longer one goes on in the next.
 const COLUMNS: usize = 96;
