@@ -123,14 +123,19 @@ impl Endpoint {
                 }
             }
         }
-        self.exchange(Method::DELETE, path, Some(&options), JSON).await
+        self.delete_with(path, &options).await
     }
 
     /// Asks what the deletion of an object would come to. Nothing is deleted.
     pub async fn delete_dry_run(&self, path: &str) -> Result<Value, ApiError> {
         // With a body, API servers go by what it says and not by the query.
         let options = json!({"apiVersion": "v1", "kind": "DeleteOptions", "dryRun": ["All"]});
-        self.exchange(Method::DELETE, &with_query(path, "dryRun=All"), Some(&options), JSON).await
+        self.delete_with(&with_query(path, "dryRun=All"), &options).await
+    }
+
+    /// Deletes an object by the metav1.DeleteOptions of the caller's choice.
+    pub async fn delete_with(&self, path: &str, options: &Value) -> Result<Value, ApiError> {
+        self.exchange(Method::DELETE, path, Some(options), JSON).await
     }
 
     /// Lists a collection, all pages of it, as it is now.

@@ -35,6 +35,7 @@ mod caller;
 #[cfg(feature = "cli")]
 pub mod cli;
 mod connection;
+mod durations;
 mod endpoint;
 #[cfg(feature = "metrics")]
 mod expiry;
@@ -65,6 +66,7 @@ pub use address::UrlError;
 pub use api::{ApiError, Cause, List, Preconditions, Status};
 pub use caller::{CallError, Caller};
 pub use connection::{ConnectError, ConnectOptions, Connection};
+pub use durations::parse_duration;
 pub use endpoint::{Endpoint, MAX_BODY, RequestError};
 #[cfg(feature = "metrics")]
 pub use expiry::{bundle_expiry, certificate_expiry};

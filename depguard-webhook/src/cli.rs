@@ -8,11 +8,10 @@ use std::time::Duration;
 
 use clap::Parser;
 use depguard_core::OverridePolicy;
-use depguard_kcp::ReadThrough;
 use depguard_kcp::cli::Common;
+use depguard_kcp::{ReadThrough, parse_duration};
 
 use crate::config::Config;
-use crate::timeout;
 
 /// The shortest and the longest that stopping may take.
 const SHUTDOWN: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(600);
@@ -109,7 +108,7 @@ fn shutdown_delay(text: &str) -> Result<Duration, String> {
 
 fn shutdown_grace(text: &str) -> Result<Duration, String> {
     let in_range = |duration: &Duration| SHUTDOWN.contains(duration);
-    timeout::parse(text).filter(in_range).ok_or_else(|| "write it as `35s` or `1m30s`, between 1s and 10m".to_owned())
+    parse_duration(text).filter(in_range).ok_or_else(|| "write it as `35s` or `1m30s`, between 1s and 10m".to_owned())
 }
 
 #[cfg(test)]
