@@ -6,7 +6,9 @@ use std::path::PathBuf;
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use depguard_core::{Home, Namespace};
 
-use crate::commands::{completion, dangling, graph, impact, install, lint, status, suggest, test, uninstall, why};
+use crate::commands::{
+    completion, dangling, graph, impact, install, lint, order, status, suggest, test, uninstall, why,
+};
 use crate::outcome::{ExitStatus, Failure, Outcome};
 use crate::terminal::{Terminal, Tone};
 
@@ -61,6 +63,7 @@ enum Command {
     Graph(graph::Args),
     Impact(impact::Args),
     Install(Box<install::Args>),
+    Order(order::Args),
     Status(status::Args),
     Suggest(suggest::Args),
     Test(test::Args),
@@ -137,6 +140,7 @@ async fn carry_out(cli: Cli, terminal: &mut Terminal) -> Result<Outcome, Failure
         Command::Graph(args) => graph::run(args, &global, terminal).await,
         Command::Impact(args) => impact::run(&args, &global, terminal).await,
         Command::Install(args) => install::run(*args, &global, terminal).await,
+        Command::Order(args) => order::run(args, &global, terminal).await,
         Command::Status(args) => status::run(args, &global, terminal).await,
         Command::Suggest(args) => suggest::run(&args, &global, terminal).await,
         Command::Test(args) => test::run(args, terminal).await,

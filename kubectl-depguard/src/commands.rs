@@ -6,6 +6,7 @@ pub(crate) mod graph;
 pub(crate) mod impact;
 pub(crate) mod install;
 pub(crate) mod lint;
+pub(crate) mod order;
 pub(crate) mod status;
 pub(crate) mod suggest;
 pub(crate) mod test;

@@ -22,6 +22,7 @@ use crate::terminal::Terminal;
 pub(crate) struct Live {
     home: Home,
     connection: Connection,
+    endpoint: Endpoint,
     kinds: OnceCell<Kinds>,
     bound: OnceCell<(Option<Bound>, Vec<Unread>)>,
 }
@@ -50,7 +51,18 @@ impl Live {
             Some(_) => Home::Kcp,
             None => Home::Kubernetes,
         });
-        Ok(Self { home, connection, kinds: OnceCell::new(), bound: OnceCell::new() })
+        let endpoint = connection.home();
+        Ok(Self { home, connection, endpoint, kinds: OnceCell::new(), bound: OnceCell::new() })
+    }
+
+    /// Another workspace of the same kcp.
+    pub(crate) fn in_workspace(self, path: &WorkspacePath) -> Result<Self, Failure> {
+        if self.home == Home::Kubernetes {
+            return Err(Failure::new(format!("`{path}` is a workspace, and this is no kcp"))
+                .hint("name a namespace, or a kcp's kubeconfig"));
+        }
+        let endpoint = self.connection.workspace(path);
+        Ok(Self { endpoint, kinds: OnceCell::new(), bound: OnceCell::new(), ..self })
     }
 
     pub(crate) fn home(&self) -> Home {
@@ -63,7 +75,7 @@ impl Live {
 
     /// The cluster or workspace that is looked at.
     pub(crate) fn endpoint(&self) -> Endpoint {
-        self.connection.home()
+        self.endpoint.clone()
     }
 
     pub(crate) fn default_namespace(&self) -> &str {

@@ -7,6 +7,8 @@ use std::time::Duration;
 use clap::builder::styling::{AnsiColor, Style};
 use indicatif::{ProgressBar, ProgressStyle};
 
+use crate::output::one_line;
+
 /// The streams of a command.
 pub struct Terminal {
     out: Box<dyn Write + Send>,
@@ -82,7 +84,20 @@ impl Terminal {
     /// Says something besides, on a line of standard error.
     pub(crate) fn note(&mut self, text: &str) -> io::Result<()> {
         let note = self.paint(Tone::Warning, "note:");
-        writeln!(self.err, "{note} {text}")
+        writeln!(self.err, "{note} {}", one_line(text))
+    }
+
+    /// Asks on standard error whether to go on. Whatever is answered but `y` or `yes` is a no.
+    pub(crate) fn ask(&mut self, question: &str) -> io::Result<bool> {
+        write!(self.err, "{} [y/N] ", one_line(question))?;
+        self.err.flush()?;
+        let (mut answer, mut byte) = (Vec::new(), [0]);
+        // Longer than any answer that counts.
+        while answer.len() < 16 && self.stdin.read(&mut byte)? == 1 && byte != *b"\n" {
+            answer.extend(byte);
+        }
+        let answer = String::from_utf8_lossy(&answer).trim().to_lowercase();
+        Ok(matches!(answer.as_str(), "y" | "yes"))
     }
 
     pub(crate) fn stdin(&mut self) -> &mut dyn Read {
@@ -160,5 +175,29 @@ impl Write for Buffer {
 
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_yes_is_a_yes() {
+        for (typed, yes) in [
+            ("y\n", true),
+            ("YES \r\n", true),
+            ("y", true),
+            ("", false),
+            ("\n", false),
+            ("no\n", false),
+            ("n\ny\n", false),
+            ("yesterday\n", false),
+            (&"y".repeat(1000), false),
+        ] {
+            let (mut terminal, captured) = Terminal::captured(typed);
+            assert_eq!(terminal.ask("Delete\u{1b}[2J?").unwrap(), yes, "{typed}");
+            assert_eq!(captured.err(), "Delete [2J? [y/N] ");
+        }
     }
 }

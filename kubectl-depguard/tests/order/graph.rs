@@ -41,8 +41,8 @@ async fn kinds_are_drawn_with_the_rules_between_them() {
   n0 [label="VirtualMachine\nvirtualmachines.compute.example.com"];
   n1 [label="vpcs.network.example.com"];
   n2 [label="Disk\ndisks.storage.example.com"];
-  n0 -> n1 [label="vms: .metadata.annotations['a\"b']"];
-  n0 -> n2 [label="vms: .spec.disks[*].name (Warn)", style=dashed];
+  n0 -> n1 [label="vms: metadata.annotations['a\"b']"];
+  n0 -> n2 [label="vms: spec.disks[*].name (Warn)", style=dashed];
 }
 "#
     );
@@ -54,5 +54,41 @@ async fn kinds_are_drawn_with_the_rules_between_them() {
 
     let drawn = depguard(&["graph", "-o", "mermaid", "-f", file.to_str().unwrap()]).await;
     assert!(drawn.out.starts_with("flowchart LR\n"), "{drawn:?}");
-    assert!(drawn.out.contains(r#"n0 -.->|"vms: .spec.disks[#42;].name #40;Warn#41;"| n2"#), "{drawn:?}");
+    assert!(drawn.out.contains(r#"n0 -.->|"vms: spec.disks[#42;].name #40;Warn#41;"| n2"#), "{drawn:?}");
+}
+
+#[tokio::test]
+async fn objects_are_drawn_with_blockers_and_what_is_missing() {
+    const OBJECTS: &str = r#"---
+{apiVersion: compute.example.com/v1, kind: VirtualMachine, metadata: {name: m, namespace: x, annotations: {'a"b': v}}, spec: {disks: [{name: d}, {name: lost}]}}
+---
+{apiVersion: compute.example.com/v1, kind: VirtualMachine, metadata: {name: elsewhere, namespace: other}}
+---
+{apiVersion: network.example.com/v1, kind: Vpc, metadata: {name: v, namespace: x}}
+---
+{apiVersion: storage.example.com/v1, kind: Disk, metadata: {name: d, namespace: x, deletionTimestamp: 2026-01-01T00:00:00Z}}
+"#;
+    let folder = tempfile::tempdir().unwrap();
+    let file = write(folder.path(), "all.yaml", &format!("{RULES}{OBJECTS}"));
+    let drawn = depguard(&["graph", "--objects", "-n", "x", "-o", "mermaid", "-f", file.to_str().unwrap()]).await;
+    assert_eq!(drawn.status, ExitStatus::Well, "{drawn:?}");
+    for line in [
+        r#"["VirtualMachine/x/m"]"#,
+        r#"["Disk/x/d<br/>being deleted"]"#,
+        r#"["Vpc/x/v"]"#,
+        r#"["disks/x/lost"]"#,
+        r#"-->|"vms: metadata.annotations[#39;a#34;b#39;]"|"#,
+        r#"-.->|"vms: spec.disks[#42;].name #40;Warn#41;"|"#,
+    ] {
+        assert!(drawn.out.contains(line), "{line} is not in {}", drawn.out);
+    }
+    assert!(!drawn.out.contains("elsewhere"), "{drawn:?}");
+    let class = |name: &str| {
+        let line =
+            drawn.out.lines().find(|line| line.trim_start().starts_with("class ") && line.contains(name)).unwrap();
+        let number = line.split_whitespace().nth(1).unwrap();
+        drawn.out.lines().find(|line| line.trim_start().starts_with(&format!("{number}["))).unwrap().to_owned()
+    };
+    assert!(class("blocker").contains("VirtualMachine/x/m"), "{}", drawn.out);
+    assert!(class("missing").contains("lost"), "{}", drawn.out);
 }

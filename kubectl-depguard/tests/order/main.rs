@@ -1,4 +1,7 @@
 //! `graph` and `order`: what is drawn, in which order objects go, and that they do.
 
+mod deleting;
+mod files;
 mod graph;
+mod stage;
 mod tool;

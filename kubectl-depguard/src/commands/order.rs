@@ -1,0 +1,157 @@
+//! `order`: in which order objects can be deleted, and their deletion.
+
+use std::time::Duration;
+
+use clap::ValueEnum;
+use depguard_core::{Home, Namespace, WorkspacePath};
+use depguard_kcp::{Endpoint, parse_duration};
+use tokio::sync::watch;
+
+use crate::cli::Global;
+use crate::files::FileArgs;
+use crate::outcome::{Failure, Outcome};
+use crate::output::{Format, OutputArgs};
+use crate::scan::{Follow, Scan, Scope};
+use crate::source::Source;
+use crate::terminal::Terminal;
+
+mod delete;
+mod dry_run;
+mod plan;
+mod print;
+mod request;
+
+use delete::Carrier;
+use plan::Plan;
+use request::Requests;
+
+/// Tell in which order objects can be deleted, or delete them so
+///
+/// Whatever refers to an object must go before it. Objects of a wave are held by nobody once the waves before it are gone.
+/// Only kinds that rules name are ordered, and only rules that refuse (onDelete: Deny) count. Objects that protect each
+/// other are in no wave: it is told what ends them.
+///
+/// Exit code: 0 where all has a wave, or is gone; 1 where something can't go, or is left.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// A namespace, or in kcp a workspace by its path, as root:acme [default: the namespace of -n]
+    #[arg(value_name = "NAMESPACE|WORKSPACE")]
+    place: Option<String>,
+
+    #[command(flatten)]
+    files: FileArgs,
+
+    #[command(flatten)]
+    output: OutputArgs,
+
+    /// Delete the objects, wave by wave, each gone before the next begins; may be interrupted and run again
+    #[arg(long, conflicts_with = "filename")]
+    delete: bool,
+
+    /// Only say what would be deleted (client), or have the server try the first wave (server)
+    #[arg(long, value_enum, requires = "delete", value_name = "WHO")]
+    dry_run: Option<DryRun>,
+
+    /// How long a wave may take, finalizers and all, as 90s or 1h30m
+    #[arg(long, requires = "delete", value_parser = duration, default_value = "30m")]
+    timeout: Duration,
+
+    /// Don't ask
+    #[arg(short, long, requires = "delete")]
+    yes: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum DryRun {
+    /// Nothing is sent
+    Client,
+    /// The server decides about the first wave, and deletes nothing
+    Server,
+}
+
+/// The longest that a wave may take.
+const MOST_TIME: Duration = Duration::from_secs(7 * 24 * 3600);
+
+pub(crate) async fn run(args: Args, global: &Global, terminal: &mut Terminal) -> Result<Outcome, Failure> {
+    let (source, namespace) = place(&args, global, terminal).await?;
+    let rules = source.rules().await?;
+    let scope = Scope { namespace: namespace.as_ref(), follow: Follow::Dependents, fallback: namespace.as_ref() };
+    let scan = Scan::read(&source, &rules, scope, None, terminal).await?;
+    scan.tell_unread(terminal)?;
+    let plan = Plan::new(rules.home, scan);
+    let endpoint = match &source {
+        Source::Live(live) if args.delete => live.endpoint(),
+        _ => {
+            print::plan(&plan, args.output.output, terminal)?;
+            return Ok(if plan.is_whole() { Outcome::Well } else { Outcome::Finding });
+        }
+    };
+    if matches!(args.output.output, Some(Format::Json | Format::Yaml)) {
+        return Err(Failure::new("with --delete the output can't be json or yaml").hint("leave out -o, or say -o name"));
+    }
+    if rules.home == Home::Kubernetes && namespace.is_none() {
+        return Err(Failure::new("of a whole cluster nothing is deleted, its own parts would be among it")
+            .hint("name a namespace"));
+    }
+    match args.dry_run {
+        Some(DryRun::Client) => dry_run::client(&plan, terminal),
+        Some(DryRun::Server) => dry_run::server(&plan, &Requests::new(&endpoint), terminal).await,
+        None => delete(&args, &plan, &endpoint, terminal).await,
+    }
+}
+
+async fn delete(args: &Args, plan: &Plan, endpoint: &Endpoint, terminal: &mut Terminal) -> Result<Outcome, Failure> {
+    if !args.yes {
+        if !terminal.is_interactive() {
+            return Err(Failure::new("nothing was deleted, since nobody is there to be asked")
+                .hint("say --yes to delete without being asked, or --dry-run=client to see what would be"));
+        }
+        print::plan(plan, None, terminal)?;
+        let question = format!("Delete {} objects in {} waves?", plan.count(), plan.waves.len());
+        if plan.count() > 0 && !terminal.ask(&question)? {
+            terminal.note("nothing was deleted")?;
+            return Ok(Outcome::Finding);
+        }
+    }
+    let (stopping, stop) = watch::channel(false);
+    let interrupt = tokio::spawn(async move {
+        if tokio::signal::ctrl_c().await.is_ok() {
+            stopping.send_replace(true);
+        }
+    });
+    let requests = Requests::new(endpoint);
+    let carrier = Carrier { plan, requests, timeout: args.timeout, stop, names_only: args.output.output.is_some() };
+    let left = carrier.carry_out(terminal).await;
+    interrupt.abort();
+    carrier.conclude(&left?, terminal)
+}
+
+/// Where to look, and in which namespace.
+async fn place(args: &Args, global: &Global, terminal: &mut Terminal) -> Result<(Source, Option<Namespace>), Failure> {
+    let mut source = Source::open(global, &args.files, terminal).await?;
+    let Some(place) = &args.place else {
+        let namespace = source.namespace(global)?;
+        return Ok((source, namespace));
+    };
+    let is_workspace = place == "root" || place.contains(':');
+    if is_workspace {
+        let path = WorkspacePath::parse(place).map_err(Failure::new)?;
+        source = match source {
+            Source::Live(live) => Source::Live(Box::new(live.in_workspace(&path)?)),
+            Source::Disk(_) => {
+                return Err(Failure::new(format!("`{place}` is a workspace, and files are in none"))
+                    .hint("name a namespace, or leave out -f"));
+            }
+        };
+        return Ok((source, global.namespace.clone()));
+    }
+    if global.namespace.is_some() || global.all_namespaces {
+        return Err(Failure::new(format!("besides `{place}`, -n or -A says which namespaces")).hint("say it once"));
+    }
+    Namespace::parse(place).map(|namespace| (source, Some(namespace))).map_err(Failure::new)
+}
+
+fn duration(text: &str) -> Result<Duration, String> {
+    let duration = parse_duration(text).filter(|duration| *duration <= MOST_TIME);
+    duration.ok_or_else(|| "write it as `90s` or `1h30m`, at most 168h".to_owned())
+}

@@ -1,0 +1,52 @@
+//! What a deletion would do, without doing it.
+
+use futures::stream::{self, StreamExt};
+
+use super::plan::Plan;
+use super::print::{line, remarks};
+use super::request::{Answer, Requests};
+use crate::outcome::{Failure, Outcome};
+use crate::output::one_line;
+use crate::terminal::Terminal;
+
+/// Requests at once.
+const AT_ONCE: usize = 8;
+
+/// Says what would be deleted. Nothing is sent.
+pub(super) fn client(plan: &Plan, terminal: &mut Terminal) -> Result<Outcome, Failure> {
+    for (number, wave) in plan.waves.iter().enumerate() {
+        for object in wave.iter().filter_map(|object| plan.object(*object)) {
+            let wave = number.saturating_add(1);
+            writeln!(terminal.out(), "wave {wave}: {} would be deleted", line(object))?;
+        }
+    }
+    remarks(plan, terminal)?;
+    Ok(if plan.is_whole() { Outcome::Well } else { Outcome::Finding })
+}
+
+/// Has the server decide about the first wave. Nothing is deleted.
+pub(super) async fn server(plan: &Plan, requests: &Requests, terminal: &mut Terminal) -> Result<Outcome, Failure> {
+    let first = plan.waves.first().into_iter().flatten().filter_map(|object| plan.object(*object));
+    let mut asked =
+        stream::iter(first).map(|object| async move { (object, requests.try_out(object).await) }).buffered(AT_ONCE);
+    let mut all_granted = true;
+    while let Some((object, answer)) = asked.next().await {
+        let name = line(object);
+        match answer {
+            Answer::Granted => writeln!(terminal.out(), "wave 1: {name} would be deleted, as the server says")?,
+            Answer::Refused(why) | Answer::Later(why) => {
+                all_granted = false;
+                writeln!(terminal.out(), "wave 1: {name} would be refused: {}", one_line(&why))?;
+            }
+        }
+    }
+    drop(asked);
+    if plan.waves.len() > 1 {
+        let rest: usize = plan.waves.iter().skip(1).map(Vec::len).sum();
+        terminal.note(&format!(
+            "{rest} objects of later waves were not tried: the server would refuse them while those before them are there"
+        ))?;
+    }
+    remarks(plan, terminal)?;
+    Ok(if all_granted && plan.is_whole() { Outcome::Well } else { Outcome::Finding })
+}

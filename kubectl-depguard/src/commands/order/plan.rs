@@ -1,0 +1,212 @@
+//! The order as it is told: waves, cycles, and what can't go.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use depguard_core::Home;
+use depguard_core::api::OnDelete;
+use serde::Serialize;
+
+use crate::scan::{Bearing, Described, Object, Scan};
+use crate::turns::{Turns, to_clear};
+
+/// What goes when. Objects are named by their places in the scan.
+#[derive(Debug)]
+pub(super) struct Plan {
+    scan: Scan,
+    home: Home,
+    pub(super) waves: Vec<Vec<usize>>,
+    pub(super) cycles: Vec<Vec<usize>>,
+    /// To go as well, and held by a cycle or by one that is not to go.
+    pub(super) held: Vec<usize>,
+    holds: Vec<Hold>,
+    /// The references that hold each object, by their places in `holds`.
+    by_target: BTreeMap<usize, Vec<usize>>,
+    /// Of each cycle, the references to clear, likewise.
+    clear: Vec<Vec<usize>>,
+}
+
+/// A reference that keeps its target from being deleted.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Hold {
+    pub(super) from: usize,
+    to: usize,
+    edge: usize,
+}
+
+impl Plan {
+    /// Orders what the scan was asked for; the others that it found stay. Only Deny holds, and nothing holds an object that
+    /// is being deleted already: its deletion was granted.
+    pub(super) fn new(home: Home, scan: Scan) -> Self {
+        let mut refers: Vec<Vec<usize>> = scan.objects.iter().map(|_| Vec::new()).collect();
+        let (mut holds, mut by_target) = (Vec::new(), BTreeMap::<usize, Vec<usize>>::new());
+        let denies = |edge: &Bearing| edge.edge.on_delete == OnDelete::Deny;
+        for reference in scan.references.iter().filter(|found| scan.edges.get(found.edge).is_some_and(denies)) {
+            let (from, edge) = (reference.from, reference.edge);
+            for &to in &reference.holds {
+                if scan.objects.get(to).is_none_or(|target| target.terminating) {
+                    continue;
+                }
+                if let Some(refers) = refers.get_mut(from) {
+                    refers.push(to);
+                }
+                by_target.entry(to).or_default().push(holds.len());
+                holds.push(Hold { from, to, edge });
+            }
+        }
+        let turns = Turns::of(&refers, |index| scan.objects.get(index).is_some_and(|object| !object.inside));
+        let clear = turns.cycles.iter().map(|cycle| {
+            let pairs: BTreeSet<_> = to_clear(cycle, &refers).into_iter().collect();
+            let closing = holds.iter().enumerate().filter(|(_, hold)| pairs.contains(&(hold.from, hold.to)));
+            closing.map(|(index, _)| index).collect()
+        });
+        let clear = clear.collect();
+        Self { scan, home, waves: turns.waves, cycles: turns.cycles, held: turns.held, holds, by_target, clear }
+    }
+
+    pub(super) fn object(&self, index: usize) -> Option<&Object> {
+        self.scan.objects.get(index)
+    }
+
+    /// How many are in a wave.
+    pub(super) fn count(&self) -> usize {
+        self.waves.iter().map(Vec::len).sum()
+    }
+
+    /// Whether all that is to go can.
+    pub(super) fn is_whole(&self) -> bool {
+        self.cycles.is_empty() && self.held.is_empty()
+    }
+
+    /// The kinds that are looked at.
+    pub(super) fn kinds(&self) -> BTreeSet<String> {
+        let ends = self.scan.edges.iter().flat_map(|edge| [edge.dependent(), edge.target()]);
+        ends.map(|kind| kind.to_string()).collect()
+    }
+
+    /// The references that hold an object.
+    pub(super) fn held_by(&self, index: usize) -> impl Iterator<Item = &Hold> {
+        self.by_target.get(&index).into_iter().flatten().filter_map(|hold| self.holds.get(*hold))
+    }
+
+    /// `VirtualMachine/ns/m1 (rule vms, spec.vpcRef.name)`
+    pub(super) fn describe(&self, hold: &Hold) -> String {
+        let (rule, field) = self.through(hold);
+        format!("{} (rule {rule}, {field})", self.named(hold.from))
+    }
+
+    /// What a cycle means, and what ends it: sentences.
+    pub(super) fn explain(&self, cycle: usize) -> String {
+        let members = self.cycles.get(cycle).map_or(&[][..], Vec::as_slice);
+        let names: Vec<_> = members.iter().map(|member| self.named(*member)).collect();
+        let clear: Vec<_> = (self.clear.get(cycle).into_iter().flatten())
+            .filter_map(|hold| self.holds.get(*hold))
+            .map(|hold| {
+                let (rule, field) = self.through(hold);
+                format!("{field} of {} (rule {rule}), which refers to {}", self.named(hold.from), self.named(hold.to))
+            })
+            .collect();
+        format!(
+            "{} protect each other, so that none of them can be deleted alone. {} Or clear first: {}.",
+            joined(&names),
+            self.what_ends(members),
+            clear.join("; "),
+        )
+    }
+
+    fn what_ends(&self, members: &[usize]) -> String {
+        let members = members.iter().filter_map(|member| self.object(*member));
+        let places: BTreeSet<_> = members.map(Object::namespace).collect();
+        let namespaces: Vec<_> = places.iter().flatten().map(|name| (*name).to_owned()).collect();
+        match (places.contains(&None), self.home) {
+            (false, _) if namespaces.len() == 1 => {
+                format!("They end when namespace {} is deleted.", namespaces.concat())
+            }
+            (false, _) => format!("They end when the namespaces {} are all being deleted.", joined(&namespaces)),
+            (true, Home::Kcp) => "They end when their workspace is deleted.".to_owned(),
+            (true, Home::Kubernetes) => "No teardown ends them, since not all of them are in a namespace.".to_owned(),
+        }
+    }
+
+    /// The plan as programs read it.
+    pub(super) fn told(&self) -> Told<'_> {
+        let item = |index: &usize| {
+            let object = self.object(*index)?;
+            let blockers = self.held_by(*index).filter_map(|hold| {
+                let (rule, field) = self.through(hold);
+                Some(Blocker { object: self.object(hold.from)?.described(), rule, field })
+            });
+            Some(Item {
+                object: object.described(),
+                uid: object.referent.uid.as_deref(),
+                being_deleted: object.terminating,
+                blocked_by: blockers.collect(),
+            })
+        };
+        let items = |objects: &Vec<usize>| objects.iter().filter_map(item).collect();
+        let unread = self.scan.unread.iter().map(ToString::to_string);
+        let broken = self.scan.broken.iter().map(|(rule, why)| format!("the rule {rule} ({why})"));
+        Told {
+            kinds: self.kinds(),
+            waves: self.waves.iter().map(items).collect(),
+            cycles: (self.cycles.iter().enumerate())
+                .map(|(number, members)| Cycle { objects: items(members), meaning: self.explain(number) })
+                .collect(),
+            held: items(&self.held),
+            could_not_be_looked_at: unread.chain(broken).collect(),
+        }
+    }
+
+    fn named(&self, index: usize) -> String {
+        self.object(index).map(ToString::to_string).unwrap_or_default()
+    }
+
+    /// The rule and the field of a reference.
+    fn through(&self, hold: &Hold) -> (&str, String) {
+        let edge = self.scan.edges.get(hold.edge);
+        edge.map(|edge| (edge.rule().name.as_str(), edge.edge.field())).unwrap_or_default()
+    }
+}
+
+fn joined(names: &[String]) -> String {
+    match names {
+        [] => String::new(),
+        [only] => only.clone(),
+        [rest @ .., last] => format!("{} and {last}", rest.join(", ")),
+    }
+}
+
+/// See [`Plan::told`].
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Told<'a> {
+    kinds: BTreeSet<String>,
+    waves: Vec<Vec<Item<'a>>>,
+    cycles: Vec<Cycle<'a>>,
+    held: Vec<Item<'a>>,
+    could_not_be_looked_at: Vec<String>,
+}
+
+#[derive(Debug, Serialize)]
+struct Cycle<'a> {
+    objects: Vec<Item<'a>>,
+    meaning: String,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Item<'a> {
+    #[serde(flatten)]
+    object: Described,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    uid: Option<&'a str>,
+    being_deleted: bool,
+    blocked_by: Vec<Blocker<'a>>,
+}
+
+#[derive(Debug, Serialize)]
+struct Blocker<'a> {
+    #[serde(flatten)]
+    object: Described,
+    rule: &'a str,
+    field: String,
+}

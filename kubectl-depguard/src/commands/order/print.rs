@@ -1,0 +1,77 @@
+//! The order on paper.
+
+use super::plan::Plan;
+use crate::outcome::Failure;
+use crate::output::{Format, Table, one_line, print_json, print_yaml};
+use crate::scan::Object;
+use crate::terminal::Terminal;
+
+/// Prints the plan as it was asked for.
+pub(super) fn plan(plan: &Plan, format: Option<Format>, terminal: &mut Terminal) -> Result<(), Failure> {
+    match format {
+        Some(Format::Json) => print_json(&plan.told(), terminal),
+        Some(Format::Yaml) => print_yaml(&plan.told(), terminal),
+        Some(Format::Name) => {
+            let mut text = String::new();
+            for object in plan.waves.iter().flatten().filter_map(|object| plan.object(*object)) {
+                text.push_str(&object.described().short());
+                text.push('\n');
+            }
+            Ok(terminal.out().write_all(text.as_bytes())?)
+        }
+        None => table(plan, false, terminal),
+        Some(Format::Wide) => table(plan, true, terminal),
+    }
+}
+
+/// `vpcs.network.example.com/a in namespace x`
+pub(super) fn line(object: &Object) -> String {
+    let within = object.namespace().map(|namespace| format!(" in namespace {namespace}")).unwrap_or_default();
+    one_line(&format!("{}{within}", object.described().short()))
+}
+
+fn table(plan: &Plan, wide: bool, terminal: &mut Terminal) -> Result<(), Failure> {
+    let mut table = match wide {
+        false => Table::new(["WAVE", "NAMESPACE", "OBJECT", "STATE"]),
+        true => Table::new(["WAVE", "NAMESPACE", "OBJECT", "STATE", "BLOCKED BY"]),
+    };
+    let mut push = |wave: &str, index: usize, state: &str| {
+        let Some(object) = plan.object(index) else { return };
+        let state = if object.terminating { "being deleted" } else { state };
+        let namespace = object.namespace().unwrap_or_default().to_owned();
+        let mut row = vec![wave.to_owned(), namespace, object.described().short(), state.to_owned()];
+        if wide {
+            row.push(plan.held_by(index).map(|hold| plan.describe(hold)).collect::<Vec<_>>().join(", "));
+        }
+        table.push(row);
+    };
+    for (number, wave) in plan.waves.iter().enumerate() {
+        let wave_is = number.saturating_add(1).to_string();
+        wave.iter().for_each(|object| push(&wave_is, *object, ""));
+    }
+    plan.cycles.iter().flatten().for_each(|object| push("-", *object, "in a cycle"));
+    plan.held.iter().for_each(|object| push("-", *object, "held"));
+    if !table.is_empty() {
+        terminal.out().write_all(table.render().as_bytes())?;
+    }
+    remarks(plan, terminal)
+}
+
+/// What a table can't say: what cycles mean, who holds what can't go, and which kinds were looked at.
+pub(super) fn remarks(plan: &Plan, terminal: &mut Terminal) -> Result<(), Failure> {
+    for cycle in 0..plan.cycles.len() {
+        let meaning = plan.explain(cycle);
+        terminal.note(&meaning)?;
+    }
+    for &index in &plan.held {
+        let by: Vec<_> = plan.held_by(index).map(|hold| plan.describe(hold)).collect();
+        let name = plan.object(index).map(ToString::to_string).unwrap_or_default();
+        terminal.note(&format!("{name} can't go while it is blocked by {}", by.join(", ")))?;
+    }
+    let kinds: Vec<_> = plan.kinds().into_iter().collect();
+    let told = match kinds.as_slice() {
+        [] => "no rule bears here, so nothing is ordered".to_owned(),
+        kinds => format!("only kinds that rules name are ordered: {}", kinds.join(", ")),
+    };
+    Ok(terminal.note(&told)?)
+}

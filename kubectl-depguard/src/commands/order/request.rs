@@ -1,0 +1,152 @@
+//! One object's deletion: what is asked, and what the answer comes to.
+
+use std::time::Duration;
+
+use depguard_kcp::{ApiError, Endpoint, RequestError};
+use serde_json::{Value, json};
+
+use crate::scan::Object;
+
+/// Who deletes and looks.
+#[derive(Debug, Clone)]
+pub(super) struct Requests(Endpoint);
+
+/// What the answer to a deletion comes to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Answer {
+    /// It goes, or is gone.
+    Granted,
+    /// Not now; the same may be asked again.
+    Later(String),
+    /// No.
+    Refused(String),
+}
+
+/// What is there of an object.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Seen {
+    /// Nothing, or another object of its name.
+    Gone,
+    There {
+        finalizers: Vec<String>,
+    },
+    /// It could not be looked at.
+    Unknown(String),
+}
+
+/// How long one request may take.
+const REQUEST: Duration = Duration::from_secs(30);
+
+impl Requests {
+    pub(super) fn new(endpoint: &Endpoint) -> Self {
+        Self(endpoint.within(REQUEST))
+    }
+
+    /// Deletes the very object that was planned, and what it owns in the background, as kubectl does.
+    pub(super) async fn delete(&self, object: &Object) -> Answer {
+        match self.send(object, false).await {
+            // The precondition, or a change at the same moment.
+            Answer::Later(_) if self.look(object).await == Seen::Gone => Answer::Granted,
+            answer => answer,
+        }
+    }
+
+    /// Asks what its deletion would come to.
+    pub(super) async fn try_out(&self, object: &Object) -> Answer {
+        self.send(object, true).await
+    }
+
+    async fn send(&self, object: &Object, dry: bool) -> Answer {
+        let Some(uid) = &object.referent.uid else {
+            return Answer::Refused(
+                "it has no UID, so that it can't be told from a namesake; delete it by hand".into(),
+            );
+        };
+        let mut options = json!({
+            "apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Background", "preconditions": {"uid": uid},
+        });
+        let mut path = path_of(object);
+        if let Some(options) = options.as_object_mut().filter(|_| dry) {
+            options.insert("dryRun".to_owned(), json!(["All"]));
+            path.push_str("?dryRun=All");
+        }
+        match self.0.delete_with(&path, &options).await {
+            Ok(_) => Answer::Granted,
+            Err(why) => answer_to(&why, object.name()),
+        }
+    }
+
+    pub(super) async fn look(&self, object: &Object) -> Seen {
+        match self.0.get_json(&path_of(object)).await {
+            Ok(found) if found.pointer("/metadata/uid").and_then(Value::as_str) != object.referent.uid.as_deref() => {
+                Seen::Gone
+            }
+            Ok(found) => {
+                let finalizers = found.pointer("/metadata/finalizers").and_then(Value::as_array);
+                let finalizers = finalizers.into_iter().flatten().filter_map(|name| name.as_str().map(str::to_owned));
+                Seen::There { finalizers: finalizers.collect() }
+            }
+            Err(why) if names(&why, object.name()) => Seen::Gone,
+            Err(why) => Seen::Unknown(why.to_string()),
+        }
+    }
+}
+
+fn path_of(object: &Object) -> String {
+    object.kind.path(object.namespace(), Some(object.name()))
+}
+
+/// Whether it says that there is no object of that name. A 404 that names none is about the kind, or about nothing: so an
+/// API server answers while it starts.
+fn names(why: &ApiError, name: &str) -> bool {
+    matches!(why, ApiError::Refused { status, .. } if status.code == 404 && status.name == name)
+}
+
+fn answer_to(why: &ApiError, name: &str) -> Answer {
+    let status = match why {
+        why if names(why, name) => return Answer::Granted,
+        ApiError::Refused { status, .. } => status,
+        ApiError::Request(RequestError::Path { .. }) => return Answer::Refused(why.to_string()),
+        // It may have been carried out: the UID keeps a second one from harming another object.
+        ApiError::Request(_) | ApiError::Unusable { .. } => return Answer::Later(why.to_string()),
+    };
+    let told = if status.message.is_empty() { status.to_string() } else { status.message.clone() };
+    // The webhook says so where it could not find out: rules not loaded, a list that failed.
+    let later = matches!(status.code, 404 | 409 | 429 | 500..=599) || status.message.contains("retry later");
+    if later { Answer::Later(told) } else { Answer::Refused(told) }
+}
+
+#[cfg(test)]
+mod tests {
+    use depguard_kcp::Status;
+
+    use super::*;
+
+    #[test]
+    fn what_passes_is_asked_again_and_a_no_is_a_no() {
+        let answered = |code, message: &str, name: &str| {
+            let (message, name) = (message.to_owned(), name.to_owned());
+            let status = Status { code, reason: String::new(), message, name, causes: Vec::new() };
+            answer_to(&ApiError::Refused { request: "DELETE /a".to_owned(), status }, "a")
+        };
+        let later = |message: &str| Answer::Later(message.to_owned());
+        let refused = |message: &str| Answer::Refused(message.to_owned());
+        for (code, message, name, answer) in [
+            (404, "vpcs \"a\" not found", "a", Answer::Granted),
+            (404, "404 page not found", "", later("404 page not found")),
+            (409, "the UID in the precondition", "a", later("the UID in the precondition")),
+            (429, "too many requests", "", later("too many requests")),
+            (500, "failed calling webhook", "", later("failed calling webhook")),
+            (403, "not yet initialized, retry later", "", later("not yet initialized, retry later")),
+            (
+                403,
+                "cannot delete vpcs/a: still referenced by VM/m",
+                "a",
+                refused("cannot delete vpcs/a: still referenced by VM/m"),
+            ),
+            (401, "", "", refused("401 Unauthorized")),
+        ] {
+            assert_eq!(answered(code, message, name), answer, "{code} {message}");
+        }
+    }
+}

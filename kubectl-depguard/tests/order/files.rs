@@ -1,0 +1,118 @@
+use kubectl_depguard::ExitStatus;
+use serde_json::Value;
+
+use crate::tool::{Ran, depguard, write};
+
+const RULES: &str = r#"
+apiVersion: dependencies.opendefense.cloud/v1alpha1
+kind: DependencyRule
+metadata: {name: vms}
+spec:
+  dependent: {group: e.example.com, version: v1, kind: VM, resource: vms}
+  dependencies:
+  - {group: e.example.com, version: v1, resource: vpcs, kind: VPC, fieldRef: {path: .spec.vpc}}
+  - {group: e.example.com, version: v1, resource: disks, kind: Disk, onDelete: Warn, fieldRef: {path: .spec.disk}}
+---
+apiVersion: dependencies.opendefense.cloud/v1alpha1
+kind: DependencyRule
+metadata: {name: vpcs}
+spec:
+  dependent: {group: e.example.com, version: v1, kind: VPC, resource: vpcs}
+  dependencies:
+  - {group: e.example.com, version: v1, resource: vpcs, kind: VPC, fieldRef: {path: .spec.peer, namespacePath: .spec.peerNamespace}}
+---
+"#;
+
+fn object(kind: &str, namespace: &str, name: &str, spec: &str) -> String {
+    format!(
+        "apiVersion: e.example.com/v1\nkind: {kind}\nmetadata: {{name: {name}, namespace: {namespace}}}\nspec: {spec}\n---\n"
+    )
+}
+
+async fn order(objects: &[String], more: &[&str]) -> Ran {
+    let folder = tempfile::tempdir().unwrap();
+    let file = write(folder.path(), "all.yaml", &format!("{RULES}{}", objects.concat()));
+    let args = ["order", "-A", "-f", file.to_str().unwrap()];
+    depguard(&args.iter().chain(more).copied().collect::<Vec<_>>()).await
+}
+
+#[tokio::test]
+async fn files_have_an_order_as_well_and_only_refusing_rules_count() {
+    let objects = [
+        object("VPC", "x", "base", "{}"),
+        object("VPC", "x", "a", "{peer: base}"),
+        object("VM", "x", "m", "{vpc: a, disk: d}"),
+        object("Disk", "x", "d", "{}"),
+        object("Other", "x", "o", "{}"),
+        // It goes already, so that nobody holds it.
+        object("VPC", "x", "going", "{}")
+            .replace("name: going", "name: going, deletionTimestamp: 2026-01-01T00:00:00Z"),
+        object("VM", "x", "m2", "{vpc: going}"),
+    ];
+    let told = order(&objects, &["-o", "name"]).await;
+    let names: Vec<_> = told.out.lines().collect();
+    let (first, later) = names.split_at(4);
+    let mut first = first.to_vec();
+    first.sort_unstable();
+    let expected = ["disks.e.example.com/d", "vms.e.example.com/m", "vms.e.example.com/m2", "vpcs.e.example.com/going"];
+    assert_eq!((first.as_slice(), later), (&expected[..], &["vpcs.e.example.com/a", "vpcs.e.example.com/base"][..]));
+    assert_eq!(told.status, ExitStatus::Well, "{told:?}");
+
+    let told = order(&objects, &["-o", "wide"]).await;
+    assert!(told.out.contains("VM/x/m (rule vms, spec.vpc)"), "{told:?}");
+    assert!(told.out.contains("being deleted"), "{told:?}");
+    assert!(
+        told.err.contains(
+            "only kinds that rules name are ordered: disks.e.example.com, vms.e.example.com, vpcs.e.example.com"
+        ),
+        "{told:?}"
+    );
+}
+
+#[tokio::test]
+async fn a_cycle_is_told_with_its_members_and_what_ends_it() {
+    let within = [
+        object("VPC", "x", "a", "{peer: b}"),
+        object("VPC", "x", "b", "{peer: a}"),
+        object("VPC", "x", "c", "{peer: a}"),
+        object("VPC", "x", "a2", "{peer: a2}"),
+    ];
+    let told = order(&within, &[]).await;
+    assert_eq!(told.status, ExitStatus::Finding, "{told:?}");
+    assert!(told.err.contains("VPC/x/a and VPC/x/b protect each other, so that none of them can be deleted alone. They end when namespace x is deleted. Or clear first: spec.peer of "), "{told:?}");
+    // One that refers to itself is held by nobody.
+    assert!(told.out.lines().any(|row| row.starts_with('1') && row.contains("vpcs.e.example.com/a2")), "{told:?}");
+
+    let across = [
+        object("VPC", "x", "a", "{peer: b, peerNamespace: other}"),
+        object("VPC", "other", "b", "{peer: a, peerNamespace: x}"),
+        object("VPC", "other", "b2", "{}"),
+        object("VM", "x", "m", "{vpc: a}"),
+    ];
+    let told = order(&across, &[]).await;
+    assert!(told.err.contains("They end when the namespaces other and x are all being deleted."), "{told:?}");
+
+    let told = order(&across, &["-o", "json"]).await;
+    let told: Value = serde_json::from_str(&told.out).unwrap();
+    assert_eq!(told["cycles"][0]["objects"].as_array().unwrap().len(), 2, "{told}");
+    assert_eq!(told["waves"][0].as_array().unwrap().len(), 2, "{told}");
+}
+
+#[tokio::test]
+async fn who_is_elsewhere_holds_too_and_is_not_to_go() {
+    let objects = [
+        object("VPC", "x", "a", "{peer: below}"),
+        object("VPC", "x", "below", "{}"),
+        object("VPC", "other", "stranger", "{peer: a, peerNamespace: x}"),
+    ];
+    let folder = tempfile::tempdir().unwrap();
+    let file = write(folder.path(), "all.yaml", &format!("{RULES}{}", objects.concat()));
+    let told = depguard(&["order", "x", "-f", file.to_str().unwrap(), "-o", "wide"]).await;
+    assert_eq!(told.status, ExitStatus::Finding, "{told:?}");
+    assert!(!told.out.contains("/stranger  "), "{told:?}");
+    assert!(
+        told.err.contains("VPC/x/a can't go while it is blocked by VPC/other/stranger (rule vpcs, spec.peer)"),
+        "{told:?}"
+    );
+    assert!(told.out.lines().filter(|row| row.starts_with('-') && row.contains("held")).count() == 2, "{told:?}");
+}
