@@ -74,6 +74,11 @@ impl Bindings {
         bindings
     }
 
+    /// Each workspace that has bound depguard.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&LogicalCluster, &Binding)> {
+        self.by_cluster.iter()
+    }
+
     /// The binding of a workspace.
     pub(crate) fn of(&self, cluster: &LogicalCluster) -> Option<&Binding> {
         self.by_cluster.get(cluster)

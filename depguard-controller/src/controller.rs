@@ -216,10 +216,9 @@ impl Running {
     async fn run(mut self) {
         loop {
             let state = self.states.borrow_and_update().clone();
-            let unseen = state.not_loaded().or_else(|| state.failing().map(|failure| failure.why.as_str()));
             let permit = self.permit.borrow_and_update().clone();
             self.reconciler.metrics.leads(permit == Permit::Granted);
-            match (unseen, permit) {
+            match (state.unseen(), permit) {
                 (Some(why), _) => _ = self.ready.send_replace(Health::NotReady(why.to_owned())),
                 (None, Permit::Granted) => {
                     let revoked = async { self.permit.wait_for(|permit| *permit != Permit::Granted).await.map(drop) };

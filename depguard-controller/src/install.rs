@@ -1,12 +1,16 @@
 //! Carries out one step: at a place's API server, against what is there now.
 
-use depguard_core::api;
-use depguard_kcp::{ApiError, Endpoint, Preconditions};
+use std::time::Duration;
+
+use depguard_core::{LogicalCluster, api};
+use depguard_kcp::{ApiError, Connection, Endpoint, Preconditions};
 use serde_json::{Value, json};
 
 use crate::configuration::{self, Step};
 use crate::status::Outcome;
 
+/// How long one request may take.
+const REQUEST: Duration = Duration::from_secs(15);
 const FIELD_MANAGER: &str = "depguard-controller";
 const CONFIGURATIONS: &str = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations";
 
@@ -22,6 +26,22 @@ pub(crate) async fn install(endpoint: &Endpoint, desired: Option<&Value>, overru
         Err(error) if error.is_conflict() => Done::with(Outcome::Pending(error.to_string())),
         Err(error) => Done::with(Outcome::Failed(error.to_string())),
     }
+}
+
+/// Where the kubeconfig points.
+pub(crate) fn home(connection: &Connection) -> Endpoint {
+    connection.home().within(REQUEST)
+}
+
+/// The API server of a place, whose objects were read at `origin`.
+pub(crate) fn endpoint(
+    connection: &Connection,
+    origin: &str,
+    place: Option<&LogicalCluster>,
+) -> Result<Endpoint, String> {
+    let Some(cluster) = place else { return Ok(home(connection)) };
+    let endpoint = connection.at(origin).map_err(|error| error.to_string())?;
+    Ok(endpoint.join(&format!("/clusters/{cluster}")).within(REQUEST))
 }
 
 /// What a try came to.

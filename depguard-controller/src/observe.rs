@@ -41,16 +41,18 @@ pub(crate) fn world<'v>(home: Home, export_name: &'v str, state: &'v MirrorState
         read_through: ReadThrough::default(),
         export_name,
         rules: values(Watched::RULES.plural).collect(),
-        bindings: Bindings::read(values(Watched::BINDINGS.plural).filter(|binding| is_ours(binding, export_name))),
+        bindings: bindings(export_name, state),
         configurations: configurations.map(|((cluster, _), found)| (cluster.clone(), found.value.as_ref())).collect(),
         exports: exports(state.resource(Watched::EXPORTS.plural)),
-        consents: Consents::read(
-            values(Watched::EXPORTS.plural),
-            values(Watched::BINDINGS.plural).filter(|binding| is_ours(binding, export_name)),
-        ),
+        consents: Consents::read(values(Watched::EXPORTS.plural), ours(export_name, state)),
         lookups: BTreeMap::new(),
         clients,
     }
+}
+
+/// The workspaces that have bound depguard.
+pub(crate) fn bindings(export_name: &str, state: &MirrorState) -> Bindings {
+    Bindings::read(ours(export_name, state))
 }
 
 /// Where each workspace that has bound depguard is reached: the URL of the virtual workspace that shows its binding.
@@ -60,8 +62,13 @@ pub(crate) fn origins(export_name: &str, state: &MirrorState) -> BTreeMap<Logica
     ours.filter_map(|((cluster, _), found)| Some((cluster.clone()?, found.origin.clone()))).collect()
 }
 
+fn ours<'v>(export_name: &'v str, state: &'v MirrorState) -> impl Iterator<Item = &'v Value> {
+    let all = state.resource(Watched::BINDINGS.plural).into_iter().flat_map(|mirrored| mirrored.values());
+    all.filter(move |binding| is_ours(binding, export_name))
+}
+
 /// A workspace may let depguard see its other bindings too.
-pub(crate) fn is_ours(binding: &Value, export_name: &str) -> bool {
+fn is_ours(binding: &Value, export_name: &str) -> bool {
     binding.pointer("/spec/reference/export/name").and_then(Value::as_str) == Some(export_name)
 }
 

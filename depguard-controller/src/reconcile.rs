@@ -19,7 +19,7 @@ use crate::ca_bundle::CaBundle;
 use crate::checks;
 use crate::configuration::Step;
 use crate::events;
-use crate::install::{Done, install, write_status};
+use crate::install::{Done, endpoint, home, install, write_status};
 use crate::manifests::ReadThrough;
 use crate::metrics::Metrics;
 use crate::observe;
@@ -30,8 +30,6 @@ use crate::sight::Sight;
 use crate::status::{self, Found, Outcome, Said};
 use crate::webhook_target::{Clients, WebhookTarget};
 
-/// How long one request may take.
-const REQUEST: Duration = Duration::from_secs(15);
 /// How long the writes of one kind may take in one round. What is left is done in the next.
 const WRITES: Duration = Duration::from_secs(45);
 /// Places or rules that are written at once.
@@ -253,26 +251,16 @@ impl Reconciler {
 
     /// The API server of a place.
     fn place(&self, place: &Place, origins: &BTreeMap<LogicalCluster, Arc<str>>) -> Result<Endpoint, String> {
-        match place {
-            None => Ok(self.connection.home().within(REQUEST)),
-            Some(cluster) => {
-                let origin = origins.get(cluster).ok_or("no endpoint shows its APIBinding")?;
-                self.at(origin, cluster)
-            }
-        }
+        let Some(cluster) = place else { return Ok(home(&self.connection)) };
+        let origin = origins.get(cluster).ok_or("no endpoint shows its APIBinding")?;
+        endpoint(&self.connection, origin, Some(cluster))
     }
 
     /// The API server that a rule was read at.
     fn rule(&self, state: &MirrorState, key: &RuleKey) -> Result<Endpoint, String> {
-        let Some(cluster) = &key.cluster else { return Ok(self.connection.home().within(REQUEST)) };
         let rules = state.resource(api::PLURAL).ok_or("rules are not watched")?;
-        let found = rules.objects.get(&(Some(cluster.clone()), key.name.clone())).ok_or("the rule is gone")?;
-        self.at(&found.origin, cluster)
-    }
-
-    fn at(&self, origin: &str, cluster: &LogicalCluster) -> Result<Endpoint, String> {
-        let endpoint = self.connection.at(origin).map_err(|error| error.to_string())?;
-        Ok(endpoint.join(&format!("/clusters/{cluster}")).within(REQUEST))
+        let found = rules.objects.get(&(key.cluster.clone(), key.name.clone())).ok_or("the rule is gone")?;
+        endpoint(&self.connection, &found.origin, key.cluster.as_ref())
     }
 }
 

@@ -7,8 +7,7 @@ use std::time::Duration;
 
 use depguard_core::{ExportName, Home};
 use depguard_kcp::{
-    ApiError, ConnectError, ConnectOptions, Connection, Endpoint, Mirror, MirrorOptions, MirrorState, ObjectKey,
-    Watched,
+    ApiError, ConnectError, ConnectOptions, Connection, Endpoint, Mirror, MirrorOptions, MirrorState, Watched,
 };
 use tokio::time::{Instant, sleep, timeout};
 
@@ -20,8 +19,6 @@ use crate::install;
 use crate::observe;
 use crate::plan::Place;
 
-/// How long one request may take.
-const REQUEST: Duration = Duration::from_secs(15);
 /// The pause between two looks.
 const PAUSE: Duration = Duration::from_millis(500);
 /// For how long nothing may come back: longer than controllers take to see that they are to write no more.
@@ -144,7 +141,7 @@ pub async fn uninstall(what: Uninstall) -> Result<Uninstalled, UninstallError> {
     // The mirror lives as long as this future: dropped, it ends its watches.
     let (mirror, _) = Mirror::start(connection.clone(), options);
     let mut states = mirror.subscribe();
-    let removal = Removal { connection, home: what.home, export_name: what.export_name.to_string() };
+    let export_name = what.export_name.to_string();
     let mut quiet_since = None;
     let mut returns: BTreeMap<Place, usize> = BTreeMap::new();
     let mut marked = Instant::now();
@@ -155,14 +152,17 @@ pub async fn uninstall(what: Uninstall) -> Result<Uninstalled, UninstallError> {
             marked = Instant::now();
         }
         let state = states.borrow_and_update().clone();
-        let unseen =
-            state.not_loaded().map(str::to_owned).or_else(|| state.failing().map(|failure| failure.why.clone()));
-        let left = match &unseen {
+        let bindings = observe::bindings(&export_name, &state);
+        let unseen = state.unseen();
+        let left = match unseen {
             Some(_) => BTreeMap::new(),
-            None => removal.remove(&state, &mut done, &mut returns).await,
+            None => {
+                note_unseen(&bindings, &mut done);
+                remove(&connection, &state, &bindings, &mut done, &mut returns).await
+            }
         };
         if let Some((place, _)) = returns.iter().find(|(_, times)| **times > MOST_RETURNS) {
-            return Err(UninstallError::Returns { place: removal.display(&state, place) });
+            return Err(UninstallError::Returns { place: display(&bindings, place) });
         }
         let is_quiet = unseen.is_none() && left.is_empty();
         if !is_quiet {
@@ -172,9 +172,9 @@ pub async fn uninstall(what: Uninstall) -> Result<Uninstalled, UninstallError> {
         }
         if Instant::now() >= end {
             return match unseen {
-                Some(why) => Err(UninstallError::Unseen { home: removal.home, why }),
+                Some(why) => Err(UninstallError::Unseen { home: what.home, why: why.to_owned() }),
                 None if left.is_empty() => Err(UninstallError::Unseen {
-                    home: removal.home,
+                    home: what.home,
                     why: "there was no time left to see that nothing comes back".to_owned(),
                 }),
                 None => Err(UninstallError::Left { left }),
@@ -191,7 +191,7 @@ async fn namespace_of_controllers(connection: &Connection, home: Home) -> String
     let installed = match home {
         Home::Kcp => None,
         // What can't be seen now is told of below, where it is to be removed.
-        Home::Kubernetes => install::read(&connection.home().within(REQUEST)).await.ok().flatten(),
+        Home::Kubernetes => install::read(&install::home(connection)).await.ok().flatten(),
     };
     let ours = installed.as_ref().filter(|found| configuration::is_ours(found));
     ours.and_then(configuration::own_namespace).unwrap_or(NAMESPACE).to_owned()
@@ -212,92 +212,59 @@ impl Mark {
     }
 }
 
-struct Removal {
-    connection: Connection,
-    home: Home,
-    export_name: String,
+/// Deletes what there is, and gives what is left of it, and why.
+async fn remove(
+    connection: &Connection,
+    state: &MirrorState,
+    bindings: &Bindings,
+    done: &mut Uninstalled,
+    returns: &mut BTreeMap<Place, usize>,
+) -> BTreeMap<String, String> {
+    let mut left = BTreeMap::new();
+    let configurations = state.resource(observe::CONFIGURATIONS).into_iter().flat_map(|mirrored| &mirrored.objects);
+    for ((place, _), found) in configurations.filter(|((_, name), _)| name == configuration::NAME) {
+        let shown = display(bindings, place);
+        if !configuration::is_ours(&found.value) {
+            done.notes.insert(format!("the configuration in {shown} is not depguard's and was left alone"));
+            continue;
+        }
+        let deleted = match install::endpoint(connection, &found.origin, place.as_ref()) {
+            Ok(endpoint) => delete(&endpoint).await.map_err(|why| why.to_string()),
+            Err(why) => Err(why),
+        };
+        let why = match deleted {
+            Ok(true) => {
+                let times = returns.entry(place.clone()).or_default();
+                *times = times.saturating_add(1);
+                done.removed.insert(shown.clone());
+                "it was deleted, and is not gone yet".to_owned()
+            }
+            // Gone; the mirror will show it.
+            Ok(false) => "the API server still shows it".to_owned(),
+            Err(why) => why,
+        };
+        left.insert(shown, why);
+    }
+    left
 }
 
-impl Removal {
-    /// Deletes what there is, and gives what is left of it, and why.
-    async fn remove(
-        &self,
-        state: &MirrorState,
-        done: &mut Uninstalled,
-        returns: &mut BTreeMap<Place, usize>,
-    ) -> BTreeMap<String, String> {
-        self.note_unseen(state, done);
-        let mut left = BTreeMap::new();
-        let configurations = state.resource(observe::CONFIGURATIONS);
-        for ((place, name), found) in configurations.into_iter().flat_map(|mirrored| &mirrored.objects) {
-            let shown = self.display(state, place);
-            if name != configuration::NAME {
-                continue;
-            }
-            if !configuration::is_ours(&found.value) {
-                done.notes.insert(format!("the configuration in {shown} is not depguard's and was left alone"));
-                continue;
-            }
-            let endpoint = match self.at(&found.origin, place) {
-                Ok(endpoint) => endpoint,
-                Err(why) => {
-                    left.insert(shown, why);
-                    continue;
-                }
-            };
-            match delete(&endpoint).await {
-                Ok(true) => {
-                    let times = returns.entry(place.clone()).or_default();
-                    *times = times.saturating_add(1);
-                    done.removed.insert(shown.clone());
-                    left.insert(shown, "it was deleted, and is not gone yet".to_owned());
-                }
-                // Gone; the mirror will show it.
-                Ok(false) => _ = left.insert(shown, "the API server still shows it".to_owned()),
-                Err(why) => _ = left.insert(shown, why.to_string()),
-            }
-        }
-        left
+/// Workspaces into which depguard can't look may hold a configuration from when it could.
+fn note_unseen(bindings: &Bindings, done: &mut Uninstalled) {
+    for (cluster, _) in bindings.iter().filter(|(_, binding)| binding.claim(CONFIGURATIONS) == Claim::NotAccepted) {
+        let shown = display(bindings, &Some(cluster.clone()));
+        done.notes.insert(format!(
+            "{shown} does not accept depguard's claim, so it could not be looked into: `kubectl get \
+             validatingwebhookconfigurations {}` there",
+            configuration::NAME
+        ));
     }
+}
 
-    /// Workspaces into which depguard can't look may hold a configuration from when it could.
-    fn note_unseen(&self, state: &MirrorState, done: &mut Uninstalled) {
-        if self.home == Home::Kubernetes {
-            return;
-        }
-        let bindings = self.bindings(state);
-        let clusters =
-            state.resource(Watched::BINDINGS.plural).into_iter().flat_map(|mirrored| mirrored.objects.keys());
-        for cluster in clusters.filter_map(|(cluster, _): &ObjectKey| cluster.as_ref()) {
-            if bindings.of(cluster).is_some_and(|binding| binding.claim(CONFIGURATIONS) == Claim::NotAccepted) {
-                let shown = self.display(state, &Some(cluster.clone()));
-                done.notes.insert(format!(
-                    "{shown} does not accept depguard's claim, so it could not be looked into: `kubectl get \
-                     validatingwebhookconfigurations {}` there",
-                    configuration::NAME
-                ));
-            }
-        }
-    }
-
-    fn bindings(&self, state: &MirrorState) -> Bindings {
-        let values = state.resource(Watched::BINDINGS.plural).into_iter().flat_map(|mirrored| mirrored.values());
-        Bindings::read(values.filter(|binding| observe::is_ours(binding, &self.export_name)))
-    }
-
-    fn at(&self, origin: &str, place: &Place) -> Result<Endpoint, String> {
-        let Some(cluster) = place else { return Ok(self.connection.home().within(REQUEST)) };
-        let endpoint = self.connection.at(origin).map_err(|error| error.to_string())?;
-        Ok(endpoint.join(&format!("/clusters/{cluster}")).within(REQUEST))
-    }
-
-    fn display(&self, state: &MirrorState, place: &Place) -> String {
-        let Some(cluster) = place else { return "the cluster".to_owned() };
-        let bindings = self.bindings(state);
-        match bindings.of(cluster).and_then(|binding| binding.path.as_ref()) {
-            Some(path) => format!("workspace {path}"),
-            None => format!("the workspace with logical cluster {cluster}"),
-        }
+fn display(bindings: &Bindings, place: &Place) -> String {
+    let Some(cluster) = place else { return "the cluster".to_owned() };
+    match bindings.of(cluster).and_then(|binding| binding.path.as_ref()) {
+        Some(path) => format!("workspace {path}"),
+        None => format!("the workspace with logical cluster {cluster}"),
     }
 }
 

@@ -142,6 +142,11 @@ impl MirrorState {
         failures.min_by_key(|failure| failure.since)
     }
 
+    /// Why it is not known what there is now: not all that is required is loaded, or followed any more.
+    pub fn unseen(&self) -> Option<&str> {
+        self.not_loaded().or_else(|| self.failing().map(|failure| failure.why.as_str()))
+    }
+
     /// Of everything required, what was not heard of for the longest, as of this moment and not of the snapshot's. Where
     /// something fails, that is said; else it may be well, if it is not long ago: one that has nothing to tell is listed
     /// anew after 35 s.
