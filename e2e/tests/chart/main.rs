@@ -5,6 +5,7 @@ mod chart;
 mod deleter;
 mod documented;
 mod installed;
+mod lifecycle;
 mod node;
 mod rendered;
 mod values;
@@ -90,6 +91,8 @@ fn on_a_cluster(chart: &Chart, tally: &mut Tally) {
         }
         Err(stop) => return tally.record(WHAT, Err(stop)),
     }
+    let installed = start().and_then(|ring| runtime.block_on(lifecycle::from_install_to_uninstall(ring)));
+    tally.record("kubectl depguard installs, tells and uninstalls", installed);
     let document = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/operations.md");
     let walked = std::fs::read_to_string(document).map_err(Stop::from).and_then(|document| {
         let ring = start()?;

@@ -3,19 +3,21 @@
 //!
 //! Deployments, Jobs and EndpointSlices are looked after by the real controllers.
 
+mod kubelet;
 mod mount;
 mod pod;
 mod proxy;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use depguard_e2e::{Api, Outcome, Ring};
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
+use self::kubelet::{Kubelet, Logs};
 use self::pod::Pod;
 use self::proxy::Proxy;
 
@@ -28,6 +30,7 @@ const NAME: &str = "this-machine";
 /// Runs the pods of a namespace until it is dropped.
 pub(crate) struct Node {
     task: JoinHandle<()>,
+    _kubelet: Kubelet,
 }
 
 /// What a pod needs to know of where it runs.
@@ -37,6 +40,7 @@ pub(crate) struct Site {
     pub(crate) namespace: String,
     /// Where the binaries of the image are.
     pub(crate) binaries: PathBuf,
+    logs: Logs,
 }
 
 impl Node {
@@ -44,8 +48,15 @@ impl Node {
         let api = ring.admin().await?;
         let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": NAME}});
         api.post("/api/v1/nodes", &node).await?.ok_or_there()?;
-        let site = Site { api, ring: Arc::clone(ring), namespace: namespace.to_owned(), binaries };
-        Ok(Node { task: tokio::spawn(run(site)) })
+        let logs = Logs::default();
+        let kubelet = Kubelet::start(Arc::clone(&logs)).await?;
+        let status = json!({"status": {
+            "addresses": [{"type": "InternalIP", "address": "127.0.0.1"}],
+            "daemonEndpoints": {"kubeletEndpoint": {"Port": kubelet.port}},
+        }});
+        api.merge(&format!("/api/v1/nodes/{NAME}/status"), &status).await?.ok()?;
+        let site = Site { api, ring: Arc::clone(ring), namespace: namespace.to_owned(), binaries, logs };
+        Ok(Node { task: tokio::spawn(run(site)), _kubelet: kubelet })
     }
 }
 
@@ -81,7 +92,10 @@ async fn look(site: &Site, pods: &mut BTreeMap<String, Pod>, proxy: &mut Proxy) 
                 let used: Vec<&str> = pods.values().map(Pod::address).collect();
                 let free =
                     (number..).map(|n| format!("198.51.100.{n}")).find(|address| !used.contains(&address.as_str()));
-                pods.insert(uid.to_owned(), Pod::start(site, object, free.unwrap_or_default()).await?);
+                let pod = Pod::start(site, object, free.unwrap_or_default()).await?;
+                let name = object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+                site.logs.lock().unwrap_or_else(PoisonError::into_inner).insert(name, pod.log_file());
+                pods.insert(uid.to_owned(), pod);
             }
         }
     }

@@ -30,7 +30,8 @@ use crate::terminal::Terminal;
 /// Install depguard, or bring what is installed up to date
 ///
 /// Applies what the Helm chart would, with the chart's defaults, and prints a line an object. It can be run again at any
-/// time; what is as it should be stays as it is. For other settings than these flags, take the chart.
+/// time; what is as it should be stays as it is. Everything goes to namespace depguard-system, or the one of -n. For other
+/// settings than these flags, take the chart.
 ///
 /// The certificate of the webhook is in a Secret that is there (--tls-secret), or cert-manager makes it (--cert-manager),
 /// or it is made here, by a CA of its own whose key stays in Secret `depguard-ca`. One that is made here is good for a

@@ -28,7 +28,8 @@ use crate::terminal::Terminal;
 /// pods, and logs below level `info` have none. How many there were since a pod began is in its metrics.
 ///
 /// In home kcp the rules are those of the kubeconfig's workspace; of depguard's own workspace, those of all that have bound
-/// it. The processes are looked at where --pods-kubeconfig leads.
+/// it. The processes are looked at where --pods-kubeconfig leads, in the namespace that what is installed names, in
+/// depguard-system, or in the one of -n.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Home kcp: kubeconfig of the cluster in which the processes run

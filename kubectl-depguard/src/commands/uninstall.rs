@@ -23,7 +23,7 @@ use crate::terminal::Terminal;
 ///
 /// First every webhook configuration goes, so that nothing is refused any more; controllers that still run are told to
 /// write no more. Only then what `install` made: the processes, their certificate, rights and accounts, and the namespace,
-/// where nothing else is in it. What Helm or somebody else made is left alone and named.
+/// depguard-system or the one of -n, where nothing else is in it. What Helm or somebody else made is left alone and named.
 ///
 /// Rules stay, and say nothing any more, unless --crd is given. In home kcp the kubeconfig must point at depguard's own
 /// workspace; its APIExport and the providers' bindings stay, as rules would go with them.

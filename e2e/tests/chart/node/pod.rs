@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
+use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
@@ -16,6 +17,8 @@ use super::mount::Mount;
 
 /// How often mounted Secrets are read again. (A kubelet takes up to two minutes.)
 const REFRESH: Duration = Duration::from_secs(2);
+/// The file that both outputs go to.
+const LOG: &str = "log";
 const PROBE: Duration = Duration::from_secs(1);
 
 /// A running pod. It ends when this is dropped.
@@ -49,7 +52,7 @@ impl Pod {
         std::fs::write(&kubeconfig, site.ring.kubeconfig_of(&token(site, pod).await?))?;
         let mut command = command(site, pod, container, &mounts, &ports);
         command.args(resolved(site, container).await?).env("KUBECONFIG", &kubeconfig);
-        let log = File::create(folder.path().join("log"))?;
+        let log = File::create(folder.path().join(LOG))?;
         command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
         let child = command.spawn()?;
         let now = Instant::now();
@@ -71,7 +74,8 @@ impl Pod {
         if self.refreshed.elapsed() > REFRESH {
             self.refreshed = Instant::now();
             for mount in &mut self.mounts {
-                mount.refresh(site).await?;
+                // A Secret that is gone takes nothing away from a pod that runs.
+                let _ = mount.refresh(site).await;
             }
         }
         let name = pod["metadata"]["name"].as_str().unwrap_or_default();
@@ -135,8 +139,13 @@ impl Pod {
         matches!(tokio::time::timeout(PROBE, asked).await, Ok(Ok(true)))
     }
 
+    /// Where it logs to.
+    pub(super) fn log_file(&self) -> PathBuf {
+        self.folder.path().join(LOG)
+    }
+
     fn log(&self) -> String {
-        let text = std::fs::read_to_string(self.folder.path().join("log")).unwrap_or_default();
+        let text = std::fs::read_to_string(self.log_file()).unwrap_or_default();
         let lines: Vec<&str> = text.lines().collect();
         lines.get(lines.len().saturating_sub(20)..).unwrap_or_default().join("\n")
     }

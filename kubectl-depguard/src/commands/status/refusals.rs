@@ -173,3 +173,48 @@ fn unquoted(text: &str) -> (Value, &str) {
     }
     (Value::from(value), "")
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const TEXT: &str = r#"2026-11-22T01:02:03.000004Z  INFO depguard_webhook::report: denied namespace="shop" name="a" kind="configmaps" requester="O \"B\"" dry_run=true decided="undecided" plan="pods=NamespaceScan" blockers=0 rules="" why="it failed: retry later" misfits=0"#;
+    const JSON: &str = r#"{"timestamp":"2026-11-22T01:02:02Z","level":"INFO","message":"denied","cluster":"2x","namespace":"","name":"b","kind":"vpcs.network.example.com","requester":"admin","dry_run":false,"decided":"referenced","blockers":2,"rules":"2x/vm","misfits":0,"target":"depguard_webhook::report"}"#;
+
+    #[test]
+    fn a_refusal_is_read_in_either_format() {
+        let text = Refusal::parse(TEXT).unwrap();
+        assert_eq!((text.namespace.as_str(), text.name.as_str(), text.requester.as_str()), ("shop", "a", "O \"B\""));
+        assert_eq!((text.decided.as_str(), text.why.as_str()), ("undecided", "it failed: retry later"));
+        assert!(text.dry_run);
+        let json = Refusal::parse(JSON).unwrap();
+        assert_eq!((json.cluster.as_str(), json.kind.as_str(), json.blockers), ("2x", "vpcs.network.example.com", 2));
+        let now = "2026-11-22T01:03:03Z".parse().unwrap();
+        let shown = table(&[json, text], now).render();
+        let lines: Vec<_> = shown.lines().collect();
+        assert!(lines[1].starts_with("60s ago   configmaps"), "{shown}");
+        assert!(lines[1].ends_with("O \"B\" (dry run)   it failed: retry later"), "{shown}");
+        assert!(lines[2].starts_with("61s ago   vpcs.network.example.com"), "{shown}");
+    }
+
+    #[test]
+    fn other_lines_are_none() {
+        let allowed = TEXT.replace(": denied ", ": allowed ");
+        let quoting = JSON.replace(r#""message":"denied""#, r#""message":"allowed""#);
+        let late = TEXT.replace("2026-11-22T01:02:03.000004Z", "yesterday");
+        for line in ["", "denied", "{}", &allowed, &quoting, &late] {
+            assert_eq!(Refusal::parse(line), None, "{line}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_line_makes_it_panic(noise in ".{0,80}", at in 0_usize..200) {
+            let _ = Refusal::parse(&noise);
+            let cut: String = TEXT.chars().take(at).chain(noise.chars()).collect();
+            let _ = Refusal::parse(&cut);
+        }
+    }
+}
