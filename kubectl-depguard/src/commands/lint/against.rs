@@ -12,7 +12,7 @@ use super::finding::Report;
 use super::kinds::{Kinds, Known, Named};
 use super::nearest;
 use super::patches::Patches;
-use super::reading::Written;
+use super::reading::{Written, dependency_of};
 
 /// How often the nearest path is looked for: each time all paths of a schema are compared.
 const MOST_COMPARED: usize = 500;
@@ -90,7 +90,7 @@ impl<'k> Against<'k> {
     }
 
     fn check_paths(&mut self, written: &Written<'_>, named: &Named, facts: &KindFacts, report: &mut Report) {
-        let usable: Vec<_> = written.edges().map(|edge| format!("spec.dependencies[{}].", edge.index)).collect();
+        let usable: BTreeSet<_> = written.edges().map(|edge| edge.index).collect();
         let Some(schema) = &facts.schema else {
             // Of a version that isn't served that was said already.
             if facts.served.iter().any(|served| served == named.gvr.version.as_str()) {
@@ -103,7 +103,7 @@ impl<'k> Against<'k> {
             return;
         };
         for path in fitting::paths(&written.rule, schema) {
-            if !usable.iter().any(|prefix| path.field.starts_with(prefix)) {
+            if dependency_of(&path.field).is_none_or(|index| !usable.contains(&index)) {
                 continue;
             }
             let (code, todo) = match path.fit {

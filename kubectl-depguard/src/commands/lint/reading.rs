@@ -134,7 +134,7 @@ fn check_head(subject: &Subject, report: &mut Report) {
 }
 
 /// The index in `spec.dependencies` of a field there.
-fn dependency_of(field: &str) -> Option<usize> {
+pub(super) fn dependency_of(field: &str) -> Option<usize> {
     field.strip_prefix("spec.dependencies[")?.split_once(']')?.0.parse().ok()
 }
 

@@ -26,10 +26,6 @@ impl Subject {
         Self { value: Arc::new(value), text: None, lines: OnceLock::new() }
     }
 
-    pub(super) fn is_stored(&self) -> bool {
-        self.text.is_none()
-    }
-
     pub(super) fn name(&self) -> &str {
         self.value.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default()
     }
