@@ -4,6 +4,7 @@ use std::ffi::OsString;
 
 use depguard_core::api::CLUSTER_ANNOTATION;
 use depguard_core::{Home, Rule};
+use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use crate::{ExitStatus, Terminal};
@@ -242,4 +243,44 @@ async fn without_a_schema_it_says_what_to_give() {
     let (status, out, err) = suggest(&[vpc()], &[]).await;
     assert_eq!((status, out.as_str()), (ExitStatus::Well, ""));
     assert_eq!(err, "no reference found in the schemas of 1 kind\n");
+}
+
+fn any_schema() -> impl Strategy<Value = Value> {
+    let keys =
+        ["properties", "items", "additionalProperties", "type", "enum", "default", "format", "name", "kind", "vpcRef"];
+    let more = ["apiGroup", "apiVersion", "namespace", "secretName", "a'b\\\n", "0x", "spec", "metadata"];
+    const TEXTS: [&str; 7] = ["string", "object", "array", "Secret", "v1", "a/b", ""];
+    let leaf = prop_oneof![
+        proptest::sample::select(TEXTS.as_slice()).prop_map(Value::from),
+        any::<bool>().prop_map(Value::from)
+    ];
+    let key = proptest::sample::select([keys.as_slice(), more.as_slice()].concat());
+    leaf.prop_recursive(6, 60, 5, move |inner| {
+        prop_oneof![
+            proptest::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+            proptest::collection::hash_map(key.clone().prop_map(str::to_owned), inner, 0..5)
+                .prop_map(|fields| Value::Object(fields.into_iter().collect())),
+        ]
+    })
+}
+
+proptest! {
+    #[test]
+    fn whatever_the_schema_every_rule_that_is_printed_can_be_used(schema in any_schema(), text in "\\PC{0,12}") {
+        let mut definition = vm(json!({"vpcRef": names(&["name"])}));
+        definition["spec"]["versions"][1]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"][&text] = schema.clone();
+        let mut odd = definition.clone();
+        odd["spec"]["names"]["plural"] = json!(text);
+        odd["spec"]["versions"] = schema;
+        let documents = [vpc(), definition, odd];
+        let definitions = super::definitions(documents.iter(), &Default::default());
+        let proposals = super::proposals(&definitions, Home::Kubernetes, super::Confidence::Low);
+        let printed = super::print::yaml(&proposals).unwrap();
+        let rules: Vec<Value> = serde_saphyr::from_multiple(&printed).unwrap();
+        let rules: Vec<_> = rules.iter().filter(|rule| !rule.is_null()).collect();
+        prop_assert!(!rules.is_empty());
+        for rule in rules {
+            prop_assert!(Rule::parse(Home::Kubernetes, rule).is_ok(), "{printed}");
+        }
+    }
 }
