@@ -94,7 +94,7 @@ pub(crate) async fn graph(world: Arc<World>) -> Outcome {
     let cast = world.cast().await?;
     world.add_rule(&cast.compute, &machines(&cast)).await?;
     let said = administrator(&world, &cast)?.run(&["graph", "-o", "mermaid"]).await;
-    said.is(ExitStatus::Well, &["VirtualMachine", "VPC", "machines: .spec.vpcRef.name"])
+    said.is(ExitStatus::Well, &["VirtualMachine", "VPC", "machines: ", "spec.vpcRef.name"])
 }
 
 pub(crate) async fn suggest(world: Arc<World>) -> Outcome {
