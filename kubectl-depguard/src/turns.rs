@@ -53,12 +53,6 @@ impl Turns {
         turns
     }
 
-    /// The wave of each object that has one, counted from 0.
-    pub(crate) fn wave_of(&self) -> BTreeMap<usize, usize> {
-        let waves = self.waves.iter().enumerate();
-        waves.flat_map(|(wave, objects)| objects.iter().map(move |object| (*object, wave))).collect()
-    }
-
     fn push(&mut self, wave: usize, object: usize) {
         // A wave is only ever one more than that of an object before it, so none between stays empty.
         self.waves.resize_with(self.waves.len().max(wave.saturating_add(1)), Vec::new);
@@ -158,11 +152,11 @@ mod tests {
             let stays = |object| staying.contains(&object);
             let turns = Turns::of(&refers, stays);
             prop_assert_eq!(&turns.waves, &played(&refers, stays));
-            let waves = turns.wave_of();
+            let waves: BTreeSet<_> = turns.waves.iter().flatten().collect();
             for object in 0..MOST {
                 let circular = turns.cycles.iter().flatten().any(|member| *member == object);
                 prop_assert_eq!(circular, leads_back(&refers, object));
-                let rest = !circular && !stays(object) && !waves.contains_key(&object);
+                let rest = !circular && !stays(object) && !waves.contains(&object);
                 prop_assert_eq!(turns.held.contains(&object), rest);
             }
         }

@@ -48,7 +48,7 @@ pub(crate) async fn run(args: Args, global: &Global, terminal: &mut Terminal) ->
     let source = Source::open(global, &args.files, terminal).await?;
     let drawing = match args.objects {
         false => kinds::draw(&source, terminal).await?,
-        true => objects::draw(&source, source.namespace(global)?.as_ref(), terminal).await?,
+        true => objects::draw(&source, source.scope(global)?.as_ref(), terminal).await?,
     };
     let text = match args.output {
         Language::Dot => drawing.dot(),
@@ -65,5 +65,5 @@ fn arrow(from: usize, to: usize, rule: &str, edge: &Edge) -> Arrow {
         OnDelete::Warn => (true, " (Warn)"),
         OnDelete::Audit => (true, " (Audit)"),
     };
-    Arrow { from, to, lines: vec![format!("{rule}: {}{weaker}", edge.field())], dashed }
+    Arrow { from, to, lines: vec![format!("{rule}: {}{weaker}", edge.reference.path())], dashed }
 }

@@ -130,7 +130,7 @@ async fn delete(args: &Args, plan: &Plan, endpoint: &Endpoint, terminal: &mut Te
 async fn place(args: &Args, global: &Global, terminal: &mut Terminal) -> Result<(Source, Option<Namespace>), Failure> {
     let mut source = Source::open(global, &args.files, terminal).await?;
     let Some(place) = &args.place else {
-        let namespace = source.namespace(global)?;
+        let namespace = source.scope(global)?;
         return Ok((source, namespace));
     };
     let is_workspace = place == "root" || place.contains(':');

@@ -32,7 +32,7 @@ fn object(kind: &str, namespace: &str, name: &str, spec: &str) -> String {
 async fn order(objects: &[String], more: &[&str]) -> Ran {
     let folder = tempfile::tempdir().unwrap();
     let file = write(folder.path(), "all.yaml", &format!("{RULES}{}", objects.concat()));
-    let args = ["order", "-A", "-f", file.to_str().unwrap()];
+    let args = ["order", "-f", file.to_str().unwrap()];
     depguard(&args.iter().chain(more).copied().collect::<Vec<_>>()).await
 }
 

@@ -41,8 +41,8 @@ async fn kinds_are_drawn_with_the_rules_between_them() {
   n0 [label="VirtualMachine\nvirtualmachines.compute.example.com"];
   n1 [label="vpcs.network.example.com"];
   n2 [label="Disk\ndisks.storage.example.com"];
-  n0 -> n1 [label="vms: metadata.annotations['a\"b']"];
-  n0 -> n2 [label="vms: spec.disks[*].name (Warn)", style=dashed];
+  n0 -> n1 [label="vms: .metadata.annotations['a\"b']"];
+  n0 -> n2 [label="vms: .spec.disks[*].name (Warn)", style=dashed];
 }
 "#
     );
@@ -54,7 +54,7 @@ async fn kinds_are_drawn_with_the_rules_between_them() {
 
     let drawn = depguard(&["graph", "-o", "mermaid", "-f", file.to_str().unwrap()]).await;
     assert!(drawn.out.starts_with("flowchart LR\n"), "{drawn:?}");
-    assert!(drawn.out.contains(r#"n0 -.->|"vms: spec.disks[#42;].name #40;Warn#41;"| n2"#), "{drawn:?}");
+    assert!(drawn.out.contains(r#"n0 -.->|"vms: .spec.disks[#42;].name #40;Warn#41;"| n2"#), "{drawn:?}");
 }
 
 #[tokio::test]
@@ -77,8 +77,8 @@ async fn objects_are_drawn_with_blockers_and_what_is_missing() {
         r#"["Disk/x/d<br/>being deleted"]"#,
         r#"["Vpc/x/v"]"#,
         r#"["disks/x/lost"]"#,
-        r#"-->|"vms: metadata.annotations[#39;a#34;b#39;]"|"#,
-        r#"-.->|"vms: spec.disks[#42;].name #40;Warn#41;"|"#,
+        r#"-->|"vms: .metadata.annotations[#39;a#34;b#39;]"|"#,
+        r#"-.->|"vms: .spec.disks[#42;].name #40;Warn#41;"|"#,
     ] {
         assert!(drawn.out.contains(line), "{line} is not in {}", drawn.out);
     }
