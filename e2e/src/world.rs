@@ -156,6 +156,11 @@ impl World {
         self.terms.patience.unwrap_or_else(|| self.ring.patience())
     }
 
+    /// How long the API server may take for what is its own doing.
+    pub(crate) fn ring_patience(&self) -> Duration {
+        self.ring.patience()
+    }
+
     /// What makes this world's names unlike any other's.
     pub fn id(&self) -> &str {
         &self.id
@@ -253,12 +258,12 @@ async fn create_workspace(world: &World, parent: &str, name: &str) -> Outcome {
         "metadata": {"name": name},
         "spec": {"type": {"name": "universal", "path": "root"}},
     });
-    eventually("the workspace is created", world.patience(), async || {
+    eventually("the workspace is created", world.ring_patience(), async || {
         api.post(WORKSPACES, &workspace).await?.ok_or_there()
     })
     .await?;
     let path = format!("{WORKSPACES}/{name}");
-    eventually("the workspace is ready", world.patience(), async || {
+    eventually("the workspace is ready", world.ring_patience(), async || {
         let workspace = api.get(&path).await?.ok()?;
         let phase = &workspace["status"]["phase"];
         if phase == "Ready" { Ok(()) } else { Err(Stop::Failed(format!("phase {phase}"))) }

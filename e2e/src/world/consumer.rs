@@ -33,7 +33,7 @@ impl Consumer {
     pub async fn as_tenant(&self, world: &World) -> Outcome<Consumer> {
         self.give_rights(world).await?;
         let tenant = Consumer { api: world.tenant(&self.path), ..self.clone() };
-        eventually("the tenant may enter", world.patience(), async || {
+        eventually("the tenant may enter", world.ring_patience(), async || {
             tenant.api.get(&tenant.namespace_path()).await?.ok().map(drop)
         })
         .await?;
@@ -69,7 +69,7 @@ impl Consumer {
 
     pub(super) async fn create_namespace(&self, world: &World) -> Outcome {
         let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": self.namespace}});
-        eventually("the namespace is created", world.patience(), async || {
+        eventually("the namespace is created", world.ring_patience(), async || {
             self.api.post("/api/v1/namespaces", &namespace).await?.ok_or_there()
         })
         .await

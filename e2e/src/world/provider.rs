@@ -65,7 +65,7 @@ impl Provider {
     async fn export_kinds(&self, world: &World) -> Outcome {
         let mut resources = Vec::new();
         for kind in &self.kinds {
-            eventually("the new workspace takes a schema", world.patience(), async || {
+            eventually("the new workspace takes a schema", world.ring_patience(), async || {
                 self.api.post(SCHEMAS, &kind.api_resource_schema()).await?.ok_or_there()
             })
             .await?;
@@ -89,7 +89,7 @@ impl Provider {
         for kind in &self.kinds {
             for version in kind.versions {
                 let path = format!("/apis/{}/{version}/{}", kind.group, kind.plural);
-                eventually("the new kind is served", world.patience(), async || {
+                eventually("the new kind is served", world.ring_patience(), async || {
                     self.api.get(&path).await?.ok().map(drop)
                 })
                 .await?;
@@ -118,20 +118,21 @@ pub(super) async fn bind(world: &World, api: &Api, provider: &Provider) -> Outco
     create_binding(world, api, &binding).await?;
     for kind in &provider.kinds {
         let path = format!("/apis/{}/{}", kind.api_version(), kind.plural);
-        eventually("the bound kind is served", world.patience(), async || api.get(&path).await?.ok().map(drop)).await?;
+        eventually("the bound kind is served", world.ring_patience(), async || api.get(&path).await?.ok().map(drop))
+            .await?;
     }
     Ok(())
 }
 
 /// Creates an APIBinding and waits until it is bound.
 pub(super) async fn create_binding(world: &World, api: &Api, binding: &Value) -> Outcome {
-    eventually("the workspace takes a binding", world.patience(), async || {
+    eventually("the workspace takes a binding", world.ring_patience(), async || {
         api.post(BINDINGS, binding).await?.ok_or_there()
     })
     .await?;
     let name = binding["metadata"]["name"].as_str().unwrap_or_default();
     let path = format!("{BINDINGS}/{name}");
-    eventually("the binding is bound", world.patience(), async || {
+    eventually("the binding is bound", world.ring_patience(), async || {
         let binding = api.get(&path).await?.ok()?;
         let phase = &binding["status"]["phase"];
         if phase == "Bound" { Ok(()) } else { Err(Stop::Failed(format!("phase {phase}: {}", binding["status"]))) }

@@ -193,7 +193,7 @@ impl World {
             return self.home().merge(&path, &sum).await?.ok().map(drop);
         }
         let rules = role["rules"].as_array().cloned().unwrap_or_default();
-        eventually("the role is summed up", self.patience(), async || {
+        eventually("the role is summed up", self.ring_patience(), async || {
             let sum = self.home().get(&format!("{RBAC}/clusterroles/depguard-webhook-dependents")).await?.ok()?;
             let has = |rule: &Value| sum["rules"].as_array().into_iter().flatten().any(|one| one == rule);
             if rules.iter().all(has) { Ok(()) } else { Err(Stop::Failed(format!("rules are {}", sum["rules"]))) }

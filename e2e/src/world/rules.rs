@@ -51,7 +51,7 @@ impl World {
     pub(super) async fn set_up_home(&self) -> Outcome {
         if self.is_kcp() {
             self.workspace("dep-ctrl").await?;
-            eventually("depguard's workspace takes a schema", self.patience(), async || {
+            eventually("depguard's workspace takes a schema", self.ring_patience(), async || {
                 self.home().post(SCHEMAS, &manifests::api_resource_schema()).await?.ok_or_there()
             })
             .await?;
@@ -62,7 +62,8 @@ impl World {
         self.home().post("/api/v1/namespaces", &own_namespace()).await?.ok_or_there()?;
         let canaries = format!("/api/v1/namespaces/{}/configmaps", manifests::NAMESPACE);
         self.home().post(&canaries, &manifests::canary()).await?.ok_or_there()?;
-        eventually("rules are served", self.patience(), async || self.home().get(RULES).await?.ok().map(drop)).await
+        eventually("rules are served", self.ring_patience(), async || self.home().get(RULES).await?.ok().map(drop))
+            .await
     }
 
     /// A provider binds depguard and accepts its claims. On a plain cluster there is nothing to bind.
@@ -78,7 +79,8 @@ impl World {
         let mut binding = manifests::provider_binding(&self.home_path());
         change(&mut binding);
         create_binding(self, &provider.api, &binding).await?;
-        eventually("rules are served", self.patience(), async || provider.api.get(RULES).await?.ok().map(drop)).await
+        eventually("rules are served", self.ring_patience(), async || provider.api.get(RULES).await?.ok().map(drop))
+            .await
     }
 
     /// Accepts depguard's claims in a workspace that had bound it without.

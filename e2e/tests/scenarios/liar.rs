@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use depguard_e2e::rules::rule;
-use depguard_e2e::{Depguard, Outcome, Resource, World, ensure};
+use depguard_e2e::{Depguard, Outcome, Resource, World, ensure, eventually};
 use serde_json::json;
 
 const BINDING: &str = "/apis/apis.kcp.io/v1alpha2/apibindings/dependencies.opendefense.cloud";
@@ -15,7 +15,7 @@ pub(crate) async fn of_the_providers_path(world: Arc<World>) -> Outcome {
     world.add_rule(&cast.compute, &rule("machines", &cast.vm, &[(&cast.vpc, ".spec.vpcRef.name")])).await?;
     consumer.create_target(&cast.vpc, "a").await?;
     consumer.create_dependent(&cast.vm, "m1", "a").await?;
-    let _depguard = Depguard::start(&world).await?;
+    let mut depguard = Depguard::start(&world).await?;
     consumer.until_protected(&world, &cast.vpc, "a").await?;
 
     // Whoever administers a workspace can write this, and what binds depguard there then carries it.
@@ -32,8 +32,16 @@ pub(crate) async fn of_the_providers_path(world: Arc<World>) -> Outcome {
         ensure(found.is_none(), || format!("installed where the liar is: {found:?}"))?;
     }
 
-    // Now the liar is the only one that says so. What was installed stays, and so does its effect.
+    // Now the liar is the only one that says so. What was installed stays where no controller sees the binding go, and so
+    // does its effect.
+    depguard.stop_controller().await;
     network.api.delete(BINDING).await?.ok()?;
+    eventually("depguard is unbound", world.patience(), async || {
+        let reply = network.api.get(BINDING).await?;
+        if reply.is_gone() { Ok(()) } else { Err(reply.unexpected("404")) }
+    })
+    .await?;
+    depguard.start_controller().await?;
     let said = world.condition(&cast.compute, "machines", "ResolvedRefs", "False").await?;
     if !world.is_control() {
         ensure(said.contains("falsely says that this is its path"), || said)?;

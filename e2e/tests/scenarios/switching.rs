@@ -47,6 +47,11 @@ pub(crate) async fn from_the_reference(world: Arc<World>) -> Outcome {
         cast.network.api.delete(CONFIGURATION).await?;
     }
     one_reference(&world, &cast).await?;
+    // An API server takes a changed configuration up a moment later.
+    match world.is_control() {
+        true => cast.consumer.until_free(&world, &cast.vpc, "a").await?,
+        false => cast.consumer.until_protected(&world, &cast.vpc, "a").await?,
+    }
     cast.consumer
         .refused(&world, &cast.vpc, "a", &["cannot delete vpcs/a: still referenced by VirtualMachine/m1"])
         .await?;
