@@ -216,15 +216,24 @@ impl Part {
             return Ok(());
         }
         let origin = Origin { file: Arc::clone(file), line: first };
-        // The text of an error is about this document; its lines are counted from the document's begin.
-        let value: Value = serde_saphyr::from_str(&text).map_err(|why| {
-            let line = why.location().map_or(first, |at| begin.saturating_add(at.line() as usize).saturating_sub(1));
-            let told = why.without_snippet().to_string();
-            let told = told.lines().next().unwrap_or_default().to_owned();
-            Failure::new(format!("{file}:{line}: this is neither YAML nor JSON: {told}")).hint("correct the file")
-        })?;
+        // What an API server lists is JSON, and may be more than is taken as YAML.
+        let json = if text.trim_start().starts_with('{') { serde_json::from_str(&text).ok() } else { None };
+        let value = match json {
+            Some(value) => value,
+            None => yaml(&text, file, begin, first)?,
+        };
         push(value, &origin, (&text.into(), begin, ""), documents)
     }
+}
+
+/// The text of an error is about this document; its lines are counted from the document's begin.
+fn yaml(text: &str, file: &Arc<str>, begin: usize, first: usize) -> Result<Value, Failure> {
+    serde_saphyr::from_str(text).map_err(|why| {
+        let line = why.location().map_or(first, |at| begin.saturating_add(at.line() as usize).saturating_sub(1));
+        let told = why.without_snippet().to_string();
+        let told = told.lines().next().unwrap_or_default().to_owned();
+        Failure::new(format!("{file}:{line}: this is neither YAML nor JSON: {told}")).hint("correct the file")
+    })
 }
 
 fn push(
@@ -285,6 +294,12 @@ mod tests {
         let text = "# a comment\n\na: 1\nb: |\n  x\n  --- y\n---\n---\n# nothing\n--- # c\n\nc: 2\n...\nkind: List\nitems:\n- {d: 3}\n- {e: 4}\n";
         let expected = [(3, r#"{"a":1,"b":"x\n--- y\n"}"#), (12, r#"{"c":2}"#), (14, r#"{"d":3}"#), (14, r#"{"e":4}"#)];
         assert_eq!(parsed(text).unwrap(), expected.map(|(line, json)| (line, json.to_owned())));
+    }
+
+    #[test]
+    fn a_long_list_of_an_api_server_is_read() {
+        let list = serde_json::json!({"kind": "List", "items": vec![serde_json::json!({"a": vec![0; 100]}); 4_000]});
+        assert_eq!(parsed(&list.to_string()).unwrap().len(), 4_000);
     }
 
     #[test]
