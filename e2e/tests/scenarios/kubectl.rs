@@ -65,6 +65,21 @@ pub(crate) async fn dangling(world: Arc<World>) -> Outcome {
     ensure(!said.out.contains("/m1"), || said.out.clone())
 }
 
+pub(crate) async fn order(world: Arc<World>) -> Outcome {
+    let (cast, _depguard) = guarded(&world).await?;
+    let consumer = &cast.consumer;
+    one_reference(&world, &cast).await?;
+    let user = administrator(&world, &cast)?;
+    let said = user.run(&["order", "-o", "name"]).await;
+    said.is(ExitStatus::Well, &[])?;
+    let expected = [format!("{}/m1", full_name(&cast.vm)), format!("{}/a", full_name(&cast.vpc))];
+    ensure(said.out.lines().eq(&expected), || format!("the order is\n{}", said.out))?;
+    // The API server takes each wave, which it refused in any other order.
+    user.run(&["order", "--delete", "--yes"]).await.is(ExitStatus::Well, &[])?;
+    consumer.gone(&world, &consumer.object(&cast.vm, "m1")).await?;
+    consumer.gone(&world, &consumer.object(&cast.vpc, "a")).await
+}
+
 pub(crate) async fn lint(world: Arc<World>) -> Outcome {
     let cast = with_schemas(&world).await?;
     tokio::try_join!(world.bind_home(&cast.network), world.bind_home(&cast.compute))?;

@@ -118,6 +118,7 @@ fn main() {
         Scenario::new("kubectl depguard why names who blocks, to whoever may delete", kubectl::why),
         Scenario::new("kubectl depguard impact shows what depends on an object", kubectl::impact).without_control(),
         Scenario::new("kubectl depguard dangling finds references to nothing", kubectl::dangling).without_control(),
+        Scenario::new("kubectl depguard order deletes what refers first", kubectl::order).without_control(),
         Scenario::new("kubectl depguard lint says where a rule's path goes wrong", kubectl::lint)
             .without_control()
             .alone(),
