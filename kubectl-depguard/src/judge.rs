@@ -273,6 +273,38 @@ pub(crate) fn right_to(path_and_query: &str) -> String {
 mod tests {
     use super::*;
 
+    /// What the engine says to an operator is said to the caller; its words may change, and then this fails.
+    #[test]
+    fn a_missing_right_is_the_callers() {
+        let rule = json!({"metadata": {"name": "r"}, "spec": {
+            "dependent": {"group": "", "version": "v1", "kind": "Pod", "resource": "pods"},
+            "dependencies": [{"group": "", "version": "v1", "resource": "nodes", "fieldRef": {"path": ".spec.nodeName"}}],
+        }});
+        let rules = RuleSet::load(depguard_core::Home::Kubernetes, [&rule]);
+        let review = json!({"request": {
+            "uid": "1", "operation": "DELETE", "resource": {"group": "", "resource": "nodes"},
+            "oldObject": {"metadata": {"name": "a"}},
+        }});
+        let (review, overrides) = (review.to_string(), OverridePolicy::nobody());
+        let told = |status| {
+            let context =
+                Context { workspaces: &Workspaces::new(), overrides: &overrides, failure_policy: FailurePolicy::Fail };
+            let mut evaluation = rules.evaluate(&Review::parse(review.as_bytes()).unwrap(), &context);
+            loop {
+                let queries = evaluation.queries();
+                if queries.is_empty() {
+                    break;
+                }
+                queries.iter().for_each(|query| evaluation.answer(query.id, Answer::Response { status, body: b"" }));
+            }
+            Judgment { decisions: vec![evaluation.decide()], missing: Vec::new() }.problems().concat()
+        };
+        for (status, next) in [(403, "you need the right to get and list it there"), (401, "renew your credentials")] {
+            let told = told(status);
+            assert!(told.ends_with(next) && !told.contains("webhook"), "{told}");
+        }
+    }
+
     #[test]
     fn a_right_is_told_by_what_was_asked_for() {
         for (path, right) in [

@@ -88,6 +88,8 @@ async fn a_suite_that_cannot_be_read_is_told_by_its_line() {
         ("namespace: team-a\nrules", "operation: CREATE\nrules", 2, "unknown field `operation`"),
         ("expect: denied", "expect: perhaps", 24, "perhaps"),
         ("- apiVersion: v1\n  kind: ConfigMap\n", "- kind: ConfigMap\n", 12, "this object has no apiVersion"),
+        ("- apiVersion: v1\n  kind: ConfigMap", "- apiVersion: a/b/c\n  kind: ConfigMap", 12, "there can't be a kind"),
+        ("name: front, namespace: team-b", "name: front", 9, "this object is there already, at "),
         ("- virtualmachines.yaml", "- 7", 4, "neither an object nor a file"),
     ] {
         let file = edited(folder.path(), from, to).display().to_string();

@@ -43,6 +43,10 @@ pub(crate) async fn run(args: Args, global: &Global, terminal: &mut Terminal) ->
     let (named, name) = args.object.named()?;
     let source = Source::open(global, &args.files, terminal).await?;
     let kind = source.kind(named).await?;
+    if global.all_namespaces && kind.namespaced != Some(false) {
+        return Err(Failure::new(format!("{} are in namespaces, and one of them is asked about", kind.gvr.resource))
+            .hint("name its namespace with --namespace instead of --all-namespaces"));
+    }
     let namespace = source.namespace(global)?.filter(|_| kind.namespaced != Some(false));
     let object = source.object(&kind, namespace.as_ref(), name).await?.ok_or_else(|| {
         let place = namespace.map(|namespace| format!(" in namespace {namespace}")).unwrap_or_default();

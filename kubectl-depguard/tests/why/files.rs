@@ -57,9 +57,9 @@ async fn who_blocks_is_told_with_the_rule_the_field_and_the_way_out() {
     let expected = "\
 vpcs/a is blocked by 2 objects, as the files say
 
-BLOCKER             RULE              FIELD                   RELEASED BY
-VirtualMachine/m1   virtualmachines   .spec.networks[*].vpc   delete it, or take .spec.networks[1] out of the list
-VirtualMachine/m2   virtualmachines   .spec.networks[*].vpc   wait until it is gone, or take .spec.networks[0] out of the list \
+BLOCKER             RULE              FIELD                  RELEASED BY
+VirtualMachine/m1   virtualmachines   spec.networks[*].vpc   delete it, or take .spec.networks[1] out of the list
+VirtualMachine/m2   virtualmachines   spec.networks[*].vpc   wait until it is gone, or take .spec.networks[0] out of the list \
 (it is being deleted since 2026-01-01T00:00:00Z, and waits for example.com/disk)
 ";
     assert_eq!(out, expected);
@@ -75,6 +75,8 @@ async fn nothing_blocks_what_nobody_refers_to() {
     let (status, _, err) = why(MANIFESTS, &["vpc", "c"]).await;
     assert_eq!(status, ExitStatus::Failure);
     assert!(err.starts_with("error: there is no vpcs.network.example.com/c in namespace default\n"), "{err}");
+    let (status, _, err) = why(MANIFESTS, &["vpc", "a", "-A"]).await;
+    assert!(status == ExitStatus::Failure && err.contains("name its namespace with --namespace"), "{err}");
 }
 
 #[tokio::test]

@@ -158,14 +158,17 @@ async fn told_by_rights(scene: &Scene) {
         out.starts_with("vpcs/a is blocked by 1 object, as the rules and objects that you may read say\n"),
         "{out}"
     );
-    assert!(out.contains(".spec.vpcRef.name") && out.contains("delete it, or change .spec.vpcRef.name"), "{out}");
+    assert!(
+        out.contains("virtualmachines   spec.vpcRef.name   ") && out.contains("delete it, or change .spec.vpcRef.name"),
+        "{out}"
+    );
 
     // Who may not read the rules is told by the API server.
     scene.grant("alice", &[VPCS, VMS, BINDINGS]).await;
     let (status, out, err) = scene.why("alice", &[]).await;
     assert_eq!((status, err.as_str()), (ExitStatus::Finding, ""), "{out}");
     assert!(out.starts_with("vpcs/a is blocked by 1 object, as the API server says to a dry run\n"), "{out}");
-    assert!(out.contains("VirtualMachine/m1   <unread>   .spec.vpcRef.name   delete it, or change"), "{out}");
+    assert!(out.contains("VirtualMachine/m1   <unread>   spec.vpcRef.name   delete it, or change"), "{out}");
     let (_, out, _) = scene.why("alice", &["-o", "json"]).await;
     let json: Value = serde_json::from_str(&out).unwrap();
     assert_eq!((&json["toldBy"], &json["blocked"]), (&json!("dry-run"), &json!(true)));

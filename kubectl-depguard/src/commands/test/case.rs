@@ -1,6 +1,6 @@
 //! Runs the tests of a suite.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
@@ -52,6 +52,7 @@ const GROUP: &str = "system:authenticated";
 pub(crate) async fn run(suite: Suite, terminal: &mut Terminal) -> Result<Ran, Failure> {
     let Suite { name, file, namespace, documents, overrides, tests } = suite;
     let disk = Disk::new(documents, &namespace);
+    twice(&disk)?;
     let rules = disk.rules();
     for broken in rules.parsed().filter_map(Result::err) {
         terminal.err().write_all(format!("{file}: a rule can't be used: {broken}\n").as_bytes())?;
@@ -74,6 +75,20 @@ pub(crate) async fn run(suite: Suite, terminal: &mut Terminal) -> Result<Ran, Fa
         tested.push(Tested { name: test.title(), line, outcome, differences });
     }
     Ok(Ran { name, file: file.to_string(), tests: tested })
+}
+
+/// Of two objects of one name a server would hold one, and nobody could say which.
+fn twice(disk: &Disk) -> Result<(), Failure> {
+    let mut seen = BTreeMap::new();
+    for object in disk.objects() {
+        let text = |pointer| object.value.pointer(pointer).and_then(Value::as_str);
+        let name = (object.gvr.group_resource(), text("/metadata/namespace"), text("/metadata/name"));
+        if let Some(first) = seen.insert(name, &object.origin) {
+            return Err(Failure::new(format!("{}: this object is there already, at {first}", object.origin))
+                .hint("give it another name, or take one of them away"));
+        }
+    }
+    Ok(())
 }
 
 impl Tested {

@@ -3,12 +3,13 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use depguard_core::{Namespace, OverridePolicy};
+use depguard_core::{Group, Namespace, OverridePolicy, Version};
 use serde::Deserialize;
 use serde_json::Value;
 use serde_saphyr::Spanned;
 
 use crate::files::{self, Document, Origin};
+use crate::kinds::guess_resource;
 use crate::outcome::Failure;
 use crate::terminal::Terminal;
 
@@ -202,13 +203,23 @@ fn holds_suites(text: &str) -> bool {
     documents.map_or(true, |documents| documents.iter().any(|document| document.get("tests").is_some()))
 }
 
+/// An object that nobody could place would be missing among the dependents, and a deletion pass for it.
 fn check(document: &Document) -> Result<(), Failure> {
-    let given = |pointer| document.value.pointer(pointer).and_then(Value::as_str).is_some_and(|text| !text.is_empty());
+    let given = |pointer| {
+        let text = document.value.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+        (!text.is_empty()).then_some(text)
+    };
     for pointer in ["/apiVersion", "/kind", "/metadata/name"] {
-        if !given(pointer) {
+        if given(pointer).is_none() {
             let field = pointer.trim_start_matches('/').replace('/', ".");
             return Err(Failure::new(format!("{}: this object has no {field}", document.origin)).hint("write it there"));
         }
+    }
+    let (api_version, kind) = (given("/apiVersion").unwrap_or_default(), given("/kind").unwrap_or_default());
+    let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+    if Group::parse(group).is_err() || Version::parse(version).is_err() || guess_resource(kind).is_none() {
+        return Err(Failure::new(format!("{}: there can't be a kind `{kind}` in `{api_version}`", document.origin))
+            .hint("correct its apiVersion or kind"));
     }
     Ok(())
 }

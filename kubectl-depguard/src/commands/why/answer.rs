@@ -286,7 +286,7 @@ impl Blocking {
             namespace,
             name: blocker.name.clone(),
             rule: Some(blocker.rule.to_string()),
-            field: format!(".{}", blocker.field),
+            field: blocker.field.clone(),
             released_by: Vec::new(),
             notes: Vec::new(),
         };
@@ -310,7 +310,7 @@ impl Blocking {
             namespace,
             name: name.to_owned(),
             rule: None,
-            field: format!(".{field}"),
+            field: field.to_owned(),
             released_by: Vec::new(),
             notes: Vec::new(),
         }
