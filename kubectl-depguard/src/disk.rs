@@ -8,12 +8,12 @@ use serde_json::{Value, json};
 
 use crate::files::{Document, Origin};
 use crate::kinds::{KindInfo, Kinds, guess_resource};
-use crate::rules::{RuleObject, Rules};
+use crate::rules::Rules;
 
 /// What the files hold.
 #[derive(Debug, Clone)]
 pub(crate) struct Disk {
-    rules: Vec<RuleObject>,
+    rules: Vec<Arc<Value>>,
     definitions: Vec<Document>,
     objects: Vec<DiskObject>,
     kinds: Kinds,
@@ -71,7 +71,7 @@ impl Disk {
         for rule in rules {
             let value = Arc::new(everywhere_bound(&rule.value));
             named_by(&value).into_iter().for_each(|kind| disk.kinds.learn(kind));
-            disk.rules.push(RuleObject { value, origin: Some(rule.origin) });
+            disk.rules.push(value);
         }
         disk.objects = others.into_iter().filter_map(|document| disk.place(document, namespace)).collect();
         disk.fill_in(namespace);

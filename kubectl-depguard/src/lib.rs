@@ -2,8 +2,6 @@
 //!
 //! The binary is a few lines over [`run`], so that a test runs a command as a person does and reads what it prints.
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic))]
-#![allow(dead_code, reason = "goes as soon as the commands are there")]
-
 mod answers;
 mod cli;
 mod commands;

@@ -14,7 +14,7 @@ use tokio::sync::OnceCell;
 use crate::cli::Global;
 use crate::kinds::{KindInfo, Kinds, encode};
 use crate::outcome::Failure;
-use crate::rules::{Bound, BoundKind, RuleObject, Rules, Unread};
+use crate::rules::{Bound, BoundKind, Rules, Unread};
 use crate::terminal::Terminal;
 
 /// The kubeconfig's cluster, or its workspace of a kcp.
@@ -109,12 +109,11 @@ impl Live {
             async move { (endpoint.list_json(path).await, provider) }
         });
         let lists: Vec<_> = lists.buffered(AT_ONCE).collect().await;
-        let mut objects: Vec<RuleObject> = Vec::new();
+        let mut objects: Vec<Arc<Value>> = Vec::new();
         for (list, provider) in lists {
             let what = provider.map_or("the rules".to_owned(), |(_, name)| format!("the rules of {name}"));
             match list {
-                Ok(list) => objects
-                    .extend(list.items.into_iter().map(|value| RuleObject { value: Arc::new(value), origin: None })),
+                Ok(list) => objects.extend(list.items.into_iter().map(Arc::new)),
                 // Who hasn't bound depguard has no rules.
                 Err(why) if why.is_not_found() && self.home == Home::Kcp => {}
                 Err(why) if why.is_not_found() => {

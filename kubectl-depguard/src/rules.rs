@@ -4,31 +4,21 @@ use std::fmt;
 use std::sync::Arc;
 
 use depguard_core::{
-    Edge, ExportName, GroupResource, Home, LogicalCluster, Rule, RuleError, RuleKey, RuleSet, WorkspacePath, Workspaces,
+    Edge, ExportName, GroupResource, Home, LogicalCluster, Rule, RuleError, RuleSet, WorkspacePath, Workspaces,
 };
 use serde::Serialize;
 use serde_json::Value;
-
-use crate::files::Origin;
 
 /// What was read of rules, and what of them could not be looked at.
 #[derive(Debug, Clone)]
 pub(crate) struct Rules {
     pub(crate) home: Home,
-    pub(crate) objects: Vec<RuleObject>,
+    pub(crate) objects: Vec<Arc<Value>>,
     /// Which logical clusters the rules' workspace paths stand for.
     pub(crate) workspaces: Workspaces,
     /// The workspace that is looked at, and what is bound there; `None` in home kubernetes.
     pub(crate) bound: Option<Bound>,
     pub(crate) unread: Vec<Unread>,
-}
-
-/// A rule as it was written.
-#[derive(Debug, Clone)]
-pub(crate) struct RuleObject {
-    pub(crate) value: Arc<Value>,
-    /// Where it stands, if in a file.
-    pub(crate) origin: Option<Origin>,
 }
 
 /// The kinds of a workspace that come from APIExports.
@@ -62,12 +52,12 @@ pub(crate) struct Unread {
 impl Rules {
     /// The rules as the webhook holds them. One that can't be used refuses where it bears.
     pub(crate) fn set(&self) -> RuleSet {
-        RuleSet::load(self.home, self.objects.iter().map(|rule| &*rule.value))
+        RuleSet::load(self.home, self.objects.iter().map(|rule| &**rule))
     }
 
     /// Each rule, checked.
     pub(crate) fn parsed(&self) -> impl Iterator<Item = Result<Rule, RuleError>> {
-        self.objects.iter().map(|rule| Rule::parse(self.home, &rule.value))
+        self.objects.iter().map(|rule| Rule::parse(self.home, rule))
     }
 
     /// Whether an edge bears on what is looked at: in kcp, whether both of its ends are bound there.
@@ -91,14 +81,6 @@ impl Rules {
             })
         });
         dependents && targets
-    }
-
-    /// Where a rule stands, if in a file.
-    pub(crate) fn origin(&self, key: &RuleKey) -> Option<&Origin> {
-        let named = |rule: &&RuleObject| {
-            rule.value.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default() == key.name
-        };
-        self.objects.iter().find(named)?.origin.as_ref()
     }
 }
 

@@ -51,7 +51,6 @@ pub(crate) struct Object {
     /// Its namespace, name and UID; its labels only where a selector may look at them.
     pub(crate) referent: Referent,
     pub(crate) terminating: bool,
-    pub(crate) finalizers: Vec<String>,
     /// Whether it is in the namespace that was asked for.
     pub(crate) inside: bool,
 }
@@ -187,8 +186,7 @@ impl Scan {
                     edges.extend(bearing.map(|edge| Bearing { rule: Arc::clone(&rule), edge: edge.clone() }));
                 }
                 Err(why) => {
-                    let name =
-                        object.value.pointer("/metadata/name").and_then(Value::as_str).unwrap_or("without a name");
+                    let name = object.pointer("/metadata/name").and_then(Value::as_str).unwrap_or("without a name");
                     broken.push((name.to_owned(), why.to_string()));
                 }
             }

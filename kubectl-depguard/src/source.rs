@@ -136,14 +136,4 @@ impl Source {
     pub(crate) async fn kind_of(&self, kind: &GroupResource) -> Result<Option<KindInfo>, Failure> {
         Ok(self.kinds().await?.of(kind).cloned())
     }
-
-    /// The definitions of kinds (CustomResourceDefinitions, APIResourceSchemas), and which could not be looked at.
-    pub(crate) async fn definitions(&self) -> Result<(Vec<Arc<Value>>, Vec<Unread>), Failure> {
-        match self {
-            Self::Disk(disk) => {
-                Ok((disk.definitions().iter().map(|document| Arc::clone(&document.value)).collect(), Vec::new()))
-            }
-            Self::Live(live) => live.definitions().await,
-        }
-    }
 }

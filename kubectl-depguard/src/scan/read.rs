@@ -179,8 +179,6 @@ fn keep(
         None => {
             let inside = scope.namespace.is_none_or(|asked| referent.namespace.as_deref() == Some(asked.as_str()));
             let metadata = object.get("metadata");
-            let finalizers = metadata.and_then(|metadata| metadata.get("finalizers")).and_then(Value::as_array);
-            let finalizers = finalizers.into_iter().flatten().filter_map(|name| name.as_str().map(str::to_owned));
             scan.names.insert(kind, &referent, scan.objects.len());
             scan.objects.push(Object {
                 kind: plan.kind.clone(),
@@ -189,7 +187,6 @@ fn keep(
                     .and_then(|metadata| metadata.get("deletionTimestamp"))
                     .and_then(Value::as_str)
                     .is_some_and(|time| !time.is_empty()),
-                finalizers: finalizers.collect(),
                 inside,
             });
             scan.objects.len().saturating_sub(1)
