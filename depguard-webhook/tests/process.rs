@@ -102,10 +102,11 @@ async fn without_descriptors_it_waits_and_goes_on() {
         held.push(TcpStream::connect(process.address).await.unwrap());
     }
     until("it can take no more", async || process.log().contains("cannot take a connection")).await;
+    let begun = Instant::now();
     tokio::time::sleep(Duration::from_secs(3)).await;
     // Without a pause there would be thousands.
-    let tries = process.log().matches("cannot take a connection").count();
-    assert!((1..=20).contains(&tries), "{tries} tries in some 3 s");
+    let (tries, most) = (process.log().matches("cannot take a connection").count(), 20 + begun.elapsed().as_secs());
+    assert!((1..=most).contains(&(tries as u64)), "{tries} tries, of {most} at most");
     drop(held);
     until("it takes connections again", async || process.connect().await.is_ok()).await;
 }
@@ -152,7 +153,8 @@ async fn asked_to_stop_it_ends_in_time_and_without_an_error() {
     assert!(terminated.success());
     let begun = Instant::now();
     let status = process.child.wait().unwrap();
-    assert!(status.success() && begun.elapsed() < Duration::from_secs(10), "{status}");
+    // Not only when its grace of 35 s has passed.
+    assert!(status.success() && begun.elapsed() < Duration::from_secs(30), "{status}");
     assert!(!matches!(stream.read(&mut [0; 16]).await, Ok(1..)));
     assert!(process.log().contains("stopping"));
 }

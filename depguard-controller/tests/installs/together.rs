@@ -65,12 +65,12 @@ async fn one_is_elected_and_the_other_takes_over_when_it_dies() {
     let bed = Bed::kcp_bound().await;
     bed.own_namespace("root:dep-ctrl").await;
     bed.rule("vm", &["vpcs"]).await;
-    let one = Controller::start(elected(&bed, 3)).await.unwrap();
+    let one = Controller::start(elected(&bed, 8)).await.unwrap();
     bed.until_installed(NETWORK, &["vpcs"]).await;
     let first = holder(&bed).await;
-    let two = Controller::start(elected(&bed, 3)).await.unwrap();
+    let two = Controller::start(elected(&bed, 8)).await.unwrap();
     until_ready(&two).await;
-    tokio::time::sleep(Duration::from_secs(4)).await;
+    tokio::time::sleep(Duration::from_secs(9)).await;
     assert_eq!(holder(&bed).await, first);
 
     one.kill();

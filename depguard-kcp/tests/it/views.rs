@@ -167,10 +167,18 @@ async fn a_shard_that_says_nothing_is_not_waited_for() {
     let (front, one) = (Front::start().await, shard("c1").await);
     let silent = Scripted::start(|_| Answer::Silence).await;
     *front.provider.lock().unwrap() = vec![endpoint(&one), endpoint(&silent)];
+    // A machine that is busy may be slow now and then; whoever waits for the silent one never has it sooner.
+    let mut soon = false;
+    for _ in 0..20 {
+        let begun = std::time::Instant::now();
+        assert!(front.views(&[]).find(&export(), &cluster("c1")).await.is_ok());
+        soon |= begun.elapsed().as_secs() < 2;
+        if soon {
+            break;
+        }
+    }
+    assert!(soon, "the silent one is waited for");
     let views = front.views(&[]);
-    let begun = std::time::Instant::now();
-    assert!(views.find(&export(), &cluster("c1")).await.is_ok());
-    assert!(begun.elapsed().as_secs() < 2, "the other one has answered");
     let error = views.find(&export(), &cluster("c2")).await.unwrap_err().to_string();
     assert!(error.contains("where c2 may be: ") && error.contains("had no answer within 2 s"), "{error}");
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use base64::Engine;
 use depguard_core::{Home, LogicalCluster};
 use depguard_kcp::{ConnectOptions, Connection, Endpoint, Preconditions};
-use depguard_testbed::{Fault, Kind, Options, Place, Testbed, When};
+use depguard_testbed::{Fault, FaultId, Kind, Options, Place, Testbed, When};
 use depguard_webhook::{Config, ReadThrough};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -208,8 +208,13 @@ impl Scene {
     }
 
     /// Has each page of VMs take so long.
-    pub(crate) fn slow_lists_of_vms(&self, time: Duration) {
-        self.testbed.faults().inject(Fault::Latency(time), When::always().path("/virtualmachines?"));
+    pub(crate) fn slow_lists_of_vms(&self, time: Duration) -> FaultId {
+        self.testbed.faults().inject(Fault::Latency(time), When::always().path("/virtualmachines?"))
+    }
+
+    /// Waits until one of those is under way.
+    pub(crate) async fn until_hit(&self, fault: FaultId) {
+        eventually("it is under way", async || self.testbed.faults().hits(fault) > Some(0)).await;
     }
 
     /// How many lists of VMs were begun so far.
