@@ -77,7 +77,7 @@ async fn connect(kubeconfig: &Path) -> Result<Endpoint> {
     Ok(Connection::open(&options).await?.home())
 }
 
-/// The kinds, depguard's and the guide's, and depguard's namespace.
+/// The kinds, depguard's and the guide's, and depguard's namespace with what it tries the webhook by.
 async fn prepare(cluster: &Endpoint) -> Result<()> {
     let mut crds = vec![manifests::crd()];
     crds.extend(serde_saphyr::from_multiple::<Value>(include_str!("../guide/crds.yaml"))?);
@@ -86,6 +86,8 @@ async fn prepare(cluster: &Endpoint) -> Result<()> {
     }
     let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": manifests::NAMESPACE}});
     cluster.post_json("/api/v1/namespaces", &namespace).await?;
+    let canaries = format!("/api/v1/namespaces/{}/configmaps", manifests::NAMESPACE);
+    cluster.post_json(&canaries, &manifests::canary()).await?;
     for crd in &crds {
         let text = |pointer| crd.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
         let (group, version) = (text("/spec/group"), text("/spec/versions/0/name"));

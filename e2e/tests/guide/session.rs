@@ -11,8 +11,12 @@ use crate::{folder, is_written};
 const PICTURE: &str = "docs/session.svg";
 
 /// How the commands begin that are shown, in this order.
-const SHOWN: [&str; 3] =
-    ["kubectl depguard why vpc shop", "kubectl depguard impact vpc shop", "kubectl depguard dangling"];
+const SHOWN: [&str; 4] = [
+    "kubectl delete vpc shop",
+    "kubectl depguard why vpc shop",
+    "kubectl depguard impact vpc shop",
+    "kubectl depguard order",
+];
 
 /// Characters in a line; a longer one goes on in the next.
 const COLUMNS: usize = 96;
