@@ -19,7 +19,7 @@ const SHOWN: [&str; 4] = [
 ];
 
 /// Characters in a line; a longer one goes on in the next.
-const COLUMNS: usize = 96;
+const COLUMNS: usize = 108;
 /// Pixels of a character and of a line.
 const WIDTH: f32 = 8.43;
 const HEIGHT: usize = 20;
