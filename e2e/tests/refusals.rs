@@ -27,6 +27,7 @@ const OTHERS: &[(&str, &str)] = &[
     ("depguard-webhook/src/main.rs", "why it does not start"),
     ("depguard-webhook/src/tls", "why it does not start, and what the log says"),
     ("depguard-webhook/src/paths.rs", "the same"),
+    ("depguard-webhook/src/client_ca.rs", "the same"),
     ("depguard-webhook/src/metrics", "help of metrics"),
     ("depguard-webhook/src/gauges.rs", "help of metrics"),
     ("depguard-webhook/src/report.rs", "what the log says"),
