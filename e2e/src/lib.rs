@@ -14,6 +14,7 @@ mod outcome;
 mod ring;
 pub mod runner;
 mod selection;
+mod tally;
 pub mod tools;
 mod world;
 
@@ -24,6 +25,7 @@ pub use outcome::{Outcome, Stop, ensure, eventually};
 pub use ring::Ring;
 pub use runner::{Mode, Scenario};
 pub use selection::RingKind;
+pub use tally::Tally;
 pub use world::{Cast, Consumer, Provider, Reference, Resource, World, rules};
 
 /// The README's code, as a reader would compile it.

@@ -13,17 +13,15 @@ mod walk;
 
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Instant;
 
 use depguard_e2e::tools::Tools;
-use depguard_e2e::{Outcome, Ring, Stop};
+use depguard_e2e::{Ring, Stop, Tally};
 
 use crate::admitted::Cluster;
 use crate::chart::Chart;
 
 fn main() {
-    let start = Instant::now();
-    let mut tally = Tally::default();
+    let mut tally = Tally::of("chart");
     match Tools::find() {
         Ok(tools) => {
             let chart = Chart::new(tools);
@@ -33,16 +31,7 @@ fn main() {
         Err(reason) if Tools::are_a_must() => tally.record("helm is there", Err(Stop::Failed(reason))),
         Err(reason) => tally.record("what the chart renders", Err(Stop::Skipped(reason))),
     }
-    let Tally { passed, failed, skipped } = tally;
-    // As the standard test harness ends, for what reads its output.
-    println!(
-        "\ntest result: {}. {passed} passed; {failed} failed; {skipped} ignored; 0 measured; 0 filtered out; finished in {:.2}s",
-        if failed == 0 { "ok" } else { "FAILED" },
-        start.elapsed().as_secs_f32(),
-    );
-    if failed > 0 {
-        std::process::exit(1);
-    }
+    tally.conclude();
 }
 
 /// Without an API server.
@@ -99,31 +88,4 @@ fn on_a_cluster(chart: &Chart, tally: &mut Tally) {
         runtime.block_on(walk::through(ring, &chart.tools, &document))
     });
     tally.record("docs/operations.md is walked through", walked);
-}
-
-/// What became of all checks.
-#[derive(Default)]
-struct Tally {
-    passed: usize,
-    failed: usize,
-    skipped: usize,
-}
-
-impl Tally {
-    fn record(&mut self, what: &str, outcome: Outcome) {
-        match outcome {
-            Ok(()) => {
-                self.passed += 1;
-                println!("chart: ok   {what}");
-            }
-            Err(Stop::Skipped(why)) => {
-                self.skipped += 1;
-                println!("chart: skipped {what}: {why}");
-            }
-            Err(stop) => {
-                self.failed += 1;
-                println!("chart: FAIL {what}: {stop}");
-            }
-        }
-    }
 }

@@ -8,18 +8,16 @@ mod shell;
 mod walk;
 
 use std::path::{Path, PathBuf};
-use std::time::Instant;
 
 use depguard_e2e::document::{How, Step, steps};
 use depguard_e2e::tools::{Tools, binary};
-use depguard_e2e::{Outcome, Ring, Stop, ensure};
+use depguard_e2e::{Outcome, Ring, Stop, Tally, ensure};
 
 use crate::walk::{Place, Walk};
 
 #[tokio::main]
 async fn main() {
-    let start = Instant::now();
-    let mut tally = Tally::default();
+    let mut tally = Tally::of("guide");
     match Programs::find() {
         Ok(programs) => {
             let guide = guide(&programs, &mut tally).await;
@@ -29,16 +27,7 @@ async fn main() {
         }
         Err(stop) => tally.record("docs/guide.md", Err(stop)),
     }
-    let Tally { passed, failed, skipped } = tally;
-    // As the standard test harness ends, for what reads its output.
-    println!(
-        "\ntest result: {}. {passed} passed; {failed} failed; {skipped} ignored; 0 measured; 0 filtered out; finished in {:.2}s",
-        if failed == 0 { "ok" } else { "FAILED" },
-        start.elapsed().as_secs_f32(),
-    );
-    if failed > 0 {
-        std::process::exit(1);
-    }
+    tally.conclude();
 }
 
 /// Walks through the guide, with what plays kubectl and on the API server that the reader has; then with the real ones.
@@ -138,31 +127,4 @@ fn is_written() -> bool {
 
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
-}
-
-/// What became of all checks.
-#[derive(Default)]
-struct Tally {
-    passed: usize,
-    failed: usize,
-    skipped: usize,
-}
-
-impl Tally {
-    fn record(&mut self, what: &str, outcome: Outcome) {
-        match outcome {
-            Ok(()) => {
-                self.passed += 1;
-                println!("guide: ok   {what}");
-            }
-            Err(Stop::Skipped(why)) => {
-                self.skipped += 1;
-                println!("guide: skipped {what}: {why}");
-            }
-            Err(stop) => {
-                self.failed += 1;
-                println!("guide: FAIL {what}: {stop}");
-            }
-        }
-    }
 }

@@ -1,0 +1,53 @@
+//! What became of checks that are no scenarios: a line for each as it ends, and the sum of all.
+
+use std::time::Instant;
+
+use crate::outcome::{Outcome, Stop};
+
+/// What became of all checks of one test.
+pub struct Tally {
+    what: &'static str,
+    begun: Instant,
+    passed: usize,
+    failed: usize,
+    skipped: usize,
+}
+
+impl Tally {
+    /// Of the test of that name, which begins now.
+    pub fn of(what: &'static str) -> Tally {
+        Tally { what, begun: Instant::now(), passed: 0, failed: 0, skipped: 0 }
+    }
+
+    /// Counts a check, and prints its line.
+    pub fn record(&mut self, check: &str, outcome: Outcome) {
+        let what = self.what;
+        match outcome {
+            Ok(()) => {
+                self.passed += 1;
+                println!("{what}: ok   {check}");
+            }
+            Err(Stop::Skipped(why)) => {
+                self.skipped += 1;
+                println!("{what}: skipped {check}: {why}");
+            }
+            Err(stop) => {
+                self.failed += 1;
+                println!("{what}: FAIL {check}: {stop}");
+            }
+        }
+    }
+
+    /// Prints the sum, as the standard test harness ends, for what reads its output; ends the process where one failed.
+    pub fn conclude(self) {
+        let Tally { begun, passed, failed, skipped, .. } = self;
+        println!(
+            "\ntest result: {}. {passed} passed; {failed} failed; {skipped} ignored; 0 measured; 0 filtered out; finished in {:.2}s",
+            if failed == 0 { "ok" } else { "FAILED" },
+            begun.elapsed().as_secs_f32(),
+        );
+        if failed > 0 {
+            std::process::exit(1);
+        }
+    }
+}
