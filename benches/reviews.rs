@@ -1,6 +1,6 @@
 //! Reviews, and rules that bear on them.
 
-use depguard_core::{Answer, Context, Decision, FailurePolicy, OverridePolicy, Review, RuleSet, Workspaces};
+use depguard_core::{Answer, Context, Decision, Review, RuleSet};
 use serde_json::{Value, json};
 
 use crate::pages::{Dice, Size, object};
@@ -29,12 +29,7 @@ pub(crate) fn review(resource: &str, size: Size) -> Vec<u8> {
 /// Decides a review. No field can be selected by, and each list is this one page.
 pub(crate) fn decide(rules: &RuleSet, review: &[u8], page: &[u8]) -> Decision {
     let review = Review::parse(review).expect("a review");
-    let context = Context {
-        workspaces: &Workspaces::new(),
-        overrides: &OverridePolicy::default(),
-        failure_policy: FailurePolicy::Fail,
-    };
-    let mut evaluation = rules.evaluate(&review, &context);
+    let mut evaluation = rules.evaluate(&review, &Context::default());
     while let queries @ [_, ..] = &evaluation.queries()[..] {
         for query in queries {
             let answer = if query.path.contains("fieldSelector=") {

@@ -9,11 +9,12 @@ use std::convert::Infallible;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use depguard_core::{Answer, Context, FailurePolicy, OverridePolicy, Review, RuleSet, Workspaces};
+use depguard_core::{Context, Review, RuleSet, time_to_answer};
 use depguard_kcp::Endpoint;
 use http::{Request, Response, StatusCode};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Incoming;
+use tokio::time::{Instant, sleep_until, timeout_at};
 use tower::service_fn;
 
 use crate::provider::{Provider, Result};
@@ -27,7 +28,7 @@ async fn main() -> Result<()> {
     let webhook = service_fn(move |request: Request<Incoming>| {
         let (rules, cluster) = (rules.clone(), cluster.clone());
         async move {
-            let answer = match review(&rules, &cluster, request).await {
+            let answer: Response<Full<Bytes>> = match review(&rules, &cluster, request).await {
                 Ok(review) => Response::new(Full::from(review)),
                 Err(error) => {
                     let mut response = Response::new(Full::from(error.to_string()));
@@ -42,27 +43,11 @@ async fn main() -> Result<()> {
 }
 
 async fn review(rules: &RuleSet, cluster: &Endpoint, request: Request<Incoming>) -> Result<Bytes> {
-    let body = Limited::new(request.into_body(), MOST_BYTES).collect().await?.to_bytes();
+    let deadline = Instant::now() + time_to_answer(request.uri().query());
+    let body = Limited::new(request.into_body(), MOST_BYTES).collect();
+    let body = timeout_at(deadline, body).await??.to_bytes();
     let review = Review::parse(&body)?;
-    let context = Context {
-        workspaces: &Workspaces::new(),
-        overrides: &OverridePolicy::default(),
-        failure_policy: FailurePolicy::Fail,
-    };
-    let mut evaluation = rules.evaluate(&review, &context);
-    loop {
-        let queries = evaluation.queries();
-        if queries.is_empty() {
-            return Ok(evaluation.decide().to_review(review.uid()).into());
-        }
-        for query in queries {
-            match cluster.get(&query.path).await {
-                Ok(response) => {
-                    let (status, body) = (response.status().as_u16(), response.body());
-                    evaluation.answer(query.id, Answer::Response { status, body });
-                }
-                Err(error) => evaluation.answer(query.id, Answer::Failed(&error.to_string())),
-            }
-        }
-    }
+    let evaluation = rules.evaluate(&review, &Context::default());
+    let decision = evaluation.decide_until(sleep_until(deadline), async |query| cluster.ask(&query).await).await;
+    Ok(decision.to_review(review.uid()).into())
 }

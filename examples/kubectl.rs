@@ -1,20 +1,24 @@
-//! As much of kubectl as docs/guide.md needs, for who has none: `kubectl() { cargo run -q --example kubectl -- "$@"; }`.
+//! As much of kubectl as the documents need that tests walk through, for who has none:
+//! `kubectl() { cargo run -q --example kubectl -- "$@"; }`.
 //!
-//! `apply -f FILE`, `delete KIND NAME`, both in the namespace `default`, and `depguard …`, which it hands to
-//! kubectl-depguard. It says what kubectl says.
+//! `apply -f FILE`, `get KIND`, `patch KIND NAME`, `delete KIND NAME`, all in the namespace `default`, and
+//! `depguard …`, which it hands to kubectl-depguard. It says what kubectl says.
 
 use std::error::Error;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 
+use bytes::Bytes;
 use clap::Parser;
 use depguard_core::Home;
-use depguard_kcp::{ApiError, ConnectOptions, Connection, Endpoint, Preconditions};
-use serde_json::Value;
+use depguard_kcp::{ApiError, ConnectOptions, Connection, Endpoint};
+use http::Request;
+use http::header::{ACCEPT, CONTENT_TYPE};
+use serde_json::{Value, json};
 
 type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
 
-/// As much of kubectl as docs/guide.md needs.
+/// As much of kubectl as the documents need.
 #[derive(Parser)]
 #[command(name = "kubectl")]
 enum Arguments {
@@ -27,17 +31,49 @@ enum Arguments {
         validate: Option<bool>,
     },
     /// Deletes an object.
-    Delete { kind: String, name: String },
+    Delete {
+        kind: String,
+        name: String,
+        #[arg(long, default_value = "background")]
+        cascade: String,
+        /// `server`: as far as it would go without being carried out.
+        #[arg(long)]
+        dry_run: Option<String>,
+        /// Taken; it never waits.
+        #[arg(long)]
+        wait: Option<bool>,
+    },
+    /// Prints the objects of a kind.
+    Get { kind: String },
+    /// Changes an object by a JSON merge patch.
+    Patch {
+        kind: String,
+        name: String,
+        #[arg(long = "type")]
+        how: Merge,
+        #[arg(short, long)]
+        patch: String,
+    },
     /// Runs kubectl-depguard.
     #[command(external_subcommand)]
     Plugin(Vec<String>),
+}
+
+/// The one way of patching that it knows.
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum Merge {
+    Merge,
 }
 
 #[tokio::main]
 async fn main() -> ExitCode {
     let done = match Arguments::parse() {
         Arguments::Apply { filename, .. } => apply(&filename).await,
-        Arguments::Delete { kind, name } => delete(&kind, &name).await,
+        Arguments::Delete { kind, name, cascade, dry_run, .. } => {
+            delete(&kind, &name, &cascade, dry_run.is_some()).await
+        }
+        Arguments::Get { kind } => get(&kind).await,
+        Arguments::Patch { kind, name, how: Merge::Merge, patch } => patched(&kind, &name, patch).await,
         Arguments::Plugin(words) => plugin(&words),
     };
     done.unwrap_or_else(|why| {
@@ -67,29 +103,89 @@ async fn apply(file: &PathBuf) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-async fn delete(kind: &str, name: &str) -> Result<ExitCode> {
+async fn delete(kind: &str, name: &str, cascade: &str, dry_run: bool) -> Result<ExitCode> {
     let cluster = cluster().await?;
-    for group in items(&cluster.get_json("/apis").await?["groups"]) {
-        let version = group["preferredVersion"]["groupVersion"].as_str().unwrap_or_default();
-        let Some(served) = Served::find(&cluster, version, kind).await? else { continue };
-        return match cluster.delete(&served.path(name), Preconditions::default()).await {
-            Ok(_) => {
-                println!("{} \"{name}\" deleted{}", served.called(), served.of_namespace());
-                Ok(ExitCode::SUCCESS)
-            }
-            Err(ApiError::Refused { status, .. }) => {
-                eprintln!("Error from server ({}): {}", status.reason, status.message);
-                Ok(ExitCode::FAILURE)
-            }
-            Err(error) => Err(error.into()),
-        };
+    let served = Served::called_so(&cluster, kind).await?;
+    let (first, rest) = cascade.split_at(cascade.len().min(1));
+    let mut options = json!({"propagationPolicy": format!("{}{rest}", first.to_uppercase())});
+    if dry_run {
+        options["dryRun"] = json!(["All"]);
     }
-    Err(format!("the server doesn't have a resource type \"{kind}\"").into())
+    match cluster.delete_with(&served.path(name), &options).await {
+        Ok(_) => {
+            let how = if dry_run { " (server dry run)" } else { "" };
+            println!("{} \"{name}\" deleted{how}{}", served.called(), served.of_namespace());
+            Ok(ExitCode::SUCCESS)
+        }
+        Err(ApiError::Refused { status, .. }) => Ok(refused(&status.reason, &status.message)),
+        Err(error) => Err(error.into()),
+    }
+}
+
+async fn get(kind: &str) -> Result<ExitCode> {
+    let cluster = cluster().await?;
+    let served = Served::called_so(&cluster, kind).await?;
+    let request = Request::get(served.collection()).header(ACCEPT, "application/json;as=Table;g=meta.k8s.io;v=v1");
+    let table = answer(&cluster.send(request.body(Bytes::new())?).await?)?;
+    let shown: Vec<usize> = (0..items(&table["columnDefinitions"]).len())
+        .filter(|column| table["columnDefinitions"][column]["priority"].as_i64().unwrap_or_default() == 0)
+        .collect();
+    let row = |cells: &Value| -> Vec<String> {
+        let cell = |column: &usize| match &cells[column] {
+            Value::Null => String::new(),
+            Value::String(text) => text.clone(),
+            other => other.to_string(),
+        };
+        shown.iter().map(cell).collect()
+    };
+    let mut rows: Vec<Vec<String>> = items(&table["rows"]).iter().map(|one| row(&one["cells"])).collect();
+    if rows.is_empty() {
+        let place = if served.is_namespaced() { " in default namespace." } else { "" };
+        eprintln!("No resources found{place}");
+        return Ok(ExitCode::SUCCESS);
+    }
+    let names = shown.iter().map(|column| table["columnDefinitions"][column]["name"].as_str().unwrap_or_default());
+    rows.insert(0, names.map(str::to_uppercase).collect());
+    let widths: Vec<usize> =
+        (0..shown.len()).map(|column| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0)).collect();
+    for row in &rows {
+        let cells = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:width$}"));
+        println!("{}", cells.collect::<Vec<_>>().join("   ").trim_end());
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn patched(kind: &str, name: &str, patch: String) -> Result<ExitCode> {
+    let cluster = cluster().await?;
+    let served = Served::called_so(&cluster, kind).await?;
+    let request = Request::patch(served.path(name)).header(CONTENT_TYPE, "application/merge-patch+json");
+    let response = cluster.send(request.body(patch.into())?).await?;
+    if !response.status().is_success() {
+        let status: Value = serde_json::from_slice(response.body())?;
+        return Ok(refused(
+            status["reason"].as_str().unwrap_or_default(),
+            status["message"].as_str().unwrap_or_default(),
+        ));
+    }
+    println!("{}/{name} patched", served.called());
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What kubectl says where the API server refuses.
+fn refused(reason: &str, message: &str) -> ExitCode {
+    eprintln!("Error from server ({reason}): {message}");
+    ExitCode::FAILURE
+}
+
+/// The body of a success.
+fn answer(response: &http::Response<Bytes>) -> Result<Value> {
+    let body: Value = serde_json::from_slice(response.body())?;
+    if response.status().is_success() { Ok(body) } else { Err(body["message"].to_string().into()) }
 }
 
 fn plugin(words: &[String]) -> Result<ExitCode> {
     let Some((plugin, arguments)) = words.split_first().filter(|(plugin, _)| *plugin == "depguard") else {
-        return Err("this is not kubectl, and knows only `apply`, `delete` and `depguard`".into());
+        return Err("this is not kubectl, and knows only `apply`, `get`, `patch`, `delete` and `depguard`".into());
     };
     let program = format!("kubectl-{plugin}");
     let status = Command::new(&program).args(arguments).status().map_err(|why| format!("{program}: {why}"))?;
@@ -98,7 +194,7 @@ fn plugin(words: &[String]) -> Result<ExitCode> {
 
 /// The cluster that `KUBECONFIG` names.
 async fn cluster() -> Result<Endpoint> {
-    let options = ConnectOptions { kubeconfig: None, base_host: None, context: None, home: Home::Kubernetes };
+    let options = ConnectOptions::new(Home::Kubernetes);
     Ok(Connection::open(&options).await?.home())
 }
 
@@ -120,9 +216,24 @@ impl Served {
         Ok(resource.map(|resource| Self { api_version: api_version.to_owned(), resource }))
     }
 
-    fn path(&self, name: &str) -> String {
+    /// The kind that is called so, of whichever group.
+    async fn called_so(cluster: &Endpoint, kind: &str) -> Result<Self> {
+        for group in items(&cluster.get_json("/apis").await?["groups"]) {
+            let version = group["preferredVersion"]["groupVersion"].as_str().unwrap_or_default();
+            if let Some(served) = Self::find(cluster, version, kind).await? {
+                return Ok(served);
+            }
+        }
+        Err(format!("the server doesn't have a resource type \"{kind}\"").into())
+    }
+
+    fn collection(&self) -> String {
         let namespace = if self.is_namespaced() { "/namespaces/default" } else { "" };
-        format!("/apis/{}{namespace}/{}/{name}", self.api_version, self.text("name"))
+        format!("/apis/{}{namespace}/{}", self.api_version, self.text("name"))
+    }
+
+    fn path(&self, name: &str) -> String {
+        format!("{}/{name}", self.collection())
     }
 
     /// The kind and its group, as kubectl calls them.

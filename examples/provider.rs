@@ -5,13 +5,11 @@ use std::error::Error;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use bytes::Bytes;
 use depguard_core::{Home, RuleSet};
 use depguard_kcp::{ConnectOptions, Connection, Endpoint, Preconditions};
-use depguard_testbed::{Kind, Options, Testbed};
+use depguard_testbed::{Options, Testbed};
 use http::{Request, Response};
-use http_body_util::Full;
-use hyper::body::Incoming;
+use hyper::body::{Body, Incoming};
 use hyper_util::rt::TokioIo;
 use hyper_util::service::TowerToHyperService;
 use serde_json::{Value, json};
@@ -33,12 +31,11 @@ pub(crate) struct Provider {
 
 impl Provider {
     pub(crate) async fn start() -> Result<Self> {
-        let testbed = Testbed::start(Options { kind: Kind::Kubernetes, ..Default::default() }).await?;
+        let testbed = Testbed::start(Options::kubernetes()).await?;
         let folder = tempfile::tempdir()?;
         let kubeconfig = folder.path().join("kubeconfig");
         std::fs::write(&kubeconfig, testbed.kubeconfig("", "admin"))?;
-        let options =
-            ConnectOptions { kubeconfig: Some(kubeconfig), context: None, base_host: None, home: Home::Kubernetes };
+        let options = ConnectOptions::new(Home::Kubernetes).kubeconfig(kubeconfig);
         let connection = Connection::open(&options).await?;
         let cluster = connection.home();
         for crd in serde_saphyr::from_multiple::<Value>(include_str!("provider/crds.yaml"))? {
@@ -47,21 +44,20 @@ impl Provider {
         Ok(Self { testbed, connection, cluster })
     }
 
-    /// The rules that the provider ships.
+    /// The rules that the provider ships. A wrong one is told at the start.
     pub(crate) fn rules() -> Result<RuleSet> {
         let rule: Value = serde_saphyr::from_str(include_str!("provider/rule.yaml"))?;
-        // A rule that can't be used would refuse where it bears; a provider wants to know before.
-        depguard_core::Rule::parse(Home::Kubernetes, &rule)?;
-        Ok(RuleSet::load(Home::Kubernetes, [&rule]))
+        Ok(RuleSet::try_load(Home::Kubernetes, [&rule])?)
     }
 
     /// Serves the webhook at that path, registers it, and shows what it does.
-    pub(crate) async fn play<S>(self, path: &str, webhook: S) -> Result<()>
+    pub(crate) async fn play<S, B>(self, path: &str, webhook: S) -> Result<()>
     where
-        S: Service<Request<Incoming>, Response = Response<Full<Bytes>>, Error = Infallible, Future: Send>
+        S: Service<Request<Incoming>, Response = Response<B>, Error = Infallible, Future: Send>
             + Clone
             + Send
             + 'static,
+        B: Body<Data: Send, Error: Into<Box<dyn Error + Send + Sync>>> + Send + 'static,
     {
         let (address, ca) = serve(webhook).await?;
         self.register(&format!("https://{address}{path}"), &ca).await?;
@@ -108,12 +104,10 @@ impl Provider {
 }
 
 /// An HTTPS server on a free port, and the certificate that its clients are to trust.
-async fn serve<S>(webhook: S) -> Result<(SocketAddr, String)>
+async fn serve<S, B>(webhook: S) -> Result<(SocketAddr, String)>
 where
-    S: Service<Request<Incoming>, Response = Response<Full<Bytes>>, Error = Infallible, Future: Send>
-        + Clone
-        + Send
-        + 'static,
+    S: Service<Request<Incoming>, Response = Response<B>, Error = Infallible, Future: Send> + Clone + Send + 'static,
+    B: Body<Data: Send, Error: Into<Box<dyn Error + Send + Sync>>> + Send + 'static,
 {
     let certified = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()])?;
     let key = rustls::pki_types::PrivateKeyDer::Pkcs8(certified.signing_key.serialize_der().into());

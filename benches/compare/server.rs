@@ -103,7 +103,7 @@ impl Server {
     /// The administrator's connection.
     pub(crate) async fn connect(&self) -> Result<Connection> {
         let kubeconfig = Some(self.kubeconfig("root")?);
-        Ok(Connection::open(&ConnectOptions { kubeconfig, context: None, base_host: None, home: Home::Kcp }).await?)
+        Ok(Connection::open(&ConnectOptions::new(Home::Kcp).kubeconfig(kubeconfig)).await?)
     }
 
     /// Puts a scene's objects into a testbed.

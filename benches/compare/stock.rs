@@ -18,14 +18,14 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) async fn start(arguments: Arguments) -> Result<Webhook, StartError> {
-    Webhook::start(Config {
-        kubeconfig: Some(arguments.kubeconfig),
-        review_addr: ([127, 0, 0, 1], arguments.port).into(),
-        probe_addr: None,
-        metrics_addr: None,
-        tls_cert_dir: arguments.certificates,
-        shutdown_delay: Duration::ZERO,
-        ..Config::default()
-    })
+    Webhook::start(
+        Config::default()
+            .kubeconfig(Some(arguments.kubeconfig))
+            .review_addr(([127, 0, 0, 1], arguments.port).into())
+            .probe_addr(None)
+            .metrics_addr(None)
+            .tls_cert_dir(arguments.certificates)
+            .shutdown_delay(Duration::ZERO),
+    )
     .await
 }

@@ -13,6 +13,7 @@ pub(crate) type CaBundle = Followed<Arc<[u8]>, CaBundleError>;
 
 /// Why a CA bundle can't be used.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum CaBundleError {
     /// The file can't be read.
     #[error("the CA bundle can't be used: {0}")]

@@ -8,7 +8,7 @@ use std::{fs, io};
 
 use clap::{Args, Parser, Subcommand};
 use depguard_core::{Home, LogicalCluster, Namespace};
-use depguard_kcp::cli::{Common, HomeArg, asked_to_stop};
+use depguard_kcp::cli::{Common, FeatureArgs, HomeArg, asked_to_stop};
 
 use crate::config::LEASE;
 use crate::manifests::{self, Identity, ReadThrough, Setup};
@@ -79,6 +79,14 @@ struct Run {
     /// The way in which the webhook reads dependents, as its own flag says; home kcp only
     #[arg(long, value_enum, default_value_t, value_name = "WAY")]
     read_through: ReadThrough,
+
+    #[command(flatten)]
+    features: FeatureArgs,
+
+    /// Make no ClusterRoles for groups of GlobalOwners: whoever adds one gives the controller those rights by a ClusterRole
+    /// with the label dependencies.opendefense.cloud/aggregate-to-owners: "true"
+    #[arg(long)]
+    precreated_roles: bool,
 }
 
 /// Where the controllers' Leases are.
@@ -135,7 +143,15 @@ struct Manifests {
     #[arg(long)]
     certificates: bool,
 
-    /// Ready-made rules instead, about kinds that every kcp, or every Kubernetes, has
+    #[command(flatten)]
+    features: FeatureArgs,
+
+    /// Make no ClusterRoles for groups of GlobalOwners: whoever adds one gives the controller those rights by a ClusterRole
+    /// with the label dependencies.opendefense.cloud/aggregate-to-owners: "true"
+    #[arg(long)]
+    precreated_roles: bool,
+
+    /// Ready-made rules instead, about kinds that every kcp, or every Kubernetes, has, and for the latter about openMCP's
     #[arg(long)]
     rules: bool,
 
@@ -183,6 +199,8 @@ impl Run {
             probe_addr: self.common.health_probe_bind_address.0,
             path_key: self.path_key_file,
             read_through: self.read_through,
+            enable: self.features.into_features(),
+            precreated_roles: self.precreated_roles,
             namespace,
             webhook_probe_address: self.webhook_probe_address,
             webhook_client_cert_dir: self.webhook_client_cert_dir,
@@ -194,20 +212,27 @@ impl Run {
 }
 
 impl Manifests {
-    fn setup(&self) -> Setup {
+    fn into_setup(self) -> Setup {
         let identity = match self.certificates {
             true => Identity::Certificates,
-            false => Identity::ServiceAccounts { cluster: self.dep_ctrl_cluster.clone() },
+            false => Identity::ServiceAccounts { cluster: self.dep_ctrl_cluster },
         };
-        let dep_ctrl_path = self.dep_ctrl_path.clone();
-        Setup { home: self.home.into(), dep_ctrl_path, read_through: self.read_through, identity }
+        Setup {
+            dep_ctrl_path: self.dep_ctrl_path,
+            identity,
+            enable: self.features.into_features(),
+            precreated_roles: self.precreated_roles,
+            ..Setup::new(self.home.into(), self.read_through)
+        }
     }
 
-    fn run(self) -> Result<(), Box<dyn Error + Send + Sync>> {
-        self.read_through.check(self.home.into())?;
-        let files =
-            if self.rules { manifests::rule_files(self.home.into())? } else { manifests::files(&self.setup())? };
-        let Some(folder) = self.out else {
+    fn run(mut self) -> Result<(), Box<dyn Error + Send + Sync>> {
+        let (out, rules) = (self.out.take(), self.rules);
+        let setup = self.into_setup();
+        setup.read_through.check(setup.home)?;
+        setup.enable.check(setup.home)?;
+        let files = if rules { manifests::rule_files(setup.home)? } else { manifests::files(&setup)? };
+        let Some(folder) = out else {
             let texts: Vec<_> = files.into_iter().map(|file| file.text).collect();
             return Ok(io::stdout().write_all(texts.join("---\n").as_bytes())?);
         };

@@ -4,7 +4,9 @@ use std::net::{Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use depguard_core::locks::CLEAN_AFTER;
 use depguard_core::{ExportName, Home};
+use depguard_kcp::Features;
 
 use crate::manifests::ReadThrough;
 use crate::webhook_target::WebhookTarget;
@@ -17,6 +19,7 @@ pub(crate) const LEASE: &str = "depguard-controller";
 
 /// How a controller is to run.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct Config {
     /// Where depguard runs.
     pub home: Home,
@@ -38,6 +41,13 @@ pub struct Config {
     pub ca_bundle_path: Option<PathBuf>,
     /// A file with the key that signs the webhook's paths, read again as it changes. Left out: they are not signed.
     pub path_key: Option<PathBuf>,
+    /// What is switched on beside rules: the webhook's own flags.
+    pub enable: Features,
+    /// Whether somebody else makes the ClusterRoles by which it may do with owned objects what it must.
+    pub precreated_roles: bool,
+    /// For how long the lock of an entry of a lock table must have been missed before it is looked whether it is there at
+    /// all: longer than any request lasts that makes a lock, and any review.
+    pub lock_clean_after: Duration,
     /// depguard's own namespace in home kubernetes: nothing in it is protected, and the canary lies in it. Not used in
     /// home kcp.
     pub namespace: String,
@@ -78,6 +88,9 @@ impl Config {
             webhook,
             ca_bundle_path: None,
             path_key: None,
+            enable: Features::default(),
+            precreated_roles: false,
+            lock_clean_after: CLEAN_AFTER,
             leader_election_namespace: match home {
                 Home::Kcp => NAMESPACE.to_owned(),
                 Home::Kubernetes => namespace.clone(),
@@ -90,5 +103,29 @@ impl Config {
             webhook_client_cert_dir: None,
             resync: Duration::from_secs(60),
         }
+    }
+
+    depguard_kcp::builder_methods! {
+        home: Home,
+        export_name: ExportName,
+        kubeconfig: Option<PathBuf>,
+        base_host: Option<String>,
+        probe_addr: Option<SocketAddr>,
+        metrics_addr: Option<SocketAddr>,
+        read_through: ReadThrough,
+        webhook: WebhookTarget,
+        ca_bundle_path: Option<PathBuf>,
+        path_key: Option<PathBuf>,
+        enable: Features,
+        precreated_roles: bool,
+        lock_clean_after: Duration,
+        namespace: String,
+        leader_elect: bool,
+        leader_election_namespace: String,
+        leader_election_id: String,
+        lease_duration: Duration,
+        webhook_probe_address: Option<String>,
+        webhook_client_cert_dir: Option<PathBuf>,
+        resync: Duration,
     }
 }

@@ -87,15 +87,20 @@ pub(crate) fn desired(kinds: &Kinds, clients: &ClientConfigs) -> Value {
         exempting(webhook(name, policy, &rules, client), targets, own_namespace)
     });
     let canary = own_namespace.map(|namespace| canary_webhook(namespace, &clients.ignore));
+    of_webhooks(NAME, &webhooks.chain(canary).collect::<Vec<_>>())
+}
+
+/// The configuration of this name, as ours.
+pub(crate) fn of_webhooks(name: &str, webhooks: &[Value]) -> Value {
     json!({
         "apiVersion": "admissionregistration.k8s.io/v1",
         "kind": "ValidatingWebhookConfiguration",
         "metadata": {
-            "name": NAME,
+            "name": name,
             "labels": {MANAGED_BY.0: MANAGED_BY.1},
             "annotations": {REVISION_ANNOTATION: REVISION.to_string()},
         },
-        "webhooks": webhooks.chain(canary).collect::<Vec<_>>(),
+        "webhooks": webhooks,
     })
 }
 
@@ -108,7 +113,8 @@ pub(crate) fn policy_of(webhook: &Value) -> Option<FailurePolicy> {
     }
 }
 
-fn webhook(name: &str, policy: &str, rules: &[Value], client_config: &Value) -> Value {
+/// A webhook, with every field in it that would weaken it if it had another value.
+pub(crate) fn webhook(name: &str, policy: &str, rules: &[Value], client_config: &Value) -> Value {
     json!({
         "name": name,
         "clientConfig": client_config,
@@ -137,8 +143,7 @@ fn entry(group: &str, resource: &str, scope: &str) -> Value {
 /// releases, by their type, which nobody can change once a Secret is there.
 fn exempting(mut webhook: Value, targets: &BTreeSet<GroupResource>, own_namespace: Option<&str>) -> Value {
     let (Some(namespace), Some(fields)) = (own_namespace, webhook.as_object_mut()) else { return webhook };
-    let others = json!({"key": NAMESPACE_LABEL, "operator": "NotIn", "values": [namespace]});
-    fields.insert("namespaceSelector".to_owned(), json!({"matchExpressions": [others]}));
+    fields.insert("namespaceSelector".to_owned(), json!({"matchExpressions": [not_in(namespace)]}));
     if targets.iter().any(|kind| kind.group.is_core() && kind.resource.as_str() == "secrets") {
         let condition = json!({
             "name": "not-a-helm-release",
@@ -148,6 +153,11 @@ fn exempting(mut webhook: Value, targets: &BTreeSet<GroupResource>, own_namespac
         fields.insert("matchConditions".to_owned(), json!([condition]));
     }
     webhook
+}
+
+/// Every namespace but this one.
+pub(crate) fn not_in(namespace: &str) -> Value {
+    json!({"key": NAMESPACE_LABEL, "operator": "NotIn", "values": [namespace]})
 }
 
 /// Asks about the dry run of one labelled ConfigMap in depguard's own namespace, and holds nothing up where no answer
@@ -190,7 +200,8 @@ fn covers(existing: &Value, desired: &Value) -> bool {
     let existing = webhooks(existing);
     let named = |name: &Value| existing.iter().find(|webhook| webhook.get("name") == Some(name));
     let rules = |webhook: &Value| webhook.get("rules").and_then(Value::as_array).cloned().unwrap_or_default();
-    webhooks(desired).iter().filter(|wanted| policy_of(wanted).is_some()).all(|wanted| {
+    let is_canary = |webhook: &&Value| webhook.get("name").and_then(Value::as_str) == Some(CANARY_WEBHOOK);
+    webhooks(desired).iter().filter(|wanted| !is_canary(wanted)).all(|wanted| {
         let Some(found) = wanted.get("name").and_then(named) else { return false };
         let same = |field: &str| found.get(field) == wanted.get(field);
         let reviewed = rules(found);

@@ -1,29 +1,34 @@
 //! The controller as a whole: it starts, it runs until it is stopped.
 
+use std::future::pending;
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::time::Duration;
 
 use depguard_kcp::{
-    ConnectError, ConnectOptions, Connection, Health, Metrics as Page, Mirror, MirrorOptions, MirrorState, NoExports,
-    PathKey, PathKeyError, Probes, REREAD, WorkspaceLookups, watch_ages,
+    ConnectError, ConnectOptions, Connection, Health, Mirror, MirrorOptions, NoExports, NotInKcp, PathKeyError,
+    WorkspaceLookups,
 };
+use futures::future::OptionFuture;
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
-use tokio::time::{Instant, sleep, sleep_until};
 
-use crate::ca_bundle::{self, CaBundleError};
+use crate::ca_bundle::CaBundleError;
+use crate::clients::Following;
 use crate::config::Config;
-use crate::gate::{Gate, Permit};
+use crate::gate::Gate;
+use crate::leftovers;
+use crate::locks::Locks;
 use crate::metrics::Metrics;
 use crate::observe;
+use crate::owners::Owners;
 use crate::prober::prober;
 use crate::reconcile::{Failures, Reconciler};
+use crate::rounds::Basis;
+use crate::runner::Rules;
+use crate::serving::Serving;
 use crate::sight::Sight;
 use crate::webhook_target::WebhookTargetError;
 
-/// How long to wait for more changes after one.
-const DEBOUNCE: Duration = Duration::from_millis(200);
 /// The longest time between two looks at everything.
 const LONGEST_RESYNC: Duration = Duration::from_secs(3600);
 
@@ -39,6 +44,7 @@ pub struct Controller {
 
 /// Why a controller does not start.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum StartError {
     /// API servers could not call the webhook.
     #[error(transparent)]
@@ -46,6 +52,9 @@ pub enum StartError {
     /// There is no such way to read dependents.
     #[error(transparent)]
     ReadThrough(#[from] NoExports),
+    /// What is to be switched on does not exist here.
+    #[error(transparent)]
+    Features(#[from] NotInKcp),
     /// The CA bundle can't be used.
     #[error(transparent)]
     CaBundle(#[from] CaBundleError),
@@ -63,6 +72,7 @@ pub enum StartError {
         /// Where.
         address: SocketAddr,
         /// Why not.
+        #[source]
         why: std::io::Error,
     },
 }
@@ -73,89 +83,60 @@ impl Controller {
     pub async fn start(config: Config) -> Result<Self, StartError> {
         config.webhook.check(config.home)?;
         config.read_through.check(config.home)?;
+        config.enable.check(config.home)?;
         let metrics = Metrics::default();
-        let ca_bundle = match config.ca_bundle_path {
-            Some(path) => Some(ca_bundle::open(path, metrics.reload("ca-bundle")).await?),
-            None => None,
-        };
-        let path_key = match config.path_key {
-            Some(path) => Some(PathKey::open(path, metrics.reload("path-key")).await?),
-            None => None,
-        };
-        let connection = Connection::open(&ConnectOptions {
-            kubeconfig: config.kubeconfig,
-            context: None,
-            base_host: config.base_host,
-            home: config.home,
-        })
+        let (following, clients) = Following::open(&config, &metrics).await?;
+        let connection = Connection::open(
+            &ConnectOptions::new(config.home).kubeconfig(config.kubeconfig.clone()).base_host(config.base_host.clone()),
+        )
         .await?;
         let (ready, readiness) = watch::channel(Health::NotReady("nothing was watched yet".to_owned()));
-        let failed = |what, address| move |why| StartError::Listen { what, address, why };
-        let probes = match config.probe_addr {
-            Some(address) => Some(Probes::bind(address).await.map_err(failed("health probes", address))?),
-            None => None,
-        };
-        let mut page = match config.metrics_addr {
-            Some(address) => {
-                let version = env!("CARGO_PKG_VERSION");
-                let page = Page::bind(address, "controller", version).await;
-                let (mut page, readiness) = (page.map_err(failed("metrics", address))?, readiness.clone());
-                metrics.register(page.registry(), move || health(&readiness) == Health::Ready);
-                Some(page)
-            }
-            None => None,
-        };
-        let (probe_addr, metrics_addr) = (probes.as_ref().map(Probes::address), page.as_ref().map(Page::address));
-        let export_name = config.export_name.to_string();
-        let (mirror, mirroring) = Mirror::start(
-            connection.clone(),
-            MirrorOptions {
-                home: config.home,
-                export_name: config.export_name,
-                watched: observe::watched(config.home),
-            },
-        );
-        if let Some(page) = &mut page {
-            watch_ages(page.registry(), mirror.watches());
-        }
-        let probes = probes.map(|probes| tokio::spawn(probes.serve(move || health(&readiness))));
-        let page = page.map(|page| tokio::spawn(page.serve()));
-        let servers = probes.into_iter().chain(page).collect();
-        let resync = config.resync.clamp(Duration::from_secs(1), LONGEST_RESYNC);
-        let (prober, probing) = prober(resync);
+        let serving = Serving::bind(&config, &metrics, readiness).await?;
+        let (probe_addr, metrics_addr) = (serving.probe_addr(), serving.metrics_addr());
+        let watched = observe::watched(config.home, &config.enable);
+        let options = MirrorOptions { home: config.home, export_name: config.export_name.clone(), watched };
+        let (mirror, mirroring) = Mirror::start(connection.clone(), options);
+        let servers = serving.start(&mirror);
         let elected_for = config.leader_elect.then_some(config.lease_duration);
         let (namespace, id) = (&config.leader_election_namespace, &config.leader_election_id);
         let (mut gate, permit) = Gate::new(&connection.home(), namespace, id, elected_for);
-        let running = Running {
-            reconciler: Reconciler {
-                connection,
-                home: config.home,
-                read_through: config.read_through,
-                export_name,
-                target: config.webhook,
-                ca_bundle,
-                path_key,
-                lookups: WorkspaceLookups::default(),
-                sight: Sight::new(resync),
-                failures: Failures::new(),
-                probing,
-                metrics,
-                own_namespace: config.namespace,
-                probe_address: config.webhook_probe_address,
-                identity: config.webhook_client_cert_dir,
-            },
-            states: mirror.subscribe(),
+        let basis = Basis {
+            connection,
+            home: config.home,
+            export_name: config.export_name,
+            rules: mirror.subscribe(),
+            clients,
             permit,
-            resync,
-            files_due: Instant::now() + REREAD,
-            ready,
+            resync: config.resync.clamp(Duration::from_secs(1), LONGEST_RESYNC),
+            metrics,
         };
+        let (home, on) = (basis.connection.clone(), config.enable.clone());
+        let leftovers = async move { leftovers::tell(&home, config.home, &on).await };
+        let owners = config.enable.owners.then(|| Owners::new(basis.clone(), config.precreated_roles).run());
+        let locks = (config.enable.locks || !config.enable.compat_lock_kinds.is_empty())
+            .then(|| Locks::new(basis.clone(), config.enable, config.lock_clean_after).run());
+        let (prober, probing) = prober(basis.resync);
+        let reconciler = Reconciler {
+            read_through: config.read_through,
+            lookups: WorkspaceLookups::default(),
+            sight: Sight::new(basis.resync),
+            failures: Failures::new(),
+            probing,
+            probe_address: config.webhook_probe_address,
+            identity: config.webhook_client_cert_dir,
+            basis,
+        };
+        let rules = Rules { reconciler, ready };
         let (stop, stopped) = oneshot::channel();
         let task = tokio::spawn(async move {
             tokio::select! {
                 // What is being written is broken off: the next start finds it and goes on.
                 _ = stopped => {}
-                () = running.run() => {}
+                () = rules.run() => {}
+                Some(()) = OptionFuture::from(locks) => {}
+                Some(()) = OptionFuture::from(owners) => {}
+                () = following.run() => {}
+                () = async { leftovers.await; pending().await } => {}
                 () = prober.run() => {}
                 () = gate.run() => {}
             }
@@ -194,84 +175,6 @@ impl Controller {
     }
 }
 
-/// What the rounds said last, or that there will be no more: whatever ended them, a panic too, takes the sender along.
-fn health(readiness: &watch::Receiver<Health>) -> Health {
-    if readiness.has_changed().is_err() { Health::Dead } else { readiness.borrow().clone() }
-}
-
-struct Running {
-    reconciler: Reconciler,
-    states: watch::Receiver<Arc<MirrorState>>,
-    permit: watch::Receiver<Permit>,
-    resync: Duration,
-    files_due: Instant,
-    ready: watch::Sender<Health>,
-}
-
-impl Running {
-    /// A round whenever something changed, failed things are due, or the time has come. Never before everything that
-    /// decides what is installed has been loaded, nor while it can't be followed: another controller that sees a newer
-    /// rule may have installed what this one would take away. Nor while another one is to write, or nobody: a round that
-    /// is under way then is broken off.
-    async fn run(mut self) {
-        loop {
-            let state = self.states.borrow_and_update().clone();
-            let permit = self.permit.borrow_and_update().clone();
-            self.reconciler.metrics.leads(permit == Permit::Granted);
-            match (state.unseen(), permit) {
-                (Some(why), _) => _ = self.ready.send_replace(Health::NotReady(why.to_owned())),
-                (None, Permit::Granted) => {
-                    let revoked = async { self.permit.wait_for(|permit| *permit != Permit::Granted).await.map(drop) };
-                    tokio::select! {
-                        biased;
-                        _ = revoked => tracing::warn!("not to write any more: what was under way is broken off"),
-                        () = self.reconciler.round(&state) => { self.ready.send_replace(Health::Ready); }
-                    }
-                }
-                (None, Permit::StandingBy(why)) => {
-                    tracing::debug!("standing by: {why}");
-                    self.reconciler.probing.rest();
-                    self.ready.send_replace(Health::Ready);
-                }
-                (None, Permit::Withheld(why)) => {
-                    tracing::warn!("nothing is written: {why}");
-                    self.reconciler.probing.rest();
-                    self.ready.send_replace(Health::NotReady(why));
-                }
-            }
-            drop(state);
-            if !self.wait().await {
-                return;
-            }
-        }
-    }
-
-    /// Waits for a reason for another round. `false`: there can't be one any more.
-    async fn wait(&mut self) -> bool {
-        let resync = Instant::now() + self.resync;
-        let due = self.reconciler.next_retry().map_or(resync, |retry| retry.min(resync));
-        loop {
-            // Also where there is always another reason.
-            if self.files_due <= Instant::now() {
-                self.files_due = Instant::now() + REREAD;
-                if self.reconciler.refresh_files().await {
-                    return true;
-                }
-            }
-            tokio::select! {
-                changed = self.states.changed() => {
-                    sleep(DEBOUNCE).await;
-                    return changed.is_ok();
-                }
-                changed = self.permit.changed() => return changed.is_ok(),
-                () = sleep_until(due) => return true,
-                () = self.reconciler.probing.news() => return true,
-                () = sleep_until(self.files_due) => {}
-            }
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -287,18 +190,5 @@ mod tests {
         };
         let error = Controller::start(config).await.unwrap_err().to_string();
         assert!(error.contains("leave it out with --home kubernetes"), "{error}");
-    }
-
-    #[tokio::test]
-    async fn rounds_that_have_panicked_are_dead_though_they_were_ready() {
-        let (ready, readiness) = watch::channel(Health::NotReady(String::new()));
-        ready.send_replace(Health::Ready);
-        assert_eq!(health(&readiness), Health::Ready);
-        let panicking = tokio::spawn(async move {
-            let _ready = ready;
-            panic!("as the test wants it");
-        });
-        assert!(panicking.await.is_err());
-        assert_eq!(health(&readiness), Health::Dead);
     }
 }

@@ -1,4 +1,4 @@
-//! Events on a rule, for changes of what is said on it.
+//! Events: on a rule, for changes of what is said on it, and on others.
 
 use depguard_core::api;
 use depguard_kcp::Endpoint;
@@ -9,6 +9,14 @@ const COMPONENT: &str = "depguard-controller";
 const NAMESPACE: &str = "default";
 /// The longest message of an event, in bytes.
 const MAX_MESSAGE: usize = 1024;
+
+/// What an event is about.
+pub(crate) struct Event<'v> {
+    pub(crate) api_version: &'v str,
+    pub(crate) kind: &'v str,
+    /// The whole object.
+    pub(crate) object: &'v Value,
+}
 
 /// The events for what differs between two states of a rule: a condition's status or reason. `now` is RFC 3339.
 ///
@@ -39,31 +47,41 @@ pub(crate) async fn write(endpoint: &Endpoint, events: &[Value]) {
 }
 
 fn event(rule: &Value, condition: &Value, now: &str) -> Value {
-    let metadata = |field: &str| rule.get("metadata").and_then(|metadata| metadata.get(field)).cloned();
-    let name = metadata("name").unwrap_or_default();
-    let mut message = format!("{}: {}", text(condition, "type"), text(condition, "message"));
-    while message.len() > MAX_MESSAGE {
-        message.pop();
+    let api_version = format!("{}/{}", api::GROUP, api::VERSION);
+    let about = Event { api_version: &api_version, kind: api::KIND, object: rule };
+    let message = format!("{}: {}", text(condition, "type"), text(condition, "message"));
+    let kind = if is_true(condition) { "Normal" } else { "Warning" };
+    about.told(kind, text(condition, "reason"), message, now)
+}
+
+impl Event<'_> {
+    /// The event, `Normal` or `Warning`. `now` is RFC 3339.
+    pub(crate) fn told(&self, kind: &str, reason: &str, mut message: String, now: &str) -> Value {
+        let metadata = |field: &str| self.object.get("metadata").and_then(|metadata| metadata.get(field)).cloned();
+        let name = metadata("name").unwrap_or_default();
+        while message.len() > MAX_MESSAGE {
+            message.pop();
+        }
+        json!({
+            "apiVersion": "v1",
+            "kind": "Event",
+            "metadata": {"generateName": format!("{}.", name.as_str().unwrap_or_default()), "namespace": NAMESPACE},
+            "involvedObject": {
+                "apiVersion": self.api_version,
+                "kind": self.kind,
+                "name": name,
+                "uid": metadata("uid").unwrap_or_else(|| json!("")),
+            },
+            "type": kind,
+            "reason": reason,
+            "message": message,
+            "source": {"component": COMPONENT},
+            "reportingComponent": COMPONENT,
+            "firstTimestamp": now,
+            "lastTimestamp": now,
+            "count": 1,
+        })
     }
-    json!({
-        "apiVersion": "v1",
-        "kind": "Event",
-        "metadata": {"generateName": format!("{}.", name.as_str().unwrap_or_default()), "namespace": NAMESPACE},
-        "involvedObject": {
-            "apiVersion": format!("{}/{}", api::GROUP, api::VERSION),
-            "kind": api::KIND,
-            "name": name,
-            "uid": metadata("uid").unwrap_or_else(|| json!("")),
-        },
-        "type": if is_true(condition) { "Normal" } else { "Warning" },
-        "reason": condition.get("reason"),
-        "message": message,
-        "source": {"component": COMPONENT},
-        "reportingComponent": COMPONENT,
-        "firstTimestamp": now,
-        "lastTimestamp": now,
-        "count": 1,
-    })
 }
 
 fn is_true(condition: &Value) -> bool {

@@ -18,6 +18,10 @@ pub struct Schema {
 
 /// What must stand where a path leads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(
+    clippy::exhaustive_enums,
+    reason = "depguard's other crates decide by each case: none shall pass them by unseen"
+)]
 pub enum Wanted {
     /// A string.
     Text,
@@ -29,6 +33,10 @@ pub enum Wanted {
 
 /// What stands there.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(
+    clippy::exhaustive_enums,
+    reason = "depguard's other crates decide by each case: none shall pass them by unseen"
+)]
 pub enum Fit {
     /// What is wanted.
     Fits,

@@ -1,4 +1,8 @@
-//! What is found about a rule, and how a condition sums it up.
+//! What is found about an object, and how conditions say it.
+
+use depguard_core::api::Condition;
+use serde::Deserialize;
+use serde_json::Value;
 
 /// A condition without its type and times.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -70,6 +74,30 @@ impl Findings {
         let message = shorten(self.wrong.iter().map(|finding| finding.message.as_str()).chain(notes));
         Finding { status: first.status, reason: first.reason, message }
     }
+}
+
+/// The conditions of these types that say it, each with the time since when its status has been what it is: `old` is the
+/// object's status up to now, `now` is RFC 3339.
+pub(crate) fn conditions(
+    findings: impl IntoIterator<Item = (&'static str, Finding)>,
+    old: Option<&Value>,
+    generation: Option<i64>,
+    now: &str,
+) -> Vec<Condition> {
+    let old = old.and_then(|old| old.get("conditions")).and_then(Value::as_array);
+    let old: Vec<_> = old.into_iter().flatten().filter_map(|old| Condition::deserialize(old).ok()).collect();
+    let conditions = findings.into_iter().map(|(type_, finding)| {
+        let before = old.iter().find(|old| old.type_ == type_ && old.status == finding.status);
+        Condition {
+            type_: type_.to_owned(),
+            status: finding.status.to_owned(),
+            observed_generation: generation,
+            last_transition_time: before.map_or_else(|| now.to_owned(), |old| old.last_transition_time.clone()),
+            reason: finding.reason.to_owned(),
+            message: finding.message,
+        }
+    });
+    conditions.collect()
 }
 
 /// The first few messages, and how many more there are.

@@ -36,7 +36,7 @@
 use std::fmt;
 
 use depguard_core::api::Strategy;
-use depguard_core::{Edge, FieldPath, GroupVersionResource, Kind, Place, Reference, Rule};
+use depguard_core::{Edge, FieldPath, GroupVersionResource, Kind, Reference, Rule};
 
 pub use crate::fields::{Fit, Schema, Wanted};
 pub use crate::kinds::{KindFacts, Seen};
@@ -46,6 +46,7 @@ pub const MOST_SELECTABLE: usize = 8;
 
 /// Where one path of a rule leads in its dependents. Prints as what is wrong with it, where something is.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct PathFit<'r> {
     /// The kind of the dependents.
     pub dependents: &'r GroupVersionResource,
@@ -72,8 +73,11 @@ pub fn paths<'r>(rule: &'r Rule, schema: &Schema) -> Vec<PathFit<'r>> {
 
 /// Whether no dependent can hold such a reference.
 pub(crate) fn is_blind(edge: &Edge, schema: &Schema) -> bool {
-    let path = edge.reference.path();
-    matches!(schema.fit(path, wanted(edge, path)), Fit::Missing(_) | Fit::Other(_))
+    let is_missing = |path| matches!(schema.fit(path, wanted(edge, path)), Fit::Missing(_) | Fit::Other(_));
+    match &edge.reference {
+        Reference::Selected(_) => false,
+        Reference::Field(_) | Reference::Selector(_) => is_missing(edge.reference.path()),
+    }
 }
 
 /// Why a kind is not what a rule says. Prints as what to correct.
@@ -86,6 +90,10 @@ pub struct KindProblem {
 
 /// In what a kind differs from what a rule says of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(
+    clippy::exhaustive_enums,
+    reason = "depguard's other crates decide by each case: none shall pass them by unseen"
+)]
 pub enum Mismatch {
     /// It is not known whether it does.
     Unknown,
@@ -135,6 +143,7 @@ pub fn kind(
 
 /// How the dependents of an edge will be looked for.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Lookup {
     /// The cheapest way that their schema allows; `None`: not known.
     pub strategy: Option<Strategy>,
@@ -159,11 +168,7 @@ pub fn lookup(edge: &Edge, dependents: &KindFacts, targets: Option<&KindFacts>) 
     };
     let add = plain.filter(may_be_selectable).cloned();
     let Some(targets) = targets else { return Lookup { strategy: None, add } };
-    let own_namespace = match &edge.reference {
-        Reference::Selector(_) => true,
-        Reference::Field(field) => field.place == Place::Own,
-    };
-    let one_namespace = dependents.namespaced && targets.namespaced && own_namespace;
+    let one_namespace = dependents.namespaced && targets.namespaced && edge.reference.stays_in_namespace();
     let strategy = match (one_namespace, plain.is_some_and(|path| dependents.printed.contains(path))) {
         (true, true) => Strategy::Table,
         (true, false) => Strategy::NamespaceScan,

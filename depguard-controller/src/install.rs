@@ -10,18 +10,18 @@ use crate::configuration::{self, Step};
 use crate::status::Outcome;
 
 /// How long one request may take.
-const REQUEST: Duration = Duration::from_secs(15);
+pub(crate) const REQUEST: Duration = Duration::from_secs(15);
 const FIELD_MANAGER: &str = "depguard-controller";
 const CONFIGURATIONS: &str = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations";
 
-/// Makes the configuration as desired, or sees that there is none (`None`).
+/// Makes the configuration of this name as desired, or sees that there is none (`None`).
 ///
 /// What is there is read first, as a mirror may be behind, and each write holds only for the state that was read: a
 /// configuration that became somebody else's in between is neither changed nor deleted.
 ///
 /// What a newer version of depguard wrote is changed only where that is to be `overruled`.
-pub(crate) async fn install(endpoint: &Endpoint, desired: Option<&Value>, overruled: bool) -> Done {
-    match try_install(endpoint, desired, overruled).await {
+pub(crate) async fn install(endpoint: &Endpoint, name: &str, desired: Option<&Value>, overruled: bool) -> Done {
+    match try_install(endpoint, name, desired, overruled).await {
         Ok(done) => done,
         Err(error) if error.is_conflict() => Done::with(Outcome::Pending(error.to_string())),
         Err(error) => Done::with(Outcome::Failed(error.to_string())),
@@ -69,21 +69,26 @@ pub(crate) async fn write_status(endpoint: &Endpoint, rule: &Value) -> Result<()
 }
 
 /// The configuration as it is now; `None`: there is none.
-pub(crate) async fn read(endpoint: &Endpoint) -> Result<Option<Value>, ApiError> {
-    match endpoint.get_json(&own()).await {
+pub(crate) async fn read(endpoint: &Endpoint, name: &str) -> Result<Option<Value>, ApiError> {
+    match endpoint.get_json(&path(name)).await {
         Ok(existing) => Ok(Some(existing)),
         Err(error) if error.is_not_found() => Ok(None),
         Err(error) => Err(error),
     }
 }
 
-fn own() -> String {
-    format!("{CONFIGURATIONS}/{}", configuration::NAME)
+fn path(name: &str) -> String {
+    format!("{CONFIGURATIONS}/{name}")
 }
 
-async fn try_install(endpoint: &Endpoint, desired: Option<&Value>, overruled: bool) -> Result<Done, ApiError> {
-    let own = own();
-    let existing = read(endpoint).await?;
+async fn try_install(
+    endpoint: &Endpoint,
+    name: &str,
+    desired: Option<&Value>,
+    overruled: bool,
+) -> Result<Done, ApiError> {
+    let own = path(name);
+    let existing = read(endpoint, name).await?;
     let step = match (configuration::step(existing.as_ref(), desired), desired) {
         (Step::Defer, _) if !overruled => {
             return Ok(Done::with(Outcome::Pending(
@@ -141,7 +146,7 @@ async fn apply(endpoint: &Endpoint, own: &str, existing: &Value, desired: &Value
 pub(crate) async fn delete(endpoint: &Endpoint, existing: &Value) -> Result<(), ApiError> {
     let field = |pointer| existing.pointer(pointer).and_then(Value::as_str);
     let only = Preconditions { uid: field("/metadata/uid"), resource_version: field("/metadata/resourceVersion") };
-    match endpoint.delete(&own(), only).await {
+    match endpoint.delete(&path(field("/metadata/name").unwrap_or_default()), only).await {
         Err(error) if !error.is_not_found() => Err(error),
         _ => Ok(()),
     }

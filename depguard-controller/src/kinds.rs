@@ -9,6 +9,10 @@ use crate::fields::Schema;
 
 /// What was read of a kind.
 #[derive(Debug, Clone, PartialEq)]
+#[expect(
+    clippy::exhaustive_enums,
+    reason = "depguard's other crates decide by each case: none shall pass them by unseen"
+)]
 pub enum Seen {
     /// What it is.
     Facts(Arc<KindFacts>),
@@ -20,6 +24,7 @@ pub enum Seen {
 
 /// What is known of a kind in one of its versions.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct KindFacts {
     /// Its name: `VPC`.
     pub kind: String,

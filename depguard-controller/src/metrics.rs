@@ -13,12 +13,19 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 use serde_json::Value;
 
+use crate::owners::{
+    OWNING,
+    removal::{RELEASING, REMOVING},
+};
 use crate::status::Outcome;
 
 type Counts = Family<[(&'static str, &'static str); 1], Counter>;
 
 /// From a round in which nothing is to be done to one that takes as long as it may.
 const DURATIONS: [f64; 10] = [0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 15.0, 60.0, 120.0];
+
+/// What is done about a GlobalOwner.
+const PHASES: [&str; 3] = [OWNING, REMOVING, RELEASING];
 
 /// What one controller counts and knows. Clones speak of the same.
 #[derive(Debug, Clone)]
@@ -37,6 +44,10 @@ struct Known {
     leads: bool,
     ca_expiry: Option<i64>,
     conditions: BTreeMap<[String; 3], usize>,
+    /// How many locks are programmed, and how many are not.
+    locks: [usize; 2],
+    /// How many GlobalOwners there are, by [`PHASES`].
+    owners: [usize; PHASES.len()],
 }
 
 impl Default for Metrics {
@@ -83,6 +94,13 @@ impl Metrics {
         self.gauge(registry, "depguard_controller_ca_expiry_timestamp_seconds", help, |known| {
             known.ca_expiry.map(|expiry| expiry as f64)
         });
+        self.numbers(registry, "depguard_controller_locks", "Locks, by whether they hold", "programmed", |known| {
+            ["True", "False"].into_iter().zip(known.locks).collect()
+        });
+        let help = "GlobalOwners, by what is done about them";
+        self.numbers(registry, "depguard_controller_owners", help, "phase", |known| {
+            PHASES.into_iter().zip(known.owners).collect()
+        });
         let known = Arc::clone(&self.known);
         let help = "Rules by their conditions";
         registry.gauges("depguard_controller_rules", help, move || {
@@ -106,6 +124,23 @@ impl Metrics {
         registry.gauge(name, help, move || look(&known.lock().unwrap_or_else(PoisonError::into_inner)));
     }
 
+    /// A gauge with one label, all of whose values are always there.
+    fn numbers(
+        &self,
+        registry: &mut Registry,
+        name: &'static str,
+        help: &'static str,
+        label: &'static str,
+        look: impl Fn(&Known) -> Vec<(&'static str, usize)> + Send + Sync + 'static,
+    ) {
+        let known = Arc::clone(&self.known);
+        registry.gauges(name, help, move || {
+            let numbers = look(&known.lock().unwrap_or_else(PoisonError::into_inner));
+            let series = numbers.into_iter().map(|(value, number)| ([(label, value.to_owned())], number as f64));
+            series.collect::<Vec<Series<1, String>>>()
+        });
+    }
+
     fn know(&self, learn: impl FnOnce(&mut Known)) {
         learn(&mut self.known.lock().unwrap_or_else(PoisonError::into_inner));
     }
@@ -115,8 +150,10 @@ impl Metrics {
         self.know(|known| {
             known.leads = leads;
             if !leads {
-                // What it knew of the rules is what they were: now another one knows what they are.
+                // What it knew is what was: now another one knows what is.
                 known.conditions.clear();
+                known.locks = Default::default();
+                known.owners = Default::default();
             }
         });
     }
@@ -138,6 +175,21 @@ impl Metrics {
             }
         }
         self.know(|known| known.conditions = conditions);
+    }
+
+    /// How many locks are programmed, and how many are not.
+    pub(crate) fn locks(&self, programmed: usize, others: usize) {
+        self.know(|known| known.locks = [programmed, others]);
+    }
+
+    /// What is done about each GlobalOwner.
+    pub(crate) fn owners<'p>(&self, phases: impl IntoIterator<Item = &'p str>) {
+        let mut owners = [0; PHASES.len()];
+        for phase in phases {
+            let count = PHASES.iter().zip(&mut owners).find(|(known, _)| **known == phase);
+            count.into_iter().for_each(|(_, count)| *count += 1);
+        }
+        self.know(|known| known.owners = owners);
     }
 
     /// A configuration was looked at closely: it is `wanted` or not, and was `changed` or not.
@@ -175,6 +227,26 @@ mod tests {
     use super::*;
     use prometheus_client::encoding::text::encode;
     use serde_json::json;
+
+    #[test]
+    fn locks_and_owners_are_counted_for_as_long_as_it_leads() {
+        let (metrics, mut registry) = (Metrics::default(), Registry::default());
+        metrics.register(&mut registry, || true);
+        let shown = || {
+            let mut text = String::new();
+            encode(&mut text, &registry).unwrap();
+            let of = |line: &&str| {
+                line.starts_with("depguard_controller_locks{") || line.starts_with("depguard_controller_owners{")
+            };
+            text.lines().filter(of).map(|line| line.rsplit(' ').next().unwrap().to_owned()).collect::<Vec<_>>()
+        };
+        metrics.leads(true);
+        metrics.locks(3, 1);
+        metrics.owners(["Owning", "Releasing", "Owning", "of a later version"]);
+        assert_eq!(shown(), ["3.0", "1.0", "2.0", "0.0", "1.0"]);
+        metrics.leads(false);
+        assert_eq!(shown(), ["0.0"; 5]);
+    }
 
     #[test]
     fn rules_are_told_by_their_conditions_for_as_long_as_it_leads() {

@@ -4,31 +4,44 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use depguard_core::{Consents, Home, LogicalCluster};
-use depguard_kcp::{MirrorState, Mirrored, Readiness, Watched};
+use depguard_kcp::{Features, MirrorState, Mirrored, Readiness, Watched};
 use serde_json::Value;
 
 use crate::bindings::Bindings;
+use crate::clients::Clients;
 use crate::configuration;
 use crate::exports::Exports;
+use crate::locks;
 use crate::manifests::ReadThrough;
 use crate::plan::World;
-use crate::webhook_target::Clients;
 
 pub(crate) const CONFIGURATIONS: &str = "validatingwebhookconfigurations";
 
-/// What must be mirrored.
-pub(crate) fn watched(home: Home) -> Vec<Watched> {
-    let configurations = Watched {
+/// What must be mirrored for rules. With locks in home kcp, also what is installed for them where nobody has bound their own
+/// APIExport.
+pub(crate) fn watched(home: Home, features: &Features) -> Vec<Watched> {
+    let configurations = configuration(configuration::NAME);
+    match home {
+        Home::Kcp => {
+            let mut watched = vec![Watched::RULES, configurations, Watched::BINDINGS, Watched::EXPORTS];
+            if features.locks {
+                watched.push(Watched { required: false, ..configuration(locks::CONFIGURATION) });
+            }
+            watched
+        }
+        Home::Kubernetes => vec![Watched::RULES, configurations],
+    }
+}
+
+/// The webhook configurations of this name.
+pub(crate) fn configuration(name: &'static str) -> Watched {
+    Watched {
         group: "admissionregistration.k8s.io",
         version: "v1",
         plural: CONFIGURATIONS,
         kind: "ValidatingWebhookConfiguration",
         required: true,
-        names: Some(configuration::NAME),
-    };
-    match home {
-        Home::Kcp => vec![Watched::RULES, configurations, Watched::BINDINGS, Watched::EXPORTS],
-        Home::Kubernetes => vec![Watched::RULES, configurations],
+        names: Some(name),
     }
 }
 

@@ -10,10 +10,10 @@ use depguard_kcp::{Claims, WorkspaceLookup};
 use serde_json::Value;
 
 use crate::bindings::{Bindings, CONFIGURATIONS, Claim};
+use crate::clients::Clients;
 use crate::configuration::{self, Kinds, Step};
 use crate::exports::Exports;
 use crate::manifests::ReadThrough;
-use crate::webhook_target::Clients;
 
 /// Where a configuration is installed: a provider's logical cluster, or in home kubernetes the one cluster (`None`).
 pub(crate) type Place = Option<LogicalCluster>;

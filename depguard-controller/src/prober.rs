@@ -184,7 +184,7 @@ async fn look_at(jobs: &Jobs) -> Checks {
 impl Look {
     async fn carry_out(&self) -> Check {
         let endpoint = self.endpoint.within(REQUEST);
-        let changed = match install::read(&endpoint).await {
+        let changed = match install::read(&endpoint, configuration::NAME).await {
             Ok(Some(found)) if configuration::is_in_force(&found, &self.desired) => None,
             Ok(Some(_)) => Some("the webhook configuration was changed by somebody else, and is being put right"),
             Ok(None) => Some("the webhook configuration is gone, and is being put back"),

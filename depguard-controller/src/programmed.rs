@@ -49,21 +49,33 @@ pub(crate) fn programmed(world: &World<'_>, rule: &RulePlan<'_>, outcomes: &BTre
 
 fn problem(world: &World<'_>, place: &Place, outcome: Option<&Outcome>) -> Option<Finding> {
     let place = of_place(world, place);
-    let name = configuration::NAME;
+    of_outcome(&Installing { name: configuration::NAME, place: &place, export: world.export_name }, outcome)
+}
+
+/// What is installed, for messages.
+pub(crate) struct Installing<'n> {
+    /// The configuration's name.
+    pub(crate) name: &'n str,
+    /// Where it is to be.
+    pub(crate) place: &'n str,
+    /// The APIExport whose binding there must accept the claim.
+    pub(crate) export: &'n str,
+}
+
+/// What keeps a configuration from being in order.
+pub(crate) fn of_outcome(installing: &Installing<'_>, outcome: Option<&Outcome>) -> Option<Finding> {
+    let Installing { name, place, export } = installing;
     let finding = match outcome {
         Some(Outcome::Installed) => return None,
         None => Finding::no("Pending", format!("waiting to see the APIBinding in {place}")),
         Some(Outcome::Pending(why)) => Finding::no("Pending", format!("not yet installed in {place}: {why}")),
-        Some(Outcome::ClaimNotAccepted) => {
-            let export = world.export_name;
-            Finding::no(
-                "ClaimNotAccepted",
-                format!(
-                    "claim on validatingwebhookconfigurations not accepted in {place}: accept it in the APIBinding of \
-                     {export} there (state: Accepted, selector: matchAll)"
-                ),
-            )
-        }
+        Some(Outcome::ClaimNotAccepted) => Finding::no(
+            "ClaimNotAccepted",
+            format!(
+                "claim on validatingwebhookconfigurations not accepted in {place}: accept it in the APIBinding of \
+                 {export} there (state: Accepted, selector: matchAll)"
+            ),
+        ),
         Some(Outcome::Foreign) => Finding::no(
             "ForeignConfiguration",
             format!(

@@ -4,55 +4,35 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
-use depguard_core::{Home, LogicalCluster, RuleKey, api};
-use depguard_kcp::{
-    Connection, Endpoint, Followed, MirrorState, PathKey, PathKeyError, WorkspaceLookups, bundle_expiry,
-};
+use depguard_core::{LogicalCluster, RuleKey, api};
+use depguard_kcp::{Endpoint, MirrorState, WorkspaceLookups, bundle_expiry};
 use futures::StreamExt;
-use futures::stream;
 use serde_json::Value;
 use tokio::time::Instant;
 
-use crate::ca_bundle::CaBundle;
 use crate::checks;
-use crate::configuration::Step;
+use crate::clients::Clients;
+use crate::configuration::{self, Step};
 use crate::events;
 use crate::install::{Done, endpoint, home, install, write_status};
 use crate::manifests::ReadThrough;
-use crate::metrics::Metrics;
 use crate::observe;
 use crate::plan::{self, Place, PlacePlan, Plan, World};
 use crate::prober::{Job, Jobs, Look, Probing};
 use crate::retries::Retries;
+use crate::rounds::{Basis, DEFERENCE, in_time};
 use crate::sight::Sight;
 use crate::status::{self, Found, Outcome, Said};
-use crate::webhook_target::{Clients, WebhookTarget};
-
-/// How long the writes of one kind may take in one round. What is left is done in the next.
-const WRITES: Duration = Duration::from_secs(45);
-/// Places or rules that are written at once.
-const AT_ONCE: usize = 16;
-/// How long a newer version of depguard has to put right what it wrote, before this one does it its own way.
-const DEFERENCE: Duration = Duration::from_secs(60);
 
 /// Carries out rounds. It remembers nothing of what it installed: only what failed, and when to try that again.
 pub(crate) struct Reconciler {
-    pub(crate) connection: Connection,
-    pub(crate) home: Home,
+    pub(crate) basis: Basis,
     pub(crate) read_through: ReadThrough,
-    pub(crate) export_name: String,
-    pub(crate) target: WebhookTarget,
-    pub(crate) ca_bundle: Option<CaBundle>,
-    pub(crate) path_key: Option<Followed<PathKey, PathKeyError>>,
     pub(crate) lookups: WorkspaceLookups,
     pub(crate) sight: Sight,
     pub(crate) failures: Failures,
     pub(crate) probing: Probing,
-    pub(crate) metrics: Metrics,
-    /// depguard's own namespace; not used in home kcp.
-    pub(crate) own_namespace: String,
     /// Where the webhook is asked, instead of where it is installed.
     pub(crate) probe_address: Option<String>,
     /// A folder with the certificate by which the webhook knows the controller.
@@ -71,27 +51,21 @@ pub(crate) struct Failures {
 
 impl Reconciler {
     /// Does what `state`, which must be loaded, asks for.
-    pub(crate) async fn round(&mut self, state: &MirrorState) {
+    pub(crate) async fn round(&mut self, state: &MirrorState, clients: Clients) {
         let begun = Instant::now();
-        self.metrics.ca_expiry(self.ca_bundle.as_ref().and_then(|bundle| bundle_expiry(bundle.current())));
-        let clients = Clients {
-            target: self.target.clone(),
-            ca_bundle: self.ca_bundle.as_ref().map(|bundle| Arc::clone(bundle.current())),
-            key: self.path_key.as_ref().map(|file| file.current().clone()),
-            own_namespace: (self.home == Home::Kubernetes).then(|| self.own_namespace.clone()),
-        };
-        let export_name = self.export_name.clone();
-        let mut world = observe::world(self.home, &export_name, state, clients);
+        self.basis.metrics.ca_expiry(clients.ca_bundle.as_deref().and_then(bundle_expiry));
+        let export_name = self.basis.export_name.clone();
+        let mut world = observe::world(self.basis.home, export_name.as_str(), state, clients);
         world.read_through = self.read_through;
         let claims = world.claims();
-        self.lookups.refresh(&self.connection, &claims).await;
+        self.lookups.refresh(&self.basis.connection, &claims).await;
         let looked_up = claims.into_keys().filter_map(|path| {
             let found = self.lookups.get(&path)?.clone();
             Some((path, found))
         });
         world.lookups = looked_up.collect();
         let plan = plan::plan(&world);
-        let origins = observe::origins(&export_name, state);
+        let origins = observe::origins(export_name.as_str(), state);
         let outcomes = self.install(&world, &plan, &origins).await;
         let wanted = plan.rules.iter().flat_map(|rule| checks::keys(&world, rule));
         let wanted = wanted.map(|key| (key.clone(), self.place(&key.place, &origins))).collect();
@@ -100,23 +74,11 @@ impl Reconciler {
         let found = Found { outcomes, kinds, checks: self.probing.look(jobs).await };
         let now = k8s_openapi::jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
         let statuses = status::all(&world, &plan, &found, &now);
-        self.metrics.rules(statuses.iter().map(|status| &status.object));
+        self.basis.metrics.rules(statuses.iter().map(|status| &status.object));
         self.report(state, statuses, &now).await;
         let keys: HashSet<_> = plan.rules.iter().map(|rule| &rule.key).collect();
         self.failures.statuses.keep(|key| keys.contains(key));
-        self.metrics.ended(begun.elapsed());
-    }
-
-    /// Reads the files again that every configuration is made from. Whether one of them changed.
-    pub(crate) async fn refresh_files(&mut self) -> bool {
-        let mut changed = false;
-        if let Some(bundle) = &mut self.ca_bundle {
-            changed |= bundle.refresh().await;
-        }
-        if let Some(key) = &mut self.path_key {
-            changed |= key.refresh().await;
-        }
-        changed
+        self.basis.metrics.ended(begun.elapsed());
     }
 
     /// When something that failed is to be tried again.
@@ -184,17 +146,17 @@ impl Reconciler {
             self.failures.settle(place, &settled);
             outcomes.insert(place.clone(), settled);
         }
-        let jobs = stream::iter(jobs).map(|(place, input, desired, endpoint, overruled)| async move {
+        let jobs = jobs.into_iter().map(|(place, input, desired, endpoint, overruled)| async move {
             let done = match endpoint {
-                Ok(endpoint) => install(&endpoint, desired.as_ref(), overruled).await,
+                Ok(endpoint) => install(&endpoint, configuration::NAME, desired.as_ref(), overruled).await,
                 Err(why) => Done::with(Outcome::Failed(why)),
             };
             (place, input, desired.is_some(), done)
         });
-        let mut jobs = Box::pin(jobs.buffer_unordered(AT_ONCE).take_until(tokio::time::sleep(WRITES)));
+        let mut jobs = in_time(jobs);
         while let Some((place, input, wanted, Done { outcome, changed })) = jobs.next().await {
             log(&place, wanted, changed, &outcome);
-            self.metrics.installed(&outcome, wanted, changed);
+            self.basis.metrics.installed(&outcome, wanted, changed);
             self.failures.tried(&place, input, &outcome);
             outcomes.insert(place, outcome);
         }
@@ -215,7 +177,7 @@ impl Reconciler {
             due.then(|| (rule.key.clone(), input, object, events, self.rule(state, &rule.key)))
         });
         let due: Vec<_> = due.collect();
-        let jobs = stream::iter(due).map(|(key, input, object, events, endpoint)| async move {
+        let jobs = due.into_iter().map(|(key, input, object, events, endpoint)| async move {
             let written = match endpoint {
                 Ok(endpoint) => match write_status(&endpoint, &object).await {
                     Ok(()) => {
@@ -229,15 +191,15 @@ impl Reconciler {
             };
             (key, input, written)
         });
-        let mut jobs = Box::pin(jobs.buffer_unordered(AT_ONCE).take_until(tokio::time::sleep(WRITES)));
+        let mut jobs = in_time(jobs);
         while let Some((key, input, written)) = jobs.next().await {
             match written {
                 Ok(()) => {
-                    self.metrics.status("written");
+                    self.basis.metrics.status("written");
                     self.failures.statuses.done(&key);
                 }
                 Err((expected, why)) => {
-                    self.metrics.status(if expected { "outdated" } else { "failed" });
+                    self.basis.metrics.status(if expected { "outdated" } else { "failed" });
                     if expected {
                         tracing::debug!(rule = %key, "the rule's status is out of date: {why}");
                     } else {
@@ -251,16 +213,16 @@ impl Reconciler {
 
     /// The API server of a place.
     fn place(&self, place: &Place, origins: &BTreeMap<LogicalCluster, Arc<str>>) -> Result<Endpoint, String> {
-        let Some(cluster) = place else { return Ok(home(&self.connection)) };
+        let Some(cluster) = place else { return Ok(home(&self.basis.connection)) };
         let origin = origins.get(cluster).ok_or("no endpoint shows its APIBinding")?;
-        endpoint(&self.connection, origin, Some(cluster))
+        endpoint(&self.basis.connection, origin, Some(cluster))
     }
 
     /// The API server that a rule was read at.
     fn rule(&self, state: &MirrorState, key: &RuleKey) -> Result<Endpoint, String> {
         let rules = state.resource(api::PLURAL).ok_or("rules are not watched")?;
         let found = rules.objects.get(&(key.cluster.clone(), key.name.clone())).ok_or("the rule is gone")?;
-        endpoint(&self.connection, &found.origin, key.cluster.as_ref())
+        endpoint(&self.basis.connection, &found.origin, key.cluster.as_ref())
     }
 }
 

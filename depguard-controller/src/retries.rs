@@ -9,9 +9,10 @@ use tokio::time::Instant;
 const FIRST: Duration = Duration::from_secs(1);
 const LONGEST: Duration = Duration::from_secs(30);
 
-/// What failed, each with when it is due again: after 1 s, then twice as long each time, up to 30 s.
+/// What failed, each with when it is due again: after 1 s unless said, then twice as long each time, up to 30 s.
 #[derive(Debug)]
 pub(crate) struct Retries<K> {
+    first: Duration,
     failed: HashMap<K, Retry>,
 }
 
@@ -25,7 +26,12 @@ struct Retry {
 
 impl<K: Eq + Hash> Retries<K> {
     pub(crate) fn new() -> Self {
-        Self { failed: HashMap::new() }
+        Self::after(FIRST)
+    }
+
+    /// With another first pause.
+    pub(crate) fn after(first: Duration) -> Self {
+        Self { first, failed: HashMap::new() }
     }
 
     /// Whether to try, with this as what is tried.
@@ -35,7 +41,7 @@ impl<K: Eq + Hash> Retries<K> {
 
     /// It was tried and failed.
     pub(crate) fn failed(&mut self, key: K, input: u64, now: Instant) {
-        let pause = self.failed.get(&key).map_or(FIRST, |retry| (retry.pause * 2).min(LONGEST));
+        let pause = self.failed.get(&key).map_or(self.first, |retry| (retry.pause * 2).min(LONGEST));
         self.failed.insert(key, Retry { input, pause, due: now + pause });
     }
 

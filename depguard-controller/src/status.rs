@@ -3,13 +3,12 @@
 use std::collections::BTreeMap;
 
 use depguard_core::Rule;
-use depguard_core::api::{Condition, DependencyRuleStatus, Strategy, TargetStatus};
-use serde::Deserialize;
+use depguard_core::api::{DependencyRuleStatus, Strategy, TargetStatus};
 use serde_json::{Value, json};
 
 use crate::check::Checks;
 use crate::checks::{self, Kinds};
-use crate::findings::Finding;
+use crate::findings::{Finding, conditions};
 use crate::plan::{Place, Plan, RulePlan, TargetPlan, World};
 use crate::{enforced, programmed, references};
 
@@ -51,38 +50,32 @@ pub(crate) struct Said<'p> {
 /// What is to be said on each rule. `now` is RFC 3339.
 pub(crate) fn all<'p>(world: &World<'_>, plan: &'p Plan<'_>, found: &Found, now: &str) -> Vec<Said<'p>> {
     let said = plan.rules.iter().filter_map(|rule| {
-        let old = rule.object.get("status").cloned().unwrap_or_default();
-        let status = json!(status(world, rule, found, &old, now));
+        let old = rule.object.get("status");
+        let status = json!(status(world, rule, found, old, now));
         let mut object = rule.object.clone();
-        let is_new = old != status;
+        let is_new = old != Some(&status);
         object.as_object_mut()?.insert("status".to_owned(), status);
         Some(Said { rule, object, is_new })
     });
     said.collect()
 }
 
-fn status(world: &World<'_>, rule: &RulePlan<'_>, found: &Found, old: &Value, now: &str) -> DependencyRuleStatus {
-    let old = DependencyRuleStatus::deserialize(old).unwrap_or_default();
+fn status(
+    world: &World<'_>,
+    rule: &RulePlan<'_>,
+    found: &Found,
+    old: Option<&Value>,
+    now: &str,
+) -> DependencyRuleStatus {
     let generation = rule.object.pointer("/metadata/generation").and_then(Value::as_i64);
     let findings = match &rule.rule {
         Ok(parsed) => of_rule(world, rule, parsed, found),
         Err(error) => of_invalid(world, rule, error, &found.outcomes),
     };
-    let conditions = findings.into_iter().map(|(type_, finding)| {
-        let before = old.conditions.iter().find(|old| old.type_ == type_ && old.status == finding.status);
-        Condition {
-            type_: type_.to_owned(),
-            status: finding.status.to_owned(),
-            observed_generation: generation,
-            last_transition_time: before.map_or_else(|| now.to_owned(), |old| old.last_transition_time.clone()),
-            reason: finding.reason.to_owned(),
-            message: finding.message,
-        }
-    });
     DependencyRuleStatus {
         observed_generation: generation,
         summary: summary(rule),
-        conditions: conditions.collect(),
+        conditions: conditions(findings, old, generation, now),
         targets: targets(world, rule, &found.kinds),
     }
 }

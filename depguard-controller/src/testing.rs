@@ -3,8 +3,9 @@
 use depguard_core::{Group, GroupResource, LogicalCluster, Resource, WorkspacePath};
 use serde_json::{Value, json};
 
+use crate::clients::Clients;
 use crate::configuration::{self, ClientConfigs, Kinds};
-use crate::webhook_target::{Clients, WebhookTarget};
+use crate::webhook_target::WebhookTarget;
 
 pub(crate) fn cluster(id: &str) -> LogicalCluster {
     LogicalCluster::parse(id).unwrap()

@@ -1,21 +1,17 @@
-//! Where API servers reach the webhook, and by which certificates they know it.
+//! Where API servers reach the webhook.
 
 use std::fmt;
 use std::str::FromStr;
-use std::sync::Arc;
 
 use depguard_core::Home;
 use depguard_core::api::FailurePolicy;
-use depguard_kcp::PathKey;
 use http::Uri;
 use k8s_openapi::ByteString;
 use serde_json::{Value, json};
 
-use crate::configuration::ClientConfigs;
-use crate::plan::Place;
-
 /// Where API servers reach the webhook.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum WebhookTarget {
     /// At an `https` URL.
     Url(String),
@@ -34,6 +30,7 @@ pub enum WebhookTarget {
 
 /// Why a webhook can't be reached as said.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum WebhookTargetError {
     /// Neither a URL nor a service was given.
     #[error("no webhook is named, so nothing could be installed: give `--webhook-url https://…/validate`{}", or_service(*home))]
@@ -64,7 +61,7 @@ pub enum WebhookTargetError {
 }
 
 /// The path at which depguard's webhook answers.
-const PATH: &str = "/validate";
+pub(crate) const PATH: &str = "/validate";
 /// What is added to it for the rules with `failurePolicy: Ignore`.
 const IGNORE: &str = "/ignore";
 
@@ -80,12 +77,17 @@ impl WebhookTarget {
 
     /// The `clientConfig` of the webhook that decides by the rules with this policy: those with `Ignore` at a path of
     /// their own. `suffix` goes behind the path; `ca_bundle` is PEM; without it the API server's own roots count.
-    fn client_config(&self, policy: FailurePolicy, suffix: &str, ca_bundle: Option<&[u8]>) -> Value {
+    pub(crate) fn client_config(&self, policy: FailurePolicy, suffix: &str, ca_bundle: Option<&[u8]>) -> Value {
         let at = |path: &str| match policy {
             FailurePolicy::Fail if suffix.is_empty() => path.to_owned(),
             FailurePolicy::Fail => format!("{}{suffix}", path.trim_end_matches('/')),
             FailurePolicy::Ignore => format!("{}{IGNORE}{suffix}", path.trim_end_matches('/')),
         };
+        self.client_config_at(at, ca_bundle)
+    }
+
+    /// The `clientConfig` with the path that `at` makes of the one, or of the URL, for rules.
+    pub(crate) fn client_config_at(&self, at: impl Fn(&str) -> String, ca_bundle: Option<&[u8]>) -> Value {
         let mut config = match self {
             Self::Url(url) => json!({"url": at(url)}),
             Self::Service { namespace, name, port, path } => {
@@ -96,31 +98,6 @@ impl WebhookTarget {
             config.insert("caBundle".to_owned(), json!(ByteString(pem.to_vec())));
         }
         config
-    }
-}
-
-/// How the API servers of each place call the webhook.
-#[derive(Debug, Clone)]
-pub(crate) struct Clients {
-    pub(crate) target: WebhookTarget,
-    /// PEM.
-    pub(crate) ca_bundle: Option<Arc<[u8]>>,
-    /// Signs the path that each place is told.
-    pub(crate) key: Option<PathKey>,
-    /// depguard's own namespace, in home kubernetes.
-    pub(crate) own_namespace: Option<String>,
-}
-
-impl Clients {
-    /// Those of a place.
-    pub(crate) fn at(&self, place: &Place) -> ClientConfigs {
-        let suffix = self.key.as_ref().map(|key| key.suffix(place.as_ref())).unwrap_or_default();
-        let client = |policy| self.target.client_config(policy, &suffix, self.ca_bundle.as_deref());
-        ClientConfigs {
-            fail: client(FailurePolicy::Fail),
-            ignore: client(FailurePolicy::Ignore),
-            own_namespace: self.own_namespace.clone(),
-        }
     }
 }
 
@@ -196,7 +173,6 @@ fn or_service(home: Home) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::cluster;
 
     #[test]
     fn a_url_is_what_an_api_server_takes() {
@@ -255,23 +231,5 @@ mod tests {
         }
         let service: WebhookTarget = "a/b".parse().unwrap();
         assert_eq!(service.client_config(FailurePolicy::Ignore, "", None)["service"]["path"], "/validate/ignore");
-    }
-
-    #[test]
-    fn with_a_key_each_place_is_told_a_path_of_its_own() {
-        let key = PathKey::parse("0123456789abcdef0123456789abcdef").unwrap();
-        let clients =
-            |target: WebhookTarget| Clients { target, ca_bundle: None, key: Some(key.clone()), own_namespace: None };
-        let (one, other) = (Some(cluster("2x3fg5w1ik2mcnev")), Some(cluster("3y3fg5w1ik2mcnev")));
-        for url in ["https://host/validate", "https://host/validate/"] {
-            let clients = clients(WebhookTarget::Url(url.to_owned()));
-            let suffix = key.suffix(one.as_ref());
-            let ClientConfigs { fail, ignore, .. } = clients.at(&one);
-            assert_eq!(fail["url"], format!("https://host/validate{suffix}"));
-            assert_eq!(ignore["url"], format!("https://host/validate/ignore{suffix}"));
-            assert_ne!(clients.at(&other).fail, fail);
-        }
-        let service = clients("a/b".parse().unwrap()).at(&None).fail;
-        assert_eq!(service["service"]["path"], format!("/validate{}", key.suffix(None)));
     }
 }

@@ -29,6 +29,7 @@ pub const ACCEPT_ANNOTATION: &str = "dependencies.opendefense.cloud/accept-rules
 /// Kind A refers to kind B through a field: a foreign key.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
+#[expect(clippy::exhaustive_structs, reason = "what stands in the API: it grows with that, as docs/embedding.md says")]
 pub struct DependencyRule {
     /// `dependencies.opendefense.cloud/v1alpha1`.
     #[serde(default)]
@@ -49,6 +50,7 @@ pub struct DependencyRule {
 /// What depguard reads of an object's metadata.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
+#[expect(clippy::exhaustive_structs, reason = "what stands in the API: it grows with that, as docs/embedding.md says")]
 pub struct ObjectMeta {
     /// The object's name.
     #[serde(default)]
@@ -64,6 +66,7 @@ pub struct ObjectMeta {
 /// One kind of dependent and what it refers to.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[expect(clippy::exhaustive_structs, reason = "what stands in the API: it grows with that, as docs/embedding.md says")]
 pub struct DependencyRuleSpec {
     /// What happens when the rule can't be evaluated. Left out: `Fail`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -77,6 +80,7 @@ pub struct DependencyRuleSpec {
 
 /// What happens when a rule can't be evaluated, or the webhook can't be reached.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[expect(clippy::exhaustive_enums, reason = "Kubernetes' own two")]
 pub enum FailurePolicy {
     /// The deletion is refused.
     #[default]
@@ -88,6 +92,7 @@ pub enum FailurePolicy {
 /// The kind that holds the references.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[expect(clippy::exhaustive_structs, reason = "what stands in the API: it grows with that, as docs/embedding.md says")]
 pub struct Dependent {
     /// The APIExport, in the rule's own workspace, that serves the kind. Left out: a local kind.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -111,6 +116,7 @@ pub struct Dependent {
 /// A selection by labels, in the shape of `metav1.LabelSelector`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[expect(clippy::exhaustive_structs, reason = "what stands in the API: it grows with that, as docs/embedding.md says")]
 pub struct LabelSelector {
     /// Labels that must have these values.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -123,6 +129,7 @@ pub struct LabelSelector {
 /// What one label must or must not be.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[expect(clippy::exhaustive_structs, reason = "what stands in the API: it grows with that, as docs/embedding.md says")]
 pub struct LabelSelectorRequirement {
     /// The label.
     pub key: String,
@@ -135,6 +142,7 @@ pub struct LabelSelectorRequirement {
 
 /// How a label's value and those of a requirement must relate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(clippy::exhaustive_enums, reason = "Kubernetes' own four")]
 pub enum LabelSelectorOperator {
     /// The label is one of the values.
     In,
@@ -149,6 +157,7 @@ pub enum LabelSelectorOperator {
 /// One field of the dependent, and the kind that it refers to.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[expect(clippy::exhaustive_structs, reason = "what stands in the API: it grows with that, as docs/embedding.md says")]
 pub struct Dependency {
     /// The APIExport that serves the target. Left out: a local kind.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -185,6 +194,7 @@ pub struct Dependency {
 /// An APIExport in a workspace.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[expect(clippy::exhaustive_structs, reason = "what stands in the API: it grows with that, as docs/embedding.md says")]
 pub struct ExportRef {
     /// The provider's workspace path.
     pub path: String,
@@ -198,6 +208,7 @@ pub struct ExportRef {
 /// or value of the map. A value that is not there counts as if it said the target.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[expect(clippy::exhaustive_structs, reason = "what stands in the API: it grows with that, as docs/embedding.md says")]
 pub struct FieldRef {
     /// The field that holds the target's name, or a list of names: `.spec.vpcRef.name`.
     pub path: String,
@@ -234,17 +245,23 @@ pub struct FieldRef {
     pub replacement: Option<String>,
 }
 
-/// A field of the dependent that selects targets by their labels.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+/// Targets that are selected by their labels. Exactly one of the two.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[expect(clippy::exhaustive_structs, reason = "what stands in the API: it grows with that, as docs/embedding.md says")]
 pub struct SelectorRef {
-    /// The field that holds a LabelSelector, or a map of labels.
-    pub path: String,
+    /// The dependent's field that holds a LabelSelector, or a map of labels.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path: Option<String>,
+    /// The selector itself, the same for every dependent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub selector: Option<LabelSelector>,
 }
 
 /// A condition on a field of the dependent.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[expect(clippy::exhaustive_structs, reason = "what stands in the API: it grows with that, as docs/embedding.md says")]
 pub struct When {
     /// The field.
     pub path: String,
@@ -254,6 +271,10 @@ pub struct When {
 
 /// What happens when a target is to be deleted that is still referenced.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[expect(
+    clippy::exhaustive_enums,
+    reason = "depguard's other crates decide by each case: none shall pass them by unseen"
+)]
 pub enum OnDelete {
     /// The deletion is refused.
     #[default]
@@ -266,6 +287,10 @@ pub enum OnDelete {
 
 /// Whether a dependent counts that the target owns by an ownerReference.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[expect(
+    clippy::exhaustive_enums,
+    reason = "depguard's other crates decide by each case: none shall pass them by unseen"
+)]
 pub enum OwnedDependents {
     /// As any other does.
     #[default]
@@ -277,6 +302,7 @@ pub enum OwnedDependents {
 /// What the controller made of a rule.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
+#[expect(clippy::exhaustive_structs, reason = "what stands in the API: it grows with that, as docs/embedding.md says")]
 pub struct DependencyRuleStatus {
     /// The generation that the status speaks of.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -295,6 +321,7 @@ pub struct DependencyRuleStatus {
 /// A condition, in the shape of `metav1.Condition`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
+#[expect(clippy::exhaustive_structs, reason = "what stands in the API: it grows with that, as docs/embedding.md says")]
 pub struct Condition {
     /// What it speaks of.
     #[serde(rename = "type")]
@@ -315,6 +342,7 @@ pub struct Condition {
 /// Where a dependency was found.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
+#[expect(clippy::exhaustive_structs, reason = "what stands in the API: it grows with that, as docs/embedding.md says")]
 pub struct TargetStatus {
     /// The index in `spec.dependencies`.
     pub dependency: u32,
@@ -334,6 +362,10 @@ pub struct TargetStatus {
 
 /// How dependents are searched, from cheap to dear.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[expect(
+    clippy::exhaustive_enums,
+    reason = "depguard's other crates decide by each case: none shall pass them by unseen"
+)]
 pub enum Strategy {
     /// The API server is asked for those that name the target.
     FieldSelector,

@@ -22,6 +22,10 @@ pub struct Consents {
 
 /// Whose rules an APIExport accepts.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[expect(
+    clippy::exhaustive_enums,
+    reason = "depguard's other crates decide by each case: none shall pass them by unseen"
+)]
 pub enum Consent {
     /// Everybody's: the annotation is absent.
     #[default]
@@ -34,6 +38,10 @@ pub enum Consent {
 
 /// Workspaces, as an entry of the annotation names them.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(
+    clippy::exhaustive_enums,
+    reason = "depguard's other crates decide by each case: none shall pass them by unseen"
+)]
 pub enum Accepted {
     /// `root:compute`: this one.
     One(WorkspacePath),
@@ -49,21 +57,30 @@ impl Consents {
         exports: impl IntoIterator<Item = &'v Value>,
         bindings: impl IntoIterator<Item = &'v Value>,
     ) -> Self {
+        let paths = bindings.into_iter().filter_map(|binding| {
+            let path = annotation(binding, PATH_ANNOTATION).and_then(|path| WorkspacePath::parse(path).ok())?;
+            Some((cluster(binding)?, path))
+        });
+        Self::among(exports, paths)
+    }
+
+    /// Reads APIExports, where the paths of workspaces are known from elsewhere.
+    pub fn among<'v>(
+        exports: impl IntoIterator<Item = &'v Value>,
+        workspaces: impl IntoIterator<Item = (LogicalCluster, WorkspacePath)>,
+    ) -> Self {
         let exports = exports.into_iter().filter_map(|export| {
             let name = ExportName::parse(export.pointer("/metadata/name")?.as_str()?).ok()?;
             Some(((cluster(export)?, name), Consent::read(export)))
         });
         let mut paths = HashMap::new();
         let mut owners: HashMap<WorkspacePath, Vec<LogicalCluster>> = HashMap::new();
-        for binding in bindings {
-            let path = annotation(binding, PATH_ANNOTATION).and_then(|path| WorkspacePath::parse(path).ok());
-            if let (Some(cluster), Some(path)) = (cluster(binding), path) {
-                let owners = owners.entry(path.clone()).or_default();
-                if !owners.contains(&cluster) {
-                    owners.push(cluster.clone());
-                }
-                paths.insert(cluster, path);
+        for (cluster, path) in workspaces {
+            let owners = owners.entry(path.clone()).or_default();
+            if !owners.contains(&cluster) {
+                owners.push(cluster.clone());
             }
+            paths.insert(cluster, path);
         }
         paths.retain(|_, path| owners.get(path).is_some_and(|owners| owners.len() == 1));
         Self { exports: exports.collect(), paths }

@@ -1,6 +1,8 @@
 //! What is answered to a review, and in which words.
 
-use serde_json::json;
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
 
 use crate::api::FailurePolicy;
 
@@ -11,8 +13,8 @@ mod referrers;
 pub(crate) use self::denial::Subject;
 pub use self::denial::{Denial, Reason};
 pub use self::notes::Notes;
-pub(crate) use self::referrers::names;
 pub use self::referrers::{Blocker, Count, Referrers};
+pub(crate) use self::referrers::{clipped, joined, names};
 
 /// The answer to a review: the ruling, and what is said besides.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,6 +25,7 @@ pub struct Decision {
 
 /// Whether a review may go on.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(clippy::exhaustive_enums, reason = "a review is allowed or it is not")]
 pub enum Ruling {
     /// It may.
     Allowed(Because),
@@ -32,6 +35,7 @@ pub enum Ruling {
 
 /// Why a review was allowed: one of a closed set, fit for a metric's label.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Because {
     /// Not a deletion of an object.
     NotADeletion,
@@ -126,23 +130,33 @@ impl Decision {
     ///
     /// A refusal has code 403 and reason `Forbidden`, and a cause for each blocker that its message names.
     pub fn to_review(&self, uid: &str) -> Vec<u8> {
-        let mut response = json!({"uid": uid, "allowed": self.allowed()});
-        if let Some(response) = response.as_object_mut() {
-            if let Some(denial) = self.denial() {
-                response.insert("status".to_owned(), denial.status());
-            }
-            let (warnings, annotations) = (self.notes.warnings(), self.notes.audit_annotations());
-            if !warnings.is_empty() {
-                response.insert("warnings".to_owned(), json!(warnings));
-            }
-            if !annotations.is_empty() {
-                response.insert("auditAnnotations".to_owned(), json!(annotations));
-            }
-        }
-        json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response})
-            .to_string()
-            .into_bytes()
+        let status = self.denial().map(Denial::status);
+        answered(uid, status, &self.notes.warnings(), &self.notes.audit_annotations())
     }
+}
+
+/// The AdmissionReview that answers the review of that `uid`: allowed, unless there is a status of a refusal.
+pub(crate) fn answered(
+    uid: &str,
+    refused: Option<Value>,
+    warnings: &[String],
+    annotations: &BTreeMap<&'static str, String>,
+) -> Vec<u8> {
+    let mut response = json!({"uid": uid, "allowed": refused.is_none()});
+    if let Some(response) = response.as_object_mut() {
+        if let Some(status) = refused {
+            response.insert("status".to_owned(), status);
+        }
+        if !warnings.is_empty() {
+            response.insert("warnings".to_owned(), json!(warnings));
+        }
+        if !annotations.is_empty() {
+            response.insert("auditAnnotations".to_owned(), json!(annotations));
+        }
+    }
+    json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response})
+        .to_string()
+        .into_bytes()
 }
 
 impl Because {
@@ -164,8 +178,6 @@ impl Because {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::Value;
-
     use super::*;
     use crate::names::{Group, GroupResource, Resource};
     use crate::rule::RuleKey;

@@ -90,18 +90,10 @@ impl Discovery {
     }
 
     fn read_version(&mut self, body: &[u8]) -> Served {
-        #[derive(Deserialize)]
-        struct ApiResourceList {
-            resources: Vec<ApiResource>,
-        }
-        #[derive(Deserialize)]
-        struct ApiResource {
-            name: String,
-        }
-        let Ok(list) = serde_json::from_slice::<ApiResourceList>(body) else {
+        let Some(names) = resource_names(body) else {
             return unclear(format_args!("with something that is not a version's resources"));
         };
-        if list.resources.iter().any(|resource| resource.name == self.gvr.resource.as_str()) {
+        if names.iter().any(|name| name == self.gvr.resource.as_str()) {
             let version = self.versions.as_ref().and_then(|left| left.last()).map_or("", String::as_str);
             return Served::Unclear(format!(
                 "was answered with HTTP 404, but {version} is served: set the rule's dependent.version to a served version, or retry later"
@@ -115,6 +107,20 @@ impl Discovery {
         left.pop();
         if left.is_empty() { Served::Nowhere } else { Served::More }
     }
+}
+
+/// What a version of a group serves, by the names in paths, subresources as well. `None`: the body doesn't say.
+pub(crate) fn resource_names(body: &[u8]) -> Option<Vec<String>> {
+    #[derive(Deserialize)]
+    struct ApiResourceList {
+        resources: Vec<ApiResource>,
+    }
+    #[derive(Deserialize)]
+    struct ApiResource {
+        name: String,
+    }
+    let list: ApiResourceList = serde_json::from_slice(body).ok()?;
+    Some(list.resources.into_iter().map(|resource| resource.name).collect())
 }
 
 fn unclear(answered: std::fmt::Arguments<'_>) -> Served {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use crate::api::{FailurePolicy, OnDelete};
 use crate::bearing::{Candidate, Kinds};
 use crate::bindings::BINDINGS_PATH;
+use crate::bounds::Bounds;
 use crate::decision::{Because, Decision, Notes, Problem, Reason, Ruling, Subject};
 use crate::found::{ENOUGH, Findings};
 use crate::graph::Graph;
@@ -16,22 +17,22 @@ use crate::names::{GroupResource, Namespace};
 use crate::plan::{Dependents, Planned};
 use crate::query::{Accept, Answer, Query, QueryId};
 use crate::reading::Reading;
-use crate::review::Review;
+use crate::review::{Review, unreadable_review};
 use crate::ruleset::{Context, IndexedEdge};
-use crate::scopes::{Release, Scope, Scopes, Verdict};
+use crate::scopes::{Release, Scope, Scopes, Verdict, place};
 use crate::target::Target;
 
+mod driven;
 mod edges;
 mod ruling;
 mod within;
 
-use self::within::Bounds;
-
 /// A review that is being decided.
 ///
-/// Ask every [`Query`] that [`queries`](Self::queries) hands out, [`answer`](Self::answer) each, and do so again until
-/// none is left; then [`decide`](Self::decide). The order of answers doesn't matter, and deciding earlier is safe: what
-/// was not answered is refused.
+/// [`decide_with`](Self::decide_with) and [`decide_until`](Self::decide_until) have its queries answered by a function that
+/// does a GET. By hand: ask every [`Query`] that [`queries`](Self::queries) hands out, [`answer`](Self::answer) each, and do
+/// so again until none is left; then [`decide`](Self::decide). The order of answers doesn't matter, and deciding earlier is
+/// safe: what was not answered is refused.
 ///
 /// Many evaluations at once may share the lists of dependents: take out [`lookups`](Self::lookups) before asking for
 /// queries, carry them out by a [`Reading`], and give them [back](Self::finish).
@@ -372,12 +373,7 @@ impl Asking {
     }
 
     fn place(&self, namespace: Option<&Namespace>) -> String {
-        match (namespace, &self.target.cluster) {
-            (Some(namespace), Some(cluster)) => format!(" in namespace {namespace} of logical cluster {cluster}"),
-            (Some(namespace), None) => format!(" in namespace {namespace}"),
-            (None, Some(cluster)) => format!(" in logical cluster {cluster}"),
-            (None, None) => String::new(),
-        }
+        place(self.target.cluster.as_ref(), namespace)
     }
 }
 
@@ -400,7 +396,7 @@ impl Search {
 }
 
 fn unreadable(kind: GroupResource, why: &str, refuses: bool) -> Evaluation {
-    let problems = vec![Problem(format!("the review can't be read: {why}; look at who sent it"))];
+    let problems = vec![Problem(unreadable_review(why))];
     let subject = Subject { kind, name: "?".to_owned() };
     Evaluation::settled(if refuses {
         Decision::deny(subject, Reason::Undecided { problems })

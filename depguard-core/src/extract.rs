@@ -63,6 +63,7 @@ pub(crate) struct Turns {
 
 /// What a page says of the list that it belongs to.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Page {
     /// The revision that the list was read at. A list without one is no API server's answer about that kind.
     pub resource_version: Option<String>,
@@ -72,6 +73,7 @@ pub struct Page {
 
 /// Why a page can't be read.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum PageError {
     /// Not JSON, or not a list of objects.
     #[error("not a list: {why}")]

@@ -57,6 +57,10 @@ pub struct Held<'a> {
 
 /// Which objects of the edge's target kind are meant.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(
+    clippy::exhaustive_enums,
+    reason = "depguard's other crates decide by each case: none shall pass them by unseen"
+)]
 pub enum Means<'a> {
     /// The one of this name.
     Named {
@@ -70,7 +74,7 @@ pub enum Means<'a> {
     /// All that have such labels.
     Selected {
         /// Which.
-        selector: Selector,
+        selector: Cow<'a, Selector>,
         /// The namespace that they are in, where their kind has namespaces. `None`: any.
         namespace: Option<Cow<'a, str>>,
     },
@@ -85,6 +89,7 @@ pub enum Means<'a> {
 
 /// An object that may be referred to: what of it says whether it is.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Referent {
     /// Its namespace, where it is in one.
     pub namespace: Option<String>,
@@ -136,7 +141,9 @@ impl<'a> Held<'a> {
             Means::Named { name, namespace, uid } => {
                 Means::Named { name: own(name), namespace: namespace.map(own), uid: uid.map(own) }
             }
-            Means::Selected { selector, namespace } => Means::Selected { selector, namespace: namespace.map(own) },
+            Means::Selected { selector, namespace } => {
+                Means::Selected { selector: Cow::Owned(selector.into_owned()), namespace: namespace.map(own) }
+            }
             Means::Unclear { why, namespace } => Means::Unclear { why, namespace: namespace.map(own) },
         };
         let owners = self.owners.into_iter().map(own).collect();

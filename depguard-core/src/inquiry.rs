@@ -24,6 +24,10 @@ pub struct Inquiry {
 
 /// What a webhook answered to an [`Inquiry`].
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(
+    clippy::exhaustive_enums,
+    reason = "depguard's other crates decide by each case: none shall pass them by unseen"
+)]
 pub enum Loaded {
     /// It decides by rules: those that were asked for and are among them, each with its generation, or 0 where it has
     /// none.
@@ -36,6 +40,7 @@ pub enum Loaded {
 
 /// Why an answer to an [`Inquiry`] can't be used.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum LoadedError {
     /// Not an answered AdmissionReview.
     #[error("it answered with something else than an AdmissionReview ({0})")]

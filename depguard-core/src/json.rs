@@ -56,6 +56,11 @@ impl<'de> Json<'de> {
         self.at
     }
 
+    /// What was read since the offset.
+    pub(crate) fn bytes_since(&self, start: usize) -> &'de [u8] {
+        self.slice(start, self.at)
+    }
+
     /// What was read since the offset, which must be UTF-8.
     pub(crate) fn text_since(&self, start: usize) -> Result<&'de str, Malformed> {
         let text = self.slice(start, self.at);

@@ -7,10 +7,10 @@
 //!
 //! # Deciding a deletion
 //!
-//! Load the rules, parse the review, ask what the evaluation asks for, decide:
+//! Load the rules, parse the review, have answered what the evaluation asks for:
 //!
 //! ```
-//! use depguard_core::{Answer, Context, FailurePolicy, Home, OverridePolicy, Review, RuleSet, Workspaces};
+//! use depguard_core::{Context, Home, Review, RuleSet};
 //! use serde_json::json;
 //!
 //! let rule = json!({
@@ -23,7 +23,7 @@
 //!         }],
 //!     },
 //! });
-//! let rules = RuleSet::load(Home::Kubernetes, [&rule]);
+//! let rules = RuleSet::try_load(Home::Kubernetes, [&rule])?;
 //!
 //! // What the API server posts to a webhook, and what it answers to a LIST.
 //! let review = json!({"apiVersion": "admission.k8s.io/v1", "request": {
@@ -36,33 +36,23 @@
 //! ]}).to_string();
 //!
 //! let review = Review::parse(review.as_bytes())?;
-//! let context = Context {
-//!     workspaces: &Workspaces::new(),
-//!     overrides: &OverridePolicy::default(),
-//!     failure_policy: FailurePolicy::Fail,
-//! };
-//! let mut evaluation = rules.evaluate(&review, &context);
-//! loop {
-//!     let queries = evaluation.queries();
-//!     if queries.is_empty() {
-//!         break;
-//!     }
-//!     for query in queries {
-//!         // Here a webhook does a GET of `query.path` in the logical cluster `query.cluster`.
-//!         assert_eq!(
-//!             query.path,
-//!             "/apis/compute.example.com/v1/namespaces/default/virtualmachines?fieldSelector=spec.vpcRef.name%3Da&limit=500"
-//!         );
-//!         evaluation.answer(query.id, Answer::Response { status: 200, body: page.as_bytes() });
-//!     }
-//! }
-//! let decision = evaluation.decide();
+//! let decision = rules.evaluate(&review, &Context::default()).decide_with(|query| {
+//!     // Here a webhook does a GET of `query.path` in the logical cluster `query.cluster`.
+//!     assert_eq!(
+//!         query.path,
+//!         "/apis/compute.example.com/v1/namespaces/default/virtualmachines?fieldSelector=spec.vpcRef.name%3Da&limit=500"
+//!     );
+//!     Ok::<_, std::io::Error>((200, page.as_bytes()))
+//! });
 //!
 //! assert_eq!(decision.message().unwrap(), "cannot delete vpcs/a: still referenced by VirtualMachine/m1");
 //! let answer = decision.to_review(review.uid()); // the AdmissionReview to send back
 //! # assert!(!answer.is_empty());
-//! # Ok::<(), depguard_core::ReviewError>(())
+//! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
+//!
+//! [`Evaluation::decide_until`] does the same for servers that don't block, and [`Evaluation::queries`] is what both stand
+//! on.
 //!
 //! # Checking a rule
 //!
@@ -125,29 +115,38 @@
 //! - **A rule bears only where its exports are bound.** In kcp it is silent in every logical cluster whose APIBindings
 //!   do not show both ends, so nobody's rule can freeze or spy on somebody else's objects.
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic))]
+// What is public may grow, or says why it never will.
+#![warn(clippy::exhaustive_enums, clippy::exhaustive_structs)]
 
+mod answers;
 pub mod api;
 mod bearing;
 mod bindings;
+mod bounds;
 pub mod canary;
 mod components;
 mod consent;
 mod decision;
 mod discovery;
+mod durations;
 mod evaluation;
 mod extract;
+mod fetched;
 mod found;
 mod graph;
 mod held;
 mod home;
 mod inquiry;
 mod json;
+mod kind_waves;
 mod listing;
+pub mod locks;
 mod lookup;
 mod message;
 pub mod names;
 mod outline;
 mod overrides;
+pub mod owners;
 mod path;
 mod pattern;
 mod plan;
@@ -162,17 +161,22 @@ mod selector;
 mod table;
 mod target;
 mod text;
+mod timeout;
+mod turns;
 mod workspaces;
 
 pub use api::{FailurePolicy, Strategy};
 pub use components::components;
 pub use consent::{Accepted, Consent, Consents};
 pub use decision::{Because, Blocker, Count, Decision, Denial, Notes, Problem, Reason, Referrers, Ruling};
+pub use durations::parse_duration;
 pub use evaluation::Evaluation;
 pub use extract::{Extractor, Item, Needle, Page, PageError};
+pub use fetched::Fetched;
 pub use held::{Held, Means, ReferenceReader, Referent};
 pub use home::Home;
 pub use inquiry::{Inquiry, Loaded, LoadedError};
+pub use kind_waves::KindWaves;
 pub use lookup::Lookup;
 pub use message::{Message, MessageError};
 pub use names::{
@@ -181,13 +185,21 @@ pub use names::{
 };
 pub use outline::Outline;
 pub use overrides::OverridePolicy;
+pub use owners::{OwnerDecision, OwnerEvaluation};
 pub use path::{FieldPath, PathError, PathErrorKind, Segment};
 pub use pattern::{Pattern, PatternError};
 pub use plan::{Dependents, Planned};
-pub use query::{Accept, Answer, Query, QueryId, Request};
+pub use query::{Accept, Answer, Query, QueryId, Request, percent_encode};
 pub use reading::Reading;
 pub use review::{Operation, Requester, Review, ReviewError};
 pub use rule::{Dependent, Edge, ExportRef, FieldReference, Place, Reference, Rule, RuleError, RuleKey, Target, When};
-pub use ruleset::{Context, RuleSet};
+pub use ruleset::{Context, LoadError, RuleSet};
 pub use selector::{Selector, SelectorError};
+pub use timeout::time_to_answer;
+pub use turns::{Turns, to_clear};
 pub use workspaces::Workspaces;
+
+/// The page that a registry shows.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

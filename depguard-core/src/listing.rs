@@ -1,5 +1,6 @@
 //! One list, page by page: what to ask next, when to begin again, when to give up.
 
+use crate::answers::{failed, failure};
 use crate::extract::{Page, PageError};
 use crate::query::{Answer, Filter, PAGE_LIMIT, page_path};
 
@@ -84,7 +85,7 @@ impl Listing {
                 Progress::More
             }
             Answer::TooLarge => Progress::Failed("was answered with one object too large to be read".to_owned()),
-            Answer::Failed(why) => Progress::Failed(format!("failed: {why}; retry later")),
+            Answer::Failed(why) => Progress::Failed(failed(why)),
         }
     }
 
@@ -123,22 +124,6 @@ impl Listing {
         }
         Progress::Restart
     }
-}
-
-/// What an API server's refusal says, and what to do about it: `right` is what the webhook's user must be able to do.
-pub(crate) fn failure(status: u16, body: &[u8], right: &str) -> String {
-    #[derive(serde::Deserialize)]
-    struct Status {
-        message: Option<String>,
-    }
-    let message = serde_json::from_slice::<Status>(body).ok().and_then(|status| status.message);
-    let message = message.map(|message| format!(" ({message})")).unwrap_or_default();
-    let next = match status {
-        401 => "renew the webhook's credentials".to_owned(),
-        403 => format!("give the webhook's user the right to {right} there"),
-        _ => "retry later".to_owned(),
-    };
-    format!("failed with HTTP {status}{message}; {next}")
 }
 
 #[cfg(test)]
@@ -210,19 +195,5 @@ mod tests {
         );
         assert_eq!(list.next(), "/p?limit=50&continue=t");
         assert_eq!(list.after(&Page::default(), 0), None);
-    }
-
-    #[test]
-    fn a_refusal_says_what_the_server_said_and_what_to_do() {
-        for (status, body, expected) in [
-            (
-                403,
-                r#"{"message":"vms is forbidden"}"#,
-                "failed with HTTP 403 (vms is forbidden); give the webhook's user the right to get and list it there",
-            ),
-            (500, "not json", "failed with HTTP 500; retry later"),
-        ] {
-            assert_eq!(failure(status, body.as_bytes(), "get and list it"), expected);
-        }
     }
 }

@@ -16,6 +16,7 @@ enum Part {
 
 /// Why a message was refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum MessageError {
     /// Longer than [`Message::MAX_LEN`].
     #[error("is {0} bytes long, more than the {max} that are allowed", max = Message::MAX_LEN)]

@@ -9,8 +9,11 @@ use std::str::FromStr;
 
 use serde::{Serialize, Serializer};
 
+use crate::query::percent_encode;
+
 /// Why a name was refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum NameError {
     /// Nothing, where a name must stand.
     #[error("is empty")]
@@ -184,6 +187,7 @@ impl Serialize for Group {
 
 /// A resource and its group, whatever the version: `vpcs.network.example.com`, `configmaps`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[expect(clippy::exhaustive_structs, reason = "a name has no more parts")]
 pub struct GroupResource {
     /// The API group.
     pub group: Group,
@@ -198,8 +202,24 @@ impl fmt::Display for GroupResource {
     }
 }
 
+/// As it is printed: the resource goes up to the first dot.
+impl FromStr for GroupResource {
+    type Err = NameError;
+    fn from_str(value: &str) -> Result<Self, NameError> {
+        match value.split_once('.') {
+            None => Ok(Self { group: Group::CORE, resource: Resource::parse(value)? }),
+            Some((_, "")) => Err(NameError::Malformed {
+                value: value.to_owned(),
+                expected: "a resource and its group, such as `deployments.apps`, or `pods` in the core group",
+            }),
+            Some((resource, group)) => Ok(Self { group: Group::parse(group)?, resource: Resource::parse(resource)? }),
+        }
+    }
+}
+
 /// A resource in one version of its group.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[expect(clippy::exhaustive_structs, reason = "a name has no more parts")]
 pub struct GroupVersionResource {
     /// The API group.
     pub group: Group,
@@ -222,6 +242,29 @@ impl GroupVersionResource {
         } else {
             format!("/apis/{}/{}", self.group, self.version)
         }
+    }
+
+    /// The path of the resource's objects at an API server, of all or those of a namespace; or of the one of that name.
+    ///
+    /// ```
+    /// use depguard_core::{Group, GroupVersionResource, Resource, Version};
+    ///
+    /// let (group, version) = (Group::parse("apps")?, Version::parse("v1")?);
+    /// let deployments = GroupVersionResource { group, version, resource: Resource::parse("deployments")? };
+    /// assert_eq!(deployments.path(None, None), "/apis/apps/v1/deployments");
+    /// assert_eq!(deployments.path(Some("shop"), Some("till")), "/apis/apps/v1/namespaces/shop/deployments/till");
+    /// # Ok::<(), depguard_core::NameError>(())
+    /// ```
+    pub fn path(&self, namespace: Option<&str>, name: Option<&str>) -> String {
+        let mut path = self.root();
+        if let Some(namespace) = namespace {
+            path.push_str(&format!("/namespaces/{}", percent_encode(namespace)));
+        }
+        path.push_str(&format!("/{}", self.resource));
+        if let Some(name) = name {
+            path.push_str(&format!("/{}", percent_encode(name)));
+        }
+        path
     }
 }
 
@@ -315,6 +358,11 @@ mod tests {
             ),
             (|s| Kind::parse(s).is_ok(), &["VPC", "VirtualMachine", "A1"], &["", "vPC", "1A", "A-B"]),
             (|s| Resource::parse(s).is_ok(), &["vpcs", "a1"], &["", "Vpcs", "1a", "a-b", "vpcs/status"]),
+            (
+                |s| s.parse::<GroupResource>().is_ok_and(|kind| kind.to_string() == s),
+                &["pods", "deployments.apps", "vpcs.network.example.com"],
+                &["", ".", "pods.", ".apps", "Pods", "pods/scale", "pods.Apps"],
+            ),
             (|s| Namespace::parse(s).is_ok(), &["default", "1", "kube-system"], &["", "A", "a-", "a.b", "../x"]),
         ];
         for (row, (parses, good, bad)) in table.iter().enumerate() {

@@ -14,6 +14,7 @@ use crate::rule::{ExportRef, RuleKey};
 
 /// Which kinds a rule speaks of.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Outline {
     /// Which rule.
     pub key: RuleKey,

@@ -17,6 +17,10 @@ pub struct FieldPath {
 
 /// One step of a path.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[expect(
+    clippy::exhaustive_enums,
+    reason = "depguard's other crates decide by each case: none shall pass them by unseen"
+)]
 pub enum Segment {
     /// The value of this key of a map: `.name` or `['name']`.
     Name(String),
@@ -29,6 +33,7 @@ pub enum Segment {
 /// Why a path was refused, where in it, and what to write.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("path `{path}` {kind} at offset {offset}: {fix}", fix = kind.fix())]
+#[non_exhaustive]
 pub struct PathError {
     /// What was given.
     pub path: String,
@@ -40,6 +45,7 @@ pub struct PathError {
 
 /// What is wrong with a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum PathErrorKind {
     /// Longer than [`FieldPath::MAX_LEN`].
     #[error("is too long")]
@@ -140,6 +146,11 @@ impl FieldPath {
         &self.segments
     }
 
+    /// The object's own name.
+    pub(crate) fn name() -> Self {
+        Self { segments: ["metadata", "name"].map(|name| Segment::Name(name.to_owned())).to_vec() }
+    }
+
     /// The values of the owner references' UIDs.
     pub(crate) fn owners() -> Self {
         let name = |name: &str| Segment::Name(name.to_owned());
@@ -164,12 +175,19 @@ impl FieldPath {
 
 impl fmt::Display for FieldPath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.segments.iter().try_for_each(|segment| match segment {
-            Segment::Name(name) if is_plain(name) => write!(f, ".{name}"),
-            Segment::Name(name) => write!(f, "['{}']", name.replace('\\', r"\\").replace('\'', r"\'")),
-            Segment::Index(index) => write!(f, "[{index}]"),
-            Segment::Wildcard => f.write_str("[*]"),
-        })
+        self.segments.iter().try_for_each(|segment| segment.fmt(f))
+    }
+}
+
+/// As it stands in a path: `.name`, `['example.com/vpc']`, `[0]`, `[*]`.
+impl fmt::Display for Segment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Name(name) if is_plain(name) => write!(f, ".{name}"),
+            Self::Name(name) => write!(f, "['{}']", name.replace('\\', r"\\").replace('\'', r"\'")),
+            Self::Index(index) => write!(f, "[{index}]"),
+            Self::Wildcard => f.write_str("[*]"),
+        }
     }
 }
 

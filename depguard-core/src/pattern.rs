@@ -20,6 +20,7 @@ enum Part {
 
 /// Why a pattern or its replacement was refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum PatternError {
     /// Longer than [`Pattern::MAX_LEN`].
     #[error("is {0} bytes long, more than the {max} that are allowed", max = Pattern::MAX_LEN)]

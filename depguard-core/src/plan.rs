@@ -23,6 +23,7 @@ const METADATA: [&str; 7] =
 ///
 /// Lookups with equal ones may share a list.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[expect(clippy::exhaustive_structs, reason = "made by depguard's other crates too, which say each field")]
 pub struct Dependents {
     /// The logical cluster; `None` in home kubernetes.
     pub cluster: Option<LogicalCluster>,
@@ -38,6 +39,7 @@ pub struct Dependents {
 
 /// How a kind of dependents is looked through for those who refer to a target, and for which rules.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(clippy::exhaustive_structs, reason = "made by depguard's other crates too, which say each field")]
 pub struct Planned {
     /// Which objects.
     pub dependents: Dependents,
@@ -189,12 +191,7 @@ fn is_metadata(path: &FieldPath) -> bool {
 impl Dependents {
     /// Where they are listed.
     pub(crate) fn path(&self) -> String {
-        let Self { gvr, namespace, .. } = self;
-        let root = gvr.root();
-        match namespace {
-            Some(namespace) => format!("{root}/namespaces/{namespace}/{}", gvr.resource),
-            None => format!("{root}/{}", gvr.resource),
-        }
+        self.gvr.path(self.namespace.as_ref().map(Namespace::as_str), None)
     }
 
     /// How all of them are read.

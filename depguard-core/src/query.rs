@@ -6,6 +6,7 @@ use crate::names::{ExportName, LogicalCluster};
 
 /// A GET that an evaluation needs the answer of.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(clippy::exhaustive_structs, reason = "made by depguard's other crates too, which say each field")]
 pub struct Query {
     /// To be handed back with the answer.
     pub id: QueryId,
@@ -23,6 +24,10 @@ pub struct Query {
 
 /// In which form an answer is wanted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[expect(
+    clippy::exhaustive_enums,
+    reason = "depguard's other crates decide by each case: none shall pass them by unseen"
+)]
 pub enum Accept {
     /// Whole objects.
     #[default]
@@ -47,6 +52,7 @@ impl Accept {
 
 /// A GET of one logical cluster; see [`Query`].
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub struct Request {
     /// The path and query, encoded.
     pub path: String,
@@ -60,6 +66,7 @@ pub struct QueryId(pub(crate) usize);
 
 /// What came back for a query.
 #[derive(Debug, Clone, Copy)]
+#[expect(clippy::exhaustive_enums, reason = "a request ends in one of these ways")]
 pub enum Answer<'a> {
     /// An HTTP response, whatever its status.
     Response {
@@ -93,7 +100,7 @@ pub(crate) fn page_path(list: &str, filter: Option<&Filter>, limit: u32, continu
     match filter {
         Some(Filter::Field(selector)) => {
             path.push_str("fieldSelector=");
-            percent_encode(selector, &mut path);
+            path.push_str(&percent_encode(selector));
             path.push('&');
         }
         Some(Filter::Cells) => path.push_str("includeObject=None&"),
@@ -103,20 +110,23 @@ pub(crate) fn page_path(list: &str, filter: Option<&Filter>, limit: u32, continu
     let _ = write!(path, "limit={limit}");
     if let Some(token) = continue_token {
         path.push_str("&continue=");
-        percent_encode(token, &mut path);
+        path.push_str(&percent_encode(token));
     }
     path
 }
 
-fn percent_encode(text: &str, into: &mut String) {
+/// Percent-encodes a name for a path, or a value for a query.
+pub fn percent_encode(text: &str) -> String {
+    let mut encoded = String::with_capacity(text.len());
     for byte in text.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
-            into.push(char::from(byte));
+        if byte.is_ascii_alphanumeric() || b"-._~:@".contains(&byte) {
+            encoded.push(char::from(byte));
         } else {
             // Writing to a string can't fail.
-            let _ = write!(into, "%{byte:02X}");
+            let _ = write!(encoded, "%{byte:02X}");
         }
     }
+    encoded
 }
 
 #[cfg(test)]

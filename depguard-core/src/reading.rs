@@ -3,9 +3,10 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
+use crate::answers::failure;
 use crate::discovery::{Discovery, Served};
 use crate::extract::{Needle, Page, PageError, outer};
-use crate::listing::{Listing, Progress, failure};
+use crate::listing::{Listing, Progress};
 use crate::lookup::Lookup;
 use crate::plan::Dependents;
 use crate::query::{Accept, Answer, Filter, Query, QueryId, Request};

@@ -82,7 +82,7 @@ impl References {
         let stands_there = |reading: &Reading| match &reading.edge.check {
             Check::Follow { edge, .. } => match &edge.reference {
                 Reference::Field(field) => field.pattern.is_none(),
-                Reference::Selector(_) => false,
+                Reference::Selector(_) | Reference::Selected(_) => false,
             },
             Check::Broken(_) => true,
         };
@@ -151,7 +151,7 @@ impl Reading {
         };
         let take = match &followed.reference {
             Reference::Field(field) if field.keys => Take::Keys,
-            Reference::Field(_) => Take::Texts,
+            Reference::Field(_) | Reference::Selected(_) => Take::Texts,
             Reference::Selector(_) => Take::Json,
         };
         let subject = slot(followed.reference.path(), take);
@@ -223,8 +223,8 @@ impl Reading {
                     }
                 }
             }
-            Reference::Selector(path) => {
-                let selections: Vec<_> = self.selections(edge, path, item).collect();
+            Reference::Selector(_) | Reference::Selected(_) => {
+                let selections: Vec<_> = self.selections(edge, item).collect();
                 for (index, target) in all() {
                     match refers_by_labels(&selections, target) {
                         Refers::No => {}
@@ -258,7 +258,7 @@ impl Reading {
                     }
                 }
             }
-            Reference::Selector(path) => self.selections(edge, path, item).for_each(each),
+            Reference::Selector(_) | Reference::Selected(_) => self.selections(edge, item).for_each(each),
         }
     }
 
@@ -343,19 +343,21 @@ impl Reading {
         }
     }
 
-    /// What is meant by each selector at the path.
-    fn selections<'i>(
-        &'i self,
-        edge: &'i Edge,
-        path: &'i FieldPath,
-        item: &'i Item<'_, '_>,
-    ) -> impl Iterator<Item = Means<'i>> {
+    /// What is meant by each selector, the object's or the rule's.
+    fn selections<'i>(&'i self, edge: &'i Edge, item: &'i Item<'_, '_>) -> impl Iterator<Item = Means<'i>> {
         let hits = item.hits(self.subject).iter().filter(|hit| self.holds(edge, item, hit.at));
         hits.filter_map(move |hit| {
             let namespace = item.namespace().map(Cow::Borrowed);
-            match Selector::read(&hit.text) {
+            let selector = match &edge.reference {
+                Reference::Selected(selector) => Ok(Some(Cow::Borrowed(selector))),
+                Reference::Field(_) | Reference::Selector(_) => {
+                    Selector::read(&hit.text).map(|read| read.map(Cow::Owned))
+                }
+            };
+            match selector {
                 Ok(selector) => Some(Means::Selected { selector: selector?, namespace }),
                 Err(error) => {
+                    let path = edge.reference.path();
                     let why = format!("has a selector at `{path}` that can't be used: {}", error.reason());
                     Some(Means::Unclear { why, namespace })
                 }

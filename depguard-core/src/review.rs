@@ -18,6 +18,7 @@ pub struct Review<'a> {
 /// What the requester wants to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "UPPERCASE")]
+#[expect(clippy::exhaustive_enums, reason = "Kubernetes' own four")]
 pub enum Operation {
     /// A new object.
     Create,
@@ -31,6 +32,7 @@ pub enum Operation {
 
 /// Why a review can't be read.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum ReviewError {
     /// Not JSON, or not of a review's shape.
     #[error("not an AdmissionReview: {0}")]
@@ -61,6 +63,10 @@ struct Request<'a> {
     resource: RequestResource<'a>,
     #[serde(borrow)]
     sub_resource: Option<Text<'a>>,
+    #[serde(borrow)]
+    name: Option<Text<'a>>,
+    #[serde(borrow)]
+    namespace: Option<Text<'a>>,
     operation: Operation,
     #[serde(borrow, default)]
     user_info: Requester<'a>,
@@ -74,6 +80,8 @@ struct RequestResource<'a> {
     #[serde(borrow)]
     group: Text<'a>,
     #[serde(borrow)]
+    version: Option<Text<'a>>,
+    #[serde(borrow)]
     resource: Text<'a>,
 }
 
@@ -83,7 +91,11 @@ pub struct Requester<'a> {
     #[serde(borrow)]
     username: Option<Text<'a>>,
     #[serde(borrow)]
+    uid: Option<Text<'a>>,
+    #[serde(borrow)]
     groups: Option<Vec<Text<'a>>>,
+    #[serde(borrow)]
+    extra: Option<BTreeMap<Text<'a>, Option<Vec<Text<'a>>>>>,
 }
 
 /// The object as it is stored.
@@ -187,6 +199,21 @@ impl<'a> Review<'a> {
         self.request.sub_resource.as_ref().map(Text::as_str).filter(|name| !name.is_empty())
     }
 
+    /// The version of the group that was asked.
+    pub(crate) fn version(&self) -> Option<&str> {
+        given(self.request.resource.version.as_ref())
+    }
+
+    /// The name that was asked for: of a subresource, its object's.
+    pub(crate) fn asked_name(&self) -> Option<&str> {
+        given(self.request.name.as_ref())
+    }
+
+    /// The namespace that was asked for.
+    pub(crate) fn asked_namespace(&self) -> Option<&str> {
+        given(self.request.namespace.as_ref())
+    }
+
     /// Whether nothing will be stored whatever the answer.
     pub fn dry_run(&self) -> bool {
         self.request.dry_run == Some(true)
@@ -221,6 +248,23 @@ impl Requester<'_> {
     /// The groups that the user is in.
     pub fn groups(&self) -> impl Iterator<Item = &str> {
         self.groups.iter().flatten().map(Text::as_str)
+    }
+
+    /// The user's UID, where there is one.
+    pub(crate) fn uid(&self) -> Option<&str> {
+        given(self.uid.as_ref())
+    }
+
+    /// What the authenticator said besides, under that key.
+    pub(crate) fn extra(&self, key: &str) -> impl Iterator<Item = &str> {
+        let values = self.extras().find(|(name, _)| *name == key).map(|(_, values)| values);
+        values.into_iter().flatten().map(Text::as_str)
+    }
+
+    /// All that the authenticator said besides.
+    pub(crate) fn extras(&self) -> impl Iterator<Item = (&str, &[Text<'_>])> {
+        let all = self.extra.iter().flatten();
+        all.map(|(key, values)| (key.as_str(), values.as_deref().unwrap_or_default()))
     }
 }
 
@@ -266,13 +310,18 @@ const _: () = {
 };
 
 #[allow(clippy::indexing_slicing, reason = "evaluated while compiling, where a wrong index stops the build")]
-const fn same(a: &str, b: &str) -> bool {
+pub(crate) const fn same(a: &str, b: &str) -> bool {
     let (a, b) = (a.as_bytes(), b.as_bytes());
     let mut at = 0;
     while at < a.len() && at < b.len() && a[at] == b[at] {
         at += 1;
     }
     at == a.len() && at == b.len()
+}
+
+/// What is said of a review that lacks what an API server would have sent with it.
+pub(crate) fn unreadable_review(why: &str) -> String {
+    format!("the review can't be read: {why}; look at who sent it")
 }
 
 #[cfg(test)]

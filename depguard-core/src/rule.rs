@@ -31,6 +31,7 @@ pub struct Rule {
 
 /// Which rule: its name, and in kcp its logical cluster, which is also that of the dependents' APIExport.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[expect(clippy::exhaustive_structs, reason = "a name has no more parts")]
 pub struct RuleKey {
     /// The rule's own logical cluster; `None` in home kubernetes.
     pub cluster: Option<LogicalCluster>,
@@ -40,6 +41,7 @@ pub struct RuleKey {
 
 /// The kind that holds the references.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Dependent {
     /// The APIExport of the rule's own workspace that serves it; `None` for a local kind.
     pub export: Option<ExportName>,
@@ -53,6 +55,7 @@ pub struct Dependent {
 
 /// One dependency of a rule: dependent kind → target kind, through a field.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Edge {
     /// The index in `spec.dependencies`.
     pub index: usize,
@@ -72,6 +75,7 @@ pub struct Edge {
 
 /// The kind that is referred to.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Target {
     /// The APIExport that serves it; `None` for a local kind.
     pub export: Option<ExportRef>,
@@ -83,6 +87,7 @@ pub struct Target {
 
 /// An APIExport, by its workspace's path and its name.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[expect(clippy::exhaustive_structs, reason = "a name has no more parts")]
 pub struct ExportRef {
     /// The provider's workspace path.
     pub path: WorkspacePath,
@@ -126,9 +131,12 @@ impl Rule {
 }
 
 impl Edge {
-    /// The field that refers, as refusals name it: `spec.vpcRef.name`.
+    /// The field that refers, as refusals name it: `spec.vpcRef.name`. Empty where no field does, but the rule itself.
     pub fn field(&self) -> String {
-        self.reference.path().as_field()
+        match self.reference {
+            Reference::Selected(_) => String::new(),
+            Reference::Field(_) | Reference::Selector(_) => self.reference.path().as_field(),
+        }
     }
 
     /// Every path that is read in a dependent, and the field of the dependency that says it: `fieldRef.path`, …

@@ -1,9 +1,9 @@
 //! All rules at once, indexed by the kinds that they protect.
 
 use std::collections::{BTreeSet, HashMap};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::api::{FailurePolicy, OnDelete};
 use crate::decision::{Because, Decision};
@@ -11,10 +11,10 @@ use crate::evaluation::{self, Evaluation};
 use crate::graph::Graph;
 use crate::home::Home;
 use crate::message::Message;
-use crate::names::{ExportName, GroupResource, WorkspacePath};
+use crate::names::{ExportName, GroupResource, GroupVersionResource, WorkspacePath};
 use crate::outline::Outline;
 use crate::overrides::OverridePolicy;
-use crate::review::{Operation, Review};
+use crate::review::{Operation, Review, ReviewError};
 use crate::rule::{Dependent, Edge, ExportRef, Place, Reference, Rule, RuleError, RuleKey};
 use crate::target::Target;
 use crate::workspaces::Workspaces;
@@ -31,7 +31,11 @@ pub struct RuleSet {
 }
 
 /// What an evaluation needs to know besides the rules.
+///
+/// The default knows no workspace, as is right in home kubernetes, lets the [usual groups](OverridePolicy::DEFAULT_GROUPS)
+/// override, and follows the rules that refuse where they fail.
 #[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
 pub struct Context<'a> {
     /// Which logical clusters the rules' workspace paths stand for.
     pub workspaces: &'a Workspaces,
@@ -67,12 +71,48 @@ pub(crate) enum Check {
 /// Where an edge's dependents must be looked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reach {
-    /// Nowhere: it is always about targets of another namespace.
+    /// Nowhere: it is always about targets of another namespace, or with other labels.
     Nowhere,
     /// In the target's namespace, and among those without one.
     Namespace,
     /// Everywhere.
     Everywhere,
+}
+
+/// Why rules that all must be right can't be loaded.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the rule `{rule}` can't be used: {source}")]
+#[non_exhaustive]
+pub struct LoadError {
+    /// The name of the first rule that is wrong; empty where it has none.
+    pub rule: String,
+    /// What is wrong with it.
+    pub source: RuleError,
+}
+
+impl<'a> Context<'a> {
+    /// The same, where the rules' workspace paths stand for these logical clusters.
+    pub fn with_workspaces(self, workspaces: &'a Workspaces) -> Self {
+        Self { workspaces, ..self }
+    }
+
+    /// The same, where these may delete what is still referenced.
+    pub fn with_overrides(self, overrides: &'a OverridePolicy) -> Self {
+        Self { overrides, ..self }
+    }
+
+    /// The same, where the rules of this failure policy are followed.
+    pub fn with_failure_policy(self, failure_policy: FailurePolicy) -> Self {
+        Self { failure_policy, ..self }
+    }
+}
+
+impl Default for Context<'_> {
+    fn default() -> Self {
+        static NO_WORKSPACES: LazyLock<Workspaces> = LazyLock::new(Workspaces::new);
+        static OVERRIDES: LazyLock<OverridePolicy> = LazyLock::new(OverridePolicy::default);
+        Self { workspaces: &NO_WORKSPACES, overrides: &OVERRIDES, failure_policy: FailurePolicy::Fail }
+    }
 }
 
 impl IndexedEdge {
@@ -98,10 +138,16 @@ impl IndexedEdge {
     }
 
     pub(crate) fn reach(&self, target: &Target) -> Reach {
+        if let Check::Follow { edge, .. } = &self.check
+            && let Reference::Selected(selector) = &edge.reference
+            && !selector.matches(|key| target.labels.get(key).map(String::as_str))
+        {
+            return Reach::Nowhere;
+        }
         let Some(namespace) = &target.namespace else { return Reach::Everywhere };
         match &self.check {
             Check::Follow { edge, .. } => match &edge.reference {
-                Reference::Selector(_) => Reach::Namespace,
+                Reference::Selector(_) | Reference::Selected(_) => Reach::Namespace,
                 Reference::Field(field) => match &field.place {
                     Place::Own => Reach::Namespace,
                     Place::Fixed(fixed) if fixed == namespace => Reach::Everywhere,
@@ -128,6 +174,19 @@ impl RuleSet {
             }
         }
         set.connected()
+    }
+
+    /// The same for rules that all must be right, as those must that a provider ships: the first that can't be used is the
+    /// error.
+    pub fn try_load<'v>(home: Home, objects: impl IntoIterator<Item = &'v Value>) -> Result<Self, LoadError> {
+        let objects: Vec<_> = objects.into_iter().collect();
+        for object in &objects {
+            Rule::parse(home, object).map_err(|source| {
+                let name = object.pointer("/metadata/name").and_then(Value::as_str);
+                LoadError { rule: name.unwrap_or_default().to_owned(), source }
+            })?;
+        }
+        Ok(Self::load(home, objects))
     }
 
     /// How many rules were loaded.
@@ -168,7 +227,8 @@ impl RuleSet {
 
     /// Begins to decide a review.
     ///
-    /// Nothing but a deletion is refused so far. What must be asked for, [`Evaluation::queries`] tells.
+    /// Nothing but a deletion is refused so far. What must be asked for, the evaluation tells:
+    /// [`decide_with`](Evaluation::decide_with) and [`decide_until`](Evaluation::decide_until) have it answered.
     pub fn evaluate(&self, review: &Review<'_>, context: &Context<'_>) -> Evaluation {
         if review.operation() != Operation::Delete || review.sub_resource().is_some() {
             return Evaluation::settled(Decision::allow(Because::NotADeletion));
@@ -176,6 +236,26 @@ impl RuleSet {
         let edges = self.edges_to(review.group(), review.resource()).iter();
         let edges: Vec<_> = edges.filter(|edge| edge.failure_policy == context.failure_policy).collect();
         evaluation::begin(self.home, review, &edges, &self.graph, context)
+    }
+
+    /// Begins to decide the deletion of `object`, of the kind `gvr`, where no API server asks: of a manifest, say. Nobody
+    /// asks for it who could override the protection.
+    ///
+    /// The object is as an API server returns it, or as a file has it. Only its metadata matters.
+    pub fn evaluate_deletion(
+        &self,
+        gvr: &GroupVersionResource,
+        object: &Value,
+        context: &Context<'_>,
+    ) -> Result<Evaluation, ReviewError> {
+        let review = json!({
+            "apiVersion": "admission.k8s.io/v1",
+            "request": {
+                "uid": "", "operation": "DELETE", "oldObject": object,
+                "resource": {"group": gvr.group.as_str(), "version": gvr.version.as_str(), "resource": gvr.resource.as_str()},
+            },
+        });
+        Ok(self.evaluate(&Review::parse(review.to_string().as_bytes())?, context))
     }
 
     fn edges_to(&self, group: &str, resource: &str) -> &[Arc<IndexedEdge>] {

@@ -10,9 +10,9 @@ use std::fmt;
 
 use serde::Deserialize;
 
+use crate::answers::{SOMETHING_ELSE, UNANSWERED, failure, response};
 use crate::decision::Problem;
 use crate::found::Findings;
-use crate::listing::failure;
 use crate::names::{LogicalCluster, Namespace};
 use crate::query::Answer;
 use crate::text::Text;
@@ -117,7 +117,8 @@ impl Scopes {
         }
     }
 
-    fn judge_one(&self, namespace: Option<&Namespace>) -> Verdict {
+    /// Whether what lies in the logical cluster, and in that namespace, is torn down.
+    pub(crate) fn judge_one(&self, namespace: Option<&Namespace>) -> Verdict {
         let cluster = self.cluster.clone().map(Scope::LogicalCluster);
         let around = [cluster, namespace.cloned().map(Scope::Namespace)];
         let mut wanted = BTreeSet::new();
@@ -149,7 +150,7 @@ impl Scopes {
     /// The scopes that could not be read, and what to do.
     pub(crate) fn unread(&self) -> Vec<Problem> {
         let unread = self.states.iter().filter_map(|(scope, state)| match state {
-            State::Asked => Some(Problem(format!("{scope} was not answered in time; retry later"))),
+            State::Asked => Some(Problem(format!("{scope} {UNANSWERED}"))),
             State::Unread(why) => Some(Problem(format!("{scope} {why}"))),
             State::Standing | State::Going => None,
         });
@@ -195,18 +196,26 @@ impl Scope {
             Self::LogicalCluster(_) => (LOGICAL_CLUSTER, "get logicalclusters of core.kcp.io"),
             Self::Namespace(namespace) => (namespace.as_str(), "get namespaces"),
         };
-        let body = match answer {
-            Answer::Response { status: 200, body } => body,
-            Answer::Response { status, body } => return Err(failure(status, body, right)),
-            Answer::TooLarge => return Err("was answered with too large a body; look at what answers there".to_owned()),
-            Answer::Failed(why) => return Err(format!("failed: {why}; retry later")),
+        let body = match response(answer)? {
+            (200, body) => body,
+            (status, body) => return Err(failure(status, body, right)),
         };
         match serde_json::from_slice::<Object<'_>>(body) {
             Ok(Object { metadata }) if metadata.name.as_str() == name => {
                 Ok(metadata.deletion_timestamp.is_some_and(|timestamp| !timestamp.as_str().is_empty()))
             }
-            _ => Err("was answered with something else; look at what answers there".to_owned()),
+            _ => Err(SOMETHING_ELSE.to_owned()),
         }
+    }
+}
+
+/// Where something lies, with a space before it.
+pub(crate) fn place(cluster: Option<&LogicalCluster>, namespace: Option<&Namespace>) -> String {
+    match (namespace, cluster) {
+        (Some(namespace), Some(cluster)) => format!(" in namespace {namespace} of logical cluster {cluster}"),
+        (Some(namespace), None) => format!(" in namespace {namespace}"),
+        (None, Some(cluster)) => format!(" in logical cluster {cluster}"),
+        (None, None) => String::new(),
     }
 }
 

@@ -1,5 +1,7 @@
 //! Selections by labels, as Kubernetes defines them.
 
+use std::fmt;
+
 use crate::api;
 use crate::api::LabelSelectorOperator as Operator;
 
@@ -18,6 +20,7 @@ struct Requirement {
 
 /// Why a selector is none: what an API server says of it as well.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum SelectorError {
     /// Not a label's key.
     #[error("`{0}` is not a label's key, such as `tier` or `example.com/tier`")]
@@ -84,6 +87,26 @@ impl Selector {
     /// Whether an object is selected, of which `label` gives the value of each label that it has.
     pub fn matches<'l>(&self, label: impl Fn(&str) -> Option<&'l str>) -> bool {
         self.requirements.iter().all(|requirement| requirement.holds(label(&requirement.key)))
+    }
+}
+
+/// As `kubectl --selector` has it: `tier=prod,!legacy`.
+impl fmt::Display for Selector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.requirements.is_empty() {
+            return f.write_str("all");
+        }
+        for (index, Requirement { key, operator, values }) in self.requirements.iter().enumerate() {
+            f.write_str(if index == 0 { "" } else { "," })?;
+            match (operator, &values[..]) {
+                (Operator::In, [value]) => write!(f, "{key}={value}"),
+                (Operator::In, values) => write!(f, "{key} in ({})", values.join(",")),
+                (Operator::NotIn, values) => write!(f, "{key} notin ({})", values.join(",")),
+                (Operator::Exists, _) => f.write_str(key),
+                (Operator::DoesNotExist, _) => write!(f, "!{key}"),
+            }?;
+        }
+        Ok(())
     }
 }
 
@@ -181,6 +204,21 @@ mod tests {
         ] {
             let label = |key: &str| if key == "tier" { tier } else { app };
             assert_eq!(selector(json.clone()).unwrap().matches(label), selected, "{json} {tier:?} {app:?}");
+        }
+    }
+
+    #[test]
+    fn a_selector_is_shown_as_kubectl_takes_it() {
+        let one = |operator: &str, values: Value| json!({"matchExpressions": [{"key": "tier", "operator": operator, "values": values}]});
+        for (json, shown) in [
+            (json!({}), "all"),
+            (json!({"matchLabels": {"a": "b", "tier": "prod"}}), "a=b,tier=prod"),
+            (one("In", json!(["a", "b"])), "tier in (a,b)"),
+            (one("NotIn", json!(["a"])), "tier notin (a)"),
+            (one("Exists", json!([])), "tier"),
+            (one("DoesNotExist", json!([])), "!tier"),
+        ] {
+            assert_eq!(selector(json).unwrap().to_string(), shown);
         }
     }
 

@@ -1,8 +1,8 @@
 //! No input makes a parser panic, and what was parsed is what was written.
 
 use depguard_core::{
-    Context, ExportName, Extractor, FailurePolicy, FieldPath, Group, Home, Kind, LogicalCluster, Namespace, Outline,
-    OverridePolicy, Resource, Review, Rule, RuleSet, Version, WorkspacePath, Workspaces,
+    Context, ExportName, Extractor, FieldPath, Group, Home, Kind, LogicalCluster, Namespace, Outline, Resource, Review,
+    Rule, RuleSet, Version, WorkspacePath,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -264,8 +264,7 @@ proptest! {
     ) {
         let home = if kcp { Home::Kcp } else { Home::Kubernetes };
         if let Ok(review) = Review::parse(&bytes) {
-            let context = Context { workspaces: &Workspaces::new(), overrides: &OverridePolicy::default(), failure_policy: FailurePolicy::Fail };
-            let mut evaluation = RuleSet::load(home, [&a_rule()]).evaluate(&review, &context);
+            let mut evaluation = RuleSet::load(home, [&a_rule()]).evaluate(&review, &Context::default());
             for query in evaluation.queries() {
                 let path = query.path;
                 prop_assert!(path.is_ascii() && !path.contains("..") && !path.contains("//"));

@@ -182,6 +182,17 @@ fn holds(object: &str, names: &[&str]) -> bool {
         || object.match_indices("\\u00").any(|(at, _)| is_in_names(&object[at + 4..at + 6]))
 }
 
+#[test]
+fn a_name_is_found_however_it_is_written() {
+    let needle = Needle::new(["a-b"]).unwrap();
+    for written in ["a-b", r"\u0061-b", r"a\u002db", r"a-\u0062", r"\u0061\u002d\u0062", r"\u0061\u002D\u0062"] {
+        let list = format!(r#"{{"items":[{{"metadata":{{"name":"x"}},"a":{{"b":"{written}"}}}}]}}"#);
+        let (_, found) = searched(list.as_bytes(), &needle);
+        assert_eq!(found.len(), 1, "{list}");
+        assert_eq!(found[0].1[0], ["a-b"], "{list}");
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(1024))]
 

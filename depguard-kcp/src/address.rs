@@ -15,6 +15,7 @@ pub(crate) struct Address {
 
 /// Why a URL was refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum UrlError {
     /// Not a URL at all.
     #[error("`{url}` is not a URL: {why}")]
@@ -106,21 +107,9 @@ pub(crate) fn join(base: &str, path_and_query: &str) -> Result<Uri, String> {
     format!("{base}{path_and_query}").parse().map_err(|why: http::uri::InvalidUri| why.to_string())
 }
 
-/// Percent-encodes a value for a query.
-pub(crate) fn encode(value: &str) -> String {
-    let mut encoded = String::with_capacity(value.len());
-    for byte in value.bytes() {
-        if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~') {
-            encoded.push(char::from(byte));
-        } else {
-            encoded.push_str(&format!("%{byte:02X}"));
-        }
-    }
-    encoded
-}
-
 #[cfg(test)]
 mod tests {
+    use depguard_core::percent_encode;
     use proptest::prelude::*;
 
     use super::*;
@@ -213,7 +202,7 @@ mod tests {
 
         #[test]
         fn an_encoded_value_survives_a_query(value in "\\PC{0,40}") {
-            let encoded = encode(&value);
+            let encoded = percent_encode(&value);
             let uri = join("https://kcp", &format!("/apis?continue={encoded}")).unwrap();
             let query = format!("continue={encoded}");
             prop_assert_eq!(uri.query(), Some(query.as_str()));

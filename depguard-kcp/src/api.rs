@@ -2,26 +2,22 @@
 //! carry what the API server said.
 
 use bytes::Bytes;
+use depguard_core::percent_encode;
 use http::header::{ACCEPT, CONTENT_TYPE, HeaderValue};
 use http::{Method, Response, StatusCode};
 use serde::{Deserialize, Deserializer};
 use serde_json::{Value, json};
 
-use crate::address::encode;
-use crate::endpoint::{Endpoint, MAX_BODY, RequestError, request};
-
-/// Objects a page of a list holds.
-const PAGE: usize = 500;
-
-/// How often a list begins again after 410 before it is given up.
-const MAX_RESTARTS: usize = 3;
+use crate::endpoint::{Endpoint, RequestError, request};
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
+const JSON_PATCH: HeaderValue = HeaderValue::from_static("application/json-patch+json");
 // JSON is YAML: any API server takes it, also one from before the type for JSON.
 const APPLY: HeaderValue = HeaderValue::from_static("application/apply-patch+yaml");
 
 /// Why an object could not be read or written.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum ApiError {
     /// There was no response.
     #[error(transparent)]
@@ -46,6 +42,7 @@ pub enum ApiError {
 
 /// What a metav1.Status says, or what an answer without one lets say.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(clippy::exhaustive_structs, reason = "made by depguard's other crates too, which say each field")]
 pub struct Status {
     /// The HTTP status.
     pub code: u16,
@@ -62,6 +59,7 @@ pub struct Status {
 /// One entry of a status' `details.causes`; each field is empty where none was given.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
+#[expect(clippy::exhaustive_structs, reason = "made by depguard's other crates too, which say each field")]
 pub struct Cause {
     /// The machine-readable reason: depguard's own is `StillReferenced`.
     pub reason: String,
@@ -71,17 +69,9 @@ pub struct Cause {
     pub field: String,
 }
 
-/// A whole list.
-#[derive(Debug, Clone, PartialEq)]
-pub struct List {
-    /// The state that the list shows.
-    pub resource_version: String,
-    /// Its objects.
-    pub items: Vec<Value>,
-}
-
 /// The state that an object must be in to be deleted.
 #[derive(Debug, Clone, Copy, Default)]
+#[expect(clippy::exhaustive_structs, reason = "Kubernetes' own two")]
 pub struct Preconditions<'a> {
     /// Its `metadata.uid`.
     pub uid: Option<&'a str>,
@@ -108,8 +98,13 @@ impl Endpoint {
     /// Applies an object (server-side apply) as `field_manager`. `force` takes over fields that others own; without
     /// it such a field is a 409.
     pub async fn apply(&self, path: &str, object: &Value, field_manager: &str, force: bool) -> Result<Value, ApiError> {
-        let query = format!("fieldManager={}&force={force}", encode(field_manager));
+        let query = format!("fieldManager={}&force={force}", percent_encode(field_manager));
         self.exchange(Method::PATCH, &with_query(path, &query), Some(object), APPLY).await
+    }
+
+    /// Changes an object by a JSON patch: of its operations all are done, or none. One whose `test` fails is a 422.
+    pub async fn json_patch(&self, path: &str, operations: &Value) -> Result<Value, ApiError> {
+        self.exchange(Method::PATCH, path, Some(operations), JSON_PATCH).await
     }
 
     /// Deletes an object. The answer is the object, where it stays for its finalizers, or a status.
@@ -136,49 +131,6 @@ impl Endpoint {
     /// Deletes an object by the metav1.DeleteOptions of the caller's choice.
     pub async fn delete_with(&self, path: &str, options: &Value) -> Result<Value, ApiError> {
         self.exchange(Method::DELETE, path, Some(options), JSON).await
-    }
-
-    /// Lists a collection, all pages of it, as it is now.
-    ///
-    /// Refuses a list without `metadata.resourceVersion`: kcp's virtual workspaces answer so, with no objects, where
-    /// the shard behind them said 404. Refuses one of more than [`MAX_BODY`] bytes.
-    pub async fn list_json(&self, path: &str) -> Result<List, ApiError> {
-        let mut restarts = 0;
-        loop {
-            match self.list_once(path).await {
-                Err(error) if error.status() == Some(410) && restarts < MAX_RESTARTS => {
-                    restarts = restarts.saturating_add(1);
-                }
-                done => return done,
-            }
-        }
-    }
-
-    async fn list_once(&self, path: &str) -> Result<List, ApiError> {
-        let mut items = Vec::new();
-        let mut bytes = 0_usize;
-        let mut query = format!("limit={PAGE}");
-        loop {
-            let page = with_query(path, &query);
-            let what = || described(&Method::GET, self, path);
-            let response = self.answer(Method::GET, &page, None, JSON).await?;
-            bytes = bytes.saturating_add(response.body().len());
-            if bytes > MAX_BODY {
-                return Err(RequestError::TooLarge { request: what() }.into());
-            }
-            let page: Page = serde_json::from_slice(response.body())
-                .map_err(|why| ApiError::Unusable { request: what(), why: format!("it is not a list ({why})") })?;
-            items.extend(page.items);
-            let resource_version = page.metadata.resource_version.filter(|version| !version.is_empty());
-            let Some(resource_version) = resource_version else {
-                let why = "the list has no metadata.resourceVersion, so it does not show what is there".to_owned();
-                return Err(ApiError::Unusable { request: what(), why });
-            };
-            match page.metadata.continue_.filter(|token| !token.is_empty()) {
-                None => return Ok(List { resource_version, items }),
-                Some(token) => query = format!("limit={PAGE}&continue={}", encode(&token)),
-            }
-        }
     }
 
     async fn exchange(
@@ -239,6 +191,12 @@ impl ApiError {
         self.status() == Some(404)
     }
 
+    /// Whether the API server says that there is no object of this name: any other 404 may mean that its kind is not
+    /// served just now.
+    pub fn is_missing(&self, name: &str) -> bool {
+        matches!(self, Self::Refused { status, .. } if status.code == 404 && status.name == name)
+    }
+
     /// Whether the object changed in between, exists already, or a field is another manager's.
     pub fn is_conflict(&self) -> bool {
         self.status() == Some(409)
@@ -246,7 +204,7 @@ impl ApiError {
 }
 
 impl Status {
-    fn read(code: StatusCode, body: &[u8]) -> Self {
+    pub(crate) fn read(code: StatusCode, body: &[u8]) -> Self {
         let wire: StatusWire = serde_json::from_slice(body).unwrap_or_default();
         let message = if wire.message.is_empty() { String::from_utf8_lossy(body) } else { wire.message.into() };
         Self {
@@ -287,33 +245,19 @@ struct DetailsWire {
     causes: Vec<Cause>,
 }
 
-#[derive(Deserialize)]
-struct Page {
-    #[serde(default)]
-    metadata: PageMetadata,
-    #[serde(deserialize_with = "null_or_items")]
-    items: Vec<Value>,
-}
-
-#[derive(Deserialize, Default)]
-#[serde(rename_all = "camelCase")]
-struct PageMetadata {
-    resource_version: Option<String>,
-    #[serde(rename = "continue")]
-    continue_: Option<String>,
-}
-
 /// `null` is how Go writes an empty list; an answer without the field is no list.
-fn null_or_items<'de, T: Deserialize<'de>, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<T>, D::Error> {
+pub(crate) fn null_or_items<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Vec<T>, D::Error> {
     Option::deserialize(deserializer).map(Option::unwrap_or_default)
 }
 
-fn with_query(path: &str, query: &str) -> String {
+pub(crate) fn with_query(path: &str, query: &str) -> String {
     let separator = if path.contains('?') { '&' } else { '?' };
     format!("{path}{separator}{query}")
 }
 
-fn described(method: &Method, endpoint: &Endpoint, path: &str) -> String {
+pub(crate) fn described(method: &Method, endpoint: &Endpoint, path: &str) -> String {
     let path = path.split('?').next().unwrap_or_default();
     format!("{method} {}{path}", endpoint.base_path())
 }

@@ -27,6 +27,7 @@ pub struct Caller {
 
 /// Why a call brought no answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum CallError {
     /// The URL or the certificates given for the server can't be used.
     #[error("it can't be called: {0}")]

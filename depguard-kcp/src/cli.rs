@@ -6,8 +6,10 @@ use std::net::{Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use depguard_core::{ExportName, Home};
+use depguard_core::{ExportName, GroupResource, Home};
 use tokio::signal::unix::{SignalKind, signal};
+
+use crate::features::{Feature, Features};
 
 pub use self::log::{LogFormat, to_writer};
 
@@ -46,8 +48,25 @@ pub struct Common {
     zap: Zap,
 }
 
+/// Flags that switch on what there is beside rules: the same for both binaries.
+#[derive(Debug, Args)]
+pub struct FeatureArgs {
+    /// What is switched on beside rules (comma-separated), at the webhook and the controller alike
+    #[arg(long, value_enum, value_name = "FEATURES", value_delimiter = ',')]
+    enable: Vec<Feature>,
+
+    /// The kinds that kotas.tech/v1 Locks guard, as in pods,deployments.apps (comma-separated), at the webhook and the
+    /// controller alike; home kubernetes only
+    #[arg(long, value_name = "KINDS", value_delimiter = ',')]
+    compat_lock_kinds: Vec<GroupResource>,
+}
+
 /// The value of `--home`.
 #[derive(Debug, Clone, Copy, Default, ValueEnum)]
+#[expect(
+    clippy::exhaustive_enums,
+    reason = "depguard's other crates decide by each case: none shall pass them by unseen"
+)]
 pub enum HomeArg {
     /// A kcp: rules and objects in many workspaces
     #[default]
@@ -58,6 +77,7 @@ pub enum HomeArg {
 
 /// An address, or none.
 #[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
 pub struct Address(pub Option<SocketAddr>);
 
 /// The reference's logger flags.
@@ -92,6 +112,13 @@ impl Common {
     fn log_format(&self) -> LogFormat {
         let meant = if self.zap.zap_encoder.as_deref() == Some("json") { LogFormat::Json } else { LogFormat::Text };
         self.log_format.unwrap_or(meant)
+    }
+}
+
+impl FeatureArgs {
+    /// What they say.
+    pub fn into_features(self) -> Features {
+        Features::new(self.enable, self.compat_lock_kinds)
     }
 }
 
@@ -198,5 +225,23 @@ mod tests {
         assert_eq!(format(&["--zap-encoder=json"]), LogFormat::Json);
         assert_eq!(format(&["--zap-encoder=json", "--log-format=text"]), LogFormat::Text);
         assert!(parse(&["--log-format=xml"]).is_err());
+    }
+
+    #[test]
+    fn features_are_told_by_name_and_kinds_as_they_are_printed() {
+        #[derive(Debug, Parser)]
+        struct Cli {
+            #[command(flatten)]
+            features: FeatureArgs,
+        }
+        let parse = |flags: &[&str]| Cli::try_parse_from([&["depguard"], flags].concat());
+        let features = |flags: &[&str]| parse(flags).unwrap().features.into_features();
+        assert_eq!(features(&[]), Features::default());
+        let all = features(&["--enable=locks,owners", "--compat-lock-kinds=pods,deployments.apps"]);
+        assert!(all.locks && all.owners);
+        let kinds: Vec<_> = all.compat_lock_kinds.iter().map(ToString::to_string).collect();
+        assert_eq!(kinds, ["pods", "deployments.apps"]);
+        assert!(parse(&["--enable=rules"]).is_err());
+        assert!(parse(&["--compat-lock-kinds=pods/scale"]).is_err());
     }
 }

@@ -10,8 +10,9 @@ use crate::address::{self, Address, UrlError};
 use crate::endpoint::Endpoint;
 use crate::stack::{self, Stack};
 
-/// How to reach the API server.
+/// How to reach the API server: `ConnectOptions::new(Home::Kcp).context("admin".to_owned())`.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct ConnectOptions {
     /// A kubeconfig file. Left out: what `KUBECONFIG` names, else the pod's own service account, else
     /// `~/.kube/config`.
@@ -38,6 +39,7 @@ pub struct Connection {
 
 /// Why no connection can be opened.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum ConnectError {
     /// The kubeconfig can't be used.
     #[error("cannot use the kubeconfig {from}: {why}")]
@@ -45,11 +47,12 @@ pub enum ConnectError {
         /// Which one: a file, `KUBECONFIG`, or the default.
         from: String,
         /// What is wrong with it.
+        #[source]
         why: KubeconfigError,
     },
     /// The pod's service account can't be used.
     #[error("cannot use the pod's service account: {0}")]
-    InCluster(InClusterError),
+    InCluster(#[source] InClusterError),
     /// The kubeconfig asks for a proxy.
     #[error("the kubeconfig's cluster has `proxy-url: {0}`, which is not supported: name the server itself")]
     Proxy(String),
@@ -64,6 +67,31 @@ pub enum ConnectError {
     /// The kubeconfig's certificates or credentials can't be used.
     #[error("cannot use the kubeconfig's certificates and credentials: {0}")]
     Credentials(String),
+}
+
+impl ConnectOptions {
+    /// The server that the usual kubeconfig's current context names.
+    pub fn new(home: Home) -> Self {
+        Self { kubeconfig: None, context: None, base_host: None, home }
+    }
+
+    /// The same by this kubeconfig file, where it is one.
+    #[must_use]
+    pub fn kubeconfig(self, file: impl Into<Option<PathBuf>>) -> Self {
+        Self { kubeconfig: file.into(), ..self }
+    }
+
+    /// The same by this context of it, where it is one.
+    #[must_use]
+    pub fn context(self, context: impl Into<Option<String>>) -> Self {
+        Self { context: context.into(), ..self }
+    }
+
+    /// The same with this base URL of kcp, where it is one.
+    #[must_use]
+    pub fn base_host(self, url: impl Into<Option<String>>) -> Self {
+        Self { base_host: url.into(), ..self }
+    }
 }
 
 impl Connection {

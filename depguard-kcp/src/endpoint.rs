@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{ACCEPT, HeaderValue, TRANSFER_ENCODING};
+use depguard_core::{Fetched, Query};
+use http::header::{ACCEPT, CONTENT_TYPE, HeaderValue, TRANSFER_ENCODING};
 use http::response::Parts;
 use http::{Method, Request, Response, Uri, Version};
 use http_body_util::{BodyExt, Limited};
@@ -35,6 +36,7 @@ pub struct Endpoint {
 
 /// Why a request has no response.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum RequestError {
     /// The path can't be a path under the endpoint.
     #[error("cannot ask for `{path}`: {why}")]
@@ -127,6 +129,44 @@ impl Endpoint {
         self.transfer(request, space).await
     }
 
+    /// Sends a query of a decision, and takes in its body up to [`MAX_BODY`].
+    ///
+    /// With it an evaluation is decided by what this endpoint answers:
+    ///
+    /// ```no_run
+    /// # use depguard_core::{Context, Decision, Review, RuleSet};
+    /// # async fn decide(rules: &RuleSet, review: &Review<'_>, cluster: &depguard_kcp::Endpoint) -> Decision {
+    /// let deadline = tokio::time::sleep(depguard_core::time_to_answer(None));
+    /// let evaluation = rules.evaluate(review, &Context::default());
+    /// evaluation.decide_until(deadline, async |query| cluster.ask(&query).await).await
+    /// # }
+    /// ```
+    pub async fn ask(&self, query: &Query) -> Fetched<Bytes> {
+        self.ask_within(query, &mut UpTo(MAX_BODY)).await
+    }
+
+    /// The same, as far as there is [`Space`] for the body.
+    pub async fn ask_within(&self, query: &Query, space: &mut impl Space) -> Fetched<Bytes> {
+        fetched(self.get_within(&query.path, query.accept.as_str(), space).await)
+    }
+
+    /// Sends JSON of the form that a media type names to a path under this endpoint, whatever the status of the response,
+    /// as far as there is [`Space`] for its body.
+    pub async fn send_within(
+        &self,
+        method: Method,
+        path_and_query: &str,
+        (form, json): (&'static str, Bytes),
+        space: &mut impl Space,
+    ) -> Result<Response<Bytes>, RequestError> {
+        let mut request = Request::new(json);
+        *request.method_mut() = method;
+        *request.uri_mut() = self.uri(path_and_query)?;
+        request.headers_mut().insert(ACCEPT, HeaderValue::from_static("application/json"));
+        request.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(form));
+        self.transfer(request, space).await
+    }
+
     /// A client of kube's over the same connections, for its watchers. Needs a tokio runtime.
     ///
     /// A response that does not begin within 30 s fails, and so does one that grows beyond [`MAX_BODY`]: a watch is
@@ -197,6 +237,15 @@ impl Endpoint {
     /// What the base URL has behind the server: `/clusters/root`, or nothing.
     pub(crate) fn base_path(&self) -> &str {
         self.url.match_indices('/').nth(2).and_then(|(start, _)| self.url.get(start..)).unwrap_or_default()
+    }
+}
+
+/// What came of a request, as an answer to a query.
+pub fn fetched(answered: Result<Response<Bytes>, RequestError>) -> Fetched<Bytes> {
+    match answered {
+        Ok(response) => Fetched::Response { status: response.status().as_u16(), body: response.into_body() },
+        Err(RequestError::TooLarge { .. }) => Fetched::TooLarge,
+        Err(why) => Fetched::Failed(why.to_string()),
     }
 }
 

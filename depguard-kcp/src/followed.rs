@@ -26,6 +26,7 @@ pub struct Followed<T, E, const N: usize = 1> {
 
 /// Files that belong together.
 #[derive(Debug, Clone)]
+#[expect(clippy::exhaustive_structs, reason = "made by depguard's other crates too, which say each field")]
 pub struct Files<const N: usize = 1> {
     /// What they are, after "the".
     pub what: &'static str,
@@ -37,6 +38,7 @@ pub struct Files<const N: usize = 1> {
 
 /// Why a file can't be read.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum FileError {
     /// The operating system says no.
     #[error("cannot read `{}`: {why}", file.display())]
@@ -44,6 +46,7 @@ pub enum FileError {
         /// Which file.
         file: PathBuf,
         /// What it said.
+        #[source]
         why: io::Error,
     },
     /// Nothing that long is taken in.

@@ -16,8 +16,7 @@
 //! use depguard_kcp::{ConnectOptions, Connection};
 //!
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
-//! let options = ConnectOptions { kubeconfig: None, context: None, base_host: None, home: Home::Kcp };
-//! let connection = Connection::open(&options).await?;
+//! let connection = Connection::open(&ConnectOptions::new(Home::Kcp)).await?;
 //! let cluster = connection.cluster(&LogicalCluster::parse("2x3fg5w1ik2mcnev")?);
 //! let page = cluster.get("/apis/compute.example.com/v1alpha1/virtualmachines?limit=500").await?;
 //! println!("{}: {} bytes", page.status(), page.body().len());
@@ -28,25 +27,30 @@
 //! Everything here is bounded: a connection takes 5 s at most, a body 64 MiB. A request takes as long as its caller
 //! lets it: drop its future, or say [`Endpoint::within`].
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic))]
+// What is public may grow, or says why it never will.
+#![warn(clippy::exhaustive_enums, clippy::exhaustive_structs)]
 
 mod address;
 mod api;
+mod builder;
 mod caller;
 #[cfg(feature = "cli")]
 pub mod cli;
 mod connection;
-mod durations;
 mod endpoint;
 #[cfg(feature = "metrics")]
 mod expiry;
+mod features;
 #[cfg(feature = "metrics")]
 mod followed;
 #[cfg(feature = "metrics")]
 mod gauges;
 mod lookups;
+mod metadata;
 #[cfg(feature = "metrics")]
 mod metrics;
 mod mirror;
+mod pages;
 mod path_key;
 #[cfg(any(feature = "probes", feature = "metrics"))]
 mod plain;
@@ -63,23 +67,25 @@ mod views;
 mod workspaces;
 
 pub use address::UrlError;
-pub use api::{ApiError, Cause, List, Preconditions, Status};
+pub use api::{ApiError, Cause, Preconditions, Status};
 pub use caller::{CallError, Caller};
 pub use connection::{ConnectError, ConnectOptions, Connection};
-pub use durations::parse_duration;
-pub use endpoint::{Endpoint, MAX_BODY, RequestError};
+pub use endpoint::{Endpoint, MAX_BODY, RequestError, fetched};
 #[cfg(feature = "metrics")]
 pub use expiry::{bundle_expiry, certificate_expiry};
+pub use features::{Feature, Features, NotInKcp};
 #[cfg(feature = "metrics")]
 pub use followed::{FileError, Files, Followed, REREAD};
 #[cfg(feature = "metrics")]
 pub use gauges::{Gauges, Series, watch_ages};
 pub use lookups::{Claims, WorkspaceLookups};
+pub use metadata::{Metadata, MetadataEvent, OwnerReference};
 #[cfg(feature = "metrics")]
 pub use metrics::Metrics;
 pub use mirror::{
     Failure, Mirror, MirrorOptions, MirrorState, Mirrored, MirroredObject, ObjectKey, Readiness, Watched, Watches,
 };
+pub use pages::List;
 pub use path_key::PathKey;
 #[cfg(feature = "metrics")]
 pub use path_key::PathKeyError;
@@ -94,3 +100,8 @@ pub use shard_hosts::ShardHosts;
 pub use space::{Space, UpTo};
 pub use views::{ExportView, ExportViews, ViewError};
 pub use workspaces::{BoundWorkspaces, WorkspaceLookup};
+
+/// The page that a registry shows.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

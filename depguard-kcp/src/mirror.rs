@@ -17,6 +17,8 @@ use self::watch::{Report, Watch};
 use crate::connection::Connection;
 use crate::slices::Ours;
 
+pub(crate) use self::watch::said_by;
+
 pub use self::heard::Watches;
 pub use self::state::{Failure, MirrorState, Mirrored, MirroredObject, ObjectKey, Readiness, Watched};
 
@@ -34,6 +36,7 @@ const SLICES: Watched = Watched {
 
 /// What to mirror.
 #[derive(Debug, Clone)]
+#[expect(clippy::exhaustive_structs, reason = "made by depguard's other crates too, which say each field")]
 pub struct MirrorOptions {
     /// Where depguard runs. In kcp, resources are watched in all clusters of each endpoint of depguard's export; in a
     /// plain cluster, there.

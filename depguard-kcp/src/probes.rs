@@ -9,6 +9,7 @@ use crate::plain::{Plain, PlainServer};
 
 /// How a service is.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(clippy::exhaustive_enums, reason = "it is ready, not ready, or dead")]
 pub enum Health {
     /// It does its work.
     Ready,

@@ -5,6 +5,10 @@ use depguard_core::Home;
 /// The way in which the webhook reads dependents in home kcp: the flag of this name.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
+#[expect(
+    clippy::exhaustive_enums,
+    reason = "depguard's other crates decide by each case: none shall pass them by unseen"
+)]
 pub enum ReadThrough {
     /// In each consumer's workspace, {base}/clusters/{logical cluster}, with the right to list everything there
     #[default]
@@ -18,6 +22,7 @@ pub enum ReadThrough {
 #[error(
     "--read-through export needs a kcp, and a plain Kubernetes has no exports: leave it out with --home kubernetes"
 )]
+#[non_exhaustive]
 pub struct NoExports;
 
 impl ReadThrough {

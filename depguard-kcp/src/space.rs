@@ -23,6 +23,7 @@ pub trait Space: Send {
 
 /// So many bytes, of which none are expected.
 #[derive(Debug, Clone, Copy)]
+#[expect(clippy::exhaustive_structs, reason = "a number of bytes")]
 pub struct UpTo(pub usize);
 
 impl Space for UpTo {

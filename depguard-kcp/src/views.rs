@@ -120,14 +120,10 @@ impl ExportViews {
             Ok(ExportView { endpoint, url: Arc::clone(url), since })
         };
         let mut left = urls.iter();
-        match (left.next(), left.next()) {
-            (None, _) => {
-                return Err(ViewError(format!(
-                    "the APIExportEndpointSlices of APIExport {name} in logical cluster {provider} name no endpoint yet"
-                )));
-            }
-            (Some(only), None) if failed.is_none_or(|failed| failed.url != *only) => return view(only),
-            _ => {}
+        if let (Some(only), None) = (left.next(), left.next())
+            && failed.is_none_or(|failed| failed.url != *only)
+        {
+            return view(only);
         }
         let home = self.homes().get(export, consumer).cloned();
         if let Some(home) = home.filter(|home| urls.contains(home)) {
@@ -175,6 +171,7 @@ impl ExportViews {
         Arc::clone(exports.entry(export.clone()).or_default())
     }
 
+    /// What the slices name, which is something: that there is nothing yet may be over in a moment, and is an error.
     async fn read(&self, (provider, name): &Export) -> Result<BTreeSet<Arc<str>>, ViewError> {
         let list = self.connection.cluster(provider).within(SLICES_TIME).get_json(SLICES).await.map_err(|why| {
             ViewError(format!("the endpoints of APIExport {name} in logical cluster {provider} can't be read: {why}"))
@@ -184,6 +181,11 @@ impl ExportViews {
         let suffix = slices::suffix(provider.as_str(), name.as_str());
         let of_export = slices.flat_map(slices::urls).filter(|url| url.ends_with(&suffix));
         let named: BTreeSet<Arc<str>> = of_export.map(Arc::from).take(MOST_ENDPOINTS).collect();
+        if named.is_empty() {
+            return Err(ViewError(format!(
+                "the APIExportEndpointSlices of APIExport {name} in logical cluster {provider} name no endpoint yet"
+            )));
+        }
         for url in &named {
             self.hosts.check(url).await.map_err(|host| {
                 ViewError(format!(

@@ -1,17 +1,20 @@
 //! Which validating webhooks a change must pass, and what they are shown.
 
+use std::collections::BTreeMap;
+
 use futures::future::join_all;
 use serde_json::{Value, json};
 
-use crate::Kind;
 use crate::act::Act;
+use crate::audit::Audit;
 use crate::json::{array, text, uuid};
 use crate::kinds::{Origin, Resource};
+use crate::read;
 use crate::selectors::label_selector_matches;
 use crate::status::{ApiError, ApiResult};
 use crate::store::Key;
+use crate::tokens;
 use crate::webhook::{self, Verdict};
-use crate::{read, world::CLUSTER};
 
 /// What is about to happen to an object.
 pub(crate) struct Attributes<'a> {
@@ -27,6 +30,11 @@ impl<'a> Attributes<'a> {
     pub(crate) fn create(act: &Act<'_>, name: &'a str, object: &'a Value) -> Self {
         let options = options(act, "CreateOptions");
         Self { operation: "CREATE", name, subresource: None, object: Some(object), old: None, options }
+    }
+
+    /// Of a subresource that is made and not kept.
+    pub(crate) fn creation_below(act: &Act<'_>, name: &'a str, subresource: &'a str, object: &'a Value) -> Self {
+        Self { subresource: Some(subresource), ..Self::create(act, name, object) }
     }
 
     pub(crate) fn update(
@@ -86,8 +94,9 @@ pub(crate) async fn admit(act: &Act<'_>, attributes: &Attributes<'_>) -> ApiResu
     let mut refusal = None;
     for (webhook, verdict) in join_all(calls).await {
         match verdict {
-            Ok(Verdict { allowed, warnings, status }) => {
+            Ok(Verdict { allowed, warnings, status, annotations }) => {
                 act.warn(warnings);
+                note(act, attributes, name_of(webhook), annotations);
                 if !allowed {
                     refusal.get_or_insert_with(|| denial(name_of(webhook), status));
                 }
@@ -127,20 +136,14 @@ fn version_for(resource: &Resource, attributes: &Attributes<'_>, webhook: &Value
 }
 
 fn rule_matches(rule: &Value, resource: &Resource, version: &str, attributes: &Attributes<'_>) -> bool {
-    let names = |field: &str, wanted: &str| {
-        array(rule, field).iter().filter_map(Value::as_str).any(|one| one == "*" || one == wanted)
-    };
-    let plural = &resource.plural;
-    let resources =
-        array(rule, "/resources").iter().filter_map(Value::as_str).any(|one| match attributes.subresource {
-            None => one == "*" || one == "*/*" || one == plural,
-            Some(sub) => {
-                one == "*/*"
-                    || one == format!("{plural}/{sub}")
-                    || one == format!("{plural}/*")
-                    || one == format!("*/{sub}")
-            }
-        });
+    let is = |one: &str, wanted: &str| one == "*" || one == wanted;
+    let names =
+        |field: &str, wanted: &str| array(rule, field).iter().filter_map(Value::as_str).any(|one| is(one, wanted));
+    let below = attributes.subresource.unwrap_or_default();
+    let resources = array(rule, "/resources").iter().filter_map(Value::as_str).any(|one| {
+        let (plural, subresource) = one.split_once('/').unwrap_or((one, ""));
+        is(plural, &resource.plural) && is(subresource, below)
+    });
     let scope = match text(rule, "/scope") {
         Some("Cluster") => !resource.namespaced,
         Some("Namespaced") => resource.namespaced,
@@ -159,11 +162,15 @@ fn selected(act: &Act<'_>, attributes: &Attributes<'_>, webhook: &Value) -> bool
     let objects = [attributes.object, attributes.old];
     let object = objects.iter().flatten().any(|object| label_selector_matches(selector, &labels_of(object)));
     let selector = webhook.get("namespaceSelector");
-    let namespace = match act.resource.namespaced {
-        true => act.world.store.get(&Key::new("", "namespaces", act.cluster, "", act.namespace)),
-        false => return object,
+    let labels = match act.resource.is("", "namespaces") {
+        // One that is made or changed lies in itself already as it will be.
+        true => attributes.object.or(attributes.old).map_or(Value::Null, labels_of),
+        false if !act.resource.namespaced => return object,
+        false => {
+            let namespace = act.world.store.get(&Key::new("", "namespaces", act.cluster, "", act.namespace));
+            namespace.map_or(Value::Null, |namespace| labels_of(&namespace.object))
+        }
     };
-    let labels = namespace.map_or(Value::Null, |namespace| labels_of(&namespace.object));
     object && label_selector_matches(selector, &labels)
 }
 
@@ -181,21 +188,19 @@ fn review(act: &Act<'_>, attributes: &Attributes<'_>, matched: &Resource) -> (St
     let resource = act.resource;
     let kind = |of: &Resource| json!({"group": of.group, "version": of.version, "kind": of.kind});
     let plural = |of: &Resource| json!({"group": of.group, "version": of.version, "resource": of.plural});
-    let show = |object: Option<&Value>| {
-        object.map_or(Value::Null, |object| {
-            let mut shown = read::present(matched, object);
-            if act.world.kind == Kind::Kcp {
-                crate::json::set_annotation(&mut shown, CLUSTER, act.cluster);
-            }
-            shown
-        })
+    // A subresource may have a kind of its own, whatever version of the resource it is asked of.
+    let own = attributes.subresource.and(attributes.object).and_then(own_kind);
+    let show = |object: Option<&Value>| match object {
+        Some(object) if own.is_none() => read::present(matched, object),
+        Some(object) => object.clone(),
+        None => Value::Null,
     };
     let mut request = json!({
         "uid": uid,
-        "kind": kind(matched), "resource": plural(matched),
-        "requestKind": kind(resource), "requestResource": plural(resource),
+        "kind": own.clone().unwrap_or_else(|| kind(matched)), "resource": plural(matched),
+        "requestKind": own.clone().unwrap_or_else(|| kind(resource)), "requestResource": plural(resource),
         "operation": attributes.operation,
-        "userInfo": {"username": act.user.name, "groups": act.user.groups},
+        "userInfo": act.user.info(),
         "object": show(attributes.object), "oldObject": show(attributes.old),
         "dryRun": act.dry_run, "options": attributes.options,
     });
@@ -213,6 +218,29 @@ fn review(act: &Act<'_>, attributes: &Attributes<'_>, matched: &Resource) -> (St
         request["requestSubResource"] = json!(subresource);
     }
     (uid, json!({"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1", "request": request}))
+}
+
+/// The kind of what a subresource shows, where that is not its resource.
+fn own_kind(object: &Value) -> Option<Value> {
+    let (kind, (group, version)) = (text(object, "/kind")?, text(object, "/apiVersion")?.split_once('/')?);
+    let own = [("autoscaling", "Scale"), ("policy", "Eviction"), (tokens::GROUP, tokens::KIND)];
+    own.contains(&(group, kind)).then(|| json!({"group": group, "version": version, "kind": kind}))
+}
+
+fn note(act: &Act<'_>, attributes: &Attributes<'_>, webhook: &str, annotations: BTreeMap<String, String>) {
+    if annotations.is_empty() {
+        return;
+    }
+    let plural = &act.resource.plural;
+    act.world.audits.note(Audit {
+        user: act.user.name.clone(),
+        operation: attributes.operation.to_owned(),
+        group: act.resource.group.clone(),
+        resource: attributes.subresource.map_or_else(|| plural.clone(), |below| format!("{plural}/{below}")),
+        namespace: act.namespace.to_owned(),
+        name: attributes.name.to_owned(),
+        annotations: annotations.into_iter().map(|(key, value)| (format!("{webhook}/{key}"), value)).collect(),
+    });
 }
 
 /// The webhook's refusal as the requester sees it.

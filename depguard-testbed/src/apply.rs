@@ -54,7 +54,7 @@ pub(crate) async fn apply(
         }
         merge(&mut object, &applied, "");
         if applied.pointer("/metadata/resourceVersion").is_none() {
-            object["metadata"]["resourceVersion"] = json!("");
+            map_at(&mut object, &["metadata"]).insert("resourceVersion".to_owned(), json!(""));
         }
         Ok(with_manager(object, act, manager, subresource, &owned))
     });
@@ -77,7 +77,7 @@ fn with_manager(mut object: Value, act: &Act<'_>, manager: &str, subresource: Op
         entry["subresource"] = json!(subresource);
     }
     entries.push(entry);
-    object["metadata"]["managedFields"] = Value::Array(entries);
+    map_at(&mut object, &["metadata"]).insert("managedFields".to_owned(), Value::Array(entries));
     object
 }
 

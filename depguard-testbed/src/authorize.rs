@@ -1,5 +1,7 @@
 //! Who may do what: the chain of authorizers of Kubernetes, and that of kcp.
 
+use serde_json::Value;
+
 use crate::Kind;
 use crate::identity::User;
 use crate::rbac::{self, Wish};
@@ -17,9 +19,6 @@ pub(crate) fn authorize(
     verb: &str,
     query: &Query,
 ) -> ApiResult<()> {
-    if !world.rbac || user.is_unbound() {
-        return Ok(());
-    }
     let path = ask.path();
     let objects = match ask {
         Ask::Objects(objects) => Some(named(objects, query)),
@@ -30,8 +29,7 @@ pub(crate) fn authorize(
         None => Wish::Path { verb: "get", path: &path },
     };
     let allowed = match view {
-        View::Cluster(cluster) if world.kind == Kind::Kcp => in_workspace(world, user, cluster, wish),
-        View::Cluster(_) => rbac::allows(world, ONLY, ONLY, std::slice::from_ref(user), wish),
+        View::Cluster(cluster) => may(world, user, cluster, wish),
         View::Export { export, .. } => through(world, user, export, wish),
     };
     match (allowed, &objects) {
@@ -41,6 +39,28 @@ pub(crate) fn authorize(
             let why = if world.kind == Kind::Kcp { "access denied" } else { "" };
             Err(ApiError::denied_path(&user.name, &path, why))
         }
+    }
+}
+
+/// Whether the user may do that in a logical cluster.
+pub(crate) fn may(world: &World, user: &User, cluster: &str, wish: Wish<'_>) -> bool {
+    if !world.rbac || user.is_unbound() {
+        return true;
+    }
+    match world.kind {
+        Kind::Kcp => in_workspace(world, user, cluster, wish),
+        Kind::Kubernetes => rbac::allows(world, ONLY, ONLY, std::slice::from_ref(user), wish),
+    }
+}
+
+/// Every rule that counts for the user in a logical cluster, and in a namespace there.
+pub(crate) fn rules(world: &World, user: &User, cluster: &str, namespace: &str) -> Vec<Value> {
+    match world.kind {
+        Kind::Kcp => {
+            let users = user.within(cluster);
+            [cluster, SHARD].into_iter().flat_map(|of| rbac::rules(world, of, SHARD, &users, namespace)).collect()
+        }
+        Kind::Kubernetes => rbac::rules(world, ONLY, ONLY, std::slice::from_ref(user), namespace),
     }
 }
 
@@ -71,7 +91,7 @@ fn through(world: &World, user: &User, export: &Export, wish: Wish<'_>) -> bool 
         ..Objects::default()
     };
     let (Wish::Objects { verb, .. } | Wish::Path { verb, .. }) = wish;
-    in_workspace(world, user, &export.cluster, Wish::Objects { verb, objects: &content })
+    may(world, user, &export.cluster, Wish::Objects { verb, objects: &content })
 }
 
 /// A list, a watch or a collection delete that selects one name is of that name.

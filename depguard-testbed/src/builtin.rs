@@ -1,7 +1,7 @@
 //! The kinds that are there without anybody defining them.
 
-use crate::Kind;
 use crate::kinds::{Origin, Resource, plain};
+use crate::{Kind, scale};
 
 struct BuiltIn {
     group: &'static str,
@@ -13,6 +13,8 @@ struct BuiltIn {
     status: bool,
     generation: bool,
     typed: bool,
+    /// Whether its objects are answered at once and never kept.
+    answered: bool,
     /// Where it is served, if not everywhere.
     only: Option<Kind>,
 }
@@ -27,6 +29,7 @@ const NOTHING: BuiltIn = BuiltIn {
     status: false,
     generation: false,
     typed: true,
+    answered: false,
     only: None,
 };
 
@@ -34,6 +37,9 @@ const NOTHING: BuiltIn = BuiltIn {
 const CORE: BuiltIn = BuiltIn { namespaced: true, ..NOTHING };
 
 const RBAC: BuiltIn = BuiltIn { group: "rbac.authorization.k8s.io", ..NOTHING };
+
+/// A question about rights.
+const QUESTION: BuiltIn = BuiltIn { group: "authorization.k8s.io", answered: true, ..NOTHING };
 
 /// A kind of what runs in a cluster: no kcp has it.
 const RUNNING: BuiltIn = BuiltIn { only: Some(Kind::Kubernetes), ..CORE };
@@ -91,6 +97,9 @@ const KINDS: &[BuiltIn] = &[
         generation: true,
         ..RUNNING
     },
+    BuiltIn { plural: "subjectaccessreviews", kind: "SubjectAccessReview", ..QUESTION },
+    BuiltIn { plural: "selfsubjectaccessreviews", kind: "SelfSubjectAccessReview", ..QUESTION },
+    BuiltIn { group: "authentication.k8s.io", plural: "selfsubjectreviews", kind: "SelfSubjectReview", ..QUESTION },
     BuiltIn { plural: "clusterroles", kind: "ClusterRole", ..RBAC },
     BuiltIn { plural: "clusterrolebindings", kind: "ClusterRoleBinding", ..RBAC },
     BuiltIn { plural: "roles", kind: "Role", namespaced: true, ..RBAC },
@@ -134,7 +143,9 @@ pub(crate) fn resources(kind: Kind) -> Vec<Resource> {
                 short_names: built_in.short.iter().map(|&short| short.to_owned()).collect(),
                 namespaced: built_in.namespaced,
                 status: built_in.status,
+                scale: (built_in.plural == "deployments").then(scale::Paths::of_replicas),
                 generation: built_in.generation,
+                answered: built_in.answered,
                 origin: if built_in.typed { Origin::BuiltIn } else { Origin::Local },
                 ..plain(built_in.group, built_in.versions, version, built_in.plural, built_in.kind)
             })

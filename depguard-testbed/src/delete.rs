@@ -1,5 +1,7 @@
 //! Delete, one object or a collection, as the API server's generic registry does it.
 
+mod options;
+
 use std::sync::Arc;
 
 use serde_json::{Value, json};
@@ -7,24 +9,16 @@ use serde_json::{Value, json};
 use crate::Kind;
 use crate::act::Act;
 use crate::admission::{self, Attributes};
-use crate::json::{finalizers, is_terminating, name_of, namespace_of, now, text};
+use crate::json::{finalizers, is_terminating, name_of, namespace_of, now};
 use crate::read;
 use crate::routes::Query;
 use crate::selectors::Selector;
-use crate::status::{ApiError, ApiResult};
+use crate::status::ApiResult;
 use crate::view::Target;
 use crate::world::logical_cluster_key;
 use crate::write::holds_itself;
 
-/// The body of a DELETE.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct DeleteOptions {
-    /// `None` without a body: only then the URL's query has a say.
-    pub(crate) dry_run: Option<bool>,
-    uid: Option<String>,
-    revision: Option<String>,
-    sent: Value,
-}
+pub(crate) use options::{DeleteOptions, Propagation};
 
 /// What became of the object.
 #[derive(Clone, Debug)]
@@ -32,60 +26,6 @@ pub(crate) enum Deleted {
     Gone(Arc<Value>),
     /// It has finalizers: it goes when they do.
     Going(Arc<Value>),
-}
-
-impl DeleteOptions {
-    pub(crate) fn parse(body: &[u8]) -> ApiResult<Self> {
-        if body.is_empty() {
-            return Ok(Self { sent: json!({}), ..Self::default() });
-        }
-        let sent: Value = serde_json::from_slice(body)
-            .map_err(|why| ApiError::bad_request(format!("the delete options can't be read: {why}")))?;
-        let dry_run = sent["dryRun"].as_array().is_some_and(|all| all.iter().any(|one| one == "All"));
-        Ok(Self {
-            dry_run: Some(dry_run),
-            uid: text(&sent, "/preconditions/uid").map(str::to_owned),
-            revision: text(&sent, "/preconditions/resourceVersion").map(str::to_owned),
-            sent,
-        })
-    }
-
-    /// The controllers' options: in the background, without conditions.
-    pub(crate) fn background() -> Self {
-        Self { sent: json!({"propagationPolicy": "Background"}), ..Self::default() }
-    }
-
-    /// As a review carries them.
-    pub(crate) fn for_review(&self, dry_run: bool) -> Value {
-        let mut options = if self.sent.is_object() { self.sent.clone() } else { json!({}) };
-        options["kind"] = json!("DeleteOptions");
-        options["apiVersion"] = json!("meta.k8s.io/v1");
-        if dry_run {
-            options["dryRun"] = json!(["All"]);
-        }
-        options
-    }
-
-    fn check(&self, act: &Act<'_>, name: &str, object: &Value) -> ApiResult<()> {
-        let conflict = |what: &str, wanted: &str, is: &str, so: &str| {
-            let why =
-                format!("the {what} in the precondition ({wanted}) does not match the {what} in record ({is}). {so}");
-            Err(ApiError::conflict(&act.resource.group, &act.resource.kind, name, &why))
-        };
-        let is = |pointer| text(object, pointer).unwrap_or_default();
-        match (&self.uid, &self.revision) {
-            (Some(uid), _) if uid != is("/metadata/uid") => {
-                conflict("UID", uid, is("/metadata/uid"), "The object might have been deleted and then recreated")
-            }
-            (_, Some(revision)) if revision != is("/metadata/resourceVersion") => conflict(
-                "ResourceVersion",
-                revision,
-                is("/metadata/resourceVersion"),
-                "The object might have been modified",
-            ),
-            _ => Ok(()),
-        }
-    }
 }
 
 /// Deletes one object. Admission sees the object as it is at the moment of the deletion: if it
@@ -105,13 +45,17 @@ pub(crate) async fn one(act: &Act<'_>, name: &str, review_name: &str, options: &
             return Ok(Deleted::Going(stored.object));
         }
         let reviewed_at = act.world.store.revision();
-        let review = options.for_review(act.dry_run);
-        admission::admit(act, &Attributes::delete(review_name, object, review)).await?;
-        let held = !finalizers(object).is_empty() || holds_itself(object);
-        if held && is_terminating(object) {
+        if !options.reviewed {
+            let review = options.for_review(act.dry_run);
+            admission::admit(act, &Attributes::delete(review_name, object, review)).await?;
+        }
+        // Also of an object that is terminating already: whoever asks last decides about its dependents.
+        let left = if knows_dependents(act) { options.with_finalizer(object) } else { (**object).clone() };
+        let held = !finalizers(&left).is_empty() || holds_itself(object);
+        if held && is_terminating(object) && left == **object {
             return Ok(Deleted::Going(stored.object));
         }
-        let terminating = if held { marked(object) } else { (**object).clone() };
+        let terminating = if held && !is_terminating(object) { marked(&left) } else { left };
         if act.dry_run {
             let object = Arc::new(terminating);
             return Ok(if held { Deleted::Going(object) } else { Deleted::Gone(object) });
@@ -151,6 +95,11 @@ pub(crate) async fn collection(
         }
     }
     Ok(deleted)
+}
+
+/// Whether what becomes of the dependents is asked: of namespaces and events it is not.
+fn knows_dependents(act: &Act<'_>) -> bool {
+    !["namespaces", "events"].iter().any(|plural| act.resource.is("", plural))
 }
 
 /// The object with the mark of a deletion.

@@ -5,9 +5,12 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use crate::Kind;
+use crate::evict::EVICTION;
 use crate::kinds::{self, Resource, api_version};
 use crate::routes::Ask;
+use crate::scale::SCALE;
 use crate::status::{ApiError, ApiResult};
+use crate::tokens::{self, TOKEN};
 use crate::view::{self, View};
 use crate::world::World;
 
@@ -93,6 +96,21 @@ fn describe_resource(resource: &Resource) -> Vec<Value> {
             "name": format!("{}/status", resource.plural), "singularName": "", "namespaced": resource.namespaced,
             "kind": resource.kind, "verbs": ["get", "patch", "update"],
         }));
+    }
+    let mut below = |name: &str, group: &str, kind: &str, verbs: &[&str]| {
+        all.push(json!({
+            "name": format!("{}/{name}", resource.plural), "singularName": "", "namespaced": resource.namespaced,
+            "group": group, "version": "v1", "kind": kind, "verbs": verbs,
+        }));
+    };
+    if resource.scale.is_some() {
+        below(SCALE, "autoscaling", "Scale", &["get", "patch", "update"]);
+    }
+    if resource.is("", "pods") {
+        below(EVICTION, "policy", "Eviction", &["create"]);
+    }
+    if resource.is("", "serviceaccounts") {
+        below(TOKEN, tokens::GROUP, tokens::KIND, &["create"]);
     }
     all
 }

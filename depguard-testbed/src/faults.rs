@@ -1,13 +1,19 @@
 //! Faults on demand: what goes wrong, for which requests, how often.
 
+mod life;
+
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use tokio::sync::watch;
 
+pub(crate) use life::Fate;
+pub use life::{Death, Life, Write};
+
 /// What goes wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Fault {
     /// The request waits before it is served.
     Latency(Duration),
@@ -126,6 +132,7 @@ pub struct Faults {
     injected: Mutex<Injected>,
     /// Counts what is turned on and off, for those who wait for it.
     changes: watch::Sender<u64>,
+    lives: Mutex<Vec<Weak<life::Inner>>>,
 }
 
 #[derive(Debug, Default)]
@@ -171,6 +178,21 @@ impl Faults {
         self.lock().faults.iter().find(|one| one.id == id).map(|one| one.hits)
     }
 
+    /// Follows the writes of the user with this token, those that `counts` says are to be counted: for a test that lets
+    /// a process die at each of them.
+    pub fn follow(&self, token: &str, counts: impl Fn(&Write) -> bool + Send + Sync + 'static) -> Life {
+        let life = Life::begin(token, counts);
+        self.lives().push(Arc::downgrade(life.inner()));
+        life
+    }
+
+    /// What is to become of a request of that user.
+    pub(crate) fn fate(&self, token: &str, method: &str, path_and_query: &str) -> Fate {
+        let mut lives = self.lives();
+        lives.retain(|life| life.strong_count() > 0);
+        Fate::of(lives.iter().filter_map(Weak::upgrade), token, method, path_and_query)
+    }
+
     /// The faults that hit this request, each counted.
     pub(crate) fn strike(&self, method: &str, path_and_query: &str) -> Vec<Fault> {
         let mut struck = Vec::new();
@@ -209,6 +231,10 @@ impl Faults {
 
     fn tell(&self) {
         self.changes.send_modify(|count| *count += 1);
+    }
+
+    fn lives(&self) -> MutexGuard<'_, Vec<Weak<life::Inner>>> {
+        self.lives.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn lock(&self) -> MutexGuard<'_, Injected> {

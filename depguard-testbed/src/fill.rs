@@ -6,30 +6,48 @@ use crate::Kind;
 use crate::json::{map_at, now, set_annotation, text, uuid};
 use crate::world::{CLUSTER, ONLY, World};
 
-/// Where objects are put.
+/// Where objects are put: `Place::of("apps", "v1", "deployments").namespace("shop").workspace("root:tenant")`.
 #[derive(Clone, Copy, Debug)]
 pub struct Place<'a> {
-    /// A workspace's path or logical cluster; unused in a plain Kubernetes.
-    pub workspace: &'a str,
-    /// API group.
-    pub group: &'a str,
-    /// A served version.
-    pub version: &'a str,
-    /// Lower case plural.
-    pub resource: &'a str,
-    /// Empty for cluster-scoped objects.
-    pub namespace: &'a str,
+    workspace: &'a str,
+    group: &'a str,
+    version: &'a str,
+    resource: &'a str,
+    namespace: &'a str,
+}
+
+impl<'a> Place<'a> {
+    /// The objects of a resource (lower case plural) in a served version of its API group, in no namespace.
+    pub const fn of(group: &'a str, version: &'a str, resource: &'a str) -> Self {
+        Self { workspace: "", group, version, resource, namespace: "" }
+    }
+
+    /// In this namespace.
+    #[must_use]
+    pub const fn namespace(self, namespace: &'a str) -> Self {
+        Self { namespace, ..self }
+    }
+
+    /// In the workspace of this path or logical cluster, which a kcp must be told; unused in a plain Kubernetes.
+    #[must_use]
+    pub const fn workspace(self, workspace: &'a str) -> Self {
+        Self { workspace, ..self }
+    }
 }
 
 /// Why objects could not be put there.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum FillError {
     /// No such workspace.
-    #[error("there is no workspace `{0}`")]
+    #[error("there is no workspace `{0}`: create it first")]
     Workspace(String),
     /// The workspace does not serve the resource in that version.
-    #[error("`{0}` is not served there")]
+    #[error("`{0}` is not served there: create its definition, or bind its export, first")]
     Resource(String),
+    /// So many objects have no name. The others are there.
+    #[error("objects without `metadata.name` were left out: {0}")]
+    Unnamed(usize),
 }
 
 pub(crate) fn fill(
@@ -46,10 +64,13 @@ pub(crate) fn fill(
         .find(&cluster, place.group, place.version, place.resource)
         .ok_or_else(|| FillError::Resource(format!("{}.{}.{}", place.resource, place.version, place.group)))?;
     let created = now();
-    let mut count = 0;
-    let stamped = objects.into_iter().map(|mut object| {
+    let (mut count, mut unnamed) = (0, 0);
+    let stamped = objects.into_iter().filter_map(|mut object| {
+        let Some(name) = text(&object, "/metadata/name").map(str::to_owned) else {
+            unnamed += 1;
+            return None;
+        };
         count += 1;
-        let name = text(&object, "/metadata/name").unwrap_or_default().to_owned();
         if world.kind == Kind::Kcp {
             set_annotation(&mut object, CLUSTER, &cluster);
         }
@@ -60,8 +81,8 @@ pub(crate) fn fill(
         if resource.namespaced {
             metadata.insert("namespace".to_owned(), json!(place.namespace));
         }
-        (resource.key(&cluster, place.namespace, &name), object)
+        Some((resource.key(&cluster, place.namespace, &name), object))
     });
     world.store.fill(&resource.group, &resource.plural, &resource.selectable, stamped);
-    Ok(count)
+    if unnamed == 0 { Ok(count) } else { Err(FillError::Unnamed(unnamed)) }
 }

@@ -1,9 +1,11 @@
-//! Who asks: a token is a user's name.
+//! Who asks: a token is a user's name, or one that a TokenRequest gave.
 
 use http::HeaderMap;
 use http::header::AUTHORIZATION;
+use serde_json::{Value, json};
 
 use crate::Kind;
+use crate::json::{array, text};
 
 const AUTHENTICATED: &str = "system:authenticated";
 const MASTERS: &str = "system:masters";
@@ -13,6 +15,13 @@ const ACCOUNT: &str = "system:serviceaccount:";
 /// `system:kcp:serviceaccount:<logical cluster>:<namespace>:<name>`.
 const KCP_ACCOUNT: &str = "system:kcp:serviceaccount:";
 
+/// What says of a ServiceAccount in kcp whose it is.
+const HOME: &str = "authentication.kcp.io/cluster-name";
+/// What says of somebody in kcp where he may act at all.
+const SCOPES: &str = "authentication.kcp.io/scopes";
+/// What says by which of his tokens somebody came.
+const CREDENTIAL: &str = "authentication.kubernetes.io/credential-id";
+
 /// A requester, as it stands in a review's `userInfo`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct User {
@@ -21,12 +30,22 @@ pub(crate) struct User {
     /// The logical cluster whose ServiceAccount this is. Without one an account counts as every workspace's own, as a
     /// client certificate with such a name does.
     home: Option<String>,
+    proof: Option<Proof>,
+}
+
+/// What a token that was issued says beyond whose it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Proof {
+    /// The UID of the ServiceAccount.
+    pub(crate) uid: String,
+    /// The token's own id.
+    pub(crate) id: String,
 }
 
 impl User {
     fn new(name: &str, groups: &[&str]) -> Self {
         let groups = groups.iter().map(|&group| group.to_owned()).collect();
-        Self { name: name.to_owned(), groups, home: None }
+        Self { name: name.to_owned(), groups, home: None, proof: None }
     }
 
     fn account(name: &str, home: Option<&str>) -> Self {
@@ -36,19 +55,27 @@ impl User {
         Self { home: home.map(str::to_owned), ..user }
     }
 
-    /// The user whose token the request bears, if it bears one.
-    pub(crate) fn of(kind: Kind, headers: &HeaderMap) -> Option<Self> {
-        let token = headers.get(AUTHORIZATION)?.to_str().ok()?.strip_prefix("Bearer ")?.trim();
-        (!token.is_empty()).then(|| Self::with_token(kind, token))
+    /// A ServiceAccount that came by a token of its own.
+    pub(crate) fn proven(namespace: &str, name: &str, home: Option<&str>, proof: Proof) -> Self {
+        Self { proof: Some(proof), ..Self::account(&format!("{namespace}:{name}"), home) }
     }
 
-    fn with_token(kind: Kind, token: &str) -> Self {
+    /// The user whom a token names.
+    pub(crate) fn with_token(kind: Kind, token: &str) -> Self {
         match (token, kind) {
             ("admin", Kind::Kcp) => Self::new("kcp-admin", &[KCP_ADMIN, AUTHENTICATED]),
             ("admin", Kind::Kubernetes) => Self::new("admin", &[MASTERS, AUTHENTICATED]),
             ("masters", _) => Self::new("masters", &[MASTERS, AUTHENTICATED]),
             (name, _) => Self::named(name),
         }
+    }
+
+    /// As the `spec` of an access review describes somebody.
+    pub(crate) fn described(spec: &Value) -> Self {
+        let groups: Vec<&str> = array(spec, "/groups").iter().filter_map(Value::as_str).collect();
+        let user = Self::new(text(spec, "/user").unwrap_or_default(), &groups);
+        let home = spec["extra"][HOME][0].as_str().filter(|_| user.name.starts_with(ACCOUNT)).map(str::to_owned);
+        Self { home, ..user }
     }
 
     fn named(name: &str) -> Self {
@@ -59,6 +86,19 @@ impl User {
             Some((home, account)) => Self::account(account, Some(home)),
             None => Self::new(name, &[AUTHENTICATED]),
         }
+    }
+
+    /// As a review shows who asks.
+    pub(crate) fn info(&self) -> Value {
+        let mut info = json!({"username": self.name, "groups": self.groups});
+        if let Some(home) = &self.home {
+            info["extra"] = json!({HOME: [home], SCOPES: [format!("cluster:{home}")]});
+        }
+        if let Some(Proof { uid, id }) = &self.proof {
+            info["uid"] = json!(uid);
+            info["extra"][CREDENTIAL] = json!([format!("JTI={id}")]);
+        }
+        info
     }
 
     /// Whether every door is open.
@@ -104,10 +144,15 @@ impl User {
     pub(crate) fn namespace_controller(kind: Kind) -> Self {
         match kind {
             Kind::Kcp => Self::control_plane(),
-            Kind::Kubernetes => Self::new(
-                "system:serviceaccount:kube-system:namespace-controller",
-                &["system:serviceaccounts", "system:serviceaccounts:kube-system", AUTHENTICATED],
-            ),
+            Kind::Kubernetes => Self::account("kube-system:namespace-controller", None),
+        }
+    }
+
+    /// Who collects what has lost its owners.
+    pub(crate) fn garbage_collector(kind: Kind) -> Self {
+        match kind {
+            Kind::Kcp => Self::control_plane(),
+            Kind::Kubernetes => Self::account("kube-system:generic-garbage-collector", None),
         }
     }
 
@@ -115,4 +160,10 @@ impl User {
     pub(crate) fn control_plane() -> Self {
         Self::new("system:apiserver", &[AUTHENTICATED, MASTERS])
     }
+}
+
+/// The token that a request bears, if it bears one.
+pub(crate) fn token(headers: &HeaderMap) -> Option<&str> {
+    let token = headers.get(AUTHORIZATION)?.to_str().ok()?.strip_prefix("Bearer ")?.trim();
+    Some(token).filter(|token| !token.is_empty())
 }

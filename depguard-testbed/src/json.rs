@@ -37,6 +37,16 @@ pub(crate) fn set_annotation(object: &mut Value, name: &str, value: &str) {
     map_at(object, &["metadata", "annotations"]).insert(name.to_owned(), json!(value));
 }
 
+/// Holds an object until its dependents are gone.
+pub(crate) const FOREGROUND: &str = "foregroundDeletion";
+/// Holds an object until its dependents no longer name it.
+pub(crate) const ORPHAN: &str = "orphan";
+
+/// Whether the garbage collector has to let the object go.
+pub(crate) fn waits_for_dependents(object: &Value) -> bool {
+    is_terminating(object) && finalizers(object).iter().any(|finalizer| finalizer == FOREGROUND || finalizer == ORPHAN)
+}
+
 pub(crate) fn finalizers(object: &Value) -> &[Value] {
     array(object, "/metadata/finalizers")
 }
@@ -112,7 +122,16 @@ pub(crate) fn map_at<'a>(value: &'a mut Value, path: &[&str]) -> &'a mut Map<Str
 
 /// RFC 3339 in whole seconds, as `metav1.Time` is written.
 pub(crate) fn now() -> String {
-    let seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    time(seconds_now())
+}
+
+/// The whole seconds since 1970.
+pub(crate) fn seconds_now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
+}
+
+/// A time given in seconds since 1970, written so.
+pub(crate) fn time(seconds: u64) -> String {
     let (days, rest) = (seconds / 86_400, seconds % 86_400);
     // Days since the epoch to a date: Howard Hinnant's `civil_from_days`, for dates after 1970.
     let shifted = days + 719_468;
@@ -128,7 +147,7 @@ pub(crate) fn now() -> String {
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
 }
 
-/// The seconds since 1970 of a time that [`now`] wrote.
+/// The seconds since 1970 of a time that [`time`] wrote.
 pub(crate) fn seconds(time: &str) -> Option<u64> {
     let (date, clock) = time.strip_suffix('Z')?.split_once('T')?;
     let numbers =

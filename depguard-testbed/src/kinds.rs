@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::json::{array, text};
 use crate::store::{Key, Store};
-use crate::{Kind, builtin};
+use crate::{Kind, builtin, scale};
 
 /// Where the schemas of bound resources are kept, by the uid of their APIResourceSchema: they
 /// outlive the export and the schema, as kcp's bound CRDs do. No kind table shows them.
@@ -27,8 +27,12 @@ pub(crate) struct Resource {
     pub(crate) short_names: Vec<String>,
     pub(crate) namespaced: bool,
     pub(crate) status: bool,
+    /// Whether there is `/scale`, and of what.
+    pub(crate) scale: Option<scale::Paths>,
     pub(crate) generation: bool,
     pub(crate) selectable: Vec<String>,
+    /// Whether its objects are answered at once and never kept.
+    pub(crate) answered: bool,
     pub(crate) origin: Origin,
     pub(crate) schema: Option<SchemaRef>,
 }
@@ -78,6 +82,9 @@ impl Resource {
     }
 
     pub(crate) fn verbs(&self) -> Vec<&'static str> {
+        if self.answered {
+            return vec!["create"];
+        }
         let mut verbs = vec!["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
         // Namespaces go one at a time, each with its contents.
         if self.is("", "namespaces") {
@@ -137,6 +144,17 @@ pub(crate) fn find(
     builtin::resources(kind).into_iter().find(wanted).or_else(|| all(kind, store, cluster).into_iter().find(wanted))
 }
 
+/// Any version of a resource.
+pub(crate) fn some_version(kind: Kind, store: &Store, cluster: &str, group: &str, plural: &str) -> Option<Resource> {
+    all(kind, store, cluster).into_iter().find(|resource| resource.is(group, plural))
+}
+
+/// The resource of a kind, as an `apiVersion` and a `kind` name it.
+pub(crate) fn of_kind(kind: Kind, store: &Store, cluster: &str, api_version: &str, named: &str) -> Option<Resource> {
+    let wanted = |resource: &Resource| resource.kind == named && resource.api_version() == api_version;
+    all(kind, store, cluster).into_iter().find(wanted)
+}
+
 /// The resources that a CRD or an APIResourceSchema defines: both say it in the same words.
 pub(crate) fn defined(definition: &Arc<Value>, origin: &Origin) -> Vec<Resource> {
     let names = |field: &str| text(definition, &format!("/spec/names/{field}")).map(str::to_owned);
@@ -170,12 +188,14 @@ pub(crate) fn defined(definition: &Arc<Value>, origin: &Origin) -> Vec<Resource>
                     .collect(),
                 namespaced: text(definition, "/spec/scope") == Some("Namespaced"),
                 status: version.pointer("/subresources/status").is_some(),
+                scale: version.pointer("/subresources/scale").and_then(scale::Paths::parse),
                 generation: true,
                 selectable: array(version, "/selectableFields")
                     .iter()
                     .filter_map(|field| text(field, "/jsonPath"))
                     .map(|path| path.trim_start_matches('.').to_owned())
                     .collect(),
+                answered: false,
                 origin: origin.clone(),
                 schema: Some(SchemaRef { definition: Arc::clone(definition), version: index }),
             })
@@ -196,8 +216,10 @@ pub(crate) fn plain(group: &str, versions: &[&str], version: &str, plural: &str,
         short_names: Vec::new(),
         namespaced: false,
         status: false,
+        scale: None,
         generation: false,
         selectable: Vec::new(),
+        answered: false,
         origin: Origin::BuiltIn,
         schema: None,
     }

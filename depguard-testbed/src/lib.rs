@@ -1,11 +1,11 @@
-//! An API server in the process that plays kcp and plain Kubernetes for depguard's tests and its
-//! quickstart: over HTTPS, in memory, and only what depguard touches.
+//! An API server in the process that plays kcp and plain Kubernetes, for tests of admission webhooks and controllers, and
+//! for depguard's quickstart: over HTTPS, in memory, on a free port.
 //!
 //! ```
 //! use depguard_testbed::{Options, Testbed};
 //!
 //! # tokio::runtime::Runtime::new()?.block_on(async {
-//! let testbed = Testbed::start(Options::default()).await?;
+//! let testbed = Testbed::start(Options::kcp()).await?;
 //! let kubeconfig = testbed.kubeconfig("root", "admin");
 //! assert!(kubeconfig.contains(testbed.url()));
 //! testbed.stop().await;
@@ -13,29 +13,41 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Where it and a real server differ, the testbed is wrong. What it plays and what it doesn't is in
-//! its README.
+//! [`Options`] says what is played; [`Testbed`] is the running server; [`WebhookServer`] serves a webhook that it is to
+//! call; [`Faults`] break requests, and end processes. What is played and what isn't is in the README, with a provider's
+//! whole test. Where the testbed and a real server differ and the README doesn't say so, the testbed is wrong.
+// What is public may grow, or says why it never will.
+#![warn(clippy::exhaustive_enums, clippy::exhaustive_structs)]
 
+mod access;
 mod act;
 mod admission;
 mod apply;
+mod audit;
 mod authorize;
 mod bindings;
 mod builtin;
+mod collector;
 mod controllers;
 mod defaults;
 mod definitions;
 mod delete;
 mod discovery;
+mod escalate;
+mod evict;
 mod faults;
 mod fill;
 mod form;
+mod front;
 mod identity;
 mod json;
+mod json_patch;
 mod kinds;
 mod kubeconfig;
 mod list;
+mod metadata;
 mod names;
+mod options;
 mod patch;
 mod pool;
 mod rbac;
@@ -43,6 +55,7 @@ mod read;
 mod reply;
 mod roles;
 mod routes;
+mod scale;
 mod schema;
 mod selectors;
 mod serve;
@@ -54,16 +67,26 @@ mod table;
 mod teardown;
 mod testbed;
 mod tls;
+mod tokens;
 mod traffic;
 mod view;
 mod watch;
 mod webhook;
+mod webhook_server;
 mod workspaces;
 mod world;
 mod write;
 
-pub use faults::{Fault, FaultId, Faults, When};
+pub use audit::Audit;
+pub use faults::{Death, Fault, FaultId, Faults, Life, When, Write};
 pub use fill::{FillError, Place};
+pub use options::{Kind, Options};
 pub use store::Event;
-pub use testbed::{Kind, Options, StartError, Testbed};
+pub use testbed::{StartError, Testbed};
 pub use traffic::Lists;
+pub use webhook_server::WebhookServer;
+
+/// The README's test is one.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

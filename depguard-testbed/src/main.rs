@@ -32,7 +32,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         Play::Kcp => (Kind::Kcp, "root"),
         Play::Kubernetes => (Kind::Kubernetes, ""),
     };
-    let testbed = Testbed::start(Options { kind, port: arguments.port, ..Options::default() }).await?;
+    let testbed = Testbed::start(Options::new(kind).port(arguments.port)).await?;
     let default = || std::env::temp_dir().join(format!("depguard-testbed-{}.kubeconfig", std::process::id()));
     let path = arguments.kubeconfig.unwrap_or_else(default);
     std::fs::write(&path, testbed.kubeconfig(cluster, "admin"))?;

@@ -1,4 +1,4 @@
-//! PATCH: a merge, or server-side apply.
+//! PATCH: a merge, a JSON patch, or server-side apply.
 
 use std::sync::Arc;
 
@@ -6,7 +6,10 @@ use serde_json::{Value, json};
 
 use crate::act::Act;
 use crate::apply;
-use crate::status::{ApiError, ApiResult};
+use crate::json::{map_at, text};
+use crate::json_patch::JsonPatch;
+use crate::kinds::Origin;
+use crate::status::{ApiError, ApiResult, Cause};
 use crate::write;
 
 /// The answer's code (201 where an apply created the object) and the object.
@@ -19,18 +22,32 @@ pub(crate) async fn patch(
 ) -> ApiResult<(u16, Arc<Value>)> {
     let patch: Value =
         serde_json::from_slice(body).map_err(|why| ApiError::bad_request(format!("the patch can't be read: {why}")))?;
+    let content_type = content_type.split(';').next().unwrap_or_default().trim();
+    if content_type == "application/json-patch+json" {
+        let patch = JsonPatch::parse(patch)?;
+        let patched = write::update(act, name, subresource, |old| {
+            let object = patch.apply(old)?;
+            check(act, name, old, &object)?;
+            Ok(object)
+        });
+        return Ok((200, patched.await?));
+    }
     if !patch.is_object() {
         return Err(ApiError::bad_request("the patch is no JSON object"));
     }
-    match content_type.split(';').next().unwrap_or_default().trim() {
+    match content_type {
         // Strategic differs from a plain merge only in lists of the kinds that are compiled in.
+        "application/strategic-merge-patch+json" if act.resource.origin != Origin::BuiltIn => {
+            Err(ApiError::unsupported_media_type(content_type))
+        }
         "application/merge-patch+json" | "application/strategic-merge-patch+json" => {
             let merged = write::update(act, name, subresource, |old| {
                 let mut object = old.clone();
-                merge(&mut object, &patch);
+                json_patch::merge(&mut object, &patch);
+                check(act, name, old, &object)?;
                 // Without a version in the patch itself, whoever came between is no conflict.
                 if patch.pointer("/metadata/resourceVersion").is_none() {
-                    object["metadata"]["resourceVersion"] = json!("");
+                    map_at(&mut object, &["metadata"]).insert("resourceVersion".to_owned(), json!(""));
                 }
                 Ok(object)
             });
@@ -41,23 +58,23 @@ pub(crate) async fn patch(
     }
 }
 
-/// RFC 7386: maps are merged, `null` removes, everything else replaces.
-fn merge(into: &mut Value, patch: &Value) {
-    let Value::Object(patch) = patch else {
-        *into = patch.clone();
-        return;
+/// What no patch may make of an object.
+fn check(act: &Act<'_>, name: &str, old: &Value, object: &Value) -> ApiResult<()> {
+    let invalid = |field: &str, why: &str| {
+        let cause = Cause::new("FieldValueInvalid", field, why);
+        Err(ApiError::invalid(&act.resource.group, &act.resource.kind, name, &[cause]))
     };
-    if !into.is_object() {
-        *into = json!({});
+    if !object["metadata"].is_object() {
+        return invalid("patch", "Invalid value: the patched object has no metadata");
     }
-    let Some(fields) = into.as_object_mut() else {
-        return;
-    };
-    for (name, value) in patch {
-        if value.is_null() {
-            fields.remove(name);
-        } else {
-            merge(fields.entry(name.clone()).or_insert(Value::Null), value);
+    if let Some(renamed) = text(object, "/metadata/name").filter(|renamed| *renamed != name) {
+        let why = format!("the name of the object ({renamed}) does not match the name on the URL ({name})");
+        return Err(ApiError::bad_request(why));
+    }
+    match text(object, "/metadata/uid") {
+        Some(uid) if Some(uid) != text(old, "/metadata/uid") => {
+            invalid("metadata.uid", &format!("Invalid value: \"{uid}\": field is immutable"))
         }
+        _ => Ok(()),
     }
 }

@@ -1,12 +1,15 @@
 //! What RBAC objects allow, as `k8s.io/kubernetes/plugin/pkg/auth/authorizer/rbac` reads them.
 
+use std::sync::Arc;
+
 use serde_json::Value;
 
+use crate::Kind;
 use crate::identity::User;
 use crate::json::{array, text};
 use crate::routes::Objects;
-use crate::store::Key;
-use crate::world::World;
+use crate::store::{Key, Range};
+use crate::world::{ONLY, SHARD, World};
 
 pub(crate) const GROUP: &str = "rbac.authorization.k8s.io";
 
@@ -30,6 +33,20 @@ pub(crate) fn allows(world: &World, of: &str, or: &str, users: &[User], wish: Wi
     policies.cluster_wide(users, wish) || policies.namespaced(users, wish)
 }
 
+/// The rules that bindings in the logical cluster `of` give, cluster-wide and in a namespace.
+pub(crate) fn rules(world: &World, of: &str, or: &str, users: &[User], namespace: &str) -> Vec<Value> {
+    let policies = Policies { world, of, or };
+    let everywhere = policies.bound("clusterrolebindings", "", users);
+    let here = if namespace.is_empty() { Vec::new() } else { policies.bound("rolebindings", namespace, users) };
+    everywhere.iter().chain(&here).flat_map(|role| array(role, "/rules")).cloned().collect()
+}
+
+/// A role of that name in a logical cluster, or for the whole shard.
+pub(crate) fn role(world: &World, cluster: &str, plural: &str, namespace: &str, name: &str) -> Option<Arc<Value>> {
+    Policies { world, of: cluster, or: if world.kind == Kind::Kcp { SHARD } else { ONLY } }
+        .role(plural, namespace, name)
+}
+
 struct Policies<'a> {
     world: &'a World,
     of: &'a str,
@@ -38,29 +55,39 @@ struct Policies<'a> {
 
 impl Policies<'_> {
     fn cluster_wide(&self, users: &[User], wish: Wish<'_>) -> bool {
-        let bindings = self.world.store.in_cluster(GROUP, "clusterrolebindings", self.of);
-        let mut bindings = bindings.iter().filter(|binding| binds(&binding.object, users));
-        bindings.any(|binding| self.role_allows(&binding.object, "", wish))
+        self.bound("clusterrolebindings", "", users).iter().any(|role| role_allows(role, wish))
     }
 
     fn namespaced(&self, users: &[User], wish: Wish<'_>) -> bool {
         let Wish::Objects { objects, .. } = wish else { return false };
         let Some(namespace) = objects.scope() else { return false };
-        let bindings = self.world.store.in_cluster(GROUP, "rolebindings", self.of);
-        let mut bindings = bindings.iter().filter(|binding| binding.key.namespace == namespace);
-        bindings.any(|binding| binds(&binding.object, users) && self.role_allows(&binding.object, namespace, wish))
+        self.bound("rolebindings", namespace, users).iter().any(|role| role_allows(role, wish))
     }
 
-    fn role_allows(&self, binding: &Value, namespace: &str, wish: Wish<'_>) -> bool {
-        let name = text(binding, "/roleRef/name").unwrap_or_default();
-        let (plural, namespace) = match text(binding, "/roleRef/kind") {
-            Some("ClusterRole") => ("clusterroles", ""),
-            _ => ("roles", namespace),
-        };
-        let find = |cluster| self.world.store.get(&Key::new(GROUP, plural, cluster, namespace, name));
-        let role = find(self.of).or_else(|| find(self.or));
-        role.is_some_and(|role| array(&role.object, "/rules").iter().any(|rule| rule_allows(rule, wish)))
+    /// The roles that are bound to one of the users.
+    fn bound(&self, bindings: &str, namespace: &str, users: &[User]) -> Vec<Arc<Value>> {
+        let range = Range { group: GROUP, resource: bindings, cluster: Some(self.of), namespace: Some(namespace) };
+        let bindings = self.world.store.list(range).0.into_iter();
+        bindings
+            .filter(|binding| binds(&binding.object, users))
+            .filter_map(|binding| {
+                let name = text(&binding.object, "/roleRef/name").unwrap_or_default();
+                match text(&binding.object, "/roleRef/kind") {
+                    Some("ClusterRole") => self.role("clusterroles", "", name),
+                    _ => self.role("roles", namespace, name),
+                }
+            })
+            .collect()
     }
+
+    fn role(&self, plural: &str, namespace: &str, name: &str) -> Option<Arc<Value>> {
+        let find = |cluster| self.world.store.get(&Key::new(GROUP, plural, cluster, namespace, name));
+        find(self.of).or_else(|| find(self.or)).map(|role| role.object)
+    }
+}
+
+fn role_allows(role: &Value, wish: Wish<'_>) -> bool {
+    array(role, "/rules").iter().any(|rule| rule_allows(rule, wish))
 }
 
 fn binds(binding: &Value, users: &[User]) -> bool {

@@ -6,6 +6,7 @@ use crate::kinds::Resource;
 use crate::list;
 use crate::reply::{self, Reply};
 use crate::routes::Objects;
+use crate::scale::SCALE;
 use crate::status::{ApiError, ApiResult};
 use crate::store::{Range, Stored};
 use crate::view::{self, Reach, Target};
@@ -23,7 +24,11 @@ pub(crate) fn get(world: &World, target: &Target, objects: &Objects) -> ApiResul
         .get(&resource.key(cluster, namespace, name))
         .filter(|stored| is_visible(target, &stored.object))
         .ok_or_else(|| ApiError::not_found(&resource.group, &resource.plural, name))?;
-    Ok(reply::json(200, &present(resource, &stored.object)))
+    let shown = match (objects.subresource.as_deref(), &resource.scale) {
+        (Some(SCALE), Some(paths)) => paths.read(&stored.object)?,
+        _ => present(resource, &stored.object),
+    };
+    Ok(reply::json(200, &shown))
 }
 
 /// What kcp's virtual workspaces make of a shard's 404: a list without a `resourceVersion`, or a

@@ -5,9 +5,10 @@ use serde_json::{Value, json};
 use crate::Kind;
 use crate::json::array;
 use crate::rbac::GROUP;
+use crate::selectors::label_selector_matches;
 use crate::world::{ONLY, SHARD, World};
 
-/// Everybody may see which APIs there are; a role for everything, and in kcp one that lets into a workspace.
+/// Everybody may see which APIs there are, and ask about himself; a role for everything, and in kcp one that lets into a workspace.
 pub(crate) fn seed(world: &World) {
     let cluster = match world.kind {
         Kind::Kcp => SHARD,
@@ -23,12 +24,21 @@ pub(crate) fn seed(world: &World) {
     role("system:discovery", &[discovery]);
     let (objects, paths) = (json!({"apiGroups": ["*"], "resources": ["*"]}), json!({"nonResourceURLs": ["*"]}));
     role("cluster-admin", &[objects, paths].map(|rule| with(rule, "verbs", json!(["*"]))));
-    let binding = json!({
-        "metadata": {"name": "system:discovery"},
-        "roleRef": {"apiGroup": GROUP, "kind": "ClusterRole", "name": "system:discovery"},
-        "subjects": [{"apiGroup": GROUP, "kind": "Group", "name": "system:authenticated"}],
-    });
-    world.seed(cluster, GROUP, "clusterrolebindings", "", binding);
+    let ask =
+        |group: &str, resources: &[&str]| json!({"apiGroups": [group], "resources": resources, "verbs": ["create"]});
+    let of_oneself = [
+        ask("authorization.k8s.io", &["selfsubjectaccessreviews"]),
+        ask("authentication.k8s.io", &["selfsubjectreviews"]),
+    ];
+    role("system:basic-user", &of_oneself);
+    for name in ["system:discovery", "system:basic-user"] {
+        let binding = json!({
+            "metadata": {"name": name},
+            "roleRef": {"apiGroup": GROUP, "kind": "ClusterRole", "name": name},
+            "subjects": [{"apiGroup": GROUP, "kind": "Group", "name": "system:authenticated"}],
+        });
+        world.seed(cluster, GROUP, "clusterrolebindings", "", binding);
+    }
     if world.kind == Kind::Kcp {
         role("system:kcp:workspace:access", &[json!({"nonResourceURLs": ["/"], "verbs": ["access"]})]);
     }
@@ -43,7 +53,9 @@ pub(crate) fn reconcile(world: &World) {
             continue;
         }
         let others = roles.iter().filter(|role| role.key.cluster == aggregate.key.cluster && role.key != aggregate.key);
-        let others = others.filter(|role| selectors.iter().any(|selector| selects(selector, &role.object)));
+        let others = others.filter(|role| {
+            selectors.iter().any(|selector| label_selector_matches(Some(selector), labels_of(&role.object)))
+        });
         let mut rules: Vec<Value> = Vec::new();
         for rule in others.flat_map(|role| array(&role.object, "/rules")) {
             if !rules.contains(rule) {
@@ -59,13 +71,6 @@ fn with(mut object: Value, field: &str, value: Value) -> Value {
     object
 }
 
-/// By `matchLabels` only.
-fn selects(selector: &Value, role: &Value) -> bool {
-    let wanted = selector["matchLabels"].as_object();
-    wanted.is_some_and(|wanted| {
-        wanted.iter().all(|(name, value)| {
-            let found = role.pointer("/metadata/labels").and_then(|labels| labels.get(name));
-            found.is_some() && found == Some(value)
-        })
-    })
+fn labels_of(role: &Value) -> &Value {
+    role.pointer("/metadata/labels").unwrap_or(&Value::Null)
 }

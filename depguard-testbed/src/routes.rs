@@ -85,6 +85,7 @@ pub(crate) fn verb(method: &Method, objects: &Objects, watch: bool) -> Option<&'
         (&Method::GET, false) if watch => "watch",
         (&Method::GET, false) => "list",
         (&Method::POST, false) => "create",
+        (&Method::POST, true) if objects.subresource.is_some() => "create",
         (&Method::PUT, true) => "update",
         (&Method::PATCH, true) => "patch",
         (&Method::DELETE, true) => "delete",

@@ -9,21 +9,41 @@ use serde_json::{Value, json};
 use crate::act::Act;
 use crate::authorize::authorize;
 use crate::delete::{self, DeleteOptions};
-use crate::faults::Fault;
+use crate::evict::EVICTION;
+use crate::faults::{Fate, Fault};
 use crate::form::Form;
-use crate::identity::User;
+use crate::identity::{self, User};
+use crate::kinds::Resource;
 use crate::reply::{self, Reply};
 use crate::routes::{self, Ask, Objects, Query};
+use crate::scale::SCALE;
 use crate::status::{ApiError, ApiResult};
+use crate::tokens::TOKEN;
 use crate::view::{self, Reach, Target, View};
 use crate::world::World;
-use crate::{Kind, discovery, list, patch, read, watch, write};
+use crate::{Kind, access, discovery, evict, list, patch, read, tokens, watch, write};
 use std::sync::Arc;
 
 /// The largest body taken, as in etcd-backed API servers.
 const BODY_LIMIT: usize = 3 * 1024 * 1024;
 
-pub(crate) async fn answer(world: &Arc<World>, shard: Option<usize>, request: Request<Incoming>) -> Reply {
+/// `Err`: there is no answer, and the connection breaks.
+pub(crate) async fn answer(
+    world: &Arc<World>,
+    shard: Option<usize>,
+    request: Request<Incoming>,
+) -> std::io::Result<Reply> {
+    let path_and_query = request.uri().path_and_query().map_or("/", |path| path.as_str());
+    let token = identity::token(request.headers()).unwrap_or_default();
+    let fate = world.faults.fate(token, request.method().as_str(), path_and_query);
+    if matches!(fate, Fate::Cut) {
+        return Err(reply::reset());
+    }
+    let reply = disturbed(world, shard, request).await;
+    if fate.is_answered() { Ok(reply) } else { Err(reply::reset()) }
+}
+
+async fn disturbed(world: &Arc<World>, shard: Option<usize>, request: Request<Incoming>) -> Reply {
     let path_and_query = request.uri().path_and_query().map_or("/", |path| path.as_str()).to_owned();
     let mut cut = false;
     let mut lists = Lists::default();
@@ -85,7 +105,7 @@ async fn handle(
         Ask::Version => return Ok(reply::json(200, &discovery::version(world.kind))),
         _ => {}
     }
-    let user = User::of(world.kind, &parts.headers).ok_or_else(ApiError::unauthorized)?;
+    let user = tokens::authenticate(world, &parts.headers)?;
     let view = view::enter(world, &user, shard, &door, parts.uri.path())?;
     let query = Query::parse(parts.uri.query());
     let verb = match &ask {
@@ -151,6 +171,11 @@ async fn change(
     let done = carry_out(&mut act, target, objects, verb, query, content_type, body).await;
     let reply = match done {
         Ok((code, object)) if object["kind"] == "Status" || verb == "deletecollection" => reply::json(code, &object),
+        Ok((code, object)) if objects.subresource.as_deref() == Some(TOKEN) => reply::json(code, &object),
+        Ok((code, object)) if objects.subresource.as_deref() == Some(SCALE) => {
+            let paths = target.resource.scale.as_ref();
+            reply::json(code, &paths.map_or(Value::Null, |paths| paths.show(&object)))
+        }
         Ok((code, object)) => reply::json(code, &read::present(&target.resource, &object)),
         Err(error) => reply::error(&error),
     };
@@ -170,6 +195,13 @@ async fn carry_out(
     let name = objects.name.as_deref().unwrap_or_default();
     let subresource = objects.subresource.as_deref();
     Ok(match verb {
+        "create" if subresource == Some(EVICTION) => (201, evict::evict(act, name, parse(body)?).await?),
+        "create" if subresource == Some(TOKEN) => (201, tokens::issue(act, name, parse(body)?).await?),
+        "create" if target.resource.answered => {
+            let review = parse(body)?;
+            write::check_type(act, &review)?;
+            (201, access::answer(act, review)?)
+        }
         "create" => (201, (*write::create(act, parse(body)?).await?).clone()),
         "update" => {
             let object = parse(body)?;
@@ -180,15 +212,16 @@ async fn carry_out(
             (code, (*object).clone())
         }
         "delete" => {
-            let options = DeleteOptions::parse(body)?;
+            let options = DeleteOptions::parse(body, query)?;
             act.dry_run = options.dry_run.unwrap_or(act.dry_run);
             match delete::one(act, name, name, &options).await? {
                 delete::Deleted::Going(object) => (200, (*object).clone()),
+                delete::Deleted::Gone(object) if is_shown_when_gone(&target.resource) => (200, (*object).clone()),
                 delete::Deleted::Gone(object) => (200, gone(&target.resource, &object)),
             }
         }
         _ => {
-            let options = DeleteOptions::parse(body)?;
+            let options = DeleteOptions::parse(body, query)?;
             act.dry_run = options.dry_run.unwrap_or(act.dry_run);
             let deleted = delete::collection(act, target, query, &options).await?;
             let items: Vec<Value> = deleted.iter().map(|object| (**object).clone()).collect();
@@ -197,8 +230,13 @@ async fn carry_out(
     })
 }
 
+/// Whether a DELETE shows the object that is gone; of most kinds it says only that it is.
+fn is_shown_when_gone(resource: &Resource) -> bool {
+    ["serviceaccounts", "pods", "services"].iter().any(|plural| resource.is("", plural))
+}
+
 /// What a DELETE says when the object is gone at once.
-fn gone(resource: &crate::kinds::Resource, object: &Value) -> Value {
+fn gone(resource: &Resource, object: &Value) -> Value {
     json!({
         "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success",
         "details": {

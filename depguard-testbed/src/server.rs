@@ -1,11 +1,11 @@
-//! The TLS listener: one task accepts, one a connection serves, and all end with the testbed.
+//! The TLS listener: one task accepts, one a connection serves, and all end with it.
 
-use std::convert::Infallible;
-use std::sync::Arc;
 use std::time::Duration;
 
+use http::{Request, Response};
+use hyper::body::{Body, Incoming};
 use hyper::server::conn::http1;
-use hyper::service::service_fn;
+use hyper::service::Service;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
@@ -13,32 +13,31 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 
-use crate::faults::Fault;
-use crate::serve;
-use crate::world::World;
-
 const HANDSHAKE: Duration = Duration::from_secs(10);
 
-/// Two faces: what the server shows, and its twin whose certificate has run out.
-pub(crate) type Faces = [TlsAcceptor; 2];
+pub(crate) type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// Serves until `stopped` changes, then drops every connection. `shard` is whose address it is, if not everybody's.
-pub(crate) async fn run(
+/// Serves until `stopped` changes, then drops every connection. What a new connection is shown is asked each time.
+pub(crate) async fn run<S, B>(
     listener: TcpListener,
-    tls: Faces,
-    world: Arc<World>,
-    shard: Option<usize>,
+    tls: impl Fn() -> TlsAcceptor,
+    service: S,
     mut stopped: watch::Receiver<bool>,
-) {
+) where
+    S: Service<Request<Incoming>, Response = Response<B>> + Clone + Send + 'static,
+    S::Future: Send,
+    S::Error: Into<BoxError>,
+    B: Body + Send + 'static,
+    B::Data: Send,
+    B::Error: Into<BoxError>,
+{
     let mut connections = JoinSet::new();
     loop {
         tokio::select! {
             _ = stopped.changed() => break,
             accepted = listener.accept() => match accepted {
                 Ok((stream, _)) => {
-                    let [valid, expired] = &tls;
-                    let tls = if world.faults.is_on(Fault::ExpiredCertificate) { expired } else { valid };
-                    connections.spawn(connection(stream, tls.clone(), Arc::clone(&world), shard));
+                    connections.spawn(connection(stream, tls(), service.clone()));
                 }
                 // Out of descriptors, most likely: give those who hold them a moment.
                 Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
@@ -49,15 +48,17 @@ pub(crate) async fn run(
     connections.shutdown().await;
 }
 
-async fn connection(stream: TcpStream, tls: TlsAcceptor, world: Arc<World>, shard: Option<usize>) {
+async fn connection<S, B>(stream: TcpStream, tls: TlsAcceptor, service: S)
+where
+    S: Service<Request<Incoming>, Response = Response<B>>,
+    S::Error: Into<BoxError>,
+    B: Body + 'static,
+    B::Error: Into<BoxError>,
+{
     stream.set_nodelay(true).ok();
     let Ok(Ok(stream)) = timeout(HANDSHAKE, tls.accept(stream)).await else {
         return;
     };
-    let service = service_fn(move |request| {
-        let world = Arc::clone(&world);
-        async move { Ok::<_, Infallible>(serve::answer(&world, shard, request).await) }
-    });
     let served = http1::Builder::new().timer(TokioTimer::new()).serve_connection(TokioIo::new(stream), service).await;
     if let Err(why) = served {
         tracing::debug!(%why, "connection ended");

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
-use crate::server::{self, Faces};
+use crate::front::{self, Faces};
 use crate::store::Key;
 use crate::world::{ROOT, World};
 
@@ -148,7 +148,7 @@ pub(crate) async fn run(
     let mut wanted = shard.wanted.subscribe();
     loop {
         let (cut, is_cut) = watch::channel(false);
-        let served = server::run(listener, tls.clone(), Arc::clone(&world), Some(index), is_cut);
+        let served = front::run(listener, tls.clone(), Arc::clone(&world), Some(index), is_cut);
         tokio::pin!(served);
         tokio::select! {
             () = &mut served => return,

@@ -135,8 +135,17 @@ impl ApiError {
             .iter()
             .map(|cause| json!({"reason": cause.reason, "message": cause.message, "field": cause.field}))
             .collect();
-        Self::new(422, "Invalid", format!("{of} \"{name}\" is invalid: {said}"))
-            .with_details(json!({"name": name, "group": group, "kind": kind, "causes": causes}))
+        let mut details = json!({"group": group, "kind": kind, "causes": causes});
+        if !name.is_empty() {
+            details["name"] = json!(name);
+        }
+        Self::new(422, "Invalid", format!("{of} \"{name}\" is invalid: {said}")).with_details(details)
+    }
+
+    /// A patch that doesn't fit the object, or tests for what isn't so.
+    pub(crate) fn unprocessable() -> Self {
+        let message = "the server rejected our request due to an error in our request";
+        Self::new(422, "Invalid", message).with_details(json!({}))
     }
 
     pub(crate) fn method_not_allowed() -> Self {
@@ -147,7 +156,8 @@ impl ApiError {
     pub(crate) fn unsupported_media_type(got: &str) -> Self {
         let message = format!(
             "the body of the request was in an unknown format - accepted media types include: \
-             application/merge-patch+json, application/strategic-merge-patch+json, application/apply-patch+yaml; got `{got}`"
+             application/json-patch+json, application/merge-patch+json, application/strategic-merge-patch+json, \
+             application/apply-patch+yaml; got `{got}`"
         );
         Self::new(415, "UnsupportedMediaType", message)
     }

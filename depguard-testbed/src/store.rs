@@ -2,17 +2,19 @@
 
 mod journal;
 mod object;
+mod owners;
 mod page;
 mod tally;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde_json::{Value, json};
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 
 pub use journal::Event;
 pub(crate) use object::Object;
+use owners::Owners;
 pub(crate) use page::{Ask, Page};
 use tally::Tally;
 
@@ -95,6 +97,8 @@ impl Range<'_> {
 pub(crate) struct Store {
     inner: Mutex<Inner>,
     revisions: watch::Sender<u64>,
+    /// Rung when the garbage collector has to look at something.
+    collectible: Notify,
 }
 
 #[derive(Debug, Default)]
@@ -102,6 +106,7 @@ struct Inner {
     revision: u64,
     objects: BTreeMap<Key, (u64, Arc<Object>)>,
     tally: Tally,
+    owners: Owners,
     history: VecDeque<Change>,
     /// The last revision whose change was forgotten.
     forgotten: u64,
@@ -113,7 +118,7 @@ impl Store {
     pub(crate) fn new() -> Self {
         // A fresh store begins at 1: "0" means something else in the API.
         let inner = Inner { revision: 1, forgotten: 1, ..Inner::default() };
-        Self { inner: Mutex::new(inner), revisions: watch::Sender::new(1) }
+        Self { inner: Mutex::new(inner), revisions: watch::Sender::new(1), collectible: Notify::new() }
     }
 
     /// Tells of every new revision.
@@ -136,9 +141,7 @@ impl Store {
     }
 
     pub(crate) fn get(&self, key: &Key) -> Option<Stored> {
-        let inner = self.lock();
-        let (revision, object) = inner.objects.get(key)?;
-        Some(Stored { key: key.clone(), revision: *revision, object: object.value() })
+        self.lock().get(key)
     }
 
     pub(crate) fn create(&self, key: Key, object: Value) -> Result<Stored, Refused> {
@@ -175,7 +178,9 @@ impl Store {
         }
         let previous = inner.objects.remove(key).map(|(_, object)| object);
         if let Some(previous) = &previous {
-            inner.tally.remove(key, &previous.value());
+            let value = previous.value();
+            inner.tally.remove(key, &value);
+            self.own(&mut inner, key, Some(&value), None);
         }
         inner.revision += 1;
         let change = Change { revision: inner.revision, key: key.clone(), object: None, previous };
@@ -202,7 +207,7 @@ impl Store {
             let revision = inner.revision;
             object["metadata"]["resourceVersion"] = json!(revision.to_string());
             let packed = Arc::new(Object::packed(&object));
-            inner.put(key, revision, packed, &object);
+            self.put(&mut inner, key, revision, packed, &object);
             inner.history.clear();
             inner.forgotten = revision;
         }
@@ -240,16 +245,59 @@ impl Store {
         self.list(Range { group, resource, cluster: Some(cluster), namespace: None }).0
     }
 
+    /// The objects that name this owner.
+    pub(crate) fn dependents(&self, uid: &str) -> Vec<Stored> {
+        let inner = self.lock();
+        inner.owners.dependents(uid).filter_map(|key| inner.get(key)).collect()
+    }
+
+    /// What the garbage collector has to look at, as soon as there is something. Each is told once.
+    pub(crate) async fn collectible(&self) -> BTreeSet<Key> {
+        loop {
+            let due = self.lock().owners.take_due();
+            if !due.is_empty() {
+                return due;
+            }
+            self.collectible.notified().await;
+        }
+    }
+
     fn write(&self, inner: &mut Inner, key: Key, mut object: Value) -> Stored {
         inner.revision += 1;
         let revision = inner.revision;
         object["metadata"]["resourceVersion"] = json!(revision.to_string());
         let kept = Arc::new(Object::new(object));
         let object = kept.value();
-        let previous = inner.put(key.clone(), revision, Arc::clone(&kept), &object);
+        let previous = self.put(inner, key.clone(), revision, Arc::clone(&kept), &object);
         let change = Change { revision, key: key.clone(), object: Some(kept), previous };
         self.record(inner, change, None);
         Stored { key, revision, object }
+    }
+
+    /// Puts an object there, and gives the one that was there.
+    fn put(
+        &self,
+        inner: &mut Inner,
+        key: Key,
+        revision: u64,
+        object: Arc<Object>,
+        value: &Value,
+    ) -> Option<Arc<Object>> {
+        let previous = inner.objects.get(&key).map(|(_, object)| Arc::clone(object));
+        let before = previous.as_ref().map(|object| object.value());
+        if let Some(before) = &before {
+            inner.tally.remove(&key, before);
+        }
+        inner.tally.add(&key, value);
+        self.own(inner, &key, before.as_deref(), Some(value));
+        inner.objects.insert(key, (revision, object));
+        previous
+    }
+
+    fn own(&self, inner: &mut Inner, key: &Key, previous: Option<&Value>, now: Option<&Value>) {
+        if inner.owners.change(key, previous, now) {
+            self.collectible.notify_one();
+        }
     }
 
     fn record(&self, inner: &mut Inner, change: Change, reviewed_at: Option<u64>) {
@@ -272,15 +320,9 @@ impl Store {
 }
 
 impl Inner {
-    /// Writes an object, and gives the one that was there.
-    fn put(&mut self, key: Key, revision: u64, object: Arc<Object>, value: &Value) -> Option<Arc<Object>> {
-        let previous = self.objects.get(&key).map(|(_, object)| Arc::clone(object));
-        if let Some(previous) = &previous {
-            self.tally.remove(&key, &previous.value());
-        }
-        self.tally.add(&key, value);
-        self.objects.insert(key, (revision, object));
-        previous
+    fn get(&self, key: &Key) -> Option<Stored> {
+        let (revision, object) = self.objects.get(key)?;
+        Some(Stored { key: key.clone(), revision: *revision, object: object.value() })
     }
 
     fn list(&self, range: Range<'_>) -> Vec<Stored> {

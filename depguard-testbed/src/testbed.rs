@@ -1,9 +1,8 @@
 //! Starting and stopping the whole.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::net::{Ipv4Addr, SocketAddr};
+use std::collections::BTreeSet;
+use std::net::Ipv4Addr;
 use std::sync::Arc;
-use std::time::Duration;
 
 use serde_json::Value;
 use tokio::net::TcpListener;
@@ -11,47 +10,21 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 
+use crate::audit::{Audit, Audits};
 use crate::faults::Faults;
 use crate::fill::{FillError, Place};
+use crate::options::{Kind, Options};
 use crate::pool::Pool;
 use crate::shards::Shards;
 use crate::store::{Event, Store};
+use crate::tokens::Tokens;
 use crate::traffic::{Lists, Traffic};
 use crate::world::{ONLY, World};
-use crate::{controllers, fill, kubeconfig, roles, server, shards, teardown, tls, workspaces};
-
-/// What the testbed plays.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Kind {
-    /// A kcp with a root workspace.
-    #[default]
-    Kcp,
-    /// A plain Kubernetes API server with the controllers that matter here.
-    Kubernetes,
-}
-
-/// How to start a [`Testbed`].
-#[derive(Clone, Debug, Default)]
-pub struct Options {
-    /// What to play.
-    pub kind: Kind,
-    /// The port on 127.0.0.1; 0 = any free one.
-    pub port: u16,
-    /// Whether RBAC objects decide what each user but `admin` and `masters` may do. Off: everybody may do everything.
-    pub rbac: bool,
-    /// The names of a kcp's shards, each with an address of its own for its virtual workspaces; the root workspace lies
-    /// on the first. A Workspace lies on the one that its `spec.location.selector.matchLabels.name` names, else on the
-    /// next. None: one shard, whose address is everybody's.
-    pub shards: Vec<String>,
-    /// How much later than the first binding on a shard a slice lists the shard; 300 ms unless said.
-    pub listed_after: Option<Duration>,
-    /// Where a webhook's `clientConfig.service` is reached, by `namespace/name`. A service that is
-    /// not here can't be called, which `failurePolicy` then decides. kcp knows no services.
-    pub services: BTreeMap<String, SocketAddr>,
-}
+use crate::{collector, controllers, fill, front, kubeconfig, roles, shards, teardown, tls, workspaces};
 
 /// Why a testbed could not be started.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum StartError {
     /// The port can't be listened on.
     #[error("cannot listen on 127.0.0.1:{port}: choose another port, or 0 for any free one")]
@@ -63,7 +36,7 @@ pub enum StartError {
     },
     /// The certificate authority can't be made.
     #[error("cannot make a certificate")]
-    Certificate(#[from] rcgen::Error),
+    Certificate(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// The certificates can't be served.
     #[error("cannot set up tls")]
     Tls(#[from] rustls::Error),
@@ -97,7 +70,9 @@ impl Testbed {
             store: Store::new(),
             faults: Faults::default(),
             traffic: Traffic::default(),
+            audits: Audits::default(),
             webhooks: Pool::default(),
+            tokens: Tokens::new(options.shortest_token),
             services: options.services,
         });
         match options.kind {
@@ -110,9 +85,10 @@ impl Testbed {
         for (index, listener) in of_shards.into_iter().enumerate() {
             tasks.spawn(shards::run(listener, tls.clone(), Arc::clone(&world), index, stopped.subscribe()));
         }
-        tasks.spawn(server::run(listener, tls, Arc::clone(&world), None, stopped.subscribe()));
+        tasks.spawn(front::run(listener, tls, Arc::clone(&world), None, stopped.subscribe()));
         tasks.spawn(controllers::run(Arc::clone(&world), stopped.subscribe()));
         tasks.spawn(teardown::run(Arc::clone(&world), stopped.subscribe()));
+        tasks.spawn(collector::run(Arc::clone(&world), stopped.subscribe()));
         Ok(Self { url, ca_pem: identity.ca_pem, world, stopped, tasks })
     }
 
@@ -132,7 +108,8 @@ impl Testbed {
     /// The user `admin` may do anything and is in the group `system:kcp:admin` (plain Kubernetes:
     /// `system:masters`), `masters` is in `system:masters`. `system:serviceaccount:<namespace>:<name>` is a
     /// ServiceAccount, in kcp `system:kcp:serviceaccount:<logical cluster>:<namespace>:<name>` is one of that
-    /// workspace. Any other name is a user of that name.
+    /// workspace. What a TokenRequest gave is a user as well: that ServiceAccount, while the token is good. Any other name
+    /// is a user of that name.
     pub fn kubeconfig(&self, cluster: &str, user: &str) -> String {
         let server = if cluster.is_empty() { self.url.clone() } else { format!("{}/clusters/{cluster}", self.url) };
         kubeconfig::print(&server, &self.ca_pem, user)
@@ -169,7 +146,8 @@ impl Testbed {
         self.world.traffic.of(group, resource, |_| true)
     }
 
-    /// The same by one user, whose token this is.
+    /// The same by one user, whose token this is: of a ServiceAccount its name as [`kubeconfig`](Self::kubeconfig) takes
+    /// it, by whichever of its tokens it came.
     pub fn lists_by(&self, token: &str, group: &str, resource: &str) -> Lists {
         self.world.traffic.of(group, resource, |user| user == token)
     }
@@ -177,6 +155,11 @@ impl Testbed {
     /// The tokens of those who asked for objects of a resource in any way, whatever they were answered.
     pub fn askers(&self, group: &str, resource: &str) -> BTreeSet<String> {
         self.world.traffic.askers(group, resource)
+    }
+
+    /// What webhooks noted of the requests they reviewed (`auditAnnotations`): the last 1,024, oldest first.
+    pub fn audits(&self) -> Vec<Audit> {
+        self.world.audits.all()
     }
 
     /// Keeps every change of the store from now on, except what it is [filled](Self::fill) with: for a run that judges

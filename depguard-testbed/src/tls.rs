@@ -21,26 +21,45 @@ pub(crate) struct Identity {
 
 /// Makes a CA and two certificates for `127.0.0.1` and `localhost` signed by it.
 pub(crate) fn make_identity() -> Result<Identity, StartError> {
+    let ca = make_ca()?;
+    let servers = [make_server(&ca, &[], false)?, make_server(&ca, &[], true)?];
+    Ok(Identity { ca_pem: ca.pem(), servers })
+}
+
+/// A server's configuration for these names beside, and the CA that signed its certificate.
+pub(crate) fn make_webhook_identity(names: &[String]) -> Result<(Arc<ServerConfig>, String), StartError> {
+    let ca = make_ca()?;
+    Ok((make_server(&ca, names, false)?, ca.pem()))
+}
+
+fn make_ca() -> Result<CertifiedIssuer<'static, KeyPair>, StartError> {
     let mut params = CertificateParams::default();
     params.distinguished_name.push(DnType::CommonName, "depguard-testbed-ca");
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::DigitalSignature];
-    let ca = CertifiedIssuer::self_signed(params, KeyPair::generate()?)?;
-
-    let servers = [make_server(&ca, false)?, make_server(&ca, true)?];
-    Ok(Identity { ca_pem: ca.pem(), servers })
+    KeyPair::generate().and_then(|key| CertifiedIssuer::self_signed(params, key)).map_err(unmade)
 }
 
-fn make_server(ca: &CertifiedIssuer<'_, KeyPair>, expired: bool) -> Result<Arc<ServerConfig>, StartError> {
-    let mut params = CertificateParams::new(vec!["127.0.0.1".to_owned(), "localhost".to_owned()])?;
+/// Boxed, so that the errors of this library are none of the crate's.
+fn unmade(why: rcgen::Error) -> StartError {
+    StartError::Certificate(Box::new(why))
+}
+
+fn make_server(
+    ca: &CertifiedIssuer<'_, KeyPair>,
+    names: &[String],
+    expired: bool,
+) -> Result<Arc<ServerConfig>, StartError> {
+    let local = ["127.0.0.1", "localhost"].map(str::to_owned);
+    let mut params = CertificateParams::new([&local[..], names].concat()).map_err(unmade)?;
     params.distinguished_name.push(DnType::CommonName, "depguard-testbed");
     params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
     params.use_authority_key_identifier_extension = true;
     if expired {
         params.not_after = rcgen::date_time_ymd(2001, 1, 1);
     }
-    let key = KeyPair::generate()?;
-    let certificate = params.signed_by(&key, ca)?;
+    let key = KeyPair::generate().map_err(unmade)?;
+    let certificate = params.signed_by(&key, ca).map_err(unmade)?;
 
     let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der()));
     let mut server = ServerConfig::builder_with_provider(provider())

@@ -9,6 +9,7 @@ use crate::routes::{Objects, Query};
 
 /// The lists of one resource that were answered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Lists {
     /// Lists begun: requests without a continue token.
     pub begun: u64,
@@ -18,6 +19,19 @@ pub struct Lists {
     pub pages: u64,
     /// The bytes of all bodies.
     pub bytes: u64,
+}
+
+impl Lists {
+    /// What came on top of an earlier count of the same.
+    #[must_use]
+    pub fn since(&self, before: &Self) -> Self {
+        Self {
+            begun: self.begun.saturating_sub(before.begun),
+            selecting: self.selecting.saturating_sub(before.selecting),
+            pages: self.pages.saturating_sub(before.pages),
+            bytes: self.bytes.saturating_sub(before.bytes),
+        }
+    }
 }
 
 #[derive(Debug, Default)]

@@ -5,12 +5,15 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
+use crate::evict::EVICTION;
 use crate::identity::User;
 use crate::json::{array, text};
 use crate::kinds::{self, Origin, Resource};
 use crate::routes::{Door, Objects};
+use crate::scale::SCALE;
 use crate::status::{ApiError, ApiResult};
 use crate::store::{Key, Stored};
+use crate::tokens::TOKEN;
 use crate::world::{ONLY, SHARD, World};
 use crate::{Kind, builtin};
 
@@ -229,6 +232,10 @@ fn check_shape(resource: &Resource, objects: &Objects, verb: &str) -> ApiResult<
     match objects.subresource.as_deref() {
         None => {}
         Some("status") if resource.status && matches!(verb, "get" | "update" | "patch") => {}
+        Some(SCALE) if resource.scale.is_some() && matches!(verb, "get" | "update" | "patch") => {}
+        Some(EVICTION) if resource.is("", "pods") && verb == "create" => {}
+        Some(TOKEN) if resource.is("", "serviceaccounts") && verb == "create" => {}
+        Some(TOKEN) if resource.is("", "serviceaccounts") => return Err(ApiError::method_not_allowed()),
         Some(_) => return Err(no_such(objects)),
     }
     if !resource.verbs().contains(&verb) {

@@ -1,5 +1,6 @@
 //! The call to a webhook: TLS verified with the configuration's `caBundle`, and a time limit.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -25,6 +26,8 @@ pub(crate) struct Verdict {
     pub(crate) allowed: bool,
     pub(crate) warnings: Vec<String>,
     pub(crate) status: Option<Value>,
+    /// For the audit log.
+    pub(crate) annotations: BTreeMap<String, String>,
 }
 
 /// Calls the webhook with a review. Why it could not be asked is told in words.
@@ -161,5 +164,11 @@ fn read(answer: &[u8], uid: &str) -> Result<Verdict, String> {
         allowed: response["allowed"].as_bool().unwrap_or(false),
         warnings: array(response, "/warnings").iter().filter_map(|text| text.as_str().map(str::to_owned)).collect(),
         status: response.get("status").cloned(),
+        annotations: noted(&response["auditAnnotations"]),
     })
+}
+
+fn noted(annotations: &Value) -> BTreeMap<String, String> {
+    let all = annotations.as_object().into_iter().flatten();
+    all.filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned()))).collect()
 }

@@ -5,12 +5,14 @@ use std::net::SocketAddr;
 
 use serde_json::{Value, json};
 
+use crate::audit::Audits;
 use crate::faults::Faults;
 use crate::json::{annotation, now, set_annotation, text, uuid};
 use crate::kinds::{self, Resource};
 use crate::pool::Pool;
 use crate::shards::Shards;
 use crate::store::{Key, Store, Stored};
+use crate::tokens::Tokens;
 use crate::traffic::Traffic;
 use crate::{Kind, builtin};
 
@@ -33,7 +35,9 @@ pub(crate) struct World {
     pub(crate) store: Store,
     pub(crate) faults: Faults,
     pub(crate) traffic: Traffic,
+    pub(crate) audits: Audits,
     pub(crate) webhooks: Pool,
+    pub(crate) tokens: Tokens,
     /// Where a Service is reached, by `namespace/name`.
     pub(crate) services: BTreeMap<String, SocketAddr>,
 }

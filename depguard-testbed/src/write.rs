@@ -6,13 +6,14 @@ use serde_json::{Value, json};
 
 use crate::act::Act;
 use crate::admission::{self, Attributes};
-use crate::json::{finalizers, is_terminating, map_at, now, random_name, set_annotation, text, uuid};
+use crate::json::{annotation, finalizers, is_terminating, map_at, now, random_name, set_annotation, text, uuid};
 use crate::kinds::Origin;
+use crate::scale::{SCALE, type_of_scale};
 use crate::status::{ApiError, ApiResult, Cause};
 use crate::store::{Key, Refused};
 use crate::view::{self, Export};
 use crate::world::{CLUSTER, PATH};
-use crate::{Kind, defaults, names, schema};
+use crate::{Kind, defaults, escalate, metadata, names, schema};
 
 /// What only the server writes, and an update therefore can't change.
 const SERVERS_OWN: &[&str] = &[
@@ -51,6 +52,9 @@ pub(crate) async fn create(act: &Act<'_>, mut object: Value) -> ApiResult<Arc<Va
         map_at(&mut object, &[]).remove("status");
     }
     defaults::on_create(act, &mut object)?;
+    metadata::tidy(&mut object);
+    metadata::check_owners(act, &name, &object)?;
+    escalate::check(act, &name, None, &object)?;
     schema::check(act.resource, &mut object, &name)?;
     admission::admit(act, &Attributes::create(act, &name, &object)).await?;
     check_namespace(act, &object, &name)?;
@@ -69,14 +73,17 @@ pub(crate) async fn replace(
     subresource: Option<&str>,
     object: &Value,
 ) -> ApiResult<Arc<Value>> {
-    check_type(act, object)?;
+    check_type_of(act, subresource, object)?;
     if text(object, "/metadata/name") != Some(name) {
         let given = text(object, "/metadata/name").unwrap_or_default();
         let why = format!("the name of the object ({given}) does not match the name on the URL ({name})");
         return Err(ApiError::bad_request(why));
     }
-    // Only the core kinds can be overwritten blindly.
-    if text(object, "/metadata/resourceVersion").is_none() && !act.resource.group.is_empty() {
+    // Only the core kinds, and a scale, can be overwritten blindly.
+    if text(object, "/metadata/resourceVersion").is_none()
+        && !act.resource.group.is_empty()
+        && subresource != Some(SCALE)
+    {
         let why = "Invalid value: 0: must be specified for an update";
         let cause = Cause::new("FieldValueInvalid", "metadata.resourceVersion", why);
         return Err(ApiError::invalid(&act.resource.group, &act.resource.plural, name, &[cause]));
@@ -96,7 +103,13 @@ pub(crate) async fn update(
     loop {
         let stored = act.world.store.get(&key).ok_or_else(|| act.not_found(name))?;
         let old = &stored.object;
-        let mut object = change(old)?;
+        let scale = act.resource.scale.as_ref().filter(|_| subresource == Some(SCALE));
+        let mut object = match scale {
+            Some(paths) => paths.change(old, &change)?,
+            None => change(old)?,
+        };
+        // What of its place the client left out is not shown to admission, either.
+        let placeless = annotation(&object, CLUSTER).is_none();
         if let Some(expected) = text(&object, "/metadata/resourceVersion")
             && expected != stored.revision.to_string()
         {
@@ -113,11 +126,20 @@ pub(crate) async fn update(
         }
         defaults::on_write(act, &mut object);
         keep(act, subresource, old, &mut object);
-        check_finalizers(act, name, old, &object)?;
+        metadata::tidy(&mut object);
+        metadata::check_finalizers(act, name, old, &object)?;
+        metadata::check_owners(act, name, &object)?;
+        escalate::check(act, name, Some(old), &object)?;
         schema::check(act.resource, &mut object, name)?;
         object["metadata"]["resourceVersion"] = old["metadata"]["resourceVersion"].clone();
         defaults::on_update(act, old, &object)?;
-        admission::admit(act, &Attributes::update(act, name, subresource, old, &object)).await?;
+        let shown = match scale {
+            Some(paths) => Some((paths.show(old), paths.show(&object))),
+            None if placeless && act.world.kind == Kind::Kcp => Some(((**old).clone(), without_place(&object))),
+            None => None,
+        };
+        let (before, after) = shown.as_ref().map_or((&**old, &object), |(before, after)| (before, after));
+        admission::admit(act, &Attributes::update(act, name, subresource, before, after)).await?;
         if act.dry_run || object == **old {
             return Ok(Arc::new(object));
         }
@@ -187,14 +209,22 @@ fn definition_is_going(act: &Act<'_>) -> bool {
 }
 
 /// Kind and version must be said, and be those of the path.
-fn check_type(act: &Act<'_>, object: &Value) -> ApiResult<()> {
-    let (kind, version) = (&act.resource.kind, act.resource.api_version());
+pub(crate) fn check_type(act: &Act<'_>, object: &Value) -> ApiResult<()> {
+    check_type_of(act, None, object)
+}
+
+fn check_type_of(act: &Act<'_>, subresource: Option<&str>, object: &Value) -> ApiResult<()> {
+    let own = act.resource.api_version();
+    let (kind, version) = match subresource {
+        Some(SCALE) => type_of_scale(),
+        _ => (act.resource.kind.as_str(), own.as_str()),
+    };
     let (said_kind, said_version) = (text(object, "/kind"), text(object, "/apiVersion"));
     let Some(said) = said_kind else {
         let why = format!("the object provided is unrecognized (must be of type {kind}): Object 'Kind' is missing");
         return Err(ApiError::bad_request(why));
     };
-    if said_version != Some(&version) {
+    if said_version != Some(version) {
         let said = said_version.unwrap_or_default();
         let why = format!("the API version in the data ({said}) does not match the expected API version ({version})");
         return Err(ApiError::bad_request(why));
@@ -236,6 +266,18 @@ fn stamp_place(act: &Act<'_>, object: &mut Value) {
     }
 }
 
+fn without_place(object: &Value) -> Value {
+    let mut object = object.clone();
+    let metadata = map_at(&mut object, &["metadata"]);
+    if let Some(annotations) = metadata.get_mut("annotations").and_then(Value::as_object_mut) {
+        annotations.remove(CLUSTER);
+        if annotations.is_empty() {
+            metadata.remove("annotations");
+        }
+    }
+    object
+}
+
 /// Keeps what this kind of update has no say in.
 fn keep(act: &Act<'_>, subresource: Option<&str>, old: &Value, object: &mut Value) {
     stamp_place(act, object);
@@ -275,14 +317,4 @@ fn differs_beyond_metadata(old: &Value, new: &Value) -> bool {
         content
     };
     content(old) != content(new)
-}
-
-fn check_finalizers(act: &Act<'_>, name: &str, old: &Value, new: &Value) -> ApiResult<()> {
-    let added: Vec<&Value> = finalizers(new).iter().filter(|finalizer| !finalizers(old).contains(finalizer)).collect();
-    if !is_terminating(old) || added.is_empty() {
-        return Ok(());
-    }
-    let why = "Forbidden: no new finalizers can be added if the object is being deleted";
-    let cause = Cause::new("FieldValueForbidden", "metadata.finalizers", why);
-    Err(ApiError::invalid(&act.resource.group, &act.resource.kind, name, &[cause]))
 }

@@ -31,8 +31,14 @@ pub(crate) trait Carrier: Send + Sync + Sized + 'static {
         true
     }
 
-    /// Does one job alone.
-    fn select(selecting: Selecting<Self>) -> impl Future<Output = ()> + Send + 'static;
+    /// Does one job alone; where it does not say how, the job is done with others.
+    fn select(selecting: Selecting<Self>) -> impl Future<Output = ()> + Send + 'static {
+        async move {
+            if let Some(job) = selecting.take() {
+                selecting.refuse(job);
+            }
+        }
+    }
 
     /// Does all that have come until it [begins](Scanning::begin).
     fn scan(scanning: Scanning<Self>) -> impl Future<Output = ()> + Send + 'static;

@@ -21,6 +21,9 @@ const MOST: usize = 16 << 20;
 const PAGES: usize = 16;
 /// Cheap reads at once.
 const SMALL_READS: usize = 64;
+/// The longest body of a cheap read: more than any object has, and a list is asked for again with fewer. Several such have
+/// room at once, so that the long ones of one tenant don't keep everybody waiting.
+const SMALL_MOST: usize = 4 << 20;
 /// The room for all cheap reads together.
 const SMALL_ROOM: usize = 16 << 20;
 
@@ -72,7 +75,7 @@ pub struct Room {
 impl Budget {
     /// With so much room for pages, in bytes.
     pub(crate) fn new(pages: usize) -> Self {
-        Self { small: Class::new(SMALL_READS, SMALL_ROOM), pages: Class::new(PAGES, pages) }
+        Self { small: Class::new(SMALL_READS, SMALL_ROOM, SMALL_MOST), pages: Class::new(PAGES, pages, MOST) }
     }
 
     /// The places and the bytes that are taken for reads of this size.
@@ -100,10 +103,10 @@ impl Budget {
 }
 
 impl Class {
-    fn new(places: usize, room: usize) -> Self {
+    fn new(places: usize, room: usize, most: usize) -> Self {
         let room = Taken::of(room.max(1));
         // What has no room even alone would wait in vain.
-        let most = MOST.min(room.all());
+        let most = most.min(room.all());
         Self { places: Taken::of(places), room, most }
     }
 }
@@ -200,6 +203,14 @@ mod tests {
         assert_eq!(room.size(), MOST);
         assert!(!room.grow(MOST + 1));
         assert_eq!(room.refused(), None, "it is the body that is too long");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_long_cheap_read_leaves_room_for_others() {
+        let budget = Budget::new(64 * MIB);
+        let mut long = budget.enter(Size::Small, MIB).await.unwrap();
+        assert!(long.grow(SMALL_MOST) && !long.grow(SMALL_MOST + 1));
+        assert!(timeout(Duration::from_millis(10), budget.enter(Size::Small, SMALL_MOST)).await.is_ok());
     }
 
     #[tokio::test(start_paused = true)]

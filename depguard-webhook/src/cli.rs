@@ -7,9 +7,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Parser;
-use depguard_core::OverridePolicy;
-use depguard_kcp::cli::Common;
-use depguard_kcp::{ReadThrough, parse_duration};
+use depguard_core::{OverridePolicy, parse_duration};
+use depguard_kcp::ReadThrough;
+use depguard_kcp::cli::{Common, FeatureArgs};
 
 use crate::config::Config;
 
@@ -69,6 +69,9 @@ pub struct Cli {
     #[arg(long, value_name = "GROUPS", value_delimiter = ',',
         default_values_t = OverridePolicy::DEFAULT_GROUPS.map(str::to_owned))]
     override_groups: Vec<String>,
+
+    #[command(flatten)]
+    features: FeatureArgs,
 }
 
 impl Cli {
@@ -95,6 +98,7 @@ impl Cli {
             tls_cert_dir: self.tls_cert_dir,
             client_ca: self.client_ca,
             path_key: self.path_key_file,
+            enable: self.features.into_features(),
             shutdown_delay: self.shutdown_delay,
             shutdown_grace: self.shutdown_grace,
             overrides: OverridePolicy { users: given(self.override_users), groups: given(self.override_groups) },
@@ -170,6 +174,14 @@ mod tests {
         assert!(groups(&["--override-groups="]).is_empty());
         let users = parse(&["--override-users=alice,bob"]).unwrap().overrides.users;
         assert_eq!(users.into_iter().collect::<Vec<_>>(), ["alice", "bob"]);
+    }
+
+    #[test]
+    fn what_is_enabled_is_told_by_name() {
+        let config = parse(&["--enable=locks,owners", "--compat-lock-kinds=pods,deployments.apps"]).unwrap();
+        assert!(config.enable.locks && config.enable.owners);
+        assert_eq!(config.enable.compat_lock_kinds.len(), 2);
+        assert!(parse(&["--enable=rules"]).unwrap_err().contains("locks, owners"));
     }
 
     #[test]

@@ -5,10 +5,11 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use depguard_core::{ExportName, Home, OverridePolicy};
-use depguard_kcp::ReadThrough;
+use depguard_kcp::{Features, ReadThrough};
 
 /// What a webhook is started with. `Default` is what the binary does without flags.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct Config {
     /// Where depguard runs.
     pub home: Home,
@@ -34,6 +35,8 @@ pub struct Config {
     /// A PEM file of the authorities that have signed the API servers' own certificates, read again as it changes: nobody
     /// else is let in. Left out: anybody is.
     pub client_ca: Option<PathBuf>,
+    /// What is answered beside rules, each at a path of its own: the same as the controller is started with.
+    pub enable: Features,
     /// Who may delete what is still referenced.
     pub overrides: OverridePolicy,
     /// A file with the key by which the paths must be signed that are answered, read again as it changes. Left out: any
@@ -45,6 +48,27 @@ pub struct Config {
     /// How long stopping takes at most, that included: then what is under way is broken off. No review takes longer
     /// than 30 s.
     pub shutdown_grace: Duration,
+}
+
+impl Config {
+    depguard_kcp::builder_methods! {
+        home: Home,
+        export_name: ExportName,
+        kubeconfig: Option<PathBuf>,
+        base_host: Option<String>,
+        read_through: ReadThrough,
+        shard_hosts: Vec<String>,
+        review_addr: SocketAddr,
+        probe_addr: Option<SocketAddr>,
+        metrics_addr: Option<SocketAddr>,
+        tls_cert_dir: PathBuf,
+        client_ca: Option<PathBuf>,
+        enable: Features,
+        overrides: OverridePolicy,
+        path_key: Option<PathBuf>,
+        shutdown_delay: Duration,
+        shutdown_grace: Duration,
+    }
 }
 
 impl Default for Config {
@@ -61,6 +85,7 @@ impl Default for Config {
             metrics_addr: Some((Ipv6Addr::UNSPECIFIED, 8080).into()),
             tls_cert_dir: PathBuf::from("/etc/webhook-tls"),
             client_ca: None,
+            enable: Features::default(),
             overrides: OverridePolicy::default(),
             path_key: None,
             shutdown_delay: Duration::from_secs(5),

@@ -6,11 +6,11 @@
 
 use bytes::Bytes;
 use depguard_core::{Home, Query};
-use depguard_kcp::{Connection, ExportViews, MAX_BODY, RequestError, ShardHosts, Space, UpTo};
+use depguard_kcp::{Connection, ExportViews, MAX_BODY, RequestError, ShardHosts, Space, UpTo, fetched};
 use http::{Response, StatusCode};
 
 use crate::budget::Room;
-use crate::front_proxy::{FrontProxy, fetched, send};
+use crate::front_proxy::FrontProxy;
 use crate::port::{Fetched, Port};
 
 /// Asks for exported kinds at `<endpoint of their export>/clusters/{id}`, on whichever shard that is, and for all else at
@@ -41,7 +41,7 @@ impl ThroughExports {
             Ok(view) => view,
             Err(why) => return Fetched::Failed(why.to_string()),
         };
-        let answered = send(&first.endpoint, query, space).await;
+        let answered = first.endpoint.get_within(&query.path, query.accept.as_str(), space).await;
         if !is_elsewhere(&answered) {
             return fetched(answered);
         }
@@ -49,7 +49,7 @@ impl ThroughExports {
             Ok(view) => view,
             Err(why) => return Fetched::Failed(why.to_string()),
         };
-        match send(&again.endpoint, query, space).await {
+        match again.endpoint.get_within(&query.path, query.accept.as_str(), space).await {
             Ok(response) if response.status() == StatusCode::FORBIDDEN => Fetched::Failed(format!(
                 "{} answered with HTTP 403: the export may not serve the kind there yet, or the webhook's user may not \
                  `get` and `list` the export's `apiexports/content`",
@@ -75,6 +75,6 @@ fn is_elsewhere(answered: &Result<Response<Bytes>, RequestError>) -> bool {
     match answered {
         Ok(response) => response.status() == StatusCode::FORBIDDEN,
         Err(RequestError::Unanswered { .. } | RequestError::TimedOut { .. }) => true,
-        Err(RequestError::TooLarge { .. } | RequestError::Path { .. }) => false,
+        Err(_) => false,
     }
 }

@@ -1,12 +1,15 @@
 //! Reading through the front-proxy: any logical cluster by its id, with the right to read there.
 
 use bytes::Bytes;
-use depguard_core::{Home, Query};
-use depguard_kcp::{Connection, Endpoint, MAX_BODY, RequestError, Space, UpTo};
-use http::Response;
+use depguard_core::locks::{self, Verb};
+use depguard_core::{Home, LogicalCluster, Query};
+use depguard_kcp::{Connection, Endpoint, MAX_BODY, Space, UpTo, fetched};
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use http::Method;
 
 use crate::budget::Room;
-use crate::port::{Fetched, Port};
+use crate::port::{Fetched, Port, Writer};
 
 /// Asks each logical cluster at `{base}/clusters/{id}`; in home kubernetes, the one API server.
 #[derive(Debug, Clone)]
@@ -23,15 +26,15 @@ impl FrontProxy {
 
     /// Sends the query, and takes in what there is space for.
     pub(crate) async fn ask(&self, query: &Query, space: &mut impl Space) -> Fetched {
-        match self.endpoint(query) {
-            Ok(endpoint) => fetched(send(&endpoint, query, space).await),
+        match self.endpoint(query.cluster.as_ref()) {
+            Ok(endpoint) => endpoint.ask_within(query, space).await,
             Err(why) => Fetched::Failed(why),
         }
     }
 
-    /// Where a query is asked.
-    fn endpoint(&self, query: &Query) -> Result<Endpoint, String> {
-        match (self.home, &query.cluster) {
+    /// Where a logical cluster, or the one cluster, is asked.
+    fn endpoint(&self, cluster: Option<&LogicalCluster>) -> Result<Endpoint, String> {
+        match (self.home, cluster) {
             (Home::Kcp, Some(cluster)) => Ok(self.connection.cluster(cluster)),
             (Home::Kubernetes, None) => Ok(self.connection.home()),
             // Another cluster's answer would say nothing of the object under review.
@@ -53,20 +56,22 @@ impl Port for FrontProxy {
     }
 }
 
-/// Asks at an endpoint.
-pub(crate) async fn send(
-    endpoint: &Endpoint,
-    query: &Query,
-    space: &mut impl Space,
-) -> Result<Response<Bytes>, RequestError> {
-    endpoint.get_within(&query.path, query.accept.as_str(), space).await
-}
-
-/// What came of a request.
-pub(crate) fn fetched(answered: Result<Response<Bytes>, RequestError>) -> Fetched {
-    match answered {
-        Ok(response) => Fetched::Response { status: response.status().as_u16(), body: response.into_body() },
-        Err(RequestError::TooLarge { .. }) => Fetched::TooLarge,
-        Err(why) => Fetched::Failed(why.to_string()),
+impl Writer for FrontProxy {
+    fn send<'a>(&'a self, send: &'a locks::Send, room: &'a mut Room) -> BoxFuture<'a, Fetched> {
+        let (method, form) = match send.verb {
+            Verb::Create => (Method::POST, "application/json"),
+            Verb::Replace => (Method::PUT, "application/json"),
+            Verb::Merge => (Method::PATCH, "application/merge-patch+json"),
+        };
+        async move {
+            match self.endpoint(send.cluster.as_ref()) {
+                Ok(endpoint) => {
+                    let body = Bytes::copy_from_slice(&send.body);
+                    fetched(endpoint.send_within(method, &send.path, (form, body), room).await)
+                }
+                Err(why) => Fetched::Failed(why),
+            }
+        }
+        .boxed()
     }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use depguard_core::{Accept, ExportName, LogicalCluster, Query};
 
-use crate::board::{Board, Carrier, Scanning, Selecting};
+use crate::board::{Board, Carrier, Scanning};
 use crate::budget::Size;
 use crate::lanes::Bounds;
 use crate::port::Port;
@@ -36,6 +36,11 @@ impl<P: Port> Gets<P> {
         Self(Board::new(Reads(source), tasks))
     }
 
+    /// Where they are read from.
+    pub(crate) fn source(&self) -> &Source<P> {
+        &self.0.carrier().0
+    }
+
     /// The answer to a query by what is sent from now on. `None`: it was lost on the way.
     pub(crate) async fn get(&self, query: &Query) -> Option<Arc<Page>> {
         let Query { cluster, export, path, accept, .. } = query.clone();
@@ -48,14 +53,7 @@ impl<P: Port> Carrier for Reads<P> {
     type Job = Query;
     type Answer = Arc<Page>;
 
-    /// Always together.
-    const BOUNDS: Bounds = Bounds { at_once: 0, crowd: 1 };
-
-    async fn select(selecting: Selecting<Self>) {
-        if let Some(query) = selecting.take() {
-            selecting.refuse(query);
-        }
-    }
+    const BOUNDS: Bounds = Bounds::TOGETHER;
 
     async fn scan(scanning: Scanning<Self>) {
         let source = Arc::clone(&scanning.carrier().0);

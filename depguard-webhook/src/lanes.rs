@@ -22,6 +22,11 @@ pub(crate) struct Bounds {
     pub(crate) crowd: usize,
 }
 
+impl Bounds {
+    /// Always together: there is no way to do one alone.
+    pub(crate) const TOGETHER: Self = Self { at_once: 0, crowd: 1 };
+}
+
 /// The lookups of the same dependents. `W` names one that waits: each name is used once.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Lane<W> {

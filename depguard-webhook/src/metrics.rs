@@ -16,6 +16,10 @@ use prometheus_client::registry::Registry;
 use crate::budget::Size;
 use crate::port::Fetched;
 
+pub(crate) mod guards;
+
+use self::guards::Guards;
+
 /// The names and the values of a series' labels.
 type Labels<const N: usize> = [(&'static str, &'static str); N];
 type Counts<const N: usize> = Family<Labels<N>, Counter>;
@@ -23,8 +27,9 @@ type Counts<const N: usize> = Family<Labels<N>, Counter>;
 /// From what is decided in memory to the longest that an API server waits.
 const DURATIONS: [f64; 14] = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 30.0];
 
-/// Why deletions are refused, and requests rejected.
-const REFUSALS: [&str; 7] = ["referenced", "undecided", "not-ready", "too-many", "too-slow", "too-large", "broken-off"];
+/// Why reviews are refused, and requests rejected.
+const REFUSALS: [&str; 9] =
+    ["referenced", "locked", "owns", "undecided", "not-ready", "too-many", "too-slow", "too-large", "broken-off"];
 const REJECTIONS: [&str; 9] =
     ["path", "unsigned-path", "method", "content-type", "too-slow", "too-many", "too-large", "broken-off", "no-review"];
 /// What API servers answer.
@@ -46,6 +51,8 @@ pub(crate) struct Metrics {
     bytes: Counts<1>,
     answers: Counts<1>,
     coalesced: Counts<1>,
+    /// Of locks and owners.
+    pub(crate) guards: Guards,
 }
 
 /// How a review was decided.
@@ -84,6 +91,7 @@ impl Default for Metrics {
             bytes: Family::default(),
             answers: Family::default(),
             coalesced: Family::default(),
+            guards: Guards::default(),
         };
         metrics.begin();
         metrics
@@ -97,7 +105,7 @@ impl Metrics {
         registry.register("depguard_reviews", "Reviews that were decided", reviews.clone());
         let help = "Time from a review's arrival to its decision";
         registry.register("depguard_review_duration_seconds", help, durations.clone());
-        registry.register("depguard_refusals", "Deletions that were refused", refusals.clone());
+        registry.register("depguard_refusals", "Reviews that were refused", refusals.clone());
         let help = "Requests that got a 4xx instead of an answered review";
         registry.register("depguard_rejections", help, rejections.clone());
         registry.register("depguard_overrides", "Deletions that an override let go", overrides.clone());
@@ -114,6 +122,7 @@ impl Metrics {
         registry.register("depguard_read_answers", "Answers of API servers, by what they were", answers.clone());
         let help = "Reads that were not sent, since one for somebody else answered as well";
         registry.register("depguard_coalesced", help, coalesced.clone());
+        self.guards.register(registry);
     }
 
     /// All series are there from the start, but for those of what is reviewed: an increase is seen only against what was
@@ -146,13 +155,18 @@ impl Metrics {
     pub(crate) fn decided(&self, operation: Operation, decision: &Decision, way: Way, took: Duration) {
         let labels = [("operation", operation_label(operation)), ("decision", decision.label())];
         self.reviews.get_or_create(&labels).inc();
-        self.durations.get_or_create(&[("way", way.label())]).observe(took.as_secs_f64());
+        self.took(way, took);
         match decision.ruling() {
             Ruling::Denied(_) => self.refused(decision.label()),
             Ruling::Allowed(Because::Overridden) => _ = self.overrides.inc(),
             Ruling::Allowed(_) => {}
         }
         self.noted(decision.notes());
+    }
+
+    /// A review was decided in that time.
+    pub(crate) fn took(&self, way: Way, took: Duration) {
+        self.durations.get_or_create(&[("way", way.label())]).observe(took.as_secs_f64());
     }
 
     fn noted(&self, notes: &Notes) {
@@ -170,7 +184,7 @@ impl Metrics {
         }
     }
 
-    /// A deletion was refused.
+    /// A review was refused.
     pub(crate) fn refused(&self, cause: &'static str) {
         self.refusals.get_or_create(&[("cause", cause)]).inc();
     }
@@ -189,7 +203,7 @@ impl Metrics {
     pub(crate) fn fetched(&self, size: Size, fetched: &Fetched) {
         let size = [("size", size.label())];
         self.pages.get_or_create(&size).inc();
-        self.bytes.get_or_create(&size).inc_by(u64::try_from(fetched.len()).unwrap_or(u64::MAX));
+        self.bytes.get_or_create(&size).inc_by(u64::try_from(fetched.size()).unwrap_or(u64::MAX));
         self.answers.get_or_create(&[("answer", answer_label(fetched))]).inc();
     }
 
@@ -219,7 +233,8 @@ impl List {
     }
 }
 
-fn operation_label(operation: Operation) -> &'static str {
+/// One word of a closed set.
+pub(crate) fn operation_label(operation: Operation) -> &'static str {
     match operation {
         Operation::Create => "CREATE",
         Operation::Update => "UPDATE",
@@ -248,7 +263,7 @@ fn answer_label(fetched: &Fetched) -> &'static str {
 mod tests {
     use super::*;
     use allocation_counter::measure;
-    use depguard_core::{Context, FailurePolicy, Home, OverridePolicy, Review, RuleSet, Workspaces};
+    use depguard_core::{Context, Home, Review, RuleSet};
 
     /// Most reviews are of kinds that no rule names: they must cost next to nothing.
     #[test]
@@ -256,11 +271,7 @@ mod tests {
         let review = br#"{"request": {"uid": "1", "operation": "DELETE", "oldObject": {"metadata": {"name": "a"}},
             "resource": {"group": "", "version": "v1", "resource": "pods"}}}"#;
         let review = Review::parse(review).unwrap();
-        let (rules, workspaces, overrides) =
-            (RuleSet::load(Home::Kubernetes, []), Workspaces::new(), OverridePolicy::default());
-        let failure_policy = FailurePolicy::Fail;
-        let context = Context { workspaces: &workspaces, overrides: &overrides, failure_policy };
-        let decision = rules.evaluate(&review, &context).decide();
+        let decision = RuleSet::load(Home::Kubernetes, []).evaluate(&review, &Context::default()).decide();
         let metrics = Metrics::default();
         let counted = measure(|| {
             for _ in 0..100 {

@@ -1,7 +1,8 @@
-//! What the service needs of the world: a GET in a logical cluster.
+//! What the service needs of the world: a GET in a logical cluster, and for locks and owners a few writes.
 
 use bytes::Bytes;
-use depguard_core::{Answer, Query};
+use depguard_core::{Query, locks};
+use futures::future::BoxFuture;
 
 use crate::budget::Room;
 
@@ -18,41 +19,19 @@ pub trait Port: Send + Sync + 'static {
     fn get_within(&self, query: &Query, room: &mut Room) -> impl Future<Output = Fetched> + Send {
         async {
             let fetched = self.get(query).await;
-            if room.grow(fetched.len()) { fetched } else { Fetched::TooLarge }
+            if room.grow(fetched.size()) { fetched } else { Fetched::TooLarge }
         }
     }
+}
+
+/// Writes to API servers: the questions who may do what, the tables of locks, and one annotation of GlobalOwners. Nothing
+/// else is ever sent.
+pub trait Writer: Send + Sync + 'static {
+    /// Sends it, once, and takes in an answer that fits into `room`, which [grows](Room::grow) as long as there is some;
+    /// else the answer is [`Fetched::TooLarge`]. There is no need for a time limit: when it is too late, the future is
+    /// dropped.
+    fn send<'a>(&'a self, send: &'a locks::Send, room: &'a mut Room) -> BoxFuture<'a, Fetched>;
 }
 
 /// What came of a query.
-#[derive(Debug, Clone)]
-pub enum Fetched {
-    /// A response, whatever its status.
-    Response {
-        /// The HTTP status.
-        status: u16,
-        /// The body, whole.
-        body: Bytes,
-    },
-    /// A response longer than is taken in.
-    TooLarge,
-    /// No response, and why: it is shown to whoever is refused because of it.
-    Failed(String),
-}
-
-impl Fetched {
-    /// The bytes of the body.
-    pub(crate) fn len(&self) -> usize {
-        match self {
-            Self::Response { body, .. } => body.len(),
-            Self::TooLarge | Self::Failed(_) => 0,
-        }
-    }
-
-    pub(crate) fn as_answer(&self) -> Answer<'_> {
-        match self {
-            Self::Response { status, body } => Answer::Response { status: *status, body },
-            Self::TooLarge => Answer::TooLarge,
-            Self::Failed(why) => Answer::Failed(why),
-        }
-    }
-}
+pub type Fetched = depguard_core::Fetched<Bytes>;

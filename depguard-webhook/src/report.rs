@@ -1,20 +1,40 @@
 //! What is logged of a decision: who, what and why, never what an object holds.
 
+use depguard_core::locks::LockDecision;
 use depguard_core::{Because, Count, Decision, Denial, LogicalCluster, Notes, Reason, Review, Ruling};
+
+use crate::metrics::operation_label;
 
 /// The longest value that is logged, in characters: the longest name that an API server allows.
 const MAX_LEN: usize = 253;
 
+/// Of whom and of what a line of the log is.
+pub(crate) struct Subject<'r> {
+    pub(crate) namespace: &'r str,
+    pub(crate) name: &'r str,
+    /// `virtualmachines.compute.example.com`
+    pub(crate) kind: String,
+    pub(crate) requester: &'r str,
+}
+
+impl<'r> Subject<'r> {
+    pub(crate) fn of(review: &'r Review<'_>) -> Self {
+        let kind = format!("{}.{}", clipped(review.resource()), clipped(review.group()));
+        Self {
+            namespace: clipped(review.namespace().unwrap_or_default()),
+            name: clipped(review.name().unwrap_or_default()),
+            kind: kind.trim_end_matches('.').to_owned(),
+            requester: clipped(review.requester().username()),
+        }
+    }
+}
+
 /// One line for a refusal, for an override that was used, and for what a rule wants said or recorded.
 pub(crate) fn decision(review: &Review<'_>, decision: &Decision) {
-    let namespace = clipped(review.namespace().unwrap_or_default());
-    let name = clipped(review.name().unwrap_or_default());
-    let kind = format!("{}.{}", clipped(review.resource()), clipped(review.group()));
-    let kind = kind.trim_end_matches('.');
+    let Subject { namespace, name, kind, requester } = Subject::of(review);
     // Where there is one: what a tenant wrote into an annotation is not repeated.
     let cluster = decision.notes().lookups.first().and_then(|planned| planned.dependents.cluster.as_ref());
     let cluster = cluster.map(LogicalCluster::as_str);
-    let requester = clipped(review.requester().username());
     let dry_run = review.dry_run();
     let decided = decision.label();
     let (noted, misfits, plan) = (noted(decision.notes()), decision.notes().misfits, plan(decision.notes()));
@@ -42,6 +62,24 @@ pub(crate) fn decision(review: &Review<'_>, decision: &Decision) {
     }
 }
 
+/// The same for a decision about locks. Who may not know of a lock is told nothing of it; the operator is.
+pub(crate) fn lock_decision(review: &Review<'_>, decision: &LockDecision) {
+    let Subject { namespace, name, kind, requester } = Subject::of(review);
+    let (dry_run, decided, locks) = (review.dry_run(), decision.label(), decision.locks().join(","));
+    let operation = operation_label(review.operation());
+    match decision.allowed() {
+        // Whoever holds a lock, or may unlock it, goes by it on purpose.
+        true if matches!(decided, "holder" | "unlock" | "teardown") => {
+            tracing::info!(namespace, name, kind, operation, requester, dry_run, decided, locks, "allowed");
+        }
+        true => tracing::debug!(namespace, name, kind, operation, requester, dry_run, decided, locks, "allowed"),
+        false => {
+            let why = decision.trouble();
+            tracing::info!(namespace, name, kind, operation, requester, dry_run, decided, locks, why, "denied");
+        }
+    }
+}
+
 /// How many blockers there are, and the rules of those that are named.
 fn blocked_by(denial: &Denial) -> (usize, String) {
     match denial.reason() {
@@ -50,7 +88,7 @@ fn blocked_by(denial: &Denial) -> (usize, String) {
             let rules: Vec<_> = by.rules.iter().map(ToString::to_string).collect();
             (count, rules.join(","))
         }
-        Reason::Undecided { .. } | Reason::NotReady { .. } => (0, String::new()),
+        _ => (0, String::new()),
     }
 }
 
@@ -58,7 +96,7 @@ fn blocked_by(denial: &Denial) -> (usize, String) {
 fn undecided(denial: &Denial) -> Option<String> {
     match denial.reason() {
         Reason::Referenced { .. } => None,
-        Reason::Undecided { .. } | Reason::NotReady { .. } => Some(denial.message()),
+        _ => Some(denial.message()),
     }
 }
 

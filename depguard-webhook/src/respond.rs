@@ -36,6 +36,13 @@ pub(crate) fn refusal(uid: &str, message: &str) -> Vec<u8> {
     .into_bytes()
 }
 
+/// The AdmissionReview that lets a review go on.
+pub(crate) fn allowed(uid: &str) -> Vec<u8> {
+    json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": {"uid": uid, "allowed": true}})
+        .to_string()
+        .into_bytes()
+}
+
 fn response(status: StatusCode, content_type: &'static str, body: impl Into<Bytes>) -> Response<Full<Bytes>> {
     let mut response = Response::new(Full::new(body.into()));
     *response.status_mut() = status;

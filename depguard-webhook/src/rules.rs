@@ -3,7 +3,10 @@
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
-use depguard_core::{Inquiry, RuleSet, Workspaces};
+use depguard_core::{ExportName, Home, Inquiry, RuleSet, Workspaces};
+use depguard_kcp::Connection;
+
+use crate::registry;
 
 /// The rules in force. Clones share them: what is loaded through one, all decide by from then on.
 #[derive(Debug, Clone)]
@@ -34,6 +37,15 @@ impl Rules {
     /// The rules can't be relied on any more: until they are loaded again, every review is refused, and `why` is said.
     pub fn lose(&self, why: impl Into<String>) {
         self.current.store(Arc::new(Snapshot::NotLoaded { why: why.into() }));
+    }
+
+    /// Keeps the rules those that the API server holds, as the stock webhook does: in home kcp those of every workspace
+    /// that has bound `export_name`, which home kubernetes doesn't use.
+    ///
+    /// It never ends. Dropped, it leaves no rules: what nobody follows must not decide.
+    pub async fn follow(self, connection: Connection, home: Home, export_name: ExportName) {
+        let mirror = registry::watch(&connection, home, export_name);
+        registry::run(mirror, connection, home, self).await;
     }
 
     /// Why nothing can be decided; `None` where all rules are loaded.

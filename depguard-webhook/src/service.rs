@@ -1,50 +1,74 @@
 //! The admission service: an HTTP request in, an answered AdmissionReview out.
 
+use std::collections::BTreeSet;
 use std::convert::Infallible;
 use std::error::Error;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use depguard_core::{self as core, Decision, FailurePolicy, Inquiry, OverridePolicy, Review, ReviewError, canary};
+use depguard_core::locks::{LockDecision, LockReview};
+use depguard_core::{
+    self as core, Decision, FailurePolicy, GroupResource, Home, Inquiry, OverridePolicy, Review, canary,
+};
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use http::header::{ALLOW, CONTENT_TYPE, HeaderValue};
+use http::header::CONTENT_TYPE;
 use http::request::Parts;
-use http::{Method, Request, Response, StatusCode};
+use http::{Method, Request, Response};
 use http_body_util::Full;
 use hyper::body::Body;
 use prometheus_client::registry::Registry;
+use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, timeout_at};
 use tower::Service;
 
-use crate::body::{self, BodyError};
+use crate::body;
 use crate::budget::{Budget, Size};
 use crate::driver::Reads;
 use crate::gauges::Queue;
 use crate::gets::Gets;
+use crate::locks::Locks;
 use crate::lookups::Lookups;
-use crate::metrics::{Metrics, Way};
-use crate::paths::{Asked, PathKeys};
-use crate::port::Port;
+use crate::metrics::{Metrics, Way, guards};
+use crate::paths::{Asked, Door, PathKeys};
+use crate::port::{Port, Writer};
+use crate::rejection::Rejection;
 use crate::rules::{Rules, Snapshot};
 use crate::source::Source;
+use crate::tables::Tables;
 use crate::taken::Taken;
 use crate::tasks::Tasks;
-use crate::{driver, gauges, report, respond, timeout, uid};
+use crate::{driver, gauges, owners, report, respond, uid};
 
 /// Reviews what is posted to `/validate`: a [`tower::Service`] that fits into any server, or into a provider's own.
 ///
 /// It takes `POST /validate`, and `POST /validate/ignore` for the rules that are ignored where they fail, with an
 /// `admission.k8s.io/v1` AdmissionReview as `application/json`, and answers within the caller's `?timeout=` less a
-/// margin. Where the path goes on with a scope (see [`PathKeys`]), it decides only about that scope's objects. A request that is no review gets a 4xx with a plain sentence; an API server
-/// then goes by the webhook's `failurePolicy`, which is `Fail`. It is always ready, and cheap to clone.
+/// margin. Where the path goes on with a scope (see [`PathKeys`]), it decides only about that scope's objects. A request
+/// that is no review gets a 4xx with a plain sentence; an API server then goes by the webhook's `failurePolicy`, which is
+/// `Fail`. It is always ready, and cheap to clone.
+///
+/// What is answered besides, at paths of its own and within the same limits, is switched on by itself:
+/// [locks](Self::guarding_locks), [locks of the older kind](Self::guarding_compat_locks),
+/// [owners](Self::guarding_owners).
 pub struct ReviewService<P: Port> {
     shared: Arc<Shared<P>>,
+    doors: Doors,
+}
+
+/// Which paths are answered.
+#[derive(Clone, Default)]
+struct Doors {
     keys: Option<PathKeys>,
+    locks: Option<Arc<Locks>>,
+    compat_locks: Option<Arc<Locks>>,
+    /// Who writes on owners.
+    owners: Option<Arc<dyn Writer>>,
 }
 
 /// What one service takes in. See `Default` for what is usual.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct Limits {
     /// The longest review, in bytes. An API server's object has at most 1.5 MiB, and a review holds it once or twice.
     pub review: usize,
@@ -57,6 +81,13 @@ pub struct Limits {
     pub pages: usize,
 }
 
+/// When a review came, and when it must be answered.
+#[derive(Clone, Copy)]
+struct Time {
+    begun: Instant,
+    deadline: Instant,
+}
+
 struct Shared<P: Port> {
     reads: Reads<P>,
     rules: Rules,
@@ -65,27 +96,6 @@ struct Shared<P: Port> {
     reviews: Queue,
     reading: [Queue; 2],
     metrics: Arc<Metrics>,
-}
-
-/// Why a request gets no AdmissionReview for an answer.
-#[derive(Debug, thiserror::Error)]
-enum Rejection {
-    #[error("there is only POST /validate")]
-    Path,
-    #[error("nothing is answered at this path: it must end as the controller writes it that has the same path key")]
-    Unsigned,
-    #[error("only POST is answered here")]
-    Method,
-    #[error("the content type must be application/json")]
-    ContentType,
-    #[error("the review was not there in time")]
-    Slow,
-    #[error("too many deletions at once; retry later")]
-    TooMany,
-    #[error(transparent)]
-    Body(#[from] BodyError),
-    #[error(transparent)]
-    Review(#[from] ReviewError),
 }
 
 impl<P: Port> ReviewService<P> {
@@ -110,8 +120,15 @@ impl<P: Port> ReviewService<P> {
             let (places, bytes) = source.budget().taken(size);
             Queue { name: size.label(), places, bytes }
         });
-        let reads = Reads { gets: Gets::new(Arc::clone(&source), tasks.clone()), lookups: Lookups::new(source, tasks) };
-        Self { shared: Arc::new(Shared { reads, rules, overrides, limits, reviews, reading, metrics }), keys: None }
+        let reads = Reads {
+            gets: Gets::new(Arc::clone(&source), tasks.clone()),
+            lookups: Lookups::new(Arc::clone(&source), tasks.clone()),
+            tables: Tables::new(source, tasks),
+        };
+        Self {
+            shared: Arc::new(Shared { reads, rules, overrides, limits, reviews, reading, metrics }),
+            doors: Doors::default(),
+        }
     }
 
     /// Adds what this service counts to a registry of `prometheus-client` 0.25: one that is read at `/metrics`, say. All
@@ -123,17 +140,39 @@ impl<P: Port> ReviewService<P> {
     }
 
     /// The same, where only paths are answered that one of these keys signed.
-    pub fn with_path_keys(self, keys: PathKeys) -> Self {
-        Self { keys: Some(keys), ..self }
+    pub fn with_path_keys(mut self, keys: PathKeys) -> Self {
+        self.doors.keys = Some(keys);
+        self
+    }
+
+    /// The same, where `POST /lock` is answered as well: it refuses what ObjectLocks and ClusterObjectLocks forbid, guards
+    /// these, and has `writer` write the tables by which they are found.
+    pub fn guarding_locks(mut self, home: Home, writer: impl Writer) -> Self {
+        self.doors.locks = Some(Arc::new(Locks::of_objects(home, Arc::new(writer))));
+        self
+    }
+
+    /// The same, where `POST /lock/compat` is answered as well: it refuses to change or delete an object of these kinds for
+    /// which there is a `kotas.tech/v1` Lock of its name.
+    pub fn guarding_compat_locks(mut self, kinds: BTreeSet<GroupResource>) -> Self {
+        self.doors.compat_locks = Some(Arc::new(Locks::Compat(kinds)));
+        self
+    }
+
+    /// The same, where `POST /owner` is answered as well: it refuses to delete a GlobalOwner in the foreground, and a
+    /// GroupOwner that still owns. Where a GlobalOwner is deleted and what it owns is to stay, `writer` notes that on it.
+    pub fn guarding_owners(mut self, writer: impl Writer) -> Self {
+        self.doors.owners = Some(Arc::new(writer));
+        self
     }
 }
 
 impl<P: Port> Shared<P> {
-    async fn answer<B>(&self, request: Request<B>, keys: Option<&PathKeys>) -> Response<Full<bytes::Bytes>>
+    async fn answer<B>(&self, request: Request<B>, doors: &Doors) -> Response<Full<bytes::Bytes>>
     where
         B: Body<Error: Into<Box<dyn Error + Send + Sync>>>,
     {
-        match self.review(request, keys).await {
+        match self.review(request, doors).await {
             Ok(answer) => respond::review(answer),
             Err(rejection) => {
                 let (cause, detail) = (rejection.label(), rejection.detail());
@@ -148,38 +187,98 @@ impl<P: Port> Shared<P> {
         }
     }
 
-    async fn review<B>(&self, request: Request<B>, keys: Option<&PathKeys>) -> Result<Vec<u8>, Rejection>
+    async fn review<B>(&self, request: Request<B>, doors: &Doors) -> Result<Vec<u8>, Rejection>
     where
         B: Body<Error: Into<Box<dyn Error + Send + Sync>>>,
     {
         let begun = Instant::now();
         let (head, body) = request.into_parts();
-        let asked = check(&head, keys)?;
-        let failure_policy = asked.failure_policy;
-        let limit = timeout::of_query(head.uri.query());
-        let deadline = begun.checked_add(timeout::less_margin(limit)).unwrap_or(begun);
+        let asked = check(&head, doors)?;
+        let deadline = begun.checked_add(core::time_to_answer(head.uri.query())).unwrap_or(begun);
 
         let mut bytes = body::Bytes::new(self.limits.review, self.reviews.bytes.semaphore());
         let read = timeout_at(deadline, bytes.fill(body)).await;
         if let Err(rejection) = read.map_err(|_| Rejection::Slow).and_then(|read| read.map_err(Rejection::Body)) {
-            return self.refuse(rejection, uid::of_beginning(bytes.read()).as_deref(), failure_policy);
+            return self.refuse(rejection, uid::of_beginning(bytes.read()).as_deref(), asked.door);
         }
-        let review = Review::parse(bytes.read())?;
-        if let Some(inquiry) = Inquiry::of(&review, bytes.read())? {
+        let (bytes, time) = (bytes.read(), Time { begun, deadline });
+        match (asked.door, doors.locks(asked.door), &doors.owners) {
+            (Door::Locks | Door::CompatLocks, Some(locks), _) => self.by_locks(locks, bytes, &asked, time).await,
+            (Door::Owners, _, Some(writer)) => self.by_owners(&**writer, bytes, &asked, time).await,
+            _ => self.by_rules(bytes, &asked, time).await,
+        }
+    }
+
+    async fn by_rules(&self, bytes: &[u8], asked: &Asked, time: Time) -> Result<Vec<u8>, Rejection> {
+        let review = Review::parse(bytes)?;
+        if let Some(inquiry) = Inquiry::of(&review, bytes)? {
             return Ok(self.rules.tell(&inquiry));
         }
         // Where a webhook that can't be reached refuses nothing.
-        if failure_policy == FailurePolicy::Ignore && canary::is_canary(&review) {
+        if asked.door.failure_policy() == FailurePolicy::Ignore && canary::is_canary(&review) {
             return Ok(respond::refusal(review.uid(), canary::MESSAGE));
         }
-        match self.decide(&review, &asked, deadline).await {
+        match self.decide(&review, asked, time.deadline).await {
             Ok((decision, way)) => {
-                self.metrics.decided(review.operation(), &decision, way, begun.elapsed());
+                self.metrics.decided(review.operation(), &decision, way, time.begun.elapsed());
                 report::decision(&review, &decision);
                 Ok(decision.to_review(review.uid()))
             }
-            Err(rejection) => self.refuse(rejection, Some(review.uid()), failure_policy),
+            Err(rejection) => self.refuse(rejection, Some(review.uid()), asked.door),
         }
+    }
+
+    async fn by_locks(&self, locks: &Locks, bytes: &[u8], asked: &Asked, time: Time) -> Result<Vec<u8>, Rejection> {
+        let review = LockReview::parse(bytes)?;
+        let about = review.review();
+        match self.decide_locks(locks, &review, asked, time.deadline).await {
+            Ok((decision, way)) => {
+                self.metrics.guards.lock_reviewed(about.operation(), &decision);
+                self.metrics.took(way, time.begun.elapsed());
+                if let Some(cause) = guards::refusal(&decision) {
+                    self.metrics.refused(cause);
+                }
+                report::lock_decision(about, &decision);
+                Ok(decision.to_review(about.uid()))
+            }
+            Err(rejection) => self.refuse(rejection, Some(about.uid()), asked.door),
+        }
+    }
+
+    async fn by_owners(
+        &self,
+        writer: &dyn Writer,
+        bytes: &[u8],
+        asked: &Asked,
+        time: Time,
+    ) -> Result<Vec<u8>, Rejection> {
+        let review = Review::parse(bytes)?;
+        let _place = match self.place() {
+            Ok(place) => place,
+            Err(rejection) => return self.refuse(rejection, Some(review.uid()), asked.door),
+        };
+        let (decision, way) = owners::decide(&self.reads, writer, &review, bytes, asked, time.deadline).await?;
+        self.metrics.took(way, time.begun.elapsed());
+        owners::tell(&review, &decision, &self.metrics);
+        Ok(match decision.message() {
+            Some(message) => respond::refusal(review.uid(), &message),
+            None => respond::allowed(review.uid()),
+        })
+    }
+
+    async fn decide_locks(
+        &self,
+        locks: &Locks,
+        review: &LockReview<'_>,
+        asked: &Asked,
+        deadline: Instant,
+    ) -> Result<(LockDecision, Way), Rejection> {
+        let evaluation = locks.evaluate(review, asked);
+        if evaluation.is_settled() {
+            return Ok((evaluation.decide(), Way::Memory));
+        }
+        let _place = self.place()?;
+        Ok((locks.decide(&self.reads, evaluation, deadline).await, Way::Reads))
     }
 
     async fn decide(
@@ -188,33 +287,39 @@ impl<P: Port> Shared<P> {
         asked: &Asked,
         deadline: Instant,
     ) -> Result<(Decision, Way), Rejection> {
+        let failure_policy = asked.door.failure_policy();
         let evaluation = match &*self.rules.snapshot() {
             Snapshot::Loaded { rules, workspaces } => {
-                let context =
-                    core::Context { workspaces, overrides: &self.overrides, failure_policy: asked.failure_policy };
-                asked.bound(rules.evaluate(review, &context))
+                let context = core::Context::default()
+                    .with_workspaces(workspaces)
+                    .with_overrides(&self.overrides)
+                    .with_failure_policy(failure_policy);
+                let evaluation = rules.evaluate(review, &context);
+                match asked.scope() {
+                    Some(scope) => evaluation.within(scope),
+                    None => evaluation,
+                }
             }
             Snapshot::NotLoaded { why } => {
-                return Ok((Decision::not_ready(asked.failure_policy, why.clone()), Way::Memory));
+                return Ok((Decision::not_ready(failure_policy, why.clone()), Way::Memory));
             }
         };
         if evaluation.is_settled() {
             return Ok((evaluation.decide(), Way::Memory));
         }
-        let places = self.reviews.places.semaphore();
-        let _place = places.try_acquire().map_err(|_| Rejection::TooMany)?;
-        Ok((driver::drive(&self.reads, evaluation, deadline).await, Way::Reads))
+        let _place = self.place()?;
+        Ok((driver::decide(&self.reads, evaluation, deadline).await, Way::Reads))
+    }
+
+    /// A place among the reviews that wait for API servers.
+    fn place(&self) -> Result<OwnedSemaphorePermit, Rejection> {
+        self.reviews.places.semaphore().try_acquire_owned().map_err(|_| Rejection::TooMany)
     }
 
     /// Tells whom it can be told to; for rules that are ignored where they fail, the API server then does so.
-    fn refuse(
-        &self,
-        rejection: Rejection,
-        uid: Option<&str>,
-        failure_policy: FailurePolicy,
-    ) -> Result<Vec<u8>, Rejection> {
+    fn refuse(&self, rejection: Rejection, uid: Option<&str>, door: Door) -> Result<Vec<u8>, Rejection> {
         match uid {
-            Some(uid) if failure_policy == FailurePolicy::Fail => {
+            Some(uid) if door.failure_policy() == FailurePolicy::Fail => {
                 tracing::warn!(cause = rejection.label(), "a review was refused: {}", rejection.detail());
                 self.metrics.refused(rejection.label());
                 Ok(respond::refusal(uid, &rejection.to_string()))
@@ -224,10 +329,11 @@ impl<P: Port> Shared<P> {
     }
 }
 
-/// That it is a `POST` of JSON, and about which rules.
-fn check(head: &Parts, keys: Option<&PathKeys>) -> Result<Asked, Rejection> {
-    let unknown = || if keys.is_some() { Rejection::Unsigned } else { Rejection::Path };
-    let asked = Asked::read(head.uri.path(), keys).ok_or_else(unknown)?;
+/// That it is a `POST` of JSON, and to which door.
+fn check(head: &Parts, doors: &Doors) -> Result<Asked, Rejection> {
+    let unknown = || if doors.keys.is_some() { Rejection::Unsigned } else { Rejection::Path };
+    let asked = Asked::read(head.uri.path(), doors.keys.as_ref());
+    let asked = asked.filter(|asked| doors.is_open(asked.door)).ok_or_else(unknown)?;
     if head.method != Method::POST {
         return Err(Rejection::Method);
     }
@@ -236,49 +342,20 @@ fn check(head: &Parts, keys: Option<&PathKeys>) -> Result<Asked, Rejection> {
     if essence.eq_ignore_ascii_case("application/json") { Ok(asked) } else { Err(Rejection::ContentType) }
 }
 
-impl Rejection {
-    fn response(&self) -> Response<Full<bytes::Bytes>> {
-        let mut response = respond::text(self.status(), self.to_string());
-        if matches!(self, Self::Method) {
-            response.headers_mut().insert(ALLOW, HeaderValue::from_static("POST"));
-        }
-        response
-    }
-
-    /// What is wrong, without what was sent: that is not for the log.
-    fn detail(&self) -> String {
-        match self {
-            Self::Review(ReviewError::Malformed(why)) => {
-                format!("not an AdmissionReview, by line {} column {}", why.line(), why.column())
-            }
-            other => other.to_string(),
+impl Doors {
+    fn is_open(&self, door: Door) -> bool {
+        match door {
+            Door::Rules(_) => true,
+            Door::Owners => self.owners.is_some(),
+            Door::Locks | Door::CompatLocks => self.locks(door).is_some(),
         }
     }
 
-    /// One word of a closed set, fit for a metric's label.
-    fn label(&self) -> &'static str {
-        match self {
-            Self::Path => "path",
-            Self::Unsigned => "unsigned-path",
-            Self::Method => "method",
-            Self::ContentType => "content-type",
-            Self::Slow => "too-slow",
-            Self::TooMany => "too-many",
-            Self::Body(BodyError::TooLarge(_)) => "too-large",
-            Self::Body(BodyError::Broken(_)) => "broken-off",
-            Self::Review(_) => "no-review",
-        }
-    }
-
-    fn status(&self) -> StatusCode {
-        match self {
-            Self::Path | Self::Unsigned => StatusCode::NOT_FOUND,
-            Self::Method => StatusCode::METHOD_NOT_ALLOWED,
-            Self::ContentType => StatusCode::UNSUPPORTED_MEDIA_TYPE,
-            Self::Slow => StatusCode::REQUEST_TIMEOUT,
-            Self::TooMany => StatusCode::TOO_MANY_REQUESTS,
-            Self::Body(BodyError::TooLarge(_)) => StatusCode::PAYLOAD_TOO_LARGE,
-            Self::Body(BodyError::Broken(_)) | Self::Review(_) => StatusCode::BAD_REQUEST,
+    fn locks(&self, door: Door) -> Option<&Locks> {
+        match door {
+            Door::Locks => self.locks.as_deref(),
+            Door::CompatLocks => self.compat_locks.as_deref(),
+            Door::Rules(_) | Door::Owners => None,
         }
     }
 }
@@ -297,20 +374,29 @@ where
     }
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
-        let Self { shared, keys } = self.clone();
-        async move { Ok(shared.answer(request, keys.as_ref()).await) }.boxed()
+        let Self { shared, doors } = self.clone();
+        async move { Ok(shared.answer(request, &doors).await) }.boxed()
     }
 }
 
 impl<P: Port> Clone for ReviewService<P> {
     fn clone(&self) -> Self {
-        Self { shared: self.shared.clone(), keys: self.keys.clone() }
+        Self { shared: self.shared.clone(), doors: self.doors.clone() }
     }
 }
 
 impl<P: Port> std::fmt::Debug for ReviewService<P> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("ReviewService").field("limits", &self.shared.limits).finish_non_exhaustive()
+    }
+}
+
+impl Limits {
+    depguard_kcp::builder_methods! {
+        review: usize,
+        reviews: usize,
+        at_once: usize,
+        pages: usize,
     }
 }
 

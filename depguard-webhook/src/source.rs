@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use bytes::BytesMut;
-use depguard_core::Query;
+use depguard_core::{Query, locks};
 
 use crate::budget::{Budget, Room, Size};
 use crate::metrics::Metrics;
-use crate::port::{Fetched, Port};
+use crate::port::{Fetched, Port, Writer};
 
 /// Where everything is read from.
 pub(crate) struct Source<P> {
@@ -59,6 +59,14 @@ impl<P: Port> Source<P> {
         self.budget.enter(size, estimate).await
     }
 
+    /// Sends what is not only read.
+    pub(crate) async fn send(&self, writer: &dyn Writer, send: &locks::Send, mut room: Room) -> Page {
+        let fetched = writer.send(send, &mut room).await;
+        self.metrics.fetched(room.reads(), &fetched);
+        room.settle(fetched.size());
+        Page { fetched, _room: Some(room) }
+    }
+
     /// Sends the query.
     pub(crate) async fn fetch(&self, query: &Query, mut room: Room) -> Page {
         loop {
@@ -74,7 +82,7 @@ impl<P: Port> Source<P> {
                     }
                 }
                 _ => {
-                    room.settle(fetched.len());
+                    room.settle(fetched.size());
                     return Page { fetched, _room: Some(room) };
                 }
             }

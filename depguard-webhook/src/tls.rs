@@ -22,6 +22,7 @@ pub(crate) const LONGEST: usize = 1 << 20;
 
 /// Why a certificate can't be used.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum CertificateError {
     /// A file can't be read.
     #[error(transparent)]
@@ -48,6 +49,7 @@ pub enum CertificateError {
         /// Where it is.
         folder: PathBuf,
         /// What is wrong with it.
+        #[source]
         why: rustls::Error,
     },
     /// TLS can't be set up.

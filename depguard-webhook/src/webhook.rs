@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use depguard_kcp::{
-    ConnectError, ConnectOptions, Connection, Health, Metrics, NoExports, PathKey, PathKeyError, Probes, REREAD,
-    Reloads, listen, watch_ages,
+    ConnectError, ConnectOptions, Connection, Health, Metrics, NoExports, NotInKcp, PathKey, PathKeyError, Probes,
+    REREAD, Reloads, listen, watch_ages,
 };
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
@@ -15,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::client_ca;
 use crate::config::Config;
+use crate::front_proxy::FrontProxy;
 use crate::gauges;
 use crate::paths::PathKeys;
 use crate::registry;
@@ -46,6 +47,7 @@ pub struct Webhook {
 
 /// Why a webhook can't be started.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum StartError {
     /// The kubeconfig can't be used.
     #[error(transparent)]
@@ -59,12 +61,16 @@ pub enum StartError {
     /// There is no such way to read dependents.
     #[error(transparent)]
     ReadThrough(#[from] NoExports),
+    /// What is switched on does not exist there.
+    #[error(transparent)]
+    Enable(#[from] NotInKcp),
     /// An address can't be listened on.
     #[error("cannot listen on {address}: {why}")]
     Listen {
         /// Which one.
         address: SocketAddr,
         /// What the operating system said.
+        #[source]
         why: io::Error,
     },
 }
@@ -73,12 +79,9 @@ impl Webhook {
     /// Starts to load the rules and to answer. Reviews that come before all rules are loaded are refused.
     pub async fn start(config: Config) -> Result<Self, StartError> {
         config.read_through.check(config.home)?;
-        let options = ConnectOptions {
-            kubeconfig: config.kubeconfig.clone(),
-            context: None,
-            base_host: config.base_host.clone(),
-            home: config.home,
-        };
+        config.enable.check(config.home)?;
+        let options =
+            ConnectOptions::new(config.home).kubeconfig(config.kubeconfig.clone()).base_host(config.base_host.clone());
         let connection = Connection::open(&options).await?;
         let reloads = Reloads::default();
         let pair = tls::open(&config.tls_cert_dir, reloads.of("certificate")).await?;
@@ -125,6 +128,15 @@ impl Webhook {
         let (serving, supporting) = (&webhook.serving, &webhook.supporting);
         let limits = Limits::default();
         let mut service = ReviewService::among(serving.clone(), port, rules.clone(), config.overrides, limits);
+        if config.enable.locks {
+            service = service.guarding_locks(config.home, FrontProxy::new(config.home, connection.clone()));
+        }
+        if !config.enable.compat_lock_kinds.is_empty() {
+            service = service.guarding_compat_locks(config.enable.compat_lock_kinds);
+        }
+        if config.enable.owners {
+            service = service.guarding_owners(FrontProxy::new(config.home, connection.clone()));
+        }
         if let Some(file) = path_key {
             let keys = PathKeys::new(file.current().clone());
             service = service.with_path_keys(keys.clone());

@@ -87,6 +87,17 @@ impl Api {
         self.delete(&format!("{path}?dryRun=All")).await
     }
 
+    /// A watch of a collection, from a resourceVersion on.
+    pub async fn watch(&self, collection: &str, version: &str) -> Outcome<Watch> {
+        let url = format!("{}{collection}?watch=1&resourceVersion={version}", self.prefix);
+        let request = Request::builder().uri(&url).body(Body::empty())?;
+        let response = self.client.send(request).await?;
+        if !response.status().is_success() {
+            return Err(Stop::Failed(format!("GET {url}: {}", response.status())));
+        }
+        Ok(Watch { body: response.into_body(), read: Vec::new() })
+    }
+
     async fn call(&self, method: Method, path: &str, body: Option<(&str, &Value)>) -> Outcome<Reply> {
         self.call_as(method, path, body, "application/json").await
     }
@@ -116,6 +127,28 @@ impl Api {
             Ok(Ok(reply)) => Ok(reply),
             Ok(Err(error)) => Err(Stop::Failed(format!("{what}: {error}"))),
             Err(_) => Err(Stop::Failed(format!("{what}: no answer within {} s", TIME_LIMIT.as_secs()))),
+        }
+    }
+}
+
+/// A watch that goes on.
+pub struct Watch {
+    body: Body,
+    read: Vec<u8>,
+}
+
+impl Watch {
+    /// The next event; none once the watch has ended, whoever ended it.
+    pub async fn next(&mut self) -> Outcome<Option<Value>> {
+        loop {
+            if let Some(end) = self.read.iter().position(|byte| *byte == b'\n') {
+                let line: Vec<u8> = self.read.drain(..=end).collect();
+                return Ok(Some(serde_json::from_slice(&line)?));
+            }
+            let Some(Ok(frame)) = self.body.frame().await else { return Ok(None) };
+            if let Ok(data) = frame.into_data() {
+                self.read.extend_from_slice(&data);
+            }
         }
     }
 }

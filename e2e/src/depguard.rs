@@ -7,13 +7,14 @@ use std::time::Duration;
 
 use depguard_controller::{Controller, Uninstall, WebhookTarget, manifests};
 use depguard_core::{ExportName, Home};
+use depguard_kcp::Features;
 use depguard_webhook::{ReadThrough, Webhook};
 use tempfile::TempDir;
 
 use crate::certificate::Authority;
 use crate::outcome::Outcome;
 use crate::ring::free_port;
-use crate::world::World;
+use crate::world::{Resource, World};
 
 /// depguard's controller and webhook for one world. In a control it is an empty shell.
 pub struct Depguard {
@@ -24,6 +25,7 @@ pub struct Depguard {
     /// After how long the controller looks at everything again.
     resync: Duration,
     is_elected: bool,
+    enable: Features,
     controller: Option<Controller>,
     webhook: Option<Webhook>,
 }
@@ -44,9 +46,10 @@ impl Depguard {
         authority.issue(folder.path())?;
         world.write_kubeconfigs(folder.path()).await?;
         std::fs::write(folder.path().join("path-key"), "a key that only these tests know, and long enough")?;
-        let (world, port) = (Arc::clone(world), free_port()?);
+        let (enable, world, port) = (world.features(), Arc::clone(world), free_port()?);
         let resync = Duration::from_secs(60);
-        Ok(Depguard { world, folder, authority, port, resync, is_elected: false, controller: None, webhook: None })
+        let (is_elected, controller, webhook) = (false, None, None);
+        Ok(Depguard { world, folder, authority, port, resync, is_elected, enable, controller, webhook })
     }
 
     /// Starts the controller.
@@ -56,17 +59,18 @@ impl Depguard {
         }
         let webhook = WebhookTarget::Url(self.url());
         let exports = self.world.ring().kind().reads_through_exports();
-        let config = depguard_controller::Config {
-            read_through: if exports { manifests::ReadThrough::Export } else { manifests::ReadThrough::FrontProxy },
-            kubeconfig: Some(self.file("controller.kubeconfig")),
-            probe_addr: None,
-            metrics_addr: Some((Ipv4Addr::LOCALHOST, 0).into()),
-            ca_bundle_path: Some(self.file("ca.crt")),
-            path_key: Some(self.file("path-key")),
-            resync: self.resync,
-            leader_elect: self.is_elected,
-            ..depguard_controller::Config::new(self.home(), export_name()?, webhook)
-        };
+        let config = depguard_controller::Config::new(self.home(), export_name()?, webhook)
+            .read_through(if exports { manifests::ReadThrough::Export } else { manifests::ReadThrough::FrontProxy })
+            .kubeconfig(Some(self.file("controller.kubeconfig")))
+            .probe_addr(None)
+            .metrics_addr(Some((Ipv4Addr::LOCALHOST, 0).into()))
+            .ca_bundle_path(Some(self.file("ca.crt")))
+            .path_key(Some(self.file("path-key")))
+            .resync(self.resync)
+            .enable(self.enable.clone())
+            // As long as a lock may be on its way between its review and where it is stored.
+            .lock_clean_after(Duration::from_secs(2))
+            .leader_elect(self.is_elected);
         self.controller = Some(Controller::start(config).await?);
         Ok(())
     }
@@ -74,6 +78,14 @@ impl Depguard {
     /// Has the controller act only while it is elected, from its next start on.
     pub fn elect(&mut self) {
         self.is_elected = true;
+    }
+
+    /// Has the older tool's locks guard these kinds, from the next start of both on.
+    pub fn guard_compat_locks(&mut self, kinds: &[&Resource]) -> Outcome {
+        for kind in kinds {
+            self.enable.compat_lock_kinds.insert(format!("{}.{}", kind.plural, kind.group).parse()?);
+        }
+        Ok(())
     }
 
     /// Has the controller look at everything so often, from its next start on.
@@ -94,18 +106,17 @@ impl Depguard {
             return Ok(());
         }
         let exports = self.world.ring().kind().reads_through_exports();
-        let config = depguard_webhook::Config {
-            home: self.home(),
-            read_through: if exports { ReadThrough::Export } else { ReadThrough::FrontProxy },
-            export_name: export_name()?,
-            kubeconfig: Some(self.file("webhook.kubeconfig")),
-            review_addr: SocketAddr::from((Ipv4Addr::LOCALHOST, self.port)),
-            probe_addr: None,
-            metrics_addr: Some((Ipv4Addr::LOCALHOST, 0).into()),
-            tls_cert_dir: self.folder.path().to_owned(),
-            path_key: Some(self.file("path-key")),
-            ..depguard_webhook::Config::default()
-        };
+        let config = depguard_webhook::Config::default()
+            .home(self.home())
+            .read_through(if exports { ReadThrough::Export } else { ReadThrough::FrontProxy })
+            .export_name(export_name()?)
+            .kubeconfig(Some(self.file("webhook.kubeconfig")))
+            .review_addr(SocketAddr::from((Ipv4Addr::LOCALHOST, self.port)))
+            .probe_addr(None)
+            .metrics_addr(Some((Ipv4Addr::LOCALHOST, 0).into()))
+            .tls_cert_dir(self.folder.path().to_owned())
+            .path_key(Some(self.file("path-key")))
+            .enable(self.enable.clone());
         self.webhook = Some(Webhook::start(config).await?);
         Ok(())
     }
@@ -117,13 +128,13 @@ impl Depguard {
         }
     }
 
-    /// Uninstalls, as the controller's subcommand does.
+    /// Uninstalls, as the controller's subcommand does with the controller's rights.
     pub async fn uninstall(&self) -> Outcome {
         if self.world.is_control() {
             return Ok(());
         }
         let what = Uninstall::new(self.home(), export_name()?);
-        depguard_controller::uninstall(Uninstall { kubeconfig: Some(self.file("kubeconfig")), ..what }).await?;
+        depguard_controller::uninstall(what.kubeconfig(Some(self.file("controller.kubeconfig")))).await?;
         Ok(())
     }
 

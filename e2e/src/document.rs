@@ -9,7 +9,7 @@
 //! | `file: name` | the block, in whatever language, is this file |
 //! | `not run: why` | the block is not looked at |
 //! | `exits with: 1` | the block's last command ends with this exit code, and not with 0 |
-//! | `once: what` | the block's commands are tried until they print this: it takes its time |
+//! | `once: what` | the block's commands are tried until they print this: it takes its time; `once, exits with 1: what` likewise |
 //! | `in another terminal: why` | the block's commands go on, and are waited for only until they print this |
 
 use crate::outcome::{Outcome, Stop, ensure};
@@ -55,8 +55,8 @@ impl Command {
 pub enum How {
     /// Until it ends, with this exit code.
     Exits(i32),
-    /// Again and again, until it prints what it should and ends well.
-    Once,
+    /// Again and again, until it prints what it should and ends with this exit code.
+    Once(i32),
     /// Beside all that follows.
     Aside,
 }
@@ -96,7 +96,8 @@ pub fn steps(document: &str) -> Outcome<Vec<Step>> {
 
 fn commands(block: &[(usize, &str)], said: Option<(&str, &str)>) -> Outcome<Vec<Command>> {
     let how = match said {
-        Some(("once", _)) => How::Once,
+        Some(("once", _)) => How::Once(0),
+        Some(("once, exits with 1", _)) => How::Once(1),
         Some(("in another terminal", _)) => How::Aside,
         _ => How::Exits(0),
     };
@@ -193,8 +194,9 @@ mod tests {
         ];
         assert_eq!(steps(section(document, "B").unwrap()).unwrap(), expected);
         assert!(section(document, "D").is_err() && steps("text\n").is_err());
-        for (comment, how) in [("once: it rained", How::Once), ("in another terminal: it rains", How::Aside)] {
-            let document = format!("<!-- {comment} -->\n```console\n$ six\n```\n");
+        let hows = [("once", How::Once(0)), ("once, exits with 1", How::Once(1)), ("in another terminal", How::Aside)];
+        for (comment, how) in hows {
+            let document = format!("<!-- {comment}: it rains -->\n```console\n$ six\n```\n");
             assert_eq!(steps(&document).unwrap(), [command("six", &[], how, 3)]);
         }
     }

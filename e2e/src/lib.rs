@@ -18,7 +18,7 @@ mod tally;
 pub mod tools;
 mod world;
 
-pub use api::{Api, Reply};
+pub use api::{Api, Reply, Watch};
 pub use certificate::Authority;
 pub use depguard::Depguard;
 pub use outcome::{Outcome, Stop, ensure, eventually};
@@ -26,9 +26,14 @@ pub use ring::Ring;
 pub use runner::{Mode, Scenario};
 pub use selection::RingKind;
 pub use tally::Tally;
-pub use world::{Cast, Consumer, Provider, Reference, Resource, World, rules};
+pub use world::{Cast, Consumer, Provider, Reference, Resource, World, locks, owners, rules};
 
 /// The README's code, as a reader would compile it.
 #[cfg(doctest)]
 #[doc = include_str!("../../README.md")]
 struct Readme;
+
+/// The same of the page for those who embed depguard.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/embedding.md")]
+struct Embedding;

@@ -10,6 +10,7 @@ pub(crate) use process::free_port;
 use std::path::Path;
 use std::time::Duration;
 
+use serde_json::{Value, json};
 use tempfile::NamedTempFile;
 
 use crate::api::Api;
@@ -119,6 +120,32 @@ impl Ring {
         Api::open(&self.access.kubeconfig("", &self.access.tenant_token)).await
     }
 
+    /// A fresh client of whoever has a token.
+    pub async fn api_of(&self, token: &str) -> Outcome<Api> {
+        Api::open(&self.access.kubeconfig("", token)).await
+    }
+
+    /// What the server has on record of the deletions of locks in a namespace: the annotations of each. Nothing where it
+    /// keeps no record.
+    pub fn audits_of_locks(&self, namespace: &str) -> Outcome<Option<Vec<Value>>> {
+        let processes = match &self.servers {
+            Servers::Testbed(testbed) => {
+                let mut audits = testbed.audits();
+                audits.retain(|audit| audit.operation == "DELETE" && audit.namespace == namespace);
+                return Ok(Some(audits.into_iter().map(|audit| json!(audit.annotations)).collect()));
+            }
+            Servers::Processes(processes) => processes,
+        };
+        if self.kind != RingKind::Kube {
+            return Ok(None);
+        }
+        let log = std::fs::read_to_string(processes.file(kube::AUDIT_LOG))?;
+        // The last line may be in the middle of being written.
+        let mut events: Vec<Value> = log.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+        events.retain(|event| event["verb"] == "delete" && event["objectRef"]["namespace"] == namespace);
+        Ok(Some(events.into_iter().map(|mut event| event["annotations"].take()).collect()))
+    }
+
     /// The server itself, where it runs in this process.
     pub(crate) fn in_process(&self) -> Option<&depguard_testbed::Testbed> {
         match &self.servers {
@@ -173,7 +200,7 @@ impl Access {
 
     fn kubeconfig(&self, prefix: &str, token: &str) -> String {
         // JSON is YAML, and needs no care with indentation.
-        serde_json::json!({
+        json!({
             "apiVersion": "v1",
             "kind": "Config",
             "current-context": "e2e",

@@ -2,12 +2,13 @@
 
 mod lacking;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use depguard_kcp::Feature;
 use futures::FutureExt as _;
 
 use crate::outcome::{Outcome, Stop};
@@ -58,6 +59,8 @@ pub struct Scenario {
     alone: bool,
     /// It shows what only a real API server does.
     real: bool,
+    /// What is switched on beside rules.
+    enables: &'static [Feature],
     run: Run,
 }
 
@@ -69,7 +72,8 @@ impl Scenario {
         R: Future<Output = Outcome> + 'static,
     {
         let run: Run = Box::new(move |world| Box::pin(run(world)));
-        Scenario { name, homes: Homes::Both, refuses: true, tears_down: false, alone: false, real: false, run }
+        let homes = Homes::Both;
+        Scenario { name, homes, refuses: true, tears_down: false, alone: false, real: false, enables: &[], run }
     }
 
     /// Only where there are workspaces.
@@ -95,6 +99,16 @@ impl Scenario {
     /// Shows what the testbed does not play.
     pub fn on_real_servers(self) -> Scenario {
         Scenario { real: true, ..self }
+    }
+
+    /// With locks. What they leave in a workspace is nothing for others.
+    pub fn with_locks(self) -> Scenario {
+        Scenario { enables: &[Feature::Locks], alone: true, ..self }
+    }
+
+    /// With global owners, which need a garbage collector.
+    pub fn with_owners(self) -> Scenario {
+        Scenario { enables: &[Feature::Owners], homes: Homes::Kubernetes, tears_down: true, ..self }
     }
 
     /// Needs controllers that tear namespaces down.
@@ -197,44 +211,52 @@ fn run_ring(
     }
     // Workspaces keep scenarios apart.
     let lanes = if kind.is_kcp() { 2 } else { 1 };
-    run_jobs(&runtime, &ring, scenarios, jobs, lanes, tally);
-    lacking::run(&runtime, &ring, scenarios, filters, tally);
-    // No rule of any scenario names Secrets as dependents.
+    let owns =
+        jobs.iter().any(|job| scenarios.get(job.index).is_some_and(|one| one.enables.contains(&Feature::Owners)));
+    run_jobs(&runtime, &vec![Arc::clone(&ring); lanes], scenarios, jobs, tally);
+    lacking::run(&runtime, &lacking::Rings { first: &ring, programs }, scenarios, filters, tally);
+    // No rule of any scenario names Secrets as dependents; an owner may be told to own them, by the controller.
     let askers = ring.in_process().map(|testbed| testbed.askers("", "secrets")).unwrap_or_default();
-    for account in askers.iter().filter(|asker| asker.contains(":depguard-system:")) {
+    let may_ask = |asker: &str| owns && asker.ends_with(":depguard-controller");
+    for account in askers.iter().filter(|asker| asker.contains(":depguard-system:") && !may_ask(asker)) {
         tally.fail(format!("ring {}: {account} asked for Secrets", kind.name()));
     }
     drop(ring);
     runtime.shutdown_timeout(Duration::from_secs(2));
 }
 
-/// Runs the jobs, so many at once.
+/// Runs the jobs, as many at once as there are lanes, each on the ring of its lane. Gives how long each scenario took that
+/// passed.
 fn run_jobs(
     runtime: &tokio::runtime::Runtime,
-    ring: &Arc<Ring>,
+    lanes: &[Arc<Ring>],
     scenarios: &[Scenario],
     jobs: VecDeque<Job>,
-    lanes: usize,
     tally: &mut Tally,
-) {
+) -> BTreeMap<usize, Duration> {
     let jobs = Mutex::new(jobs);
-    let shared = Mutex::new(tally);
+    let shared = Mutex::new((tally, BTreeMap::new()));
     let next = || jobs.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
     std::thread::scope(|scope| {
-        for lane in 1..=lanes {
+        for (lane, ring) in (1..).zip(lanes) {
             let (next, shared) = (&next, &shared);
             scope.spawn(move || {
                 while let Some(job) = next() {
                     let scenario = &scenarios[job.index];
                     let start = Instant::now();
                     let outcome = run_job(runtime, ring, scenario, &job, lane);
-                    let mut tally = shared.lock().unwrap_or_else(PoisonError::into_inner);
+                    let mut shared = shared.lock().unwrap_or_else(PoisonError::into_inner);
                     let line = lacking::line(&job.terms, &line(scenario, job.mode));
-                    tally.record(ring.kind(), &line, &outcome, start.elapsed());
+                    let took = start.elapsed();
+                    shared.0.record(ring.kind(), &line, &outcome, took);
+                    if outcome.is_ok() {
+                        shared.1.insert(job.index, took);
+                    }
                 }
             });
         }
     });
+    shared.into_inner().unwrap_or_else(PoisonError::into_inner).1
 }
 
 /// Runs a scenario on a runtime of its own: whatever of depguard it leaves running ends with it.
@@ -259,7 +281,8 @@ fn run_job(
     }
     let limit = ring.patience() * 5;
     let own = self::runtime()?;
-    let world = Arc::new(own.block_on(World::create_on(job.terms.clone(), ring, job.mode, &id, &tree))?);
+    let terms = Terms { enables: scenario.enables, ..job.terms.clone() };
+    let world = Arc::new(own.block_on(World::create_on(terms, ring, job.mode, &id, &tree))?);
     let run = own.block_on(async {
         let run = AssertUnwindSafe((scenario.run)(Arc::clone(&world))).catch_unwind();
         tokio::time::timeout(limit, run).await

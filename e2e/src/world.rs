@@ -1,14 +1,18 @@
 //! Providers and a consumer that no other scenario touches, and what a scenario asks of them.
 
 mod consumer;
+pub mod locks;
+pub mod owners;
 mod provider;
 mod resource;
 pub(crate) mod rights;
 pub mod rules;
+mod users;
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use depguard_kcp::{Feature, Features};
 use serde_json::json;
 
 pub use consumer::Consumer;
@@ -44,6 +48,8 @@ pub(crate) struct Terms {
     pub(crate) lacks: Option<Right>,
     /// How long to wait for what comes in its own time, if not as long as is usual on the ring.
     pub(crate) patience: Option<Duration>,
+    /// What is switched on beside rules.
+    pub(crate) enables: &'static [Feature],
 }
 
 /// The usual cast: who offers networks, who offers machines that use them, who consumes both.
@@ -146,6 +152,16 @@ impl World {
         self.ring.kind().is_kcp()
     }
 
+    /// Whether this is switched on.
+    pub(crate) fn has(&self, feature: Feature) -> bool {
+        self.terms.enables.contains(&feature)
+    }
+
+    /// What is switched on beside rules.
+    pub(crate) fn features(&self) -> Features {
+        Features::new(self.terms.enables.iter().copied(), [])
+    }
+
     /// Whether this run is to show what happens without depguard.
     pub fn is_control(&self) -> bool {
         self.mode == Mode::Control
@@ -237,7 +253,15 @@ impl World {
                 provider.remove(&place).await?;
             }
         }
+        if self.has(Feature::Locks) && !self.is_kcp() {
+            self.clean_locks(&admin).await?;
+        }
+        if self.has(Feature::Owners) {
+            self.clean_owners(&admin).await?;
+        }
         if !self.is_kcp() {
+            // Else the ordinary user may in the next world what he may in this one.
+            admin.delete(&users::binding_of(&self.id)).await?;
             // An uninstall keeps all controllers of a cluster from writing for two minutes, the next world's too.
             admin.delete(&format!("{}-uninstall", rules::LEASE)).await?;
             admin.delete(rules::LEASE).await?;

@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 use clap::Parser;
 use depguard_controller::manifests;
 use depguard_core::Home;
-use depguard_kcp::{ConnectOptions, Connection, Endpoint};
-use depguard_testbed::{Kind, Testbed};
+use depguard_kcp::{ConnectOptions, Connection, Endpoint, Feature, Features};
+use depguard_testbed::Testbed;
 use serde_json::{Value, json};
 
 use crate::running::Running;
@@ -32,6 +32,9 @@ struct Options {
     /// The kubeconfig of an empty API server on this machine, in the place of the one that plays it.
     #[arg(long)]
     on: Option<PathBuf>,
+    /// What is switched on beside rules (comma-separated).
+    #[arg(long, value_enum, value_delimiter = ',')]
+    enable: Vec<Feature>,
 }
 
 #[tokio::main]
@@ -43,8 +46,9 @@ async fn main() -> Result<()> {
 
     let cluster = connect(&kubeconfig).await?;
     println!("the API server listens on {}", cluster.url());
-    prepare(&cluster).await?;
-    let running = Running::start(&options.folder, Home::Kubernetes, &kubeconfig).await?;
+    let enable = Features::new(options.enable, []);
+    prepare(&cluster, &enable).await?;
+    let running = Running::start(&options.folder, Home::Kubernetes, &kubeconfig, enable).await?;
     println!("ready, until Ctrl-C, for who says: export KUBECONFIG={}", kubeconfig.display());
 
     tokio::signal::ctrl_c().await?;
@@ -61,25 +65,26 @@ async fn start(on: Option<&Path>, kubeconfig: &Path) -> Result<Option<Testbed>> 
         std::fs::copy(on, kubeconfig)?;
         return Ok(None);
     }
-    let options = depguard_testbed::Options { kind: Kind::Kubernetes, ..Default::default() };
+    let options = depguard_testbed::Options::kubernetes();
     let testbed = Testbed::start(options).await?;
     std::fs::write(kubeconfig, testbed.kubeconfig("", "admin"))?;
     Ok(Some(testbed))
 }
 
 async fn connect(kubeconfig: &Path) -> Result<Endpoint> {
-    let options = ConnectOptions {
-        kubeconfig: Some(kubeconfig.to_owned()),
-        base_host: None,
-        context: None,
-        home: Home::Kubernetes,
-    };
+    let options = ConnectOptions::new(Home::Kubernetes).kubeconfig(kubeconfig.to_owned());
     Ok(Connection::open(&options).await?.home())
 }
 
 /// The kinds, depguard's and the guide's, and depguard's namespace with what it tries the webhook by.
-async fn prepare(cluster: &Endpoint) -> Result<()> {
+async fn prepare(cluster: &Endpoint, enable: &Features) -> Result<()> {
     let mut crds = vec![manifests::crd()];
+    if enable.locks {
+        crds.extend(manifests::lock_crds());
+    }
+    if enable.owners {
+        crds.extend(manifests::owner_crds());
+    }
     crds.extend(serde_saphyr::from_multiple::<Value>(include_str!("../guide/crds.yaml"))?);
     for crd in &crds {
         cluster.post_json("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", crd).await?;

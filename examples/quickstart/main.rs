@@ -14,7 +14,7 @@ use std::time::Duration;
 use clap::Parser;
 use depguard_controller::manifests;
 use depguard_core::Home;
-use depguard_kcp::{ConnectOptions, Connection};
+use depguard_kcp::{ConnectOptions, Connection, Features};
 use depguard_testbed::Testbed;
 use serde_json::Value;
 use tempfile::TempDir;
@@ -81,7 +81,7 @@ async fn play(options: &Options) -> Result<()> {
         false => {
             let kubeconfig = folder.path().join("dep-ctrl.kubeconfig");
             std::fs::write(&kubeconfig, testbed.kubeconfig(DEP_CTRL, "admin"))?;
-            Some(Running::start(folder.path(), Home::Kcp, &kubeconfig).await?)
+            Some(Running::start(folder.path(), Home::Kcp, &kubeconfig, Features::default()).await?)
         }
     };
     if running.is_some() {
@@ -141,6 +141,6 @@ async fn programmed(provider: Result<Workspace>) -> Result<Option<String>> {
 async fn connect(folder: &TempDir, testbed: &Testbed, workspace: &str, user: &str) -> Result<Connection> {
     let kubeconfig = folder.path().join(format!("{user}.kubeconfig"));
     std::fs::write(&kubeconfig, testbed.kubeconfig(workspace, user))?;
-    let options = ConnectOptions { kubeconfig: Some(kubeconfig), context: None, base_host: None, home: Home::Kcp };
+    let options = ConnectOptions::new(Home::Kcp).kubeconfig(kubeconfig);
     Ok(Connection::open(&options).await?)
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use depguard_controller::{Controller, WebhookTarget};
 use depguard_core::{ExportName, Home};
+use depguard_kcp::Features;
 use depguard_webhook::Webhook;
 
 use crate::Result;
@@ -16,34 +17,36 @@ pub(crate) struct Running {
 }
 
 impl Running {
-    /// Starts both; what they need lies in the folder.
-    pub(crate) async fn start(folder: &Path, home: Home, kubeconfig: &Path) -> Result<Self> {
+    /// Starts both, with this switched on beside rules; what they need lies in the folder.
+    pub(crate) async fn start(folder: &Path, home: Home, kubeconfig: &Path, enable: Features) -> Result<Self> {
         let certificate = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()])?;
         let path = |file| folder.join(file);
         std::fs::write(path("tls.crt"), certificate.cert.pem())?;
         std::fs::write(path("tls.key"), certificate.signing_key.serialize_pem())?;
 
-        let webhook = Webhook::start(depguard_webhook::Config {
-            home,
-            kubeconfig: Some(kubeconfig.to_owned()),
-            review_addr: ([127, 0, 0, 1], 0).into(),
-            probe_addr: None,
-            metrics_addr: None,
-            tls_cert_dir: folder.to_owned(),
-            shutdown_delay: Duration::ZERO,
-            ..Default::default()
-        })
+        let webhook = Webhook::start(
+            depguard_webhook::Config::default()
+                .home(home)
+                .kubeconfig(Some(kubeconfig.to_owned()))
+                .review_addr(([127, 0, 0, 1], 0).into())
+                .probe_addr(None)
+                .metrics_addr(None)
+                .tls_cert_dir(folder.to_owned())
+                .shutdown_delay(Duration::ZERO)
+                .enable(enable.clone()),
+        )
         .await?;
         let url = format!("https://{}/validate", webhook.review_addr());
         println!("the webhook listens on {url}");
         let export_name = ExportName::parse("dependencies.opendefense.cloud")?;
-        let controller = Controller::start(depguard_controller::Config {
-            kubeconfig: Some(kubeconfig.to_owned()),
-            probe_addr: None,
-            metrics_addr: None,
-            ca_bundle_path: Some(path("tls.crt")),
-            ..depguard_controller::Config::new(home, export_name, WebhookTarget::Url(url))
-        })
+        let controller = Controller::start(
+            depguard_controller::Config::new(home, export_name, WebhookTarget::Url(url))
+                .kubeconfig(Some(kubeconfig.to_owned()))
+                .probe_addr(None)
+                .metrics_addr(None)
+                .ca_bundle_path(Some(path("tls.crt")))
+                .enable(enable),
+        )
         .await?;
         Ok(Self { webhook, controller })
     }

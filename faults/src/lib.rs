@@ -3,6 +3,7 @@
 //!
 //! `cargo run -p depguard-faults -- --seed 1 --deletes 10000`
 
+pub mod crash;
 mod disturb;
 mod judge;
 mod kinds;

@@ -114,18 +114,16 @@ impl Scene {
     pub(crate) async fn start_webhook(&mut self) -> Result {
         let begun = Instant::now();
         loop {
-            let config = depguard_webhook::Config {
-                home: Home::Kcp,
-                export_name: ExportName::parse(OURS)?,
-                kubeconfig: Some(self.file("kubeconfig")),
-                read_through: self.read_through,
-                review_addr: SocketAddr::from((Ipv4Addr::LOCALHOST, self.port)),
-                probe_addr: None,
-                metrics_addr: None,
-                tls_cert_dir: self.folder.path().to_owned(),
-                shutdown_delay: Duration::ZERO,
-                ..depguard_webhook::Config::default()
-            };
+            let config = depguard_webhook::Config::default()
+                .home(Home::Kcp)
+                .export_name(ExportName::parse(OURS)?)
+                .kubeconfig(Some(self.file("kubeconfig")))
+                .read_through(self.read_through)
+                .review_addr(SocketAddr::from((Ipv4Addr::LOCALHOST, self.port)))
+                .probe_addr(None)
+                .metrics_addr(None)
+                .tls_cert_dir(self.folder.path().to_owned())
+                .shutdown_delay(Duration::ZERO);
             match Webhook::start(config).await {
                 Ok(webhook) => {
                     self.webhook = Some(webhook);
@@ -150,13 +148,11 @@ impl Scene {
     /// Starts one more controller.
     pub async fn start_controller(&mut self) -> Result {
         let webhook = WebhookTarget::Url(format!("https://127.0.0.1:{}/validate", self.port));
-        let config = depguard_controller::Config {
-            kubeconfig: Some(self.file("kubeconfig")),
-            probe_addr: None,
-            metrics_addr: None,
-            ca_bundle_path: Some(self.file("tls.crt")),
-            ..depguard_controller::Config::new(Home::Kcp, ExportName::parse(OURS)?, webhook)
-        };
+        let config = depguard_controller::Config::new(Home::Kcp, ExportName::parse(OURS)?, webhook)
+            .kubeconfig(Some(self.file("kubeconfig")))
+            .probe_addr(None)
+            .metrics_addr(None)
+            .ca_bundle_path(Some(self.file("tls.crt")));
         self.controllers.push(Controller::start(config).await?);
         Ok(())
     }
@@ -268,7 +264,7 @@ fn fill(testbed: &Testbed, bystanders: usize) -> Result {
     for pair in Pair::ALL {
         for (index, namespace) in NAMESPACES.into_iter().enumerate() {
             let resource = pair.dependent().1;
-            let place = Place { workspace: "root:tenant", group: COMPUTE, version: VERSION, resource, namespace };
+            let place = Place::of(COMPUTE, VERSION, resource).namespace(namespace).workspace("root:tenant");
             let half = (0..bystanders).filter(|n| n % NAMESPACES.len() == index);
             // Spread over all of a list, as the names that are drawn are.
             let name = |n: usize| format!("o{:08x}", (n as u32).wrapping_mul(0x9e37_79b1));
@@ -282,7 +278,7 @@ fn fill(testbed: &Testbed, bystanders: usize) -> Result {
 async fn connect(testbed: &Testbed, folder: &TempDir, workspace: &str) -> Result<Endpoint> {
     let file = folder.path().join(format!("{}.kubeconfig", workspace.replace(':', "-")));
     std::fs::write(&file, testbed.kubeconfig(workspace, "masters"))?;
-    let options = ConnectOptions { kubeconfig: Some(file), context: None, base_host: None, home: Home::Kcp };
+    let options = ConnectOptions::new(Home::Kcp).kubeconfig(file);
     Ok(Connection::open(&options).await?.home())
 }
 

@@ -4,8 +4,12 @@
 //! `cargo bolero` with whatever a coverage-guided fuzzer comes up with.
 
 mod edit;
+mod locks;
+mod owners;
 mod service;
 pub mod targets;
 
 pub use edit::{Edit, edited};
+pub use locks::{GOOD_LOCKS, lock};
+pub use owners::{GOOD_OWNERS, owner};
 pub use service::service;

@@ -1,9 +1,6 @@
 //! The targets, and the good documents from which they start.
 
-use depguard_core::{
-    Answer, Context, Decision, Extractor, FailurePolicy, FieldPath, Home, Item, Needle, OverridePolicy, Review, Rule,
-    RuleSet, Workspaces,
-};
+use depguard_core::{Answer, Context, Decision, Extractor, FieldPath, Home, Item, Needle, Review, Rule, RuleSet};
 use serde_json::{Value, json};
 
 /// Longer than any answer: the message is a few kB, and each blocker that it names is a cause too.
@@ -161,12 +158,7 @@ fn refers(item: &Value) -> bool {
 fn evaluate<'p>(review: &Review<'_>, answer: impl Fn(&str) -> Option<&'p [u8]>) -> Decision {
     let rule: Value = serde_json::from_str(GOOD_RULE).unwrap_or_default();
     let rules = RuleSet::load(Home::Kubernetes, [&rule]);
-    let context = Context {
-        workspaces: &Workspaces::new(),
-        overrides: &OverridePolicy::default(),
-        failure_policy: FailurePolicy::Fail,
-    };
-    let mut evaluation = rules.evaluate(review, &context);
+    let mut evaluation = rules.evaluate(review, &Context::default());
     for _ in 0..100 {
         for query in evaluation.queries() {
             if let Some(body) = answer(&query.path) {
@@ -201,7 +193,8 @@ pub const GOOD_RULES: [&str; 3] = [
     "fieldRef":{"path":".spec.refs.*.name","namespace":"default","kindPath":".spec.refs.*.kind","uidPath":".spec.refs.*.uid",
     "pattern":"^vpc/(.*)$","replacement":"$1"},"when":{"path":".spec.state","in":["Running"]},
     "onDelete":"Warn","ownedDependents":"Ignore","message":"detach {target} first"},{"group":"network.example.com","version":"v1",
-    "resource":"subnets","selectorRef":{"path":".spec.selector"}}]}}"#,
+    "resource":"subnets","selectorRef":{"path":".spec.selector"}},{"group":"","version":"v1","resource":"secrets",
+    "selectorRef":{"selector":{"matchLabels":{"tier":"prod"}}}}]}}"#,
 ];
 
 /// Reviews: of deletions that the rule bears on, and of what it doesn't.

@@ -1,7 +1,7 @@
 //! Feeds the targets. `BOLERO_RANDOM_TEST_TIME_MS` says for how long each is tried.
 
 use bolero::generator::produce;
-use depguard_fuzz::{Edit, edited, service, targets};
+use depguard_fuzz::{Edit, GOOD_LOCKS, GOOD_OWNERS, edited, lock, owner, service, targets};
 
 /// Edits one of the documents, a few times at most, and hands it to the target.
 macro_rules! fuzz {
@@ -42,6 +42,16 @@ fn answers() {
     fuzz!(service, targets::GOOD_REVIEWS);
 }
 
+#[test]
+fn locks() {
+    fuzz!(lock, GOOD_LOCKS);
+}
+
+#[test]
+fn owners() {
+    fuzz!(owner, GOOD_OWNERS);
+}
+
 /// Else the edits would only ever be made to what is refused anyway.
 #[test]
 fn the_documents_are_good() {
@@ -55,6 +65,14 @@ fn the_documents_are_good() {
     }
     for review in targets::GOOD_REVIEWS {
         depguard_core::Review::parse(review.as_bytes()).unwrap();
+    }
+    for (at, document) in GOOD_LOCKS.iter().enumerate() {
+        let (review, object) = document.split_once("\n\n").unwrap();
+        depguard_core::locks::LockReview::parse(review.as_bytes()).unwrap();
+        let object: serde_json::Value = serde_json::from_str(object).unwrap();
+        let lock = depguard_core::locks::Lock::parse(depguard_core::locks::LockKind::ObjectLock, &object);
+        let table = depguard_core::locks::LockTable::from_value(&object);
+        assert!(lock.is_ok() != table.is_ok(), "{at}: {lock:?} {table:?}");
     }
     for page in targets::GOOD_PAGES {
         serde_json::from_str::<serde_json::Value>(page).unwrap();

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use depguard_core::{Home, Namespace};
+use depguard_kcp::cli::HomeArg;
 
 use crate::commands::{
     completion, dangling, graph, impact, install, lint, order, status, suggest, test, uninstall, why,
@@ -72,12 +73,13 @@ enum Command {
     Lint(lint::Args),
 }
 
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum HomeArg {
-    /// A kcp: the kubeconfig's server names a workspace
-    Kcp,
-    /// One plain Kubernetes cluster
-    Kubernetes,
+/// The value of `--dry-run`: nothing is changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum DryRun {
+    /// Only say what would be done
+    Client,
+    /// Let the API server check it
+    Server,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
@@ -91,10 +93,7 @@ enum Colour {
 impl Global {
     /// What the API server is said to be.
     pub(crate) fn home(&self) -> Option<Home> {
-        self.home.map(|home| match home {
-            HomeArg::Kcp => Home::Kcp,
-            HomeArg::Kubernetes => Home::Kubernetes,
-        })
+        self.home.map(Home::from)
     }
 }
 

@@ -3,7 +3,9 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use depguard_core::{Group, GroupResource, GroupVersionResource, Home, Namespace, Resource, Version, Workspaces, api};
+use depguard_core::{
+    Consents, Group, GroupResource, GroupVersionResource, Home, Namespace, Resource, Version, Workspaces, api,
+};
 use serde_json::{Value, json};
 
 use crate::files::{Document, Origin};
@@ -99,6 +101,7 @@ impl Disk {
             home: Home::Kubernetes,
             objects: self.rules.clone(),
             workspaces: Workspaces::new(),
+            consents: Consents::default(),
             bound: None,
             unread: Vec::new(),
         }

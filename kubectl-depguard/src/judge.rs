@@ -1,21 +1,21 @@
 //! Judges a deletion by the engine that the webhook runs, over objects in memory or a live API server.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::future;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use depguard_core::{
-    Answer, Because, Blocker, Context, Decision, FailurePolicy, GroupVersionResource, Notes, OverridePolicy, Query,
+    Because, Blocker, Context, Decision, FailurePolicy, Fetched, GroupVersionResource, Notes, OverridePolicy, Query,
     Reason, Referrers, Review, RuleSet, Ruling, Workspaces,
 };
-use depguard_kcp::{Endpoint, MAX_BODY, RequestError, UpTo};
-use futures::StreamExt;
+use depguard_kcp::Endpoint;
 use serde_json::{Value, json};
 
 use crate::answers::Answers;
+use crate::kinds::resource_name;
 use crate::outcome::Failure;
-
-/// Requests at once for one deletion.
-const MOST_AT_ONCE: usize = 8;
 
 /// Who answers the engine's queries.
 #[derive(Debug, Clone, Copy)]
@@ -56,29 +56,23 @@ impl Law<'_> {
         let review = deletion.review().to_string();
         let review = Review::parse(review.as_bytes())
             .map_err(|why| Failure::new(format!("the object can't be reviewed: {why}")).hint("look at its metadata"))?;
-        let (mut decisions, mut missing) = (Vec::new(), Vec::new());
+        let (mut decisions, missing) = (Vec::new(), RefCell::new(Vec::new()));
         for failure_policy in [FailurePolicy::Fail, FailurePolicy::Ignore] {
-            let context = Context { workspaces: self.workspaces, overrides: self.overrides, failure_policy };
-            let mut evaluation = self.rules.evaluate(&review, &context);
-            loop {
-                let queries = evaluation.queries();
-                if queries.is_empty() {
-                    break;
+            let context = Context::default()
+                .with_workspaces(self.workspaces)
+                .with_overrides(self.overrides)
+                .with_failure_policy(failure_policy);
+            let get = async |query: Query| {
+                let fetched = server.get(&query, deletion.object).await;
+                if let Fetched::Response { status: 401 | 403, .. } = fetched {
+                    missing.borrow_mut().push(right_to(&query.path));
                 }
-                let asked = queries.into_iter().map(|query| async {
-                    let fetched = server.get(&query, deletion.object).await;
-                    (query, fetched)
-                });
-                let mut answers = futures::stream::iter(asked).buffer_unordered(MOST_AT_ONCE);
-                while let Some((query, fetched)) = answers.next().await {
-                    if let Fetched::Response { status: 401 | 403, .. } = fetched {
-                        missing.push(right_to(&query.path));
-                    }
-                    evaluation.answer(query.id, fetched.as_answer());
-                }
-            }
-            decisions.push(evaluation.decide());
+                fetched
+            };
+            // Whoever sits before it waits as long as he likes.
+            decisions.push(self.rules.evaluate(&review, &context).decide_until(future::pending(), get).await);
         }
+        let mut missing = missing.into_inner();
         missing.sort();
         missing.dedup();
         Ok(Judgment { decisions, missing })
@@ -100,39 +94,14 @@ impl Deletion<'_> {
     }
 }
 
-/// What came back for a query.
-enum Fetched {
-    Response { status: u16, body: Vec<u8> },
-    TooLarge,
-    Failed(String),
-}
-
 impl Server<'_> {
-    async fn get(self, query: &Query, deleted: &Arc<Value>) -> Fetched {
+    async fn get(self, query: &Query, deleted: &Arc<Value>) -> Fetched<Bytes> {
         match self {
             Self::Memory(answers) => {
                 let reply = answers.get(&query.path, query.accept, deleted);
-                Fetched::Response { status: reply.status, body: reply.body }
+                Fetched::Response { status: reply.status, body: reply.body.into() }
             }
-            Self::Live(endpoint) => {
-                match endpoint.get_within(&query.path, query.accept.as_str(), &mut UpTo(MAX_BODY)).await {
-                    Ok(response) => {
-                        Fetched::Response { status: response.status().as_u16(), body: response.into_body().to_vec() }
-                    }
-                    Err(RequestError::TooLarge { .. }) => Fetched::TooLarge,
-                    Err(why) => Fetched::Failed(why.to_string()),
-                }
-            }
-        }
-    }
-}
-
-impl Fetched {
-    fn as_answer(&self) -> Answer<'_> {
-        match self {
-            Self::Response { status, body } => Answer::Response { status: *status, body },
-            Self::TooLarge => Answer::TooLarge,
-            Self::Failed(why) => Answer::Failed(why),
+            Self::Live(endpoint) => endpoint.ask(query).await,
         }
     }
 }
@@ -150,7 +119,7 @@ impl Judgment {
             Ruling::Denied(denial) => match denial.reason() {
                 Reason::Referenced { .. } => 12,
                 Reason::Undecided { .. } => 11,
-                Reason::NotReady { .. } => 10,
+                _ => 10,
             },
             Ruling::Allowed(because) => match because {
                 Because::Overridden => 9,
@@ -162,7 +131,7 @@ impl Judgment {
                 Because::Unreferenced => 3,
                 Because::NotBound => 2,
                 Because::NoRule => 1,
-                Because::NotADeletion => 0,
+                _ => 0,
             },
         };
         self.decisions.iter().max_by_key(weight).map_or("no-rule", Decision::label)
@@ -197,13 +166,7 @@ impl Judgment {
 
     /// What could not be found out, whatever followed of it.
     pub(crate) fn problems(&self) -> Vec<String> {
-        let of_reasons = self.reasons().flat_map(|reason| match reason {
-            Reason::Referenced { problems, unread, .. } => {
-                problems.iter().chain(unread).map(ToString::to_string).collect()
-            }
-            Reason::Undecided { problems } => problems.iter().map(ToString::to_string).collect(),
-            Reason::NotReady { missing } => vec![missing.clone()],
-        });
+        let of_reasons = self.reasons().flat_map(Reason::problems);
         let of_notes = self.notes().flat_map(|notes| notes.problems.iter().chain(&notes.audited_problems));
         let mut problems: Vec<_> =
             of_reasons.chain(of_notes.map(ToString::to_string)).map(|why| to_caller(&why)).collect();
@@ -259,7 +222,7 @@ pub(crate) fn right_to(path_and_query: &str) -> String {
         ["apis", group, _, rest @ ..] => (*group, rest),
         _ => return format!("get {path}"),
     };
-    let resource = |resource: &str| if group.is_empty() { resource.to_owned() } else { format!("{resource}.{group}") };
+    let resource = |resource: &str| resource_name(resource, group);
     match rest {
         ["namespaces", namespace, kind] => format!("list {} in namespace {namespace}", resource(kind)),
         ["namespaces", namespace, kind, _] => format!("get {} in namespace {namespace}", resource(kind)),
@@ -287,17 +250,10 @@ mod tests {
         }});
         let (review, overrides) = (review.to_string(), OverridePolicy::nobody());
         let told = |status| {
-            let context =
-                Context { workspaces: &Workspaces::new(), overrides: &overrides, failure_policy: FailurePolicy::Fail };
-            let mut evaluation = rules.evaluate(&Review::parse(review.as_bytes()).unwrap(), &context);
-            loop {
-                let queries = evaluation.queries();
-                if queries.is_empty() {
-                    break;
-                }
-                queries.iter().for_each(|query| evaluation.answer(query.id, Answer::Response { status, body: b"" }));
-            }
-            Judgment { decisions: vec![evaluation.decide()], missing: Vec::new() }.problems().concat()
+            let context = Context::default().with_overrides(&overrides);
+            let evaluation = rules.evaluate(&Review::parse(review.as_bytes()).unwrap(), &context);
+            let decision = evaluation.decide_with(|_| Ok::<_, String>((status, b"")));
+            Judgment { decisions: vec![decision], missing: Vec::new() }.problems().concat()
         };
         for (status, next) in [(403, "you need the right to get and list it there"), (401, "renew your credentials")] {
             let told = told(status);

@@ -156,19 +156,7 @@ impl KindInfo {
 
     /// The path of its collection, or of one of its objects.
     pub(crate) fn path(&self, namespace: Option<&str>, name: Option<&str>) -> String {
-        let GroupVersionResource { group, version, resource } = &self.gvr;
-        let mut path = match group.is_core() {
-            true => format!("/api/{version}"),
-            false => format!("/apis/{group}/{version}"),
-        };
-        if let Some(namespace) = namespace {
-            path.push_str(&format!("/namespaces/{namespace}"));
-        }
-        path.push_str(&format!("/{resource}"));
-        if let Some(name) = name {
-            path.push_str(&format!("/{}", encode(name)));
-        }
-        path
+        self.gvr.path(namespace, name)
     }
 
     fn is_called(&self, name: &str) -> bool {
@@ -196,10 +184,9 @@ pub(crate) fn guess_resource(kind: &str) -> Option<Resource> {
     Resource::parse(&plural).ok()
 }
 
-/// Percent-encodes a name for a path, or a value for a query: of names, API servers forbid only `/` and `%`.
-pub(crate) fn encode(name: &str) -> String {
-    let keep = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~' | b':' | b'@');
-    name.bytes().map(|byte| if keep(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") }).collect()
+/// `vpcs.network.example.com`, as kubectl takes it; `configmaps` of the core group.
+pub(crate) fn resource_name(resource: &str, group: &str) -> String {
+    if group.is_empty() { resource.to_owned() } else { format!("{resource}.{group}") }
 }
 
 fn strings(list: Option<&Value>) -> Vec<String> {

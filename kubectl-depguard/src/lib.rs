@@ -6,6 +6,7 @@ mod answers;
 mod cli;
 mod commands;
 mod disk;
+mod draft;
 mod drawing;
 mod files;
 mod judge;
@@ -17,7 +18,6 @@ mod rules;
 mod scan;
 mod source;
 mod terminal;
-mod turns;
 
 pub use cli::{command, run};
 pub use outcome::ExitStatus;

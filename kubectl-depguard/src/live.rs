@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use depguard_core::{
-    ExportName, Group, GroupResource, Home, LogicalCluster, Namespace, Resource, Version, WorkspacePath, Workspaces,
-    api,
+    Consents, ExportName, Group, GroupResource, Home, LogicalCluster, Namespace, Resource, Version, WorkspacePath,
+    Workspaces, api,
 };
 use depguard_kcp::{ApiError, ConnectOptions, Connection, Endpoint};
 use futures::stream::{self, StreamExt, TryStreamExt};
@@ -12,7 +12,7 @@ use serde_json::Value;
 use tokio::sync::OnceCell;
 
 use crate::cli::Global;
-use crate::kinds::{KindInfo, Kinds, encode};
+use crate::kinds::{KindInfo, Kinds};
 use crate::outcome::Failure;
 use crate::rules::{Bound, BoundKind, Rules, Unread};
 use crate::terminal::Terminal;
@@ -28,22 +28,18 @@ pub(crate) struct Live {
 }
 
 const BINDINGS: &str = "/apis/apis.kcp.io/v1alpha2/apibindings";
+const EXPORTS: &str = "/apis/apis.kcp.io/v1alpha2/apiexports";
 const ITSELF: &str = "/apis/core.kcp.io/v1alpha1/logicalclusters/cluster";
 const CRD: &str = "CustomResourceDefinition";
 const CRDS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 /// Requests at once.
 const AT_ONCE: usize = 8;
-/// Objects a page.
-const PAGE: usize = 500;
 
 impl Live {
     pub(crate) async fn open(global: &Global) -> Result<Self, Failure> {
-        let options = ConnectOptions {
-            kubeconfig: global.kubeconfig.clone(),
-            context: global.context.clone(),
-            base_host: None,
-            home: global.home().unwrap_or(Home::Kubernetes),
-        };
+        let options = ConnectOptions::new(global.home().unwrap_or(Home::Kubernetes))
+            .kubeconfig(global.kubeconfig.clone())
+            .context(global.context.clone());
         let connection = Connection::open(&options)
             .await
             .map_err(|why| Failure::new(why).hint("name a kubeconfig with --kubeconfig, or files with -f"))?;
@@ -123,7 +119,33 @@ impl Live {
                 Err(why) => unread.push(refused(what, &why)?),
             }
         }
-        Ok(Rules { home: self.home, objects, workspaces, bound, unread })
+        let mut rules = Rules { home: self.home, objects, workspaces, consents: Consents::default(), bound, unread };
+        self.ask_consent(&mut rules).await?;
+        Ok(rules)
+    }
+
+    /// Reads whose rules the targets' providers accept.
+    async fn ask_consent(&self, rules: &mut Rules) -> Result<(), Failure> {
+        let exports = stream::iter(rules.foreign_exports()).map(|(provider, name)| async move {
+            let export = self.connection.cluster(&provider).get_json(&format!("{EXPORTS}/{name}")).await;
+            (export, name)
+        });
+        let mut read = Vec::new();
+        for (export, name) in exports.buffered(AT_ONCE).collect::<Vec<_>>().await {
+            match export {
+                Ok(export) => read.push(export),
+                // Its consumers' bindings outlive it, and so does the protection.
+                Err(why) if why.is_not_found() => {}
+                Err(why) => rules.unread.push(refused(format!("whose rules the APIExport {name} accepts"), &why)?),
+            }
+        }
+        // A binding's path is that of its export, and kcp itself has found the provider by it.
+        let kinds = rules.bound.iter().flat_map(|bound| &bound.kinds);
+        let workspaces = kinds.filter_map(|kind| Some((kind.provider.clone(), kind.path.clone()?)));
+        // It may also be that workspace's id, which says nothing of where it lies.
+        let workspaces = workspaces.filter(|(provider, path)| provider.as_str() != path.as_str());
+        rules.consents = Consents::among(&read, workspaces);
+        Ok(())
     }
 
     /// Hands each object of a kind to `each`, page by page.
@@ -138,32 +160,13 @@ impl Live {
         let path = kind.path(namespace.map(Namespace::as_str), None);
         let what = kind.gvr.group_resource().to_string();
         let (endpoint, progress) = (self.endpoint(), terminal.progress(&format!("reading {what}")));
-        let mut token: Option<String> = None;
-        loop {
-            let query = token.as_deref().map(|token| format!("&continue={}", encode(token))).unwrap_or_default();
-            let page = match endpoint.get_json(&format!("{path}?limit={PAGE}{query}")).await {
-                Ok(page) => page,
-                Err(why) => return refused(what, &why).map(Some),
-            };
-            let Value::Object(mut page) = page else { return Err(unusable(&what)) };
-            let metadata = page.remove("metadata").unwrap_or_default();
-            let text = |field: &str| metadata.get(field).and_then(Value::as_str).filter(|text| !text.is_empty());
-            // A list without it does not show what is there.
-            if text("resourceVersion").is_none() {
-                return Err(unusable(&what));
-            }
-            match page.remove("items") {
-                Some(Value::Array(items)) => {
-                    progress.inc(items.len() as u64);
-                    items.into_iter().for_each(&mut each);
-                }
-                Some(Value::Null) => {}
-                _ => return Err(unusable(&what)),
-            }
-            match text("continue") {
-                Some(next) => token = Some(next.to_owned()),
-                None => return Ok(None),
-            }
+        let pages = endpoint.list_pages(&path, |page| {
+            progress.inc(page.len() as u64);
+            page.into_iter().for_each(&mut each);
+        });
+        match pages.await {
+            Ok(()) => Ok(None),
+            Err(why) => refused(what, &why).map(Some),
         }
     }
 
@@ -283,12 +286,11 @@ pub(crate) fn refused(what: String, why: &ApiError) -> Result<Unread, Failure> {
         Some(404) => Ok(Unread { what, why: Unread::NOT_SERVED.to_owned() }),
         Some(405) => Ok(Unread { what, why: "can't be listed".to_owned() }),
         Some(410) => Err(Failure::new(format!("the list of {what} expired while it was read")).hint("run it again")),
+        _ if matches!(why, ApiError::Unusable { .. }) => {
+            Err(Failure::new(format!("could not look at {what}: {why}")).hint("run it again"))
+        }
         _ => Err(Failure::new(format!("could not look at {what}: {why}"))),
     }
-}
-
-fn unusable(what: &str) -> Failure {
-    Failure::new(format!("the API server's answer to a list of {what} is no list of them")).hint("run it again")
 }
 
 fn cluster_of(object: &Value) -> Option<LogicalCluster> {

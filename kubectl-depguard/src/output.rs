@@ -29,6 +29,18 @@ pub(crate) enum Format {
     Name,
 }
 
+/// The formats of commands that write rules.
+#[derive(Debug, Clone, Copy, Default, ValueEnum)]
+pub(crate) enum RulesFormat {
+    /// Rules, to be reviewed and applied
+    #[default]
+    Yaml,
+    /// Rules, and all that is said of them
+    Json,
+    /// A reference a row
+    Table,
+}
+
 /// Rows under headings, as kubectl aligns them.
 #[derive(Debug, Default)]
 pub(crate) struct Table {
@@ -93,9 +105,12 @@ pub(crate) fn print_json(value: &impl Serialize, terminal: &mut Terminal) -> Res
 
 /// YAML.
 pub(crate) fn print_yaml(value: &impl Serialize, terminal: &mut Terminal) -> Result<(), Failure> {
-    let text = serde_saphyr::to_string(value)
-        .map_err(|why| Failure::new(format!("could not write the result as YAML: {why}")))?;
-    Ok(terminal.out().write_all(text.as_bytes())?)
+    Ok(terminal.out().write_all(yaml(value)?.as_bytes())?)
+}
+
+/// YAML, as a text.
+pub(crate) fn yaml(value: &impl Serialize) -> Result<String, Failure> {
+    serde_saphyr::to_string(value).map_err(|why| Failure::new(format!("could not write the result as YAML: {why}")))
 }
 
 #[cfg(test)]

@@ -1,10 +1,12 @@
 //! The rules that a command goes by, and on which kinds they bear.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
 use depguard_core::{
-    Edge, ExportName, GroupResource, Home, LogicalCluster, Rule, RuleError, RuleSet, WorkspacePath, Workspaces,
+    Consents, Edge, ExportName, ExportRef, GroupResource, Home, LogicalCluster, Rule, RuleError, RuleKey, RuleSet,
+    WorkspacePath, Workspaces,
 };
 use serde::Serialize;
 use serde_json::Value;
@@ -16,6 +18,8 @@ pub(crate) struct Rules {
     pub(crate) objects: Vec<Arc<Value>>,
     /// Which logical clusters the rules' workspace paths stand for.
     pub(crate) workspaces: Workspaces,
+    /// Whose rules the targets' providers accept, as far as it could be read.
+    pub(crate) consents: Consents,
     /// The workspace that is looked at, and what is bound there; `None` in home kubernetes.
     pub(crate) bound: Option<Bound>,
     pub(crate) unread: Vec<Unread>,
@@ -52,7 +56,8 @@ pub(crate) struct Unread {
 impl Rules {
     /// The rules as the webhook holds them. One that can't be used refuses where it bears.
     pub(crate) fn set(&self) -> RuleSet {
-        RuleSet::load(self.home, self.objects.iter().map(|rule| &**rule))
+        let all = RuleSet::load(self.home, self.objects.iter().map(|rule| &**rule));
+        all.retain_accepted(|rule, export| self.is_accepted(rule, export))
     }
 
     /// Each rule, checked.
@@ -74,6 +79,9 @@ impl Rules {
             bound.has(&dependent.gvr.group_resource(), export, |kind| Some(&kind.provider) == provider)
         });
         let targets = edge.target.export.as_ref().is_none_or(|export| {
+            if !self.is_accepted(rule.key(), export) {
+                return false;
+            }
             let provider = self.workspaces.cluster(&export.path);
             bound.has(&edge.target.gvr.group_resource(), &export.name, |kind| match provider {
                 Some(provider) => kind.provider == *provider,
@@ -81,6 +89,26 @@ impl Rules {
             })
         });
         dependents && targets
+    }
+
+    /// Whether the provider of a target accepts a rule, which it does where that can't be told.
+    fn is_accepted(&self, rule: &RuleKey, export: &ExportRef) -> bool {
+        match (&rule.cluster, self.workspaces.cluster(&export.path)) {
+            (Some(own), Some(provider)) => self.consents.accept(own, provider, &export.name),
+            _ => true,
+        }
+    }
+
+    /// The exports of other providers than a rule's own that some rule protects.
+    pub(crate) fn foreign_exports(&self) -> BTreeSet<(LogicalCluster, ExportName)> {
+        let rules: Vec<_> = self.parsed().flatten().collect();
+        let targets = rules.iter().flat_map(|rule| rule.edges().iter().map(move |edge| (rule.key(), &edge.target)));
+        let foreign = targets.filter_map(|(rule, target)| {
+            let export = target.export.as_ref()?;
+            let provider = self.workspaces.cluster(&export.path)?;
+            (rule.cluster.as_ref() != Some(provider)).then(|| (provider.clone(), export.name.clone()))
+        });
+        foreign.collect()
     }
 }
 

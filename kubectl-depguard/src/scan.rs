@@ -8,7 +8,7 @@ use depguard_core::{Edge, GroupResource, Means, Namespace, Referent, Rule, RuleK
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::kinds::KindInfo;
+use crate::kinds::{KindInfo, resource_name};
 use crate::outcome::Failure;
 use crate::rules::{Rules, Unread};
 use crate::source::Source;
@@ -248,10 +248,7 @@ impl Described {
 
     /// As `-o name` says it: `vpcs.network.example.com/a`.
     pub(crate) fn short(&self) -> String {
-        match self.group.is_empty() {
-            true => format!("{}/{}", self.resource, self.name),
-            false => format!("{}.{}/{}", self.resource, self.group, self.name),
-        }
+        format!("{}/{}", resource_name(&self.resource, &self.group), self.name)
     }
 }
 

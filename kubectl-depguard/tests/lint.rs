@@ -1,13 +1,14 @@
 //! `lint`, by files and against an API server.
 
 use std::ffi::OsString;
+use std::io::Write as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use depguard_controller::{Config, Controller, WebhookTarget};
 use depguard_core::Home;
 use depguard_kcp::{ConnectOptions, Connection, Endpoint};
-use depguard_testbed::{Kind, Options, Testbed};
+use depguard_testbed::{Options, Testbed};
 use kubectl_depguard::{ExitStatus, Terminal, run};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -41,7 +42,7 @@ impl Bed {
 
     async fn connect(&self, testbed: &Testbed, workspace: &str, home: Home) -> Connection {
         let kubeconfig = self.text("kubeconfig", &testbed.kubeconfig(workspace, "admin"));
-        let options = ConnectOptions { kubeconfig: Some(kubeconfig.into()), context: None, base_host: None, home };
+        let options = ConnectOptions::new(home).kubeconfig(PathBuf::from(kubeconfig));
         Connection::open(&options).await.unwrap()
     }
 
@@ -136,6 +137,20 @@ async fn a_finding_is_shown_at_its_line() {
     assert!(out.starts_with(&format!("::error file={rules},line={line},{title}::spec.dependencies[0].")), "{out}");
 }
 
+#[tokio::test]
+async fn the_rules_for_openmcp_name_fields_that_its_definitions_have() {
+    let Some(definitions) = std::env::var_os("DEPGUARD_OPENMCP_CRDS") else {
+        let why = "DEPGUARD_OPENMCP_CRDS names no folder with them";
+        // Printed whether or not the test passes.
+        return writeln!(std::io::stderr(), "not held against openMCP's definitions: {why}").unwrap();
+    };
+    let rules = concat!(env!("CARGO_MANIFEST_DIR"), "/../config/rules/openmcp.yaml");
+    let found = Bed::new().codes(&["-f", rules, "--schemas", definitions.to_str().unwrap()]).await;
+    // Each was found. Only a Cluster's profile can be selected by; what asks for that also says so.
+    let selectable = |dependency: usize| format!("DG301 spec.dependencies[{dependency}].fieldRef.path");
+    assert_eq!(found, [selectable(0), selectable(1), selectable(0)]);
+}
+
 /// Carries out a JSON patch of the operations `test` and `add`.
 fn patch(object: &mut Value, operations: &Value) {
     for operation in operations.as_array().unwrap() {
@@ -170,7 +185,7 @@ async fn with_the_patch_no_field_is_left_to_be_made_selectable() {
 #[tokio::test]
 async fn a_cluster_is_asked_for_its_kinds_and_rules() {
     let bed = Bed::new();
-    let testbed = Testbed::start(Options { kind: Kind::Kubernetes, ..Options::default() }).await.unwrap();
+    let testbed = Testbed::start(Options::kubernetes()).await.unwrap();
     let endpoint = bed.connect(&testbed, "", Home::Kubernetes).await.home();
     for object in [crd("VM"), crd("VPC"), depguard_controller::manifests::crd()] {
         endpoint.post_json(CRDS, &object).await.unwrap();
@@ -228,12 +243,10 @@ async fn accepted(bed: &Bed, endpoint: &Endpoint, path: &str) -> String {
     let generation = endpoint.put_json(&object, &stored).await.unwrap()["metadata"]["generation"].clone();
     let export = "dependencies.opendefense.cloud".parse().unwrap();
     let url = "https://webhook.example.com/validate".to_owned();
-    let config = Config {
-        kubeconfig: Some(bed.folder.path().join("kubeconfig")),
-        probe_addr: None,
-        metrics_addr: None,
-        ..Config::new(Home::Kubernetes, export, WebhookTarget::Url(url))
-    };
+    let config = Config::new(Home::Kubernetes, export, WebhookTarget::Url(url))
+        .kubeconfig(Some(bed.folder.path().join("kubeconfig")))
+        .probe_addr(None)
+        .metrics_addr(None);
     let controller = Controller::start(config).await.unwrap();
     let said = async {
         loop {
@@ -256,7 +269,7 @@ async fn accepted(bed: &Bed, endpoint: &Endpoint, path: &str) -> String {
 #[tokio::test]
 async fn who_must_not_read_rules_is_told_what_was_not_looked_at() {
     let bed = Bed::new();
-    let options = Options { kind: Kind::Kubernetes, rbac: true, ..Options::default() };
+    let options = Options::kubernetes().rbac();
     let testbed = Testbed::start(options).await.unwrap();
     let endpoint = bed.connect(&testbed, "", Home::Kubernetes).await.home();
     for object in [crd("VM"), crd("VPC"), depguard_controller::manifests::crd()] {

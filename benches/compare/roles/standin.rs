@@ -28,8 +28,7 @@ use crate::objects::Kind;
 use crate::stock;
 
 pub(super) async fn play(webhook: stock::Arguments) -> Result {
-    let options =
-        ConnectOptions { kubeconfig: Some(webhook.kubeconfig), context: None, base_host: None, home: Home::Kcp };
+    let options = ConnectOptions::new(Home::Kcp).kubeconfig(webhook.kubeconfig);
     let connection = Connection::open(&options).await?;
     let certificates =
         CertificateDer::pem_file_iter(webhook.certificates.join("tls.crt"))?.collect::<std::result::Result<_, _>>()?;

@@ -39,6 +39,12 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version | replace 
 {{ include "depguard.args" . }}
 - --health-probe-bind-address=:8081
 - --metrics-bind-address={{ if .root.Values.metrics.enabled }}:{{ .root.Values.metrics.port }}{{ else }}0{{ end }}
+{{- with .root.Values.enable }}
+- --enable={{ join "," . }}
+{{- end }}
+{{- with .root.Values.compatLockKinds }}
+- --compat-lock-kinds={{ join "," . }}
+{{- end }}
 {{- if include "depguard.hasPathKey" . }}
 - --path-key-file=/etc/depguard/path-key/key
 {{- end }}

@@ -1,21 +1,25 @@
 //! The rights that both binaries need, in each home and by each way of reading dependents, and not one more: the table in
 //! `docs/rights.md` says what each is for, and a test takes away one after the other.
 
+mod owners;
+
 use depguard_core::{Home, api, canary as canaries};
 use serde_json::{Value, json};
 
 use super::{Identity, ReadThrough, Setup};
-use super::{NAMESPACE, canary, with};
+use super::{NAMESPACE, canary, locks, with};
 use crate::config::LEASE;
 use crate::configuration;
 use crate::gate::mark_name;
+
+pub(super) use owners::owner_rights;
 
 /// The label by which a ClusterRole adds to what the webhook may list in home kubernetes.
 pub const AGGREGATE: &str = "dependencies.opendefense.cloud/aggregate-to-webhook";
 
 const GROUP: &str = "rbac.authorization.k8s.io";
-const CONTROLLER: &str = "depguard-controller";
-const WEBHOOK: &str = "depguard-webhook";
+pub(super) const CONTROLLER: &str = "depguard-controller";
+pub(super) const WEBHOOK: &str = "depguard-webhook";
 const DEPENDENTS: &str = "depguard-webhook-dependents";
 /// What is read of dependents: where a list of cells is enough to find them, each that was found is read on its own.
 const READ: [&str; 2] = ["get", "list"];
@@ -24,6 +28,10 @@ const EVENTS: &str = "default";
 
 /// Where rights are granted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(
+    clippy::exhaustive_enums,
+    reason = "depguard's other crates decide by each case: none shall pass them by unseen"
+)]
 pub enum Place {
     /// The one cluster of home kubernetes.
     Cluster,
@@ -39,6 +47,12 @@ pub enum Place {
 
 /// All rights that `setup` needs, by where they are granted.
 pub fn rbac(setup: &Setup) -> Vec<(Place, Vec<Value>)> {
+    let owners = setup.enable.owners.then(|| (Place::Cluster, owner_rights(setup.precreated_roles)));
+    [of_rules(setup), locks::rights(setup), owners.into_iter().collect()].concat()
+}
+
+/// Those that rules need.
+pub(super) fn of_rules(setup: &Setup) -> Vec<(Place, Vec<Value>)> {
     if setup.home == Home::Kubernetes {
         return vec![(Place::Cluster, kubernetes())];
     }
@@ -80,20 +94,19 @@ fn kubernetes() -> Vec<Value> {
         allow("apiextensions.k8s.io", ["customresourcedefinitions"], &["get"]),
     ];
     let webhook = [allow(api::GROUP, [api::PLURAL], &["list", "watch"]), allow("", ["namespaces"], &["get"])];
-    let account = |name: &str| json!({"kind": "ServiceAccount", "namespace": NAMESPACE, "name": name});
     // Only ever asked for as a dry run.
     let canaries = with(allow("", ["configmaps"], &["delete"]), "resourceNames", json!([canaries::NAME]));
     let at_home = [leases(), vec![canaries]].concat();
     let mut objects = accounts();
     objects.push(canary());
-    objects.extend(granted(CONTROLLER, &account(CONTROLLER), &controller));
-    objects.extend(in_namespace(CONTROLLER, NAMESPACE, &account(CONTROLLER), &at_home));
-    objects.extend(in_namespace(CONTROLLER, EVENTS, &account(CONTROLLER), &[allow("", ["events"], &["create"])]));
-    objects.extend(granted(WEBHOOK, &account(WEBHOOK), &webhook));
+    objects.extend(granted(CONTROLLER, &of_account(CONTROLLER), &controller));
+    objects.extend(in_namespace(CONTROLLER, NAMESPACE, &of_account(CONTROLLER), &at_home));
+    objects.extend(in_namespace(CONTROLLER, EVENTS, &of_account(CONTROLLER), &[allow("", ["events"], &["create"])]));
+    objects.extend(granted(WEBHOOK, &of_account(WEBHOOK), &webhook));
     let sum = json!({"clusterRoleSelectors": [{"matchLabels": {AGGREGATE: "true"}}]});
     // Its rules are the control plane's to fill in: named here, an apply would empty it for a moment.
     objects.push(with(cluster_role(DEPENDENTS, None), "aggregationRule", sum));
-    objects.push(cluster_role_binding(DEPENDENTS, DEPENDENTS, &account(WEBHOOK)));
+    objects.push(cluster_role_binding(DEPENDENTS, DEPENDENTS, &of_account(WEBHOOK)));
     objects
 }
 
@@ -104,16 +117,16 @@ fn dep_ctrl(setup: &Setup) -> Vec<Value> {
         with(allow("apis.kcp.io", ["apiexports/content"], verbs), "resourceNames", json!([api::GROUP]))
     };
     let write = ["get", "list", "watch", "create", "update", "patch", "delete"];
-    let (mut objects, certificates) = match setup.identity {
-        Identity::ServiceAccounts { .. } => (accounts(), false),
-        Identity::Certificates => (vec![own_namespace()], true),
+    let mut objects = match setup.identity {
+        Identity::ServiceAccounts { .. } => accounts(),
+        Identity::Certificates => vec![own_namespace()],
     };
     // Where the webhook may list everything, that is here too.
     let lists = setup.read_through == ReadThrough::FrontProxy;
     let follow: &[&str] = if lists { &["watch"] } else { &["list", "watch"] };
     for (name, verbs, follow) in [(CONTROLLER, &write[..], &["list", "watch"][..]), (WEBHOOK, follow, follow)] {
         let slices = allow("apis.kcp.io", ["apiexportendpointslices"], follow);
-        let user = if certificates { user(name) } else { user(&format!("system:serviceaccount:{NAMESPACE}:{name}")) };
+        let user = user_at_home(setup, name);
         objects.extend(granted(name, &user, &[slices, content(verbs)]));
         if name == CONTROLLER {
             objects.extend(in_namespace(name, NAMESPACE, &user, &leases()));
@@ -182,11 +195,24 @@ fn leases() -> Vec<Value> {
     vec![leases(&["create"]), with(leases(&["get", "update"]), "resourceNames", names)]
 }
 
+/// An account in home kubernetes.
+pub(super) fn of_account(name: &str) -> Value {
+    json!({"kind": "ServiceAccount", "namespace": NAMESPACE, "name": name})
+}
+
+/// As whom an account is known in depguard's own workspace.
+pub(super) fn user_at_home(setup: &Setup, name: &str) -> Value {
+    match setup.identity {
+        Identity::Certificates => user(name),
+        Identity::ServiceAccounts { .. } => user(&format!("system:serviceaccount:{NAMESPACE}:{name}")),
+    }
+}
+
 /// As whom an account is known outside of depguard's own workspace.
 ///
 /// Its name without the logical cluster must never be bound there: each workspace's own ServiceAccount of that name would
 /// get these rights in its workspace.
-fn outside(setup: &Setup, name: &str) -> Value {
+pub(super) fn outside(setup: &Setup, name: &str) -> Value {
     match &setup.identity {
         Identity::Certificates => user(name),
         Identity::ServiceAccounts { cluster } => {
@@ -200,13 +226,17 @@ fn user(name: &str) -> Value {
     json!({"apiGroup": GROUP, "kind": "User", "name": name})
 }
 
-fn allow<R: Into<Value>>(group: impl Into<Value>, resources: impl IntoIterator<Item = R>, verbs: &[&str]) -> Value {
+pub(super) fn allow<R: Into<Value>>(
+    group: impl Into<Value>,
+    resources: impl IntoIterator<Item = R>,
+    verbs: &[&str],
+) -> Value {
     let resources: Vec<Value> = resources.into_iter().map(Into::into).collect();
     json!({"apiGroups": [group.into()], "resources": resources, "verbs": verbs})
 }
 
 /// A ClusterRole of these rules, and its binding, both of this name.
-fn granted(name: &str, subject: &Value, rules: &[Value]) -> Vec<Value> {
+pub(super) fn granted(name: &str, subject: &Value, rules: &[Value]) -> Vec<Value> {
     vec![cluster_role(name, Some(rules)), cluster_role_binding(name, name, subject)]
 }
 
@@ -217,7 +247,7 @@ fn in_namespace(name: &str, namespace: &str, subject: &Value, rules: &[Value]) -
     vec![with(of("Role"), "rules", json!(rules)), with(binding, "subjects", json!([subject]))]
 }
 
-fn cluster_role(name: &str, rules: Option<&[Value]>) -> Value {
+pub(super) fn cluster_role(name: &str, rules: Option<&[Value]>) -> Value {
     let role = json!({"apiVersion": format!("{GROUP}/v1"), "kind": "ClusterRole", "metadata": {"name": name}});
     match rules {
         Some(rules) => with(role, "rules", json!(rules)),

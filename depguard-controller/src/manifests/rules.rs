@@ -1,10 +1,14 @@
-//! Rules worth having: references between kinds that every kcp, or every Kubernetes, has.
+//! Rules worth having: references between kinds that every kcp, or every Kubernetes, has, and between openMCP's.
+
+mod openmcp;
 
 use depguard_core::{Home, api};
 use serde_json::{Value, json};
 
 use super::rbac::dependents_of;
 use super::{File, YamlError, with};
+
+pub use openmcp::openmcp_rules;
 
 /// Ready-made local rules, a file a subject. Apply them where the kinds are.
 pub fn rule_files(home: Home) -> Result<Vec<File>, YamlError> {
@@ -21,12 +25,22 @@ pub fn rule_files(home: Home) -> Result<Vec<File>, YamlError> {
              # The ClusterRole lets the webhook list Pods and workloads; what they use, it never reads.",
         ),
     };
-    let mut objects = rules(home);
-    objects.splice(0..0, role_of_rules(home));
-    Ok(vec![File::new(name, place, &objects)?])
+    let mut files = vec![pack(name, place, role_of_rules(home), rules(home))?];
+    if home == Home::Kubernetes {
+        let rules = openmcp_rules();
+        let role = dependents_of("depguard-webhook-openmcp", &rules);
+        files.push(pack("openmcp.yaml", openmcp::PLACE, Some(role), rules)?);
+    }
+    Ok(files)
 }
 
-/// The rules of [`rule_files`].
+/// Rules that belong together, behind the role that lets the webhook list their dependents.
+fn pack(name: &'static str, place: &str, role: Option<Value>, mut rules: Vec<Value>) -> Result<File, YamlError> {
+    rules.splice(0..0, role);
+    File::new(name, place, &rules)
+}
+
+/// Those of the rules of [`rule_files`] whose kinds are there anyway.
 pub fn rules(home: Home) -> Vec<Value> {
     match home {
         Home::Kcp => vec![api_resource_schemas()],

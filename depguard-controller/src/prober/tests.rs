@@ -16,7 +16,7 @@ async fn nowhere() -> Endpoint {
         "users": [{"name": "a", "user": {"token": "t"}}],
     });
     std::fs::write(&file, kubeconfig.to_string()).unwrap();
-    let options = ConnectOptions { kubeconfig: Some(file), context: None, base_host: None, home: Home::Kubernetes };
+    let options = ConnectOptions::new(Home::Kubernetes).kubeconfig(file);
     Connection::open(&options).await.unwrap().home()
 }
 

@@ -88,11 +88,11 @@ impl Bed {
     }
 
     async fn start(kind: Kind, home: Home, workspace: &str) -> Self {
-        let testbed = Testbed::start(Options { kind, ..Options::default() }).await.unwrap();
+        let testbed = Testbed::start(Options::new(kind)).await.unwrap();
         let folder = tempfile::tempdir().unwrap();
         let kubeconfig = folder.path().join("kubeconfig");
         std::fs::write(&kubeconfig, testbed.kubeconfig(workspace, "admin")).unwrap();
-        let options = ConnectOptions { kubeconfig: Some(kubeconfig), context: None, base_host: None, home };
+        let options = ConnectOptions::new(home).kubeconfig(kubeconfig);
         let connection = Connection::open(&options).await.unwrap();
         Self { testbed, folder, home, connection }
     }
@@ -106,12 +106,10 @@ impl Bed {
     /// What a controller is started with; it says when it is ready on no port.
     pub(crate) fn config(&self) -> Config {
         let export = ExportName::parse("dependencies.opendefense.cloud").unwrap();
-        Config {
-            kubeconfig: Some(self.folder.path().join("kubeconfig")),
-            probe_addr: Some(([127, 0, 0, 1], 0).into()),
-            metrics_addr: None,
-            ..Config::new(self.home, export, WebhookTarget::Url(URL.to_owned()))
-        }
+        Config::new(self.home, export, WebhookTarget::Url(URL.to_owned()))
+            .kubeconfig(Some(self.folder.path().join("kubeconfig")))
+            .probe_addr(Some(([127, 0, 0, 1], 0).into()))
+            .metrics_addr(None)
     }
 
     pub(crate) async fn controller(&self) -> Controller {

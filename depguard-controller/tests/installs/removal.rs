@@ -13,13 +13,13 @@ use crate::takeover::configuration;
 const RULES: &str = "/apis/dependencies.opendefense.cloud/v1alpha1/dependencyrules";
 const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
 
-async fn uninstalled(bed: &Bed, seconds: u64) -> Result<Uninstalled, UninstallError> {
+pub(crate) async fn uninstalled(bed: &Bed, seconds: u64) -> Result<Uninstalled, UninstallError> {
     let config = bed.config();
-    uninstall(Uninstall {
-        kubeconfig: config.kubeconfig,
-        timeout: Duration::from_secs(seconds),
-        ..Uninstall::new(config.home, config.export_name)
-    })
+    uninstall(
+        Uninstall::new(config.home, config.export_name)
+            .kubeconfig(config.kubeconfig)
+            .timeout(Duration::from_secs(seconds)),
+    )
     .await
 }
 
@@ -33,7 +33,10 @@ async fn what_is_ours_goes_and_stays_away_though_a_controller_runs() {
     bed.until_installed(NETWORK, &["vpcs"]).await;
 
     let done = uninstalled(&bed, 60).await.unwrap();
-    assert_eq!(done.removed.into_iter().collect::<Vec<_>>(), [format!("workspace {NETWORK}")]);
+    assert_eq!(
+        done.removed.iter().map(|removed| &*removed.place).collect::<Vec<_>>(),
+        [format!("workspace {NETWORK}")]
+    );
     let note = done.notes.first().unwrap();
     assert_eq!(*note, format!("the configuration in workspace {COMPUTE} is not depguard's and was left alone"));
     assert!(bed.configuration(COMPUTE).await.is_some());
@@ -131,12 +134,10 @@ async fn a_controller_of_another_namespace_is_told_there() {
     bed.at("").post_json(RULES, &local_rule("maps", "", "v1", "configmaps")).await.unwrap();
     let config = bed.config();
     let service = "elsewhere/depguard-webhook".parse().unwrap();
-    let config = Config {
-        kubeconfig: config.kubeconfig,
-        probe_addr: config.probe_addr,
-        metrics_addr: None,
-        ..Config::new(config.home, config.export_name, service)
-    };
+    let config = Config::new(config.home, config.export_name, service)
+        .kubeconfig(config.kubeconfig)
+        .probe_addr(config.probe_addr)
+        .metrics_addr(None);
     let controller = Controller::start(config).await.unwrap();
     bed.until_installed("", &["configmaps"]).await;
     let done = uninstalled(&bed, 60).await.unwrap();

@@ -200,6 +200,36 @@ async fn a_changed_ca_bundle_is_installed() {
 }
 
 #[tokio::test]
+async fn a_changed_ca_bundle_reaches_what_is_installed_beside_rules_too() {
+    let bed = Bed::kubernetes().await;
+    let mut config = bed.config();
+    config.ca_bundle_path = Some(write_bundle(&bed.folder, "QQ=="));
+    config.enable.owners = true;
+    config.enable.compat_lock_kinds = ["configmaps".parse().unwrap()].into();
+    let controller = Controller::start(config).await.unwrap();
+    let bundle = async |name: &str| {
+        let path = format!("/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/{name}");
+        let found = bed.at("").get_json(&path).await.map_err(|error| error.to_string())?;
+        Ok::<_, String>(found["webhooks"][0]["clientConfig"]["caBundle"].clone())
+    };
+    let names = ["depguard-owners", "depguard-compat-locks"];
+    let mut first = Vec::new();
+    for name in names {
+        first.push(until("it is installed", async || bundle(name).await).await);
+    }
+    assert!(first.iter().all(serde_json::Value::is_string), "{first:?}");
+    write_bundle(&bed.folder, "Qg==");
+    for (name, first) in names.into_iter().zip(first) {
+        until("the new bundle is installed", async || match bundle(name).await? {
+            bundle if bundle == first => Err(format!("{name} has the old one")),
+            _ => Ok(()),
+        })
+        .await;
+    }
+    controller.stop().await;
+}
+
+#[tokio::test]
 async fn a_ca_that_is_rotated_by_swapping_folders_is_followed() {
     let bed = Bed::kcp_bound().await;
     bed.rule("vm", &["vpcs"]).await;

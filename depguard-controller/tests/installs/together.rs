@@ -11,7 +11,7 @@ use crate::bed::{Bed, COMPUTE, NETWORK, until, until_ready};
 const LEASE: &str = "/apis/coordination.k8s.io/v1/namespaces/depguard-system/leases/depguard-controller";
 
 fn elected(bed: &Bed, seconds: u64) -> Config {
-    Config { leader_elect: true, lease_duration: Duration::from_secs(seconds), ..bed.config() }
+    bed.config().leader_elect(true).lease_duration(Duration::from_secs(seconds))
 }
 
 async fn lease(bed: &Bed) -> Value {

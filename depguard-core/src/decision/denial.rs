@@ -24,6 +24,7 @@ pub(crate) struct Subject {
 
 /// Why a deletion was refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Reason {
     /// Others refer to it.
     Referenced {
@@ -104,6 +105,17 @@ impl Denial {
 }
 
 impl Reason {
+    /// What could not be found out, and what to do.
+    pub fn problems(&self) -> Vec<String> {
+        match self {
+            Self::Referenced { problems, unread, .. } => {
+                problems.iter().chain(unread).map(ToString::to_string).collect()
+            }
+            Self::Undecided { problems } => problems.iter().map(ToString::to_string).collect(),
+            Self::NotReady { missing } => vec![missing.clone()],
+        }
+    }
+
     pub(super) fn label(&self) -> &'static str {
         match self {
             Self::Referenced { .. } => "referenced",

@@ -9,6 +9,7 @@ use crate::rule::RuleKey;
 
 /// The dependents that refer to a target.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Referrers {
     /// The first of them, in the order of kind, namespace and name; each once, however often it refers to the target.
     pub blockers: Vec<Blocker>,
@@ -22,6 +23,7 @@ pub struct Referrers {
 
 /// A dependent that refers to a target, and so forbids its deletion where the rule says so.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(clippy::exhaustive_structs, reason = "made by depguard's other crates too, which say each field")]
 pub struct Blocker {
     /// Its kind.
     pub kind: String,
@@ -37,6 +39,7 @@ pub struct Blocker {
 
 /// How many dependents refer to a target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(clippy::exhaustive_enums, reason = "a number is known or it is not")]
 pub enum Count {
     /// This many.
     Exactly(usize),
@@ -117,7 +120,7 @@ fn named(blockers: &[Blocker]) -> &[Blocker] {
     blockers.get(..fits).unwrap_or(blockers)
 }
 
-pub(super) fn joined(problems: &[Problem]) -> String {
+pub(crate) fn joined(problems: &[Problem]) -> String {
     let shown: Vec<_> = problems.iter().take(MOST_PROBLEMS).map(|problem| clipped(&problem.0)).collect();
     let mut text = shown.join("; ");
     if problems.len() > MOST_PROBLEMS {
@@ -127,7 +130,7 @@ pub(super) fn joined(problems: &[Problem]) -> String {
 }
 
 /// Others' words, cut to a length that leaves a message readable.
-pub(super) fn clipped(text: &str) -> String {
+pub(crate) fn clipped(text: &str) -> String {
     match text.char_indices().nth(MOST_PROBLEM_BYTES) {
         Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
         None => text.to_owned(),

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::{Asking, Bindings, Search};
+use crate::answers::UNANSWERED;
 use crate::api::OnDelete;
 use crate::decision::{Because, Blocker, Count, Decision, Denial, Reason, Referrers, Ruling, Subject, names};
 use crate::found::Found;
@@ -172,12 +173,11 @@ impl Asking {
 
     /// What lists that were not answered leave open. (A scope that was not answered says so itself.)
     fn unanswered(&self) -> Vec<(OnDelete, String)> {
-        const WHY: &str = "was not answered in time; retry later";
         let bindings = self.bindings.iter().map(|Bindings { on_delete, .. }| {
-            (*on_delete, format!("the list of apibindings{} {WHY}", self.place(None)))
+            (*on_delete, format!("the list of apibindings{} {UNANSWERED}", self.place(None)))
         });
         let open = self.searches.iter().filter(|search| !search.lookup.as_ref().is_some_and(Lookup::has_ended));
-        let lists = open.map(|search| (search.on_delete, self.could_not_list(&search.planned.dependents, WHY)));
+        let lists = open.map(|search| (search.on_delete, self.could_not_list(&search.planned.dependents, UNANSWERED)));
         bindings.chain(lists).collect()
     }
 }

@@ -1,25 +1,11 @@
 //! Whether a review is about what its sender has to do with.
 
 use super::{Asking, Bindings, Evaluation, State};
-use crate::bindings::{BINDINGS_PATH, Binding};
+use crate::bindings::BINDINGS_PATH;
+use crate::bounds::{Bounds, Verdict};
 use crate::decision::{Decision, Problem, Reason, Subject};
 use crate::listing::Listing;
-use crate::names::{GroupResource, LogicalCluster};
-
-/// A provider by whose webhook configuration the review came, and whether the target's kind is one of its own.
-#[derive(Debug)]
-pub(super) struct Bounds {
-    provider: Option<LogicalCluster>,
-    /// Not known until the bindings have been read to their end.
-    verdict: Verdict,
-}
-
-#[derive(Debug, PartialEq, Eq)]
-enum Verdict {
-    Unknown,
-    Inside,
-    Outside,
-}
+use crate::names::LogicalCluster;
 
 impl Evaluation {
     /// Decides only about what the API servers ask by a webhook configuration that lies in `scope`: the objects in that
@@ -41,7 +27,7 @@ impl Evaluation {
 impl Asking {
     fn bound_to(&mut self, provider: Option<LogicalCluster>) {
         let tells = provider.is_some() && self.target.cluster.is_some();
-        self.bounds = Some(Bounds { provider, verdict: Verdict::Unknown });
+        self.bounds = Some(Bounds::new(provider));
         if !tells {
             self.leave_bounds();
         } else if self.bindings.is_none() {
@@ -86,41 +72,18 @@ impl Asking {
 
     /// The refusal of what is out of bounds. While that is not known, what was found is not to be told.
     pub(super) fn outside(&mut self) -> Option<Decision> {
-        let Bounds { provider, verdict } = self.bounds.as_ref()?;
-        match verdict {
+        let bounds = self.bounds.as_ref()?;
+        match bounds.verdict {
             Verdict::Inside => None,
             Verdict::Unknown => {
                 self.forget();
                 None
             }
             Verdict::Outside => {
-                let place = self.place(None);
-                let why = match provider {
-                    Some(provider) => format!(
-                        "the webhook was called by the URL of logical cluster {provider}, from where no APIBinding{place} \
-                         binds this kind"
-                    ),
-                    None => format!("the webhook was called by the URL of a plain Kubernetes about an object{place}"),
-                };
-                let problems = vec![Problem(format!("{why}; look at who calls it, and change the path key"))];
+                let problems = vec![Problem(bounds.why(&self.place(None)))];
                 let subject = Subject { kind: self.target.kind.clone(), name: self.target.name.clone() };
                 Some(Decision::deny(subject, Reason::Undecided { problems }))
             }
-        }
-    }
-}
-
-impl Bounds {
-    /// Back to what is known before any binding was read.
-    pub(super) fn reset(&mut self) {
-        self.verdict = Verdict::Unknown;
-    }
-
-    pub(super) fn see(&mut self, binding: &Binding<'_>, kind: &GroupResource) {
-        let kind = (kind.group.as_str(), kind.resource.as_str());
-        let provider = self.provider.as_ref().map(LogicalCluster::as_str);
-        if provider.is_some() && binding.provider() == provider && binding.bound().any(|bound| bound == kind) {
-            self.verdict = Verdict::Inside;
         }
     }
 }

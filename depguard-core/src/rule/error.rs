@@ -9,6 +9,7 @@ use crate::selector::SelectorError;
 
 /// Why a rule can't be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum RuleError {
     /// Not of the shape of a DependencyRule.
     #[error("not a DependencyRule that this version knows: {0}")]
@@ -27,6 +28,7 @@ pub enum RuleError {
         /// The field, as in `spec.dependencies[0].group`.
         field: String,
         /// What is wrong with it.
+        #[source]
         error: NameError,
     },
     /// A field path that can't be read.
@@ -35,6 +37,7 @@ pub enum RuleError {
         /// The field, as in `spec.dependencies[0].fieldRef.path`.
         field: String,
         /// What is wrong with it, and where.
+        #[source]
         error: PathError,
     },
     /// A pattern or replacement that can't be used.
@@ -43,6 +46,7 @@ pub enum RuleError {
         /// The field, as in `spec.dependencies[0].fieldRef.pattern`.
         field: String,
         /// What is wrong with it.
+        #[source]
         error: PatternError,
     },
     /// A label selector that an API server would refuse.
@@ -51,6 +55,7 @@ pub enum RuleError {
         /// The field, as in `spec.dependent.selector`.
         field: String,
         /// What is wrong with it.
+        #[source]
         error: SelectorError,
     },
     /// A message that can't be read.
@@ -59,6 +64,7 @@ pub enum RuleError {
         /// The field, as in `spec.dependencies[0].message`.
         field: String,
         /// What is wrong with it.
+        #[source]
         error: MessageError,
     },
     /// Fields that don't go together, or one that is missing beside another.

@@ -120,9 +120,21 @@ fn reference(
             }
             Ok(Reference::Field(Box::new(field)))
         }
-        (None, Some(selector)) => Ok(Reference::Selector(path(&at("selectorRef.path"), &selector.path)?)),
+        (None, Some(selector)) => selector_reference(&|name| at(&format!("selectorRef.{name}")), selector),
         (None, None) => Err(combination(at("fieldRef"), "is missing: write it or selectorRef")),
         (Some(_), Some(_)) => Err(combination(at("selectorRef"), "stands beside fieldRef: leave one of them out")),
+    }
+}
+
+fn selector_reference(at: &dyn Fn(&str) -> String, written: &api::SelectorRef) -> Result<Reference, RuleError> {
+    match (&written.path, &written.selector) {
+        (Some(written), None) => Ok(Reference::Selector(path(&at("path"), written)?)),
+        (None, Some(selector)) => match Selector::parse(selector) {
+            Ok(selector) => Ok(Reference::Selected(selector)),
+            Err(error) => Err(RuleError::Selector { field: at("selector"), error }),
+        },
+        (None, None) => Err(combination(at("path"), "is missing: write it or selector")),
+        (Some(_), Some(_)) => Err(combination(at("selector"), "stands beside path: leave one of them out")),
     }
 }
 

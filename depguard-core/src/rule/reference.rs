@@ -1,16 +1,29 @@
 //! How a dependent says which target it means.
 
+use std::fmt;
+use std::sync::LazyLock;
+
 use crate::names::Namespace;
 use crate::path::{FieldPath, Segment};
 use crate::pattern::Pattern;
+use crate::selector::Selector;
+
+/// What stands in every object once, so that a reference which each of them has is found there.
+static EACH: LazyLock<FieldPath> = LazyLock::new(FieldPath::name);
 
 /// How a dependent says which target it means.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(
+    clippy::exhaustive_enums,
+    reason = "depguard's other crates decide by each case: none shall pass them by unseen"
+)]
 pub enum Reference {
     /// By its name, in a field.
     Field(Box<FieldReference>),
     /// By its labels: the field holds a label selector.
     Selector(FieldPath),
+    /// By its labels: the rule holds the selector, and each dependent refers to all that it selects.
+    Selected(Selector),
 }
 
 /// A field that holds names, and what else of the dependent says which target each of them means.
@@ -18,6 +31,7 @@ pub enum Reference {
 /// The wildcards of the other paths are all shared with `path`, from its beginning: for each name there is one value
 /// of each other path at most. A value that is not there counts as if it said the target.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct FieldReference {
     /// The name: a string, each string of a list, or with `keys` each key of a map.
     pub path: FieldPath,
@@ -39,6 +53,10 @@ pub struct FieldReference {
 
 /// Which namespace a target is in.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(
+    clippy::exhaustive_enums,
+    reason = "depguard's other crates decide by each case: none shall pass them by unseen"
+)]
 pub enum Place {
     /// The dependent's own; of a dependent without one: any.
     Own,
@@ -55,6 +73,7 @@ pub enum Place {
 
 /// A condition on a field of the dependent.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct When {
     /// The field. Its wildcards are all shared with the reference's path.
     pub path: FieldPath,
@@ -68,6 +87,15 @@ impl Reference {
         match self {
             Self::Field(field) => &field.path,
             Self::Selector(path) => path,
+            Self::Selected(_) => &EACH,
+        }
+    }
+
+    /// Whether it only ever means targets of the dependent's own namespace; of a dependent without one, of any.
+    pub fn stays_in_namespace(&self) -> bool {
+        match self {
+            Self::Field(field) => field.place == Place::Own,
+            Self::Selector(_) | Self::Selected(_) => true,
         }
     }
 
@@ -75,6 +103,7 @@ impl Reference {
         let (selector, field) = match self {
             Self::Selector(path) => (Some(("selectorRef.path", path)), None),
             Self::Field(field) => (None, Some(field.paths())),
+            Self::Selected(_) => (None, None),
         };
         selector.into_iter().chain(field.into_iter().flatten())
     }
@@ -89,6 +118,16 @@ impl Reference {
         }
         let shared = own.iter().zip(other.segments()).take_while(|(own, other)| own == other);
         shared.filter(|(own, _)| **own == Segment::Wildcard).count() == other.wildcards()
+    }
+}
+
+/// What says which targets are meant: the path, or the selector.
+impl fmt::Display for Reference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Field(_) | Self::Selector(_) => self.path().fmt(f),
+            Self::Selected(selector) => selector.fmt(f),
+        }
     }
 }
 

@@ -91,6 +91,21 @@ fn only_a_field_that_holds_nothing_but_the_name_is_asked_for() {
     assert_eq!(rule.edges()[0].selected_by(), None);
 }
 
+/// The rule says which, so that their metadata tells all that is asked of dependents.
+#[test]
+fn what_a_rules_own_selector_leaves_out_is_not_looked_for() {
+    let world = bound().with(vm("ns", "m1", "b")).but(|world| {
+        let edge = &mut world.rules[0]["spec"]["dependencies"][0];
+        edge.as_object_mut().unwrap().remove("fieldRef");
+        edge["selectorRef"] = json!({"selector": {"matchLabels": {"tier": "prod"}}});
+    });
+    let rule = Rule::parse(world.home, &world.rules[0]).unwrap();
+    assert!(rule.edges()[0].reads_metadata());
+    let labelled = |tier: &str| vpc("ns", "a").set("/metadata/labels/tier", tier);
+    world.deletes(&labelled("test")).asked(&[BINDINGS]).allowed(Unreferenced);
+    world.deletes(&labelled("prod")).asked(&[BINDINGS, VMS]).blocked_by(&["VirtualMachine/m1"]);
+}
+
 #[test]
 fn a_name_that_means_something_in_a_selector_is_escaped() {
     let world = bound().but(|world| world.selects = |_| true);

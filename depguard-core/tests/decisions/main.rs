@@ -4,6 +4,7 @@ mod bearing;
 mod cast;
 mod corpus;
 mod cycles;
+mod driven;
 mod generated;
 mod held;
 mod lookups;

@@ -43,7 +43,7 @@ impl Verdict {
                 Self::Denied { blockers: shown(by), problems: !problems.is_empty() }
             }
             Reason::Undecided { .. } => Self::Denied { blockers: BTreeSet::new(), problems: true },
-            Reason::NotReady { .. } => panic!("no evaluation says so"),
+            other => panic!("no evaluation says so: {other:?}"),
         }
     }
 

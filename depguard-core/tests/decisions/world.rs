@@ -241,8 +241,7 @@ impl World {
     ) -> Outcome {
         let review = review.to_string();
         let review = Review::parse(review.as_bytes()).expect("a review");
-        let context =
-            Context { workspaces: &self.workspaces, overrides: &self.overrides, failure_policy: self.failure_policy };
+        let context = self.context();
         let mut evaluation = rules.evaluate(&review, &context);
         if let Some(scope) = &self.scope {
             evaluation = evaluation.within(scope.as_ref());
@@ -268,10 +267,16 @@ impl World {
         }
     }
 
+    fn context(&self) -> Context<'_> {
+        Context::default()
+            .with_workspaces(&self.workspaces)
+            .with_overrides(&self.overrides)
+            .with_failure_policy(self.failure_policy)
+    }
+
     /// Begins to decide a deletion, by a tenant.
     pub(crate) fn evaluate(&self, target: &Object) -> Evaluation {
-        let context =
-            Context { workspaces: &self.workspaces, overrides: &self.overrides, failure_policy: self.failure_policy };
+        let context = self.context();
         let review = target.deletion().to_string();
         let review = Review::parse(review.as_bytes()).expect("a review");
         RuleSet::load(self.home, &self.rules).evaluate(&review, &context)

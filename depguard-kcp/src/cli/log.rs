@@ -9,6 +9,10 @@ use tracing_subscriber::util::SubscriberInitExt;
 
 /// How the log is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[expect(
+    clippy::exhaustive_enums,
+    reason = "depguard's other crates decide by each case: none shall pass them by unseen"
+)]
 pub enum LogFormat {
     /// Lines for a person
     Text,

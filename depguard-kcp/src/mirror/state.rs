@@ -9,8 +9,9 @@ use serde_json::Value;
 
 use super::heard::{Silence, Watches};
 
-/// A cluster-scoped resource to watch.
+/// A resource to watch, in all namespaces where it has any.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(clippy::exhaustive_structs, reason = "made by depguard's other crates too, which say each field")]
 pub struct Watched {
     /// Its API group; empty for the core group.
     pub group: &'static str,
@@ -58,7 +59,8 @@ impl Watched {
     }
 }
 
-/// An object's logical cluster, in home kcp, and its name. The same name exists in many logical clusters.
+/// An object's logical cluster, in home kcp, and its name, behind its namespace and a slash where it has one. The same
+/// name exists in many logical clusters.
 pub type ObjectKey = (Option<LogicalCluster>, String);
 
 /// Everything that is watched, as of one moment.
@@ -71,6 +73,7 @@ pub struct MirrorState {
 
 /// One watched resource.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct Mirrored {
     /// What is watched.
     pub watched: Watched,
@@ -84,6 +87,7 @@ pub struct Mirrored {
 
 /// One object.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct MirroredObject {
     /// The object, with its `apiVersion` and `kind`, without its `managedFields`.
     pub value: Arc<Value>,
@@ -94,6 +98,7 @@ pub struct MirroredObject {
 
 /// Whether all objects of a resource are known.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(clippy::exhaustive_enums, reason = "it is ready or it is not")]
 pub enum Readiness {
     /// A complete, consistent list was taken on every endpoint that there is.
     Loaded,
@@ -111,6 +116,7 @@ pub enum Readiness {
 
 /// An error that lasts.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(clippy::exhaustive_structs, reason = "made by depguard's other crates too, which say each field")]
 pub struct Failure {
     /// Since when nothing was heard of it.
     pub since: Instant,

@@ -142,7 +142,10 @@ impl Watch {
             };
             let event = match tokio::time::timeout_at(patience, events.next()).await {
                 Ok(Some(Ok(event))) => event,
-                Ok(Some(Err(error))) => return Ok(Ended::Broken(self.failed_by(&error))),
+                Ok(Some(Err(error))) => {
+                    let (why, status) = said_by(&error);
+                    return Ok(Ended::Broken(self.failed(&why, status)));
+                }
                 Ok(None) => return Ok(Ended::Broken(self.failed("the watch ended", None))),
                 Err(_) if listed.is_some() => {
                     let why = format!("no answer within {} s", LIST_SILENCE.as_secs());
@@ -193,6 +196,10 @@ impl Watch {
             Home::Kubernetes => None,
         };
         let name = object.metadata.name.clone().unwrap_or_default();
+        let name = match &object.metadata.namespace {
+            Some(namespace) => format!("{namespace}/{name}"),
+            None => name,
+        };
         // Only a map whose keys are no strings could fail, and JSON has none.
         let value = serde_json::to_value(object).unwrap_or_default();
         ((cluster, name), Arc::new(value))
@@ -202,22 +209,6 @@ impl Watch {
         let Watched { group, version, kind, .. } = self.watched;
         let api_version = if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") };
         TypeMeta { api_version, kind: kind.to_owned() }
-    }
-
-    fn failed_by(&self, error: &watcher::Error) -> Change {
-        match error {
-            watcher::Error::InitialListFailed(error)
-            | watcher::Error::WatchStartFailed(error)
-            | watcher::Error::WatchFailed(error) => match error {
-                KubeError::Api(status) => self.failed(&said(status), Some(status.code)),
-                KubeError::Service(error) => self.failed(&with_causes(error.as_ref()), None),
-                other => self.failed(&with_causes(other), None),
-            },
-            watcher::Error::WatchError(status) => self.failed(&said(status), Some(status.code)),
-            watcher::Error::NoResourceVersion => {
-                self.failed("the list has no metadata.resourceVersion, so it does not show what is there", None)
-            }
-        }
     }
 
     fn failed(&self, why: &str, status: Option<u16>) -> Change {
@@ -237,6 +228,23 @@ impl Watch {
 /// How long to wait after so many failed attempts.
 fn wait(attempt: usize) -> Duration {
     Duration::from_millis(WAITS.get(attempt).copied().unwrap_or(MAX_WAIT))
+}
+
+/// What a watcher's error says, and with which HTTP status, where there was one.
+pub(crate) fn said_by(error: &watcher::Error) -> (String, Option<u16>) {
+    match error {
+        watcher::Error::InitialListFailed(error)
+        | watcher::Error::WatchStartFailed(error)
+        | watcher::Error::WatchFailed(error) => match error {
+            KubeError::Api(status) => (said(status), Some(status.code)),
+            KubeError::Service(error) => (with_causes(error.as_ref()), None),
+            other => (with_causes(other), None),
+        },
+        watcher::Error::WatchError(status) => (said(status), Some(status.code)),
+        watcher::Error::NoResourceVersion => {
+            ("the list has no metadata.resourceVersion, so it does not show what is there".to_owned(), None)
+        }
+    }
 }
 
 fn said(status: &Status) -> String {

@@ -11,6 +11,7 @@ const LONGEST: usize = 4 << 10;
 
 /// Why a file holds no key. It never repeats what is in there.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum PathKeyError {
     /// The file can't be read.
     #[error("the path key can't be used: {0}")]

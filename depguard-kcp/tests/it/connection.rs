@@ -36,7 +36,7 @@ fn kubeconfig(dir: &Path, server: &str, user: &str) -> PathBuf {
 }
 
 fn options(kubeconfig: PathBuf, home: Home) -> ConnectOptions {
-    ConnectOptions { kubeconfig: Some(kubeconfig), context: None, base_host: None, home }
+    ConnectOptions::new(home).kubeconfig(kubeconfig)
 }
 
 async fn open(server: &str, user: &str) -> (Connection, TempDir) {

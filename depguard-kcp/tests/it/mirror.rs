@@ -112,7 +112,7 @@ async fn start(home: Home, world: World) -> Setting {
         "users": [{"name": "u", "user": {"token": "t"}}],
     });
     std::fs::write(&file, kubeconfig.to_string()).unwrap();
-    let options = ConnectOptions { kubeconfig: Some(file), context: None, base_host: None, home };
+    let options = ConnectOptions::new(home).kubeconfig(file);
     let connection = Connection::open(&options).await.unwrap();
     let export_name = ExportName::parse(EXPORT).unwrap();
     let (mirror, driver) =

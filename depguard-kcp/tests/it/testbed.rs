@@ -9,7 +9,7 @@ use depguard_kcp::{
     BoundWorkspaces, ConnectOptions, Connection, Endpoint, Mirror, MirrorOptions, MirrorState, Preconditions, Watched,
     WorkspaceLookup, WorkspaceLookups,
 };
-use depguard_testbed::{Fault, Kind, Options, Testbed, When};
+use depguard_testbed::{Fault, Options, Testbed, When};
 use serde_json::{Value, json};
 
 const EXPORT: &str = "dependencies.opendefense.cloud";
@@ -29,7 +29,7 @@ const CONFIGURATIONS: Watched = Watched {
 async fn connect(testbed: &Testbed, cluster: &str, user: &str, home: Home) -> Connection {
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), testbed.kubeconfig(cluster, user)).unwrap();
-    let options = ConnectOptions { kubeconfig: Some(file.path().to_owned()), context: None, base_host: None, home };
+    let options = ConnectOptions::new(home).kubeconfig(file.path().to_owned());
     Connection::open(&options).await.unwrap()
 }
 
@@ -282,7 +282,7 @@ async fn faults_keep_what_was_loaded_and_never_load_what_is_not_there() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_plain_clusters_rules_are_listed_in_pages_and_followed() {
-    let testbed = Testbed::start(Options { kind: Kind::Kubernetes, ..Options::default() }).await.unwrap();
+    let testbed = Testbed::start(Options::kubernetes()).await.unwrap();
     let connection = connect(&testbed, "", "admin", Home::Kubernetes).await;
     let home = connection.home();
     let following = mirror(&connection, Home::Kubernetes, vec![RULES]);

@@ -69,7 +69,7 @@ impl Server {
         );
         let kubeconfig = Some(dir.path().join("kubeconfig"));
         std::fs::write(dir.path().join("kubeconfig"), text).unwrap();
-        let options = ConnectOptions { kubeconfig, context: None, base_host: None, home: Home::Kubernetes };
+        let options = ConnectOptions::new(Home::Kubernetes).kubeconfig(kubeconfig);
         (Connection::open(&options).await.unwrap(), dir)
     }
 

@@ -1,12 +1,14 @@
 //! Where exports' virtual workspaces show a consumer, against servers that say what each test wants.
 
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use depguard_core::{ExportName, Home, LogicalCluster};
 use depguard_kcp::{ConnectOptions, Connection, ExportViews, ShardHosts};
 use futures::future::join_all;
 use serde_json::{Value, json};
 use tempfile::TempDir;
+use tokio::time::{sleep, timeout};
 
 use crate::server::{Answer, Asked, Scripted};
 
@@ -44,7 +46,7 @@ impl Front {
             scripted.url
         );
         std::fs::write(&file, text).unwrap();
-        let options = ConnectOptions { kubeconfig: Some(file), context: None, base_host: None, home: Home::Kcp };
+        let options = ConnectOptions::new(Home::Kcp).kubeconfig(file);
         let connection = Connection::open(&options).await.unwrap();
         Self { scripted, own, provider, _folder: folder, connection }
     }
@@ -114,6 +116,24 @@ async fn the_virtual_workspace_of_another_export_is_not_this_one_s() {
         assert!(error.contains("name no endpoint yet"), "{path}: {error}");
     }
     assert!(other.asked().is_empty());
+}
+
+/// They name one once somebody has bound the export: it is then found at once, not when what is known grows old.
+#[tokio::test]
+async fn slices_that_name_nothing_yet_are_soon_read_again() {
+    let (front, shard) = (Front::start().await, shard("c1").await);
+    let views = front.views(&[]);
+    let error = views.find(&export(), &cluster("c1")).await.unwrap_err().to_string();
+    assert!(error.contains("name no endpoint yet"), "{error}");
+    *front.provider.lock().unwrap() = vec![endpoint(&shard)];
+    let found = async {
+        while views.find(&export(), &cluster("c1")).await.is_err() {
+            sleep(Duration::from_millis(50)).await;
+        }
+    };
+    timeout(Duration::from_secs(20), found)
+        .await
+        .expect("they were not read again in the time that they are taken for");
 }
 
 #[tokio::test]

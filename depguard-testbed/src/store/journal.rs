@@ -9,6 +9,7 @@ use super::{Change, Key};
 
 /// One change of the store, as it was committed.
 #[derive(Clone, Debug)]
+#[expect(clippy::exhaustive_structs, reason = "made by depguard's other crates too, which say each field")]
 pub struct Event {
     /// The revision that this change made: each has the next one.
     pub revision: u64,

@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::time::Duration;
 
-use depguard_testbed::{Kind, Options, Testbed};
+use depguard_testbed::{Options, Testbed};
 use serde_json::Value;
 
 use crate::client::Client;
@@ -19,7 +19,7 @@ impl Bed {
     }
 
     pub(crate) async fn kubernetes() -> Self {
-        Self::start(Options { kind: Kind::Kubernetes, ..Options::default() }).await
+        Self::start(Options::kubernetes()).await
     }
 
     pub(crate) async fn start(options: Options) -> Self {

@@ -110,6 +110,11 @@ impl Client {
         self.send("PATCH", path, Some("application/merge-patch+json"), Some(body)).await
     }
 
+    /// A JSON patch.
+    pub(crate) async fn patch(&self, path: &str, operations: &Value) -> Answer {
+        self.send("PATCH", path, Some("application/json-patch+json"), Some(operations)).await
+    }
+
     pub(crate) async fn apply(&self, path: &str, manager: &str, body: &Value) -> Answer {
         let path = format!("{path}?fieldManager={manager}&force=true");
         self.send("PATCH", &path, Some("application/apply-patch+yaml"), Some(body)).await

@@ -1,13 +1,12 @@
 //! Objects put there from the process, and lists of many.
 
-use depguard_testbed::{Lists, Place};
+use depguard_testbed::Place;
 use serde_json::{Value, json};
 
 use crate::bed::Bed;
 use crate::plain::{GADGETS, gadget};
 
-const PLACE: Place<'static> =
-    Place { workspace: "", group: "example.com", version: "v1", resource: "gadgets", namespace: "default" };
+const PLACE: Place<'static> = Place::of("example.com", "v1", "gadgets").namespace("default");
 
 fn gadgets(count: usize) -> impl Iterator<Item = Value> {
     (0..count).map(|n| gadget(&format!("g{n:06}"), &format!("owner-{}", n / 10)))
@@ -33,7 +32,9 @@ async fn what_is_filled_in_is_served_like_anything_else() {
     assert_eq!(selected.names(), names);
     assert_eq!(bed.admin.get(&format!("{GADGETS}?fieldSelector=spec.owner%3Dme")).await.names(), ["g000007"]);
     assert_eq!(bed.admin.get(GADGETS).await.names().len(), 25);
-    assert!(bed.testbed.fill(&Place { resource: "gizmos", ..PLACE }, []).is_err());
+    assert!(bed.testbed.fill(&Place::of("example.com", "v1", "gizmos"), []).is_err());
+    let nameless = bed.testbed.fill(&PLACE, [json!({"spec": {}})]).unwrap_err();
+    assert_eq!(nameless.to_string(), "objects without `metadata.name` were left out: 1");
     bed.testbed.stop().await;
 }
 
@@ -72,14 +73,8 @@ async fn pages_of_many_objects_say_what_remains_and_are_counted() {
         assert_eq!(metadata["remainingItemCount"], COUNT - seen);
     }
     assert_eq!(seen, COUNT);
-    let now = bed.testbed.lists("example.com", "gadgets");
-    let counted = Lists {
-        begun: now.begun - before.begun,
-        selecting: now.selecting - before.selecting,
-        pages: now.pages - before.pages,
-        bytes: now.bytes - before.bytes,
-    };
-    assert_eq!(counted, Lists { begun: 1, selecting: 0, pages: 40, bytes });
+    let counted = bed.testbed.lists("example.com", "gadgets").since(&before);
+    assert_eq!((counted.begun, counted.selecting, counted.pages, counted.bytes), (1, 0, 40, bytes));
     bed.testbed.stop().await;
 }
 

@@ -1,8 +1,6 @@
 //! A plain Kubernetes: CRDs, and webhooks of the one cluster.
 
-use std::collections::BTreeMap;
-
-use depguard_testbed::{Kind, Options};
+use depguard_testbed::Options;
 use serde_json::{Value, json};
 
 use crate::bed::{Bed, becomes, condition, gone};
@@ -64,8 +62,7 @@ async fn a_custom_resource_is_the_same_in_every_served_version() {
 #[tokio::test]
 async fn a_service_is_called_where_the_options_say_and_else_refuses() {
     let hook = Hook::denying().await;
-    let services = BTreeMap::from([("default/hook".to_owned(), ([127, 0, 0, 1], hook.port).into())]);
-    let bed = Bed::start(Options { kind: Kind::Kubernetes, services, ..Options::default() }).await;
+    let bed = Bed::start(Options::kubernetes().service("default", "hook", hook.server.address())).await;
     bed.admin.create(CRDS, &gadgets()).await.ok();
     bed.admin.create(GADGETS, &gadget("a", "x")).await.ok();
     let mut configuration = hook.configuration(&deletes("example.com", "gadgets"));

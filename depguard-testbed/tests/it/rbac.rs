@@ -10,19 +10,19 @@ use crate::fixtures::{
     workspace,
 };
 
-const ROLES: &str = "/apis/rbac.authorization.k8s.io/v1/clusterroles";
-const ROLE_BINDINGS: &str = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings";
+pub(crate) const ROLES: &str = "/apis/rbac.authorization.k8s.io/v1/clusterroles";
+pub(crate) const ROLE_BINDINGS: &str = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings";
 const CONFIGMAPS: &str = "/api/v1/namespaces/default/configmaps";
 
-async fn bed(kind: Kind) -> Bed {
-    Bed::start(Options { kind, rbac: true, ..Options::default() }).await
+pub(crate) async fn bed(kind: Kind) -> Bed {
+    Bed::start(Options::new(kind).rbac()).await
 }
 
-fn role(name: &str, rules: &Value) -> Value {
+pub(crate) fn role(name: &str, rules: &Value) -> Value {
     json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": name}, "rules": rules})
 }
 
-fn bound(name: &str, role: &str, user: &str) -> Value {
+pub(crate) fn bound(name: &str, role: &str, user: &str) -> Value {
     json!({
         "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": {"name": name},
         "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role},
@@ -31,12 +31,12 @@ fn bound(name: &str, role: &str, user: &str) -> Value {
 }
 
 /// Gives `user` these rules, by a role and a binding of the name `name`.
-async fn grant(place: &Client, name: &str, user: &str, rules: &Value) {
+pub(crate) async fn grant(place: &Client, name: &str, user: &str, rules: &Value) {
     place.create(ROLES, &role(name, rules)).await.ok();
     place.create(ROLE_BINDINGS, &bound(name, name, user)).await.ok();
 }
 
-async fn let_in(place: &Client, user: &str) {
+pub(crate) async fn let_in(place: &Client, user: &str) {
     place.create(ROLE_BINDINGS, &bound("access", "system:kcp:workspace:access", user)).await.ok();
 }
 

@@ -11,8 +11,7 @@ const REGIONS: &str = "/apis/network.example.com/v1alpha1/regions";
 
 /// A provider on `one` and nobody who has bound it.
 async fn sharded() -> (Bed, String) {
-    let names = ["one", "two"].map(str::to_owned).to_vec();
-    let bed = Bed::start(Options { shards: names, ..Options::default() }).await;
+    let bed = Bed::start(Options::kcp().shards(["one", "two"])).await;
     let provider = workspace(&bed, "network", "one").await;
     let schemas = [schema(NETWORK, "VPC", "vpcs", "Namespaced"), schema(NETWORK, "Region", "regions", "Cluster")];
     provide(&bed.admin.cluster("root:network"), NETWORK, &schemas, &json!([])).await;

@@ -1,6 +1,6 @@
 use depguard_core::api;
 use depguard_kcp::ConnectOptions;
-use depguard_testbed::{Fault, Kind, Options, Testbed, When};
+use depguard_testbed::{Fault, Options, Testbed, When};
 use serde_json::json;
 
 use super::*;
@@ -23,12 +23,11 @@ struct Cluster {
 
 impl Cluster {
     async fn start() -> Self {
-        let testbed = Testbed::start(Options { kind: Kind::Kubernetes, ..Options::default() }).await.unwrap();
+        let testbed = Testbed::start(Options::kubernetes()).await.unwrap();
         let folder = tempfile::tempdir().unwrap();
         let kubeconfig = folder.path().join("kubeconfig");
         std::fs::write(&kubeconfig, testbed.kubeconfig("", "admin")).unwrap();
-        let options =
-            ConnectOptions { kubeconfig: Some(kubeconfig), context: None, base_host: None, home: Home::Kubernetes };
+        let options = ConnectOptions::new(Home::Kubernetes).kubeconfig(kubeconfig);
         let connection = Connection::open(&options).await.unwrap();
         let anything = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
         let version =

@@ -114,7 +114,7 @@ pub(crate) async fn export_and_bind(root: &Connection, kinds: &BTreeMap<String, 
 pub(crate) async fn connect(testbed: &Testbed, folder: &Path, cluster: &str, user: &str) -> Connection {
     let home = if cluster.is_empty() { Home::Kubernetes } else { Home::Kcp };
     let kubeconfig = Some(kubeconfig(testbed, folder, cluster, user));
-    Connection::open(&ConnectOptions { kubeconfig, context: None, base_host: None, home }).await.unwrap()
+    Connection::open(&ConnectOptions::new(home).kubeconfig(kubeconfig)).await.unwrap()
 }
 
 pub(crate) fn kubeconfig(testbed: &Testbed, folder: &Path, cluster: &str, user: &str) -> std::path::PathBuf {

@@ -60,7 +60,7 @@ impl Lane {
             Home::Kcp => depguard_testbed::Kind::Kcp,
             Home::Kubernetes => depguard_testbed::Kind::Kubernetes,
         };
-        let testbed = Testbed::start(Options { kind, ..Options::default() }).await.unwrap();
+        let testbed = Testbed::start(Options::new(kind)).await.unwrap();
         let folder = tempfile::tempdir().unwrap();
         let made = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
         std::fs::write(folder.path().join("tls.crt"), made.cert.pem()).unwrap();
@@ -79,16 +79,16 @@ impl Lane {
             define(&admin, &kinds).await;
         }
         until("rules are served", async || admin.get_json(RULES).await.is_ok()).await;
-        let webhook = Webhook::start(Config {
-            home,
-            kubeconfig: Some(kubeconfig(&testbed, folder.path(), dep_ctrl, "admin")),
-            review_addr: (Ipv4Addr::LOCALHOST, 0).into(),
-            probe_addr: None,
-            metrics_addr: None,
-            tls_cert_dir: folder.path().to_owned(),
-            shutdown_delay: Duration::ZERO,
-            ..Config::default()
-        });
+        let webhook = Webhook::start(
+            Config::default()
+                .home(home)
+                .kubeconfig(Some(kubeconfig(&testbed, folder.path(), dep_ctrl, "admin")))
+                .review_addr((Ipv4Addr::LOCALHOST, 0).into())
+                .probe_addr(None)
+                .metrics_addr(None)
+                .tls_cert_dir(folder.path().to_owned())
+                .shutdown_delay(Duration::ZERO),
+        );
         let webhook = webhook.await.unwrap();
         let (left, rules) = (Vec::new(), BTreeSet::new());
         Self { home, testbed, webhook, folder, kinds, admin, tenant, left, rules, round: 0 }

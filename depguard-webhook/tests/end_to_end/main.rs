@@ -1,6 +1,8 @@
 //! The whole webhook against an API server: rules, configurations and objects are written as users write them.
 
 mod hostile;
+mod locks;
+mod owners;
 mod paths;
 mod scene;
 mod shards;
@@ -11,7 +13,7 @@ use std::time::Duration;
 
 use depguard_core::{ExportName, Home};
 use depguard_kcp::{ApiError, Preconditions};
-use depguard_webhook::{Config, ReadThrough, Webhook};
+use depguard_webhook::{ReadThrough, Webhook};
 use serde_json::json;
 
 use scene::{Scene, WAYS, eventually, probe};
@@ -218,12 +220,12 @@ async fn what_is_wrong_with_the_surroundings_is_said_at_the_start() {
     let scene = Scene::set_up(Home::Kubernetes).await;
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap();
-    let missing = Config { tls_cert_dir: "no-such-folder".into(), ..scene.config.clone() };
+    let missing = scene.config.clone().tls_cert_dir("no-such-folder".into());
     let error = Webhook::start(missing).await.unwrap_err().to_string();
     assert!(error.starts_with("cannot read `no-such-folder/tls.crt`"), "{error}");
-    let through = Config { read_through: ReadThrough::Export, ..scene.config.clone() };
+    let through = scene.config.clone().read_through(ReadThrough::Export);
     let error = Webhook::start(through).await.unwrap_err().to_string();
     assert!(error.contains("leave it out with --home kubernetes"), "{error}");
-    let error = Webhook::start(Config { review_addr: address, ..scene.config.clone() }).await.unwrap_err().to_string();
+    let error = Webhook::start(scene.config.clone().review_addr(address)).await.unwrap_err().to_string();
     assert!(error.starts_with(&format!("cannot listen on {address}: ")), "{error}");
 }

@@ -75,7 +75,7 @@ impl Scene {
             let elsewhere = When::always().method("GET").under("/clusters/").path(&format!("/apis/{}/", VM[0]));
             self.testbed.faults().inject(Fault::Forbidden, elsewhere);
         }
-        Self { config: Config { read_through, ..self.config }, ..self }
+        Self { config: self.config.read_through(read_through), ..self }
     }
 
     /// The same by the front-proxy.
@@ -88,8 +88,11 @@ impl Scene {
             Home::Kcp => Kind::Kcp,
             Home::Kubernetes => Kind::Kubernetes,
         };
-        let testbed =
-            Testbed::start(Options { kind, shards: owned(shards), listed_after, ..Options::default() }).await.unwrap();
+        let mut options = Options::new(kind).shards(shards.iter().copied());
+        if let Some(late) = listed_after {
+            options = options.listed_after(late);
+        }
+        let testbed = Testbed::start(options).await.unwrap();
         let folder = tempfile::tempdir().unwrap();
         let made = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
         std::fs::write(folder.path().join("tls.crt"), made.cert.pem()).unwrap();
@@ -102,16 +105,14 @@ impl Scene {
             let vpc = json!({"apiVersion": "network.example.com/v1", "kind": "VPC", "metadata": {"name": name}});
             tenant.post_json(VPCS, &vpc).await.unwrap();
         }
-        let config = Config {
-            home,
-            kubeconfig: Some(write_kubeconfig(&testbed, folder.path(), home_of_rules, "admin")),
-            review_addr: (Ipv4Addr::LOCALHOST, 0).into(),
-            probe_addr: Some((Ipv4Addr::LOCALHOST, 0).into()),
-            metrics_addr: None,
-            tls_cert_dir: folder.path().to_owned(),
-            shutdown_delay: Duration::ZERO,
-            ..Config::default()
-        };
+        let config = Config::default()
+            .home(home)
+            .kubeconfig(Some(write_kubeconfig(&testbed, folder.path(), home_of_rules, "admin")))
+            .review_addr((Ipv4Addr::LOCALHOST, 0).into())
+            .probe_addr(Some((Ipv4Addr::LOCALHOST, 0).into()))
+            .metrics_addr(None)
+            .tls_cert_dir(folder.path().to_owned())
+            .shutdown_delay(Duration::ZERO);
         Self { home, testbed, folder, rules, provider, tenant, config }
     }
 
@@ -186,6 +187,16 @@ impl Scene {
         eventually(RULES, async || self.rules.get_json(RULES).await.is_ok()).await;
     }
 
+    /// Where the configuration is looked up for VPCs.
+    pub(crate) fn provider(&self) -> &Endpoint {
+        &self.provider
+    }
+
+    /// What the webhook shows, as PEM.
+    pub(crate) fn certificate(&self) -> Vec<u8> {
+        std::fs::read(self.folder.path().join("tls.crt")).unwrap()
+    }
+
     pub(crate) fn testbed(&self) -> &Testbed {
         &self.testbed
     }
@@ -196,12 +207,8 @@ impl Scene {
         let vms = (0..many).map(|n| {
             json!({"metadata": {"name": format!("vm-{n}")}, "spec": {"vpcRef": {"name": format!("vpc-{}", refers_to(n))}}})
         });
-        let place = |[group, version, _, resource, _]: Described| Place {
-            workspace: "root:tenant",
-            group,
-            version,
-            resource,
-            namespace: "default",
+        let place = |[group, version, _, resource, _]: Described| {
+            Place::of(group, version, resource).namespace("default").workspace("root:tenant")
         };
         self.testbed.fill(&place(VPC), vpcs).unwrap();
         self.testbed.fill(&place(VM), vms).unwrap();
@@ -259,13 +266,19 @@ impl Scene {
     pub(crate) async fn clusters(&self) -> [Option<LogicalCluster>; 3] {
         let mut clusters = [None, None, None];
         for (cluster, endpoint) in clusters.iter_mut().zip([&self.provider, &self.rules, &self.tenant]) {
-            if self.home == Home::Kcp {
-                let itself = endpoint.get_json("/apis/core.kcp.io/v1alpha1/logicalclusters/cluster").await.unwrap();
-                let id = itself["metadata"]["annotations"]["kcp.io/cluster"].as_str().unwrap();
-                *cluster = Some(LogicalCluster::parse(id).unwrap());
-            }
+            *cluster = self.cluster_of(endpoint).await;
         }
         clusters
+    }
+
+    /// The logical cluster of a workspace; in a plain cluster there is none.
+    pub(crate) async fn cluster_of(&self, workspace: &Endpoint) -> Option<LogicalCluster> {
+        if self.home == Home::Kubernetes {
+            return None;
+        }
+        let itself = workspace.get_json("/apis/core.kcp.io/v1alpha1/logicalclusters/cluster").await.unwrap();
+        let id = itself["metadata"]["annotations"]["kcp.io/cluster"].as_str().unwrap();
+        Some(LogicalCluster::parse(id).unwrap())
     }
 
     /// A file that the webhook may be given.
@@ -289,7 +302,7 @@ impl Scene {
 
     /// The same at another path, or anew.
     pub(crate) async fn configure_at(&self, address: SocketAddr, path: &str) {
-        let certificate = std::fs::read(self.folder.path().join("tls.crt")).unwrap();
+        let certificate = self.certificate();
         let configuration = json!({
             "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration",
             "metadata": {"name": "dependency-controller"},
@@ -424,10 +437,6 @@ async fn bind(workspace: &Endpoint, path: &str, export: &str) {
     eventually(export, async || workspace.get_json(&path).await.is_ok_and(|b| b["status"]["phase"] == "Bound")).await;
 }
 
-fn owned(names: &[&str]) -> Vec<String> {
-    names.iter().map(|&name| name.to_owned()).collect()
-}
-
 fn names(kind: &str, plural: &str) -> Value {
     json!({"kind": kind, "listKind": format!("{kind}List"), "plural": plural, "singular": kind.to_lowercase()})
 }
@@ -443,7 +452,7 @@ fn versioned(name: &str) -> Value {
 async fn connect(testbed: &Testbed, folder: &Path, cluster: &str, user: &str) -> Connection {
     let home = if cluster.is_empty() { Home::Kubernetes } else { Home::Kcp };
     let kubeconfig = Some(write_kubeconfig(testbed, folder, cluster, user));
-    Connection::open(&ConnectOptions { kubeconfig, context: None, base_host: None, home }).await.unwrap()
+    Connection::open(&ConnectOptions::new(home).kubeconfig(kubeconfig)).await.unwrap()
 }
 
 fn write_kubeconfig(testbed: &Testbed, folder: &Path, cluster: &str, user: &str) -> std::path::PathBuf {

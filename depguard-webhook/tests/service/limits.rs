@@ -76,7 +76,7 @@ async fn a_larger_review_is_refused_by_its_uid_or_else_rejected() {
 
 #[tokio::test]
 async fn the_limit_is_the_providers_to_set() {
-    let limits = Limits { review: 100, ..Limits::default() };
+    let limits = Limits::default().review(100);
     let service = ReviewService::with_limits(unasked(), loaded(&[]), OverridePolicy::default(), limits);
     let response = service.oneshot(post(&review())).await.unwrap();
     assert_eq!(rejected(response).await.0, 413);
@@ -85,7 +85,7 @@ async fn the_limit_is_the_providers_to_set() {
 #[tokio::test(start_paused = true)]
 async fn too_many_reviews_at_once_are_refused_at_once() {
     let hangs = || Script(|_: &Query| -> BoxFuture<'static, Fetched> { Box::pin(std::future::pending()) });
-    let limits = Limits { at_once: 1, ..Limits::default() };
+    let limits = Limits::default().at_once(1);
     let mut ignored = rule();
     ignored["spec"]["failurePolicy"] = "Ignore".into();
     ignored["metadata"]["name"] = "ignored".into();
@@ -95,10 +95,10 @@ async fn too_many_reviews_at_once_are_refused_at_once() {
     tokio::time::sleep(Duration::from_millis(1)).await;
     let begun = Instant::now();
     let response = answer(service.clone(), post(&review())).await;
-    assert_eq!(refused(&response), "too many deletions at once; retry later");
+    assert_eq!(refused(&response), "too many reviews at once; retry later");
     let ignoring = post_bytes("/validate/ignore", review().to_string());
     let response = service.clone().oneshot(ignoring).await.unwrap();
-    assert_eq!(rejected(response).await, (429, "too many deletions at once; retry later\n".to_owned()));
+    assert_eq!(rejected(response).await, (429, "too many reviews at once; retry later\n".to_owned()));
     // What needs no API server is decided all the same.
     let mut unnamed = review();
     unnamed["request"]["resource"]["resource"] = json!("subnets");

@@ -1,8 +1,11 @@
 //! The service as a provider mounts it, over a port that answers by script.
 
+mod cluster;
 mod limits;
+mod locks;
 mod logs;
 mod metrics;
+mod owners;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

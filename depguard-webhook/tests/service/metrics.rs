@@ -12,22 +12,33 @@ use tower::ServiceExt;
 
 use crate::{answer, at_once, list, post, post_bytes, review, service, unasked, vm};
 
-/// All series after a service has answered these, each as its name with labels and its value.
+/// All series after a service has answered these.
 async fn counted<P: Port>(
     service: ReviewService<P>,
     requests: impl IntoIterator<Item = Request<Full<Bytes>>>,
 ) -> String {
-    let mut registry = Registry::default();
-    service.register(&mut registry);
+    let registry = registered(&service);
     for request in requests {
         service.clone().oneshot(request).await.unwrap();
     }
+    shown(&registry)
+}
+
+/// What a service counts from now on.
+pub(crate) fn registered<P: Port>(service: &ReviewService<P>) -> Registry {
+    let mut registry = Registry::default();
+    service.register(&mut registry);
+    registry
+}
+
+/// All series, each as its name with labels and its value.
+pub(crate) fn shown(registry: &Registry) -> String {
     let mut text = String::new();
-    encode(&mut text, &registry).unwrap();
+    encode(&mut text, registry).unwrap();
     text
 }
 
-fn assert_counted(text: &str, series: &[&str]) {
+pub(crate) fn assert_counted(text: &str, series: &[&str]) {
     for line in series {
         assert!(text.lines().any(|counted| counted == *line), "`{line}` is not in:\n{text}");
     }
@@ -90,8 +101,7 @@ async fn what_is_no_review_is_counted_by_what_is_wrong_with_it() {
 #[tokio::test]
 async fn nothing_that_a_review_names_is_in_a_label() {
     let service = service(unasked());
-    let mut registry = Registry::default();
-    service.register(&mut registry);
+    let registry = registered(&service);
     for n in 0..20 {
         let mut review = review();
         review["request"]["resource"]["resource"] = json!(format!("marker{n}"));
@@ -99,8 +109,7 @@ async fn nothing_that_a_review_names_is_in_a_label() {
         review["request"]["userInfo"]["username"] = json!(format!("marker{n}"));
         assert_eq!(answer(service.clone(), post(&review)).await["allowed"], true);
     }
-    let mut text = String::new();
-    encode(&mut text, &registry).unwrap();
+    let text = shown(&registry);
     assert!(!text.contains("marker"), "{text}");
     assert_counted(&text, &["depguard_reviews_total{operation=\"DELETE\",decision=\"no-rule\"} 20"]);
 }

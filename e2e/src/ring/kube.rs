@@ -23,11 +23,18 @@ pub(super) const TEARDOWN: &str = "namespace,garbagecollector,clusterrole-aggreg
 pub(super) const WORKLOADS: &str =
     "namespace,garbagecollector,clusterrole-aggregation,serviceaccount,deployment,replicaset,job,endpointslice";
 
+/// Where requests about locks are on record.
+pub(super) const AUDIT_LOG: &str = "audit.log";
+const AUDIT_POLICY: &str = r#"{"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "omitStages": ["RequestReceived"],
+"rules": [{"level": "Metadata", "verbs": ["update", "patch", "delete"], "resources": [
+{"group": "dependencies.opendefense.cloud", "resources": ["objectlocks", "clusterobjectlocks"]}]}, {"level": "None"}]}"#;
+
 pub(super) async fn start(programs: &Path, controllers: &str) -> Outcome<Ring> {
     let mut servers = Processes::new()?;
     let authority = Authority::new("depguard e2e")?;
     authority.issue(servers.folder())?;
     std::fs::write(servers.file("tokens.csv"), TOKENS)?;
+    std::fs::write(servers.file("audit-policy.json"), AUDIT_POLICY)?;
     let accounts = KeyPair::generate()?;
     std::fs::write(servers.file("accounts.key"), accounts.serialize_pem())?;
     std::fs::write(servers.file("accounts.pub"), accounts.public_key_pem())?;
@@ -52,6 +59,8 @@ pub(super) async fn start(programs: &Path, controllers: &str) -> Outcome<Ring> {
             // Where a test can play the network's part and listen at a Service's address.
             "--service-cluster-ip-range=127.96.0.0/16".to_owned(),
             "--watch-cache=true".to_owned(),
+            "--audit-policy-file=audit-policy.json".to_owned(),
+            format!("--audit-log-path={AUDIT_LOG}"),
         ],
     )?;
 

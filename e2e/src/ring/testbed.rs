@@ -8,10 +8,10 @@ use crate::selection::RingKind;
 
 pub(super) async fn start(kind: RingKind) -> Outcome<Ring> {
     let plays = if kind.is_kcp() { Kind::Kcp } else { Kind::Kubernetes };
-    let mut options = Options { kind: plays, rbac: true, ..Options::default() };
+    let mut options = Options::new(plays).rbac();
     if kind.reads_through_exports() {
         // That way is for many shards.
-        options.shards = ["one", "two", "three"].map(str::to_owned).to_vec();
+        options = options.shards(["one", "two", "three"]);
     }
     let testbed = Testbed::start(options).await?;
     // There a token is its user's name.

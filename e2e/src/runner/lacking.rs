@@ -9,24 +9,32 @@ use std::time::Duration;
 
 use depguard_controller::manifests::{ReadThrough, Setup};
 use depguard_core::Home;
+use depguard_kcp::{Feature, Features};
+use futures::future::try_join_all;
 use tokio::runtime::Runtime;
 
 use super::{Job, Mode, Scenario, Tally, run_jobs};
 use crate::outcome::{Outcome, Stop};
 use crate::ring::Ring;
-use crate::selection::RingKind;
+use crate::selection::{self, RingKind};
 use crate::world::{Right, Terms};
 
-/// How long a scenario waits here for what never comes. With all rights each must end within the same.
-const PATIENCE: Duration = Duration::from_secs(6);
+/// How long a scenario waits for each thing without one of its rights, at most and at least: half as much again as the whole
+/// took with all of them. With all, it waits as long as ever: a garbage collector may take its time.
+const PATIENCE: (Duration, Duration) = (Duration::from_secs(10), Duration::from_secs(3));
 /// A real kcp takes its time: there this is too long for every run.
 const VARIABLE: &str = "DEPGUARD_RIGHTS";
+
+/// So many scenarios run at once, where each has a testbed or a tree of workspaces of its own.
+const TESTBEDS: usize = 6;
+/// So many clusters of real servers run side by side.
+const CLUSTERS: usize = 3;
 
 /// By right, the scenario that fails without it.
 type Table = BTreeMap<(String, String), String>;
 
-pub(super) fn run(runtime: &Runtime, ring: &Arc<Ring>, scenarios: &[Scenario], filters: &[String], tally: &mut Tally) {
-    let kind = ring.kind();
+pub(super) fn run(runtime: &Runtime, rings: &Rings<'_>, scenarios: &[Scenario], filters: &[String], tally: &mut Tally) {
+    let kind = rings.first.kind();
     let setup = setup(kind);
     let table = match read_table(&setup) {
         Ok(table) => table,
@@ -37,7 +45,7 @@ pub(super) fn run(runtime: &Runtime, ring: &Arc<Ring>, scenarios: &[Scenario], f
     for (account, right) in table.keys().filter(|row| !known.contains(*row)) {
         tally.fail(format!("docs/rights.md says that {account} may {right}, which no manifest gives"));
     }
-    let (mut jobs, mut controls) = (VecDeque::new(), BTreeSet::new());
+    let (mut lacking, mut controls) = (VecDeque::new(), BTreeSet::new());
     for right in rights {
         let Some(name) = table.get(&key(&right)) else {
             let (account, right) = key(&right);
@@ -51,25 +59,65 @@ pub(super) fn run(runtime: &Runtime, ring: &Arc<Ring>, scenarios: &[Scenario], f
             continue;
         };
         controls.insert(index);
-        let terms = Terms { lacks: Some(right), patience: Some(PATIENCE) };
-        jobs.push_back(Job { index, mode: Mode::Guarded, terms });
+        lacking.push_back(job(index, Some(right), PATIENCE.0));
     }
-    let with_all = |index| Job { index, mode: Mode::Guarded, terms: Terms { lacks: None, patience: Some(PATIENCE) } };
-    controls.into_iter().map(with_all).for_each(|job| jobs.push_front(job));
-    let all = jobs.len();
-    jobs.retain(|job| {
-        let line = line(&job.terms, scenarios.get(job.index).map_or("", |scenario| scenario.name));
-        filters.is_empty() || filters.iter().any(|filter| line.contains(filter.as_str()))
-    });
-    tally.filtered += all - jobs.len();
-    if kind.is_kcp() && !kind.is_testbed() && !jobs.is_empty() && std::env::var_os(VARIABLE).is_none() {
+    let mut controls: VecDeque<_> =
+        controls.into_iter().map(|index| job(index, None, rings.first.patience())).collect();
+    for jobs in [&mut controls, &mut lacking] {
+        let all = jobs.len();
+        jobs.retain(|job| {
+            let line = line(&job.terms, scenarios.get(job.index).map_or("", |scenario| scenario.name));
+            filters.is_empty() || filters.iter().any(|filter| line.contains(filter.as_str()))
+        });
+        tally.filtered += all - jobs.len();
+    }
+    if controls.is_empty() && lacking.is_empty() {
+        return;
+    }
+    if kind.is_kcp() && !kind.is_testbed() && std::env::var_os(VARIABLE).is_none() {
         println!("ring {}: skipped: that each right is needed: set {VARIABLE} to try, some ten minutes", kind.name());
         tally.skipped += 1;
         return;
     }
-    // Most of it is waiting.
-    let lanes = if kind.is_testbed() { 4 } else { 1 };
-    run_jobs(runtime, ring, scenarios, jobs, lanes, tally);
+    let lanes = match rings.lanes(runtime) {
+        Ok(lanes) => lanes,
+        Err(stop) => return tally.fail(format!("ring {}: did not start: {stop}", kind.name())),
+    };
+    let took = run_jobs(runtime, &lanes, scenarios, controls, tally);
+    for job in &mut lacking {
+        if let Some(took) = took.get(&job.index) {
+            job.terms.patience = Some((*took * 3 / 2).clamp(PATIENCE.1, PATIENCE.0));
+        }
+    }
+    run_jobs(runtime, &lanes, scenarios, lacking, tally);
+}
+
+/// The servers of one kind.
+pub(super) struct Rings<'r> {
+    pub(super) first: &'r Arc<Ring>,
+    /// What others like it are started from.
+    pub(super) programs: &'r selection::Programs,
+}
+
+impl Rings<'_> {
+    /// One for each scenario that runs at the same time: most of it is waiting.
+    fn lanes(&self, runtime: &Runtime) -> Outcome<Vec<Arc<Ring>>> {
+        let kind = self.first.kind();
+        let mut lanes = vec![Arc::clone(self.first)];
+        if kind.is_testbed() {
+            lanes.resize(TESTBEDS, Arc::clone(self.first));
+        } else if !kind.is_kcp() {
+            // Rights are of the whole server.
+            let others = (1..CLUSTERS).map(|_| Ring::start(kind, self.programs));
+            lanes.extend(runtime.block_on(try_join_all(others))?.into_iter().map(Arc::new));
+        }
+        Ok(lanes)
+    }
+}
+
+fn job(index: usize, lacks: Option<Right>, patience: Duration) -> Job {
+    let terms = Terms { lacks, patience: Some(patience), ..Terms::default() };
+    Job { index, mode: Mode::Guarded, terms }
 }
 
 /// What is told of a job, beside the name of its scenario.
@@ -104,7 +152,13 @@ fn key(right: &Right) -> (String, String) {
 
 fn setup(kind: RingKind) -> Setup {
     let home = if kind.is_kcp() { Home::Kcp } else { Home::Kubernetes };
-    Setup::new(home, if kind.reads_through_exports() { ReadThrough::Export } else { ReadThrough::FrontProxy })
+    let way = if kind.reads_through_exports() { ReadThrough::Export } else { ReadThrough::FrontProxy };
+    let enable = match home {
+        // Which kinds the older tool's locks guard makes no difference.
+        Home::Kubernetes => Features::new([Feature::Locks, Feature::Owners], "pods".parse().ok()),
+        Home::Kcp => Features::new([Feature::Locks], []),
+    };
+    Setup { enable, ..Setup::new(home, way) }
 }
 
 /// The rows below the heading of this home and way: account, right, scenario.

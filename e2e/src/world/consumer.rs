@@ -41,7 +41,6 @@ impl Consumer {
     }
 
     async fn give_rights(&self, world: &World) -> Outcome {
-        const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";
         let name = format!("tenant-{}", world.id());
         // In kcp a tenant administers the workspace. On a plain cluster that would be everybody's.
         let mut role = json!("cluster-admin");
@@ -56,15 +55,10 @@ impl Consumer {
                 "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
                 "metadata": {"name": name}, "rules": rules,
             });
-            self.api.post(&format!("{RBAC}/clusterroles"), &role).await?.ok()?;
+            self.api.post("/apis/rbac.authorization.k8s.io/v1/clusterroles", &role).await?.ok()?;
         }
-        let binding = json!({
-            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding",
-            "metadata": {"name": name},
-            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role},
-            "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "tenant"}],
-        });
-        self.api.post(&format!("{RBAC}/clusterrolebindings"), &binding).await?.ok_or_there()
+        let tenant = json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "tenant"});
+        self.bind_role(&name, &role, &tenant).await
     }
 
     pub(super) async fn create_namespace(&self, world: &World) -> Outcome {

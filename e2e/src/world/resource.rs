@@ -19,6 +19,8 @@ pub struct Resource {
     pub export: Option<(String, String)>,
     /// What its schema says of `.spec.vpcRef.name`.
     pub reference: Reference,
+    /// Whether it has the subresources `status` and `scale`.
+    pub scales: bool,
 }
 
 /// What a schema says of the field that refers, besides that it may be there.
@@ -43,6 +45,7 @@ impl Resource {
             namespaced: true,
             export: None,
             reference: Reference::Plain,
+            scales: false,
         }
     }
 
@@ -59,6 +62,11 @@ impl Resource {
     /// With this in its schema.
     pub fn with_reference(self, reference: Reference) -> Resource {
         Resource { reference, ..self }
+    }
+
+    /// With the subresources `status` and `scale`.
+    pub fn with_scale(self) -> Resource {
+        Resource { scales: true, ..self }
     }
 
     /// The same kind, asked for in another version.
@@ -101,7 +109,7 @@ impl Resource {
     }
 
     pub(super) fn api_resource_schema(&self) -> Value {
-        let version = |(index, name): (usize, &&str)| self.version(index, name, &schema(self.reference));
+        let version = |(index, name): (usize, &&str)| self.version(index, name, &self.schema());
         let mut versions: Vec<Value> = self.versions.iter().enumerate().map(version).collect();
         // The API server wants versions in the order of their age.
         versions.reverse();
@@ -121,6 +129,10 @@ impl Resource {
 
     fn version(&self, index: usize, name: &str, schema: &Value) -> Value {
         let mut version = json!({"name": name, "served": true, "storage": index == 0, "schema": schema});
+        if self.scales {
+            let scale = json!({"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas"});
+            version["subresources"] = json!({"status": {}, "scale": scale});
+        }
         match self.reference {
             Reference::Plain => {}
             Reference::Selectable => version["selectableFields"] = json!([{"jsonPath": PATH}]),
@@ -131,10 +143,25 @@ impl Resource {
         version
     }
 
+    fn schema(&self) -> Value {
+        let open = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+        let mut properties = json!({"spec": open});
+        if self.reference != Reference::Plain {
+            let name = json!({"type": "object", "properties": {"name": {"type": "string"}}});
+            properties["spec"]["properties"] = json!({"vpcRef": name});
+        }
+        if self.scales {
+            let replicas = json!({"replicas": {"type": "integer"}});
+            properties["status"] = open;
+            properties["spec"]["properties"] = replicas.clone();
+            properties["status"]["properties"] = replicas;
+        }
+        json!({"type": "object", "properties": properties})
+    }
+
     pub(super) fn crd(&self) -> Value {
-        let version = |(index, name): (usize, &&str)| {
-            self.version(index, name, &json!({"openAPIV3Schema": schema(self.reference)}))
-        };
+        let version =
+            |(index, name): (usize, &&str)| self.version(index, name, &json!({"openAPIV3Schema": self.schema()}));
         let versions: Vec<Value> = self.versions.iter().enumerate().map(version).collect();
         json!({
             "apiVersion": "apiextensions.k8s.io/v1",
@@ -147,12 +174,3 @@ impl Resource {
 
 /// The field that refers.
 const PATH: &str = ".spec.vpcRef.name";
-
-fn schema(reference: Reference) -> Value {
-    let mut spec = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
-    if reference != Reference::Plain {
-        let name = json!({"type": "object", "properties": {"name": {"type": "string"}}});
-        spec["properties"] = json!({"vpcRef": name});
-    }
-    json!({"type": "object", "properties": {"spec": spec}})
-}

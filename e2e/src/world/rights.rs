@@ -36,22 +36,26 @@ impl Right {
     pub(crate) fn all(setup: &Setup) -> Vec<Right> {
         let mut rights = Vec::new();
         for (place, objects) in manifests::rbac(setup) {
-            rights.extend(objects.iter().flat_map(|object| Right::of(place, object)));
+            let holders: Vec<_> = objects.iter().filter_map(holder).collect();
+            // A role that is bound to nobody is for users.
+            let of_role = |name: &Value| holders.iter().find(|(role, _)| *role == name).map(|(_, account)| *account);
+            for object in &objects {
+                let account = holder(object).map(|(_, account)| account).or(of_role(&object["metadata"]["name"]));
+                rights.extend(account.into_iter().flat_map(|account| Right::of(place, object, account)));
+            }
         }
         if setup.home == Home::Kubernetes {
             let role = dependents("", &[("the rules' dependents".to_owned(), String::new())]);
-            rights.extend(Right::of(Place::Cluster, &role));
+            rights.extend(Right::of(Place::Cluster, &role, "depguard-webhook"));
         }
         rights
     }
 
-    fn of(place: Place, object: &Value) -> Vec<Right> {
+    fn of(place: Place, object: &Value, account: &str) -> Vec<Right> {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let (kind, name) = (text(&object["kind"]), text(&object["metadata"]["name"]));
-        let right = |account: &str, rule, what| {
-            let account = if account == DEPENDENTS { "depguard-webhook" } else { account };
-            Right { account: account.to_owned(), place, object: (kind.clone(), name.clone()), rule, what }
-        };
+        let right =
+            |rule, what| Right { account: account.to_owned(), place, object: (kind.clone(), name.clone()), rule, what };
         match kind.as_str() {
             "ClusterRole" | "Role" => {
                 let rules = object["rules"].as_array().into_iter().flatten().enumerate();
@@ -60,19 +64,19 @@ impl Right {
                     let what = Right::describe(rule, object["metadata"]["namespace"].as_str());
                     verbs.into_iter().map(move |verb| (index, text(&verb), what.clone()))
                 });
-                each.map(|(index, verb, what)| right(&name, Some((index, verb)), what)).collect()
+                each.map(|(index, verb, what)| right(Some((index, verb)), what)).collect()
             }
             "ClusterRoleBinding" if object["roleRef"]["name"] == "system:kcp:workspace:access" => {
-                let account = name.trim_end_matches("-access");
-                vec![right(account, None, "workspaces".to_owned())]
+                vec![right(None, "workspaces".to_owned())]
             }
             _ => Vec::new(),
         }
     }
 
     fn describe(rule: &Value, namespace: Option<&str>) -> String {
-        let first = |field: &str| rule[field][0].as_str().unwrap_or_default();
-        let (group, resource) = (first("apiGroups"), first("resources"));
+        let group = rule["apiGroups"][0].as_str().unwrap_or_default();
+        let resources: Vec<_> = rule["resources"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+        let resource = resources.join("`, `");
         let dot = if group.is_empty() { "" } else { "." };
         let names = rule["resourceNames"].as_array().into_iter().flatten().filter_map(Value::as_str);
         let names: Vec<String> = names.map(|name| format!("`{name}`")).collect();
@@ -112,18 +116,31 @@ impl fmt::Display for Right {
     }
 }
 
+/// The role that a binding grants, and the account that gets it.
+fn holder(binding: &Value) -> Option<(&Value, &str)> {
+    let user = binding["subjects"][0]["name"].as_str()?;
+    // What a ServiceAccount is called where it is a user ends with its name.
+    Some((&binding["roleRef"]["name"], user.rsplit(':').next()?))
+}
+
 impl World {
     /// What depguard is set up for here.
     pub(crate) async fn setup(&self) -> Outcome<Setup> {
         if !self.is_kcp() {
-            return Ok(Setup::new(Home::Kubernetes, ReadThrough::FrontProxy));
+            let mut enable = self.features();
+            if enable.locks {
+                // Which kinds the older tool's locks guard makes no difference to the rights.
+                enable.compat_lock_kinds = ["pods".parse()?].into();
+            }
+            return Ok(Setup { enable, ..Setup::new(Home::Kubernetes, ReadThrough::FrontProxy) });
         }
         let exports = self.ring.kind().reads_through_exports();
         let way = if exports { ReadThrough::Export } else { ReadThrough::FrontProxy };
         let itself = self.home().get(LOGICAL_CLUSTER).await?.ok()?;
         let cluster = itself["metadata"]["annotations"]["kcp.io/cluster"].as_str().unwrap_or_default();
         let identity = Identity::ServiceAccounts { cluster: Some(LogicalCluster::parse(cluster)?) };
-        Ok(Setup { dep_ctrl_path: self.home_path(), identity, ..Setup::new(Home::Kcp, way) })
+        let (dep_ctrl_path, enable) = (self.home_path(), self.features());
+        Ok(Setup { dep_ctrl_path, identity, enable, ..Setup::new(Home::Kcp, way) })
     }
 
     /// Gives depguard's accounts what the manifests say, but for what this world lacks.
@@ -221,30 +238,49 @@ impl World {
                 _ => format!("system:serviceaccount:{NAMESPACE}:{account}"),
             });
         }
-        let path = format!("/api/v1/namespaces/{NAMESPACE}/serviceaccounts/{account}/token");
-        let request = json!({
-            "apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"expirationSeconds": 7200},
-        });
-        let token = self.home().post(&path, &request).await?.ok()?;
-        Ok(token["status"]["token"].as_str().unwrap_or_default().to_owned())
+        ask_for_token(&self.home(), NAMESPACE, account).await
     }
 
-    /// How many lists of a resource one of depguard's accounts has begun; `None` where the server doesn't tell.
-    pub async fn lists(&self, account: &str, group: &str, resource: &str) -> Outcome<Option<u64>> {
+    /// A token of a ServiceAccount of a namespace that `place` can see.
+    pub(super) async fn token_of(&self, place: &Api, namespace: &str, account: &str) -> Outcome<String> {
+        if !self.ring.kind().is_testbed() {
+            return ask_for_token(place, namespace, account).await;
+        }
+        if !self.is_kcp() {
+            return Ok(format!("system:serviceaccount:{namespace}:{account}"));
+        }
+        let itself = place.get(LOGICAL_CLUSTER).await?.ok()?;
+        let cluster = itself["metadata"]["annotations"]["kcp.io/cluster"].as_str().unwrap_or_default();
+        Ok(format!("system:kcp:serviceaccount:{cluster}:{namespace}:{account}"))
+    }
+
+    /// How many lists of each of these resources, named by group and plural, one of depguard's accounts has begun; `None`
+    /// where the server doesn't tell.
+    pub async fn lists(&self, account: &str, resources: &[(&str, &str)]) -> Outcome<Option<Vec<u64>>> {
         if self.ring.kind().is_testbed() {
             let token = self.token(account).await?;
-            return Ok(self.ring.in_process().map(|testbed| testbed.lists_by(&token, group, resource).begun));
+            let counts = self.ring.in_process().map(|testbed| {
+                let begun = |(group, resource): &(&str, &str)| testbed.lists_by(&token, group, resource).begun;
+                resources.iter().map(begun).collect()
+            });
+            return Ok(counts);
         }
         if self.is_kcp() {
             return Ok(None);
         }
-        // Nobody else is there to list depguard's own kinds.
+        // Hardly anybody else is there to list depguard's own kinds.
         let metrics = self.home().get("/metrics").await?.ok()?;
         let metrics = metrics.as_str().unwrap_or_default();
-        let labels = [format!("group=\"{group}\""), format!("resource=\"{resource}\""), "verb=\"LIST\"".to_owned()];
-        let counts = metrics.lines().filter(|line| line.starts_with("apiserver_request_total{"));
-        let counts = counts.filter(|line| labels.iter().all(|label| line.contains(label.as_str())));
-        Ok(Some(counts.filter_map(|line| line.rsplit(' ').next()?.parse::<u64>().ok()).sum()))
+        let lists: Vec<_> = metrics
+            .lines()
+            .filter(|line| line.starts_with("apiserver_request_total{") && line.contains("verb=\"LIST\""))
+            .collect();
+        let begun = |(group, resource): &(&str, &str)| {
+            let labels = [format!("group=\"{group}\""), format!("resource=\"{resource}\"")];
+            let counts = lists.iter().filter(|line| labels.iter().all(|label| line.contains(label.as_str())));
+            counts.filter_map(|line| line.rsplit(' ').next()?.parse::<u64>().ok()).sum()
+        };
+        Ok(Some(resources.iter().map(begun).collect()))
     }
 
     async fn grant(&self, api: &Api, place: Place, objects: Vec<Value>, setup: &Setup) -> Outcome {
@@ -265,6 +301,15 @@ impl World {
         }
         Ok(())
     }
+}
+
+async fn ask_for_token(place: &Api, namespace: &str, account: &str) -> Outcome<String> {
+    let path = format!("/api/v1/namespaces/{namespace}/serviceaccounts/{account}/token");
+    let request = json!({
+        "apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"expirationSeconds": 7200},
+    });
+    let token = place.post(&path, &request).await?.ok()?;
+    Ok(token["status"]["token"].as_str().unwrap_or_default().to_owned())
 }
 
 /// A ClusterRole by which the webhook may list these, each a resource and its group.

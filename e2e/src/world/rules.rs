@@ -1,10 +1,11 @@
 //! Rules and depguard's own kinds.
 
 use depguard_controller::manifests;
+use depguard_kcp::Feature;
 use serde_json::{Value, json};
 
 use super::provider::{BINDINGS, CRDS, EXPORTS, SCHEMAS, create_binding};
-use super::{Provider, Resource, World};
+use super::{Consumer, Provider, Resource, World};
 use crate::api::Api;
 use crate::outcome::{Outcome, Stop, eventually};
 
@@ -56,14 +57,56 @@ impl World {
             })
             .await?;
             self.home().post(EXPORTS, &manifests::api_export()).await?.ok_or_there()?;
+            if self.has(Feature::Locks) {
+                for schema in manifests::lock_schemas() {
+                    self.home().post(SCHEMAS, &schema).await?.ok_or_there()?;
+                }
+                self.home().post(EXPORTS, &manifests::lock_export()).await?.ok_or_there()?;
+            }
             return self.home().post("/api/v1/namespaces", &own_namespace()).await?.ok_or_there();
         }
-        self.home().post(CRDS, &manifests::crd()).await?.ok_or_there()?;
+        let crds = self.crds();
+        for crd in &crds {
+            self.home().post(CRDS, crd).await?.ok_or_there()?;
+        }
         self.home().post("/api/v1/namespaces", &own_namespace()).await?.ok_or_there()?;
         let canaries = format!("/api/v1/namespaces/{}/configmaps", manifests::NAMESPACE);
         self.home().post(&canaries, &manifests::canary()).await?.ok_or_there()?;
-        eventually("rules are served", self.ring_patience(), async || self.home().get(RULES).await?.ok().map(drop))
-            .await
+        for crd in &crds {
+            let text = |pointer| crd.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+            let (group, version) = (text("/spec/group"), text("/spec/versions/0/name"));
+            let path = format!("/apis/{group}/{version}/{}", text("/spec/names/plural"));
+            eventually("depguard's kinds are served", self.ring_patience(), async || {
+                self.home().get(&path).await?.ok().map(drop)
+            })
+            .await?;
+        }
+        Ok(())
+    }
+
+    /// The kinds that depguard needs in a plain cluster.
+    fn crds(&self) -> Vec<Value> {
+        let mut crds = vec![manifests::crd()];
+        if self.has(Feature::Locks) {
+            crds.extend(manifests::lock_crds());
+            crds.push(manifests::compat_crd());
+        }
+        if self.has(Feature::Owners) {
+            crds.extend(manifests::owner_crds());
+        }
+        crds
+    }
+
+    /// A consumer binds depguard's locks and accepts their claim. On a plain cluster there is nothing to bind.
+    pub async fn bind_locks(&self, consumer: &Consumer) -> Outcome {
+        if !self.is_kcp() {
+            return Ok(());
+        }
+        create_binding(self, &consumer.api, &manifests::tenant_binding(&self.home_path())).await?;
+        eventually("locks are served", self.ring_patience(), async || {
+            consumer.api.get(&consumer.locks()).await?.ok().map(drop)
+        })
+        .await
     }
 
     /// A provider binds depguard and accepts its claims. On a plain cluster there is nothing to bind.
@@ -106,23 +149,35 @@ impl World {
         provider.api.delete(&format!("{RULES}/{name}")).await?.ok().map(drop)
     }
 
-    /// Waits until the rule's condition has this status for the rule's present generation, and
-    /// gives its message. A control waits for nothing.
-    pub async fn condition(&self, provider: &Provider, rule: &str, condition: &str, status: &str) -> Outcome<String> {
+    /// Waits until a condition of a rule has this status, for the rule as it is. A control waits for nothing.
+    pub async fn condition(&self, provider: &Provider, rule: &str, condition: &str, status: &str) -> Outcome {
+        self.condition_says(provider, rule, condition, status, |_| true).await
+    }
+
+    /// Waits until a condition of a rule has this status, for the rule as it is, and its message is as `says` wants it: the
+    /// first message may have been written before the controller saw all there is.
+    pub async fn condition_says(
+        &self,
+        provider: &Provider,
+        rule: &str,
+        condition: &str,
+        status: &str,
+        says: impl Fn(&str) -> bool,
+    ) -> Outcome {
         if self.is_control() {
-            return Ok(String::new());
+            return Ok(());
         }
-        let what = format!("rule {rule} has {condition}={status}");
+        let what = format!("rule {rule} has {condition}={status} with the right message");
         eventually(&what, self.patience(), async || {
             let rule = provider.api.get(&format!("{RULES}/{rule}")).await?.ok()?;
             let conditions = rule["status"]["conditions"].as_array().cloned().unwrap_or_default();
-            let found = conditions.iter().find(|one| {
+            let is = |one: &Value| {
                 one["type"] == condition
                     && one["status"] == status
                     && one["observedGeneration"] == rule["metadata"]["generation"]
-            });
-            let message = found.map(|found| found["message"].as_str().unwrap_or_default().to_owned());
-            message.ok_or_else(|| Stop::Failed(format!("status is {}", rule["status"])))
+                    && says(one["message"].as_str().unwrap_or_default())
+            };
+            if conditions.iter().any(is) { Ok(()) } else { Err(Stop::Failed(format!("status is {}", rule["status"]))) }
         })
         .await
     }

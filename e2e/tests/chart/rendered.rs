@@ -1,9 +1,10 @@
 //! What helm makes of values.
 
 use clap::Parser as _;
-use depguard_controller::manifests::{self, ReadThrough, Setup};
+use depguard_controller::manifests::{self, File, ReadThrough, Setup};
 use depguard_core::Home;
 use depguard_e2e::{Outcome, Stop, ensure};
+use depguard_kcp::{Feature, Features};
 use serde_json::{Value, json};
 
 use crate::chart::{Chart, NAMESPACE, object, parse};
@@ -52,8 +53,21 @@ pub(crate) fn is_rejected(chart: &Chart, values: &str, setting: &str, said: &str
 
 /// What is beside labels, and the CRD's staying, is what `depguard-controller manifests` prints.
 pub(crate) fn as_printed(chart: &Chart) -> Outcome {
-    let objects = chart.objects(NAMESPACE, KUBERNETES, &[])?;
-    let printed = manifests::files(&Setup::new(Home::Kubernetes, ReadThrough::FrontProxy))?;
+    let setup = Setup::new(Home::Kubernetes, ReadThrough::FrontProxy);
+    printed_for(chart, &[], &setup)?;
+    let all = [r#"enable=["locks", "owners"]"#, r#"compatLockKinds=["pods"]"#];
+    let pods = "pods".parse().map_err(|error| Stop::Failed(format!("{error}")))?;
+    let enable = Features::new([Feature::Locks, Feature::Owners], [pods]);
+    printed_for(chart, &all, &Setup { enable: enable.clone(), ..setup.clone() })?;
+    let precreated = [all[0], all[1], "owners.precreatedRoles=true"];
+    let setup = Setup { enable, precreated_roles: true, ..setup };
+    let objects = chart.objects(NAMESPACE, KUBERNETES, &precreated)?;
+    as_many_rights(&objects, &manifests::files(&setup)?)
+}
+
+fn printed_for(chart: &Chart, set: &[&str], setup: &Setup) -> Outcome {
+    let objects = chart.objects(NAMESPACE, KUBERNETES, set)?;
+    let printed = manifests::files(setup)?;
     for file in &printed {
         let held = std::fs::read_to_string(chart.folder.join("files").join(file.name)).unwrap_or_default();
         let how = format!("run depguard-controller manifests --home kubernetes --out {}/files", chart.folder.display());
@@ -86,9 +100,13 @@ pub(crate) fn as_printed(chart: &Chart) -> Outcome {
             ensure(found == wanted, || format!("the chart has {found}\nwhere the controller prints {wanted}"))?;
         }
     }
+    as_many_rights(&objects, &printed)
+}
+
+fn as_many_rights(objects: &[Value], printed: &[File]) -> Outcome {
     let rights = |objects: &[Value]| objects.iter().filter(|object| is_a_right(object)).count();
     let all = printed.iter().map(|file| parse(&file.text)).collect::<Outcome<Vec<_>>>()?.concat();
-    ensure(rights(&objects) == rights(&all), || "the chart gives a right that the controller does not print".to_owned())
+    ensure(rights(objects) == rights(&all), || "the chart gives a right that the controller does not print".to_owned())
 }
 
 pub(crate) fn elsewhere(chart: &Chart) -> Outcome {

@@ -94,6 +94,23 @@ pub(crate) const RENDERED: &[Case] = &[
         ],
     },
     Case {
+        name: "locks, the older tool's too, and owners",
+        home: KUBERNETES,
+        set: &[
+            r#"enable=["locks", "owners"]"#,
+            r#"compatLockKinds=["pods", "deployments.apps"]"#,
+            "owners.precreatedRoles=true",
+        ],
+        expected: &[
+            (D, WEBHOOK, ARGS, r#""--enable=locks,owners""#),
+            (D, CONTROLLER, ARGS, r#""--enable=locks,owners""#),
+            (D, WEBHOOK, ARGS, r#""--compat-lock-kinds=pods,deployments.apps""#),
+            (D, CONTROLLER, ARGS, r#""--compat-lock-kinds=pods,deployments.apps""#),
+            (D, CONTROLLER, ARGS, r#""--precreated-roles""#),
+        ],
+        absent: &[],
+    },
+    Case {
         name: "the base URL of kcp, and another export",
         home: KCP,
         set: &[r#"kcp.baseHost="https://kcp.example.com""#, r#"kcp.apiExportName="rules.example.com""#],

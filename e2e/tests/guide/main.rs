@@ -1,4 +1,4 @@
-//! docs/guide.md, walked through as it stands, and what the README shows of it.
+//! docs/guide.md, docs/locks.md and docs/teardown.md, walked through as they stand, and what the README shows of the first.
 //!
 //! `DEPGUARD_WRITE=1` writes into the documents what is printed, for a person to read and commit.
 
@@ -15,24 +15,30 @@ use depguard_e2e::{Outcome, Ring, Stop, Tally, ensure};
 
 use crate::walk::{Place, Walk};
 
+/// Each document, and how many commands it has at least.
+const DOCUMENTS: [(&str, usize); 3] = [("docs/guide.md", 17), ("docs/locks.md", 10), ("docs/teardown.md", 8)];
+
 #[tokio::main]
 async fn main() {
     let mut tally = Tally::of("guide");
     match Programs::find() {
         Ok(programs) => {
-            let guide = guide(&programs, &mut tally).await;
-            tally.record("the guide", guide);
+            for (name, commands) in DOCUMENTS {
+                let walked = document(&programs, name, commands, &mut tally).await;
+                tally.record(name, walked);
+            }
+            tally.record("a guide that says otherwise fails", mistakes_are_seen(&programs).await);
             tally.record("the README shows what is printed", readme::is_current(&programs).await);
             tally.record("the README's session is the guide's", session::is_current());
         }
-        Err(stop) => tally.record("docs/guide.md", Err(stop)),
+        Err(stop) => tally.record("the documents", Err(stop)),
     }
     tally.conclude();
 }
 
-/// Walks through the guide, with what plays kubectl and on the API server that the reader has; then with the real ones.
-async fn guide(programs: &Programs, tally: &mut Tally) -> Outcome {
-    let path = folder().join("docs/guide.md");
+/// Walks through a document, with what plays kubectl and on the API server that the reader has; then with the real ones.
+async fn document(programs: &Programs, name: &str, commands: usize, tally: &mut Tally) -> Outcome {
+    let path = folder().join(name);
     let document = std::fs::read_to_string(&path)?;
     let first = programs.examples();
     let place = Place { programs, kubectl: &first, server: None, writes: is_written() };
@@ -41,18 +47,16 @@ async fn guide(programs: &Programs, tally: &mut Tally) -> Outcome {
         // What was just printed; the next run holds it against another one.
         return Ok(std::fs::write(&path, transcript.written_into(&document))?);
     }
-    ensure(transcript.commands() > 16, || format!("only {} commands were run", transcript.commands()))?;
+    ensure(transcript.commands() >= commands, || format!("only {} commands were run", transcript.commands()))?;
     transcript.compares()?;
-
-    tally.record("a guide that says otherwise fails", mistakes_are_seen(&document, place).await);
 
     let tools = Tools::find();
     match &tools {
         Ok(tools) => {
             let place = Place { kubectl: tools.folder(), ..place };
-            tally.record("the guide, with kubectl", walked(place, &document).await);
+            tally.record(&format!("{name}, with kubectl"), walked(place, &document).await);
         }
-        Err(why) => tally.record("the guide, with kubectl", Err(Stop::Skipped(why.clone()))),
+        Err(why) => tally.record(&format!("{name}, with kubectl"), Err(Stop::Skipped(why.clone()))),
     }
     let walked = match Ring::cluster().await {
         Ok(Ok(ring)) => {
@@ -62,7 +66,7 @@ async fn guide(programs: &Programs, tally: &mut Tally) -> Outcome {
         Ok(Err(stop)) => Err(stop),
         Err(why) => Err(Stop::Skipped(why)),
     };
-    tally.record("the guide, on a kube-apiserver", walked);
+    tally.record(&format!("{name}, on a kube-apiserver"), walked);
     Ok(())
 }
 
@@ -71,7 +75,10 @@ async fn walked(place: Place<'_>, document: &str) -> Outcome {
 }
 
 /// A guide with a mistake is one that can't be walked through.
-async fn mistakes_are_seen(document: &str, place: Place<'_>) -> Outcome {
+async fn mistakes_are_seen(programs: &Programs) -> Outcome {
+    let document = &std::fs::read_to_string(folder().join("docs/guide.md"))?;
+    let kubectl = &programs.examples();
+    let place = Place { programs, kubectl, server: None, writes: false };
     let shown = steps(document)?.into_iter().find_map(|step| match step {
         Step::Command(command) if command.how == How::Exits(0) => command.prints.into_iter().next(),
         _ => None,
@@ -86,7 +93,7 @@ async fn mistakes_are_seen(document: &str, place: Place<'_>) -> Outcome {
         "<!-- test: it rains -->\n".to_owned(),
     ];
     for mistake in mistakes {
-        ensure(mistake != document, || format!("`{shown}` is not a line of its own"))?;
+        ensure(mistake != *document, || format!("`{shown}` is not a line of its own"))?;
         let walked = Walk::begin(place)?.through(&mistake).await;
         ensure(walked.is_err(), || format!("nobody sees what is wrong in: {mistake}"))?;
     }

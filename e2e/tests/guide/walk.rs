@@ -84,15 +84,18 @@ impl<'a> Walk<'a> {
                 self.is_as_said(command, &done, code)?;
                 Ok(done.printed)
             }
-            How::Once => {
+            How::Once(code) => {
                 let start = Instant::now();
                 loop {
                     let done = self.shell.run(&command.line).await?;
-                    match difference(&command.prints, &done.printed) {
-                        None => return self.is_as_said(command, &done, 0).map(|()| done.printed),
-                        Some(_) if start.elapsed() < PATIENCE => tokio::time::sleep(Duration::from_millis(200)).await,
-                        Some(why) => return Err(Stop::Failed(format!("{why}; all of it: {}", done.printed))),
+                    let unlike = difference(&command.prints, &done.printed);
+                    if unlike.is_none() && done.code == code {
+                        return Ok(done.printed);
                     }
+                    if start.elapsed() > PATIENCE {
+                        return self.is_as_said(command, &done, code).map(|()| done.printed);
+                    }
+                    tokio::time::sleep(Duration::from_millis(200)).await;
                 }
             }
             How::Aside => self.start(command).await,

@@ -16,19 +16,19 @@ pub(crate) async fn against_schemas(world: Arc<World>) -> Outcome {
     world.add_rule(compute, &old).await?;
     let _depguard = Depguard::start(&world).await?;
 
-    let said = world.condition(compute, "machines", "ResolvedRefs", "True").await?;
-    ensure(said == "everything that the rule names is there", || said.clone())?;
-    let said = world.condition(compute, "machines", "Accepted", "True").await?;
-    ensure(said.contains("spec.dependencies[0].fieldRef.path could not be checked"), || said.clone())?;
+    let whole = |said: &str| said == "everything that the rule names is there";
+    world.condition_says(compute, "machines", "ResolvedRefs", "True", whole).await?;
+    let unchecked = |said: &str| said.contains("spec.dependencies[0].fieldRef.path could not be checked");
+    world.condition_says(compute, "machines", "Accepted", "True", unchecked).await?;
     world.condition(compute, "machines", "Enforced", "True").await?;
     let found = compute.api.get(&format!("{RULES}/machines")).await?.ok()?;
     ensure(found["status"]["summary"] == "vpcs", || found["status"].to_string())?;
     ensure(found["status"]["targets"][0]["lookup"] == "NamespaceScan", || found["status"].to_string())?;
 
-    let said = world.condition(compute, "typo", "Accepted", "False").await?;
-    ensure(said.contains("the object has no field `spek`: it has"), || said.clone())?;
-    let said = world.condition(compute, "old", "ResolvedRefs", "False").await?;
-    ensure(said.contains("is not served in version v1beta9, but in v1alpha1"), || said.clone())?;
+    let misspelt = |said: &str| said.contains("the object has no field `spek`: it has");
+    world.condition_says(compute, "typo", "Accepted", "False", misspelt).await?;
+    let not_served = |said: &str| said.contains("is not served in version v1beta9, but in v1alpha1");
+    world.condition_says(compute, "old", "ResolvedRefs", "False", not_served).await?;
 
     // On each rule there are events for what became of it.
     let typo = compute.api.get(&format!("{RULES}/typo")).await?.ok()?["metadata"]["uid"].clone();

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use depguard_e2e::rules::rule;
-use depguard_e2e::{Depguard, Outcome, World, ensure};
+use depguard_e2e::{Depguard, Outcome, World};
 
 pub(crate) async fn while_it_is(world: Arc<World>) -> Outcome {
     let cast = world.cast().await?;
@@ -15,8 +15,8 @@ pub(crate) async fn while_it_is(world: Arc<World>) -> Outcome {
     depguard.look_again_after(Duration::from_secs(1));
 
     depguard.start_controller().await?;
-    let said = world.condition(compute, "machines", "Enforced", "False").await?;
-    ensure(said.contains("can't be reached from the controller"), || said)?;
+    let unreached = |said: &str| said.contains("can't be reached from the controller");
+    world.condition_says(compute, "machines", "Enforced", "False", unreached).await?;
     depguard.start_webhook().await?;
     world.condition(compute, "machines", "Enforced", "True").await?;
 
@@ -29,7 +29,5 @@ pub(crate) async fn while_it_is(world: Arc<World>) -> Outcome {
     // As if its certificate had been renewed by an authority of which nobody was told.
     depguard.renew_certificate_alone()?;
     depguard.start_webhook().await?;
-    let said = world.condition(compute, "machines", "Enforced", "False").await?;
-    ensure(said.contains("caBundle") || said.contains("can't be reached"), || said)?;
     world.reason(compute, "machines", "Enforced", "CertificateInvalid").await
 }

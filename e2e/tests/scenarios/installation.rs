@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use depguard_e2e::rules::{CONFIGURATION, CONFIGURATIONS, reviewed_kinds, rule};
-use depguard_e2e::{Api, Depguard, Outcome, Resource, Stop, World, ensure, eventually};
+use depguard_e2e::{Api, Depguard, Outcome, Resource, Stop, World, ensure};
 use serde_json::{Value, json};
 
 use crate::deletion::{guarded, one_reference};
@@ -102,9 +102,9 @@ pub(crate) async fn foreign(world: Arc<World>) -> Outcome {
     let machines = rule("machines", &cast.vm, &[(&cast.vpc, ".spec.vpcRef.name")]);
     world.add_rule(&cast.compute, &machines).await?;
     let _depguard = Depguard::start(&world).await?;
-    let message = world.condition(&cast.compute, "machines", "Programmed", "False").await?;
+    let named = |said: &str| said.contains("dependency-controller");
+    world.condition_says(&cast.compute, "machines", "Programmed", "False", named).await?;
     if !world.is_control() {
-        ensure(message.contains("dependency-controller"), || format!("no name in `{message}`"))?;
         let found = world.configuration(place).await?.unwrap_or_default();
         let kept = found["webhooks"][0]["name"] == "somebody.example.com";
         ensure(kept, || format!("the foreign configuration was changed: {found}"))?;
@@ -156,13 +156,8 @@ pub(crate) async fn claim_not_accepted(world: Arc<World>) -> Outcome {
     let machines = rule("machines", &cast.vm, &[(&cast.vpc, ".spec.vpcRef.name")]);
     world.add_rule(&cast.compute, &machines).await?;
     let _depguard = Depguard::start(&world).await?;
-    // Until the provider's shard is listed, it seems not to have bound.
-    eventually("the status names the claim", world.patience(), async || {
-        let message = world.condition(&cast.compute, "machines", "Programmed", "False").await?;
-        let said = message.contains("validatingwebhookconfigurations") && message.contains("not accepted");
-        ensure(world.is_control() || said, || format!("it says `{message}`"))
-    })
-    .await?;
+    let named = |said: &str| said.contains("validatingwebhookconfigurations") && said.contains("not accepted");
+    world.condition_says(&cast.compute, "machines", "Programmed", "False", named).await?;
 
     world.accept_claims(&cast.network).await?;
     world.condition(&cast.compute, "machines", "Programmed", "True").await?;

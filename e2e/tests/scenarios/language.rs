@@ -93,12 +93,18 @@ pub(crate) async fn selector(world: Arc<World>) -> Outcome {
         if let Some(dependency) = dependency.as_object_mut() {
             dependency.remove("fieldRef");
         }
+        let mut shared = dependency.clone();
+        shared["selectorRef"] = json!({"selector": {"matchLabels": {"tier": "shared"}}});
+        if let Some(dependencies) = spec["dependencies"].as_array_mut() {
+            dependencies.push(shared);
+        }
     })
     .await?;
     let consumer = &cast.consumer;
     let labelled = |name: &str, tier: &str| json!({"name": name, "labels": {"tier": tier}});
     consumer.create_with(&cast.vpc, labelled("a", "prod"), json!({})).await?;
     consumer.create_with(&cast.vpc, labelled("b", "test"), json!({})).await?;
+    consumer.create_with(&cast.vpc, labelled("c", "shared"), json!({})).await?;
     consumer.create(&cast.vm, "m1", json!({"vpcSelector": {"matchLabels": {"tier": "prod"}}})).await?;
     consumer.create(&cast.vm, "m2", json!({})).await?;
     consumer.until_protected(&world, &cast.vpc, "a").await?;
@@ -108,5 +114,11 @@ pub(crate) async fn selector(world: Arc<World>) -> Outcome {
     // What is selected no longer is free.
     let relabel = json!({"metadata": {"labels": {"tier": "test"}}});
     consumer.api.merge(&consumer.object(&cast.vpc, "a"), &relabel).await?.ok()?;
-    consumer.delete(&world, &cast.vpc, "a").await
+    consumer.delete(&world, &cast.vpc, "a").await?;
+    // What the rule itself selects, everybody refers to.
+    let everybody = "cannot delete vpcs/c: still referenced by VirtualMachine/m1, VirtualMachine/m2";
+    consumer.refused(&world, &cast.vpc, "c", &[everybody]).await?;
+    consumer.delete(&world, &cast.vm, "m1").await?;
+    consumer.delete(&world, &cast.vm, "m2").await?;
+    consumer.delete(&world, &cast.vpc, "c").await
 }

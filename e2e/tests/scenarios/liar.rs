@@ -42,9 +42,9 @@ pub(crate) async fn of_the_providers_path(world: Arc<World>) -> Outcome {
     })
     .await?;
     depguard.start_controller().await?;
-    let said = world.condition(&cast.compute, "machines", "ResolvedRefs", "False").await?;
+    let told = |said: &str| said.contains("falsely says that this is its path");
+    world.condition_says(&cast.compute, "machines", "ResolvedRefs", "False", told).await?;
     if !world.is_control() {
-        ensure(said.contains("falsely says that this is its path"), || said)?;
         // The webhook hears of it no later than the controller, give or take.
         tokio::time::sleep(Duration::from_secs(2)).await;
     }

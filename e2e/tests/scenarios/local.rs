@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use depguard_controller::manifests;
 use depguard_core::Home;
-use depguard_e2e::{Api, Depguard, Outcome, Stop, World, ensure, eventually};
+use depguard_e2e::{Api, Depguard, Outcome, Stop, World, eventually};
 use serde_json::{Value, json};
 
 pub(crate) async fn config_map_of_pod(world: Arc<World>) -> Outcome {
@@ -36,10 +36,7 @@ pub(crate) async fn config_map_of_pod(world: Arc<World>) -> Outcome {
 
     for rule in manifests::rules(Home::Kubernetes) {
         let name = rule["metadata"]["name"].as_str().unwrap_or_default();
-        let said = world.condition(&place, name, "Accepted", "True").await?;
-        if !world.is_control() {
-            ensure(said == "the rule is well formed", || format!("{name}: {said}"))?;
-        }
+        world.condition_says(&place, name, "Accepted", "True", |said| said == "the rule is well formed").await?;
         world.condition(&place, name, "ResolvedRefs", "True").await?;
     }
     let used = format!("{}/used", of("configmaps"));
@@ -86,8 +83,7 @@ pub(crate) async fn schema_of_export(world: Arc<World>) -> Outcome {
         }
         for rule in manifests::rules(Home::Kcp) {
             let name = rule["metadata"]["name"].as_str().unwrap_or_default();
-            let said = world.condition(&network, name, "Enforced", "Unknown").await?;
-            ensure(said.contains("no export"), || said)?;
+            world.condition_says(&network, name, "Enforced", "Unknown", |said| said.contains("no export")).await?;
         }
         world.grant_local(&network, "apis.kcp.io", "apiexports").await?;
     }

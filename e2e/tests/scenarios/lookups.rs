@@ -98,8 +98,7 @@ impl Beside {
     /// Decides by the rules that are there now.
     async fn start(world: &World, depguard: &Depguard, cast: &Cast) -> Outcome<Self> {
         let home = if world.is_kcp() { Home::Kcp } else { Home::Kubernetes };
-        let options =
-            ConnectOptions { kubeconfig: Some(depguard.file("kubeconfig")), context: None, base_host: None, home };
+        let options = ConnectOptions::new(home).kubeconfig(depguard.file("kubeconfig"));
         let (reads, asked) = (FrontProxy::new(home, Connection::open(&options).await?), Arc::default());
         let found = cast.compute.api.get(RULES).await?.ok()?;
         let rules = Rules::not_loaded_yet("loaded below");

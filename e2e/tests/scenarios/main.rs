@@ -1,5 +1,6 @@
 //! The scenarios, each run on every ring where it makes sense.
 
+mod beside;
 mod binaries;
 mod checked;
 mod consent;
@@ -13,13 +14,16 @@ mod language;
 mod liar;
 mod lifecycle;
 mod local;
+mod locks;
 mod lookups;
 mod options;
+mod owners;
 mod policy;
 mod reading;
 mod schema;
 mod switching;
 mod teardown;
+mod tokens;
 mod uninstalling;
 
 use depguard_e2e::Scenario;
@@ -104,6 +108,8 @@ fn main() {
             .without_control(),
         Scenario::new("an elected controller installs, and renews its Lease", election::installs_and_renews)
             .without_control(),
+        Scenario::new("a ServiceAccount's token is its account's, and ends with it", tokens::of_accounts)
+            .without_control(),
         Scenario::new("what changes is watched, and not listed again and again", reading::watched).without_control(),
         Scenario::new("a Secret that is referred to stays, and is never read", reading::secrets).on_kubernetes(),
         Scenario::new("a ConfigMap that a Pod uses stays", local::config_map_of_pod).on_real_servers().on_kubernetes(),
@@ -127,6 +133,118 @@ fn main() {
         Scenario::new("kubectl depguard suggest finds the rule in the schemas", kubectl::suggest)
             .without_control()
             .alone(),
+        Scenario::new(
+            "a locked object is neither changed nor deleted, and says why and until when",
+            locks::what::whole,
+        )
+        .with_locks(),
+        Scenario::new("a lock lets pass what changes nothing of the object's own", locks::what::exempt).with_locks(),
+        Scenario::new("a lock leaves status and scale alone unless it names them", locks::what::subresources)
+            .with_locks(),
+        Scenario::new("a lock of a subresource refuses whatever is done through it", locks::what::through)
+            .without_control()
+            .on_kubernetes()
+            .with_locks(),
+        Scenario::new("a lock of fields freezes these and no others", locks::what::fields).with_locks(),
+        Scenario::new("a lock refuses the operations that it names and no others", locks::what::operations)
+            .with_locks(),
+        Scenario::new("a selector locks what it selects", locks::what::selector).with_locks(),
+        Scenario::new("a lock of the cluster locks wherever it says", locks::what::cluster).with_locks(),
+        Scenario::new("a lock's holder acts, and nobody else lifts it", locks::holders::holder).with_locks(),
+        Scenario::new("who has the verb unlock takes a lock away, and that is on record", locks::holders::unlock)
+            .with_locks(),
+        Scenario::new("who may not read a lock is not told why", locks::holders::unread).with_locks(),
+        Scenario::new("an expired lock holds nothing", locks::holders::expired).with_locks(),
+        Scenario::new("a lock made right before a deletion is seen", locks::seen::at_once).with_locks(),
+        Scenario::new("an object is locked until its last lock is gone", locks::seen::many_of_one).with_locks(),
+        Scenario::new("a collection delete stops at a locked object", locks::seen::collection).with_locks(),
+        Scenario::new("nothing locked changes while the webhook is away, nor right after", locks::seen::webhook_away)
+            .with_locks(),
+        Scenario::new("only what locks name is reviewed, and nothing once there are none", locks::configured::narrow)
+            .without_control()
+            .with_locks(),
+        Scenario::new(
+            "a lock holds again after its table was deleted, and though nobody saw it made",
+            locks::configured::repaired,
+        )
+        .with_locks(),
+        Scenario::new("a namespace ends although objects in it are locked", locks::teardown::released)
+            .tears_down()
+            .with_locks(),
+        Scenario::new("a namespace waits for a lock that holds during teardown", locks::teardown::held)
+            .tears_down()
+            .with_locks(),
+        Scenario::new("the older tool's locks guard what has their name", locks::configured::compat)
+            .with_locks()
+            .on_kubernetes(),
+        Scenario::new("a configuration about locks that somebody edits is put right", beside::locks_edited)
+            .without_control()
+            .with_locks(),
+        Scenario::new("what changes of locks is watched, and not listed again and again", reading::watched_for_locks)
+            .without_control()
+            .with_locks(),
+        Scenario::new("uninstalled with the webhook dead, nothing is left of locks", beside::locks_uninstalled)
+            .without_control()
+            .with_locks(),
+        Scenario::new("the older tool's example is adopted, and goes with its owner", owners::adopting::example)
+            .without_control()
+            .with_owners(),
+        Scenario::new("an owner follows the labels, and leaves other owners alone", owners::adopting::labels)
+            .without_control()
+            .with_owners(),
+        Scenario::new("an owner takes nothing from a controller, nor what opts out", owners::adopting::not_stolen)
+            .without_control()
+            .with_owners(),
+        Scenario::new("a group selects by its own labels, or by names in a namespace", owners::adopting::selected)
+            .without_control()
+            .with_owners(),
+        Scenario::new("an owner's groups go in order, each once the former is gone", owners::removing::in_order)
+            .without_control()
+            .with_owners(),
+        Scenario::new("an owner's groups go in the order of the rules", owners::removing::by_rules)
+            .without_control()
+            .with_owners(),
+        Scenario::new("what keeps an owner's objects shows, and once it is gone all goes on", owners::removing::stuck)
+            .without_control()
+            .with_owners(),
+        Scenario::new("a removal goes on after the controller was away", owners::removing::restarted)
+            .without_control()
+            .with_owners(),
+        Scenario::new(
+            "an owner deleted while the controller is away is removed later",
+            owners::removing::deleted_while_away,
+        )
+        .without_control()
+        .with_owners(),
+        Scenario::new("an owner deleted with orphan leaves its objects, and nothing else", owners::releasing::orphaned)
+            .without_control()
+            .with_owners(),
+        Scenario::new(
+            "an owner whose policy says so leaves its objects, and nothing else",
+            owners::releasing::by_policy,
+        )
+        .without_control()
+        .with_owners(),
+        Scenario::new("an owner is not deleted in the foreground", owners::refusing::foreground).with_owners(),
+        Scenario::new("a group's owner is not deleted by hand", owners::refusing::group_owner).with_owners(),
+        Scenario::new(
+            "what was made for an owner goes, and nothing else, though its finalizer was taken away",
+            owners::removing::finalizer_taken,
+        )
+        .without_control()
+        .with_owners(),
+        Scenario::new("what was made for owners and somebody edits is put right", beside::owners_edited)
+            .without_control()
+            .with_owners(),
+        Scenario::new("what changes of owners is watched, and not listed again and again", reading::watched_for_owners)
+            .without_control()
+            .with_owners(),
+        Scenario::new("uninstalled with the webhook dead, nothing is left of owners", beside::owners_uninstalled)
+            .without_control()
+            .with_owners(),
+        Scenario::new("many objects of three groups go in order, as seen from outside", owners::many::three_groups)
+            .without_control()
+            .with_owners(),
     ];
     if !runner::main(&scenarios) {
         std::process::exit(1);

@@ -17,8 +17,8 @@ pub(crate) async fn ignore(world: Arc<World>) -> Outcome {
     one_reference(&world, &cast).await?;
     let message = "cannot delete vpcs/a: still referenced by VirtualMachine/m1";
     cast.consumer.refused(&world, &cast.vpc, "a", &[message]).await?;
-    let said = world.condition(&cast.compute, "machines", "Enforced", "True").await?;
-    ensure(said.ends_with("where that can't be found out they go on"), || said.clone())?;
+    let ignores = |said: &str| said.ends_with("where that can't be found out they go on");
+    world.condition_says(&cast.compute, "machines", "Enforced", "True", ignores).await?;
 
     // A second rule about the same kind, with the usual policy, does not lose by it.
     world.add_rule(&cast.compute, &rule("fleets", &cast.fleet, &[(&cast.vpc, ".spec.vpcRef.name")])).await?;
@@ -49,8 +49,8 @@ pub(crate) async fn warn(world: Arc<World>) -> Outcome {
     consumer.create_dependent(&cast.vm, "m1", "a").await?;
     consumer.create_dependent(&cast.fleet, "f1", "b").await?;
     consumer.until_protected(&world, &cast.vpc, "b").await?;
-    let said = world.condition(&cast.compute, "machines", "Enforced", "True").await?;
-    ensure(said.contains("are warned of while they are referred to"), || said.clone())?;
+    let warns = |said: &str| said.contains("are warned of while they are referred to");
+    world.condition_says(&cast.compute, "machines", "Enforced", "True", warns).await?;
     let path = consumer.object(&cast.vpc, "a");
     let reply = consumer.api.delete(&path).await?;
     let warned = |warning: &String| warning.contains("still referenced by VirtualMachine/m1");

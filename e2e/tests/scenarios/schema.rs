@@ -88,6 +88,14 @@ const WRONG: &[(&str, Edit, &str)] = &[
         "exactly one of fieldRef and selectorRef",
     ),
     (
+        "a selector beside the path of one",
+        |r| {
+            by_labels(r);
+            r["spec"]["dependencies"][0]["selectorRef"]["selector"] = json!({"matchLabels": {"tier": "prod"}});
+        },
+        "exactly one of path and selector",
+    ),
+    (
         "no reference",
         |r| {
             r["spec"]["dependencies"][0].as_object_mut().unwrap().remove("fieldRef");

@@ -57,9 +57,8 @@ pub(crate) async fn from_the_reference(world: Arc<World>) -> Outcome {
         .await?;
 
     // The claims that are new tell more in the status, once they are accepted.
-    let message = world.condition(&cast.compute, "machines", "ResolvedRefs", "Unknown").await?;
-    let said = message.contains("apiexports") || message.contains("apiresourceschemas");
-    ensure(world.is_control() || said, || format!("it says `{message}`"))?;
+    let named = |said: &str| said.contains("apiexports") || said.contains("apiresourceschemas");
+    world.condition_says(&cast.compute, "machines", "ResolvedRefs", "Unknown", named).await?;
     world.accept_claims(&cast.network).await?;
     world.accept_claims(&cast.compute).await?;
     world.condition(&cast.compute, "machines", "ResolvedRefs", "True").await.map(drop)

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::cli::Global;
 use crate::files::FileArgs;
-use crate::kinds::KindInfo;
+use crate::kinds::{KindInfo, resource_name};
 use crate::outcome::{Failure, Outcome};
 use crate::output::{Format, OutputArgs, Table, print_json, print_yaml};
 use crate::rules::Unread;
@@ -178,8 +178,7 @@ fn print(report: &Report, format: Option<Format>, terminal: &mut Terminal) -> Re
                 let mut cells = vec![rule.clone(), dependent.to_string(), field.clone(), target.shown.clone()];
                 if wide {
                     let Described { group, resource, .. } = &target.object;
-                    let resource = format!("{resource}.{group}");
-                    cells.extend([resource.trim_end_matches('.').to_owned(), format!("{on_delete:?}")]);
+                    cells.extend([resource_name(resource, group), format!("{on_delete:?}")]);
                 }
                 table.push(cells);
             }

@@ -65,5 +65,5 @@ fn arrow(from: usize, to: usize, rule: &str, edge: &Edge) -> Arrow {
         OnDelete::Warn => (true, " (Warn)"),
         OnDelete::Audit => (true, " (Audit)"),
     };
-    Arrow { from, to, lines: vec![format!("{rule}: {}{weaker}", edge.reference.path())], dashed }
+    Arrow { from, to, lines: vec![format!("{rule}: {}{weaker}", edge.reference)], dashed }
 }

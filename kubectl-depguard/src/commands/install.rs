@@ -9,19 +9,18 @@ pub(crate) mod objects;
 
 use std::path::{Path, PathBuf};
 
-use clap::ValueEnum;
 use depguard_controller::WebhookTarget;
 use depguard_controller::manifests::{NAMESPACE, ReadThrough};
 use depguard_core::{Home, WorkspacePath};
 use depguard_kcp::{ConnectOptions, Connection, Endpoint};
 use serde_json::json;
 
-use self::apply::{Applier, DryRun};
+use self::apply::Applier;
 pub(crate) use self::apply::{Targets, path_of};
 use self::certificate::Pair;
 use self::chart::{Issuer, Names};
 use self::objects::{Item, Place};
-use crate::cli::Global;
+use crate::cli::{DryRun, Global};
 use crate::live::Live;
 use crate::outcome::{Failure, Outcome};
 use crate::output::OutputArgs;
@@ -70,7 +69,7 @@ pub(crate) struct Args {
 
     /// Home kcp: the way in which the webhook reads dependents
     #[arg(long, value_enum, default_value_t, value_name = "WAY")]
-    read_through: Way,
+    read_through: ReadThrough,
 
     /// Home kcp: kubeconfig of a shard's administrator, to grant rights on it; may be repeated
     #[arg(long, value_name = "FILE")]
@@ -90,22 +89,6 @@ pub(crate) struct Args {
 
     #[command(flatten)]
     output: OutputArgs,
-}
-
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
-enum Way {
-    #[default]
-    FrontProxy,
-    Export,
-}
-
-impl From<Way> for ReadThrough {
-    fn from(way: Way) -> Self {
-        match way {
-            Way::FrontProxy => Self::FrontProxy,
-            Way::Export => Self::Export,
-        }
-    }
 }
 
 pub(crate) async fn run(args: Args, global: &Global, terminal: &mut Terminal) -> Result<Outcome, Failure> {
@@ -128,7 +111,7 @@ pub(crate) async fn run(args: Args, global: &Global, terminal: &mut Terminal) ->
     };
     applier.finish(terminal)?;
     for note in notes {
-        terminal.err().write_all(format!("note: {note}\n").as_bytes())?;
+        terminal.note(&note)?;
     }
     Ok(Outcome::Well)
 }
@@ -140,7 +123,7 @@ pub(crate) fn own_namespace(global: &Global) -> String {
 
 /// The API server of a kubeconfig that is not the first.
 pub(crate) async fn connect(kubeconfig: &Path, home: Home) -> Result<Connection, Failure> {
-    let options = ConnectOptions { kubeconfig: Some(kubeconfig.to_owned()), context: None, base_host: None, home };
+    let options = ConnectOptions::new(home).kubeconfig(kubeconfig.to_owned());
     Connection::open(&options).await.map_err(Failure::new)
 }
 
@@ -180,7 +163,7 @@ impl Args {
             ("--provider", !self.provider.is_empty()),
             ("--shard-kubeconfig", !self.shard_kubeconfig.is_empty()),
             ("--pods-kubeconfig", self.pods_kubeconfig.is_some()),
-            ("--read-through", self.read_through == Way::Export),
+            ("--read-through", self.read_through == ReadThrough::Export),
         ];
         match of_kcp.iter().find(|(_, given)| *given) {
             Some((flag, _)) if home == Home::Kubernetes => {
@@ -213,7 +196,7 @@ impl Args {
             image: self.image.clone().unwrap_or_default(),
             tls_secret: self.tls_secret.clone().unwrap_or_else(|| chart::TLS_SECRET.to_owned()),
             webhook_url: self.webhook_url.clone(),
-            read_through: self.read_through.into(),
+            read_through: self.read_through,
         }
     }
 

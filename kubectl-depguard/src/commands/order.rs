@@ -2,12 +2,11 @@
 
 use std::time::Duration;
 
-use clap::ValueEnum;
-use depguard_core::{Home, Namespace, WorkspacePath};
-use depguard_kcp::{Endpoint, parse_duration};
+use depguard_core::{Home, Namespace, WorkspacePath, parse_duration};
+use depguard_kcp::Endpoint;
 use tokio::sync::watch;
 
-use crate::cli::Global;
+use crate::cli::{DryRun, Global};
 use crate::files::FileArgs;
 use crate::outcome::{Failure, Outcome};
 use crate::output::{Format, OutputArgs};
@@ -17,6 +16,7 @@ use crate::terminal::Terminal;
 
 mod delete;
 mod dry_run;
+mod owner;
 mod plan;
 mod print;
 mod request;
@@ -31,12 +31,19 @@ use request::Requests;
 /// Only kinds that rules name are ordered, and only rules that refuse (onDelete: Deny) count. Objects that protect each
 /// other are in no wave: it is told what ends them.
 ///
+/// GlobalOwner NAME instead of a place: in which waves that GlobalOwner's groups would be removed, and how many objects of
+/// each, by its spec.order.
+///
 /// Exit code: 0 where all has a wave, or is gone; 1 where something can't go, or is left.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// A namespace, or in kcp a workspace by its path, as root:acme [default: the namespace of -n]
-    #[arg(value_name = "NAMESPACE|WORKSPACE")]
+    #[arg(value_name = "NAMESPACE|WORKSPACE|GlobalOwner")]
     place: Option<String>,
+
+    /// The name of a GlobalOwner, after that word
+    #[arg(value_name = "NAME", requires = "place", conflicts_with = "delete")]
+    name: Option<String>,
 
     #[command(flatten)]
     files: FileArgs,
@@ -61,18 +68,18 @@ pub(crate) struct Args {
     yes: bool,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum DryRun {
-    /// Nothing is sent
-    Client,
-    /// The server decides about the first wave, and deletes nothing
-    Server,
-}
-
 /// The longest that a wave may take.
 const MOST_TIME: Duration = Duration::from_secs(7 * 24 * 3600);
 
 pub(crate) async fn run(args: Args, global: &Global, terminal: &mut Terminal) -> Result<Outcome, Failure> {
+    if let Some(name) = owner::named(args.place.as_deref(), args.name.as_deref())? {
+        if args.delete {
+            return Err(Failure::new("a GlobalOwner removes its objects itself")
+                .hint(format!("delete it: kubectl delete globalowner {name}")));
+        }
+        let source = Source::open(global, &args.files, terminal).await?;
+        return owner::run(name, &source, args.output.output, terminal).await;
+    }
     let (source, namespace) = place(&args, global, terminal).await?;
     let rules = source.rules().await?;
     let scope = Scope { namespace: namespace.as_ref(), follow: Follow::Dependents, fallback: namespace.as_ref() };

@@ -15,18 +15,18 @@ mod words;
 
 use std::collections::BTreeMap;
 
-use clap::ValueEnum;
-use depguard_core::{Home, WorkspacePath};
+use depguard_core::Home;
 use serde::Serialize;
 
 use self::definition::{Definition, Export, definitions};
 use self::propose::{Proposal, proposals};
 use self::reference::Confidence;
 use crate::cli::Global;
+use crate::draft::{ExportAt, export_at};
 use crate::files::FileArgs;
 use crate::live::Live;
 use crate::outcome::{Failure, Outcome};
-use crate::output::{Table, print_json};
+use crate::output::{RulesFormat, Table, print_json};
 use crate::rules::BoundKind;
 use crate::terminal::Terminal;
 
@@ -50,23 +50,12 @@ pub(crate) struct Args {
     min_confidence: Confidence,
 
     /// Workspace path of an APIExport that the files don't tell, as in network.example.com=root:providers:network
-    #[arg(long = "export", value_name = "NAME=PATH", value_parser = export)]
-    exports: Vec<(String, String)>,
+    #[arg(long = "export", value_name = "NAME=PATH", value_parser = export_at)]
+    exports: Vec<ExportAt>,
 
     /// How to print it
     #[arg(short, long, value_enum, value_name = "FORMAT", default_value_t)]
-    output: Format,
-}
-
-#[derive(Debug, Clone, Copy, Default, ValueEnum)]
-enum Format {
-    /// Rules, with the reasons as comments
-    #[default]
-    Yaml,
-    /// Rules and reasons
-    Json,
-    /// A reference a row
-    Table,
+    output: RulesFormat,
 }
 
 pub(crate) async fn run(args: &Args, global: &Global, terminal: &mut Terminal) -> Result<Outcome, Failure> {
@@ -84,13 +73,12 @@ pub(crate) async fn run(args: &Args, global: &Global, terminal: &mut Terminal) -
         writeln!(terminal.err(), "no reference found in the schemas of {looked}")?;
     }
     match args.output {
-        Format::Yaml => {
-            let text = print::yaml(&proposals)
-                .map_err(|why| Failure::new(format!("could not write the rules as YAML: {why}")))?;
+        RulesFormat::Yaml => {
+            let text = print::yaml(&proposals)?;
             terminal.out().write_all(text.as_bytes())?;
         }
-        Format::Json => print_json(&Proposals { proposals: &proposals }, terminal)?,
-        Format::Table => terminal.out().write_all(table(&proposals).render().as_bytes())?,
+        RulesFormat::Json => print_json(&Proposals { proposals: &proposals }, terminal)?,
+        RulesFormat::Table => terminal.out().write_all(table(&proposals).render().as_bytes())?,
     }
     Ok(Outcome::Well)
 }
@@ -102,7 +90,8 @@ struct Proposals<'p> {
 
 /// The given kinds, and the home for which rules are written: kcp where an APIExport serves one of them.
 async fn read(args: &Args, global: &Global, terminal: &mut Terminal) -> Result<(Vec<Definition>, Home), Failure> {
-    let workspaces: BTreeMap<_, _> = args.exports.iter().cloned().collect();
+    let workspaces: BTreeMap<_, _> =
+        args.exports.iter().map(|export| (export.name.to_string(), export.path.to_string())).collect();
     if args.files.is_empty() {
         let live = Live::open(global).await?;
         return Ok((of_server(&live, &workspaces, terminal).await?, live.home()));
@@ -149,11 +138,4 @@ fn table(proposals: &[Proposal]) -> Table {
         }
     }
     table
-}
-
-fn export(text: &str) -> Result<(String, String), String> {
-    let (name, path) =
-        text.split_once('=').ok_or("write NAME=PATH, as in network.example.com=root:providers:network")?;
-    let path = WorkspacePath::parse(path).map_err(|why| why.to_string())?;
-    Ok((name.to_owned(), path.to_string()))
 }

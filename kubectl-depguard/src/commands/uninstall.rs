@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use depguard_controller::manifests::ReadThrough;
-use depguard_controller::{Uninstall, UninstallError};
+use depguard_controller::{Removed, Uninstall, UninstallError};
 use depguard_core::{ExportName, Home, WorkspacePath, api};
 use depguard_kcp::{Endpoint, Preconditions};
 use serde_json::Value;
@@ -65,11 +65,11 @@ pub(crate) async fn run(args: Args, global: &Global, terminal: &mut Terminal) ->
     drop(progress);
     let removed = removed?;
     let mut done = Removal { targets: Targets::default(), said: Vec::new(), notes: removed.notes };
-    for place in removed.removed {
+    for Removed { configuration, place, .. } in removed.removed {
         let place = if home == Home::Kcp { format!(" in {place}") } else { String::new() };
-        let name = "validatingwebhookconfiguration.admissionregistration.k8s.io/dependency-controller";
+        let name = format!("validatingwebhookconfiguration.admissionregistration.k8s.io/{configuration}");
         terminal.out().write_all(format!("{name} deleted{place}\n").as_bytes())?;
-        done.said.push(name.to_owned());
+        done.said.push(name);
     }
     let namespace = own_namespace(global);
     match home {
@@ -85,7 +85,7 @@ pub(crate) async fn run(args: Args, global: &Global, terminal: &mut Terminal) ->
         terminal.out().write_all(b"there was nothing to remove\n")?;
     }
     for note in done.notes {
-        terminal.err().write_all(format!("note: {note}\n").as_bytes())?;
+        terminal.note(&note)?;
     }
     Ok(Outcome::Well)
 }
@@ -94,14 +94,12 @@ pub(crate) async fn run(args: Args, global: &Global, terminal: &mut Terminal) ->
 async fn configurations(args: &Args, global: &Global, home: Home) -> Result<depguard_controller::Uninstalled, Failure> {
     let export = ExportName::parse(api::GROUP).map_err(Failure::new)?;
     let given = global.namespace.as_ref().filter(|_| home == Home::Kubernetes);
-    let what = Uninstall {
-        kubeconfig: global.kubeconfig.clone(),
-        context: global.context.clone(),
-        leader_election_namespace: given.map(ToString::to_string),
-        leader_election_id: args.leader_election_id.clone(),
-        timeout: Duration::from_secs(args.timeout),
-        ..Uninstall::new(home, export)
-    };
+    let what = Uninstall::new(home, export)
+        .kubeconfig(global.kubeconfig.clone())
+        .context(global.context.clone())
+        .leader_election_namespace(given.map(ToString::to_string))
+        .leader_election_id(args.leader_election_id.clone())
+        .timeout(Duration::from_secs(args.timeout));
     depguard_controller::uninstall(what).await.map_err(|why| {
         let failure = Failure::new(format!("nothing else was removed: {why}"));
         match why {

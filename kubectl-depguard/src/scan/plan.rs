@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use depguard_core::{Edge, GroupResource, GroupVersionResource, Place, Reference};
+use depguard_core::{GroupResource, GroupVersionResource, Reference};
 
 use super::Bearing;
 use crate::kinds::{KindInfo, Kinds};
@@ -38,7 +38,7 @@ pub(super) fn plans(edges: &[Bearing], kinds: &Kinds) -> Vec<Plan> {
             }
         };
         plan.edges.push(index);
-        plan.crosses |= may_cross(&bearing.edge);
+        plan.crosses |= !bearing.edge.reference.stays_in_namespace();
     }
     for bearing in edges {
         let target = bearing.target();
@@ -47,7 +47,7 @@ pub(super) fn plans(edges: &[Bearing], kinds: &Kinds) -> Vec<Plan> {
             let kind = bearing.edge.target.kind.as_ref().map_or(gvr.resource.as_str(), |kind| kind.as_str());
             plans.push(Plan::new(gvr, false, kind, kinds));
         }
-        let is_selected = matches!(bearing.edge.reference, Reference::Selector(_));
+        let is_selected = !matches!(bearing.edge.reference, Reference::Field(_));
         for plan in plans.iter_mut().filter(|plan| plan.is_of(&target)) {
             plan.is_target = true;
             plan.is_selected |= is_selected;
@@ -70,14 +70,6 @@ pub(super) fn retain_leading_to(edges: &mut Vec<Bearing>, kind: GroupResource) {
         }
     }
     edges.retain(|bearing| reached.contains(&bearing.target()));
-}
-
-/// Whether a dependent may refer to an object of another namespace than its own.
-fn may_cross(edge: &Edge) -> bool {
-    match &edge.reference {
-        Reference::Selector(_) => false,
-        Reference::Field(field) => field.place != Place::Own,
-    }
 }
 
 impl Plan {

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use depguard_core::Home;
 use depguard_kcp::{ConnectOptions, Connection, Endpoint};
-use depguard_testbed::{Kind, Options, Testbed};
+use depguard_testbed::{Options, Testbed};
 use kubectl_depguard::{ExitStatus, Terminal, run};
 use serde_json::Value;
 use tempfile::TempDir;
@@ -28,12 +28,12 @@ pub(crate) struct Done {
 
 impl Bed {
     pub(crate) async fn kubernetes() -> Self {
-        Self::start(Options { kind: Kind::Kubernetes, ..Options::default() }, Home::Kubernetes, "").await
+        Self::start(Options::kubernetes(), Home::Kubernetes, "").await
     }
 
     /// Where who is not an administrator may do what roles say.
     pub(crate) async fn kubernetes_with_rights() -> Self {
-        let options = Options { kind: Kind::Kubernetes, rbac: true, ..Options::default() };
+        let options = Options::kubernetes().rbac();
         Self::start(options, Home::Kubernetes, "").await
     }
 
@@ -89,7 +89,7 @@ pub(crate) async fn depguard(args: &[&str]) -> Done {
 
 pub(crate) async fn connect(kubeconfig: impl AsRef<Path>, home: Home) -> Connection {
     let kubeconfig = Some(kubeconfig.as_ref().to_owned());
-    Connection::open(&ConnectOptions { kubeconfig, context: None, base_host: None, home }).await.unwrap()
+    Connection::open(&ConnectOptions::new(home).kubeconfig(kubeconfig)).await.unwrap()
 }
 
 /// The object, if it is there.

@@ -34,8 +34,7 @@ async fn controller(bed: &Bed, home: Home, webhook: WebhookTarget) -> Controller
     let kubeconfig = bed.kubeconfig("controller", if home == Home::Kcp { "root:dep-ctrl" } else { "" }, "admin");
     let export = ExportName::parse("dependencies.opendefense.cloud").unwrap();
     let config = Config::new(home, export, webhook);
-    let config =
-        Config { kubeconfig: Some(Path::new(&kubeconfig).to_owned()), probe_addr: None, metrics_addr: None, ..config };
+    let config = config.kubeconfig(Some(Path::new(&kubeconfig).to_owned())).probe_addr(None).metrics_addr(None);
     Controller::start(config).await.unwrap()
 }
 

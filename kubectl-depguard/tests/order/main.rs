@@ -3,5 +3,6 @@
 mod deleting;
 mod files;
 mod graph;
+mod owners;
 mod stage;
 mod tool;

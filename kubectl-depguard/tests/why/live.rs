@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use depguard_controller::{Controller, WebhookTarget, manifests};
+use depguard_core::api::ACCEPT_ANNOTATION;
 use depguard_core::{ExportName, Home};
 use depguard_kcp::{ConnectOptions, Connection, Endpoint};
 use depguard_testbed::{Kind, Options, Testbed};
@@ -73,27 +74,27 @@ impl Scene {
         std::fs::write(path("tls.crt"), certificate.cert.pem()).unwrap();
         std::fs::write(path("tls.key"), certificate.signing_key.serialize_pem()).unwrap();
         let kubeconfig = Some(kubeconfig(&self.testbed, &self.folder, place, "admin"));
-        let webhook = Webhook::start(depguard_webhook::Config {
-            home: self.home,
-            kubeconfig: kubeconfig.clone(),
-            review_addr: ([127, 0, 0, 1], 0).into(),
-            probe_addr: None,
-            metrics_addr: None,
-            tls_cert_dir: self.folder.path().to_owned(),
-            shutdown_delay: Duration::ZERO,
-            ..Default::default()
-        })
+        let webhook = Webhook::start(
+            depguard_webhook::Config::default()
+                .home(self.home)
+                .kubeconfig(kubeconfig.clone())
+                .review_addr(([127, 0, 0, 1], 0).into())
+                .probe_addr(None)
+                .metrics_addr(None)
+                .tls_cert_dir(self.folder.path().to_owned())
+                .shutdown_delay(Duration::ZERO),
+        )
         .await
         .unwrap();
         let target = WebhookTarget::Url(format!("https://{}/validate", webhook.review_addr()));
         let export = ExportName::parse("dependencies.opendefense.cloud").unwrap();
-        let controller = Controller::start(depguard_controller::Config {
-            kubeconfig,
-            probe_addr: None,
-            metrics_addr: None,
-            ca_bundle_path: Some(path("tls.crt")),
-            ..depguard_controller::Config::new(self.home, export, target)
-        })
+        let controller = Controller::start(
+            depguard_controller::Config::new(self.home, export, target)
+                .kubeconfig(kubeconfig)
+                .probe_addr(None)
+                .metrics_addr(None)
+                .ca_bundle_path(Some(path("tls.crt"))),
+        )
         .await
         .unwrap();
         self.running = Some((webhook, controller));
@@ -204,6 +205,30 @@ async fn in_kcp_a_tenant_is_told_by_the_api_server() {
 }
 
 #[tokio::test]
+async fn a_rule_that_the_targets_provider_does_not_accept_blocks_nothing() {
+    let scene = Scene::kcp().await;
+    let (status, out, _) = scene.why("admin", &[]).await;
+    assert_eq!(status, ExitStatus::Finding, "{out}");
+
+    let network = connect(&scene.testbed, &scene.folder, NETWORK, "admin", Home::Kcp).await.home();
+    for (accepted, blocked) in [("root:else", false), ("root:else, root:providers:*", true)] {
+        let path = "/apis/apis.kcp.io/v1alpha2/apiexports/network.example.com";
+        let mut export = network.get_json(path).await.unwrap();
+        export["metadata"]["annotations"][ACCEPT_ANNOTATION] = json!(accepted);
+        network.put_json(path, &export).await.unwrap();
+        eventually("the API server goes by it", async || scene.tenant.delete_dry_run(VPC).await.is_err() == blocked)
+            .await;
+        let (status, out, err) = scene.why("admin", &[]).await;
+        let expected = if blocked { ExitStatus::Finding } else { ExitStatus::Well };
+        assert_eq!((status, err.as_str()), (expected, ""), "{out}");
+        let (_, out, _) = scene.why("admin", &["-o", "json"]).await;
+        let json: Value = serde_json::from_str(&out).unwrap();
+        assert_eq!((&json["toldBy"], &json["blocked"]), (&json!("rules"), &json!(blocked)));
+    }
+    scene.stop().await;
+}
+
+#[tokio::test]
 async fn in_a_cluster_rights_decide_who_tells() {
     let scene = Scene::kubernetes().await;
     told_by_rights(&scene).await;
@@ -218,7 +243,7 @@ async fn in_a_cluster_rights_decide_who_tells() {
 }
 
 async fn bed(kind: Kind) -> (Testbed, TempDir) {
-    let testbed = Testbed::start(Options { kind, rbac: true, ..Options::default() }).await.unwrap();
+    let testbed = Testbed::start(Options::new(kind).rbac()).await.unwrap();
     (testbed, tempfile::tempdir().unwrap())
 }
 
@@ -230,7 +255,7 @@ fn kubeconfig(testbed: &Testbed, folder: &TempDir, cluster: &str, user: &str) ->
 
 async fn connect(testbed: &Testbed, folder: &TempDir, cluster: &str, user: &str, home: Home) -> Connection {
     let kubeconfig = Some(kubeconfig(testbed, folder, cluster, user));
-    Connection::open(&ConnectOptions { kubeconfig, context: None, base_host: None, home }).await.unwrap()
+    Connection::open(&ConnectOptions::new(home).kubeconfig(kubeconfig)).await.unwrap()
 }
 
 async fn create_all(endpoint: &Endpoint, yaml: &str) {

@@ -16,14 +16,14 @@ macro_rules! bracket {
 }
 
 const NAME: &str = r"^[a-z]([-a-z0-9]*[a-z0-9])?(\.[a-z]([-a-z0-9]*[a-z0-9])?)*$";
-const NAME_OR_CORE: &str = r"^([a-z]([-a-z0-9]*[a-z0-9])?(\.[a-z]([-a-z0-9]*[a-z0-9])?)*)?$";
-const NAMESPACE: &str = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$";
+pub(in crate::manifests) const NAME_OR_CORE: &str = r"^([a-z]([-a-z0-9]*[a-z0-9])?(\.[a-z]([-a-z0-9]*[a-z0-9])?)*)?$";
+pub(in crate::manifests) const NAMESPACE: &str = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$";
 const WORKSPACE_PATH: &str = r"^[a-z0-9][a-z0-9-]*(:[a-z0-9][a-z0-9-]*)*$";
-const VERSION: &str = r"^v[1-9][0-9]*([a-z]+[1-9][0-9]*)?$";
+pub(in crate::manifests) const VERSION: &str = r"^v[1-9][0-9]*([a-z]+[1-9][0-9]*)?$";
 const KIND: &str = r"^[A-Z][A-Za-z0-9]*$";
-const RESOURCE: &str = r"^[a-z][a-z0-9]*$";
+pub(super) const RESOURCE: &str = r"^[a-z][a-z0-9]*$";
 /// A name, or a bracket; then brackets, and names behind dots.
-const FIELD_PATH: &str = concat!(
+pub(in crate::manifests) const FIELD_PATH: &str = concat!(
     r"^(\.?([a-zA-Z_][a-zA-Z0-9_]*|\*)|",
     bracket!(),
     r")",
@@ -125,12 +125,16 @@ fn dependency() -> Value {
             "fieldRef": field_ref(),
             "selectorRef": {
                 "type": "object",
-                "description": "A label selector that the dependent holds: it refers to every target with these \
-                    labels, in its own namespace.",
-                "required": ["path"],
+                "description": "A label selector that the dependent holds, or the rule for all of them: it refers to \
+                    every target with these labels, in its own namespace.",
                 "properties": {
                     "path": path("The path of a LabelSelector, or of a plain map of labels, such as .spec.selector."),
+                    "selector": unchecked_selector("The selector itself, the same for every dependent."),
                 },
+                "x-kubernetes-validations": [{
+                    "rule": "has(self.path) != has(self.selector)",
+                    "message": "write exactly one of path and selector",
+                }],
             },
             "when": {
                 "type": "object",
@@ -208,7 +212,30 @@ fn field_ref() -> Value {
 }
 
 /// `metav1.LabelSelector`, with what API servers check of it.
-fn selector(description: &str) -> Value {
+pub(in crate::manifests) fn selector(description: &str) -> Value {
+    let mut selector = unchecked_selector(description);
+    let checks = [
+        (
+            "/properties/matchLabels",
+            format!("self.all(key, size(key) <= 317 && key.matches('{LABEL_KEY}'))"),
+            "not a label's key, such as tier or example.com/tier",
+        ),
+        (
+            "/properties/matchExpressions/items",
+            "(self.operator in ['In', 'NotIn']) == (has(self.values) && size(self.values) > 0)".to_owned(),
+            "In and NotIn need values, Exists and DoesNotExist take none",
+        ),
+    ];
+    for (part, rule, message) in checks {
+        if let Some(part) = selector.pointer_mut(part).and_then(Value::as_object_mut) {
+            part.insert("x-kubernetes-validations".to_owned(), json!([{"rule": rule, "message": message}]));
+        }
+    }
+    selector
+}
+
+/// The same, where an API server would find the checks too dear: in a list without bound.
+fn unchecked_selector(description: &str) -> Value {
     json!({
         "type": "object",
         "description": description,
@@ -219,10 +246,6 @@ fn selector(description: &str) -> Value {
                 "description": "Labels, all of which must be there.",
                 "maxProperties": 64,
                 "additionalProperties": label_value(),
-                "x-kubernetes-validations": [{
-                    "rule": format!("self.all(key, size(key) <= 317 && key.matches('{LABEL_KEY}'))"),
-                    "message": "not a label's key, such as tier or example.com/tier",
-                }],
             },
             "matchExpressions": {
                 "type": "array",
@@ -241,10 +264,6 @@ fn selector(description: &str) -> Value {
                             "items": label_value(),
                         },
                     },
-                    "x-kubernetes-validations": [{
-                        "rule": "(self.operator in ['In', 'NotIn']) == (has(self.values) && size(self.values) > 0)",
-                        "message": "In and NotIn need values, Exists and DoesNotExist take none",
-                    }],
                 },
             },
         },
@@ -264,11 +283,11 @@ fn text(description: &str) -> Value {
     json!({"type": "string", "maxLength": 512, "description": description})
 }
 
-fn choice(values: &[&str], description: &str) -> Value {
+pub(in crate::manifests) fn choice(values: &[&str], description: &str) -> Value {
     json!({"type": "string", "enum": values, "description": description})
 }
 
-fn string(min: u32, max: u32, pattern: &str, description: &str) -> Value {
+pub(in crate::manifests) fn string(min: u32, max: u32, pattern: &str, description: &str) -> Value {
     let schema = json!({"type": "string", "maxLength": max, "pattern": pattern, "description": description});
     if min == 0 { schema } else { with(schema, "minLength", json!(min)) }
 }

@@ -1,34 +1,22 @@
-//! What the controller writes.
+//! What the controller writes into a rule's status.
 
 use serde_json::{Value, json};
 
+use crate::manifests::definition::status_schema;
+
 pub(super) fn status() -> Value {
-    json!({
-        "type": "object",
-        "description": "What the controller made of the rule.",
-        "properties": {
-            "observedGeneration": {
-                "type": "integer",
-                "format": "int64",
-                "description": "The generation that the status speaks of.",
-            },
-            "summary": {"type": "string", "description": "The resources of the targets, for a column."},
-            "conditions": {
-                "type": "array",
-                "description": "Accepted, ResolvedRefs, Programmed and Enforced.",
-                "x-kubernetes-list-type": "map",
-                "x-kubernetes-list-map-keys": ["type"],
-                "items": condition(),
-            },
-            "targets": {
-                "type": "array",
-                "description": "Where each dependency was found, and how its dependents are looked for.",
-                "x-kubernetes-list-type": "map",
-                "x-kubernetes-list-map-keys": ["dependency"],
-                "items": target(),
-            },
+    let own = json!({
+        "summary": {"type": "string", "description": "The resources of the targets, for a column."},
+        "targets": {
+            "type": "array",
+            "description": "Where each dependency was found, and how its dependents are looked for.",
+            "x-kubernetes-list-type": "map",
+            "x-kubernetes-list-map-keys": ["dependency"],
+            "items": target(),
         },
-    })
+    });
+    let conditions = "Accepted, ResolvedRefs, Programmed and Enforced.";
+    status_schema("What the controller made of the rule.", conditions, own)
 }
 
 fn target() -> Value {
@@ -51,22 +39,6 @@ fn target() -> Value {
                     namespace, or all.",
             },
             "hint": {"type": "string", "description": "What to add to the dependents' schema to make that cheaper."},
-        },
-    })
-}
-
-/// `metav1.Condition`, with its limits.
-fn condition() -> Value {
-    json!({
-        "type": "object",
-        "required": ["type", "status", "lastTransitionTime", "reason", "message"],
-        "properties": {
-            "type": {"type": "string", "maxLength": 316},
-            "status": {"type": "string", "enum": ["True", "False", "Unknown"]},
-            "observedGeneration": {"type": "integer", "format": "int64", "minimum": 0},
-            "lastTransitionTime": {"type": "string", "format": "date-time"},
-            "reason": {"type": "string", "minLength": 1, "maxLength": 1024, "pattern": "^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$"},
-            "message": {"type": "string", "maxLength": 32768},
         },
     })
 }

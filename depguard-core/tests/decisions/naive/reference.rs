@@ -18,7 +18,9 @@ pub(crate) fn refers(dependent: &Value, dependency: &Value, object: &Value, targ
         return Some(false);
     }
     let field = &dependency["fieldRef"];
-    let path = field["path"].as_str().or(dependency["selectorRef"]["path"].as_str()).unwrap();
+    let by_labels = &dependency["selectorRef"];
+    // A selector of the rule's own counts once for each object: as often as it has a name.
+    let path = field["path"].as_str().or(by_labels["path"].as_str()).unwrap_or(".metadata.name");
     let mut refers = Some(false);
     for (turns, text, value) in subjects(object, path, field) {
         let beside = |field: &Value| field.as_str().and_then(|path| string_at(object, path, &turns));
@@ -31,7 +33,8 @@ pub(crate) fn refers(dependent: &Value, dependency: &Value, object: &Value, targ
             || of_target["namespace"].is_null()
             || own["namespace"] == of_target["namespace"];
         if field.is_null() {
-            match own_namespace.then(|| selects(value, &labels(of_target))) {
+            let selector = if by_labels["selector"].is_null() { value } else { &by_labels["selector"] };
+            match own_namespace.then(|| selects(selector, &labels(of_target))) {
                 Some(Some(true)) => return Some(true),
                 Some(None) => refers = None,
                 _ => {}

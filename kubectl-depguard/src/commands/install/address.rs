@@ -1,8 +1,7 @@
 //! Where an API server keeps an object, and how kubectl calls it.
 
+use depguard_core::percent_encode;
 use serde_json::Value;
-
-use crate::kinds::encode;
 
 /// A kind that depguard is made of.
 struct Known {
@@ -45,10 +44,10 @@ pub(crate) fn path(object: &Value) -> Option<String> {
     let known = of(object)?;
     let root = if known.group.is_empty() { format!("/api/{version}") } else { format!("/apis/{version}") };
     let namespace = match known.namespaced {
-        true => format!("/namespaces/{}", encode(text(object, "/metadata/namespace"))),
+        true => format!("/namespaces/{}", percent_encode(text(object, "/metadata/namespace"))),
         false => String::new(),
     };
-    Some(format!("{root}{namespace}/{}/{}", known.plural, encode(text(object, "/metadata/name"))))
+    Some(format!("{root}{namespace}/{}/{}", known.plural, percent_encode(text(object, "/metadata/name"))))
 }
 
 /// `deployment.apps/depguard-webhook`

@@ -8,6 +8,7 @@ use tokio::time::{Instant, sleep};
 
 use super::address::{namespace, path, shown, text};
 use super::objects::{Item, MANAGER, Place};
+use crate::cli::DryRun;
 use crate::outcome::Failure;
 use crate::output::{Format, print_json, print_yaml};
 use crate::terminal::Terminal;
@@ -17,15 +18,6 @@ const REQUEST: Duration = Duration::from_secs(30);
 /// How long it may take until something new is served.
 const PATIENCE: Duration = Duration::from_secs(60);
 const PAUSE: Duration = Duration::from_millis(300);
-
-/// Whether anything is changed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum DryRun {
-    /// Change nothing, and ask no API server
-    Client,
-    /// Let the API server check everything and change nothing
-    Server,
-}
 
 /// Where requests go.
 #[derive(Debug, Default)]

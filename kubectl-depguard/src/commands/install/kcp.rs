@@ -9,8 +9,9 @@ use tokio::time::{Instant, sleep};
 
 use super::Args;
 use super::address::text;
-use super::apply::{Applier, DryRun};
+use super::apply::Applier;
 use super::objects::{self, Item, Place, Workspaces};
+use crate::cli::DryRun;
 use crate::outcome::Failure;
 use crate::terminal::Terminal;
 
@@ -36,7 +37,7 @@ pub(super) async fn install(
         providers: args.provider.clone(),
         shards: applier.targets.shards.len(),
     };
-    let items = objects::in_workspaces(&workspaces, args.read_through.into());
+    let items = objects::in_workspaces(&workspaces, args.read_through);
     if cluster.is_some() || applier.dry_run == Some(DryRun::Client) {
         applier.apply(&items, terminal).await?;
     }

@@ -131,7 +131,7 @@ fn way(leaving: &[Vec<usize>], from: usize, to: usize) -> Vec<usize> {
 fn report_overlaps(edges: &[Said<'_>], report: &mut Report) {
     let mut alike: BTreeMap<(Node<'_>, Node<'_>, String), Vec<Said<'_>>> = BTreeMap::new();
     for said in edges {
-        let key = (said.dependent(), said.target(), said.edge.reference.path().to_string());
+        let key = (said.dependent(), said.target(), said.edge.reference.to_string());
         let others = alike.entry(key).or_default();
         // What is asked about comes last.
         let covering = others.iter().find(|other| other.covers(*said));
@@ -147,7 +147,7 @@ fn report_overlaps(edges: &[Said<'_>], report: &mut Report) {
 }
 
 fn overlap_message(other: Said<'_>, own: Said<'_>, other_covers: bool) -> String {
-    let path = own.edge.reference.path();
+    let reference = &own.edge.reference;
     let place = match other.rule.subject.name() == own.rule.subject.name() {
         true => format!("spec.dependencies[{}]", other.edge.index),
         false => format!("spec.dependencies[{}] of rule {}", other.edge.index, other.rule.subject.name()),
@@ -157,11 +157,11 @@ fn overlap_message(other: Said<'_>, own: Said<'_>, other_covers: bool) -> String
     let which = if other_covers { "this one" } else { "that one" };
     match winner.edge.on_delete == loser.edge.on_delete {
         true => format!(
-            "{place} says the same of `{path}` and {}, and {whose}: leave {which} out",
+            "{place} says the same of `{reference}` and {}, and {whose}: leave {which} out",
             own.edge.target.gvr.resource
         ),
         false => format!(
-            "{place} speaks of `{path}` and {} too, and {:?} wins over {:?}, so {whose}: leave {which} out, or narrow one \
+            "{place} speaks of `{reference}` and {} too, and {:?} wins over {:?}, so {whose}: leave {which} out, or narrow one \
              of them by `when` or a selector",
             own.edge.target.gvr.resource, winner.edge.on_delete, loser.edge.on_delete
         ),
@@ -183,6 +183,7 @@ impl<'r> Said<'r> {
         let field = match self.edge.reference {
             Reference::Field(_) => "fieldRef.path",
             Reference::Selector(_) => "selectorRef.path",
+            Reference::Selected(_) => "selectorRef.selector",
         };
         format!("spec.dependencies[{}].{field}", self.edge.index)
     }

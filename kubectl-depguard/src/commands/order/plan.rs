@@ -2,12 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use depguard_core::Home;
 use depguard_core::api::OnDelete;
+use depguard_core::{Home, Turns, to_clear};
 use serde::Serialize;
 
 use crate::scan::{Bearing, Described, Object, Scan};
-use crate::turns::{Turns, to_clear};
 
 /// What goes when. Objects are named by their places in the scan.
 #[derive(Debug)]

@@ -108,7 +108,7 @@ fn answer_to(why: &ApiError, name: &str) -> Answer {
         ApiError::Refused { status, .. } => status,
         ApiError::Request(RequestError::Path { .. }) => return Answer::Refused(why.to_string()),
         // It may have been carried out: the UID keeps a second one from harming another object.
-        ApiError::Request(_) | ApiError::Unusable { .. } => return Answer::Later(why.to_string()),
+        _ => return Answer::Later(why.to_string()),
     };
     let told = if status.message.is_empty() { status.to_string() } else { status.message.clone() };
     // The webhook says so where it could not find out: rules not loaded, a list that failed.

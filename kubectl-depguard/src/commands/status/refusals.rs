@@ -1,5 +1,6 @@
 //! The last refusals, out of the logs of the webhook's pods: a line `denied` each.
 
+use depguard_core::percent_encode;
 use depguard_kcp::Endpoint;
 use k8s_openapi::jiff::Timestamp;
 use serde::Serialize;
@@ -7,7 +8,6 @@ use serde_json::{Map, Value};
 
 use super::{Unread, since, unread};
 use crate::commands::install::address::text;
-use crate::kinds::encode;
 use crate::output::Table;
 
 /// How many lines of a log are looked at.
@@ -51,8 +51,10 @@ pub(super) async fn read(
     let (mut refusals, mut read) = (Vec::new(), 0_usize);
     for pod in &pods {
         let name = text(pod, "/metadata/name");
-        let path =
-            format!("/api/v1/namespaces/{namespace}/pods/{}/log?container=webhook&tailLines={LINES}", encode(name));
+        let path = format!(
+            "/api/v1/namespaces/{namespace}/pods/{}/log?container=webhook&tailLines={LINES}",
+            percent_encode(name)
+        );
         let why = match cluster.get(&path).await {
             Ok(answer) if answer.status().is_success() => {
                 refusals.extend(String::from_utf8_lossy(answer.body()).lines().filter_map(Refusal::parse));

@@ -3,6 +3,7 @@
 use serde_json::{Map, Value};
 
 use super::conventions::NEVER;
+use crate::draft::segment;
 
 /// No more `[*]` than a path may have.
 const MOST_WILDCARDS: usize = depguard_core::FieldPath::MAX_WILDCARDS;
@@ -81,14 +82,4 @@ pub(super) fn is_name(schema: &Value) -> bool {
 /// Whether a field is a string.
 pub(super) fn is_text(schema: &Value) -> bool {
     schema.get("type").and_then(Value::as_str) == Some("string")
-}
-
-/// How a path leads to a property.
-pub(super) fn segment(name: &str) -> String {
-    let plain = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
-    if name.starts_with(|first: char| !first.is_ascii_digit()) && name.chars().all(plain) {
-        format!(".{name}")
-    } else {
-        format!("['{}']", name.replace('\\', r"\\").replace('\'', r"\'"))
-    }
 }

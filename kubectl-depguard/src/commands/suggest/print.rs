@@ -1,9 +1,11 @@
 //! Proposals as YAML to be reviewed: rules, with the reasons as comments.
 
 use super::propose::{Proposal, Reason};
+use crate::outcome::Failure;
+use crate::output;
 
 /// One document a rule. What can't be written as a rule stands in comments.
-pub(super) fn yaml(proposals: &[Proposal]) -> Result<String, serde_saphyr::ser::Error> {
+pub(super) fn yaml(proposals: &[Proposal]) -> Result<String, Failure> {
     let mut text = String::new();
     for proposal in proposals {
         text.push_str("---\n");
@@ -12,12 +14,12 @@ pub(super) fn yaml(proposals: &[Proposal]) -> Result<String, serde_saphyr::ser::
         } else {
             let mut rule = proposal.rule.clone();
             let dependencies = std::mem::take(&mut rule.spec.dependencies);
-            let head = serde_saphyr::to_string(&rule)?;
+            let head = output::yaml(&rule)?;
             text.extend(head.lines().filter(|line| line.trim() != "dependencies: []").map(|line| format!("{line}\n")));
             text.push_str("  dependencies:\n");
             for (dependency, reason) in dependencies.iter().zip(&proposal.references) {
                 text.push_str(&comment("  ", reason));
-                for (at, line) in serde_saphyr::to_string(dependency)?.lines().enumerate() {
+                for (at, line) in output::yaml(dependency)?.lines().enumerate() {
                     text.push_str(&format!("  {} {line}\n", if at == 0 { "-" } else { " " }));
                 }
             }

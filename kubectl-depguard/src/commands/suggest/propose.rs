@@ -2,17 +2,16 @@
 
 use std::collections::BTreeSet;
 
-use depguard_core::api::{
-    CLUSTER_ANNOTATION, Dependency, DependencyRule, DependencyRuleSpec, Dependent, ExportRef, FieldRef, GROUP, KIND,
-    ObjectMeta, VERSION,
-};
-use depguard_core::{Home, Rule};
+use depguard_core::Home;
+use depguard_core::api::{Dependency, DependencyRule, Dependent, ExportRef, FieldRef};
 use serde::Serialize;
 
 use super::definition::Definition;
 use super::fields;
 use super::reference::{Confidence, Found, GroupPath, judge};
 use super::targets::{Kinds, Target};
+use crate::draft;
+use crate::kinds::resource_name;
 
 /// What is proposed for a kind of dependent.
 #[derive(Debug, Serialize)]
@@ -73,33 +72,24 @@ impl Proposal {
     fn of(definition: &Definition, home: Home) -> Self {
         let name = &definition.name;
         let export = definition.export.as_ref().filter(|_| home == Home::Kcp);
-        let rule = DependencyRule {
-            api_version: format!("{GROUP}/{VERSION}"),
-            kind: KIND.to_owned(),
-            metadata: ObjectMeta { name: name.resource.clone(), ..ObjectMeta::default() },
-            spec: DependencyRuleSpec {
-                failure_policy: None,
-                dependent: Dependent {
-                    api_export_name: export.map(|export| export.name.clone()),
-                    api_export_ref: None,
-                    group: name.group.clone(),
-                    version: name.version.clone(),
-                    kind: name.kind.clone(),
-                    resource: name.resource.clone(),
-                    selector: None,
-                },
-                dependencies: Vec::new(),
-            },
-            status: None,
+        let dependent = Dependent {
+            api_export_name: export.map(|export| export.name.clone()),
+            api_export_ref: None,
+            group: name.group.clone(),
+            version: name.version.clone(),
+            kind: name.kind.clone(),
+            resource: name.resource.clone(),
+            selector: None,
         };
-        let dependent = qualified(&name.resource, &name.group);
+        let rule = draft::rule(name.resource.clone(), dependent);
+        let dependent = resource_name(&name.resource, &name.group);
         Self { dependent, rule, references: Vec::new(), unresolved: Vec::new() }
     }
 
     fn add(&mut self, found: &Found, definition: &Definition, home: Home) {
         let reason = |target: Option<&Target>, reason: String| Reason {
             path: found.path.clone(),
-            target: target.map(|target| qualified(&target.name.resource, &target.name.group)),
+            target: target.map(|target| resource_name(&target.name.resource, &target.name.group)),
             confidence: found.confidence,
             reason,
         };
@@ -120,14 +110,8 @@ impl Proposal {
 
     /// The dependency, if a rule of it alone can be used.
     fn checked(&self, dependency: Dependency, home: Home) -> Result<Dependency, String> {
-        let mut rule = self.rule.clone();
-        rule.spec.dependencies = vec![dependency.clone()];
-        if home == Home::Kcp {
-            // kcp adds it to what it stores; a rule that is yet to be applied has none.
-            rule.metadata.annotations.insert(CLUSTER_ANNOTATION.to_owned(), "unknown".to_owned());
-        }
-        let rule = serde_json::to_value(&rule).map_err(|why| why.to_string())?;
-        Rule::parse(home, &rule).map(|_| dependency).map_err(|why| format!("no rule can say so: {why}"))
+        draft::can_be_used(&self.rule, &dependency, home).map_err(|why| format!("no rule can say so: {why}"))?;
+        Ok(dependency)
     }
 }
 
@@ -179,8 +163,4 @@ fn dependency(found: &Found, target: &Target, export: Option<ExportRef>) -> Depe
         owned_dependents: None,
         message: None,
     }
-}
-
-fn qualified(resource: &str, group: &str) -> String {
-    if group.is_empty() { resource.to_owned() } else { format!("{resource}.{group}") }
 }

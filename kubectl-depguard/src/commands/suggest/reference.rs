@@ -6,9 +6,10 @@ use super::conventions::{
     API_VERSION, BETWEEN, GROUPS, KIND, MADE, NAME, NAMESPACE, NAMING, OF_A_REFERENCE, REFERRING,
 };
 use super::definition::KindName;
-use super::fields::{Field, is_name, is_text, properties, segment};
+use super::fields::{Field, is_name, is_text, properties};
 use super::targets::{How, Kinds, Target};
 use super::words::words;
+use crate::draft::segment;
 
 /// How sure it is that a field refers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum, serde::Serialize)]

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use depguard_core::api::OnDelete;
-use depguard_core::{Blocker, Edge, Means, Place, Reference, ReferenceReader, Referent, Rule};
+use depguard_core::{Blocker, Edge, Means, ReferenceReader, Referent, Rule};
 
 use super::answer::{Blocking, Target};
 use super::text;
@@ -47,7 +47,7 @@ pub(crate) async fn find(
         let gvr = rule.dependent().gvr.clone();
         let known = source.kind_of(&gvr.group_resource()).await?.and_then(|kind| kind.namespaced);
         let dependents = KindInfo::bare(gvr, rule.dependent().kind.as_str(), known);
-        let own = edges.iter().all(|edge| stays_in_namespace(edge));
+        let own = edges.iter().all(|edge| edge.reference.stays_in_namespace());
         let namespace = referent.namespace.as_ref().filter(|_| own);
         let namespace = namespace.and_then(|namespace| depguard_core::Namespace::parse(namespace).ok());
         let reader = ReferenceReader::new(edges.iter().map(|edge| (rule, *edge)));
@@ -78,14 +78,6 @@ pub(crate) async fn find(
     }
     every.blockers = found.into_values().collect();
     Ok(every)
-}
-
-/// Whether whoever refers by this edge lies in the target's namespace, or in none.
-fn stays_in_namespace(edge: &Edge) -> bool {
-    match &edge.reference {
-        Reference::Selector(_) => true,
-        Reference::Field(field) => field.place == Place::Own,
-    }
 }
 
 fn blocker(target: &Target, rule: &Rule, edge: &Edge, object: &serde_json::Value) -> Blocker {

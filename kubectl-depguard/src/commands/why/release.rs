@@ -79,6 +79,9 @@ fn by_field(edge: &Edge, dependent: Option<&Value>, held: Held<'_>) -> Vec<Strin
         Reference::Selector(path) => {
             return vec![format!("change the selector at {path}, or the labels of {}", held.shown)];
         }
+        Reference::Selected(selector) => {
+            return vec![format!("change the labels of {}: the rule selects {selector}", held.shown)];
+        }
         Reference::Field(field) => field,
     };
     // What a pattern makes of a value is not undone here.
@@ -230,6 +233,10 @@ mod tests {
         assert_eq!(
             by(json!({"selectorRef": {"path": ".spec.sel"}}), &vm).by[1],
             "change the selector at .spec.sel, or the labels of vpcs/a"
+        );
+        assert_eq!(
+            by(json!({"selectorRef": {"selector": {"matchLabels": {"tier": "prod"}}}}), &vm).by[1],
+            "change the labels of vpcs/a: the rule selects tier=prod"
         );
         let twice = json!({"spec": {"vpcs": ["a", "a"]}});
         assert_eq!(

@@ -2,22 +2,25 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::components::components;
+
 /// What may go when. Objects are numbered from 0.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Turns {
+#[expect(clippy::exhaustive_structs, reason = "made by depguard's other crates too, which say each field")]
+pub struct Turns {
     /// Those of a wave are held by nobody once all waves before it are gone.
-    pub(crate) waves: Vec<Vec<usize>>,
+    pub waves: Vec<Vec<usize>>,
     /// Those that hold each other, cycle by cycle. None of them can go alone.
-    pub(crate) cycles: Vec<Vec<usize>>,
+    pub cycles: Vec<Vec<usize>>,
     /// Those that are held, through however many others, by a cycle or by one that stays.
-    pub(crate) held: Vec<usize>,
+    pub held: Vec<usize>,
 }
 
 impl Turns {
     /// `refers` has for each object those that it holds; itself among them means nothing. One that `stays` is in no
     /// wave, and those that it holds stay with it.
-    pub(crate) fn of(refers: &[Vec<usize>], stays: impl Fn(usize) -> bool) -> Self {
-        let components = depguard_core::components(refers);
+    pub fn of(refers: &[Vec<usize>], stays: impl Fn(usize) -> bool) -> Self {
+        let components = components(refers);
         let mut members: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
         for (object, component) in components.iter().enumerate() {
             members.entry(*component).or_default().push(object);
@@ -64,7 +67,7 @@ impl Turns {
 
 /// References, as from and to, without which a cycle's members would have an order. Each is needed: with any of them
 /// back there would be a cycle again. There may be a smaller choice.
-pub(crate) fn to_clear(members: &[usize], refers: &[Vec<usize>]) -> Vec<(usize, usize)> {
+pub fn to_clear(members: &[usize], refers: &[Vec<usize>]) -> Vec<(usize, usize)> {
     let inside: BTreeSet<usize> = members.iter().copied().collect();
     let mut seen = BTreeSet::new();
     // The way from where the walk began, and where on it each object stands.

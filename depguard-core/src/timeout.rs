@@ -5,15 +5,24 @@
 
 use std::time::Duration;
 
-use depguard_kcp::parse_duration;
+use crate::durations::parse_duration;
 
 /// What is used where the caller gives no limit, or none that can be read: the API server's own default.
-pub(crate) const DEFAULT: Duration = Duration::from_secs(10);
+const DEFAULT: Duration = Duration::from_secs(10);
 /// The longest that a caller is believed to wait: the longest that the API server allows a webhook.
-pub(crate) const MAX: Duration = Duration::from_secs(30);
+const MAX: Duration = Duration::from_secs(30);
+
+/// How long the answer to a review may take: what its caller waits, less a margin for the way back.
+///
+/// `query` is that of the URL which the API server called, as it came: `timeout=10s`. Where it gives no limit, an API
+/// server's own default holds, 10 s; none is believed to wait longer than 30 s. The margin is a tenth, between 100 ms and
+/// 1 s.
+pub fn time_to_answer(query: Option<&str>) -> Duration {
+    less_margin(of_query(query))
+}
 
 /// The time limit in a URL's query, at most [`MAX`], or [`DEFAULT`].
-pub(crate) fn of_query(query: Option<&str>) -> Duration {
+fn of_query(query: Option<&str>) -> Duration {
     let given = query.unwrap_or_default().split('&').find_map(|pair| pair.strip_prefix("timeout="));
     given.and_then(parse_duration).unwrap_or(DEFAULT).min(MAX)
 }
@@ -21,7 +30,7 @@ pub(crate) fn of_query(query: Option<&str>) -> Duration {
 /// What a time limit leaves for the work: a tenth of it, between 100 ms and 1 s, goes to the way back.
 ///
 /// A limit so short that the margin would eat it up is halved.
-pub(crate) fn less_margin(limit: Duration) -> Duration {
+fn less_margin(limit: Duration) -> Duration {
     let margin = (limit / 10).clamp(Duration::from_millis(100), Duration::from_secs(1));
     limit.saturating_sub(margin).max(limit / 2)
 }
@@ -48,6 +57,13 @@ mod tests {
         }
         let long = format!("timeout={}s", "9".repeat(400));
         assert_eq!(of_query(Some(&long)), MAX);
+    }
+
+    #[test]
+    fn the_time_to_answer_is_what_the_caller_gives_less_the_margin() {
+        for (query, left) in [(Some("a=b&timeout=5s"), 4_500), (None, 9_000), (Some("timeout=1h"), 29_000)] {
+            assert_eq!(time_to_answer(query), Duration::from_millis(left), "{query:?}");
+        }
     }
 
     #[test]

@@ -1,0 +1,103 @@
+//! Carries writes out: the only place that writes for owners.
+
+use depguard_core::GroupVersionResource;
+use depguard_kcp::{ApiError, Endpoint, Metadata};
+use futures::{StreamExt, stream};
+use serde_json::Value;
+
+use super::removal::Came;
+use super::write::{Request, Write};
+use crate::rounds::AT_ONCE;
+
+/// What a write came to.
+#[derive(Debug)]
+pub(crate) struct Done {
+    /// The UID of the GlobalOwner that it was for.
+    pub(crate) owner: String,
+    pub(crate) write: Write,
+    pub(crate) came: Came,
+    /// What is known of an object since.
+    pub(crate) seen: Option<Seen>,
+}
+
+/// What a write showed of an object.
+#[derive(Debug)]
+pub(crate) enum Seen {
+    /// It is so now.
+    Is(GroupVersionResource, Metadata),
+    /// It is gone.
+    Gone(GroupVersionResource, Metadata),
+}
+
+/// Carries out all of them, in any order; each with the UID of the GlobalOwner that it is for.
+pub(crate) async fn execute(endpoint: &Endpoint, writes: Vec<(String, Write)>) -> Vec<Done> {
+    let writes = stream::iter(writes).map(|(owner, write)| one(endpoint, owner, write));
+    writes.buffer_unordered(AT_ONCE).collect().await
+}
+
+async fn one(endpoint: &Endpoint, owner: String, write: Write) -> Done {
+    let answer = match write.request() {
+        Request::Create { path, body } => endpoint.post_json(&path, &body).await,
+        Request::Replace { path, body } => endpoint.put_json(&path, &body).await,
+        Request::Patch { path, body } => endpoint.json_patch(&path, &body).await,
+        Request::Delete { path, body } => endpoint.delete_with(&path, &body).await,
+    };
+    let object = match &write {
+        Write::Adopt { resource, object, .. }
+        | Write::Release { resource, object, .. }
+        | Write::DeleteObject { resource, object } => Some((resource.clone(), object.metadata.clone())),
+        _ => None,
+    };
+    let (came, seen) = match (answer, object) {
+        // A deletion's answer is a mere status where nothing kept the object.
+        (Ok(answer), Some((resource, known))) => match is_now(resource.clone(), &answer) {
+            None if matches!(write, Write::DeleteObject { .. }) => (Came::Done, Some(Seen::Gone(resource, known))),
+            seen => (Came::Done, seen),
+        },
+        (Ok(_), None) => (Came::Done, None),
+        (Err(error), Some((resource, metadata))) => failed(endpoint, &error, resource, metadata).await,
+        // It was not there a moment ago: somebody else's has this name.
+        (Err(error), None) if matches!(write, Write::CreateGroup(_) | Write::CreateRole(_)) => {
+            (Came::Refused(error.to_string()), None)
+        }
+        (Err(error), None) if error.is_conflict() || error.is_not_found() => (Came::Done, None),
+        (Err(error), None) => (Came::Refused(error.to_string()), None),
+    };
+    if let Came::Refused(why) = &came {
+        tracing::debug!(what = write.key(), "was not written: {why}");
+    }
+    Done { owner, write, came, seen }
+}
+
+/// A write of an object that was not done. Where it may have changed since it was seen, it is looked at again: only a
+/// refusal that lasts is one.
+async fn failed(
+    endpoint: &Endpoint,
+    error: &ApiError,
+    resource: GroupVersionResource,
+    known: Metadata,
+) -> (Came, Option<Seen>) {
+    if error.is_not_found() {
+        return (Came::Done, Some(Seen::Gone(resource, known)));
+    }
+    if !matches!(error.status(), Some(409 | 422)) {
+        return (Came::Refused(error.to_string()), None);
+    }
+    match endpoint.get_json(&known.path(&resource)).await {
+        Ok(object) => {
+            let seen = is_now(resource, &object);
+            match &seen {
+                Some(Seen::Is(_, now)) if now.resource_version != known.resource_version => (Came::Done, seen),
+                _ => (Came::Refused(error.to_string()), seen),
+            }
+        }
+        Err(error) if error.is_not_found() => (Came::Done, Some(Seen::Gone(resource, known))),
+        Err(error) => (Came::Refused(error.to_string()), None),
+    }
+}
+
+/// What an answer shows.
+fn is_now(resource: GroupVersionResource, answer: &Value) -> Option<Seen> {
+    let metadata = Metadata::of(answer).filter(|metadata| !metadata.uid.is_empty())?;
+    Some(Seen::Is(resource, metadata))
+}

@@ -1,0 +1,336 @@
+//! What a GlobalOwner that is not being deleted needs: its GroupOwners and roles, and the references to them.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use depguard_core::owners::{EMPTY, RELEASED};
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use super::api::{AGGREGATE, FINALIZER, GLOBAL_OWNER, GLOBAL_OWNERS, GROUP_OWNERS, INDEX, Names};
+use super::observed::{GlobalOwner, GroupOwner, Guard, Listing, Object, Observed};
+use super::removal::Memory;
+use super::spec::{Entry, group_name};
+use super::status::{self, Grouped};
+use super::write::{Finalizers, Next, Write};
+
+/// `status.phase` of a GroupOwner that owns, or is to.
+pub(crate) const OWNING: &str = "Owning";
+
+/// What may be done with the objects of a group.
+const VERBS: [&str; 5] = ["get", "list", "watch", "patch", "delete"];
+
+/// What is to be written next. Nothing is owned before the finalizer is there, so that whoever deletes the GlobalOwner
+/// leaves time to remove its objects in order.
+pub(crate) fn next(observed: &Observed, memory: &Memory, now: Instant) -> Next {
+    let owner = &observed.owner;
+    let mut next = Next::default();
+    let entries = match &owner.entries {
+        Ok(entries) => entries,
+        Err(why) => {
+            let why = format!("{why}; what is owned stays as it is until that is put right");
+            next.status = Some(status::refused(observed, "Invalid", why));
+            return next;
+        }
+    };
+    match &observed.guard {
+        Guard::InForce => {}
+        Guard::Pending => return next,
+        Guard::Missing(why) => {
+            next.status = Some(status::refused(observed, "Unguarded", format!("nothing is adopted: {why}")));
+            return next;
+        }
+    }
+    if !owner.finalizers.iter().any(|finalizer| finalizer == FINALIZER) {
+        next.writes.push(Write::Finalize(Finalizers::of(owner)));
+    } else {
+        let wanted: BTreeMap<_, _> = entries
+            .iter()
+            .enumerate()
+            .map(|(index, entry)| (group_name(&owner.name, &owner.uid, entry), (index, entry)))
+            .collect();
+        let mut grouped = Vec::new();
+        for (name, (index, entry)) in &wanted {
+            let group = observed.groups.iter().find(|group| group.name == *name);
+            next.writes.extend(make_group(&observed.owner, name, *index, entry, group));
+            next.writes.extend(make_role(observed, name, entry));
+            grouped.push(Grouped { index: *index, entry, group, fates: fates(observed, entry, group, memory) });
+        }
+        grouped.sort_by_key(|grouped| grouped.index);
+        for Grouped { entry, group, fates, .. } in &grouped {
+            let Some(group) = group else { continue };
+            next.writes.extend(fates.writes(entry, group));
+        }
+        dismiss_all(observed, |name| wanted.contains_key(name), &mut next);
+        next.writes.retain(|write| !is_awaited(write, &grouped));
+        // What is not listed yet, as after each start, tells nothing new.
+        for grouped in grouped.iter().filter(|grouped| !grouped.fates.is_pending) {
+            next.writes.extend(status::of_group(grouped, observed));
+        }
+        if grouped.iter().all(|grouped| !grouped.fates.is_pending) {
+            next.status = Some(status::of_owner(observed, &grouped));
+        }
+    }
+    next.writes.retain(|write| memory.is_due(&write.key(), now));
+    next
+}
+
+/// What is to be written for a GlobalOwner that is no more: what it owned stays, and nothing else.
+pub(crate) fn after(observed: &Observed, memory: &Memory, now: Instant) -> Next {
+    let mut next = Next::default();
+    dismiss_all(observed, |_| false, &mut next);
+    next.writes.retain(|write| memory.is_due(&write.key(), now));
+    next
+}
+
+/// What an object of a group's resource is to the group.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Fate {
+    /// It is owned.
+    Owned,
+    /// It is to be.
+    Adopt,
+    /// It is owned and is to be no more.
+    Release,
+    /// It is selected, and can't be owned.
+    NotAdopted(String),
+    /// It is none of the group's.
+    Stranger,
+}
+
+/// What the objects of a group are to it.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Fates {
+    pub(crate) kind: String,
+    pub(crate) owned: Vec<Arc<Object>>,
+    pub(crate) adopt: Vec<Arc<Object>>,
+    pub(crate) release: Vec<Arc<Object>>,
+    /// Those that can't be owned, and why.
+    pub(crate) not_adopted: Vec<(Arc<Object>, String)>,
+    /// Whether it will be known in a moment what there is.
+    pub(crate) is_pending: bool,
+    /// Why it is not known what there is.
+    pub(crate) unseen: Option<String>,
+}
+
+impl Fates {
+    fn writes(&self, entry: &Entry, group: &GroupOwner) -> Vec<Write> {
+        let resource = &entry.resource;
+        let adopt = self.adopt.iter().map(|object| Write::Adopt {
+            resource: resource.clone(),
+            object: Arc::clone(object),
+            group: group.name.clone(),
+            group_uid: group.uid.clone(),
+        });
+        let release = self.release.iter().map(|object| Write::Release {
+            resource: resource.clone(),
+            object: Arc::clone(object),
+            group_uid: group.uid.clone(),
+        });
+        adopt.chain(release).collect()
+    }
+}
+
+/// What an object is to a group.
+pub(crate) fn fate(entry: &Entry, group_uid: &str, object: &Object) -> Fate {
+    let is_owned = object.is_owned_by(group_uid);
+    let is_selected = entry.selects(&object.metadata);
+    match (is_owned, is_selected && !object.opted_out) {
+        (true, true) => return Fate::Owned,
+        (true, false) => return Fate::Release,
+        (false, false) if is_selected || !entry.names(&object.metadata) => return Fate::Stranger,
+        (false, false) if object.opted_out => return Fate::Stranger,
+        (false, false) => return Fate::NotAdopted("is named, but lacks the labels of the selector".to_owned()),
+        (false, true) => {}
+    }
+    let mut owners = object.metadata.owner_references.iter();
+    match owners.find(|owner| owner.controller == Some(true)) {
+        // Whatever it does with it, it would do again.
+        Some(other) => Fate::NotAdopted(format!("is controlled by {} {}", other.kind, other.name)),
+        None if object.is_deleting() => Fate::Stranger,
+        None => Fate::Adopt,
+    }
+}
+
+/// Whether a write would let go of an object that is to get another of the groups as its owner first: at no time it is
+/// nobody's, or a deletion of the GlobalOwner in between would leave it behind.
+fn is_awaited(write: &Write, groups: &[Grouped<'_>]) -> bool {
+    let Write::Release { resource, object, .. } = write else { return false };
+    let kind = resource.group_resource();
+    let mut groups = groups.iter().filter(|grouped| grouped.entry.resource.group_resource() == kind);
+    groups.any(|Grouped { entry, group, .. }| {
+        let uid = group.map(|group| group.uid.as_str()).unwrap_or_default();
+        fate(entry, uid, object) == Fate::Adopt
+    })
+}
+
+fn fates(observed: &Observed, entry: &Entry, group: Option<&GroupOwner>, memory: &Memory) -> Fates {
+    let mut fates = Fates::default();
+    let objects = match observed.listing(&entry.resource) {
+        Listing::Pending => {
+            fates.is_pending = true;
+            return fates;
+        }
+        Listing::NotServed(why) | Listing::Unwatched(why) | Listing::Unreadable(why) => {
+            fates.unseen = Some(why.clone());
+            return fates;
+        }
+        Listing::Objects { kind, objects, .. } => {
+            fates.kind.clone_from(kind);
+            objects
+        }
+    };
+    // An owner that goes takes along what refers to it: until another one is there nothing is given to it.
+    let Some(group) = group.filter(|group| !group.is_deleting && !is_done(group)) else {
+        fates.unseen = Some("its GroupOwner is not there yet".to_owned());
+        return fates;
+    };
+    for object in objects {
+        match fate(entry, &group.uid, object) {
+            Fate::Owned => fates.owned.push(Arc::clone(object)),
+            Fate::Adopt => {
+                if let Some(why) = memory.refusal(object.uid()) {
+                    fates.not_adopted.push((Arc::clone(object), format!("could not be adopted: {why}")));
+                }
+                fates.adopt.push(Arc::clone(object));
+            }
+            Fate::Release => fates.release.push(Arc::clone(object)),
+            Fate::NotAdopted(why) => fates.not_adopted.push((Arc::clone(object), why)),
+            Fate::Stranger => {}
+        }
+    }
+    fates
+}
+
+/// Whether the GroupOwner says that nothing refers to it any more, so that anybody may delete it.
+fn is_done(group: &GroupOwner) -> bool {
+    matches!(group.phase.as_deref(), Some(RELEASED | EMPTY))
+}
+
+/// The GroupOwner of a group, where it is not there or not right.
+fn make_group(
+    owner: &GlobalOwner,
+    name: &str,
+    index: usize,
+    entry: &Entry,
+    group: Option<&GroupOwner>,
+) -> Option<Write> {
+    match group {
+        None => Some(Write::CreateGroup(group_owner(owner, name, index, entry))),
+        Some(group) if group.is_deleting => None,
+        Some(group) if is_done(group) => Some(Write::mark_group(group, OWNING)),
+        Some(group) if group.index != index || group.object.get("spec") != Some(&entry.group_spec) => {
+            let (name, uid, spec) = (group.name.clone(), group.uid.clone(), entry.group_spec.clone());
+            Some(Write::UpdateGroup { name, uid, spec, index })
+        }
+        Some(_) => None,
+    }
+}
+
+/// The role of a group, where it is not there or not right.
+pub(super) fn make_role(observed: &Observed, name: &str, entry: &Entry) -> Option<Write> {
+    if observed.precreated_roles {
+        return None;
+    }
+    let wanted = role(&observed.owner, name, entry);
+    match observed.roles.iter().find(|role| role.name == name) {
+        None => Some(Write::CreateRole(wanted)),
+        Some(role) if is_as_wanted(&role.object, &wanted) => None,
+        Some(role) => Some(Write::UpdateRole { name: role.name.clone(), uid: role.uid.clone(), wanted }),
+    }
+}
+
+/// Dismisses the groups, and the roles, whose names are not wanted any more.
+fn dismiss_all(observed: &Observed, is_wanted: impl Fn(&str) -> bool, next: &mut Next) {
+    for group in observed.groups.iter().filter(|group| !is_wanted(&group.name)) {
+        dismiss(observed, group, next);
+    }
+    for role in observed
+        .roles
+        .iter()
+        .filter(|role| !is_wanted(&role.name) && !observed.groups.iter().any(|group| group.name == role.name))
+    {
+        next.writes.push(Write::delete_role(role));
+    }
+}
+
+/// Releases what a group owned that is in the spec no more; then its role and its GroupOwner go.
+fn dismiss(observed: &Observed, group: &GroupOwner, next: &mut Next) {
+    let Ok(entry) = &group.entry else { return };
+    let role = observed.roles.iter().find(|role| role.name == group.name);
+    if is_done(group) {
+        // The right goes first: found by its label, it would go without the GroupOwner too.
+        match role {
+            Some(role) => next.writes.push(Write::delete_role(role)),
+            None if group.is_deleting => {}
+            None => next.writes.push(Write::delete_group(group, true)),
+        }
+        return;
+    }
+    next.writes.extend(make_role(observed, &group.name, entry));
+    match observed.listing(&entry.resource) {
+        Listing::Pending | Listing::Unreadable(_) => {}
+        Listing::Unwatched(_) => _ = next.lists.insert(entry.resource.clone()),
+        Listing::NotServed(_) => next.writes.push(Write::mark_group(group, EMPTY)),
+        Listing::Objects { objects, consistent, .. } => {
+            let owned: Vec<_> = objects.iter().filter(|object| object.is_owned_by(&group.uid)).collect();
+            next.writes.extend(owned.iter().map(|object| Write::Release {
+                resource: entry.resource.clone(),
+                object: Arc::clone(object),
+                group_uid: group.uid.clone(),
+            }));
+            match (owned.is_empty(), consistent) {
+                (true, true) => next.writes.push(Write::mark_group(group, RELEASED)),
+                // What a watch shows may be behind.
+                (true, false) => _ = next.lists.insert(entry.resource.clone()),
+                (false, _) => {}
+            }
+        }
+    }
+}
+
+fn group_owner(owner: &GlobalOwner, name: &str, index: usize, entry: &Entry) -> Value {
+    json!({
+        "apiVersion": Names::api_version(),
+        "kind": GROUP_OWNERS.kind,
+        "metadata": {
+            "name": name,
+            "labels": {GLOBAL_OWNER: owner.uid},
+            "annotations": {GLOBAL_OWNER: owner.name, INDEX: index.to_string()},
+            "ownerReferences": [{
+                "apiVersion": Names::api_version(),
+                "kind": GLOBAL_OWNERS.kind,
+                "name": owner.name,
+                "uid": owner.uid,
+                "controller": true,
+                "blockOwnerDeletion": false,
+            }],
+        },
+        "spec": entry.group_spec,
+    })
+}
+
+fn role(owner: &GlobalOwner, name: &str, entry: &Entry) -> Value {
+    json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "ClusterRole",
+        "metadata": {
+            "name": name,
+            "labels": {AGGREGATE: "true", GLOBAL_OWNER: owner.uid},
+            "annotations": {GLOBAL_OWNER: owner.name},
+        },
+        "rules": [{
+            "apiGroups": [entry.resource.group.as_str()],
+            "resources": [entry.resource.resource.as_str()],
+            "verbs": VERBS,
+        }],
+    })
+}
+
+fn is_as_wanted(role: &Value, wanted: &Value) -> bool {
+    let same = |pointer: &str| role.pointer(pointer) == wanted.pointer(pointer);
+    same("/rules") && same("/metadata/labels")
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,169 @@
+//! What the status of GlobalOwners and GroupOwners says.
+
+use depguard_kcp::Metadata;
+use serde_json::{Value, json};
+
+use super::keep::{Fates, OWNING};
+use super::observed::{GroupOwner, Observed};
+use super::removal::order::{self, Order, Plan};
+use super::spec::Entry;
+use super::write::Write;
+use crate::findings::{Finding, conditions};
+
+/// The most objects that are named in a GroupOwner's status.
+const MOST_OWNED: usize = 500;
+/// The most objects that a message names.
+const MOST_NAMED: usize = 5;
+
+/// A group, and what was found of it.
+pub(crate) struct Grouped<'v> {
+    pub(crate) index: usize,
+    pub(crate) entry: &'v Entry,
+    pub(crate) group: Option<&'v GroupOwner>,
+    pub(crate) fates: Fates,
+}
+
+/// The status of a GlobalOwner that can't be seen to: what it owns stays as it is.
+pub(crate) fn refused(observed: &Observed, reason: &'static str, why: String) -> Value {
+    let findings = [("Accepted", Finding::no(reason, why)), ("Ready", Finding::no(reason, "it is not accepted"))];
+    let old = observed.owner.object.get("status");
+    status(old, observed.owner.generation, &observed.now, findings, json!({"phase": OWNING}))
+}
+
+/// The status of a GlobalOwner that owns.
+pub(crate) fn of_owner(observed: &Observed, groups: &[Grouped<'_>]) -> Value {
+    let accepted = Finding::yes("Accepted", "depguard owns what is selected");
+    let adopted = adopted(groups);
+    let owned: usize = groups.iter().map(|grouped| grouped.fates.owned.len()).sum();
+    let ready = match adopted.status {
+        "True" => Finding::yes("Ready", format!("{owned} objects in {} groups are owned", groups.len())),
+        _ => Finding::no(
+            adopted.reason,
+            format!("{owned} objects are owned, and others are not yet: see the condition Adopted"),
+        ),
+    };
+    let old = observed.owner.object.get("status");
+    let plan = plan(observed, groups);
+    let ordered = ordered(observed, &plan).map(|ordered| ("Ordered", ordered));
+    let findings = [Some(("Accepted", accepted)), Some(("Adopted", adopted)), ordered, Some(("Ready", ready))];
+    let more = json!({"phase": OWNING, "remaining": owned, "plan": plan.waves});
+    status(old, observed.owner.generation, &observed.now, findings.into_iter().flatten(), more)
+}
+
+/// In which order all of it would be removed.
+fn plan(observed: &Observed, groups: &[Grouped<'_>]) -> Plan {
+    let owner = &observed.owner;
+    let objects = |index: usize| {
+        let grouped = groups.iter().find(|grouped| grouped.index == index)?;
+        grouped.fates.unseen.is_none().then_some(grouped.fates.owned.len())
+    };
+    let entries = owner.entries.as_deref().unwrap_or_default();
+    order::plan((&owner.name, Some(&owner.uid)), owner.order, entries, &observed.rules, objects)
+}
+
+/// Whether the rules say in which order groups go, where they are to.
+fn ordered(observed: &Observed, plan: &Plan) -> Option<Finding> {
+    if observed.owner.order != Order::ByRules {
+        return None;
+    }
+    if !plan.cycles.is_empty() {
+        let cycles: Vec<_> =
+            plan.cycles.iter().map(|cycle| cycle.iter().cloned().collect::<Vec<_>>().join(", ")).collect();
+        let message = format!("kinds that refer to each other in a cycle are removed at once: {}", bounded(&cycles));
+        return Some(Finding::no("Cycle", message));
+    }
+    if !observed.broken_rules.is_empty() {
+        let message = format!("rules that can't be used order nothing: {}", bounded(&observed.broken_rules));
+        return Some(Finding::no("InvalidRules", message));
+    }
+    Some(Finding::yes("Ordered", format!("{} waves follow from the rules", plan.waves.len())))
+}
+
+/// A GroupOwner's status, where it is to say something else.
+pub(crate) fn of_group(grouped: &Grouped<'_>, observed: &Observed) -> Option<Write> {
+    let group = grouped.group.filter(|group| !group.is_deleting)?;
+    let Fates { owned, kind, unseen, .. } = &grouped.fates;
+    let old = group.object.get("status");
+    // What is not seen may be owned yet.
+    let mut more = match unseen {
+        Some(_) => {
+            let known = |field| old.and_then(|old| old.get(field));
+            json!({"owned": known("owned"), "ownedResources": known("ownedResources")})
+        }
+        None => {
+            let resource = &grouped.entry.resource;
+            let version = resource.root();
+            let version = version.trim_start_matches("/apis/").trim_start_matches("/api/").to_owned();
+            let shown = owned.iter().take(MOST_OWNED).map(|object| {
+                let Metadata { name, namespace, .. } = &object.metadata;
+                match namespace {
+                    Some(namespace) => {
+                        json!({"apiVersion": version, "kind": kind, "name": name, "namespace": namespace})
+                    }
+                    None => json!({"apiVersion": version, "kind": kind, "name": name}),
+                }
+            });
+            json!({"owned": owned.len(), "ownedResources": shown.collect::<Vec<_>>()})
+        }
+    };
+    if let Some(fields) = more.as_object_mut() {
+        fields.retain(|_, value| !value.is_null());
+        fields.insert("phase".to_owned(), json!(OWNING));
+    }
+    let adopted = adopted(std::slice::from_ref(grouped));
+    let generation = group.object.pointer("/metadata/generation").and_then(Value::as_i64).unwrap_or_default();
+    let wanted = status(old, generation, &observed.now, [("Adopted", adopted)], more);
+    if old == Some(&wanted) || observed.owner.entries.is_err() {
+        return None;
+    }
+    let mut object = group.object.clone();
+    object.as_object_mut()?.insert("status".to_owned(), wanted);
+    Some(Write::MarkGroup { uid: group.uid.clone(), object })
+}
+
+/// Whether all that is selected is owned.
+fn adopted(groups: &[Grouped<'_>]) -> Finding {
+    let unseen: Vec<_> = groups.iter().filter_map(|grouped| grouped.fates.unseen.as_deref()).collect();
+    if !unseen.is_empty() {
+        return Finding::no("NotListed", bounded(&unseen));
+    }
+    let left: Vec<String> = groups
+        .iter()
+        .flat_map(|grouped| {
+            let of_kind = |object: &super::observed::Object| format!("{} {}", grouped.fates.kind, object.display());
+            grouped.fates.not_adopted.iter().map(move |(object, why)| format!("{} {why}", of_kind(object)))
+        })
+        .collect();
+    if !left.is_empty() {
+        return Finding::no("NotAdopted", bounded(&left));
+    }
+    let under_way: usize = groups.iter().map(|grouped| grouped.fates.adopt.len()).sum();
+    if under_way > 0 {
+        return Finding::no("Adopting", format!("{under_way} objects are being adopted"));
+    }
+    Finding::yes("Adopted", "everything that is selected is owned")
+}
+
+fn bounded<T: AsRef<str>>(texts: &[T]) -> String {
+    let shown: Vec<_> = texts.iter().take(MOST_NAMED).map(AsRef::as_ref).collect();
+    match texts.len().saturating_sub(MOST_NAMED) {
+        0 => shown.join("; "),
+        more => format!("{}; and {more} more", shown.join("; ")),
+    }
+}
+
+/// A status of these conditions, each with the time since when it has been so, and of what else there is.
+pub(super) fn status(
+    old: Option<&Value>,
+    generation: i64,
+    now: &str,
+    findings: impl IntoIterator<Item = (&'static str, Finding)>,
+    more: Value,
+) -> Value {
+    let mut status = more;
+    if let Some(fields) = status.as_object_mut() {
+        fields.insert("observedGeneration".to_owned(), json!(generation));
+        fields.insert("conditions".to_owned(), json!(conditions(findings, old, Some(generation), now)));
+    }
+    status
+}

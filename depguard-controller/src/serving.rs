@@ -1,0 +1,86 @@
+//! Probes and metrics.
+
+use std::net::SocketAddr;
+
+use depguard_kcp::{Health, Metrics as Page, Mirror, Probes, watch_ages};
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+use crate::config::Config;
+use crate::controller::StartError;
+use crate::metrics::Metrics;
+
+/// Where both are served, as far as they are wanted.
+#[derive(Debug)]
+pub(crate) struct Serving {
+    probes: Option<Probes>,
+    page: Option<Page>,
+    readiness: watch::Receiver<Health>,
+}
+
+impl Serving {
+    /// Takes the addresses. `readiness` is what the rounds say.
+    pub(crate) async fn bind(
+        config: &Config,
+        metrics: &Metrics,
+        readiness: watch::Receiver<Health>,
+    ) -> Result<Self, StartError> {
+        let failed = |what, address| move |why| StartError::Listen { what, address, why };
+        let probes = match config.probe_addr {
+            Some(address) => Some(Probes::bind(address).await.map_err(failed("health probes", address))?),
+            None => None,
+        };
+        let page = match config.metrics_addr {
+            Some(address) => {
+                let page = Page::bind(address, "controller", env!("CARGO_PKG_VERSION")).await;
+                let (mut page, readiness) = (page.map_err(failed("metrics", address))?, readiness.clone());
+                metrics.register(page.registry(), move || health(&readiness) == Health::Ready);
+                Some(page)
+            }
+            None => None,
+        };
+        Ok(Self { probes, page, readiness })
+    }
+
+    pub(crate) fn probe_addr(&self) -> Option<SocketAddr> {
+        self.probes.as_ref().map(Probes::address)
+    }
+
+    pub(crate) fn metrics_addr(&self) -> Option<SocketAddr> {
+        self.page.as_ref().map(Page::address)
+    }
+
+    /// Answers, and tells of the watches of `mirror` too.
+    pub(crate) fn start(self, mirror: &Mirror) -> Vec<JoinHandle<()>> {
+        let Self { probes, mut page, readiness } = self;
+        if let Some(page) = &mut page {
+            watch_ages(page.registry(), mirror.watches());
+        }
+        let probes = probes.map(|probes| tokio::spawn(probes.serve(move || health(&readiness))));
+        let page = page.map(|page| tokio::spawn(page.serve()));
+        probes.into_iter().chain(page).collect()
+    }
+}
+
+/// What the rounds said last, or that there will be no more: whatever ended them, a panic too, takes the sender along.
+fn health(readiness: &watch::Receiver<Health>) -> Health {
+    if readiness.has_changed().is_err() { Health::Dead } else { readiness.borrow().clone() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn rounds_that_have_panicked_are_dead_though_they_were_ready() {
+        let (ready, readiness) = watch::channel(Health::NotReady(String::new()));
+        ready.send_replace(Health::Ready);
+        assert_eq!(health(&readiness), Health::Ready);
+        let panicking = tokio::spawn(async move {
+            let _ready = ready;
+            panic!("as the test wants it");
+        });
+        assert!(panicking.await.is_err());
+        assert_eq!(health(&readiness), Health::Dead);
+    }
+}

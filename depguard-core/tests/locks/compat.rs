@@ -1,0 +1,52 @@
+//! The older tool's locks: an object of the same name and namespace.
+
+use std::collections::BTreeSet;
+
+use depguard_core::locks::{LockDecision, LockEvaluation, LockReview};
+use depguard_core::{Group, GroupResource, Home, Resource};
+use serde_json::{Value, json};
+
+use crate::world::*;
+
+const LOCK: &str = "/apis/kotas.tech/v1/namespaces/default/locks/vm-1";
+
+fn decide(world: &mut World, review: &Value) -> LockDecision {
+    let group = Group::parse("compute.example.com").unwrap();
+    let kinds = BTreeSet::from([GroupResource { group, resource: Resource::parse("vms").unwrap() }]);
+    let bytes = review.to_string();
+    let review = LockReview::parse(bytes.as_bytes()).unwrap();
+    world.drive(LockEvaluation::of_compat(&review, &kinds))
+}
+
+#[test]
+fn a_lock_of_the_same_name_forbids_changes_and_deletions() {
+    let mut world = World::new(Home::Kubernetes);
+    world.put(LOCK, json!({"metadata": {"name": "vm-1", "namespace": "default"}}));
+    let change = update(vm(), with(vm(), "/spec/cpu", json!(3)));
+    for (review, expected) in [
+        (delete(vm()), "locked"),
+        (change.clone(), "locked"),
+        (create(vm()), "not-guarded"),
+        (delete(with(vm(), "/metadata/name", json!("vm-2"))), "unlocked"),
+        (update(vm(), with(vm(), "/metadata/finalizers", json!(["x"]))), "exempt"),
+        (delete(with(vm(), "/metadata/deletionTimestamp", json!("2026-01-01T00:00:00Z"))), "terminating"),
+    ] {
+        assert_eq!(decide(&mut world, &review).label(), expected, "{review}");
+    }
+    let mut other = delete(vm());
+    other["request"]["resource"]["resource"] = "disks".into();
+    assert_eq!(decide(&mut world, &other).label(), "not-guarded");
+    let message = decide(&mut world, &delete(vm())).message().unwrap();
+    assert_eq!(message, "Object is locked by Lock default/vm-1: delete the Lock to unlock it");
+    world.objects.remove(LOCK);
+    assert_eq!(decide(&mut world, &change).label(), "unlocked");
+}
+
+#[test]
+fn a_lock_that_cannot_be_read_forbids_as_well() {
+    for (status, allowed) in [(404, true), (403, false), (500, false), (200, false)] {
+        let mut world = World::new(Home::Kubernetes);
+        world.faults.push(("/apis/kotas.tech".to_owned(), status));
+        assert_eq!(decide(&mut world, &delete(vm())).allowed(), allowed, "{status}");
+    }
+}

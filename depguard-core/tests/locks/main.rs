@@ -1,0 +1,14 @@
+//! What locks forbid, and whom: each refusal with a twin one edit away that is allowed, properties, and a search through
+//! what may happen at the same time.
+
+mod changes;
+mod compat;
+mod expiry;
+mod guard;
+mod holders;
+mod kcp;
+mod never;
+mod race;
+mod refused;
+mod tables;
+mod world;

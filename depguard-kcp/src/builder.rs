@@ -1,0 +1,14 @@
+//! Builder methods of structs that have many fields.
+
+/// A builder method for each of these public fields of `Self`, which sets it. For depguard's own crates.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! builder_methods {
+    ($($field:ident: $type:ty),* $(,)?) => {$(
+        #[doc = concat!("The same with another [`", stringify!($field), "`](Self#structfield.", stringify!($field), ").")]
+        #[must_use]
+        pub fn $field(self, $field: $type) -> Self {
+            Self { $field, ..self }
+        }
+    )*};
+}

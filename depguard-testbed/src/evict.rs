@@ -1,0 +1,27 @@
+//! pods/eviction: a deletion that admission sees as a creation of something else. No budget holds it up.
+
+use serde_json::{Value, json};
+
+use crate::act::Act;
+use crate::admission::{self, Attributes};
+use crate::delete::{self, DeleteOptions};
+use crate::json::{map_at, name_of};
+use crate::status::{ApiError, ApiResult};
+
+/// The subresource's name.
+pub(crate) const EVICTION: &str = "eviction";
+
+pub(crate) async fn evict(act: &mut Act<'_>, name: &str, mut eviction: Value) -> ApiResult<Value> {
+    if eviction["kind"] != "Eviction" || eviction["apiVersion"] != "policy/v1" {
+        return Err(ApiError::bad_request("the object provided is no Eviction of policy/v1"));
+    }
+    if name_of(&eviction) != name {
+        return Err(ApiError::bad_request("name in URL does not match name in Eviction object"));
+    }
+    let options = DeleteOptions::of_eviction(&eviction["deleteOptions"])?;
+    act.dry_run |= options.dry_run == Some(true);
+    map_at(&mut eviction, &["metadata"]).insert("namespace".to_owned(), json!(act.namespace));
+    admission::admit(act, &Attributes::creation_below(act, name, EVICTION, &eviction)).await?;
+    delete::one(act, name, name, &options).await?;
+    Ok(json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}))
+}

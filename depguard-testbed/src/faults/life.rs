@@ -1,0 +1,157 @@
+//! The life of one process as its API server sees it, and its death at a write.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::watch;
+
+/// When a process dies at a write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(clippy::exhaustive_enums, reason = "a write takes effect or it does not")]
+pub enum Death {
+    /// The write never reaches the API server.
+    Before,
+    /// The write takes effect, and nobody learns of it.
+    After,
+}
+
+/// A POST, PUT, PATCH or DELETE.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Write {
+    /// The HTTP method.
+    pub method: String,
+    /// Path and query.
+    pub path: String,
+}
+
+/// The writes of one user, for a process that has a user of its own. When it is dropped, the user is served as before.
+///
+/// From its death on every request of the user is cut without an answer and without an effect, until it is
+/// [revived](Self::revive): in between the test ends the process and starts another one. What was being carried out
+/// at that moment is carried out, as an API server does it; only the answers are lost.
+#[derive(Debug)]
+pub struct Life(Arc<Inner>);
+
+pub(super) struct Inner {
+    token: String,
+    counts: Box<dyn Fn(&Write) -> bool + Send + Sync>,
+    state: Mutex<State>,
+    dead: watch::Sender<bool>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    writes: Vec<Write>,
+    end: Option<(usize, Death)>,
+}
+
+/// What is to become of a request.
+#[derive(Debug)]
+pub(crate) enum Fate {
+    Served(Vec<Last>),
+    Cut,
+}
+
+/// A life that a request belongs to, and whether it is its last one.
+#[derive(Debug)]
+pub(crate) struct Last(Arc<Inner>, bool);
+
+impl Life {
+    /// What was written so far, in the order in which it arrived.
+    pub fn writes(&self) -> Vec<Write> {
+        self.0.lock().writes.clone()
+    }
+
+    /// Lets the process die at a write, by its index among all [`writes`](Self::writes). One that is past never comes.
+    pub fn die_at(&self, write: usize, death: Death) {
+        self.0.lock().end = Some((write, death));
+    }
+
+    /// Whether it has died.
+    pub fn is_dead(&self) -> bool {
+        *self.0.dead.borrow()
+    }
+
+    /// Waits until it has died.
+    pub async fn died(&self) {
+        // The sender is as old as this.
+        self.0.dead.subscribe().wait_for(|dead| *dead).await.ok();
+    }
+
+    /// Serves the user again, and lets nothing die until it is told to once more.
+    pub fn revive(&self) {
+        self.0.lock().end = None;
+        self.0.dead.send_replace(false);
+    }
+
+    pub(super) fn begin(token: &str, counts: impl Fn(&Write) -> bool + Send + Sync + 'static) -> Self {
+        Self(Arc::new(Inner {
+            token: token.to_owned(),
+            counts: Box::new(counts),
+            state: Mutex::default(),
+            dead: watch::Sender::new(false),
+        }))
+    }
+
+    pub(super) fn inner(&self) -> &Arc<Inner> {
+        &self.0
+    }
+}
+
+impl Fate {
+    /// The fate of a request in the lives of its user.
+    pub(super) fn of(lives: impl Iterator<Item = Arc<Inner>>, token: &str, method: &str, path: &str) -> Self {
+        let mut lasts = Vec::new();
+        for life in lives.filter(|life| life.token == token) {
+            match life.meet(method, path) {
+                Some(last) => lasts.push(Last(life, last)),
+                None => return Self::Cut,
+            }
+        }
+        Self::Served(lasts)
+    }
+
+    /// Whether the answer gets through.
+    pub(crate) fn is_answered(&self) -> bool {
+        let Self::Served(lives) = self else { return false };
+        for Last(life, _) in lives.iter().filter(|Last(_, last)| *last) {
+            life.dead.send_replace(true);
+        }
+        lives.iter().all(|Last(life, _)| !*life.dead.borrow())
+    }
+}
+
+impl Inner {
+    /// Whether this is the last request that takes effect; `None`: it takes none.
+    fn meet(&self, method: &str, path: &str) -> Option<bool> {
+        let mut state = self.lock();
+        if *self.dead.borrow() {
+            return None;
+        }
+        let write = Write { method: method.to_owned(), path: path.to_owned() };
+        if !matches!(method, "POST" | "PUT" | "PATCH" | "DELETE") || !(self.counts)(&write) {
+            return Some(false);
+        }
+        let index = state.writes.len();
+        state.writes.push(write);
+        match state.end {
+            Some((at, Death::Before)) if at == index => {
+                self.dead.send_replace(true);
+                None
+            }
+            Some((at, Death::After)) => Some(at == index),
+            _ => Some(false),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for Inner {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Inner").field("token", &self.token).field("state", &self.state).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,57 @@
+//! RFC 6902, with the ways of the library by which an API server applies it: all of it or nothing.
+
+use std::slice;
+
+use ::json_patch::{AddOperation, Patch, PatchOperation, patch_unsafe};
+use serde_json::Value;
+
+use crate::status::{ApiError, ApiResult};
+
+/// The most operations an API server takes.
+const MOST: usize = 10_000;
+
+/// A patch that can be read.
+pub(crate) struct JsonPatch(Patch);
+
+impl JsonPatch {
+    pub(crate) fn parse(mut patch: Value) -> ApiResult<Self> {
+        let unreadable = || ApiError::bad_request("error decoding patch: it is no list of operations");
+        let operations = patch.as_array_mut().ok_or_else(unreadable)?;
+        if operations.len() > MOST {
+            return Err(ApiError::too_large());
+        }
+        // No value is null.
+        for operation in operations.iter_mut().filter_map(Value::as_object_mut) {
+            operation.entry("value").or_insert(Value::Null);
+        }
+        serde_json::from_value(patch).map(Self).map_err(|_| ApiError::unprocessable())
+    }
+
+    /// The patched object. What doesn't fit is a 422 that doesn't say why, as the real one doesn't.
+    pub(crate) fn apply(&self, to: &Value) -> ApiResult<Value> {
+        let mut object = to.clone();
+        for operation in self.0.iter() {
+            apply(operation, &mut object)?;
+        }
+        if object.is_object() { Ok(object) } else { Err(ApiError::unprocessable()) }
+    }
+}
+
+fn apply(operation: &PatchOperation, object: &mut Value) -> ApiResult<()> {
+    let path = operation.path();
+    let added;
+    let operation = match operation {
+        other if object.pointer(path.as_str()).is_some() => other,
+        // What isn't there is null.
+        PatchOperation::Test(test) if test.value.is_null() => return Ok(()),
+        // In a map, what isn't there is added.
+        PatchOperation::Replace(replace)
+            if path.parent().and_then(|map| object.pointer(map.as_str())).is_some_and(Value::is_object) =>
+        {
+            added = PatchOperation::Add(AddOperation { path: replace.path.clone(), value: replace.value.clone() });
+            &added
+        }
+        other => other,
+    };
+    patch_unsafe(object, slice::from_ref(operation)).map_err(|_| ApiError::unprocessable())
+}

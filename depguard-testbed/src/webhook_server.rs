@@ -1,0 +1,127 @@
+//! An HTTPS server for a webhook that a test has in its own process.
+
+use std::net::{Ipv4Addr, SocketAddr};
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use http::{Request, Response};
+use hyper::body::{Body, Incoming};
+use hyper_util::service::TowerToHyperService;
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tokio_rustls::TlsAcceptor;
+use tower::Service;
+
+use crate::server::{self, BoxError};
+use crate::{StartError, tls};
+
+/// A webhook's server on a free port of 127.0.0.1, with a certificate of its own. Call [`stop`](Self::stop) to end it
+/// with all of its connections; when dropped, it is aborted.
+///
+/// ```
+/// use std::convert::Infallible;
+///
+/// use bytes::Bytes;
+/// use depguard_testbed::WebhookServer;
+/// use http::{Request, Response};
+/// use http_body_util::Full;
+/// use hyper::body::Incoming;
+/// use serde_json::json;
+///
+/// # tokio::runtime::Runtime::new()?.block_on(async {
+/// let service = tower::service_fn(async |_: Request<Incoming>| {
+///     Ok::<_, Infallible>(Response::new(Full::new(Bytes::from_static(b"an AdmissionReview with an answer"))))
+/// });
+/// let webhook = WebhookServer::start(service).await?;
+/// let client_config = json!({"url": format!("{}/validate", webhook.url()), "caBundle": webhook.ca_bundle()});
+/// # assert!(client_config["url"].as_str().unwrap().starts_with("https://127.0.0.1:"));
+/// webhook.stop().await;
+/// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct WebhookServer {
+    address: SocketAddr,
+    url: String,
+    ca_pem: String,
+    stopped: watch::Sender<bool>,
+    task: Option<JoinHandle<()>>,
+}
+
+impl WebhookServer {
+    /// Serves a service, whatever the path, as soon as this returns.
+    pub async fn start<S, B>(service: S) -> Result<Self, StartError>
+    where
+        S: Service<Request<Incoming>, Response = Response<B>, Error: Into<BoxError>, Future: Send>,
+        S: Clone + Send + 'static,
+        B: Body<Data: Send, Error: Into<BoxError>> + Send + 'static,
+    {
+        Self::serve(service, &[]).await
+    }
+
+    /// The same as a `clientConfig.service` of that namespace and name, which
+    /// [`Options::service`](crate::Options::service) leads here.
+    pub async fn of_service<S, B>(namespace: &str, name: &str, service: S) -> Result<Self, StartError>
+    where
+        S: Service<Request<Incoming>, Response = Response<B>, Error: Into<BoxError>, Future: Send>,
+        S: Clone + Send + 'static,
+        B: Body<Data: Send, Error: Into<BoxError>> + Send + 'static,
+    {
+        Self::serve(service, &[format!("{name}.{namespace}.svc")]).await
+    }
+
+    async fn serve<S, B>(service: S, names: &[String]) -> Result<Self, StartError>
+    where
+        S: Service<Request<Incoming>, Response = Response<B>, Error: Into<BoxError>, Future: Send>,
+        S: Clone + Send + 'static,
+        B: Body<Data: Send, Error: Into<BoxError>> + Send + 'static,
+    {
+        let (server, ca_pem) = tls::make_webhook_identity(names)?;
+        let listen = |source| StartError::Listen { port: 0, source };
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.map_err(listen)?;
+        let address = listener.local_addr().map_err(listen)?;
+        let (stopped, stop) = watch::channel(false);
+        let tls = TlsAcceptor::from(server);
+        let serving = server::run(listener, move || tls.clone(), TowerToHyperService::new(service), stop);
+        let url = format!("https://{address}");
+        Ok(Self { address, url, ca_pem, stopped, task: Some(tokio::spawn(serving)) })
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// The base URL, `https://127.0.0.1:<port>`.
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// The certificate authority that signed its certificate.
+    pub fn ca_pem(&self) -> &str {
+        &self.ca_pem
+    }
+
+    /// The same as a `clientConfig.caBundle` has it: base64 of PEM.
+    pub fn ca_bundle(&self) -> String {
+        STANDARD.encode(&self.ca_pem)
+    }
+
+    /// Ends it: what is being answered is cut, and its port is closed when this returns.
+    pub async fn stop(mut self) {
+        self.stopped.send_replace(true);
+        if let Some(task) = self.task.take() {
+            // It neither panics nor is aborted before.
+            task.await.ok();
+        }
+    }
+}
+
+impl Drop for WebhookServer {
+    fn drop(&mut self) {
+        if let Some(task) = &self.task {
+            task.abort();
+        }
+    }
+}

@@ -1,0 +1,59 @@
+//! What is counted of locks and owners.
+
+use depguard_core::Operation;
+use depguard_core::locks::LockDecision;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::registry::Registry;
+
+use super::{Counts, operation_label};
+
+/// What becomes of reviews of owners.
+const OWNER_DECISIONS: [&str; 8] =
+    ["not-a-deletion", "no-owner", "in-order", "lets-go", "owns-nothing", "foreground", "still-owns", "undecided"];
+
+/// What is counted of locks and owners.
+#[derive(Debug)]
+pub(crate) struct Guards {
+    locks: Counts<2>,
+    owners: Counts<1>,
+}
+
+impl Default for Guards {
+    fn default() -> Self {
+        let guards = Self { locks: Family::default(), owners: Family::default() };
+        for decision in LockDecision::LABELS {
+            for operation in [Operation::Update, Operation::Delete].map(operation_label) {
+                guards.locks.get_or_create(&[("operation", operation), ("decision", decision)]).inc_by(0);
+            }
+        }
+        for decision in OWNER_DECISIONS {
+            guards.owners.get_or_create(&[("decision", decision)]).inc_by(0);
+        }
+        guards
+    }
+}
+
+impl Guards {
+    pub(super) fn register(&self, registry: &mut Registry) {
+        let help = "Reviews about locks that were decided";
+        registry.register("depguard_lock_reviews", help, self.locks.clone());
+        let help = "Reviews of GlobalOwners and GroupOwners that were decided";
+        registry.register("depguard_owner_reviews", help, self.owners.clone());
+    }
+
+    /// A review about locks was decided.
+    pub(crate) fn lock_reviewed(&self, operation: Operation, decision: &LockDecision) {
+        let labels = [("operation", operation_label(operation)), ("decision", decision.label())];
+        self.locks.get_or_create(&labels).inc();
+    }
+
+    /// A review of an owner was decided.
+    pub(crate) fn owner_reviewed(&self, decision: &'static str) {
+        self.owners.get_or_create(&[("decision", decision)]).inc();
+    }
+}
+
+/// Among which refusals one about locks is counted: what could not be found out is for the operator to put right.
+pub(crate) fn refusal(decision: &LockDecision) -> Option<&'static str> {
+    (!decision.allowed()).then_some(if decision.is_undecided() { "undecided" } else { "locked" })
+}

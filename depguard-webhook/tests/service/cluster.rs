@@ -1,0 +1,215 @@
+//! A cluster in memory, as far as locks ask it: objects by path, writes by resourceVersion, and who may do what.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use depguard_core::Query;
+use depguard_core::locks::{self, Verb};
+use depguard_webhook::{Fetched, Port, Room, Writer};
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use serde_json::{Value, json};
+
+use crate::response;
+
+/// Clones are the same cluster.
+#[derive(Clone, Default)]
+pub(crate) struct Cluster(Arc<Mutex<State>>);
+
+#[derive(Default)]
+struct State {
+    objects: BTreeMap<String, Value>,
+    versions: u64,
+    sent: Vec<String>,
+    may: BTreeSet<(String, String)>,
+    broken: Vec<(String, Fetched)>,
+    /// Writes before which somebody else is faster.
+    conflicts: usize,
+    /// What is never answered.
+    hangs: Option<&'static str>,
+    latency: Duration,
+}
+
+const ACCESS: &str = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
+
+impl Cluster {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap()
+    }
+
+    /// Puts an object there, or takes it away.
+    pub(crate) fn put(&self, path: &str, object: Option<Value>) {
+        let mut state = self.state();
+        match object {
+            Some(object) => _ = state.store(path.to_owned(), object),
+            None => _ = state.objects.remove(path),
+        }
+    }
+
+    pub(crate) fn object(&self, path: &str) -> Option<Value> {
+        self.state().objects.get(path).cloned()
+    }
+
+    /// Lets a user do something with any lock.
+    pub(crate) fn grant(&self, user: &str, verb: &str) {
+        self.state().may.insert((user.to_owned(), verb.to_owned()));
+    }
+
+    /// Whatever is sent to a path with this in it is answered so.
+    pub(crate) fn break_at(&self, part: &str, fetched: Fetched) {
+        self.state().broken.push((part.to_owned(), fetched));
+    }
+
+    /// Somebody else is faster so often.
+    pub(crate) fn conflict(&self, times: usize) {
+        self.state().conflicts = times;
+    }
+
+    /// Whatever is sent to a path with this in it is never answered.
+    pub(crate) fn hang_at(&self, part: &'static str) {
+        self.state().hangs = Some(part);
+    }
+
+    /// Each answer takes so long.
+    pub(crate) fn slow(&self, latency: Duration) {
+        self.state().latency = latency;
+    }
+
+    async fn wait(&self, path: &str) {
+        // What is written meanwhile is seen or not, as anywhere.
+        tokio::task::yield_now().await;
+        let latency = self.state().latency;
+        if !latency.is_zero() {
+            tokio::time::sleep(latency).await;
+        }
+        let hangs = self.state().hangs.is_some_and(|part| path.contains(part));
+        if hangs {
+            std::future::pending::<()>().await;
+        }
+    }
+
+    /// What was sent since this was last asked, such as `GET /apis/…`.
+    pub(crate) fn sent(&self) -> Vec<String> {
+        std::mem::take(&mut self.state().sent)
+    }
+}
+
+impl State {
+    fn broken(&self, path: &str) -> Option<Fetched> {
+        self.broken.iter().find(|(part, _)| path.contains(part)).map(|(_, fetched)| fetched.clone())
+    }
+
+    fn store(&mut self, path: String, mut object: Value) -> Value {
+        self.versions += 1;
+        object["metadata"]["resourceVersion"] = self.versions.to_string().into();
+        self.objects.insert(path, object.clone());
+        object
+    }
+
+    fn get(&self, path: &str) -> Fetched {
+        if let Some(object) = self.objects.get(path) {
+            return response(200, object);
+        }
+        match path.split_once('?') {
+            Some((collection, _)) => {
+                let is_in = |path: &str| path.rsplit_once('/').is_some_and(|(folder, _)| folder == collection);
+                let items = self.objects.iter().filter(|(path, _)| is_in(path)).map(|(_, object)| object.clone());
+                response(200, &json!({"metadata": {"resourceVersion": "9"}, "items": items.collect::<Vec<_>>()}))
+            }
+            None => missing(path),
+        }
+    }
+
+    fn write(&mut self, verb: Verb, path: &str, object: Value) -> Fetched {
+        if verb == Verb::Merge {
+            return self.merge(path, &object);
+        }
+        let name = object["metadata"]["name"].as_str().unwrap();
+        let path = if verb == Verb::Create { format!("{path}/{name}") } else { path.to_owned() };
+        let conflict = || response(409, &json!({"kind": "Status", "code": 409, "message": "it was changed"}));
+        if let Some(left) = self.conflicts.checked_sub(1) {
+            self.conflicts = left;
+            return conflict();
+        }
+        match (verb, self.objects.get(&path)) {
+            (Verb::Create, Some(_)) => conflict(),
+            (Verb::Create, None) => response(201, &self.store(path, object)),
+            (Verb::Replace, None) => missing(&path),
+            (Verb::Replace, Some(old))
+                if old["metadata"]["resourceVersion"] == object["metadata"]["resourceVersion"] =>
+            {
+                response(200, &self.store(path, object))
+            }
+            (Verb::Replace | Verb::Merge, _) => conflict(),
+        }
+    }
+
+    /// Only annotations are ever patched, on the object of one UID.
+    fn merge(&mut self, path: &str, patch: &Value) -> Fetched {
+        let Some(mut object) = self.objects.get(path).cloned() else { return missing(path) };
+        assert_eq!(object["metadata"]["uid"], patch["metadata"]["uid"]);
+        for (key, value) in patch["metadata"]["annotations"].as_object().unwrap() {
+            object["metadata"]["annotations"][key] = value.clone();
+        }
+        response(200, &self.store(path.to_owned(), object))
+    }
+
+    fn access(&self, review: &Value) -> Fetched {
+        let (user, asked) = (&review["spec"]["user"], &review["spec"]["resourceAttributes"]);
+        let wanted = (user.as_str().unwrap().to_owned(), asked["verb"].as_str().unwrap().to_owned());
+        response(201, &json!({"status": {"allowed": self.may.contains(&wanted)}}))
+    }
+}
+
+/// As an API server says it of a kind that it serves.
+fn missing(path: &str) -> Fetched {
+    let mut parts = path.rsplit('/');
+    let (name, kind) = (parts.next(), parts.next());
+    let details = json!({"name": name, "kind": kind, "group": "dependencies.opendefense.cloud"});
+    response(404, &json!({"kind": "Status", "code": 404, "reason": "NotFound", "details": details}))
+}
+
+impl Port for Cluster {
+    async fn get(&self, query: &Query) -> Fetched {
+        self.wait(&query.path).await;
+        let mut state = self.state();
+        state.sent.push(format!("GET {}", query.path));
+        state.broken(&query.path).unwrap_or_else(|| state.get(&query.path))
+    }
+}
+
+impl Writer for Cluster {
+    fn send<'a>(&'a self, send: &'a locks::Send, _: &'a mut Room) -> BoxFuture<'a, Fetched> {
+        async move {
+            self.wait(&send.path).await;
+            let mut state = self.state();
+            let body: Value = serde_json::from_slice(&send.body).unwrap();
+            let verb = match send.verb {
+                Verb::Create => "POST",
+                Verb::Replace => "PUT",
+                Verb::Merge => "PATCH",
+            };
+            state.sent.push(format!("{verb} {}", send.path));
+            if let Some(fetched) = state.broken(&send.path) {
+                return fetched;
+            }
+            if send.path == ACCESS { state.access(&body) } else { state.write(send.verb, &send.path, body) }
+        }
+        .boxed()
+    }
+}
+
+#[test]
+fn writes_are_by_the_version_that_was_read() {
+    let cluster = Cluster::default();
+    let table = |version: &str| json!({"metadata": {"name": "a", "resourceVersion": version}});
+    let status = |fetched: Fetched| match fetched {
+        Fetched::Response { status, .. } => status,
+        Fetched::TooLarge | Fetched::Failed(_) => 0,
+    };
+    let write = |verb, path, version| status(cluster.state().write(verb, path, table(version)));
+    assert_eq!(write(Verb::Replace, "/t/a", "1"), 404);
+    assert_eq!((write(Verb::Create, "/t", ""), write(Verb::Create, "/t", "")), (201, 409));
+    assert_eq!((write(Verb::Replace, "/t/a", "1"), write(Verb::Replace, "/t/a", "1")), (200, 409));
+}

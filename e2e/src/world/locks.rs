@@ -1,0 +1,220 @@
+//! Locks, and what is to become of whoever changes or deletes what they lock.
+
+use serde_json::{Value, json};
+
+use super::{Consumer, Provider, Resource, World};
+use crate::api::{Api, Reply};
+use crate::outcome::{Outcome, Stop, ensure, eventually};
+
+/// Where depguard's own kinds lie.
+const GROUP: &str = "/apis/dependencies.opendefense.cloud/v1alpha1";
+/// Where ClusterObjectLocks lie.
+pub const CLUSTER_LOCKS: &str = "/apis/dependencies.opendefense.cloud/v1alpha1/clusterobjectlocks";
+/// Where lock tables lie.
+pub const TABLES: &str = "/apis/dependencies.opendefense.cloud/v1alpha1/locktables";
+/// The configuration about what is locked.
+pub const LOCKS_CONFIGURATION: &str =
+    "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/depguard-locks";
+/// The configuration about locks themselves.
+pub const LOCK_KINDS_CONFIGURATION: &str =
+    "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/depguard-lock-kinds";
+/// The configuration about what the older tool's locks lock.
+pub const COMPAT_CONFIGURATION: &str =
+    "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/depguard-compat-locks";
+
+/// What somebody does to an object.
+#[derive(Clone, Debug)]
+pub enum Attempt {
+    /// DELETE.
+    Delete,
+    /// A JSON merge patch.
+    Merge(Value),
+    /// A PUT of what is there with this merged into its `spec`.
+    Put(Value),
+    /// A server-side apply by another manager.
+    Apply(Value),
+}
+
+/// A target by name.
+pub fn named(kind: &Resource, name: &str) -> Value {
+    json!({"group": kind.group, "resource": kind.plural, "name": name})
+}
+
+/// A target by labels.
+pub fn labelled(kind: &Resource, labels: &Value) -> Value {
+    json!({"group": kind.group, "resource": kind.plural, "selector": {"matchLabels": labels}})
+}
+
+/// The kinds that a configuration has reviewed, as `OPERATION group/resource`, sorted.
+pub fn reviewed(configuration: &Value) -> Vec<String> {
+    let texts = |value: &Value| -> Vec<String> {
+        value.as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
+    };
+    let mut all = Vec::new();
+    let webhooks = configuration["webhooks"].as_array().into_iter().flatten();
+    for rule in webhooks.flat_map(|webhook| webhook["rules"].as_array().into_iter().flatten()) {
+        for operation in texts(&rule["operations"]) {
+            for group in texts(&rule["apiGroups"]) {
+                all.extend(texts(&rule["resources"]).iter().map(|resource| format!("{operation} {group}/{resource}")));
+            }
+        }
+    }
+    all.sort();
+    all.dedup();
+    all
+}
+
+impl Consumer {
+    /// Where its namespace's ObjectLocks lie.
+    pub fn locks(&self) -> String {
+        format!("{GROUP}/namespaces/{}/objectlocks", self.namespace)
+    }
+
+    /// Creates an ObjectLock in its namespace, and gives its path.
+    pub async fn lock(&self, name: &str, spec: Value) -> Outcome<String> {
+        self.create_lock("ObjectLock", &self.locks(), name, spec).await
+    }
+
+    /// Creates a ClusterObjectLock, and gives its path.
+    pub async fn cluster_lock(&self, name: &str, spec: Value) -> Outcome<String> {
+        self.create_lock("ClusterObjectLock", CLUSTER_LOCKS, name, spec).await
+    }
+
+    async fn create_lock(&self, kind: &str, collection: &str, name: &str, spec: Value) -> Outcome<String> {
+        let lock = json!({
+            "apiVersion": "dependencies.opendefense.cloud/v1alpha1", "kind": kind,
+            "metadata": {"name": name}, "spec": spec,
+        });
+        self.api.post(collection, &lock).await?.ok()?;
+        Ok(format!("{collection}/{name}"))
+    }
+
+    /// Waits until the lock says that it holds, and until the API server asks about the object at `path`. In a control no
+    /// lock ever holds, and nothing is waited for.
+    pub async fn until_locked(&self, world: &World, lock: &str, path: &str) -> Outcome {
+        self.until_programmed(world, lock).await?;
+        self.until_refused(world, path).await
+    }
+
+    /// Waits until a condition of the lock says that it holds, for its present generation.
+    pub async fn until_programmed(&self, world: &World, lock: &str) -> Outcome {
+        if world.is_control() {
+            return Ok(());
+        }
+        eventually("the lock is programmed", world.patience(), async || {
+            let lock = self.api.get(lock).await?.ok()?;
+            let conditions = lock["status"]["conditions"].as_array().cloned().unwrap_or_default();
+            let is = |one: &Value| {
+                one["type"] == "Programmed"
+                    && one["status"] == "True"
+                    && one["observedGeneration"] == lock["metadata"]["generation"]
+            };
+            ensure(conditions.iter().any(is), || format!("status is {}", lock["status"]))
+        })
+        .await
+    }
+
+    /// Waits until a deletion of the object would be refused because of a lock.
+    pub async fn until_refused(&self, world: &World, path: &str) -> Outcome {
+        if world.is_control() {
+            return Ok(());
+        }
+        eventually("the object is locked", world.patience(), async || {
+            let reply = self.api.dry_run_delete(path).await?;
+            if is_refusal(&reply) { Ok(()) } else { Err(reply.unexpected("that it is locked")) }
+        })
+        .await
+    }
+
+    /// Waits until a deletion of the object would go through.
+    pub async fn until_unlocked(&self, world: &World, path: &str) -> Outcome {
+        eventually("the object is no longer locked", world.patience(), async || {
+            self.api.dry_run_delete(path).await?.ok().map(drop)
+        })
+        .await
+    }
+
+    /// Does it.
+    pub async fn attempt(&self, path: &str, attempt: &Attempt) -> Outcome<Reply> {
+        match attempt {
+            Attempt::Delete => self.api.delete(path).await,
+            Attempt::Merge(patch) => self.api.merge(path, patch).await,
+            Attempt::Put(spec) => {
+                let mut object = self.api.get(path).await?.ok()?;
+                for (field, value) in spec.as_object().into_iter().flatten() {
+                    object["spec"][field] = value.clone();
+                }
+                self.api.put(path, &object).await
+            }
+            Attempt::Apply(spec) => {
+                let object = self.api.get(path).await?.ok()?;
+                let metadata = json!({"name": object["metadata"]["name"]});
+                let applied = json!({
+                    "apiVersion": object["apiVersion"], "kind": object["kind"], "metadata": metadata, "spec": spec,
+                });
+                self.api.apply(path, &applied).await
+            }
+        }
+    }
+
+    /// Does what a lock is to refuse with a message that holds `parts`; the object is then as it was. A control sees it go
+    /// through, and ends.
+    pub async fn locked(&self, world: &World, path: &str, attempt: &Attempt, parts: &[&str]) -> Outcome<Reply> {
+        let admin = Consumer { api: world.admin(&self.path), ..self.clone() };
+        let before = admin.api.get(path).await?.ok()?;
+        let reply = self.attempt(path, attempt).await?;
+        if world.is_control() {
+            reply.ok()?;
+            if matches!(attempt, Attempt::Delete) {
+                admin.gone(world, path).await?;
+            }
+            return Err(Stop::ControlSeen);
+        }
+        if reply.status != 403 || !reply.message().contains("denied the request") {
+            return Err(reply.unexpected("that a webhook refuses it"));
+        }
+        for part in parts {
+            if !reply.message().contains(part) {
+                return Err(reply.unexpected(&format!("a message with `{part}`")));
+            }
+        }
+        let after = admin.api.get(path).await?.ok()?;
+        let version = |object: &Value| object["metadata"]["resourceVersion"].clone();
+        ensure(version(&before) == version(&after), || format!("{path} was {before}, and is {after}"))?;
+        Ok(reply)
+    }
+
+    /// Does what no lock refuses.
+    pub async fn passes(&self, path: &str, attempt: &Attempt) -> Outcome<Value> {
+        self.attempt(path, attempt).await?.ok()
+    }
+}
+
+impl World {
+    /// The workspace whose API server looks for the configuration about a provider's kinds, or the one cluster, and what
+    /// that configuration has reviewed; nothing if there is none.
+    pub async fn reviewed_for_locks(&self, provider: &Provider) -> Outcome<Vec<String>> {
+        let reply = provider.api.get(LOCKS_CONFIGURATION).await?;
+        if reply.is_gone() { Ok(Vec::new()) } else { Ok(reviewed(&reply.ok()?)) }
+    }
+
+    /// Removes all that a scenario of locks may leave in a cluster.
+    pub(super) async fn clean_locks(&self, admin: &Api) -> Outcome {
+        for configuration in [LOCKS_CONFIGURATION, LOCK_KINDS_CONFIGURATION, COMPAT_CONFIGURATION] {
+            admin.delete(configuration).await?;
+        }
+        for collection in [CLUSTER_LOCKS, TABLES, &format!("{GROUP}/namespaces/{}/objectlocks", self.id)] {
+            // An API server takes a removed configuration up a moment later.
+            eventually("what is left of locks is removed", self.ring_patience(), async || {
+                admin.delete(collection).await?.ok().map(drop)
+            })
+            .await?;
+        }
+        Ok(())
+    }
+}
+
+/// Whether this says that a lock refuses.
+fn is_refusal(reply: &Reply) -> bool {
+    reply.status == 403 && reply.message().contains("Object is locked")
+}

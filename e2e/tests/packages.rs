@@ -1,0 +1,59 @@
+//! What a registry shows of each crate, and what docs/embedding.md promises of all.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::Value;
+
+const PUBLISHED: [&str; 6] = [
+    "depguard-controller",
+    "depguard-core",
+    "depguard-kcp",
+    "depguard-testbed",
+    "depguard-webhook",
+    "kubectl-depguard",
+];
+
+fn packages() -> Vec<Value> {
+    let output = Command::new(env!("CARGO"))
+        .args(["metadata", "--format-version", "1", "--no-deps", "--offline"])
+        .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let mut metadata: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let Value::Array(packages) = metadata["packages"].take() else { panic!("no packages") };
+    // An empty list of registries: none at all.
+    packages.into_iter().filter(|package| package["publish"] != Value::Array(Vec::new())).collect()
+}
+
+#[test]
+fn each_published_crate_has_a_page_that_stands_alone() {
+    let names: BTreeSet<_> = packages().iter().map(|package| package["name"].as_str().unwrap().to_owned()).collect();
+    assert_eq!(names, PUBLISHED.map(str::to_owned).into());
+    for package in packages() {
+        let (name, folder) =
+            (&package["name"], Path::new(package["manifest_path"].as_str().unwrap()).parent().unwrap());
+        for field in ["description", "license", "readme"] {
+            assert!(package[field].as_str().is_some_and(|value| !value.is_empty()), "{name}: {field}");
+        }
+        assert!(package["keywords"].as_array().is_some_and(|words| (1..=5).contains(&words.len())), "{name}");
+        let readme = fs::read_to_string(folder.join(package["readme"].as_str().unwrap())).unwrap();
+        assert!(readme.starts_with(&format!("# {}\n", name.as_str().unwrap())), "{name}");
+        // There are no other files of the repository beside it.
+        let links = readme.split("](").skip(1).map(|rest| rest.split(')').next().unwrap());
+        let relative: Vec<_> = links.filter(|link| !link.starts_with("https://") && !link.starts_with('#')).collect();
+        assert!(relative.is_empty(), "{name}: {relative:?}");
+    }
+}
+
+#[test]
+fn the_rust_that_is_promised_is_the_one_that_is_declared() {
+    let page = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/embedding.md")).unwrap();
+    for package in packages() {
+        let declared = package["rust_version"].as_str().unwrap().trim_end_matches(".0");
+        assert!(page.contains(&format!("Rust {declared}, declared")), "{}: {declared}", package["name"]);
+    }
+}

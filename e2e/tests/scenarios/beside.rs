@@ -1,0 +1,160 @@
+//! What depguard installs beside what it installs for rules: put right, and taken away in the end.
+
+use std::cell::Cell;
+use std::sync::Arc;
+use std::time::Duration;
+
+use depguard_e2e::locks::{COMPAT_CONFIGURATION, LOCK_KINDS_CONFIGURATION, LOCKS_CONFIGURATION};
+use depguard_e2e::owners::{CONFIGURATION as OWNERS_CONFIGURATION, GROUP_OWNERS, ROLES};
+use depguard_e2e::{Api, Cast, Depguard, Outcome, Stop, World, ensure, eventually};
+use serde_json::{Value, json};
+
+use crate::owners::{pair, started};
+
+/// The usual cast, which has bound depguard's locks, and depguard running; in a plain cluster with the older tool's locks,
+/// too.
+pub(crate) async fn with_locks(world: &Arc<World>) -> Outcome<(Cast, Depguard)> {
+    let cast = world.cast().await?;
+    world.bind_locks(&cast.consumer).await?;
+    let mut depguard = Depguard::prepare(world).await?;
+    if !world.is_kcp() {
+        depguard.guard_compat_locks(&[&cast.vm])?;
+    }
+    depguard.start_controller().await?;
+    depguard.start_webhook().await?;
+    Ok((cast, depguard))
+}
+
+/// Locks a ConfigMap, and gives the lock's path, and each configuration about locks with where it lies.
+async fn locked(world: &World, cast: &Cast) -> Outcome<(String, Vec<(Api, &'static str)>)> {
+    let consumer = &cast.consumer;
+    let map = json!({"targets": [{"resource": "configmaps", "name": "settings"}], "reason": "kept"});
+    let lock = consumer.lock("kept", map).await?;
+    consumer.until_programmed(world, &lock).await?;
+    let mut places = vec![(consumer.api.clone(), LOCKS_CONFIGURATION), (world.home(), LOCK_KINDS_CONFIGURATION)];
+    if !world.is_kcp() {
+        places.push((world.home(), COMPAT_CONFIGURATION));
+    }
+    for (api, path) in &places {
+        until(world, api, path, "it is installed", |_| true).await?;
+    }
+    Ok((lock, places))
+}
+
+pub(crate) async fn locks_edited(world: Arc<World>) -> Outcome {
+    let (cast, _depguard) = with_locks(&world).await?;
+    let (lock, places) = locked(&world, &cast).await?;
+    // What is about locks themselves is looked at whenever a lock changes.
+    let changes = Cell::new(0);
+    let touch = async || {
+        changes.set(changes.get() + 1);
+        let change = json!({"metadata": {"annotations": {"example.com/seen": changes.get().to_string()}}});
+        cast.consumer.api.merge(&lock, &change).await?.ok().map(drop)
+    };
+    for (api, path) in &places {
+        put_right(&world, api, path, &touch).await?;
+    }
+    Ok(())
+}
+
+pub(crate) async fn owners_edited(world: Arc<World>) -> Outcome {
+    let (cast, _depguard) = started(&world).await?;
+    let (owner, ..) = pair(&world, &cast, false).await?;
+    let home = world.home();
+    // Whatever is still to be done would have the configuration looked at.
+    eventually("all is settled", world.patience(), async || {
+        let state = async || Ok::<_, Stop>((owner.get().await?, owner.groups().await?));
+        let before = state().await?;
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        ensure(state().await? == before, || "something is still written".to_owned())
+    })
+    .await?;
+    put_right(&world, &home, OWNERS_CONFIGURATION, &async || Ok(())).await?;
+    let name = |object: &Value| object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+    let (role, group) = (owner.roles().await?.remove(0), owner.groups().await?.remove(0));
+    let paths = [format!("{ROLES}/{}", name(&role)), format!("{GROUP_OWNERS}/{}", name(&group))];
+    home.merge(&paths[0], &json!({"rules": []})).await?.ok()?;
+    // Roles are looked at whenever an owner changes.
+    home.merge(&paths[1], &json!({"spec": {"childResource": {"resource": "others"}}})).await?.ok()?;
+    until(&world, &home, &paths[0], "it is put right", |found| found["rules"] == role["rules"]).await?;
+    until(&world, &home, &paths[1], "it is put right", |found| found["spec"] == group["spec"]).await.map(drop)
+}
+
+pub(crate) async fn locks_uninstalled(world: Arc<World>) -> Outcome {
+    let (cast, mut depguard) = with_locks(&world).await?;
+    let (_, places) = locked(&world, &cast).await?;
+    uninstalled(&world, &mut depguard, &places).await
+}
+
+pub(crate) async fn owners_uninstalled(world: Arc<World>) -> Outcome {
+    let (_, mut depguard) = started(&world).await?;
+    let home = world.home();
+    // While something is owned it would stay.
+    until(&world, &home, OWNERS_CONFIGURATION, "it is installed", |_| true).await?;
+    uninstalled(&world, &mut depguard, &[(home, OWNERS_CONFIGURATION)]).await
+}
+
+/// Uninstalls while the webhook is dead, and sees that nothing is left.
+async fn uninstalled(world: &World, depguard: &mut Depguard, places: &[(Api, &str)]) -> Outcome {
+    depguard.kill_webhook();
+    depguard.uninstall().await?;
+    for (api, path) in places {
+        eventually("the configuration is gone", world.patience(), async || {
+            let reply = api.get(path).await?;
+            if reply.is_gone() { Ok(()) } else { Err(reply.unexpected("404")) }
+        })
+        .await?;
+    }
+    Ok(())
+}
+
+/// Edits a configuration, and adds to it as another manager would; each is taken back, the one by an apply.
+async fn put_right(world: &World, api: &Api, path: &str, touch: &impl AsyncFn() -> Outcome) -> Outcome {
+    let before = api.get(path).await?.ok()?;
+    let righted = |found: &Value| found["webhooks"] == before["webhooks"];
+    let mut webhooks = before["webhooks"].clone();
+    webhooks[0]["failurePolicy"] = json!("Ignore");
+    api.merge(path, &json!({"webhooks": webhooks})).await?.ok()?;
+    let found = until_touched(world, api, path, "it is put right", touch, righted).await?;
+    // The API server knows then whose these fields are, and keeps what others manage.
+    let managers = found["metadata"]["managedFields"].as_array().cloned().unwrap_or_default();
+    let applied = |entry: &Value| entry["manager"] == "depguard-controller" && entry["operation"] == "Apply";
+    ensure(managers.iter().any(applied), || format!("managers of {path} are {managers:?}"))?;
+
+    // With this it hears of nothing any more, and an apply of ours leaves it there.
+    let never = json!({"name": "never", "expression": "false"});
+    let webhook = &before["webhooks"][0];
+    let added = json!({
+        "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration",
+        "metadata": {"name": before["metadata"]["name"]},
+        "webhooks": [{
+            "name": webhook["name"], "matchConditions": [never], "clientConfig": webhook["clientConfig"],
+            "admissionReviewVersions": ["v1"], "sideEffects": webhook["sideEffects"],
+        }],
+    });
+    let applied = api.apply(path, &added).await?.ok()?;
+    ensure(applied["webhooks"].to_string().contains("never"), || format!("it is not there: {applied}"))?;
+    until_touched(world, api, path, "what was added is taken out", touch, righted).await.map(drop)
+}
+
+/// Waits until what is there is as `check` wants it.
+async fn until(world: &World, api: &Api, path: &str, what: &str, check: impl Fn(&Value) -> bool) -> Outcome<Value> {
+    until_touched(world, api, path, what, &async || Ok(()), check).await
+}
+
+/// The same, and does something before each look.
+async fn until_touched(
+    world: &World,
+    api: &Api,
+    path: &str,
+    what: &str,
+    touch: &impl AsyncFn() -> Outcome,
+    check: impl Fn(&Value) -> bool,
+) -> Outcome<Value> {
+    eventually(&format!("{path}: {what}"), world.patience(), async || {
+        touch().await?;
+        let found = api.get(path).await?.ok()?;
+        if check(&found) { Ok(found) } else { Err(Stop::Failed(format!("found {found}"))) }
+    })
+    .await
+}

@@ -1,0 +1,19 @@
+//! Locks: nobody changes or deletes what they lock.
+
+pub(crate) mod configured;
+pub(crate) mod holders;
+pub(crate) mod seen;
+pub(crate) mod teardown;
+pub(crate) mod what;
+
+use std::sync::Arc;
+
+use depguard_e2e::{Cast, Depguard, Outcome, World};
+
+/// The usual cast, which has bound depguard's locks, and depguard running.
+async fn guarded(world: &Arc<World>) -> Outcome<(Cast, Depguard)> {
+    let cast = world.cast().await?;
+    world.bind_locks(&cast.consumer).await?;
+    let depguard = Depguard::start(world).await?;
+    Ok((cast, depguard))
+}

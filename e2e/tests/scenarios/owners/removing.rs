@@ -1,0 +1,143 @@
+//! Removal in order.
+
+use std::sync::Arc;
+
+use depguard_e2e::rules::rule;
+use depguard_e2e::{Outcome, World, ensure};
+use serde_json::{Value, json};
+
+use super::{create, is_going, pair, spec, started, until_going};
+
+pub(crate) async fn in_order(world: Arc<World>) -> Outcome {
+    let (cast, _depguard) = started(&world).await?;
+    let consumer = &cast.consumer;
+    let (owner, machine, vpc) = pair(&world, &cast, true).await?;
+    let finalizers = |object: &Value| object["metadata"]["finalizers"].as_array().map_or(0, Vec::len);
+    let adopted = consumer.api.get(&vpc).await?.ok()?;
+    ensure(finalizers(&adopted) == 0, || format!("a finalizer is on an owned object: {adopted}"))?;
+    owner.delete().await?;
+    until_going(&world, &cast, &machine).await?;
+    // Its finalizer holds the machine; the VPC waits for it, and says who waits for whom.
+    let status = owner
+        .until(&world, "the status shows the wave", |status| {
+            status["wave"] == 1 && status["remaining"].as_u64().is_some_and(|left| left > 0)
+        })
+        .await?;
+    ensure(status["metadata"].get("deletionTimestamp").is_some(), || format!("{status}"))?;
+    ensure(!is_going(&cast, &vpc).await?, || "the second group has begun before the first is gone".to_owned())?;
+    consumer.release(&cast.vm, "m1").await?;
+    consumer.gone(&world, &machine).await?;
+    consumer.gone(&world, &vpc).await?;
+    owner.until_gone(&world).await
+}
+
+pub(crate) async fn by_rules(world: Arc<World>) -> Outcome {
+    let (cast, _depguard) = started(&world).await?;
+    let consumer = &cast.consumer;
+    world.add_rule(&cast.compute, &rule("machines", &cast.vm, &[(&cast.vpc, ".spec.vpcRef.name")])).await?;
+    let machine = create(&world, &cast, &cast.vm, "m1", true, json!({"vpcRef": {"name": "a"}})).await?;
+    let vpc = create(&world, &cast, &cast.vpc, "a", false, json!({})).await?;
+    // Listed the wrong way round.
+    let mut spec = spec(&world, &[&cast.vpc, &cast.vm]);
+    spec["order"] = json!("ByRules");
+    let owner = world.own("by-rules", spec).await?;
+    owner.until_adopted(&world, &machine).await?;
+    owner.until_adopted(&world, &vpc).await?;
+    let planned = |status: &Value| {
+        let plan = status["plan"].as_array().cloned().unwrap_or_default();
+        let of = |wave: usize| plan.get(wave).map(|wave| wave["groups"].to_string()).unwrap_or_default();
+        plan.len() == 2 && of(0).contains(&cast.vm.plural) && of(1).contains(&cast.vpc.plural)
+    };
+    owner.until(&world, "the plan is the rules' order", planned).await?;
+    consumer.until_protected(&world, &cast.vpc, "a").await?;
+    owner.delete().await?;
+    until_going(&world, &cast, &machine).await?;
+    ensure(!is_going(&cast, &vpc).await?, || "the VPC goes before the machine that uses it".to_owned())?;
+    consumer.release(&cast.vm, "m1").await?;
+    consumer.gone(&world, &vpc).await?;
+    owner.until_gone(&world).await
+}
+
+pub(crate) async fn stuck(world: Arc<World>) -> Outcome {
+    let (cast, _depguard) = started(&world).await?;
+    let consumer = &cast.consumer;
+    world.add_rule(&cast.compute, &rule("machines", &cast.vm, &[(&cast.vpc, ".spec.vpcRef.name")])).await?;
+    let vpc = create(&world, &cast, &cast.vpc, "a", false, json!({})).await?;
+    // A machine of somebody else uses it.
+    consumer.create_dependent(&cast.vm, "theirs", "a").await?;
+    let region = create(&world, &cast, &cast.region, &format!("{}-north", world.id()), false, json!({})).await?;
+    consumer.until_protected(&world, &cast.vpc, "a").await?;
+    let owner = world.own("stuck", spec(&world, &[&cast.vpc, &cast.region])).await?;
+    owner.until_adopted(&world, &vpc).await?;
+    owner.until_adopted(&world, &region).await?;
+    owner.delete().await?;
+    let denial = "still referenced by VirtualMachine/theirs";
+    let says_why = |status: &Value| {
+        let stuck = status["stuck"].as_array().cloned().unwrap_or_default();
+        stuck.iter().any(|one| one["name"] == "a" && one["message"].as_str().is_some_and(|why| why.contains(denial)))
+    };
+    let stuck = owner.until(&world, "the status says what is stuck", says_why).await?;
+    depguard_e2e::eventually("an event says so", world.patience(), async || {
+        let events = world.home().get("/api/v1/events").await?.ok()?;
+        let mut events = events["items"].as_array().cloned().unwrap_or_default();
+        events.retain(|event| event["involvedObject"]["uid"] == stuck["metadata"]["uid"]);
+        let told = |event: &Value| event["message"].as_str().is_some_and(|message| message.contains(denial));
+        ensure(events.iter().any(told), || format!("{events:?}"))
+    })
+    .await?;
+    ensure(!is_going(&cast, &region).await?, || "the second group has begun before the first is gone".to_owned())?;
+    // What it waited for goes, and so does it.
+    consumer.delete(&world, &cast.vm, "theirs").await?;
+    consumer.gone(&world, &vpc).await?;
+    consumer.gone(&world, &region).await?;
+    owner.until_gone(&world).await
+}
+
+pub(crate) async fn restarted(world: Arc<World>) -> Outcome {
+    let (cast, mut depguard) = started(&world).await?;
+    let consumer = &cast.consumer;
+    let (owner, machine, vpc) = pair(&world, &cast, true).await?;
+    owner.delete().await?;
+    until_going(&world, &cast, &machine).await?;
+    depguard.stop_controller().await;
+    // The first group is gone while nobody looks.
+    consumer.release(&cast.vm, "m1").await?;
+    consumer.gone(&world, &machine).await?;
+    ensure(!is_going(&cast, &vpc).await?, || "nobody was there to delete it".to_owned())?;
+    owner.get().await?;
+    depguard.start_controller().await?;
+    consumer.gone(&world, &vpc).await?;
+    owner.until_gone(&world).await
+}
+
+/// Deleted while the controller is away, with everything that it would do still to do.
+pub(crate) async fn deleted_while_away(world: Arc<World>) -> Outcome {
+    let (cast, mut depguard) = started(&world).await?;
+    let (owner, machine, vpc) = pair(&world, &cast, false).await?;
+    depguard.stop_controller().await;
+    owner.delete().await?;
+    cast.consumer.untouched(&cast.vm, "m1").await?;
+    depguard.start_controller().await?;
+    cast.consumer.gone(&world, &machine).await?;
+    cast.consumer.gone(&world, &vpc).await?;
+    owner.until_gone(&world).await
+}
+
+/// Somebody takes away the finalizer that was to keep it until all is done.
+pub(crate) async fn finalizer_taken(world: Arc<World>) -> Outcome {
+    let (cast, mut depguard) = started(&world).await?;
+    let (owner, ..) = pair(&world, &cast, false).await?;
+    depguard.stop_controller().await;
+    owner.delete().await?;
+    world.home().merge(owner.path(), &json!({"metadata": {"finalizers": null}})).await?.ok()?;
+    depguard.start_controller().await?;
+    depguard_e2e::eventually("its roles are gone", world.patience(), async || {
+        let roles = owner.roles().await?;
+        ensure(roles.is_empty(), || format!("{roles:?}"))
+    })
+    .await?;
+    // The garbage collector has tried before, and waits ever longer.
+    owner.until_collected(&world).await?;
+    cast.consumer.untouched(&cast.vm, "m1").await?;
+    cast.consumer.untouched(&cast.vpc, "a").await
+}

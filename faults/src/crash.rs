@@ -1,0 +1,128 @@
+//! GlobalOwners that are removed while their controller is killed at its writes, and a judge who goes by what the API
+//! server has written down.
+//!
+//! Each graph has an API server of its own, with its garbage collector, the stock webhook and a controller that writes as a
+//! user of its own. The controller is killed at a write, before it reaches the API server or after it took effect, and
+//! another one is started, until the GlobalOwner is gone: in one graph in three at every write, each of them once before
+//! and once after.
+
+mod control;
+mod judge;
+mod stage;
+mod world;
+
+use std::fmt;
+use std::time::{Duration, Instant};
+
+use depguard_testbed::Death;
+use futures::{StreamExt, stream};
+
+pub use control::{Mistake, control};
+
+use crate::Result;
+use crate::random::Random;
+use judge::judge;
+use stage::Stage;
+use world::World;
+
+/// Graphs at once: most of their time they wait.
+const AT_ONCE: usize = 6;
+/// How long one removal may take, kills and all, before it is said not to end.
+const PATIENCE: Duration = Duration::from_secs(240);
+
+/// What the runs came to.
+#[derive(Debug, Default)]
+pub struct Summary {
+    /// How many graphs were drawn and removed.
+    pub graphs: usize,
+    /// How many of them were released instead.
+    pub released: usize,
+    /// How many objects they had.
+    pub objects: usize,
+    /// How often a controller was killed.
+    pub kills: usize,
+    /// How often a deletion was refused by a rule.
+    pub refusals: usize,
+    /// How long it took.
+    pub took: Duration,
+    /// What went wrong.
+    pub violations: Vec<String>,
+}
+
+/// Draws so many graphs, and removes each.
+pub async fn run(seed: u64, graphs: usize) -> Result<Summary> {
+    let begun = Instant::now();
+    let runs = stream::iter(0..graphs).map(|graph| async move {
+        let (seed, drawn) =
+            (seed.wrapping_add(graph as u64), World::draw(seed.wrapping_add(graph as u64), graph % 3 == 0));
+        (seed, one(drawn, seed).await)
+    });
+    let mut runs = runs.buffer_unordered(AT_ONCE);
+    let mut all = Summary::default();
+    while let Some((seed, summary)) = runs.next().await {
+        let summary = summary?;
+        all.graphs += 1;
+        all.released += summary.released;
+        all.objects += summary.objects;
+        all.kills += summary.kills;
+        all.refusals += summary.refusals;
+        all.violations.extend(summary.violations.into_iter().map(|violation| format!("seed {seed}: {violation}")));
+    }
+    all.took = begun.elapsed();
+    Ok(all)
+}
+
+async fn one(world: World, seed: u64) -> Result<Summary> {
+    let mut random = Random::new(seed ^ 0x5eed);
+    let mut stage = Stage::set(&world).await?;
+    let (begun, mut kills) = (Instant::now(), 0);
+    let mut ended = true;
+    stage.raise(&world).await?;
+    loop {
+        let (gap, death) = match world.at_every_write {
+            true => (0, if kills % 2 == 0 { Death::Before } else { Death::After }),
+            false => (random.below(9), if random.below(2) == 0 { Death::Before } else { Death::After }),
+        };
+        stage.die_in(gap, death);
+        let controller = stage.controller().await?;
+        let is_gone = tokio::select! {
+            () = stage.died() => false,
+            gone = stage.until_gone(&world) => { gone?; true }
+            () = tokio::time::sleep(PATIENCE.saturating_sub(begun.elapsed())) => { ended = false; true }
+        };
+        controller.kill();
+        if is_gone {
+            break;
+        }
+        kills += 1;
+        stage.revive();
+    }
+    let journal = stage.end().await?;
+    let mut verdict = judge(&world, &journal);
+    if !ended {
+        verdict.violations.push(format!("the GlobalOwner is not gone within {} s", PATIENCE.as_secs()));
+    }
+    Ok(Summary {
+        graphs: 1,
+        released: usize::from(world.is_released()),
+        objects: world.objects.len(),
+        kills,
+        refusals: verdict.stuck,
+        took: begun.elapsed(),
+        violations: verdict.violations,
+    })
+}
+
+/// `12 graphs, 310 kill points, 0 violations (…)`
+impl fmt::Display for Summary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { graphs, released, objects, kills, refusals, took, violations } = self;
+        write!(
+            f,
+            "{graphs} graphs, {kills} kill points, {} violations ({released} of the graphs released, {objects} objects, \
+             {refusals} statuses that told of a refusal, {:.0} s)",
+            violations.len(),
+            took.as_secs_f32()
+        )
+    }
+}

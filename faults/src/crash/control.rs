@@ -1,0 +1,104 @@
+//! Removals that are wrong, for whoever wants to know that the judge would see it.
+
+use super::judge::judge;
+use super::stage::{OWNERS, Stage};
+use super::world::{self, End, OWNER, Thing, World};
+use crate::Result;
+use crate::scene::eventually;
+
+/// What a wrong removal does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mistake {
+    /// It begins with the last group.
+    Reversed,
+    /// It goes on while objects of a group are held by their finalizers.
+    Hasty,
+    /// It leaves GroupOwners and roles behind.
+    Forgetful,
+    /// It deletes what was released.
+    Deaf,
+}
+
+impl Mistake {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Reversed, Self::Hasty, Self::Forgetful, Self::Deaf];
+}
+
+/// Adopts objects of two groups by a controller, removes them wrongly without it, and gives what the judge says.
+pub async fn control(mistake: Mistake) -> Result<Vec<String>> {
+    let thing = |group: usize, is_held| Thing {
+        kind: group,
+        groups: vec![group],
+        refers: vec![],
+        is_held,
+        opted_out: false,
+        is_anothers: false,
+    };
+    let world = World {
+        groups: vec![0, 1],
+        by_rules: false,
+        rules: vec![],
+        objects: vec![thing(0, true), thing(0, false), thing(1, false)],
+        end: if mistake == Mistake::Deaf { End::Policy } else { End::Background },
+        delete_after: usize::MAX,
+        at_every_write: false,
+    };
+    let mut stage = Stage::set(&world).await?;
+    stage.raise(&world).await?;
+    let controller = stage.controller().await?;
+    let owner = format!("{OWNERS}/{OWNER}");
+    eventually("all is adopted", async || {
+        let Ok(owner) = stage.client.get_json(&owner).await else { return false };
+        let mut conditions = owner["status"]["conditions"].as_array().into_iter().flatten();
+        conditions.any(|found| found["type"] == "Ready" && found["status"] == "True")
+    })
+    .await?;
+    controller.stop().await;
+    stage.delete_owner(world.end).await?;
+    let mut order: Vec<usize> = (0..world.objects.len()).collect();
+    if mistake == Mistake::Reversed {
+        order.reverse();
+    }
+    for place in order {
+        let path = format!("{}/{}", world::collection(world.objects[place].kind), world::name(place));
+        stage.client.delete(&path, Default::default()).await?;
+        if mistake != Mistake::Hasty {
+            eventually("it is gone", async || stage.client.get_json(&path).await.is_err()).await?;
+        }
+    }
+    if mistake != Mistake::Forgetful {
+        // It cleans up, so that nothing else is wrong.
+        for (collection, label) in [
+            ("/apis/globalowner.metacontroller.io/v1alpha1/groupowners", ""),
+            (
+                "/apis/rbac.authorization.k8s.io/v1/clusterroles",
+                "?labelSelector=dependencies.opendefense.cloud%2Fglobal-owner",
+            ),
+        ] {
+            for object in stage.client.list_json(&format!("{collection}{label}")).await?.items {
+                let path = format!("{collection}/{}", object["metadata"]["name"].as_str().unwrap_or_default());
+                if !label.is_empty() {
+                    stage.client.delete(&path, Default::default()).await?;
+                    continue;
+                }
+                let mut marked = object.clone();
+                marked["status"]["phase"] = "Empty".into();
+                stage.client.put_json(&format!("{path}/status"), &marked).await?;
+                stage.client.delete(&path, Default::default()).await?;
+            }
+        }
+    }
+    let mut last = stage.client.get_json(&owner).await?;
+    last["metadata"]["finalizers"] = serde_json::json!([]);
+    stage.client.put_json(&owner, &last).await?;
+    let gone = async || {
+        let mut left = 0;
+        for (place, thing) in world.objects.iter().enumerate() {
+            let path = format!("{}/{}", world::collection(thing.kind), world::name(place));
+            left += usize::from(stage.client.get_json(&path).await.is_ok());
+        }
+        left == 0
+    };
+    eventually("all is gone", gone).await?;
+    Ok(judge(&world, &stage.end().await?).violations)
+}

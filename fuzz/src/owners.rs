@@ -1,0 +1,52 @@
+//! Deletions of owners.
+
+use depguard_core::owners::{CASCADE_ANNOTATION, GLOBAL_OWNERS, GROUP, GROUP_OWNERS, ORPHAN};
+use depguard_core::{Answer, OwnerEvaluation, Review};
+use serde_json::Value;
+
+use crate::targets::mended;
+
+/// Deletions of owners that go on, and some that don't.
+pub const GOOD_OWNERS: [&str; 3] = [
+    r#"{"request": {"uid": "1", "operation": "DELETE", "dryRun": false, "resource": {"group": "globalowner.metacontroller.io", "version": "v1alpha1", "resource": "globalowners"}, "options": {"kind": "DeleteOptions", "propagationPolicy": "Orphan", "orphanDependents": null}, "oldObject": {"metadata": {"name": "a", "uid": "o-1", "finalizers": ["orphan"], "annotations": {"dependencies.opendefense.cloud/cascade": "Orphan"}}}}}"#,
+    r#"{"request": {"uid": "1", "operation": "DELETE", "resource": {"group": "globalowner.metacontroller.io", "version": "v1alpha1", "resource": "globalowners"}, "options": null, "oldObject": {"metadata": {"name": "a", "uid": "o-1", "finalizers": ["foregroundDeletion"], "deletionTimestamp": "2026-11-22T05:00:00Z"}}}}"#,
+    r#"{"request": {"uid": "1", "operation": "DELETE", "resource": {"group": "globalowner.metacontroller.io", "version": "v1alpha1", "resource": "groupowners"}, "oldObject": {"metadata": {"name": "a", "uid": "o-1"}, "status": {"phase": "Released"}}}}"#,
+];
+
+/// A deletion goes on only where the garbage collector takes nothing, and where it is noted what becomes of what is owned.
+pub fn owner(bytes: &[u8]) {
+    let Ok(review) = Review::parse(bytes) else { return };
+    let Ok(mut evaluation) = OwnerEvaluation::begin(&review, bytes) else { return };
+    if evaluation.send().is_some() {
+        evaluation.answer(Answer::Response { status: 403, body: bytes });
+        assert!(!evaluation.decide().allowed(), "what could not be noted");
+        return;
+    }
+    let decision = evaluation.decide();
+    assert_eq!(decision.message().is_none(), decision.allowed());
+    if decision.allowed() {
+        let said: Value = serde_json::from_slice(bytes).or_else(|_| serde_json::from_slice(&mended(bytes))).unwrap();
+        assert!(goes(&said["request"]), "{said}");
+    }
+}
+
+/// Read plainly.
+fn goes(request: &Value) -> bool {
+    let (kind, old) = (&request["resource"], &request["oldObject"]);
+    let sub_resource = request["subResource"].as_str().unwrap_or_default();
+    if request["operation"] != "DELETE" || !sub_resource.is_empty() || kind["group"] != GROUP {
+        return true;
+    }
+    let policy = request["options"]["propagationPolicy"].as_str().unwrap_or_default();
+    let orphans = request["options"]["orphanDependents"].as_bool();
+    let finalizers = old["metadata"]["finalizers"].as_array().map_or(&[][..], Vec::as_slice);
+    let unsaid = policy.is_empty() && orphans.is_none();
+    let has = |finalizer: &str| finalizers.iter().any(|name| name == finalizer);
+    if kind["resource"] == GLOBAL_OWNERS {
+        let foreground = !["", "Background", "Orphan"].contains(&policy) || (unsaid && has("foregroundDeletion"));
+        let stays = policy == "Orphan" || (policy.is_empty() && orphans == Some(true)) || (unsaid && has("orphan"));
+        let noted = old["metadata"]["annotations"][CASCADE_ANNOTATION] == ORPHAN;
+        return !foreground && (!stays || noted || request["dryRun"] == true);
+    }
+    kind["resource"] != GROUP_OWNERS || ["Empty", "Released"].iter().any(|phase| old["status"]["phase"] == *phase)
+}

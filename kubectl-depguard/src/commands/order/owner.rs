@@ -1,0 +1,132 @@
+//! In which order a GlobalOwner would remove its groups.
+
+use depguard_controller::owners::{Outlook, Plan, PlannedGroup};
+use depguard_core::owners::{GLOBAL_OWNERS, GROUP};
+use depguard_core::{GroupVersionResource, Home, Rule};
+
+use crate::kinds::KindInfo;
+use crate::outcome::{Failure, Outcome};
+use crate::output::{Format, Table, print_json, print_yaml};
+use crate::rules::Rules;
+use crate::source::Source;
+use crate::terminal::Terminal;
+
+/// The name of a GlobalOwner, where these two words name one: `GlobalOwner NAME`, or `globalowner/NAME`.
+pub(super) fn named<'a>(place: Option<&'a str>, name: Option<&'a str>) -> Result<Option<&'a str>, Failure> {
+    let (kind, name) = match (place.map(|place| (place, place.split_once('/'))), name) {
+        (Some((kind, None)), Some(name)) => (kind, name),
+        (Some((_, Some((kind, name)))), None) => (kind, name),
+        (Some((place, None)), None) if is_global_owner(place) => {
+            return Err(Failure::new("this names no GlobalOwner").hint("say which: GlobalOwner NAME"));
+        }
+        (_, None) => return Ok(None),
+        (_, Some(name)) => (place.unwrap_or_default(), name),
+    };
+    match is_global_owner(kind) && !name.is_empty() {
+        true => Ok(Some(name)),
+        false => Err(Failure::new(format!("`{kind}` is no kind whose objects remove others"))
+            .hint("say GlobalOwner NAME, or one namespace or workspace")),
+    }
+}
+
+/// Tells the order; nothing is deleted.
+pub(super) async fn run(
+    name: &str,
+    source: &Source,
+    format: Option<Format>,
+    terminal: &mut Terminal,
+) -> Result<Outcome, Failure> {
+    let rules = source.rules().await?;
+    if rules.home == Home::Kcp {
+        return Err(Failure::new("there are no GlobalOwners in kcp").hint("name a workspace, to order what is in it"));
+    }
+    let kind = source.kind(&format!("{GLOBAL_OWNERS}.{GROUP}")).await.map_err(|_| none(name))?;
+    let object = source.object(&kind, None, name).await?.ok_or_else(|| none(name))?;
+    let outlook = Outlook::of(&object).map_err(|why| Failure::new(why).hint("correct it, or nothing is adopted"))?;
+    let Some(mut outlook) = outlook else { return Err(none(name)) };
+    let resources: Vec<_> = outlook.resources().into_iter().cloned().collect();
+    for resource in resources {
+        count(&resource, &mut outlook, source, terminal).await?;
+    }
+    let (usable, broken) = parsed(&rules);
+    let plan = outlook.plan(&usable);
+    tell(&plan, format, terminal)?;
+    for cycle in &plan.cycles {
+        let kinds: Vec<_> = cycle.iter().map(String::as_str).collect();
+        terminal.note(&format!("{} refer to each other in a cycle, and are removed at once", kinds.join(", ")))?;
+    }
+    if broken > 0 {
+        terminal.note(&format!("{broken} rules can't be used, and order nothing: see `kubectl depguard lint`"))?;
+    }
+    if outlook.is_released() {
+        terminal.note("its deletionPolicy is Orphan: deleted, it releases its objects, and none of them goes")?;
+    }
+    Ok(if plan.cycles.is_empty() { Outcome::Well } else { Outcome::Finding })
+}
+
+async fn count(
+    resource: &GroupVersionResource,
+    outlook: &mut Outlook,
+    source: &Source,
+    terminal: &mut Terminal,
+) -> Result<(), Failure> {
+    // In the version that is written, whatever version of it is known.
+    let known = source.kind_of(&resource.group_resource()).await?;
+    let kind = match known {
+        Some(known) => KindInfo { gvr: resource.clone(), ..known },
+        None => KindInfo::bare(resource.clone(), resource.resource.as_str(), None),
+    };
+    let unread = source.objects(&kind, None, terminal, |object| outlook.count(resource, &object)).await?;
+    match unread {
+        Some(unread) => Ok(terminal.note(&format!("could not look at {unread}: they are counted as none"))?),
+        None => Ok(()),
+    }
+}
+
+fn parsed(rules: &Rules) -> (Vec<Rule>, usize) {
+    let (usable, broken): (Vec<_>, Vec<_>) = rules.parsed().partition(Result::is_ok);
+    (usable.into_iter().flatten().collect(), broken.len())
+}
+
+fn tell(plan: &Plan, format: Option<Format>, terminal: &mut Terminal) -> Result<(), Failure> {
+    match format {
+        Some(Format::Json) => return print_json(plan, terminal),
+        Some(Format::Yaml) => return print_yaml(plan, terminal),
+        Some(Format::Name) => {
+            let groups = plan.waves.iter().flat_map(|wave| &wave.groups);
+            let name = |group: &PlannedGroup| match &group.group_owner {
+                Some(name) => format!("groupowner/{name}\n"),
+                None => format!("{}\n", group.resource),
+            };
+            let names: String = groups.map(name).collect();
+            return Ok(terminal.out().write_all(names.as_bytes())?);
+        }
+        None | Some(Format::Wide) => {}
+    }
+    let mut table = match format {
+        None => Table::new(["WAVE", "RESOURCE", "OBJECTS"]),
+        Some(_) => Table::new(["WAVE", "RESOURCE", "OBJECTS", "GROUPOWNER"]),
+    };
+    for wave in &plan.waves {
+        for group in &wave.groups {
+            let objects = group.objects.map(|objects| objects.to_string()).unwrap_or_default();
+            let mut row = vec![wave.wave.to_string(), group.resource.clone(), objects];
+            if format.is_some() {
+                row.push(group.group_owner.clone().unwrap_or_default());
+            }
+            table.push(row);
+        }
+    }
+    Ok(terminal.out().write_all(table.render().as_bytes())?)
+}
+
+fn none(name: &str) -> Failure {
+    Failure::new(format!("there is no GlobalOwner `{name}`"))
+        .hint("look for it with `kubectl get globalowners`, or name the file that it is in with -f")
+}
+
+fn is_global_owner(word: &str) -> bool {
+    let word = word.to_lowercase();
+    let kind = word.strip_suffix(&format!(".{GROUP}")).unwrap_or(&word);
+    matches!(kind, "globalowner" | GLOBAL_OWNERS)
+}
