@@ -144,6 +144,7 @@ pub mod locks;
 mod lookup;
 mod message;
 pub mod names;
+pub mod naming;
 mod outline;
 mod overrides;
 pub mod owners;

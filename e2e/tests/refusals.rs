@@ -11,6 +11,7 @@ const SOURCES: [&str; 3] = ["depguard-core/src", "depguard-webhook/src", "depgua
 const OTHERS: &[(&str, &str)] = &[
     ("depguard-core/src/rule/", "what is wrong with a rule follows `rule … can't be evaluated`, and is in its status"),
     ("depguard-core/src/names.rs", "the same"),
+    ("depguard-core/src/naming", "what `kubectl depguard import` reports of names"),
     ("depguard-core/src/path.rs", "the same"),
     ("depguard-core/src/pattern.rs", "the same"),
     ("depguard-core/src/message.rs", "the same"),

@@ -8,7 +8,7 @@ use depguard_core::{Home, Namespace};
 use depguard_kcp::cli::HomeArg;
 
 use crate::commands::{
-    completion, dangling, graph, impact, install, lint, order, status, suggest, test, uninstall, why,
+    completion, dangling, graph, impact, import, install, lint, order, status, suggest, test, uninstall, why,
 };
 use crate::outcome::{ExitStatus, Failure, Outcome};
 use crate::terminal::{Terminal, Tone};
@@ -63,6 +63,7 @@ enum Command {
     Dangling(dangling::Args),
     Graph(graph::Args),
     Impact(impact::Args),
+    Import(import::Args),
     Install(Box<install::Args>),
     Order(order::Args),
     Status(status::Args),
@@ -138,6 +139,7 @@ async fn carry_out(cli: Cli, terminal: &mut Terminal) -> Result<Outcome, Failure
         Command::Dangling(args) => dangling::run(&args, &global, terminal).await,
         Command::Graph(args) => graph::run(args, &global, terminal).await,
         Command::Impact(args) => impact::run(&args, &global, terminal).await,
+        Command::Import(args) => import::run(args, &global, terminal).await,
         Command::Install(args) => install::run(*args, &global, terminal).await,
         Command::Order(args) => order::run(args, &global, terminal).await,
         Command::Status(args) => status::run(args, &global, terminal).await,

@@ -4,6 +4,7 @@ pub(crate) mod completion;
 pub(crate) mod dangling;
 pub(crate) mod graph;
 pub(crate) mod impact;
+pub(crate) mod import;
 pub(crate) mod install;
 pub(crate) mod lint;
 pub(crate) mod order;

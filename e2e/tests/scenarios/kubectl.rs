@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use depguard_e2e::rules::rule;
-use depguard_e2e::{Cast, Outcome, Reference, Resource, Stop, World, ensure};
+use depguard_e2e::{Cast, Depguard, Outcome, Reference, Resource, Stop, World, ensure};
 use kubectl_depguard::{ExitStatus, Terminal};
 use serde_json::{Value, json};
 
@@ -128,6 +128,44 @@ pub(crate) async fn suggest(world: Arc<World>) -> Outcome {
     // The API server takes it as it is.
     tokio::try_join!(world.bind_home(&cast.network), world.bind_home(&cast.compute))?;
     world.add_rule(&cast.compute, suggested).await
+}
+
+/// A service cluster, on which a sync agent leaves the Secret of a Certificate.
+pub(crate) async fn import(world: Arc<World>) -> Outcome {
+    let place = world.provider("", "cert-manager.io", vec![Resource::namespaced("Certificate")]).await?;
+    let certificate = place.kind("Certificate")?;
+    let secret = Resource { group: String::new(), versions: &["v1"], ..Resource::namespaced("Secret") };
+    let consumer = world.consumer("consumer", &[&place]).await?;
+    let published = json!({
+        "apiVersion": "syncagent.kcp.io/v1alpha1", "kind": "PublishedResource", "metadata": {"name": "certificates"},
+        "spec": {
+            "resource": {"apiGroup": certificate.group, "kind": "Certificate", "versions": certificate.versions},
+            "related": [{"identifier": "tls-secret", "origin": "service", "version": "v1", "resource": "secrets",
+                "object": {"reference": {"path": "spec.secretName"}}}],
+        },
+    });
+    let file = tempfile::Builder::new().suffix(".json").tempfile()?;
+    std::fs::write(file.path(), published.to_string())?;
+    let user = User::at(&world, &consumer.path, &consumer.namespace)?;
+    let said =
+        user.run(&["import", "published-resource", "-o", "json", "-f", &file.path().display().to_string()]).await;
+    said.is(ExitStatus::Well, &["certificates"])?;
+    let said: Value = serde_json::from_str(&said.out)?;
+    for rule in said["rules"].as_array().into_iter().flatten() {
+        world.add_rule(&place, rule).await?;
+    }
+    for name in ["tls-secret", "other"] {
+        let object = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}});
+        consumer.api.post(&secret.collection(&consumer.namespace), &object).await?.ok()?;
+    }
+    consumer.create(&certificate, "web", json!({"secretName": "tls-secret"})).await?;
+    let _depguard = Depguard::start(&world).await?;
+    consumer.until_protected(&world, &secret, "tls-secret").await?;
+    let refusal = "cannot delete secrets/tls-secret: still referenced by Certificate/web";
+    consumer.refused(&world, &secret, "tls-secret", &[refusal]).await?;
+    consumer.delete(&world, &secret, "other").await?;
+    consumer.delete(&world, &certificate, "web").await?;
+    consumer.delete(&world, &secret, "tls-secret").await
 }
 
 /// The usual cast, where the schema of the machines has the field that refers.

@@ -130,6 +130,8 @@ fn main() {
             .alone(),
         Scenario::new("kubectl depguard status shows whether rules are enforced", kubectl::status).without_control(),
         Scenario::new("kubectl depguard graph draws the rules that bear", kubectl::graph).without_control(),
+        Scenario::new("rules imported from a PublishedResource hold a Certificate's Secret", kubectl::import)
+            .on_kubernetes(),
         Scenario::new("kubectl depguard suggest finds the rule in the schemas", kubectl::suggest)
             .without_control()
             .alone(),

@@ -1,0 +1,74 @@
+//! How what was imported is printed.
+
+use super::derive::{CopyOf, Imported, label_selector};
+use super::report::{Effect, Finding};
+use crate::kinds::resource_name;
+use crate::outcome::Failure;
+use crate::output::{RulesFormat, Table, one_line, print_json, yaml};
+use crate::terminal::{Terminal, Tone};
+
+/// Prints the rules, and on standard error what is to be said besides.
+pub(super) fn imported(imported: &Imported, format: RulesFormat, terminal: &mut Terminal) -> Result<(), Failure> {
+    match format {
+        RulesFormat::Json => print_json(imported, terminal)?,
+        RulesFormat::Yaml => {
+            let mut text = String::new();
+            for rule in &imported.rules {
+                text.push_str(&format!("---\n{}", yaml(rule)?));
+            }
+            terminal.out().write_all(text.as_bytes())?;
+        }
+        RulesFormat::Table => terminal.out().write_all(table(imported).render().as_bytes())?,
+    }
+    for finding in &imported.report.findings {
+        let text = line(finding, terminal);
+        writeln!(terminal.err(), "{text}")?;
+    }
+    for copy in &imported.copies {
+        terminal.note(&located(copy))?;
+    }
+    Ok(())
+}
+
+fn table(imported: &Imported) -> Table {
+    let mut table = Table::new(["RULE", "DEPENDENT", "FIELD", "TARGET", "NAMESPACE", "ON DELETE"]);
+    for rule in &imported.rules {
+        let dependent = &rule.spec.dependent;
+        for dependency in &rule.spec.dependencies {
+            let field = dependency.field_ref.as_ref();
+            let said = field.and_then(|field| field.namespace_path.as_deref().or(field.namespace.as_deref()));
+            let path = field.map_or("<labels>", |field| field.path.as_str());
+            table.push([
+                rule.metadata.name.clone(),
+                resource_name(&dependent.resource, &dependent.group),
+                path.to_owned(),
+                resource_name(&dependency.resource, &dependency.group),
+                said.unwrap_or("<own>").to_owned(),
+                format!("{:?}", dependency.on_delete.unwrap_or_default()),
+            ]);
+        }
+    }
+    table
+}
+
+/// `missing: pr.yaml:1: publish-certs: spec.related[0]: why`.
+fn line(finding: &Finding, terminal: &Terminal) -> String {
+    let Finding { effect, published_resource, file, line, field, message } = finding;
+    let tone = match effect {
+        Effect::Missing | Effect::NotEnforceable => Tone::Bad,
+        Effect::Wider | Effect::Weaker | Effect::Assumed => Tone::Warning,
+        Effect::Nothing => Tone::Faint,
+    };
+    let word = terminal.paint(tone, &format!("{}:", effect.word()));
+    format!("{word} {}", one_line(&format!("{file}:{line}: {published_resource}: {field}: {message}")))
+}
+
+fn located(copy: &CopyOf) -> String {
+    let CopyOf { published_resource, resource, namespace, name, labels } = copy;
+    let place = namespace.as_ref().map_or_else(|| name.clone(), |namespace| format!("{namespace}/{name}"));
+    format!(
+        "{published_resource}: made now, the copy is {resource} {place}; an existing one is found by \
+         `kubectl get {resource} -A -l {}`",
+        label_selector(labels)
+    )
+}
