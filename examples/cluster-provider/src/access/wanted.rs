@@ -1,0 +1,167 @@
+//! Which objects of a cluster a request asks for: nothing here reads or writes any.
+
+use std::collections::BTreeSet;
+
+use k8s_openapi::api::rbac::v1::PolicyRule;
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+
+use super::refusal::Refusal;
+use crate::api::{Permissions, TokenConfig};
+
+/// The namespace, in each cluster, of the ServiceAccounts of its access requests.
+pub(super) const ACCOUNTS: &str = "cluster-access";
+
+const RBAC: &str = "rbac.authorization.k8s.io";
+
+/// Who a request is, to the objects that are made for it: the same for a request of the same name that is made again,
+/// as from a backup, and another one for each provider, so that clusters may be shared.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Identity(String);
+
+impl Identity {
+    /// Of the request `namespace/name` of a provider in an environment.
+    pub(super) fn of(environment: &str, provider: &str, namespace: &str, name: &str) -> Self {
+        Self(format!("access-{}", hash(&[environment, provider, namespace, name])))
+    }
+
+    /// The ServiceAccount's name, and the value of the label by which its objects are found.
+    pub(super) fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// The kinds of objects that are made for a request, in the order in which they are made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Kind {
+    /// Whose token it is.
+    ServiceAccount,
+    /// What it may do everywhere.
+    ClusterRole,
+    /// What it may do in one namespace.
+    Role,
+    /// That it may.
+    ClusterRoleBinding,
+    /// That it may, in one namespace.
+    RoleBinding,
+}
+
+impl Kind {
+    /// All of them. The account is the first to go, too: its tokens end with it.
+    pub(super) const ALL: [Self; 5] =
+        [Self::ServiceAccount, Self::ClusterRole, Self::Role, Self::ClusterRoleBinding, Self::RoleBinding];
+
+    /// Its name in the API.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::ServiceAccount => "ServiceAccount",
+            Self::ClusterRole => "ClusterRole",
+            Self::Role => "Role",
+            Self::ClusterRoleBinding => "ClusterRoleBinding",
+            Self::RoleBinding => "RoleBinding",
+        }
+    }
+
+    /// The group it belongs to.
+    pub(super) fn group(self) -> &'static str {
+        if self == Self::ServiceAccount { "" } else { RBAC }
+    }
+}
+
+/// One object that a request asks for.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Object {
+    /// Its kind.
+    pub(super) kind: Kind,
+    /// Its namespace, where it has one.
+    pub(super) namespace: Option<String>,
+    /// Its name.
+    pub(super) name: String,
+    /// What it holds beside its metadata.
+    pub(super) content: Value,
+}
+
+/// All that a request asks for in its cluster.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Wanted {
+    /// Namespaces to make where they are not there. They stay when the request goes: others may use them.
+    pub(super) namespaces: BTreeSet<String>,
+    /// The other objects, in the order in which they are made.
+    pub(super) objects: Vec<Object>,
+}
+
+impl Wanted {
+    /// What a request asks for whose names were checked.
+    pub(super) fn by(access: &TokenConfig, identity: &Identity) -> Result<Self, Refusal> {
+        let mut wanted = Self { namespaces: BTreeSet::from([ACCOUNTS.to_owned()]), objects: Vec::new() };
+        wanted.add(Kind::ServiceAccount, Some(ACCOUNTS), identity.as_str().to_owned(), json!({}));
+        for (index, permission) in access.permissions.iter().enumerate() {
+            let Permissions { name, namespace, disable_automatic_namespace_creation: disabled, .. } = permission;
+            let name = if name.is_empty() { format!("{}-{index}", identity.as_str()) } else { name.clone() };
+            let namespace = Some(namespace.as_str()).filter(|namespace| !namespace.is_empty());
+            if let Some(namespace) = namespace.filter(|_| !disabled) {
+                wanted.namespaces.insert(namespace.to_owned());
+            }
+            let rules: Vec<PolicyRule> = permission.rules.iter().map(plain).collect();
+            let kind = if namespace.is_some() { Kind::Role } else { Kind::ClusterRole };
+            if wanted.has(kind, namespace, &name) {
+                return Err(Refusal::Twice { field: format!("spec.token.permissions[{index}]"), name });
+            }
+            wanted.add(kind, namespace, name.clone(), json!({"rules": rules}));
+            wanted.bind(identity, namespace, &name);
+        }
+        for reference in &access.role_refs {
+            let namespace = Some(reference.namespace.as_str()).filter(|namespace| !namespace.is_empty());
+            wanted.bind(identity, namespace, &reference.name);
+        }
+        wanted.objects.sort_by_key(|object| object.kind);
+        Ok(wanted)
+    }
+
+    /// Binds the role of a namespace, or of the whole cluster. What a binding refers to can't be changed, so that its
+    /// name is made of it; a role is bound once, however often it is named.
+    fn bind(&mut self, identity: &Identity, namespace: Option<&str>, role: &str) {
+        let (kind, of) = match namespace {
+            Some(_) => (Kind::RoleBinding, "Role"),
+            None => (Kind::ClusterRoleBinding, "ClusterRole"),
+        };
+        let name = format!("{}-{}", identity.as_str(), hash(&[of, role]));
+        if self.has(kind, namespace, &name) {
+            return;
+        }
+        let account = json!({"kind": "ServiceAccount", "namespace": ACCOUNTS, "name": identity.as_str()});
+        let content = json!({"roleRef": {"apiGroup": RBAC, "kind": of, "name": role}, "subjects": [account]});
+        self.add(kind, namespace, name, content);
+    }
+
+    /// Whether that object is among them.
+    pub(super) fn has(&self, kind: Kind, namespace: Option<&str>, name: &str) -> bool {
+        let it = (kind, namespace, name);
+        self.objects.iter().any(|object| (object.kind, object.namespace.as_deref(), object.name.as_str()) == it)
+    }
+
+    fn add(&mut self, kind: Kind, namespace: Option<&str>, name: String, content: Value) {
+        self.objects.push(Object { kind, namespace: namespace.map(str::to_owned), name, content });
+    }
+}
+
+/// The rule as a server answers it: without lists that are empty.
+fn plain(rule: &PolicyRule) -> PolicyRule {
+    let filled = |list: &Option<Vec<String>>| list.clone().filter(|list| !list.is_empty());
+    PolicyRule {
+        api_groups: filled(&rule.api_groups),
+        non_resource_urls: filled(&rule.non_resource_urls),
+        resource_names: filled(&rule.resource_names),
+        resources: filled(&rule.resources),
+        verbs: rule.verbs.clone(),
+    }
+}
+
+/// 20 hexadecimal digits of the parts, told apart by a byte that no name has.
+fn hash(parts: &[&str]) -> String {
+    let digest = Sha256::digest(parts.join("\0").as_bytes());
+    digest.iter().take(10).map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests;

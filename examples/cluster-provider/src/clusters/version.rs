@@ -1,0 +1,108 @@
+//! Which of a profile's versions a Cluster gets.
+
+use crate::api::{ClusterProfile, Status, SupportedVersion};
+
+/// What came of a Cluster's wish.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Choice {
+    /// A version that is offered.
+    Offered(String),
+    /// A version that still is, and what to choose instead.
+    Deprecated(String, Vec<String>),
+    /// No such version; what there is.
+    Unsupported(String, Vec<String>),
+    /// The profile offers none at all, or is gone.
+    Nothing,
+}
+
+/// What a condition says of it.
+pub(super) struct Words {
+    pub(super) status: Status,
+    pub(super) reason: &'static str,
+    pub(super) message: String,
+}
+
+/// Takes the version that is wished for, whole or as its first parts (`1.36`). Without a wish, and among several, the first
+/// that is not deprecated, in the profile's order.
+pub(super) fn choose(wish: &str, profile: Option<&ClusterProfile>) -> Choice {
+    let offered = profile.map_or(&[][..], |profile| &profile.spec.supported_versions);
+    let wish = wish.strip_prefix('v').unwrap_or(wish);
+    let fits = |offer: &&SupportedVersion| {
+        let rest = offer.version.strip_prefix('v').unwrap_or(&offer.version).strip_prefix(wish);
+        wish.is_empty() || rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+    };
+    let names = |offers: &[SupportedVersion], all: bool| {
+        let good = offers.iter().filter(|offer| all || !offer.deprecated);
+        good.map(|offer| offer.version.clone()).collect::<Vec<_>>()
+    };
+    let mut fitting = offered.iter().filter(fits);
+    let first = fitting.clone().next();
+    match (fitting.find(|offer| !offer.deprecated), first) {
+        (Some(offer), _) => Choice::Offered(offer.version.clone()),
+        (None, Some(offer)) => Choice::Deprecated(offer.version.clone(), names(offered, false)),
+        (None, None) if offered.is_empty() => Choice::Nothing,
+        (None, None) => Choice::Unsupported(wish.to_owned(), names(offered, true)),
+    }
+}
+
+impl Choice {
+    /// The version, if it is one to run.
+    pub(super) fn version(&self) -> Option<&str> {
+        match self {
+            Self::Offered(version) | Self::Deprecated(version, _) => Some(version),
+            Self::Unsupported(..) | Self::Nothing => None,
+        }
+    }
+
+    /// What to say of it, of a profile of this name.
+    pub(super) fn words(&self, profile: &str) -> Words {
+        let words = |status, reason, message| Words { status, reason, message };
+        match self {
+            Self::Offered(version) => words(Status::True, "Supported", format!("version `{version}`")),
+            Self::Deprecated(version, better) => {
+                let better = match better.is_empty() {
+                    true => "the profile offers no other yet".to_owned(),
+                    false => format!("choose one of {}", better.join(", ")),
+                };
+                words(Status::True, "Deprecated", format!("version `{version}` is deprecated: {better}"))
+            }
+            Self::Unsupported(wish, offered) => words(
+                Status::False,
+                "Unsupported",
+                format!("profile `{profile}` offers no version `{wish}`: choose one of {}", offered.join(", ")),
+            ),
+            Self::Nothing => words(
+                Status::False,
+                "NothingOffered",
+                format!("profile `{profile}` is gone or offers no version: add one to the provider's configuration"),
+            ),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::ClusterProfileSpec;
+
+    #[test]
+    fn a_wish_is_met_by_the_first_version_that_fits_and_is_not_deprecated() {
+        let offered = [("1.36.2", false), ("1.36.1", true), ("1.35.9", true), ("1.35.8", true), ("1.3.7", false)];
+        let offer =
+            |&(version, deprecated): &(&str, bool)| SupportedVersion { version: version.to_owned(), deprecated };
+        let supported_versions = offered.iter().map(offer).collect();
+        let spec = ClusterProfileSpec { supported_versions, ..ClusterProfileSpec::default() };
+        let profile = ClusterProfile::new("p", spec);
+        let choose = |wish| choose(wish, Some(&profile));
+        let deprecated = |version: &str| Choice::Deprecated(version.to_owned(), vec!["1.36.2".into(), "1.3.7".into()]);
+        assert_eq!(choose(""), Choice::Offered("1.36.2".to_owned()));
+        assert_eq!(choose("1.36"), Choice::Offered("1.36.2".to_owned()));
+        assert_eq!(choose("v1.3"), Choice::Offered("1.3.7".to_owned()));
+        assert_eq!(choose("1.36.1"), deprecated("1.36.1"));
+        assert_eq!(choose("1.35"), deprecated("1.35.9"));
+        assert_eq!(choose("1.35").version(), Some("1.35.9"));
+        assert!(matches!(choose("1.34"), Choice::Unsupported(wish, all) if wish == "1.34" && all.len() == 5));
+        assert!(matches!(choose("1.36.20"), Choice::Unsupported(..)));
+        assert_eq!(super::choose("1.36", None), Choice::Nothing);
+    }
+}

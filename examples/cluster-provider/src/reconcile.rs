@@ -1,0 +1,55 @@
+//! What all reconcilers have in common.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::StreamExt;
+use kube_runtime::Controller;
+use kube_runtime::controller::Action;
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+use tracing::{debug, warn};
+
+use crate::api::{Kind, Object};
+use crate::{Error, Result};
+
+/// When something that went wrong is tried again.
+const AGAIN: Duration = Duration::from_secs(3);
+
+/// How long one look may take: a server that answers nothing must not hold up an object for ever.
+const LONGEST: Duration = Duration::from_secs(60);
+
+/// Runs a reconciler until told to stop; what it is doing then it finishes first.
+pub(crate) async fn run<K: Kind, C: Send + Sync + 'static, F>(
+    controller: Controller<Object<K>>,
+    mut reconcile: impl FnMut(Arc<Object<K>>, Arc<C>) -> F,
+    context: Arc<C>,
+    stop: CancellationToken,
+) where
+    F: Future<Output = Result<Action>> + Send + 'static,
+{
+    let failed = |object: Arc<Object<K>>, error: &Error, _| {
+        // Somebody else wrote it meanwhile: the change that this was brings the next look.
+        match error.status() {
+            Some(409) => debug!("{}: {}", object.shown(), error.in_full()),
+            _ => warn!("{}: {}", object.shown(), error.in_full()),
+        }
+        Action::requeue(AGAIN)
+    };
+    let bounded = move |object, context| {
+        let done = timeout(LONGEST, reconcile(object, context));
+        async move {
+            let too_late = |_| Error::Refused(format!("no API server answered within {} s", LONGEST.as_secs()));
+            done.await.map_err(too_late)?
+        }
+    };
+    controller
+        .graceful_shutdown_on(stop.cancelled_owned())
+        .run(bounded, failed, context)
+        .for_each(async |done| {
+            if let Err(kube_runtime::controller::Error::QueueError(error)) = done {
+                warn!("cannot watch {}: {error}", K::PLURAL);
+            }
+        })
+        .await;
+}

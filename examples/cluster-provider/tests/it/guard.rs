@@ -1,0 +1,5 @@
+//! The provider's webhook, beside depguard's own and on a real API server.
+
+mod bench;
+mod corpus;
+mod real;
