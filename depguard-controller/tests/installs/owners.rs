@@ -96,6 +96,25 @@ async fn until_said(bed: &Bed, type_: &str, expected: &str) -> String {
     .await
 }
 
+/// A GlobalOwner of ConfigMaps, with one that it owns. Gives its GroupOwner's name.
+async fn own_one(bed: &Bed) -> String {
+    bed.at("").post_json(CONFIG_MAPS, &config_map("a", &json!({"adopt": "true"}))).await.unwrap();
+    let owner = global_owner(&json!([{"apiVersion": "v1", "resource": "configmaps"}]));
+    bed.at("").post_json(GLOBAL, &owner).await.unwrap();
+    until_said(bed, "Ready", "True Ready").await;
+    owners(bed, &format!("{CONFIG_MAPS}/a")).await.pop_first().unwrap()
+}
+
+/// Waits until a GroupOwner is gone, and its role.
+async fn until_dismissed(bed: &Bed, group: &str) {
+    until("its GroupOwner and its role are gone", async || {
+        let roles = bed.at("").get_json(&format!("{ROLES}/{group}")).await;
+        let groups = bed.at("").get_json(&format!("{GROUPS}/{group}")).await;
+        if roles.is_err() && groups.is_err() { Ok(()) } else { Err(format!("{roles:?} {groups:?}")) }
+    })
+    .await;
+}
+
 #[tokio::test]
 async fn the_older_tools_example_is_adopted_and_released_with_its_label() {
     let (bed, controller) = start().await;
@@ -250,12 +269,7 @@ async fn a_group_that_is_taken_out_leaves_its_objects_and_nothing_else() {
     })
     .await;
     until_owners(&bed, &format!("{CONFIG_MAPS}/a"), BTreeSet::is_empty).await;
-    until("its role and its GroupOwner are gone", async || {
-        let roles = bed.at("").get_json(&format!("{ROLES}/{group}")).await;
-        let groups = bed.at("").get_json(&format!("{GROUPS}/{group}")).await;
-        if roles.is_err() && groups.is_err() { Ok(()) } else { Err(format!("{roles:?} {groups:?}")) }
-    })
-    .await;
+    until_dismissed(&bed, &group).await;
     assert_eq!(until_said(&bed, "Ready", "True Ready").await, "1 objects in 1 groups are owned");
     assert!(owners(&bed, &format!("{CONFIG_MAPS}/a")).await.is_empty());
     let left = owners(&bed, &format!("{SECRETS}/a")).await.pop_first().unwrap();
@@ -267,11 +281,7 @@ async fn a_group_that_is_taken_out_leaves_its_objects_and_nothing_else() {
 async fn what_a_global_owner_owned_stays_when_its_finalizer_is_taken_off_by_hand() {
     let (bed, config) = prepare().await;
     let controller = Controller::start(config.clone()).await.unwrap();
-    bed.at("").post_json(CONFIG_MAPS, &config_map("a", &json!({"adopt": "true"}))).await.unwrap();
-    let owner = global_owner(&json!([{"apiVersion": "v1", "resource": "configmaps"}]));
-    bed.at("").post_json(GLOBAL, &owner).await.unwrap();
-    until_said(&bed, "Ready", "True Ready").await;
-    let group = owners(&bed, &format!("{CONFIG_MAPS}/a")).await.pop_first().unwrap();
+    let group = own_one(&bed).await;
     controller.stop().await;
 
     bed.at("").delete(&format!("{GLOBAL}/global-owner"), Preconditions::default()).await.unwrap();
@@ -282,12 +292,7 @@ async fn what_a_global_owner_owned_stays_when_its_finalizer_is_taken_off_by_hand
     })
     .await;
     let controller = Controller::start(config).await.unwrap();
-    until("its GroupOwner and its role are gone", async || {
-        let roles = bed.at("").get_json(&format!("{ROLES}/{group}")).await;
-        let groups = bed.at("").get_json(&format!("{GROUPS}/{group}")).await;
-        if roles.is_err() && groups.is_err() { Ok(()) } else { Err(format!("{roles:?} {groups:?}")) }
-    })
-    .await;
+    until_dismissed(&bed, &group).await;
     assert!(owners(&bed, &format!("{CONFIG_MAPS}/a")).await.is_empty());
     controller.stop().await;
 }
@@ -296,11 +301,7 @@ async fn what_a_global_owner_owned_stays_when_its_finalizer_is_taken_off_by_hand
 async fn what_guards_owners_is_uninstalled_only_where_they_own_nothing() {
     let (bed, controller) = start().await;
     bed.own_namespace("").await;
-    bed.at("").post_json(CONFIG_MAPS, &config_map("a", &json!({"adopt": "true"}))).await.unwrap();
-    let owner = global_owner(&json!([{"apiVersion": "v1", "resource": "configmaps"}]));
-    bed.at("").post_json(GLOBAL, &owner).await.unwrap();
-    until_said(&bed, "Ready", "True Ready").await;
-    let group = owners(&bed, &format!("{CONFIG_MAPS}/a")).await.pop_first().unwrap();
+    let group = own_one(&bed).await;
     controller.stop().await;
 
     let error = uninstalled(&bed, 60).await.unwrap_err().to_string();

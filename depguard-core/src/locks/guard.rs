@@ -162,10 +162,7 @@ impl<'a> Guard<'a> {
     pub(super) fn answer(&mut self, id: QueryId, answer: Answer<'_>) {
         match self.desk.take(id) {
             None => return,
-            Some(Asked::Around(around)) => {
-                let again = self.around.answer(around, answer);
-                self.around.send(again, &mut self.desk, Asked::Around);
-            }
+            Some(Asked::Around(around)) => self.around.answer(around, answer, &mut self.desk, Asked::Around),
             Some(Asked::Unlock) => self.permission = Permission::Wanted(Some(access::read(answer))),
             Some(Asked::Write(index)) => {
                 if let Some(writing) = self.writings.get_mut(index) {

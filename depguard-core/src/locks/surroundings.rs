@@ -114,8 +114,20 @@ impl Surroundings {
         }
     }
 
-    /// Takes an answer. What it hands back is to be asked again.
-    pub(super) fn answer(&mut self, around: Around, answer: Answer<'_>) -> Option<Around> {
+    /// Takes an answer, and asks for what more it calls for.
+    pub(super) fn answer<T>(
+        &mut self,
+        around: Around,
+        answer: Answer<'_>,
+        desk: &mut Desk<T>,
+        purpose: fn(Around) -> T,
+    ) {
+        let again = self.take(around, answer);
+        self.send(again, desk, purpose);
+    }
+
+    /// What it hands back is to be asked again.
+    fn take(&mut self, around: Around, answer: Answer<'_>) -> Option<Around> {
         if let Around::Scope(scope) = around {
             self.scopes.answer(scope, answer);
             return None;

@@ -131,10 +131,7 @@ impl<'a> Search<'a> {
             Some(Asked::Discovery) => self.answer_discovery(answer),
             Some(Asked::Object) => self.answer_object(answer),
             Some(Asked::Locks(locks)) => self.answer_locks(locks, answer),
-            Some(Asked::Around(around)) => {
-                let again = self.around.answer(around, answer);
-                self.around.send(again, &mut self.desk, Asked::Around);
-            }
+            Some(Asked::Around(around)) => self.around.answer(around, answer, &mut self.desk, Asked::Around),
             Some(Asked::Access(kind, name)) => self.answer_access(kind, name, answer),
         }
         while self.desk.is_clear() && self.step != Step::Done {

@@ -1,0 +1,442 @@
+//! A cluster in which groups are removed, step by step, and whatever goes wrong with it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use depguard_core::owners::{EMPTY, RELEASED};
+use depguard_core::{GroupVersionResource, Home, Rule};
+use depguard_kcp::{Metadata, OwnerReference};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::super::*;
+use crate::owners::api::{FINALIZER, GLOBAL_OWNER, Names};
+use crate::owners::keep::make_role;
+use crate::owners::observed::{GlobalOwner, GroupOwner, Guard, Listing, Object, Role};
+use crate::owners::spec::{self, group_name};
+use crate::owners::write::{Next, Write};
+
+pub(super) const KINDS: usize = 4;
+pub(super) const TIERS: u8 = 3;
+pub(super) const ALL_TIERS: u8 = (1 << TIERS) - 1;
+/// More looks than any of these removals needs.
+pub(super) const LOOKS: usize = 400;
+/// The looks in which it may be killed: who is always killed before the first write never ends.
+pub(super) const CRASHES: usize = 200;
+
+/// What a world is made of.
+#[derive(Debug, Clone)]
+pub(super) struct Plot {
+    /// The entries that are listed.
+    pub(super) listed: Vec<Picks>,
+    /// Those that were listed when the GroupOwners were made, where that is something else.
+    pub(super) before: Option<Vec<Picks>>,
+    pub(super) by_rules: bool,
+    /// Dependent and target kinds of the rules.
+    pub(super) rules: Vec<(usize, usize)>,
+    pub(super) objects: Vec<Seed>,
+    /// The groups that have no role yet.
+    pub(super) roleless: BTreeSet<usize>,
+    pub(super) orphan: Orphan,
+    /// What chance decides: how many writes are done before the next crash, and what a watch has not seen yet.
+    pub(super) chances: Vec<u8>,
+}
+
+/// The kind that an entry selects, and of which tiers: one bit each.
+pub(super) type Picks = (usize, u8);
+
+#[derive(Debug, Clone)]
+pub(super) struct Seed {
+    pub(super) kind: usize,
+    pub(super) tier: u8,
+    /// The groups that own it, as far as they are of its kind.
+    pub(super) owners: BTreeSet<usize>,
+    pub(super) opted_out: bool,
+    pub(super) is_anothers: bool,
+    /// How often its deletion is refused.
+    pub(super) refusals: u8,
+    /// How many looks its finalizers hold it.
+    pub(super) held: u8,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Orphan {
+    No,
+    Policy,
+    /// The collector's finalizer is there.
+    Finalizer,
+    /// The collector was there already: the GroupOwners' references are gone, and so is its finalizer.
+    Collected,
+}
+
+pub(super) fn plot() -> impl Strategy<Value = Plot> {
+    let seed = (
+        0..KINDS,
+        0..TIERS,
+        prop::collection::btree_set(0..5_usize, 0..3),
+        prop::bool::weighted(0.1),
+        prop::bool::weighted(0.1),
+        prop_oneof![3 => Just(0_u8), 1 => 1..4_u8],
+        prop_oneof![2 => Just(0_u8), 1 => 1..4_u8],
+    );
+    let seed = seed.prop_map(|(kind, tier, owners, opted_out, is_anothers, refusals, held)| Seed {
+        kind,
+        tier,
+        owners,
+        opted_out,
+        is_anothers,
+        refusals,
+        held,
+    });
+    let orphan = prop_oneof![
+        6 => Just(Orphan::No), 1 => Just(Orphan::Policy), 1 => Just(Orphan::Finalizer), 1 => Just(Orphan::Collected)
+    ];
+    let picks = prop::collection::vec((0..KINDS, prop_oneof![1 => Just(ALL_TIERS), 2 => 1..ALL_TIERS]), 0..5);
+    let before = prop_oneof![
+        2 => Just(None),
+        1 => picks.clone().prop_map(Some),
+    ];
+    (
+        (picks, before),
+        any::<bool>(),
+        prop::collection::vec((0..KINDS, 0..KINDS), 0..5),
+        prop::collection::vec(seed, 0..14),
+        prop_oneof![2 => Just(BTreeSet::new()), 1 => prop::collection::btree_set(0..5_usize, 0..5)],
+        orphan,
+        prop::collection::vec(any::<u8>(), 1..60),
+    )
+        .prop_map(|((listed, before), by_rules, rules, objects, roleless, orphan, chances)| Plot {
+            listed,
+            before,
+            by_rules,
+            rules,
+            objects,
+            roleless,
+            orphan,
+            chances,
+        })
+}
+
+/// A cluster, as far as a removal sees it.
+pub(super) struct World {
+    pub(super) plot: Plot,
+    pub(super) owner: Option<Value>,
+    pub(super) groups: BTreeMap<String, Value>,
+    pub(super) roles: BTreeMap<String, Value>,
+    pub(super) objects: BTreeMap<String, Live>,
+    /// What is listed, and in which wave it goes.
+    pub(super) waves: Vec<(Picks, usize)>,
+    /// What was deleted, in that order.
+    pub(super) deleted: Vec<String>,
+    pub(super) rules: Vec<Rule>,
+    pub(super) now: String,
+    pub(super) chance: usize,
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct Live {
+    pub(super) object: Object,
+    pub(super) kind: usize,
+    pub(super) tier: u8,
+    pub(super) refusals: u8,
+    pub(super) held: u8,
+}
+
+pub(super) fn resource(kind: usize) -> String {
+    format!("kind{kind}s")
+}
+
+pub(super) fn child((kind, tiers): &Picks) -> Value {
+    let tiers: Vec<_> = (0..TIERS).filter(|tier| tiers & (1 << tier) != 0).map(|tier| format!("t{tier}")).collect();
+    let selector = json!({"matchExpressions": [{"key": "tier", "operator": "In", "values": tiers}]});
+    json!({"apiVersion": "example.com/v1", "resource": resource(*kind), "selector": selector})
+}
+
+/// Whether some group owns it.
+pub(super) fn is_owned(live: &Live) -> bool {
+    live.object.metadata.owner_references.iter().any(|owner| owner.kind == "GroupOwner")
+}
+
+pub(super) fn rule(from: usize, to: usize) -> Rule {
+    let object = json!({"metadata": {"name": "r"}, "spec": {
+        "dependent": {"group": "example.com", "version": "v1", "kind": "Kind", "resource": resource(from)},
+        "dependencies": [{
+            "group": "example.com", "version": "v1", "resource": resource(to), "fieldRef": {"path": ".spec.ref"},
+        }],
+    }});
+    Rule::parse(Home::Kubernetes, &object).unwrap()
+}
+
+impl World {
+    pub(super) fn of(plot: Plot) -> Self {
+        let children = |picks: &[Picks]| json!({"childResources": picks.iter().map(child).collect::<Vec<_>>()});
+        let policy = if plot.orphan == Orphan::Policy { "Orphan" } else { "Delete" };
+        let order = if plot.by_rules { "ByRules" } else { "Listed" };
+        let mut finalizers = vec![FINALIZER];
+        if plot.orphan == Orphan::Finalizer {
+            finalizers.push(ORPHAN);
+        }
+        let owner = json!({
+            "apiVersion": Names::api_version(), "kind": "GlobalOwner",
+            "metadata": {
+                "name": "o", "uid": "owner", "resourceVersion": "1", "generation": 2,
+                "deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": finalizers,
+            },
+            "spec": {"childResources": children(&plot.listed)["childResources"], "order": order, "deletionPolicy": policy},
+        });
+        let entries = spec::entries(&owner["spec"]).unwrap();
+        let rules: Vec<_> = plot.rules.iter().map(|(from, to)| rule(*from, *to)).collect();
+        let kinds: Vec<_> = entries.iter().map(|entry| entry.resource.group_resource()).collect();
+        let ordered = order::waves(spec::order(&owner["spec"]), &kinds, &rules).waves;
+        let wave = |index| ordered.iter().position(|wave| wave.contains(&index)).unwrap();
+        let waves = plot.listed.iter().enumerate().map(|(index, picks)| (*picks, wave(index))).collect();
+        let made = plot.before.as_ref().unwrap_or(&plot.listed).clone();
+        let entries = spec::entries(&children(&made)).unwrap();
+        let mut groups = BTreeMap::new();
+        for (index, entry) in entries.iter().enumerate() {
+            let name = group_name("o", "owner", entry);
+            let reference =
+                json!({"apiVersion": Names::api_version(), "kind": "GlobalOwner", "name": "o", "uid": "owner"});
+            let references = if plot.orphan == Orphan::Collected { vec![] } else { vec![reference] };
+            let group = json!({
+                "metadata": {
+                    "name": name, "uid": format!("group-{index}"), "labels": {GLOBAL_OWNER: "owner"},
+                    "ownerReferences": references,
+                },
+                "spec": entry.group_spec,
+                "status": {"phase": "Owning"},
+            });
+            groups.insert(name, group);
+        }
+        let names: Vec<_> = entries.iter().map(|entry| group_name("o", "owner", entry)).collect();
+        let objects = plot.objects.iter().enumerate().map(|(number, seed)| {
+            let reference = |kind: &str, name: &str, uid: String| OwnerReference {
+                api_version: Names::api_version(),
+                kind: kind.to_owned(),
+                name: name.to_owned(),
+                uid,
+                controller: Some(false),
+            };
+            let own = seed.owners.iter().filter(|group| made.get(**group).is_some_and(|picks| picks.0 == seed.kind));
+            let mut owner_references: Vec<_> =
+                own.map(|group| reference("GroupOwner", &names[*group], format!("group-{group}"))).collect();
+            if seed.is_anothers {
+                owner_references.push(reference("Other", "x", "other".to_owned()));
+            }
+            let metadata = Metadata {
+                name: format!("x{number}"),
+                uid: format!("uid-{number}"),
+                resource_version: "1".to_owned(),
+                owner_references,
+                labels: BTreeMap::from([("tier".to_owned(), format!("t{}", seed.tier))]),
+                ..Metadata::default()
+            };
+            let object = Object { metadata, opted_out: seed.opted_out };
+            let live = Live { object, kind: seed.kind, tier: seed.tier, refusals: seed.refusals, held: seed.held };
+            (format!("uid-{number}"), live)
+        });
+        let objects = objects.collect();
+        let now = "2026-01-01T00:00:10Z".to_owned();
+        let mut world = Self {
+            plot,
+            owner: Some(owner),
+            groups,
+            roles: BTreeMap::new(),
+            objects,
+            waves,
+            deleted: Vec::new(),
+            rules,
+            now,
+            chance: 0,
+        };
+        let observed = world.observed(&BTreeSet::new());
+        for (index, (name, entry)) in names.iter().zip(&entries).enumerate() {
+            if !world.plot.roleless.contains(&index) {
+                world.apply(&make_role(&observed, name, entry).unwrap());
+            }
+        }
+        world
+    }
+
+    pub(super) fn chance(&mut self) -> u8 {
+        self.chance += 1;
+        self.plot.chances[self.chance % self.plot.chances.len()]
+    }
+
+    pub(super) fn observed(&mut self, lists: &BTreeSet<GroupVersionResource>) -> Observed {
+        let entries = self.resources();
+        let mut listings = BTreeMap::new();
+        for gvr in entries {
+            let consistent = lists.contains(&gvr);
+            // Each role lets all objects of its resource be seen, whichever group they are in.
+            if !self.roles.values().any(|role| role["rules"][0]["resources"][0] == gvr.resource.as_str()) {
+                let why = "403 Forbidden".to_owned();
+                listings.insert(gvr, if consistent { Listing::Unreadable(why) } else { Listing::Unwatched(why) });
+                continue;
+            }
+            if !consistent && self.chance().is_multiple_of(5) {
+                continue;
+            }
+            if !consistent && self.chance().is_multiple_of(11) {
+                listings.insert(gvr, Listing::Unwatched("too many".to_owned()));
+                continue;
+            }
+            let all: Vec<_> = self.objects.values().cloned().collect();
+            let objects = all.into_iter().filter(|live| gvr.resource.as_str() == resource(live.kind));
+            // A watch may not have seen everything yet.
+            let objects = objects.filter(|_| consistent || !self.chance().is_multiple_of(3));
+            let objects = objects.map(|live| Arc::new(live.object)).collect();
+            listings.insert(gvr, Listing::Objects { kind: "Kind".to_owned(), objects, consistent });
+        }
+        Observed {
+            guard: Guard::InForce,
+            now: self.now.clone(),
+            owner: GlobalOwner::read(self.owner.as_ref().unwrap()).unwrap(),
+            groups: self.groups.values().map(|group| GroupOwner::read(group).unwrap()).collect(),
+            roles: self.roles.values().map(|role| Role::read(role).unwrap()).collect(),
+            listings,
+            rules: self.rules.clone(),
+            broken_rules: Vec::new(),
+            precreated_roles: false,
+        }
+    }
+
+    /// What an API server makes of a write; what no removal may do fails.
+    pub(super) fn apply(&mut self, write: &Write) -> Came {
+        match write {
+            Write::DeleteObject { object, .. } => return self.delete(object.uid()),
+            Write::Release { object, group_uid, .. } => {
+                if let Some(live) = self.objects.get_mut(object.uid()) {
+                    live.object.metadata.owner_references.retain(|owner| owner.uid != *group_uid);
+                }
+            }
+            Write::MarkGroup { object, .. } => {
+                let group = self.groups.get_mut(object["metadata"]["name"].as_str().unwrap()).unwrap();
+                *group = object.clone();
+                let uid = group["metadata"]["uid"].as_str().unwrap().to_owned();
+                assert!(self.left_of(&uid).is_empty(), "{uid} is marked, and has {:?}", self.left_of(&uid));
+            }
+            Write::DeleteGroup { name, uid, orphan } => {
+                let group = self.groups.remove(name).unwrap();
+                let phase = group["status"]["phase"].as_str().unwrap();
+                assert!(matches!(phase, EMPTY | RELEASED), "{uid} is deleted while {phase}");
+                assert_eq!(*orphan, phase == RELEASED);
+            }
+            Write::DeleteRole { name, .. } => {
+                assert!(self.groups.is_empty());
+                self.roles.remove(name);
+            }
+            Write::Unfinalize(_) => {
+                assert!(self.groups.is_empty() && self.roles.is_empty());
+                self.owner = None;
+            }
+            Write::CreateRole(role) => {
+                let name = role["metadata"]["name"].as_str().unwrap();
+                assert!(self.groups.contains_key(name));
+                let mut role = role.clone();
+                role["metadata"]["uid"] = json!(format!("role-{name}"));
+                assert_eq!(self.roles.insert(name.to_owned(), role), None);
+            }
+            Write::Event(_) => {}
+            other => panic!("no removal writes {other:?}"),
+        }
+        Came::Done
+    }
+
+    pub(super) fn delete(&mut self, uid: &str) -> Came {
+        assert_eq!(self.plot.orphan, Orphan::No, "a released object is deleted");
+        let Some(live) = self.objects.get(uid) else { return Came::Done };
+        assert!(is_owned(live), "{live:?} is nobody's");
+        let mine = self.wave_of(live).unwrap_or_else(|| panic!("{live:?} stays"));
+        for other in self.objects.values().filter(|other| is_owned(other)) {
+            let wave = self.wave_of(other).unwrap_or(mine);
+            assert!(wave >= mine, "{uid} goes before {other:?}");
+        }
+        let live = self.objects.get_mut(uid).unwrap();
+        if live.refusals > 0 {
+            live.refusals -= 1;
+            return Came::Refused("not yet".to_owned());
+        }
+        if live.held == 0 {
+            self.objects.remove(uid);
+            self.deleted.push(uid.to_owned());
+        } else {
+            live.object.metadata.deletion_timestamp = Some("2026-01-01T00:00:00Z".to_owned());
+        }
+        Came::Done
+    }
+
+    pub(super) fn resources(&self) -> BTreeSet<GroupVersionResource> {
+        let made = self.groups.values().map(|group| spec::entry_of_group(&group["spec"]).unwrap().resource);
+        let owner = self.owner.as_ref().unwrap();
+        made.chain(spec::entries(&owner["spec"]).unwrap().into_iter().map(|entry| entry.resource)).collect()
+    }
+
+    /// In which wave an object that is owned is to go; `None`: it stays.
+    pub(super) fn wave_of(&self, live: &Live) -> Option<usize> {
+        let stays = live.object.opted_out || live.object.is_owned_by("other");
+        let selects = |(kind, tiers): &Picks| *kind == live.kind && tiers & (1 << live.tier) != 0;
+        let waves = self.waves.iter().filter(|(picks, _)| selects(picks)).map(|(_, wave)| *wave);
+        waves.min().filter(|_| !stays)
+    }
+
+    pub(super) fn left_of(&self, group: &str) -> Vec<&str> {
+        let left = self.objects.values().filter(|live| live.object.is_owned_by(group));
+        left.map(|live| live.object.uid()).collect()
+    }
+
+    /// Finalizers are done at some time.
+    pub(super) fn pass(&mut self) {
+        self.objects.retain(|_, live| {
+            if live.object.is_deleting() {
+                live.held = live.held.saturating_sub(1);
+            }
+            !live.object.is_deleting() || live.held > 0
+        });
+    }
+
+    pub(super) fn look(&mut self, memory: &Memory, now: Instant) -> Next {
+        let mut lists = BTreeSet::new();
+        loop {
+            let observed = self.observed(&lists);
+            let next = next(&observed, memory, now);
+            if next.lists.is_subset(&lists) {
+                return next;
+            }
+            assert!(next.writes.is_empty() && next.status.is_none(), "nothing is done by halves");
+            lists.extend(next.lists);
+        }
+    }
+
+    /// What comes next where all was listed just now.
+    pub(super) fn look_whole(&mut self, memory: &Memory, now: Instant) -> Next {
+        let all = self.resources();
+        next(&self.observed(&all), memory, now)
+    }
+
+    /// Goes on until the GlobalOwner is gone.
+    pub(super) fn play(&mut self) {
+        let (mut memory, mut now) = (Memory::default(), Instant::now());
+        for look in 0..LOOKS {
+            now += Duration::from_secs(60);
+            let next = self.look(&memory, now);
+            // Killed after so many writes: those that were under way may be done or not, and what was remembered is gone.
+            let crash = self.chance();
+            let crashes = look < CRASHES && crash.is_multiple_of(4);
+            let writes = if crashes { usize::from(crash / 4) } else { usize::MAX };
+            for write in next.writes.iter().take(writes) {
+                let came = self.apply(write);
+                memory.note(&write.key(), came, now);
+            }
+            let Some(owner) = &mut self.owner else { return };
+            if writes < next.writes.len() {
+                memory = Memory::default();
+            } else if let Some(status) = next.status {
+                owner["status"] = status;
+            }
+            self.pass();
+        }
+        panic!("it does not end");
+    }
+}
