@@ -5,7 +5,8 @@ cd "$(dirname "$0")/../.."
 copy=$(mktemp -d)
 trap 'rm -rf "$copy"' EXIT
 git ls-files -z --cached --others --exclude-standard | xargs -0 cp --parents -t "$copy"
-export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$PWD/target/mutants}
+# The checkout's own folder: what others have built of the dependencies serves here, too.
+export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$PWD/target}
 survivors=0
 
 in_copy() {

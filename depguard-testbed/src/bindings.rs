@@ -1,5 +1,6 @@
 //! What kcp does about APIExports and APIBindings: identities, endpoint slices, and binding.
 
+use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
@@ -8,7 +9,7 @@ use serde_json::{Value, json};
 use crate::act::Act;
 use crate::faults::Fault;
 use crate::json::{array, is_terminating, map_at, set_condition, text};
-use crate::kinds::{BOUND_CLUSTER, BOUND_RESOURCE};
+use crate::kinds::{BOUND_CLUSTER, BOUND_RESOURCE, bound_export};
 use crate::status::ApiResult;
 use crate::store::{Key, Stored};
 use crate::view::{Export, schema_key, stored_export};
@@ -39,8 +40,14 @@ pub(crate) fn reconcile(world: &World) {
             reconcile_binding(world, &binding);
         }
     }
+    let mut consumers: BTreeMap<(String, String), Vec<String>> = BTreeMap::new();
+    for binding in world.store.everywhere("apis.kcp.io", "apibindings") {
+        if let Some(export) = bound_export(&binding.object) {
+            consumers.entry(export).or_default().push(binding.key.cluster);
+        }
+    }
     for slice in world.store.everywhere("apis.kcp.io", "apiexportendpointslices") {
-        reconcile_slice(world, &slice);
+        reconcile_slice(world, &slice, &consumers);
     }
 }
 
@@ -68,8 +75,9 @@ fn is_going(world: &World, export: &Stored) -> bool {
     is_terminating(&export.object) || workspace.is_none_or(|workspace| is_terminating(&workspace.object))
 }
 
-/// A slice names the export's virtual workspace once somebody has bound the export.
-fn reconcile_slice(world: &World, slice: &Stored) {
+/// Names the export's virtual workspace in its slice once somebody has bound the export. `consumers` has, by export, the
+/// logical clusters that bind it.
+fn reconcile_slice(world: &World, slice: &Stored, consumers: &BTreeMap<(String, String), Vec<String>>) {
     let name = text(&slice.object, "/spec/export/name").unwrap_or_default();
     let cluster = match text(&slice.object, "/spec/export/path") {
         Some(path) => world.cluster_of(path),
@@ -79,9 +87,7 @@ fn reconcile_slice(world: &World, slice: &Stored) {
     let export = export.filter(|export| stored_export(world, export).is_some());
     let mut endpoints = Vec::new();
     if let Some(export) = export.as_ref().filter(|_| !world.faults.is_on(Fault::NoEndpoints)) {
-        let bindings = world.store.everywhere("apis.kcp.io", "apibindings");
-        let bound = bindings.into_iter().filter(|binding| crate::view::binds(&binding.object, export));
-        let bound: Vec<String> = bound.map(|binding| binding.key.cluster).collect();
+        let bound = consumers.get(&(export.cluster.clone(), export.name.clone())).cloned().unwrap_or_default();
         let hosts = match world.shards.of_front_proxy() {
             Some(_) => world.shards.listed(&slice.key, bound),
             None => bound.first().map(|_| world.url.clone()).into_iter().collect(),

@@ -4,27 +4,43 @@ use std::sync::Arc;
 
 use tokio::sync::watch;
 
+use crate::store::TooOld;
 use crate::world::World;
-use crate::{Kind, bindings, definitions, roles, workspaces};
+use crate::{Kind, bindings, definitions, rbac, roles, workspaces};
 
-/// Reconciles whenever something changed, until the testbed stops.
+/// API groups of the objects that these controllers read.
+const GROUPS: [&str; 5] = ["apis.kcp.io", "core.kcp.io", "tenancy.kcp.io", "apiextensions.k8s.io", rbac::GROUP];
+
+/// Reconciles whenever something changed that a controller reads, until the testbed stops.
 pub(crate) async fn run(world: Arc<World>, mut stopped: watch::Receiver<bool>) {
     let mut revisions = world.store.subscribe();
     let mut faults = world.faults.subscribe();
     loop {
-        revisions.mark_unchanged();
+        let seen = *revisions.borrow_and_update();
         faults.mark_unchanged();
         if world.kind == Kind::Kcp {
             workspaces::reconcile(&world);
             bindings::reconcile(&world);
         }
-        definitions::reconcile(&world);
+        let takes_down = definitions::reconcile(&world);
         roles::reconcile(&world);
         tokio::select! {
             _ = stopped.changed() => break,
-            _ = revisions.changed() => {}
+            () = changed(&world, &mut revisions, seen, takes_down) => {}
             _ = faults.changed() => {}
             () = world.shards.next_listed() => {}
+        }
+    }
+}
+
+/// Ends when something changed after `seen` that a controller reads: any object, while one takes objects of all kinds down.
+async fn changed(world: &World, revisions: &mut watch::Receiver<u64>, mut seen: u64, any: bool) {
+    while revisions.changed().await.is_ok() {
+        match world.store.changes_since(seen) {
+            Ok((changes, _)) if any && !changes.is_empty() => return,
+            Ok((changes, _)) if changes.iter().any(|change| GROUPS.contains(&change.key.group.as_str())) => return,
+            Ok((_, revision)) => seen = revision,
+            Err(TooOld) => return,
         }
     }
 }

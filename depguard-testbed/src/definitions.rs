@@ -11,11 +11,13 @@ use crate::world::World;
 pub(crate) const FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
 
 /// A CRD is served from the moment it is there, and its status says so; one that goes takes its
-/// objects along.
-pub(crate) fn reconcile(world: &World) {
+/// objects along: true while one does.
+pub(crate) fn reconcile(world: &World) -> bool {
+    let mut takes_down = false;
     for definition in world.store.everywhere("apiextensions.k8s.io", "customresourcedefinitions") {
         if is_terminating(&definition.object) {
             take_down(world, &definition);
+            takes_down = true;
             continue;
         }
         let names = definition.object["spec"]["names"].clone();
@@ -40,6 +42,7 @@ pub(crate) fn reconcile(world: &World) {
             );
         });
     }
+    takes_down
 }
 
 /// Deletes the CRD's objects. As in Kubernetes no webhook is asked, but finalizers hold.

@@ -7,14 +7,19 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde_json::{Map, Value, json};
 
-/// The non-empty string at a JSON pointer.
+/// The non-empty string below the fields that `/` separates.
 pub(crate) fn text<'a>(value: &'a Value, pointer: &str) -> Option<&'a str> {
-    value.pointer(pointer).and_then(Value::as_str).filter(|text| !text.is_empty())
+    field(value, pointer).and_then(Value::as_str).filter(|text| !text.is_empty())
 }
 
-/// The list at a JSON pointer; empty where there is none.
+/// The list below the fields that `/` separates; empty where there is none.
 pub(crate) fn array<'a>(value: &'a Value, pointer: &str) -> &'a [Value] {
-    value.pointer(pointer).and_then(Value::as_array).map_or(&[], Vec::as_slice)
+    field(value, pointer).and_then(Value::as_array).map_or(&[], Vec::as_slice)
+}
+
+/// The value below plain field names: without the escapes of a JSON pointer, whose decoding takes most of a look-up.
+fn field<'a>(value: &'a Value, pointer: &str) -> Option<&'a Value> {
+    pointer.split('/').skip(1).try_fold(value, |value, name| value.get(name))
 }
 
 pub(crate) fn name_of(object: &Value) -> &str {

@@ -15,7 +15,7 @@ use tempfile::NamedTempFile;
 
 use crate::api::Api;
 use crate::outcome::{Outcome, Stop, eventually};
-use crate::selection::{self, Programs, RingKind, Wanted};
+use crate::selection::{self, Programs, RingKind};
 
 /// An API server that this test started, and that ends with it.
 pub struct Ring {
@@ -58,8 +58,7 @@ impl Ring {
 
     /// Starts the kcp that `KCP_BIN`, or `kcp` on `PATH`, names; `None` if neither does.
     pub async fn kcp() -> Option<Outcome<Ring>> {
-        let named = Wanted { kind: RingKind::Kcp, named: false };
-        match named.programs() {
+        match RingKind::Kcp.programs() {
             Ok(programs) => Some(Ring::start(RingKind::Kcp, &programs).await),
             Err(_) => None,
         }
@@ -68,9 +67,12 @@ impl Ring {
     /// Starts a kube-apiserver with the controllers that make pods; else says why it can't.
     pub async fn cluster() -> Result<Outcome<Ring>, String> {
         let chosen = selection::wanted(std::env::var(selection::VARIABLE).ok().as_deref())?;
-        let wanted = chosen.into_iter().find(|wanted| wanted.kind == RingKind::Kube);
-        let wanted = wanted.ok_or_else(|| format!("{} leaves the ring kube out", selection::VARIABLE))?;
-        let Programs::Kube(folder) = wanted.programs()? else { return Err("these programs are not its".to_owned()) };
+        if !chosen.contains(&RingKind::Kube) {
+            return Err(format!("{}=kube runs it", selection::VARIABLE));
+        }
+        let Programs::Kube(folder) = RingKind::Kube.programs()? else {
+            return Err("these programs are not its".to_owned());
+        };
         if !folder.join("kube-controller-manager").is_file() {
             return Err(format!("no kube-controller-manager in {}", folder.display()));
         }

@@ -1,8 +1,9 @@
 //! Runs the scenarios, and prints a line for each.
 
 mod lacking;
+mod tally;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,7 +11,9 @@ use std::time::{Duration, Instant};
 
 use depguard_kcp::Feature;
 use futures::FutureExt as _;
+use futures::future::try_join_all;
 
+use self::tally::Tally;
 use crate::outcome::{Outcome, Stop};
 use crate::ring::Ring;
 use crate::selection::{self, RingKind};
@@ -44,6 +47,13 @@ pub enum Homes {
     /// Only on a plain cluster.
     Kubernetes,
 }
+
+/// So many scenarios share a testbed that plays kcp, each in workspaces of its own.
+const WORKSPACES: usize = 4;
+/// So many share a real kcp.
+const REAL_WORKSPACES: usize = 2;
+/// So many clusters there are side by side.
+const CLUSTERS: usize = 3;
 
 type Run = Box<dyn Fn(Arc<World>) -> Pin<Box<dyn Future<Output = Outcome>>> + Send + Sync>;
 
@@ -117,16 +127,6 @@ impl Scenario {
     }
 }
 
-/// What became of all of them.
-#[derive(Default)]
-struct Tally {
-    passed: usize,
-    failed: usize,
-    skipped: usize,
-    filtered: usize,
-    failures: Vec<String>,
-}
-
 /// One scenario in one mode.
 struct Job {
     index: usize,
@@ -134,7 +134,7 @@ struct Job {
     terms: Terms,
 }
 
-/// Runs what the command line and the environment choose. True if nothing failed.
+/// Runs what the command line and the environment choose, the rings side by side. True if nothing failed.
 pub fn main(scenarios: &[Scenario]) -> bool {
     let filters: Vec<String> = std::env::args().skip(1).filter(|argument| !argument.starts_with('-')).collect();
     if std::env::args().any(|argument| argument == "--list") {
@@ -150,39 +150,35 @@ pub fn main(scenarios: &[Scenario]) -> bool {
             return false;
         }
     };
-    let start = Instant::now();
-    let mut tally = Tally::default();
-    for ring in wanted {
-        println!();
-        match ring.programs() {
-            Ok(programs) => run_ring(ring.kind, &programs, scenarios, &filters, &mut tally),
-            Err(reason) if ring.named => tally.fail(format!("ring {}: cannot run: {reason}", ring.kind.name())),
-            Err(reason) => {
-                println!("ring {}: skipped: {reason}", ring.kind.name());
-                tally.skipped += 1;
-            }
-        }
+    let tally = Tally::begin();
+    println!();
+    for kind in RingKind::ALL.into_iter().filter(|kind| !wanted.contains(kind)) {
+        tally.skip(&format!("ring {}: skipped: {}={0} runs it", kind.name(), selection::VARIABLE));
     }
-    tally.print(start.elapsed())
+    std::thread::scope(|scope| {
+        for kind in wanted {
+            let (tally, filters) = (&tally, &filters);
+            scope.spawn(move || match kind.programs() {
+                Ok(programs) => run_ring(kind, &programs, scenarios, filters, tally),
+                Err(reason) => tally.fail(format!("ring {}: cannot run: {reason}", kind.name())),
+            });
+        }
+    });
+    tally.conclude()
 }
 
-fn run_ring(
-    kind: RingKind,
-    programs: &selection::Programs,
-    scenarios: &[Scenario],
-    filters: &[String],
-    tally: &mut Tally,
-) {
+fn run_ring(kind: RingKind, programs: &selection::Programs, scenarios: &[Scenario], filters: &[String], tally: &Tally) {
     let start = Instant::now();
     let runtime = match runtime() {
         Ok(runtime) => runtime,
         Err(error) => return tally.fail(format!("ring {}: {error}", kind.name())),
     };
-    let ring = match runtime.block_on(Ring::start(kind, programs)) {
-        Ok(ring) => Arc::new(ring),
+    let lanes = match runtime.block_on(lanes(kind, programs)) {
+        Ok(lanes) => lanes,
         Err(stop) => return tally.fail(format!("ring {}: did not start: {stop}", kind.name())),
     };
-    println!("ring {}: started ({:.1} s)", kind.name(), start.elapsed().as_secs_f32());
+    let Some(ring) = lanes.first() else { return tally.fail(format!("ring {}: has no lane", kind.name())) };
+    println!("ring {}: started, {} lanes ({:.1} s)", kind.name(), lanes.len(), start.elapsed().as_secs_f32());
 
     let mut jobs = VecDeque::new();
     for (index, scenario) in scenarios.iter().enumerate() {
@@ -200,29 +196,39 @@ fn run_ring(
                 continue;
             }
             if !filters.is_empty() && !filters.iter().any(|filter| line(scenario, mode).contains(filter.as_str())) {
-                tally.filtered += 1;
+                tally.filter_out(1);
             } else if scenario.tears_down && !ring.has_controllers() {
-                println!("ring {}: skipped {}: no kube-controller-manager here", kind.name(), line(scenario, mode));
-                tally.skipped += 1;
+                let line = line(scenario, mode);
+                tally.skip(&format!("ring {}: skipped {line}: no kube-controller-manager here", kind.name()));
             } else {
                 jobs.push_back(Job { index, mode, terms: Terms::default() });
             }
         }
     }
-    // Workspaces keep scenarios apart.
-    let lanes = if kind.is_kcp() { 2 } else { 1 };
     let owns =
         jobs.iter().any(|job| scenarios.get(job.index).is_some_and(|one| one.enables.contains(&Feature::Owners)));
-    run_jobs(&runtime, &vec![Arc::clone(&ring); lanes], scenarios, jobs, tally);
-    lacking::run(&runtime, &lacking::Rings { first: &ring, programs }, scenarios, filters, tally);
+    run_jobs(&runtime, &lanes, scenarios, jobs, tally);
+    lacking::run(&runtime, &lanes, scenarios, filters, tally);
     // No rule of any scenario names Secrets as dependents; an owner may be told to own them, by the controller.
-    let askers = ring.in_process().map(|testbed| testbed.askers("", "secrets")).unwrap_or_default();
+    let asked = |ring: &Arc<Ring>| ring.in_process().map(|testbed| testbed.askers("", "secrets")).unwrap_or_default();
+    let askers: BTreeSet<_> = lanes.iter().flat_map(asked).collect();
     let may_ask = |asker: &str| owns && asker.ends_with(":depguard-controller");
     for account in askers.iter().filter(|asker| asker.contains(":depguard-system:") && !may_ask(asker)) {
         tally.fail(format!("ring {}: {account} asked for Secrets", kind.name()));
     }
-    drop(ring);
+    drop(lanes);
     runtime.shutdown_timeout(Duration::from_secs(2));
+}
+
+/// The servers that scenarios of one ring run on side by side, most of which is waiting: on kcp one server several times,
+/// as workspaces keep scenarios apart; else several clusters.
+async fn lanes(kind: RingKind, programs: &selection::Programs) -> Outcome<Vec<Arc<Ring>>> {
+    if kind.is_kcp() {
+        let ring = Arc::new(Ring::start(kind, programs).await?);
+        return Ok(vec![ring; if kind.is_testbed() { WORKSPACES } else { REAL_WORKSPACES }]);
+    }
+    let rings = (0..CLUSTERS).map(|_| Ring::start(kind, programs));
+    Ok(try_join_all(rings).await?.into_iter().map(Arc::new).collect())
 }
 
 /// Runs the jobs, as many at once as there are lanes, each on the ring of its lane. Gives how long each scenario took that
@@ -232,31 +238,30 @@ fn run_jobs(
     lanes: &[Arc<Ring>],
     scenarios: &[Scenario],
     jobs: VecDeque<Job>,
-    tally: &mut Tally,
+    tally: &Tally,
 ) -> BTreeMap<usize, Duration> {
     let jobs = Mutex::new(jobs);
-    let shared = Mutex::new((tally, BTreeMap::new()));
+    let passed = Mutex::new(BTreeMap::new());
     let next = || jobs.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
     std::thread::scope(|scope| {
         for (lane, ring) in (1..).zip(lanes) {
-            let (next, shared) = (&next, &shared);
+            let (next, passed) = (&next, &passed);
             scope.spawn(move || {
                 while let Some(job) = next() {
                     let scenario = &scenarios[job.index];
                     let start = Instant::now();
                     let outcome = run_job(runtime, ring, scenario, &job, lane);
-                    let mut shared = shared.lock().unwrap_or_else(PoisonError::into_inner);
-                    let line = lacking::line(&job.terms, &line(scenario, job.mode));
                     let took = start.elapsed();
-                    shared.0.record(ring.kind(), &line, &outcome, took);
+                    let line = lacking::line(&job.terms, &line(scenario, job.mode));
+                    tally.record(ring.kind(), &line, &outcome, took);
                     if outcome.is_ok() {
-                        shared.1.insert(job.index, took);
+                        passed.lock().unwrap_or_else(PoisonError::into_inner).insert(job.index, took);
                     }
                 }
             });
         }
     });
-    shared.into_inner().unwrap_or_else(PoisonError::into_inner).1
+    passed.into_inner().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Runs a scenario on a runtime of its own: whatever of depguard it leaves running ends with it.
@@ -315,46 +320,4 @@ fn line(scenario: &Scenario, mode: Mode) -> String {
 
 fn runtime() -> std::io::Result<tokio::runtime::Runtime> {
     tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()
-}
-
-impl Tally {
-    fn record(&mut self, kind: RingKind, name: &str, outcome: &Outcome, took: Duration) {
-        let (kind, took) = (kind.name(), took.as_secs_f32());
-        match outcome {
-            Ok(()) => {
-                self.passed += 1;
-                println!("ring {kind}: ok   {name} ({took:.1} s)");
-            }
-            Err(Stop::Skipped(reason)) => {
-                self.skipped += 1;
-                println!("ring {kind}: skipped {name}: {reason}");
-            }
-            Err(stop) => self.fail(format!("ring {kind}: FAIL {name} ({took:.1} s): {stop}")),
-        }
-    }
-
-    fn fail(&mut self, line: String) {
-        println!("{line}");
-        self.failed += 1;
-        self.failures.push(line);
-    }
-
-    fn print(&self, took: Duration) -> bool {
-        println!();
-        for failure in &self.failures {
-            println!("{failure}");
-        }
-        println!("scenarios: {} passed, {} failed, {} skipped", self.passed, self.failed, self.skipped);
-        // As the standard test harness ends, for what reads its output.
-        println!(
-            "test result: {}. {} passed; {} failed; {} ignored; 0 measured; {} filtered out; finished in {:.2}s",
-            if self.failed == 0 { "ok" } else { "FAILED" },
-            self.passed,
-            self.failed,
-            self.skipped,
-            self.filtered,
-            took.as_secs_f32(),
-        );
-        self.failed == 0
-    }
 }

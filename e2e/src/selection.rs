@@ -24,7 +24,8 @@ pub enum RingKind {
 }
 
 impl RingKind {
-    const ALL: [RingKind; 6] = [
+    /// Every ring, in the order in which they are named.
+    pub(crate) const ALL: [RingKind; 6] = [
         RingKind::TestbedKcp,
         RingKind::TestbedKcpExport,
         RingKind::TestbedKubernetes,
@@ -61,20 +62,9 @@ impl RingKind {
     }
 }
 
-/// A ring to try.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Wanted {
-    /// Which one.
-    pub(crate) kind: RingKind,
-    /// Asked for by name: that it cannot run is then a failure.
-    pub(crate) named: bool,
-}
-
-/// Reads [`VARIABLE`]'s value. Without one every ring is tried, and none is a must but the testbed.
-pub(crate) fn wanted(value: Option<&str>) -> Result<Vec<Wanted>, String> {
-    let Some(value) = value.filter(|value| !value.trim().is_empty()) else {
-        return Ok(RingKind::ALL.map(|kind| Wanted { kind, named: kind.is_testbed() }).to_vec());
-    };
+/// Reads [`VARIABLE`]'s value. Without one, the rings are those in the process.
+pub(crate) fn wanted(value: Option<&str>) -> Result<Vec<RingKind>, String> {
+    let value = value.filter(|value| !value.trim().is_empty()).unwrap_or("testbed");
     let mut chosen = Vec::new();
     for word in value.split(',').map(str::trim).filter(|word| !word.is_empty()) {
         let before = chosen.len();
@@ -90,8 +80,7 @@ pub(crate) fn wanted(value: Option<&str>) -> Result<Vec<Wanted>, String> {
             ));
         }
     }
-    let wanted = |kind: &RingKind| Wanted { kind: *kind, named: true };
-    Ok(RingKind::ALL.iter().filter(|kind| chosen.contains(kind)).map(wanted).collect())
+    Ok(RingKind::ALL.into_iter().filter(|kind| chosen.contains(kind)).collect())
 }
 
 /// The programs of a real server.
@@ -105,19 +94,18 @@ pub(crate) enum Programs {
     Kcp(PathBuf),
 }
 
-impl Wanted {
-    /// Finds what the ring runs on, building it where it was asked for by name and can be built;
-    /// else the reason why it cannot run.
+impl RingKind {
+    /// Finds what the ring runs on, building it where that is possible; else the reason why it cannot run.
     pub(crate) fn programs(self) -> Result<Programs, String> {
-        match self.kind {
+        match self {
             RingKind::TestbedKcp | RingKind::TestbedKcpExport | RingKind::TestbedKubernetes => Ok(Programs::None),
-            RingKind::Kube => kube_servers(self.named).map(Programs::Kube),
+            RingKind::Kube => kube_servers().map(Programs::Kube),
             RingKind::Kcp | RingKind::KcpExport => kcp_binary().map(Programs::Kcp),
         }
     }
 }
 
-fn kube_servers(build: bool) -> Result<PathBuf, String> {
+fn kube_servers() -> Result<PathBuf, String> {
     if let Some(folder) = std::env::var_os("KUBEBUILDER_ASSETS").map(PathBuf::from) {
         for program in ["etcd", "kube-apiserver"] {
             if !folder.join(program).is_file() {
@@ -139,11 +127,6 @@ fn kube_servers(build: bool) -> Result<PathBuf, String> {
     }
     if find_on_path("go").is_none() {
         return Err("go is not installed and KUBEBUILDER_ASSETS is not set".to_owned());
-    }
-    if !build {
-        return Err(format!(
-            "its servers are not built yet; run e2e/servers/build once (some five minutes), or name the ring in {VARIABLE}"
-        ));
     }
     println!("ring kube: building its servers, some five minutes");
     run(&[]).ok_or_else(|| "e2e/servers/build failed".to_owned())
@@ -170,21 +153,20 @@ pub(crate) fn find_on_path(program: &str) -> Option<PathBuf> {
 mod tests {
     use super::*;
 
-    fn names(value: Option<&str>) -> Vec<String> {
-        let show = |ring: &Wanted| format!("{}{}", ring.kind.name(), if ring.named { "!" } else { "" });
-        wanted(value).unwrap().iter().map(show).collect()
+    fn names(value: Option<&str>) -> Vec<&'static str> {
+        wanted(value).unwrap().into_iter().map(RingKind::name).collect()
     }
 
     #[test]
-    fn without_a_choice_only_the_testbed_is_a_must() {
-        let all = ["testbed-kcp!", "testbed-kcp-export!", "testbed-kubernetes!", "kube", "kcp", "kcp-export"];
-        assert_eq!(names(None), all);
-        assert_eq!(names(Some(" ")), all);
+    fn without_a_choice_the_rings_are_those_in_the_process() {
+        let testbeds = ["testbed-kcp", "testbed-kcp-export", "testbed-kubernetes"];
+        assert_eq!(names(None), testbeds);
+        assert_eq!(names(Some(" ")), testbeds);
     }
 
     #[test]
-    fn what_is_named_is_a_must_and_named_once() {
-        let testbeds_and_kcp = ["testbed-kcp!", "testbed-kcp-export!", "testbed-kubernetes!", "kcp!"];
+    fn each_ring_is_named_once() {
+        let testbeds_and_kcp = ["testbed-kcp", "testbed-kcp-export", "testbed-kubernetes", "kcp"];
         assert_eq!(names(Some("kcp, testbed,testbed-kcp")), testbeds_and_kcp);
         assert_eq!(names(Some("all")).len(), 6);
     }

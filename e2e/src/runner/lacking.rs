@@ -10,31 +10,34 @@ use std::time::Duration;
 use depguard_controller::manifests::{ReadThrough, Setup};
 use depguard_core::Home;
 use depguard_kcp::{Feature, Features};
-use futures::future::try_join_all;
 use tokio::runtime::Runtime;
 
 use super::{Job, Mode, Scenario, Tally, run_jobs};
 use crate::outcome::{Outcome, Stop};
 use crate::ring::Ring;
-use crate::selection::{self, RingKind};
+use crate::selection::RingKind;
 use crate::world::{Right, Terms};
 
 /// How long a scenario waits for each thing without one of its rights, at most and at least: half as much again as the whole
 /// took with all of them. With all, it waits as long as ever: a garbage collector may take its time.
 const PATIENCE: (Duration, Duration) = (Duration::from_secs(10), Duration::from_secs(3));
-/// A real kcp takes its time: there this is too long for every run.
+/// Set, or a filter that begins with [`PREFIX`], it has these runs follow the scenarios.
 const VARIABLE: &str = "DEPGUARD_RIGHTS";
+const PREFIX: &str = "rights:";
 
-/// So many scenarios run at once, where each has a testbed or a tree of workspaces of its own.
+/// So many scenarios run at once where each has a testbed or a tree of workspaces of its own.
 const TESTBEDS: usize = 6;
-/// So many clusters of real servers run side by side.
-const CLUSTERS: usize = 3;
 
 /// By right, the scenario that fails without it.
 type Table = BTreeMap<(String, String), String>;
 
-pub(super) fn run(runtime: &Runtime, rings: &Rings<'_>, scenarios: &[Scenario], filters: &[String], tally: &mut Tally) {
-    let kind = rings.first.kind();
+pub(super) fn run(runtime: &Runtime, lanes: &[Arc<Ring>], scenarios: &[Scenario], filters: &[String], tally: &Tally) {
+    let Some(first) = lanes.first() else { return };
+    let kind = first.kind();
+    let is_named = filters.iter().any(|filter| filter.starts_with(PREFIX));
+    if !is_named && std::env::var_os(VARIABLE).is_none() {
+        return tally.skip(&format!("ring {}: skipped: that each right is needed: {VARIABLE}=1 tries it", kind.name()));
+    }
     let setup = setup(kind);
     let table = match read_table(&setup) {
         Ok(table) => table,
@@ -61,58 +64,28 @@ pub(super) fn run(runtime: &Runtime, rings: &Rings<'_>, scenarios: &[Scenario], 
         controls.insert(index);
         lacking.push_back(job(index, Some(right), PATIENCE.0));
     }
-    let mut controls: VecDeque<_> =
-        controls.into_iter().map(|index| job(index, None, rings.first.patience())).collect();
+    let mut controls: VecDeque<_> = controls.into_iter().map(|index| job(index, None, first.patience())).collect();
     for jobs in [&mut controls, &mut lacking] {
         let all = jobs.len();
         jobs.retain(|job| {
             let line = line(&job.terms, scenarios.get(job.index).map_or("", |scenario| scenario.name));
             filters.is_empty() || filters.iter().any(|filter| line.contains(filter.as_str()))
         });
-        tally.filtered += all - jobs.len();
+        tally.filter_out(all - jobs.len());
     }
     if controls.is_empty() && lacking.is_empty() {
         return;
     }
-    if kind.is_kcp() && !kind.is_testbed() && std::env::var_os(VARIABLE).is_none() {
-        println!("ring {}: skipped: that each right is needed: set {VARIABLE} to try, some ten minutes", kind.name());
-        tally.skipped += 1;
-        return;
-    }
-    let lanes = match rings.lanes(runtime) {
-        Ok(lanes) => lanes,
-        Err(stop) => return tally.fail(format!("ring {}: did not start: {stop}", kind.name())),
-    };
-    let took = run_jobs(runtime, &lanes, scenarios, controls, tally);
+    // On a testbed each run has a server or workspaces of its own; rights are of a whole cluster.
+    let own = vec![Arc::clone(first); TESTBEDS];
+    let lanes = if kind.is_testbed() { &own } else { lanes };
+    let took = run_jobs(runtime, lanes, scenarios, controls, tally);
     for job in &mut lacking {
         if let Some(took) = took.get(&job.index) {
             job.terms.patience = Some((*took * 3 / 2).clamp(PATIENCE.1, PATIENCE.0));
         }
     }
-    run_jobs(runtime, &lanes, scenarios, lacking, tally);
-}
-
-/// The servers of one kind.
-pub(super) struct Rings<'r> {
-    pub(super) first: &'r Arc<Ring>,
-    /// What others like it are started from.
-    pub(super) programs: &'r selection::Programs,
-}
-
-impl Rings<'_> {
-    /// One for each scenario that runs at the same time: most of it is waiting.
-    fn lanes(&self, runtime: &Runtime) -> Outcome<Vec<Arc<Ring>>> {
-        let kind = self.first.kind();
-        let mut lanes = vec![Arc::clone(self.first)];
-        if kind.is_testbed() {
-            lanes.resize(TESTBEDS, Arc::clone(self.first));
-        } else if !kind.is_kcp() {
-            // Rights are of the whole server.
-            let others = (1..CLUSTERS).map(|_| Ring::start(kind, self.programs));
-            lanes.extend(runtime.block_on(try_join_all(others))?.into_iter().map(Arc::new));
-        }
-        Ok(lanes)
-    }
+    run_jobs(runtime, lanes, scenarios, lacking, tally);
 }
 
 fn job(index: usize, lacks: Option<Right>, patience: Duration) -> Job {
@@ -123,8 +96,8 @@ fn job(index: usize, lacks: Option<Right>, patience: Duration) -> Job {
 /// What is told of a job, beside the name of its scenario.
 pub(super) fn line(terms: &Terms, name: &str) -> String {
     match terms {
-        Terms { lacks: Some(right), .. } => format!("rights: without {right} of {} fails: {name}", right.account),
-        Terms { patience: Some(_), .. } => format!("rights: with all of them: {name}"),
+        Terms { lacks: Some(right), .. } => format!("{PREFIX} without {right} of {} fails: {name}", right.account),
+        Terms { patience: Some(_), .. } => format!("{PREFIX} with all of them: {name}"),
         Terms { .. } => name.to_owned(),
     }
 }

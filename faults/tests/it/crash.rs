@@ -1,0 +1,26 @@
+//! Removals in order while the controller is killed at its writes. `DEPGUARD_CRASH_GRAPHS` and `DEPGUARD_CRASH_SEED` draw
+//! others.
+
+use depguard_faults::crash::{Mistake, control, run};
+
+/// As many graphs as there is time for on a busy machine.
+const GRAPHS: usize = 9;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_removal_keeps_its_order_wherever_its_controller_is_killed() {
+    let number = |name, default| std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default);
+    let graphs = number("DEPGUARD_CRASH_GRAPHS", GRAPHS);
+    let summary = run(number("DEPGUARD_CRASH_SEED", 1) as u64, graphs).await.unwrap();
+    println!("{summary}");
+    assert_eq!(summary.violations, [""; 0]);
+    // That it was hard enough.
+    assert!(summary.kills >= 10 * graphs, "{summary}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_judge_sees_each_removal_that_is_wrong() {
+    for mistake in Mistake::ALL {
+        let seen = control(mistake).await.unwrap();
+        assert!(!seen.is_empty(), "a {mistake:?} removal is not seen");
+    }
+}
