@@ -83,13 +83,11 @@ impl Shown {
         let name = lock.to_string();
         let mut text = match lock.problem() {
             Some(problem) => format!("the lock can't be read: {problem}; correct or delete it"),
+            None if lock.reason().is_empty() => "no reason is given".to_owned(),
             None => lock.reason().to_owned(),
         };
-        if !text.is_empty() {
-            text.push(' ');
-        }
         // Writing to a string can't fail.
-        let _ = write!(text, "({name}");
+        let _ = write!(text, " ({name}");
         if !lock.holder().is_empty() {
             let _ = write!(text, ", held by {}", lock.holder());
         }

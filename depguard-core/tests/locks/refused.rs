@@ -22,6 +22,11 @@ fn who_may_read_the_lock_is_told_why() {
     let shown = "Object is locked: snapshot running (ObjectLock default/a, held by ServiceAccount backup/snapshotter, until 2027-01-01T00:00:00Z)";
     assert_eq!(world.decide(&delete(vm())).message().unwrap(), shown);
     assert_eq!(world.decide(&by("bob", &[], delete(vm()))).message().unwrap(), hidden);
+    // A lock may give none.
+    let mut unreasoned = World::with_lock(json!({"holder": {"users": ["backup"]}}));
+    unreasoned.may("alice", "get", "objectlocks/default/a");
+    let shown = "Object is locked: no reason is given (ObjectLock default/a, held by user backup)";
+    assert_eq!(unreasoned.decide(&delete(vm())).message().unwrap(), shown);
     // Who can't be asked about may not.
     world.faults.push(("/apis/authorization.k8s.io".to_owned(), 500));
     assert_eq!(world.decide(&delete(vm())).message().unwrap(), hidden);
