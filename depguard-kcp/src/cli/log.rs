@@ -20,12 +20,24 @@ pub enum LogFormat {
     Json,
 }
 
+const KUBE: &str = "kube_runtime";
+
 /// Sends the log to standard error: `info` and above, or what `RUST_LOG` says.
 pub(super) fn to_standard_error(format: LogFormat) {
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
+    let filter = filter(std::env::var(EnvFilter::DEFAULT_ENV).ok().as_deref());
     match format {
         LogFormat::Text => text(filter, stderr, stderr().is_terminal()).init(),
         LogFormat::Json => json(filter, stderr).init(),
+    }
+}
+
+/// What is logged. Of a watch that fails depguard says itself what matters; kube warns of each list that it may not read,
+/// though a right that was given a moment ago is one that is not in effect yet. Who asks for it has it all the same.
+fn filter(levels: Option<&str>) -> EnvFilter {
+    let levels = levels.filter(|levels| EnvFilter::try_new(levels).is_ok()).unwrap_or("info");
+    match levels.contains(KUBE) {
+        true => EnvFilter::new(levels),
+        false => EnvFilter::new(format!("{levels},{KUBE}::watcher=error")),
     }
 }
 
@@ -53,4 +65,21 @@ where
     W: for<'w> MakeWriter<'w> + Send + Sync + 'static,
 {
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(writer).json().flatten_event(true).finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kube_is_quiet_about_its_watches_unless_it_is_asked_to_speak() {
+        for (levels, expected) in [
+            (None, "kube_runtime::watcher=error,info"),
+            (Some("info,"), "kube_runtime::watcher=error,info"),
+            (Some("debug,kube_runtime=info"), "kube_runtime=info,debug"),
+            (Some("depguard_kcp=loud"), "kube_runtime::watcher=error,info"),
+        ] {
+            assert_eq!(filter(levels).to_string(), expected, "{levels:?}");
+        }
+    }
 }
