@@ -11,7 +11,7 @@ use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep, sleep_until};
 
 use super::api::{GLOBAL_OWNER, GLOBAL_OWNERS, GROUP, GROUP_OWNERS, Names, VERSION};
-use super::execute::{Done, Seen, execute};
+use super::execute::{Done, Seen, execute, log};
 use super::guard;
 use super::keep;
 use super::observed::{GlobalOwner, GroupOwner, Guard, Listing, Observed, Role};
@@ -111,7 +111,8 @@ impl Owners {
     /// Waits for a reason for another round. `false`: there can't be one any more.
     async fn wait(&mut self) -> bool {
         let resync = Instant::now() + self.basis.resync;
-        let failed = self.memories.values().filter_map(Memory::next).min();
+        let now = Instant::now();
+        let failed = self.memories.values().filter_map(|memory| memory.next(now)).min();
         let unguarded = (self.guard != Guard::InForce).then(|| Instant::now() + UNGUARDED);
         let due = failed.into_iter().chain(unguarded).min();
         let due = due.map_or(resync, |due| due.max(Instant::now() + SOONEST).min(resync));
@@ -151,7 +152,9 @@ impl Owners {
             if writes.is_empty() {
                 return;
             }
-            if !self.learn(execute(&self.endpoint, writes).await) {
+            let done = execute(&self.endpoint, writes).await;
+            log(&done);
+            if !self.learn(done) {
                 return;
             }
         }
@@ -224,11 +227,17 @@ impl Owners {
         self.memories.retain(|uid, _| uids.contains(uid));
         self.basis.metrics.owners(owners.iter().filter_map(GlobalOwner::phase));
         let mut writes = Vec::new();
+        let standing: Vec<_> = owners.iter().filter(|owner| !owner.is_deleting).cloned().collect();
         for owner in owners {
-            let Some((rules, broken_rules)) = self.rules(owner.order) else {
-                tracing::debug!(owner = owner.name, "its groups go in the order of rules, which are not loaded yet");
-                continue;
+            let (rules, broken_rules, unordered) = match self.rules(owner.order) {
+                Ok((rules, broken)) => (rules, broken, None),
+                Err(why) if owner.is_deleting => (Vec::new(), Vec::new(), Some(why)),
+                Err(why) => {
+                    tracing::debug!(owner = owner.name, "its groups go in the order of rules: {why}");
+                    continue;
+                }
             };
+            let others = if owner.is_deleting { standing.as_slice() } else { &[] };
             let of_it = |uid: &str| uid == owner.uid;
             let mut groups: Vec<_> = groups
                 .iter()
@@ -239,11 +248,13 @@ impl Owners {
             let roles = roles.iter().filter(|role| role.global_uid().is_some_and(of_it)).cloned().collect();
             let mut observed = Observed {
                 listings: self.listings(&owner, &groups),
+                others: others.iter().flat_map(|other| other.entries.iter().flatten()).cloned().collect(),
                 owner,
                 groups,
                 roles,
                 rules,
                 broken_rules,
+                unordered,
                 precreated_roles: self.precreated_roles,
                 guard: self.guard.clone(),
                 now: k8s_openapi::jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
@@ -257,12 +268,13 @@ impl Owners {
             // What one list shows may ask for another.
             while !next.lists.is_subset(&listed) {
                 for resource in next.lists.difference(&listed) {
-                    let listing = list(&self.endpoint, resource).await;
+                    let listing = list(&self.endpoint, resource, &observed).await;
                     observed.listings.insert(resource.clone(), listing);
                 }
                 listed.append(&mut next.lists);
                 next = decide(&observed, memory, now);
             }
+            memory.note_step(&next.waits, std::mem::take(&mut next.looks), now);
             let uid = observed.owner.uid.clone();
             writes.extend(next.writes.into_iter().map(|write| (uid.clone(), write)));
             let status = next.status.filter(|status| observed.owner.object.get("status") != Some(status));
@@ -301,19 +313,20 @@ impl Owners {
         gone
     }
 
-    /// The rules that say in which order groups go, and the names of those that can't be used; `None`: they are wanted and
+    /// The rules that say in which order groups go, and the names of those that can't be used; an error: they are wanted and
     /// not known.
-    fn rules(&self, order: Order) -> Option<(Vec<Rule>, Vec<String>)> {
+    fn rules(&self, order: Order) -> Result<(Vec<Rule>, Vec<String>), String> {
         if order == Order::Listed {
-            return Some((Vec::new(), Vec::new()));
+            return Ok((Vec::new(), Vec::new()));
         }
         let state = self.basis.rules.borrow().clone();
-        if state.unseen().is_some() {
-            return None;
+        if let Some(why) = state.unseen() {
+            return Err(why.to_owned());
         }
         let mut broken = Vec::new();
         let mut rules = Vec::new();
-        for rule in state.resource(Watched::RULES.plural)?.values() {
+        let known = state.resource(Watched::RULES.plural).ok_or("DependencyRules are not followed")?;
+        for rule in known.values() {
             match Rule::parse(Home::Kubernetes, rule) {
                 Ok(rule) => rules.push(rule),
                 Err(_) => {
@@ -322,7 +335,7 @@ impl Owners {
                 }
             }
         }
-        Some((rules, broken))
+        Ok((rules, broken))
     }
 
     fn listings(&self, owner: &GlobalOwner, groups: &[GroupOwner]) -> BTreeMap<GroupVersionResource, Listing> {

@@ -1,5 +1,7 @@
 //! Carries writes out: the only place that writes for owners.
 
+use std::collections::BTreeMap;
+
 use depguard_core::GroupVersionResource;
 use depguard_kcp::{ApiError, Endpoint, Metadata};
 use futures::{StreamExt, stream};
@@ -33,6 +35,39 @@ pub(crate) enum Seen {
 pub(crate) async fn execute(endpoint: &Endpoint, writes: Vec<(String, Write)>) -> Vec<Done> {
     let writes = stream::iter(writes).map(|(owner, write)| one(endpoint, owner, write));
     writes.buffer_unordered(AT_ONCE).collect().await
+}
+
+/// Logs what was done: a line for each group that has adopted or released objects, and one for each event.
+pub(crate) fn log(done: &[Done]) {
+    let (mut adopted, mut released) = (BTreeMap::<_, usize>::new(), BTreeMap::<_, usize>::new());
+    for Done { write, came, .. } in done {
+        let counts = match (write, came) {
+            (Write::Event(event), _) => {
+                log_event(event);
+                continue;
+            }
+            (Write::Adopt { group, .. }, Came::Done) => adopted.entry(group),
+            (Write::Release { group, .. }, Came::Done) => released.entry(group),
+            _ => continue,
+        };
+        let count = counts.or_default();
+        *count = count.saturating_add(1);
+    }
+    for (group, objects) in adopted {
+        tracing::info!(group, objects, "adopted");
+    }
+    for (group, objects) in released {
+        tracing::info!(group, objects, "released");
+    }
+}
+
+fn log_event(event: &Value) {
+    let text = |pointer: &str| event.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+    let (owner, reason, message) = (text("/involvedObject/name"), text("/reason"), text("/message"));
+    match text("/type") {
+        "Normal" => tracing::info!(owner, reason, "{message}"),
+        _ => tracing::warn!(owner, reason, "{message}"),
+    }
 }
 
 async fn one(endpoint: &Endpoint, owner: String, write: Write) -> Done {

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use super::api::{AGGREGATE, FINALIZER, GLOBAL_OWNER, GLOBAL_OWNERS, GROUP_OWNERS, INDEX, Names};
 use super::observed::{GlobalOwner, GroupOwner, Guard, Listing, Object, Observed};
-use super::removal::Memory;
+use super::removal::{LeftBehind, Memory};
 use super::spec::{Entry, group_name};
 use super::status::{self, Grouped};
 use super::write::{Finalizers, Next, Write};
@@ -125,6 +125,7 @@ impl Fates {
         let release = self.release.iter().map(|object| Write::Release {
             resource: resource.clone(),
             object: Arc::clone(object),
+            group: group.name.clone(),
             group_uid: group.uid.clone(),
         });
         adopt.chain(release).collect()
@@ -181,7 +182,7 @@ fn fates(observed: &Observed, entry: &Entry, group: Option<&GroupOwner>, memory:
         }
     };
     // An owner that goes takes along what refers to it: until another one is there nothing is given to it.
-    let Some(group) = group.filter(|group| !group.is_deleting && !is_done(group)) else {
+    let Some(group) = group.filter(|group| !group.is_deleting && !group.is_done()) else {
         fates.unseen = Some("its GroupOwner is not there yet".to_owned());
         return fates;
     };
@@ -202,11 +203,6 @@ fn fates(observed: &Observed, entry: &Entry, group: Option<&GroupOwner>, memory:
     fates
 }
 
-/// Whether the GroupOwner says that nothing refers to it any more, so that anybody may delete it.
-fn is_done(group: &GroupOwner) -> bool {
-    matches!(group.phase.as_deref(), Some(RELEASED | EMPTY))
-}
-
 /// The GroupOwner of a group, where it is not there or not right.
 fn make_group(
     owner: &GlobalOwner,
@@ -218,13 +214,19 @@ fn make_group(
     match group {
         None => Some(Write::CreateGroup(group_owner(owner, name, index, entry))),
         Some(group) if group.is_deleting => None,
-        Some(group) if is_done(group) => Some(Write::mark_group(group, OWNING)),
+        Some(group) if group.is_done() => Some(Write::mark_group(group, OWNING, &LeftBehind::default())),
         Some(group) if group.index != index || group.object.get("spec") != Some(&entry.group_spec) => {
             let (name, uid, spec) = (group.name.clone(), group.uid.clone(), entry.group_spec.clone());
             Some(Write::UpdateGroup { name, uid, spec, index })
         }
         Some(_) => None,
     }
+}
+
+/// The GroupOwner of an entry that has none.
+pub(super) fn make_missing_group(owner: &GlobalOwner, entry: &Entry) -> Option<Write> {
+    let index = owner.entries.iter().flatten().position(|known| known == entry)?;
+    make_group(owner, &group_name(&owner.name, &owner.uid, entry), index, entry, None)
 }
 
 /// The role of a group, where it is not there or not right.
@@ -258,7 +260,7 @@ fn dismiss_all(observed: &Observed, is_wanted: impl Fn(&str) -> bool, next: &mut
 fn dismiss(observed: &Observed, group: &GroupOwner, next: &mut Next) {
     let Ok(entry) = &group.entry else { return };
     let role = observed.roles.iter().find(|role| role.name == group.name);
-    if is_done(group) {
+    if group.is_done() {
         // The right goes first: found by its label, it would go without the GroupOwner too.
         match role {
             Some(role) => next.writes.push(Write::delete_role(role)),
@@ -271,16 +273,17 @@ fn dismiss(observed: &Observed, group: &GroupOwner, next: &mut Next) {
     match observed.listing(&entry.resource) {
         Listing::Pending | Listing::Unreadable(_) => {}
         Listing::Unwatched(_) => _ = next.lists.insert(entry.resource.clone()),
-        Listing::NotServed(_) => next.writes.push(Write::mark_group(group, EMPTY)),
+        Listing::NotServed(_) => next.writes.push(Write::mark_group(group, EMPTY, &LeftBehind::default())),
         Listing::Objects { objects, consistent, .. } => {
             let owned: Vec<_> = objects.iter().filter(|object| object.is_owned_by(&group.uid)).collect();
             next.writes.extend(owned.iter().map(|object| Write::Release {
                 resource: entry.resource.clone(),
                 object: Arc::clone(object),
+                group: group.name.clone(),
                 group_uid: group.uid.clone(),
             }));
             match (owned.is_empty(), consistent) {
-                (true, true) => next.writes.push(Write::mark_group(group, RELEASED)),
+                (true, true) => next.writes.push(Write::mark_group(group, RELEASED, &LeftBehind::default())),
                 // What a watch shows may be behind.
                 (true, false) => _ = next.lists.insert(entry.resource.clone()),
                 (false, _) => {}

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use depguard_core::owners::{EMPTY, RELEASED};
 use depguard_core::{GroupVersionResource, Rule};
 use depguard_kcp::Metadata;
 use serde_json::Value;
@@ -23,10 +24,14 @@ pub(crate) struct Observed {
     pub(crate) roles: Vec<Role>,
     /// The objects of each resource of its groups.
     pub(crate) listings: BTreeMap<GroupVersionResource, Listing>,
+    /// What GlobalOwners select that are not being deleted, where this one is.
+    pub(crate) others: Vec<Entry>,
     /// The DependencyRules that can be used.
     pub(crate) rules: Vec<Rule>,
     /// The names of those that can't.
     pub(crate) broken_rules: Vec<String>,
+    /// Why it is not known in which order groups go.
+    pub(crate) unordered: Option<String>,
     /// Whether ClusterRoles are made by somebody else.
     pub(crate) precreated_roles: bool,
     /// Whether GlobalOwners and GroupOwners are guarded against a deletion that takes all at once.
@@ -115,14 +120,12 @@ pub(crate) enum Listing {
         kind: String,
         /// Those that a group may select, and those that some GroupOwner owns.
         objects: Vec<Arc<Object>>,
-        /// Taken by a list in this look, in all namespaces; else by a watch, and maybe behind. Then only owned ones are
-        /// there.
+        /// Taken by a list in this look, in all namespaces; else by a watch, and maybe behind.
         consistent: bool,
     },
     /// There is no such resource, and there can be no objects.
     NotServed(String),
-    /// They can't be watched, and why. A list may show them all the same: it keeps only what is owned, and may be allowed
-    /// since.
+    /// They can't be watched, and why. A list may show them all the same: it may be allowed since.
     Unwatched(String),
     /// They can't be seen, and why.
     Unreadable(String),
@@ -141,6 +144,13 @@ impl Observed {
     /// The objects of a group.
     pub(crate) fn listing(&self, resource: &GroupVersionResource) -> &Listing {
         self.listings.get(resource).unwrap_or(&Listing::Pending)
+    }
+
+    /// Whether an object of a resource may be of any of the groups.
+    pub(crate) fn is_of_interest(&self, resource: &GroupVersionResource, object: &Metadata) -> bool {
+        let of_groups = self.groups.iter().filter_map(|group| group.entry.as_ref().ok());
+        let mut entries = self.owner.entries.iter().flatten().chain(of_groups);
+        entries.any(|entry| entry.resource == *resource && (entry.selects(object) || entry.names(object)))
     }
 
     /// By what it is remembered that a write failed, of all that there is; `None`: not all of it is known.
@@ -218,6 +228,11 @@ impl GroupOwner {
         object.pointer("/metadata/labels")?.get(GLOBAL_OWNER)?.as_str()
     }
 
+    /// Whether it says that nothing refers to it any more.
+    pub(crate) fn is_done(&self) -> bool {
+        is_done(self.phase.as_deref())
+    }
+
     /// Reads one; `None`: it has no name or no UID.
     pub(crate) fn read(object: &Value) -> Option<Self> {
         let global_uid = Self::global_uid(object).unwrap_or_default();
@@ -235,6 +250,11 @@ impl GroupOwner {
             object: object.clone(),
         })
     }
+}
+
+/// Whether a GroupOwner of this phase says that nothing refers to it any more, so that anybody may delete it.
+pub(crate) fn is_done(phase: Option<&str>) -> bool {
+    matches!(phase, Some(EMPTY | RELEASED))
 }
 
 impl Role {

@@ -5,7 +5,9 @@
 //!
 //! - Groups go wave by wave. A wave begins when each group before it is marked `Empty`, and a group is marked so when a
 //!   consistent list shows nothing that refers to it.
-//! - Then the GroupOwners go, then their ClusterRoles, and at last the finalizer.
+//! - A group begins by owning all that it selects: what is not adopted yet is, and it is marked `Removing`.
+//! - When all are done, the status shows no wave any more. Then the GroupOwners go, then their ClusterRoles, and at last the
+//!   finalizer.
 //! - A GlobalOwner that is deleted so that its dependents stay is released: its groups all at once, and nothing is
 //!   deleted but GroupOwners and ClusterRoles.
 
@@ -18,6 +20,7 @@ use super::write::Next;
 
 mod fate;
 mod homes;
+mod look;
 mod memory;
 pub(crate) mod order;
 mod outlook;
@@ -25,6 +28,8 @@ mod parts;
 mod step;
 mod tell;
 
+pub(crate) use fate::is_anothers;
+pub(crate) use look::LeftBehind;
 pub(crate) use memory::{Came, Memory};
 pub(crate) use order::Order;
 pub use order::{Plan, PlannedGroup, PlannedWave};
@@ -44,6 +49,8 @@ pub(crate) fn next(observed: &Observed, memory: &Memory, now: Instant) -> Next {
     }
     let (phase, waves) = if is_released(observed) {
         (RELEASING, vec![parts::to_release(observed)])
+    } else if let Some(why) = observed.unordered.as_deref().filter(|_| !tell::is_ending(observed)) {
+        return tell::unordered(observed, why, memory, now);
     } else {
         (REMOVING, parts::to_remove(observed))
     };

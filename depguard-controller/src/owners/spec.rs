@@ -189,6 +189,14 @@ impl Entry {
         !self.names.is_empty() && self.fits(object)
     }
 
+    /// The group and version of its objects, as they write it.
+    pub(crate) fn api_version(&self) -> String {
+        match self.resource.group.is_core() {
+            true => self.resource.version.to_string(),
+            false => format!("{}/{}", self.resource.group, self.resource.version),
+        }
+    }
+
     fn fits(&self, object: &Metadata) -> bool {
         self.namespace.as_ref().is_none_or(|wanted| object.namespace.as_deref() == Some(wanted.as_str()))
             && (self.names.is_empty() || self.names.contains(&object.name))

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use super::keep::{Fates, OWNING};
 use super::observed::{GroupOwner, Observed};
+use super::removal::is_anothers;
 use super::removal::order::{self, Order, Plan};
 use super::spec::Entry;
 use super::write::Write;
@@ -33,7 +34,7 @@ pub(crate) fn refused(observed: &Observed, reason: &'static str, why: String) ->
 /// The status of a GlobalOwner that owns.
 pub(crate) fn of_owner(observed: &Observed, groups: &[Grouped<'_>]) -> Value {
     let accepted = Finding::yes("Accepted", "depguard owns what is selected");
-    let adopted = adopted(groups);
+    let adopted = adopted(observed, groups);
     let owned: usize = groups.iter().map(|grouped| grouped.fates.owned.len()).sum();
     let ready = match adopted.status {
         "True" => Finding::yes("Ready", format!("{owned} objects in {} groups are owned", groups.len())),
@@ -91,9 +92,7 @@ pub(crate) fn of_group(grouped: &Grouped<'_>, observed: &Observed) -> Option<Wri
             json!({"owned": known("owned"), "ownedResources": known("ownedResources")})
         }
         None => {
-            let resource = &grouped.entry.resource;
-            let version = resource.root();
-            let version = version.trim_start_matches("/apis/").trim_start_matches("/api/").to_owned();
+            let version = grouped.entry.api_version();
             let shown = owned.iter().take(MOST_OWNED).map(|object| {
                 let Metadata { name, namespace, .. } = &object.metadata;
                 match namespace {
@@ -110,7 +109,7 @@ pub(crate) fn of_group(grouped: &Grouped<'_>, observed: &Observed) -> Option<Wri
         fields.retain(|_, value| !value.is_null());
         fields.insert("phase".to_owned(), json!(OWNING));
     }
-    let adopted = adopted(std::slice::from_ref(grouped));
+    let adopted = adopted(observed, std::slice::from_ref(grouped));
     let generation = group.object.pointer("/metadata/generation").and_then(Value::as_i64).unwrap_or_default();
     let wanted = status(old, generation, &observed.now, [("Adopted", adopted)], more);
     if old == Some(&wanted) || observed.owner.entries.is_err() {
@@ -122,7 +121,7 @@ pub(crate) fn of_group(grouped: &Grouped<'_>, observed: &Observed) -> Option<Wri
 }
 
 /// Whether all that is selected is owned.
-fn adopted(groups: &[Grouped<'_>]) -> Finding {
+fn adopted(observed: &Observed, groups: &[Grouped<'_>]) -> Finding {
     let unseen: Vec<_> = groups.iter().filter_map(|grouped| grouped.fates.unseen.as_deref()).collect();
     if !unseen.is_empty() {
         return Finding::no("NotListed", bounded(&unseen));
@@ -141,7 +140,18 @@ fn adopted(groups: &[Grouped<'_>]) -> Finding {
     if under_way > 0 {
         return Finding::no("Adopting", format!("{under_way} objects are being adopted"));
     }
-    Finding::yes("Adopted", "everything that is selected is owned")
+    let shared: Vec<String> = groups
+        .iter()
+        .flat_map(|Grouped { fates, .. }| {
+            let shared = fates.owned.iter().filter(|object| is_anothers(object, &observed.groups));
+            shared.map(|object| format!("{} {}", fates.kind, object.display()))
+        })
+        .collect();
+    if shared.is_empty() {
+        return Finding::yes("Adopted", "everything that is selected is owned");
+    }
+    let message = "everything that is selected is owned; other owners keep these, which stay when this one goes";
+    Finding::yes("Adopted", format!("{message}: {}", bounded(&shared)))
 }
 
 fn bounded<T: AsRef<str>>(texts: &[T]) -> String {

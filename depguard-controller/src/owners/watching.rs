@@ -13,7 +13,7 @@ use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout_at};
 
-use super::observed::{Listing, Object};
+use super::observed::{Listing, Object, Observed};
 use super::spec::Entry;
 
 /// The most objects that are kept of a resource.
@@ -109,14 +109,18 @@ impl Drop for Watching {
     }
 }
 
-/// Lists the objects of a resource that some GroupOwner owns, in all namespaces, as they are now.
-pub(crate) async fn list(endpoint: &Endpoint, resource: &GroupVersionResource) -> Listing {
+/// Lists the objects of a resource that a group may select, or that some GroupOwner owns, in all namespaces, as they are
+/// now.
+pub(crate) async fn list(endpoint: &Endpoint, resource: &GroupVersionResource, observed: &Observed) -> Listing {
     let kind = match kind(endpoint, resource).await {
         Ok(kind) => kind,
         Err(listing) => return listing,
     };
-    let owned = |metadata| Some(Object::of(metadata)).filter(Object::is_owned).map(Arc::new);
-    match endpoint.list_metadata(&format!("{}/{}", resource.root(), resource.resource), owned).await {
+    let keep = |metadata: Metadata| {
+        let is_of_interest = observed.is_of_interest(resource, &metadata);
+        Some(Object::of(metadata)).filter(|object| is_of_interest || object.is_owned()).map(Arc::new)
+    };
+    match endpoint.list_metadata(&format!("{}/{}", resource.root(), resource.resource), keep).await {
         Ok(objects) => Listing::Objects { kind, objects, consistent: true },
         Err(error) => Listing::Unreadable(format!("{} can't be listed: {error}", resource.group_resource())),
     }

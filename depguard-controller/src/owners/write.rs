@@ -1,6 +1,6 @@
 //! What is written: each write is one request, and doing it again does no harm.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use depguard_core::GroupVersionResource;
@@ -8,7 +8,8 @@ use depguard_kcp::Metadata;
 use serde_json::{Value, json};
 
 use super::api::{FINALIZER, GLOBAL_OWNERS, GROUP_OWNERS, Names};
-use super::observed::{GlobalOwner, GroupOwner, Object, Role};
+use super::observed::{GlobalOwner, GroupOwner, Object, Role, is_done};
+use super::removal::LeftBehind;
 
 /// Where ClusterRoles are.
 pub(crate) const ROLES: &str = "/apis/rbac.authorization.k8s.io/v1/clusterroles";
@@ -21,6 +22,10 @@ pub(crate) struct Next {
     pub(crate) writes: Vec<Write>,
     /// What must be listed before anything more is decided.
     pub(crate) lists: BTreeSet<GroupVersionResource>,
+    /// What is waited for, by the keys by which it is remembered.
+    pub(crate) waits: BTreeSet<String>,
+    /// The groups that were looked at before they go: by UID, each with the objects that it did not own yet.
+    pub(crate) looks: BTreeMap<String, BTreeSet<String>>,
     /// What the GlobalOwner's status is to be.
     pub(crate) status: Option<Value>,
 }
@@ -96,6 +101,8 @@ pub(crate) enum Write {
         resource: GroupVersionResource,
         /// The object, as it was seen.
         object: Arc<Object>,
+        /// The GroupOwner's name.
+        group: String,
         /// The GroupOwner's UID.
         group_uid: String,
     },
@@ -178,15 +185,19 @@ impl Write {
         Self::DeleteRole { name: role.name.clone(), uid: role.uid.clone() }
     }
 
-    /// A GroupOwner with this phase in its status.
-    pub(crate) fn mark_group(group: &GroupOwner, phase: &str) -> Self {
+    /// A GroupOwner with this phase in its status, and what it leaves behind.
+    pub(crate) fn mark_group(group: &GroupOwner, phase: &str, left_behind: &LeftBehind) -> Self {
         let mut object = group.object.clone();
         if let Some(fields) = object.as_object_mut() {
             let status = fields.entry("status").or_insert_with(|| json!({}));
             if let Some(status) = status.as_object_mut() {
                 status.insert("phase".to_owned(), json!(phase));
-                status.insert("owned".to_owned(), json!(0));
-                status.remove("ownedResources");
+                status.extend(left_behind.fields());
+                // It was marked so as nothing refers to it.
+                if is_done(Some(phase)) {
+                    status.insert("owned".to_owned(), json!(0));
+                    status.remove("ownedResources");
+                }
             }
         }
         Self::MarkGroup { uid: group.uid.clone(), object }
@@ -288,7 +299,7 @@ impl Write {
                 };
                 patch_object(resource, &object.metadata, [add])
             }
-            Self::Release { resource, object, group_uid } => {
+            Self::Release { resource, object, group_uid, .. } => {
                 let owners = object.metadata.owner_references.iter();
                 let at = owners.enumerate().filter(|(_, owner)| owner.uid == *group_uid).map(|(index, _)| index);
                 // From the last one on: each removal moves those behind it.

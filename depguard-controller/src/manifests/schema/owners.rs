@@ -155,21 +155,41 @@ fn global_status() -> Value {
                 "description": "Objects whose removal was refused, or does not end: the first few.",
                 "items": with(owned_resource(), "description", json!("One of them, and why.")),
             },
+            "leftBehindCount": left_behind_count(),
+            "leftBehind": left_behind(),
     });
     status_schema("What the controller made of it.", "Accepted, Adopted, Ordered and Ready.", own)
 }
 
 fn group_status() -> Value {
     let own = json!({
-            "phase": {"type": "string", "description": "Owning; Released or Empty: nothing refers to it any more."},
+            "phase": {
+                "type": "string",
+                "description": "Owning; Removing: it owns all that was selected when its removal began; Released or Empty: \
+                                nothing refers to it any more.",
+            },
             "owned": {"type": "integer", "format": "int64", "description": "How many objects it owns."},
             "ownedResources": {
                 "type": "array",
                 "description": "What it owns: of many objects the first.",
                 "items": owned_resource(),
             },
+            "leftBehindCount": left_behind_count(),
+            "leftBehind": left_behind(),
     });
     status_schema("What the group owns.", "Adopted and Ready.", own)
+}
+
+fn left_behind_count() -> Value {
+    json!({
+        "type": "integer",
+        "format": "int64",
+        "description": "How many objects are selected and stay, as they came after their group had begun to go.",
+    })
+}
+
+fn left_behind() -> Value {
+    json!({"type": "array", "description": "These objects: the first few.", "items": owned_resource()})
 }
 
 fn owned_resource() -> Value {

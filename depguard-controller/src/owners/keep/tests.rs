@@ -24,8 +24,10 @@ fn observed(names: &[&str], groups: usize, objects: Vec<Arc<Object>>) -> Observe
         groups: groups.collect(),
         roles: Vec::new(),
         listings: BTreeMap::from([(config_maps().resource, listing)]),
+        others: Vec::new(),
         rules: Vec::new(),
         broken_rules: Vec::new(),
+        unordered: None,
         precreated_roles: true,
         guard: Guard::InForce,
         now: "2026-01-01T00:00:00Z".to_owned(),
@@ -94,4 +96,17 @@ fn a_group_that_is_listed_no_more_is_released_though_its_resource_cannot_be_watc
     };
     assert_eq!(lists(Listing::Unwatched("too many".to_owned())), BTreeSet::from([resource.clone()]));
     assert_eq!(lists(Listing::Unreadable("403".to_owned())), BTreeSet::new());
+}
+
+#[test]
+fn an_object_that_another_owner_keeps_is_named_in_the_condition() {
+    let message = |owners: &[usize]| {
+        let next = next(&observed(&["a"], 1, vec![object("a", owners)]), &Memory::default(), Instant::now());
+        let status = next.status.unwrap();
+        let mut conditions = status["conditions"].as_array().unwrap().iter();
+        conditions.find(|condition| condition["type"] == "Adopted").unwrap()["message"].as_str().unwrap().to_owned()
+    };
+    assert_eq!(message(&[0]), "everything that is selected is owned");
+    // Of no group of this GlobalOwner.
+    assert!(message(&[0, 7]).ends_with("stay when this one goes: ConfigMap a"), "{}", message(&[0, 7]));
 }

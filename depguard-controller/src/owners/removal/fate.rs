@@ -10,62 +10,58 @@ use crate::owners::spec::Entry;
 
 /// What is done about an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Fate<'o> {
+pub(super) enum Fate {
     /// It is not the group's.
     Elsewhere,
     /// It refers to the group, and another one takes it away.
     Later,
     /// It is deleted.
     Delete,
-    /// The reference to the owner with this UID is taken off it, and it stays.
-    Release(&'o str),
+    /// The reference to the group is taken off it, and it stays.
+    Release,
     /// Nothing: it is being deleted, and held by its finalizers.
     Going,
-    /// Nothing: it refers to a GroupOwner of this name that is there no more, and so the garbage collector sees to it.
-    Collected,
 }
 
 /// What becomes of an object where groups are removed. `siblings` are all groups of the GlobalOwner.
 ///
-/// Who owns it besides keeps it, as the garbage collector would have it; where that owner is gone, the collector takes
-/// it. It stays, too, where it is marked to stay out, or where no entry selects it any more.
-pub(super) fn on_removal<'o>(
-    object: &'o Object,
+/// Only the UID of one of them makes an object theirs: anybody may write any other reference. Who owns it besides keeps it,
+/// as the garbage collector would have it; where that owner is gone, the collector takes it. It stays, too, where it is
+/// marked to stay out, or where no entry selects it any more.
+pub(super) fn on_removal(
+    object: &Object,
     part: &Part<'_>,
     entry: &Entry,
     homes: &Homes<'_>,
     siblings: &[GroupOwner],
-) -> Fate<'o> {
-    let owners = &object.metadata.owner_references;
-    let reference = part.own_group().and_then(|group| Some((group, reference(object, group)?)));
+) -> Fate {
     let goes = |fate| if object.is_deleting() { Fate::Going } else { fate };
     if !siblings.iter().any(|group| object.is_owned_by(&group.uid)) {
-        return reference.map_or(Fate::Elsewhere, |_| goes(Fate::Collected));
+        return Fate::Elsewhere;
     }
-    let is_siblings =
-        |owner: &OwnerReference| siblings.iter().any(|group| owner.uid == group.uid || is_named(owner, &group.name));
-    let stays = object.opted_out || !owners.iter().all(is_siblings);
+    let is_of_group = part.group.is_some_and(|group| object.is_owned_by(&group.uid));
+    let stays = object.opted_out || is_anothers(object, siblings);
     let home = if stays { Home::None } else { homes.home(entry, &object.metadata) };
-    match (home, reference) {
-        (Home::Entry(home), _) if std::ptr::eq(home, entry) => goes(Fate::Delete),
-        (_, None) => Fate::Elsewhere,
-        (Home::Entry(_), Some(_)) => Fate::Later,
-        (Home::Done, Some(_)) => goes(Fate::Delete),
-        (Home::None, Some((group, reference))) if reference.uid == group.uid => goes(Fate::Release(&reference.uid)),
-        (Home::None, Some(_)) => goes(Fate::Collected),
+    match home {
+        Home::Entry(home) if std::ptr::eq(home, entry) => goes(Fate::Delete),
+        _ if !is_of_group => Fate::Elsewhere,
+        Home::Entry(_) => Fate::Later,
+        Home::Done => goes(Fate::Delete),
+        Home::None => goes(Fate::Release),
     }
 }
 
 /// What becomes of an object where its group is released.
-pub(super) fn on_release<'o>(object: &'o Object, group: &GroupOwner) -> Fate<'o> {
-    reference(object, group).map_or(Fate::Elsewhere, |reference| Fate::Release(&reference.uid))
+pub(super) fn on_release(object: &Object, group: &GroupOwner) -> Fate {
+    if object.is_owned_by(&group.uid) { Fate::Release } else { Fate::Elsewhere }
 }
 
-/// The object's reference to the group, or else to one of its name.
-fn reference<'o>(object: &'o Object, group: &GroupOwner) -> Option<&'o OwnerReference> {
-    let owners = &object.metadata.owner_references;
-    let own = owners.iter().find(|owner| owner.uid == group.uid);
-    own.or_else(|| owners.iter().find(|owner| is_named(owner, &group.name)))
+/// Whether anybody but these groups owns an object. A reference that has the name of one and another UID points to nothing:
+/// there is one GroupOwner of a name.
+pub(crate) fn is_anothers(object: &Object, siblings: &[GroupOwner]) -> bool {
+    let is_siblings =
+        |owner: &OwnerReference| siblings.iter().any(|group| owner.uid == group.uid || is_named(owner, &group.name));
+    !object.metadata.owner_references.iter().all(is_siblings)
 }
 
 /// Whether an owner is a GroupOwner of this name.

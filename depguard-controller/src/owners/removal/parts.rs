@@ -4,17 +4,15 @@ use std::collections::BTreeSet;
 
 use depguard_core::owners::{EMPTY, RELEASED};
 
-use super::order;
+use super::{REMOVING, order, tell};
 use crate::owners::observed::{GroupOwner, Observed};
 use crate::owners::spec::{Entry, group_name};
 
 /// A group, and what is done about it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Part<'o> {
-    /// Its GroupOwner.
-    pub(super) group: &'o GroupOwner,
-    /// Whether it has no GroupOwner yet, and this is another one of its resource, which may own its objects.
-    is_lent: bool,
+    /// Its GroupOwner; `None`: it is yet to be made.
+    pub(super) group: Option<&'o GroupOwner>,
     /// What it selects; `None`: that can't be read.
     pub(super) entry: Option<&'o Entry>,
     pub(super) task: Task,
@@ -26,15 +24,25 @@ pub(super) enum Task {
     Release,
 }
 
-impl<'o> Part<'o> {
-    /// The GroupOwner that is the group's own.
-    pub(super) fn own_group(&self) -> Option<&'o GroupOwner> {
-        (!self.is_lent).then_some(self.group)
+impl Task {
+    /// The phase of a group for which it is done.
+    pub(super) fn done(self) -> &'static str {
+        match self {
+            Self::Remove => EMPTY,
+            Self::Release => RELEASED,
+        }
     }
+}
 
+impl Part<'_> {
     /// Whether nothing refers to it any more, as was seen when it was marked so.
     pub(super) fn is_done(&self) -> bool {
-        is_done(self.group)
+        self.group.is_some_and(GroupOwner::is_done)
+    }
+
+    /// Whether all that it selected is owned, as was seen when it was marked so.
+    pub(super) fn is_complete(&self) -> bool {
+        self.group.is_some_and(|group| group.phase.as_deref() == Some(REMOVING))
     }
 }
 
@@ -44,18 +52,16 @@ pub(super) fn to_release(observed: &Observed) -> Vec<Part<'_>> {
 }
 
 /// The groups to be removed, in waves. A group that the GlobalOwner doesn't list any more was not its own when it was
-/// deleted: what no other entry selects is released, with the first wave.
+/// deleted: what no other entry selects is released, with the first wave. Once the end was begun, no group lacks its
+/// GroupOwner, but has lost it.
 pub(super) fn to_remove(observed: &Observed) -> Vec<Vec<Part<'_>>> {
-    let planned = planned(observed);
+    let mut planned = planned(observed);
+    planned.retain(|(group, _)| group.is_some() || !tell::is_ending(observed));
     let kinds: Vec<_> = planned.iter().map(|(_, entry)| entry.resource.group_resource()).collect();
     let listed: BTreeSet<&str> = planned.iter().filter_map(|(group, _)| Some(group.as_ref()?.uid.as_str())).collect();
     let removed = |place: &usize| {
         let (group, entry) = planned.get(*place)?;
-        let (group, is_lent) = match group {
-            Some(group) => (*group, false),
-            None => (lent(observed, entry)?, true),
-        };
-        Some(Part { group, is_lent, entry: Some(*entry), task: Task::Remove })
+        Some(Part { group: *group, entry: Some(*entry), task: Task::Remove })
     };
     let ordered = order::waves(observed.owner.order, &kinds, &observed.rules);
     let mut waves: Vec<Vec<_>> = ordered.waves.iter().map(|wave| wave.iter().filter_map(removed).collect()).collect();
@@ -87,15 +93,8 @@ fn group_of<'o>(observed: &'o Observed, entry: &Entry) -> Option<&'o GroupOwner>
     observed.groups.iter().find(|group| group.name == name)
 }
 
-/// A group that may own objects of an entry that has none.
-fn lent<'o>(observed: &'o Observed, entry: &Entry) -> Option<&'o GroupOwner> {
-    let kind = entry.resource.group_resource();
-    let is_of_kind = |group| entry_of(observed, group).is_some_and(|entry| entry.resource.group_resource() == kind);
-    observed.groups.iter().find(|group| !is_done(group) && is_of_kind(group))
-}
-
 fn released<'o>(observed: &'o Observed, group: &'o GroupOwner) -> Part<'o> {
-    Part { group, is_lent: false, entry: entry_of(observed, group), task: Task::Release }
+    Part { group: Some(group), entry: entry_of(observed, group), task: Task::Release }
 }
 
 /// What a group selects: as it is listed, or else by itself.
@@ -103,8 +102,4 @@ fn entry_of<'o>(observed: &'o Observed, group: &'o GroupOwner) -> Option<&'o Ent
     let owner = &observed.owner;
     let listed = owner.entries.iter().flatten().find(|entry| group_name(&owner.name, &owner.uid, entry) == group.name);
     listed.or(group.entry.as_ref().ok())
-}
-
-fn is_done(group: &GroupOwner) -> bool {
-    matches!(group.phase.as_deref(), Some(EMPTY | RELEASED))
 }

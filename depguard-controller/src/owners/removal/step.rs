@@ -1,23 +1,26 @@
 //! The next step through waves of groups.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use depguard_core::owners::{EMPTY, RELEASED};
+use depguard_core::owners::RELEASED;
+use depguard_kcp::Metadata;
 use tokio::time::Instant;
 
 use super::REMOVING;
 use super::fate::{Fate, on_release, on_removal};
 use super::homes::Homes;
+use super::look::{self, LeftBehind};
 use super::memory::Memory;
 use super::parts::{Part, Task};
 use super::tell::{self, AllStuck, Progress, Stuck};
-use crate::owners::keep::make_role;
+use crate::owners::keep::{make_missing_group, make_role};
 use crate::owners::observed::{GroupOwner, Listing, Object, Observed};
-use crate::owners::spec::Entry;
+use crate::owners::spec::{Entry, group_name};
 use crate::owners::write::{Finalizers, Next, Write};
 
-/// The most objects that are written before the cluster is looked at again: not many are lost of an owner that turns out
-/// to be released meanwhile.
+/// The most objects that are deleted or released before the cluster is looked at again: not many are lost of an owner that
+/// turns out to be released meanwhile.
 const MOST_AT_ONCE: usize = 64;
 
 /// What to do now, where these groups go in these waves.
@@ -29,20 +32,32 @@ pub(super) fn next(
     now: Instant,
 ) -> Next {
     let homes = (phase == REMOVING).then(|| Homes::of(waves));
-    let mut step = Step { observed, memory, now, homes, next: Next::default(), stuck: AllStuck::default(), left: 0 };
-    waves.iter().flatten().for_each(|part| step.role(part));
+    let mut step = Step {
+        observed,
+        memory,
+        now,
+        homes,
+        next: Next::default(),
+        stuck: AllStuck::default(),
+        left: 0,
+        left_behind: LeftBehind::of_groups(&observed.groups),
+    };
+    waves.iter().flatten().for_each(|part| step.makings(part));
     let waits = waves.iter().position(|wave| step.wave(wave));
     let present = waits.or_else(|| waves.iter().position(|wave| wave.iter().any(|part| !part.is_done())));
-    if present.is_none() {
-        step.conclude();
+    match present {
+        Some(_) => {}
+        None if tell::is_ending(observed) || phase != REMOVING => step.conclude(),
+        // The status says first that the end is begun: from then on no GroupOwner is made again that is not there.
+        None => step.look_back(waves),
     }
-    let Step { mut next, stuck, left, .. } = step;
+    let Step { mut next, stuck, left, left_behind, .. } = step;
     // What is there isn't known yet: there is nothing to do or to tell by halves.
     if !next.lists.is_empty() {
         return Next { lists: next.lists, ..Next::default() };
     }
     let wave = present.map(|number| number.saturating_add(1));
-    let progress = Progress { phase, wave, waves: waves.len(), remaining: left, stuck };
+    let progress = Progress { phase, wave, waves: waves.len(), remaining: left, stuck, left_behind };
     next.writes.extend(tell::events(observed, &progress).into_iter().map(Write::Event));
     next.status = Some(tell::status(observed, &progress));
     next
@@ -66,14 +81,19 @@ struct Step<'o> {
     next: Next,
     stuck: AllStuck,
     left: usize,
+    left_behind: LeftBehind,
 }
 
 impl<'o> Step<'o> {
-    /// Sees to the role of a group to which something may refer, be it in a later wave: it may be gone, or never have been
-    /// made, and without it nothing of the group can be seen or written.
-    fn role(&mut self, part: &Part<'o>) {
-        let group = part.own_group().filter(|_| !part.is_done());
-        let write = group.zip(part.entry).and_then(|(group, entry)| make_role(self.observed, &group.name, entry));
+    /// Sees to the GroupOwner and the role of a group to which something may refer, be it in a later wave: they may be gone,
+    /// or never have been made. Without the one nothing can be adopted, and without the other nothing of the group can be
+    /// seen or written.
+    fn makings(&mut self, part: &Part<'o>) {
+        let Some(entry) = part.entry.filter(|_| !part.is_done()) else { return };
+        let write = match part.group {
+            Some(group) => make_role(self.observed, &group.name, entry),
+            None => make_missing_group(&self.observed.owner, entry),
+        };
         if let Some(write) = write {
             self.ask(&write.key(), write);
         }
@@ -91,34 +111,104 @@ impl<'o> Step<'o> {
     /// One step of a group to which something may refer. Whether it is to be waited for: not where all that refers to it
     /// yet goes with a later wave.
     fn part(&mut self, part: &Part<'o>) -> bool {
-        let Some(entry) = part.entry else {
-            let why = part.group.entry.as_ref().err().map(ToString::to_string).unwrap_or_default();
-            self.group_is_stuck(part.group, &format!("it can't be told what it owns, correct its spec: {why}"));
-            return true;
+        let (group, entry) = match (part.group, part.entry) {
+            (Some(group), Some(entry)) => (group, entry),
+            (Some(group), None) => {
+                let why = group.entry.as_ref().err().map(ToString::to_string).unwrap_or_default();
+                self.group_is_stuck(group, &format!("it can't be told what it owns, correct its spec: {why}"));
+                return true;
+            }
+            (None, entry) => return self.awaits_group(entry),
         };
         match self.observed.listing(&entry.resource) {
             Listing::Pending | Listing::Unwatched(_) => self.list(entry),
-            Listing::NotServed(_) => self.mark(part),
-            Listing::Unreadable(why) => self.is_unreadable(part.group, why),
-            Listing::Objects { kind, objects, consistent } => {
-                let Found { left, later } = self.objects(part, entry, kind, objects);
-                self.left = self.left.saturating_add(left);
-                match (left, later, consistent) {
-                    (0, _, false) => self.list(entry),
-                    (0, 0, true) => self.mark(part),
-                    (0, _, true) => false,
-                    _ => true,
-                }
-            }
+            Listing::NotServed(_) => self.mark(group, part.task.done(), &LeftBehind::default()),
+            Listing::Unreadable(why) => self.is_unreadable(group, why),
+            Listing::Objects { kind, objects, consistent } => match &self.homes {
+                Some(_) if part.task == Task::Remove && !part.is_complete() => match consistent {
+                    true => self.complete(group, entry, kind, objects),
+                    false => self.list(entry),
+                },
+                _ => self.take_away(part, group, entry, (kind, objects, *consistent)),
+            },
         }
     }
 
-    fn objects(&mut self, part: &Part<'o>, entry: &'o Entry, kind: &str, objects: &'o [Arc<Object>]) -> Found {
+    /// Has the group own all that its entry selects, as one list shows it, and marks it where it does. What comes while
+    /// this is done is not waited for.
+    fn complete(&mut self, group: &'o GroupOwner, entry: &'o Entry, kind: &str, objects: &'o [Arc<Object>]) -> bool {
+        let Some(homes) = &self.homes else { return false };
+        let mut unowned = look::unowned(self.observed, homes, entry, objects);
+        match self.memory.looked_at(&group.uid) {
+            Some(known) => unowned.retain(|object| known.contains(object.uid())),
+            None => {
+                let all = unowned.iter().map(|object| object.uid().to_owned()).collect();
+                self.next.looks.insert(group.uid.clone(), all);
+            }
+        }
+        let owned = objects.iter().filter(|object| object.is_owned_by(&group.uid)).count();
+        self.left = self.left.saturating_add(owned).saturating_add(unowned.len());
+        if unowned.is_empty() {
+            return self.mark(group, REMOVING, &LeftBehind::default());
+        }
+        // Whatever a GroupOwner that goes is given, the garbage collector takes.
+        if group.is_deleting {
+            self.waits_for(&group.uid, Metadata::of(&group.object).as_ref(), |why| Stuck::group(group, why));
+            return true;
+        }
+        for object in unowned {
+            self.waits_for(object.uid(), None, |why| {
+                Stuck::object(entry, kind, object, &format!("it could not be adopted: {why}"))
+            });
+            if self.memory.is_due(object.uid(), self.now) {
+                self.next.writes.push(Write::Adopt {
+                    resource: entry.resource.clone(),
+                    object: Arc::clone(object),
+                    group: group.name.clone(),
+                    group_uid: group.uid.clone(),
+                });
+            }
+        }
+        true
+    }
+
+    /// Takes away, or releases, what the group owns, and marks it where that is nothing.
+    fn take_away(
+        &mut self,
+        part: &Part<'o>,
+        group: &'o GroupOwner,
+        entry: &'o Entry,
+        (kind, objects, consistent): (&str, &'o [Arc<Object>], bool),
+    ) -> bool {
+        let Found { left, later } = self.objects(part, group, entry, kind, objects);
+        self.left = self.left.saturating_add(left);
+        match (left, later, consistent) {
+            (0, _, false) => self.list(entry),
+            (0, 0, true) => {
+                let left_behind = match &self.homes {
+                    Some(homes) if part.task == Task::Remove => look::unowned(self.observed, homes, entry, objects),
+                    _ => Vec::new(),
+                };
+                self.mark(group, part.task.done(), &LeftBehind::of(entry, kind, &left_behind))
+            }
+            (0, _, true) => false,
+            _ => true,
+        }
+    }
+
+    fn objects(
+        &mut self,
+        part: &Part<'o>,
+        group: &'o GroupOwner,
+        entry: &'o Entry,
+        kind: &str,
+        objects: &'o [Arc<Object>],
+    ) -> Found {
         let mut found = Found::default();
         for object in objects {
             let fate = match &self.homes {
                 Some(homes) => on_removal(object, part, entry, homes, &self.observed.groups),
-                None => on_release(object, part.group),
+                None => on_release(object, group),
             };
             let resource = entry.resource.clone();
             let write = match fate {
@@ -128,47 +218,68 @@ impl<'o> Step<'o> {
                     continue;
                 }
                 Fate::Delete => Some(Write::DeleteObject { resource, object: Arc::clone(object) }),
-                Fate::Release(owner_uid) => {
-                    Some(Write::Release { resource, object: Arc::clone(object), group_uid: owner_uid.to_owned() })
-                }
-                Fate::Going | Fate::Collected => None,
+                Fate::Release => Some(Write::Release {
+                    resource,
+                    object: Arc::clone(object),
+                    group: group.name.clone(),
+                    group_uid: group.uid.clone(),
+                }),
+                Fate::Going => None,
             };
             found.left = found.left.saturating_add(1);
-            let refusal = write.as_ref().and_then(|_| self.memory.refusal(object.uid())).map(str::to_owned);
-            if let Some(why) = refusal.or_else(|| tell::held(object, &self.observed.now)) {
-                self.stuck.push(|| Stuck::object(entry, kind, object, &why));
-            }
-            if let Some(write) = write {
-                self.ask(object.uid(), write);
+            // One whose turn has not come yet is not waited for.
+            let is_asked = write.is_none_or(|write| self.ask(object.uid(), write));
+            if is_asked || self.memory.refusal(object.uid()).is_some() {
+                self.waits_for(object.uid(), Some(&object.metadata), |why| Stuck::object(entry, kind, object, why));
             }
         }
         found
     }
 
+    /// Looks once more at what is selected, where all groups are gone, for what has come meanwhile. That it can't be seen
+    /// holds nothing up.
+    fn look_back(&mut self, waves: &[Vec<Part<'o>>]) {
+        let mut left_behind = LeftBehind::default();
+        let mut seen = BTreeSet::new();
+        let removed = waves.iter().flatten().filter(|part| part.task == Task::Remove);
+        for entry in removed.filter_map(|part| part.entry) {
+            match self.observed.listing(&entry.resource) {
+                Listing::Objects { kind, objects, consistent: true } => {
+                    let selected = objects.iter().filter(|object| entry.selects(&object.metadata));
+                    let unowned: Vec<_> = selected
+                        .filter(|object| look::is_unowned(self.observed, entry, object) && seen.insert(object.uid()))
+                        .collect();
+                    left_behind.add(LeftBehind::of(entry, kind, &unowned));
+                }
+                Listing::Pending | Listing::Unwatched(_) | Listing::Objects { .. } => _ = self.list(entry),
+                Listing::NotServed(_) | Listing::Unreadable(_) => {}
+            }
+        }
+        self.left_behind = left_behind;
+    }
+
     /// Nothing refers to any group: what depguard made goes.
     fn conclude(&mut self) {
+        self.left_behind = LeftBehind::read(self.observed.owner.object.get("status"));
         for group in &self.observed.groups {
             // An object that was released while it was still being adopted is not deleted with its group.
             let orphan = group.phase.as_deref() == Some(RELEASED);
             if !group.is_deleting {
                 self.ask(&group.uid, Write::delete_group(group, orphan));
             }
-            if let Some(why) = self.memory.refusal(&group.uid) {
-                self.group_is_stuck(group, why);
-            }
+            self.waits_for(&group.uid, Metadata::of(&group.object).as_ref(), |why| Stuck::group(group, why));
         }
         if !self.observed.groups.is_empty() {
             return;
         }
         for role in &self.observed.roles {
             self.ask(&role.uid, Write::delete_role(role));
-            if let Some(why) = self.memory.refusal(&role.uid) {
-                self.stuck.push(|| Stuck::role(role, why));
-            }
+            self.waits_for(&role.uid, Metadata::of(&role.object).as_ref(), |why| Stuck::role(role, why));
         }
         if self.observed.roles.is_empty() {
             let owner = &self.observed.owner;
             self.ask(&owner.uid, Write::Unfinalize(Finalizers::of(owner)));
+            self.waits_for(&owner.uid, None, |why| Stuck::owner(owner, &format!("its finalizer stays: {why}")));
         }
     }
 
@@ -178,24 +289,41 @@ impl<'o> Step<'o> {
         true
     }
 
-    /// Marks a group to which nothing refers, which is to be waited for.
-    fn mark(&mut self, part: &Part<'o>) -> bool {
-        let Some(group) = part.own_group() else { return false };
-        let phase = match part.task {
-            Task::Remove => EMPTY,
-            Task::Release => RELEASED,
-        };
-        self.ask(&group.uid, Write::mark_group(group, phase));
-        if let Some(why) = self.memory.refusal(&group.uid) {
-            self.group_is_stuck(group, why);
-        }
+    /// Marks a group, which is to be waited for.
+    fn mark(&mut self, group: &GroupOwner, phase: &str, left_behind: &LeftBehind) -> bool {
+        self.ask(&group.uid, Write::mark_group(group, phase, left_behind));
+        self.waits_for(&group.uid, None, |why| Stuck::group(group, &format!("its status can't be written: {why}")));
         true
     }
 
-    /// Wants a write, unless it was refused a moment ago.
-    fn ask(&mut self, uid: &str, write: Write) {
-        if self.next.writes.len() < MOST_AT_ONCE && self.memory.is_due(uid, self.now) {
+    /// A group that has no GroupOwner yet.
+    fn awaits_group(&mut self, entry: Option<&Entry>) -> bool {
+        let Some(entry) = entry else { return false };
+        let owner = &self.observed.owner;
+        let name = group_name(&owner.name, &owner.uid, entry);
+        let [key, _] = Write::creation_keys(&name);
+        self.waits_for(&key, None, |why| Stuck::group_of_name(&name, &format!("it can't be made: {why}")));
+        true
+    }
+
+    /// Wants a write, unless it was refused a moment ago. Whether it is asked for now.
+    fn ask(&mut self, uid: &str, write: Write) -> bool {
+        let is_asked = self.next.writes.len() < MOST_AT_ONCE && self.memory.is_due(uid, self.now);
+        if is_asked {
             self.next.writes.push(write);
+        }
+        is_asked
+    }
+
+    /// Waits for something to go or to be done, and tells why it is not, where that was refused or takes long.
+    fn waits_for(&mut self, key: &str, metadata: Option<&Metadata>, stuck: impl FnOnce(&str) -> Stuck) {
+        self.next.waits.insert(key.to_owned());
+        let refusal = self.memory.refusal(key).map(str::to_owned);
+        let is_long = self.memory.is_long(key, self.now);
+        let held = || tell::held(metadata?, &self.observed.now, is_long);
+        let why = refusal.or_else(held).or_else(|| is_long.then(|| tell::UNDONE.to_owned()));
+        if let Some(why) = why {
+            self.stuck.push(|| stuck(&why));
         }
     }
 

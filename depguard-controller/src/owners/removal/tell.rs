@@ -1,18 +1,26 @@
 //! What is said about a removal: the GlobalOwner's status, and its events.
 
+use std::collections::BTreeSet;
+
+use depguard_kcp::Metadata;
 use k8s_openapi::jiff::Timestamp;
 use serde_json::{Map, Value, json};
+use tokio::time::Instant;
 
-use super::RELEASING;
+use super::look::LeftBehind;
+use super::memory::{LONG, Memory};
+use super::{RELEASING, REMOVING};
 use crate::events::Event;
 use crate::findings::Finding;
 use crate::owners::api::{GLOBAL_OWNERS, GROUP_OWNERS, Names};
-use crate::owners::observed::{GroupOwner, Object, Observed, Role};
+use crate::owners::observed::{GlobalOwner, GroupOwner, Object, Observed, Role};
 use crate::owners::spec::Entry;
 use crate::owners::status::status as with_conditions;
+use crate::owners::write::{Next, Write};
 
-/// How long an object may take to go before it is said to be stuck: finalizers are expected to take a while.
-const LONG: i64 = 30;
+/// Why something is waited for that nobody refused, and no finalizer holds.
+pub(super) const UNDONE: &str =
+    "it was asked for more than 30 s ago, and is not done: it changes each time before that is carried out";
 /// The most of those that are stuck that a status names.
 const MOST_STUCK: usize = 20;
 /// The most characters of each one's message.
@@ -28,6 +36,7 @@ pub(super) struct Progress {
     /// Objects of that wave that are there yet.
     pub(super) remaining: usize,
     pub(super) stuck: AllStuck,
+    pub(super) left_behind: LeftBehind,
 }
 
 /// What does not go: the first few of them, and how many.
@@ -45,6 +54,24 @@ pub(super) struct Stuck {
     namespace: Option<String>,
     name: String,
     why: String,
+}
+
+/// What is said where nobody knows in which order groups go.
+pub(super) fn unordered(observed: &Observed, why: &str, memory: &Memory, now: Instant) -> Next {
+    let uid = &observed.owner.uid;
+    let mut stuck = AllStuck::default();
+    if memory.is_long(uid, now) {
+        let why = format!("its groups go in the order of DependencyRules, which can't be read: {why}");
+        stuck.push(|| Stuck::owner(&observed.owner, &why));
+    }
+    let left_behind = LeftBehind::of_groups(&observed.groups);
+    let progress = Progress { phase: REMOVING, wave: None, waves: 0, remaining: 0, stuck, left_behind };
+    Next {
+        writes: events(observed, &progress).into_iter().map(Write::Event).collect(),
+        waits: BTreeSet::from([uid.clone()]),
+        status: Some(status(observed, &progress)),
+        ..Next::default()
+    }
 }
 
 /// The status that a GlobalOwner is to have.
@@ -65,9 +92,10 @@ pub(super) fn status(observed: &Observed, progress: &Progress) -> Value {
         more.insert("stuck".to_owned(), progress.stuck.first.iter().map(Stuck::told).collect());
         more.insert("stuckCount".to_owned(), json!(progress.stuck.count));
     }
-    let (reason, message) = match progress.stuck.first.first() {
+    more.extend(progress.left_behind.fields());
+    let (reason, message) = match progress.stuck.told() {
         None => (progress.phase, progress.told()),
-        Some(first) => ("Stuck", format!("{}; {} don't go, as {first}", progress.told(), progress.stuck.count)),
+        Some(stuck) => ("Stuck", format!("{}; {stuck}", progress.told())),
     };
     let ready = ("Ready", Finding::no(reason, message));
     with_conditions(old, observed.owner.generation, &observed.now, [ready], Value::Object(more))
@@ -83,7 +111,8 @@ pub(super) fn events(observed: &Observed, progress: &Progress) -> Vec<Value> {
     let about = Event { api_version: &api_version, kind: GLOBAL_OWNERS.kind, object: owner };
     let mut event = |kind, reason, message| events.push(about.told(kind, reason, message, &observed.now));
     let before = before.filter(|before| *before > 0);
-    if before != progress.wave {
+    // Where nobody knows the order, there are no waves.
+    if before != progress.wave && progress.waves > 0 {
         if let Some(before) = before {
             event("Normal", "WaveDone", format!("wave {before} of {}: nothing is left", progress.waves));
         }
@@ -91,29 +120,51 @@ pub(super) fn events(observed: &Observed, progress: &Progress) -> Vec<Value> {
             event("Normal", "WaveBegun", progress.told());
         }
     }
-    if let Some(first) = progress.stuck.first.first()
+    if let Some(stuck) = progress.stuck.told()
         && (told("stuckCount") == 0 || before != progress.wave)
     {
-        event("Warning", "Stuck", format!("{} don't go, as {first}", progress.stuck.count));
+        event("Warning", "Stuck", stuck);
+    }
+    if progress.left_behind.count() > told("leftBehindCount") {
+        event("Warning", "LeftBehind", progress.left_behind.told());
     }
     events
 }
 
-/// Why an object that is being deleted is not gone, where it has been for long.
-pub(super) fn held(object: &Object, now: &str) -> Option<String> {
-    let since = object.metadata.deletion_timestamp.as_deref()?;
+/// Whether the status says that all groups are done: what depguard made for them goes, and nothing is made again.
+pub(super) fn is_ending(observed: &Observed) -> bool {
+    let field = |field: &str| observed.owner.object.pointer(&format!("/status/{field}"));
+    let has_waves = field("waves").and_then(Value::as_u64).is_some_and(|waves| waves > 0);
+    observed.owner.phase() == Some(REMOVING) && has_waves && field("wave").is_none()
+}
+
+/// Why something that is being deleted is not gone, where it has been for long, as seen or by its deletionTimestamp.
+pub(super) fn held(metadata: &Metadata, now: &str, is_long: bool) -> Option<String> {
+    let since = metadata.deletion_timestamp.as_deref()?;
     let seconds = |time: &str| time.parse().ok().map(Timestamp::as_second);
-    let is_long = seconds(now)?.saturating_sub(seconds(since)?) > LONG;
-    let finalizers = object.metadata.finalizers.join(", ");
-    is_long.then(|| format!("it is being deleted since {since}, and held by its finalizers: {finalizers}"))
+    let elapsed = seconds(now).zip(seconds(since)).map(|(now, since)| now.saturating_sub(since));
+    let limit = i64::try_from(LONG.as_secs()).unwrap_or(i64::MAX);
+    if !is_long && elapsed.is_none_or(|elapsed| elapsed <= limit) {
+        return None;
+    }
+    Some(match metadata.finalizers.join(", ") {
+        none if none.is_empty() => format!("it is being deleted since {since}"),
+        finalizers => format!("it is being deleted since {since}, and held by its finalizers: {finalizers}"),
+    })
+}
+
+/// `1 object is`, `2 objects are`
+fn counted(count: usize) -> String {
+    if count == 1 { "1 object is".to_owned() } else { format!("{count} objects are") }
 }
 
 impl Progress {
     fn told(&self) -> String {
         let Self { wave, waves, remaining, .. } = self;
         match (wave, self.phase == RELEASING) {
-            (Some(_), true) => format!("{remaining} objects are to be released"),
-            (Some(wave), false) => format!("wave {wave} of {waves}: {remaining} objects are left"),
+            (Some(_), true) => format!("{} to be released", counted(*remaining)),
+            (None, _) if *waves == 0 => "in which order the groups go is not known yet".to_owned(),
+            (Some(wave), false) => format!("wave {wave} of {waves}: {} left", counted(*remaining)),
             (None, _) => "nothing is left to remove but the GroupOwners and ClusterRoles that depguard made".to_owned(),
         }
     }
@@ -126,20 +177,33 @@ impl AllStuck {
             self.first.push(stuck());
         }
     }
+
+    /// How many don't go, and why the first doesn't; `None`: all go.
+    fn told(&self) -> Option<String> {
+        let first = self.first.first()?;
+        Some(match self.count {
+            1 => format!("1 doesn't go: {first}"),
+            count => format!("{count} don't go, as {first}"),
+        })
+    }
 }
 
 impl Stuck {
     pub(super) fn object(entry: &Entry, kind: &str, object: &Object, why: &str) -> Self {
         let metadata = &object.metadata;
-        let version = match entry.resource.group.is_core() {
-            true => entry.resource.version.to_string(),
-            false => format!("{}/{}", entry.resource.group, entry.resource.version),
-        };
-        Self::new(version, kind, metadata.namespace.clone(), &metadata.name, why)
+        Self::new(entry.api_version(), kind, metadata.namespace.clone(), &metadata.name, why)
     }
 
     pub(super) fn group(group: &GroupOwner, why: &str) -> Self {
-        Self::new(Names::api_version(), GROUP_OWNERS.kind, None, &group.name, why)
+        Self::group_of_name(&group.name, why)
+    }
+
+    pub(super) fn group_of_name(name: &str, why: &str) -> Self {
+        Self::new(Names::api_version(), GROUP_OWNERS.kind, None, name, why)
+    }
+
+    pub(super) fn owner(owner: &GlobalOwner, why: &str) -> Self {
+        Self::new(Names::api_version(), GLOBAL_OWNERS.kind, None, &owner.name, why)
     }
 
     pub(super) fn role(role: &Role, why: &str) -> Self {

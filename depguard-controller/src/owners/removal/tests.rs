@@ -1,12 +1,16 @@
 //! Removals of random worlds, played against what an API server would make of each write, and broken off anywhere.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
+use depguard_core::owners::EMPTY;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use self::world::*;
+use super::memory::LONG;
 use super::*;
+use crate::owners::spec::{self, DeletionPolicy};
 use crate::owners::write::{Next, Write};
 
 mod world;
@@ -18,27 +22,141 @@ proptest! {
     fn a_removal_keeps_its_order_and_ends_wherever_it_is_broken_off(plot in plot()) {
         let mut world = World::of(plot);
         let before = world.objects.clone();
+        let is_removed = world.plot.orphan == Orphan::No;
         world.play();
+        // Also what was not adopted yet, and whatever references it carries.
         for (uid, live) in &before {
-            let goes = is_owned(live) && world.wave_of(live).is_some() && world.plot.orphan == Orphan::No;
+            let goes = world.wave_of(live).is_some() && is_removed;
             prop_assert_eq!(world.objects.contains_key(uid), !goes, "{}", uid);
         }
         prop_assert!(!world.objects.values().any(is_owned), "{:?}", world.objects);
+        for live in world.objects.values().filter(|live| world.wave_of(live).is_some() && is_removed) {
+            let name = format!("Kind {}", live.object.metadata.name);
+            let names = |message: &String| message.split(": ").last().unwrap().split(", ").any(|told| told == name);
+            prop_assert!(world.told.iter().any(names), "{} stays, and {:?}", name, world.told);
+        }
     }
 }
 
+#[test]
+fn a_removal_ends_though_objects_are_made_all_the_while() {
+    let mut world = removing(vec![held(0, 1), Seed { owners: BTreeSet::new(), ..held(0, 0) }]);
+    world.plot.late = vec![held(0, 0)];
+    world.plot.endless = true;
+    world.play();
+    assert!(world.objects.values().all(|live| live.is_late), "{:?}", world.objects);
+    assert!(!world.told.is_empty());
+}
+
+#[test]
+fn what_a_global_owner_that_stays_selects_too_is_not_adopted_to_be_removed() {
+    for stays in [false, true] {
+        let mut world = removing(vec![Seed { owners: BTreeSet::new(), ..held(0, 0) }]);
+        if stays {
+            world.others = spec::entries(&json!({"childResources": [child(&(0, ALL_TIERS))]})).unwrap();
+        }
+        world.play();
+        assert_eq!(world.objects.len(), usize::from(stays));
+    }
+}
+
+#[test]
+fn a_group_is_marked_only_when_all_that_was_selected_is_owned_and_says_what_could_not_be_adopted() {
+    let mut world = removing(vec![Seed { owners: BTreeSet::new(), ..held(0, 0) }]);
+    let (mut memory, now) = (Memory::default(), Instant::now());
+    let first = world.look_whole(&memory, now);
+    assert!(
+        matches!(first.writes.first(), Some(Write::Adopt { group_uid, .. }) if group_uid == "group-0"),
+        "{first:?}"
+    );
+    memory.note_step(&first.waits, first.looks, now);
+    memory.note("uid-0", Came::Refused("a policy wants something else".to_owned()), now);
+    let refused = world.look_whole(&memory, now);
+    assert!(refused.writes.iter().all(|write| matches!(write, Write::Event(_))), "{refused:?}");
+    let told = refused.status.unwrap()["stuck"][0]["message"].as_str().unwrap().to_owned();
+    assert_eq!(told, "it could not be adopted: a policy wants something else");
+}
+
+#[test]
+fn a_removal_that_waits_for_rules_says_so_and_one_that_needs_no_order_does_not_wait() {
+    let mut world = begun(vec![held(0, 0)]);
+    let all = world.resources();
+    let (mut memory, now) = (Memory::default(), Instant::now());
+    let mut step = |observed: &super::super::observed::Observed, seconds| {
+        let now = now + Duration::from_secs(seconds);
+        let next = next(observed, &memory, now);
+        memory.note_step(&next.waits, next.looks.clone(), now);
+        next
+    };
+    let mut observed = world.observed(&all);
+    observed.unordered = Some("dependencyrules can't be listed: 403".to_owned());
+    assert_eq!(step(&observed, 0).status.unwrap().get("stuck"), None);
+    let long = step(&observed, 30);
+    assert_eq!(reasons(&long), ["Stuck"]);
+    assert!(long.status.unwrap()["stuck"][0]["message"].as_str().unwrap().contains("can't be listed: 403"));
+    observed.owner.deletion_policy = DeletionPolicy::Orphan;
+    assert!(step(&observed, 31).writes.iter().any(|write| matches!(write, Write::Release { .. })));
+}
+
+#[test]
+fn whatever_is_waited_for_long_is_stuck_also_where_nobody_refused_it() {
+    let (mut memory, now) = (Memory::default(), Instant::now());
+    let mut world = begun(vec![held(0, 0)]);
+    let stuck = |world: &mut World, memory: &mut Memory, seconds| {
+        let now = now + Duration::from_secs(seconds);
+        let next = world.look_whole(memory, now);
+        memory.note_step(&next.waits, next.looks, now);
+        next.status.unwrap()["stuck"][0].clone()
+    };
+    // Each deletion is asked for, and the object changes before.
+    assert_eq!(stuck(&mut world, &mut memory, 0), Value::Null);
+    assert_eq!(stuck(&mut world, &mut memory, 29), Value::Null);
+    assert_eq!(stuck(&mut world, &mut memory, 30)["name"], "x0");
+    assert_eq!(memory.next(now), Some(now + LONG));
+    // A GroupOwner that is held when all is done.
+    world.objects.clear();
+    for group in world.groups.values_mut() {
+        group["status"]["phase"] = json!(EMPTY);
+        group["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:09Z");
+        group["metadata"]["finalizers"] = json!(["example.com/audit"]);
+    }
+    world.owner.as_mut().unwrap()["status"] = json!({"phase": REMOVING, "waves": 2});
+    assert_eq!(stuck(&mut world, &mut memory, 100), Value::Null);
+    let held = stuck(&mut world, &mut memory, 130);
+    assert_eq!(held["kind"], "GroupOwner");
+    assert!(held["message"].as_str().unwrap().contains("example.com/audit"), "{held}");
+}
+
 fn held(refusals: u8, held: u8) -> Seed {
-    Seed { kind: 0, tier: 0, owners: BTreeSet::from([0]), opted_out: false, is_anothers: false, refusals, held }
+    Seed {
+        kind: 0,
+        tier: 0,
+        owners: BTreeSet::from([0]),
+        opted_out: false,
+        is_anothers: false,
+        foreign: vec![],
+        refusals,
+        held,
+    }
 }
 
 fn removing(objects: Vec<Seed>) -> World {
     changed(vec![(0, ALL_TIERS), (1, ALL_TIERS)], None, objects)
 }
 
+/// A removal in which all that is selected was looked at.
+fn begun(objects: Vec<Seed>) -> World {
+    let mut world = removing(objects);
+    world.groups.values_mut().for_each(|group| group["status"]["phase"] = json!(REMOVING));
+    world
+}
+
 /// A removal whose list was changed just before.
 fn changed(listed: Vec<Picks>, before: Option<Vec<Picks>>, objects: Vec<Seed>) -> World {
     let (rules, roleless, chances) = (vec![], BTreeSet::new(), vec![1]);
-    World::of(Plot { listed, before, by_rules: false, rules, objects, roleless, orphan: Orphan::No, chances })
+    let (late, orphan) = (vec![], Orphan::No);
+    let endless = false;
+    World::of(Plot { listed, before, by_rules: false, rules, objects, roleless, orphan, late, endless, chances })
 }
 
 /// Of this kind and tier, and owned by this group.
@@ -57,7 +175,7 @@ fn reasons(next: &Next) -> Vec<&str> {
 
 #[test]
 fn what_was_refused_is_told_with_the_words_of_the_refusal_the_first_few_and_how_many() {
-    let mut world = removing((0..30).map(|_| held(9, 0)).collect());
+    let mut world = begun((0..30).map(|_| held(9, 0)).collect());
     let (mut memory, now) = (Memory::default(), Instant::now());
     let first = world.look_whole(&memory, now);
     assert_eq!(reasons(&first), ["WaveBegun"]);
@@ -82,7 +200,7 @@ fn what_was_refused_is_told_with_the_words_of_the_refusal_the_first_few_and_how_
 
 #[test]
 fn an_object_that_its_finalizers_hold_for_long_is_told_with_their_names() {
-    let mut world = removing(vec![held(0, 3)]);
+    let mut world = begun(vec![held(0, 3)]);
     let live = world.objects.get_mut("uid-0").unwrap();
     live.object.metadata.deletion_timestamp = Some("2026-01-01T00:00:00Z".to_owned());
     live.object.metadata.finalizers = vec!["example.com/backup".to_owned()];

@@ -39,6 +39,7 @@ fn an_object_is_adopted_and_released_only_in_the_state_that_was_seen() {
     let release = Write::Release {
         resource: resource(),
         object: object(&["x", "mine", "y", "mine"]),
+        group: "g".to_owned(),
         group_uid: "mine".to_owned(),
     };
     for write in [adopt(&[]), adopt(&["x"]), release.clone()] {

@@ -11,10 +11,10 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::super::*;
-use crate::owners::api::{FINALIZER, GLOBAL_OWNER, Names};
+use crate::owners::api::{FINALIZER, GLOBAL_OWNER, GROUP, Names};
 use crate::owners::keep::make_role;
 use crate::owners::observed::{GlobalOwner, GroupOwner, Guard, Listing, Object, Role};
-use crate::owners::spec::{self, group_name};
+use crate::owners::spec::{self, Entry, group_name};
 use crate::owners::write::{Next, Write};
 
 pub(super) const KINDS: usize = 4;
@@ -39,6 +39,10 @@ pub(super) struct Plot {
     /// The groups that have no role yet.
     pub(super) roleless: BTreeSet<usize>,
     pub(super) orphan: Orphan,
+    /// What is made meanwhile, one after the other.
+    pub(super) late: Vec<Seed>,
+    /// Whether the last of these is made again and again.
+    pub(super) endless: bool,
     /// What chance decides: how many writes are done before the next crash, and what a watch has not seen yet.
     pub(super) chances: Vec<u8>,
 }
@@ -54,10 +58,27 @@ pub(super) struct Seed {
     pub(super) owners: BTreeSet<usize>,
     pub(super) opted_out: bool,
     pub(super) is_anothers: bool,
+    /// The references that whoever made it wrote on it.
+    pub(super) foreign: Vec<Foreign>,
     /// How often its deletion is refused.
     pub(super) refusals: u8,
     /// How many looks its finalizers hold it.
     pub(super) held: u8,
+}
+
+/// A reference that no controller of ours has written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Foreign {
+    /// It has the name of a group, in this version, and a UID that is nobody's.
+    Dangling(usize, &'static str),
+    /// It has the kind and the name of a group, and is of another API group.
+    OtherApiGroup(usize),
+    /// A group of another GlobalOwner.
+    OtherGroup,
+    /// The GlobalOwner itself.
+    GlobalOwner,
+    /// Nothing stands in it.
+    Nothing,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -77,15 +98,17 @@ pub(super) fn plot() -> impl Strategy<Value = Plot> {
         prop::collection::btree_set(0..5_usize, 0..3),
         prop::bool::weighted(0.1),
         prop::bool::weighted(0.1),
+        prop_oneof![3 => Just(Vec::new()), 1 => prop::collection::vec(foreign(), 1..3)],
         prop_oneof![3 => Just(0_u8), 1 => 1..4_u8],
         prop_oneof![2 => Just(0_u8), 1 => 1..4_u8],
     );
-    let seed = seed.prop_map(|(kind, tier, owners, opted_out, is_anothers, refusals, held)| Seed {
+    let seed = seed.prop_map(|(kind, tier, owners, opted_out, is_anothers, foreign, refusals, held)| Seed {
         kind,
         tier,
         owners,
         opted_out,
         is_anothers,
+        foreign,
         refusals,
         held,
     });
@@ -101,12 +124,12 @@ pub(super) fn plot() -> impl Strategy<Value = Plot> {
         (picks, before),
         any::<bool>(),
         prop::collection::vec((0..KINDS, 0..KINDS), 0..5),
-        prop::collection::vec(seed, 0..14),
+        (prop::collection::vec(seed.clone(), 0..14), prop::collection::vec(seed, 0..6)),
         prop_oneof![2 => Just(BTreeSet::new()), 1 => prop::collection::btree_set(0..5_usize, 0..5)],
         orphan,
         prop::collection::vec(any::<u8>(), 1..60),
     )
-        .prop_map(|((listed, before), by_rules, rules, objects, roleless, orphan, chances)| Plot {
+        .prop_map(|((listed, before), by_rules, rules, (objects, late), roleless, orphan, chances)| Plot {
             listed,
             before,
             by_rules,
@@ -114,8 +137,21 @@ pub(super) fn plot() -> impl Strategy<Value = Plot> {
             objects,
             roleless,
             orphan,
+            late,
+            endless: false,
             chances,
         })
+}
+
+fn foreign() -> impl Strategy<Value = Foreign> {
+    prop_oneof![
+        (0..5_usize, prop::sample::select(vec!["v9", "v1alpha1"]))
+            .prop_map(|(group, version)| Foreign::Dangling(group, version)),
+        (0..5_usize).prop_map(Foreign::OtherApiGroup),
+        Just(Foreign::OtherGroup),
+        Just(Foreign::GlobalOwner),
+        Just(Foreign::Nothing),
+    ]
 }
 
 /// A cluster, as far as a removal sees it.
@@ -130,6 +166,10 @@ pub(super) struct World {
     /// What was deleted, in that order.
     pub(super) deleted: Vec<String>,
     pub(super) rules: Vec<Rule>,
+    /// The entries of another GlobalOwner, which stays.
+    pub(super) others: Vec<Entry>,
+    /// The messages of the events that told of what stays.
+    pub(super) told: Vec<String>,
     pub(super) now: String,
     pub(super) chance: usize,
 }
@@ -139,6 +179,10 @@ pub(super) struct Live {
     pub(super) object: Object,
     pub(super) kind: usize,
     pub(super) tier: u8,
+    /// Whether somebody else owns it, too.
+    pub(super) is_anothers: bool,
+    /// Whether it was made while the GlobalOwner was being deleted.
+    pub(super) is_late: bool,
     pub(super) refusals: u8,
     pub(super) held: u8,
 }
@@ -155,7 +199,7 @@ pub(super) fn child((kind, tiers): &Picks) -> Value {
 
 /// Whether some group owns it.
 pub(super) fn is_owned(live: &Live) -> bool {
-    live.object.metadata.owner_references.iter().any(|owner| owner.kind == "GroupOwner")
+    live.object.metadata.owner_references.iter().any(|owner| owner.uid.starts_with("group-"))
 }
 
 pub(super) fn rule(from: usize, to: usize) -> Rule {
@@ -171,7 +215,10 @@ pub(super) fn rule(from: usize, to: usize) -> Rule {
 impl World {
     pub(super) fn of(plot: Plot) -> Self {
         let children = |picks: &[Picks]| json!({"childResources": picks.iter().map(child).collect::<Vec<_>>()});
-        let policy = if plot.orphan == Orphan::Policy { "Orphan" } else { "Delete" };
+        let made = plot.before.as_ref().unwrap_or(&plot.listed).clone();
+        // Where there is no GroupOwner, the collector leaves no trace: then only what the webhook notes tells of it.
+        let is_noted = plot.orphan == Orphan::Policy || plot.orphan == Orphan::Collected && made.is_empty();
+        let policy = if is_noted { "Orphan" } else { "Delete" };
         let order = if plot.by_rules { "ByRules" } else { "Listed" };
         let mut finalizers = vec![FINALIZER];
         if plot.orphan == Orphan::Finalizer {
@@ -191,7 +238,6 @@ impl World {
         let ordered = order::waves(spec::order(&owner["spec"]), &kinds, &rules).waves;
         let wave = |index| ordered.iter().position(|wave| wave.contains(&index)).unwrap();
         let waves = plot.listed.iter().enumerate().map(|(index, picks)| (*picks, wave(index))).collect();
-        let made = plot.before.as_ref().unwrap_or(&plot.listed).clone();
         let entries = spec::entries(&children(&made)).unwrap();
         let mut groups = BTreeMap::new();
         for (index, entry) in entries.iter().enumerate() {
@@ -210,32 +256,8 @@ impl World {
             groups.insert(name, group);
         }
         let names: Vec<_> = entries.iter().map(|entry| group_name("o", "owner", entry)).collect();
-        let objects = plot.objects.iter().enumerate().map(|(number, seed)| {
-            let reference = |kind: &str, name: &str, uid: String| OwnerReference {
-                api_version: Names::api_version(),
-                kind: kind.to_owned(),
-                name: name.to_owned(),
-                uid,
-                controller: Some(false),
-            };
-            let own = seed.owners.iter().filter(|group| made.get(**group).is_some_and(|picks| picks.0 == seed.kind));
-            let mut owner_references: Vec<_> =
-                own.map(|group| reference("GroupOwner", &names[*group], format!("group-{group}"))).collect();
-            if seed.is_anothers {
-                owner_references.push(reference("Other", "x", "other".to_owned()));
-            }
-            let metadata = Metadata {
-                name: format!("x{number}"),
-                uid: format!("uid-{number}"),
-                resource_version: "1".to_owned(),
-                owner_references,
-                labels: BTreeMap::from([("tier".to_owned(), format!("t{}", seed.tier))]),
-                ..Metadata::default()
-            };
-            let object = Object { metadata, opted_out: seed.opted_out };
-            let live = Live { object, kind: seed.kind, tier: seed.tier, refusals: seed.refusals, held: seed.held };
-            (format!("uid-{number}"), live)
-        });
+        let objects = plot.objects.iter().enumerate();
+        let objects = objects.map(|(number, seed)| (format!("uid-{number}"), live(number, seed, &made, &names)));
         let objects = objects.collect();
         let now = "2026-01-01T00:00:10Z".to_owned();
         let mut world = Self {
@@ -247,6 +269,8 @@ impl World {
             waves,
             deleted: Vec::new(),
             rules,
+            others: Vec::new(),
+            told: Vec::new(),
             now,
             chance: 0,
         };
@@ -296,8 +320,10 @@ impl World {
             groups: self.groups.values().map(|group| GroupOwner::read(group).unwrap()).collect(),
             roles: self.roles.values().map(|role| Role::read(role).unwrap()).collect(),
             listings,
+            others: self.others.clone(),
             rules: self.rules.clone(),
             broken_rules: Vec::new(),
+            unordered: None,
             precreated_roles: false,
         }
     }
@@ -315,7 +341,24 @@ impl World {
                 let group = self.groups.get_mut(object["metadata"]["name"].as_str().unwrap()).unwrap();
                 *group = object.clone();
                 let uid = group["metadata"]["uid"].as_str().unwrap().to_owned();
-                assert!(self.left_of(&uid).is_empty(), "{uid} is marked, and has {:?}", self.left_of(&uid));
+                let is_done = group["status"]["phase"] != REMOVING;
+                assert!(!is_done || self.left_of(&uid).is_empty(), "{uid} is marked, and has {:?}", self.left_of(&uid));
+            }
+            Write::CreateGroup(group) => {
+                assert!(!tell::is_ending(&self.observed(&BTreeSet::new())), "a group is made again");
+                let name = group["metadata"]["name"].as_str().unwrap().to_owned();
+                let mut group = group.clone();
+                group["metadata"]["uid"] = json!(format!("group-of-{name}"));
+                assert_eq!(self.groups.insert(name, group), None);
+            }
+            Write::Adopt { object, group, group_uid, .. } => {
+                assert_eq!(self.plot.orphan, Orphan::No, "a released object is adopted");
+                assert!(self.groups[group]["metadata"]["uid"] == group_uid.as_str());
+                if let Some(live) = self.objects.get_mut(object.uid()) {
+                    assert!(!live.is_anothers && !live.object.opted_out, "{live:?} is adopted");
+                    let owner = reference("GroupOwner", group, group_uid.clone());
+                    live.object.metadata.owner_references.push(owner);
+                }
             }
             Write::DeleteGroup { name, uid, orphan } => {
                 let group = self.groups.remove(name).unwrap();
@@ -338,6 +381,9 @@ impl World {
                 role["metadata"]["uid"] = json!(format!("role-{name}"));
                 assert_eq!(self.roles.insert(name.to_owned(), role), None);
             }
+            Write::Event(event) if event["reason"] == "LeftBehind" => {
+                self.told.push(event["message"].as_str().unwrap().to_owned());
+            }
             Write::Event(_) => {}
             other => panic!("no removal writes {other:?}"),
         }
@@ -349,7 +395,7 @@ impl World {
         let Some(live) = self.objects.get(uid) else { return Came::Done };
         assert!(is_owned(live), "{live:?} is nobody's");
         let mine = self.wave_of(live).unwrap_or_else(|| panic!("{live:?} stays"));
-        for other in self.objects.values().filter(|other| is_owned(other)) {
+        for other in self.objects.values().filter(|other| !other.is_late) {
             let wave = self.wave_of(other).unwrap_or(mine);
             assert!(wave >= mine, "{uid} goes before {other:?}");
         }
@@ -375,7 +421,7 @@ impl World {
 
     /// In which wave an object that is owned is to go; `None`: it stays.
     pub(super) fn wave_of(&self, live: &Live) -> Option<usize> {
-        let stays = live.object.opted_out || live.object.is_owned_by("other");
+        let stays = live.object.opted_out || live.is_anothers;
         let selects = |(kind, tiers): &Picks| *kind == live.kind && tiers & (1 << live.tier) != 0;
         let waves = self.waves.iter().filter(|(picks, _)| selects(picks)).map(|(_, wave)| *wave);
         waves.min().filter(|_| !stays)
@@ -384,6 +430,19 @@ impl World {
     pub(super) fn left_of(&self, group: &str) -> Vec<&str> {
         let left = self.objects.values().filter(|live| live.object.is_owned_by(group));
         left.map(|live| live.object.uid()).collect()
+    }
+
+    /// Makes one more object, of those that come late.
+    pub(super) fn arrive(&mut self) {
+        let seed = match self.plot.late.as_slice() {
+            [last] if self.plot.endless => last.clone(),
+            [] => return,
+            _ => self.plot.late.remove(0),
+        };
+        let number = self.objects.len() + self.deleted.len() + 100;
+        let seed = Seed { owners: BTreeSet::new(), ..seed };
+        let made = Live { is_late: true, ..live(number, &seed, &[], &[]) };
+        self.objects.insert(format!("uid-{number}"), made);
     }
 
     /// Finalizers are done at some time.
@@ -425,6 +484,7 @@ impl World {
             let crash = self.chance();
             let crashes = look < CRASHES && crash.is_multiple_of(4);
             let writes = if crashes { usize::from(crash / 4) } else { usize::MAX };
+            memory.note_step(&next.waits, next.looks.clone(), now);
             for write in next.writes.iter().take(writes) {
                 let came = self.apply(write);
                 memory.note(&write.key(), came, now);
@@ -436,7 +496,57 @@ impl World {
                 owner["status"] = status;
             }
             self.pass();
+            // What comes when all has been looked at for the last time is nobody's.
+            if !tell::is_ending(&self.observed(&BTreeSet::new())) && (self.plot.endless || self.chance() % 4 == 1) {
+                self.arrive();
+            }
         }
         panic!("it does not end");
     }
+}
+
+fn reference(kind: &str, name: &str, uid: String) -> OwnerReference {
+    let (api_version, controller) = (Names::api_version(), Some(false));
+    OwnerReference { api_version, kind: kind.to_owned(), name: name.to_owned(), uid, controller }
+}
+
+/// An object that is owned by some of the groups that were made, which have these names.
+fn live(number: usize, seed: &Seed, made: &[Picks], names: &[String]) -> Live {
+    let own = seed.owners.iter().filter(|group| made.get(**group).is_some_and(|picks| picks.0 == seed.kind));
+    let mut owner_references: Vec<_> =
+        own.map(|group| reference("GroupOwner", &names[*group], format!("group-{group}"))).collect();
+    let mut is_anothers = seed.is_anothers;
+    if is_anothers {
+        owner_references.push(reference("Other", "x", "other".to_owned()));
+    }
+    for (place, foreign) in seed.foreign.iter().enumerate() {
+        let uid = format!("foreign-{place}");
+        let (owner, points_to_nothing) = match *foreign {
+            Foreign::Dangling(group, version) => {
+                let name = names.get(group);
+                let owner = reference("GroupOwner", name.map_or("none", String::as_str), uid);
+                (OwnerReference { api_version: format!("{GROUP}/{version}"), ..owner }, name.is_some())
+            }
+            Foreign::OtherApiGroup(group) => {
+                let owner = reference("GroupOwner", names.get(group).map_or("none", String::as_str), uid);
+                (OwnerReference { api_version: "example.com/v1".to_owned(), ..owner }, false)
+            }
+            Foreign::OtherGroup => (reference("GroupOwner", "another", uid), false),
+            Foreign::GlobalOwner => (reference("GlobalOwner", "o", "owner".to_owned()), false),
+            Foreign::Nothing => (OwnerReference::default(), false),
+        };
+        is_anothers |= !points_to_nothing;
+        owner_references.push(owner);
+    }
+    let metadata = Metadata {
+        name: format!("x{number}"),
+        uid: format!("uid-{number}"),
+        resource_version: "1".to_owned(),
+        owner_references,
+        labels: BTreeMap::from([("tier".to_owned(), format!("t{}", seed.tier))]),
+        ..Metadata::default()
+    };
+    let object = Object { metadata, opted_out: seed.opted_out };
+    let (refusals, held) = (seed.refusals, seed.held);
+    Live { object, kind: seed.kind, tier: seed.tier, is_anothers, is_late: false, refusals, held }
 }
