@@ -95,6 +95,9 @@ async fn one(world: World, seed: u64) -> Result<Summary> {
             break;
         }
         kills += 1;
+        if world.unseen && kills > world.delete_after.min(10) {
+            stage.end_owner(&world).await?;
+        }
         stage.revive();
     }
     let journal = stage.end().await?;

@@ -2,7 +2,7 @@
 
 use super::judge::judge;
 use super::stage::{OWNERS, Stage};
-use super::world::{self, End, OWNER, Thing, World};
+use super::world::{self, Comes, End, OWNER, Thing, World};
 use crate::Result;
 use crate::scene::eventually;
 
@@ -17,30 +17,27 @@ pub enum Mistake {
     Forgetful,
     /// It deletes what was released.
     Deaf,
+    /// It takes only what was adopted before the GlobalOwner was deleted.
+    Blind,
 }
 
 impl Mistake {
     /// All of them.
-    pub const ALL: [Self; 4] = [Self::Reversed, Self::Hasty, Self::Forgetful, Self::Deaf];
+    pub const ALL: [Self; 5] = [Self::Reversed, Self::Hasty, Self::Forgetful, Self::Deaf, Self::Blind];
 }
 
 /// Adopts objects of two groups by a controller, removes them wrongly without it, and gives what the judge says.
 pub async fn control(mistake: Mistake) -> Result<Vec<String>> {
-    let thing = |group: usize, is_held| Thing {
-        kind: group,
-        groups: vec![group],
-        refers: vec![],
-        is_held,
-        opted_out: false,
-        is_anothers: false,
-    };
+    let thing = |group: usize, is_held| Thing { is_held, ..Thing::of(group, vec![group]) };
+    let unadopted = Thing { comes: Comes::AtDeletion, ..thing(0, false) };
     let world = World {
         groups: vec![0, 1],
         by_rules: false,
         rules: vec![],
-        objects: vec![thing(0, true), thing(0, false), thing(1, false)],
+        objects: vec![thing(0, true), thing(0, false), thing(1, false), unadopted],
         end: if mistake == Mistake::Deaf { End::Policy } else { End::Background },
         delete_after: usize::MAX,
+        unseen: false,
         at_every_write: false,
     };
     let mut stage = Stage::set(&world).await?;
@@ -54,12 +51,15 @@ pub async fn control(mistake: Mistake) -> Result<Vec<String>> {
     })
     .await?;
     controller.stop().await;
-    stage.delete_owner(world.end).await?;
-    let mut order: Vec<usize> = (0..world.objects.len()).collect();
+    stage.end_owner(&world).await?;
+    let mut order: Vec<usize> = vec![3, 0, 1, 2];
+    if mistake == Mistake::Blind {
+        order.remove(0);
+    }
     if mistake == Mistake::Reversed {
         order.reverse();
     }
-    for place in order {
+    for place in order.iter().copied() {
         let path = format!("{}/{}", world::collection(world.objects[place].kind), world::name(place));
         stage.client.delete(&path, Default::default()).await?;
         if mistake != Mistake::Hasty {
@@ -93,8 +93,8 @@ pub async fn control(mistake: Mistake) -> Result<Vec<String>> {
     stage.client.put_json(&owner, &last).await?;
     let gone = async || {
         let mut left = 0;
-        for (place, thing) in world.objects.iter().enumerate() {
-            let path = format!("{}/{}", world::collection(thing.kind), world::name(place));
+        for place in &order {
+            let path = format!("{}/{}", world::collection(world.objects[*place].kind), world::name(*place));
             left += usize::from(stage.client.get_json(&path).await.is_ok());
         }
         left == 0

@@ -5,7 +5,8 @@
 //! - **What stays.** Nothing of a GlobalOwner that was released is deleted, nothing before the GlobalOwner is being deleted,
 //!   and nothing that is marked to stay out or that somebody else owns. depguard's finalizer is on no object.
 //! - **Nothing is left over.** In the end there is no GlobalOwner, no GroupOwner, no ClusterRole of theirs, no reference to
-//!   a GroupOwner, and nothing that was owned when the GlobalOwner began to be deleted and should have gone with it.
+//!   a GroupOwner, and nothing that was selected when the GlobalOwner began to be deleted, owned or not, or before a group
+//!   was done that goes before its own.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -14,7 +15,7 @@ use depguard_testbed::Event;
 use serde_json::Value;
 
 use super::stage::is_of_world;
-use super::world::{OWNER, World, label};
+use super::world::{OWNER, Thing, World, label};
 
 /// The label of ClusterRoles that were made for groups.
 const OF_OWNER: &str = "dependencies.opendefense.cloud/global-owner";
@@ -36,8 +37,12 @@ struct State {
     objects: BTreeMap<Key, Arc<Value>>,
     /// The group of each GroupOwner there ever was, by its UID.
     groups: BTreeMap<String, usize>,
-    /// What was owned when the GlobalOwner began to be deleted.
-    owned: BTreeSet<String>,
+    /// The groups that were marked as done.
+    done: BTreeSet<usize>,
+    /// Whether the GlobalOwner is being removed, by a controller that has seen it before.
+    is_removed: bool,
+    /// What must be gone in the end.
+    promised: BTreeSet<String>,
 }
 
 pub(super) fn judge(world: &World, journal: &[Event]) -> Verdict {
@@ -48,24 +53,27 @@ pub(super) fn judge(world: &World, journal: &[Event]) -> Verdict {
         if let Some(object) = &event.object {
             state.learn(world, event, object, before.as_deref(), &mut verdict);
         }
+        let is_new = before.is_none();
         let was_there = before.filter(|before| !is_going(before));
         let begins = event.object.as_ref().is_none_or(|now| is_going(now));
         if let (true, true, Some(before)) = (is_of_world(event), begins, &was_there) {
             verdict.violations.extend(state.deleted(world, &event.name, before));
         }
-        if event.resource == "globalowners" && begins && was_there.is_some() {
-            let owned = state
-                .objects
-                .iter()
-                .filter(|(key, object)| key.0 == super::world::GROUP && !state.of(object).is_empty());
-            state.owned = owned.map(|(key, _)| key.3.clone()).collect();
+        if event.resource == "globalowners" && begins && was_there.is_some_and(|owner| has_finalizer(&owner, TEARDOWN))
+        {
+            state.is_removed = !world.is_released();
+            let there: Vec<_> = state.objects.keys().filter(|key| key.0 == super::world::GROUP).cloned().collect();
+            there.iter().for_each(|key| state.promise(world, &key.3));
+        }
+        if is_of_world(event) && event.object.is_some() && is_new {
+            state.comes(world, &event.name);
         }
         match &event.object {
             Some(object) => _ = state.objects.insert(key, Arc::clone(object)),
             None => _ = state.objects.remove(&key),
         }
     }
-    verdict.violations.extend(state.left_over(world));
+    verdict.violations.extend(state.left_over());
     verdict
 }
 
@@ -75,15 +83,34 @@ impl State {
             let selects = |group: &usize| object["spec"]["selector"]["matchLabels"].get(label(*group)).is_some();
             if let Some(group) = (0..world.groups.len()).find(selects) {
                 self.groups.insert(text(object, "uid"), group);
+                if object["status"]["phase"] == "Empty" {
+                    self.done.insert(group);
+                }
             }
         }
         if event.resource == "globalowners" {
             let told = |object: &Value| object["status"]["stuckCount"].as_u64().unwrap_or_default();
             verdict.stuck += usize::from(told(object) > 0 && before.is_none_or(|before| told(before) != told(object)));
         }
-        let finalizers = object["metadata"]["finalizers"].as_array().into_iter().flatten();
-        if is_of_world(event) && finalizers.into_iter().any(|finalizer| finalizer == TEARDOWN) {
+        if is_of_world(event) && has_finalizer(object, TEARDOWN) {
             verdict.violations.push(format!("{} has depguard's finalizer", event.name));
+        }
+    }
+
+    /// Takes in an object that was just made. Where a group that goes before its own is not done, its own is looked at later.
+    fn comes(&mut self, world: &World, name: &str) {
+        let groups = thing(world, name).map(|thing| thing.groups.clone()).unwrap_or_default();
+        let is_before_its_look = |group: &usize| {
+            (0..world.groups.len()).any(|other| world.goes_before(other, *group) && !self.done.contains(&other))
+        };
+        if groups.iter().any(is_before_its_look) {
+            self.promise(world, name);
+        }
+    }
+
+    fn promise(&mut self, world: &World, name: &str) {
+        if self.is_removed && thing(world, name).is_some_and(|thing| !thing.stays()) {
+            self.promised.insert(name.to_owned());
         }
     }
 
@@ -111,7 +138,11 @@ impl State {
         let too_early = |group: &usize| {
             let mut others = self.objects.iter().filter(|(key, _)| key.0 == super::world::GROUP);
             others.find_map(|(key, other)| {
-                let before = self.of(other).into_iter().find(|other| world.goes_before(*other, *group))?;
+                let mut of = self.of(other);
+                if self.promised.contains(&key.3) {
+                    of.extend(thing(world, &key.3).into_iter().flat_map(|thing| &thing.groups));
+                }
+                let before = of.into_iter().find(|other| world.goes_before(*other, *group))?;
                 Some(format!("{name} of group {group} is deleted while {} of group {before} is there", key.3))
             })
         };
@@ -129,7 +160,7 @@ impl State {
         self.objects.iter().find(|(key, _)| key.1 == "globalowners" && key.3 == OWNER).map(|(_, owner)| owner)
     }
 
-    fn left_over(&self, world: &World) -> Vec<String> {
+    fn left_over(&self) -> Vec<String> {
         let mut left = Vec::new();
         for ((group, resource, _, name), object) in &self.objects {
             let is_role = resource == "clusterroles" && object["metadata"]["labels"].get(OF_OWNER).is_some();
@@ -142,16 +173,21 @@ impl State {
             if super::stage::is_owned(object) {
                 left.push(format!("{name} has a reference to a GroupOwner yet"));
             }
-            let place: Option<usize> = name.strip_prefix('x').and_then(|place| place.parse().ok());
-            let stays = place
-                .and_then(|place| world.objects.get(place))
-                .is_none_or(|thing| thing.opted_out || thing.is_anothers);
-            if !world.is_released() && self.owned.contains(name) && !stays {
-                left.push(format!("{name} was owned, and is not gone"));
+            if self.promised.contains(name) {
+                left.push(format!("{name} was selected, and is not gone"));
             }
         }
         left
     }
+}
+
+/// The object of the world that has this name.
+fn thing<'w>(world: &'w World, name: &str) -> Option<&'w Thing> {
+    world.objects.get(name.strip_prefix('x')?.parse::<usize>().ok()?)
+}
+
+fn has_finalizer(object: &Value, finalizer: &str) -> bool {
+    object["metadata"]["finalizers"].as_array().into_iter().flatten().any(|found| found == finalizer)
 }
 
 fn is_going(object: &Value) -> bool {

@@ -1,9 +1,10 @@
 //! Everything that takes part in one removal: an API server, the webhook, one controller after the other, whoever sees to
 //! finalizers, and whoever deletes the GlobalOwner.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::PathBuf;
+use std::sync::Mutex;
 use std::time::Duration;
 
 use depguard_controller::{Controller, WebhookTarget, manifests};
@@ -15,7 +16,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::task::JoinHandle;
 
-use super::world::{self, End, FINALIZER, GROUP, KINDS, OWNER, World};
+use super::world::{self, Comes, End, FINALIZER, GROUP, KINDS, OWNER, World};
 use crate::Result;
 use crate::scene::eventually;
 
@@ -37,6 +38,16 @@ pub(super) struct Stage {
     others: Vec<JoinHandle<()>>,
     folder: TempDir,
     port: u16,
+    /// The UID of the ConfigMap that owns some objects.
+    other: String,
+    /// The objects that were made, and after how many writes the GlobalOwner was deleted.
+    made: Mutex<Made>,
+}
+
+#[derive(Default)]
+struct Made {
+    things: BTreeSet<usize>,
+    deleted_at: Option<usize>,
 }
 
 impl Stage {
@@ -76,7 +87,8 @@ impl Stage {
                 .any(|part| write.path.contains(part))
         });
         let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port();
-        let mut stage = Self { testbed, client, life, webhook: None, others: Vec::new(), folder, port };
+        let (others, other, made) = (Vec::new(), String::new(), Mutex::default());
+        let mut stage = Self { testbed, client, life, webhook: None, others, folder, port, other, made };
         stage.start_webhook().await?;
         stage.enforce(world).await?;
         Ok(stage)
@@ -99,28 +111,41 @@ impl Stage {
     pub(super) async fn raise(&mut self, world: &World) -> Result {
         let other = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "other"}});
         let other = self.client.post_json("/api/v1/namespaces/default/configmaps", &other).await?;
-        let other = other["metadata"]["uid"].as_str().unwrap_or_default();
-        for (place, thing) in world.objects.iter().enumerate() {
-            self.client.post_json(&world::collection(thing.kind), &world.object(place, other)).await?;
-        }
+        self.other = other["metadata"]["uid"].as_str().unwrap_or_default().to_owned();
+        self.make(world, |comes| comes == Comes::First).await?;
         self.client.post_json(OWNERS, &world.owner()).await?;
         self.others.push(tokio::spawn(see_to_finalizers(self.client.clone())));
         Ok(())
     }
 
-    /// Deletes the GlobalOwner once the world wants it.
+    /// Makes the objects that come now, but for those that were made.
+    async fn make(&self, world: &World, comes: impl Fn(Comes) -> bool) -> Result {
+        for (place, thing) in world.objects.iter().enumerate() {
+            let is_due = comes(thing.comes) && self.made.lock().is_ok_and(|mut made| made.things.insert(place));
+            if is_due {
+                self.client.post_json(&world::collection(thing.kind), &world.object(place, &self.other)).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Deletes the GlobalOwner once the world wants it, and makes what comes at that moment and later.
     pub(super) async fn until_gone(&self, world: &World) -> Result {
         let path = format!("{OWNERS}/{OWNER}");
         loop {
             match self.client.get_json(&path).await {
-                Ok(owner) if owner["metadata"].get("deletionTimestamp").is_some() => {}
+                Ok(owner) if owner["metadata"].get("deletionTimestamp").is_some() => {
+                    let deleted_at = self.made.lock().ok().and_then(|made| made.deleted_at).unwrap_or_default();
+                    let since = self.life.writes().len().saturating_sub(deleted_at);
+                    self.make(world, |comes| matches!(comes, Comes::Later(after) if after <= since)).await?;
+                }
                 Ok(owner) => {
                     let ready = json!({"type": "Ready", "status": "True"});
                     let mut conditions = owner["status"]["conditions"].as_array().into_iter().flatten();
                     let is_ready =
                         conditions.any(|found| ["type", "status"].iter().all(|field| found[*field] == ready[*field]));
                     if is_ready || self.life.writes().len() >= world.delete_after {
-                        self.delete_owner(world.end).await?;
+                        self.end_owner(world).await?;
                     }
                 }
                 Err(error) if error.is_not_found() => return Ok(()),
@@ -128,6 +153,15 @@ impl Stage {
             }
             tokio::time::sleep(LOOK).await;
         }
+    }
+
+    /// Deletes the GlobalOwner, unless that was done, the moment after the last objects were made.
+    pub(super) async fn end_owner(&self, world: &World) -> Result {
+        self.make(world, |comes| comes == Comes::AtDeletion).await?;
+        if let Ok(mut made) = self.made.lock() {
+            made.deleted_at.get_or_insert(self.life.writes().len());
+        }
+        self.delete_owner(world.end).await
     }
 
     pub(super) async fn delete_owner(&self, end: End) -> Result {

@@ -27,6 +27,8 @@ pub(super) struct World {
     pub(super) end: End,
     /// After how many of the controller's writes the GlobalOwner is deleted, unless all is adopted before.
     pub(super) delete_after: usize,
+    /// Whether it is deleted while no controller is there, after the first of them was killed.
+    pub(super) unseen: bool,
     pub(super) at_every_write: bool,
 }
 
@@ -42,6 +44,18 @@ pub(super) struct Thing {
     pub(super) opted_out: bool,
     /// Another one owns it too.
     pub(super) is_anothers: bool,
+    pub(super) comes: Comes,
+}
+
+/// When an object is made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Comes {
+    /// Before the GlobalOwner.
+    First,
+    /// At the last moment before the GlobalOwner is deleted.
+    AtDeletion,
+    /// After so many of the controller's writes since.
+    Later(usize),
 }
 
 /// How the GlobalOwner is deleted.
@@ -88,15 +102,14 @@ impl World {
                     is_held: random.below(3) == 0,
                     opted_out: random.below(10) == 0,
                     is_anothers: *kind + 1 < KINDS && random.below(10) == 0,
+                    comes: Comes::First,
                 });
             }
         }
         // A few that nobody owns; those that refer to others hold these up until they are deleted by whoever made them.
         for _ in 0..random.within(1, 3) {
             let kind = rules.get(random.below(rules.len())).map_or(0, |(dependent, _)| *dependent);
-            let stranger =
-                Thing { kind, groups: vec![], refers: vec![], is_held: false, opted_out: false, is_anothers: false };
-            objects.push(stranger);
+            objects.push(Thing::of(kind, vec![]));
         }
         let mut order: Vec<usize> = (0..objects.len()).collect();
         random.shuffle(&mut order);
@@ -111,13 +124,21 @@ impl World {
                 }
             }
         }
+        // They refer to nothing: what comes too late to be removed holds nothing up.
+        for _ in 0..random.below(5) {
+            let group = random.below(groups.len());
+            let comes = if random.below(2) == 0 { Comes::AtDeletion } else { Comes::Later(random.below(30)) };
+            let (is_held, opted_out) = (random.below(3) == 0, random.below(10) == 0);
+            objects.push(Thing { comes, is_held, opted_out, ..Thing::of(groups[group], vec![group]) });
+        }
         let end = match random.below(6) {
             0 => End::Orphan,
             1 => End::Policy,
             _ => End::Background,
         };
         let delete_after = if random.below(3) == 0 { random.below(20) } else { usize::MAX };
-        Self { groups, by_rules, rules, objects, end, delete_after, at_every_write }
+        let unseen = random.below(3) == 0;
+        Self { groups, by_rules, rules, objects, end, delete_after, unseen, at_every_write }
     }
 
     pub(super) fn is_released(&self) -> bool {
@@ -209,6 +230,19 @@ impl World {
             })
         };
         (0..KINDS).filter_map(of_kind).collect()
+    }
+}
+
+impl Thing {
+    /// One that is there from the beginning, and is these groups'.
+    pub(super) fn of(kind: usize, groups: Vec<usize>) -> Self {
+        let comes = Comes::First;
+        Self { kind, groups, refers: vec![], is_held: false, opted_out: false, is_anothers: false, comes }
+    }
+
+    /// Whether it is none that a removal takes away.
+    pub(super) fn stays(&self) -> bool {
+        self.groups.is_empty() || self.opted_out || self.is_anothers
     }
 }
 
