@@ -218,6 +218,15 @@ fn main() {
         )
         .without_control()
         .with_owners(),
+        Scenario::new("a removal ends whatever references others write", owners::removing::foreign_reference)
+            .without_control()
+            .with_owners(),
+        Scenario::new(
+            "what was made a moment before its owner's deletion goes in order, and what comes later is named",
+            owners::removing::not_adopted_yet,
+        )
+        .without_control()
+        .with_owners(),
         Scenario::new("an owner deleted with orphan leaves its objects, and nothing else", owners::releasing::orphaned)
             .without_control()
             .with_owners(),

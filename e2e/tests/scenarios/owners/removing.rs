@@ -141,3 +141,55 @@ pub(crate) async fn finalizer_taken(world: Arc<World>) -> Outcome {
     cast.consumer.untouched(&cast.vm, "m1").await?;
     cast.consumer.untouched(&cast.vpc, "a").await
 }
+
+/// Somebody writes a reference that looks as if it were to a group, on an object of their own.
+pub(crate) async fn foreign_reference(world: Arc<World>) -> Outcome {
+    let (cast, _depguard) = started(&world).await?;
+    let consumer = &cast.consumer;
+    let (owner, machine, vpc) = pair(&world, &cast, false).await?;
+    consumer.create(&cast.vm, "theirs", json!({})).await?;
+    for group in owner.groups().await? {
+        let reference = json!({
+            "apiVersion": "globalowner.metacontroller.io/v9", "kind": "GroupOwner",
+            "name": group["metadata"]["name"], "uid": "00000000-0000-0000-0000-000000000000",
+        });
+        let owned = json!({"metadata": {"ownerReferences": [reference]}});
+        consumer.api.merge(&consumer.object(&cast.vm, "theirs"), &owned).await?.ok()?;
+    }
+    owner.delete().await?;
+    consumer.gone(&world, &machine).await?;
+    consumer.gone(&world, &vpc).await?;
+    owner.until_gone(&world).await
+}
+
+/// An object is made while the controller is away, a moment before the owner is deleted; another one once its group goes.
+pub(crate) async fn not_adopted_yet(world: Arc<World>) -> Outcome {
+    let (cast, mut depguard) = started(&world).await?;
+    let consumer = &cast.consumer;
+    let (owner, machine, vpc) = pair(&world, &cast, false).await?;
+    depguard.stop_controller().await;
+    let last = create(&world, &cast, &cast.vm, "last", true, json!({})).await?;
+    let uid = owner.get().await?["metadata"]["uid"].clone();
+    owner.delete().await?;
+    depguard.start_controller().await?;
+    consumer.gone(&world, &machine).await?;
+    until_going(&world, &cast, &last).await?;
+    ensure(!is_going(&cast, &vpc).await?, || "the second group has begun before the first is gone".to_owned())?;
+    create(&world, &cast, &cast.vm, "late", false, json!({})).await?;
+    consumer.release(&cast.vm, "last").await?;
+    consumer.gone(&world, &last).await?;
+    consumer.gone(&world, &vpc).await?;
+    owner.until_gone(&world).await?;
+    consumer.untouched(&cast.vm, "late").await?;
+    depguard_e2e::eventually("an event names what stays", world.patience(), async || {
+        let events = world.home().get("/api/v1/events").await?.ok()?;
+        let mut events = events["items"].as_array().cloned().unwrap_or_default();
+        events.retain(|event| event["involvedObject"]["uid"] == uid);
+        let told = |event: &Value| {
+            event["reason"] == "LeftBehind"
+                && event["message"].as_str().is_some_and(|message| message.contains("/late"))
+        };
+        ensure(events.iter().any(told), || format!("{events:?}"))
+    })
+    .await
+}
