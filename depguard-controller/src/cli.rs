@@ -12,7 +12,7 @@ use depguard_kcp::cli::{Common, FeatureArgs, HomeArg, asked_to_stop};
 
 use crate::config::LEASE;
 use crate::manifests::{self, Identity, ReadThrough, Setup};
-use crate::{Config, Controller, Uninstall, WebhookTarget, WebhookTargetError, uninstall};
+use crate::{Config, Controller, Uninstall, VitalKind, WebhookTarget, WebhookTargetError, uninstall};
 
 /// Resolves DependencyRules, installs webhook configurations, reports status: the controller of depguard
 #[derive(Debug, Parser)]
@@ -82,6 +82,12 @@ struct Run {
 
     #[command(flatten)]
     features: FeatureArgs,
+
+    /// What locks may name though a cluster's own controllers can't do without: of events, endpoints,
+    /// endpointslices.discovery.k8s.io, bindings, serviceaccounts/token, and any kind's status or binding, as in pods/status
+    /// (comma-separated)
+    #[arg(long, value_name = "KINDS", value_delimiter = ',')]
+    vital_lock_kinds: Vec<VitalKind>,
 
     /// Make no ClusterRoles for groups of GlobalOwners: whoever adds one gives the controller those rights by a ClusterRole
     /// with the label dependencies.opendefense.cloud/aggregate-to-owners: "true"
@@ -200,6 +206,7 @@ impl Run {
             path_key: self.path_key_file,
             read_through: self.read_through,
             enable: self.features.into_features(),
+            vital_lock_kinds: self.vital_lock_kinds.into_iter().collect(),
             precreated_roles: self.precreated_roles,
             namespace,
             webhook_probe_address: self.webhook_probe_address,

@@ -1,5 +1,6 @@
 //! What a controller needs to know.
 
+use std::collections::BTreeSet;
 use std::net::{Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -8,6 +9,7 @@ use depguard_core::locks::CLEAN_AFTER;
 use depguard_core::{ExportName, Home};
 use depguard_kcp::Features;
 
+use crate::locks::VitalKind;
 use crate::manifests::ReadThrough;
 use crate::webhook_target::WebhookTarget;
 
@@ -45,6 +47,8 @@ pub struct Config {
     pub enable: Features,
     /// Whether somebody else makes the ClusterRoles by which it may do with owned objects what it must.
     pub precreated_roles: bool,
+    /// What locks may name though a cluster's own controllers can't do without.
+    pub vital_lock_kinds: BTreeSet<VitalKind>,
     /// For how long the lock of an entry of a lock table must have been missed before it is looked whether it is there at
     /// all: longer than any request lasts that makes a lock, and any review.
     pub lock_clean_after: Duration,
@@ -90,6 +94,7 @@ impl Config {
             path_key: None,
             enable: Features::default(),
             precreated_roles: false,
+            vital_lock_kinds: BTreeSet::new(),
             lock_clean_after: CLEAN_AFTER,
             leader_election_namespace: match home {
                 Home::Kcp => NAMESPACE.to_owned(),
@@ -118,6 +123,7 @@ impl Config {
         path_key: Option<PathBuf>,
         enable: Features,
         precreated_roles: bool,
+        vital_lock_kinds: BTreeSet<VitalKind>,
         lock_clean_after: Duration,
         namespace: String,
         leader_elect: bool,

@@ -18,7 +18,7 @@ pub(crate) const CANARY_WEBHOOK: &str = "canary.dependency-controller.dependenci
 
 const MANAGED_BY: (&str, &str) = ("app.kubernetes.io/managed-by", "depguard");
 /// The label that an API server puts on each namespace, and lets nobody change.
-const NAMESPACE_LABEL: &str = "kubernetes.io/metadata.name";
+pub(crate) const NAMESPACE_LABEL: &str = "kubernetes.io/metadata.name";
 /// Says how new the version is that wrote a configuration, where they differ in what they make of the same rules.
 const REVISION_ANNOTATION: &str = "dependencies.opendefense.cloud/configuration-revision";
 /// To be raised with each change of what [`desired`] makes of the same kinds.

@@ -114,7 +114,7 @@ impl Controller {
         let leftovers = async move { leftovers::tell(&home, config.home, &on).await };
         let owners = config.enable.owners.then(|| Owners::new(basis.clone(), config.precreated_roles).run());
         let locks = (config.enable.locks || !config.enable.compat_lock_kinds.is_empty())
-            .then(|| Locks::new(basis.clone(), config.enable, config.lock_clean_after).run());
+            .then(|| Locks::new(basis.clone(), config.enable, config.vital_lock_kinds, config.lock_clean_after).run());
         let (prober, probing) = prober(basis.resync);
         let reconciler = Reconciler {
             read_through: config.read_through,

@@ -50,6 +50,7 @@ mod webhook_target;
 pub use ca_bundle::CaBundleError;
 pub use config::Config;
 pub use controller::{Controller, StartError};
+pub use locks::{VitalKind, VitalKindError};
 pub use sight::look;
 pub use uninstall::{Removed, Uninstall, UninstallError, Uninstalled, uninstall};
 pub use webhook_target::{WebhookTarget, WebhookTargetError};

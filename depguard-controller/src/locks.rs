@@ -11,6 +11,7 @@ mod runner;
 mod status;
 mod tables;
 mod upkeep;
+mod vital;
 mod webhooks;
 mod world;
 
@@ -19,6 +20,7 @@ use depguard_core::ExportName;
 use crate::manifests::LOCK_EXPORT;
 
 pub(crate) use self::runner::Locks;
+pub use self::vital::{VitalKind, VitalKindError};
 
 /// The configuration about locks themselves.
 pub(crate) const KINDS_CONFIGURATION: &str = "depguard-lock-kinds";

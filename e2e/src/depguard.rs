@@ -68,6 +68,7 @@ impl Depguard {
             .path_key(Some(self.file("path-key")))
             .resync(self.resync)
             .enable(self.enable.clone())
+            .vital_lock_kinds(["serviceaccounts/token".parse()?].into())
             // As long as a lock may be on its way between its review and where it is stored.
             .lock_clean_after(Duration::from_secs(2))
             .leader_elect(self.is_elected);

@@ -6,6 +6,7 @@ use depguard_core::locks::{Lock, LockKind, LockTarget, Moment};
 use depguard_core::{GroupResource, Home, LogicalCluster, Namespace};
 use serde_json::Value;
 
+use super::VitalKind;
 use super::kinds::Kinds;
 use super::webhooks::Guarded;
 use crate::plan::Place;
@@ -38,6 +39,8 @@ pub(super) struct World<'v> {
     pub(super) now: Moment,
     /// depguard's own namespace, in home kubernetes: nothing there is locked.
     pub(super) own_namespace: Option<&'v str>,
+    /// The vital kinds that may be locked.
+    pub(super) vital: &'v BTreeSet<VitalKind>,
     pub(super) locks: Vec<Seen<'v>>,
     pub(super) kinds: &'v Kinds,
 }
@@ -61,6 +64,11 @@ impl World<'_> {
     /// every consumer's scaling. The same holds for other subresources.
     pub(super) fn is_out_of_reach(&self, target: &LockTarget) -> bool {
         self.home == Home::Kcp && target.subresource_without_cluster().is_some()
+    }
+
+    /// What a lock names that is vital, and is not to be locked.
+    pub(super) fn withheld(&self, target: &LockTarget) -> Option<VitalKind> {
+        VitalKind::of(target).filter(|kind| !self.vital.contains(kind))
     }
 
     /// Whether a lock still counts for what is installed.
@@ -101,9 +109,10 @@ fn targets<'s>(seen: &'s Seen<'_>, own_namespace: Option<&str>) -> impl Iterator
 pub(super) fn plan(world: &World<'_>) -> Plan {
     let mut plan = Plan::default();
     for seen in world.locks.iter().filter(|seen| world.counts(&seen.lock)) {
-        for target in world.targets(seen).filter(|target| !world.is_out_of_reach(target)) {
+        let within_reach = world.targets(seen).filter(|target| !world.is_out_of_reach(target));
+        for target in within_reach.filter(|target| world.withheld(target).is_none()) {
             match world.place(&seen.key, &target.kind) {
-                Ok(place) => plan.places.entry(place).or_default().insert(&seen.lock, target),
+                Ok(place) => plan.places.entry(place).or_default().insert(world.home, &seen.lock, target),
                 Err(_) => plan.is_partial = true,
             }
         }
@@ -116,6 +125,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::locks::status::{self, Found};
     use crate::testing::{cluster, kind};
 
     fn seen<'v>(cluster: Option<&str>, object: &'v Value) -> Seen<'v> {
@@ -134,7 +144,23 @@ mod tests {
 
     fn planned<'v>(home: Home, kinds: &'v Kinds, locks: Vec<Seen<'v>>) -> Plan {
         let now = Moment::parse("2026-01-01T00:01:00Z").unwrap();
-        plan(&World { home, now, own_namespace: (home == Home::Kubernetes).then_some("own"), locks, kinds })
+        let (own_namespace, vital) = ((home == Home::Kubernetes).then_some("own"), &BTreeSet::new());
+        plan(&World { home, now, own_namespace, vital, locks, kinds })
+    }
+
+    #[test]
+    fn what_is_vital_is_not_reviewed_unless_it_is_listed() {
+        let (kinds, now) = (Kinds::default(), Moment::parse("2026-01-01T00:01:00Z").unwrap());
+        let object = lock("default", "as/status", &json!({}));
+        for listed in [false, true] {
+            let vital: BTreeSet<_> = listed.then(|| "as/status.example.com".parse().unwrap()).into_iter().collect();
+            let locks = vec![seen(None, &object)];
+            let world = World { home: Home::Kubernetes, now, own_namespace: None, vital: &vital, locks, kinds: &kinds };
+            assert_eq!(plan(&world).places.contains_key(&None), listed);
+            let status = status::status(&world, &world.locks[0], &Found::default(), "2026-01-01T00:01:00Z");
+            let withheld = "as/status.example.com is not locked: a cluster's own controllers can't do without it";
+            assert_eq!(status.to_string().contains(withheld), !listed, "{status}");
+        }
     }
 
     #[test]

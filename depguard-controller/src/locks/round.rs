@@ -18,7 +18,7 @@ use super::status::{self, Found};
 use super::upkeep::{self, Keeping};
 use super::webhooks::Guarded;
 use super::world;
-use super::{COMPAT_CONFIGURATION, CONFIGURATION, KINDS_CONFIGURATION, webhooks};
+use super::{COMPAT_CONFIGURATION, CONFIGURATION, KINDS_CONFIGURATION, VitalKind, webhooks};
 use crate::clients::Clients;
 use crate::install::{self, endpoint, home};
 use crate::plan::Place;
@@ -29,6 +29,7 @@ use crate::status::Outcome;
 pub(super) struct Rounds {
     pub(super) basis: Basis,
     pub(super) features: Features,
+    pub(super) vital: BTreeSet<VitalKind>,
     pub(super) memory: Memory,
 }
 
@@ -84,8 +85,9 @@ impl Rounds {
         let now = k8s_openapi::jiff::Timestamp::now();
         let moment = Moment::from_unix_millis(now.as_millisecond());
         let named = named(&locks, own_namespace);
+        let vital = self.vital.clone();
         kinds.refresh(&self.basis.connection, self.basis.home, &named).await;
-        let world = World { home: self.basis.home, now: moment, own_namespace, locks, kinds: &kinds };
+        let world = World { home: self.basis.home, now: moment, own_namespace, vital: &vital, locks, kinds: &kinds };
         let programmed = world.locks.iter().filter(|seen| status::is_programmed(seen)).count();
         self.basis.metrics.locks(programmed, world.locks.len().saturating_sub(programmed));
         let stored = world::tables(state);

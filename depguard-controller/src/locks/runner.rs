@@ -1,5 +1,6 @@
 //! Rounds, for as long as the controller runs.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,9 +9,8 @@ use depguard_kcp::{Features, Mirror, MirrorOptions, MirrorState};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
-use super::export;
 use super::round::{Ended, Memory, Rounds};
-use super::world;
+use super::{VitalKind, export, world};
 use crate::gate::Permit;
 use crate::rounds::{Basis, settled, while_granted};
 
@@ -31,14 +31,14 @@ pub(crate) struct Locks {
 impl Locks {
     /// Begins to watch, in home kcp through the APIExport of locks. For `clean_after` a lock must have been missed before
     /// its entry goes.
-    pub(crate) fn new(basis: Basis, features: Features, clean_after: Duration) -> Self {
+    pub(crate) fn new(basis: Basis, features: Features, vital: BTreeSet<VitalKind>, clean_after: Duration) -> Self {
         let watched = world::watched(basis.home, &features);
         let options = MirrorOptions { home: basis.home, export_name: export(), watched };
         let (mirror, _) = Mirror::start(basis.connection.clone(), options);
         // In a plain cluster nothing of rules bears on locks.
         let rules = if basis.home == Home::Kcp { basis.rules } else { mirror.subscribe() };
         Self {
-            rounds: Rounds { basis: Basis { rules, ..basis }, features, memory: Memory::new(clean_after) },
+            rounds: Rounds { basis: Basis { rules, ..basis }, features, vital, memory: Memory::new(clean_after) },
             states: mirror.subscribe(),
             _mirror: mirror,
             pause: PAUSES.0,

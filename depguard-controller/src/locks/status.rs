@@ -12,9 +12,10 @@ use crate::programmed::{Installing, of_outcome};
 use crate::status::Outcome;
 
 /// What somebody must act on comes before what only waits.
-const ORDER: [&str; 10] = [
+const ORDER: [&str; 11] = [
     "Invalid",
     "NotPossible",
+    "Vital",
     "KindNotServed",
     "NotBound",
     "ClaimNotAccepted",
@@ -117,6 +118,16 @@ fn programmed(world: &World<'_>, seen: &Seen<'_>, found: &Found) -> Finding {
             ));
             continue;
         }
+        if let Some(vital) = world.withheld(target) {
+            findings.push(Finding::no(
+                "Vital",
+                format!(
+                    "{vital} is not locked: a cluster's own controllers can't do without it, and while the webhook is away \
+                     nobody could; an operator lists it at the controller, --vital-lock-kinds={vital}"
+                ),
+            ));
+            continue;
+        }
         match world.place(&seen.key, kind) {
             Ok(place) => findings.extend(of_place(&place, kind, found)),
             Err(why) => findings.push(Finding::unknown(
@@ -148,7 +159,7 @@ fn of_place(place: &Place, kind: &depguard_core::GroupResource, found: &Found) -
     of_outcome(&installing, found.outcomes.get(place))
 }
 
-fn shown(kind: &depguard_core::GroupResource, of: Option<&str>) -> String {
+pub(super) fn shown(kind: &depguard_core::GroupResource, of: Option<&str>) -> String {
     let Some(of) = of else { return kind.to_string() };
     let dot = if kind.group.is_core() { "" } else { "." };
     format!("{}/{of}{dot}{}", kind.resource, kind.group)

@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use depguard_core::locks::{Lock, LockKind, LockTarget, Operations, Pick};
-use depguard_core::{GroupResource, api};
+use depguard_core::{GroupResource, Home, api};
 use serde_json::{Map, Value, json};
 
-use super::{COMPAT_CONFIGURATION, CONFIGURATION, KINDS_CONFIGURATION};
-use crate::configuration::{not_in, of_webhooks, webhook};
+use super::{COMPAT_CONFIGURATION, CONFIGURATION, KINDS_CONFIGURATION, VitalKind};
+use crate::configuration::{NAMESPACE_LABEL, not_in, of_webhooks, webhook};
 
 /// Where the webhook is asked about locks and what they lock.
 pub(super) const PATH: &str = "/lock";
@@ -17,10 +17,23 @@ pub(super) const COMPAT_PATH: &str = "/lock/compat";
 /// The label of the namespaces in which the older tool's Locks count.
 const LOCKABLE: &str = "lockable";
 
+/// The most namespaces that a selector names; where there are more, it selects all.
+const MOST_NAMESPACES: usize = 500;
+
 /// What is to be reviewed at a place, as its locks ask for it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Guarded {
     resources: BTreeMap<(GroupResource, Option<String>), Asked>,
+    /// Of the vital kinds, where they are reviewed. In home kcp a namespace of that name is in many workspaces, and nothing is
+    /// narrowed by it.
+    vital: BTreeMap<(GroupResource, Option<String>), Namespaces>,
+}
+
+/// The namespaces in which a kind is reviewed.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+enum Namespaces {
+    These(BTreeSet<String>),
+    All,
 }
 
 /// The operations, each with where its objects are.
@@ -43,7 +56,15 @@ enum Scope {
 
 impl Guarded {
     /// Adds what a lock asks for by one of its targets.
-    pub(super) fn insert(&mut self, lock: &Lock, target: &LockTarget) {
+    pub(super) fn insert(&mut self, home: Home, lock: &Lock, target: &LockTarget) {
+        if home == Home::Kubernetes && VitalKind::of(target).is_some() {
+            let namespaces = match lock.namespace().or(target.namespace.as_ref()) {
+                Some(namespace) => Namespaces::These(BTreeSet::from([namespace.to_string()])),
+                None => Namespaces::All,
+            };
+            let resource = (target.kind.clone(), target.subresource.clone());
+            self.vital.entry(resource).and_modify(|known| known.add(&namespaces)).or_insert_with(|| namespaces.clone());
+        }
         let Operations { update, delete } = lock.operations();
         let scope = match (lock.kind(), &target.namespace, &target.pick) {
             (LockKind::ObjectLock, ..) | (_, Some(_), _) => Scope::Namespaced,
@@ -75,7 +96,8 @@ impl Guarded {
     ///
     /// What is being deleted already may be deleted again whatever locks it, so nobody is asked.
     pub(super) fn configuration(&self, client: &Value, own_namespace: Option<&str>) -> Value {
-        let mut rules = Vec::new();
+        // One webhook for each set of namespaces, first of all that of all.
+        let mut rules_in = BTreeMap::from([(None, Vec::new())]);
         for ((kind, of), asked) in &self.resources {
             let resource = match of {
                 Some(of) => format!("{}/{of}", kind.resource),
@@ -88,15 +110,49 @@ impl Guarded {
             let of_kind = by_scope
                 .iter()
                 .map(|(scope, operations)| entry(operations, kind.group.as_str(), &[&resource], scope.as_str()));
-            rules.extend(of_kind);
+            let within = self.vital.get(&(kind.clone(), of.clone())).and_then(Namespaces::few);
+            rules_in.entry(within).or_default().extend(of_kind);
         }
         let condition = json!({
             "name": "not-yet-being-deleted",
             "expression": "request.operation != 'DELETE' || oldObject == null || !has(oldObject.metadata.deletionTimestamp)",
         });
-        let fields = [("matchConditions", json!([condition])), ("namespaceSelector", namespaces(own_namespace, None))];
-        let name = "locks.dependencies.opendefense.cloud";
-        of_webhooks(CONFIGURATION, &[changed(webhook(name, "Fail", &rules, client), fields)])
+        let is_only = rules_in.len() == 1;
+        let rules_in = rules_in.into_iter().enumerate().filter(|(_, (_, rules))| is_only || !rules.is_empty());
+        let webhooks = rules_in.map(|(number, (within, rules))| {
+            let name = match number {
+                0 => "locks.dependencies.opendefense.cloud".to_owned(),
+                number => format!("locks-{number}.dependencies.opendefense.cloud"),
+            };
+            let mut selector = namespaces(own_namespace, None);
+            if let (Some(within), Some(selector)) = (within, selector.as_object_mut()) {
+                let expressions = selector.entry("matchExpressions").or_insert_with(|| json!([]));
+                if let Some(expressions) = expressions.as_array_mut() {
+                    expressions.push(json!({"key": NAMESPACE_LABEL, "operator": "In", "values": within}));
+                }
+            }
+            let fields = [("matchConditions", json!([condition])), ("namespaceSelector", selector)];
+            changed(webhook(&name, "Fail", &rules, client), fields)
+        });
+        of_webhooks(CONFIGURATION, &webhooks.collect::<Vec<_>>())
+    }
+}
+
+impl Namespaces {
+    fn add(&mut self, other: &Self) {
+        match (&mut *self, other) {
+            (Self::These(known), Self::These(more)) => known.extend(more.iter().cloned()),
+            (known, Self::All) => *known = Self::All,
+            (Self::All, Self::These(_)) => {}
+        }
+    }
+
+    /// Those that a selector can name; `None`: it is to select all.
+    fn few(&self) -> Option<&BTreeSet<String>> {
+        match self {
+            Self::These(namespaces) if namespaces.len() <= MOST_NAMESPACES => Some(namespaces),
+            Self::These(_) | Self::All => None,
+        }
     }
 }
 
@@ -195,7 +251,7 @@ mod tests {
             let namespace = (*kind == ObjectLock).then_some("default");
             let lock = json!({"metadata": {"name": "a", "namespace": namespace}, "spec": spec});
             let lock = Lock::parse(*kind, &lock).unwrap();
-            lock.targets().iter().for_each(|target| guarded.insert(&lock, target));
+            lock.targets().iter().for_each(|target| guarded.insert(Home::Kubernetes, &lock, target));
         }
         guarded
     }
@@ -266,6 +322,40 @@ mod tests {
         ] {
             assert_eq!(entries(&guarded(&locks)), expected, "{locks:?}");
         }
+    }
+
+    #[test]
+    fn what_is_vital_is_reviewed_only_in_the_namespaces_of_its_locks() {
+        let lock = |namespace: &str, resource: &str| {
+            let object =
+                json!({"metadata": {"name": "a", "namespace": namespace}, "spec": {"targets": [target(resource)]}});
+            Lock::parse(ObjectLock, &object).unwrap()
+        };
+        let configured = |home, locks: &[Lock]| {
+            let mut guarded = Guarded::default();
+            for lock in locks {
+                lock.targets().iter().for_each(|target| guarded.insert(home, lock, target));
+            }
+            let webhooks = guarded.configuration(&json!({"url": "https://host/lock"}), Some("own"))["webhooks"].clone();
+            let shown = |webhook: &Value| {
+                let resources: Vec<_> =
+                    webhook["rules"].as_array().unwrap().iter().map(|rule| rule["resources"][0].clone()).collect();
+                (json!(resources), webhook.pointer("/namespaceSelector/matchExpressions/1/values").cloned())
+            };
+            webhooks.as_array().unwrap().iter().map(shown).collect::<Vec<_>>()
+        };
+        let locks = [lock("a", "secrets"), lock("a", "events"), lock("b", "events"), lock("c", "pods/status")];
+        assert_eq!(
+            configured(Home::Kubernetes, &locks),
+            [
+                (json!(["secrets"]), None),
+                (json!(["events"]), Some(json!(["a", "b"]))),
+                (json!(["pods/status"]), Some(json!(["c"])))
+            ]
+        );
+        assert_eq!(configured(Home::Kcp, &locks[1..]), [(json!(["events", "pods/status"]), None)]);
+        let many: Vec<_> = (0..=MOST_NAMESPACES).map(|number| lock(&format!("n{number}"), "events")).collect();
+        assert_eq!(configured(Home::Kubernetes, &many), [(json!(["events"]), None)]);
     }
 
     #[test]
