@@ -227,7 +227,12 @@ impl Owners {
         self.memories.retain(|uid, _| uids.contains(uid));
         self.basis.metrics.owners(owners.iter().filter_map(GlobalOwner::phase));
         let mut writes = Vec::new();
-        let standing: Vec<_> = owners.iter().filter(|owner| !owner.is_deleting).cloned().collect();
+        let mut standing = Vec::new();
+        if owners.iter().any(|owner| owner.is_deleting) {
+            let entries =
+                owners.iter().filter(|owner| !owner.is_deleting).filter_map(|owner| owner.entries.as_ref().ok());
+            standing.extend(entries.flatten().cloned());
+        }
         for owner in owners {
             let (rules, broken_rules, unordered) = match self.rules(owner.order) {
                 Ok((rules, broken)) => (rules, broken, None),
@@ -237,7 +242,6 @@ impl Owners {
                     continue;
                 }
             };
-            let others = if owner.is_deleting { standing.as_slice() } else { &[] };
             let of_it = |uid: &str| uid == owner.uid;
             let mut groups: Vec<_> = groups
                 .iter()
@@ -248,7 +252,7 @@ impl Owners {
             let roles = roles.iter().filter(|role| role.global_uid().is_some_and(of_it)).cloned().collect();
             let mut observed = Observed {
                 listings: self.listings(&owner, &groups),
-                others: others.iter().flat_map(|other| other.entries.iter().flatten()).cloned().collect(),
+                others: if owner.is_deleting { standing.clone() } else { Vec::new() },
                 owner,
                 groups,
                 roles,

@@ -4,6 +4,8 @@
 //! entry selects is read by one list, and what is not owned yet is adopted. Then the GroupOwner is marked, and from there on
 //! only what is owned goes, or a removal would never end where somebody goes on making objects. A controller that is
 //! stopped before the mark looks again. What comes later stays, and is told of.
+//!
+//! Adopted like this is also what nothing guards against the garbage collector: it is to go anyway.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -329,11 +329,15 @@ impl<'o> Step<'o> {
 
     fn is_unreadable(&mut self, group: &GroupOwner, why: &str) -> bool {
         let [_, role] = Write::creation_keys(&group.name);
-        let why = match self.memory.refusal(&role) {
-            Some(refusal) => format!("{why}; its ClusterRole can't be made: {refusal}"),
-            None => why.to_owned(),
-        };
-        self.group_is_stuck(group, &format!("its objects can't be listed: {why}"));
+        let key = format!("objects of {}", group.uid);
+        let refusal = self.memory.refusal(&role);
+        let refusal = refusal.map(|refusal| format!("{why}; its ClusterRole can't be made: {refusal}"));
+        // A right that was given a moment ago is not in effect yet.
+        let why = refusal.or_else(|| self.memory.is_long(&key, self.now).then(|| why.to_owned()));
+        self.next.waits.insert(key);
+        if let Some(why) = why {
+            self.group_is_stuck(group, &format!("its objects can't be listed: {why}"));
+        }
         true
     }
 

@@ -7,12 +7,14 @@ use depguard_core::owners::EMPTY;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
+use self::plot::*;
 use self::world::*;
 use super::memory::LONG;
 use super::*;
 use crate::owners::spec::{self, DeletionPolicy};
 use crate::owners::write::{Next, Write};
 
+mod plot;
 mod world;
 
 proptest! {
@@ -253,6 +255,24 @@ fn roles_that_are_missing_are_made_and_one_that_cannot_be_is_told() {
         let told = next.status.unwrap()["stuck"][0]["message"].as_str().unwrap().to_owned();
         assert!(told.contains("403 Forbidden") && told.ends_with("may not escalate"), "{told}");
     }
+}
+
+#[test]
+fn objects_that_cannot_be_listed_are_told_of_once_a_right_had_time_to_be_in_effect() {
+    let mut world = begun(vec![held(0, 0)]);
+    world.roles.clear();
+    let lists = world.resources();
+    let mut observed = world.observed(&lists);
+    observed.precreated_roles = true;
+    let (mut memory, now) = (Memory::default(), Instant::now());
+    let mut told = |seconds| {
+        let now = now + Duration::from_secs(seconds);
+        let next = next(&observed, &memory, now);
+        memory.note_step(&next.waits, next.looks.clone(), now);
+        next.status.unwrap()["stuck"][0]["message"].clone()
+    };
+    assert_eq!((told(0), told(29)), (Value::Null, Value::Null));
+    assert_eq!(told(30), "its objects can't be listed: 403 Forbidden");
 }
 
 #[test]

@@ -7,152 +7,20 @@ use std::time::Duration;
 use depguard_core::owners::{EMPTY, RELEASED};
 use depguard_core::{GroupVersionResource, Home, Rule};
 use depguard_kcp::{Metadata, OwnerReference};
-use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::super::*;
+use super::plot::*;
 use crate::owners::api::{FINALIZER, GLOBAL_OWNER, GROUP, Names};
 use crate::owners::keep::make_role;
 use crate::owners::observed::{GlobalOwner, GroupOwner, Guard, Listing, Object, Role};
 use crate::owners::spec::{self, Entry, group_name};
 use crate::owners::write::{Next, Write};
 
-pub(super) const KINDS: usize = 4;
-pub(super) const TIERS: u8 = 3;
-pub(super) const ALL_TIERS: u8 = (1 << TIERS) - 1;
 /// More looks than any of these removals needs.
 pub(super) const LOOKS: usize = 400;
 /// The looks in which it may be killed: who is always killed before the first write never ends.
 pub(super) const CRASHES: usize = 200;
-
-/// What a world is made of.
-#[derive(Debug, Clone)]
-pub(super) struct Plot {
-    /// The entries that are listed.
-    pub(super) listed: Vec<Picks>,
-    /// Those that were listed when the GroupOwners were made, where that is something else.
-    pub(super) before: Option<Vec<Picks>>,
-    pub(super) by_rules: bool,
-    /// Dependent and target kinds of the rules.
-    pub(super) rules: Vec<(usize, usize)>,
-    pub(super) objects: Vec<Seed>,
-    /// The groups that have no role yet.
-    pub(super) roleless: BTreeSet<usize>,
-    pub(super) orphan: Orphan,
-    /// What is made meanwhile, one after the other.
-    pub(super) late: Vec<Seed>,
-    /// Whether the last of these is made again and again.
-    pub(super) endless: bool,
-    /// What chance decides: how many writes are done before the next crash, and what a watch has not seen yet.
-    pub(super) chances: Vec<u8>,
-}
-
-/// The kind that an entry selects, and of which tiers: one bit each.
-pub(super) type Picks = (usize, u8);
-
-#[derive(Debug, Clone)]
-pub(super) struct Seed {
-    pub(super) kind: usize,
-    pub(super) tier: u8,
-    /// The groups that own it, as far as they are of its kind.
-    pub(super) owners: BTreeSet<usize>,
-    pub(super) opted_out: bool,
-    pub(super) is_anothers: bool,
-    /// The references that whoever made it wrote on it.
-    pub(super) foreign: Vec<Foreign>,
-    /// How often its deletion is refused.
-    pub(super) refusals: u8,
-    /// How many looks its finalizers hold it.
-    pub(super) held: u8,
-}
-
-/// A reference that no controller of ours has written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Foreign {
-    /// It has the name of a group, in this version, and a UID that is nobody's.
-    Dangling(usize, &'static str),
-    /// It has the kind and the name of a group, and is of another API group.
-    OtherApiGroup(usize),
-    /// A group of another GlobalOwner.
-    OtherGroup,
-    /// The GlobalOwner itself.
-    GlobalOwner,
-    /// Nothing stands in it.
-    Nothing,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Orphan {
-    No,
-    Policy,
-    /// The collector's finalizer is there.
-    Finalizer,
-    /// The collector was there already: the GroupOwners' references are gone, and so is its finalizer.
-    Collected,
-}
-
-pub(super) fn plot() -> impl Strategy<Value = Plot> {
-    let seed = (
-        0..KINDS,
-        0..TIERS,
-        prop::collection::btree_set(0..5_usize, 0..3),
-        prop::bool::weighted(0.1),
-        prop::bool::weighted(0.1),
-        prop_oneof![3 => Just(Vec::new()), 1 => prop::collection::vec(foreign(), 1..3)],
-        prop_oneof![3 => Just(0_u8), 1 => 1..4_u8],
-        prop_oneof![2 => Just(0_u8), 1 => 1..4_u8],
-    );
-    let seed = seed.prop_map(|(kind, tier, owners, opted_out, is_anothers, foreign, refusals, held)| Seed {
-        kind,
-        tier,
-        owners,
-        opted_out,
-        is_anothers,
-        foreign,
-        refusals,
-        held,
-    });
-    let orphan = prop_oneof![
-        6 => Just(Orphan::No), 1 => Just(Orphan::Policy), 1 => Just(Orphan::Finalizer), 1 => Just(Orphan::Collected)
-    ];
-    let picks = prop::collection::vec((0..KINDS, prop_oneof![1 => Just(ALL_TIERS), 2 => 1..ALL_TIERS]), 0..5);
-    let before = prop_oneof![
-        2 => Just(None),
-        1 => picks.clone().prop_map(Some),
-    ];
-    (
-        (picks, before),
-        any::<bool>(),
-        prop::collection::vec((0..KINDS, 0..KINDS), 0..5),
-        (prop::collection::vec(seed.clone(), 0..14), prop::collection::vec(seed, 0..6)),
-        prop_oneof![2 => Just(BTreeSet::new()), 1 => prop::collection::btree_set(0..5_usize, 0..5)],
-        orphan,
-        prop::collection::vec(any::<u8>(), 1..60),
-    )
-        .prop_map(|((listed, before), by_rules, rules, (objects, late), roleless, orphan, chances)| Plot {
-            listed,
-            before,
-            by_rules,
-            rules,
-            objects,
-            roleless,
-            orphan,
-            late,
-            endless: false,
-            chances,
-        })
-}
-
-fn foreign() -> impl Strategy<Value = Foreign> {
-    prop_oneof![
-        (0..5_usize, prop::sample::select(vec!["v9", "v1alpha1"]))
-            .prop_map(|(group, version)| Foreign::Dangling(group, version)),
-        (0..5_usize).prop_map(Foreign::OtherApiGroup),
-        Just(Foreign::OtherGroup),
-        Just(Foreign::GlobalOwner),
-        Just(Foreign::Nothing),
-    ]
-}
 
 /// A cluster, as far as a removal sees it.
 pub(super) struct World {
