@@ -40,6 +40,7 @@ mod connection;
 mod endpoint;
 #[cfg(feature = "metrics")]
 mod expiry;
+mod export_endpoints;
 mod features;
 #[cfg(feature = "metrics")]
 mod followed;

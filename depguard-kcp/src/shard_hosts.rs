@@ -16,6 +16,12 @@ use crate::slices::Ours;
 
 /// How often depguard's own slices are read for a host that is not known.
 const FRESH: Duration = Duration::from_secs(5);
+/// The pause after a read that failed.
+const FAILED: Duration = Duration::from_secs(1);
+/// Time limit of one read. Whoever waits for it has few seconds.
+const SLICES_TIME: Duration = Duration::from_secs(2);
+/// Maximum of characters that a message repeats of what a slice names.
+const MAX_SHOWN: usize = 253;
 
 const SLICES: &str = "/apis/apis.kcp.io/v1alpha1/apiexportendpointslices";
 
@@ -26,7 +32,15 @@ pub struct ShardHosts {
     connection: Connection,
     ours: Ours,
     named: Vec<String>,
-    learnt: Mutex<Option<(Instant, BTreeSet<String>)>>,
+    learnt: Mutex<Learnt>,
+}
+
+/// Hosts that depguard's own slices named when they could last be read.
+#[derive(Debug, Default)]
+struct Learnt {
+    hosts: BTreeSet<String>,
+    /// When the slices need not be read again before.
+    next: Option<Instant>,
 }
 
 impl ShardHosts {
@@ -39,33 +53,30 @@ impl ShardHosts {
 
     /// The host of a URL that is none of a shard's, as far as is known, is the error.
     pub(crate) async fn check(&self, url: &str) -> Result<(), String> {
-        let Some(host) = host(url) else { return Err(url.to_owned()) };
+        let Some(host) = host(url) else { return Err(shown(url)) };
         let is_named = || self.named.iter().any(|pattern| is_of(&host, pattern));
         if is_host_of(&host, self.connection.base()) || is_host_of(&host, self.connection.home().url()) || is_named() {
             return Ok(());
         }
         let mut learnt = self.learnt.lock().await;
-        if let Some((at, hosts)) = &*learnt {
-            if hosts.contains(&host) {
-                return Ok(());
-            }
-            if at.elapsed() < FRESH {
-                return Err(host);
-            }
+        if !learnt.hosts.contains(&host) && learnt.next.is_none_or(|next| Instant::now() >= next) {
+            // Where they can't be read, what was learnt stays.
+            let pause = match self.connection.home().within(SLICES_TIME).list_json(SLICES).await {
+                Ok(list) => {
+                    let named = self.ours.named(&list.items);
+                    learnt.hosts = named.endpoints.iter().filter_map(|url| self::host(url)).collect();
+                    FRESH
+                }
+                Err(_) => FAILED,
+            };
+            learnt.next = Instant::now().checked_add(pause);
         }
-        // Where they can't be read, what was learnt stays.
-        let at = Instant::now();
-        if let Ok(list) = self.connection.home().list_json(SLICES).await {
-            let named = self.ours.named(&list.items);
-            let hosts: BTreeSet<String> = named.endpoints.iter().filter_map(|url| self::host(url)).collect();
-            let is_there = hosts.contains(&host);
-            *learnt = Some((at, hosts));
-            if is_there {
-                return Ok(());
-            }
-        }
-        Err(host)
+        if learnt.hosts.contains(&host) { Ok(()) } else { Err(shown(&host)) }
     }
+}
+
+fn shown(text: &str) -> String {
+    text.chars().take(MAX_SHOWN).collect()
 }
 
 fn host(url: &str) -> Option<String> {

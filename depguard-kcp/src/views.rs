@@ -4,37 +4,26 @@
 //! with 403 for every other, so that an endpoint which answers is the right one, however it was found; and one that does
 //! not is looked for anew.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use depguard_core::{ExportName, LogicalCluster};
+use depguard_core::LogicalCluster;
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
 use http::StatusCode;
-use serde_json::Value;
-use tokio::sync::Mutex as Turn;
 use tokio::time::Instant;
 
 use crate::connection::Connection;
 use crate::endpoint::Endpoint;
+use crate::export_endpoints::{Endpoints, Export, ExportEndpoints, Known};
 use crate::shard_hosts::ShardHosts;
-use crate::slices;
 
-/// How long the endpoints of an export are taken for what its slices said.
-const FRESH: Duration = Duration::from_secs(30);
-/// How long it is taken for granted that they can't be told: those who ask at the same time wait for one answer.
-const FAILED: Duration = Duration::from_secs(1);
-/// How long the slices of an export may take: those who wait for them have no longer.
-const SLICES_TIME: Duration = Duration::from_secs(4);
 /// How long an endpoint may take to say whether it shows a consumer. A shard that is well takes milliseconds.
 const PROBE_TIME: Duration = Duration::from_secs(2);
-/// How many exports, and how many consumers' shards, are remembered.
+/// How many consumers' shards are remembered.
 const MOST: usize = 4096;
-/// More endpoints than kcp has shards.
-const MOST_ENDPOINTS: usize = 256;
 
-const SLICES: &str = "/apis/apis.kcp.io/v1alpha1/apiexportendpointslices?limit=500";
 /// What a virtual workspace shows of every logical cluster that it reaches: the APIBinding by which it does.
 const PROBE: &str = "/apis/apis.kcp.io/v1alpha2/apibindings?limit=1";
 
@@ -42,8 +31,7 @@ const PROBE: &str = "/apis/apis.kcp.io/v1alpha2/apibindings?limit=1";
 #[derive(Debug)]
 pub struct ExportViews {
     connection: Connection,
-    hosts: ShardHosts,
-    exports: Mutex<HashMap<Export, Arc<Turn<Option<Known>>>>>,
+    endpoints: ExportEndpoints,
     homes: Mutex<Homes>,
 }
 
@@ -61,17 +49,10 @@ pub struct ExportView {
 #[error("{0}")]
 pub struct ViewError(String);
 
-/// An export: its logical cluster and its name.
-type Export = (LogicalCluster, ExportName);
-
-/// The URLs of an export's endpoints, each once.
-type Urls = Arc<BTreeSet<Arc<str>>>;
-
-/// What its slices said.
-#[derive(Debug)]
-struct Known {
-    at: Instant,
-    urls: Result<Urls, ViewError>,
+impl ViewError {
+    pub(crate) fn new(why: String) -> Self {
+        Self(why)
+    }
 }
 
 /// Which endpoint of an export last showed a consumer.
@@ -85,7 +66,8 @@ impl ExportViews {
     /// Reads the slices and all that they name over `connection`. Only hosts that `hosts` trusts are asked: the slices
     /// are in the providers' hands, and whoever is asked sees our credentials.
     pub fn new(connection: Connection, hosts: ShardHosts) -> Self {
-        Self { connection, hosts, exports: Mutex::default(), homes: Mutex::default() }
+        let endpoints = ExportEndpoints::new(connection.clone(), hosts);
+        Self { connection, endpoints, homes: Mutex::default() }
     }
 
     /// The consumer's objects of the export. There may be no such consumer: then what is asked there is a 403.
@@ -111,14 +93,17 @@ impl ExportViews {
         consumer: &LogicalCluster,
         failed: Option<&ExportView>,
     ) -> Result<ExportView, ViewError> {
-        let (provider, name) = export;
-        let urls = self.urls(export, failed.map(|failed| failed.since)).await?;
+        let known = self.endpoints.of(export, failed.map(|failed| failed.since)).await?;
+        let Endpoints { urls, left_out } = &*known.endpoints;
         let since = Instant::now();
         let view = |url: &Arc<str>| {
             let endpoint = self.connection.at(url).map_err(|why| ViewError(why.to_string()))?;
             let endpoint = endpoint.join(&format!("/clusters/{consumer}"));
             Ok(ExportView { endpoint, url: Arc::clone(url), since })
         };
+        if let (Some(why), true) = (left_out, urls.is_empty()) {
+            return Err(why.clone());
+        }
         let mut left = urls.iter();
         if let (Some(only), None) = (left.next(), left.next())
             && failed.is_none_or(|failed| failed.url != *only)
@@ -130,71 +115,9 @@ impl ExportViews {
             return view(&home);
         }
         let views = urls.iter().map(view).collect::<Result<Vec<_>, _>>()?;
-        let found = probe(views).await.map_err(|unreached| {
-            ViewError(match unreached {
-                Some(why) => format!("an endpoint of APIExport {name} can't be asked, where {consumer} may be: {why}"),
-                None => format!(
-                    "HTTP 403 at each endpoint of APIExport {name} of logical cluster {provider}: the binding may be too \
-                     new, or the webhook's user may not `get` and `list` `apiexports/content` there"
-                ),
-            })
-        })?;
+        let found = probe(views).await.map_err(|unreached| not_shown(export, consumer, unreached, &known))?;
         self.homes().remember(export, consumer, &found.url);
         Ok(found)
-    }
-
-    /// The endpoints of an export, read since `since` if that is given.
-    async fn urls(&self, export: &Export, since: Option<Instant>) -> Result<Urls, ViewError> {
-        let turn = self.turn(export);
-        // One reads, and those who wait for it have its answer.
-        let mut known = turn.lock().await;
-        if let Some(Known { at, urls }) = &*known {
-            let fresh = if urls.is_ok() { FRESH } else { FAILED };
-            if at.elapsed() < fresh && since.is_none_or(|since| *at > since) {
-                return urls.clone();
-            }
-        }
-        let at = Instant::now();
-        let urls = self.read(export).await.map(Arc::new);
-        *known = Some(Known { at, urls: urls.clone() });
-        urls
-    }
-
-    fn turn(&self, export: &Export) -> Arc<Turn<Option<Known>>> {
-        let mut exports = self.exports.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(turn) = exports.get(export) {
-            return Arc::clone(turn);
-        }
-        if exports.len() >= MOST {
-            exports.clear();
-        }
-        Arc::clone(exports.entry(export.clone()).or_default())
-    }
-
-    /// What the slices name, which is something: that there is nothing yet may be over in a moment, and is an error.
-    async fn read(&self, (provider, name): &Export) -> Result<BTreeSet<Arc<str>>, ViewError> {
-        let list = self.connection.cluster(provider).within(SLICES_TIME).get_json(SLICES).await.map_err(|why| {
-            ViewError(format!("the endpoints of APIExport {name} in logical cluster {provider} can't be read: {why}"))
-        })?;
-        let slices = list.get("items").and_then(Value::as_array).into_iter().flatten();
-        // Whatever else a slice says.
-        let suffix = slices::suffix(provider.as_str(), name.as_str());
-        let of_export = slices.flat_map(slices::urls).filter(|url| url.ends_with(&suffix));
-        let named: BTreeSet<Arc<str>> = of_export.map(Arc::from).take(MOST_ENDPOINTS).collect();
-        if named.is_empty() {
-            return Err(ViewError(format!(
-                "the APIExportEndpointSlices of APIExport {name} in logical cluster {provider} name no endpoint yet"
-            )));
-        }
-        for url in &named {
-            self.hosts.check(url).await.map_err(|host| {
-                ViewError(format!(
-                    "an endpoint of APIExport {name} in logical cluster {provider} is at `{host}`, where neither the \
-                     kubeconfig nor depguard's own endpoints lead: if it is a shard, name it in --shard-hosts"
-                ))
-            })?;
-        }
-        Ok(named)
     }
 
     fn homes(&self) -> MutexGuard<'_, Homes> {
@@ -228,6 +151,28 @@ impl Homes {
     }
 }
 
+/// Why no endpoint shows the consumer: everything that may be the reason.
+fn not_shown(
+    (provider, name): &Export,
+    consumer: &LogicalCluster,
+    unreached: Option<String>,
+    known: &Known,
+) -> ViewError {
+    let unreached = unreached.map(|why| {
+        ViewError(format!("an endpoint of APIExport {name} can't be asked, where {consumer} may be: {why}"))
+    });
+    let reasons = unreached.iter().chain(&known.unread).chain(&known.endpoints.left_out);
+    let reasons: Vec<_> = reasons.map(|ViewError(why)| why.as_str()).collect();
+    ViewError(if reasons.is_empty() {
+        format!(
+            "HTTP 403 at each endpoint of APIExport {name} of logical cluster {provider}: the binding may be too new, or \
+             the webhook's user may not `get` and `list` `apiexports/content` there"
+        )
+    } else {
+        reasons.join("; ")
+    })
+}
+
 /// The first endpoint that shows the consumer; else what one said that may have been it, if any may.
 async fn probe(views: Vec<ExportView>) -> Result<ExportView, Option<String>> {
     let ask = async |view: ExportView| match view.endpoint.within(PROBE_TIME).get(PROBE).await {
@@ -249,6 +194,8 @@ async fn probe(views: Vec<ExportView>) -> Result<ExportView, Option<String>> {
 
 #[cfg(test)]
 mod tests {
+    use depguard_core::ExportName;
+
     use super::*;
 
     #[test]

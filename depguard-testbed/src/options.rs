@@ -22,6 +22,7 @@ pub struct Options {
     pub(crate) port: u16,
     pub(crate) rbac: bool,
     pub(crate) shards: Vec<String>,
+    pub(crate) shard_hosts: BTreeMap<String, String>,
     pub(crate) listed_after: Option<Duration>,
     pub(crate) services: BTreeMap<String, SocketAddr>,
     pub(crate) shortest_token: Option<Duration>,
@@ -64,6 +65,13 @@ impl Options {
     #[must_use]
     pub fn shards(self, names: impl IntoIterator<Item = impl Into<String>>) -> Self {
         Self { shards: names.into_iter().map(Into::into).collect(), ..self }
+    }
+
+    /// The host in the URLs of the shard of that name: `localhost`; `127.0.0.1` unless said.
+    #[must_use]
+    pub fn shard_at(mut self, name: &str, host: &str) -> Self {
+        self.shard_hosts.insert(name.to_owned(), host.to_owned());
+        self
     }
 
     /// How much later than the first binding on a shard an endpoint slice lists the shard; 300 ms unless said.

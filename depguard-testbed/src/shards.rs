@@ -9,6 +9,7 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 
 use crate::front::{self, Faces};
+use crate::options::Options;
 use crate::store::Key;
 use crate::world::{ROOT, World};
 
@@ -30,6 +31,8 @@ pub(crate) struct Shards {
 #[derive(Debug)]
 struct Shard {
     name: String,
+    /// The host in its URLs.
+    host: String,
     address: SocketAddr,
     /// Whether it is wanted to listen.
     wanted: watch::Sender<bool>,
@@ -45,18 +48,23 @@ struct Placed {
 
 impl Shards {
     /// Finds a port for each.
-    pub(crate) async fn open(
-        names: Vec<String>,
-        listed_after: Option<Duration>,
-    ) -> std::io::Result<(Self, Vec<TcpListener>)> {
+    pub(crate) async fn open(options: &Options) -> std::io::Result<(Self, Vec<TcpListener>)> {
         let (mut all, mut listeners) = (Vec::new(), Vec::new());
-        for name in names {
+        for name in &options.shards {
             let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
             let address = listener.local_addr()?;
-            all.push(Shard { name, address, wanted: watch::Sender::new(true), listens: watch::Sender::new(true) });
+            let host = options.shard_hosts.get(name).cloned().unwrap_or_else(|| address.ip().to_string());
+            let name = name.clone();
+            all.push(Shard {
+                name,
+                host,
+                address,
+                wanted: watch::Sender::new(true),
+                listens: watch::Sender::new(true),
+            });
             listeners.push(listener);
         }
-        let listed_after = listed_after.unwrap_or(LISTED_AFTER);
+        let listed_after = options.listed_after.unwrap_or(LISTED_AFTER);
         Ok((Self { all, listed_after, ..Self::default() }, listeners))
     }
 
@@ -66,7 +74,7 @@ impl Shards {
     }
 
     pub(crate) fn url(&self, shard: usize) -> Option<String> {
-        self.all.get(shard).map(|shard| format!("https://{}", shard.address))
+        self.all.get(shard).map(|shard| format!("https://{}:{}", shard.host, shard.address.port()))
     }
 
     // === Where logical clusters lie ===

@@ -61,7 +61,7 @@ impl Testbed {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, options.port)).await.map_err(listen)?;
         let url = format!("https://{}", listener.local_addr().map_err(listen)?);
         let tls = identity.servers.map(TlsAcceptor::from);
-        let (shards, of_shards) = Shards::open(options.shards, options.listed_after).await.map_err(listen)?;
+        let (shards, of_shards) = Shards::open(&options).await.map_err(listen)?;
         let world = Arc::new(World {
             kind: options.kind,
             rbac: options.rbac,

@@ -1,5 +1,6 @@
 //! Where exports' virtual workspaces show a consumer, against servers that say what each test wants.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -19,6 +20,7 @@ struct Front {
     scripted: Scripted,
     own: Arc<Mutex<Vec<String>>>,
     provider: Arc<Mutex<Vec<String>>>,
+    fails: Arc<AtomicBool>,
     _folder: TempDir,
     connection: Connection,
 }
@@ -27,7 +29,12 @@ impl Front {
     async fn start() -> Self {
         let (own, provider) = (Arc::new(Mutex::new(Vec::new())), Arc::new(Mutex::new(Vec::new())));
         let (ours, theirs) = (Arc::clone(&own), Arc::clone(&provider));
+        let fails = Arc::new(AtomicBool::new(false));
+        let failing = Arc::clone(&fails);
         let scripted = Scripted::start(move |asked: &Asked| {
+            if failing.load(Ordering::Relaxed) {
+                return Answer::Json(503, "{}".to_owned());
+            }
             let slices = if asked.target.starts_with("/clusters/root:dep-ctrl/") {
                 slice(OURS, &ours.lock().unwrap())
             } else {
@@ -48,13 +55,18 @@ impl Front {
         std::fs::write(&file, text).unwrap();
         let options = ConnectOptions::new(Home::Kcp).kubeconfig(file);
         let connection = Connection::open(&options).await.unwrap();
-        Self { scripted, own, provider, _folder: folder, connection }
+        Self { scripted, own, provider, fails, _folder: folder, connection }
     }
 
     fn views(&self, named: &[&str]) -> ExportViews {
         let export = ExportName::parse(OURS).unwrap();
         let named = named.iter().map(|&host| host.to_owned()).collect();
         ExportViews::new(self.connection.clone(), ShardHosts::new(self.connection.clone(), &export, named))
+    }
+
+    /// Has it answer nothing any more, or again.
+    fn fail(&self, fails: bool) {
+        self.fails.store(fails, Ordering::Relaxed);
     }
 
     /// How often the provider's slices were read.
@@ -105,6 +117,54 @@ async fn credentials_go_to_no_host_that_only_a_provider_names() {
     assert!(front.views(&["localhost"]).find(&export(), &cluster("c1")).await.is_ok(), "the operator names it");
     *front.own.lock().unwrap() = vec![format!("{elsewhere}/services/apiexport/0/{OURS}")];
     assert!(front.views(&[]).find(&export(), &cluster("c1")).await.is_ok(), "depguard's own slice names it");
+}
+
+/// The first consumer on a new shard has kcp list the shard for all.
+#[tokio::test]
+async fn an_endpoint_that_is_not_trusted_keeps_nobody_from_the_others() {
+    let (front, one, two, new) = (Front::start().await, shard("c1").await, shard("c2").await, shard("c3").await);
+    let untrusted = format!("{}/services/apiexport/p1/e", new.url.replace("127.0.0.1", "localhost"));
+    for trusted in [vec![endpoint(&one)], vec![endpoint(&one), endpoint(&two)]] {
+        *front.provider.lock().unwrap() =
+            [trusted, vec![untrusted.clone(), "https://[/services/apiexport/p1/e".to_owned()]].concat();
+        let views = front.views(&[]);
+        let view = views.find(&export(), &cluster("c1")).await.unwrap();
+        assert_eq!(view.endpoint.url(), format!("{}/clusters/c1", endpoint(&one)));
+        let refused = match views.find(&export(), &cluster("c3")).await {
+            Ok(only) => views.find_anew(&export(), &cluster("c3"), &only).await.unwrap_err().to_string(),
+            Err(why) => why.to_string(),
+        };
+        assert!(refused.contains("is at `localhost`") && refused.contains("--shard-hosts"), "{refused}");
+    }
+    assert!(new.asked().is_empty(), "it was asked");
+}
+
+/// A provider's shard that is down is no reason to forget where the provider's consumers are.
+#[tokio::test]
+async fn endpoints_stay_known_while_their_slices_can_t_be_read() {
+    let (front, one, two) = (Front::start().await, shard("c1").await, shard("c2").await);
+    *front.provider.lock().unwrap() = vec![endpoint(&one), endpoint(&two)];
+    let views = front.views(&[]);
+    let known = views.find(&export(), &cluster("c1")).await.unwrap();
+    front.fail(true);
+    // Neither one that is looked for anew, nor one that is looked for only now.
+    assert!(views.find_anew(&export(), &cluster("c1"), &known).await.is_ok());
+    assert!(views.find(&export(), &cluster("c2")).await.is_ok());
+    let error = views.find(&export(), &cluster("c3")).await.unwrap_err().to_string();
+    assert!(error.starts_with("the endpoints of APIExport e in logical cluster p1 can't be read: "), "{error}");
+    // They are read again when they grow old, and nobody waits for that.
+    tokio::time::pause();
+    tokio::time::advance(Duration::from_secs(40)).await;
+    tokio::time::resume();
+    assert!(views.find(&export(), &cluster("c1")).await.is_ok());
+    front.fail(false);
+    front.provider.lock().unwrap().pop();
+    let found = async {
+        while !views.find(&export(), &cluster("c2")).await.is_ok_and(|view| view.endpoint.url().contains(&one.url)) {
+            sleep(Duration::from_millis(20)).await;
+        }
+    };
+    timeout(Duration::from_secs(20), found).await.expect("the slices were not read again");
 }
 
 #[tokio::test]

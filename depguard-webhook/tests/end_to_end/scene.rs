@@ -62,12 +62,21 @@ impl Scene {
 
     /// The same in a kcp where each workspace lies on a shard of its own.
     pub(crate) async fn on_shards(read_through: ReadThrough) -> Self {
-        Self::placed(Home::Kcp, &SHARDS, None).await.through(read_through)
+        Self::with_shards(|options| options).await.through(read_through)
     }
 
     /// The same, where a shard is listed only so long after its first binding.
     pub(crate) async fn on_shards_listed(late: Duration, read_through: ReadThrough) -> Self {
-        Self::placed(Home::Kcp, &SHARDS, Some(late)).await.through(read_through)
+        Self::with_shards(|options| options.listed_after(late)).await.through(read_through)
+    }
+
+    /// The same, where the shard of tenant `b` has a host of its own.
+    pub(crate) async fn on_shards_with_b_at(host: &str, read_through: ReadThrough) -> Self {
+        Self::with_shards(|options| options.shard_at("b", host)).await.through(read_through)
+    }
+
+    async fn with_shards(options: impl FnOnce(Options) -> Options) -> Self {
+        Self::placed(Home::Kcp, options(Options::kcp().shards(SHARDS))).await
     }
 
     fn through(self, read_through: ReadThrough) -> Self {
@@ -80,18 +89,14 @@ impl Scene {
 
     /// The same by the front-proxy.
     pub(crate) async fn set_up(home: Home) -> Self {
-        Self::placed(home, &[], None).await
-    }
-
-    async fn placed(home: Home, shards: &[&str], listed_after: Option<Duration>) -> Self {
         let kind = match home {
             Home::Kcp => Kind::Kcp,
             Home::Kubernetes => Kind::Kubernetes,
         };
-        let mut options = Options::new(kind).shards(shards.iter().copied());
-        if let Some(late) = listed_after {
-            options = options.listed_after(late);
-        }
+        Self::placed(home, Options::new(kind)).await
+    }
+
+    async fn placed(home: Home, options: Options) -> Self {
         let testbed = Testbed::start(options).await.unwrap();
         let folder = tempfile::tempdir().unwrap();
         let made = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();

@@ -49,6 +49,33 @@ async fn the_first_consumer_on_a_shard_is_refused_until_the_shard_is_listed() {
     webhook.stop().await;
 }
 
+/// As soon as the first consumer on a new shard binds an export, kcp lists the shard for all consumers of the export.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_new_shard_at_a_host_that_is_not_trusted_refuses_only_its_own_deletions() {
+    let mut scene = Scene::on_shards_with_b_at("localhost", ReadThrough::Export).await;
+    scene.write_rule(".spec.vpcRef.name").await;
+    scene.create_vm("m1", "a").await;
+    let b = scene.add_tenant("b").await;
+    let webhook = scene.start().await;
+    scene.configure(webhook.review_addr()).await;
+    let mut message = String::new();
+    eventually("the shard is listed", async || {
+        message = delete_dry(&b, "a").await.unwrap_or_default();
+        message.contains("localhost")
+    })
+    .await;
+    assert!(message.contains("if it is a shard, name it in --shard-hosts; retry later"), "{message}");
+    assert!(refusal_at_last(&scene.tenant).await.contains("still referenced by VirtualMachine/m1"));
+    assert_eq!(scene.delete_dry("b").await, None);
+    scene.config.review_addr = webhook.review_addr();
+    webhook.stop().await;
+
+    scene.config.shard_hosts = vec!["localhost".to_owned()];
+    let webhook = scene.start().await;
+    eventually("the operator has named it", async || delete_dry(&b, "a").await.is_none()).await;
+    webhook.stop().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_shard_that_is_down_refuses_only_what_needs_it() {
     for way in WAYS {
