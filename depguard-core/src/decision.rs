@@ -81,13 +81,26 @@ impl Decision {
     /// ignored where they fail.
     pub fn not_ready(failure_policy: FailurePolicy, missing: impl Into<String>) -> Self {
         let missing = missing.into();
-        if failure_policy == FailurePolicy::Ignore {
-            let why = if missing.is_empty() { String::new() } else { format!(" ({missing})") };
-            let problems = vec![Problem(format!("the rules are not loaded yet{why}; retry later"))];
-            return Self::new(Ruling::Allowed(Because::Tolerated), Notes { problems, ..Notes::default() });
+        let why = if missing.is_empty() { String::new() } else { format!(" ({missing})") };
+        let problem = Problem(format!("the rules are not loaded yet{why}; retry later"));
+        Self::without_rules(failure_policy, problem, Reason::NotReady { missing })
+    }
+
+    /// The answer where it can't be told whether the rules that are loaded are what they are now, and why: refused, but
+    /// for those who ask for rules that are ignored where they fail.
+    pub fn not_current(failure_policy: FailurePolicy, why: impl Into<String>) -> Self {
+        let problem = Problem(why.into());
+        Self::without_rules(failure_policy, problem.clone(), Reason::Undecided { problems: vec![problem] })
+    }
+
+    fn without_rules(failure_policy: FailurePolicy, problem: Problem, reason: Reason) -> Self {
+        match failure_policy {
+            FailurePolicy::Fail => Self::new(Ruling::Denied(Box::new(Denial::new(None, reason))), Notes::default()),
+            FailurePolicy::Ignore => {
+                let notes = Notes { problems: vec![problem], ..Notes::default() };
+                Self::new(Ruling::Allowed(Because::Tolerated), notes)
+            }
         }
-        let reason = Reason::NotReady { missing };
-        Self::new(Ruling::Denied(Box::new(Denial::new(None, reason))), Notes::default())
     }
 
     /// Whether the review may go on, and why.

@@ -120,6 +120,7 @@
 
 mod answers;
 pub mod api;
+mod applicability;
 mod bearing;
 mod bindings;
 mod bounds;
@@ -167,6 +168,7 @@ mod turns;
 mod workspaces;
 
 pub use api::{FailurePolicy, Strategy};
+pub use applicability::{KnownRules, RuleCurrency, Withdrawal};
 pub use components::components;
 pub use consent::{Accepted, Consent, Consents};
 pub use decision::{Because, Blocker, Count, Decision, Denial, Notes, Problem, Reason, Referrers, Ruling};

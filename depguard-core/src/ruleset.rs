@@ -44,6 +44,8 @@ pub struct Context<'a> {
     /// Only rules with this failure policy are followed. API servers ask for each policy by itself, since what happens
     /// where no answer comes is theirs to decide.
     pub failure_policy: FailurePolicy,
+    /// The provider of the object's kind has [withdrawn](crate::Withdrawal): what it exports is not protected any more.
+    pub provider_withdrew: bool,
 }
 
 /// An edge together with what its rule says of the dependents.
@@ -105,13 +107,23 @@ impl<'a> Context<'a> {
     pub fn with_failure_policy(self, failure_policy: FailurePolicy) -> Self {
         Self { failure_policy, ..self }
     }
+
+    /// The same, where the provider of the object's kind has withdrawn, or not.
+    pub fn with_provider_withdrawn(self, provider_withdrew: bool) -> Self {
+        Self { provider_withdrew, ..self }
+    }
 }
 
 impl Default for Context<'_> {
     fn default() -> Self {
         static NO_WORKSPACES: LazyLock<Workspaces> = LazyLock::new(Workspaces::new);
         static OVERRIDES: LazyLock<OverridePolicy> = LazyLock::new(OverridePolicy::default);
-        Self { workspaces: &NO_WORKSPACES, overrides: &OVERRIDES, failure_policy: FailurePolicy::Fail }
+        Self {
+            workspaces: &NO_WORKSPACES,
+            overrides: &OVERRIDES,
+            failure_policy: FailurePolicy::Fail,
+            provider_withdrew: false,
+        }
     }
 }
 
@@ -214,6 +226,12 @@ impl RuleSet {
         self.connected()
     }
 
+    /// The same, where no cycle is told, so that nothing is let go for being torn down with what refers to it: not all
+    /// of the rules may be what they were, and one that is gone would close a cycle that is none any more.
+    pub fn without_cycles(self) -> Self {
+        Self { graph: Arc::default(), ..self }
+    }
+
     /// Whether any rule names this kind as a target.
     pub fn names(&self, group: &str, resource: &str) -> bool {
         !self.edges_to(group, resource).is_empty()
@@ -234,7 +252,8 @@ impl RuleSet {
             return Evaluation::settled(Decision::allow(Because::NotADeletion));
         }
         let edges = self.edges_to(review.group(), review.resource()).iter();
-        let edges: Vec<_> = edges.filter(|edge| edge.failure_policy == context.failure_policy).collect();
+        let edges = edges.filter(|edge| edge.failure_policy == context.failure_policy);
+        let edges: Vec<_> = edges.filter(|edge| !context.provider_withdrew || edge.target_export.is_none()).collect();
         evaluation::begin(self.home, review, &edges, &self.graph, context)
     }
 
