@@ -15,8 +15,9 @@ use crate::form::Form;
 use crate::identity::{self, User};
 use crate::kinds::Resource;
 use crate::reply::{self, Reply};
-use crate::routes::{self, Ask, Objects, Query};
+use crate::routes::{self, Ask, Door, Objects, Query};
 use crate::scale::SCALE;
+use crate::shards::Outage;
 use crate::status::{ApiError, ApiResult};
 use crate::tokens::TOKEN;
 use crate::view::{self, Reach, Target, View};
@@ -105,6 +106,11 @@ async fn handle(
         Ask::Version => return Ok(reply::json(200, &discovery::version(world.kind))),
         _ => {}
     }
+    let asked = match &door {
+        Door::Cluster(name) => world.cluster_of(name).and_then(|cluster| world.shards.asked(shard, &cluster)),
+        Door::Export { .. } => shard.or(world.shards.of_front_proxy()),
+    };
+    is_there(world, asked).await?;
     let user = tokens::authenticate(world, &parts.headers)?;
     let view = view::enter(world, &user, shard, &door, parts.uri.path())?;
     let query = Query::parse(parts.uri.query());
@@ -147,6 +153,14 @@ async fn handle(
             change(world, &user, &target, &objects, verb, &query, content_type, &body, creation.err()).await
         }
     }
+}
+
+/// Waits for a shard that says nothing; that one is gone is the error.
+async fn is_there(world: &World, shard: Option<usize>) -> ApiResult<()> {
+    let Some(mut outage) = world.shards.outage(shard) else { return Ok(()) };
+    // It fails only where the testbed has ended.
+    let outage = outage.wait_for(|outage| *outage != Some(Outage::Hung)).await.map_or(None, |outage| *outage);
+    if outage.is_some() { Err(ApiError::bad_gateway()) } else { Ok(()) }
 }
 
 #[expect(clippy::too_many_arguments, reason = "one call, from the one place that has taken the request apart")]

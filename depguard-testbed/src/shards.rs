@@ -38,6 +38,16 @@ struct Shard {
     wanted: watch::Sender<bool>,
     /// Whether it does.
     listens: watch::Sender<bool>,
+    outage: watch::Sender<Option<Outage>>,
+}
+
+/// How a shard is away, at its own address and through the front-proxy alike.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Outage {
+    /// Its process has ended.
+    Killed,
+    /// It takes connections and says nothing more.
+    Hung,
 }
 
 #[derive(Debug, Default)]
@@ -61,6 +71,7 @@ impl Shards {
                 address,
                 wanted: watch::Sender::new(true),
                 listens: watch::Sender::new(true),
+                outage: watch::Sender::new(None),
             });
             listeners.push(listener);
         }
@@ -134,7 +145,24 @@ impl Shards {
         }
     }
 
+    /// The shard that is asked at an address about a logical cluster.
+    pub(crate) fn asked(&self, address: Option<usize>, cluster: &str) -> Option<usize> {
+        address.or_else(|| lock(&self.placed).shards.get(cluster).copied())
+    }
+
     // === Up and down ===
+
+    /// Has a shard be away in some way, or not any more. `false`: there is no such shard.
+    pub(crate) async fn set_outage(&self, name: &str, outage: Option<Outage>) -> bool {
+        let Some(shard) = self.all.iter().find(|shard| shard.name == name) else { return false };
+        shard.outage.send_replace(outage);
+        self.switch(name, outage != Some(Outage::Killed)).await
+    }
+
+    /// How a shard is away, and news of that.
+    pub(crate) fn outage(&self, shard: Option<usize>) -> Option<watch::Receiver<Option<Outage>>> {
+        shard.and_then(|shard| self.all.get(shard)).map(|shard| shard.outage.subscribe())
+    }
 
     /// Has a shard listen, or not; done once it is so. `false`: there is no such shard.
     pub(crate) async fn switch(&self, name: &str, up: bool) -> bool {

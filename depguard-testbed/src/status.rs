@@ -181,6 +181,11 @@ impl ApiError {
         Self::new(413, "RequestEntityTooLarge", "request entity too large")
     }
 
+    /// What a front-proxy answers where a shard can't be reached.
+    pub(crate) fn bad_gateway() -> Self {
+        Self::new(502, "", "Bad Gateway".to_owned())
+    }
+
     pub(crate) fn internal(message: &str) -> Self {
         Self::new(500, "InternalError", format!("Internal error occurred: {message}"))
             .with_details(json!({"causes": [{"message": message}]}))

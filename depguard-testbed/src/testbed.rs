@@ -15,7 +15,7 @@ use crate::faults::Faults;
 use crate::fill::{FillError, Place};
 use crate::options::{Kind, Options};
 use crate::pool::Pool;
-use crate::shards::Shards;
+use crate::shards::{Outage, Shards};
 use crate::store::{Event, Store};
 use crate::tokens::Tokens;
 use crate::traffic::{Lists, Traffic};
@@ -127,9 +127,21 @@ impl Testbed {
         self.world.shards.switch(name, false).await
     }
 
-    /// Opens a shard's address again.
+    /// Ends a shard's process: its address is closed, and the front-proxy answers 502 for its workspaces, until it is
+    /// [brought up](Self::bring_up_shard). `false`: there is no such shard.
+    pub async fn kill_shard(&self, name: &str) -> bool {
+        self.world.shards.set_outage(name, Some(Outage::Killed)).await
+    }
+
+    /// Has a shard take connections and requests, also the front-proxy's, and say nothing more, until it is
+    /// [brought up](Self::bring_up_shard). `false`: there is no such shard.
+    pub async fn hang_shard(&self, name: &str) -> bool {
+        self.world.shards.set_outage(name, Some(Outage::Hung)).await
+    }
+
+    /// Has a shard be well again, however it was away.
     pub async fn bring_up_shard(&self, name: &str) -> bool {
-        self.world.shards.switch(name, true).await
+        self.world.shards.set_outage(name, None).await
     }
 
     /// Puts objects there without asking anybody: no schema is checked, no webhook called, and no watch told. For many

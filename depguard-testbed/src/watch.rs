@@ -17,6 +17,7 @@ use crate::read;
 use crate::reply::{self, Reply};
 use crate::routes::Query;
 use crate::selectors::Selector;
+use crate::shards::Outage;
 use crate::status::{ApiError, ApiResult};
 use crate::store::{Ask, Change, Range, TooOld};
 use crate::view::{self, Reach, Target};
@@ -33,7 +34,12 @@ pub(crate) fn open(world: &Arc<World>, target: Target, path: &str, query: &Query
     let revision: u64 =
         asked.parse().map_err(|_| ApiError::bad_request(format!("invalid resource version \"{asked}\"")))?;
     let lasts = query.number("timeoutSeconds").map_or(LONGEST, Duration::from_secs).min(LONGEST);
+    let shard = match &target.reach {
+        Reach::One(cluster) => world.shards.asked(target.shard, cluster),
+        Reach::Every(_) => target.shard,
+    };
     let mut watch = Watch {
+        outage: world.shards.outage(shard),
         revisions: world.store.subscribe(),
         disturbed: world.faults.subscribe(),
         path: path.to_owned(),
@@ -65,6 +71,8 @@ struct Watch {
     world: Arc<World>,
     revisions: Receiver<u64>,
     disturbed: Receiver<u64>,
+    /// How the shard is away that this is a watch of.
+    outage: Option<Receiver<Option<Outage>>>,
     path: String,
     /// The faults that have met this watch, and whether they hit it.
     faults: BTreeMap<FaultId, bool>,
@@ -88,6 +96,18 @@ impl Watch {
         }
         loop {
             self.disturbed.mark_unchanged();
+            match self.outage.as_mut().and_then(|outage| *outage.borrow_and_update()) {
+                Some(Outage::Killed) => {
+                    self.over = true;
+                    return Some(vec![Err(reply::reset())]);
+                }
+                // A client gives it up long before its end.
+                Some(Outage::Hung) => {
+                    changed(&mut self.outage).await;
+                    continue;
+                }
+                None => {}
+            }
             match self.world.faults.strike_watch(&self.path, &mut self.faults) {
                 Some(Fault::WatchSilent) => {
                     let _ = timeout_at(self.ends, self.disturbed.changed()).await;
@@ -124,6 +144,7 @@ impl Watch {
                     sleep_until(self.ends).await;
                 },
                 _ = self.disturbed.changed() => continue,
+                () = changed(&mut self.outage) => continue,
                 () = sleep_until(self.ends.min(self.next_bookmark)) => {}
             }
             let now = Instant::now();
@@ -251,6 +272,16 @@ impl Watch {
         }
         event("BOOKMARK", &object)
     }
+}
+
+/// Done when a shard goes or comes back; never, where there is none.
+async fn changed(outage: &mut Option<Receiver<Option<Outage>>>) {
+    if let Some(outage) = outage
+        && outage.changed().await.is_ok()
+    {
+        return;
+    }
+    std::future::pending().await
 }
 
 fn too_old(revision: u64) -> Bytes {
