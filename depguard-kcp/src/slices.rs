@@ -66,6 +66,12 @@ pub(crate) fn suffix(cluster: &str, export: &str) -> String {
     format!("/services/apiexport/{cluster}/{export}")
 }
 
+/// The logical cluster of the export of that name whose virtual workspace a URL is.
+pub(crate) fn cluster_of<'u>(url: &'u str, export: &str) -> Option<&'u str> {
+    let (_, rest) = url.rsplit_once("/services/apiexport/")?;
+    rest.strip_suffix(export)?.strip_suffix('/')
+}
+
 fn owners(slice: &Value) -> impl Iterator<Item = &Value> {
     slice.pointer("/metadata/ownerReferences").and_then(Value::as_array).into_iter().flatten()
 }
@@ -127,6 +133,17 @@ mod tests {
         let mut named = mk_slice(EXPORT, "root:dep-ctrl", &[]);
         named["metadata"]["annotations"]["kcp.io/path"] = json!("root:dep-ctrl");
         assert!(ours("2x3").matches(&named));
+    }
+
+    #[test]
+    fn a_url_tells_the_logical_cluster_of_its_export() {
+        for (url, cluster) in [
+            (format!("https://kcp{}", suffix("2x3", EXPORT)), Some("2x3")),
+            (format!("https://kcp/services/apiexport/2x3/other.{EXPORT}"), None),
+            ("https://kcp".to_owned(), None),
+        ] {
+            assert_eq!(cluster_of(&url, EXPORT), cluster, "{url}");
+        }
     }
 
     #[test]

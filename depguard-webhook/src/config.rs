@@ -7,6 +7,8 @@ use std::time::Duration;
 use depguard_core::{ExportName, Home, OverridePolicy};
 use depguard_kcp::{Features, ReadThrough};
 
+use crate::registry::MOST_STALE;
+
 /// What a webhook is started with. `Default` is what the binary does without flags.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
@@ -42,6 +44,8 @@ pub struct Config {
     /// A file with the key by which the paths must be signed that are answered, read again as it changes. Left out: any
     /// caller is answered.
     pub path_key: Option<PathBuf>,
+    /// How long rules are believed though nothing is heard of them. An API server that is well may say nothing for 35 s.
+    pub patience: Duration,
     /// How long new reviews are still taken when it is told to stop, while `/readyz` says that it is not ready: it takes
     /// a moment until no API server is sent here any more. At most half of `shutdown_grace`.
     pub shutdown_delay: Duration,
@@ -66,6 +70,7 @@ impl Config {
         enable: Features,
         overrides: OverridePolicy,
         path_key: Option<PathBuf>,
+        patience: Duration,
         shutdown_delay: Duration,
         shutdown_grace: Duration,
     }
@@ -88,6 +93,7 @@ impl Default for Config {
             enable: Features::default(),
             overrides: OverridePolicy::default(),
             path_key: None,
+            patience: MOST_STALE,
             shutdown_delay: Duration::from_secs(5),
             shutdown_grace: Duration::from_secs(35),
         }

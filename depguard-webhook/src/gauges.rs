@@ -5,7 +5,7 @@ use std::sync::Arc;
 use depguard_kcp::{Gauges, Series};
 use prometheus_client::registry::Registry;
 
-use crate::rules::{Rules, Snapshot};
+use crate::rules::{Loaded, Rules, Snapshot};
 use crate::taken::Taken;
 use crate::tls::Certificates;
 
@@ -23,6 +23,10 @@ pub(crate) fn of_service(registry: &mut Registry, rules: Rules, queues: &[Queue;
     let loaded = rules.clone();
     let help = "Whether all rules are loaded: 1, or 0 where every review is refused";
     registry.gauge("depguard_rules_loaded", help, move || Some(f64::from(u8::from(loaded.not_loaded().is_none()))));
+    let doubted = rules.clone();
+    let help =
+        "Whether not all rules can be followed: 1 where a review is decided only by rules that are proved current";
+    registry.gauge("depguard_rules_in_doubt", help, move || Some(f64::from(u8::from(doubted.doubt().is_some()))));
     let help = "Rules that are decided by; one that is broken refuses where it bears";
     registry.gauges("depguard_rules", help, move || by_state(&rules));
 
@@ -55,7 +59,7 @@ pub(crate) fn of_server(registry: &mut Registry, certificates: Arc<Certificates>
 /// None where they are not loaded: what was in force before says nothing of what is.
 fn by_state(rules: &Rules) -> Vec<Series<1>> {
     match &*rules.snapshot() {
-        Snapshot::Loaded { rules, .. } => {
+        Snapshot::Loaded(Loaded { rules, .. }) => {
             let (all, broken) = (rules.rules(), rules.broken());
             let states = [("usable", all.saturating_sub(broken)), ("broken", broken)];
             states.map(|(state, count)| ([("state", state)], count as f64)).to_vec()

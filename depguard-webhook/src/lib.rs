@@ -10,6 +10,7 @@
 mod activity;
 mod board;
 mod body;
+mod bound_since;
 mod budget;
 #[cfg(feature = "bin")]
 pub mod cli;
@@ -28,6 +29,7 @@ mod owners;
 mod pages;
 mod paths;
 mod port;
+mod proof;
 mod refusals;
 mod registry;
 mod rejection;

@@ -3,19 +3,20 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use depguard_core::{Consents, ExportName, Home, RuleSet};
+use depguard_core::{Consents, ExportName, Home, KnownRules, RuleSet};
 use depguard_kcp::{
     BoundWorkspaces, Claims, Connection, Failure, Mirror, MirrorOptions, MirrorState, Watched, WorkspaceLookups,
 };
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::rules::Rules;
+use crate::bound_since::BoundSince;
+use crate::rules::{Departed, Doubt, Loaded, Rules};
 
 /// The shortest time between two sets: a thousand rules that come in one by one are not a thousand sets.
 const PAUSE: Duration = Duration::from_millis(100);
 /// The longest that rules which can't be followed any more are believed to be what they were.
-const MOST_STALE: Duration = Duration::from_secs(60);
+pub(crate) const MOST_STALE: Duration = Duration::from_secs(60);
 /// How often that is looked at where nothing changes, as a part of that time.
 const LOOKS: u32 = 12;
 
@@ -28,16 +29,23 @@ pub(crate) fn watch(connection: &Connection, home: Home, export_name: ExportName
     Mirror::start(connection.clone(), MirrorOptions { home, export_name, watched }).0
 }
 
-/// Puts what is watched in force, until it is dropped; the mirror lives no longer.
-pub(crate) async fn run(mirror: Mirror, connection: Connection, home: Home, rules: Rules) {
-    run_with(mirror, connection, home, rules, MOST_STALE).await;
+/// What is watched, and for how long it is believed though nothing is heard of it.
+pub(crate) struct Following {
+    pub(crate) mirror: Mirror,
+    pub(crate) connection: Connection,
+    pub(crate) home: Home,
+    pub(crate) export_name: ExportName,
+    pub(crate) patience: Duration,
 }
 
-async fn run_with(mirror: Mirror, connection: Connection, home: Home, rules: Rules, patience: Duration) {
+/// Puts what is watched in force, until it is dropped; the mirror lives no longer.
+pub(crate) async fn run(following: Following, rules: Rules) {
+    let Following { mirror, connection, home, export_name, patience } = following;
     let (asked, claims) = watch::channel(Claims::new());
     let (told, lookups) = watch::channel(WorkspaceLookups::default());
     let _followed = Followed(rules.clone());
-    let registry = Registry { home, rules: rules.clone(), patience, asked, lookups };
+    let bound = BoundSince::default();
+    let registry = Registry { home, export_name, rules: rules.clone(), patience, bound, asked, lookups };
     tokio::select! {
         () = registry.follow(mirror.subscribe()) => {}
         () = look_up(connection, claims, told) => {}
@@ -68,9 +76,11 @@ async fn look_up(connection: Connection, mut claims: watch::Receiver<Claims>, to
 
 struct Registry {
     home: Home,
+    export_name: ExportName,
     rules: Rules,
     /// How long rules that can't be followed any more are believed to be what they were.
     patience: Duration,
+    bound: BoundSince,
     asked: watch::Sender<Claims>,
     lookups: watch::Receiver<WorkspaceLookups>,
 }
@@ -81,14 +91,17 @@ impl Registry {
         let mut known = None;
         loop {
             let state = states.borrow_and_update().clone();
-            let missing = state.not_loaded().map(str::to_owned).or_else(|| stale(&state, self.patience));
-            if let Some(why) = missing {
+            let missing = state.not_loaded().map(str::to_owned);
+            let stale = missing.is_none().then(|| stale(&state, self.patience)).flatten();
+            let doubt = stale.is_some().then(|| self.doubt(&state)).flatten();
+            if let Some(why) = missing.or(stale.filter(|_| doubt.is_none())) {
                 say(self.rules.not_loaded().as_ref(), Some(&why));
                 self.rules.lose(why);
                 known = None;
-            } else if !known.as_ref().is_some_and(|known| Arc::ptr_eq(known, &state)) {
+            } else if !known.as_ref().is_some_and(|known| Arc::ptr_eq(known, &state)) || self.rules.doubt() != doubt {
                 say(self.rules.not_loaded().as_ref(), None);
-                self.put_in_force(&state);
+                say_doubt(self.rules.doubt().as_ref(), doubt.as_ref());
+                self.put_in_force(&state, doubt);
                 known = Some(state);
             }
             sleep(PAUSE).await;
@@ -100,14 +113,26 @@ impl Registry {
         }
     }
 
+    /// Why rules that can't be followed any more are to be proved one deletion at a time; `None` where that makes no
+    /// sense, since nothing at all is heard of.
+    fn doubt(&self, state: &MirrorState) -> Option<String> {
+        let is_kcp = self.home == Home::Kcp;
+        let is_partly_heard = is_kcp && state.hears(self.patience) && state.own_cluster(&self.export_name).is_some();
+        let silent = state.unheard().filter(|_| is_partly_heard)?;
+        Some(format!("not all rules can be followed: {}", silent.why))
+    }
+
     /// A path whose claims were not looked into yet counts as unknown: nobody waits for that.
-    fn put_in_force(&mut self, state: &MirrorState) {
+    fn put_in_force(&mut self, state: &MirrorState, doubt: Option<String>) {
         let objects = |plural| state.resource(plural).into_iter().flat_map(|resource| resource.values());
         let mut rules = RuleSet::load(self.home, objects(Watched::RULES.plural));
         let claims = BoundWorkspaces::read(objects(Watched::BINDINGS.plural)).claims(rules.workspace_paths());
         let workspaces = self.lookups.borrow_and_update().confirmed(&claims);
         let consents = Consents::read(objects(Watched::EXPORTS.plural), objects(Watched::BINDINGS.plural));
-        if consents.restrict() {
+        if doubt.is_some() {
+            // What a provider has accepted since is not known either, nor what has closed a cycle: everybody's rules count.
+            rules = rules.without_cycles();
+        } else if consents.restrict() {
             rules = rules.retain_accepted(|rule, export| {
                 // Only a provider that is known for certain can refuse: one that lies would take protection away.
                 match (&rule.cluster, workspaces.cluster(&export.path)) {
@@ -116,7 +141,14 @@ impl Registry {
                 }
             });
         }
-        self.rules.load(rules, workspaces);
+        let own = state.own_cluster(&self.export_name).map(|cluster| (cluster, self.export_name.clone()));
+        let doubt = doubt.zip(own.clone()).map(|(why, own)| {
+            let known = KnownRules::read(own, objects(Watched::RULES.plural));
+            Doubt { why, known: Arc::new(known) }
+        });
+        let clusters = self.bound.departed(&self.export_name, objects(Watched::BINDINGS.plural));
+        let departed = own.map(|own| Departed { own, clusters: Arc::new(clusters) });
+        self.rules.put(Loaded { rules, workspaces, doubt, departed });
         self.asked.send_if_modified(|asked| {
             let news = *asked != claims;
             if news {
@@ -140,6 +172,15 @@ fn say(before: Option<&String>, now: Option<&String>) {
         (Some(_), None) => tracing::info!("all rules are loaded"),
         (None, Some(why)) => tracing::warn!("refusing all reviews: {why}"),
         (Some(before), Some(why)) if before != why => tracing::info!("not ready: {why}"),
+        _ => {}
+    }
+}
+
+/// Logs where it begins, and where it ends, that not all rules can be followed.
+fn say_doubt(before: Option<&String>, now: Option<&String>) {
+    match (before, now) {
+        (None, Some(why)) => tracing::warn!("deciding only what can be proved to be decided rightly: {why}"),
+        (Some(_), None) => tracing::info!("all rules are followed again"),
         _ => {}
     }
 }

@@ -1,12 +1,13 @@
 //! The rules that are in force, as one value that is exchanged whole.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
-use depguard_core::{ExportName, Home, Inquiry, RuleSet, Workspaces};
+use depguard_core::{ExportName, Home, Inquiry, KnownRules, LogicalCluster, RuleSet, Workspaces};
 use depguard_kcp::Connection;
 
-use crate::registry;
+use crate::registry::{self, Following, MOST_STALE};
 
 /// The rules in force. Clones share them: what is loaded through one, all decide by from then on.
 #[derive(Debug, Clone)]
@@ -18,9 +19,33 @@ pub struct Rules {
 #[derive(Debug)]
 pub(crate) enum Snapshot {
     /// All of them.
-    Loaded { rules: RuleSet, workspaces: Workspaces },
+    Loaded(Loaded),
     /// Not all of them, and what is missing. Nothing can be decided: the missing one may forbid it.
     NotLoaded { why: String },
+}
+
+/// Rules that are loaded, and what is known of the workspaces that they lie in.
+#[derive(Debug)]
+pub(crate) struct Loaded {
+    pub(crate) rules: RuleSet,
+    pub(crate) workspaces: Workspaces,
+    pub(crate) doubt: Option<Doubt>,
+    pub(crate) departed: Option<Departed>,
+}
+
+/// Not all rules can be followed any more. Those that matter to one deletion may be proved to be what they were.
+#[derive(Debug)]
+pub(crate) struct Doubt {
+    pub(crate) why: String,
+    pub(crate) known: Arc<KnownRules>,
+}
+
+/// Workspaces that had bound depguard, and show no APIBinding of it any more.
+#[derive(Debug)]
+pub(crate) struct Departed {
+    /// depguard's APIExport.
+    pub(crate) own: (LogicalCluster, ExportName),
+    pub(crate) clusters: Arc<BTreeSet<LogicalCluster>>,
 }
 
 impl Rules {
@@ -31,7 +56,11 @@ impl Rules {
 
     /// Puts a complete set of rules in force, with the workspace paths that they may name (none in home kubernetes).
     pub fn load(&self, rules: RuleSet, workspaces: Workspaces) {
-        self.current.store(Arc::new(Snapshot::Loaded { rules, workspaces }));
+        self.put(Loaded { rules, workspaces, doubt: None, departed: None });
+    }
+
+    pub(crate) fn put(&self, loaded: Loaded) {
+        self.current.store(Arc::new(Snapshot::Loaded(loaded)));
     }
 
     /// The rules can't be relied on any more: until they are loaded again, every review is refused, and `why` is said.
@@ -44,22 +73,32 @@ impl Rules {
     ///
     /// It never ends. Dropped, it leaves no rules: what nobody follows must not decide.
     pub async fn follow(self, connection: Connection, home: Home, export_name: ExportName) {
-        let mirror = registry::watch(&connection, home, export_name);
-        registry::run(mirror, connection, home, self).await;
+        let mirror = registry::watch(&connection, home, export_name.clone());
+        let following = Following { mirror, connection, home, export_name, patience: MOST_STALE };
+        registry::run(following, self).await;
     }
 
     /// Why nothing can be decided; `None` where all rules are loaded.
     pub fn not_loaded(&self) -> Option<String> {
         match &*self.current.load_full() {
-            Snapshot::Loaded { .. } => None,
+            Snapshot::Loaded(_) => None,
             Snapshot::NotLoaded { why } => Some(why.clone()),
+        }
+    }
+
+    /// Why not all rules can be followed, where those that matter to a deletion are proved one deletion at a time.
+    pub(crate) fn doubt(&self) -> Option<String> {
+        match &*self.current.load_full() {
+            Snapshot::Loaded(loaded) => loaded.doubt.as_ref().map(|doubt| doubt.why.clone()),
+            Snapshot::NotLoaded { .. } => None,
         }
     }
 
     /// Answers a controller that asks which rules are in force.
     pub(crate) fn tell(&self, inquiry: &Inquiry) -> Vec<u8> {
         match &*self.snapshot() {
-            Snapshot::Loaded { rules, .. } => inquiry.answer(Ok(rules)),
+            Snapshot::Loaded(Loaded { doubt: Some(doubt), .. }) => inquiry.answer(Err(&doubt.why)),
+            Snapshot::Loaded(Loaded { rules, .. }) => inquiry.answer(Ok(rules)),
             Snapshot::NotLoaded { why } => inquiry.answer(Err(why)),
         }
     }

@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 
 use depguard_core::locks::{LockDecision, LockReview};
 use depguard_core::{
-    self as core, Decision, FailurePolicy, GroupResource, Home, Inquiry, OverridePolicy, Review, canary,
+    self as core, Decision, Evaluation, FailurePolicy, GroupResource, Home, Inquiry, OverridePolicy, Review, canary,
 };
 use futures::FutureExt;
 use futures::future::BoxFuture;
@@ -33,12 +33,12 @@ use crate::metrics::{Metrics, Way, guards};
 use crate::paths::{Asked, Door, PathKeys};
 use crate::port::{Port, Writer};
 use crate::rejection::Rejection;
-use crate::rules::{Rules, Snapshot};
+use crate::rules::{Loaded, Rules, Snapshot};
 use crate::source::Source;
 use crate::tables::Tables;
 use crate::taken::Taken;
 use crate::tasks::Tasks;
-use crate::{driver, gauges, owners, report, respond, uid};
+use crate::{driver, gauges, owners, proof, report, respond, uid};
 
 /// Reviews what is posted to `/validate`: a [`tower::Service`] that fits into any server, or into a provider's own.
 ///
@@ -288,27 +288,50 @@ impl<P: Port> Shared<P> {
         deadline: Instant,
     ) -> Result<(Decision, Way), Rejection> {
         let failure_policy = asked.door.failure_policy();
-        let evaluation = match &*self.rules.snapshot() {
-            Snapshot::Loaded { rules, workspaces } => {
-                let context = core::Context::default()
-                    .with_workspaces(workspaces)
-                    .with_overrides(&self.overrides)
-                    .with_failure_policy(failure_policy);
-                let evaluation = rules.evaluate(review, &context);
-                match asked.scope() {
-                    Some(scope) => evaluation.within(scope),
-                    None => evaluation,
-                }
-            }
+        let snapshot = self.rules.snapshot();
+        let loaded = match &*snapshot {
+            Snapshot::Loaded(loaded) => loaded,
             Snapshot::NotLoaded { why } => {
                 return Ok((Decision::not_ready(failure_policy, why.clone()), Way::Memory));
             }
         };
-        if evaluation.is_settled() {
+        let mut place = None;
+        if let Some(doubt) = &loaded.doubt {
+            place = Some(self.place()?);
+            if let Err(why) = proof::rules_are_current(&self.reads, doubt, review, deadline).await {
+                return Ok((Decision::not_current(failure_policy, why), Way::Reads));
+            }
+        }
+        let evaluation = self.evaluate(loaded, review, asked, false);
+        if evaluation.is_settled() && place.is_none() {
             return Ok((evaluation.decide(), Way::Memory));
         }
-        let _place = self.place()?;
-        Ok((driver::decide(&self.reads, evaluation, deadline).await, Way::Reads))
+        let _place = match place {
+            Some(place) => place,
+            None => self.place()?,
+        };
+        let mut decision = driver::decide(&self.reads, evaluation, deadline).await;
+        if !decision.allowed()
+            && let Some(departed) = &loaded.departed
+            && proof::provider_has_withdrawn(&self.reads, departed, review, deadline).await
+        {
+            let evaluation = self.evaluate(loaded, review, asked, true);
+            decision = driver::decide(&self.reads, evaluation, deadline).await;
+        }
+        Ok((decision, Way::Reads))
+    }
+
+    fn evaluate(&self, loaded: &Loaded, review: &Review<'_>, asked: &Asked, provider_withdrew: bool) -> Evaluation {
+        let context = core::Context::default()
+            .with_workspaces(&loaded.workspaces)
+            .with_overrides(&self.overrides)
+            .with_failure_policy(asked.door.failure_policy())
+            .with_provider_withdrawn(provider_withdrew);
+        let evaluation = loaded.rules.evaluate(review, &context);
+        match asked.scope() {
+            Some(scope) => evaluation.within(scope),
+            None => evaluation,
+        }
     }
 
     /// A place among the reviews that wait for API servers.

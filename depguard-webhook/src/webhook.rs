@@ -18,7 +18,7 @@ use crate::config::Config;
 use crate::front_proxy::FrontProxy;
 use crate::gauges;
 use crate::paths::PathKeys;
-use crate::registry;
+use crate::registry::{self, Following};
 use crate::rules::Rules;
 use crate::server::Server;
 use crate::service::{Limits, ReviewService};
@@ -143,7 +143,7 @@ impl Webhook {
             supporting.spawn_needed("path key", file.follow(REREAD, move |key| keys.replace(key.clone())));
         }
         let server = Server::new(reviews, following_tls, service.clone());
-        let mirror = registry::watch(&connection, config.home, config.export_name);
+        let mirror = registry::watch(&connection, config.home, config.export_name.clone());
         if let Some(mut metrics) = metrics {
             let registry = metrics.registry();
             service.register(registry);
@@ -153,7 +153,9 @@ impl Webhook {
             webhook.metrics_addr = Some(metrics.address());
             supporting.spawn_needed("metrics", metrics.serve());
         }
-        supporting.spawn_needed("rules", registry::run(mirror, connection, config.home, rules.clone()));
+        let Config { home, export_name, patience, .. } = config;
+        let following = Following { mirror, connection, home, export_name, patience };
+        supporting.spawn_needed("rules", registry::run(following, rules.clone()));
         if let Some(file) = client_ca {
             // Who was let in by what is gone must come again.
             let changed = move |config: &Arc<_>| _ = tls.send_replace(Arc::clone(config));

@@ -82,6 +82,21 @@ impl Watches {
         silences.min_by_key(|silence| silence.since)
     }
 
+    /// Tells if some endpoint was heard of within that time, by a watch of what is required.
+    pub(crate) fn hear_any(&self, within: Duration) -> bool {
+        self.lock().iter().any(|(source, (watched, heard))| {
+            watched.required && matches!(source, Source::Resource { .. }) && heard.last().elapsed() <= within
+        })
+    }
+
+    /// An endpoint that is watched.
+    pub(crate) fn any_origin(&self) -> Option<Arc<str>> {
+        self.lock().keys().find_map(|source| match source {
+            Source::Slices => None,
+            Source::Resource { origin, .. } => Some(Arc::clone(origin)),
+        })
+    }
+
     pub(crate) fn begin(&self, source: Source, watched: Watched) -> Heard {
         let heard = Heard::now();
         self.lock().insert(source, (watched, heard.clone()));
@@ -121,6 +136,19 @@ mod tests {
         assert_eq!(watches.most_silent().unwrap().origin.as_deref(), Some("a"));
         watches.end(&at("a"));
         assert_eq!(watches.ages(), BTreeMap::from([("dependencyrules", Duration::ZERO)]));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_endpoint_that_is_heard_of_is_told_from_slices_that_are() {
+        let watches = Watches::default();
+        let a = watches.begin(at("a"), Watched::RULES);
+        let slices = watches.begin(Source::Slices, Watched::RULES);
+        tokio::time::advance(Duration::from_secs(30)).await;
+        slices.note();
+        assert!(!watches.hear_any(Duration::from_secs(29)));
+        a.note();
+        assert!(watches.hear_any(Duration::from_secs(29)));
+        assert_eq!(watches.any_origin().as_deref(), Some("a"));
     }
 
     #[tokio::test(start_paused = true)]

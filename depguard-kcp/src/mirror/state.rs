@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use depguard_core::{LogicalCluster, api};
+use depguard_core::{ExportName, LogicalCluster, api};
 use serde_json::Value;
 
 use super::heard::{Silence, Watches};
+use crate::slices;
 
 /// A resource to watch, in all namespaces where it has any.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -164,6 +165,17 @@ impl MirrorState {
             (None, None) => format!("nothing is heard of {}", watched.full_name()),
         };
         Some(Failure { since: since.into_std(), why })
+    }
+
+    /// Tells if some endpoint was heard of within that time: then it is not the whole that is away.
+    pub fn hears(&self, within: Duration) -> bool {
+        self.watches.hear_any(within)
+    }
+
+    /// depguard's own logical cluster, in which its APIExport of that name lies, as the URLs of its endpoints say it.
+    pub fn own_cluster(&self, export: &ExportName) -> Option<LogicalCluster> {
+        let origin = self.watches.any_origin()?;
+        LogicalCluster::parse(slices::cluster_of(&origin, export.as_str())?).ok()
     }
 
     /// When each watch was last heard of.

@@ -53,8 +53,9 @@ impl Cluster {
     fn follow(&self, rules: &Rules) -> tokio::task::JoinHandle<()> {
         let (home, export_name) = (Home::Kubernetes, ExportName::parse("dependencies.opendefense.cloud").unwrap());
         let patience = Duration::from_millis(1500);
-        let mirror = watch(&self.connection, home, export_name);
-        tokio::spawn(run_with(mirror, self.connection.clone(), home, rules.clone(), patience))
+        let mirror = watch(&self.connection, home, export_name.clone());
+        let following = Following { mirror, connection: self.connection.clone(), home, export_name, patience };
+        tokio::spawn(run(following, rules.clone()))
     }
 }
 

@@ -2,12 +2,14 @@
 
 mod hostile;
 mod locks;
+mod outages;
 mod owners;
 mod paths;
 mod scene;
 mod shards;
 mod sharing;
 mod stopping;
+mod withdrawal;
 
 use std::time::Duration;
 
@@ -156,7 +158,7 @@ async fn a_workspace_that_says_to_be_the_provider_takes_nobody_s_protection_away
         if !may_look {
             scene.hide_workspaces();
         }
-        let webhook = scene.start().await;
+        let mut webhook = scene.start().await;
         scene.configure(webhook.review_addr()).await;
         scene.lie().await;
         let still_refused = async |when: &str| {
@@ -168,7 +170,11 @@ async fn a_workspace_that_says_to_be_the_provider_takes_nobody_s_protection_away
             }
         };
         still_refused("the liar beside the provider").await;
+        // Another webhook, which does not know that the provider was ever there.
+        webhook.stop().await;
         scene.unbind_provider().await;
+        webhook = scene.start().await;
+        scene.configure(webhook.review_addr()).await;
         still_refused("the liar alone").await;
         assert_eq!(scene.delete("b").await, None);
         webhook.stop().await;

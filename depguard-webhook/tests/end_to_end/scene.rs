@@ -21,14 +21,16 @@ const CONFIGURATIONS: &str = "/apis/admissionregistration.k8s.io/v1/validatingwe
 const BINDINGS: &str = "/apis/apis.kcp.io/v1alpha2/apibindings";
 const OURS: &str = "dependencies.opendefense.cloud";
 
-/// Each has the name of its workspace. `b` is for another tenant.
-const SHARDS: [&str; 5] = ["dep-ctrl", "network", "compute", "tenant", "b"];
+/// Each has the name of its workspace. `b` is for another tenant, `other` for another provider.
+const SHARDS: [&str; 6] = ["dep-ctrl", "network", "compute", "tenant", "b", "other"];
 
 /// Group, version, kind, plural and scope.
 type Described = [&'static str; 5];
 const RULE: Described = [OURS, "v1alpha1", "DependencyRule", "dependencyrules", "Cluster"];
 const VPC: Described = ["network.example.com", "v1", "VPC", "vpcs", "Namespaced"];
 const VM: Described = ["compute.example.com", "v1", "VirtualMachine", "virtualmachines", "Namespaced"];
+
+const THING: Described = ["other.example.com", "v1", "Thing", "things", "Namespaced"];
 
 /// Where depguard runs and how it reads.
 pub(crate) type Way = (Home, ReadThrough);
@@ -180,6 +182,40 @@ impl Scene {
         tenant
     }
 
+    /// Another provider, of Things that refer to VPCs, with a rule, on the shard `other`. Nobody has bound its API.
+    pub(crate) async fn add_provider(&self) -> Endpoint {
+        make_workspace(&self.connection("root", "admin").await.home(), "other").await;
+        let other = self.connection("root:other", "admin").await.home();
+        export(&other, THING).await;
+        bind(&other, "root:dep-ctrl", OURS).await;
+        eventually(RULES, async || other.get_json(RULES).await.is_ok()).await;
+        self.write_rule_about_things(&other, ".spec.vpcRef.name").await;
+        other
+    }
+
+    /// Writes that provider's rule, or changes it.
+    pub(crate) async fn write_rule_about_things(&self, other: &Endpoint, path: &str) {
+        let rule = json!({
+            "apiVersion": "dependencies.opendefense.cloud/v1alpha1", "kind": "DependencyRule",
+            "metadata": {"name": "thing-vpc"},
+            "spec": {
+                "dependent": {
+                    "apiExportName": THING[0], "group": THING[0], "version": THING[1], "kind": THING[2], "resource": THING[3],
+                },
+                "dependencies": [{
+                    "apiExportRef": {"path": "root:network", "name": VPC[0]},
+                    "group": VPC[0], "version": VPC[1], "resource": VPC[3], "fieldRef": {"path": path},
+                }],
+            },
+        });
+        other.apply(&format!("{RULES}/thing-vpc"), &rule, "test", true).await.unwrap();
+    }
+
+    /// A tenant binds that provider's API.
+    pub(crate) async fn bind_things(&self, tenant: &Endpoint) {
+        bind(tenant, "root:other", THING[0]).await;
+    }
+
     /// The VMs' provider takes back its binding of depguard, and with it its rules.
     pub(crate) async fn unbind_rules(&self) {
         let path = format!("{BINDINGS}/{OURS}");
@@ -262,9 +298,19 @@ impl Scene {
 
     /// The VPCs' provider takes back its binding of depguard; what was installed there stays.
     pub(crate) async fn unbind_provider(&self) {
+        self.unbind_provider_unseen().await;
         let path = format!("{BINDINGS}/{OURS}");
-        self.provider.delete(&path, Preconditions::default()).await.unwrap();
         eventually("unbound", async || self.provider.get_json(&path).await.is_err()).await;
+    }
+
+    /// The same, where nobody looks whether it is done.
+    pub(crate) async fn unbind_provider_unseen(&self) {
+        self.provider.delete(&format!("{BINDINGS}/{OURS}"), Preconditions::default()).await.unwrap();
+    }
+
+    /// The VPCs' provider binds depguard again.
+    pub(crate) async fn bind_provider(&self) {
+        bind(&self.provider, "root:dep-ctrl", OURS).await;
     }
 
     /// The logical clusters of the VPCs' provider, of the VMs' provider, and of the tenant.
