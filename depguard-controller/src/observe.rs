@@ -75,6 +75,18 @@ pub(crate) fn origins(export_name: &str, state: &MirrorState) -> BTreeMap<Logica
     ours.filter_map(|((cluster, _), found)| Some((cluster.clone()?, found.origin.clone()))).collect()
 }
 
+/// Tells if a workspace is unbinding depguard while a configuration of ours is there: kcp ends a binding within a fifth of
+/// a second, and with it goes the way to the configuration.
+pub(crate) fn is_leaving(export_name: &str, state: &MirrorState) -> bool {
+    let configured = state.resource(CONFIGURATIONS).into_iter().flat_map(|mirrored| mirrored.objects.keys());
+    let mut configured = configured.filter_map(|(cluster, _)| cluster.as_ref()).peekable();
+    if configured.peek().is_none() {
+        return false;
+    }
+    let bindings = bindings(export_name, state);
+    configured.any(|cluster| bindings.of(cluster).is_some_and(|binding| binding.terminating))
+}
+
 fn ours<'v>(export_name: &'v str, state: &'v MirrorState) -> impl Iterator<Item = &'v Value> {
     let all = state.resource(Watched::BINDINGS.plural).into_iter().flat_map(|mirrored| mirrored.values());
     all.filter(move |binding| is_ours(binding, export_name))

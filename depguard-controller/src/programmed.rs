@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use depguard_core::WorkspacePath;
+
 use crate::configuration;
 use crate::findings::{Finding, Findings};
 use crate::plan::{Place, RulePlan, World};
@@ -20,8 +22,7 @@ pub(crate) fn programmed(world: &World<'_>, rule: &RulePlan<'_>, outcomes: &BTre
             ));
         }
         if let (true, Some(export)) = (target.is_unbound(), &target.export) {
-            let path = &export.path;
-            findings.push(Finding::no("Pending", format!("nothing is installed in workspace {path} before it binds")));
+            findings.push(Finding::no("Pending", unbound(&export.path)));
         }
         for place in &target.places {
             if world.is_unbinding(place) {
@@ -45,6 +46,15 @@ pub(crate) fn programmed(world: &World<'_>, rule: &RulePlan<'_>, outcomes: &BTre
     // What somebody must act on comes before what only waits.
     let order = ["RefNotPermitted", "ClaimNotAccepted", "ForeignConfiguration", "ApplyFailed", "Unbinding", "Pending"];
     findings.sum_up(&order, "Programmed", &done)
+}
+
+/// Nobody there lets depguard look. What a provider leaves behind that unbinds, kcp takes away with nothing.
+fn unbound(path: &WorkspacePath) -> String {
+    format!(
+        "nothing can be installed in workspace {path} before it binds, and nobody can see from here what is left there: if \
+         it has unbound depguard, delete ValidatingWebhookConfiguration {} there",
+        configuration::NAME
+    )
 }
 
 fn problem(world: &World<'_>, place: &Place, outcome: Option<&Outcome>) -> Option<Finding> {

@@ -1,5 +1,6 @@
 //! What all that is done in rounds has in common.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -50,12 +51,51 @@ pub(crate) async fn while_granted<T>(mut permit: watch::Receiver<Permit>, round:
 
 /// Waits for a change, and for what changes along with it. `false`: there can be none any more.
 pub(crate) async fn settled<T>(changes: &mut watch::Receiver<T>) -> bool {
-    let changed = changes.changed().await;
-    sleep(DEBOUNCE).await;
-    changed.is_ok()
+    settled_unless(changes, |_| false).await
+}
+
+/// The same, where a state that `is_urgent` is not waited upon.
+pub(crate) async fn settled_unless<T>(changes: &mut watch::Receiver<T>, is_urgent: impl Fn(&T) -> bool) -> bool {
+    let mut changed = changes.changed().await.is_ok();
+    let mut settled = pin!(sleep(DEBOUNCE));
+    while changed && !is_urgent(&changes.borrow_and_update()) {
+        tokio::select! {
+            () = &mut settled => break,
+            next = changes.changed() => changed = next.is_ok(),
+        }
+    }
+    changed
 }
 
 /// Carries out writes of one kind, and gives what comes of each. What there is no time for is left to the next round.
 pub(crate) fn in_time<W: Future>(writes: impl IntoIterator<Item = W>) -> impl Stream<Item = W::Output> + Unpin {
     Box::pin(stream::iter(writes).buffer_unordered(AT_ONCE).take_until(sleep(WRITES)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_urgent_is_not_waited_upon_and_all_else_settles() {
+        let (sender, mut changes) = watch::channel(0);
+        let waited = async |changes: &mut watch::Receiver<i32>| {
+            let begun = tokio::time::Instant::now();
+            assert!(settled_unless(changes, |state| *state == 9).await);
+            begun.elapsed()
+        };
+        sender.send_replace(1);
+        assert_eq!(waited(&mut changes).await, DEBOUNCE);
+        sender.send_replace(9);
+        assert_eq!(waited(&mut changes).await, Duration::ZERO);
+        // Also where it comes while something else settles.
+        sender.send_replace(1);
+        let late = async {
+            sleep(DEBOUNCE / 4).await;
+            sender.send_replace(9);
+        };
+        assert_eq!(tokio::join!(waited(&mut changes), late).0, DEBOUNCE / 4);
+        drop(sender);
+        assert!(!settled_unless(&mut changes, |_| false).await);
+    }
 }

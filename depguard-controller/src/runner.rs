@@ -5,8 +5,9 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
 use crate::gate::Permit;
+use crate::observe::is_leaving;
 use crate::reconcile::Reconciler;
-use crate::rounds::{settled, while_granted};
+use crate::rounds::{settled_unless, while_granted};
 
 /// Everything about rules.
 pub(crate) struct Rules {
@@ -60,7 +61,7 @@ impl Rules {
         let basis = &mut self.reconciler.basis;
         let resync = Instant::now() + basis.resync;
         tokio::select! {
-            changed = settled(&mut basis.rules) => changed,
+            changed = settled_unless(&mut basis.rules, |state| is_leaving(basis.export_name.as_str(), state)) => changed,
             changed = basis.clients.changed() => changed.is_ok(),
             changed = basis.permit.changed() => changed.is_ok(),
             () = sleep_until(due.map_or(resync, |retry| retry.min(resync))) => true,

@@ -213,7 +213,8 @@ fn a_workspace_that_lies_about_its_path_is_named() {
     let lie = "; logical cluster network falsely says that this is its path";
     let [resolved, programmed] = said(found("other"));
     assert!(resolved.starts_with("False NotBound: ") && resolved.ends_with(lie), "{resolved}");
-    assert!(programmed.starts_with("False Pending: nothing is installed"), "{programmed}");
+    assert!(programmed.starts_with("False Pending: nothing can be installed in workspace"), "{programmed}");
+    assert!(programmed.ends_with("delete ValidatingWebhookConfiguration dependency-controller there"), "{programmed}");
     let [resolved, programmed] = said(WorkspaceLookup::NotFound);
     assert!(resolved.starts_with("False WorkspaceNotFound: ") && resolved.ends_with(lie), "{resolved}");
     assert_eq!(programmed, "True Programmed: installed in workspace with logical cluster network");

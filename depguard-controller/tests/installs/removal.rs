@@ -168,6 +168,21 @@ async fn a_workspace_that_unbinds_depguard_loses_its_configuration_first() {
     controller.stop().await;
 }
 
+/// As in kcp, where a binding that nothing holds up has ended before anybody could use it once more.
+#[tokio::test]
+async fn of_a_workspace_whose_binding_is_gone_nobody_says_that_nothing_is_installed_there() {
+    let bed = Bed::kcp_bound().await;
+    bed.rule("vm", &["vpcs"]).await;
+    let controller = bed.controller().await;
+    bed.until_installed(NETWORK, &["vpcs"]).await;
+    let path = "/apis/apis.kcp.io/v1alpha2/apibindings/dependencies.opendefense.cloud";
+    bed.at(NETWORK).delete(path, Preconditions::default()).await.unwrap();
+    let said = bed.until_condition(COMPUTE, "vm", "Programmed", "False Pending").await;
+    assert!(said.contains("nobody can see from here what is left there"), "{said}");
+    assert!(said.contains("delete ValidatingWebhookConfiguration dependency-controller there"), "{said}");
+    controller.stop().await;
+}
+
 #[tokio::test]
 async fn a_mark_from_long_ago_stops_nobody() {
     let bed = Bed::kcp_bound().await;
