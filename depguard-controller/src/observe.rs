@@ -49,6 +49,9 @@ pub(crate) fn configuration(name: &'static str) -> Watched {
 pub(crate) fn world<'v>(home: Home, export_name: &'v str, state: &'v MirrorState, clients: Clients) -> World<'v> {
     let values = |plural| state.resource(plural).into_iter().flat_map(|mirrored| mirrored.values());
     let configurations = state.resource(CONFIGURATIONS).into_iter().flat_map(|mirrored| &mirrored.objects);
+    // Consent that nobody follows any more may have been given since: then everybody's rules count, as to the webhook.
+    let exports =
+        values(Watched::EXPORTS.plural).filter(|_| state.is_followed(Watched::EXPORTS.plural, MirrorState::PATIENCE));
     World {
         home,
         read_through: ReadThrough::default(),
@@ -56,8 +59,8 @@ pub(crate) fn world<'v>(home: Home, export_name: &'v str, state: &'v MirrorState
         rules: values(Watched::RULES.plural).collect(),
         bindings: bindings(export_name, state),
         configurations: configurations.map(|((cluster, _), found)| (cluster.clone(), found.value.as_ref())).collect(),
-        exports: exports(state.resource(Watched::EXPORTS.plural)),
-        consents: Consents::read(values(Watched::EXPORTS.plural), ours(export_name, state)),
+        exports: served(state.resource(Watched::EXPORTS.plural)),
+        consents: Consents::read(exports, ours(export_name, state)),
         lookups: BTreeMap::new(),
         clients,
     }
@@ -97,7 +100,7 @@ fn is_ours(binding: &Value, export_name: &str) -> bool {
     binding.pointer("/spec/reference/export/name").and_then(Value::as_str) == Some(export_name)
 }
 
-fn exports(mirrored: Option<&Arc<Mirrored>>) -> Exports<'_> {
+fn served(mirrored: Option<&Arc<Mirrored>>) -> Exports<'_> {
     match mirrored {
         None => Exports::Unavailable("APIExports are not watched".to_owned()),
         Some(mirrored) => match &mirrored.readiness {

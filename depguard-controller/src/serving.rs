@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use depguard_kcp::{Health, Metrics as Page, Mirror, Probes, watch_ages};
+use depguard_kcp::{Health, Metrics as Page, Mirror, Probes, register_watches};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
@@ -54,7 +54,7 @@ impl Serving {
     pub(crate) fn start(self, mirror: &Mirror) -> Vec<JoinHandle<()>> {
         let Self { probes, mut page, readiness } = self;
         if let Some(page) = &mut page {
-            watch_ages(page.registry(), mirror.watches());
+            register_watches(page.registry(), mirror.watches());
         }
         let probes = probes.map(|probes| tokio::spawn(probes.serve(move || health(&readiness))));
         let page = page.map(|page| tokio::spawn(page.serve()));

@@ -11,12 +11,13 @@ use http::header::{ACCEPT, CONTENT_TYPE, HeaderValue, TRANSFER_ENCODING};
 use http::response::Parts;
 use http::{Method, Request, Response, Uri, Version};
 use http_body_util::{BodyExt, Limited};
-use hyper::body::{Body as _, Incoming};
+use hyper::body::{Body as _, Frame, Incoming};
 use kube_client::client::Body;
 use tower::ServiceExt;
 use tower::timeout::error::Elapsed;
 
 use crate::address;
+use crate::mirror::Bookmarks;
 use crate::space::{Space, UpTo, collect};
 use crate::stack::{CONNECT_TIMEOUT, Stack};
 
@@ -172,22 +173,29 @@ impl Endpoint {
     /// A response that does not begin within 30 s fails, and so does one that grows beyond [`MAX_BODY`]: a watch is
     /// then begun anew.
     pub fn client(&self) -> kube_client::Client {
-        self.client_noting(|| ())
+        self.client_noting_bookmarks(|| ())
     }
 
-    /// The same, where each piece of a successful response's body is noted as it comes.
-    pub(crate) fn client_noting(&self, note: impl Fn() + Clone + Send + Sync + 'static) -> kube_client::Client {
+    /// The same, where each bookmark of a watch is noted. Whatever else a body holds shows nothing before the watcher
+    /// has understood it: behind a 200 there may be anything.
+    pub(crate) fn client_noting_bookmarks(
+        &self,
+        note: impl Fn() + Clone + Send + Sync + 'static,
+    ) -> kube_client::Client {
         let endpoint = self.clone();
         let service = tower::service_fn(move |mut request: Request<Body>| {
             let (endpoint, note) = (endpoint.clone(), note.clone());
             async move {
                 *request.uri_mut() = endpoint.uri(request.uri().path_and_query().map_or("", |path| path.as_str()))?;
                 let what = What::of(&request);
+                let is_watch = what.uri.query().is_some_and(|query| query.contains("watch=true"));
                 match tokio::time::timeout(HEAD_TIMEOUT, endpoint.stack.clone().oneshot(request)).await {
                     Ok(Ok(response)) => {
-                        let well = response.status().is_success();
-                        let noted = move |frame| {
-                            if well {
+                        let mut bookmarks = (is_watch && response.status().is_success()).then(Bookmarks::default);
+                        let noted = move |frame: Frame<Bytes>| {
+                            if let (Some(bookmarks), Some(piece)) = (&mut bookmarks, frame.data_ref())
+                                && bookmarks.read(piece)
+                            {
                                 note();
                             }
                             frame

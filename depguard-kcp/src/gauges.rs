@@ -10,8 +10,16 @@ use prometheus_client::registry::Registry;
 
 use crate::mirror::Watches;
 
-/// Adds for how long nothing was heard of each resource that is watched.
-pub fn watch_ages(registry: &mut Registry, watches: Watches) {
+/// Adds how the watches of each resource fare: for how long nothing was heard of it, and whether it fails.
+pub fn register_watches(registry: &mut Registry, watches: Watches) {
+    let failing = watches.clone();
+    let help = "Whether a resource can't be listed: 1 as long as that fails at any endpoint";
+    registry.gauges("depguard_watch_failing", help, move || {
+        let failing = failing.failing().into_iter();
+        failing
+            .map(|(resource, fails)| ([("resource", resource)], f64::from(u8::from(fails))))
+            .collect::<Vec<Series<1>>>()
+    });
     let help = "For how long nothing was heard of a resource, by the watch that has been silent for the longest";
     registry.gauges("depguard_watch_age_seconds", help, move || {
         let ages = watches.ages().into_iter();

@@ -78,7 +78,7 @@ pub use features::{Feature, Features, NotInKcp};
 #[cfg(feature = "metrics")]
 pub use followed::{FileError, Files, Followed, REREAD};
 #[cfg(feature = "metrics")]
-pub use gauges::{Gauges, Series, watch_ages};
+pub use gauges::{Gauges, Series, register_watches};
 pub use lookups::{Claims, WorkspaceLookups};
 pub use metadata::{Metadata, MetadataEvent, OwnerReference};
 #[cfg(feature = "metrics")]

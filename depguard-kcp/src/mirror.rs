@@ -1,5 +1,6 @@
 //! Watched resources, kept as one consistent snapshot: what both of depguard's services decide by.
 
+mod bookmarks;
 mod heard;
 mod ledger;
 mod state;
@@ -17,6 +18,7 @@ use self::watch::{Report, Watch};
 use crate::connection::Connection;
 use crate::slices::Ours;
 
+pub(crate) use self::bookmarks::Bookmarks;
 pub(crate) use self::watch::said_by;
 
 pub use self::heard::Watches;

@@ -12,7 +12,6 @@ use depguard_kcp::ReadThrough;
 use depguard_kcp::cli::{Common, FeatureArgs};
 
 use crate::config::Config;
-use crate::registry::MOST_STALE;
 
 /// The shortest and the longest that stopping may take.
 const SHUTDOWN: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(600);
@@ -100,7 +99,7 @@ impl Cli {
             client_ca: self.client_ca,
             path_key: self.path_key_file,
             enable: self.features.into_features(),
-            patience: MOST_STALE,
+            patience: MirrorState::PATIENCE,
             shutdown_delay: self.shutdown_delay,
             shutdown_grace: self.shutdown_grace,
             overrides: OverridePolicy { users: given(self.override_users), groups: given(self.override_groups) },

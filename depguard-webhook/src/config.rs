@@ -7,7 +7,6 @@ use std::time::Duration;
 use depguard_core::{ExportName, Home, OverridePolicy};
 use depguard_kcp::{Features, ReadThrough};
 
-use crate::registry::MOST_STALE;
 
 /// What a webhook is started with. `Default` is what the binary does without flags.
 #[derive(Debug, Clone)]
@@ -93,7 +92,7 @@ impl Default for Config {
             enable: Features::default(),
             overrides: OverridePolicy::default(),
             path_key: None,
-            patience: MOST_STALE,
+            patience: MirrorState::PATIENCE,
             shutdown_delay: Duration::from_secs(5),
             shutdown_grace: Duration::from_secs(35),
         }

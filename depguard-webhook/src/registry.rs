@@ -15,9 +15,7 @@ use crate::rules::{Departed, Doubt, Loaded, Rules};
 
 /// The shortest time between two sets: a thousand rules that come in one by one are not a thousand sets.
 const PAUSE: Duration = Duration::from_millis(100);
-/// The longest that rules which can't be followed any more are believed to be what they were.
-pub(crate) const MOST_STALE: Duration = Duration::from_secs(60);
-/// How often that is looked at where nothing changes, as a part of that time.
+/// How often it is looked at whether the rules are still followed, as a part of the time that they are believed.
 const LOOKS: u32 = 12;
 
 /// Begins to watch what decides.
@@ -88,21 +86,25 @@ struct Registry {
 impl Registry {
     /// Puts each state in force, until there are no more.
     async fn follow(mut self, mut states: watch::Receiver<Arc<MirrorState>>) {
-        let mut known = None;
+        let mut known: Option<(Arc<MirrorState>, bool)> = None;
         loop {
             let state = states.borrow_and_update().clone();
             let missing = state.not_loaded().map(str::to_owned);
-            let stale = missing.is_none().then(|| stale(&state, self.patience)).flatten();
+            let stale = missing.is_none().then(|| stale(state.unheard(), self.patience)).flatten();
             let doubt = stale.is_some().then(|| self.doubt(&state)).flatten();
+            // Consent that nobody follows any more may have been given since.
+            let consent = doubt.is_none() && state.is_followed(Watched::EXPORTS.plural, self.patience);
             if let Some(why) = missing.or(stale.filter(|_| doubt.is_none())) {
                 say(self.rules.not_loaded().as_ref(), Some(&why));
                 self.rules.lose(why);
                 known = None;
-            } else if !known.as_ref().is_some_and(|known| Arc::ptr_eq(known, &state)) || self.rules.doubt() != doubt {
+            } else if !known.as_ref().is_some_and(|known| Arc::ptr_eq(&known.0, &state) && known.1 == consent)
+                || self.rules.doubt() != doubt
+            {
                 say(self.rules.not_loaded().as_ref(), None);
                 say_doubt(self.rules.doubt().as_ref(), doubt.as_ref());
-                self.put_in_force(&state, doubt);
-                known = Some(state);
+                self.put_in_force(&state, consent, doubt);
+                known = Some((state, consent));
             }
             sleep(PAUSE).await;
             tokio::select! {
@@ -122,17 +124,19 @@ impl Registry {
         Some(format!("not all rules can be followed: {}", silent.why))
     }
 
-    /// A path whose claims were not looked into yet counts as unknown: nobody waits for that.
-    fn put_in_force(&mut self, state: &MirrorState, doubt: Option<String>) {
+    /// A path whose claims were not looked into yet counts as unknown: nobody waits for that. Where what providers
+    /// consent to is not followed, everybody's rules count.
+    fn put_in_force(&mut self, state: &MirrorState, consent: bool, doubt: Option<String>) {
         let objects = |plural| state.resource(plural).into_iter().flat_map(|resource| resource.values());
         let mut rules = RuleSet::load(self.home, objects(Watched::RULES.plural));
         let claims = BoundWorkspaces::read(objects(Watched::BINDINGS.plural)).claims(rules.workspace_paths());
         let workspaces = self.lookups.borrow_and_update().confirmed(&claims);
         let consents = Consents::read(objects(Watched::EXPORTS.plural), objects(Watched::BINDINGS.plural));
         if doubt.is_some() {
-            // What a provider has accepted since is not known either, nor what has closed a cycle: everybody's rules count.
+            // Nor is it known what has closed a cycle.
             rules = rules.without_cycles();
-        } else if consents.restrict() {
+        }
+        if consent && consents.restrict() {
             rules = rules.retain_accepted(|rule, export| {
                 // Only a provider that is known for certain can refuse: one that lies would take protection away.
                 match (&rule.cluster, workspaces.cluster(&export.path)) {
@@ -159,11 +163,13 @@ impl Registry {
     }
 }
 
-/// Why the state is too old to decide by. A rule may have been written since, and it may forbid what is asked.
-fn stale(state: &MirrorState, patience: Duration) -> Option<String> {
-    let Failure { since, why } = state.unheard()?;
+/// Why the state is too old to decide by. A rule may have been written since, and it may forbid what is asked. The text
+/// stays the same for as long as the cause does: it is logged whenever it changes.
+fn stale(unheard: Option<Failure>, patience: Duration) -> Option<String> {
+    let Failure { since, why } = unheard?;
     let silent = Instant::now().into_std().saturating_duration_since(since);
-    (silent > patience).then(|| format!("the rules could not be followed for {} s: {why}", silent.as_secs()))
+    let patient = patience.as_secs_f32();
+    (silent > patience).then(|| format!("the rules could not be followed for more than {patient} s: {why}"))
 }
 
 /// Logs what changed between two reasons not to be ready.

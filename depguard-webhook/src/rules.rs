@@ -7,7 +7,7 @@ use arc_swap::ArcSwap;
 use depguard_core::{ExportName, Home, Inquiry, KnownRules, LogicalCluster, RuleSet, Workspaces};
 use depguard_kcp::Connection;
 
-use crate::registry::{self, Following, MOST_STALE};
+use crate::registry::{self, Following};
 
 /// The rules in force. Clones share them: what is loaded through one, all decide by from then on.
 #[derive(Debug, Clone)]
@@ -74,7 +74,7 @@ impl Rules {
     /// It never ends. Dropped, it leaves no rules: what nobody follows must not decide.
     pub async fn follow(self, connection: Connection, home: Home, export_name: ExportName) {
         let mirror = registry::watch(&connection, home, export_name.clone());
-        let following = Following { mirror, connection, home, export_name, patience: MOST_STALE };
+        let following = Following { mirror, connection, home, export_name, patience: MirrorState::PATIENCE };
         registry::run(following, self).await;
     }
 

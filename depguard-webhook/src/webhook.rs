@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use depguard_kcp::{
     ConnectError, ConnectOptions, Connection, Health, Metrics, NoExports, NotInKcp, PathKey, PathKeyError, Probes,
-    REREAD, Reloads, listen, watch_ages,
+    REREAD, Reloads, listen, register_watches,
 };
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
@@ -148,7 +148,7 @@ impl Webhook {
             let registry = metrics.registry();
             service.register(registry);
             reloads.register(registry);
-            watch_ages(registry, mirror.watches());
+            register_watches(registry, mirror.watches());
             gauges::of_server(registry, Arc::clone(&certificates), server.connections());
             webhook.metrics_addr = Some(metrics.address());
             supporting.spawn_needed("metrics", metrics.serve());

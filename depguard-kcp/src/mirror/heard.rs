@@ -1,8 +1,8 @@
-//! When each watch was last heard of. A watch that says nothing looks like one of which nothing has happened; only a
-//! bookmark tells them apart, and no API server promises any.
+//! When each watch was last heard of, and whether it fails. A watch that says nothing looks like one of which nothing has
+//! happened; only a bookmark tells them apart, and no API server promises any.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use super::ledger::Source;
 use super::state::Watched;
 
-/// When one watch was last heard of. Clones share it.
+/// When one watch was last heard of, and whether it fails. Clones share it.
 #[derive(Debug, Clone)]
 pub(crate) struct Heard(Arc<Moment>);
 
@@ -20,15 +20,17 @@ struct Moment {
     base: Instant,
     /// Milliseconds since then.
     last: AtomicU64,
+    failing: AtomicBool,
 }
 
 impl Heard {
     /// Heard of now.
     pub(crate) fn now() -> Self {
-        Self(Arc::new(Moment { base: Instant::now(), last: AtomicU64::new(0) }))
+        Self(Arc::new(Moment { base: Instant::now(), last: AtomicU64::new(0), failing: AtomicBool::new(false) }))
     }
 
-    /// It is heard of now.
+    /// Notes that something was understood just now: an event, a bookmark, or a list read to its end. A response that
+    /// has merely arrived is nothing: it may be the same unusable list for ever.
     pub(crate) fn note(&self) {
         let after = u64::try_from(self.0.base.elapsed().as_millis()).unwrap_or(u64::MAX);
         self.0.last.fetch_max(after, Ordering::Relaxed);
@@ -37,6 +39,15 @@ impl Heard {
     pub(crate) fn last(&self) -> Instant {
         let after = Duration::from_millis(self.0.last.load(Ordering::Relaxed));
         self.0.base.checked_add(after).unwrap_or(self.0.base)
+    }
+
+    /// Notes that what there is can't be listed, or can again; says whether that is news.
+    pub(crate) fn set_failing(&self, failing: bool) -> bool {
+        self.0.failing.swap(failing, Ordering::Relaxed) != failing
+    }
+
+    fn is_failing(&self) -> bool {
+        self.0.failing.load(Ordering::Relaxed)
     }
 }
 
@@ -67,11 +78,20 @@ impl Watches {
         ages
     }
 
-    /// The one that has been silent for the longest, of what is required.
-    pub(crate) fn most_silent(&self) -> Option<Silence> {
+    /// Whether each resource, by its name in URLs, can't be listed at one of its endpoints or more.
+    pub fn failing(&self) -> BTreeMap<&'static str, bool> {
+        let mut failing = BTreeMap::new();
+        for (watched, heard) in self.lock().values() {
+            *failing.entry(watched.plural).or_default() |= heard.is_failing();
+        }
+        failing
+    }
+
+    /// The one that has been silent for the longest, of the resources that are chosen.
+    pub(crate) fn most_silent(&self, chosen: impl Fn(&Watched) -> bool) -> Option<Silence> {
         let watches = self.lock();
-        let required = watches.iter().filter(|(_, (watched, _))| watched.required);
-        let silences = required.map(|(source, (watched, heard))| Silence {
+        let chosen = watches.iter().filter(|(_, (watched, _))| chosen(watched));
+        let silences = chosen.map(|(source, (watched, heard))| Silence {
             since: heard.last(),
             watched: *watched,
             origin: match source {
@@ -130,12 +150,24 @@ mod tests {
         a.note();
         tokio::time::advance(Duration::from_secs(5)).await;
         assert_eq!(watches.ages(), BTreeMap::from([("dependencyrules", Duration::from_secs(35))]));
-        assert_eq!(watches.most_silent().unwrap().origin.as_deref(), Some("b"));
+        assert_eq!(watches.most_silent(|_| true).unwrap().origin.as_deref(), Some("b"));
         b.note();
         assert_eq!(watches.ages(), BTreeMap::from([("dependencyrules", Duration::from_secs(5))]));
-        assert_eq!(watches.most_silent().unwrap().origin.as_deref(), Some("a"));
+        assert_eq!(watches.most_silent(|_| true).unwrap().origin.as_deref(), Some("a"));
         watches.end(&at("a"));
         assert_eq!(watches.ages(), BTreeMap::from([("dependencyrules", Duration::ZERO)]));
+    }
+
+    #[test]
+    fn a_resource_fails_while_one_of_its_endpoints_does_and_that_is_news_once() {
+        let watches = Watches::default();
+        let a = watches.begin(at("a"), Watched::RULES);
+        watches.begin(at("b"), Watched::RULES);
+        assert_eq!(watches.failing(), BTreeMap::from([("dependencyrules", false)]));
+        assert_eq!([a.set_failing(true), a.set_failing(true)], [true, false]);
+        assert_eq!(watches.failing(), BTreeMap::from([("dependencyrules", true)]));
+        assert_eq!([a.set_failing(false), a.set_failing(false)], [true, false]);
+        assert_eq!(watches.failing(), BTreeMap::from([("dependencyrules", false)]));
     }
 
     #[tokio::test(start_paused = true)]
@@ -156,7 +188,7 @@ mod tests {
         let watches = Watches::default();
         watches.begin(at("a"), Watched::EXPORTS);
         tokio::time::advance(Duration::from_secs(30)).await;
-        assert_eq!(watches.most_silent(), None);
+        assert_eq!(watches.most_silent(|watched| watched.required), None);
         assert_eq!(watches.ages(), BTreeMap::from([("apiexports", Duration::from_secs(30))]));
     }
 }

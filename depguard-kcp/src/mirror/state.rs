@@ -126,6 +126,9 @@ pub struct Failure {
 }
 
 impl MirrorState {
+    /// How long what can't be followed any more is believed to be what it was.
+    pub const PATIENCE: Duration = Duration::from_secs(60);
+
     /// Whether everything required is loaded.
     pub fn is_loaded(&self) -> bool {
         self.not_loaded().is_none()
@@ -154,17 +157,33 @@ impl MirrorState {
         self.not_loaded().or_else(|| self.failing().map(|failure| failure.why.as_str()))
     }
 
-    /// Of everything required, what was not heard of for the longest, as of this moment and not of the snapshot's. Where
-    /// something fails, that is said; else it may be well, if it is not long ago: one that has nothing to tell is listed
-    /// anew after 35 s.
+    /// Of everything required, what was not heard of, or has been failing, for the longest: as of this moment and not of
+    /// the snapshot's. Where something fails, that is said; else it may be well, if it is not long ago: one that has
+    /// nothing to tell is listed anew after 35 s.
     pub fn unheard(&self) -> Option<Failure> {
-        let Silence { since, watched, origin } = self.watches.most_silent()?;
-        let why = match (self.failing(), origin) {
-            (Some(failure), _) => failure.why.clone(),
-            (None, Some(origin)) => format!("nothing is heard of {} at {origin}", watched.full_name()),
-            (None, None) => format!("nothing is heard of {}", watched.full_name()),
-        };
-        Some(Failure { since: since.into_std(), why })
+        self.unheard_where(|watched| watched.required, self.failing())
+    }
+
+    /// Whether one resource, required or not, by its name in URLs, was heard of within so long and has not been failing
+    /// for longer.
+    pub fn is_followed(&self, plural: &str, within: Duration) -> bool {
+        let failing = self.resource(plural).and_then(|resource| resource.last_error.as_ref());
+        let unheard = self.unheard_where(|watched| watched.plural == plural, failing);
+        let now = tokio::time::Instant::now().into_std();
+        unheard.is_some_and(|unheard| now.saturating_duration_since(unheard.since) <= within)
+    }
+
+    fn unheard_where(&self, chosen: impl Fn(&Watched) -> bool, failing: Option<&Failure>) -> Option<Failure> {
+        let Silence { since, watched, origin } = self.watches.most_silent(chosen)?;
+        let silent = since.into_std();
+        Some(match (failing, origin) {
+            // What fails is not followed, whatever was heard of it meanwhile.
+            (Some(failing), _) => Failure { since: failing.since.min(silent), why: failing.why.clone() },
+            (None, Some(origin)) => {
+                Failure { since: silent, why: format!("nothing is heard of {} at {origin}", watched.full_name()) }
+            }
+            (None, None) => Failure { since: silent, why: format!("nothing is heard of {}", watched.full_name()) },
+        })
     }
 
     /// Tells if some endpoint was heard of within that time: then it is not the whole that is away.

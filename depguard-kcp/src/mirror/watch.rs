@@ -67,7 +67,17 @@ enum Ended {
     Due,
     /// It was not heard of for too long.
     Silent,
-    Broken(Change),
+    Broken(Break),
+}
+
+/// What broke a watch.
+#[derive(Debug)]
+struct Break {
+    why: String,
+    /// The API server doesn't show the resource at all: 403 or 404.
+    hidden: bool,
+    /// It broke before a list was read to its end: what there is now is not known.
+    listing: bool,
 }
 
 /// The mirror is gone: nobody is listening.
@@ -82,7 +92,7 @@ impl Watch {
             // never right again, and would not show that it is well.
             let started = Instant::now();
             let Ok(ended) = self.follow(Box::pin(self.events()), started + REFRESH).await else { return };
-            let why = match ended {
+            let broken = match ended {
                 Ended::Due => {
                     attempt = 0;
                     continue;
@@ -96,10 +106,12 @@ impl Watch {
                     );
                     continue;
                 }
-                Ended::Broken(why) => why,
+                Ended::Broken(broken) => broken,
             };
-            tracing::debug!(resource = self.watched.plural, url = self.endpoint.url(), ?why, "watch broke");
-            if self.report(why).await.is_err() {
+            tracing::debug!(resource = self.watched.plural, url = self.endpoint.url(), ?broken, "watch broke");
+            self.note_failing(&broken);
+            let Break { why, hidden, .. } = broken;
+            if self.report(Change::Failed { why, hidden }).await.is_err() {
                 return;
             }
             attempt = if started.elapsed() > STEADY { 0 } else { attempt };
@@ -123,8 +135,8 @@ impl Watch {
             config = config.fields(&format!("metadata.name={name}"));
         }
         let heard = self.heard.clone();
-        let note = move || heard.note();
-        watcher(Api::all_with(self.endpoint.client_noting(note), &resource), config)
+        let client = self.endpoint.client_noting_bookmarks(move || heard.note());
+        watcher(Api::all_with(client, &resource), config)
     }
 
     /// Tells what the watcher says until its first error, or until there is another reason to begin anew.
@@ -140,22 +152,26 @@ impl Watch {
                 Some(_) => Instant::now() + LIST_SILENCE,
                 None => end.min(self.heard.last() + SILENCE),
             };
+            let broken = |why: &str, status| Ok(Ended::Broken(self.broken(why, status, listed.is_some())));
             let event = match tokio::time::timeout_at(patience, events.next()).await {
                 Ok(Some(Ok(event))) => event,
                 Ok(Some(Err(error))) => {
                     let (why, status) = said_by(&error);
-                    return Ok(Ended::Broken(self.failed(&why, status)));
+                    return broken(&why, status);
                 }
-                Ok(None) => return Ok(Ended::Broken(self.failed("the watch ended", None))),
+                Ok(None) => return broken("the watch ended", None),
                 Err(_) if listed.is_some() => {
-                    let why = format!("no answer within {} s", LIST_SILENCE.as_secs());
-                    return Ok(Ended::Broken(self.failed(&why, None)));
+                    return broken(&format!("no answer within {} s", LIST_SILENCE.as_secs()), None);
                 }
                 Err(_) if Instant::now() >= end => return Ok(Ended::Due),
                 // Bookmarks are no events, but are heard of.
                 Err(_) if Instant::now() < self.heard.last() + SILENCE => continue,
                 Err(_) => return Ok(Ended::Silent),
             };
+            // Of a list, only its end shows what there is.
+            if matches!(event, Event::Apply(_) | Event::Delete(_)) {
+                self.heard.note();
+            }
             match event {
                 Event::Init => listed = Some(Objects::new()),
                 Event::InitApply(object) | Event::Apply(object) | Event::Delete(object) if !self.wants(&object) => {}
@@ -164,6 +180,7 @@ impl Watch {
                     listed.get_or_insert_default().insert(key, value);
                 }
                 Event::InitDone => {
+                    self.note_well();
                     let objects = listed.take().unwrap_or_default();
                     self.report(Change::Listed(objects)).await?;
                 }
@@ -211,10 +228,24 @@ impl Watch {
         TypeMeta { api_version, kind: kind.to_owned() }
     }
 
-    fn failed(&self, why: &str, status: Option<u16>) -> Change {
-        Change::Failed {
-            why: format!("cannot watch {} at {}: {why}", self.watched.full_name(), self.endpoint.url()),
-            hidden: matches!(status, Some(403 | 404)),
+    fn broken(&self, why: &str, status: Option<u16>, listing: bool) -> Break {
+        let why = format!("cannot watch {} at {}: {why}", self.watched.full_name(), self.endpoint.url());
+        Break { why, hidden: matches!(status, Some(403 | 404)), listing }
+    }
+
+    /// Tells once that what there is can't be listed, unless it may be hidden.
+    fn note_failing(&self, Break { why, hidden, listing }: &Break) {
+        let may_be = *hidden && !self.watched.required;
+        if *listing && !may_be && self.heard.set_failing(true) {
+            tracing::warn!(resource = self.watched.plural, "not followed any more: {why}");
+        }
+    }
+
+    /// Tells once that what there is was listed again.
+    fn note_well(&self) {
+        self.heard.note();
+        if self.heard.set_failing(false) {
+            tracing::info!(resource = self.watched.plural, url = self.endpoint.url(), "followed again");
         }
     }
 

@@ -24,6 +24,8 @@ struct World(Arc<Mutex<Shown>>);
 #[derive(Default)]
 struct Shown {
     lists: BTreeMap<String, (u16, Value)>,
+    /// What lists are answered by instead.
+    instead: BTreeMap<String, fn() -> Answer>,
     watches: BTreeMap<String, mpsc::UnboundedSender<String>>,
     version: u64,
 }
@@ -38,6 +40,9 @@ impl World {
             shown.watches.insert(path, sender);
             return Answer::Lines(lines);
         }
+        if let Some(answer) = shown.instead.get(&path) {
+            return answer();
+        }
         match shown.lists.get(&path) {
             Some((status, list)) => Answer::Json(*status, list.to_string()),
             None => Answer::Json(404, "404 page not found".to_owned()),
@@ -49,12 +54,18 @@ impl World {
         let mut shown = self.0.lock().unwrap();
         shown.version += 1;
         let list = json!({"metadata": {"resourceVersion": shown.version.to_string()}, "items": items});
+        shown.instead.remove(path);
         shown.lists.insert(path.to_owned(), (200, list));
     }
 
     /// A LIST of `path` is answered so from now on.
     fn respond(&self, path: &str, status: u16, body: Value) {
         self.0.lock().unwrap().lists.insert(path.to_owned(), (status, body));
+    }
+
+    /// A LIST of `path` is answered so from now on, until there is another list.
+    fn respond_by(&self, path: &str, answer: fn() -> Answer) {
+        self.0.lock().unwrap().instead.insert(path.to_owned(), answer);
     }
 
     /// Those who watch `path` are told.
@@ -131,6 +142,14 @@ impl Setting {
     async fn until_rules(&mut self, names: &[&str]) -> Arc<MirrorState> {
         self.until(&format!("{names:?}"), |state| state.is_loaded() && rules(state) == names).await
     }
+}
+
+/// How many lists of the rules of a shard were asked for.
+fn lists(server: &Scripted, shard: &str) -> usize {
+    let path = at(shard, RULES);
+    let is_list =
+        |asked: &&Asked| asked.target.replace("%2A", "*").starts_with(&path) && !asked.target.contains("watch=true");
+    server.asked().iter().filter(is_list).count()
 }
 
 fn rules(state: &MirrorState) -> Vec<String> {
@@ -327,6 +346,46 @@ async fn a_dropped_mirror_ends_all_watches_and_says_that_nothing_is_loaded() {
     panic!("still watched: {:?}", world.watched());
 }
 
+/// Every retry is answered by a 200, for ever.
+#[tokio::test]
+async fn what_is_answered_and_not_understood_is_not_heard_of() {
+    let unusable: [(&str, fn() -> Answer); 5] = [
+        ("no metadata.resourceVersion", || Answer::Json(200, r#"{"metadata": {}, "items": []}"#.to_owned())),
+        ("length limit exceeded", || Answer::Big((64 << 20) + 1)),
+        ("end of file before message length reached", || Answer::Half(r#"{"metadata": {"#.to_owned())),
+        ("expected value", || Answer::Json(200, "<html>".to_owned())),
+        ("expected a string", || {
+            let object = r#"{"metadata": {"resourceVersion": "9"}, "items": [{"metadata": {"name": 7}}]}"#;
+            Answer::Json(200, object.to_owned())
+        }),
+    ];
+    let cases = unusable.into_iter().map(|(why, answer)| async move {
+        let mut setting = start(Home::Kcp, one_shard()).await;
+        setting.until_rules(&["c1/r", "c2/r"]).await;
+        assert!(!setting.mirror.watches().failing()["dependencyrules"]);
+        setting.world.respond_by(&at("a", RULES), answer);
+        setting.world.expire(&at("a", RULES)).await;
+
+        let told = |state: &MirrorState| state.failing().is_some_and(|failure| failure.why.contains(why));
+        let first = setting.until(why, told).await;
+        let (since, before) = (tokio::time::Instant::now(), lists(&setting.server, "a"));
+        while lists(&setting.server, "a") < before + 2 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        let silent = since.elapsed();
+        let age = setting.mirror.watches().ages()["dependencyrules"];
+        assert!(age >= silent, "{why}: heard of {age:?} ago, and it has failed for {silent:?}");
+        assert!(setting.mirror.watches().failing()["dependencyrules"], "{why}");
+        let unheard = setting.mirror.state().unheard().unwrap();
+        assert!(unheard.since <= first.failing().unwrap().since && unheard.why.contains(why), "{unheard:?}");
+
+        setting.world.list(&at("a", RULES), &[rule("c2", "r")]);
+        setting.until_rules(&["c2/r"]).await;
+        assert!(!setting.mirror.watches().failing()["dependencyrules"], "{why}");
+    });
+    futures::future::join_all(cases).await;
+}
+
 /// As if so much time had passed, during which nothing came.
 async fn pass(seconds: u64) {
     tokio::time::pause();
@@ -368,11 +427,7 @@ impl Shards {
     }
 
     fn lists(&self, shard: &str) -> usize {
-        let path = at(shard, RULES).replace('*', "%2A");
-        let is_list = |asked: &&Asked| {
-            asked.target.replace('*', "%2A").starts_with(&path) && !asked.target.contains("watch=true")
-        };
-        self.setting.server.asked().iter().filter(is_list).count()
+        lists(&self.setting.server, shard)
     }
 }
 
@@ -393,6 +448,20 @@ async fn a_watch_that_says_nothing_is_begun_anew_with_a_list_and_the_others_go_o
     assert_eq!((shards.lists("a"), shards.lists("b")), (2, 1));
     let age = shards.setting.mirror.watches().ages()["dependencyrules"];
     assert!(age < Duration::from_secs(30), "{age:?}");
+}
+
+#[tokio::test]
+async fn a_watch_is_heard_of_by_its_bookmarks() {
+    let mut setting = start(Home::Kcp, one_shard()).await;
+    setting.until_rules(&["c1/r", "c2/r"]).await;
+    setting.world.watch(&at("a", RULES)).await;
+    pass(20).await;
+    let object = json!({"kind": "DependencyRule", "apiVersion": "v1", "metadata": {"resourceVersion": "8"}});
+    setting.world.tell(&at("a", RULES), "BOOKMARK", &object).await;
+    while setting.mirror.watches().ages()["dependencyrules"] >= Duration::from_secs(20) {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    assert_eq!(lists(&setting.server, "a"), 1);
 }
 
 #[tokio::test]

@@ -32,6 +32,8 @@ pub(crate) enum Answer {
     Json(u16, String),
     /// A body of so many bytes.
     Big(usize),
+    /// A body that breaks off.
+    Half(String),
     /// Lines as they come; the connection is cut when there are no more.
     Lines(mpsc::UnboundedReceiver<String>),
     /// A body that ends with the connection.
@@ -86,6 +88,11 @@ async fn serve(mut stream: TcpStream, script: &(dyn Fn(&Asked) -> Answer + Send 
             Answer::Lines(lines) => return stream_lines(&mut stream, lines).await,
             Answer::Unframed(body) => {
                 let head = "HTTP/1.1 200 x\r\ncontent-type: application/json\r\nconnection: close\r\n\r\n";
+                let _ = stream.write_all(format!("{head}{body}").as_bytes()).await;
+                return;
+            }
+            Answer::Half(body) => {
+                let head = "HTTP/1.1 200 x\r\ncontent-type: application/json\r\ncontent-length: 100000\r\n\r\n";
                 let _ = stream.write_all(format!("{head}{body}").as_bytes()).await;
                 return;
             }
