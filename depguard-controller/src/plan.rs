@@ -104,14 +104,20 @@ impl Plan<'_> {
 }
 
 impl World<'_> {
-    /// The paths that rules name, and the logical clusters that claim each: what is to be looked up.
+    /// The paths that rules name, and where providers restrict whose rules they accept, those of the rules' own
+    /// workspaces; and the logical clusters that claim each: what is to be looked up.
     pub(crate) fn claims(&self) -> Claims {
         if self.home == Home::Kubernetes {
             return Claims::new();
         }
         let rules = RuleSet::load(self.home, self.rules.iter().copied());
         let claimants = |path| self.bindings.at(path).iter().cloned().collect();
-        rules.workspace_paths().map(|path| (path.clone(), claimants(path))).collect()
+        let mut claims: Claims = rules.workspace_paths().map(|path| (path.clone(), claimants(path))).collect();
+        if self.consents.restrict() {
+            let written = self.rules.iter().filter_map(|rule| key_of(self.home, rule).cluster);
+            claims.extend(self.consents.claims(&written.collect::<Vec<_>>()));
+        }
+        claims
     }
 
     /// The logical clusters that a path may stand for: of those that claim it the one that its Workspace object names,
@@ -133,13 +139,19 @@ impl World<'_> {
 
     /// A workspace as messages call it: by the path that it claims, unless that was found to be a lie.
     pub(crate) fn display(&self, cluster: &LogicalCluster) -> String {
-        let path = self.bindings.of(cluster).and_then(|binding| binding.path.as_ref());
-        let path = path.filter(|path| match self.lookups.get(*path) {
+        let path = self.believed_path(cluster);
+        path.map_or_else(|| format!("with logical cluster {cluster}"), ToString::to_string)
+    }
+
+    /// The path that a workspace claims, unless that was found to be a lie.
+    pub(crate) fn believed_path(&self, cluster: &LogicalCluster) -> Option<&WorkspacePath> {
+        let path = self.bindings.of(cluster)?.path.as_ref()?;
+        let believed = match self.lookups.get(path) {
             Some(WorkspaceLookup::Found { cluster: found, .. }) => found == cluster,
             Some(WorkspaceLookup::NotFound) => false,
             Some(WorkspaceLookup::Unknown { .. }) | None => true,
-        });
-        path.map_or_else(|| format!("with logical cluster {cluster}"), ToString::to_string)
+        };
+        believed.then_some(path)
     }
 }
 

@@ -59,6 +59,7 @@ impl Reconciler {
         world.read_through = self.read_through;
         let claims = world.claims();
         self.lookups.refresh(&self.basis.connection, &claims).await;
+        world.consents = world.consents.looked_up(&self.lookups.found(&claims));
         let looked_up = claims.into_keys().filter_map(|path| {
             let found = self.lookups.get(&path)?.clone();
             Some((path, found))

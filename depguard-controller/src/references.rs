@@ -1,7 +1,7 @@
 //! Whether what a rule refers to is there: workspaces, and the APIExports in them.
 
 use depguard_core::api::ACCEPT_ANNOTATION;
-use depguard_core::{Consent, ExportName, GroupResource, LogicalCluster, Rule, RuleKey, WorkspacePath};
+use depguard_core::{Acceptance, Consent, ExportName, GroupResource, LogicalCluster, Rule, RuleKey, WorkspacePath};
 use depguard_kcp::WorkspaceLookup;
 
 use crate::bindings::{Claim, ClaimedResource, EXPORTS, SCHEMAS};
@@ -140,14 +140,22 @@ fn check_consent(
 ) {
     let Some(own) = &rule.cluster else { return };
     let workspace = world.display(provider);
-    if !world.consents.accept(own, provider, export) {
-        let own = world.display(own);
+    let acceptance = world.consents.acceptance(own, provider, export);
+    if acceptance == Acceptance::Refused {
+        let (entry, shown) = (world.believed_path(own).map(ToString::to_string), world.display(own));
+        let entry = entry.unwrap_or_else(|| format!("clusters/{own}"));
         findings.push(Finding::no(
             "RefNotPermitted",
             format!(
-                "workspace {workspace} does not accept rules of workspace {own} about what its APIExport {export} \
-                 serves, so they are not protected: have {own} added to the annotation {ACCEPT_ANNOTATION} there"
+                "workspace {workspace} does not accept rules of workspace {shown} about what its APIExport {export} \
+                 serves, so they are not protected: have {entry} added to the annotation {ACCEPT_ANNOTATION} there"
             ),
+        ));
+    } else if acceptance == Acceptance::Assumed {
+        let shown = world.display(own);
+        findings.note(format!(
+            "workspace {workspace} accepts the rule only as long as it can't be checked that {shown} is where it says \
+             to be: name clusters/{own} in the annotation {ACCEPT_ANNOTATION} there, which needs no check"
         ));
     } else if let Some(Consent::Unreadable(entry)) = world.consents.of(provider, export) {
         findings.note(format!(

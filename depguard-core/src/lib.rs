@@ -170,7 +170,7 @@ mod workspaces;
 pub use api::{FailurePolicy, Strategy};
 pub use applicability::{KnownRules, RuleCurrency, Withdrawal};
 pub use components::components;
-pub use consent::{Accepted, Consent, Consents};
+pub use consent::{Acceptance, Accepted, Consent, Consents, PathLookups};
 pub use decision::{Because, Blocker, Count, Decision, Denial, Notes, Problem, Reason, Referrers, Ruling};
 pub use durations::parse_duration;
 pub use evaluation::Evaluation;

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use depguard_core::{LogicalCluster, WorkspacePath, Workspaces};
+use depguard_core::{LogicalCluster, PathLookups, WorkspacePath, Workspaces};
 use futures::{StreamExt, stream};
 use tokio::time::{Instant, sleep};
 
@@ -33,6 +33,8 @@ struct Known {
     /// Who claimed the path when it was looked up.
     claimants: BTreeSet<LogicalCluster>,
     lookup: WorkspaceLookup,
+    /// The look-up before it said the same.
+    again: bool,
     at: Instant,
 }
 
@@ -52,10 +54,11 @@ impl WorkspaceLookups {
         let lookups = stream::iter(due).map(|(path, claimants)| async move {
             let at = Instant::now();
             let lookup = connection.look_up(&path).await;
-            (path, Known { claimants, lookup, at })
+            (path, Known { claimants, lookup, again: false, at })
         });
         let mut lookups = Box::pin(lookups.buffer_unordered(AT_ONCE).take_until(sleep(PATIENCE)));
-        while let Some((path, known)) = lookups.next().await {
+        while let Some((path, mut known)) = lookups.next().await {
+            known.again = self.known.get(&path).is_some_and(|before| before.lookup == known.lookup);
             self.known.insert(path, known);
         }
     }
@@ -68,12 +71,24 @@ impl WorkspaceLookups {
     /// The paths of `claims` of which it is known which of their claimants they stand for: a look-up since the claims
     /// are what they are has named it. The others are left out, as if nobody had claimed them.
     pub fn confirmed(&self, claims: &Claims) -> Workspaces {
-        let confirmed = claims.iter().filter_map(|(path, claimants)| {
+        let found = self.found(claims).into_iter().filter_map(|(path, cluster)| Some((path, cluster?)));
+        found.filter(|(path, cluster)| claims.get(path).is_some_and(|claimants| claimants.contains(cluster))).collect()
+    }
+
+    /// The logical cluster at each path of `claims` of which a look-up since the claims are what they are has told that:
+    /// `None` where there is no workspace, as two look-ups in a row said. The others are left out: a parent that can't be
+    /// found for a moment takes nobody's protection away.
+    pub fn found(&self, claims: &Claims) -> PathLookups {
+        let found = claims.iter().filter_map(|(path, claimants)| {
             let known = self.known.get(path).filter(|known| known.claimants == *claimants)?;
-            let WorkspaceLookup::Found { cluster, .. } = &known.lookup else { return None };
-            claimants.contains(cluster).then(|| (path.clone(), cluster.clone()))
+            let cluster = match &known.lookup {
+                WorkspaceLookup::Found { cluster, .. } => Some(cluster.clone()),
+                WorkspaceLookup::NotFound if known.again => None,
+                WorkspaceLookup::NotFound | WorkspaceLookup::Unknown { .. } => return None,
+            };
+            Some((path.clone(), cluster))
         });
-        confirmed.collect()
+        found.collect()
     }
 }
 
@@ -95,7 +110,7 @@ mod tests {
 
     /// What `root:a` stands for, claimed by `now`, looked up when `then` claimed it.
     fn confirmed(then: &[&str], lookup: WorkspaceLookup, now: &[&str]) -> Option<String> {
-        let known = Known { claimants: clusters(then), lookup, at: Instant::now() };
+        let known = Known { claimants: clusters(then), lookup, again: false, at: Instant::now() };
         let lookups = WorkspaceLookups { known: BTreeMap::from([(path("root:a"), known)]) };
         let claims = Claims::from([(path("root:a"), clusters(now))]);
         lookups.confirmed(&claims).cluster(&path("root:a")).map(ToString::to_string)
@@ -122,6 +137,21 @@ mod tests {
             WorkspaceLookups::default().confirmed(&Claims::from([(path("root:a"), clusters(&["c1"]))])),
             Workspaces::new()
         );
+    }
+
+    #[test]
+    fn that_there_is_no_workspace_must_be_told_twice() {
+        let claims = Claims::from([(path("root:a"), clusters(&["c1"]))]);
+        let told = |lookup, again| {
+            let known = Known { claimants: clusters(&["c1"]), lookup, again, at: Instant::now() };
+            WorkspaceLookups { known: BTreeMap::from([(path("root:a"), known)]) }.found(&claims)
+        };
+        let nobody = PathLookups::from([(path("root:a"), None)]);
+        assert_eq!(told(WorkspaceLookup::NotFound, false), PathLookups::new());
+        assert_eq!(told(WorkspaceLookup::NotFound, true), nobody);
+        let other = PathLookups::from([(path("root:a"), LogicalCluster::parse("other").ok())]);
+        assert_eq!(told(found("other"), false), other);
+        assert_eq!(told(WorkspaceLookup::Unknown { why: "403".to_owned() }, true), PathLookups::new());
     }
 
     #[test]

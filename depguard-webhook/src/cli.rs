@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use clap::Parser;
 use depguard_core::{OverridePolicy, parse_duration};
-use depguard_kcp::ReadThrough;
+use depguard_kcp::{MirrorState, ReadThrough};
 use depguard_kcp::cli::{Common, FeatureArgs};
 
 use crate::config::Config;

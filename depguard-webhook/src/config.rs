@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use depguard_core::{ExportName, Home, OverridePolicy};
-use depguard_kcp::{Features, ReadThrough};
+use depguard_kcp::{Features, MirrorState, ReadThrough};
 
 
 /// What a webhook is started with. `Default` is what the binary does without flags.

@@ -129,14 +129,22 @@ impl Registry {
     fn put_in_force(&mut self, state: &MirrorState, consent: bool, doubt: Option<String>) {
         let objects = |plural| state.resource(plural).into_iter().flat_map(|resource| resource.values());
         let mut rules = RuleSet::load(self.home, objects(Watched::RULES.plural));
-        let claims = BoundWorkspaces::read(objects(Watched::BINDINGS.plural)).claims(rules.workspace_paths());
-        let workspaces = self.lookups.borrow_and_update().confirmed(&claims);
+        let mut claims = BoundWorkspaces::read(objects(Watched::BINDINGS.plural)).claims(rules.workspace_paths());
         let consents = Consents::read(objects(Watched::EXPORTS.plural), objects(Watched::BINDINGS.plural));
         if doubt.is_some() {
             // Nor is it known what has closed a cycle.
             rules = rules.without_cycles();
         }
-        if consent && consents.restrict() {
+        let restrict = consent && consents.restrict();
+        if restrict {
+            let written = state.resource(Watched::RULES.plural).into_iter().flat_map(|rules| rules.objects.keys());
+            claims.extend(consents.claims(written.filter_map(|(cluster, _)| cluster.as_ref())));
+        }
+        let lookups = self.lookups.borrow_and_update();
+        let (workspaces, found) = (lookups.confirmed(&claims), lookups.found(&claims));
+        drop(lookups);
+        if restrict {
+            let consents = consents.looked_up(&found);
             rules = rules.retain_accepted(|rule, export| {
                 // Only a provider that is known for certain can refuse: one that lies would take protection away.
                 match (&rule.cluster, workspaces.cluster(&export.path)) {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use depguard_core::{ExportName, Home, Inquiry, KnownRules, LogicalCluster, RuleSet, Workspaces};
-use depguard_kcp::Connection;
+use depguard_kcp::{Connection, MirrorState};
 
 use crate::registry::{self, Following};
 

@@ -159,6 +159,7 @@ fn a_target_whose_provider_does_not_accept_the_rule_is_not_installed_for_it() {
         (at(&plan, "network").is_some(), plan.rules[0].targets[0].refused.clone())
     };
     assert_eq!(planned("root:compute"), (true, vec![]));
+    assert_eq!(planned("clusters/compute"), (true, vec![]));
     assert_eq!(planned("root:else"), (false, vec![cluster("network")]));
     // Another rule's consent, and its targets, are its own.
     let mut local = local(rule("network", "b", &[(NETWORK, "vpcs.network.example.com")]));
@@ -167,6 +168,19 @@ fn a_target_whose_provider_does_not_accept_the_rule_is_not_installed_for_it() {
     let exports = [accepting(export("network", "vpcs.network.example.com"), "root:else")];
     let world = World { consents: Consents::read(&exports, &bindings), ..world(&rules, &bindings, &[]) };
     assert_eq!(at(&plan(&world), "network"), Some((Step::Create, vec!["vpcs".to_owned()])));
+}
+
+#[test]
+fn the_paths_of_rules_are_looked_up_where_a_provider_restricts_whose_it_accepts() {
+    let rules = [rule("evil", "a", &[(NETWORK, "vpcs.network.example.com")])];
+    let bindings = [binding("evil", "root:compute"), binding("network", NETWORK)];
+    let paths = |accept: Option<&str>| {
+        let exports = accept.map(|accept| accepting(export("network", "vpcs.network.example.com"), accept));
+        let world = World { consents: Consents::read(&exports, &bindings), ..world(&rules, &bindings, &[]) };
+        world.claims().into_keys().map(|path| path.to_string()).collect::<Vec<_>>()
+    };
+    assert_eq!(paths(None), [NETWORK]);
+    assert_eq!(paths(Some("root:compute")), ["root:compute", NETWORK]);
 }
 
 #[test]

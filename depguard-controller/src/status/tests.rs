@@ -2,7 +2,7 @@ mod schemas;
 mod ways;
 
 use depguard_core::api::FailurePolicy;
-use depguard_core::{Consents, Home, WorkspacePath};
+use depguard_core::{Consents, Home, PathLookups, WorkspacePath};
 use depguard_kcp::WorkspaceLookup;
 use serde_json::json;
 
@@ -58,6 +58,14 @@ impl Setting {
         seen.map_or_else(|| facts(resource, |_| ()), |(_, seen)| seen.clone())
     }
 
+    fn found(&self) -> PathLookups {
+        let found = self.lookups.iter().filter_map(|(path, lookup)| match lookup {
+            WorkspaceLookup::Found { cluster, .. } => Some((path.clone(), Some(cluster.clone()))),
+            WorkspaceLookup::NotFound | WorkspaceLookup::Unknown { .. } => None,
+        });
+        found.collect()
+    }
+
     /// The objects that are to be written.
     fn changed(&self) -> Vec<Value> {
         let world = World {
@@ -71,7 +79,7 @@ impl Setting {
                 Some(exports) => Exports::read(exports),
                 None => Exports::Unavailable("403 Forbidden".to_owned()),
             },
-            consents: Consents::read(self.exports.iter().flatten(), &self.bindings),
+            consents: Consents::read(self.exports.iter().flatten(), &self.bindings).looked_up(&self.found()),
             lookups: self.lookups.clone(),
             clients: clients(),
         };
@@ -367,6 +375,20 @@ fn a_rule_without_consent_says_so_and_what_to_do() {
     assert_eq!(setting.changed()[0]["status"]["targets"][0]["logicalCluster"], "network");
     accept(&mut setting, "root:compute");
     assert!(setting.condition("Enforced").starts_with("True "));
+    let assumed = "accepts the rule only as long as it can't be checked that root:compute is where it says to be: name \
+                   clusters/compute in the annotation";
+    assert!(setting.condition("ResolvedRefs").contains(assumed), "{}", setting.condition("ResolvedRefs"));
+    let found = |id| WorkspaceLookup::Found { cluster: cluster(id), phase: "Ready".to_owned() };
+    setting.lookups.insert(path("root:compute"), found("compute"));
+    assert!(!setting.condition("ResolvedRefs").contains("only as long as"));
+    // It only says so.
+    setting.lookups.insert(path("root:compute"), found("honest"));
+    let said = setting.condition("ResolvedRefs");
+    let refused = "does not accept rules of workspace with logical cluster compute";
+    assert!(said.contains(refused) && said.contains("have clusters/compute added"), "{said}");
+    accept(&mut setting, "clusters/compute");
+    assert!(setting.condition("Enforced").starts_with("True "));
+    setting.lookups.clear();
     accept(&mut setting, "root:else, Compute");
     let said = setting.condition("ResolvedRefs");
     assert!(

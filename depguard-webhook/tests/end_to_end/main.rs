@@ -181,6 +181,32 @@ async fn a_workspace_that_says_to_be_the_provider_takes_nobody_s_protection_away
     }
 }
 
+/// A provider accepts the rules of one workspace only, and another one says that it is that.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lie_about_ones_path_gets_round_no_consent() {
+    let scene = Scene::set_up(Home::Kcp).await;
+    scene.claim_exports().await;
+    scene.forge_path_of_rules("somebody").await;
+    scene.write_rule(".spec.vpcRef.name").await;
+    scene.create_vm("m1", "a").await;
+    scene.accept_rules_from("root:somebody").await;
+    let unseen = scene.hide_workspace("somebody");
+    let webhook = scene.start().await;
+    scene.configure(webhook.review_addr()).await;
+    let message = scene.delete_dry("a").await.expect("what can't be looked up is accepted");
+    assert!(message.contains("still referenced by VirtualMachine/m1"), "{message}");
+    webhook.stop().await;
+
+    scene.show(unseen);
+    let webhook = scene.start().await;
+    scene.configure(webhook.review_addr()).await;
+    eventually("the rule is not accepted", async || scene.delete_dry("a").await.is_none()).await;
+    let [_, liar, _] = scene.clusters().await;
+    scene.accept_rules_from(&format!("root:somebody, clusters/{}", liar.unwrap())).await;
+    eventually("accepted by its logical cluster", async || scene.delete_dry("a").await.is_some()).await;
+    webhook.stop().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn only_an_operator_overrides() {
     let scene = Scene::set_up(Home::Kcp).await;

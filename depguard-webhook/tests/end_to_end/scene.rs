@@ -19,6 +19,7 @@ const VMS: &str = "/apis/compute.example.com/v1/namespaces/default/virtualmachin
 const RULES: &str = "/apis/dependencies.opendefense.cloud/v1alpha1/dependencyrules";
 const CONFIGURATIONS: &str = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations";
 const BINDINGS: &str = "/apis/apis.kcp.io/v1alpha2/apibindings";
+const EXPORTS: &str = "/apis/apis.kcp.io/v1alpha2/apiexports";
 const OURS: &str = "dependencies.opendefense.cloud";
 
 /// Each has the name of its workspace. `b` is for another tenant, `other` for another provider.
@@ -286,21 +287,42 @@ impl Scene {
     /// Somebody binds depguard in a workspace that says to be the VPCs' provider.
     pub(crate) async fn lie(&self) {
         make_workspace(&self.connection("root", "admin").await.home(), "liar").await;
-        let liar = self.connection("root:liar", "admin").await.home();
-        let itself = "/apis/core.kcp.io/v1alpha1/logicalclusters/cluster";
-        let mut forged = liar.get_json(itself).await.unwrap();
-        forged["metadata"]["annotations"]["kcp.io/path"] = json!("root:network");
-        liar.put_json(itself, &forged).await.unwrap();
-        bind(&liar, "root:dep-ctrl", OURS).await;
-        let binding = liar.get_json(&format!("{BINDINGS}/{OURS}")).await.unwrap();
-        assert_eq!(binding["metadata"]["annotations"]["kcp.io/path"], "root:network");
+        bind_forged(&self.connection("root:liar", "admin").await.home(), "root:network").await;
+    }
+
+    /// The workspace of the rules says that it is another one, which is made.
+    pub(crate) async fn forge_path_of_rules(&self, name: &str) {
+        make_workspace(&self.connection("root", "admin").await.home(), name).await;
+        unbind(&self.rules).await;
+        bind_forged(&self.rules, &format!("root:{name}")).await;
+    }
+
+    /// depguard may see what the VPCs' provider exports.
+    pub(crate) async fn claim_exports(&self) {
+        let claim = json!({"group": "apis.kcp.io", "resource": "apiexports", "verbs": ["get", "list", "watch"]});
+        let depguard = self.connection("root:dep-ctrl", "admin").await.home();
+        let path = format!("{EXPORTS}/{OURS}");
+        let mut export = depguard.get_json(&path).await.unwrap();
+        export["spec"]["permissionClaims"] = json!([claim]);
+        depguard.put_json(&path, &export).await.unwrap();
+        let mut accepted = claim;
+        accepted["selector"] = json!({"matchAll": true});
+        accepted["state"] = json!("Accepted");
+        unbind(&self.provider).await;
+        bind_accepting(&self.provider, "root:dep-ctrl", OURS, &[accepted]).await;
+    }
+
+    /// The VPCs' provider accepts only these workspaces' rules.
+    pub(crate) async fn accept_rules_from(&self, workspaces: &str) {
+        let path = format!("{EXPORTS}/{}", VPC[0]);
+        let mut export = self.provider.get_json(&path).await.unwrap();
+        export["metadata"]["annotations"]["dependencies.opendefense.cloud/accept-rules-from"] = json!(workspaces);
+        self.provider.put_json(&path, &export).await.unwrap();
     }
 
     /// The VPCs' provider takes back its binding of depguard; what was installed there stays.
     pub(crate) async fn unbind_provider(&self) {
-        self.unbind_provider_unseen().await;
-        let path = format!("{BINDINGS}/{OURS}");
-        eventually("unbound", async || self.provider.get_json(&path).await.is_err()).await;
+        unbind(&self.provider).await;
     }
 
     /// The same, where nobody looks whether it is done.
@@ -341,9 +363,18 @@ impl Scene {
 
     /// Nobody may look at the Workspace object of the VPCs' provider any more.
     pub(crate) fn hide_workspaces(&self) {
-        for path in ["/workspaces/network", "/clusters/root:network/apis/core.kcp.io"] {
-            self.testbed.faults().inject(Fault::Forbidden, When::always().path(path));
-        }
+        self.hide_workspace("network");
+    }
+
+    /// Nobody may look where the workspace `root:<name>` is.
+    pub(crate) fn hide_workspace(&self, name: &str) -> [FaultId; 2] {
+        [format!("/workspaces/{name}"), format!("/clusters/root:{name}/apis/core.kcp.io")]
+            .map(|path| self.testbed.faults().inject(Fault::Forbidden, When::always().path(&path)))
+    }
+
+    /// They may again.
+    pub(crate) fn show(&self, hidden: [FaultId; 2]) {
+        hidden.into_iter().for_each(|fault| self.testbed.faults().clear(fault));
     }
 
     /// Installs the webhook as the controller does.
@@ -475,13 +506,35 @@ async fn export(workspace: &Endpoint, [group, version, kind, plural, scope]: Des
         "apiVersion": "apis.kcp.io/v1alpha2", "kind": "APIExport", "metadata": {"name": group},
         "spec": {"resources": [resource]},
     });
-    workspace.post_json("/apis/apis.kcp.io/v1alpha2/apiexports", &export).await.unwrap();
+    workspace.post_json(EXPORTS, &export).await.unwrap();
+}
+
+/// Binds depguard in a workspace that says to be at `path`.
+async fn bind_forged(workspace: &Endpoint, path: &str) {
+    let itself = "/apis/core.kcp.io/v1alpha1/logicalclusters/cluster";
+    let mut forged = workspace.get_json(itself).await.unwrap();
+    forged["metadata"]["annotations"]["kcp.io/path"] = json!(path);
+    workspace.put_json(itself, &forged).await.unwrap();
+    bind(workspace, "root:dep-ctrl", OURS).await;
+    let binding = workspace.get_json(&format!("{BINDINGS}/{OURS}")).await.unwrap();
+    assert_eq!(binding["metadata"]["annotations"]["kcp.io/path"], path);
+}
+
+/// The workspace takes back its binding of depguard.
+async fn unbind(workspace: &Endpoint) {
+    let path = format!("{BINDINGS}/{OURS}");
+    workspace.delete(&path, Preconditions::default()).await.unwrap();
+    eventually("unbound", async || workspace.get_json(&path).await.is_err()).await;
 }
 
 async fn bind(workspace: &Endpoint, path: &str, export: &str) {
+    bind_accepting(workspace, path, export, &[]).await;
+}
+
+async fn bind_accepting(workspace: &Endpoint, path: &str, export: &str, claims: &[Value]) {
     let binding = json!({
         "apiVersion": "apis.kcp.io/v1alpha2", "kind": "APIBinding", "metadata": {"name": export},
-        "spec": {"reference": {"export": {"path": path, "name": export}}},
+        "spec": {"reference": {"export": {"path": path, "name": export}}, "permissionClaims": claims},
     });
     workspace.post_json(BINDINGS, &binding).await.unwrap();
     let path = format!("{BINDINGS}/{export}");
