@@ -72,6 +72,9 @@ pub struct Config {
     pub webhook_client_cert_dir: Option<PathBuf>,
     /// After how long everything is looked at again though nothing seems to have changed.
     pub resync: Duration,
+    /// For how long a webhook configuration is left to a newer version of depguard that wrote it, as its annotation
+    /// says, before this one writes its own.
+    pub deference: Duration,
 }
 
 impl Config {
@@ -107,6 +110,7 @@ impl Config {
             webhook_probe_address: None,
             webhook_client_cert_dir: None,
             resync: Duration::from_secs(60),
+            deference: Duration::from_secs(60),
         }
     }
 
@@ -133,5 +137,6 @@ impl Config {
         webhook_probe_address: Option<String>,
         webhook_client_cert_dir: Option<PathBuf>,
         resync: Duration,
+        deference: Duration,
     }
 }

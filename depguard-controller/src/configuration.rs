@@ -54,8 +54,8 @@ pub(crate) enum Step {
     Delete,
     /// It is somebody else's: leave it.
     LeaveForeign,
-    /// A newer version of depguard wrote it, and it lacks something: leave it to that one for a while.
-    Defer,
+    /// A newer version of depguard wrote it: leave it to that one for a while. Until then it does what it should, or not.
+    Defer { in_force: bool },
 }
 
 /// What to do, given what is there and what should be.
@@ -65,8 +65,10 @@ pub(crate) fn step(existing: Option<&Value>, desired: Option<&Value>) -> Step {
         (None, Some(_)) => Step::Create,
         (Some(existing), _) if !is_ours(existing) => Step::LeaveForeign,
         (Some(existing), None) if existing.pointer("/metadata/deletionTimestamp").is_some() => Step::Nothing,
-        (Some(existing), Some(desired)) if is_in_force(existing, desired) => Step::Nothing,
-        (Some(existing), _) if is_newer(existing) => Step::Defer,
+        (Some(existing), Some(desired)) if is_installed(existing, desired) => Step::Nothing,
+        (Some(existing), desired) if is_newer(existing) => {
+            Step::Defer { in_force: desired.is_some_and(|desired| covers(existing, desired)) }
+        }
         (Some(_), None) => Step::Delete,
         (Some(_), Some(_)) => Step::Apply,
     }
@@ -184,7 +186,7 @@ pub(crate) fn is_installed(existing: &Value, desired: &Value) -> bool {
     has_label(existing) && revision(existing) == REVISION && webhooks(existing) == webhooks(desired)
 }
 
-/// Whether it is installed, or a newer version of depguard sees to it.
+/// Whether it is installed, or does the same as a newer version of depguard wrote it.
 pub(crate) fn is_in_force(existing: &Value, desired: &Value) -> bool {
     is_installed(existing, desired) || (is_newer(existing) && covers(existing, desired))
 }
@@ -194,19 +196,26 @@ fn is_newer(existing: &Value) -> bool {
     has_label(existing) && revision(existing) > REVISION
 }
 
-/// Whether `existing` has everything reviewed that `desired` has, by the same policies at the same place. What more it
-/// does, the newer version that wrote it knows.
+/// Whether `existing` has everything reviewed that `desired` has, in the same way: it may have more webhooks, and more
+/// rules in each, and nothing else may differ. Of any other field, also of one that is not known here, nobody can tell
+/// whether it narrows what is reviewed, and whoever may write the configuration may write a newer version's revision.
 fn covers(existing: &Value, desired: &Value) -> bool {
     let existing = webhooks(existing);
     let named = |name: &Value| existing.iter().find(|webhook| webhook.get("name") == Some(name));
-    let rules = |webhook: &Value| webhook.get("rules").and_then(Value::as_array).cloned().unwrap_or_default();
     let is_canary = |webhook: &&Value| webhook.get("name").and_then(Value::as_str) == Some(CANARY_WEBHOOK);
     webhooks(desired).iter().filter(|wanted| !is_canary(wanted)).all(|wanted| {
         let Some(found) = wanted.get("name").and_then(named) else { return false };
-        let same = |field: &str| found.get(field) == wanted.get(field);
-        let reviewed = rules(found);
-        same("failurePolicy") && same("clientConfig") && rules(wanted).iter().all(|rule| reviewed.contains(rule))
+        let ((found, reviewed), (wanted, needed)) = (without_rules(found), without_rules(wanted));
+        found == wanted && needed.iter().all(|rule| reviewed.contains(rule))
     })
+}
+
+/// A webhook's other fields, and its rules.
+fn without_rules(webhook: &Value) -> (Value, Vec<Value>) {
+    let mut webhook = webhook.clone();
+    let rules = webhook.as_object_mut().and_then(|fields| fields.remove("rules"));
+    let Some(Value::Array(rules)) = rules else { return (webhook, Vec::new()) };
+    (webhook, rules)
 }
 
 /// 0: written by who knows no revisions, as the reference.

@@ -108,6 +108,7 @@ impl Controller {
             clients,
             permit,
             resync: config.resync.clamp(Duration::from_secs(1), LONGEST_RESYNC),
+            deference: config.deference,
             metrics,
         };
         let (home, on) = (basis.connection.clone(), config.enable.clone());
@@ -120,7 +121,7 @@ impl Controller {
             read_through: config.read_through,
             lookups: WorkspaceLookups::default(),
             sight: Sight::new(basis.resync),
-            failures: Failures::new(),
+            failures: Failures::new(config.deference),
             probing,
             probe_address: config.webhook_probe_address,
             identity: config.webhook_client_cert_dir,

@@ -90,13 +90,9 @@ async fn try_install(
     let own = path(name);
     let existing = read(endpoint, name).await?;
     let step = match (configuration::step(existing.as_ref(), desired), desired) {
-        (Step::Defer, _) if !overruled => {
-            return Ok(Done::with(Outcome::Pending(
-                "a newer version of depguard wrote it, and has a minute".to_owned(),
-            )));
-        }
-        (Step::Defer, Some(_)) => Step::Apply,
-        (Step::Defer, None) => Step::Delete,
+        (Step::Defer { in_force }, _) if !overruled => return Ok(Done::with(Outcome::Newer { in_force })),
+        (Step::Defer { .. }, Some(_)) => Step::Apply,
+        (Step::Defer { .. }, None) => Step::Delete,
         (step, _) => step,
     };
     let written = match (step, &existing, desired) {

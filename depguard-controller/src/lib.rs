@@ -14,6 +14,7 @@ mod clients;
 mod config;
 mod configuration;
 mod controller;
+mod deference;
 mod election;
 mod enforced;
 mod events;

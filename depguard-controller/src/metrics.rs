@@ -200,6 +200,7 @@ impl Metrics {
             Outcome::Installed => "removed",
             Outcome::Foreign => "foreign",
             Outcome::ClaimNotAccepted => "claim-not-accepted",
+            Outcome::Newer { .. } => "newer",
             Outcome::Pending(_) => "pending",
             Outcome::Failed(_) => "failed",
         };

@@ -180,7 +180,7 @@ pub(crate) fn plan<'v>(world: &World<'v>) -> Plan<'v> {
 fn plan_place(world: &World<'_>, place: &Place, desired: Option<Value>) -> Option<PlacePlan> {
     let existing = world.configurations.get(place).copied();
     let step = configuration::step(existing, desired.as_ref());
-    if desired.is_none() && !matches!(step, Step::Delete | Step::Defer) {
+    if desired.is_none() && !matches!(step, Step::Delete | Step::Defer { .. }) {
         return None;
     }
     if let Some(cluster) = place {

@@ -9,10 +9,14 @@ use crate::findings::{Finding, Findings};
 use crate::plan::{Place, RulePlan, World};
 use crate::status::Outcome;
 
+/// The reason where a newer version's configuration is left to it.
+const NEWER: &str = "NewerConfiguration";
+
 /// Whether the targets' configurations are as desired.
 pub(crate) fn programmed(world: &World<'_>, rule: &RulePlan<'_>, outcomes: &BTreeMap<Place, Outcome>) -> Finding {
     let mut findings = Findings::default();
     let mut installed = BTreeSet::new();
+    let mut reason = "Programmed";
     for target in &rule.targets {
         for provider in &target.refused {
             let (kind, workspace) = (&target.kind, world.display(provider));
@@ -35,6 +39,11 @@ pub(crate) fn programmed(world: &World<'_>, rule: &RulePlan<'_>, outcomes: &BTre
                 Some(finding) => findings.push(finding),
                 None => {
                     installed.insert(of_place(world, place));
+                    if matches!(outcomes.get(place), Some(Outcome::Newer { .. })) {
+                        reason = NEWER;
+                        let place = of_place(world, place);
+                        findings.note(format!("in {place} as a newer version of depguard wrote it, for a while"));
+                    }
                 }
             }
         }
@@ -44,8 +53,9 @@ pub(crate) fn programmed(world: &World<'_>, rule: &RulePlan<'_>, outcomes: &BTre
         places => format!("installed in {}", places.join(", ")),
     };
     // What somebody must act on comes before what only waits.
-    let order = ["RefNotPermitted", "ClaimNotAccepted", "ForeignConfiguration", "ApplyFailed", "Unbinding", "Pending"];
-    findings.sum_up(&order, "Programmed", &done)
+    let order =
+        ["RefNotPermitted", "ClaimNotAccepted", "ForeignConfiguration", "ApplyFailed", NEWER, "Unbinding", "Pending"];
+    findings.sum_up(&order, reason, &done)
 }
 
 /// Nobody there lets depguard look. What a provider leaves behind that unbinds, kcp takes away with nothing.
@@ -76,7 +86,7 @@ pub(crate) struct Installing<'n> {
 pub(crate) fn of_outcome(installing: &Installing<'_>, outcome: Option<&Outcome>) -> Option<Finding> {
     let Installing { name, place, export } = installing;
     let finding = match outcome {
-        Some(Outcome::Installed) => return None,
+        Some(Outcome::Installed | Outcome::Newer { in_force: true }) => return None,
         None => Finding::no("Pending", format!("waiting to see the APIBinding in {place}")),
         Some(Outcome::Pending(why)) => Finding::no("Pending", format!("not yet installed in {place}: {why}")),
         Some(Outcome::ClaimNotAccepted) => Finding::no(
@@ -91,6 +101,13 @@ pub(crate) fn of_outcome(installing: &Installing<'_>, outcome: Option<&Outcome>)
             format!(
                 "ValidatingWebhookConfiguration {name} in {place} is not depguard's and was left alone: delete or \
                  rename it, or label it app.kubernetes.io/managed-by=depguard to hand it over"
+            ),
+        ),
+        Some(Outcome::Newer { in_force: false }) => Finding::no(
+            NEWER,
+            format!(
+                "ValidatingWebhookConfiguration {name} in {place} says that a newer version of depguard wrote it, and it \
+                 lacks something: unless that version puts it right, this one soon replaces it"
             ),
         ),
         Some(Outcome::Failed(why)) => {

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use depguard_core::{LogicalCluster, RuleKey, api};
 use depguard_kcp::{Endpoint, MirrorState, WorkspaceLookups, bundle_expiry};
@@ -14,6 +15,7 @@ use tokio::time::Instant;
 use crate::checks;
 use crate::clients::Clients;
 use crate::configuration::{self, Step};
+use crate::deference::Deference;
 use crate::events;
 use crate::install::{Done, endpoint, home, install, write_status};
 use crate::manifests::ReadThrough;
@@ -21,7 +23,7 @@ use crate::observe;
 use crate::plan::{self, Place, PlacePlan, Plan, World};
 use crate::prober::{Job, Jobs, Look, Probing};
 use crate::retries::Retries;
-use crate::rounds::{Basis, DEFERENCE, in_time};
+use crate::rounds::{Basis, in_time};
 use crate::sight::Sight;
 use crate::status::{self, Found, Outcome, Said};
 
@@ -44,8 +46,8 @@ pub(crate) struct Failures {
     places: Retries<Place>,
     /// What to say meanwhile.
     outcomes: HashMap<Place, Outcome>,
-    /// Since when a newer version has been left to see to its own.
-    deferred: HashMap<Place, Instant>,
+    /// The configurations that are left to a newer version.
+    deference: Deference<Place>,
     statuses: Retries<RuleKey>,
 }
 
@@ -84,7 +86,8 @@ impl Reconciler {
 
     /// When something that failed is to be tried again.
     pub(crate) fn next_retry(&self) -> Option<Instant> {
-        [self.failures.places.next(), self.failures.statuses.next()].into_iter().flatten().min()
+        let Failures { places, statuses, deference, .. } = &self.failures;
+        [places.next(), statuses.next(), deference.next(Instant::now())].into_iter().flatten().min()
     }
 
     /// The configurations that are in order, so that it can be found out whether they are in force.
@@ -96,7 +99,8 @@ impl Reconciler {
         origins: &BTreeMap<LogicalCluster, Arc<str>>,
     ) -> Jobs {
         let mut rules = plan.rules_by_place();
-        let installed = plan.places.iter().filter(|(place, _)| outcomes.get(*place) == Some(&Outcome::Installed));
+        let in_force = |place: &Place| outcomes.get(place).is_some_and(Outcome::is_in_force);
+        let installed = plan.places.iter().filter(|(place, _)| in_force(place));
         let jobs = installed.filter_map(|(place, what)| {
             let PlacePlan::Do { desired: Some(desired), .. } = what else { return None };
             let job = Job::new(Look {
@@ -120,6 +124,7 @@ impl Reconciler {
     ) -> BTreeMap<Place, Outcome> {
         let mut outcomes = BTreeMap::new();
         let mut jobs = Vec::new();
+        let now = Instant::now();
         for (place, what) in &plan.places {
             let settled = match what {
                 PlacePlan::ClaimNotAccepted => Outcome::ClaimNotAccepted,
@@ -128,16 +133,18 @@ impl Reconciler {
                 }
                 PlacePlan::Do { step: Step::Nothing, .. } => Outcome::Installed,
                 PlacePlan::Do { step: Step::LeaveForeign, .. } => Outcome::Foreign,
-                PlacePlan::Do { step: Step::Defer, .. } if !self.failures.defers_no_more(place) => {
-                    Outcome::Pending("a newer version of depguard sees to it".to_owned())
+                PlacePlan::Do { step: Step::Defer { in_force }, .. }
+                    if !self.failures.deference.is_over(place, now) =>
+                {
+                    Outcome::Newer { in_force: *in_force }
                 }
                 PlacePlan::Do { desired, .. } => {
                     let input = hash_of(desired.as_ref(), world.configurations.get(place).copied());
-                    let due = self.failures.places.is_due(place, input, Instant::now());
+                    let due = self.failures.places.is_due(place, input, now);
                     match self.failures.outcomes.get(place).filter(|_| !due) {
                         Some(failed) => failed.clone(),
                         None => {
-                            let overruled = self.failures.deferred.contains_key(place);
+                            let overruled = self.failures.deference.is_over(place, now);
                             jobs.push((place.clone(), input, desired.clone(), self.place(place, origins), overruled));
                             continue;
                         }
@@ -228,13 +235,14 @@ impl Reconciler {
 }
 
 impl Failures {
-    pub(crate) fn new() -> Self {
-        Self { places: Retries::new(), outcomes: HashMap::new(), deferred: HashMap::new(), statuses: Retries::new() }
-    }
-
-    /// Whether a newer version has had its time to see to what it wrote.
-    fn defers_no_more(&mut self, place: &Place) -> bool {
-        self.deferred.entry(place.clone()).or_insert_with(Instant::now).elapsed() >= DEFERENCE
+    /// Nothing failed yet. What a newer version wrote is left to it for so long.
+    pub(crate) fn new(deference: Duration) -> Self {
+        Self {
+            places: Retries::new(),
+            outcomes: HashMap::new(),
+            deference: Deference::new(deference),
+            statuses: Retries::new(),
+        }
     }
 
     /// Notes what a try came to.
@@ -250,17 +258,17 @@ impl Failures {
 
     /// Forgets a failure of a place that is in order, or where nothing can be done.
     fn settle(&mut self, place: &Place, outcome: &Outcome) {
+        self.deference.note(place.clone(), outcome, Instant::now());
         if !matches!(outcome, Outcome::Failed(_) | Outcome::Pending(_)) {
             self.places.done(place);
             self.outcomes.remove(place);
-            self.deferred.remove(place);
         }
     }
 
     fn keep(&mut self, wanted: impl Fn(&Place) -> bool) {
         self.places.keep(&wanted);
         self.outcomes.retain(|place, _| wanted(place));
-        self.deferred.retain(|place, _| wanted(place));
+        self.deference.keep(&wanted);
     }
 }
 
@@ -271,6 +279,9 @@ fn log(place: &Place, wanted: bool, changed: bool, outcome: &Outcome) {
         Outcome::Installed if wanted => tracing::info!(place, "the webhook configuration is installed"),
         Outcome::Installed => tracing::info!(place, "the webhook configuration is removed: no rule needs it"),
         Outcome::Pending(why) => tracing::info!(place, "the webhook configuration changed meanwhile: {why}"),
+        Outcome::Newer { .. } => {
+            tracing::info!(place, "the webhook configuration is a newer version's, and left to it for a while");
+        }
         Outcome::Failed(why) => tracing::warn!(place, "could not write the webhook configuration: {why}"),
         Outcome::Foreign | Outcome::ClaimNotAccepted => {
             tracing::warn!(place, "the webhook configuration is not depguard's and was left alone");

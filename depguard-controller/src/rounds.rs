@@ -14,8 +14,6 @@ use crate::clients::Clients;
 use crate::gate::Permit;
 use crate::metrics::Metrics;
 
-/// How long a newer version of depguard has to put right what it wrote, before this one does it its own way.
-pub(crate) const DEFERENCE: Duration = Duration::from_secs(60);
 /// What is written at once.
 pub(crate) const AT_ONCE: usize = 16;
 /// How long the writes of one kind may take in one round.
@@ -37,6 +35,8 @@ pub(crate) struct Basis {
     pub(crate) permit: watch::Receiver<Permit>,
     /// The longest time between two rounds.
     pub(crate) resync: Duration,
+    /// How long a newer version of depguard has to see to what it wrote, before this one does it its own way.
+    pub(crate) deference: Duration,
     pub(crate) metrics: Metrics,
 }
 

@@ -32,10 +32,19 @@ pub(crate) enum Outcome {
     Foreign,
     /// The workspace does not let us write it.
     ClaimNotAccepted,
+    /// A newer version of depguard wrote it, and has a while to see to it. Until then it does what it should, or not.
+    Newer { in_force: bool },
     /// It could not be written yet, and why; it is tried again at once.
     Pending(String),
     /// It could not be written, and why; it is tried again later.
     Failed(String),
+}
+
+impl Outcome {
+    /// Whether what is there has everything reviewed that should be.
+    pub(crate) fn is_in_force(&self) -> bool {
+        matches!(self, Self::Installed | Self::Newer { in_force: true })
+    }
 }
 
 /// What is to be said on one rule.

@@ -1,6 +1,6 @@
 //! One round: from what is mirrored to what is written.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use depguard_core::api::CLUSTER_ANNOTATION;
@@ -20,9 +20,10 @@ use super::webhooks::Guarded;
 use super::world;
 use super::{COMPAT_CONFIGURATION, CONFIGURATION, KINDS_CONFIGURATION, VitalKind, webhooks};
 use crate::clients::Clients;
+use crate::deference::Deference;
 use crate::install::{self, endpoint, home};
 use crate::plan::Place;
-use crate::rounds::{Basis, DEFERENCE, in_time};
+use crate::rounds::{Basis, in_time};
 use crate::status::Outcome;
 
 /// Carries out rounds.
@@ -37,8 +38,8 @@ pub(super) struct Rounds {
 pub(super) struct Memory {
     kinds: Kinds,
     keeping: Keeping,
-    /// Since when a configuration could not be written that may be a newer version's.
-    pending: HashMap<(&'static str, Place), Instant>,
+    /// The configurations that are left to a newer version.
+    deference: Deference<(&'static str, Place)>,
     /// depguard's own workspace, in home kcp.
     own: Option<LogicalCluster>,
 }
@@ -53,9 +54,11 @@ pub(super) struct Ended {
 }
 
 impl Memory {
-    /// Of which nothing is known yet. For `clean_after` a lock must have been missed before its entry goes.
-    pub(super) fn new(clean_after: Duration) -> Self {
-        Self { kinds: Kinds::default(), keeping: Keeping::new(clean_after), pending: HashMap::new(), own: None }
+    /// Of which nothing is known yet. For `clean_after` a lock must have been missed before its entry goes; for `deference`
+    /// a newer version's configuration is left to it.
+    pub(super) fn new(clean_after: Duration, deference: Duration) -> Self {
+        let (keeping, deference) = (Keeping::new(clean_after), Deference::new(deference));
+        Self { kinds: Kinds::default(), keeping, deference, own: None }
     }
 }
 
@@ -192,15 +195,12 @@ impl Rounds {
         desired: Option<&Value>,
     ) -> Outcome {
         let key = (name, place.clone());
-        let overruled = self.memory.pending.get(&key).is_some_and(|since| since.elapsed() >= DEFERENCE);
+        let overruled = self.memory.deference.is_over(&key, Instant::now());
         let done = match endpoint {
             Ok(endpoint) => install::install(&endpoint, name, desired, overruled).await,
             Err(why) => install::Done::with(Outcome::Failed(why)),
         };
-        match &done.outcome {
-            Outcome::Pending(_) => _ = self.memory.pending.entry(key).or_insert_with(Instant::now),
-            _ => _ = self.memory.pending.remove(&key),
-        }
+        self.memory.deference.note(key, &done.outcome, Instant::now());
         self.basis.metrics.installed(&done.outcome, desired.is_some(), done.changed);
         let place = place.as_ref().map_or("the cluster", LogicalCluster::as_str);
         match &done.outcome {

@@ -38,7 +38,12 @@ impl Locks {
         // In a plain cluster nothing of rules bears on locks.
         let rules = if basis.home == Home::Kcp { basis.rules } else { mirror.subscribe() };
         Self {
-            rounds: Rounds { basis: Basis { rules, ..basis }, features, vital, memory: Memory::new(clean_after) },
+            rounds: Rounds {
+                memory: Memory::new(clean_after, basis.deference),
+                basis: Basis { rules, ..basis },
+                features,
+                vital,
+            },
             states: mirror.subscribe(),
             _mirror: mirror,
             pause: PAUSES.0,

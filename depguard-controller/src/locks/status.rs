@@ -22,6 +22,7 @@ const ORDER: [&str; 11] = [
     "ForeignConfiguration",
     "TableNotWritten",
     "ApplyFailed",
+    "NewerConfiguration",
     "Unbinding",
     "Pending",
 ];

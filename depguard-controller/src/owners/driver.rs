@@ -19,6 +19,7 @@ use super::removal::{self, Came, Memory, Order};
 use super::spec::Entry;
 use super::watching::{Watching, list};
 use super::write::{Next, ROLES, Write};
+use crate::deference::Deference;
 use crate::gate::Permit;
 use crate::install;
 use crate::observe;
@@ -50,6 +51,8 @@ pub(crate) struct Owners {
     memories: BTreeMap<String, Memory>,
     /// Whether they are guarded.
     guard: Guard,
+    /// Whether what guards them is left to a newer version.
+    deference: Deference<()>,
     /// Since when what guards them is in force, where this controller wrote it.
     guarded_from: Option<Instant>,
 }
@@ -78,6 +81,7 @@ impl Owners {
         let (mirror, _) = Mirror::start(basis.connection.clone(), options);
         Self {
             endpoint: install::home(&basis.connection),
+            deference: Deference::new(basis.deference),
             changes: mirror.subscribe(),
             _mirror: mirror,
             basis,
@@ -114,7 +118,7 @@ impl Owners {
         let now = Instant::now();
         let failed = self.memories.values().filter_map(|memory| memory.next(now)).min();
         let unguarded = (self.guard != Guard::InForce).then(|| Instant::now() + UNGUARDED);
-        let due = failed.into_iter().chain(unguarded).min();
+        let due = failed.into_iter().chain(unguarded).chain(self.deference.next(Instant::now())).min();
         let due = due.map_or(resync, |due| due.max(Instant::now() + SOONEST).min(resync));
         tokio::select! {
             changed = self.changes.changed() => {
@@ -164,7 +168,7 @@ impl Owners {
     /// Sees to the webhook configuration: before anything is adopted, and again with each round.
     async fn guard(&mut self) {
         let clients = self.basis.clients.borrow_and_update().clone();
-        let written = guard::set_up(&self.endpoint, &clients, &self.basis.metrics).await;
+        let written = guard::set_up(&self.endpoint, &clients, &mut self.deference, &self.basis.metrics).await;
         if written == Ok(true) {
             self.guarded_from = Some(Instant::now() + TAKEN_UP);
         }

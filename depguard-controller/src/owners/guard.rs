@@ -4,9 +4,11 @@
 use depguard_core::owners::{EMPTY, GLOBAL_OWNERS, GROUP, GROUP_OWNERS, RELEASED, VERSION};
 use depguard_kcp::Endpoint;
 use serde_json::{Value, json};
+use tokio::time::Instant;
 
 use crate::clients::Clients;
 use crate::configuration;
+use crate::deference::Deference;
 use crate::install::install;
 use crate::metrics::Metrics;
 use crate::status::Outcome;
@@ -36,11 +38,21 @@ pub(crate) fn desired(clients: &Clients) -> Value {
 
 /// Sees to it that it is there, and tells whether it had to be written. Without it nothing may be adopted: whatever is
 /// owned could be deleted all at once.
-pub(super) async fn set_up(endpoint: &Endpoint, clients: &Clients, metrics: &Metrics) -> Result<bool, String> {
-    let done = install(endpoint, NAME, Some(&desired(clients)), false).await;
+pub(super) async fn set_up(
+    endpoint: &Endpoint,
+    clients: &Clients,
+    deference: &mut Deference<()>,
+    metrics: &Metrics,
+) -> Result<bool, String> {
+    let overruled = deference.is_over(&(), Instant::now());
+    let done = install(endpoint, NAME, Some(&desired(clients)), overruled).await;
+    deference.note((), &done.outcome, Instant::now());
     metrics.installed(&done.outcome, true, done.changed);
     match done.outcome {
-        Outcome::Installed => Ok(done.changed),
+        Outcome::Installed | Outcome::Newer { in_force: true } => Ok(done.changed),
+        Outcome::Newer { in_force: false } => Err(format!(
+            "ValidatingWebhookConfiguration {NAME} is a newer version's and lacks something: it is replaced soon"
+        )),
         Outcome::Foreign => {
             Err(format!("ValidatingWebhookConfiguration {NAME} is not depguard's: delete it, or give it another name"))
         }

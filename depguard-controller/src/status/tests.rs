@@ -196,6 +196,16 @@ fn what_keeps_a_target_from_being_installed_is_said_with_what_to_do() {
              refused: 500",
         ),
         (
+            Outcome::Newer { in_force: false },
+            "False NewerConfiguration: ValidatingWebhookConfiguration dependency-controller in workspace \
+             root:providers:network says that a newer version of depguard wrote it, and it lacks something: unless",
+        ),
+        (
+            Outcome::Newer { in_force: true },
+            "True NewerConfiguration: installed in workspace root:providers:network; in workspace \
+             root:providers:network as a newer version of depguard wrote it, for a while",
+        ),
+        (
             Outcome::Pending("409".to_owned()),
             "False Pending: not yet installed in workspace root:providers:network: 409",
         ),

@@ -1,5 +1,8 @@
 //! Whose configuration it is.
 
+use std::time::Duration;
+
+use depguard_controller::Controller;
 use serde_json::{Value, json};
 
 use crate::bed::{Bed, COMPUTE, NETWORK, URL, until};
@@ -73,6 +76,43 @@ async fn the_reference_s_own_configuration_is_taken_over() {
     until("there is one webhook again", async || {
         let webhooks = bed.configuration(NETWORK).await.unwrap_or_default()["webhooks"].clone();
         if webhooks.as_array().is_some_and(|webhooks| webhooks.len() == 1) { Ok(()) } else { Err(webhooks.to_string()) }
+    })
+    .await;
+    controller.stop().await;
+}
+
+/// Makes the configuration say that a newer version wrote it.
+fn from_a_newer_version(found: &mut Value) {
+    found["metadata"]["annotations"]["dependencies.opendefense.cloud/configuration-revision"] = json!("4000000");
+}
+
+#[tokio::test]
+async fn what_says_to_be_newer_counts_only_where_it_lacks_nothing_and_only_for_a_while() {
+    let bed = Bed::kcp_bound().await;
+    bed.rule("vm", &["vpcs"]).await;
+    let controller = bed.controller().await;
+    bed.until_condition(COMPUTE, "vm", "Programmed", "True Programmed").await;
+    bed.edit_configuration(NETWORK, from_a_newer_version).await;
+    bed.until_condition(COMPUTE, "vm", "Programmed", "True NewerConfiguration").await;
+    // It hears of nothing any more.
+    bed.edit_configuration(NETWORK, |found| {
+        found["webhooks"][0]["objectSelector"] = json!({"matchLabels": {"never": "never"}});
+    })
+    .await;
+    let said = bed.until_condition(COMPUTE, "vm", "Programmed", "False NewerConfiguration").await;
+    assert!(said.contains("it lacks something"), "{said}");
+    bed.until_condition(COMPUTE, "vm", "Enforced", "False NotProgrammed").await;
+    controller.stop().await;
+
+    let controller = Controller::start(bed.config().deference(Duration::from_millis(100))).await.unwrap();
+    bed.until_condition(COMPUTE, "vm", "Programmed", "True Programmed").await;
+    let found = bed.configuration(NETWORK).await.unwrap();
+    assert_eq!(found["webhooks"][0]["objectSelector"], json!({}));
+    // Nor is one left for longer that lacks nothing.
+    bed.edit_configuration(NETWORK, from_a_newer_version).await;
+    until("it is of this version again", async || {
+        let revision = bed.configuration(NETWORK).await.unwrap_or_default()["metadata"]["annotations"].clone();
+        if revision.to_string().contains("4000000") { Err(revision.to_string()) } else { Ok(()) }
     })
     .await;
     controller.stop().await;

@@ -219,9 +219,7 @@ impl Scene {
 
     /// The VMs' provider takes back its binding of depguard, and with it its rules.
     pub(crate) async fn unbind_rules(&self) {
-        let path = format!("{BINDINGS}/{OURS}");
-        self.rules.delete(&path, Preconditions::default()).await.unwrap();
-        eventually("unbound", async || self.rules.get_json(&path).await.is_err()).await;
+        unbind(&self.rules).await;
     }
 
     pub(crate) async fn bind_rules(&self) {
