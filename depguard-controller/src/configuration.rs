@@ -22,7 +22,7 @@ pub(crate) const NAMESPACE_LABEL: &str = "kubernetes.io/metadata.name";
 /// Says how new the version is that wrote a configuration, where they differ in what they make of the same rules.
 const REVISION_ANNOTATION: &str = "dependencies.opendefense.cloud/configuration-revision";
 /// To be raised with each change of what [`desired`] makes of the same kinds.
-const REVISION: u32 = 1;
+const REVISION: u32 = 2;
 
 /// The kinds to protect at a place, by what is to happen where nobody can decide. A kind may be in both.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -84,8 +84,7 @@ pub(crate) fn desired(kinds: &Kinds, clients: &ClientConfigs) -> Value {
         [(WEBHOOK, "Fail", &kinds.fail, &clients.fail), (IGNORING_WEBHOOK, "Ignore", &kinds.ignore, &clients.ignore)];
     let webhooks = webhooks.into_iter().filter(|(_, _, targets, _)| !targets.is_empty());
     let webhooks = webhooks.map(|(name, policy, targets, client)| {
-        let rules = targets.iter().map(|kind| entry(kind.group.as_str(), kind.resource.as_str(), "*"));
-        let rules: Vec<_> = rules.collect();
+        let rules: Vec<_> = targets.iter().flat_map(|kind| entries(kind, own_namespace.is_some())).collect();
         exempting(webhook(name, policy, &rules, client), targets, own_namespace)
     });
     let canary = own_namespace.map(|namespace| canary_webhook(namespace, &clients.ignore));
@@ -131,9 +130,17 @@ pub(crate) fn webhook(name: &str, policy: &str, rules: &[Value], client_config: 
     })
 }
 
-fn entry(group: &str, resource: &str, scope: &str) -> Value {
+/// What has the deletions of a kind reviewed. A Pod is deleted by an eviction too, which is no DELETE; a kcp serves none.
+fn entries(kind: &GroupResource, in_kubernetes: bool) -> impl Iterator<Item = Value> {
+    let (group, resource) = (kind.group.as_str(), kind.resource.as_str());
+    let evicts = in_kubernetes && kind.group.is_core() && resource == "pods";
+    let deletions = entry("DELETE", group, resource, "*");
+    [deletions].into_iter().chain(evicts.then(|| entry("CREATE", group, "pods/eviction", "*")))
+}
+
+fn entry(operation: &str, group: &str, resource: &str, scope: &str) -> Value {
     json!({
-        "operations": ["DELETE"],
+        "operations": [operation],
         "apiGroups": [group],
         "apiVersions": ["*"],
         "resources": [resource],
@@ -165,7 +172,8 @@ pub(crate) fn not_in(namespace: &str) -> Value {
 /// Asks about the dry run of one labelled ConfigMap in depguard's own namespace, and holds nothing up where no answer
 /// comes.
 fn canary_webhook(namespace: &str, client_config: &Value) -> Value {
-    let mut webhook = webhook(CANARY_WEBHOOK, "Ignore", &[entry("", "configmaps", "Namespaced")], client_config);
+    let mut webhook =
+        webhook(CANARY_WEBHOOK, "Ignore", &[entry("DELETE", "", "configmaps", "Namespaced")], client_config);
     if let Some(fields) = webhook.as_object_mut() {
         fields.insert("namespaceSelector".to_owned(), json!({"matchLabels": {NAMESPACE_LABEL: namespace}}));
         fields.insert("objectSelector".to_owned(), json!({"matchLabels": {canary::LABEL: "true"}}));

@@ -5,13 +5,14 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use crate::api::FailurePolicy;
+use crate::review::Review;
 
 mod denial;
 mod notes;
 mod referrers;
 
 pub(crate) use self::denial::Subject;
-pub use self::denial::{Denial, Reason};
+pub use self::denial::{Denial, Reason, RefusalCode};
 pub use self::notes::Notes;
 pub use self::referrers::{Blocker, Count, Referrers};
 pub(crate) use self::referrers::{clipped, joined, names};
@@ -73,8 +74,8 @@ impl Decision {
         Self::new(Ruling::Allowed(because), Notes::default())
     }
 
-    pub(crate) fn deny(subject: Subject, reason: Reason) -> Self {
-        Self::new(Ruling::Denied(Box::new(Denial::new(Some(subject), reason))), Notes::default())
+    pub(crate) fn deny(subject: Subject, reason: Reason, refusal: RefusalCode) -> Self {
+        Self::new(Ruling::Denied(Box::new(Denial::new(Some(subject), reason, refusal))), Notes::default())
     }
 
     /// The answer while the rules are not loaded, with what is missing: refused, but for those who ask for rules that are
@@ -95,12 +96,23 @@ impl Decision {
 
     fn without_rules(failure_policy: FailurePolicy, problem: Problem, reason: Reason) -> Self {
         match failure_policy {
-            FailurePolicy::Fail => Self::new(Ruling::Denied(Box::new(Denial::new(None, reason))), Notes::default()),
+            FailurePolicy::Fail => {
+                let denial = Denial::new(None, reason, RefusalCode::Forbidden);
+                Self::new(Ruling::Denied(Box::new(denial)), Notes::default())
+            }
             FailurePolicy::Ignore => {
                 let notes = Notes { problems: vec![problem], ..Notes::default() };
                 Self::new(Ruling::Allowed(Because::Tolerated), notes)
             }
         }
+    }
+
+    /// The same as the answer to this review, which may be an eviction: that is refused by another code.
+    pub fn answering(mut self, review: &Review<'_>) -> Self {
+        if let Ruling::Denied(denial) = &mut self.ruling {
+            denial.refusal = RefusalCode::of(review);
+        }
+        self
     }
 
     /// Whether the review may go on, and why.
@@ -141,7 +153,8 @@ impl Decision {
 
     /// The `admission.k8s.io/v1` AdmissionReview that answers the review of that `uid`, as JSON.
     ///
-    /// A refusal has code 403 and reason `Forbidden`, and a cause for each blocker that its message names.
+    /// A refusal has code 403 and reason `Forbidden`, of an eviction code 429 and reason `TooManyRequests`, and a cause for
+    /// each blocker that its message names.
     pub fn to_review(&self, uid: &str) -> Vec<u8> {
         let status = self.denial().map(Denial::status);
         answered(uid, status, &self.notes.warnings(), &self.notes.audit_annotations())
@@ -219,7 +232,7 @@ mod tests {
     }
 
     fn referenced(by: Referrers) -> Decision {
-        Decision::deny(subject(), Reason::Referenced { by, problems: vec![], unread: vec![] })
+        Decision::deny(subject(), Reason::Referenced { by, problems: vec![], unread: vec![] }, RefusalCode::Forbidden)
     }
 
     #[test]
@@ -268,7 +281,8 @@ mod tests {
     #[test]
     fn what_others_said_is_cut_to_a_readable_length() {
         let problems = vec![Problem("é".repeat(10_000)); 9];
-        let message = Decision::deny(subject(), Reason::Undecided { problems }).message().unwrap();
+        let message =
+            Decision::deny(subject(), Reason::Undecided { problems }, RefusalCode::Forbidden).message().unwrap();
         assert!(message.starts_with("cannot delete vpcs/a: could not find out what refers to it: é"));
         assert!(message.ends_with("…; and 6 more problems") && message.len() < 5_000);
     }

@@ -5,27 +5,28 @@ use std::sync::Arc;
 
 use crate::api::{FailurePolicy, OnDelete};
 use crate::bearing::{Candidate, Kinds};
-use crate::bindings::BINDINGS_PATH;
 use crate::bounds::Bounds;
-use crate::decision::{Because, Decision, Notes, Problem, Reason, Ruling, Subject};
+use crate::decision::{Decision, Notes, Problem, RefusalCode};
 use crate::found::{ENOUGH, Findings};
 use crate::graph::Graph;
-use crate::home::Home;
 use crate::listing::Listing;
 use crate::lookup::Lookup;
-use crate::names::{GroupResource, Namespace};
+use crate::names::Namespace;
 use crate::plan::{Dependents, Planned};
 use crate::query::{Accept, Answer, Query, QueryId};
 use crate::reading::Reading;
-use crate::review::{Review, unreadable_review};
-use crate::ruleset::{Context, IndexedEdge};
 use crate::scopes::{Release, Scope, Scopes, Verdict, place};
 use crate::target::Target;
 
+mod case;
 mod driven;
 mod edges;
+mod eviction;
 mod ruling;
 mod within;
+
+pub(crate) use self::case::Case;
+use self::eviction::Eviction;
 
 /// A review that is being decided.
 ///
@@ -42,6 +43,8 @@ pub struct Evaluation(State);
 #[derive(Debug)]
 enum State {
     Settled(Box<Decision>),
+    /// The Pod must be read before anything else.
+    Evicting(Box<Eviction>),
     Asking(Box<Asking>),
 }
 
@@ -65,6 +68,8 @@ struct Asking {
     readings: BTreeMap<usize, Reading>,
     scopes: Scopes,
     failure_policy: FailurePolicy,
+    /// How it is refused.
+    refusal: RefusalCode,
     /// What could not be found out, and is refused for.
     problems: Vec<Problem>,
     /// What could not be found out, and is not.
@@ -105,71 +110,6 @@ enum Asked {
     Scope(Scope),
 }
 
-/// Begins to decide the deletion of an object that `edges` protect.
-pub(crate) fn begin(
-    home: Home,
-    review: &Review<'_>,
-    edges: &[&Arc<IndexedEdge>],
-    graph: &Arc<Graph>,
-    context: &Context<'_>,
-) -> Evaluation {
-    let kind = match edges.first() {
-        Some(edge) => edge.target.clone(),
-        None => return Evaluation::settled(Decision::allow(Because::NoRule)),
-    };
-    let refuses =
-        context.failure_policy == FailurePolicy::Fail && edges.iter().any(|edge| edge.on_delete == OnDelete::Deny);
-    let Some(object) = review.old_object() else {
-        return unreadable(kind, "the review has no oldObject", refuses);
-    };
-    if object.is_terminating() {
-        return Evaluation::settled(Decision::allow(Because::Terminating));
-    }
-    if object.wants_no_protection() && context.overrides.allows(review.requester()) {
-        let notes = Notes { overridden_by: Some(review.requester().username().to_owned()), ..Notes::default() };
-        return Evaluation::settled(Decision::new(Ruling::Allowed(Because::Overridden), notes));
-    }
-    let target = match Target::read(home, kind.clone(), object) {
-        Ok(target) => target,
-        Err(why) => return unreadable(kind, &why, refuses),
-    };
-    let candidates: Vec<_> =
-        (edges.iter()).filter_map(|edge| Candidate::new(home, edge, &target, context.workspaces)).collect();
-    if candidates.is_empty() {
-        return Evaluation::settled(Decision::allow(Because::NotBound));
-    }
-    let mut asking = Asking {
-        bindings: None,
-        bounds: None,
-        graph: Arc::clone(graph),
-        kinds: Kinds::new(home, target.cluster.clone(), context.workspaces),
-        bears: false,
-        searches: Vec::new(),
-        due: Vec::new(),
-        lent: 0,
-        readings: BTreeMap::new(),
-        scopes: Scopes::new(target.cluster.clone(), target.namespace.clone()),
-        failure_policy: context.failure_policy,
-        problems: Vec::new(),
-        notes: Notes { subject: Some(Subject { kind, name: target.name.clone() }), ..Notes::default() },
-        target: Arc::new(target),
-        open: BTreeMap::new(),
-        ready: VecDeque::new(),
-        next_id: 0,
-        next_reading: 0,
-    };
-    if candidates.iter().all(|candidate| candidate.bears() && !asking.leads_to_exports(&candidate.edge)) {
-        asking.begin_lookups(candidates);
-    } else {
-        let cyclic = candidates.iter().any(|candidate| graph.may_close(&candidate.edge));
-        let on_delete = candidates.iter().map(|candidate| candidate.edge.on_delete).min().unwrap_or_default();
-        let listing = Listing::new(BINDINGS_PATH.to_owned());
-        asking.bindings = Some(Bindings { listing, candidates, cyclic, on_delete });
-        asking.ready.push_back(Asked::Bindings);
-    }
-    Evaluation(State::Asking(Box::new(asking)))
-}
-
 impl Evaluation {
     pub(crate) fn settled(decision: Decision) -> Self {
         Self(State::Settled(Box::new(decision)))
@@ -181,6 +121,7 @@ impl Evaluation {
     pub fn queries(&mut self) -> Vec<Query> {
         match &mut self.0 {
             State::Settled(_) => Vec::new(),
+            State::Evicting(eviction) => eviction.hand_out().into_iter().collect(),
             State::Asking(asking) if asking.is_full() => Vec::new(),
             State::Asking(asking) => asking.hand_out(),
         }
@@ -207,22 +148,21 @@ impl Evaluation {
     /// How the dependents are looked for, as far as that is planned: first the bindings must be known.
     pub fn plan(&self) -> Vec<Planned> {
         match &self.0 {
-            State::Settled(_) => Vec::new(),
+            State::Settled(_) | State::Evicting(_) => Vec::new(),
             State::Asking(asking) => asking.searches.iter().map(|search| search.planned.clone()).collect(),
         }
     }
 
     /// Takes the answer to a query. One that was not asked, or was answered already, is passed over.
     pub fn answer(&mut self, id: QueryId, answer: Answer<'_>) {
-        if let State::Asking(asking) = &mut self.0
-            && let Some(asked) = asking.open.remove(&id)
-        {
-            match asked {
-                Asked::Bindings => asking.answer_bindings(answer),
-                Asked::Reading(reading) => asking.answer_reading(reading, answer),
-                Asked::Scope(scope) => asking.scopes.answer(scope, answer),
+        match &mut self.0 {
+            State::Settled(_) => {}
+            State::Evicting(eviction) => {
+                if let Some(evaluation) = eviction.answer(id, answer) {
+                    *self = evaluation;
+                }
             }
-            asking.go_on();
+            State::Asking(asking) => asking.answer(id, answer),
         }
     }
 
@@ -230,6 +170,7 @@ impl Evaluation {
     pub fn is_settled(&self) -> bool {
         match &self.0 {
             State::Settled(_) => true,
+            State::Evicting(_) => false,
             State::Asking(asking) => asking.is_outside() || asking.is_full() || asking.is_idle(),
         }
     }
@@ -238,12 +179,23 @@ impl Evaluation {
     pub fn decide(self) -> Decision {
         match self.0 {
             State::Settled(decision) => *decision,
+            State::Evicting(eviction) => eviction.unanswered(),
             State::Asking(asking) => asking.decide(),
         }
     }
 }
 
 impl Asking {
+    fn answer(&mut self, id: QueryId, answer: Answer<'_>) {
+        let Some(asked) = self.open.remove(&id) else { return };
+        match asked {
+            Asked::Bindings => self.answer_bindings(answer),
+            Asked::Reading(reading) => self.answer_reading(reading, answer),
+            Asked::Scope(scope) => self.scopes.answer(scope, answer),
+        }
+        self.go_on();
+    }
+
     fn hand_out(&mut self) -> Vec<Query> {
         self.begin_readings();
         let mut queries = Vec::new();
@@ -393,15 +345,4 @@ impl Search {
         let doubtful = || self.lookup.as_ref().is_some_and(|lookup| !lookup.doubts().is_empty());
         firm || (failure_policy == FailurePolicy::Fail && doubtful())
     }
-}
-
-fn unreadable(kind: GroupResource, why: &str, refuses: bool) -> Evaluation {
-    let problems = vec![Problem(unreadable_review(why))];
-    let subject = Subject { kind, name: "?".to_owned() };
-    Evaluation::settled(if refuses {
-        Decision::deny(subject, Reason::Undecided { problems })
-    } else {
-        let notes = Notes { subject: Some(subject), problems, ..Notes::default() };
-        Decision::new(Ruling::Allowed(Because::Tolerated), notes)
-    })
 }

@@ -171,7 +171,7 @@ pub use api::{FailurePolicy, Strategy};
 pub use applicability::{KnownRules, RuleCurrency, Withdrawal};
 pub use components::components;
 pub use consent::{Acceptance, Accepted, Consent, Consents, PathLookups};
-pub use decision::{Because, Blocker, Count, Decision, Denial, Notes, Problem, Reason, Referrers, Ruling};
+pub use decision::{Because, Blocker, Count, Decision, Denial, Notes, Problem, Reason, Referrers, RefusalCode, Ruling};
 pub use durations::parse_duration;
 pub use evaluation::Evaluation;
 pub use extract::{Extractor, Item, Needle, Page, PageError};

@@ -214,6 +214,13 @@ impl<'a> Review<'a> {
         given(self.request.namespace.as_ref())
     }
 
+    /// Whether a Pod is to be evicted: an API server then deletes it without a review of that. The Pod itself is not
+    /// shown, only its name.
+    pub fn is_eviction(&self) -> bool {
+        let below = |sub| evicts(self.group(), self.resource(), sub);
+        self.operation() == Operation::Create && self.sub_resource().is_some_and(below)
+    }
+
     /// Whether nothing will be stored whatever the answer.
     pub fn dry_run(&self) -> bool {
         self.request.dry_run == Some(true)
@@ -224,14 +231,15 @@ impl<'a> Review<'a> {
         &self.request.user_info
     }
 
-    /// The name of the stored object. (A collection delete's review has no name of its own.)
+    /// The name of the stored object. (A collection delete's review has no name of its own.) Of an eviction, the Pod's.
     pub fn name(&self) -> Option<&str> {
-        self.old_object().and_then(ReviewedObject::name)
+        self.old_object().and_then(ReviewedObject::name).or_else(|| self.asked_name().filter(|_| self.is_eviction()))
     }
 
-    /// The namespace of the stored object, where it has one.
+    /// The namespace of the stored object, where it has one. Of an eviction, the Pod's.
     pub fn namespace(&self) -> Option<&str> {
-        self.old_object().and_then(ReviewedObject::namespace)
+        let evicted = || self.asked_namespace().filter(|_| self.is_eviction());
+        self.old_object().and_then(ReviewedObject::namespace).or_else(evicted)
     }
 
     pub(crate) fn old_object(&self) -> Option<&ReviewedObject<'a>> {
@@ -297,6 +305,11 @@ impl ReviewedObject<'_> {
         let skip = self.metadata.annotations.as_ref().and_then(|all| all.skip_protection.as_ref());
         skip.is_some_and(|value| value.as_str() == "true")
     }
+}
+
+/// Whether the creation of this subresource deletes the object without a DELETE that admission is asked about.
+pub(crate) fn evicts(group: &str, resource: &str, subresource: &str) -> bool {
+    (group, resource, subresource) == ("", "pods", "eviction")
 }
 
 fn given<'t>(text: Option<&'t Text<'_>>) -> Option<&'t str> {

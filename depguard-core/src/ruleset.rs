@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::api::{FailurePolicy, OnDelete};
 use crate::decision::{Because, Decision};
-use crate::evaluation::{self, Evaluation};
+use crate::evaluation::{Case, Evaluation};
 use crate::graph::Graph;
 use crate::home::Home;
 use crate::message::Message;
@@ -245,16 +245,20 @@ impl RuleSet {
 
     /// Begins to decide a review.
     ///
-    /// Nothing but a deletion is refused so far. What must be asked for, the evaluation tells:
+    /// Nothing but a deletion is refused so far, and in home kubernetes a Pod's eviction, which is one. (A kcp serves
+    /// none.) What must be asked for, the evaluation tells:
     /// [`decide_with`](Evaluation::decide_with) and [`decide_until`](Evaluation::decide_until) have it answered.
     pub fn evaluate(&self, review: &Review<'_>, context: &Context<'_>) -> Evaluation {
-        if review.operation() != Operation::Delete || review.sub_resource().is_some() {
+        let deletes = review.operation() == Operation::Delete && review.sub_resource().is_none();
+        let evicts = review.is_eviction() && self.home == Home::Kubernetes;
+        if !deletes && !evicts {
             return Evaluation::settled(Decision::allow(Because::NotADeletion));
         }
         let edges = self.edges_to(review.group(), review.resource()).iter();
         let edges = edges.filter(|edge| edge.failure_policy == context.failure_policy);
-        let edges: Vec<_> = edges.filter(|edge| !context.provider_withdrew || edge.target_export.is_none()).collect();
-        evaluation::begin(self.home, review, &edges, &self.graph, context)
+        let edges = edges.filter(|edge| !context.provider_withdrew || edge.target_export.is_none());
+        let case = Case::new(self.home, review, edges.cloned().collect(), &self.graph, context);
+        if evicts { case.begin_eviction(review) } else { case.begin(review.old_object()) }
     }
 
     /// Begins to decide the deletion of `object`, of the kind `gvr`, where no API server asks: of a manifest, say. Nobody

@@ -1,6 +1,7 @@
 //! The few responses that are given.
 
 use bytes::Bytes;
+use depguard_core::RefusalCode;
 use http::header::{CONTENT_TYPE, HeaderValue};
 use http::{Response, StatusCode};
 use http_body_util::Full;
@@ -25,12 +26,11 @@ pub(crate) fn review(json: Vec<u8>) -> Response<Full<Bytes>> {
     response(StatusCode::OK, "application/json", json)
 }
 
-/// The AdmissionReview that refuses a review of which only the id could be read.
-pub(crate) fn refusal(uid: &str, message: &str) -> Vec<u8> {
-    let status = json!({"metadata": {}, "status": "Failure", "code": 403, "reason": "Forbidden", "message": message});
+/// The AdmissionReview that refuses the review of that `uid`, of which no more need be known.
+pub(crate) fn refusal(uid: &str, refusal: RefusalCode, message: &str) -> Vec<u8> {
     json!({
         "apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview",
-        "response": {"uid": uid, "allowed": false, "status": status},
+        "response": {"uid": uid, "allowed": false, "status": refusal.status(message)},
     })
     .to_string()
     .into_bytes()

@@ -8,7 +8,8 @@ use std::task::{Context, Poll};
 
 use depguard_core::locks::{LockDecision, LockReview};
 use depguard_core::{
-    self as core, Decision, Evaluation, FailurePolicy, GroupResource, Home, Inquiry, OverridePolicy, Review, canary,
+    self as core, Decision, Evaluation, FailurePolicy, GroupResource, Home, Inquiry, OverridePolicy, RefusalCode, Review,
+    canary,
 };
 use futures::FutureExt;
 use futures::future::BoxFuture;
@@ -199,7 +200,9 @@ impl<P: Port> Shared<P> {
         let mut bytes = body::Bytes::new(self.limits.review, self.reviews.bytes.semaphore());
         let read = timeout_at(deadline, bytes.fill(body)).await;
         if let Err(rejection) = read.map_err(|_| Rejection::Slow).and_then(|read| read.map_err(Rejection::Body)) {
-            return self.refuse(rejection, uid::of_beginning(bytes.read()).as_deref(), asked.door);
+            let uid = uid::of_beginning(bytes.read());
+            // What it is about was not read.
+            return self.refuse(rejection, uid.as_deref().map(|uid| (uid, RefusalCode::Forbidden)), asked.door);
         }
         let (bytes, time) = (bytes.read(), Time { begun, deadline });
         match (asked.door, doors.locks(asked.door), &doors.owners) {
@@ -216,7 +219,7 @@ impl<P: Port> Shared<P> {
         }
         // Where a webhook that can't be reached refuses nothing.
         if asked.door.failure_policy() == FailurePolicy::Ignore && canary::is_canary(&review) {
-            return Ok(respond::refusal(review.uid(), canary::MESSAGE));
+            return Ok(respond::refusal(review.uid(), RefusalCode::Forbidden, canary::MESSAGE));
         }
         match self.decide(&review, asked, time.deadline).await {
             Ok((decision, way)) => {
@@ -224,7 +227,7 @@ impl<P: Port> Shared<P> {
                 report::decision(&review, &decision);
                 Ok(decision.to_review(review.uid()))
             }
-            Err(rejection) => self.refuse(rejection, Some(review.uid()), asked.door),
+            Err(rejection) => self.refuse(rejection, Some(told(&review)), asked.door),
         }
     }
 
@@ -241,7 +244,7 @@ impl<P: Port> Shared<P> {
                 report::lock_decision(about, &decision);
                 Ok(decision.to_review(about.uid()))
             }
-            Err(rejection) => self.refuse(rejection, Some(about.uid()), asked.door),
+            Err(rejection) => self.refuse(rejection, Some(told(about)), asked.door),
         }
     }
 
@@ -255,13 +258,13 @@ impl<P: Port> Shared<P> {
         let review = Review::parse(bytes)?;
         let _place = match self.place() {
             Ok(place) => place,
-            Err(rejection) => return self.refuse(rejection, Some(review.uid()), asked.door),
+            Err(rejection) => return self.refuse(rejection, Some(told(&review)), asked.door),
         };
         let (decision, way) = owners::decide(&self.reads, writer, &review, bytes, asked, time.deadline).await?;
         self.metrics.took(way, time.begun.elapsed());
         owners::tell(&review, &decision, &self.metrics);
         Ok(match decision.message() {
-            Some(message) => respond::refusal(review.uid(), &message),
+            Some(message) => respond::refusal(review.uid(), RefusalCode::Forbidden, &message),
             None => respond::allowed(review.uid()),
         })
     }
@@ -292,14 +295,15 @@ impl<P: Port> Shared<P> {
         let loaded = match &*snapshot {
             Snapshot::Loaded(loaded) => loaded,
             Snapshot::NotLoaded { why } => {
-                return Ok((Decision::not_ready(failure_policy, why.clone()), Way::Memory));
+                let decision = Decision::not_ready(failure_policy, why.clone()).answering(review);
+                return Ok((decision, Way::Memory));
             }
         };
         let mut place = None;
         if let Some(doubt) = &loaded.doubt {
             place = Some(self.place()?);
             if let Err(why) = proof::rules_are_current(&self.reads, doubt, review, deadline).await {
-                return Ok((Decision::not_current(failure_policy, why), Way::Reads));
+                return Ok((Decision::not_current(failure_policy, why).answering(review), Way::Reads));
             }
         }
         let evaluation = self.evaluate(loaded, review, asked, false);
@@ -340,16 +344,21 @@ impl<P: Port> Shared<P> {
     }
 
     /// Tells whom it can be told to; for rules that are ignored where they fail, the API server then does so.
-    fn refuse(&self, rejection: Rejection, uid: Option<&str>, door: Door) -> Result<Vec<u8>, Rejection> {
-        match uid {
-            Some(uid) if door.failure_policy() == FailurePolicy::Fail => {
+    fn refuse(&self, rejection: Rejection, to: Option<(&str, RefusalCode)>, door: Door) -> Result<Vec<u8>, Rejection> {
+        match to {
+            Some((uid, refusal)) if door.failure_policy() == FailurePolicy::Fail => {
                 tracing::warn!(cause = rejection.label(), "a review was refused: {}", rejection.detail());
                 self.metrics.refused(rejection.label());
-                Ok(respond::refusal(uid, &rejection.to_string()))
+                Ok(respond::refusal(uid, refusal, &rejection.to_string()))
             }
             _ => Err(rejection),
         }
     }
+}
+
+/// The review to answer, and how it is refused.
+fn told<'r>(review: &'r Review<'_>) -> (&'r str, RefusalCode) {
+    (review.uid(), RefusalCode::of(review))
 }
 
 /// That it is a `POST` of JSON, and to which door.

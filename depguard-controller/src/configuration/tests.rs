@@ -153,6 +153,21 @@ fn depguards_own_namespace_and_helms_releases_are_never_held_up() {
 }
 
 #[test]
+fn who_protects_pods_hears_of_evictions_too() {
+    let asked = |object: &Value| {
+        let rules = object.pointer("/webhooks/0/rules").and_then(Value::as_array).unwrap().clone();
+        rules.iter().map(|rule| format!("{} {}", rule["operations"][0], rule["resources"][0])).collect::<Vec<_>>()
+    };
+    let pods = in_kubernetes(&["pods", "secrets", "pods.example.com"]);
+    let expected =
+        ["\"DELETE\" \"pods\"", "\"CREATE\" \"pods/eviction\"", "\"DELETE\" \"secrets\"", "\"DELETE\" \"pods\""];
+    assert_eq!(asked(&pods), expected);
+    assert_eq!(asked(&in_kubernetes(&["secrets"])), [expected[2]]);
+    // A kcp serves no evictions.
+    assert_eq!(asked(&desired_for(&["pods"])), [expected[0]]);
+}
+
+#[test]
 fn the_canarys_webhook_can_hold_up_nothing_else() {
     let object = in_kubernetes(&["vpcs.network.example.com"]);
     let webhooks = object["webhooks"].as_array().unwrap();

@@ -78,7 +78,17 @@ pub(super) fn dependents_of(name: &str, rules: &[Value]) -> Value {
         let dependent = |field: &str| rule.pointer(&format!("/spec/dependent/{field}")).cloned().unwrap_or_default();
         granted.push(allow(dependent("group"), [dependent("resource")], &READ));
     }
+    // The review of an eviction doesn't show the Pod.
+    if rules.iter().any(has_pods_for_targets) {
+        granted.push(allow("", ["pods"], &["get"]));
+    }
     with_label(cluster_role(name, Some(&granted)))
+}
+
+fn has_pods_for_targets(rule: &Value) -> bool {
+    let dependencies = rule.pointer("/spec/dependencies").and_then(Value::as_array).into_iter().flatten();
+    let is = |dependency: &Value, field: &str, text: &str| dependency.get(field).and_then(Value::as_str) == Some(text);
+    dependencies.into_iter().any(|dependency| is(dependency, "group", "") && is(dependency, "resource", "pods"))
 }
 
 /// The one place where all is: rules, configurations and objects.

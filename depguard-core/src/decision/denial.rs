@@ -2,17 +2,45 @@
 
 use std::fmt::Write;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::Problem;
 use super::referrers::{Blocker, Referrers, clipped, joined};
 use crate::names::{Group, GroupResource, Resource};
+use crate::review::Review;
 
 /// Why a deletion was refused, and of what.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Denial {
     subject: Option<Subject>,
     reason: Reason,
+    pub(super) refusal: RefusalCode,
+}
+
+/// The code and the reason by which an API server tells a refusal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum RefusalCode {
+    /// 403, as of a deletion: nothing but a change of what refers to the object lets it go.
+    Forbidden,
+    /// 429, as a PodDisruptionBudget refuses an eviction: `kubectl drain` then tries again, and ends at a 403.
+    TooManyRequests,
+}
+
+impl RefusalCode {
+    /// The one that the sender of this review can use.
+    pub fn of(review: &Review<'_>) -> Self {
+        if review.is_eviction() { Self::TooManyRequests } else { Self::Forbidden }
+    }
+
+    /// The `metav1.Status` with this message.
+    pub fn status(self, message: &str) -> Value {
+        let (code, reason) = match self {
+            Self::Forbidden => (403, "Forbidden"),
+            Self::TooManyRequests => (429, "TooManyRequests"),
+        };
+        json!({"metadata": {}, "status": "Failure", "code": code, "reason": reason, "message": message})
+    }
 }
 
 /// The object that was to be deleted.
@@ -48,8 +76,8 @@ pub enum Reason {
 }
 
 impl Denial {
-    pub(crate) fn new(subject: Option<Subject>, reason: Reason) -> Self {
-        Self { subject, reason }
+    pub(crate) fn new(subject: Option<Subject>, reason: Reason, refusal: RefusalCode) -> Self {
+        Self { subject, reason, refusal }
     }
 
     /// Why, for those who decide on it.
@@ -85,10 +113,8 @@ impl Denial {
         }
     }
 
-    pub(super) fn status(&self) -> serde_json::Value {
-        let mut status = json!({
-            "metadata": {}, "status": "Failure", "code": 403, "reason": "Forbidden", "message": self.message(),
-        });
+    pub(super) fn status(&self) -> Value {
+        let mut status = self.refusal.status(&self.message());
         if let Some(Subject { kind: GroupResource { group, resource }, name }) = &self.subject {
             let causes: Vec<_> = match &self.reason {
                 Reason::Referenced { by, .. } => by.named().iter().map(Blocker::cause).collect(),

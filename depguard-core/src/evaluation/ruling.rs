@@ -58,7 +58,7 @@ impl Asking {
             };
             return Decision::new(Ruling::Allowed(because), notes);
         };
-        Decision::new(Ruling::Denied(Box::new(Denial::new(Some(subject), reason))), notes)
+        Decision::new(Ruling::Denied(Box::new(Denial::new(Some(subject), reason, self.refusal))), notes)
     }
 
     /// What is still open can't be found out any more.

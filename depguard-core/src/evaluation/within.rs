@@ -15,10 +15,10 @@ impl Evaluation {
     ///
     /// What the rules and the review itself decide stands: it tells nothing of any other object.
     pub fn within(mut self, scope: Option<&LogicalCluster>) -> Self {
-        if let State::Asking(asking) = &mut self.0
-            && asking.target.cluster.as_ref() != scope
-        {
-            asking.bound_to(scope.cloned());
+        match &mut self.0 {
+            State::Evicting(eviction) => eviction.within(scope),
+            State::Asking(asking) if asking.target.cluster.as_ref() != scope => asking.bound_to(scope.cloned()),
+            State::Settled(_) | State::Asking(_) => {}
         }
         self
     }
@@ -82,7 +82,7 @@ impl Asking {
             Verdict::Outside => {
                 let problems = vec![Problem(bounds.why(&self.place(None)))];
                 let subject = Subject { kind: self.target.kind.clone(), name: self.target.name.clone() };
-                Some(Decision::deny(subject, Reason::Undecided { problems }))
+                Some(Decision::deny(subject, Reason::Undecided { problems }, self.refusal))
             }
         }
     }

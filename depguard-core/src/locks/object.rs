@@ -6,7 +6,7 @@ use super::review::LockReview;
 use crate::home::Home;
 use crate::names::{Group, GroupResource, LogicalCluster, Namespace, Resource, Version};
 use crate::query::percent_encode;
-use crate::review::Operation;
+use crate::review::{Operation, evicts};
 use crate::target::{Target, cluster_of, is_stored_name};
 
 /// What a review is about.
@@ -35,18 +35,13 @@ impl Aim {
         let review = review.review();
         match (review.operation(), review.sub_resource()) {
             (Operation::Delete, _) => Some(Self::Delete),
-            (Operation::Create, Some(sub)) if is_eviction(review.group(), review.resource(), sub) => Some(Self::Delete),
+            _ if review.is_eviction() => Some(Self::Delete),
             (Operation::Update, None) | (Operation::Update | Operation::Create | Operation::Connect, Some(_)) => {
                 Some(Self::Update)
             }
             (Operation::Create | Operation::Connect, None) => None,
         }
     }
-}
-
-/// Whether it deletes a pod without a DELETE that admission is asked about.
-pub(super) fn is_eviction(group: &str, resource: &str, subresource: &str) -> bool {
-    (group, resource, subresource) == ("", "pods", "eviction")
 }
 
 impl Object {
@@ -109,7 +104,7 @@ impl Object {
 
     pub(super) fn is_evicted(&self) -> bool {
         let subresource = self.subresource.as_deref();
-        subresource.is_some_and(|sub| is_eviction(self.kind.group.as_str(), self.kind.resource.as_str(), sub))
+        subresource.is_some_and(|sub| evicts(self.kind.group.as_str(), self.kind.resource.as_str(), sub))
     }
 }
 

@@ -5,6 +5,7 @@ mod cast;
 mod corpus;
 mod cycles;
 mod driven;
+mod eviction;
 mod generated;
 mod held;
 mod lookups;

@@ -8,6 +8,7 @@ mod cycles;
 mod deletion;
 mod election;
 mod enforced;
+mod eviction;
 mod installation;
 mod kubectl;
 mod language;
@@ -112,6 +113,7 @@ fn main() {
             .without_control(),
         Scenario::new("what changes is watched, and not listed again and again", reading::watched).without_control(),
         Scenario::new("a Secret that is referred to stays, and is never read", reading::secrets).on_kubernetes(),
+        Scenario::new("a Pod that is referred to is not evicted", eviction::refused).on_kubernetes(),
         Scenario::new("a ConfigMap that a Pod uses stays", local::config_map_of_pod).on_real_servers().on_kubernetes(),
         Scenario::new("an APIResourceSchema that an APIExport uses stays", local::schema_of_export).on_kcp().alone(),
         Scenario::new("a list of rules shows dependents, targets and readiness", schema::columns)
