@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use depguard_core::api::Strategy;
-use depguard_core::{Edge, ExportName, GroupVersionResource, Home, Kind, Rule};
+use depguard_core::{Edge, ExportName, GroupResource, GroupVersionResource, Home, Kind, Rule, Unreviewed};
 
 use crate::bindings::{Claim, SCHEMAS};
 use crate::findings::{Finding, Findings};
@@ -36,6 +36,9 @@ pub(crate) fn keys(world: &World<'_>, rule: &RulePlan<'_>) -> Vec<KindKey> {
 /// Whether the rule's paths lead anywhere in its dependents.
 pub(crate) fn accepted(world: &World<'_>, kinds: &Kinds, rule: &RulePlan<'_>, parsed: &Rule) -> Finding {
     let mut findings = Findings::default();
+    for (field, why) in unreviewed(parsed) {
+        findings.push(Finding::no("NotReviewed", format!("{field} can have no effect: {why}")));
+    }
     match of_dependent(world, rule, parsed).and_then(|key| schema(kinds, &key)) {
         None => {
             let dependents = fitting::name(&parsed.dependent().gvr);
@@ -51,7 +54,36 @@ pub(crate) fn accepted(world: &World<'_>, kinds: &Kinds, rule: &RulePlan<'_>, pa
             }
         }
     }
-    findings.sum_up(&[], "Accepted", "the rule is well formed")
+    findings.sum_up(&["NotReviewed"], "Accepted", "the rule is well formed")
+}
+
+/// The fields of a rule that name kinds about which API servers ask no webhook, and why they ask none.
+pub(crate) fn unreviewed(parsed: &Rule) -> Vec<(String, String)> {
+    let dependent = parsed.dependent().gvr.group_resource();
+    let stored = |kind: &GroupResource| Unreviewed::of(kind) != Some(Unreviewed::Answers);
+    let dependent = (!stored(&dependent)).then(|| ("spec.dependent".to_owned(), dependent));
+    let targets = parsed.edges().iter().map(|edge| {
+        let field = format!("spec.dependencies[{}]", edge.index);
+        (field, edge.target.gvr.group_resource())
+    });
+    let named = dependent.into_iter().chain(targets);
+    named.filter_map(|(field, kind)| Some((field, format!("{kind} {}", Unreviewed::of(&kind)?)))).collect()
+}
+
+/// What is known to be missing of the kinds that a rule names, so that it can't do what it says: a target's kind, or the
+/// dependents' in the version in which they are read. (Of a target, every served version is protected.)
+pub(crate) fn missing(world: &World<'_>, kinds: &Kinds, rule: &RulePlan<'_>, parsed: &Rule) -> Vec<String> {
+    let problem = |key: Option<KindKey>, field: &str| {
+        let key = key?;
+        fitting::kind(kinds.get(&key), &key.gvr, None, field).err()
+    };
+    let dependent = problem(of_dependent(world, rule, parsed), "spec.dependent");
+    let dependent = dependent.filter(|problem| matches!(problem.what, Mismatch::NotServed | Mismatch::Version));
+    let targets = parsed.edges().iter().zip(&rule.targets).filter_map(|(edge, target)| {
+        let problem = problem(of_target(world, edge, target), &format!("spec.dependencies[{}]", edge.index))?;
+        (problem.what == Mismatch::NotServed).then_some(problem)
+    });
+    dependent.into_iter().chain(targets).map(|problem| problem.to_string()).collect()
 }
 
 /// The dependencies of which it is known that no dependent can hold such a reference.

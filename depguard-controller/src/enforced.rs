@@ -12,14 +12,41 @@ use crate::plan::{RulePlan, World};
 
 const NOT_ENFORCEABLE: &str = "NotEnforceable";
 
-/// Whether a rule that can be used is in force for all its targets.
-///
-/// `blind` are the dependencies that no dependent can hold, `checks` what was found where its targets are installed.
+/// What keeps a rule from doing what it says, however well it is installed.
+#[derive(Debug, Default)]
+pub(crate) struct Flaws {
+    /// The dependencies that no dependent can hold.
+    pub(crate) blind: Vec<usize>,
+    /// The fields that name kinds about which nobody is asked, and why.
+    pub(crate) unreviewed: Vec<(String, String)>,
+    /// What is missing of the kinds that it names.
+    pub(crate) missing: Vec<String>,
+}
+
+impl Flaws {
+    fn sum_up(&self) -> Option<Finding> {
+        if !self.unreviewed.is_empty() {
+            let why: Vec<_> = self.unreviewed.iter().map(|(_, why)| why.as_str()).collect();
+            return Some(Finding::no(NOT_ENFORCEABLE, format!("nothing is refused: {}", why.join("; "))));
+        }
+        if !self.blind.is_empty() {
+            let blind: Vec<_> = self.blind.iter().map(|index| format!("spec.dependencies[{index}]")).collect();
+            return Some(Finding::no(
+                NOT_ENFORCEABLE,
+                format!("nothing is found by {}: see Accepted", blind.join(", ")),
+            ));
+        }
+        let missing = || Finding::no("KindNotFound", self.missing.join("; "));
+        (!self.missing.is_empty()).then(missing)
+    }
+}
+
+/// Whether a rule that can be used is in force for all its targets. `checks` is what was found where they are installed.
 pub(crate) fn enforced(
     world: &World<'_>,
     rule: &RulePlan<'_>,
     parsed: &Rule,
-    blind: &[usize],
+    flaws: &Flaws,
     programmed: &Finding,
     checks: &Checks,
 ) -> Finding {
@@ -27,9 +54,8 @@ pub(crate) fn enforced(
         let kinds = kinds(rule.targets.iter().filter(|target| target.places.is_empty()).map(|target| &target.kind));
         return Finding::no(NOT_ENFORCEABLE, format!("not for {kinds}: their provider does not accept the rule"));
     }
-    if !blind.is_empty() {
-        let blind: Vec<_> = blind.iter().map(|index| format!("spec.dependencies[{index}]")).collect();
-        return Finding::no(NOT_ENFORCEABLE, format!("nothing is found by {}: see Accepted", blind.join(", ")));
+    if let Some(flaw) = flaws.sum_up() {
+        return flaw;
     }
     if programmed.status != "True" {
         return Finding::no("NotProgrammed", format!("not everything is installed: {}", programmed.message));

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use crate::check::Checks;
 use crate::checks::{self, Kinds};
+use crate::enforced::Flaws;
 use crate::findings::{Finding, conditions};
 use crate::plan::{Place, Plan, RulePlan, TargetPlan, World};
 use crate::{enforced, programmed, references};
@@ -91,8 +92,12 @@ fn status(
 
 fn of_rule(world: &World<'_>, rule: &RulePlan<'_>, parsed: &Rule, found: &Found) -> Vec<(&'static str, Finding)> {
     let programmed = programmed::programmed(world, rule, &found.outcomes);
-    let blind = checks::blind(world, &found.kinds, rule, parsed);
-    let enforced = enforced::enforced(world, rule, parsed, &blind, &programmed, &found.checks);
+    let flaws = Flaws {
+        blind: checks::blind(world, &found.kinds, rule, parsed),
+        unreviewed: checks::unreviewed(parsed),
+        missing: checks::missing(world, &found.kinds, rule, parsed),
+    };
+    let enforced = enforced::enforced(world, rule, parsed, &flaws, &programmed, &found.checks);
     vec![
         ("Accepted", checks::accepted(world, &found.kinds, rule, parsed)),
         ("ResolvedRefs", references::resolved(world, &found.kinds, rule, parsed)),

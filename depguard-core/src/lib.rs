@@ -165,6 +165,7 @@ mod target;
 mod text;
 mod timeout;
 mod turns;
+mod unreviewed;
 mod workspaces;
 
 pub use api::{FailurePolicy, Strategy};
@@ -200,6 +201,7 @@ pub use ruleset::{Context, LoadError, RuleSet};
 pub use selector::{Selector, SelectorError};
 pub use timeout::time_to_answer;
 pub use turns::{Turns, to_clear};
+pub use unreviewed::Unreviewed;
 pub use workspaces::Workspaces;
 
 /// The page that a registry shows.

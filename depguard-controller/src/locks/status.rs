@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use depguard_core::Unreviewed;
 use serde_json::{Value, json};
 
 use super::CONFIGURATION;
@@ -94,6 +95,10 @@ fn programmed(world: &World<'_>, seen: &Seen<'_>, found: &Found) -> Finding {
     let mut kinds = BTreeSet::new();
     for target in world.targets(seen) {
         let (kind, of) = (&target.kind, target.subresource.as_deref());
+        if let Some(why) = Unreviewed::of(kind) {
+            findings.push(Finding::no("NotPossible", format!("{kind} can't be locked: they {why}")));
+            continue;
+        }
         match world.kinds.serves(&seen.key.cluster, kind, of) {
             Ok(true) => {}
             Ok(false) => findings.push(Finding::no(

@@ -348,3 +348,27 @@ impl Bed {
         until("disks are served there", async || at.list_json(disks).await.map_err(|error| error.to_string())).await;
     }
 }
+
+#[tokio::test]
+async fn a_lock_of_what_nobody_is_asked_about_says_that_it_holds_nothing() {
+    let bed = Bed::kubernetes().await;
+    bed.define_locks().await;
+    let controller = Controller::start(bed.config_of_locks().await).await.unwrap();
+    let webhooks =
+        json!({"group": "admissionregistration.k8s.io", "resource": "validatingwebhookconfigurations", "name": "a"});
+    let path = format!("{GROUP}/clusterobjectlocks");
+    let lock = json!({
+        "apiVersion": "dependencies.opendefense.cloud/v1alpha1", "kind": "ClusterObjectLock",
+        "metadata": {"name": "l"}, "spec": {"targets": [webhooks]},
+    });
+    until("the lock is made", async || bed.at("").post_json(&path, &lock).await.map_err(|error| error.to_string()))
+        .await;
+    until("it says that it holds nothing", async || {
+        let found = bed.at("").get_json(&format!("{path}/l")).await.unwrap();
+        let conditions = found["status"]["conditions"].to_string();
+        let says = conditions.contains("NotPossible") && conditions.contains("API servers ask no webhook about them");
+        if says { Ok(()) } else { Err(conditions) }
+    })
+    .await;
+    controller.stop().await;
+}

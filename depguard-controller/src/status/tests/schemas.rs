@@ -60,6 +60,24 @@ fn a_kind_that_is_not_served_so_is_named() {
     let said_of_dependents =
         said("virtualmachines", facts("virtualmachines", |facts| facts.served = vec!["v1".to_owned()]));
     assert!(said_of_dependents.ends_with("until then, deletions of its targets are refused"), "{said_of_dependents}");
+    let enforced = |resource: &'static str, seen: Seen| {
+        Setting { seen: vec![(resource, seen)], ..Setting::of(vm_to_vpc()) }.condition("Enforced")
+    };
+    let gone = "there is no vpcs.network.example.com v1alpha1: correct the group, version and resource of spec.dependencies[0]";
+    assert_eq!(enforced("vpcs", Seen::NotServed), format!("False KindNotFound: {gone}"));
+    assert!(
+        enforced("virtualmachines", Seen::NotServed).starts_with("False KindNotFound: there is no virtualmachines")
+    );
+    let older = |facts: &mut KindFacts| facts.served = vec!["v1".to_owned()];
+    let said = enforced("virtualmachines", facts("virtualmachines", older));
+    assert!(said.starts_with("False KindNotFound: virtualmachines.compute.example.com is not served in"), "{said}");
+    // Each served version of a target is protected, and its name is only for messages.
+    assert!(enforced("vpcs", facts("vpcs", older)).starts_with("True Enforced"));
+    let renamed = facts("virtualmachines", |facts| facts.kind = "Machine".to_owned());
+    assert!(enforced("virtualmachines", renamed).starts_with("True Enforced"));
+    assert!(enforced("vpcs", Seen::Unknown("500".to_owned())).starts_with("True Enforced"));
+    let setting = Setting { seen: vec![("vpcs", Seen::NotServed)], ..Setting::of(vm_to_vpc()) };
+    assert!(setting.condition("Programmed").starts_with("True Programmed"), "a kind may come later");
     // Nor is anything said of its paths.
     let blind =
         Setting { seen: vec![("virtualmachines", Seen::Unknown("500".to_owned()))], ..Setting::of(vm_to_vpc()) };
@@ -103,4 +121,38 @@ fn what_lookups_cost_is_told() {
     assert_eq!(target(|field| field["namespace"] = json!("a"), "vpcs", |_| ()), (all.clone(), true));
     assert_eq!(target(|field| field["namespacePath"] = json!(".spec.vpcRef.name"), "vpcs", |_| ()), (all, true));
     assert_eq!(target(|field| field["pattern"] = json!("a"), "virtualmachines", selectable), (scan, false));
+}
+
+#[test]
+fn a_rule_about_what_nobody_is_asked_about_says_that_it_refuses_nothing() {
+    let of = |kind: &str| {
+        let rule = local(rule("ignored", "a", &[(NETWORK, kind)]));
+        let group = kind.split_once('.').map_or("", |(_, group)| group);
+        let mut rule = rule;
+        rule["spec"]["dependencies"][0]["group"] = json!(group);
+        Setting { home: Home::Kubernetes, ..Setting::of(rule) }
+    };
+    let setting = of("validatingwebhookconfigurations.admissionregistration.k8s.io");
+    assert_eq!(
+        setting.condition("Accepted"),
+        "False NotReviewed: spec.dependencies[0] can have no effect: \
+         validatingwebhookconfigurations.admissionregistration.k8s.io configure admission, so API servers ask no webhook \
+         about them"
+    );
+    let said = setting.condition("Enforced");
+    assert!(said.starts_with("False NotEnforceable: nothing is refused: validatingwebhookconfigurations."), "{said}");
+    let said = of("tokenreviews.authentication.k8s.io").condition("Enforced");
+    assert!(said.contains("are answers that are never stored"), "{said}");
+    assert!(of("configmaps").condition("Enforced").starts_with("True "));
+    // Such kinds can't refer to anything either; what configures admission can.
+    let mut answers = local(rule("ignored", "a", &[(NETWORK, "configmaps")]));
+    for (group, resource, status) in [
+        ("authentication.k8s.io", "tokenreviews", "False"),
+        ("admissionregistration.k8s.io", "validatingadmissionpolicies", "True"),
+    ] {
+        answers["spec"]["dependent"]["group"] = json!(group);
+        answers["spec"]["dependent"]["resource"] = json!(resource);
+        let setting = Setting { home: Home::Kubernetes, ..Setting::of(answers.clone()) };
+        assert!(setting.condition("Accepted").starts_with(status), "{resource}: {}", setting.condition("Accepted"));
+    }
 }
