@@ -13,7 +13,7 @@ use crate::programmed::{Installing, of_outcome};
 use crate::status::Outcome;
 
 /// What somebody must act on comes before what only waits.
-const ORDER: [&str; 11] = [
+const ORDER: [&str; 12] = [
     "Invalid",
     "NotPossible",
     "Vital",
