@@ -127,10 +127,11 @@ pub(crate) async fn connect(kubeconfig: &Path, home: Home) -> Result<Connection,
     Connection::open(&options).await.map_err(Failure::new)
 }
 
-/// `system:admin` of the shard that a kubeconfig leads to.
+/// `system:admin` of the shard that a kubeconfig leads to, whichever workspace it names, or none as kcp's own.
 pub(crate) async fn shard(kubeconfig: &Path) -> Result<Endpoint, Failure> {
     let admin = WorkspacePath::parse("system:admin").map_err(Failure::new)?;
-    Ok(connect(kubeconfig, Home::Kcp).await?.workspace(&admin))
+    // A connection to a kcp would want a workspace to be named.
+    Ok(connect(kubeconfig, Home::Kubernetes).await?.workspace(&admin))
 }
 
 impl Args {

@@ -145,8 +145,13 @@ async fn in_kcp_the_workspace_the_export_and_the_bindings_are_made() {
     let user = &binding.unwrap()["subjects"][0]["name"];
     assert_eq!(*user, format!("system:kcp:serviceaccount:{cluster}:depguard-system:depguard-webhook"));
 
-    let again = bed.depguard(&install).await.well();
-    assert!(again.lines().all(|line| line.contains(" unchanged in workspace ")), "{again}");
+    // kcp's own kubeconfigs of shards name no workspace.
+    let base = bed.kubeconfig("base", "", "masters");
+    for shard in [&shard, &base] {
+        let install = ["install", "--provider=root:network", "--shard-kubeconfig", shard];
+        let again = bed.depguard(&install).await.well();
+        assert!(again.lines().all(|line| line.contains(" unchanged in workspace ")), "{again}");
+    }
 }
 
 #[tokio::test]
