@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use depguard_core::RuleKey;
 use depguard_core::api::FailurePolicy;
+use depguard_core::{LoadedRule, RuleKey};
 
 use crate::findings::Finding;
 use crate::plan::Place;
@@ -16,17 +16,18 @@ pub(crate) const DISPATCH_UNKNOWN: &str = "DispatchUnknown";
 pub(crate) const NOT_ASKED: &str = "NotAsked";
 pub(crate) const NOT_DISPATCHED: &str = "NotDispatched";
 pub(crate) const NOT_LOADED: &str = "NotLoaded";
+pub(crate) const RIGHT_MISSING: &str = "RightMissing";
 pub(crate) const WEBHOOK_UNREACHABLE: &str = "WebhookUnreachable";
 
 /// Of several that are wrong, the one to begin with comes first.
-pub(crate) const ORDER: [&str; 5] =
-    [CONFIGURATION_CHANGED, CERTIFICATE_INVALID, WEBHOOK_UNREACHABLE, NOT_LOADED, NOT_DISPATCHED];
+pub(crate) const ORDER: [&str; 6] =
+    [CONFIGURATION_CHANGED, CERTIFICATE_INVALID, WEBHOOK_UNREACHABLE, NOT_LOADED, NOT_DISPATCHED, RIGHT_MISSING];
 
 /// What was found, place by place.
 pub(crate) type Checks = BTreeMap<Place, Arc<Check>>;
 
-/// The rules that a webhook decides by, with their generations.
-pub(crate) type Loaded = BTreeMap<RuleKey, i64>;
+/// The rules that a webhook decides by.
+pub(crate) type Loaded = BTreeMap<RuleKey, LoadedRule>;
 
 /// What was found at a place.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -53,8 +54,13 @@ impl Check {
             Some(Ok(loaded)) => loaded.get(rule),
         };
         let why = match loaded {
-            Some(loaded) if *loaded == generation => return self.dispatch.clone(),
-            Some(other) => format!("the webhook still decides by generation {other} of the rule, not by {generation}"),
+            Some(LoadedRule { generation: loaded, lacks, .. }) if *loaded == generation => {
+                let lacks = lacks.as_ref().map(|why| Finding::no(RIGHT_MISSING, why));
+                return self.dispatch.clone().or(lacks);
+            }
+            Some(LoadedRule { generation: other, .. }) => {
+                format!("the webhook still decides by generation {other} of the rule, not by {generation}")
+            }
             None => "the webhook has not loaded the rule".to_owned(),
         };
         Some(Finding::no(NOT_LOADED, why))
@@ -85,12 +91,18 @@ mod tests {
     #[test]
     fn a_rule_is_in_force_where_it_is_loaded_and_the_webhook_is_asked() {
         let fail = FailurePolicy::Fail;
-        let mut check =
-            Check { loaded: BTreeMap::from([(fail, Ok(Loaded::from([(key("a"), 2)])))]), ..Check::default() };
+        let mut check = Check {
+            loaded: BTreeMap::from([(fail, Ok(Loaded::from([(key("a"), LoadedRule::new(2))])))]),
+            ..Check::default()
+        };
         assert_eq!(reason(&check, "a", fail, 2), None);
         assert_eq!(reason(&check, "a", fail, 3), Some(NOT_LOADED));
         assert_eq!(reason(&check, "b", fail, 2), Some(NOT_LOADED));
         assert_eq!(reason(&check, "a", FailurePolicy::Ignore, 2), Some(NOT_ASKED));
+        let lacking = LoadedRule::new(2).lacking("it may not list as");
+        let lacking = Check { loaded: [(fail, Ok(Loaded::from([(key("a"), lacking)])))].into(), ..Check::default() };
+        assert_eq!(reason(&lacking, "a", fail, 2), Some(RIGHT_MISSING));
+        assert_eq!(reason(&lacking, "a", fail, 3), Some(NOT_LOADED));
         // What is nearer to the rule is said first, the configuration before all.
         check.dispatch = Some(Finding::no(NOT_DISPATCHED, ""));
         assert_eq!(reason(&check, "a", fail, 2), Some(NOT_DISPATCHED));

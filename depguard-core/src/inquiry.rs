@@ -29,13 +29,34 @@ pub struct Inquiry {
     reason = "depguard's other crates decide by each case: none shall pass them by unseen"
 )]
 pub enum Loaded {
-    /// It decides by rules: those that were asked for and are among them, each with its generation, or 0 where it has
-    /// none.
-    Rules(BTreeMap<RuleKey, i64>),
+    /// It decides by rules: those that were asked for and are among them.
+    Rules(BTreeMap<RuleKey, LoadedRule>),
     /// It decides nothing yet, and why.
     NotLoaded(String),
     /// It answered as any webhook may: it knows no such question.
     Silent,
+}
+
+/// A rule that a webhook has loaded.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub struct LoadedRule {
+    /// Its generation; 0 where it has none.
+    pub generation: i64,
+    /// The right that the webhook lacks to decide by it, as a sentence. `None`: it knows of none.
+    pub lacks: Option<String>,
+}
+
+impl LoadedRule {
+    /// A rule in this generation, for which no right is known to be missing.
+    pub fn new(generation: i64) -> Self {
+        Self { generation, lacks: None }
+    }
+
+    /// The same, for which this right is missing.
+    pub fn lacking(self, right: impl Into<String>) -> Self {
+        Self { lacks: Some(right.into()), ..self }
+    }
 }
 
 /// Why an answer to an [`Inquiry`] can't be used.
@@ -61,6 +82,11 @@ impl Inquiry {
     pub fn new<'k>(uid: impl Into<String>, rules: impl IntoIterator<Item = &'k RuleKey>) -> Self {
         let rules = rules.into_iter().map(|key| Entry::new(key, None));
         Self { uid: uid.into(), rules: rules.collect() }
+    }
+
+    /// The rules that it asks for.
+    pub fn rules(&self) -> impl Iterator<Item = RuleKey> {
+        self.rules.iter().filter_map(Entry::key)
     }
 
     /// Reads it from the bytes that `review` was parsed from; `None`: an ordinary review.
@@ -95,13 +121,17 @@ impl Inquiry {
         .into_bytes()
     }
 
-    /// The answered AdmissionReview of a webhook that decides by `rules`, or by none yet for this reason.
-    pub fn answer(&self, rules: Result<&RuleSet, &str>) -> Vec<u8> {
+    /// The answered AdmissionReview of a webhook that decides by `rules`, or by none yet for this reason. `lacks` are the
+    /// rules for which it lacks a right, each with that right.
+    pub fn answer(&self, rules: Result<&RuleSet, &str>, lacks: &BTreeMap<RuleKey, String>) -> Vec<u8> {
         let (annotation, text) = match rules {
             Ok(rules) => {
-                let keys = self.rules.iter().filter_map(Entry::key);
-                let loaded = keys.filter_map(|key| Some(Entry::new(&key, Some(rules.generation_of(&key)?))));
-                (LOADED, json!(loaded.collect::<Vec<_>>()).to_string())
+                let loaded = |key: RuleKey| {
+                    let rule =
+                        LoadedRule { lacks: lacks.get(&key).cloned(), ..LoadedRule::new(rules.generation_of(&key)?) };
+                    Some(Entry::new(&key, Some(rule)))
+                };
+                (LOADED, json!(self.rules().filter_map(loaded).collect::<Vec<_>>()).to_string())
             }
             Err(why) => (NOT_LOADED, why.to_owned()),
         };
@@ -127,7 +157,7 @@ impl Inquiry {
         }
         let Some(loaded) = annotations.get(LOADED) else { return Ok(Loaded::Silent) };
         let entries: Vec<Entry> = serde_json::from_str(loaded)?;
-        let rules = entries.iter().filter_map(|entry| Some((entry.key()?, entry.generation.unwrap_or_default())));
+        let rules = entries.iter().filter_map(|entry| Some((entry.key()?, entry.rule())));
         Ok(Loaded::Rules(rules.collect()))
     }
 }
@@ -141,11 +171,19 @@ struct Entry {
     name: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     generation: Option<i64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    lacks: Option<String>,
 }
 
 impl Entry {
-    fn new(key: &RuleKey, generation: Option<i64>) -> Self {
-        Self { logical_cluster: key.cluster.as_ref().map(ToString::to_string), name: key.name.clone(), generation }
+    fn new(key: &RuleKey, loaded: Option<LoadedRule>) -> Self {
+        let (generation, lacks) = loaded.map(|rule| (rule.generation, rule.lacks)).unzip();
+        let logical_cluster = key.cluster.as_ref().map(ToString::to_string);
+        Self { logical_cluster, name: key.name.clone(), generation, lacks: lacks.flatten() }
+    }
+
+    fn rule(&self) -> LoadedRule {
+        LoadedRule { generation: self.generation.unwrap_or_default(), lacks: self.lacks.clone() }
     }
 
     /// `None`: no rule has such a logical cluster.
@@ -211,7 +249,7 @@ mod tests {
         let review = Review::parse(&bytes).unwrap();
         let read = Inquiry::of(&review, &bytes).unwrap().unwrap();
         assert_eq!(read, *inquiry);
-        inquiry.read(&read.answer(rules)).unwrap()
+        inquiry.read(&read.answer(rules, &BTreeMap::new())).unwrap()
     }
 
     #[test]
@@ -220,8 +258,13 @@ mod tests {
             [rule("a1", "one", 3, ".spec.b"), rule("a1", "broken", 5, "not a path"), rule("b1", "one", 7, ".spec.b")];
         let rules = RuleSet::load(Home::Kcp, &objects);
         let keys = [key(Some("a1"), "one"), key(Some("a1"), "broken"), key(Some("a1"), "absent"), key(None, "one")];
-        let expected = [(keys[0].clone(), 3), (keys[1].clone(), 5)];
-        assert_eq!(ask(&Inquiry::new("u", &keys), Ok(&rules)), Loaded::Rules(expected.into()));
+        let expected = [(keys[0].clone(), LoadedRule::new(3)), (keys[1].clone(), LoadedRule::new(5))];
+        assert_eq!(ask(&Inquiry::new("u", &keys), Ok(&rules)), Loaded::Rules(expected.clone().into()));
+        let inquiry = Inquiry::new("u", &keys);
+        let lacks = [(keys[0].clone(), "list as".to_owned()), (keys[2].clone(), "list bs".to_owned())].into();
+        let [one, broken] = expected;
+        let expected = [(one.0, one.1.lacking("list as")), broken];
+        assert_eq!(inquiry.read(&inquiry.answer(Ok(&rules), &lacks)).unwrap(), Loaded::Rules(expected.into()));
     }
 
     #[test]

@@ -239,8 +239,7 @@ impl RuleSet {
 
     /// The workspace paths of the targets' providers, some more than once, and also those of rules that can't be used.
     pub fn workspace_paths(&self) -> impl Iterator<Item = &WorkspacePath> {
-        let edges = self.edges.values().flat_map(HashMap::values).flatten();
-        edges.filter_map(|edge| edge.target_export.as_ref().map(|export| &export.path))
+        self.edges().filter_map(|edge| edge.target_export.as_ref().map(|export| &export.path))
     }
 
     /// Begins to decide a review.
@@ -281,13 +280,21 @@ impl RuleSet {
         Ok(self.evaluate(&Review::parse(review.to_string().as_bytes())?, context))
     }
 
+    pub(crate) fn home(&self) -> Home {
+        self.home
+    }
+
+    pub(crate) fn edges(&self) -> impl Iterator<Item = &Arc<IndexedEdge>> {
+        self.edges.values().flat_map(HashMap::values).flatten()
+    }
+
     fn edges_to(&self, group: &str, resource: &str) -> &[Arc<IndexedEdge>] {
         self.edges.get(group).and_then(|resources| resources.get(resource)).map_or(&[], Vec::as_slice)
     }
 
     /// With the graph of the edges that it holds.
     fn connected(mut self) -> Self {
-        self.graph = Arc::new(Graph::of(self.edges.values().flat_map(HashMap::values).flatten()));
+        self.graph = Arc::new(Graph::of(self.edges()));
         self
     }
 

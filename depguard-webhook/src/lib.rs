@@ -35,6 +35,7 @@ mod registry;
 mod rejection;
 mod report;
 mod respond;
+mod rights;
 mod rules;
 mod server;
 mod service;

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
-use depguard_core::{ExportName, Home, Inquiry, KnownRules, LogicalCluster, RuleSet, Workspaces};
+use depguard_core::{ExportName, Home, KnownRules, LogicalCluster, RuleSet, Workspaces};
 use depguard_kcp::{Connection, MirrorState};
 
 use crate::registry::{self, Following};
@@ -91,15 +91,6 @@ impl Rules {
         match &*self.current.load_full() {
             Snapshot::Loaded(loaded) => loaded.doubt.as_ref().map(|doubt| doubt.why.clone()),
             Snapshot::NotLoaded { .. } => None,
-        }
-    }
-
-    /// Answers a controller that asks which rules are in force.
-    pub(crate) fn tell(&self, inquiry: &Inquiry) -> Vec<u8> {
-        match &*self.snapshot() {
-            Snapshot::Loaded(Loaded { doubt: Some(doubt), .. }) => inquiry.answer(Err(&doubt.why)),
-            Snapshot::Loaded(Loaded { rules, .. }) => inquiry.answer(Ok(rules)),
-            Snapshot::NotLoaded { why } => inquiry.answer(Err(why)),
         }
     }
 

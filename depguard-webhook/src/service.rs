@@ -1,6 +1,6 @@
 //! The admission service: an HTTP request in, an answered AdmissionReview out.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
 use std::error::Error;
 use std::sync::Arc;
@@ -34,6 +34,7 @@ use crate::metrics::{Metrics, Way, guards};
 use crate::paths::{Asked, Door, PathKeys};
 use crate::port::{Port, Writer};
 use crate::rejection::Rejection;
+use crate::rights::Rights;
 use crate::rules::{Loaded, Rules, Snapshot};
 use crate::source::Source;
 use crate::tables::Tables;
@@ -96,6 +97,7 @@ struct Shared<P: Port> {
     limits: Limits,
     reviews: Queue,
     reading: [Queue; 2],
+    rights: Rights,
     metrics: Arc<Metrics>,
 }
 
@@ -127,7 +129,16 @@ impl<P: Port> ReviewService<P> {
             tables: Tables::new(source, tasks),
         };
         Self {
-            shared: Arc::new(Shared { reads, rules, overrides, limits, reviews, reading, metrics }),
+            shared: Arc::new(Shared {
+                reads,
+                rules,
+                overrides,
+                limits,
+                reviews,
+                reading,
+                rights: Rights::default(),
+                metrics,
+            }),
             doors: Doors::default(),
         }
     }
@@ -215,7 +226,7 @@ impl<P: Port> Shared<P> {
     async fn by_rules(&self, bytes: &[u8], asked: &Asked, time: Time) -> Result<Vec<u8>, Rejection> {
         let review = Review::parse(bytes)?;
         if let Some(inquiry) = Inquiry::of(&review, bytes)? {
-            return Ok(self.rules.tell(&inquiry));
+            return Ok(self.tell(&inquiry).await);
         }
         // Where a webhook that can't be reached refuses nothing.
         if asked.door.failure_policy() == FailurePolicy::Ignore && canary::is_canary(&review) {
@@ -228,6 +239,18 @@ impl<P: Port> Shared<P> {
                 Ok(decision.to_review(review.uid()))
             }
             Err(rejection) => self.refuse(rejection, Some(told(&review)), asked.door),
+        }
+    }
+
+    /// Answers a controller that asks which rules are in force, and whether they can be followed.
+    async fn tell(&self, inquiry: &Inquiry) -> Vec<u8> {
+        match &*self.rules.snapshot() {
+            Snapshot::Loaded(Loaded { doubt: Some(doubt), .. }) => inquiry.answer(Err(&doubt.why), &BTreeMap::new()),
+            Snapshot::Loaded(Loaded { rules, .. }) => {
+                let lacks = self.rights.lacking(&self.reads.gets, rules, inquiry).await;
+                inquiry.answer(Ok(rules), &lacks)
+            }
+            Snapshot::NotLoaded { why } => inquiry.answer(Err(why), &BTreeMap::new()),
         }
     }
 

@@ -28,6 +28,8 @@ const OTHERS: &[(&str, &str)] = &[
     ("depguard-core/src/locks/review.rs", "what is wrong with a review's JSON follows `not an AdmissionReview`"),
     ("depguard-core/src/inquiry.rs", "what the controller is told"),
     ("depguard-core/src/canary.rs", "what the controller is told"),
+    ("depguard-core/src/required_read.rs", "what the controller is told"),
+    ("depguard-core/src/unreviewed.rs", "what the status of a rule or a lock says"),
     ("depguard-core/src/decision/notes.rs", "warnings"),
     ("depguard-webhook/src/cli.rs", "help"),
     ("depguard-webhook/src/main.rs", "why it does not start"),

@@ -45,8 +45,10 @@ fn what_an_api_server_stores_of_it_is_installed() {
     assert!(is_installed(&sparse, &desired));
 }
 
+type Edit = fn(&mut Value);
+
 /// Changes of a webhook, each of which may have less reviewed, or otherwise.
-const WEAKENING: &[(&str, fn(&mut Value))] = &[
+const WEAKENING: &[(&str, Edit)] = &[
     ("namespaceSelector", |w| w["namespaceSelector"] = json!({"matchLabels": {"a": "b"}})),
     ("objectSelector", |w| w["objectSelector"] = json!({"matchLabels": {"a": "b"}})),
     ("matchConditions", |w| w["matchConditions"] = json!([{"name": "no", "expression": "false"}])),

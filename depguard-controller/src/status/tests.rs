@@ -2,7 +2,7 @@ mod schemas;
 mod ways;
 
 use depguard_core::api::FailurePolicy;
-use depguard_core::{Consents, Home, PathLookups, WorkspacePath};
+use depguard_core::{Consents, Home, LoadedRule, PathLookups, WorkspacePath};
 use depguard_kcp::WorkspaceLookup;
 use serde_json::json;
 
@@ -111,7 +111,7 @@ fn in_force(rules: &Rules) -> Arc<Check> {
         BTreeMap::from([FailurePolicy::Fail, FailurePolicy::Ignore].map(|policy| (policy, Ok(BTreeMap::new()))));
     for (key, (policy, generation)) in rules {
         if let Some(Ok(loaded)) = loaded.get_mut(policy) {
-            loaded.insert(key.clone(), *generation);
+            loaded.insert(key.clone(), LoadedRule::new(*generation));
         }
     }
     Arc::new(Check { loaded, ..Check::default() })

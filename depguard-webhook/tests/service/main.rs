@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use depguard_core::{Home, Inquiry, Loaded, OverridePolicy, Query, RuleKey, RuleSet, Workspaces, canary};
+use depguard_core::{Home, Inquiry, Loaded, LoadedRule, OverridePolicy, Query, RuleKey, RuleSet, Workspaces, canary};
 use depguard_webhook::{Fetched, Port, ReviewService, Rules};
 use futures::future::BoxFuture;
 use http::{Request, Response, StatusCode};
@@ -348,7 +348,7 @@ async fn a_controller_is_told_which_rules_are_in_force() {
     let (known, unknown) = (key("virtualmachines"), key("other"));
     let inquiry = Inquiry::new("u-1", [&known, &unknown]);
     let ask = async |rules: Rules, path: &str| {
-        let service = ReviewService::new(unasked(), rules, OverridePolicy::default());
+        let service = ReviewService::new(at_once(|_| list(&[])), rules, OverridePolicy::default());
         let response = service.oneshot(post_bytes(path, inquiry.to_review())).await.unwrap();
         inquiry.read(&response.into_body().collect().await.unwrap().to_bytes()).unwrap()
     };
@@ -356,10 +356,38 @@ async fn a_controller_is_told_which_rules_are_in_force() {
     rule["metadata"]["generation"] = json!(4);
     for path in ["/validate", "/validate/ignore"] {
         let said = ask(loaded(std::slice::from_ref(&rule)), path).await;
-        assert_eq!(said, Loaded::Rules([(known.clone(), 4)].into()), "{path}");
+        assert_eq!(said, Loaded::Rules([(known.clone(), LoadedRule::new(4))].into()), "{path}");
     }
     let said = ask(Rules::not_loaded_yet("the rules are being loaded"), "/validate").await;
     assert_eq!(said, Loaded::NotLoaded("the rules are being loaded".to_owned()));
+}
+
+#[tokio::test]
+async fn a_controller_is_told_of_a_right_that_is_missing() {
+    let key = RuleKey { cluster: None, name: "virtualmachines".to_owned() };
+    let inquiry = Inquiry::new("u-1", [&key]);
+    // What is not forbidden is not missing; and what was found out is not tried again and again.
+    for (status, lacks) in [(200, None), (404, None), (500, None), (403, Some("get and list it"))] {
+        let reads = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&reads);
+        let service = service(at_once(move |query| {
+            assert_eq!(query.path, "/apis/compute.example.com/v1/virtualmachines?limit=1");
+            counted.fetch_add(1, Ordering::Relaxed);
+            response(status, &json!({}))
+        }));
+        for _ in 0..2 {
+            let response = service.clone().oneshot(post_bytes("/validate", inquiry.to_review())).await.unwrap();
+            let said = inquiry.read(&response.into_body().collect().await.unwrap().to_bytes()).unwrap();
+            let Loaded::Rules(rules) = said else { panic!("{said:?}") };
+            let found = rules[&key].lacks.clone();
+            match lacks {
+                Some(right) => assert!(found.as_ref().is_some_and(|found| found.contains(right)), "{found:?}"),
+                None => assert_eq!(found, None, "{status}"),
+            }
+        }
+        // One that is forbidden is tried again soon: somebody may have granted it.
+        assert!(lacks.is_some() || reads.load(Ordering::Relaxed) == 1, "{status}");
+    }
 }
 
 #[tokio::test]

@@ -50,6 +50,7 @@ pub(crate) async fn refused(world: Arc<World>) -> Outcome {
 
     // The review doesn't show the Pod, and nobody has let the webhook read it.
     until_refused(&world, &consumer, "used", "give the webhook's user the right to get pods").await?;
+    world.reason(&compute, "machines", "Enforced", "RightMissing").await?;
     let role = json!({
         "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
         "metadata": {"name": format!("evicted-{}", world.id()), "labels": {manifests::AGGREGATE: "true"}},
@@ -61,6 +62,7 @@ pub(crate) async fn refused(world: Arc<World>) -> Outcome {
     world.grant_reading(&role).await?;
     let message = "cannot delete pods/used: still referenced by VirtualMachine/m1";
     until_refused(&world, &consumer, "used", message).await?;
+    world.condition(&compute, "machines", "Enforced", "True").await?;
     let reply = evict(&consumer, "used", false).await?;
     ensure(reply.status == 429 && reply.body["reason"] == "TooManyRequests", || format!("refused by {}", reply.body))?;
     consumer.untouched(&pod, "used").await?;
