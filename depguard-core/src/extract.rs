@@ -92,7 +92,8 @@ const UID: usize = 2;
 const FIRST_PATH: usize = 3;
 
 impl Extractor {
-    /// The most values that are read of one object.
+    /// The most values that are read of one object, at all paths where there may be many; however many there are at one,
+    /// the others have their share.
     pub const MOST_VALUES: usize = 10_000;
 
     /// Reads the strings at `paths`, in that order: where a list of strings stands, each of them.
@@ -176,6 +177,11 @@ impl<'de> Item<'_, 'de> {
     /// Whether it has more values at the paths than [`Extractor::MOST_VALUES`]; the others were not read.
     pub fn is_cut(&self) -> bool {
         self.found.is_cut()
+    }
+
+    /// Whether there are more values at the path of that index than were read.
+    pub(crate) fn is_path_cut(&self, path: usize) -> bool {
+        self.found.is_slot_cut(FIRST_PATH.saturating_add(path))
     }
 
     /// What was found at the path of that index, ascending by the turns.

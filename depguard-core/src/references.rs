@@ -196,11 +196,14 @@ impl Reading {
     ) {
         let Check::Follow { dependent, edge } = &self.edge.check else { return };
         let all = || targets.all.iter().map(|target| &**target).enumerate();
-        if let Some(means) = cut(item) {
-            return all().for_each(|(index, target)| each(index, target, means.target(target)));
-        }
         if !self.is_selected(dependent, item) {
             return;
+        }
+        if let Some(means) = self.cut(edge, item) {
+            return all().for_each(|(index, target)| match means.target(target) {
+                Refers::No => {}
+                refers => each(index, target, refers),
+            });
         }
         match &edge.reference {
             Reference::Field(field) => {
@@ -241,11 +244,11 @@ impl Reading {
         let Check::Follow { dependent, edge } = &self.edge.check else { return };
         let owners = self.owners.into_iter().flat_map(|owners| item.values(owners));
         let owners: Vec<_> = owners.map(Cow::Borrowed).collect();
-        if let Some(means) = cut(item) {
-            return each(Held::new(index, means, item.uid(), Vec::new()));
-        }
         if !self.is_selected(dependent, item) {
             return;
+        }
+        if let Some(means) = self.cut(edge, item) {
+            return each(Held::new(index, means, item.uid(), Vec::new()));
         }
         let mut each = |means| each(Held::new(index, means, item.uid(), owners.clone()));
         match &edge.reference {
@@ -282,6 +285,26 @@ impl Reading {
             item.value(*slot)
         };
         dependent.selector.as_ref().is_none_or(|selector| selector.matches(label))
+    }
+
+    /// Where an object may refer to, of which not all was read that the edge looks at. Labels are always read.
+    fn cut<'i>(&self, edge: &'i Edge, item: &'i Item<'_, '_>) -> Option<Means<'i>> {
+        let beside = [self.namespace, self.group, self.kind, self.api_version, self.uid, self.when];
+        let mut slots = beside.iter().flatten().map(|beside| beside.slot).chain([self.subject]);
+        slots.any(|slot| item.is_path_cut(slot)).then(|| {
+            let most = Extractor::MOST_VALUES;
+            let why = format!("holds more than the {most} references that are read of one object; split it");
+            let own = || item.namespace().map(Cow::Borrowed);
+            let namespace = match &edge.reference {
+                Reference::Field(field) => match &field.place {
+                    Place::Own => own(),
+                    Place::Fixed(fixed) => Some(Cow::Borrowed(fixed.as_str())),
+                    Place::Said { .. } => None,
+                },
+                Reference::Selector(_) | Reference::Selected(_) => own(),
+            };
+            Means::Unclear { why, namespace }
+        })
     }
 
     /// Whether the target owns the object, and that matters.
@@ -381,15 +404,6 @@ fn name<'i>(field: &FieldReference, hit: &'i Hit<'_>) -> Option<Cow<'i, str>> {
         None => Some(Cow::Borrowed(hit.text.as_ref())),
         Some(pattern) => pattern.cut(&hit.text).map(Cow::Owned),
     }
-}
-
-/// What an object means of which not all was read.
-fn cut<'i>(item: &Item<'_, '_>) -> Option<Means<'i>> {
-    item.is_cut().then(|| {
-        let most = Extractor::MOST_VALUES;
-        let why = format!("holds more than the {most} references that are read of one object; split it");
-        Means::Unclear { why, namespace: None }
-    })
 }
 
 /// Whether one of the selectors at a path selects the target.

@@ -7,7 +7,8 @@ use crate::path::{FieldPath, Segment};
 #[derive(Debug)]
 pub(super) struct Tree {
     nodes: Vec<Node>,
-    slots: usize,
+    /// Of each slot, whether an object may hold any number of values for it.
+    slots: Vec<bool>,
 }
 
 /// Where to go on from a value, and the slots that it goes to itself.
@@ -30,14 +31,14 @@ pub(super) const ROOT: NodeId = 0;
 
 impl Default for Tree {
     fn default() -> Self {
-        Self { nodes: vec![Node::default()], slots: 0 }
+        Self { nodes: vec![Node::default()], slots: Vec::new() }
     }
 }
 
 impl Tree {
-    /// How many slots there are.
-    pub(super) fn slots(&self) -> usize {
-        self.slots
+    /// The slots: of each, whether an object may hold any number of values for it.
+    pub(super) fn slots(&self) -> &[bool] {
+        &self.slots
     }
 
     #[expect(clippy::indexing_slicing, reason = "only this tree makes its ids, and no node goes")]
@@ -48,7 +49,7 @@ impl Tree {
     /// The next slot takes the string at these names.
     pub(super) fn add_field<'n>(&mut self, names: impl IntoIterator<Item = &'n str>) {
         let leaf = names.into_iter().fold(ROOT, |node, name| self.named(node, name));
-        self.take(leaf, Take::Text);
+        self.take(leaf, Take::Text, false);
     }
 
     /// The next slot takes what is at `path`.
@@ -58,12 +59,13 @@ impl Tree {
             Segment::Index(index) => self.indexed(node, *index),
             Segment::Wildcard => self.child(node, |node| node.any, |node, child| node.any = Some(child)),
         });
-        self.take(leaf, take);
+        let many = path.wildcards() > 0 || matches!(take, Take::Texts | Take::Keys);
+        self.take(leaf, take, many);
     }
 
-    fn take(&mut self, leaf: NodeId, take: Take) {
-        let slot = self.slots;
-        self.slots += 1;
+    fn take(&mut self, leaf: NodeId, take: Take, many: bool) {
+        let slot = self.slots.len();
+        self.slots.push(many);
         match take {
             Take::Text => self.node_mut(leaf).texts.push(slot),
             Take::Texts => {

@@ -16,7 +16,7 @@ pub(super) struct Walk<'l, 'de> {
 
 impl<'l, 'de> Walk<'l, 'de> {
     pub(super) fn new(tree: &'l Tree, json: Json<'de>) -> Self {
-        Self { tree, json, found: Found::new(tree.slots()) }
+        Self { tree, json, found: Found::new(tree) }
     }
 
     /// Where it stands: between two objects, that which lies around them may be read from it.

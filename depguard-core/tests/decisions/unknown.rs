@@ -1,6 +1,7 @@
 //! What can't be found out is refused.
 
 use depguard_core::Because::*;
+use depguard_core::Extractor;
 use serde_json::json;
 
 use crate::cast::*;
@@ -198,4 +199,57 @@ fn discovery_that_fails_refuses() {
             assert!(!outcome.decision.allowed(), "{at} {reply:?}");
         }
     }
+}
+
+/// A VM in `x` with so many values at `.a` that not all are read, the target's name among them, and one reference to
+/// `ns/b` elsewhere; by the first edge it means its own namespace.
+fn hoarder() -> World {
+    let mut values = vec!["other"; Extractor::MOST_VALUES];
+    values.push("a");
+    let mut vm = vm("x", "bomb", "").set("/a", json!(values)).set("/spec/far", json!({"name": "b", "namespace": "ns"}));
+    vm.json["metadata"]["labels"] = json!({"tier": "gold"});
+    let far = json!({"path": ".spec.far.name", "namespacePath": ".spec.far.namespace"});
+    plain().but(|world| {
+        let rule = &mut world.rules[0];
+        rule["spec"]["dependencies"][0]["fieldRef"]["path"] = ".a".into();
+        let mut second = rule["spec"]["dependencies"][0].clone();
+        second["fieldRef"] = far;
+        rule["spec"]["dependencies"].as_array_mut().unwrap().push(second);
+        rule["spec"]["dependent"]["selector"] = json!({"matchLabels": {"tier": "gold"}});
+        world.objects = vec![vm];
+    })
+}
+
+#[test]
+fn an_object_with_too_many_values_is_in_doubt_where_its_edge_may_mean_and_only_if_it_is_selected() {
+    const WHY: &str = "VirtualMachine/x/bomb holds more than the 10000 references";
+    let world = hoarder();
+    world.deletes(&vpc("x", "a")).undecided(WHY);
+    world.deletes(&vpc("ns", "a")).allowed(Unreferenced);
+    // A namespace that the edge says.
+    let fixed = ruled(&world, "/spec/dependencies/0/fieldRef/namespace", "ns");
+    fixed.deletes(&vpc("ns", "a")).undecided(WHY);
+    fixed.deletes(&vpc("x", "a")).allowed(Unreferenced);
+    // One that the object says may be any.
+    let said = ruled(&world, "/spec/dependencies/0/fieldRef/namespacePath", ".spec.far.namespace");
+    said.deletes(&vpc("ns", "a")).undecided(WHY);
+    said.deletes(&vpc("z", "a")).undecided(WHY);
+    // Nothing that isn't selected refers to anything, wherever its labels stand.
+    for world in [world, fixed, said] {
+        let other = world.but(|world| world.objects[0].json["metadata"]["labels"]["tier"] = "lead".into());
+        for namespace in ["ns", "x", "z"] {
+            other.deletes(&vpc(namespace, "a")).allowed(Unreferenced);
+        }
+    }
+}
+
+#[test]
+fn what_is_too_much_at_one_path_takes_nothing_away_from_the_others() {
+    let world = hoarder();
+    world.deletes(&vpc("ns", "b")).blocked_by(&["VirtualMachine/x/bomb"]);
+    world.deletes(&vpc("ns", "c")).allowed(Unreferenced);
+    world
+        .but(|world| set(&mut world.objects[0].json, "/spec/far", json!(null)))
+        .deletes(&vpc("ns", "b"))
+        .allowed(Unreferenced);
 }
