@@ -134,7 +134,7 @@ fn failure(error: &(dyn Error + 'static)) -> CallError {
 fn certificate(error: &(dyn Error + 'static)) -> Option<CallError> {
     use rustls::AlertDescription as Alert;
     match error.downcast_ref() {
-        Some(rustls::Error::InvalidCertificate(why)) => return Some(CallError::Certificate(why.to_string())),
+        Some(rustls::Error::InvalidCertificate(why)) => return Some(CallError::Certificate(refused(why))),
         Some(rustls::Error::AlertReceived(
             why @ (Alert::AccessDenied
             | Alert::BadCertificate
@@ -152,6 +152,17 @@ fn certificate(error: &(dyn Error + 'static)) -> Option<CallError> {
         Some(wrapped) => certificate(wrapped),
         None => error.source().and_then(certificate),
     }
+}
+
+/// Why a server's certificate is refused, in plain words where the library's are its own.
+fn refused(why: &rustls::CertificateError) -> String {
+    let why = why.to_string();
+    if why.contains("CaUsedAsEndEntity") {
+        return "it is a CA's own certificate (basicConstraints CA:TRUE, as `openssl req -x509` makes them), and not one \
+                for a server: have a CA issue one, or make it with CA:FALSE"
+            .to_owned();
+    }
+    why
 }
 
 fn said(text: &str) -> String {

@@ -16,7 +16,7 @@ pub(crate) struct Bytes {
     read: Vec<u8>,
     limit: usize,
     room: Arc<Semaphore>,
-    taken: Vec<OwnedSemaphorePermit>,
+    taken: Option<OwnedSemaphorePermit>,
 }
 
 /// Why a body was not read to its end.
@@ -31,7 +31,7 @@ pub(crate) enum BodyError {
 impl Bytes {
     /// Will read at most `limit` bytes, each taking up one permit of `room`.
     pub(crate) fn new(limit: usize, room: Arc<Semaphore>) -> Self {
-        Self { read: Vec::new(), limit, room, taken: Vec::new() }
+        Self { read: Vec::new(), limit, room, taken: None }
     }
 
     /// What has been read.
@@ -39,47 +39,59 @@ impl Bytes {
         &self.read
     }
 
-    /// Reads the body as far as the limit, waiting for room where other bodies take it up.
+    /// Reads the body as far as the limit, waiting for room where other bodies take it up. It waits before anything is
+    /// read, for all that the body may need: bodies that hold some room and wait for more would wait for each other.
     pub(crate) async fn fill<B>(&mut self, body: B) -> Result<(), BodyError>
     where
         B: Body<Error: Into<Box<dyn Error + Send + Sync>>>,
     {
         let mut body = pin!(body);
+        let announced = body.size_hint().upper().and_then(|bytes| usize::try_from(bytes).ok());
+        let most = announced.map_or(self.limit, |announced| announced.min(self.limit));
+        self.take_room(most).await?;
         while let Some(frame) = body.frame().await {
             let frame = frame.map_err(|why| BodyError::Broken(why.into().to_string()))?;
             let Ok(mut data) = frame.into_data() else { continue };
-            let fits = data.remaining().min(self.limit.saturating_sub(self.read.len()));
-            self.make_room(self.read.len().saturating_add(fits)).await?;
+            let fits = data.remaining().min(most.saturating_sub(self.read.len()));
+            self.grow(fits, most);
             self.read.extend_from_slice(&data.copy_to_bytes(fits));
             if data.has_remaining() {
                 return Err(BodyError::TooLarge(self.limit));
             }
         }
+        self.give_back();
         Ok(())
     }
 
-    /// For so many bytes in all, or some more, as a vector grows: what counts is what is allocated.
-    async fn make_room(&mut self, bytes: usize) -> Result<(), BodyError> {
-        let capacity = self.read.capacity();
-        if bytes <= capacity {
-            return Ok(());
-        }
-        let target = capacity.saturating_mul(2).min(self.limit).max(bytes);
-        let permits = u32::try_from(target.saturating_sub(capacity)).map_err(|_| BodyError::TooLarge(self.limit))?;
+    async fn take_room(&mut self, bytes: usize) -> Result<(), BodyError> {
+        let permits = u32::try_from(bytes).map_err(|_| BodyError::TooLarge(self.limit))?;
         let taken = self.room.clone().acquire_many_owned(permits).await;
-        let taken = taken.map_err(|_| BodyError::Broken("the server is going away".to_owned()))?;
-        match self.taken.last_mut() {
-            Some(first) => first.merge(taken),
-            None => self.taken.push(taken),
-        }
-        self.read.reserve_exact(target.saturating_sub(self.read.len()));
+        self.taken = Some(taken.map_err(|_| BodyError::Broken("the server is going away".to_owned()))?);
         Ok(())
+    }
+
+    /// Allocates for so many bytes more, as a vector grows, and never for more than there is room.
+    fn grow(&mut self, bytes: usize, most: usize) {
+        let (capacity, needed) = (self.read.capacity(), self.read.len().saturating_add(bytes));
+        if needed > capacity {
+            let target = capacity.saturating_mul(2).min(most).max(needed);
+            self.read.reserve_exact(target.saturating_sub(self.read.len()));
+        }
+    }
+
+    /// Gives back the room that the body did not need: what counts is what is allocated.
+    fn give_back(&mut self) {
+        if let Some(taken) = &mut self.taken {
+            let spare = taken.num_permits().saturating_sub(self.read.capacity());
+            drop(taken.split(spare));
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use futures::StreamExt;
     use http_body_util::{Full, StreamBody};
     use hyper::body::Frame;
     use std::time::Duration;
@@ -114,6 +126,37 @@ mod tests {
         let mut bytes = Bytes::new(4, room(10));
         let error = bytes.fill(StreamBody::new(futures::stream::iter(frames))).await.unwrap_err();
         assert_eq!(error.to_string(), "the review broke off while it was read: cut");
+    }
+
+    /// A body of which nobody says how long it is, and which comes in two parts.
+    fn in_parts() -> impl Body<Data = &'static [u8], Error = std::io::Error> {
+        StreamBody::new(futures::stream::iter([&b"abc"[..], b"d"]).then(async |part| {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            Ok(Frame::data(part))
+        }))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn bodies_that_need_all_the_room_together_do_not_wait_for_each_other() {
+        let room = room(6);
+        let read = async || {
+            let mut bytes = Bytes::new(4, room.clone());
+            bytes.fill(in_parts()).await.map(|()| bytes.read().to_vec())
+        };
+        let both = tokio::time::timeout(Duration::from_secs(60), async { tokio::join!(read(), read()) }).await;
+        let (first, second) = both.expect("one waits for the other, which waits for it");
+        assert_eq!((first.unwrap(), second.unwrap()), (b"abcd".to_vec(), b"abcd".to_vec()));
+        assert_eq!(room.available_permits(), 6);
+    }
+
+    #[tokio::test]
+    async fn room_that_was_not_needed_is_given_back_once_the_body_is_read() {
+        let room = room(100);
+        let mut bytes = Bytes::new(100, room.clone());
+        let parts = [Ok::<_, std::io::Error>(Frame::data(&b"ab"[..]))];
+        bytes.fill(StreamBody::new(futures::stream::iter(parts))).await.unwrap();
+        assert_eq!(room.available_permits(), 100 - bytes.read.capacity());
+        assert!(bytes.read.capacity() < 100);
     }
 
     #[tokio::test(start_paused = true)]

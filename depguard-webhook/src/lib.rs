@@ -37,6 +37,7 @@ mod report;
 mod respond;
 mod rights;
 mod rules;
+mod seldom;
 mod server;
 mod service;
 mod source;

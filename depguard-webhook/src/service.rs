@@ -36,6 +36,7 @@ use crate::port::{Port, Writer};
 use crate::rejection::Rejection;
 use crate::rights::Rights;
 use crate::rules::{Loaded, Rules, Snapshot};
+use crate::seldom::Seldom;
 use crate::source::Source;
 use crate::tables::Tables;
 use crate::taken::Taken;
@@ -99,6 +100,7 @@ struct Shared<P: Port> {
     reading: [Queue; 2],
     rights: Rights,
     metrics: Arc<Metrics>,
+    log: Seldom,
 }
 
 impl<P: Port> ReviewService<P> {
@@ -138,6 +140,7 @@ impl<P: Port> ReviewService<P> {
                 reading,
                 rights: Rights::default(),
                 metrics,
+                log: Seldom::default(),
             }),
             doors: Doors::default(),
         }
@@ -189,9 +192,9 @@ impl<P: Port> Shared<P> {
             Err(rejection) => {
                 let (cause, detail) = (rejection.label(), rejection.detail());
                 match rejection {
-                    // Nothing that an API server asks: whoever else reaches the port shall not fill the log.
+                    // Nothing that an API server asks.
                     Rejection::Path | Rejection::Unsigned => tracing::debug!(cause, "a request was rejected: {detail}"),
-                    _ => tracing::warn!(cause, "a request was rejected: {detail}"),
+                    _ => self.log.warn("a request was rejected", cause, &detail),
                 }
                 self.metrics.rejected(rejection.label());
                 rejection.response()
@@ -370,7 +373,7 @@ impl<P: Port> Shared<P> {
     fn refuse(&self, rejection: Rejection, to: Option<(&str, RefusalCode)>, door: Door) -> Result<Vec<u8>, Rejection> {
         match to {
             Some((uid, refusal)) if door.failure_policy() == FailurePolicy::Fail => {
-                tracing::warn!(cause = rejection.label(), "a review was refused: {}", rejection.detail());
+                self.log.warn("a review was refused", rejection.label(), &rejection.detail());
                 self.metrics.refused(rejection.label());
                 Ok(respond::refusal(uid, refusal, &rejection.to_string()))
             }

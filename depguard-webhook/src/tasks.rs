@@ -40,7 +40,8 @@ impl Tasks {
     pub(crate) fn spawn_needed(&self, name: &'static str, task: impl Future<Output = ()> + Send + 'static) {
         let stopping = self.stopping.clone();
         let running = self.spawn(async move {
-            if stopping.run_until_cancelled(task).await.is_some() {
+            // One that is told to stop may have ended by that before this task was.
+            if stopping.run_until_cancelled(task).await.is_some() && !stopping.is_cancelled() {
                 tracing::error!(task = name, "a task has ended that must not");
             }
         });

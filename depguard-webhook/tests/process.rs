@@ -111,6 +111,28 @@ async fn without_descriptors_it_waits_and_goes_on() {
     until("it takes connections again", async || process.connect().await.is_ok()).await;
 }
 
+/// Whatever is posted to it.
+#[tokio::test]
+async fn nobody_fills_its_log_and_it_stops_without_an_error() {
+    let mut process = Process::start("true").await;
+    let mut stream = process.connect().await.unwrap();
+    let request = "POST /validate HTTP/1.1\r\nhost: a\r\ncontent-type: application/json\r\ncontent-length: 1\r\n\r\n{";
+    for _ in 0..50 {
+        stream.write_all(request.as_bytes()).await.unwrap();
+        let mut answer = [0; 12];
+        stream.read_exact(&mut answer).await.unwrap();
+        assert_eq!(&answer, b"HTTP/1.1 400");
+        stream = process.connect().await.unwrap();
+    }
+    assert_eq!(process.log().matches("a request was rejected").count(), 1, "{}", process.log());
+
+    let pid = process.child.id().to_string();
+    assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
+    until("it has ended", async || process.child.try_wait().unwrap().is_some()).await;
+    assert!(process.child.wait().unwrap().success());
+    assert!(!process.log().contains("ERROR"), "{}", process.log());
+}
+
 /// Three times as much as there is room for: most of it is left with the senders.
 #[tokio::test(flavor = "multi_thread")]
 async fn reviews_that_nobody_ends_take_up_a_bounded_room() {

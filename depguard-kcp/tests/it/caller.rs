@@ -87,6 +87,19 @@ async fn a_server_is_known_by_its_certificate_and_its_name() {
     assert!(matches!(error, CallError::Unusable(_)), "{error}");
 }
 
+/// As `openssl req -x509` makes them.
+#[tokio::test]
+async fn a_certificate_that_is_its_own_ca_is_refused_in_plain_words() {
+    let key = KeyPair::generate().unwrap();
+    let mut params = CertificateParams::new(["hook.ns.svc".to_owned()]).unwrap();
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let pem = params.self_signed(&key).unwrap().pem();
+    let url = serve((pem.clone(), key.serialize_pem()), None, OK).await;
+    let error = post(Caller::new(&url, Some(pem.as_bytes()), Some("hook.ns.svc"), None)).await.unwrap_err();
+    let text = error.to_string();
+    assert!(matches!(error, CallError::Certificate(_)) && text.contains("a CA's own certificate"), "{text}");
+}
+
 #[tokio::test]
 async fn who_calls_is_shown_where_it_is_asked() {
     let (ours, callers) = (Authority::new(), Authority::new());
