@@ -8,6 +8,7 @@ use crate::api::OwnedDependents;
 use crate::extract::{Extractor, Hit, Item, Needle, Page, PageError, Take, Turns};
 use crate::held::{Held, Means};
 use crate::path::FieldPath;
+use crate::pattern::{Cutter, Pattern};
 use crate::rule::{Dependent, Edge, FieldReference, Place, Reference};
 use crate::ruleset::{Check, IndexedEdge};
 use crate::selector::Selector;
@@ -52,6 +53,9 @@ struct Reading {
     owners: Option<usize>,
     /// The labels that the dependents' selector asks for.
     labels: Vec<(String, usize)>,
+    /// What cuts the name out of what is at its path, and the namespace out of what is at its own.
+    cuts_name: Option<Cutter>,
+    cuts_namespace: Option<Cutter>,
 }
 
 /// A value that goes along with each reference: where its values are, and how many turns they share.
@@ -168,8 +172,14 @@ impl Reading {
             when,
             owners: None,
             labels: Vec::new(),
+            cuts_name: None,
+            cuts_namespace: None,
         };
         if let Reference::Field(field) = &followed.reference {
+            reading.cuts_name = field.pattern.as_ref().map(Pattern::cutter);
+            if let Place::Said { pattern, .. } = &field.place {
+                reading.cuts_namespace = pattern.as_ref().map(Pattern::cutter);
+            }
             if let Place::Said { path: Some(path), .. } = &field.place {
                 reading.namespace = Some(beside(path));
             }
@@ -207,14 +217,14 @@ impl Reading {
         }
         match &edge.reference {
             Reference::Field(field) => {
-                self.meet(field, item, targets, meant);
+                self.meet(item, targets, meant);
                 let mut last = None;
                 for (index, hit) in meant.drain(..) {
                     let (Some(target), Some(hit)) = (targets.all.get(index), item.hits(self.subject).get(hit)) else {
                         continue;
                     };
                     let means = || {
-                        let name = name(field, hit).filter(|name| *name == target.name)?;
+                        let name = self.name(hit).filter(|name| *name == target.name)?;
                         self.means(edge, field, item, hit, name)
                     };
                     if last != Some(index)
@@ -255,7 +265,7 @@ impl Reading {
             Reference::Field(field) => {
                 for hit in item.hits(self.subject) {
                     // No object has an empty name: it is what Go writes for what is absent.
-                    let name = name(field, hit).filter(|name| !name.is_empty());
+                    let name = self.name(hit).filter(|name| !name.is_empty());
                     if let Some(means) = name.and_then(|name| self.means(edge, field, item, hit, name)) {
                         each(means);
                     }
@@ -266,13 +276,13 @@ impl Reading {
     }
 
     /// Which target may be meant by which hit, in the order of the targets: many are told apart by their names.
-    fn meet(&self, field: &FieldReference, item: &Item<'_, '_>, targets: &Targets, meant: &mut Vec<(usize, usize)>) {
+    fn meet(&self, item: &Item<'_, '_>, targets: &Targets, meant: &mut Vec<(usize, usize)>) {
         let hits = item.hits(self.subject).iter().enumerate();
         if targets.all.len() == 1 {
             return meant.extend(hits.map(|(hit, _)| (0, hit)));
         }
         for (hit, found) in hits {
-            let named = name(field, found).and_then(|name| targets.by_name.get(name.as_ref())).into_iter().flatten();
+            let named = self.name(found).and_then(|name| targets.by_name.get(name.as_ref())).into_iter().flatten();
             meant.extend(named.map(|target| (*target, hit)));
         }
         meant.sort_unstable();
@@ -346,20 +356,28 @@ impl Reading {
         })
     }
 
+    /// The name that was found, where the value holds one.
+    fn name<'i>(&self, hit: &'i Hit<'_>) -> Option<Cow<'i, str>> {
+        match &self.cuts_name {
+            None => Some(Cow::Borrowed(hit.text.as_ref())),
+            Some(cutter) => cutter.cut(&hit.text).map(Cow::Owned),
+        }
+    }
+
     /// The namespace that a reference means; `None`: any.
     fn place<'i>(&self, place: &'i Place, item: &'i Item<'_, '_>, hit: &'i Hit<'_>) -> Option<Cow<'i, str>> {
         let own = || item.namespace().map(Cow::Borrowed);
         match place {
             Place::Own => own(),
             Place::Fixed(fixed) => Some(Cow::Borrowed(fixed.as_str())),
-            Place::Said { pattern, .. } => {
+            Place::Said { .. } => {
                 let whole = match self.namespace {
                     Some(beside) => beside.value(item, hit.at),
                     None => Some(hit.text.as_ref()),
                 };
-                let said = match pattern {
+                let said = match &self.cuts_namespace {
                     None => whole.map(Cow::Borrowed),
-                    Some(pattern) => whole.and_then(|whole| pattern.cut(whole)).map(Cow::Owned),
+                    Some(cutter) => whole.and_then(|whole| cutter.cut(whole)).map(Cow::Owned),
                 };
                 said.filter(|said| !said.is_empty()).or_else(own)
             }
@@ -398,12 +416,6 @@ impl Beside {
     }
 }
 
-/// The name that was found, where the value holds one.
-fn name<'i>(field: &FieldReference, hit: &'i Hit<'_>) -> Option<Cow<'i, str>> {
-    match &field.pattern {
-        None => Some(Cow::Borrowed(hit.text.as_ref())),
-        Some(pattern) => pattern.cut(&hit.text).map(Cow::Owned),
-    }
 }
 
 /// Whether one of the selectors at a path selects the target.

@@ -49,6 +49,17 @@ pub enum RuleError {
         #[source]
         error: PatternError,
     },
+    /// Patterns that need too much memory together, each of which may be used by itself.
+    #[error(
+        "{field} is one pattern too many: together they take more than {most} KiB when they are compiled, so write simpler \
+         ones or split the rule", most = most >> 10
+    )]
+    Patterns {
+        /// The field at which the bound is passed, as in `spec.dependencies[40].fieldRef.pattern`.
+        field: String,
+        /// The most bytes that all of them may take.
+        most: usize,
+    },
     /// A label selector that an API server would refuse.
     #[error("{field}: {error}")]
     Selector {
@@ -106,6 +117,7 @@ impl RuleError {
             Self::Name { field, .. }
             | Self::Path { field, .. }
             | Self::Pattern { field, .. }
+            | Self::Patterns { field, .. }
             | Self::Selector { field, .. }
             | Self::Message { field, .. }
             | Self::Combination { field, .. }

@@ -1,5 +1,7 @@
 //! From what was written to a checked rule.
 
+use std::collections::HashSet;
+
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -16,6 +18,8 @@ use crate::selector::Selector;
 
 /// The most values that `when` may list.
 const MOST_VALUES: usize = 64;
+/// The most memory that the patterns of a rule may take together when they are compiled, in bytes.
+const MOST_COMPILED: usize = 1 << 20;
 
 pub(super) fn rule(home: Home, object: &Value) -> Result<Rule, RuleError> {
     let wire = api::DependencyRule::deserialize(object).map_err(|error| RuleError::Shape(error.to_string()))?;
@@ -23,8 +27,9 @@ pub(super) fn rule(home: Home, object: &Value) -> Result<Rule, RuleError> {
     if home == Home::Kcp && key.cluster.is_none() {
         return Err(RuleError::NoCluster);
     }
+    let mut budget = Budget::default();
     let edges = (wire.spec.dependencies.iter().enumerate())
-        .map(|(index, dependency)| edge(home, index, dependency))
+        .map(|(index, dependency)| edge(home, index, dependency, &mut budget))
         .collect::<Result<_, _>>()?;
     Ok(Rule {
         key,
@@ -61,10 +66,15 @@ fn dependent(home: Home, dependent: &api::Dependent) -> Result<Dependent, RuleEr
 
 // === A dependency ===
 
-fn edge(home: Home, index: usize, dependency: &api::Dependency) -> Result<Edge, RuleError> {
+fn edge<'w>(
+    home: Home,
+    index: usize,
+    dependency: &'w api::Dependency,
+    budget: &mut Budget<'w>,
+) -> Result<Edge, RuleError> {
     let at = |field: &str| format!("spec.dependencies[{index}].{field}");
     let target = target(home, &at, dependency)?;
-    let reference = reference(&at, dependency, &target)?;
+    let reference = reference(&at, dependency, &target, budget)?;
     let when = dependency.when.as_ref().map(|written| when(&at, written)).transpose()?;
     let edge = Edge {
         index,
@@ -107,14 +117,15 @@ fn target(home: Home, at: &dyn Fn(&str) -> String, dependency: &api::Dependency)
     Ok(Target { export, gvr, kind })
 }
 
-fn reference(
+fn reference<'w>(
     at: &dyn Fn(&str) -> String,
-    dependency: &api::Dependency,
+    dependency: &'w api::Dependency,
     target: &Target,
+    budget: &mut Budget<'w>,
 ) -> Result<Reference, RuleError> {
     match (&dependency.field_ref, &dependency.selector_ref) {
         (Some(field), None) => {
-            let field = field_reference(&|name| at(&format!("fieldRef.{name}")), field)?;
+            let field = field_reference(&|name| at(&format!("fieldRef.{name}")), field, budget)?;
             if field.kind.is_some() && target.kind.is_none() {
                 return Err(combination(at("kind"), "is missing: fieldRef.kindPath is compared with it"));
             }
@@ -138,15 +149,18 @@ fn selector_reference(at: &dyn Fn(&str) -> String, written: &api::SelectorRef) -
     }
 }
 
-fn field_reference(at: &dyn Fn(&str) -> String, field: &api::FieldRef) -> Result<FieldReference, RuleError> {
+fn field_reference<'w>(
+    at: &dyn Fn(&str) -> String,
+    field: &'w api::FieldRef,
+    budget: &mut Budget<'w>,
+) -> Result<FieldReference, RuleError> {
     let optional =
         |name: &str, written: &Option<String>| written.as_deref().map(|text| path(&at(name), text)).transpose();
     if field.replacement.is_some() && field.pattern.is_none() {
         return Err(combination(at("replacement"), "stands without pattern: write the pattern that it is made of"));
     }
-    let pattern = |name: &str, pattern: &Option<String>, replacement: Option<&str>| {
-        let parsed = pattern.as_deref().map(|pattern| Pattern::parse(pattern, replacement)).transpose();
-        parsed.map_err(|error| RuleError::Pattern { field: at(name), error })
+    let mut pattern = |name: &str, pattern: &'w Option<String>, replacement: Option<&str>| {
+        pattern.as_deref().map(|text| budget.pattern(&at(name), text, replacement)).transpose()
     };
     let namespace_path = optional("namespacePath", &field.namespace_path)?;
     let namespace_pattern = pattern("namespacePattern", &field.namespace_pattern, None)?;
@@ -169,6 +183,27 @@ fn field_reference(at: &dyn Fn(&str) -> String, field: &api::FieldRef) -> Result
         api_version: optional("apiVersionPath", &field.api_version_path)?,
         uid: optional("uidPath", &field.uid_path)?,
     })
+}
+
+/// What the patterns of a rule may need altogether when they are compiled. Each text counts once.
+#[derive(Default)]
+struct Budget<'w> {
+    texts: HashSet<&'w str>,
+    bytes: usize,
+}
+
+impl<'w> Budget<'w> {
+    fn pattern(&mut self, field: &str, text: &'w str, replacement: Option<&str>) -> Result<Pattern, RuleError> {
+        let pattern =
+            Pattern::parse(text, replacement).map_err(|error| RuleError::Pattern { field: field.to_owned(), error })?;
+        if self.texts.insert(text) {
+            self.bytes = self.bytes.saturating_add(pattern.size());
+        }
+        if self.bytes > MOST_COMPILED {
+            return Err(RuleError::Patterns { field: field.to_owned(), most: MOST_COMPILED });
+        }
+        Ok(pattern)
+    }
 }
 
 fn when(at: &dyn Fn(&str) -> String, when: &api::When) -> Result<When, RuleError> {
@@ -206,4 +241,36 @@ fn path(field: &str, written: &str) -> Result<FieldPath, RuleError> {
 
 fn combination(field: String, why: &str) -> RuleError {
     RuleError::Combination { field, why: why.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn mk_rule(patterns: impl IntoIterator<Item = String>) -> Value {
+        let dependency = |pattern: String| {
+            json!({
+                "group": "network.example.com", "version": "v1", "resource": "vpcs",
+                "fieldRef": {"path": ".spec.vpc", "pattern": pattern, "namespacePattern": pattern},
+            })
+        };
+        let dependencies: Vec<_> = patterns.into_iter().map(dependency).collect();
+        json!({"metadata": {"name": "r"}, "spec": {
+            "dependent": {"group": "compute.example.com", "version": "v1", "kind": "VM", "resource": "vms"},
+            "dependencies": dependencies,
+        }})
+    }
+
+    #[test]
+    fn the_patterns_of_a_rule_have_a_budget_and_equal_ones_count_once() {
+        let equal = mk_rule((0..1000).map(|_| r"^(\w{1,63})/(\w{1,63})$".to_owned()));
+        assert_eq!(rule(Home::Kubernetes, &equal).unwrap().edges.len(), 1000);
+
+        let other = mk_rule((0..1000).map(|n| format!(r"^{n}/(\w{{1,63}})/(\w{{1,63}})$")));
+        let error = rule(Home::Kubernetes, &other).unwrap_err();
+        assert!(matches!(error, RuleError::Patterns { .. }), "{error}");
+        assert!(error.field().unwrap().starts_with("spec.dependencies[") && error.to_string().contains("1024 KiB"));
+    }
 }
