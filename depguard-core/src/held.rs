@@ -106,7 +106,7 @@ impl ReferenceReader {
     pub fn new<'r>(edges: impl IntoIterator<Item = (&'r Rule, &'r Edge)>) -> Self {
         let edges = edges.into_iter().map(|(rule, edge)| {
             let dependent = Arc::new(rule.dependent().clone());
-            Arc::new(IndexedEdge::new(rule, &dependent, edge))
+            Arc::new(IndexedEdge::new(rule, &dependent, edge.clone()))
         });
         Self(References::new(&edges.collect::<Vec<_>>()))
     }

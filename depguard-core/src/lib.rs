@@ -199,7 +199,7 @@ pub use reading::Reading;
 pub use required_read::RequiredRead;
 pub use review::{Operation, Requester, Review, ReviewError};
 pub use rule::{Dependent, Edge, ExportRef, FieldReference, Place, Reference, Rule, RuleError, RuleKey, Target, When};
-pub use ruleset::{Context, LoadError, RuleSet};
+pub use ruleset::{CompiledRule, Context, LoadError, RuleSet};
 pub use selector::{Selector, SelectorError};
 pub use timeout::time_to_answer;
 pub use turns::{Turns, to_clear};

@@ -128,6 +128,11 @@ impl Rule {
     pub fn edges(&self) -> &[Edge] {
         &self.edges
     }
+
+    /// Its edges, which it then has no more.
+    pub(crate) fn take_edges(&mut self) -> Vec<Edge> {
+        std::mem::take(&mut self.edges)
+    }
 }
 
 impl Edge {

@@ -1,6 +1,6 @@
 //! All rules at once, indexed by the kinds that they protect.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
 
 use serde_json::{Value, json};
@@ -12,12 +12,15 @@ use crate::graph::Graph;
 use crate::home::Home;
 use crate::message::Message;
 use crate::names::{ExportName, GroupResource, GroupVersionResource, WorkspacePath};
-use crate::outline::Outline;
 use crate::overrides::OverridePolicy;
 use crate::review::{Operation, Review, ReviewError};
 use crate::rule::{Dependent, Edge, ExportRef, Place, Reference, Rule, RuleError, RuleKey};
 use crate::target::Target;
 use crate::workspaces::Workspaces;
+
+mod compiled_rule;
+
+pub use compiled_rule::CompiledRule;
 
 /// The rules that are in force. Made anew when one of them changes; cheap to share behind an `Arc`.
 #[derive(Debug)]
@@ -128,7 +131,7 @@ impl Default for Context<'_> {
 }
 
 impl IndexedEdge {
-    pub(crate) fn new(rule: &Rule, dependent: &Arc<Dependent>, edge: &Edge) -> Self {
+    pub(crate) fn new(rule: &Rule, dependent: &Arc<Dependent>, edge: Edge) -> Self {
         Self {
             rule: rule.key().clone(),
             failure_policy: rule.failure_policy(),
@@ -137,7 +140,7 @@ impl IndexedEdge {
             dependent: dependent.gvr.group_resource(),
             target_export: edge.target.export.clone(),
             target: edge.target.gvr.group_resource(),
-            check: Check::Follow { dependent: Arc::clone(dependent), edge: Box::new(edge.clone()) },
+            check: Check::Follow { dependent: Arc::clone(dependent), edge: Box::new(edge) },
         }
     }
 
@@ -177,13 +180,17 @@ impl RuleSet {
     ///
     /// A rule that can't be used counts as well: where it would have borne, it refuses, and says what is wrong with it.
     pub fn load<'v>(home: Home, objects: impl IntoIterator<Item = &'v Value>) -> Self {
+        let rules: Vec<_> = objects.into_iter().map(|object| CompiledRule::read(home, object)).collect();
+        Self::new(home, &rules)
+    }
+
+    /// Indexes rules that were read before. The set shares their edges, so that a set in which one rule differs from
+    /// another costs that rule.
+    pub fn new<'r>(home: Home, rules: impl IntoIterator<Item = &'r CompiledRule>) -> Self {
         let mut set =
             Self { home, edges: HashMap::new(), graph: Arc::default(), generations: HashMap::new(), broken: 0 };
-        for object in objects {
-            match Rule::parse(home, object) {
-                Ok(rule) => set.insert(&rule),
-                Err(error) => set.insert_broken(home, object, &error),
-            }
+        for rule in rules {
+            set.insert(rule);
         }
         set.connected()
     }
@@ -298,36 +305,13 @@ impl RuleSet {
         self
     }
 
-    fn insert(&mut self, rule: &Rule) {
-        self.generations.insert(rule.key().clone(), rule.generation().unwrap_or_default());
-        let dependent = Arc::new(rule.dependent().clone());
+    fn insert(&mut self, rule: &CompiledRule) {
+        let Some(key) = rule.key() else { return };
+        self.generations.insert(key.clone(), rule.generation());
+        self.broken += usize::from(rule.is_broken());
         for edge in rule.edges() {
-            self.push(IndexedEdge::new(rule, &dependent, edge));
+            let resources = self.edges.entry(edge.target.group.as_str().to_owned()).or_default();
+            resources.entry(edge.target.resource.as_str().to_owned()).or_default().push(Arc::clone(edge));
         }
-    }
-
-    fn insert_broken(&mut self, home: Home, object: &Value, error: &RuleError) {
-        let Some(outline) = Outline::read(home, object) else { return };
-        let generation = object.pointer("/metadata/generation").and_then(Value::as_i64);
-        self.broken += 1;
-        self.generations.insert(outline.key.clone(), generation.unwrap_or_default());
-        let targets: BTreeSet<_> = outline.targets.into_iter().zip(outline.on_delete).collect();
-        for ((target_export, target), on_delete) in targets {
-            self.push(IndexedEdge {
-                rule: outline.key.clone(),
-                failure_policy: outline.failure_policy,
-                on_delete,
-                dependent_export: outline.dependent_export.clone(),
-                dependent: outline.dependent.clone(),
-                target_export,
-                target,
-                check: Check::Broken(error.clone()),
-            });
-        }
-    }
-
-    fn push(&mut self, edge: IndexedEdge) {
-        let resources = self.edges.entry(edge.target.group.as_str().to_owned()).or_default();
-        resources.entry(edge.target.resource.as_str().to_owned()).or_default().push(Arc::new(edge));
     }
 }

@@ -100,6 +100,19 @@ pub enum RuleError {
         /// The field that names an export.
         field: String,
     },
+    /// More in its workspace than the operator allows, so that none of the rules there is read.
+    #[error(
+        "there is more than is allowed in its {place}: at most {objects} rules, and {memory} MiB of them as they are held in \
+         memory; delete or shorten some, or have the operator raise --workspace-max-objects or --workspace-max-memory"
+    )]
+    Allowance {
+        /// `workspace` or `cluster`.
+        place: &'static str,
+        /// The most rules.
+        objects: usize,
+        /// The most MiB of memory.
+        memory: usize,
+    },
     /// Nothing says which workspace the rule belongs to.
     #[error(
         "the rule does not say its logical cluster: read it from a kcp, or set its annotation `{annotation}`",
@@ -112,7 +125,7 @@ impl RuleError {
     /// The field that is to be corrected, as in `spec.dependencies[0].group`; `None`: the rule as a whole.
     pub fn field(&self) -> Option<&str> {
         match self {
-            Self::Shape(_) | Self::NoCluster => None,
+            Self::Shape(_) | Self::Allowance { .. } | Self::NoCluster => None,
             Self::OldExportRef { .. } => Some("spec.dependent.apiExportRef"),
             Self::Name { field, .. }
             | Self::Path { field, .. }
