@@ -27,7 +27,7 @@ pub(crate) type Kinds = BTreeMap<KindKey, Seen>;
 
 /// The kinds that a rule names and that can be looked at, the dependent's first. In kcp a workspace's own kinds can't.
 pub(crate) fn keys(world: &World<'_>, rule: &RulePlan<'_>) -> Vec<KindKey> {
-    let Ok(parsed) = &rule.rule else { return Vec::new() };
+    let Ok(parsed) = rule.rule() else { return Vec::new() };
     let targets = parsed.edges().iter().zip(&rule.targets);
     let targets = targets.filter_map(|(edge, target)| of_target(world, edge, target));
     of_dependent(world, rule, parsed).into_iter().chain(targets).collect()

@@ -8,7 +8,7 @@ use std::{fs, io};
 
 use clap::{Args, Parser, Subcommand};
 use depguard_core::{Home, LogicalCluster, Namespace};
-use depguard_kcp::cli::{Common, FeatureArgs, HomeArg, asked_to_stop};
+use depguard_kcp::cli::{AllowanceArgs, Common, FeatureArgs, HomeArg, asked_to_stop};
 
 use crate::config::LEASE;
 use crate::manifests::{self, Identity, ReadThrough, Setup};
@@ -79,6 +79,9 @@ struct Run {
     /// The way in which the webhook reads dependents, as its own flag says; home kcp only
     #[arg(long, value_enum, default_value_t, value_name = "WAY")]
     read_through: ReadThrough,
+
+    #[command(flatten)]
+    allowance: AllowanceArgs,
 
     #[command(flatten)]
     features: FeatureArgs,
@@ -200,6 +203,7 @@ impl Run {
                 .of(config.home, Some(&namespace))
                 .unwrap_or(config.leader_election_namespace),
             leader_election_id: self.lease.leader_election_id,
+            allowance: self.allowance.into_allowance(),
             kubeconfig: self.common.kubeconfig,
             base_host: self.common.kcp_base_host,
             probe_addr: self.common.health_probe_bind_address.0,

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use depguard_core::locks::CLEAN_AFTER;
 use depguard_core::{ExportName, Home};
-use depguard_kcp::Features;
+use depguard_kcp::{Allowance, Features};
 
 use crate::locks::VitalKind;
 use crate::manifests::ReadThrough;
@@ -27,6 +27,9 @@ pub struct Config {
     pub home: Home,
     /// depguard's APIExport; not used in home kubernetes.
     pub export_name: ExportName,
+    /// What one workspace may have mirrored of each resource, or in home kubernetes the cluster: where there is more, its
+    /// rules are not valid.
+    pub allowance: Allowance,
     /// A kubeconfig file. Left out: what `KUBECONFIG` names, else the pod's own service account.
     pub kubeconfig: Option<PathBuf>,
     /// The base URL of kcp, without a workspace. Left out: from the kubeconfig.
@@ -87,6 +90,7 @@ impl Config {
         Self {
             home,
             export_name,
+            allowance: Allowance::DEFAULT,
             kubeconfig: None,
             base_host: None,
             probe_addr: Some((Ipv6Addr::UNSPECIFIED, 8081).into()),
@@ -117,6 +121,7 @@ impl Config {
     depguard_kcp::builder_methods! {
         home: Home,
         export_name: ExportName,
+        allowance: Allowance,
         kubeconfig: Option<PathBuf>,
         base_host: Option<String>,
         probe_addr: Option<SocketAddr>,

@@ -5,8 +5,8 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use depguard_kcp::{
-    ConnectError, ConnectOptions, Connection, Health, Mirror, MirrorOptions, NoExports, NotInKcp, PathKeyError,
-    WorkspaceLookups,
+    ConnectError, ConnectOptions, Connection, Derived, Health, Mirror, MirrorOptions, NoExports, NotInKcp,
+    PathKeyError, WorkspaceLookups,
 };
 use futures::future::OptionFuture;
 use tokio::sync::{oneshot, watch};
@@ -94,7 +94,12 @@ impl Controller {
         let serving = Serving::bind(&config, &metrics, readiness).await?;
         let (probe_addr, metrics_addr) = (serving.probe_addr(), serving.metrics_addr());
         let watched = observe::watched(config.home, &config.enable);
-        let options = MirrorOptions { home: config.home, export_name: config.export_name.clone(), watched };
+        let options = MirrorOptions {
+            home: config.home,
+            export_name: config.export_name.clone(),
+            watched,
+            allowance: config.allowance,
+        };
         let (mirror, mirroring) = Mirror::start(connection.clone(), options);
         let servers = serving.start(&mirror);
         let elected_for = config.leader_elect.then_some(config.lease_duration);
@@ -104,6 +109,7 @@ impl Controller {
             connection,
             home: config.home,
             export_name: config.export_name,
+            allowance: config.allowance,
             rules: mirror.subscribe(),
             clients,
             permit,
@@ -122,6 +128,7 @@ impl Controller {
             lookups: WorkspaceLookups::default(),
             sight: Sight::new(basis.resync),
             failures: Failures::new(config.deference),
+            written: Derived::default(),
             probing,
             probe_address: config.webhook_probe_address,
             identity: config.webhook_client_cert_dir,

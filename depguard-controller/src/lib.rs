@@ -47,6 +47,7 @@ mod status;
 mod testing;
 mod uninstall;
 mod webhook_target;
+mod written_rule;
 
 pub use ca_bundle::CaBundleError;
 pub use config::Config;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use depguard_core::{Consents, Home, LogicalCluster};
-use depguard_kcp::{Features, MirrorState, Mirrored, Readiness, Watched};
+use depguard_kcp::{Derived, Features, MirrorState, Mirrored, Readiness, Watched};
 use serde_json::Value;
 
 use crate::bindings::Bindings;
@@ -14,6 +14,7 @@ use crate::exports::Exports;
 use crate::locks;
 use crate::manifests::ReadThrough;
 use crate::plan::World;
+use crate::written_rule::WrittenRule;
 
 pub(crate) const CONFIGURATIONS: &str = "validatingwebhookconfigurations";
 
@@ -46,7 +47,15 @@ pub(crate) fn configuration(name: &'static str) -> Watched {
 }
 
 /// The world, as `state` shows it.
-pub(crate) fn world<'v>(home: Home, export_name: &'v str, state: &'v MirrorState, clients: Clients) -> World<'v> {
+pub(crate) fn world<'v>(
+    home: Home,
+    export_name: &'v str,
+    state: &'v MirrorState,
+    written: &Derived<WrittenRule>,
+    further: Vec<WrittenRule>,
+    clients: Clients,
+) -> World<'v> {
+    let rules = state.resource(Watched::RULES.plural).into_iter().flat_map(|mirrored| &mirrored.objects);
     let values = |plural| state.resource(plural).into_iter().flat_map(|mirrored| mirrored.values());
     let configurations = state.resource(CONFIGURATIONS).into_iter().flat_map(|mirrored| &mirrored.objects);
     // Consent that nobody follows any more may have been given since: then everybody's rules count, as to the webhook.
@@ -56,7 +65,8 @@ pub(crate) fn world<'v>(home: Home, export_name: &'v str, state: &'v MirrorState
         home,
         read_through: ReadThrough::default(),
         export_name,
-        rules: values(Watched::RULES.plural).collect(),
+        rules: rules.filter_map(|(key, rule)| Some((rule.value.as_ref(), written.get(key)?.clone()))).collect(),
+        further,
         bindings: bindings(export_name, state),
         configurations: configurations.map(|((cluster, _), found)| (cluster.clone(), found.value.as_ref())).collect(),
         exports: served(state.resource(Watched::EXPORTS.plural)),

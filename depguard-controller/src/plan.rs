@@ -3,9 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use depguard_core::api::FailurePolicy;
-use depguard_core::{
-    Consents, ExportRef, GroupResource, Home, LogicalCluster, Outline, Rule, RuleKey, RuleSet, WorkspacePath,
-};
+use depguard_core::{Consents, ExportRef, GroupResource, Home, LogicalCluster, Rule, RuleKey, WorkspacePath};
 use depguard_kcp::{Claims, WorkspaceLookup};
 use serde_json::Value;
 
@@ -14,6 +12,7 @@ use crate::clients::Clients;
 use crate::configuration::{self, Kinds, Step};
 use crate::exports::Exports;
 use crate::manifests::ReadThrough;
+use crate::written_rule::{Unusable, WrittenRule, WrittenTarget};
 
 /// Where a configuration is installed: a provider's logical cluster, or in home kubernetes the one cluster (`None`).
 pub(crate) type Place = Option<LogicalCluster>;
@@ -29,8 +28,10 @@ pub(crate) struct World<'v> {
     pub(crate) read_through: ReadThrough,
     /// The name of depguard's APIExport.
     pub(crate) export_name: &'v str,
-    /// All DependencyRules, as the API server returned them.
-    pub(crate) rules: Vec<&'v Value>,
+    /// All DependencyRules, as the API server returned them, and what they say.
+    pub(crate) rules: Vec<(&'v Value, WrittenRule)>,
+    /// What is known of rules that are not held one by one, as there are too many.
+    pub(crate) further: Vec<WrittenRule>,
     /// depguard's own APIBindings; none in home kubernetes.
     pub(crate) bindings: Bindings,
     /// The configurations that have our configuration's name.
@@ -68,8 +69,7 @@ pub(crate) enum PlacePlan {
 pub(crate) struct RulePlan<'v> {
     pub(crate) object: &'v Value,
     pub(crate) key: RuleKey,
-    /// The rule, or why it can't be used.
-    pub(crate) rule: Result<Rule, String>,
+    written: WrittenRule,
     pub(crate) failure_policy: FailurePolicy,
     /// Its targets, also those that could be read from a rule that can't be used.
     pub(crate) targets: Vec<TargetPlan>,
@@ -93,7 +93,7 @@ impl Plan<'_> {
     /// The usable rules that have a target at each place, for the places that have any.
     pub(crate) fn rules_by_place(&self) -> BTreeMap<&Place, Rules> {
         let mut by_place: BTreeMap<_, Rules> = BTreeMap::new();
-        for (rule, parsed) in self.rules.iter().filter_map(|rule| Some((rule, rule.rule.as_ref().ok()?))) {
+        for (rule, parsed) in self.rules.iter().filter_map(|rule| Some((rule, rule.rule().ok()?))) {
             for place in rule.targets.iter().flat_map(|target| &target.places) {
                 let what = (rule.failure_policy, parsed.generation().unwrap_or_default());
                 by_place.entry(place).or_default().insert(rule.key.clone(), what);
@@ -110,11 +110,13 @@ impl World<'_> {
         if self.home == Home::Kubernetes {
             return Claims::new();
         }
-        let rules = RuleSet::load(self.home, self.rules.iter().copied());
+        let rules = self.rules.iter().map(|(_, written)| written).chain(&self.further);
+        let targets = rules.flat_map(WrittenRule::targets);
+        let paths = targets.filter_map(|target| Some(&target.export.as_ref()?.path));
         let claimants = |path| self.bindings.at(path).iter().cloned().collect();
-        let mut claims: Claims = rules.workspace_paths().map(|path| (path.clone(), claimants(path))).collect();
+        let mut claims: Claims = paths.map(|path| (path.clone(), claimants(path))).collect();
         if self.consents.restrict() {
-            let written = self.rules.iter().filter_map(|rule| key_of(self.home, rule).cluster);
+            let written = self.rules.iter().filter_map(|(_, rule)| rule.key().cluster.clone());
             claims.extend(self.consents.claims(&written.collect::<Vec<_>>()));
         }
         claims
@@ -161,10 +163,13 @@ impl World<'_> {
 /// export, and the webhook alone knows whether a rule bears on a deletion.
 pub(crate) fn plan<'v>(world: &World<'v>) -> Plan<'v> {
     let rules: Vec<_> = world.rules.iter().map(|rule| plan_rule(world, rule)).collect();
+    let further: Vec<_> = world.further.iter().map(|rule| (rule.failure_policy(), plan_targets(world, rule))).collect();
+    let targets = rules.iter().map(|rule| (rule.failure_policy, &rule.targets));
+    let targets = targets.chain(further.iter().map(|(policy, targets)| (*policy, targets)));
     let mut kinds: BTreeMap<&Place, Kinds> = BTreeMap::new();
-    for (rule, target) in rules.iter().flat_map(|rule| rule.targets.iter().map(move |target| (rule, target))) {
+    for (policy, target) in targets.flat_map(|(policy, targets)| targets.iter().map(move |target| (policy, target))) {
         for place in &target.places {
-            kinds.entry(place).or_default().insert(rule.failure_policy, target.kind.clone());
+            kinds.entry(place).or_default().insert(policy, target.kind.clone());
         }
     }
     let places: BTreeSet<_> = kinds.keys().copied().chain(world.configurations.keys()).collect();
@@ -195,40 +200,22 @@ fn plan_place(world: &World<'_>, place: &Place, desired: Option<Value>) -> Optio
     Some(PlacePlan::Do { step, desired })
 }
 
-fn plan_rule<'v>(world: &World<'v>, object: &'v Value) -> RulePlan<'v> {
-    match Rule::parse(world.home, object) {
-        Ok(rule) => {
-            let targets = rule.edges().iter().map(|edge| {
-                let kind = edge.target.gvr.group_resource();
-                plan_target(world, rule.key(), edge.index, edge.target.export.clone(), kind)
-            });
-            let (targets, key) = (targets.collect(), rule.key().clone());
-            RulePlan { object, key, failure_policy: rule.failure_policy(), rule: Ok(rule), targets }
-        }
-        // Where such a rule bears, its failure policy decides, and the webhook is asked only where its targets are
-        // installed.
-        Err(error) => {
-            let outline = Outline::read(world.home, object)
-                .filter(|outline| world.home == Home::Kubernetes || outline.key.cluster.is_some());
-            let (key, targets, failure_policy) = match outline {
-                Some(outline) => (outline.key, outline.targets, outline.failure_policy),
-                None => (key_of(world.home, object), Vec::new(), FailurePolicy::Fail),
-            };
-            let targets = targets.into_iter().enumerate();
-            let targets =
-                targets.map(|(index, (export, kind))| plan_target(world, &key, index, export, kind)).collect();
-            RulePlan { object, key, failure_policy, rule: Err(error.to_string()), targets }
-        }
+fn plan_rule<'v>(world: &World<'v>, (object, written): &(&'v Value, WrittenRule)) -> RulePlan<'v> {
+    RulePlan {
+        object,
+        key: written.key().clone(),
+        failure_policy: written.failure_policy(),
+        written: written.clone(),
+        targets: plan_targets(world, written),
     }
 }
 
-fn plan_target(
-    world: &World<'_>,
-    rule: &RuleKey,
-    dependency: usize,
-    export: Option<ExportRef>,
-    kind: GroupResource,
-) -> TargetPlan {
+fn plan_targets(world: &World<'_>, written: &WrittenRule) -> Vec<TargetPlan> {
+    written.targets().iter().map(|target| plan_target(world, written.key(), target)).collect()
+}
+
+fn plan_target(world: &World<'_>, rule: &RuleKey, target: &WrittenTarget) -> TargetPlan {
+    let WrittenTarget { dependency, export, kind } = target.clone();
     let (places, refused) = match (world.home, &export, &rule.cluster) {
         (Home::Kubernetes, ..) => (vec![None], Vec::new()),
         (Home::Kcp, None, own) => (vec![own.clone()], Vec::new()),
@@ -243,23 +230,17 @@ fn plan_target(
     TargetPlan { dependency, export, kind, places, refused }
 }
 
+impl RulePlan<'_> {
+    /// The rule, or why it can't be used.
+    pub(crate) fn rule(&self) -> Result<&Rule, &Unusable> {
+        self.written.rule()
+    }
+}
+
 impl TargetPlan {
     /// Whether nobody at its path has bound depguard.
     pub(crate) fn is_unbound(&self) -> bool {
         self.places.is_empty() && self.refused.is_empty()
-    }
-}
-
-/// Which rule an object is whose spec can't be read at all.
-fn key_of(home: Home, object: &Value) -> RuleKey {
-    let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str);
-    let cluster = match home {
-        Home::Kcp => text("/metadata/annotations/kcp.io~1cluster"),
-        Home::Kubernetes => None,
-    };
-    RuleKey {
-        cluster: cluster.and_then(|cluster| LogicalCluster::parse(cluster).ok()),
-        name: text("/metadata/name").unwrap_or_default().to_owned(),
     }
 }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use depguard_core::{LogicalCluster, RuleKey, api};
-use depguard_kcp::{Endpoint, MirrorState, WorkspaceLookups, bundle_expiry};
+use depguard_kcp::{Derived, Endpoint, MirrorState, WorkspaceLookups, bundle_expiry};
 use futures::StreamExt;
 use serde_json::Value;
 use tokio::time::Instant;
@@ -26,6 +26,7 @@ use crate::retries::Retries;
 use crate::rounds::{Basis, in_time};
 use crate::sight::Sight;
 use crate::status::{self, Found, Outcome, Said};
+use crate::written_rule::WrittenRule;
 
 /// Carries out rounds. It remembers nothing of what it installed: only what failed, and when to try that again.
 pub(crate) struct Reconciler {
@@ -34,6 +35,8 @@ pub(crate) struct Reconciler {
     pub(crate) lookups: WorkspaceLookups,
     pub(crate) sight: Sight,
     pub(crate) failures: Failures,
+    /// What the rules say.
+    pub(crate) written: Derived<WrittenRule>,
     pub(crate) probing: Probing,
     /// Where the webhook is asked, instead of where it is installed.
     pub(crate) probe_address: Option<String>,
@@ -57,7 +60,12 @@ impl Reconciler {
         let begun = Instant::now();
         self.basis.metrics.ca_expiry(clients.ca_bundle.as_deref().and_then(bundle_expiry));
         let export_name = self.basis.export_name.clone();
-        let mut world = observe::world(self.basis.home, export_name.as_str(), state, clients);
+        let (home, allowance) = (self.basis.home, self.basis.allowance);
+        let rules = state.resource(api::PLURAL).map(Arc::as_ref);
+        self.written.refresh(rules, |rule| WrittenRule::of_mirrored(home, allowance, rule));
+        let further = rules.into_iter().flat_map(|rules| &rules.further);
+        let further = further.map(|about| WrittenRule::of_too_many(home, allowance, about)).collect();
+        let mut world = observe::world(home, export_name.as_str(), state, &self.written, further, clients);
         world.read_through = self.read_through;
         let claims = world.claims();
         self.lookups.refresh(&self.basis.connection, &claims).await;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use depguard_core::{ExportName, Home};
-use depguard_kcp::{Connection, MirrorState};
+use depguard_kcp::{Allowance, Connection, MirrorState};
 use futures::{Stream, StreamExt, stream};
 use tokio::sync::watch;
 use tokio::time::sleep;
@@ -28,6 +28,8 @@ pub(crate) struct Basis {
     pub(crate) home: Home,
     /// depguard's APIExport; not used in home kubernetes.
     pub(crate) export_name: ExportName,
+    /// What one workspace may have mirrored, or a plain cluster.
+    pub(crate) allowance: Allowance,
     /// What is mirrored for rules.
     pub(crate) rules: watch::Receiver<Arc<MirrorState>>,
     pub(crate) clients: watch::Receiver<Clients>,

@@ -11,6 +11,7 @@ use crate::checks::{self, Kinds};
 use crate::enforced::Flaws;
 use crate::findings::{Finding, conditions};
 use crate::plan::{Place, Plan, RulePlan, TargetPlan, World};
+use crate::written_rule::{ALLOWANCE_EXCEEDED, Unusable};
 use crate::{enforced, programmed, references};
 
 /// The resources that a rule's summary names.
@@ -63,11 +64,24 @@ pub(crate) fn all<'p>(world: &World<'_>, plan: &'p Plan<'_>, found: &Found, now:
         let old = rule.object.get("status");
         let status = json!(status(world, rule, found, old, now));
         let mut object = rule.object.clone();
-        let is_new = old != Some(&status);
+        let is_new = old != Some(&status) && !tells_of_too_many(rule, old);
         object.as_object_mut()?.insert("status".to_owned(), status);
         Some(Said { rule, object, is_new })
     });
     said.collect()
+}
+
+/// Whether the status tells already that there are too many rules for this one to be read. Then no more is known of it than
+/// that.
+fn tells_of_too_many(rule: &RulePlan<'_>, old: Option<&Value>) -> bool {
+    let generation = rule.object.pointer("/metadata/generation");
+    let conditions = old.and_then(|old| old.get("conditions")?.as_array()).into_iter().flatten();
+    let mut accepted = conditions.filter(|condition| condition.get("type").is_some_and(|of| of == "Accepted"));
+    rule.rule().is_err_and(|why| why.reason == ALLOWANCE_EXCEEDED)
+        && accepted.any(|condition| {
+            condition.get("reason").is_some_and(|reason| reason == ALLOWANCE_EXCEEDED)
+                && condition.get("observedGeneration") == generation
+        })
 }
 
 fn status(
@@ -78,7 +92,7 @@ fn status(
     now: &str,
 ) -> DependencyRuleStatus {
     let generation = rule.object.pointer("/metadata/generation").and_then(Value::as_i64);
-    let findings = match &rule.rule {
+    let findings = match rule.rule() {
         Ok(parsed) => of_rule(world, rule, parsed, found),
         Err(error) => of_invalid(world, rule, error, &found.outcomes),
     };
@@ -109,15 +123,14 @@ fn of_rule(world: &World<'_>, rule: &RulePlan<'_>, parsed: &Rule, found: &Found)
 fn of_invalid(
     world: &World<'_>,
     rule: &RulePlan<'_>,
-    error: &str,
+    Unusable { reason, message }: &Unusable,
     outcomes: &BTreeMap<Place, Outcome>,
 ) -> Vec<(&'static str, Finding)> {
-    const INVALID: &str = "Invalid";
     let programmed = programmed::programmed(world, rule, outcomes);
     vec![
-        ("Accepted", Finding::no(INVALID, error)),
-        ("ResolvedRefs", Finding::unknown(INVALID, "not looked at: the rule is not accepted")),
-        ("Programmed", if rule.targets.is_empty() { Finding::no(INVALID, "nothing to install") } else { programmed }),
+        ("Accepted", Finding::no(reason, message)),
+        ("ResolvedRefs", Finding::unknown(reason, "not looked at: the rule is not accepted")),
+        ("Programmed", if rule.targets.is_empty() { Finding::no(reason, "nothing to install") } else { programmed }),
         ("Enforced", enforced::of_invalid(rule)),
     ]
 }
@@ -141,7 +154,7 @@ fn summary(rule: &RulePlan<'_>) -> Option<String> {
 
 /// Where each dependency was found, and how its dependents are.
 fn targets(world: &World<'_>, rule: &RulePlan<'_>, kinds: &Kinds) -> Vec<TargetStatus> {
-    let Ok(parsed) = &rule.rule else { return Vec::new() };
+    let Ok(parsed) = rule.rule() else { return Vec::new() };
     let targets = rule.targets.iter().enumerate();
     targets
         .map(|(index, target)| target_status(world, target, checks::lookup(world, kinds, rule, parsed, index)))

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use depguard_core::{ExportName, Home};
 use depguard_kcp::{
-    ApiError, ConnectError, ConnectOptions, Connection, Endpoint, Mirror, MirrorOptions, MirrorState, Watched,
+    Allowance, ApiError, ConnectError, ConnectOptions, Connection, Endpoint, Mirror, MirrorOptions, MirrorState,
+    Watched,
 };
 use serde_json::Value;
 use tokio::time::{Instant, sleep, timeout};
@@ -175,7 +176,8 @@ pub async fn uninstall(what: Uninstall) -> Result<Uninstalled, UninstallError> {
     }
     // The mirrors live as long as this future: dropped, they end their watches.
     let start = |export_name| {
-        let options = MirrorOptions { home: what.home, export_name, watched: watched(what.home) };
+        let options =
+            MirrorOptions { home: what.home, export_name, watched: watched(what.home), allowance: Allowance::DEFAULT };
         Mirror::start(connection.clone(), options).0
     };
     let mirror = start(what.export_name.clone());

@@ -416,8 +416,6 @@ impl Beside {
     }
 }
 
-}
-
 /// Whether one of the selectors at a path selects the target.
 fn refers_by_labels(selections: &[Means<'_>], target: &Target) -> Refers {
     let mut refers = Refers::No;

@@ -10,6 +10,7 @@ use depguard_core::{ExportName, GroupResource, Home};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::features::{Feature, Features};
+use crate::mirror::Allowance;
 
 pub use self::log::{LogFormat, to_writer};
 
@@ -59,6 +60,19 @@ pub struct FeatureArgs {
     /// controller alike; home kubernetes only
     #[arg(long, value_name = "KINDS", value_delimiter = ',')]
     compat_lock_kinds: Vec<GroupResource>,
+}
+
+/// Flags that say how much one tenant may have of what all share: the same for both binaries.
+#[derive(Debug, Args)]
+pub struct AllowanceArgs {
+    /// The most rules, APIBindings and APIExports each that are held of one workspace, or of a plain cluster, and the most
+    /// ObjectLocks of one namespace. Where there are more rules, none of them is valid
+    #[arg(long, value_name = "NUMBER", default_value_t = Allowance::DEFAULT.objects, value_parser = at_least_one)]
+    workspace_max_objects: usize,
+
+    /// The most memory that each of these may take, in MiB
+    #[arg(long, value_name = "MIB", default_value_t = Allowance::DEFAULT.memory >> 20, value_parser = at_least_one)]
+    workspace_max_memory: usize,
 }
 
 /// The value of `--home`.
@@ -112,6 +126,14 @@ impl Common {
     fn log_format(&self) -> LogFormat {
         let meant = if self.zap.zap_encoder.as_deref() == Some("json") { LogFormat::Json } else { LogFormat::Text };
         self.log_format.unwrap_or(meant)
+    }
+}
+
+impl AllowanceArgs {
+    /// What they say.
+    pub fn into_allowance(self) -> Allowance {
+        let memory = self.workspace_max_memory.saturating_mul(1 << 20);
+        Allowance { objects: self.workspace_max_objects, memory }
     }
 }
 
@@ -169,6 +191,10 @@ fn address(text: &str) -> Result<Address, String> {
     address.map(|address| Address(Some(address))).ok_or_else(|| {
         "write it as `:8081` (every address), `127.0.0.1:8081` or `[::1]:8081`, or `0` for none".to_owned()
     })
+}
+
+fn at_least_one(text: &str) -> Result<usize, String> {
+    text.parse().ok().filter(|number| *number > 0).ok_or_else(|| "write a whole number, at least 1".to_owned())
 }
 
 #[cfg(test)]

@@ -7,17 +7,17 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use depguard_core::{Fetched, Query};
-use http::header::{ACCEPT, CONTENT_TYPE, HeaderValue, TRANSFER_ENCODING};
+use http::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderValue, TRANSFER_ENCODING};
 use http::response::Parts;
 use http::{Method, Request, Response, Uri, Version};
-use http_body_util::{BodyExt, Limited};
+use http_body_util::{BodyExt, Either, Full, Limited};
 use hyper::body::{Body as _, Frame, Incoming};
 use kube_client::client::Body;
 use tower::ServiceExt;
 use tower::timeout::error::Elapsed;
 
 use crate::address;
-use crate::mirror::Bookmarks;
+use crate::mirror::{Bookmarks, SmallPages};
 use crate::space::{Space, UpTo, collect};
 use crate::stack::{CONNECT_TIMEOUT, Stack};
 
@@ -130,6 +130,19 @@ impl Endpoint {
         self.transfer(request, space).await
     }
 
+    /// The same with the headers of another request.
+    pub(crate) async fn get_like(
+        &self,
+        headers: &HeaderMap,
+        path_and_query: &str,
+        space: &mut impl Space,
+    ) -> Result<Response<Bytes>, RequestError> {
+        let mut request = Request::new(Bytes::new());
+        *request.uri_mut() = self.uri(path_and_query)?;
+        *request.headers_mut() = headers.clone();
+        self.transfer(request, space).await
+    }
+
     /// Sends a query of a decision, and takes in its body up to [`MAX_BODY`].
     ///
     /// With it an evaluation is decided by what this endpoint answers:
@@ -171,9 +184,9 @@ impl Endpoint {
     /// A client of kube's over the same connections, for its watchers. Needs a tokio runtime.
     ///
     /// A response that does not begin within 30 s fails, and so does one that grows beyond [`MAX_BODY`]: a watch is
-    /// then begun anew.
+    /// then begun anew. Lists come in small pages.
     pub fn client(&self) -> kube_client::Client {
-        self.client_noting_bookmarks(|| ())
+        self.client_noting_bookmarks(|| (), SmallPages::new(None))
     }
 
     /// The same, where each bookmark of a watch is noted. Whatever else a body holds shows nothing before the watcher
@@ -181,11 +194,16 @@ impl Endpoint {
     pub(crate) fn client_noting_bookmarks(
         &self,
         note: impl Fn() + Clone + Send + Sync + 'static,
+        pages: SmallPages,
     ) -> kube_client::Client {
         let endpoint = self.clone();
         let service = tower::service_fn(move |mut request: Request<Body>| {
-            let (endpoint, note) = (endpoint.clone(), note.clone());
+            let (endpoint, note, pages) = (endpoint.clone(), note.clone(), pages.clone());
             async move {
+                if SmallPages::are_asked_for(&request) {
+                    let page = pages.fetch(&endpoint.within(HEAD_TIMEOUT), &request.map(drop)).await?;
+                    return Ok(page.map(|body| Either::Right(Full::new(body))));
+                }
                 *request.uri_mut() = endpoint.uri(request.uri().path_and_query().map_or("", |path| path.as_str()))?;
                 let what = What::of(&request);
                 let is_watch = what.uri.query().is_some_and(|query| query.contains("watch=true"));
@@ -200,7 +218,7 @@ impl Endpoint {
                             }
                             frame
                         };
-                        Ok(response.map(|body| Limited::new(body.map_frame(noted), MAX_BODY)))
+                        Ok(response.map(|body| Either::Left(Limited::new(body.map_frame(noted), MAX_BODY))))
                     }
                     Ok(Err(why)) => Err(what.unanswered(&*why)),
                     Err(_) => Err(what.timed_out(HEAD_TIMEOUT)),

@@ -84,7 +84,8 @@ pub use metadata::{Metadata, MetadataEvent, OwnerReference};
 #[cfg(feature = "metrics")]
 pub use metrics::Metrics;
 pub use mirror::{
-    Failure, Mirror, MirrorOptions, MirrorState, Mirrored, MirroredObject, ObjectKey, Readiness, Watched, Watches,
+    Allowance, Derived, Failure, Mirror, MirrorOptions, MirrorState, Mirrored, MirroredObject, ObjectKey, Readiness,
+    Tenant, Watched, Watches,
 };
 pub use pages::List;
 pub use path_key::PathKey;

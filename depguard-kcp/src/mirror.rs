@@ -1,8 +1,13 @@
 //! Watched resources, kept as one consistent snapshot: what both of depguard's services decide by.
 
+mod allowance;
 mod bookmarks;
+mod derived;
 mod heard;
 mod ledger;
+mod objects;
+mod shortening;
+mod small_pages;
 mod state;
 mod watch;
 
@@ -19,9 +24,13 @@ use crate::connection::Connection;
 use crate::slices::Ours;
 
 pub(crate) use self::bookmarks::Bookmarks;
+pub(crate) use self::small_pages::SmallPages;
 pub(crate) use self::watch::said_by;
 
+pub use self::allowance::Allowance;
+pub use self::derived::Derived;
 pub use self::heard::Watches;
+pub use self::objects::Tenant;
 pub use self::state::{Failure, MirrorState, Mirrored, MirroredObject, ObjectKey, Readiness, Watched};
 
 /// Changes taken in before the next snapshot is made.
@@ -47,12 +56,15 @@ pub struct MirrorOptions {
     pub export_name: ExportName,
     /// The resources.
     pub watched: Vec<Watched>,
+    /// What each workspace may have of each of them; in a plain cluster the whole cluster.
+    pub allowance: Allowance,
 }
 
 /// Keeps resources mirrored for as long as it lives: dropping it ends all watches, and the last snapshot says that
 /// nothing is loaded.
 #[derive(Debug)]
 pub struct Mirror {
+    allowance: Allowance,
     states: latest::Receiver<Arc<MirrorState>>,
     driver: AbortHandle,
 }
@@ -61,7 +73,7 @@ impl Mirror {
     /// Begins to watch. The handle ends only with the mirror, or when a watch died of a fault of its own: then
     /// nothing is loaded any more, and the process had better be started anew.
     pub fn start(connection: Connection, options: MirrorOptions) -> (Self, JoinHandle<()>) {
-        let MirrorOptions { home, export_name, watched } = options;
+        let MirrorOptions { home, export_name, watched, allowance } = options;
         let mut ledger = match home {
             Home::Kcp => {
                 let workspace = connection.home_workspace().map(str::to_owned);
@@ -75,6 +87,7 @@ impl Mirror {
             connection,
             home,
             watched,
+            allowance,
             ledger,
             published: Published(sender),
             reports,
@@ -83,7 +96,12 @@ impl Mirror {
             started: 0,
         };
         let handle = tokio::spawn(driver.run(incoming));
-        (Self { states, driver: handle.abort_handle() }, handle)
+        (Self { allowance, states, driver: handle.abort_handle() }, handle)
+    }
+
+    /// What each workspace may have.
+    pub fn allowance(&self) -> Allowance {
+        self.allowance
     }
 
     /// The newest snapshot, and news of later ones.
@@ -113,6 +131,7 @@ struct Driver {
     connection: Connection,
     home: Home,
     watched: Vec<Watched>,
+    allowance: Allowance,
     ledger: Ledger,
     published: Published,
     reports: mpsc::Sender<Report>,
@@ -182,8 +201,9 @@ impl Driver {
         let heard = self.ledger.watches().begin(source.clone(), watched);
         let task = match endpoint {
             Ok(endpoint) => {
-                let watch =
-                    Watch { endpoint, watched, home: self.home, source: source.clone(), number, reports, heard };
+                let (home, source) = (self.home, source.clone());
+                let allowance = if watched.is_of_tenants() { self.allowance } else { Allowance::NONE };
+                let watch = Watch { endpoint, watched, home, allowance, source, number, reports, heard };
                 self.tasks.spawn(watch.run())
             }
             // It stays so until the slice changes.

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use clap::Parser;
 use depguard_core::{OverridePolicy, parse_duration};
+use depguard_kcp::cli::{AllowanceArgs, Common, FeatureArgs};
 use depguard_kcp::{MirrorState, ReadThrough};
-use depguard_kcp::cli::{Common, FeatureArgs};
 
 use crate::config::Config;
 
@@ -71,6 +71,9 @@ pub struct Cli {
     override_groups: Vec<String>,
 
     #[command(flatten)]
+    allowance: AllowanceArgs,
+
+    #[command(flatten)]
     features: FeatureArgs,
 }
 
@@ -88,6 +91,7 @@ impl Cli {
         Config {
             home: self.common.home.into(),
             export_name: self.common.api_export_name,
+            allowance: self.allowance.into_allowance(),
             kubeconfig: self.common.kubeconfig,
             base_host: self.common.kcp_base_host,
             read_through: self.read_through,
@@ -175,6 +179,13 @@ mod tests {
         assert!(groups(&["--override-groups="]).is_empty());
         let users = parse(&["--override-users=alice,bob"]).unwrap().overrides.users;
         assert_eq!(users.into_iter().collect::<Vec<_>>(), ["alice", "bob"]);
+    }
+
+    #[test]
+    fn what_a_workspace_may_have_is_a_number_and_an_amount() {
+        let allowance = parse(&["--workspace-max-objects=5000", "--workspace-max-memory=64"]).unwrap().allowance;
+        assert_eq!((allowance.objects, allowance.memory), (5000, 64 << 20));
+        assert!(parse(&["--workspace-max-objects=0"]).unwrap_err().contains("at least 1"));
     }
 
     #[test]

@@ -5,8 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use depguard_core::{ExportName, Home, OverridePolicy};
-use depguard_kcp::{Features, MirrorState, ReadThrough};
-
+use depguard_kcp::{Allowance, Features, MirrorState, ReadThrough};
 
 /// What a webhook is started with. `Default` is what the binary does without flags.
 #[derive(Debug, Clone)]
@@ -16,6 +15,9 @@ pub struct Config {
     pub home: Home,
     /// depguard's own APIExport, in the workspace that the kubeconfig points to. Unused in home kubernetes.
     pub export_name: ExportName,
+    /// What one workspace may have mirrored of each resource, or in home kubernetes the cluster: where there is more, its
+    /// rules are not valid.
+    pub allowance: Allowance,
     /// The kubeconfig; left out: `KUBECONFIG`, or the pod's own service account.
     pub kubeconfig: Option<PathBuf>,
     /// The base URL of kcp without a workspace; left out: the kubeconfig's.
@@ -57,6 +59,7 @@ impl Config {
     depguard_kcp::builder_methods! {
         home: Home,
         export_name: ExportName,
+        allowance: Allowance,
         kubeconfig: Option<PathBuf>,
         base_host: Option<String>,
         read_through: ReadThrough,
@@ -80,6 +83,7 @@ impl Default for Config {
         Self {
             home: Home::Kcp,
             export_name: default_export_name(),
+            allowance: Allowance::DEFAULT,
             kubeconfig: None,
             base_host: None,
             read_through: ReadThrough::default(),

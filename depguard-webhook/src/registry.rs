@@ -3,11 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use depguard_core::{Consents, ExportName, Home, KnownRules, RuleSet};
+use depguard_core::{CompiledRule, Consents, ExportName, Home, KnownRules, RuleSet, Workspaces};
 use depguard_kcp::{
-    BoundWorkspaces, Claims, Connection, Failure, Mirror, MirrorOptions, MirrorState, Watched, WorkspaceLookups,
+    Allowance, BoundWorkspaces, Claims, Connection, Derived, Failure, Mirror, MirrorOptions, MirrorState,
+    MirroredObject, Tenant, Watched, WorkspaceLookups,
 };
+use serde_json::Value;
 use tokio::sync::watch;
+use tokio::task::spawn_blocking;
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::bound_since::BoundSince;
@@ -19,12 +22,12 @@ const PAUSE: Duration = Duration::from_millis(100);
 const LOOKS: u32 = 12;
 
 /// Begins to watch what decides.
-pub(crate) fn watch(connection: &Connection, home: Home, export_name: ExportName) -> Mirror {
+pub(crate) fn watch(connection: &Connection, home: Home, export_name: ExportName, allowance: Allowance) -> Mirror {
     let watched = match home {
         Home::Kcp => vec![Watched::RULES, Watched::BINDINGS, Watched::EXPORTS],
         Home::Kubernetes => vec![Watched::RULES],
     };
-    Mirror::start(connection.clone(), MirrorOptions { home, export_name, watched }).0
+    Mirror::start(connection.clone(), MirrorOptions { home, export_name, watched, allowance }).0
 }
 
 /// What is watched, and for how long it is believed though nothing is heard of it.
@@ -39,11 +42,12 @@ pub(crate) struct Following {
 /// Puts what is watched in force, until it is dropped; the mirror lives no longer.
 pub(crate) async fn run(following: Following, rules: Rules) {
     let Following { mirror, connection, home, export_name, patience } = following;
+    let (allowance, compiled) = (mirror.allowance(), Derived::default());
     let (asked, claims) = watch::channel(Claims::new());
     let (told, lookups) = watch::channel(WorkspaceLookups::default());
     let _followed = Followed(rules.clone());
     let bound = BoundSince::default();
-    let registry = Registry { home, export_name, rules: rules.clone(), patience, bound, asked, lookups };
+    let registry = Registry { home, export_name, allowance, rules, compiled, patience, bound, asked, lookups };
     tokio::select! {
         () = registry.follow(mirror.subscribe()) => {}
         () = look_up(connection, claims, told) => {}
@@ -75,7 +79,9 @@ async fn look_up(connection: Connection, mut claims: watch::Receiver<Claims>, to
 struct Registry {
     home: Home,
     export_name: ExportName,
+    allowance: Allowance,
     rules: Rules,
+    compiled: Derived<CompiledRule>,
     /// How long rules that can't be followed any more are believed to be what they were.
     patience: Duration,
     bound: BoundSince,
@@ -90,6 +96,7 @@ impl Registry {
         loop {
             let state = states.borrow_and_update().clone();
             let missing = state.not_loaded().map(str::to_owned);
+            let missing = missing.or_else(|| overflown(&state));
             let stale = missing.is_none().then(|| stale(state.unheard(), self.patience)).flatten();
             let doubt = stale.is_some().then(|| self.doubt(&state)).flatten();
             // Consent that nobody follows any more may have been given since.
@@ -103,7 +110,9 @@ impl Registry {
             {
                 say(self.rules.not_loaded().as_ref(), None);
                 say_doubt(self.rules.doubt().as_ref(), doubt.as_ref());
-                self.put_in_force(&state, consent, doubt);
+                if !self.put_in_force(&state, consent, doubt).await {
+                    return;
+                }
                 known = Some((state, consent));
             }
             sleep(PAUSE).await;
@@ -126,23 +135,65 @@ impl Registry {
 
     /// A path whose claims were not looked into yet counts as unknown: nobody waits for that. Where what providers
     /// consent to is not followed, everybody's rules count.
-    fn put_in_force(&mut self, state: &MirrorState, consent: bool, doubt: Option<String>) {
-        let objects = |plural| state.resource(plural).into_iter().flat_map(|resource| resource.values());
-        let mut rules = RuleSet::load(self.home, objects(Watched::RULES.plural));
-        let mut claims = BoundWorkspaces::read(objects(Watched::BINDINGS.plural)).claims(rules.workspace_paths());
-        let consents = Consents::read(objects(Watched::EXPORTS.plural), objects(Watched::BINDINGS.plural));
-        if doubt.is_some() {
-            // Nor is it known what has closed a cycle.
-            rules = rules.without_cycles();
-        }
+    ///
+    /// Reviews go on to be decided meanwhile, by other threads. `false`: the rules were lost on the way.
+    async fn put_in_force(&mut self, state: &Arc<MirrorState>, consent: bool, doubt: Option<String>) -> bool {
+        let (compiled, state) = (std::mem::take(&mut self.compiled), Arc::clone(state));
+        let (home, allowance, lookups) = (self.home, self.allowance, self.lookups.borrow_and_update().clone());
+        let own = state.own_cluster(&self.export_name).map(|cluster| (cluster, self.export_name.clone()));
+        let clusters = self.bound.departed(&self.export_name, values(&state, Watched::BINDINGS));
+        let departed = own.clone().map(|own| Departed { own, clusters: Arc::new(clusters) });
+        let made = spawn_blocking(move || {
+            let mut compiled = compiled;
+            let mirrored = state.resource(Watched::RULES.plural).map(Arc::as_ref);
+            compiled.refresh(mirrored, |rule| compile(home, allowance, rule));
+            let further = mirrored.into_iter().flat_map(|mirrored| &mirrored.further);
+            let further = further.map(|about| CompiledRule::broken(home, about, &allowance.exceeded(home)));
+            let further: Vec<_> = further.collect();
+            let rules = RuleSet::new(home, compiled.values().chain(&further));
+            let Made { mut rules, workspaces, claims } = Made::of(rules, &state, &lookups, consent);
+            if doubt.is_some() {
+                // It is not known what has closed a cycle.
+                rules = rules.without_cycles();
+            }
+            let doubt = doubt.zip(own).map(|(why, own)| {
+                let known = KnownRules::read(own, values(&state, Watched::RULES));
+                Doubt { why, known: Arc::new(known) }
+            });
+            (compiled, Loaded { rules, workspaces, doubt, departed }, claims)
+        });
+        let Ok((compiled, loaded, claims)) = made.await else { return false };
+        self.compiled = compiled;
+        self.rules.put(loaded);
+        self.asked.send_if_modified(|asked| {
+            let news = *asked != claims;
+            if news {
+                *asked = claims;
+            }
+            news
+        });
+        true
+    }
+}
+
+/// What is made of a state.
+struct Made {
+    rules: RuleSet,
+    workspaces: Workspaces,
+    /// What is to be looked up.
+    claims: Claims,
+}
+
+impl Made {
+    fn of(mut rules: RuleSet, state: &MirrorState, lookups: &WorkspaceLookups, consent: bool) -> Self {
+        let mut claims = BoundWorkspaces::read(values(state, Watched::BINDINGS)).claims(rules.workspace_paths());
+        let consents = Consents::read(values(state, Watched::EXPORTS), values(state, Watched::BINDINGS));
         let restrict = consent && consents.restrict();
         if restrict {
             let written = state.resource(Watched::RULES.plural).into_iter().flat_map(|rules| rules.objects.keys());
             claims.extend(consents.claims(written.filter_map(|(cluster, _)| cluster.as_ref())));
         }
-        let lookups = self.lookups.borrow_and_update();
         let (workspaces, found) = (lookups.confirmed(&claims), lookups.found(&claims));
-        drop(lookups);
         if restrict {
             let consents = consents.looked_up(&found);
             rules = rules.retain_accepted(|rule, export| {
@@ -153,22 +204,28 @@ impl Registry {
                 }
             });
         }
-        let own = state.own_cluster(&self.export_name).map(|cluster| (cluster, self.export_name.clone()));
-        let doubt = doubt.zip(own.clone()).map(|(why, own)| {
-            let known = KnownRules::read(own, objects(Watched::RULES.plural));
-            Doubt { why, known: Arc::new(known) }
-        });
-        let clusters = self.bound.departed(&self.export_name, objects(Watched::BINDINGS.plural));
-        let departed = own.map(|own| Departed { own, clusters: Arc::new(clusters) });
-        self.rules.put(Loaded { rules, workspaces, doubt, departed });
-        self.asked.send_if_modified(|asked| {
-            let news = *asked != claims;
-            if news {
-                *asked = claims;
-            }
-            news
-        });
+        Self { rules, workspaces, claims }
     }
+}
+
+/// The objects of a watched resource.
+fn values(state: &MirrorState, watched: Watched) -> impl Iterator<Item = &Value> {
+    state.resource(watched.plural).into_iter().flat_map(|resource| resource.values())
+}
+
+fn compile(home: Home, allowance: Allowance, rule: &MirroredObject) -> CompiledRule {
+    if rule.shortened {
+        CompiledRule::broken(home, &rule.value, &allowance.exceeded(home))
+    } else {
+        CompiledRule::read(home, &rule.value)
+    }
+}
+
+/// Why rules can't be relied on of which a plain cluster has so many that they are not even held.
+fn overflown(state: &MirrorState) -> Option<String> {
+    let rules = state.resource(Watched::RULES.plural)?;
+    let why = "there are more rules than --workspace-max-memory allows to be held: delete some, or raise it";
+    rules.overflown.contains(&Tenant::Cluster).then(|| why.to_owned())
 }
 
 /// Why the state is too old to decide by. A rule may have been written since, and it may forbid what is asked. The text

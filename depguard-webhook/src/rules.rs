@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use depguard_core::{ExportName, Home, KnownRules, LogicalCluster, RuleSet, Workspaces};
-use depguard_kcp::{Connection, MirrorState};
+use depguard_kcp::{Allowance, Connection, MirrorState};
 
 use crate::registry::{self, Following};
 
@@ -73,7 +73,7 @@ impl Rules {
     ///
     /// It never ends. Dropped, it leaves no rules: what nobody follows must not decide.
     pub async fn follow(self, connection: Connection, home: Home, export_name: ExportName) {
-        let mirror = registry::watch(&connection, home, export_name.clone());
+        let mirror = registry::watch(&connection, home, export_name.clone(), Allowance::DEFAULT);
         let following = Following { mirror, connection, home, export_name, patience: MirrorState::PATIENCE };
         registry::run(following, self).await;
     }

@@ -8,8 +8,8 @@ use std::task::{Context, Poll};
 
 use depguard_core::locks::{LockDecision, LockReview};
 use depguard_core::{
-    self as core, Decision, Evaluation, FailurePolicy, GroupResource, Home, Inquiry, OverridePolicy, RefusalCode, Review,
-    canary,
+    self as core, Decision, Evaluation, FailurePolicy, GroupResource, Home, Inquiry, OverridePolicy, RefusalCode,
+    Review, canary,
 };
 use futures::FutureExt;
 use futures::future::BoxFuture;

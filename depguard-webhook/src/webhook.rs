@@ -143,7 +143,7 @@ impl Webhook {
             supporting.spawn_needed("path key", file.follow(REREAD, move |key| keys.replace(key.clone())));
         }
         let server = Server::new(reviews, following_tls, service.clone());
-        let mirror = registry::watch(&connection, config.home, config.export_name.clone());
+        let mirror = registry::watch(&connection, config.home, config.export_name.clone(), config.allowance);
         if let Some(mut metrics) = metrics {
             let registry = metrics.registry();
             service.register(registry);

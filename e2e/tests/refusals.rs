@@ -13,7 +13,7 @@ const OTHERS: &[(&str, &str)] = &[
     ("depguard-core/src/names.rs", "the same"),
     ("depguard-core/src/naming", "what `kubectl depguard import` reports of names"),
     ("depguard-core/src/path.rs", "the same"),
-    ("depguard-core/src/pattern.rs", "the same"),
+    ("depguard-core/src/pattern", "the same"),
     ("depguard-core/src/message.rs", "the same"),
     ("depguard-core/src/selector.rs", "the same, and what is wrong with a dependent's selector"),
     ("depguard-core/src/ruleset.rs", "the same"),

@@ -39,6 +39,8 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version | replace 
 {{ include "depguard.args" . }}
 - --health-probe-bind-address=:8081
 - --metrics-bind-address={{ if .root.Values.metrics.enabled }}:{{ .root.Values.metrics.port }}{{ else }}0{{ end }}
+- --workspace-max-objects={{ .root.Values.allowance.objects }}
+- --workspace-max-memory={{ .root.Values.allowance.memoryMiB }}
 {{- with .root.Values.enable }}
 - --enable={{ join "," . }}
 {{- end }}

@@ -33,7 +33,7 @@ impl Locks {
     /// its entry goes.
     pub(crate) fn new(basis: Basis, features: Features, vital: BTreeSet<VitalKind>, clean_after: Duration) -> Self {
         let watched = world::watched(basis.home, &features);
-        let options = MirrorOptions { home: basis.home, export_name: export(), watched };
+        let options = MirrorOptions { home: basis.home, export_name: export(), watched, allowance: basis.allowance };
         let (mirror, _) = Mirror::start(basis.connection.clone(), options);
         // In a plain cluster nothing of rules bears on locks.
         let rules = if basis.home == Home::Kcp { basis.rules } else { mirror.subscribe() };

@@ -77,7 +77,12 @@ impl Owners {
         };
         let guard = Watched { required: false, ..observe::configuration(guard::NAME) };
         let watched = vec![of_owners(GLOBAL_OWNERS), of_owners(GROUP_OWNERS), guard];
-        let options = MirrorOptions { home: Home::Kubernetes, export_name: basis.export_name.clone(), watched };
+        let options = MirrorOptions {
+            home: Home::Kubernetes,
+            export_name: basis.export_name.clone(),
+            watched,
+            allowance: basis.allowance,
+        };
         let (mirror, _) = Mirror::start(basis.connection.clone(), options);
         Self {
             endpoint: install::home(&basis.connection),

@@ -11,7 +11,8 @@ fn world<'v>(rules: &'v [Value], bindings: &[Value], installed: &'v [(&str, Valu
         home: Home::Kcp,
         read_through: ReadThrough::default(),
         export_name: "dependencies.opendefense.cloud",
-        rules: rules.iter().collect(),
+        rules: rules.iter().map(|rule| (rule, WrittenRule::read(Home::Kcp, rule))).collect(),
+        further: Vec::new(),
         bindings: Bindings::read(bindings),
         configurations: installed.iter().map(|(id, found)| (Some(cluster(id)), found)).collect(),
         exports: Exports::Unavailable("not watched".to_owned()),
@@ -67,6 +68,18 @@ fn a_local_target_is_installed_in_the_rule_s_own_workspace() {
     let bindings = two_workspaces();
     let world = world(&rules, &bindings, &[]);
     assert_eq!(at(&plan(&world), "compute"), Some((Step::Create, vec!["configmaps".to_owned()])));
+}
+
+#[test]
+fn what_rules_are_about_that_are_not_held_one_by_one_is_installed_too() {
+    let left = rule("compute", "(further rules)", &[(NETWORK, "vpcs.network.example.com")]);
+    let bindings = two_workspaces();
+    let further = vec![WrittenRule::of_too_many(Home::Kcp, depguard_kcp::Allowance::DEFAULT, &left)];
+    let world = World { further, ..world(&[], &bindings, &[]) };
+    assert_eq!(world.claims().into_keys().collect::<Vec<_>>(), [path(NETWORK)]);
+    let plan = plan(&world);
+    assert_eq!(at(&plan, "network"), Some((Step::Create, vec!["vpcs".to_owned()])));
+    assert!(plan.rules.is_empty());
 }
 
 #[test]
@@ -220,7 +233,7 @@ fn a_rule_that_cannot_be_used_keeps_its_targets_installed() {
         let rules = [broken];
         let world = world(&rules, &bindings, &installed);
         let plan = plan(&world);
-        assert!(plan.rules[0].rule.is_err());
+        assert!(plan.rules[0].rule().is_err());
         assert_eq!(at(&plan, "network"), Some((Step::Nothing, vec!["vpcs".to_owned()])));
     }
     let mut nothing_left = valid;

@@ -3,7 +3,7 @@ mod ways;
 
 use depguard_core::api::FailurePolicy;
 use depguard_core::{Consents, Home, LoadedRule, PathLookups, WorkspacePath};
-use depguard_kcp::WorkspaceLookup;
+use depguard_kcp::{Allowance, WorkspaceLookup};
 use serde_json::json;
 
 use super::*;
@@ -18,6 +18,7 @@ use crate::kinds::{KindFacts, Seen};
 use crate::manifests::ReadThrough;
 use crate::plan::{Rules, plan};
 use crate::testing::{accepting, binding, clients, cluster, export, local, path, rule};
+use crate::written_rule::WrittenRule;
 
 const NETWORK: &str = "root:providers:network";
 const NOW: &str = "2026-02-02T00:00:00Z";
@@ -33,6 +34,8 @@ struct Setting {
     lookups: BTreeMap<WorkspacePath, WorkspaceLookup>,
     /// What is seen of a kind, where it is not what the rules say.
     seen: Vec<(&'static str, Seen)>,
+    /// Whether there are more rules than are allowed.
+    too_many: bool,
 }
 
 impl Setting {
@@ -49,6 +52,7 @@ impl Setting {
             outcome: Outcome::Installed,
             lookups: BTreeMap::new(),
             seen: Vec::new(),
+            too_many: false,
         }
     }
 
@@ -66,13 +70,22 @@ impl Setting {
         found.collect()
     }
 
+    fn read(&self, rule: &Value) -> WrittenRule {
+        if self.too_many {
+            WrittenRule::of_too_many(self.home, Allowance { objects: 7, memory: 3 << 20 }, rule)
+        } else {
+            WrittenRule::read(self.home, rule)
+        }
+    }
+
     /// The objects that are to be written.
     fn changed(&self) -> Vec<Value> {
         let world = World {
             home: self.home,
             read_through: self.read_through,
             export_name: "dependencies.opendefense.cloud",
-            rules: self.rules.iter().collect(),
+            rules: self.rules.iter().map(|rule| (rule, self.read(rule))).collect(),
+            further: Vec::new(),
             bindings: Bindings::read(&self.bindings),
             configurations: BTreeMap::new(),
             exports: match &self.exports {
@@ -175,6 +188,25 @@ fn a_status_that_is_right_is_not_written_again_and_keeps_its_times() {
     for (index, time) in times.into_iter().enumerate() {
         assert_eq!(written["status"]["conditions"][index]["lastTransitionTime"], time, "condition {index}");
     }
+}
+
+#[test]
+fn who_has_more_rules_than_allowed_is_told_what_to_do_and_once() {
+    let mut setting = Setting { too_many: true, ..Setting::of(vm_to_vpc()) };
+    let accepted = setting.condition("Accepted");
+    assert!(accepted.starts_with("False AllowanceExceeded: there is more than is allowed in its workspace: at most 7"));
+    assert!(accepted.contains("3 MiB") && accepted.contains("--workspace-max-objects"), "{accepted}");
+    let enforced = setting.condition("Enforced");
+    assert!(enforced.contains("deletions of vpcs.network.example.com are refused where it bears"), "{enforced}");
+
+    // Of what is held no more is left than whether it was accepted.
+    setting.rules = setting.changed();
+    setting.rules[0]["status"]["conditions"].as_array_mut().unwrap().truncate(1);
+    assert_eq!(setting.changed(), Vec::<Value>::new());
+    setting.rules[0]["metadata"]["generation"] = json!(4);
+    assert_eq!(setting.changed().len(), 1, "it was written anew");
+    setting.too_many = false;
+    assert_eq!(setting.changed()[0]["status"]["conditions"][0]["status"], "True");
 }
 
 #[test]

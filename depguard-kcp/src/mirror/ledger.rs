@@ -1,18 +1,16 @@
 //! What is known of each endpoint and resource, and what follows from it: pure, so that every order of events can be
 //! tried.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 use std::time::Instant;
 
 use serde_json::Value;
 
 use super::heard::Watches;
+use super::objects::Objects;
 use super::state::{Failure, MirrorState, Mirrored, MirroredObject, ObjectKey, Readiness, Watched};
 use crate::slices::{Named, Ours};
-
-/// The objects of one watch.
-pub(crate) type Objects = BTreeMap<ObjectKey, Arc<Value>>;
 
 /// What is watched by one task.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -156,13 +154,17 @@ impl Ledger {
 
     fn mirrored(&self, index: usize, watched: Watched) -> Mirrored {
         let mut objects = BTreeMap::new();
+        let (mut further, mut overflown) = (Vec::new(), HashSet::new());
         let mut last_error: Option<Failure> = None;
         let mut missing = self.endpoints.unknown().map(str::to_owned);
         let mut hidden = None;
         for ((_, origin), shelf) in self.shelves.iter().filter(|((of, _), _)| *of == index) {
-            for (key, value) in &shelf.objects {
-                objects.insert(key.clone(), MirroredObject { value: value.clone(), origin: origin.clone() });
+            for (key, object) in shelf.objects.iter() {
+                let (value, shortened) = (Arc::clone(&object.value), object.shortened);
+                objects.insert(key.clone(), MirroredObject { value, shortened, origin: origin.clone() });
             }
+            further.extend(shelf.objects.further().cloned());
+            overflown.extend(shelf.objects.overflown().cloned());
             let failure = shelf.failure.as_ref();
             let why = || {
                 failure.map_or_else(
@@ -185,7 +187,7 @@ impl Ledger {
             (None, Some(why)) => Readiness::Unavailable { why },
             (None, None) => Readiness::Loaded,
         };
-        Mirrored { watched, objects, readiness, last_error }
+        Mirrored { watched, objects, further, overflown, readiness, last_error }
     }
 
     /// Makes a shelf for each endpoint and resource, and clears away those of endpoints that left.
@@ -223,7 +225,7 @@ impl Endpoints {
             }
             return;
         }
-        let named = ours.named(slices.objects.values().map(AsRef::as_ref));
+        let named = ours.named(slices.objects.iter().map(|(_, object)| object.value.as_ref()));
         *unknown = if named.slices.is_empty() {
             Some(format!(
                 "no APIExportEndpointSlice is of the APIExport `{}`: check its name and the kubeconfig's workspace",
@@ -251,16 +253,17 @@ impl Shelf {
     fn change(&mut self, change: Change, required: bool, heard: Instant) -> bool {
         match change {
             Change::Listed(objects) => {
+                let objects = objects.sharing(&self.objects);
                 let news = !self.loaded || self.failure.is_some() || self.objects != objects;
                 *self = Self { objects, loaded: true, ..Self::default() };
                 news
             }
-            Change::Applied(key, value) => self.objects.insert(key, value.clone()) != Some(value),
-            Change::Deleted(key) => self.objects.remove(&key).is_some(),
+            Change::Applied(key, value) => self.objects.insert(key, value),
+            Change::Deleted(key) => self.objects.remove(&key),
             Change::Failed { why, hidden } => {
                 let hidden = hidden && !required;
                 let known = self.failure.as_ref().is_some_and(|failure| failure.why == why);
-                let news = !known || (hidden && !(self.hidden && self.objects.is_empty()));
+                let news = !known || (hidden && !(self.hidden && self.objects.iter().next().is_none()));
                 let since = self.failure.as_ref().map_or(heard, |failure| failure.since);
                 self.failure = Some(Failure { since, why });
                 if hidden {

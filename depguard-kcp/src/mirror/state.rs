@@ -1,13 +1,15 @@
 //! What a mirror shows: an immutable snapshot.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use depguard_core::locks::LockKind;
 use depguard_core::{ExportName, LogicalCluster, api};
 use serde_json::Value;
 
 use super::heard::{Silence, Watches};
+use super::objects::Tenant;
 use crate::slices;
 
 /// A resource to watch, in all namespaces where it has any.
@@ -54,6 +56,19 @@ impl Watched {
     /// The providers' APIExports: whose rules each accepts. Where they can't be seen, everybody's count.
     pub const EXPORTS: Self = Self { plural: "apiexports", kind: "APIExport", required: false, ..Self::BINDINGS };
 
+    /// Whether tenants write its objects, as many as they like.
+    pub(crate) fn is_of_tenants(&self) -> bool {
+        let locks = LockKind::ALL.map(LockKind::plural);
+        [Self::RULES, Self::BINDINGS, Self::EXPORTS].iter().any(|known| known.plural == self.plural)
+            || locks.contains(&self.plural)
+    }
+
+    /// The annotations that are kept of its objects; `None`: all, since what is written back as a whole keeps its own.
+    pub(crate) fn annotations(&self) -> Option<&'static [&'static str]> {
+        const KEPT: [&str; 3] = [api::CLUSTER_ANNOTATION, api::PATH_ANNOTATION, api::ACCEPT_ANNOTATION];
+        self.is_of_tenants().then_some(&KEPT)
+    }
+
     /// `dependencyrules.dependencies.opendefense.cloud`
     pub(crate) fn full_name(&self) -> String {
         if self.group.is_empty() { self.plural.to_owned() } else { format!("{}.{}", self.plural, self.group) }
@@ -80,6 +95,11 @@ pub struct Mirrored {
     pub watched: Watched,
     /// The objects of all endpoints: the last that are known where there is a [`Mirrored::last_error`].
     pub objects: BTreeMap<ObjectKey, MirroredObject>,
+    /// Objects without a name, each of which stands for all that are not even among the objects, as their tenant has so much
+    /// more than the [`Allowance`](crate::Allowance), and that are about the same. In an order of no meaning.
+    pub further: Vec<Arc<Value>>,
+    /// Who has so much more that not even all of these are there.
+    pub overflown: HashSet<Tenant>,
     /// Whether the objects are all there are.
     pub readiness: Readiness,
     /// What keeps an endpoint's objects from being followed right now, though they were loaded once.
@@ -90,8 +110,12 @@ pub struct Mirrored {
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct MirroredObject {
-    /// The object, with its `apiVersion` and `kind`, without its `managedFields`.
+    /// The object, with its `apiVersion` and `kind`, without its `managedFields`, and in what
+    /// tenants write without annotations that depguard doesn't use.
     pub value: Arc<Value>,
+    /// Whether its workspace, or its namespace in a plain cluster, has more than its [`Allowance`](crate::Allowance), so that only what the object is, and what
+    /// kinds it speaks of, is left of it.
+    pub shortened: bool,
     /// The URL that it was read at, fit for [`Connection::at`](crate::Connection::at): in home kcp a virtual
     /// workspace, to which `/clusters/<logical cluster>` is to be added, else the cluster itself.
     pub origin: Arc<str>,

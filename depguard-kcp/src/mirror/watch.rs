@@ -12,8 +12,11 @@ use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
+use super::allowance::Allowance;
 use super::heard::Heard;
-use super::ledger::{Change, Objects, Source};
+use super::ledger::{Change, Source};
+use super::objects::Objects;
+use super::small_pages::SmallPages;
 use super::state::{ObjectKey, Watched};
 use crate::endpoint::{Endpoint, with_causes};
 
@@ -55,6 +58,7 @@ pub(crate) struct Watch {
     pub(crate) endpoint: Endpoint,
     pub(crate) watched: Watched,
     pub(crate) home: Home,
+    pub(crate) allowance: Allowance,
     pub(crate) source: Source,
     pub(crate) number: u64,
     pub(crate) reports: mpsc::Sender<Report>,
@@ -135,8 +139,9 @@ impl Watch {
             config = config.fields(&format!("metadata.name={name}"));
         }
         let heard = self.heard.clone();
-        let client = self.endpoint.client_noting_bookmarks(move || heard.note());
-        watcher(Api::all_with(client, &resource), config)
+        let note = move || heard.note();
+        let pages = SmallPages::new(self.watched.annotations());
+        watcher(Api::all_with(self.endpoint.client_noting_bookmarks(note, pages), &resource), config)
     }
 
     /// Tells what the watcher says until its first error, or until there is another reason to begin anew.
@@ -146,7 +151,7 @@ impl Watch {
         end: Instant,
     ) -> Result<Ended, Gone> {
         // While a list is taken in, its objects so far: they count only once it is complete.
-        let mut listed = Some(Objects::new());
+        let mut listed = Some(Objects::new(self.allowance));
         loop {
             let patience = match listed {
                 Some(_) => Instant::now() + LIST_SILENCE,
@@ -173,11 +178,11 @@ impl Watch {
                 self.heard.note();
             }
             match event {
-                Event::Init => listed = Some(Objects::new()),
+                Event::Init => listed = Some(Objects::new(self.allowance)),
                 Event::InitApply(object) | Event::Apply(object) | Event::Delete(object) if !self.wants(&object) => {}
                 Event::InitApply(object) => {
                     let (key, value) = self.read(object);
-                    listed.get_or_insert_default().insert(key, value);
+                    listed.get_or_insert_with(|| Objects::new(self.allowance)).insert(key, value);
                 }
                 Event::InitDone => {
                     self.note_well();
@@ -204,6 +209,7 @@ impl Watch {
     fn read(&self, mut object: DynamicObject) -> (ObjectKey, Arc<Value>) {
         object.types.get_or_insert_with(|| self.type_meta());
         object.metadata.managed_fields = None;
+        self.prune(&mut object);
         let annotations = object.metadata.annotations.as_ref();
         // In a plain cluster any tenant can write this annotation.
         let cluster = match self.home {
@@ -220,6 +226,15 @@ impl Watch {
         // Only a map whose keys are no strings could fail, and JSON has none.
         let value = serde_json::to_value(object).unwrap_or_default();
         ((cluster, name), Arc::new(value))
+    }
+
+    /// Drops the annotations that nobody here asks for. What is written back as a whole keeps its own.
+    fn prune(&self, object: &mut DynamicObject) {
+        if let Some(kept) = self.watched.annotations()
+            && let Some(annotations) = &mut object.metadata.annotations
+        {
+            annotations.retain(|name, _| kept.contains(&name.as_str()));
+        }
     }
 
     fn type_meta(&self) -> TypeMeta {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::server::{Answer, Asked, Scripted};
 use depguard_core::{ExportName, Home};
-use depguard_kcp::{ConnectOptions, Connection, Mirror, MirrorOptions, MirrorState, Readiness, Watched};
+use depguard_kcp::{Allowance, ConnectOptions, Connection, Mirror, MirrorOptions, MirrorState, Readiness, Watched};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::sync::{mpsc, watch};
@@ -126,8 +126,10 @@ async fn start(home: Home, world: World) -> Setting {
     let options = ConnectOptions::new(home).kubeconfig(file);
     let connection = Connection::open(&options).await.unwrap();
     let export_name = ExportName::parse(EXPORT).unwrap();
-    let (mirror, driver) =
-        Mirror::start(connection, MirrorOptions { home, export_name, watched: vec![RULES, EXPORTS] });
+    let (mirror, driver) = Mirror::start(
+        connection,
+        MirrorOptions { home, export_name, watched: vec![RULES, EXPORTS], allowance: Allowance::DEFAULT },
+    );
     Setting { world, server, states: mirror.subscribe(), mirror, driver, _dir: dir }
 }
 

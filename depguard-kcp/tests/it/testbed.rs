@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use depguard_core::{ExportName, Home, LogicalCluster, WorkspacePath};
 use depguard_kcp::{
-    BoundWorkspaces, ConnectOptions, Connection, Endpoint, Mirror, MirrorOptions, MirrorState, Preconditions, Watched,
-    WorkspaceLookup, WorkspaceLookups,
+    Allowance, BoundWorkspaces, ConnectOptions, Connection, Endpoint, Mirror, MirrorOptions, MirrorState,
+    Preconditions, Watched, WorkspaceLookup, WorkspaceLookups,
 };
-use depguard_testbed::{Fault, Options, Testbed, When};
+use depguard_testbed::{Fault, Options, Place, Testbed, When};
 use serde_json::{Value, json};
 
 const EXPORT: &str = "dependencies.opendefense.cloud";
@@ -124,7 +124,7 @@ fn rule(name: &str) -> Value {
 
 fn mirror(connection: &Connection, home: Home, watched: Vec<Watched>) -> Mirror {
     let export_name = ExportName::parse(EXPORT).unwrap();
-    Mirror::start(connection.clone(), MirrorOptions { home, export_name, watched }).0
+    Mirror::start(connection.clone(), MirrorOptions { home, export_name, watched, allowance: Allowance::DEFAULT }).0
 }
 
 async fn once(mirror: &Mirror, what: &str, expected: impl Fn(&MirrorState) -> bool) -> Arc<MirrorState> {
@@ -242,6 +242,70 @@ async fn a_workspace_that_lies_about_its_path_is_found_out_unless_nobody_may_loo
     blind.refresh(&connection, &both).await;
     assert!(matches!(blind.get(&network), Some(WorkspaceLookup::Unknown { why }) if why.contains("403")));
     assert_eq!(blind.confirmed(&both).cluster(&network), None);
+    testbed.stop().await;
+}
+
+/// 75 MB, of which each page may be 1 MiB long: where they come in one body it is too long.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_one_workspace_writes_is_read_in_small_pages_and_only_what_is_used_is_kept() {
+    let testbed = Testbed::start(Options::default()).await.unwrap();
+    let connection = connect(&testbed, "root:dep-ctrl", "admin", Home::Kcp).await;
+    make_export(&connection).await;
+    make_workspace(&connection, "root", "evil").await;
+    bind(&connection.workspace(&path("root:evil"))).await;
+    let flood = (0..300).map(|number| {
+        let mut rule = rule(&format!("r{number}"));
+        rule["metadata"]["annotations"] = json!({"example.com/note": "x".repeat(250_000)});
+        rule
+    });
+    let evil = Place::of(EXPORT, "v1alpha1", "dependencyrules").workspace("root:evil");
+    testbed.fill(&evil, flood).unwrap();
+    bind(&connection.home()).await;
+    let honest = rule("honest");
+    until(async || connection.home().post_json(RULES_PATH, &honest).await).await;
+
+    let mirror = mirror(&connection, Home::Kcp, vec![RULES]);
+    let state = once(&mirror, "loaded", MirrorState::is_loaded).await;
+    assert_eq!(rules(&state).len(), 301);
+    let objects = &state.resource("dependencyrules").unwrap().objects;
+    assert!(objects.values().all(|object| object.value.to_string().len() < 1000 && !object.shortened));
+    drop(mirror);
+    testbed.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_workspace_with_more_than_its_allowance_is_shortened_alone_and_until_it_has_less() {
+    let testbed = Testbed::start(Options::default()).await.unwrap();
+    let connection = connect(&testbed, "root:dep-ctrl", "admin", Home::Kcp).await;
+    make_export(&connection).await;
+    make_workspace(&connection, "root", "evil").await;
+    let evil = connection.workspace(&path("root:evil"));
+    for workspace in [&evil, &connection.home()] {
+        bind(workspace).await;
+        until(async || workspace.post_json(RULES_PATH, &rule("first")).await).await;
+    }
+    let allowance = Allowance { objects: 2, ..Allowance::DEFAULT };
+    let following = |allowance| {
+        let (home, export_name) = (Home::Kcp, ExportName::parse(EXPORT).unwrap());
+        let options = MirrorOptions { home, export_name, watched: vec![RULES], allowance };
+        Mirror::start(connection.clone(), options).0
+    };
+    let shortened = |state: &MirrorState| {
+        let objects = &state.resource("dependencyrules").unwrap().objects;
+        objects.values().filter(|object| object.shortened).count()
+    };
+    let mirror = following(allowance);
+    once(&mirror, "loaded", |state| state.is_loaded() && rules(state).len() == 2).await;
+    for name in ["second", "third"] {
+        evil.post_json(RULES_PATH, &rule(name)).await.unwrap();
+    }
+    once(&mirror, "shortened as it comes", |state| rules(state).len() == 4 && shortened(state) == 3).await;
+    let fresh = following(allowance);
+    once(&fresh, "shortened as it is listed", |state| state.is_loaded() && shortened(state) == 3).await;
+    evil.delete(&format!("{RULES_PATH}/third"), Preconditions::default()).await.unwrap();
+    once(&mirror, "one less", |state| rules(state).len() == 3 && shortened(state) == 2).await;
+    let fresh = following(allowance);
+    once(&fresh, "whole as it is listed anew", |state| state.is_loaded() && shortened(state) == 0).await;
     testbed.stop().await;
 }
 

@@ -4,6 +4,7 @@ use depguard_testbed::{Fault, Options, Testbed, When};
 use serde_json::json;
 
 use super::*;
+use crate::rules::Snapshot;
 
 async fn until(rules: &Rules, what: &str, expected: impl Fn(Option<String>) -> bool) {
     for _ in 0..500 {
@@ -51,9 +52,14 @@ impl Cluster {
 
     /// Follows the rules, and believes them for a second and a half.
     fn follow(&self, rules: &Rules) -> tokio::task::JoinHandle<()> {
+        self.follow_within(Allowance::DEFAULT, rules)
+    }
+
+    /// The same, of so many as the cluster may have.
+    fn follow_within(&self, allowance: Allowance, rules: &Rules) -> tokio::task::JoinHandle<()> {
         let (home, export_name) = (Home::Kubernetes, ExportName::parse("dependencies.opendefense.cloud").unwrap());
         let patience = Duration::from_millis(1500);
-        let mirror = watch(&self.connection, home, export_name.clone());
+        let mirror = watch(&self.connection, home, export_name.clone(), allowance);
         let following = Following { mirror, connection: self.connection.clone(), home, export_name, patience };
         tokio::spawn(run(following, rules.clone()))
     }
@@ -123,6 +129,60 @@ async fn rules_of_which_nothing_is_heard_for_too_long_are_no_longer_in_force() {
     until(&rules, "refusing", told).await;
     cluster.testbed.faults().clear(silent);
     until(&rules, "loaded again", |why| why.is_none()).await;
+    running.abort();
+    cluster.testbed.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_more_rules_than_allowed_none_can_be_used_and_each_refuses_where_it_would_bear() {
+    let cluster = Cluster::start().await;
+    let at = format!("/apis/{}/{}/{}", api::GROUP, api::VERSION, api::PLURAL);
+    let write = async |name: &str, target: &str| {
+        let rule = json!({
+            "apiVersion": format!("{}/{}", api::GROUP, api::VERSION), "kind": api::KIND, "metadata": {"name": name},
+            "spec": {
+                "dependent": {"group": "c.example.com", "version": "v1", "kind": "VM", "resource": "vms"},
+                "dependencies": [
+                    {"group": "n.example.com", "version": "v1", "resource": target, "fieldRef": {"path": ".spec.name"}},
+                ],
+            },
+        });
+        cluster.connection.home().post_json(&at, &rule).await.unwrap();
+    };
+    write("a", "vpcs").await;
+    let rules = Rules::not_loaded_yet("not yet");
+    let running = cluster.follow_within(Allowance { objects: 2, ..Allowance::DEFAULT }, &rules);
+    let are = async |expected: [usize; 2]| {
+        until(&rules, "loaded", |_| match &*rules.snapshot() {
+            Snapshot::Loaded(Loaded { rules, .. }) => [rules.rules(), rules.broken()] == expected,
+            Snapshot::NotLoaded { .. } => false,
+        })
+        .await;
+    };
+    are([1, 0]).await;
+    write("b", "subnets").await;
+    are([2, 0]).await;
+    write("c", "routers").await;
+    are([3, 3]).await;
+    let snapshot = rules.snapshot();
+    let Snapshot::Loaded(Loaded { rules: set, .. }) = &*snapshot else { panic!() };
+    assert!(["vpcs", "subnets", "routers"].iter().all(|target| set.names("n.example.com", target)));
+    running.abort();
+    cluster.testbed.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rules_that_are_not_even_held_are_not_decided_without() {
+    let cluster = Cluster::start().await;
+    let at = format!("/apis/{}/{}/{}", api::GROUP, api::VERSION, api::PLURAL);
+    let rule = json!({
+        "apiVersion": format!("{}/{}", api::GROUP, api::VERSION), "kind": api::KIND, "metadata": {"name": "a"},
+        "spec": {},
+    });
+    cluster.connection.home().post_json(&at, &rule).await.unwrap();
+    let rules = Rules::not_loaded_yet("not yet");
+    let running = cluster.follow_within(Allowance { objects: 1, memory: 1 }, &rules);
+    until(&rules, "refusing", |why| why.is_some_and(|why| why.contains("--workspace-max-memory"))).await;
     running.abort();
     cluster.testbed.stop().await;
 }

@@ -44,6 +44,8 @@ pub(crate) const RENDERED: &[Case] = &[
             (D, WEBHOOK, ARGS, r#""--override-groups=system:masters,system:kcp:admin""#),
             (D, WEBHOOK, ARGS, r#""--read-through=front-proxy""#),
             (D, WEBHOOK, ARGS, r#""--metrics-bind-address=:8080""#),
+            (D, WEBHOOK, ARGS, r#""--workspace-max-objects=2000""#),
+            (D, CONTROLLER, ARGS, r#""--workspace-max-memory=32""#),
             (D, CONTROLLER, "/spec/strategy/type", r#""Recreate""#),
             (D, CONTROLLER, ARGS, r#""--webhook-service=depguard-system/depguard-webhook:443""#),
             (D, CONTROLLER, ARGS, r#""--webhook-ca-bundle-path=/etc/depguard/ca/ca.crt""#),

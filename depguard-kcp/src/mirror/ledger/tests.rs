@@ -114,6 +114,22 @@ fn a_slice_that_goes_leaves_the_rules_but_they_no_longer_count_as_loaded() {
 }
 
 #[test]
+fn what_is_listed_anew_and_is_equal_stays_the_same_value() {
+    let mut ledger = mk_ledger();
+    tell(&mut ledger, [slices([mk_slice("s", &["https://a"])])]);
+    let mut values = |listed| {
+        tell(&mut ledger, [listed]);
+        let state = ledger.state();
+        let objects = &state.resource("dependencyrules").unwrap().objects;
+        objects.values().map(|object| Arc::clone(&object.value)).collect::<Vec<_>>()
+    };
+    let before = values(listed("https://a", RULES, [mk_object("1", "a"), mk_object("1", "b")]));
+    let other = ((mk_object("1", "b").0), Arc::new(json!({"is": "other"})));
+    let after = values(listed("https://a", RULES, [mk_object("1", "a"), other]));
+    assert!(Arc::ptr_eq(&before[0], &after[0]) && before[1] != after[1]);
+}
+
+#[test]
 fn every_endpoint_must_be_listed() {
     let mut ledger = mk_ledger();
     tell(&mut ledger, [slices([mk_slice("s", &["https://a", "https://b"])])]);

@@ -1,0 +1,166 @@
+//! Lists that watchers begin with, in pages that are small in bytes: what one tenant's objects hold must neither fill the
+//! memory that all share, nor make a list fail that shows others' too.
+//!
+//! A page that is larger than it may be is asked for again with half as many objects. What depguard never looks at is
+//! dropped before the page is parsed.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use bytes::Bytes;
+use http::header::CONTENT_LENGTH;
+use http::{Method, Request, Response};
+use serde_json::value::{RawValue, to_raw_value};
+
+use crate::endpoint::{Endpoint, RequestError};
+use crate::space::UpTo;
+
+/// The most objects of a page.
+const MOST_OBJECTS: usize = 100;
+/// The longest page of more than one object, in bytes.
+const MAX_PAGE: usize = 1 << 20;
+/// The longest page of one object, in bytes: etcd takes 1.5 MiB unless it is told otherwise.
+const MAX_OBJECT: usize = 8 << 20;
+
+/// Sends the lists of one watcher. Clones share what they learn.
+#[derive(Debug, Clone)]
+pub(crate) struct SmallPages {
+    /// The annotations that are kept; `None`: all.
+    annotations: Option<&'static [&'static str]>,
+    /// How many objects the next page has.
+    objects: Arc<AtomicUsize>,
+}
+
+impl SmallPages {
+    pub(crate) fn new(annotations: Option<&'static [&'static str]>) -> Self {
+        Self { annotations, objects: Arc::new(AtomicUsize::new(MOST_OBJECTS)) }
+    }
+
+    /// Whether a watcher asks for a page of a list by this.
+    pub(crate) fn are_asked_for<B>(request: &Request<B>) -> bool {
+        let limit = |query: &str| query.split('&').any(|pair| pair.starts_with("limit="));
+        request.method() == Method::GET && request.uri().query().is_some_and(limit)
+    }
+
+    /// The page that `request` asks for, or the beginning of it.
+    pub(crate) async fn fetch(
+        &self,
+        endpoint: &Endpoint,
+        request: &Request<()>,
+    ) -> Result<Response<Bytes>, RequestError> {
+        let mut objects = self.objects.load(Ordering::Relaxed);
+        loop {
+            let path = with_limit(request, objects);
+            let most = if objects == 1 { MAX_OBJECT } else { MAX_PAGE };
+            match endpoint.get_like(request.headers(), &path, &mut UpTo(most)).await {
+                Err(RequestError::TooLarge { .. }) if objects > 1 => {
+                    objects = (objects / 2).max(1);
+                    self.objects.store(objects, Ordering::Relaxed);
+                }
+                answered => {
+                    let response = answered?;
+                    if response.body().len() < MAX_PAGE / 4 {
+                        self.objects.store(objects.saturating_mul(2).min(MOST_OBJECTS), Ordering::Relaxed);
+                    }
+                    return Ok(self.pruned(response));
+                }
+            }
+        }
+    }
+
+    /// The same list without what is never looked at. What is no list stays as it is: who reads it says what is wrong.
+    fn pruned(&self, response: Response<Bytes>) -> Response<Bytes> {
+        let Some(kept) = self.annotations.filter(|_| response.status().is_success()) else { return response };
+        let (mut parts, body) = response.into_parts();
+        let body = prune(&body, kept).map_or(body, Bytes::from);
+        parts.headers.remove(CONTENT_LENGTH);
+        Response::from_parts(parts, body)
+    }
+}
+
+/// The path and query of a request for so many objects at most.
+fn with_limit(request: &Request<()>, objects: usize) -> String {
+    let query = request.uri().query().unwrap_or_default().split('&');
+    let query: Vec<_> = query
+        .map(|pair| match pair.strip_prefix("limit=") {
+            Some(limit) => {
+                let asked = limit.parse().unwrap_or(objects);
+                format!("limit={}", if asked == 0 { objects } else { objects.min(asked) })
+            }
+            None => pair.to_owned(),
+        })
+        .collect();
+    format!("{}?{}", request.uri().path(), query.join("&"))
+}
+
+/// The fields of an object, each as it was written.
+type Fields = BTreeMap<String, Box<RawValue>>;
+
+fn prune(body: &[u8], kept: &[&str]) -> Option<Vec<u8>> {
+    let mut list: Fields = serde_json::from_slice(body).ok()?;
+    let items: Vec<Fields> = serde_json::from_str(list.get("items")?.get()).ok()?;
+    let items: Vec<_> = items.into_iter().map(|item| pruned(item, kept)).collect::<Option<_>>()?;
+    list.insert("items".to_owned(), to_raw_value(&items).ok()?);
+    serde_json::to_vec(&list).ok()
+}
+
+fn pruned(mut object: Fields, kept: &[&str]) -> Option<Fields> {
+    if let Some(metadata) = object.get("metadata") {
+        let mut metadata: Fields = serde_json::from_str(metadata.get()).ok()?;
+        metadata.remove("managedFields");
+        if let Some(annotations) = metadata.get("annotations") {
+            let mut annotations: Option<Fields> = serde_json::from_str(annotations.get()).ok()?;
+            if let Some(annotations) = &mut annotations {
+                annotations.retain(|name, _| kept.contains(&name.as_str()));
+            }
+            metadata.insert("annotations".to_owned(), to_raw_value(&annotations).ok()?);
+        }
+        object.insert("metadata".to_owned(), to_raw_value(&metadata).ok()?);
+    }
+    Some(object)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    #[test]
+    fn a_page_is_asked_for_with_fewer_objects_and_never_with_more() {
+        let request = |query: &str| Request::get(format!("https://a/apis/x?{query}")).body(()).unwrap();
+        for (query, objects, asked) in [
+            ("&limit=500&continue=t", 100, "/apis/x?&limit=100&continue=t"),
+            ("limit=10", 100, "/apis/x?limit=10"),
+            ("limit=0", 3, "/apis/x?limit=3"),
+        ] {
+            assert!(SmallPages::are_asked_for(&request(query)));
+            assert_eq!(with_limit(&request(query), objects), asked);
+        }
+        assert!(!SmallPages::are_asked_for(&request("watch=true")));
+        assert!(!SmallPages::are_asked_for(&Request::post("https://a/x?limit=5").body(()).unwrap()));
+    }
+
+    #[test]
+    fn what_is_never_looked_at_is_dropped_and_nothing_else() {
+        let object = |metadata: Value| json!({"metadata": metadata, "spec": {"n": 1.50, "annotations": {"b": "c"}}});
+        let list = json!({"kind": "L", "metadata": {"resourceVersion": "7", "continue": "t"}, "items": [
+            object(json!({"name": "a", "managedFields": [{}], "annotations": {"kept": "1", "other": "2"}})),
+            object(json!({"name": "b", "annotations": null})),
+            object(json!({"name": "c"})),
+            {},
+        ]});
+        let pruned: Value = serde_json::from_slice(&prune(list.to_string().as_bytes(), &["kept"]).unwrap()).unwrap();
+        let expected = json!({"kind": "L", "metadata": {"resourceVersion": "7", "continue": "t"}, "items": [
+            object(json!({"name": "a", "annotations": {"kept": "1"}})),
+            object(json!({"name": "b", "annotations": null})),
+            object(json!({"name": "c"})),
+            {},
+        ]});
+        assert_eq!(pruned, expected);
+        for other in ["", "[]", "{}", r#"{"items":null}"#, r#"{"items":[1]}"#] {
+            assert_eq!(prune(other.as_bytes(), &[]), None, "{other}");
+        }
+    }
+}
