@@ -15,6 +15,8 @@ pub type Claims = BTreeMap<WorkspacePath, BTreeSet<LogicalCluster>>;
 
 /// Paths that are looked up at once.
 const AT_ONCE: usize = 8;
+/// How long an answer is believed that could not be had anew.
+const MAX_AGE: Duration = WorkspaceLookups::FRESH.saturating_mul(2);
 /// How long one refresh may take. What is left is looked up in the next.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -69,7 +71,8 @@ impl WorkspaceLookups {
     }
 
     /// The paths of `claims` of which it is known which of their claimants they stand for: a look-up since the claims
-    /// are what they are has named it. The others are left out, as if nobody had claimed them.
+    /// are what they are has named it, within the last two minutes. The others are left out, as if nobody had claimed
+    /// them.
     pub fn confirmed(&self, claims: &Claims) -> Workspaces {
         let found = self.found(claims).into_iter().filter_map(|(path, cluster)| Some((path, cluster?)));
         found.filter(|(path, cluster)| claims.get(path).is_some_and(|claimants| claimants.contains(cluster))).collect()
@@ -80,7 +83,8 @@ impl WorkspaceLookups {
     /// found for a moment takes nobody's protection away.
     pub fn found(&self, claims: &Claims) -> PathLookups {
         let found = claims.iter().filter_map(|(path, claimants)| {
-            let known = self.known.get(path).filter(|known| known.claimants == *claimants)?;
+            let is_valid = |known: &&Known| known.claimants == *claimants && known.at.elapsed() < MAX_AGE;
+            let known = self.known.get(path).filter(is_valid)?;
             let cluster = match &known.lookup {
                 WorkspaceLookup::Found { cluster, .. } => Some(cluster.clone()),
                 WorkspaceLookup::NotFound if known.again => None,
@@ -137,6 +141,18 @@ mod tests {
             WorkspaceLookups::default().confirmed(&Claims::from([(path("root:a"), clusters(&["c1"]))])),
             Workspaces::new()
         );
+    }
+
+    /// Look-ups beside many that hang may not be had anew for long.
+    #[tokio::test(start_paused = true)]
+    async fn a_look_up_from_long_ago_confirms_nothing() {
+        let known = Known { claimants: clusters(&["c1"]), lookup: found("c1"), again: false, at: Instant::now() };
+        let lookups = WorkspaceLookups { known: BTreeMap::from([(path("root:a"), known)]) };
+        let claims = Claims::from([(path("root:a"), clusters(&["c1"]))]);
+        tokio::time::advance(MAX_AGE - Duration::from_secs(1)).await;
+        assert!(lookups.confirmed(&claims).cluster(&path("root:a")).is_some());
+        tokio::time::advance(Duration::from_secs(1)).await;
+        assert_eq!(lookups.confirmed(&claims), Workspaces::new());
     }
 
     #[test]

@@ -281,7 +281,7 @@ async fn changed(outage: &mut Option<Receiver<Option<Outage>>>) {
     {
         return;
     }
-    std::future::pending().await
+    std::future::pending::<()>().await;
 }
 
 fn too_old(revision: u64) -> Bytes {

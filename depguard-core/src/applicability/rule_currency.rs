@@ -144,9 +144,9 @@ impl RuleCurrency {
     }
 
     fn add(&mut self, cluster: LogicalCluster) {
-        let workspace = Workspace { presence: Presence::new(cluster.clone()), rules: RuleList::Unasked };
-        self.workspaces.insert(cluster.clone(), workspace);
         self.ready.extend([Read::Bindings, Read::Itself].map(|read| (cluster.clone(), Asked::Presence(read))));
+        let workspace = Workspace { presence: Presence::new(cluster.clone()), rules: RuleList::Unasked };
+        self.workspaces.insert(cluster, workspace);
     }
 
     fn answer_presence(&mut self, cluster: &LogicalCluster, read: Read, answer: Answer<'_>) -> Result<(), String> {

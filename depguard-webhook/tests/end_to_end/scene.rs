@@ -417,11 +417,15 @@ pub(crate) async fn delete_dry(tenant: &Endpoint, vpc: &str) -> Option<String> {
     (!response.status().is_success()).then(|| String::from_utf8_lossy(response.body()).into_owned())
 }
 
-/// Asks again until it is so, for at most 10 s.
+/// Asks again until it is so: 500 times, or for as long as a minute where answers are slow.
 pub(crate) async fn eventually(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
+    let end = tokio::time::Instant::now() + Duration::from_secs(60);
     for _ in 0..500 {
         if is_so().await {
             return;
+        }
+        if tokio::time::Instant::now() > end {
+            break;
         }
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
