@@ -188,7 +188,7 @@ impl Consents {
         // Whichever path it is, an entry for a path may mean it.
         let any_path = accepted.iter().any(|entry| matches!(entry, Accepted::One(_) | Accepted::Below(_)));
         let claims = self.claims.get(of).into_iter().flatten();
-        let mut may_be = self.claims.get(of).is_none() && any_path;
+        let mut may_be = any_path && !self.claims.contains_key(of);
         for (path, standing) in claims {
             match standing {
                 // A workspace has one path.

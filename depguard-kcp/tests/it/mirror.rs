@@ -348,10 +348,13 @@ async fn a_dropped_mirror_ends_all_watches_and_says_that_nothing_is_loaded() {
     panic!("still watched: {:?}", world.watched());
 }
 
+/// A part of what is said of an answer, and the answer.
+type Unusable = (&'static str, fn() -> Answer);
+
 /// Every retry is answered by a 200, for ever.
 #[tokio::test]
 async fn what_is_answered_and_not_understood_is_not_heard_of() {
-    let unusable: [(&str, fn() -> Answer); 5] = [
+    let unusable: [Unusable; 5] = [
         ("no metadata.resourceVersion", || Answer::Json(200, r#"{"metadata": {}, "items": []}"#.to_owned())),
         ("length limit exceeded", || Answer::Big((64 << 20) + 1)),
         ("end of file before message length reached", || Answer::Half(r#"{"metadata": {"#.to_owned())),
