@@ -27,7 +27,7 @@ impl Bed {
             .resync(Duration::from_secs(2))
     }
 
-    async fn define_locks(&self) {
+    pub(crate) async fn define_locks(&self) {
         for crd in manifests::lock_crds() {
             let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
             self.at("").post_json(path, &crd).await.unwrap();

@@ -1,6 +1,7 @@
 //! The controller against the testbed: what it installs, what it leaves, and what it says.
 
 mod bed;
+mod flood;
 mod hook;
 mod kubernetes;
 mod liars;

@@ -58,7 +58,7 @@ enum Endpoints {
     /// At what the slices of our export name.
     Sliced {
         ours: Ours,
-        slices: Shelf,
+        slices: Box<Shelf>,
         /// What was named when that could last be told.
         followed: Named,
         /// Why it can't be told now.
@@ -86,7 +86,7 @@ impl Ledger {
     /// For kcp, where the endpoints are yet to be learnt.
     pub(crate) fn of_slices(watched: Vec<Watched>, ours: Ours) -> Self {
         let unknown = Some("the APIExportEndpointSlices have not been read yet".to_owned());
-        let sliced = Endpoints::Sliced { ours, slices: Shelf::default(), followed: Named::default(), unknown };
+        let sliced = Endpoints::Sliced { ours, slices: Box::default(), followed: Named::default(), unknown };
         Self::new(watched, sliced)
     }
 

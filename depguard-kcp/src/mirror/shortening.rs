@@ -24,9 +24,10 @@ pub(super) fn shortened(object: &Value) -> Value {
     if let Some(spec) = object.get("spec") {
         short.insert("spec".to_owned(), Value::Object(outlined(spec)));
     }
-    if let Some(accepted) = accepted(object) {
-        short.insert("status".to_owned(), json!({"conditions": [accepted]}));
-    }
+    // A lock's is short, and compared as a whole with what is to be said.
+    let is_lock = object.pointer("/spec/targets").is_some();
+    let status = if is_lock { object.get("status").cloned() } else { accepted(object) };
+    short.extend(status.map(|status| ("status".to_owned(), status)));
     Value::Object(short)
 }
 
@@ -37,11 +38,11 @@ pub(super) fn nameless(short: &Value) -> Option<Value> {
     Some(json!({"metadata": {"name": "(further rules)", "annotations": annotations}, "spec": spec}))
 }
 
-/// What was last said of whether it is accepted.
+/// A status that tells of nothing but whether the object is accepted.
 fn accepted(object: &Value) -> Option<Value> {
     let conditions = object.pointer("/status/conditions")?.as_array()?;
     let accepted = conditions.iter().find(|condition| condition.get("type").is_some_and(|of| of == "Accepted"))?;
-    Some(Value::Object(picked(accepted, &["type", "status", "reason", "observedGeneration"])))
+    Some(json!({"conditions": [picked(accepted, &["type", "status", "reason", "observedGeneration"])]}))
 }
 
 fn outlined(spec: &Value) -> Map<String, Value> {

@@ -17,7 +17,9 @@ use crate::endpoint::{Endpoint, RequestError};
 use crate::space::UpTo;
 
 /// The most objects of a page.
-const MOST_OBJECTS: usize = 100;
+const MOST_OBJECTS: usize = 500;
+/// The same of what tenants write, which may be large.
+const MOST_OF_TENANTS: usize = 100;
 /// The longest page of more than one object, in bytes.
 const MAX_PAGE: usize = 1 << 20;
 /// The longest page of one object, in bytes: etcd takes 1.5 MiB unless it is told otherwise.
@@ -28,13 +30,16 @@ const MAX_OBJECT: usize = 8 << 20;
 pub(crate) struct SmallPages {
     /// The annotations that are kept; `None`: all.
     annotations: Option<&'static [&'static str]>,
-    /// How many objects the next page has.
+    /// The most objects of a page.
+    most: usize,
+    /// How many the next one has.
     objects: Arc<AtomicUsize>,
 }
 
 impl SmallPages {
     pub(crate) fn new(annotations: Option<&'static [&'static str]>) -> Self {
-        Self { annotations, objects: Arc::new(AtomicUsize::new(MOST_OBJECTS)) }
+        let most = if annotations.is_some() { MOST_OF_TENANTS } else { MOST_OBJECTS };
+        Self { annotations, most, objects: Arc::new(AtomicUsize::new(most)) }
     }
 
     /// Whether a watcher asks for a page of a list by this.
@@ -61,7 +66,7 @@ impl SmallPages {
                 answered => {
                     let response = answered?;
                     if response.body().len() < MAX_PAGE / 4 {
-                        self.objects.store(objects.saturating_mul(2).min(MOST_OBJECTS), Ordering::Relaxed);
+                        self.objects.store(objects.saturating_mul(2).min(self.most), Ordering::Relaxed);
                     }
                     return Ok(self.pruned(response));
                 }

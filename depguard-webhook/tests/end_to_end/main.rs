@@ -1,5 +1,6 @@
 //! The whole webhook against an API server: rules, configurations and objects are written as users write them.
 
+mod flood;
 mod hostile;
 mod locks;
 mod outages;

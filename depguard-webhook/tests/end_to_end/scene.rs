@@ -217,6 +217,29 @@ impl Scene {
         bind(tenant, "root:other", THING[0]).await;
     }
 
+    /// depguard asks to see APIExports, and the VMs' provider lets it.
+    pub(crate) async fn show_exports(&self) {
+        let ours = self.connection("root:dep-ctrl", "admin").await.home();
+        let path = format!("/apis/apis.kcp.io/v1alpha2/apiexports/{OURS}");
+        let mut export = ours.get_json(&path).await.unwrap();
+        export["spec"]["permissionClaims"] = json!([exports_claim()]);
+        ours.put_json(&path, &export).await.unwrap();
+    }
+
+    /// A workspace that has bound depguard and lets it see its APIExports.
+    pub(crate) async fn add_workspace(&self, name: &str) {
+        make_workspace(&self.connection("root", "admin").await.home(), name).await;
+        let provider = self.connection(&format!("root:{name}"), "admin").await.home();
+        bind(&provider, "root:dep-ctrl", OURS).await;
+        let path = format!("{BINDINGS}/{OURS}");
+        let mut claim = exports_claim();
+        claim["state"] = json!("Accepted");
+        claim["selector"] = json!({"matchAll": true});
+        let mut binding = provider.get_json(&path).await.unwrap();
+        binding["spec"]["permissionClaims"] = json!([claim]);
+        provider.put_json(&path, &binding).await.unwrap();
+    }
+
     /// The VMs' provider takes back its binding of depguard, and with it its rules.
     pub(crate) async fn unbind_rules(&self) {
         unbind(&self.rules).await;
@@ -415,6 +438,10 @@ pub(crate) async fn delete_dry(tenant: &Endpoint, vpc: &str) -> Option<String> {
     let request = http::Request::delete(format!("{VPCS}/{vpc}?dryRun=All")).body(bytes::Bytes::new()).unwrap();
     let response = tenant.send(request).await.unwrap();
     (!response.status().is_success()).then(|| String::from_utf8_lossy(response.body()).into_owned())
+}
+
+fn exports_claim() -> Value {
+    json!({"group": "apis.kcp.io", "resource": "apiexports", "verbs": ["get", "list", "watch"]})
 }
 
 /// Asks again until it is so: 500 times, or for as long as a minute where answers are slow.

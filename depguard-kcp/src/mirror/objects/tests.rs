@@ -68,6 +68,26 @@ fn what_is_left_of_a_rule_names_the_same_kinds() {
 }
 
 #[test]
+fn what_is_left_of_a_lock_holds_as_before() {
+    use depguard_core::locks::{Lock, LockKind};
+    let lock = Arc::new(json!({
+        "metadata": {"name": "l", "namespace": "a", "labels": {"a": "b"}},
+        "spec": {
+            "targets": [{"resource": "configmaps", "name": "c"}], "operations": ["Delete"], "reason": "r".repeat(300),
+            "holder": {"users": ["alice"]}, "duringTeardown": "Hold",
+        },
+        "status": {"conditions": [{"type": "Accepted"}, {"type": "Programmed"}]},
+    }));
+    let mut objects = Objects::new(Allowance { objects: 0, memory: 1 << 20 });
+    objects.insert((None, "a/l".to_owned()), Arc::clone(&lock));
+    let (_, short) = objects.iter().next().unwrap();
+    let mut without_reason = (*lock).clone();
+    without_reason["spec"].as_object_mut().unwrap().remove("reason");
+    assert_eq!(Lock::read(LockKind::ObjectLock, &short.value), Lock::read(LockKind::ObjectLock, &without_reason));
+    assert_eq!(short.value["status"], lock["status"]);
+}
+
+#[test]
 fn what_is_not_even_held_shortened_is_remembered_by_what_it_is_about() {
     let allowance = Allowance { objects: 10, memory: 64 << 10 };
     let mut objects = Objects::new(allowance);

@@ -1,0 +1,229 @@
+//! The stock webhook while one workspace floods what all share: it stays within the memory that the chart gives it, and
+//! goes on deciding rightly for everybody else.
+//!
+//! `DEPGUARD_FLOOD=5` floods five times as much, up to the default allowance and beyond. The figures are printed.
+
+use std::fs::File;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::path::Path;
+use std::process::{Child, Command};
+use std::time::Duration;
+
+use depguard_core::Home;
+use depguard_testbed::{Place, Testbed};
+use serde_json::{Value, json};
+
+use crate::scene::{Scene, probe};
+
+/// The limit of the chart, in MiB.
+const LIMIT: u64 = 256;
+
+/// So many rules a workspace may have, a fifth of the default.
+const ALLOWED: usize = 400;
+
+/// The stock binary in a process of its own.
+struct Stock {
+    child: Child,
+    review: SocketAddr,
+    metrics: SocketAddr,
+}
+
+impl Drop for Stock {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Stock {
+    async fn start(scene: &Scene, times: usize) -> Self {
+        let free = || TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap();
+        let (review, metrics) = (free(), free());
+        let child = Command::new(env!("CARGO_BIN_EXE_depguard-webhook"))
+            .args(["--webhook-port", &review.port().to_string(), "--health-probe-bind-address=0"])
+            .args(["--metrics-bind-address", &metrics.to_string(), "--shutdown-delay=0"])
+            .args(["--workspace-max-objects", &(ALLOWED * times).to_string()])
+            .arg("--kubeconfig")
+            .arg(scene.config.kubeconfig.as_ref().unwrap())
+            .arg("--tls-cert-dir")
+            .arg(&scene.config.tls_cert_dir)
+            .env_remove("RUST_LOG")
+            .stderr(File::create(scene.write("log", "")).unwrap())
+            .spawn()
+            .unwrap();
+        let stock = Self { child, review, metrics };
+        let connects = async || tokio::net::TcpStream::connect(metrics).await.is_ok();
+        until("the webhook answers", connects).await;
+        stock
+    }
+
+    /// How many rules it decides by: those that can be used, and those that can't.
+    async fn rules(&self) -> [usize; 2] {
+        let (_, text) = probe(self.metrics, "/metrics").await;
+        ["usable", "broken"].map(|state| {
+            let line = format!("depguard_rules{{state=\"{state}\"}} ");
+            let found = text.lines().find_map(|found| found.strip_prefix(&line));
+            found.map_or(0, |number| number.parse::<f64>().unwrap() as usize)
+        })
+    }
+
+    /// The most memory that it has taken, in MiB.
+    fn peak(&self) -> u64 {
+        let status = std::fs::read_to_string(Path::new("/proc").join(self.child.id().to_string()).join("status"));
+        let status = status.unwrap();
+        let kib = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap().trim();
+        kib.trim_end_matches("kB").trim().parse::<u64>().unwrap() >> 10
+    }
+}
+
+/// A flood: its name, who writes what, and how many rules can be used and can't from then on.
+struct Flood {
+    name: &'static str,
+    workspace: &'static str,
+    place: [&'static str; 3],
+    objects: Vec<Value>,
+    rules: [usize; 2],
+}
+
+const RULES: [&str; 3] = ["dependencies.opendefense.cloud", "v1alpha1", "dependencyrules"];
+
+fn annotated(number: usize) -> Value {
+    json!({"name": format!("flood-{number}"), "annotations": {"example.com/note": "x".repeat(250_000)}})
+}
+
+fn mk_rule(metadata: &Value, dependencies: &[Value]) -> Value {
+    json!({
+        "metadata": metadata,
+        "spec": {
+            "dependent": {
+                "apiExportName": "evil.example.com", "group": "evil.example.com", "version": "v1", "kind": "Evil",
+                "resource": "evils",
+            },
+            "dependencies": dependencies,
+        },
+    })
+}
+
+fn mk_dependency(field: &Value) -> Value {
+    json!({
+        "apiExportRef": {"path": "root:network", "name": "network.example.com"},
+        "group": "network.example.com", "version": "v1", "resource": "vpcs", "fieldRef": field,
+    })
+}
+
+/// What comes in turn. Only the last is more than a workspace may have, so that what it wrote before is invalid then, too.
+fn floods(times: usize) -> [Flood; 6] {
+    let plain = || mk_dependency(&json!({"path": ".spec.vpc"}));
+    let patterns = |number: usize| {
+        let dependencies = (0..300).map(|n| {
+            let pattern = format!(r"^{number}-{n}/\w{{100}}[^/]{{20}}");
+            mk_dependency(&json!({"path": ".spec.vpc", "pattern": pattern, "namespacePattern": pattern}))
+        });
+        mk_rule(&json!({"name": format!("patterns-{number}")}), &dependencies.collect::<Vec<_>>())
+    };
+    let named = |number: usize| json!({"name": format!("rule-{number}")});
+    let (annotations, expressions, many) = (20 * times, 4 * times, ALLOWED * times);
+    let most = many - 20;
+    let apis = |resource| ["apis.kcp.io", "v1alpha2", resource];
+    let flood = |name, place, objects, rules| Flood { name, workspace: "evil", place, objects, rules };
+    [
+        flood(
+            "rules with 250 KB of annotations",
+            RULES,
+            (0..annotations).map(|number| mk_rule(&annotated(number), &[plain()])).collect(),
+            [1 + annotations, 0],
+        ),
+        flood(
+            "rules with 600 patterns",
+            RULES,
+            (0..expressions).map(patterns).collect(),
+            [1 + annotations, expressions],
+        ),
+        flood(
+            "APIExports with 250 KB of annotations",
+            apis("apiexports"),
+            (0..annotations).map(|number| json!({"metadata": annotated(number), "spec": {}})).collect(),
+            [1 + annotations, expressions],
+        ),
+        flood(
+            "APIBindings with 250 KB of annotations",
+            apis("apibindings"),
+            (0..annotations)
+                .map(|number| {
+                    let export = json!({"path": "root:dep-ctrl", "name": "dependencies.opendefense.cloud"});
+                    let status = json!({"phase": "Binding", "boundResources": []});
+                    json!({"metadata": annotated(number), "spec": {"reference": {"export": export}}, "status": status})
+                })
+                .collect(),
+            [1 + annotations, expressions],
+        ),
+        Flood {
+            name: "rules up to the allowance, of another workspace",
+            workspace: "greedy",
+            place: RULES,
+            objects: (0..most).map(|number| mk_rule(&named(number), &[plain(), plain(), plain(), plain()])).collect(),
+            rules: [1 + annotations + most, expressions],
+        },
+        flood(
+            "more rules than allowed",
+            RULES,
+            (0..many).map(|number| mk_rule(&named(number), &[plain()])).collect(),
+            [1 + most, annotations + expressions + many],
+        ),
+    ]
+}
+
+/// Asks again until it is so, for as long as much takes on a busy machine.
+async fn until(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
+    let begun = std::time::Instant::now();
+    while !is_so().await {
+        assert!(begun.elapsed() < Duration::from_secs(120), "never: {what}");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+fn fill(testbed: &Testbed, workspace: &str, [group, version, resource]: [&'static str; 3], objects: Vec<Value>) {
+    let workspace = format!("root:{workspace}");
+    testbed.fill(&Place::of(group, version, resource).workspace(&workspace), objects).unwrap();
+}
+
+/// A VPC that a VM refers to is refused, and one that none does is not.
+async fn decides_rightly(scene: &Scene) -> bool {
+    let used = scene.delete_dry("a").await;
+    used.is_some_and(|why| why.contains("VirtualMachine/m1")) && scene.delete_dry("b").await.is_none()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_workspace_neither_fills_the_memory_nor_stops_the_others() {
+    let times = std::env::var("DEPGUARD_FLOOD").ok().and_then(|times| times.parse().ok()).unwrap_or(1);
+    let scene = Scene::set_up(Home::Kcp).await;
+    scene.write_rule(".spec.vpcRef.name").await;
+    scene.create_vm("m1", "a").await;
+    let stock = Stock::start(&scene, times).await;
+    scene.configure(stock.review).await;
+    scene.show_exports().await;
+    for workspace in ["evil", "greedy"] {
+        scene.add_workspace(workspace).await;
+    }
+    until("it decides", async || decides_rightly(&scene).await).await;
+    println!("{} MiB before", stock.peak());
+    let mut last = [1, 0];
+    for Flood { name, workspace, place, objects, rules } in floods(times) {
+        fill(scene.testbed(), workspace, place, objects);
+        until(name, async || stock.rules().await == rules && decides_rightly(&scene).await).await;
+        println!("{} MiB at most with {name}", stock.peak());
+        assert!(stock.peak() < LIMIT, "{name}: {} MiB", stock.peak());
+        last = rules;
+    }
+    // What somebody else writes now counts as ever.
+    scene.write_rule(".spec.other").await;
+    until("another's rule is taken up", async || scene.delete_dry("a").await.is_none()).await;
+    scene.write_rule(".spec.vpcRef.name").await;
+    until("another's rule is taken up", async || scene.delete_dry("a").await.is_some()).await;
+
+    let fresh = Stock::start(&scene, times).await;
+    scene.configure(fresh.review).await;
+    until("it decides", async || fresh.rules().await == last && decides_rightly(&scene).await).await;
+    println!("{} MiB at most where it is started with all of that", fresh.peak());
+    assert!(fresh.peak() < LIMIT, "{} MiB", fresh.peak());
+}
