@@ -11,6 +11,7 @@ use tokio::time::{Instant, sleep_until};
 use crate::driver::answer;
 use crate::gets::Gets;
 use crate::port::Port;
+use crate::rules::{Loaded, Rules, Snapshot};
 
 /// Reads that are tried at once.
 const MAX_AT_ONCE: usize = 8;
@@ -32,13 +33,19 @@ struct Tried {
 }
 
 impl Rights {
+    /// Answers a controller that asks which rules are in force, and whether they can be followed.
+    pub(crate) async fn tell<P: Port>(&self, gets: &Gets<P>, rules: &Rules, inquiry: &Inquiry) -> Vec<u8> {
+        match &*rules.snapshot() {
+            Snapshot::Loaded(Loaded { doubt: Some(doubt), .. }) => inquiry.answer(Err(&doubt.why), &BTreeMap::new()),
+            Snapshot::Loaded(Loaded { rules, .. }) => {
+                inquiry.answer(Ok(rules), &self.lacking(gets, rules, inquiry).await)
+            }
+            Snapshot::NotLoaded { why } => inquiry.answer(Err(why), &BTreeMap::new()),
+        }
+    }
+
     /// The rules of an inquiry for which a right is missing, each with that right.
-    pub(crate) async fn lacking<P: Port>(
-        &self,
-        gets: &Gets<P>,
-        rules: &RuleSet,
-        inquiry: &Inquiry,
-    ) -> BTreeMap<RuleKey, String> {
+    async fn lacking<P: Port>(&self, gets: &Gets<P>, rules: &RuleSet, inquiry: &Inquiry) -> BTreeMap<RuleKey, String> {
         let required = rules.required_reads(&inquiry.rules().collect());
         let known = self.known(gets, required.values().flatten().collect()).await;
         let missing = |reads: BTreeSet<RequiredRead>| {

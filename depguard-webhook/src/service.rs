@@ -1,6 +1,6 @@
 //! The admission service: an HTTP request in, an answered AdmissionReview out.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::convert::Infallible;
 use std::error::Error;
 use std::sync::Arc;
@@ -229,7 +229,7 @@ impl<P: Port> Shared<P> {
     async fn by_rules(&self, bytes: &[u8], asked: &Asked, time: Time) -> Result<Vec<u8>, Rejection> {
         let review = Review::parse(bytes)?;
         if let Some(inquiry) = Inquiry::of(&review, bytes)? {
-            return Ok(self.tell(&inquiry).await);
+            return Ok(self.rights.tell(&self.reads.gets, &self.rules, &inquiry).await);
         }
         // Where a webhook that can't be reached refuses nothing.
         if asked.door.failure_policy() == FailurePolicy::Ignore && canary::is_canary(&review) {
@@ -242,18 +242,6 @@ impl<P: Port> Shared<P> {
                 Ok(decision.to_review(review.uid()))
             }
             Err(rejection) => self.refuse(rejection, Some(told(&review)), asked.door),
-        }
-    }
-
-    /// Answers a controller that asks which rules are in force, and whether they can be followed.
-    async fn tell(&self, inquiry: &Inquiry) -> Vec<u8> {
-        match &*self.rules.snapshot() {
-            Snapshot::Loaded(Loaded { doubt: Some(doubt), .. }) => inquiry.answer(Err(&doubt.why), &BTreeMap::new()),
-            Snapshot::Loaded(Loaded { rules, .. }) => {
-                let lacks = self.rights.lacking(&self.reads.gets, rules, inquiry).await;
-                inquiry.answer(Ok(rules), &lacks)
-            }
-            Snapshot::NotLoaded { why } => inquiry.answer(Err(why), &BTreeMap::new()),
         }
     }
 
