@@ -84,6 +84,14 @@ impl Selector {
         self.requirements.iter().map(|requirement| requirement.key.as_str())
     }
 
+    /// Label that every selected object has, with the values of which it has one; no values: it has any. `None`: objects
+    /// without any label may be selected.
+    pub fn anchor(&self) -> Option<(&str, &[String])> {
+        let of = |operator| self.requirements.iter().find(move |requirement| requirement.operator == operator);
+        let anchor = of(Operator::In).or_else(|| of(Operator::Exists))?;
+        Some((&anchor.key, &anchor.values))
+    }
+
     /// Whether an object is selected, of which `label` gives the value of each label that it has.
     pub fn matches<'l>(&self, label: impl Fn(&str) -> Option<&'l str>) -> bool {
         self.requirements.iter().all(|requirement| requirement.holds(label(&requirement.key)))

@@ -159,6 +159,28 @@ impl LockTarget {
     }
 }
 
+impl LockTarget {
+    /// Whether the object is among those that it names, or whose subresource it names. Labels that are not known may be
+    /// any.
+    pub fn is_about(
+        &self,
+        kind: &GroupResource,
+        namespace: Option<&Namespace>,
+        name: &str,
+        labels: Option<&BTreeMap<String, String>>,
+    ) -> bool {
+        let within = self.namespace.as_ref();
+        self.kind == *kind
+            && match &self.pick {
+                Pick::Name(named) => named == name && within == namespace,
+                Pick::Labels { selector, .. } => {
+                    (within.is_none() || within == namespace)
+                        && labels.is_none_or(|labels| selector.matches(|key| labels.get(key).map(String::as_str)))
+                }
+            }
+    }
+}
+
 impl Lock {
     /// Checks a lock as an API server returns it.
     pub fn parse(kind: LockKind, object: &Value) -> Result<Self, LockError> {

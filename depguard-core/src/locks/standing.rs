@@ -73,19 +73,7 @@ impl Attempt<'_> {
         let is_meant = target.subresource == object.subresource
             // Who evicts a pod deletes it.
             || (target.subresource.is_none() && object.is_evicted());
-        let namespace = target.namespace.as_ref();
-        target.kind == object.kind
-            && is_meant
-            && match &target.pick {
-                Pick::Name(name) => *name == object.name && namespace == object.namespace.as_ref(),
-                Pick::Labels { selector, .. } => {
-                    (namespace.is_none() || namespace == object.namespace.as_ref())
-                        && object
-                            .labels
-                            .as_ref()
-                            .is_none_or(|labels| selector.matches(|key| labels.get(key).map(String::as_str)))
-                }
-            }
+        is_meant && target.is_about(&object.kind, object.namespace.as_ref(), &object.name, object.labels.as_ref())
     }
 
     /// Whether the object is no longer one of the target's after the change: else who may change its labels could take it
