@@ -157,10 +157,33 @@ impl Connection {
     }
 }
 
+/// The kubeconfigs of `KUBECONFIG`, merged.
+fn from_env() -> Result<Option<Kubeconfig>, KubeconfigError> {
+    let paths = std::env::var_os("KUBECONFIG").unwrap_or_default();
+    merged(std::env::split_paths(&paths).filter(|path| !path.as_os_str().is_empty()).collect())
+}
+
+/// Files that are not there are left out, as kubectl leaves them out, unless none of them is there. `None`: no file is
+/// named.
+fn merged(mut paths: Vec<PathBuf>) -> Result<Option<Kubeconfig>, KubeconfigError> {
+    if paths.iter().any(|path| path.exists()) {
+        paths.retain(|path| path.exists());
+    }
+    let mut all = None;
+    for path in paths {
+        let next = Kubeconfig::read_from(path)?;
+        all = Some(match all {
+            None => next,
+            Some(all) => Kubeconfig::merge(all, next)?,
+        });
+    }
+    Ok(all)
+}
+
 async fn read_config(options: &ConnectOptions) -> Result<kube_client::Config, ConnectError> {
     let (from, kubeconfig) = match &options.kubeconfig {
         Some(file) => (format!("`{}`", file.display()), Kubeconfig::read_from(file)),
-        None => match Kubeconfig::from_env() {
+        None => match from_env() {
             Ok(Some(kubeconfig)) => ("of `KUBECONFIG`".to_owned(), Ok(kubeconfig)),
             Err(why) => ("of `KUBECONFIG`".to_owned(), Err(why)),
             // A context is one of a kubeconfig's.
@@ -191,4 +214,26 @@ fn proxy(kubeconfig: &Kubeconfig, context: Option<&String>) -> Option<String> {
     let context = kubeconfig.contexts.iter().find(|context| &context.name == current)?.context.as_ref()?;
     let cluster = kubeconfig.clusters.iter().find(|cluster| cluster.name == context.cluster)?.cluster.as_ref()?;
     cluster.proxy_url.clone().filter(|url| !url.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kubeconfig_that_is_not_there_is_left_out_unless_none_is_there() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        for name in ["a", "b"] {
+            std::fs::write(path(name), format!("{{apiVersion: v1, kind: Config, current-context: {name}}}")).unwrap();
+        }
+        let context = |names: &[&str]| {
+            let all = merged(names.iter().map(|name| path(name)).collect());
+            all.map(|all| all.and_then(|all| all.current_context)).ok()
+        };
+        assert_eq!(context(&["missing", "b", "a"]), Some(Some("b".to_owned())));
+        assert_eq!(context(&["a"]), Some(Some("a".to_owned())));
+        assert_eq!(context(&["missing"]), None, "an error says which");
+        assert_eq!(context(&[]), Some(None));
+    }
 }
