@@ -110,11 +110,17 @@ fn path_of(column: &Value) -> &str {
     text(column, "/jsonPath").unwrap_or_default()
 }
 
-/// The first result of a path of names, `[*]`, `[0]` and `['name']`.
+/// The first result of a path of names, `[*]`, `[0]`, `['name']` and `[?(@.type=="Ready")]`.
 fn first<'a>(value: &'a Value, path: &str) -> Option<&'a Value> {
     let path = path.trim_start_matches('.');
     if path.is_empty() {
         return Some(value);
+    }
+    if let Some((filter, rest)) = path.strip_prefix("[?(@.").and_then(|rest| rest.split_once(")]")) {
+        let (field, wanted) = filter.split_once("==")?;
+        let wanted = wanted.trim().trim_matches(['"', '\'']);
+        let is_wanted = |item: &&Value| first(item, field.trim()).is_some_and(|found| found == wanted);
+        return value.as_array()?.iter().filter(is_wanted).find_map(|item| first(item, rest));
     }
     if let Some((index, rest)) = path.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
         return match index {
@@ -137,5 +143,21 @@ fn age(time: &str) -> String {
         passed @ 120..7_200 => format!("{}m", passed / 60),
         passed @ 7_200..172_800 => format!("{}h", passed / 3_600),
         passed => format!("{}d", passed / 86_400),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_column_may_pick_an_item_of_a_list_by_one_of_its_fields() {
+        let object = json!({"status": {"conditions": [
+            {"type": "Accepted", "status": "False"}, {"type": "Enforced", "status": "True"},
+        ]}});
+        let found = |path| first(&object, path).and_then(Value::as_str);
+        assert_eq!(found(".status.conditions[?(@.type==\"Enforced\")].status"), Some("True"));
+        assert_eq!(found(".status.conditions[?(@.type=='Accepted')].status"), Some("False"));
+        assert_eq!(found(".status.conditions[?(@.type==\"Programmed\")].status"), None);
     }
 }
