@@ -123,6 +123,7 @@ pub async fn run(args: impl IntoIterator<Item = OsString>, terminal: &mut Termin
     });
     match carry_out(cli, terminal).await {
         Ok(outcome) => outcome.into(),
+        Err(failure) if failure.is_cut() => ExitStatus::Cut,
         Err(failure) => {
             let error = terminal.paint(Tone::Bad, "error:");
             let hint = failure.what_to_do().map(|hint| format!("{hint}\n")).unwrap_or_default();

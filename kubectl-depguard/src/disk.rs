@@ -1,6 +1,6 @@
 //! Manifests as one cluster in which everything is bound.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use depguard_core::{
@@ -8,17 +8,19 @@ use depguard_core::{
 };
 use serde_json::{Value, json};
 
-use crate::files::{Document, Origin};
+use crate::files::{Document, Manifests, Origin};
 use crate::kinds::{KindInfo, Kinds, guess_resource};
-use crate::rules::Rules;
+use crate::rules::{Rules, Unread};
 
 /// What the files hold.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Disk {
     rules: Vec<Arc<Value>>,
     definitions: Vec<Document>,
     objects: Vec<DiskObject>,
     kinds: Kinds,
+    unread: Vec<Unread>,
+    remarks: Vec<String>,
 }
 
 /// An object, and its kind.
@@ -30,8 +32,29 @@ pub(crate) struct DiskObject {
     pub(crate) origin: Origin,
 }
 
-/// The kinds of Kubernetes' own groups that have no namespace; those groups' other kinds have one.
-const CLUSTER_SCOPED: [&str; 24] = [
+/// The groups that kube-apiserver itself serves; others below `k8s.io`, such as Gateway API's, come from definitions.
+const OWN_GROUPS: [&str; 18] = [
+    "admissionregistration.k8s.io",
+    "apiextensions.k8s.io",
+    "apiregistration.k8s.io",
+    "authentication.k8s.io",
+    "authorization.k8s.io",
+    "certificates.k8s.io",
+    "coordination.k8s.io",
+    "discovery.k8s.io",
+    "events.k8s.io",
+    "flowcontrol.apiserver.k8s.io",
+    "internal.apiserver.k8s.io",
+    "networking.k8s.io",
+    "node.k8s.io",
+    "rbac.authorization.k8s.io",
+    "resource.k8s.io",
+    "scheduling.k8s.io",
+    "storage.k8s.io",
+    "storagemigration.k8s.io",
+];
+/// Their kinds that have no namespace; their other kinds have one.
+const CLUSTER_SCOPED: [&str; 32] = [
     "APIService",
     "CSIDriver",
     "CSINode",
@@ -39,10 +62,15 @@ const CLUSTER_SCOPED: [&str; 24] = [
     "ClusterRole",
     "ClusterRoleBinding",
     "ClusterTrustBundle",
+    "ComponentStatus",
     "CustomResourceDefinition",
     "DeviceClass",
+    "DeviceTaintRule",
     "FlowSchema",
+    "IPAddress",
     "IngressClass",
+    "MutatingAdmissionPolicy",
+    "MutatingAdmissionPolicyBinding",
     "MutatingWebhookConfiguration",
     "Namespace",
     "Node",
@@ -51,18 +79,20 @@ const CLUSTER_SCOPED: [&str; 24] = [
     "PriorityLevelConfiguration",
     "ResourceSlice",
     "RuntimeClass",
+    "ServiceCIDR",
     "StorageClass",
+    "StorageVersion",
     "ValidatingAdmissionPolicy",
     "ValidatingAdmissionPolicyBinding",
     "ValidatingWebhookConfiguration",
     "VolumeAttachment",
+    "VolumeAttributesClass",
 ];
 
 impl Disk {
     /// Sorts documents into rules, definitions of kinds, and objects. `namespace` is that of objects which name none.
     pub(crate) fn new(documents: Vec<Document>, namespace: &Namespace) -> Self {
-        let mut disk =
-            Self { rules: Vec::new(), definitions: Vec::new(), objects: Vec::new(), kinds: Kinds::default() };
+        let mut disk = Self::default();
         let (rules, others): (Vec<_>, Vec<_>) = documents.into_iter().partition(|document| is_rule(&document.value));
         for document in &others {
             if is_definition(&document.value) {
@@ -78,6 +108,20 @@ impl Disk {
         disk.objects = others.into_iter().filter_map(|document| disk.place(document, namespace)).collect();
         disk.fill_in(namespace);
         disk
+    }
+
+    /// Those of files, of which some can't be read, or hold no manifests.
+    pub(crate) fn of_files(files: Manifests, namespace: &Namespace) -> Self {
+        let Manifests { documents, unread, others } = files;
+        let (documents, mut remarks) = once(documents, namespace);
+        let others = others.into_iter().map(|file| format!("`{file}` holds what is no manifest, and was passed over"));
+        remarks.extend(others);
+        Self { unread, remarks, ..Self::new(documents, namespace) }
+    }
+
+    /// What is to be said of the files before anything else.
+    pub(crate) fn remarks(&self) -> &[String] {
+        &self.remarks
     }
 
     /// Where one object of a kind has a namespace, all have: those of which nobody said it are in the one that is meant.
@@ -103,7 +147,7 @@ impl Disk {
             workspaces: Workspaces::new(),
             consents: Consents::default(),
             bound: None,
-            unread: Vec::new(),
+            unread: self.unread.clone(),
         }
     }
 
@@ -153,6 +197,36 @@ impl Disk {
     }
 }
 
+/// Each object once. Of several with the same name the last counts, as where the files are applied one by one; where they
+/// differ it is said.
+fn once(given: Vec<Document>, namespace: &Namespace) -> (Vec<Document>, Vec<String>) {
+    let mut places: HashMap<[String; 4], usize> = HashMap::new();
+    let (mut kept, mut remarks): (Vec<Document>, _) = (Vec::new(), Vec::new());
+    for document in given {
+        let own = |pointer| document.value.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let (kind, name, group) = (own("/kind"), own("/metadata/name"), group_of(&document.value).unwrap_or_default());
+        // What has no name is told apart by where it stands.
+        if name.is_empty() {
+            kept.push(document);
+            continue;
+        }
+        let within = Some(own("/metadata/namespace")).filter(|given| !given.is_empty());
+        let within = within.unwrap_or_else(|| namespace.to_string());
+        let identity = [group.to_owned(), kind.clone(), within, name.clone()];
+        let Some(known) = places.get(&identity).and_then(|at| kept.get_mut(*at)) else {
+            places.insert(identity, kept.len());
+            kept.push(document);
+            continue;
+        };
+        if known.value != document.value {
+            let (first, last) = (&known.origin, &document.origin);
+            remarks.push(format!("{kind}/{name} is in {first} and, different, in {last}: the last one is looked at"));
+        }
+        *known = document;
+    }
+    (kept, remarks)
+}
+
 fn names_namespace(object: &Value) -> bool {
     object.pointer("/metadata/namespace").and_then(Value::as_str).is_some_and(|name| !name.is_empty())
 }
@@ -163,10 +237,16 @@ fn put_into(object: &mut Arc<Value>, namespace: &Namespace) {
     }
 }
 
-/// Whether a kind has namespaces, for Kubernetes' own; `None`: nobody said.
+/// Whether a kind has namespaces, for Kubernetes' own and depguard's; `None`: nobody said.
 fn scope_of(group: &str, kind: &str) -> Option<bool> {
-    let is_own = !group.contains('.') || group.ends_with(".k8s.io");
-    is_own.then(|| !CLUSTER_SCOPED.contains(&kind))
+    match (group, kind) {
+        (api::GROUP, "ObjectLock") => Some(true),
+        (api::GROUP, _) => Some(false),
+        _ => {
+            let is_own = !group.contains('.') || OWN_GROUPS.contains(&group);
+            is_own.then(|| !CLUSTER_SCOPED.contains(&kind))
+        }
+    }
 }
 
 pub(crate) fn is_rule(object: &Value) -> bool {
@@ -252,6 +332,44 @@ mod tests {
                 ("vpcs.network.example.com".to_owned(), None),
             ]
         );
+    }
+
+    #[test]
+    fn only_kube_apiservers_own_groups_are_known_and_below_k8s_io_are_others() {
+        for (group, kind, namespaced) in [
+            ("", "Secret", Some(true)),
+            ("", "Node", Some(false)),
+            ("apps", "Deployment", Some(true)),
+            ("networking.k8s.io", "Ingress", Some(true)),
+            ("networking.k8s.io", "ServiceCIDR", Some(false)),
+            ("storage.k8s.io", "VolumeAttributesClass", Some(false)),
+            ("gateway.networking.k8s.io", "GatewayClass", None),
+            ("snapshot.storage.k8s.io", "VolumeSnapshotClass", None),
+            ("policy.networking.k8s.io", "AdminNetworkPolicy", None),
+            ("network.example.com", "VPC", None),
+            (api::GROUP, "ObjectLock", Some(true)),
+            (api::GROUP, "ClusterObjectLock", Some(false)),
+        ] {
+            assert_eq!(scope_of(group, kind), namespaced, "{group} {kind}");
+        }
+    }
+
+    #[test]
+    fn an_object_in_two_files_is_one_and_the_last_counts() {
+        let vpc = |metadata: Value, size: u8| {
+            let value = json!({"apiVersion": "n.example.com/v1", "kind": "VPC", "metadata": metadata, "s": size});
+            Document { value: Arc::new(value), origin: Origin { file: "f".into(), line: size.into() } }
+        };
+        let (here, own, other) = (json!({"name": "a", "namespace": "ns"}), json!({"name": "a"}), json!({"name": "b"}));
+        let read = |documents: Vec<Document>| {
+            let files = Manifests { documents, ..Manifests::default() };
+            Disk::of_files(files, &Namespace::parse("ns").unwrap())
+        };
+        let same = read(vec![vpc(own.clone(), 1), vpc(own.clone(), 1), vpc(other, 1)]);
+        assert_eq!((same.objects().len(), same.remarks().len()), (2, 0));
+        let different = read(vec![vpc(own, 1), vpc(here, 2)]);
+        assert_eq!((different.objects().len(), &different.objects()[0].value["s"]), (1, &json!(2)));
+        assert_eq!(different.remarks(), ["VPC/a is in f:1 and, different, in f:2: the last one is looked at"]);
     }
 
     #[test]

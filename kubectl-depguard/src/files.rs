@@ -1,5 +1,6 @@
 //! What `-f` names, read as documents: bounded, and each with where it stands.
 
+use std::collections::HashSet;
 use std::fmt;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -8,7 +9,9 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::outcome::Failure;
+use crate::rules::Unread;
 use crate::terminal::Terminal;
+use crate::yaml;
 
 /// The flags of commands that read files.
 #[derive(Debug, Clone, Default, clap::Args)]
@@ -41,6 +44,16 @@ pub(crate) struct Text {
     pub(crate) within: String,
 }
 
+/// Manifests of files and folders, and the files of the folders that are none.
+#[derive(Debug, Default)]
+pub(crate) struct Manifests {
+    pub(crate) documents: Vec<Document>,
+    /// Files that may hold manifests, and can't be read.
+    pub(crate) unread: Vec<Unread>,
+    /// Files that can be read, and hold something else, such as a chart's `values.yaml`.
+    pub(crate) others: Vec<Arc<str>>,
+}
+
 /// Where a document stands.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Origin {
@@ -62,6 +75,29 @@ impl FileArgs {
     /// Whether any file is named.
     pub(crate) fn is_empty(&self) -> bool {
         self.filename.is_empty()
+    }
+
+    /// Reads the manifests among them. A mistake in a file that is named ends the command; one in a file of a folder is
+    /// told, and the others are looked at all the same.
+    pub(crate) fn manifests(&self, terminal: &mut Terminal) -> Result<Manifests, Failure> {
+        let mut found = Manifests::default();
+        texts(&self.filename, self.recursive, terminal, |name, path, bytes| {
+            let is_named = path.is_none_or(|path| self.filename.iter().any(|named| named == path));
+            let mut texts = Vec::new();
+            match parse(name, bytes, &mut texts) {
+                Err(why) if is_named => return Err(why),
+                Err(why) => {
+                    found.unread.push(Unread { what: format!("the file `{name}`"), why: why.message().to_owned() });
+                }
+                Ok(()) => {}
+            }
+            let (manifests, others): (Vec<_>, Vec<_>) =
+                texts.into_iter().map(|text| text.document).partition(|document| is_manifest(&document.value));
+            found.documents.extend(manifests);
+            found.others.extend(others.first().map(|other| Arc::clone(&other.origin.file)));
+            Ok(())
+        })?;
+        Ok(found)
     }
 
     /// Reads them all; a list's items are objects of their own.
@@ -95,6 +131,7 @@ pub(crate) fn texts(
     terminal: &mut Terminal,
     mut each: impl FnMut(&str, Option<&Path>, &[u8]) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
+    let mut known = HashSet::new();
     for path in paths {
         if path.as_os_str() == "-" {
             let bytes = bounded(terminal.stdin(), "standard input")?;
@@ -102,7 +139,7 @@ pub(crate) fn texts(
             continue;
         }
         let mut files = Vec::new();
-        collect(path, recursive, 0, &mut files)?;
+        collect(path, recursive, 0, &mut known, &mut files)?;
         for file in files {
             let name = file.display().to_string();
             let opened = std::fs::File::open(&file).map_err(|why| unreadable(&name, &why))?;
@@ -112,10 +149,23 @@ pub(crate) fn texts(
     Ok(())
 }
 
-/// The files that a path stands for: itself, or what is in it and looks like YAML or JSON.
-fn collect(path: &Path, recursive: bool, depth: usize, files: &mut Vec<PathBuf>) -> Result<(), Failure> {
+/// The files that a path stands for: itself, or what is in it and looks like YAML or JSON. `known`: the files and folders
+/// that are read already, by whatever name, as a symbolic link may lead back to them.
+fn collect(
+    path: &Path,
+    recursive: bool,
+    depth: usize,
+    known: &mut HashSet<PathBuf>,
+    files: &mut Vec<PathBuf>,
+) -> Result<(), Failure> {
     let failed = |why| unreadable(&path.display().to_string(), &why);
-    if !std::fs::metadata(path).map_err(failed)?.is_dir() {
+    let metadata = std::fs::metadata(path).map_err(failed)?;
+    // What is no file and no folder, such as a pipe, can be read once, and has no other name.
+    let is_kept = metadata.is_dir() || metadata.is_file();
+    if is_kept && !known.insert(std::fs::canonicalize(path).map_err(failed)?) {
+        return Ok(());
+    }
+    if !metadata.is_dir() {
         files.push(path.to_owned());
         return Ok(());
     }
@@ -129,13 +179,11 @@ fn collect(path: &Path, recursive: bool, depth: usize, files: &mut Vec<PathBuf>)
     }
     entries.sort();
     for entry in entries {
-        let is_folder = entry.is_dir();
         let is_manifest =
             entry.extension().is_some_and(|extension| ["yaml", "yml", "json"].iter().any(|known| extension == *known));
-        if is_folder && recursive && depth < MOST_DEPTH {
-            collect(&entry, recursive, depth.saturating_add(1), files)?;
-        } else if !is_folder && is_manifest {
-            files.push(entry);
+        let is_wanted = if entry.is_dir() { recursive && depth < MOST_DEPTH } else { is_manifest };
+        if is_wanted {
+            collect(&entry, recursive, depth.saturating_add(1), known, files)?;
         }
         if files.len() > MOST_FILES {
             return Err(Failure::new(format!("more than {MOST_FILES} files are named"))
@@ -228,12 +276,19 @@ impl Part {
 
 /// The text of an error is about this document; its lines are counted from the document's begin.
 fn yaml(text: &str, file: &Arc<str>, begin: usize, first: usize) -> Result<Value, Failure> {
-    serde_saphyr::from_str(text).map_err(|why| {
-        let line = why.location().map_or(first, |at| begin.saturating_add(at.line() as usize).saturating_sub(1));
-        let told = why.without_snippet().to_string();
-        let told = told.lines().next().unwrap_or_default().to_owned();
-        Failure::new(format!("{file}:{line}: this is neither YAML nor JSON: {told}")).hint("correct the file")
+    yaml::read(text).map_err(|why| {
+        let line = why.line.map_or(first, |line| begin.saturating_add(line).saturating_sub(1));
+        let hint = match text.contains("{{") {
+            true => "it looks like a template of Helm: `helm template … | kubectl depguard … -f -`",
+            false => "correct the file",
+        };
+        Failure::new(format!("{file}:{line}: this is neither YAML nor JSON: {why}")).hint(hint)
     })
+}
+
+/// Whether it says which kind of object it is.
+fn is_manifest(value: &Value) -> bool {
+    ["apiVersion", "kind"].iter().all(|field| value.get(field).is_some_and(Value::is_string))
 }
 
 fn push(
@@ -307,6 +362,39 @@ mod tests {
         let message = parsed("a: 1\n---\nb: 1\nc: [\n").unwrap_err();
         assert!(message.starts_with("f:") && message.contains("neither YAML nor JSON"), "{message}");
         assert_eq!(parsed("- 1\n").unwrap_err(), "f:1: this is no object");
+    }
+
+    #[test]
+    fn a_folder_is_read_once_whatever_leads_to_it_and_a_file_in_it_that_is_none_is_told() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        for (name, text) in [
+            ("a.yaml", "{apiVersion: v1, kind: Secret, metadata: {name: a}}"),
+            ("chart.yaml", "apiVersion: v1\n{{- if .Values.a }}\nkind: Secret\n{{- end }}\n"),
+            ("list.json", "[]"),
+            ("values.yaml", "replicas: 1"),
+        ] {
+            std::fs::write(path(name), text).unwrap();
+        }
+        std::os::unix::fs::symlink(".", path("loop")).unwrap();
+        std::os::unix::fs::symlink("a.yaml", path("b.yaml")).unwrap();
+        let read = |paths: &[PathBuf]| {
+            let files = FileArgs { filename: paths.to_vec(), recursive: true };
+            files.manifests(&mut Terminal::captured("").0)
+        };
+        let found = read(&[folder.path().to_owned(), path("a.yaml"), folder.path().join(".")]).unwrap();
+        assert_eq!(found.documents.len(), 1, "{found:?}");
+        let unread: Vec<_> = found.unread.iter().map(ToString::to_string).collect();
+        assert!(unread.len() == 2 && unread[0].contains("chart.yaml") && unread[1].contains("list.json"), "{unread:?}");
+        assert!(found.others.len() == 1 && found.others[0].ends_with("values.yaml"), "{found:?}");
+        let failure = read(&[path("chart.yaml")]).unwrap_err();
+        assert!(failure.what_to_do().is_some_and(|hint| hint.contains("helm template")), "{failure:?}");
+    }
+
+    #[test]
+    fn a_mistake_has_one_line_and_it_is_the_files() {
+        let message = parsed("# c\n---\na: 1\na: 2\n").unwrap_err();
+        assert_eq!(message, "f:4: this is neither YAML nor JSON: `a` stands there twice");
     }
 
     proptest! {

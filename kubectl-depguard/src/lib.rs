@@ -12,12 +12,14 @@ mod files;
 mod judge;
 mod kinds;
 mod live;
+mod locks;
 mod outcome;
 mod output;
 mod rules;
 mod scan;
 mod source;
 mod terminal;
+mod yaml;
 
 pub use cli::{command, run};
 pub use outcome::ExitStatus;

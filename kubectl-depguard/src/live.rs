@@ -180,7 +180,17 @@ impl Live {
         match self.endpoint().get_json(&kind.path(namespace.map(Namespace::as_str), Some(name))).await {
             Ok(object) => Ok(Some(Arc::new(object))),
             Err(why) if why.is_not_found() => Ok(None),
-            Err(why) => Err(Failure::new(why)),
+            Err(why) => Err(failed(&format!("could not look at {} {name}", kind.kind), &why)),
+        }
+    }
+
+    /// Whether the API server says that a namespace is not there. Who may not look at it is told nothing.
+    pub(crate) async fn lacks(&self, namespace: &Namespace) -> Result<bool, Failure> {
+        match self.endpoint().get_json(&format!("/api/v1/namespaces/{namespace}")).await {
+            Ok(_) => Ok(false),
+            Err(why) if why.is_not_found() => Ok(true),
+            Err(why) if matches!(why.status(), Some(401 | 403)) => Ok(false),
+            Err(why) => Err(failed(&format!("could not look at namespace {namespace}"), &why)),
         }
     }
 
@@ -244,7 +254,7 @@ impl Live {
 
     async fn discover(&self) -> Result<Kinds, Failure> {
         let endpoint = self.endpoint();
-        let failed = |why: ApiError| Failure::new(format!("could not find out which kinds are served: {why}"));
+        let failed = |why: ApiError| failed("could not find out which kinds are served", &why);
         let groups = endpoint.get_json("/apis").await.map_err(failed)?;
         let mut versions = vec![(Group::CORE, "v1".to_owned())];
         for group in groups.get("groups").and_then(Value::as_array).into_iter().flatten() {
@@ -286,10 +296,25 @@ pub(crate) fn refused(what: String, why: &ApiError) -> Result<Unread, Failure> {
         Some(404) => Ok(Unread { what, why: Unread::NOT_SERVED.to_owned() }),
         Some(405) => Ok(Unread { what, why: "can't be listed".to_owned() }),
         Some(410) => Err(Failure::new(format!("the list of {what} expired while it was read")).hint("run it again")),
-        _ if matches!(why, ApiError::Unusable { .. }) => {
-            Err(Failure::new(format!("could not look at {what}: {why}")).hint("run it again"))
+        _ => Err(failed(&format!("could not look at {what}"), why)),
+    }
+}
+
+/// The end of a command for what an API server did not answer, or could not; with what to do next.
+pub(crate) fn failed(what: &str, why: &ApiError) -> Failure {
+    Failure::new(format!("{what}: {why}")).hint(next_step(why))
+}
+
+/// What to do about an API server that gave no answer, or none that can be used.
+pub(crate) fn next_step(why: &ApiError) -> &'static str {
+    match (why.status(), why) {
+        (Some(401), _) => "renew the credentials of the kubeconfig",
+        (Some(403), _) => "ask for the right to do that",
+        (Some(_), _) | (None, ApiError::Unusable { .. }) => "run it again",
+        (None, _) if why.to_string().to_lowercase().contains("certificate") => {
+            "let the kubeconfig's certificate-authority be the one that issued the API server's certificate"
         }
-        _ => Err(Failure::new(format!("could not look at {what}: {why}"))),
+        (None, _) => "run it again once the API server answers: `kubectl get --raw /readyz`",
     }
 }
 

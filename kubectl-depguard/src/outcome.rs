@@ -17,6 +17,7 @@ pub(crate) enum Outcome {
 pub(crate) struct Failure {
     message: String,
     hint: Option<String>,
+    is_cut: bool,
 }
 
 /// What the process ends with.
@@ -28,12 +29,14 @@ pub enum ExitStatus {
     Finding,
     /// 2: the command line is wrong, or it could not be told.
     Failure,
+    /// 141, as a shell has it of a process that wrote to a closed pipe: nobody reads the output any more.
+    Cut,
 }
 
 impl Failure {
     /// Says what happened.
     pub(crate) fn new(message: impl fmt::Display) -> Self {
-        Self { message: message.to_string(), hint: None }
+        Self { message: message.to_string(), hint: None, is_cut: false }
     }
 
     /// Says what to do next.
@@ -41,6 +44,11 @@ impl Failure {
     pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self
+    }
+
+    /// Whether nobody reads the output any more, as behind `| head`.
+    pub(crate) fn is_cut(&self) -> bool {
+        self.is_cut
     }
 
     pub(crate) fn message(&self) -> &str {
@@ -67,12 +75,14 @@ impl From<ExitStatus> for ExitCode {
             ExitStatus::Well => Self::SUCCESS,
             ExitStatus::Finding => Self::from(1),
             ExitStatus::Failure => Self::from(2),
+            ExitStatus::Cut => Self::from(141),
         }
     }
 }
 
 impl From<std::io::Error> for Failure {
     fn from(why: std::io::Error) -> Self {
-        Self::new(format!("could not write the output: {why}"))
+        let is_cut = why.kind() == std::io::ErrorKind::BrokenPipe;
+        Self { is_cut, ..Self::new(format!("could not write the output: {why}")) }
     }
 }

@@ -91,6 +91,15 @@ impl Rules {
         dependents && targets
     }
 
+    /// A rule as people know it: with the path of its workspace, where the workspace that is looked at has bound an export
+    /// by it.
+    pub(crate) fn shown(&self, rule: &RuleKey) -> String {
+        let kinds = self.bound.iter().flat_map(|bound| &bound.kinds);
+        let mut paths =
+            kinds.filter(|kind| Some(&kind.provider) == rule.cluster.as_ref()).filter_map(|kind| kind.path.as_ref());
+        paths.next().map_or_else(|| rule.to_string(), |path| format!("{path}|{}", rule.name))
+    }
+
     /// Whether the provider of a target accepts a rule, which it does where that can't be told.
     fn is_accepted(&self, rule: &RuleKey, export: &ExportRef) -> bool {
         match (&rule.cluster, self.workspaces.cluster(&export.path)) {

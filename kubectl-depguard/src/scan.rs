@@ -1,6 +1,6 @@
 //! Who refers to whom: all references that the rules find among the objects of a namespace, or of all.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 use std::sync::Arc;
 
@@ -14,9 +14,13 @@ use crate::rules::{Rules, Unread};
 use crate::source::Source;
 use crate::terminal::{Terminal, Tone};
 
+mod coverage;
+mod labels;
 mod plan;
 mod read;
 mod resolve;
+
+pub(crate) use self::coverage::Coverage;
 
 /// All references among some objects.
 #[derive(Debug)]
@@ -31,6 +35,8 @@ pub(crate) struct Scan {
     pub(crate) unread: Vec<Unread>,
     /// Rules that can't be used, each with what is wrong: where one would bear, it refuses.
     pub(crate) broken: Vec<(String, String)>,
+    /// What all this is worth, where nothing is found.
+    pub(crate) coverage: Coverage,
     kinds: HashMap<GroupResource, Arc<KindInfo>>,
     names: Names,
     seen: HashMap<GroupResource, plan::Seen>,
@@ -77,6 +83,8 @@ pub(crate) struct Scope<'a> {
     /// Those of this namespace, and those without one; `None`: all.
     pub(crate) namespace: Option<&'a Namespace>,
     pub(crate) follow: Follow,
+    /// Whether the labels of all objects are kept, and not only of those that a selector of a rule may look at.
+    pub(crate) labels: bool,
     /// Where all namespaces must not be read, this one.
     pub(crate) fallback: Option<&'a Namespace>,
 }
@@ -124,11 +132,13 @@ impl Scan {
         terminal: &Terminal,
     ) -> Result<Self, Failure> {
         let mut scan = Self::of(rules);
+        let ends: BTreeSet<_> = scan.edges.iter().flat_map(|edge| [edge.dependent(), edge.target()]).collect();
         if let Some((kind, _)) = known {
             plan::retain_leading_to(&mut scan.edges, kind.gvr.group_resource());
         }
         read::all(&mut scan, source, scope, known, terminal).await?;
-        resolve::all(&mut scan)?;
+        resolve::all(&mut scan, scope.namespace.is_some())?;
+        scan.coverage = Coverage::of(&scan, &ends, source, rules, scope).await?;
         Ok(scan)
     }
 
@@ -198,6 +208,7 @@ impl Scan {
             references: Vec::new(),
             unread,
             broken,
+            coverage: Coverage::default(),
             kinds: HashMap::new(),
             names: Names::default(),
             seen: HashMap::new(),

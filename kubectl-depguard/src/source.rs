@@ -34,7 +34,15 @@ impl Source {
             Some(namespace) => namespace.clone(),
             None => Namespace::parse(DEFAULT_NAMESPACE).map_err(Failure::new)?,
         };
-        Ok(Self::Disk(Disk::new(files.read(terminal)?, &fallback)))
+        for (flag, is_given) in [("--kubeconfig", global.kubeconfig.is_some()), ("--context", global.context.is_some())]
+        {
+            if is_given {
+                terminal.note(&format!("{flag} is passed over: the files are looked at, and no API server"))?;
+            }
+        }
+        let disk = Disk::of_files(files.manifests(terminal)?, &fallback);
+        disk.remarks().iter().try_for_each(|remark| terminal.note(remark))?;
+        Ok(Self::Disk(disk))
     }
 
     /// The rules, and what of them could not be looked at.
@@ -106,6 +114,19 @@ impl Source {
                 Ok(None)
             }
             Self::Live(live) => live.objects(kind, namespace, terminal, each).await,
+        }
+    }
+
+    /// Whether it is known that a namespace is not there: of files, where nothing lies in it.
+    pub(crate) async fn lacks(&self, namespace: &Namespace) -> Result<bool, Failure> {
+        match self {
+            Self::Disk(disk) => {
+                let own = |object: &Value| {
+                    object.pointer("/metadata/namespace").and_then(Value::as_str) == Some(namespace.as_str())
+                };
+                Ok(!disk.objects().iter().any(|object| own(&object.value)))
+            }
+            Self::Live(live) => live.lacks(namespace).await,
         }
     }
 

@@ -94,7 +94,7 @@ pub(crate) async fn from_install_to_uninstall(ring: Arc<Ring>) -> Outcome {
     })
     .await?;
 
-    let gone = cli.run(&["uninstall"]).await;
+    let gone = cli.run(&["uninstall", "--yes"]).await;
     let first = "validatingwebhookconfiguration.admissionregistration.k8s.io/dependency-controller deleted\n";
     let is_right = gone.status == ExitStatus::Well
         && gone.out.starts_with(first)
@@ -111,7 +111,7 @@ pub(crate) async fn from_install_to_uninstall(ring: Arc<Ring>) -> Outcome {
         ensure(found.is_gone(), || "it is there".to_owned())
     })
     .await?;
-    cli.well(&["uninstall", "--crd"]).await?;
+    cli.well(&["uninstall", "--crd", "--yes"]).await?;
     eventually("nothing is left", ring.patience(), async || {
         let done = cli.run(&["status"]).await;
         ensure(done.all.contains("depguard is not installed here"), || done.all.clone())

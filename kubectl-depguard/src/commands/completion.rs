@@ -15,9 +15,18 @@ pub(crate) struct Args {
     shell: Shell,
 }
 
+/// What is completed.
+const PROGRAM: &str = "kubectl-depguard";
+/// Its name within bash's script, which tells subcommands apart by two spellings of it: they differ where it has a hyphen.
+const WORD: &str = "depguard";
+
 pub(crate) fn run(args: &Args, terminal: &mut Terminal) -> Result<Outcome, Failure> {
-    let mut script = Vec::new();
-    generate(args.shell, &mut crate::command(), "kubectl-depguard", &mut script);
+    let (name, mut script) = (if args.shell == Shell::Bash { WORD } else { PROGRAM }, Vec::new());
+    generate(args.shell, &mut crate::command().name(name).bin_name(name), name, &mut script);
+    if args.shell == Shell::Bash {
+        let registered = String::from_utf8_lossy(&script);
+        script = registered.replace(&format!(" default {WORD}\n"), &format!(" default {PROGRAM}\n")).into_bytes();
+    }
     terminal.out().write_all(&script)?;
     Ok(Outcome::Well)
 }

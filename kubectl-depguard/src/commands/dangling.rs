@@ -21,7 +21,8 @@ use crate::terminal::Terminal;
 /// whose target isn't there. A label selector that selects nothing is none of them. Looks in the namespace of the
 /// context, or in all with -A, and always at objects without a namespace; of files, at all objects.
 ///
-/// Exit code: 1 where some are found; 2 where none is found among those that could be looked at, but not all could.
+/// Exit code: 1 where some are found; 2 where none is found among those that could be looked at, but not all could, or
+/// where there was nothing to look at: no rule that applies, no such namespace, no object of a kind that rules name.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
@@ -69,10 +70,13 @@ pub(crate) async fn run(args: &Args, global: &Global, terminal: &mut Terminal) -
     let source = Source::open(global, &args.files, terminal).await?;
     let rules = source.rules().await?;
     let namespace = source.scope(global)?;
-    let scope = Scope { namespace: namespace.as_ref(), follow: Follow::Targets, fallback: None };
+    let scope = Scope { namespace: namespace.as_ref(), follow: Follow::Targets, labels: false, fallback: None };
     let scan = Scan::read(&source, &rules, scope, None, terminal).await?;
     let report = Report::of(&scan);
     scan.tell_unread(terminal)?;
+    if let Some(nothing) = scan.coverage.nothing().filter(|_| report.dangling.is_empty()) {
+        return Err(nothing);
+    }
     print(&report, args.output.output, terminal)?;
     report.outcome(&scan)
 }

@@ -21,6 +21,8 @@ mod objects;
 ///
 /// With --objects the same is drawn of the objects of a namespace: blockers, which keep another from being deleted, stand
 /// out in red, and what is referred to and isn't there is dotted.
+///
+/// Exit code: 2 where there was nothing to look at: no rule that applies, no such namespace, no object.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
@@ -45,6 +47,9 @@ enum Language {
 }
 
 pub(crate) async fn run(args: Args, global: &Global, terminal: &mut Terminal) -> Result<Outcome, Failure> {
+    if !args.objects && (global.namespace.is_some() || global.all_namespaces) {
+        terminal.note("kinds are in no namespace, so that -n and -A are passed over: --objects draws objects")?;
+    }
     let source = Source::open(global, &args.files, terminal).await?;
     let drawing = match args.objects {
         false => kinds::draw(&source, terminal).await?,

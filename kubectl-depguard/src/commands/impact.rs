@@ -25,7 +25,7 @@ use self::tree::{Again, Branches, Line};
 /// Follows all rules from the object to whoever refers to it, and on from those, as a tree. What refers to the object
 /// keeps it from being deleted, unless its rule only warns or audits. Looks in all namespaces, as far as they may be read.
 ///
-/// Exit code: 2 where nothing was found, but not all could be looked at.
+/// Exit code: 2 where nothing was found, but not all could be looked at, or there is no rule that applies.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
@@ -87,7 +87,7 @@ pub(crate) async fn run(args: &Args, global: &Global, terminal: &mut Terminal) -
             .hint("name its namespace with --namespace, or look for it with kubectl get"));
     };
     let rules = source.rules().await?;
-    let scope = Scope { namespace: None, follow: Follow::Dependents, fallback: namespace.as_ref() };
+    let scope = Scope { namespace: None, follow: Follow::Dependents, labels: false, fallback: namespace.as_ref() };
     let scan = Scan::read(&source, &rules, scope, Some((&kind, &object)), terminal).await?;
     let own = object.pointer("/metadata/namespace").and_then(serde_json::Value::as_str);
     let Some(root) = scan.find(&kind.gvr.group_resource(), own, name) else {
@@ -96,6 +96,9 @@ pub(crate) async fn run(args: &Args, global: &Global, terminal: &mut Terminal) -
     let lines = tree::lines(&scan, root);
     let report = Report::of(&scan, root, &kind, &lines);
     scan.tell_unread(terminal)?;
+    if let Some(nothing) = scan.coverage.nothing().filter(|_| report.count == 0) {
+        return Err(nothing);
+    }
     print(&report, &scan, &lines, args.output.output, terminal)?;
     report.outcome(&scan)
 }

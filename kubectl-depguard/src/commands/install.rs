@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use depguard_controller::WebhookTarget;
 use depguard_controller::manifests::{NAMESPACE, ReadThrough};
-use depguard_core::{Home, WorkspacePath};
+use depguard_core::{Home, WorkspacePath, api};
 use depguard_kcp::{ConnectOptions, Connection, Endpoint};
 use serde_json::json;
 
@@ -102,10 +102,12 @@ pub(crate) async fn run(args: Args, global: &Global, terminal: &mut Terminal) ->
             adopt_namespace(&mut applier, &mut items, terminal).await?;
             applier.apply(&items, terminal).await?;
             args.processes(home, &namespace, &mut applier, terminal).await?;
-            vec![
-                "nothing is refused until there is a DependencyRule; `kubectl depguard status` says how things are"
-                    .to_owned(),
-            ]
+            let until = if has_rules(&applier.targets).await {
+                ""
+            } else {
+                "nothing is refused until there is a DependencyRule; "
+            };
+            vec![format!("{until}`kubectl depguard status` says how things are")]
         }
         Home::Kcp => kcp::install(&args, &namespace, &mut applier, terminal).await?,
     };
@@ -114,6 +116,13 @@ pub(crate) async fn run(args: Args, global: &Global, terminal: &mut Terminal) ->
         terminal.note(&note)?;
     }
     Ok(Outcome::Well)
+}
+
+/// Whether the cluster has rules already, as far as it can be told.
+async fn has_rules(targets: &Targets) -> bool {
+    let Some(cluster) = &targets.cluster else { return false };
+    let rules = cluster.list_json(&format!("/apis/{}/{}/{}", api::GROUP, api::VERSION, api::PLURAL)).await;
+    rules.is_ok_and(|rules| !rules.items.is_empty())
 }
 
 /// depguard's own namespace: not the one that the kubeconfig's context happens to name.

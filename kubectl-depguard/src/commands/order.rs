@@ -8,6 +8,7 @@ use tokio::sync::watch;
 
 use crate::cli::{DryRun, Global};
 use crate::files::FileArgs;
+use crate::locks::Locks;
 use crate::outcome::{Failure, Outcome};
 use crate::output::{Format, OutputArgs};
 use crate::scan::{Follow, Scan, Scope};
@@ -34,7 +35,10 @@ use request::Requests;
 /// GlobalOwner NAME instead of a place: in which waves that GlobalOwner's groups would be removed, and how many objects of
 /// each, by its spec.order.
 ///
-/// Exit code: 0 where all has a wave, or is gone; 1 where something can't go, or is left.
+/// What a lock keeps is in no wave either, nor is what it refers to.
+///
+/// Exit code: 0 where all has a wave, or is gone; 1 where something can't go, or is left; 2 where the plan is incomplete,
+/// since a rule can't be used or something could not be looked at, or there was nothing to look at.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// A namespace, or in kcp a workspace by its path, as root:acme [default: the namespace of -n]
@@ -59,19 +63,26 @@ pub(crate) struct Args {
     #[arg(long, value_enum, requires = "delete", value_name = "WHO")]
     dry_run: Option<DryRun>,
 
-    /// How long a wave may take, finalizers and all, as 90s or 1h30m
-    #[arg(long, requires = "delete", value_parser = duration, default_value = "30m")]
-    timeout: Duration,
+    /// How long a wave may take, finalizers and all, as 90s or 1h30m [default: 30m]
+    #[arg(long, requires = "delete", value_parser = duration)]
+    timeout: Option<Duration>,
 
     /// Don't ask
     #[arg(short, long, requires = "delete")]
     yes: bool,
 }
 
+/// How long a wave may take unless told otherwise.
+const TIME: Duration = Duration::from_secs(30 * 60);
 /// The longest that a wave may take.
 const MOST_TIME: Duration = Duration::from_secs(7 * 24 * 3600);
 
 pub(crate) async fn run(args: Args, global: &Global, terminal: &mut Terminal) -> Result<Outcome, Failure> {
+    // Beside -f, which --delete excludes, nobody else says that they need it.
+    if !args.delete && (args.yes || args.timeout.is_some() || args.dry_run.is_some()) {
+        return Err(Failure::new("--yes, --timeout and --dry-run are about a deletion, and none was asked for")
+            .hint("say --delete too, or leave them out"));
+    }
     if let Some(name) = owner::named(args.place.as_deref(), args.name.as_deref())? {
         if args.delete {
             return Err(Failure::new("a GlobalOwner removes its objects itself")
@@ -82,15 +93,17 @@ pub(crate) async fn run(args: Args, global: &Global, terminal: &mut Terminal) ->
     }
     let (source, namespace) = place(&args, global, terminal).await?;
     let rules = source.rules().await?;
-    let scope = Scope { namespace: namespace.as_ref(), follow: Follow::Dependents, fallback: namespace.as_ref() };
+    let locks = Locks::read(&source, namespace.as_ref(), terminal).await?;
+    let fallback = namespace.as_ref();
+    let scope = Scope { namespace: fallback, follow: Follow::Dependents, labels: !locks.is_empty(), fallback };
     let scan = Scan::read(&source, &rules, scope, None, terminal).await?;
     scan.tell_unread(terminal)?;
-    let plan = Plan::new(rules.home, scan);
+    let plan = Plan::new(rules.home, scan, &locks);
     let endpoint = match &source {
         Source::Live(live) if args.delete => live.endpoint(),
         _ => {
             print::plan(&plan, args.output.output, terminal)?;
-            return Ok(if plan.is_whole() { Outcome::Well } else { Outcome::Finding });
+            return plan.outcome(true);
         }
     };
     if matches!(args.output.output, Some(Format::Json | Format::Yaml)) {
@@ -114,7 +127,7 @@ async fn delete(args: &Args, plan: &Plan, endpoint: &Endpoint, terminal: &mut Te
                 .hint("say --yes to delete without being asked, or --dry-run=client to see what would be"));
         }
         print::plan(plan, None, terminal)?;
-        let question = format!("Delete {} objects in {} waves?", plan.count(), plan.waves.len());
+        let question = format!("Delete {} in {} waves?", print::objects(plan.count()), plan.waves.len());
         if plan.count() > 0 && !terminal.ask(&question)? {
             terminal.note("nothing was deleted")?;
             return Ok(Outcome::Finding);
@@ -127,7 +140,13 @@ async fn delete(args: &Args, plan: &Plan, endpoint: &Endpoint, terminal: &mut Te
         }
     });
     let requests = Requests::new(endpoint);
-    let carrier = Carrier { plan, requests, timeout: args.timeout, stop, names_only: args.output.output.is_some() };
+    let carrier = Carrier {
+        plan,
+        requests,
+        timeout: args.timeout.unwrap_or(TIME),
+        stop,
+        names_only: args.output.output.is_some(),
+    };
     let left = carrier.carry_out(terminal).await;
     interrupt.abort();
     carrier.conclude(&left?, terminal)

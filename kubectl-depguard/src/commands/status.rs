@@ -3,7 +3,7 @@
 mod handshake;
 mod parts;
 mod refusals;
-mod rules;
+pub(super) mod rules;
 
 use depguard_core::Home;
 use k8s_openapi::jiff::Timestamp;
@@ -21,14 +21,16 @@ use crate::terminal::Terminal;
 
 /// Show how the rules are, what runs, until when the certificate is good, and what was refused lately
 ///
-/// Exit code 1 where a rule is not enforced, or nothing is installed. What could not be looked at is counted, with the
-/// right that it needs.
+/// Exit code 1 where a condition of a rule is not true, nothing is installed, no process is ready, or the controller has
+/// stopped. A rule that was enforced is not any more where no webhook configuration has deletions of its targets reviewed.
+/// What could not be looked at is counted, with the right that it needs; exit code 2 where all else is well, but in home
+/// kubernetes the configurations or the processes could not be looked at.
 ///
 /// The last refusals are those in the logs of the webhook's pods: depguard records them nowhere else, so they go with the
 /// pods, and logs below level `info` have none. How many there were since a pod began is in its metrics.
 ///
-/// In home kcp the rules are those of the kubeconfig's workspace; of depguard's own workspace, those of all that have bound
-/// it. The processes are looked at where --pods-kubeconfig leads, in the namespace that what is installed names, in
+/// In home kcp the rules are those of the kubeconfig's workspace, and those of the workspaces whose exports it has bound, as
+/// far as they protect something there; of depguard's own workspace, those of all that have bound it. The processes are looked at where --pods-kubeconfig leads, in the namespace that what is installed names, in
 /// depguard-system, or in the one of -n.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -53,6 +55,10 @@ struct Report {
     rules: Vec<RuleStatus>,
     processes: Vec<Process>,
     certificates: Vec<Certificate>,
+    /// How many ObjectLocks and ClusterObjectLocks there are.
+    locks: usize,
+    /// What is wrong besides the rules' conditions.
+    problems: Vec<String>,
     /// `None`: they could not be looked at.
     refusals: Option<Vec<Refusal>>,
     unread: Vec<Unread>,
@@ -60,17 +66,22 @@ struct Report {
 
 /// What could not be looked at.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-struct Unread {
-    what: String,
-    why: String,
+pub(super) struct Unread {
+    pub(super) what: String,
+    pub(super) why: String,
+    /// Whether nobody can say without it that rules are enforced.
+    #[serde(skip)]
+    pub(super) is_vital: bool,
 }
 
 pub(crate) async fn run(args: Args, global: &Global, terminal: &mut Terminal) -> Result<Outcome, Failure> {
     let live = Live::open(global).await?;
     let mut report = Report::default();
-    let found = rules::read(&live, &mut report.unread).await?;
-    report.installed = found.served || !found.configurations.is_empty();
-    report.rules = found.rules;
+    let mut found = rules::read(&live, &mut report.unread).await?;
+    found.hold_against_configurations(live.home());
+    report.installed = !found.configurations.is_empty() || found.is_elsewhere;
+    report.rules = std::mem::take(&mut found.rules);
+    report.locks = rules::locks(&live, &mut report.unread).await;
     let cluster = match (live.home(), &args.pods_kubeconfig) {
         (Home::Kubernetes, _) => Some(live.endpoint()),
         (Home::Kcp, Some(kubeconfig)) => Some(connect(kubeconfig, Home::Kubernetes).await?.home()),
@@ -78,6 +89,7 @@ pub(crate) async fn run(args: Args, global: &Global, terminal: &mut Terminal) ->
             report.unread.push(Unread {
                 what: "the processes".to_owned(),
                 why: "they run in a Kubernetes cluster: name it by --pods-kubeconfig".to_owned(),
+                is_vital: false,
             });
             None
         }
@@ -87,6 +99,7 @@ pub(crate) async fn run(args: Args, global: &Global, terminal: &mut Terminal) ->
             (None, Some(installed)) => installed,
             _ => own_namespace(global),
         };
+        parts::lease(&cluster, &namespace, &mut report).await;
         if let Some(secret) = parts::processes(&cluster, &namespace, &mut report).await {
             parts::certificate(&cluster, &namespace, &secret, &mut report).await;
             report.refusals = refusals::read(&cluster, &namespace, args.refusals, &mut report.unread).await;
@@ -94,8 +107,20 @@ pub(crate) async fn run(args: Args, global: &Global, terminal: &mut Terminal) ->
     }
     parts::handshakes(&found.configurations, &mut report).await;
     print(&report, args.output.output, terminal)?;
-    let is_well = report.installed && report.rules.iter().all(|rule| rule.enforced);
-    Ok(if is_well { Outcome::Well } else { Outcome::Finding })
+    report.outcome(live.home())
+}
+
+impl Report {
+    fn outcome(&self, home: Home) -> Result<Outcome, Failure> {
+        if !self.installed || !self.problems.is_empty() || !self.rules.iter().all(RuleStatus::is_well) {
+            return Ok(Outcome::Finding);
+        }
+        match home == Home::Kubernetes && self.unread.iter().any(|unread| unread.is_vital) {
+            false => Ok(Outcome::Well),
+            true => Err(Failure::new("nothing is wrong with what could be looked at, but not all could be")
+                .hint("get the rights that are named above")),
+        }
+    }
 }
 
 fn print(report: &Report, format: Option<Format>, terminal: &mut Terminal) -> Result<(), Failure> {
@@ -119,11 +144,29 @@ fn print(report: &Report, format: Option<Format>, terminal: &mut Terminal) -> Re
     let tables: Vec<_> = tables.iter().filter(|table| !table.is_empty()).map(Table::render).collect();
     terminal.out().write_all(tables.join("\n").as_bytes())?;
     let mut said = Vec::new();
-    if !report.installed {
-        said.push("depguard is not installed here: `kubectl depguard install`, or the Helm chart".to_owned());
-    } else if report.rules.is_empty() {
-        said.push("there are no rules, so nothing is refused".to_owned());
+    match (report.installed, report.rules.is_empty()) {
+        (false, true) => {
+            said.push("depguard is not installed here: `kubectl depguard install`, or the Helm chart".to_owned());
+        }
+        (false, false) => said.push(
+            "no webhook configuration and no process of depguard's was found, so that nothing is refused: \
+             `kubectl depguard install`, or the Helm chart"
+                .to_owned(),
+        ),
+        (true, true) => said.push("there are no rules, so nothing is refused for a reference".to_owned()),
+        (true, false) => {}
     }
+    match report.locks {
+        0 => {}
+        1 => said.push("there is 1 lock: `kubectl get objectlocks,clusterobjectlocks -A`".to_owned()),
+        many => said.push(format!("there are {many} locks: `kubectl get objectlocks,clusterobjectlocks -A`")),
+    }
+    match report.rules.iter().filter(|rule| rule.conditions.is_empty()).count() {
+        0 => {}
+        1 => said.push("no controller has looked at 1 rule yet: run it again in some seconds".to_owned()),
+        many => said.push(format!("no controller has looked at {many} rules yet: run it again in some seconds")),
+    }
+    said.extend(report.problems.iter().cloned());
     if report.refusals.as_ref().is_some_and(Vec::is_empty) {
         said.push("no refusal is in the logs of the webhook's pods".to_owned());
     }
@@ -158,7 +201,13 @@ fn unread(what: impl Into<String>, right: &str, why: &depguard_kcp::ApiError) ->
         Some(401 | 403) => format!("it needs the right to {right}"),
         _ => why.to_string(),
     };
-    Unread { what: what.into(), why }
+    Unread { what: what.into(), why, is_vital: false }
+}
+
+impl Unread {
+    fn vital(self) -> Self {
+        Self { is_vital: true, ..self }
+    }
 }
 
 #[cfg(test)]

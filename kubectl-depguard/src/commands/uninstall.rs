@@ -14,8 +14,9 @@ use super::install::address::{shown, text};
 use super::install::chart::{self, Issuer, Names};
 use super::install::objects::{self, Item, Place, Workspaces, is_ours};
 use super::install::{Targets, connect, own_namespace, path_of, shard};
-use crate::cli::Global;
-use crate::live::Live;
+use super::status::rules;
+use crate::cli::{DryRun, Global};
+use crate::live::{Live, next_step};
 use crate::outcome::{Failure, Outcome};
 use crate::terminal::Terminal;
 
@@ -24,6 +25,8 @@ use crate::terminal::Terminal;
 /// First every webhook configuration goes, so that nothing is refused any more; controllers that still run are told to
 /// write no more. Only then what `install` made: the processes, their certificate, rights and accounts, and the namespace,
 /// depguard-system or the one of -n, where nothing else is in it. What Helm or somebody else made is left alone and named.
+///
+/// Asks before anything is removed; where nobody is there to be asked, --yes says it.
 ///
 /// Rules stay, and say nothing any more, unless --crd is given. In home kcp the kubeconfig must point at depguard's own
 /// workspace; its APIExport and the providers' bindings stay, as rules would go with them.
@@ -41,6 +44,14 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE")]
     shard_kubeconfig: Vec<PathBuf>,
 
+    /// Only say what would be removed (client), or in home kubernetes have the server try it (server)
+    #[arg(long, value_enum, value_name = "WHO")]
+    dry_run: Option<DryRun>,
+
+    /// Don't ask
+    #[arg(short, long)]
+    yes: bool,
+
     /// Name of the controllers' Lease, where they were given one
     #[arg(long, value_name = "NAME", default_value = "depguard-controller")]
     leader_election_id: String,
@@ -51,6 +62,7 @@ pub(crate) struct Args {
 }
 
 const RULES: &str = "customresourcedefinition.apiextensions.k8s.io/dependencyrules.dependencies.opendefense.cloud";
+const KIND: &str = "validatingwebhookconfiguration.admissionregistration.k8s.io";
 const REQUEST: Duration = Duration::from_secs(30);
 
 pub(crate) async fn run(args: Args, global: &Global, terminal: &mut Terminal) -> Result<Outcome, Failure> {
@@ -60,16 +72,27 @@ pub(crate) async fn run(args: Args, global: &Global, terminal: &mut Terminal) ->
         return Err(Failure::new("--crd is for home kubernetes only")
             .hint("in kcp rules go with the bindings: `kubectl delete apibinding` in each provider's workspace"));
     }
-    let progress = terminal.progress("removing webhook configurations");
-    let removed = configurations(&args, global, home).await;
-    drop(progress);
-    let removed = removed?;
-    let mut done = Removal { targets: Targets::default(), said: Vec::new(), notes: removed.notes };
-    for Removed { configuration, place, .. } in removed.removed {
-        let place = if home == Home::Kcp { format!(" in {place}") } else { String::new() };
-        let name = format!("validatingwebhookconfiguration.admissionregistration.k8s.io/{configuration}");
-        terminal.out().write_all(format!("{name} deleted{place}\n").as_bytes())?;
-        done.said.push(name);
+    if args.dry_run == Some(DryRun::Server) && home == Home::Kcp {
+        return Err(
+            Failure::new("in home kcp no server tries what goes in all workspaces").hint("say --dry-run=client")
+        );
+    }
+    let mut done =
+        Removal { targets: Targets::default(), said: Vec::new(), notes: BTreeSet::new(), dry_run: args.dry_run };
+    match args.dry_run {
+        Some(_) => done.preview(&live, terminal).await?,
+        None if !is_meant(&args, &live, terminal).await? => return Ok(Outcome::Finding),
+        None => {
+            let progress = terminal.progress("removing webhook configurations");
+            let removed = configurations(&args, global, home).await;
+            drop(progress);
+            let removed = removed?;
+            done.notes = removed.notes;
+            for Removed { configuration, place, .. } in removed.removed {
+                let place = if home == Home::Kcp { format!(" in {place}") } else { String::new() };
+                done.say(format!("{KIND}/{configuration}"), &place, terminal)?;
+            }
+        }
     }
     let namespace = own_namespace(global);
     match home {
@@ -88,6 +111,32 @@ pub(crate) async fn run(args: Args, global: &Global, terminal: &mut Terminal) ->
         terminal.note(&note)?;
     }
     Ok(Outcome::Well)
+}
+
+/// Asks whether to go on.
+async fn is_meant(args: &Args, live: &Live, terminal: &mut Terminal) -> Result<bool, Failure> {
+    if args.yes {
+        return Ok(true);
+    }
+    if !terminal.is_interactive() {
+        return Err(Failure::new("nothing was removed, since nobody is there to be asked")
+            .hint("say --yes to remove without being asked, or --dry-run=client to see what would be"));
+    }
+    // How many there are makes the question clearer, and is not needed to ask it.
+    let rules = match rules::read(live, &mut Vec::new()).await.map(|found| found.count()) {
+        Ok(1) => "1 rule".to_owned(),
+        Ok(count) => format!("{count} rules"),
+        Err(_) => "rules".to_owned(),
+    };
+    let question = match args.crd {
+        true => format!("Remove depguard and delete {rules}? Nothing is refused any more then."),
+        false => format!("Remove depguard? Its {rules} protect nothing any more then."),
+    };
+    let is_meant = terminal.ask(&question)?;
+    if !is_meant {
+        terminal.note("nothing was removed")?;
+    }
+    Ok(is_meant)
 }
 
 /// What refuses deletions goes before anything else; where it can't, nothing else does.
@@ -152,9 +201,43 @@ struct Removal {
     targets: Targets,
     said: Vec<String>,
     notes: BTreeSet<String>,
+    dry_run: Option<DryRun>,
 }
 
 impl Removal {
+    /// Says that something was deleted, or would be.
+    fn say(&mut self, name: String, place: &str, terminal: &mut Terminal) -> Result<(), Failure> {
+        let what = match self.dry_run {
+            None => "deleted",
+            Some(DryRun::Client) => "would be deleted",
+            Some(DryRun::Server) => "would be deleted, as the server says",
+        };
+        writeln!(terminal.out(), "{name} {what}{place}")?;
+        self.said.push(name);
+        Ok(())
+    }
+
+    /// Says which webhook configurations would go.
+    async fn preview(&mut self, live: &Live, terminal: &mut Terminal) -> Result<(), Failure> {
+        let mut unread = Vec::new();
+        let found = rules::read(live, &mut unread).await?;
+        if let Some(unread) = unread.iter().find(|unread| unread.is_vital) {
+            return Err(Failure::new(format!("could not look at {}: {}", unread.what, unread.why))
+                .hint("get that right, or nobody can say what would go"));
+        }
+        for found in found.configurations {
+            let cluster = text(&found, "/metadata/annotations/kcp.io~1cluster");
+            let place = if cluster.is_empty() { String::new() } else { format!(" in workspace {cluster}") };
+            let name = text(&found, "/metadata/name");
+            if self.dry_run == Some(DryRun::Server) {
+                let gone = live.endpoint().delete_dry_run(&format!("{}/{name}", rules::CONFIGURATIONS)).await;
+                gone.map(drop).map_err(|why| Failure::new(format!("{KIND}/{name}: {why}")).hint(next_step(&why)))?;
+            }
+            self.say(format!("{KIND}/{name}"), &place, terminal)?;
+        }
+        Ok(())
+    }
+
     /// Deletes what is there and was made by install.
     async fn remove(&mut self, mut items: Vec<Item>, crd: bool, terminal: &mut Terminal) -> Result<(), Failure> {
         items.sort_by_key(|item| turn(&item.object));
@@ -183,11 +266,13 @@ impl Removal {
                 continue;
             }
             let uid = found.pointer("/metadata/uid").and_then(Value::as_str);
-            match endpoint.delete(&path, Preconditions { uid, resource_version: None }).await {
-                Ok(_) => {
-                    terminal.out().write_all(format!("{name} deleted{place}\n").as_bytes())?;
-                    self.said.push(name);
-                }
+            let deleted = match self.dry_run {
+                None => endpoint.delete(&path, Preconditions { uid, resource_version: None }).await.map(drop),
+                Some(DryRun::Client) => Ok(()),
+                Some(DryRun::Server) => endpoint.delete_dry_run(&path).await.map(drop),
+            };
+            match deleted {
+                Ok(()) => self.say(name, &place, terminal)?,
                 Err(why) if why.is_not_found() => {}
                 Err(why) => return Err(failed(&name, why)),
             }

@@ -13,15 +13,17 @@ use crate::terminal::Terminal;
 mod all;
 mod answer;
 mod ask;
+mod own;
 mod print;
 mod release;
 
 use self::answer::{Answer, Target};
 
-/// Show who blocks the deletion of an object, and how each lets go
+/// Show what blocks the deletion of an object, and how each lets go
 ///
-/// By the rules and objects that you may read, or those of the files. Where some of them must not be read, the API server
-/// is asked by a dry run of the deletion, which deletes nothing; the answer says which of the two it came from.
+/// Whoever refers to it, locks, and finalizers, by the rules, locks and objects that you may read, or those of the files.
+/// Where these name nothing, or some of them must not be read, the API server is asked by a dry run of the deletion, which
+/// deletes nothing: other webhooks and policies may refuse, too. The answer says which of the two it came from.
 ///
 /// Exit code: 0 nothing blocks it, 1 something does, 2 it could not be told.
 #[derive(Debug, clap::Args)]
@@ -29,7 +31,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     object: ObjectArgs,
 
-    /// Name all blockers; else no more are looked for than a refusal names
+    /// Name all blockers; else the search ends with the page of dependents on which enough for a refusal are found
     #[arg(long)]
     all: bool,
 

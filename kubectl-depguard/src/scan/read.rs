@@ -171,7 +171,7 @@ fn keep(
 ) -> Result<(), Failure> {
     let mut referent = Referent::read(object);
     let kind = plan.kind.gvr.group_resource();
-    if !plan.is_selected {
+    if !plan.is_selected && !scope.labels {
         referent.labels = BTreeMap::new();
     }
     let from = match scan.find(&kind, referent.namespace.as_deref(), &referent.name) {

@@ -55,7 +55,7 @@ async fn with_the_webhook_dead_nothing_is_left_that_refuses() {
     // As an administrator it would write again: it has no roles to lose.
     controller.stop().await;
 
-    let done = bed.depguard(&["uninstall"]).await;
+    let done = bed.depguard(&["uninstall", "--yes"]).await;
     let (err, out) = (done.err.clone(), done.well());
     let first = "validatingwebhookconfiguration.admissionregistration.k8s.io/dependency-controller deleted\n";
     assert!(out.starts_with(first), "{out}");
@@ -75,15 +75,43 @@ async fn with_the_webhook_dead_nothing_is_left_that_refuses() {
     .await;
     assert!(exists(&at, &format!("{RULES}/maps")).await.is_some());
 
-    let out = bed.depguard(&["uninstall", "--crd"]).await.well();
+    let out = bed.depguard(&["uninstall", "--crd", "--yes"]).await.well();
     assert_eq!(
         out,
         format!("customresourcedefinition.apiextensions.k8s.io/{} deleted\n", CRD.rsplit_once('/').unwrap().1)
     );
     eventually("the rules are gone", async || exists(&at, CRD).await.map_or(Ok(()), |left| Err(left.to_string())))
         .await;
-    let again = bed.depguard(&["uninstall", "--crd"]).await;
+    let again = bed.depguard(&["uninstall", "--crd", "--yes"]).await;
     assert_eq!(again.well(), "there was nothing to remove\n");
+}
+
+#[tokio::test]
+async fn nothing_is_removed_unasked_or_by_a_dry_run() {
+    let bed = Bed::kubernetes().await;
+    bed.depguard(&INSTALL).await.well();
+    let at = bed.endpoint();
+    let configuration = json!({
+        "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration",
+        "metadata": {"name": "dependency-controller"}, "webhooks": [],
+    });
+    at.post_json(CONFIGURATION.rsplit_once('/').unwrap().0, &configuration).await.unwrap();
+    let unasked = bed.depguard(&["uninstall", "--crd"]).await;
+    assert_eq!((unasked.status, unasked.out.as_str()), (ExitStatus::Failure, ""), "{}", unasked.err);
+    assert!(unasked.err.contains("nobody is there to be asked") && unasked.err.contains("--yes"), "{}", unasked.err);
+    for (flag, how) in [("--dry-run=client", ""), ("--dry-run=server", ", as the server says")] {
+        let out = bed.depguard(&["uninstall", "--crd", flag]).await.well();
+        for name in [
+            "validatingwebhookconfiguration.admissionregistration.k8s.io/dependency-controller",
+            "deployment.apps/depguard-webhook",
+            "namespace/depguard-system",
+        ] {
+            assert!(out.contains(&format!("{name} would be deleted{how}\n")), "{name}: {out}");
+        }
+    }
+    for there in [CONFIGURATION, CRD, NAMESPACE] {
+        assert!(exists(&at, there).await.unwrap()["metadata"]["deletionTimestamp"].is_null(), "{there}");
+    }
 }
 
 #[tokio::test]
@@ -99,7 +127,7 @@ async fn what_somebody_else_put_there_stays() {
     theirs["metadata"]["annotations"] = json!({"meta.helm.sh/release-name": "guard"});
     at.put_json(&service, &theirs).await.unwrap();
 
-    let done = bed.depguard(&["uninstall"]).await;
+    let done = bed.depguard(&["uninstall", "--yes"]).await;
     for said in [
         "service/depguard-webhook stays: install did not make it, but the Helm release `guard`: `helm uninstall guard`",
         "namespace/depguard-system stays: it holds secret/mine and 1 more",
@@ -117,7 +145,7 @@ async fn where_configurations_stay_everything_does() {
     bed.depguard(&INSTALL).await.well();
     let deletes = depguard_testbed::When::always().method("GET").path("validatingwebhookconfigurations");
     bed.testbed.faults().inject(depguard_testbed::Fault::InternalError, deletes);
-    let done = bed.depguard(&["uninstall", "--timeout=2"]).await;
+    let done = bed.depguard(&["uninstall", "--yes", "--timeout=2"]).await;
     assert_eq!((done.status, done.out.as_str()), (ExitStatus::Failure, ""));
     assert!(done.err.contains("nothing else was removed"), "{}", done.err);
     assert!(exists(&bed.endpoint(), &format!("{NAMESPACE}/services/depguard-webhook")).await.is_some());
@@ -133,29 +161,62 @@ async fn a_status_tells_what_there_is_and_what_is_not() {
     bed.depguard(&INSTALL).await.well();
     let at = bed.endpoint();
     let installed = bed.depguard(&["status"]).await;
-    assert!(installed.err.starts_with("there are no rules, so nothing is refused\n"), "{}", installed.err);
-    assert!(
-        installed.err.contains("could not look at the last refusals: no pod of the webhook is in"),
-        "{}",
-        installed.err
-    );
-    let out = installed.well();
+    assert_eq!(installed.status, ExitStatus::Finding, "no process is ready");
+    for said in [
+        "there are no rules, so nothing is refused for a reference\n",
+        "no pod of depguard-webhook is ready",
+        "could not look at the last refusals: no pod of the webhook is in",
+    ] {
+        assert!(installed.err.contains(said), "{said}: {}", installed.err);
+    }
+    let out = installed.out;
     assert!(out.contains("depguard-webhook      0/2     registry.example.com/depguard:0.1.0\n"), "{out}");
     // Issued a moment ago, for 365 days, until the midnight before.
     assert!(out.contains("secret/depguard-webhook-tls   2") && out.contains("   364d\n"), "{out}");
+    for process in ["depguard-controller", "depguard-webhook"] {
+        let path = format!("/apis/apps/v1/namespaces/depguard-system/deployments/{process}");
+        let mut ready = at.get_json(&path).await.unwrap();
+        ready["status"] = json!({"readyReplicas": 1});
+        at.put_json(&format!("{path}/status"), &ready).await.unwrap();
+    }
+    bed.depguard(&["status"]).await.well();
 
     at.post_json(RULES, &rule()).await.unwrap();
     let unseen = bed.depguard(&["status", "-owide"]).await;
     assert_eq!(unseen.status, ExitStatus::Finding);
     assert!(unseen.out.contains("no controller has looked at it yet"), "{}", unseen.out);
-    let mut enforced = at.get_json(&format!("{RULES}/maps")).await.unwrap();
-    let condition = |type_: &str| {
-        json!({"type": type_, "status": "True", "reason": type_, "message": "as it should be", "observedGeneration": 1,
-            "lastTransitionTime": "2026-01-01T00:00:00Z"})
+    let unseen = bed.depguard(&["status"]).await;
+    assert!(unseen.err.contains("no controller has looked at 1 rule yet"), "{}", unseen.err);
+    let say = async |resolved: &str| {
+        let mut enforced = at.get_json(&format!("{RULES}/maps")).await.unwrap();
+        let condition = |type_: &str| {
+            let status = if type_ == "ResolvedRefs" { resolved } else { "True" };
+            json!({"type": type_, "status": status, "reason": type_, "message": "as it should be",
+                "observedGeneration": 1, "lastTransitionTime": "2026-01-01T00:00:00Z"})
+        };
+        let conditions = ["Accepted", "ResolvedRefs", "Programmed", "Enforced"].map(condition);
+        enforced["status"] = json!({"conditions": conditions});
+        at.put_json(&format!("{RULES}/maps/status"), &enforced).await.unwrap();
     };
-    let conditions = ["Accepted", "ResolvedRefs", "Programmed", "Enforced"].map(condition);
-    enforced["status"] = json!({"conditions": conditions});
-    at.put_json(&format!("{RULES}/maps/status"), &enforced).await.unwrap();
+    say("True").await;
+    // Whatever a condition says: no API server asks.
+    let gone = bed.depguard(&["status"]).await;
+    assert_eq!(gone.status, ExitStatus::Finding, "{}", gone.out);
+    assert!(gone.out.contains("maps   True       True       True         False (NotInstalled)"), "{}", gone.out);
+    let configurations = CONFIGURATION.rsplit_once('/').unwrap().0;
+    let mut configuration = json!({
+        "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration",
+        "metadata": {"name": "dependency-controller"},
+        "webhooks": [{"name": "dependency-controller.dependencies.opendefense.cloud", "sideEffects": "None",
+            "admissionReviewVersions": ["v1"], "clientConfig": {"service": {"namespace": "a", "name": "b"}},
+            "rules": [{"operations": ["DELETE"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["secrets"]}]}],
+    });
+    at.post_json(configurations, &configuration).await.unwrap();
+    let other = bed.depguard(&["status", "-owide"]).await;
+    assert!(other.out.contains("has deletions of configmaps reviewed"), "{}", other.out);
+    configuration = at.get_json(CONFIGURATION).await.unwrap();
+    configuration["webhooks"][0]["rules"][0]["resources"] = json!(["configmaps"]);
+    at.put_json(CONFIGURATION, &configuration).await.unwrap();
     let out = bed.depguard(&["status"]).await.well();
     assert!(out.starts_with("RULE   ACCEPTED   RESOLVED   PROGRAMMED   ENFORCED   AGE\nmaps   True       True       True         True       "), "{out}");
     let json: Value = serde_json::from_str(&bed.depguard(&["status", "-ojson"]).await.well()).unwrap();
@@ -163,6 +224,16 @@ async fn a_status_tells_what_there_is_and_what_is_not() {
     assert_eq!(json["processes"][1]["wanted"], 2);
     let yaml = bed.depguard(&["status", "-oyaml"]).await.well();
     assert!(yaml.contains("enforced: true"), "{yaml}");
+    // A rule about a kind that is not there is no good rule, however well it is installed.
+    say("False").await;
+    assert_eq!(bed.depguard(&["status"]).await.status, ExitStatus::Finding);
+    say("True").await;
+    let lease = json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "depguard-controller"},
+        "spec": {"holderIdentity": "gone", "leaseDurationSeconds": 15, "renewTime": "2026-01-01T00:00:00.000000Z"}});
+    at.post_json("/apis/coordination.k8s.io/v1/namespaces/depguard-system/leases", &lease).await.unwrap();
+    let stopped = bed.depguard(&["status"]).await;
+    assert_eq!(stopped.status, ExitStatus::Finding);
+    assert!(stopped.err.contains("no controller has held its Lease for"), "{}", stopped.err);
 }
 
 #[tokio::test]
@@ -190,7 +261,8 @@ async fn without_rights_it_says_which_are_missing() {
     for right in ["list validatingwebhookconfigurations", "get deployments.apps in namespace depguard-system"] {
         assert!(partly.err.contains(&format!("it needs the right to {right}")), "{right}: {}", partly.err);
     }
-    partly.well();
+    // Nobody could say whether anything is installed.
+    assert_ne!(partly.status, ExitStatus::Well);
 }
 
 #[tokio::test]
@@ -230,7 +302,7 @@ async fn in_kcp_a_status_is_of_a_workspace_or_of_all() {
     .await;
 
     controller.stop().await;
-    let done = crate::bed::depguard(&["uninstall", "--kubeconfig", &dep_ctrl]).await;
+    let done = crate::bed::depguard(&["uninstall", "--yes", "--kubeconfig", &dep_ctrl]).await;
     let err = done.err.clone();
     let out = done.well();
     assert!(out.starts_with("validatingwebhookconfiguration.admissionregistration.k8s.io/dependency-controller deleted in workspace root:compute\n"), "{out}");

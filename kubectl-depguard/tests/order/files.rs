@@ -116,3 +116,76 @@ async fn who_is_elsewhere_holds_too_and_is_not_to_go() {
     );
     assert!(told.out.lines().filter(|row| row.starts_with('-') && row.contains("held")).count() == 2, "{told:?}");
 }
+
+#[tokio::test]
+async fn a_plan_without_a_rule_that_can_not_be_used_is_incomplete() {
+    let objects = [object("VPC", "x", "a", "{}")];
+    let broken = "apiVersion: dependencies.opendefense.cloud/v1alpha1\nkind: DependencyRule\nmetadata: {name: bad}\n\
+                  spec: {dependent: {paht: a}}\n---\n";
+    let told = order(&[objects.as_slice(), &[broken.to_owned()]].concat(), &[]).await;
+    assert_eq!(told.status, ExitStatus::Failure, "{told:?}");
+    assert!(told.err.contains("error: the plan is incomplete: could not look at what the rule bad says"), "{told:?}");
+    assert_eq!(order(&objects, &[]).await.status, ExitStatus::Well);
+}
+
+#[tokio::test]
+async fn what_is_locked_has_no_wave_and_holds_what_it_refers_to() {
+    let objects = [
+        object("VPC", "x", "base", "{}"),
+        object("VPC", "x", "a", "{peer: base}").replace("name: a", "name: a, labels: {keep: 'yes'}"),
+        object("VPC", "x", "free", "{}"),
+        "apiVersion: dependencies.opendefense.cloud/v1alpha1\nkind: ObjectLock\nmetadata: {name: freeze, namespace: x}\n\
+         spec: {targets: [{group: e.example.com, resource: vpcs, selector: {matchLabels: {keep: 'yes'}}}]}\n---\n"
+            .to_owned(),
+    ];
+    let told = order(&objects, &[]).await;
+    assert_eq!(told.status, ExitStatus::Finding, "{told:?}");
+    let row = |name: &str| {
+        let row = told.out.lines().find(|row| row.contains(&format!("/{name} ")) || row.ends_with(&format!("/{name}")));
+        row.unwrap_or_default().split_whitespace().map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(
+        (row("free")[0].as_str(), row("a")[3].as_str(), row("base")[3].as_str()),
+        ("1", "locked", "held"),
+        "{told:?}"
+    );
+    assert!(told.err.contains("VPC/x/a is locked by ObjectLock x/freeze: delete the lock first"), "{told:?}");
+}
+
+#[tokio::test]
+async fn flags_of_a_deletion_are_not_passed_over_where_none_is_asked_for() {
+    for flag in [&["--yes"][..], &["--timeout=5s"], &["--dry-run=client"]] {
+        let told = order(&[object("VPC", "x", "a", "{}")], flag).await;
+        assert_eq!(told.status, ExitStatus::Failure, "{told:?}");
+    }
+}
+
+/// Objects without a namespace may refer to a namesake in each: those of other namespaces are not what was asked for, and
+/// would be too many.
+#[tokio::test]
+async fn of_one_namespace_no_namesakes_of_others_are_held() {
+    const ROUTES: &str = "
+apiVersion: dependencies.opendefense.cloud/v1alpha1
+kind: DependencyRule
+metadata: {name: routes}
+spec:
+  dependent: {group: r.example.com, version: v1, kind: Route, resource: routes}
+  dependencies: [{group: e.example.com, version: v1, resource: vpcs, kind: VPC, fieldRef: {path: .spec.vpc}}]
+---
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: routes.r.example.com}
+spec: {group: r.example.com, scope: Cluster, names: {kind: Route, plural: routes}, versions: [{name: v1, served: true, storage: true}]}
+---
+{apiVersion: r.example.com/v1, kind: Route, metadata: {name: r}, spec: {vpc: a}}
+---
+";
+    let objects = [ROUTES.to_owned(), object("VPC", "x", "a", "{}"), object("VPC", "other", "a", "{}")];
+    let folder = tempfile::tempdir().unwrap();
+    let file = write(folder.path(), "all.yaml", &format!("{RULES}{}", objects.concat()));
+    let drawn = async |more: &[&str]| {
+        let args = ["graph", "--objects", "-f", file.to_str().unwrap()];
+        depguard(&[&args, more].concat()).await.out.lines().filter(|line| line.contains(" -> ")).count()
+    };
+    assert_eq!((drawn(&[]).await, drawn(&["-n", "x"]).await), (2, 1));
+}

@@ -76,7 +76,7 @@ async fn objects_are_drawn_with_blockers_and_what_is_missing() {
         r#"["VirtualMachine/x/m"]"#,
         r#"["Disk/x/d<br/>being deleted"]"#,
         r#"["Vpc/x/v"]"#,
-        r#"["disks/x/lost"]"#,
+        r#"["Disk/x/lost"]"#,
         r#"-->|"vms: .metadata.annotations[#39;a#34;b#39;]"|"#,
         r#"-.->|"vms: .spec.disks[#42;].name #40;Warn#41;"|"#,
     ] {

@@ -208,3 +208,107 @@ spec:
     assert_eq!(dangling.status, ExitStatus::Finding, "{dangling:?}");
     assert!(dangling.out.contains("claims   Claim/x/c   spec.vpc   VPC/x/b with UID old\n"), "{dangling:?}");
 }
+
+#[tokio::test]
+async fn where_nothing_was_looked_at_nothing_is_well() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    std::fs::create_dir_all(path("empty/below")).unwrap();
+    std::fs::create_dir_all(path("rules")).unwrap();
+    std::fs::create_dir_all(path("objects")).unwrap();
+    write(&path("empty/below"), "all.yaml", &format!("{RULES}---{OBJECTS}"));
+    write(&path("rules"), "rules.yaml", RULES);
+    write(&path("objects"), "objects.yaml", OBJECTS);
+    let (empty, rules, objects) = (path("empty"), path("rules"), path("objects"));
+    for command in [&["dangling"][..], &["order"], &["graph", "--objects"], &["graph"]] {
+        for (folders, said) in [
+            (&[&empty][..], "there is no DependencyRule in the files"),
+            (&[&objects], "there is no DependencyRule in the files"),
+            (&[&rules], "the files hold no object of a kind that rules name: backups.backup.example.com"),
+        ] {
+            let files: Vec<_> = folders.iter().flat_map(|folder| ["-f", folder.to_str().unwrap()]).collect();
+            let told = depguard(&[command, &files].concat()).await;
+            if command == ["graph"] && folders == [&rules] {
+                assert_eq!(told.status, ExitStatus::Well, "{told:?}");
+                continue;
+            }
+            assert_eq!((told.status, told.out.as_str()), (ExitStatus::Failure, ""), "{command:?} {told:?}");
+            assert!(told.err.contains(said) && told.err.contains("-R"), "{command:?} {told:?}");
+        }
+        if command != ["graph"] {
+            let nowhere = ran(OBJECTS, &[command, &["-n", "nope"]].concat()).await;
+            assert_eq!(nowhere.status, ExitStatus::Failure, "{command:?} {nowhere:?}");
+            assert!(nowhere.err.contains("there is no namespace nope"), "{command:?} {nowhere:?}");
+        }
+    }
+    let nobody = depguard(&["impact", "zone", "z", "-f", objects.to_str().unwrap()]).await;
+    assert_eq!(nobody.status, ExitStatus::Failure, "{nobody:?}");
+}
+
+#[tokio::test]
+async fn a_file_of_a_folder_that_can_not_be_read_leaves_it_untold_and_the_others_are_looked_at() {
+    let folder = tempfile::tempdir().unwrap();
+    write(folder.path(), "all.yaml", &format!("{RULES}---{OBJECTS}"));
+    write(folder.path(), "values.yaml", "replicas: 3\n");
+    let fine = depguard(&["dangling", "-f", folder.path().to_str().unwrap()]).await;
+    assert_eq!(fine.status, ExitStatus::Well, "{fine:?}");
+    assert!(fine.err.contains("values.yaml` holds what is no manifest, and was passed over"), "{fine:?}");
+    write(folder.path(), "chart.yaml", "{{- if .Values.on }}\na: [\n");
+    for command in [
+        &["dangling"][..],
+        &["order"],
+        &["impact", "virtualmachine", "m2", "-n", "yy"],
+        &["why", "virtualmachine", "m2", "-n", "yy"],
+    ] {
+        let told = depguard(&[command, &["-f", folder.path().to_str().unwrap()]].concat()).await;
+        assert_eq!(
+            told.status,
+            if command == ["order"] { ExitStatus::Finding } else { ExitStatus::Failure },
+            "{told:?}"
+        );
+        assert!(format!("{}{}", told.out, told.err).contains("could not"), "{told:?}");
+    }
+    // What was found is found all the same.
+    write(folder.path(), "more.yaml", MISSING);
+    let found = depguard(&["dangling", "-f", folder.path().to_str().unwrap()]).await;
+    assert_eq!(found.status, ExitStatus::Finding, "{found:?}");
+    assert!(found.err.contains("could not look at the file") && found.err.contains("chart.yaml"), "{found:?}");
+}
+
+#[tokio::test]
+async fn a_definition_of_a_group_below_k8s_io_says_its_scope_and_so_do_its_objects() {
+    const GATEWAYS: &str = r"
+apiVersion: dependencies.opendefense.cloud/v1alpha1
+kind: DependencyRule
+metadata: {name: gateways}
+spec:
+  dependent: {group: gateway.networking.k8s.io, version: v1, kind: Gateway, resource: gateways}
+  dependencies: [{group: gateway.networking.k8s.io, version: v1, resource: gatewayclasses, fieldRef: {path: .spec.gatewayClassName}}]
+---
+{apiVersion: gateway.networking.k8s.io/v1, kind: GatewayClass, metadata: {name: envoy}}
+---
+{apiVersion: gateway.networking.k8s.io/v1, kind: Gateway, metadata: {name: public, namespace: infra}, spec: {gatewayClassName: envoy}}
+";
+    let folder = tempfile::tempdir().unwrap();
+    let file = write(folder.path(), "all.yaml", GATEWAYS);
+    let files = ["-f", file.to_str().unwrap()];
+    let dangling = depguard(&[&["dangling"][..], &files].concat()).await;
+    assert_eq!(dangling.status, ExitStatus::Well, "{dangling:?}");
+    let why = depguard(&[&["why", "gatewayclass", "envoy"][..], &files].concat()).await;
+    assert_eq!(why.status, ExitStatus::Finding, "{why:?}");
+}
+
+/// Twice as many selectors take about twice as long, and not four times: none looks at what another one selects.
+#[tokio::test]
+async fn a_selector_costs_what_it_selects() {
+    let count = 6_000;
+    let mut objects = String::new();
+    for index in 0..count {
+        objects += &format!(
+            "---\n{{apiVersion: network.example.com/v1, kind: VPC, metadata: {{name: v{index}, namespace: x, labels: {{app: a{index}}}}}}}\n\
+             ---\n{{apiVersion: compute.example.com/v1, kind: VirtualMachine, metadata: {{name: m{index}, namespace: x}}, spec: {{peers: {{app: a{index}}}}}}}\n"
+        );
+    }
+    let names = ran(&objects, &["impact", "vpc", "v7", "-n", "x", "-o", "name"]).await;
+    assert_eq!(names.out, "virtualmachines.compute.example.com/m7\n", "{}", names.err);
+}

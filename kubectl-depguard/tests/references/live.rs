@@ -52,6 +52,29 @@ VPC/red/a
 }
 
 #[tokio::test]
+async fn where_a_provider_writes_its_rules_nothing_is_found_to_look_at() {
+    let scene = Scene::kcp().await;
+    scene.vpc("red", "a").await;
+    for command in [&["dangling", "-A"][..], &["graph"], &["graph", "--objects", "-A"]] {
+        let told = scene.run_as_provider(command).await;
+        assert_eq!((told.status, told.out.as_str()), (ExitStatus::Failure, ""), "{}", told.err);
+        assert!(told.err.contains("none of the 1 rules that were read applies"), "{}", told.err);
+    }
+    let nowhere = scene.run(&["dangling", "-n", "nope"]).await;
+    assert_eq!(nowhere.status, ExitStatus::Failure, "{}", nowhere.out);
+    assert!(nowhere.err.contains("there is no namespace nope"), "{}", nowhere.err);
+
+    // A tenant's status says what protects there.
+    let status = scene.run(&["status"]).await;
+    assert!(
+        status.out.contains("WORKSPACE       RULE") && status.out.contains("root:provider   machines"),
+        "{}",
+        status.out
+    );
+    assert!(!status.err.contains("not installed"), "{}", status.err);
+}
+
+#[tokio::test]
 async fn what_must_not_be_read_is_counted_and_never_called_dangling() {
     let scene = Scene::kubernetes().await;
     scene.vpc("red", "a").await;

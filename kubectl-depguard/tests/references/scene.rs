@@ -60,6 +60,12 @@ impl Scene {
         depguard(&[args, &["--kubeconfig", &self.kubeconfig]].concat()).await
     }
 
+    /// Runs a command in the workspace that exports the kinds.
+    pub(crate) async fn run_as_provider(&self, args: &[&str]) -> Done {
+        let kubeconfig = self.bed.kubeconfig("provider", "root:provider", "admin");
+        depguard(&[args, &["--kubeconfig", &kubeconfig]].concat()).await
+    }
+
     pub(crate) async fn vpc(&self, namespace: &str, name: &str) {
         self.create("network.example.com", "vpcs", "VPC", namespace, name, json!({})).await;
     }

@@ -82,7 +82,7 @@ async fn nothing_blocks_what_nobody_refers_to() {
 #[tokio::test]
 async fn programs_read_it_too() {
     let (_, out, _) = why(MANIFESTS, &["vpc/b", "-o", "name"]).await;
-    assert_eq!(out, "virtualmachine.compute.example.com/m1\n");
+    assert_eq!(out, "virtualmachines.compute.example.com/m1\n");
     let (_, out, _) = why(MANIFESTS, &["vpc/b", "-o", "json"]).await;
     let json: Value = serde_json::from_str(&out).unwrap();
     assert_eq!(json["blocked"], true);
@@ -117,4 +117,63 @@ async fn all_blockers_are_named_where_that_is_asked_for() {
     assert_eq!((status, out.lines().count()), (ExitStatus::Finding, 602));
     let (_, out, _) = why(&files, &["vpc", "a", "--all"]).await;
     assert!(out.starts_with("vpcs/a is blocked by 602 objects, as the files say\n") && !out.contains("--all"), "{out}");
+}
+
+#[tokio::test]
+async fn a_lock_blocks_and_one_that_ended_does_not() {
+    let lock = |more: &str| {
+        format!(
+            "{MANIFESTS}---\napiVersion: dependencies.opendefense.cloud/v1alpha1\nkind: ObjectLock\n\
+             metadata: {{name: freeze, namespace: default}}\nspec:\n  reason: change freeze\n{more}\n"
+        )
+    };
+    let by_name = "targets: [{group: compute.example.com, resource: virtualmachines, name: m1}]";
+    let by_labels = "targets: [{group: compute.example.com, resource: virtualmachines, selector: {matchExpressions: \
+                     [{key: keep, operator: DoesNotExist}]}}]";
+    for (more, locked) in [
+        (format!("  {by_name}"), true),
+        (format!("  {by_labels}"), true),
+        (format!("  operations: [Update]\n  {by_name}"), false),
+        (format!("  expiresAt: \"2020-01-01T00:00:00Z\"\n  {by_name}"), false),
+        // What can't be read keeps what it names.
+        (format!("  expiresAt: soon\n  {by_name}"), true),
+        (format!("  {}", by_name.replace("m1", "m3")), false),
+    ] {
+        let (status, out, err) = why(&lock(&more), &["virtualmachine", "m1"]).await;
+        let expected = if locked { ExitStatus::Finding } else { ExitStatus::Well };
+        assert_eq!((status, err.as_str()), (expected, ""), "{more}: {out}");
+        let head =
+            if locked { "virtualmachines/m1 is locked by 1 lock, as the files say\n" } else { "nothing blocks it" };
+        assert!(out.starts_with(head) && out.contains("ObjectLock default/freeze") == locked, "{more}: {out}");
+    }
+    let compat = format!(
+        "{MANIFESTS}---\n{{apiVersion: kotas.tech/v1, kind: Lock, metadata: {{name: m1, namespace: default}}}}\n"
+    );
+    let (status, out, _) = why(&compat, &["virtualmachine", "m1"]).await;
+    assert_eq!(status, ExitStatus::Failure, "the files don't tell which kinds it locks: {out}");
+    assert!(out.contains("Lock default/m1"), "{out}");
+}
+
+#[tokio::test]
+async fn an_object_that_is_held_by_a_finalizer_is_not_free() {
+    let (status, out, err) = why(MANIFESTS, &["virtualmachine", "m2"]).await;
+    assert_eq!((status, err.as_str()), (ExitStatus::Finding, ""), "{out}");
+    let head =
+        "virtualmachines/m2 is being deleted since 2026-01-01T00:00:00Z, and held by its finalizers: example.com/disk,";
+    assert!(out.starts_with(head), "{out}");
+    let (_, out, _) = why(MANIFESTS, &["virtualmachine", "m2", "-o", "json"]).await;
+    let json: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!((&json["blocked"], &json["finalizers"][0]), (&true.into(), &"example.com/disk".into()), "{json}");
+    let waiting = MANIFESTS.replace("deletionTimestamp: \"2026-01-01T00:00:00Z\", ", "");
+    let (status, out, _) = why(&waiting, &["virtualmachine", "m2"]).await;
+    assert_eq!(status, ExitStatus::Well, "{out}");
+    assert!(out.contains("once deleted it stays until its finalizers are gone: example.com/disk\n"), "{out}");
+}
+
+#[tokio::test]
+async fn files_without_a_rule_say_nothing() {
+    let objects = MANIFESTS.split_once("---\n").unwrap().1;
+    let (status, out, err) = why(objects, &["vpc", "b"]).await;
+    assert_eq!((status, out.as_str()), (ExitStatus::Failure, ""), "{err}");
+    assert!(err.contains("there is no DependencyRule in the files"), "{err}");
 }

@@ -186,9 +186,10 @@ async fn told_by_rights(scene: &Scene) {
     // Once nobody refers to it, the API server says that too.
     let machine = "/apis/compute.example.com/v1alpha1/namespaces/default/virtualmachines/m1";
     scene.tenant.delete(machine, Default::default()).await.unwrap();
-    for (user, way) in
-        [("admin", "as the rules and objects that you may read say"), ("alice", "as the API server says to a dry run")]
-    {
+    for (user, way) in [
+        ("admin", "as the rules that you may read and a dry run say"),
+        ("alice", "as the API server says to a dry run"),
+    ] {
         let (status, out, err) = scene.why(user, &[]).await;
         assert_eq!((status, err.as_str()), (ExitStatus::Well, ""), "{out}");
         assert!(out.starts_with("nothing blocks it: ") && out.contains(way), "{out}");
@@ -223,7 +224,8 @@ async fn a_rule_that_the_targets_provider_does_not_accept_blocks_nothing() {
         assert_eq!((status, err.as_str()), (expected, ""), "{out}");
         let (_, out, _) = scene.why("admin", &["-o", "json"]).await;
         let json: Value = serde_json::from_str(&out).unwrap();
-        assert_eq!((&json["toldBy"], &json["blocked"]), (&json!("rules"), &json!(blocked)));
+        let told_by = if blocked { "rules" } else { "rules-and-dry-run" };
+        assert_eq!((&json["toldBy"], &json["blocked"]), (&json!(told_by), &json!(blocked)));
     }
     scene.stop().await;
 }
@@ -239,6 +241,66 @@ async fn in_a_cluster_rights_decide_who_tells() {
     let (status, out, _) = scene.why("dave", &[]).await;
     assert_eq!(status, ExitStatus::Finding, "{out}");
     assert!(out.starts_with("vpcs/a is blocked by 1 object, as the API server says to a dry run\n"), "{out}");
+    scene.stop().await;
+}
+
+/// A lock without depguard's webhook for it: what is stored says nothing of whether API servers ask.
+#[tokio::test]
+async fn a_lock_and_a_foreign_webhook_are_never_nothing() {
+    let (testbed, folder) = bed(Kind::Kubernetes).await;
+    let cluster = connect(&testbed, &folder, "", "admin", Home::Kubernetes).await.home();
+    for crd in [manifests::crd()].into_iter().chain(manifests::lock_crds()) {
+        create(&cluster, &crd).await;
+    }
+    create_all(&cluster, include_str!("../../../examples/provider/crds.yaml")).await;
+    create_all(&cluster, include_str!("../../../examples/quickstart/objects.yaml")).await;
+    let scene = Scene { testbed, folder, home: Home::Kubernetes, tenant: cluster, running: None };
+    let (status, out, err) = scene.why("admin", &[]).await;
+    assert_eq!((status, err.as_str()), (ExitStatus::Well, ""), "{out}");
+
+    let lock = json!({
+        "apiVersion": "dependencies.opendefense.cloud/v1alpha1", "kind": "ObjectLock",
+        "metadata": {"name": "freeze", "namespace": "default"},
+        "spec": {"reason": "change freeze", "operations": ["Delete"], "holder": {"users": ["alice"]},
+            "targets": [{"group": "network.example.com", "resource": "vpcs", "name": "a"}]},
+    });
+    create(&scene.tenant, &lock).await;
+    // Nobody keeps it yet, which the API server knows best.
+    let (status, out, _) = scene.why("admin", &[]).await;
+    assert_eq!(status, ExitStatus::Well, "{out}");
+    // Who may not ask it is not told that nothing does.
+    scene.grant("carol", &[[VPCS[0], VPCS[1], "get"], RULES, [RULES[0], "*", "list"], VMS]).await;
+    let (status, out, _) = scene.why("carol", &[]).await;
+    assert_eq!(status, ExitStatus::Failure, "{out}");
+    assert!(out.contains("ObjectLock default/freeze   change freeze   user alice"), "{out}");
+
+    let path = "/apis/dependencies.opendefense.cloud/v1alpha1/namespaces/default/objectlocks/freeze";
+    let mut programmed = scene.tenant.get_json(path).await.unwrap();
+    programmed["status"] = json!({"conditions": [{"type": "Programmed", "status": "True", "reason": "Programmed",
+        "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}]});
+    scene.tenant.put_json(&format!("{path}/status"), &programmed).await.unwrap();
+    for user in ["admin", "carol"] {
+        let (status, out, err) = scene.why(user, &[]).await;
+        assert_eq!((status, err.as_str()), (ExitStatus::Finding, ""), "{out}");
+        assert!(out.starts_with("vpcs/a is locked by 1 lock, "), "{out}");
+        assert!(out.contains("delete the lock, or act as its holder"), "{out}");
+    }
+    scene.tenant.delete(path, Default::default()).await.unwrap();
+
+    // Another's webhook that can't be reached refuses as well.
+    let configuration = json!({
+        "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration",
+        "metadata": {"name": "other"},
+        "webhooks": [{"name": "other.example.com", "admissionReviewVersions": ["v1"], "sideEffects": "None",
+            "failurePolicy": "Fail", "clientConfig": {"url": "https://127.0.0.1:1/"},
+            "rules": [{"operations": ["DELETE"], "apiGroups": ["*"], "apiVersions": ["*"], "resources": ["vpcs"]}]}],
+    });
+    let path = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations";
+    scene.tenant.post_json(path, &configuration).await.unwrap();
+    eventually("the API server goes by it", async || scene.tenant.delete_dry_run(VPC).await.is_err()).await;
+    let (status, out, _) = scene.why("admin", &[]).await;
+    assert_eq!(status, ExitStatus::Failure, "{out}");
+    assert!(out.contains("other.example.com"), "{out}");
     scene.stop().await;
 }
 

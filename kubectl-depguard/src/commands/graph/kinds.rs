@@ -7,12 +7,16 @@ use depguard_core::{GroupResource, Rule};
 use super::arrow;
 use crate::drawing::{Drawing, Look, Shape};
 use crate::outcome::Failure;
+use crate::scan::Coverage;
 use crate::source::Source;
 use crate::terminal::Terminal;
 
 /// The rules that bear, as arrows between kinds.
 pub(super) async fn draw(source: &Source, terminal: &mut Terminal) -> Result<Drawing, Failure> {
     let rules = source.rules().await?;
+    if let Some(nothing) = Coverage::of_rules(&rules, source).nothing() {
+        return Err(nothing);
+    }
     let (mut drawing, mut boxes) = (Drawing::default(), BTreeMap::new());
     for rule in rules.parsed() {
         let rule: Rule = match rule {

@@ -19,9 +19,12 @@ pub(super) async fn draw(
     terminal: &mut Terminal,
 ) -> Result<Drawing, Failure> {
     let rules = source.rules().await?;
-    let scope = Scope { namespace, follow: Follow::Targets, fallback: namespace };
+    let scope = Scope { namespace, follow: Follow::Targets, labels: false, fallback: namespace };
     let scan = Scan::read(source, &rules, scope, None, terminal).await?;
     scan.tell_unread(terminal)?;
+    if let Some(nothing) = scan.coverage.nothing() {
+        return Err(nothing);
+    }
     let mut drawing = Drawing::default();
     let mut boxes = Boxes::default();
     for (index, object) in scan.objects.iter().enumerate().filter(|(_, object)| object.inside) {
@@ -56,8 +59,8 @@ fn missing(scan: &Scan, reference: &Reference) -> Option<String> {
     if reference.exists || !reference.looked_at {
         return None;
     }
-    let target = &scan.edges.get(reference.edge)?.edge.target;
-    let kind = target.kind.as_ref().map_or(target.gvr.resource.as_str(), |kind| kind.as_str());
+    let target = scan.edges.get(reference.edge)?.target();
+    let kind = scan.kind(&target).map_or(target.resource.as_str(), |kind| kind.kind.as_str());
     let within = namespace.as_ref().map(|namespace| format!("{namespace}/")).unwrap_or_default();
     Some(format!("{kind}/{within}{name}"))
 }

@@ -21,7 +21,7 @@ enum Node {
 impl Lines {
     /// Reads the text of one document. Of a text that is none, no lines are known.
     pub(super) fn read(text: &str) -> Self {
-        Self(serde_saphyr::from_str(text).unwrap_or_default())
+        Self(crate::yaml::read(text).unwrap_or_default())
     }
 
     /// The line of a field: `spec.dependencies[0].fieldRef.path`. Where it is not there, that of the innermost field

@@ -9,10 +9,11 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
 use super::plan::Plan;
-use super::print::{line, remarks};
+use super::print::{line, objects, remarks};
 use super::request::{Answer, Requests, Seen};
 use crate::outcome::{Failure, Outcome};
 use crate::output::one_line;
+use crate::scan::Object;
 use crate::terminal::Terminal;
 
 /// Why an object is left.
@@ -63,20 +64,35 @@ impl Carrier<'_> {
 
     /// Says what is left, and what to do about it.
     pub(super) fn conclude(&self, left: &BTreeMap<usize, Left>, terminal: &mut Terminal) -> Result<Outcome, Failure> {
+        let mut grouped: BTreeMap<(String, bool), Vec<&Object>> = BTreeMap::new();
         for (index, why) in left {
-            let name = self.plan.object(*index).map(line).unwrap_or_default();
-            terminal.note(&format!("{name} {}", why.told()))?;
+            let Some(object) = self.plan.object(*index) else { continue };
+            let kind = object.kind.gvr.group_resource().to_string();
+            // A line for each of them would hide what is to be seen.
+            match why {
+                Left::Behind => grouped.entry((kind, true)).or_default().push(object),
+                Left::Untried => grouped.entry((kind, false)).or_default().push(object),
+                Left::Refused(_) | Left::Going(_) => terminal.note(&format!("{} {}", line(object), why.told()))?,
+            }
+        }
+        for ((kind, is_behind), objects) in grouped {
+            let (what, is, was) = match objects.as_slice() {
+                [only] => (line(only), "is", "was"),
+                many => (format!("{} {kind}", many.len()), "are", "were"),
+            };
+            let told = if is_behind { format!("{is} held by what is left") } else { format!("{was} not asked for") };
+            terminal.note(&format!("{what} {told}"))?;
         }
         remarks(self.plan, terminal)?;
         let gone = self.plan.count().saturating_sub(left.len());
         if !self.names_only {
-            let left = format!("{gone} objects are gone, {} are left", left.len());
-            writeln!(terminal.out(), "{left}")?;
+            let (is, are) = (if gone == 1 { "is" } else { "are" }, if left.len() == 1 { "is" } else { "are" });
+            writeln!(terminal.out(), "{} {is} gone, {} {are} left", objects(gone), left.len())?;
         }
         if *self.stop.borrow() {
             terminal.note("it was interrupted: run it again to go on")?;
         }
-        Ok(if left.is_empty() && self.plan.is_whole() { Outcome::Well } else { Outcome::Finding })
+        self.plan.outcome(left.is_empty())
     }
 
     async fn wave(

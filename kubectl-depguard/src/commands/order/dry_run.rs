@@ -21,7 +21,7 @@ pub(super) fn client(plan: &Plan, terminal: &mut Terminal) -> Result<Outcome, Fa
         }
     }
     remarks(plan, terminal)?;
-    Ok(if plan.is_whole() { Outcome::Well } else { Outcome::Finding })
+    plan.outcome(true)
 }
 
 /// Has the server decide about the first wave. Nothing is deleted.
@@ -48,5 +48,5 @@ pub(super) async fn server(plan: &Plan, requests: &Requests, terminal: &mut Term
         ))?;
     }
     remarks(plan, terminal)?;
-    Ok(if all_granted && plan.is_whole() { Outcome::Well } else { Outcome::Finding })
+    plan.outcome(all_granted)
 }

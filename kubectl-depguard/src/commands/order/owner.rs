@@ -45,8 +45,9 @@ pub(super) async fn run(
     let outlook = Outlook::of(&object).map_err(|why| Failure::new(why).hint("correct it, or nothing is adopted"))?;
     let Some(mut outlook) = outlook else { return Err(none(name)) };
     let resources: Vec<_> = outlook.resources().into_iter().cloned().collect();
+    let mut is_incomplete = !rules.unread.is_empty();
     for resource in resources {
-        count(&resource, &mut outlook, source, terminal).await?;
+        is_incomplete |= !count(&resource, &mut outlook, source, terminal).await?;
     }
     let (usable, broken) = parsed(&rules);
     let plan = outlook.plan(&usable);
@@ -61,15 +62,21 @@ pub(super) async fn run(
     if outlook.is_released() {
         terminal.note("its deletionPolicy is Orphan: deleted, it releases its objects, and none of them goes")?;
     }
-    Ok(if plan.cycles.is_empty() { Outcome::Well } else { Outcome::Finding })
+    match plan.cycles.is_empty() {
+        false => Ok(Outcome::Finding),
+        true if broken > 0 || is_incomplete => Err(Failure::new("the plan is incomplete: the notes above say why")
+            .hint("correct the rules, or get the right to read what is missing")),
+        true => Ok(Outcome::Well),
+    }
 }
 
+/// Whether they could be looked at.
 async fn count(
     resource: &GroupVersionResource,
     outlook: &mut Outlook,
     source: &Source,
     terminal: &mut Terminal,
-) -> Result<(), Failure> {
+) -> Result<bool, Failure> {
     // In the version that is written, whatever version of it is known.
     let known = source.kind_of(&resource.group_resource()).await?;
     let kind = match known {
@@ -78,8 +85,11 @@ async fn count(
     };
     let unread = source.objects(&kind, None, terminal, |object| outlook.count(resource, &object)).await?;
     match unread {
-        Some(unread) => Ok(terminal.note(&format!("could not look at {unread}: they are counted as none"))?),
-        None => Ok(()),
+        Some(unread) => {
+            terminal.note(&format!("could not look at {unread}: they are counted as none"))?;
+            Ok(false)
+        }
+        None => Ok(true),
     }
 }
 

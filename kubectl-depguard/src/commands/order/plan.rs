@@ -6,6 +6,8 @@ use depguard_core::api::OnDelete;
 use depguard_core::{Home, Turns, to_clear};
 use serde::Serialize;
 
+use crate::locks::{LockedBy, Locks};
+use crate::outcome::{Failure, Outcome};
 use crate::scan::{Bearing, Described, Object, Scan};
 
 /// What goes when. Objects are named by their places in the scan.
@@ -17,6 +19,8 @@ pub(super) struct Plan {
     pub(super) cycles: Vec<Vec<usize>>,
     /// To go as well, and held by a cycle or by one that is not to go.
     pub(super) held: Vec<usize>,
+    /// To go as well, and locked.
+    pub(super) locked: BTreeMap<usize, Vec<LockedBy>>,
     holds: Vec<Hold>,
     /// The references that hold each object, by their places in `holds`.
     by_target: BTreeMap<usize, Vec<usize>>,
@@ -34,8 +38,16 @@ pub(super) struct Hold {
 
 impl Plan {
     /// Orders what the scan was asked for; the others that it found stay. Only Deny holds, and nothing holds an object that
-    /// is being deleted already: its deletion was granted.
-    pub(super) fn new(home: Home, scan: Scan) -> Self {
+    /// is being deleted already: its deletion was granted. What a lock keeps stays, whoever holds the lock.
+    pub(super) fn new(home: Home, mut scan: Scan, locks: &Locks) -> Self {
+        scan.coverage.miss(&locks.unread);
+        let going = scan.objects.iter().enumerate().filter(|(_, object)| object.inside && !object.terminating);
+        let locked = going.filter_map(|(index, object)| {
+            let kind = object.kind.gvr.group_resource();
+            let by = locks.of(&kind, object.namespace(), object.name(), &object.referent.labels);
+            (!by.is_empty()).then_some((index, by))
+        });
+        let locked: BTreeMap<_, _> = locked.collect();
         let mut refers: Vec<Vec<usize>> = scan.objects.iter().map(|_| Vec::new()).collect();
         let (mut holds, mut by_target) = (Vec::new(), BTreeMap::<usize, Vec<usize>>::new());
         let denies = |edge: &Bearing| edge.edge.on_delete == OnDelete::Deny;
@@ -52,14 +64,15 @@ impl Plan {
                 holds.push(Hold { from, to, edge });
             }
         }
-        let turns = Turns::of(&refers, |index| scan.objects.get(index).is_some_and(|object| !object.inside));
+        let stays = |index| locked.contains_key(&index) || scan.objects.get(index).is_some_and(|object| !object.inside);
+        let turns = Turns::of(&refers, stays);
         let clear = turns.cycles.iter().map(|cycle| {
             let pairs: BTreeSet<_> = to_clear(cycle, &refers).into_iter().collect();
             let closing = holds.iter().enumerate().filter(|(_, hold)| pairs.contains(&(hold.from, hold.to)));
             closing.map(|(index, _)| index).collect()
         });
         let clear = clear.collect();
-        Self { scan, home, waves: turns.waves, cycles: turns.cycles, held: turns.held, holds, by_target, clear }
+        Self { scan, home, waves: turns.waves, cycles: turns.cycles, held: turns.held, locked, holds, by_target, clear }
     }
 
     pub(super) fn object(&self, index: usize) -> Option<&Object> {
@@ -71,9 +84,13 @@ impl Plan {
         self.waves.iter().map(Vec::len).sum()
     }
 
-    /// Whether all that is to go can.
-    pub(super) fn is_whole(&self) -> bool {
-        self.cycles.is_empty() && self.held.is_empty()
+    /// The end of a command that went by the plan; `is_done`: nothing of it was refused, or is left.
+    pub(super) fn outcome(&self, is_done: bool) -> Result<Outcome, Failure> {
+        let can_all_go = self.cycles.is_empty() && self.held.is_empty() && self.locked.is_empty();
+        match is_done && can_all_go {
+            true => self.scan.coverage.all_is_well("the plan is incomplete"),
+            false => Ok(Outcome::Finding),
+        }
     }
 
     /// The kinds that are looked at.
@@ -135,6 +152,7 @@ impl Plan {
                 Some(Blocker { object: self.object(hold.from)?.described(), rule, field })
             });
             Some(Item {
+                locked_by: self.locked.get(index).map_or(&[], Vec::as_slice),
                 object: object.described(),
                 uid: object.referent.uid.as_deref(),
                 being_deleted: object.terminating,
@@ -142,8 +160,6 @@ impl Plan {
             })
         };
         let items = |objects: &Vec<usize>| objects.iter().filter_map(item).collect();
-        let unread = self.scan.unread.iter().map(ToString::to_string);
-        let broken = self.scan.broken.iter().map(|(rule, why)| format!("the rule {rule} ({why})"));
         Told {
             kinds: self.kinds(),
             waves: self.waves.iter().map(items).collect(),
@@ -151,7 +167,8 @@ impl Plan {
                 .map(|(number, members)| Cycle { objects: items(members), meaning: self.explain(number) })
                 .collect(),
             held: items(&self.held),
-            could_not_be_looked_at: unread.chain(broken).collect(),
+            locked: items(&self.locked.keys().copied().collect()),
+            could_not_be_looked_at: self.scan.coverage.missing(),
         }
     }
 
@@ -182,7 +199,8 @@ pub(super) struct Told<'a> {
     waves: Vec<Vec<Item<'a>>>,
     cycles: Vec<Cycle<'a>>,
     held: Vec<Item<'a>>,
-    could_not_be_looked_at: Vec<String>,
+    locked: Vec<Item<'a>>,
+    could_not_be_looked_at: &'a [String],
 }
 
 #[derive(Debug, Serialize)]
@@ -200,6 +218,8 @@ struct Item<'a> {
     uid: Option<&'a str>,
     being_deleted: bool,
     blocked_by: Vec<Blocker<'a>>,
+    #[serde(skip_serializing_if = "<[LockedBy]>::is_empty")]
+    locked_by: &'a [LockedBy],
 }
 
 #[derive(Debug, Serialize)]

@@ -6,6 +6,9 @@ use crate::output::{Format, Table, one_line, print_json, print_yaml};
 use crate::scan::Object;
 use crate::terminal::Terminal;
 
+/// The most kinds that a line names.
+const MOST_KINDS: usize = 5;
+
 /// Prints the plan as it was asked for.
 pub(super) fn plan(plan: &Plan, format: Option<Format>, terminal: &mut Terminal) -> Result<(), Failure> {
     match format {
@@ -22,6 +25,11 @@ pub(super) fn plan(plan: &Plan, format: Option<Format>, terminal: &mut Terminal)
         None => table(plan, false, terminal),
         Some(Format::Wide) => table(plan, true, terminal),
     }
+}
+
+/// `1 object`, `2 objects`
+pub(super) fn objects(count: usize) -> String {
+    if count == 1 { "1 object".to_owned() } else { format!("{count} objects") }
 }
 
 /// `vpcs.network.example.com/a in namespace x`
@@ -51,6 +59,7 @@ fn table(plan: &Plan, wide: bool, terminal: &mut Terminal) -> Result<(), Failure
     }
     plan.cycles.iter().flatten().for_each(|object| push("-", *object, "in a cycle"));
     plan.held.iter().for_each(|object| push("-", *object, "held"));
+    plan.locked.keys().for_each(|object| push("-", *object, "locked"));
     if !table.is_empty() {
         terminal.out().write_all(table.render().as_bytes())?;
     }
@@ -68,10 +77,20 @@ pub(super) fn remarks(plan: &Plan, terminal: &mut Terminal) -> Result<(), Failur
         let name = plan.object(index).map(ToString::to_string).unwrap_or_default();
         terminal.note(&format!("{name} can't go while it is blocked by {}", by.join(", ")))?;
     }
+    for (&index, locks) in &plan.locked {
+        let name = plan.object(index).map(ToString::to_string).unwrap_or_default();
+        let locks: Vec<_> = locks.iter().map(|lock| lock.lock.as_str()).collect();
+        terminal.note(&format!("{name} is locked by {}: delete the lock first", locks.join(", ")))?;
+    }
     let kinds: Vec<_> = plan.kinds().into_iter().collect();
     let told = match kinds.as_slice() {
         [] => "no rule bears here, so nothing is ordered".to_owned(),
-        kinds => format!("only kinds that rules name are ordered: {}", kinds.join(", ")),
+        kinds => {
+            let (named, rest) = kinds.split_at(kinds.len().min(MOST_KINDS));
+            let more =
+                if rest.is_empty() { String::new() } else { format!(" and {} more (all by -o json)", rest.len()) };
+            format!("only kinds that rules name are ordered: {}{more}", named.join(", "))
+        }
     };
     Ok(terminal.note(&told)?)
 }

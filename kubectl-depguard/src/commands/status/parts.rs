@@ -12,6 +12,8 @@ use crate::commands::install::address::text;
 use crate::commands::install::certificate::{ends, held};
 use crate::output::Table;
 
+/// The Lease of the controllers' election, unless they were given another.
+const LEASE: &str = "depguard-controller";
 const PROCESSES: [&str; 2] = ["depguard-controller", "depguard-webhook"];
 /// The webhook that is asked about the canary: it names depguard's own namespace.
 const CANARY: &str = "canary.dependency-controller.dependencies.opendefense.cloud";
@@ -54,15 +56,19 @@ pub(super) async fn processes(cluster: &Endpoint, namespace: &str, report: &mut 
             Err(why) if why.is_not_found() => continue,
             Err(why) => {
                 let right = format!("get deployments.apps in namespace {namespace}");
-                report.unread.push(unread(format!("deployment {name}"), &right, &why));
+                report.unread.push(unread(format!("deployment {name}"), &right, &why).vital());
                 continue;
             }
         };
         report.installed = true;
         let number = |pointer: &str| found.pointer(pointer).and_then(Value::as_u64);
+        let ready = number("/status/readyReplicas").unwrap_or_default();
+        if ready == 0 {
+            report.problems.push(format!("no pod of {name} is ready: see `kubectl -n {namespace} get pods`"));
+        }
         report.processes.push(Process {
             name: name.to_owned(),
-            ready: number("/status/readyReplicas").unwrap_or_default(),
+            ready,
             wanted: number("/spec/replicas").unwrap_or(1),
             image: text(&found, "/spec/template/spec/containers/0/image").to_owned(),
         });
@@ -73,13 +79,41 @@ pub(super) async fn processes(cluster: &Endpoint, namespace: &str, report: &mut 
     secret
 }
 
+/// Looks whether the elected controller still renews its Lease: what the rules' conditions say is as old as that. Without a
+/// Lease there is no election, and nothing to be told.
+pub(super) async fn lease(cluster: &Endpoint, namespace: &str, report: &mut Report) {
+    let path = format!("/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/{LEASE}");
+    match cluster.get_json(&path).await {
+        Ok(lease) => report.problems.extend(stopped(&lease, Timestamp::now())),
+        Err(why) if why.is_not_found() => {}
+        Err(why) => {
+            let right = format!("get leases.coordination.k8s.io in namespace {namespace}");
+            report.unread.push(unread(format!("lease {LEASE}"), &right, &why));
+        }
+    }
+}
+
+/// What is wrong with a Lease that its holder no longer renews. Clocks may differ by as long as it lasts.
+fn stopped(lease: &Value, now: Timestamp) -> Option<String> {
+    let renewed: Timestamp = text(lease, "/spec/renewTime").parse().ok()?;
+    let lasts = lease.pointer("/spec/leaseDurationSeconds").and_then(Value::as_i64).unwrap_or_default();
+    let age = now.as_second().saturating_sub(renewed.as_second());
+    let is_held = !text(lease, "/spec/holderIdentity").is_empty();
+    (!is_held || age > lasts.saturating_mul(2)).then(|| {
+        format!("no controller has held its Lease for {}: what the conditions say is as old as that", span(age))
+    })
+}
+
 /// Reads the certificate out of its Secret.
 pub(super) async fn certificate(cluster: &Endpoint, namespace: &str, secret: &str, report: &mut Report) {
     let what = format!("the certificate in secret {secret}");
     match cluster.get_json(&format!("/api/v1/namespaces/{namespace}/secrets/{secret}")).await {
         Ok(found) => match held(&found, "tls.crt").and_then(|chain| ends(&chain)) {
             Some(ends) => report.certificates.push(Certificate::new(format!("secret/{secret}"), ends)),
-            None => report.unread.push(super::Unread { what, why: "it holds no tls.crt that can be read".to_owned() }),
+            None => {
+                let why = "it holds no tls.crt that can be read".to_owned();
+                report.unread.push(super::Unread { what, why, is_vital: false });
+            }
         },
         Err(why) => {
             let right = format!("get secrets in namespace {namespace}");
@@ -96,7 +130,10 @@ pub(super) async fn handshakes(configurations: &[Value], report: &mut Report) {
     for host in hosts {
         match handshake::ends(&host).await {
             Ok(ends) => report.certificates.push(Certificate::new(host, ends)),
-            Err(why) => report.unread.push(super::Unread { what: format!("the certificate shown at {host}"), why }),
+            Err(why) => {
+                let what = format!("the certificate shown at {host}");
+                report.unread.push(super::Unread { what, why, is_vital: false });
+            }
         }
     }
 }
@@ -120,5 +157,21 @@ impl Certificate {
     fn new(of: String, ends: i64) -> Self {
         let expires = Timestamp::from_second(ends).map(|time| time.to_string()).unwrap_or_default();
         Self { of, ends, expires }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_lease_that_nobody_renews_is_told() {
+        let now = "2026-01-01T00:10:00Z".parse().unwrap();
+        let lease = |holder: &str, renewed: &str| json!({"spec": {"holderIdentity": holder, "renewTime": renewed, "leaseDurationSeconds": 15}});
+        assert_eq!(stopped(&lease("a", "2026-01-01T00:09:50.000000Z"), now), None);
+        assert!(stopped(&lease("a", "2026-01-01T00:00:00.000000Z"), now).unwrap().contains("for 10m"));
+        assert!(stopped(&lease("", "2026-01-01T00:09:50.000000Z"), now).is_some());
     }
 }

@@ -70,12 +70,12 @@ pub(super) async fn read(
             }
             Err(why) => why.to_string(),
         };
-        unread_.push(Unread { what: format!("the last refusals in the log of pod {name}"), why });
+        unread_.push(Unread { what: format!("the last refusals in the log of pod {name}"), why, is_vital: false });
     }
     if read == 0 {
         if pods.is_empty() {
             let why = format!("no pod of the webhook is in namespace {namespace}");
-            unread_.push(Unread { what: "the last refusals".to_owned(), why });
+            unread_.push(Unread { what: "the last refusals".to_owned(), why, is_vital: false });
         }
         return None;
     }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use depguard_core::locks::LockKind;
 use depguard_core::{Home, api};
 use depguard_kcp::{ApiError, Endpoint};
 use k8s_openapi::jiff::Timestamp;
@@ -10,7 +11,8 @@ use serde_json::Value;
 
 use super::{Unread, since, unread};
 use crate::commands::install::address::text;
-use crate::live::Live;
+use crate::kinds::resource_name;
+use crate::live::{Live, next_step};
 use crate::outcome::Failure;
 use crate::output::Table;
 
@@ -18,16 +20,27 @@ use crate::output::Table;
 const CONDITIONS: [&str; 4] = ["Accepted", "ResolvedRefs", "Programmed", "Enforced"];
 const SLICES: &str = "/apis/apis.kcp.io/v1alpha1/apiexportendpointslices";
 const BINDINGS: &str = "/apis/apis.kcp.io/v1alpha2/apibindings";
-const CONFIGURATIONS: &str = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations";
+pub(crate) const CONFIGURATIONS: &str = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations";
 const CONFIGURATION: &str = "dependency-controller";
+/// Configurations of what is enabled beside rules.
+const OTHERS: [&str; 4] = ["depguard-locks", "depguard-lock-kinds", "depguard-compat-locks", "depguard-owners"];
 
 /// What there is of rules.
 #[derive(Debug, Default)]
-pub(super) struct Found {
-    /// Whether their kind is served.
-    pub(super) served: bool,
+pub(crate) struct Found {
     pub(super) rules: Vec<RuleStatus>,
-    pub(super) configurations: Vec<Value>,
+    pub(crate) configurations: Vec<Value>,
+    /// Whether all configurations that matter for the rules were looked at.
+    all_configurations: bool,
+    /// Whether it is installed in another workspace of the kcp, for this one too.
+    pub(super) is_elsewhere: bool,
+}
+
+impl Found {
+    /// How many rules there are.
+    pub(crate) fn count(&self) -> usize {
+        self.rules.len()
+    }
 }
 
 /// How a rule is.
@@ -39,6 +52,11 @@ pub(super) struct RuleStatus {
     pub(super) name: String,
     /// Whether all is said of the rule as it is now, and it is enforced.
     pub(super) enforced: bool,
+    #[serde(skip)]
+    created: String,
+    /// Group and resource of what it protects.
+    #[serde(skip)]
+    targets: Vec<(String, String)>,
     pub(super) conditions: Vec<Condition>,
 }
 
@@ -57,15 +75,19 @@ pub(super) struct Condition {
 }
 
 /// Reads them; of depguard's own workspace those of everybody who has bound it.
-pub(super) async fn read(live: &Live, unread: &mut Vec<Unread>) -> Result<Found, Failure> {
+pub(crate) async fn read(live: &Live, unread: &mut Vec<Unread>) -> Result<Found, Failure> {
     let views = match live.home() {
         Home::Kcp => views(live, unread).await?,
         Home::Kubernetes => Vec::new(),
     };
     if views.is_empty() {
-        return here(&live.endpoint(), live.home(), unread).await;
+        let mut found = here(&live.endpoint(), live.home(), unread).await?;
+        if live.home() == Home::Kcp {
+            bound(live, &mut found, unread).await?;
+        }
+        return Ok(found);
     }
-    let mut found = Found { served: true, ..Found::default() };
+    let mut found = Found { all_configurations: true, is_elsewhere: true, ..Found::default() };
     for view in views {
         let paths = match view.list_json(BINDINGS).await {
             Ok(list) => list.items.iter().filter_map(path_of).collect(),
@@ -77,7 +99,7 @@ pub(super) async fn read(live: &Live, unread: &mut Vec<Unread>) -> Result<Found,
             let workspace = paths.get(&cluster).cloned().unwrap_or(cluster);
             found.rules.push(RuleStatus { workspace: Some(workspace), ..RuleStatus::of(&object) });
         }
-        configurations(&view, unread, &mut found.configurations).await;
+        configurations(&view, unread, &mut found).await;
     }
     found.rules.sort_by(|a, b| (&a.workspace, &a.name).cmp(&(&b.workspace, &b.name)));
     Ok(found)
@@ -92,7 +114,7 @@ pub(super) fn table(rules: &[RuleStatus], now: Timestamp) -> Table {
             Some(condition) => condition.short(),
             None => "Unknown".to_owned(),
         });
-        let age = rule.condition("Enforced").map(|it| since(&it.last_transition_time, now)).unwrap_or_default();
+        let age = since(rule.condition("Enforced").map_or(&rule.created, |it| &it.last_transition_time), now);
         let workspace = of_many.then(|| rule.workspace.clone().unwrap_or_default());
         table.push(workspace.into_iter().chain([rule.name.clone()]).chain(cells).chain([age]));
     }
@@ -147,29 +169,115 @@ async fn views(live: &Live, unread_: &mut Vec<Unread>) -> Result<Vec<Endpoint>, 
 
 /// Those of the cluster, or of the workspace, that the kubeconfig points to.
 async fn here(endpoint: &Endpoint, home: Home, unread: &mut Vec<Unread>) -> Result<Found, Failure> {
-    let mut found = Found::default();
+    // In kcp those of a target's provider are in another workspace.
+    let mut found = Found { all_configurations: home == Home::Kubernetes, ..Found::default() };
     match endpoint.list_json(&rules()).await {
         Ok(list) => {
-            found.served = true;
             found.rules = list.items.iter().map(RuleStatus::of).collect();
+            // Whoever has bound depguard's export is served its kind.
+            found.is_elsewhere = home == Home::Kcp;
         }
         Err(why) if why.is_not_found() => {}
         // kcp says so of what nobody bound.
-        Err(why) if why.status() == Some(403) && home == Home::Kcp => return Err(untold(&why)),
+        Err(why) if why.status() == Some(403) && home == Home::Kcp => {
+            unread.push(self::unread(
+                "the rules of this workspace",
+                "list dependencyrules.dependencies.opendefense.cloud",
+                &why,
+            ));
+        }
         Err(why) => return Err(untold(&why)),
     }
-    configurations(endpoint, unread, &mut found.configurations).await;
+    configurations(endpoint, unread, &mut found).await;
     Ok(found)
 }
 
-async fn configurations(endpoint: &Endpoint, unread_: &mut Vec<Unread>, found: &mut Vec<Value>) {
+/// Adds the rules of the workspaces whose exports are bound, as far as they protect something here.
+async fn bound(live: &Live, found: &mut Found, unread: &mut Vec<Unread>) -> Result<(), Failure> {
+    let rules = live.rules().await?;
+    let own = rules.bound.as_ref().and_then(|bound| bound.cluster.clone());
+    for (object, rule) in rules.objects.iter().zip(rules.parsed()) {
+        let Ok(rule) = rule else { continue };
+        let is_foreign = rule.key().cluster.is_some() && rule.key().cluster != own;
+        if is_foreign && rule.edges().iter().any(|edge| rules.bears(&rule, edge)) {
+            let shown = rules.shown(rule.key());
+            let workspace = shown.split_once('|').map(|(workspace, _)| workspace.to_owned());
+            found.rules.push(RuleStatus { workspace, ..RuleStatus::of(object) });
+            found.is_elsewhere = true;
+        }
+    }
+    unread.extend(rules.unread.iter().map(|it| Unread { what: it.what.clone(), why: it.why.clone(), is_vital: false }));
+    Ok(())
+}
+
+/// How many ObjectLocks and ClusterObjectLocks there are.
+pub(super) async fn locks(live: &Live, unread_: &mut Vec<Unread>) -> usize {
+    let mut count = 0_usize;
+    for kind in LockKind::ALL {
+        match live.endpoint().list_json(&kind.path(None)).await {
+            Ok(list) => count = count.saturating_add(list.items.len()),
+            Err(why) if why.is_not_found() => {}
+            Err(why) => {
+                let right = format!("list {}.{}", kind.plural(), api::GROUP);
+                unread_.push(unread(format!("the {}s", kind.kind()), &right, &why));
+            }
+        }
+    }
+    count
+}
+
+async fn configurations(endpoint: &Endpoint, unread_: &mut Vec<Unread>, found: &mut Found) {
     match endpoint.list_json(CONFIGURATIONS).await {
         Ok(list) => {
-            found.extend(list.items.into_iter().filter(|object| text(object, "/metadata/name") == CONFIGURATION));
+            let is_ours = |object: &Value| {
+                let name = text(object, "/metadata/name");
+                name == CONFIGURATION || OTHERS.contains(&name)
+            };
+            found.configurations.extend(list.items.into_iter().filter(is_ours));
         }
         Err(why) => {
+            found.all_configurations = false;
             let right = "list validatingwebhookconfigurations.admissionregistration.k8s.io";
-            unread_.push(unread("what is installed at the API server", right, &why));
+            unread_.push(unread("what is installed at the API server", right, &why).vital());
+        }
+    }
+}
+
+impl Found {
+    /// Takes back what a condition says that nobody keeps up: a controller that is gone corrects none.
+    pub(super) fn hold_against_configurations(&mut self, home: Home) {
+        if !self.all_configurations {
+            return;
+        }
+        let configurations =
+            self.configurations.iter().filter(|object| text(object, "/metadata/name") == CONFIGURATION);
+        let webhooks = configurations.filter_map(|object| object.get("webhooks")?.as_array()).flatten();
+        let reviewed: Vec<_> = webhooks.filter_map(|webhook| webhook.get("rules")?.as_array()).flatten().collect();
+        for rule in self.rules.iter_mut().filter(|rule| rule.enforced) {
+            let is_reviewed = |(group, resource): &&(String, String)| {
+                let names = |rule: &Value, field: &str, name: &str| {
+                    let names = rule.get(field).and_then(Value::as_array).into_iter().flatten();
+                    names.filter_map(Value::as_str).any(|named| named == "*" || named == name)
+                };
+                reviewed.iter().any(|rule| {
+                    names(rule, "operations", "DELETE")
+                        && names(rule, "apiGroups", group)
+                        && names(rule, "resources", resource)
+                })
+            };
+            let Some((group, resource)) = rule.targets.iter().find(|target| !is_reviewed(target)).cloned() else {
+                continue;
+            };
+            let place = if home == Home::Kcp { "its provider's workspace" } else { "the cluster" };
+            rule.enforced = false;
+            for condition in rule.conditions.iter_mut().filter(|condition| condition.type_ == "Enforced") {
+                condition.status = "False".to_owned();
+                condition.reason = "NotInstalled".to_owned();
+                condition.message = format!(
+                    "no webhook configuration of {place} has deletions of {} reviewed, whatever was said before",
+                    resource_name(&resource, &group)
+                );
+            }
         }
     }
 }
@@ -179,7 +287,7 @@ fn untold(why: &ApiError) -> Failure {
     let failure = Failure::new(format!("the rules can't be read: {why}"));
     match why.status() {
         Some(401 | 403) => failure.hint("it needs the right to list dependencyrules.dependencies.opendefense.cloud"),
-        _ => failure.hint("run it again once the API server answers"),
+        _ => failure.hint(next_step(why)),
     }
 }
 
@@ -203,12 +311,23 @@ impl RuleStatus {
         let mut conditions: Vec<_> = conditions.map(|condition| Condition::of(condition, generation)).collect();
         conditions.sort_by_key(|condition| CONDITIONS.iter().position(|known| *known == condition.type_));
         let enforced = conditions.iter().find(|it| it.type_ == "Enforced");
+        let dependencies = rule.pointer("/spec/dependencies").and_then(Value::as_array).into_iter().flatten();
         Self {
             workspace: None,
+            created: text(rule, "/metadata/creationTimestamp").to_owned(),
+            targets: dependencies
+                .map(|target| (text(target, "/group").to_owned(), text(target, "/resource").to_owned()))
+                .collect(),
             name: text(rule, "/metadata/name").to_owned(),
             enforced: enforced.is_some_and(|it| it.status == "True" && !it.outdated),
             conditions,
         }
+    }
+
+    /// Whether every condition is there, is true, and is about the rule as it is now.
+    pub(super) fn is_well(&self) -> bool {
+        let is_true = |name: &str| self.condition(name).is_some_and(|it| it.status == "True" && !it.outdated);
+        self.enforced && CONDITIONS.into_iter().all(is_true)
     }
 
     fn condition(&self, type_: &str) -> Option<&Condition> {

@@ -12,6 +12,7 @@ use crate::files::{self, Document, Origin};
 use crate::kinds::guess_resource;
 use crate::outcome::Failure;
 use crate::terminal::Terminal;
+use crate::yaml::Mistake;
 
 /// Rules, objects, and what must be decided of them.
 #[derive(Debug)]
@@ -225,11 +226,9 @@ fn check(document: &Document) -> Result<(), Failure> {
 }
 
 fn unreadable(file: &str, why: &serde_saphyr::Error) -> Failure {
-    let line = why.location().map(|at| format!(":{}", at.line())).unwrap_or_default();
-    let told = why.without_snippet().to_string();
-    // The place is said already.
-    let told = told.lines().next().and_then(|told| told.split(" at line ").next()).unwrap_or_default();
-    Failure::new(format!("{file}{line}: this is no suite: {told}")).hint("docs/test-suites.md has all its fields")
+    let mistake = Mistake::new(why);
+    let line = mistake.line.map(|line| format!(":{line}")).unwrap_or_default();
+    Failure::new(format!("{file}{line}: this is no suite: {mistake}")).hint("docs/test-suites.md has all its fields")
 }
 
 fn line_of(line: u64) -> usize {

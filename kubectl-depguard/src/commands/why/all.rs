@@ -61,7 +61,10 @@ pub(crate) async fn find(
                     }
                     let blocker = blocker(target, rule, edge, &object);
                     if found.len() < MOST {
-                        let blocking = || Blocking::of(target, rule, edge, &blocker, Some(&object));
+                        let blocking = || Blocking {
+                            rule: Some(rules.shown(rule.key())),
+                            ..Blocking::of(target, rule, edge, &blocker, Some(&object))
+                        };
                         found.entry(blocker.to_string()).or_insert_with(blocking);
                     } else {
                         every.more = true;

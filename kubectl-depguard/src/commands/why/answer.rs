@@ -3,19 +3,22 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use depguard_core::{Blocker, Edge, GroupResource, Namespace, OverridePolicy, Rule};
+use depguard_core::{Blocker, Edge, GroupResource, Namespace, OverridePolicy, Referent, Rule};
 use serde::Serialize;
 use serde_json::Value;
 
 use super::all;
 use super::ask::{Said, ask};
+use super::own::Own;
 use super::release::{Held, Release};
 use super::text;
 use crate::answers::Answers;
 use crate::judge::{Deletion, Judgment, Law, Server};
 use crate::kinds::KindInfo;
+use crate::locks::{LockedBy, Locks};
 use crate::outcome::Failure;
-use crate::rules::Rules;
+use crate::rules::{Rules, Unread};
+use crate::scan::Coverage;
 use crate::source::Source;
 use crate::terminal::Terminal;
 
@@ -50,9 +53,14 @@ pub(crate) struct Answer<'a> {
     pub(crate) decision: &'static str,
     pub(crate) told_by: ToldBy,
     pub(crate) blockers: Vec<Blocking>,
+    /// The locks that keep it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) locks: Vec<LockedBy>,
+    #[serde(flatten)]
+    pub(crate) own: Own,
     /// Whether the search was given up before all were found.
     pub(crate) more: bool,
-    /// What the API server would say beside or instead of blockers.
+    /// What the API server said beside or instead of blockers, or why it said nothing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) message: Option<String>,
     /// What whoever deletes would be warned of.
@@ -145,6 +153,13 @@ impl<'a> Answer<'a> {
         terminal: &Terminal,
     ) -> Result<Self, Failure> {
         let rules = source.rules().await?;
+        let namespace = target.namespace.as_deref().and_then(|namespace| Namespace::parse(namespace).ok());
+        let locks = Locks::read(source, namespace.as_ref(), terminal).await?;
+        if let (Source::Disk(_), true) = (source, locks.is_empty())
+            && let Some(nothing) = Coverage::of_rules(&rules, source).nothing()
+        {
+            return Err(nothing);
+        }
         let set = rules.set();
         let overrides = OverridePolicy::nobody();
         let law = Law { rules: &set, workspaces: &rules.workspaces, overrides: &overrides };
@@ -160,6 +175,7 @@ impl<'a> Answer<'a> {
             }
         };
         let mut answer = Self::of(target, &judgment, &rules, told_by);
+        answer.lock(&locks);
         let found = judgment.blockers();
         if found.more && all {
             let every = all::find(source, target, &rules, terminal).await?;
@@ -171,18 +187,49 @@ impl<'a> Answer<'a> {
             }
             answer.more = found.more;
         }
-        if let Source::Live(live) = source
-            && !(answer.problems.is_empty() && answer.unread.is_empty())
-        {
-            let endpoint = live.endpoint().within(PATIENCE);
-            answer.hear(ask(&endpoint, &target.path(), &target.right_to_delete()).await?);
+        match source {
+            Source::Live(live) => {
+                let is_in_doubt = answer.is_in_doubt();
+                if is_in_doubt || answer.blocked == Some(false) {
+                    let endpoint = live.endpoint().within(PATIENCE);
+                    let said = ask(&endpoint, &target.path(), &target.right_to_delete()).await?;
+                    answer.hear(said, is_in_doubt);
+                }
+            }
+            // Nobody else can be asked.
+            Source::Disk(_) => {
+                if answer.blocked == Some(false) && !(answer.unread.is_empty() && answer.locks.is_empty()) {
+                    answer.blocked = None;
+                }
+            }
         }
         Ok(answer)
     }
 
+    /// Takes in the locks.
+    fn lock(&mut self, locks: &Locks) {
+        self.unread.extend(locks.unread.iter().map(Unread::to_string));
+        // What is on its way out is locked by none.
+        if self.own.deletion_timestamp.is_some() {
+            return;
+        }
+        let referent = Referent::read(&self.target.object);
+        let kind = self.target.info.gvr.group_resource();
+        self.locks = locks.of(&kind, referent.namespace.as_deref(), &referent.name, &referent.labels);
+        if self.locks.iter().any(|lock| lock.in_force) && self.blocked != Some(true) {
+            (self.blocked, self.decision) = (Some(true), "locked");
+        }
+    }
+
+    /// Whether something that may block it could not be looked at, or is perhaps not in force.
+    fn is_in_doubt(&self) -> bool {
+        !(self.problems.is_empty() && self.unread.is_empty() && self.locks.iter().all(|lock| lock.in_force))
+    }
+
     fn of(target: &'a Target, judgment: &Judgment, rules: &Rules, told_by: ToldBy) -> Self {
+        let own = Own::of(&target.object);
         let blocked = match (judgment.allowed(), judgment.label()) {
-            (true, _) => Some(false),
+            (true, _) => Some(own.is_held()),
             (false, "referenced") => Some(true),
             (false, _) => None,
         };
@@ -192,6 +239,8 @@ impl<'a> Answer<'a> {
             decision: judgment.label(),
             told_by,
             blockers: Vec::new(),
+            locks: Vec::new(),
+            own,
             more: false,
             message: None,
             warnings: judgment.warnings(),
@@ -201,21 +250,27 @@ impl<'a> Answer<'a> {
         }
     }
 
-    /// What the API server said, where the rules and objects that could be read don't tell all.
-    fn hear(&mut self, said: Said) {
+    /// What the API server said, where the rules, locks and objects that could be read don't tell all, or name nothing.
+    fn hear(&mut self, said: Said, is_in_doubt: bool) {
+        let is_known = self.blocked == Some(true);
         if matches!(said, Said::Yes | Said::Blocked { .. }) {
             // It found out what the caller could not.
             self.problems.clear();
         }
+        let besides = if is_known || !is_in_doubt { ToldBy::RulesAndDryRun } else { ToldBy::DryRun };
         match said {
-            Said::Yes if self.blockers.is_empty() => {
-                (self.blocked, self.decision, self.told_by) = (Some(false), "allowed", ToldBy::DryRun);
+            Said::Yes if is_known => {
+                // The rules that can be read say another thing, and so does the server once they are in force.
             }
-            // The rules that can be read say another thing, and so does the server once they are in force.
-            Said::Yes => {}
+            Said::Yes => {
+                self.locks.clear();
+                if is_in_doubt {
+                    self.decision = "allowed";
+                }
+                (self.blocked, self.told_by) = (Some(false), besides);
+            }
             Said::Blocked { causes, message } => {
-                let known = !self.blockers.is_empty();
-                self.told_by = if known { ToldBy::RulesAndDryRun } else { ToldBy::DryRun };
+                self.told_by = besides;
                 (self.blocked, self.decision) = (Some(true), "referenced");
                 // Of many a message names some, and says that there are more.
                 self.more |= message.contains(" more (") || message.contains(" and at least ");
@@ -226,14 +281,15 @@ impl<'a> Answer<'a> {
                 }
                 self.message = Some(message);
             }
-            Said::Refused(message) => {
-                (self.blocked, self.decision) =
-                    (Some(true), if self.blockers.is_empty() { "refused" } else { self.decision });
-                self.told_by = if self.blockers.is_empty() { ToldBy::DryRun } else { ToldBy::RulesAndDryRun };
+            Said::Locked(message) | Said::Refused(message) => {
+                let decision = if message.contains(super::ask::LOCKED) { "locked" } else { "refused" };
+                (self.blocked, self.decision) = (Some(true), if is_known { self.decision } else { decision });
+                self.told_by = besides;
                 self.message = Some(message);
             }
             Said::Untold { why, missing } => {
-                if self.blockers.is_empty() {
+                // Who may not delete it is told what can be read, if all of that could be.
+                if !is_known && (is_in_doubt || missing.is_none()) {
                     self.blocked = None;
                 }
                 self.missing_rights.extend(missing);
@@ -257,7 +313,7 @@ impl Blocking {
     async fn find(source: &Source, target: &Target, rules: &Rules, blocker: &Blocker) -> Self {
         let parsed: Vec<Rule> = rules.parsed().flatten().collect();
         let Some((rule, edge)) = edge_of(&parsed, blocker, &target.info.gvr.group_resource()) else {
-            let rule = Some(blocker.rule.to_string());
+            let rule = Some(rules.shown(&blocker.rule));
             return Self { rule, ..Self::told(&blocker.to_string(), &blocker.field) };
         };
         let gvr = rule.dependent().gvr.clone();
@@ -267,7 +323,8 @@ impl Blocking {
         let namespace = namespace.and_then(|namespace| Namespace::parse(namespace).ok());
         // What must not be read is explained as far as the rule tells.
         let object = source.object(&kind, namespace.as_ref(), &blocker.name).await.ok().flatten();
-        Self::of(target, rule, edge, blocker, object.as_deref())
+        let shown = rules.shown(rule.key());
+        Self { rule: Some(shown), ..Self::of(target, rule, edge, blocker, object.as_deref()) }
     }
 
     /// By an edge of a rule.

@@ -11,6 +11,8 @@ pub(crate) enum Said {
     Yes,
     /// depguard refuses it, for these.
     Blocked { causes: Vec<Cause>, message: String },
+    /// A lock forbids it.
+    Locked(String),
     /// It is refused, and not for a blocker that depguard names: another webhook, or a policy.
     Refused(String),
     /// It can't be told: why, and what to do.
@@ -19,6 +21,8 @@ pub(crate) enum Said {
 
 /// What depguard's webhooks' names end in.
 const OURS: &str = ".dependencies.opendefense.cloud\" denied the request";
+/// What a refusal for a lock begins with, of depguard's and of the older tool's.
+pub(super) const LOCKED: &str = "denied the request: Object is locked";
 /// What an API server writes of any webhook and policy that refuses.
 const DENIED: &str = "denied the request";
 /// The reason of a cause that names a blocker.
@@ -42,6 +46,9 @@ impl Said {
         let causes: Vec<_> = causes.into_iter().filter(|cause| cause.reason == STILL_REFERENCED).collect();
         if !causes.is_empty() {
             return Self::Blocked { causes, message };
+        }
+        if message.contains(LOCKED) {
+            return Self::Locked(message);
         }
         if message.contains(OURS) {
             // It could not find out either.
@@ -71,6 +78,12 @@ mod tests {
         let ours = "admission webhook \"dependency-controller.dependencies.opendefense.cloud\" denied the request: x";
         assert!(matches!(said(403, ours, &["StillReferenced"]), Said::Blocked { causes, .. } if causes.len() == 1));
         assert!(matches!(said(403, ours, &["Other"]), Said::Untold { missing: None, .. }));
+        let locked =
+            "admission webhook \"locks.dependencies.opendefense.cloud\" denied the request: Object is locked: x";
+        assert_eq!(said(403, locked, &[]), Said::Locked(locked.to_owned()));
+        let undecided =
+            "admission webhook \"locks.dependencies.opendefense.cloud\" denied the request: could not find out";
+        assert!(matches!(said(403, undecided, &[]), Said::Untold { missing: None, .. }));
         let other = "admission webhook \"policy.example.com\" denied the request: no";
         assert_eq!(said(400, other, &[]), Said::Refused(other.to_owned()));
         let rbac = "vpcs \"a\" is forbidden: User \"bob\" cannot delete resource";

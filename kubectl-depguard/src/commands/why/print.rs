@@ -1,6 +1,8 @@
 //! How the answer is printed.
 
 use super::answer::{Answer, Blocking, ToldBy};
+use crate::kinds::resource_name;
+use crate::locks::LockedBy;
 use crate::outcome::Failure;
 use crate::output::{Format, Table, one_line, print_json, print_yaml};
 use crate::terminal::{Terminal, Tone};
@@ -37,12 +39,7 @@ fn for_people(answer: &Answer<'_>, all: bool, wide: bool, terminal: &mut Termina
     };
     let (tone, said) = match answer.blocked {
         Some(false) => (Tone::Good, format!("nothing blocks it: {}", because(answer.decision, &shown))),
-        Some(true) if answer.blockers.is_empty() => (Tone::Bad, format!("{shown} is refused, but not for a reference")),
-        Some(true) => {
-            let (least, count) = (if answer.more { "at least " } else { "" }, answer.blockers.len());
-            let objects = if count == 1 { "object" } else { "objects" };
-            (Tone::Bad, format!("{shown} is blocked by {least}{count} {objects}"))
-        }
+        Some(true) => (Tone::Bad, format!("{shown} {}", what_blocks(answer))),
         None => (Tone::Warning, format!("{shown}: it can't be told what blocks it")),
     };
     let mut text = format!("{}, {way}\n", terminal.paint(tone, &said));
@@ -50,11 +47,20 @@ fn for_people(answer: &Answer<'_>, all: bool, wide: bool, terminal: &mut Termina
         text.push('\n');
         text.push_str(&table(&answer.blockers, wide).render());
     }
-    let mut also = Vec::new();
+    if !answer.locks.is_empty() {
+        text.push('\n');
+        text.push_str(&locks(&answer.locks).render());
+    }
+    let mut also = answer.own.remarks();
     if let Some(message) = &answer.message
         && (answer.blockers.is_empty() || wide)
     {
-        also.push(format!("the API server says: {message}"));
+        let asked = if answer.blocked == Some(false) {
+            "the API server could not be asked by a dry run"
+        } else {
+            "the API server says"
+        };
+        also.push(format!("{asked}: {message}"));
     }
     also.extend(answer.warnings.iter().map(|warning| format!("warning: {warning}")));
     if answer.more && !all && matches!(answer.told_by, ToldBy::Files | ToldBy::Rules) {
@@ -70,6 +76,41 @@ fn for_people(answer: &Answer<'_>, all: bool, wide: bool, terminal: &mut Termina
         also.iter().for_each(|line| text.push_str(&format!("{}\n", one_line(line))));
     }
     Ok(terminal.out().write_all(text.as_bytes())?)
+}
+
+/// The end of a sentence that begins with the object.
+fn what_blocks(answer: &Answer<'_>) -> String {
+    let mut told = Vec::new();
+    if !answer.blockers.is_empty() {
+        let (least, count) = (if answer.more { "at least " } else { "" }, answer.blockers.len());
+        told.push(format!("is blocked by {least}{count} {}", if count == 1 { "object" } else { "objects" }));
+    }
+    match answer.locks.iter().filter(|lock| lock.in_force).count() {
+        0 if answer.decision == "locked" => told.push("is locked".to_owned()),
+        0 => {}
+        1 => told.push("is locked by 1 lock".to_owned()),
+        many => told.push(format!("is locked by {many} locks")),
+    }
+    if answer.own.is_held() {
+        told.extend(answer.own.deletion());
+    }
+    match told.is_empty() {
+        true => "is refused, but not for a reference".to_owned(),
+        false => told.join(" and "),
+    }
+}
+
+fn locks(locks: &[LockedBy]) -> Table {
+    let mut table = Table::new(["LOCK", "REASON", "HELD BY", "UNTIL", "RELEASED BY"]);
+    for LockedBy { lock, reason, held_by, until, in_force } in locks {
+        let way = match (*in_force, held_by.is_empty()) {
+            (true, true) => "delete the lock",
+            (true, false) => "delete the lock, or act as its holder",
+            (false, _) => "it may not be in force",
+        };
+        table.push([lock.clone(), reason.clone(), held_by.clone(), until.clone(), way.to_owned()]);
+    }
+    table
 }
 
 fn table(blockers: &[Blocking], wide: bool) -> Table {
@@ -103,8 +144,12 @@ fn because(decision: &str, shown: &str) -> String {
 }
 
 impl Blocking {
-    /// As kubectl names objects: `virtualmachine.compute.example.com/m1`.
+    /// As the other commands name objects: `virtualmachines.compute.example.com/m1`; by its kind where the API server was
+    /// asked, who names no resource.
     fn named(&self) -> String {
+        if let (Some(resource), Some(group)) = (&self.resource, &self.group) {
+            return format!("{}/{}", resource_name(resource, group), self.name);
+        }
         let group = self.group.as_deref().filter(|group| !group.is_empty()).map(|group| format!(".{group}"));
         format!("{}{}/{}", self.kind.to_lowercase(), group.unwrap_or_default(), self.name)
     }
