@@ -252,7 +252,9 @@ async fn what_one_workspace_writes_is_read_in_small_pages_and_only_what_is_used_
     let connection = connect(&testbed, "root:dep-ctrl", "admin", Home::Kcp).await;
     make_export(&connection).await;
     make_workspace(&connection, "root", "evil").await;
-    bind(&connection.workspace(&path("root:evil"))).await;
+    let workspace = connection.workspace(&path("root:evil"));
+    bind(&workspace).await;
+    until(async || workspace.list_json(RULES_PATH).await).await;
     let flood = (0..300).map(|number| {
         let mut rule = rule(&format!("r{number}"));
         rule["metadata"]["annotations"] = json!({"example.com/note": "x".repeat(250_000)});
