@@ -60,8 +60,8 @@ mod tests {
         let mut since = BoundSince::default();
         let [a, b] = ["a", "b"].map(str::to_owned);
         assert_eq!(departed(&mut since, &[a.clone(), b.clone()]), [""; 0]);
-        assert_eq!(departed(&mut since, &[b.clone()]), ["a"]);
-        assert_eq!(departed(&mut since, &[a.clone()]), ["b"]);
+        assert_eq!(departed(&mut since, std::slice::from_ref(&b)), ["a"]);
+        assert_eq!(departed(&mut since, std::slice::from_ref(&a)), ["b"]);
         assert_eq!(departed(&mut since, &[a, b]), [""; 0]);
     }
 
