@@ -17,9 +17,12 @@ pub(crate) fn array<'a>(value: &'a Value, pointer: &str) -> &'a [Value] {
     field(value, pointer).and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }
 
-/// The value below plain field names: without the escapes of a JSON pointer, whose decoding takes most of a look-up.
+/// The value below plain field names and indexes: without the escapes of a JSON pointer, whose decoding takes most of a look-up.
 fn field<'a>(value: &'a Value, pointer: &str) -> Option<&'a Value> {
-    pointer.split('/').skip(1).try_fold(value, |value, name| value.get(name))
+    pointer.split('/').skip(1).try_fold(value, |value, name| match value {
+        Value::Array(items) => items.get(name.parse::<usize>().ok()?),
+        value => value.get(name),
+    })
 }
 
 pub(crate) fn name_of(object: &Value) -> &str {

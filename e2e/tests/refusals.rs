@@ -49,6 +49,8 @@ const NO_REFUSALS: &[&str] = &[
     "is not a known field selector",
     "text/plain; charset=utf-8",
     "404 page not found",
+    "a request was rejected",
+    "a review was refused",
     "not an AdmissionReview, by line … column …",
     "the server is going away",
     "it is stopping",

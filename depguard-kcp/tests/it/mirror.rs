@@ -356,7 +356,7 @@ type Unusable = (&'static str, fn() -> Answer);
 async fn what_is_answered_and_not_understood_is_not_heard_of() {
     let unusable: [Unusable; 5] = [
         ("no metadata.resourceVersion", || Answer::Json(200, r#"{"metadata": {}, "items": []}"#.to_owned())),
-        ("length limit exceeded", || Answer::Big((64 << 20) + 1)),
+        ("is larger than 64 MiB", || Answer::Big((64 << 20) + 1)),
         ("end of file before message length reached", || Answer::Half(r#"{"metadata": {"#.to_owned())),
         ("expected value", || Answer::Json(200, "<html>".to_owned())),
         ("expected a string", || {

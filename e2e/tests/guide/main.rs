@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use depguard_e2e::document::{How, Step, steps};
 use depguard_e2e::tools::{Tools, binary};
 use depguard_e2e::{Outcome, Ring, Stop, Tally, ensure};
+use tokio::runtime::Handle;
 
 use crate::walk::{Place, Walk};
 
@@ -23,9 +24,8 @@ async fn main() {
     let mut tally = Tally::of("guide");
     match Programs::find() {
         Ok(programs) => {
-            for (name, commands) in DOCUMENTS {
-                let walked = document(&programs, name, commands, &mut tally).await;
-                tally.record(name, walked);
+            for (check, walked) in side_by_side(&programs) {
+                tally.record(&check, walked);
             }
             tally.record("a guide that says otherwise fails", mistakes_are_seen(&programs).await);
             tally.record("the README shows what is printed", readme::is_current(&programs).await);
@@ -36,8 +36,28 @@ async fn main() {
     tally.conclude();
 }
 
+/// One check, and what became of it.
+type Checked = (String, Outcome);
+
+/// Walks through all documents, each of which mostly waits for its shell.
+fn side_by_side(programs: &Programs) -> Vec<Checked> {
+    let runtime = Handle::current();
+    std::thread::scope(|scope| {
+        let walks = DOCUMENTS.map(|(name, commands)| {
+            let runtime = &runtime;
+            scope.spawn(move || {
+                let mut checked = Vec::new();
+                let walked = runtime.block_on(document(programs, name, commands, &mut checked));
+                checked.push((name.to_owned(), walked));
+                checked
+            })
+        });
+        walks.into_iter().flat_map(|walk| walk.join().expect("a walk does not panic")).collect()
+    })
+}
+
 /// Walks through a document, with what plays kubectl and on the API server that the reader has; then with the real ones.
-async fn document(programs: &Programs, name: &str, commands: usize, tally: &mut Tally) -> Outcome {
+async fn document(programs: &Programs, name: &str, commands: usize, checked: &mut Vec<Checked>) -> Outcome {
     let path = folder().join(name);
     let document = std::fs::read_to_string(&path)?;
     let first = programs.examples();
@@ -54,9 +74,9 @@ async fn document(programs: &Programs, name: &str, commands: usize, tally: &mut 
     match &tools {
         Ok(tools) => {
             let place = Place { kubectl: tools.folder(), ..place };
-            tally.record(&format!("{name}, with kubectl"), walked(place, &document).await);
+            checked.push((format!("{name}, with kubectl"), walked(place, &document).await));
         }
-        Err(why) => tally.record(&format!("{name}, with kubectl"), Err(Stop::Skipped(why.clone()))),
+        Err(why) => checked.push((format!("{name}, with kubectl"), Err(Stop::Skipped(why.clone())))),
     }
     let walked = match Ring::cluster().await {
         Ok(Ok(ring)) => {
@@ -66,7 +86,7 @@ async fn document(programs: &Programs, name: &str, commands: usize, tally: &mut 
         Ok(Err(stop)) => Err(stop),
         Err(why) => Err(Stop::Skipped(why)),
     };
-    tally.record(&format!("{name}, on a kube-apiserver"), walked);
+    checked.push((format!("{name}, on a kube-apiserver"), walked));
     Ok(())
 }
 

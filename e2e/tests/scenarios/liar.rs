@@ -1,7 +1,6 @@
 //! A workspace that says to be another.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use depguard_e2e::rules::rule;
 use depguard_e2e::{Depguard, Outcome, Resource, World, ensure, eventually};
@@ -33,8 +32,9 @@ pub(crate) async fn of_the_providers_path(world: Arc<World>) -> Outcome {
     }
 
     // Now the liar is the only one that says so. What was installed stays where no controller sees the binding go, and so
-    // does its effect.
+    // does its effect, as far as a webhook knows that was not there to see the provider withdraw.
     depguard.stop_controller().await;
+    depguard.kill_webhook();
     network.api.delete(BINDING).await?.ok()?;
     eventually("depguard is unbound", world.patience(), async || {
         let reply = network.api.get(BINDING).await?;
@@ -42,11 +42,9 @@ pub(crate) async fn of_the_providers_path(world: Arc<World>) -> Outcome {
     })
     .await?;
     depguard.start_controller().await?;
+    depguard.start_webhook().await?;
     let told = |said: &str| said.contains("falsely says that this is its path");
     world.condition_says(&cast.compute, "machines", "ResolvedRefs", "False", told).await?;
-    if !world.is_control() {
-        // The webhook hears of it no later than the controller, give or take.
-        tokio::time::sleep(Duration::from_secs(2)).await;
-    }
+    consumer.until_protected(&world, &cast.vpc, "a").await?;
     consumer.refused(&world, &cast.vpc, "a", &["still referenced by VirtualMachine/m1"]).await.map(drop)
 }
