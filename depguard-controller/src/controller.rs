@@ -65,12 +65,12 @@ pub enum StartError {
     #[error(transparent)]
     Connect(#[from] ConnectError),
     /// Probes or metrics can't be served there.
-    #[error("cannot serve {what} on {address}: {why}")]
+    #[error("cannot listen on {address}: {why}; choose another by --{flag}")]
     Listen {
-        /// What.
-        what: &'static str,
         /// Where.
         address: SocketAddr,
+        /// The binary's flag that says it.
+        flag: &'static str,
         /// Why not.
         #[source]
         why: std::io::Error,

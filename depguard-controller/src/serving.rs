@@ -25,15 +25,15 @@ impl Serving {
         metrics: &Metrics,
         readiness: watch::Receiver<Health>,
     ) -> Result<Self, StartError> {
-        let failed = |what, address| move |why| StartError::Listen { what, address, why };
+        let failed = |flag, address| move |why| StartError::Listen { address, flag, why };
         let probes = match config.probe_addr {
-            Some(address) => Some(Probes::bind(address).await.map_err(failed("health probes", address))?),
+            Some(address) => Some(Probes::bind(address).await.map_err(failed("health-probe-bind-address", address))?),
             None => None,
         };
         let page = match config.metrics_addr {
             Some(address) => {
                 let page = Page::bind(address, "controller", env!("CARGO_PKG_VERSION")).await;
-                let (mut page, readiness) = (page.map_err(failed("metrics", address))?, readiness.clone());
+                let (mut page, readiness) = (page.map_err(failed("metrics-bind-address", address))?, readiness.clone());
                 metrics.register(page.registry(), move || health(&readiness) == Health::Ready);
                 Some(page)
             }

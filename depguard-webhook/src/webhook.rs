@@ -65,10 +65,12 @@ pub enum StartError {
     #[error(transparent)]
     Enable(#[from] NotInKcp),
     /// An address can't be listened on.
-    #[error("cannot listen on {address}: {why}")]
+    #[error("cannot listen on {address}: {why}; choose another by --{flag}")]
     Listen {
         /// Which one.
         address: SocketAddr,
+        /// The binary's flag that says it.
+        flag: &'static str,
         /// What the operating system said.
         #[source]
         why: io::Error,
@@ -99,15 +101,19 @@ impl Webhook {
             Some(path) => Some(PathKey::open(path, reloads.of("path-key")).await?),
             None => None,
         };
-        let failed = |address| move |why| StartError::Listen { address, why };
-        let (reviews, review_addr) = listen(config.review_addr).await.map_err(failed(config.review_addr))?;
+        let failed = |flag, address| move |why| StartError::Listen { address, flag, why };
+        let reviews = listen(config.review_addr).await;
+        let (reviews, review_addr) = reviews.map_err(failed("webhook-port", config.review_addr))?;
         let probes = match config.probe_addr {
-            Some(address) => Some(Probes::bind(address).await.map_err(failed(address))?),
+            Some(address) => {
+                Some(Probes::bind(address).await.map_err(failed("health-probe-bind-address", address))?)
+            }
             None => None,
         };
         let metrics = match config.metrics_addr {
             Some(address) => {
-                Some(Metrics::bind(address, "webhook", env!("CARGO_PKG_VERSION")).await.map_err(failed(address))?)
+                let metrics = Metrics::bind(address, "webhook", env!("CARGO_PKG_VERSION")).await;
+                Some(metrics.map_err(failed("metrics-bind-address", address))?)
             }
             None => None,
         };

@@ -29,6 +29,21 @@ fn packages() -> Vec<Value> {
     packages.into_iter().filter(|package| package["publish"] != Value::Array(Vec::new())).collect()
 }
 
+/// Without their flags both processes serve probes and metrics on the same ports.
+#[test]
+fn the_two_processes_of_the_readme_can_run_on_one_host() {
+    let readme = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../README.md")).unwrap();
+    let ports = |binary: &str| {
+        let line = readme.lines().find(|line| line.starts_with(&format!("$ {binary} --kubeconfig"))).unwrap();
+        let mut words = line.split_whitespace();
+        let mut value = |flag: &str| words.find(|word| *word == flag).and_then(|_| words.next());
+        let probes = value("--health-probe-bind-address").unwrap_or(":8081").to_owned();
+        [probes, value("--metrics-bind-address").unwrap_or(":8080").to_owned()]
+    };
+    let all: BTreeSet<_> = ["depguard-controller", "depguard-webhook"].into_iter().flat_map(ports).collect();
+    assert_eq!(all.len(), 4, "{all:?}");
+}
+
 #[test]
 fn each_published_crate_has_a_page_that_stands_alone() {
     let names: BTreeSet<_> = packages().iter().map(|package| package["name"].as_str().unwrap().to_owned()).collect();

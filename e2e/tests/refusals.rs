@@ -54,7 +54,7 @@ const NO_REFUSALS: &[&str] = &[
     "not an AdmissionReview, by line … column …",
     "the server is going away",
     "it is stopping",
-    "cannot listen on …: …",
+    "cannot listen on …: …; choose another by --…",
     "cannot set up TLS: …",
     "Connections of API servers",
     "Connections that there may be; further ones wait",

@@ -61,6 +61,22 @@ async fn a_rule_removed_while_the_controller_is_down_leaves_nothing_behind() {
 }
 
 #[tokio::test]
+async fn an_address_that_is_taken_is_named_with_its_flag() {
+    let bed = Bed::kcp_bound().await;
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap();
+    let configs = [
+        (bed.config().probe_addr(Some(address)), "--health-probe-bind-address"),
+        (bed.config().metrics_addr(Some(address)), "--metrics-bind-address"),
+    ];
+    for (config, flag) in configs {
+        let Err(error) = Controller::start(config).await else { panic!("it started on a taken address") };
+        let error = error.to_string();
+        assert!(error.starts_with(&format!("cannot listen on {address}: ")) && error.ends_with(flag), "{error}");
+    }
+}
+
+#[tokio::test]
 async fn eight_rules_on_one_workspace_keep_all_kinds_through_twenty_restarts() {
     let bed = Bed::kcp_bound().await;
     let kinds: Vec<_> = (0..8).map(|n| format!("kind{n}s")).collect();

@@ -259,6 +259,15 @@ async fn what_is_wrong_with_the_surroundings_is_said_at_the_start() {
     let through = scene.config.clone().read_through(ReadThrough::Export);
     let error = Webhook::start(through).await.unwrap_err().to_string();
     assert!(error.contains("leave it out with --home kubernetes"), "{error}");
-    let error = Webhook::start(scene.config.clone().review_addr(address)).await.unwrap_err().to_string();
-    assert!(error.starts_with(&format!("cannot listen on {address}: ")), "{error}");
+    let config = || scene.config.clone();
+    let taken = [
+        (config().review_addr(address), "--webhook-port"),
+        (config().probe_addr(Some(address)), "--health-probe-bind-address"),
+        (config().metrics_addr(Some(address)), "--metrics-bind-address"),
+    ];
+    for (config, flag) in taken {
+        let error = Webhook::start(config).await.unwrap_err().to_string();
+        let says = error.starts_with(&format!("cannot listen on {address}: ")) && error.ends_with(flag);
+        assert!(says, "{error}");
+    }
 }
