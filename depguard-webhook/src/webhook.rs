@@ -105,9 +105,7 @@ impl Webhook {
         let reviews = listen(config.review_addr).await;
         let (reviews, review_addr) = reviews.map_err(failed("webhook-port", config.review_addr))?;
         let probes = match config.probe_addr {
-            Some(address) => {
-                Some(Probes::bind(address).await.map_err(failed("health-probe-bind-address", address))?)
-            }
+            Some(address) => Some(Probes::bind(address).await.map_err(failed("health-probe-bind-address", address))?),
             None => None,
         };
         let metrics = match config.metrics_addr {
