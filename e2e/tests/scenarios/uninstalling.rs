@@ -57,7 +57,8 @@ pub(crate) async fn own_namespace(world: Arc<World>) -> Outcome {
     ] {
         home.post(&format!("/api/v1/namespaces/{namespace}/{plural}"), &object).await?.ok_or_there()?;
     }
-    let reviewed = |found: &serde_json::Value| depguard_e2e::rules::reviewed_kinds(found).len() == 5;
+    // Of five kinds, and of Pods their evictions, too.
+    let reviewed = |found: &serde_json::Value| depguard_e2e::rules::reviewed_kinds(found).len() == 6;
     world.until_configured(&home, "all of them are reviewed", reviewed).await?;
     let path = |of: &str| format!("/api/v1/namespaces/{of}");
     depguard_e2e::eventually("what is protected can't be deleted", world.patience(), async || {
