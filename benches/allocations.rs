@@ -1,9 +1,10 @@
-//! What depguard-core allocates: `cargo bench -p depguard-benches --bench allocations`.
+//! Allocations of depguard-core: `cargo bench -p depguard-benches --bench allocations`.
 //!
-//! A count is the same on every machine, so what must hold of it is asserted: what nobody asked for costs nothing.
+//! A count is the same on every machine, so the benchmark asserts it: data that nobody asked for costs nothing.
 
 use allocation_counter::{AllocationInfo, measure};
-use depguard_core::{Extractor, FieldPath, Home, Needle, Review, RuleSet};
+use depguard_core::scan::{Extractor, Prefilter};
+use depguard_core::{ControlPlane, FieldPath, Review, RuleSet};
 
 use self::pages::{Size, page};
 use self::reviews::{decide, review, rule};
@@ -13,8 +14,8 @@ mod reviews;
 
 fn main() {
     println!("{:<64} {:>12} {:>12} {:>12}", "", "allocations", "bytes", "at once");
-    // What is made once in a process is nobody's cost.
-    decide(&RuleSet::load(Home::Kubernetes, &[]), &review("subnets", Size::Small), b"");
+    // The first decision makes the data that a process makes once. Those allocations must not count.
+    decide(&RuleSet::load(ControlPlane::Kubernetes, &[]), &review("subnets", Size::Small), b"");
     reviews();
     unnamed_kinds();
     extraction();
@@ -22,7 +23,7 @@ fn main() {
     decisions();
 }
 
-/// Prints what is allocated, and hands it on.
+/// Prints the allocations of a run, and returns them.
 fn count(what: &str, run: impl FnOnce()) -> AllocationInfo {
     let counted = measure(run);
     println!("{what:<64} {:>12} {:>12} {:>12}", counted.count_total, counted.bytes_total, counted.bytes_max);
@@ -42,7 +43,7 @@ fn unnamed_kinds() {
     let review = review("subnets", Size::Small);
     let decided = |rules: usize| {
         let rules: Vec<_> = (0..rules).map(rule).collect();
-        let set = RuleSet::load(Home::Kubernetes, &rules);
+        let set = RuleSet::load(ControlPlane::Kubernetes, &rules);
         let what = format!("of {} rules none names the kind: reviewed and decided", rules.len());
         count(&what, || assert!(decide(&set, &review, b"").allowed()))
     };
@@ -68,7 +69,7 @@ fn extraction() {
 fn searches() {
     let path = FieldPath::parse(".spec.vpcRef.name").expect("a path");
     let extractor = Extractor::new([&path]);
-    let needle = Needle::new(["vpc-7"]).expect("a needle");
+    let needle = Prefilter::new(["vpc-7"]).expect("a needle");
     let search = |objects: usize, vpc: &str, hits: usize| {
         let page = page(objects, Size::Small, vpc);
         count(&format!("{objects} objects are searched for a name that {hits} hold"), || {
@@ -91,7 +92,7 @@ fn searches() {
 }
 
 fn decisions() {
-    let rules = RuleSet::load(Home::Kubernetes, [&rule(0)]);
+    let rules = RuleSet::load(ControlPlane::Kubernetes, [&rule(0)]);
     let review = review("vpcs", Size::Small);
     let decided = |objects: usize, vpc: &str| {
         let page = page(objects, Size::Small, vpc);

@@ -1,12 +1,13 @@
-//! What depguard costs by itself: `cargo bench -p depguard-benches --bench core`.
+//! Benchmarks of depguard itself: `cargo bench -p depguard-benches --bench core`.
 
 use std::hint::black_box;
 use std::time::Duration;
 
 use bytes::Bytes;
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use depguard_core::{Extractor, FieldPath, Home, Needle, OverridePolicy, Query, Review, RuleSet, Workspaces};
-use depguard_webhook::{Fetched, Port, ReviewService, Rules};
+use depguard_core::scan::{Extractor, Prefilter};
+use depguard_core::{ControlPlane, FieldPath, OverridePolicy, Query, Review, RuleSet, Workspaces};
+use depguard_webhook::{ApiReader, Fetched, ReviewService, Rules};
 use http::Request;
 use http_body_util::{BodyExt, Full};
 use serde::Deserialize;
@@ -25,7 +26,7 @@ fn paths(c: &mut Criterion) {
     c.bench_function("path/parse", |b| b.iter(|| FieldPath::parse(black_box(".spec.network.vpcRef.name"))));
 }
 
-/// A page's names and one field of each object, by several ways.
+/// Measures several ways to read a page's names and one field of each object.
 fn extraction(c: &mut Criterion) {
     let path = FieldPath::parse(".spec.vpcRef.name").expect("a path");
     let (one, networks) = (Extractor::new([&path]), FieldPath::parse(".spec.networks[*].vpcRef.name").expect("a path"));
@@ -55,7 +56,7 @@ fn extraction(c: &mut Criterion) {
     }
 }
 
-/// A page searched for names: none of it is there, or they are in all objects, or one of many.
+/// Measures the search of a page for names that are in no object, in all objects, or in one of many.
 fn search(c: &mut Criterion) {
     let path = FieldPath::parse(".spec.vpcRef.name").expect("a path");
     let extractor = Extractor::new([&path]);
@@ -64,7 +65,7 @@ fn search(c: &mut Criterion) {
         let mut group = c.benchmark_group(format!("search, {}", size.name()));
         group.throughput(Throughput::Bytes(page.len() as u64));
         let mut bench = |name: &str, names: &[&str], hits: usize| {
-            let needle = Needle::new(names.iter().copied()).expect("a needle");
+            let needle = Prefilter::new(names.iter().copied()).expect("a needle");
             group.bench_function(name, |b| {
                 b.iter(|| {
                     let mut found = 0;
@@ -82,9 +83,9 @@ fn search(c: &mut Criterion) {
     }
 }
 
-/// A whole review: parsed, one page of 500 objects answered, decided.
+/// Measures a whole review: parse it, answer one page of 500 objects, decide it.
 fn decision(c: &mut Criterion) {
-    let rules = RuleSet::load(Home::Kubernetes, [&rule(0)]);
+    let rules = RuleSet::load(ControlPlane::Kubernetes, [&rule(0)]);
     for size in Size::ALL {
         let review = review("vpcs", size);
         let mut group = c.benchmark_group(format!("review, {}", size.name()));
@@ -103,11 +104,11 @@ fn decision(c: &mut Criterion) {
     c.bench_function("decision/a kind that no rule names", |b| b.iter(|| decide(&rules, black_box(&unnamed), b"")));
 }
 
-/// A whole request to the service, about a kind that no rule names: from its bytes to those of the answer.
+/// Measures a whole request to the service about a kind that no rule names, from its bytes to the answer's.
 fn service(c: &mut Criterion) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     let rules = Rules::not_loaded_yet("loaded below");
-    rules.load(RuleSet::load(Home::Kubernetes, [&rule(0)]), Workspaces::new());
+    rules.load(RuleSet::load(ControlPlane::Kubernetes, [&rule(0)]), Workspaces::new());
     let service = runtime.block_on(async { ReviewService::new(Nobody, rules, OverridePolicy::default()) });
     let body = Bytes::from(review("subnets", Size::Small));
     c.bench_function("service/a kind that no rule names", |b| {
@@ -120,16 +121,16 @@ fn service(c: &mut Criterion) {
     });
 }
 
-/// What must not be asked.
+/// API server that must not be asked.
 struct Nobody;
 
-impl Port for Nobody {
+impl ApiReader for Nobody {
     async fn get(&self, query: &Query) -> Fetched {
         panic!("asked for {}", query.path)
     }
 }
 
-/// What one would write by hand for one kind and one field.
+/// Decoder as one would write it by hand for one kind and one field.
 #[derive(Deserialize)]
 struct Lean {
     items: Vec<LeanItem>,
@@ -160,7 +161,7 @@ struct Typed {
     items: Vec<TypedItem>,
 }
 
-/// What a decoder of the whole kind would at least keep.
+/// Item of a decoder for the whole kind, with the minimum that it keeps.
 #[derive(Deserialize)]
 #[expect(dead_code, reason = "decoded, not read")]
 struct TypedItem {
@@ -179,7 +180,7 @@ struct TypedMeta {
 
 criterion_group! {
     name = benches;
-    // Short, so that it is run: half a minute in all.
+    // The settings are short, half a minute in all, so that people run the benchmarks.
     config = Criterion::default()
         .sample_size(30)
         .warm_up_time(Duration::from_millis(500))

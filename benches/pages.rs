@@ -1,8 +1,9 @@
-//! Lists as an API server writes them: no two objects are alike, so that no branch is foretold by the one before.
+//! Lists as an API server writes them. No two objects are alike, so that the processor cannot predict branches from
+//! earlier objects.
 
 use serde_json::{Value, json};
 
-/// The last page of a list of custom resources, which are all in that VPC.
+/// Returns the last page of a list of custom resources, all in that VPC.
 pub(crate) fn page(objects: usize, size: Size, vpc: &str) -> Vec<u8> {
     let mut dice = Dice(7);
     let items: Vec<_> = (0..objects).map(|n| object(&mut dice, n, size, vpc)).collect();
@@ -15,12 +16,12 @@ pub(crate) fn page(objects: usize, size: Size, vpc: &str) -> Vec<u8> {
     bytes
 }
 
-/// Of one object.
+/// Size of an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Size {
-    /// Some 2 kB.
+    /// About 2 kB.
     Small,
-    /// Some 20 kB.
+    /// About 20 kB.
     Large,
 }
 
@@ -34,7 +35,7 @@ impl Size {
         }
     }
 
-    /// How many parts an object has, roughly.
+    /// Returns the approximate number of an object's parts.
     fn parts(self) -> u64 {
         match self {
             Self::Small => 1,
@@ -43,7 +44,7 @@ impl Size {
     }
 }
 
-/// One of its objects.
+/// Returns an object of the page.
 pub(crate) fn object(dice: &mut Dice, n: usize, size: Size, vpc: &str) -> Value {
     let parts = size.parts();
     let disks: Vec<_> = (0..parts + dice.roll(3))
@@ -60,7 +61,7 @@ pub(crate) fn object(dice: &mut Dice, n: usize, size: Size, vpc: &str) -> Value 
     let spec = json!({
         "vpcRef": {"name": vpc}, "image": dice.word("debian"), "cpus": 1 + dice.roll(16), "memoryGiB": dice.roll(256), "disks": disks,
     });
-    // What `kubectl apply` leaves behind.
+    // `kubectl apply` leaves this annotation behind.
     let applied = json!({"apiVersion": "compute.example.com/v1", "kind": "VirtualMachine", "spec": {"image": spec["image"], "disks": spec["disks"]}});
     let annotations = json!({"kcp.io/cluster": "2x5vq1g4tqm0a3oy", "kubectl.kubernetes.io/last-applied-configuration": applied.to_string()});
     let labels = json!({"app": dice.word("web"), "tier": dice.word("prod")});
@@ -87,7 +88,7 @@ fn managed_fields(dice: &mut Dice) -> Value {
     })
 }
 
-/// The same throws in every run.
+/// Dice with the same throws in every run.
 pub(crate) struct Dice(pub(crate) u64);
 
 impl Dice {
@@ -98,7 +99,7 @@ impl Dice {
         self.0 % sides
     }
 
-    /// A word of any length that begins like this.
+    /// Returns a word of random length with this beginning.
     fn word(&mut self, start: &str) -> String {
         let more = self.roll(12);
         start.chars().chain((0..more).map(|_| char::from(b'a' + self.roll(26) as u8))).collect()

@@ -1,11 +1,12 @@
-//! Reviews, and rules that bear on them.
+//! Reviews, and rules that apply to them.
 
-use depguard_core::{Answer, Context, Decision, Review, RuleSet};
+use depguard_core::protocol::Answer;
+use depguard_core::{Context, Decision, Review, RuleSet};
 use serde_json::{Value, json};
 
 use crate::pages::{Dice, Size, object};
 
-/// The rule that virtual machines refer to VPCs, or one of many others that name other targets.
+/// Returns a rule. Rule 0 says that virtual machines refer to VPCs; the others name other targets.
 pub(crate) fn rule(number: usize) -> Value {
     let vpcs = if number == 0 { "vpcs".to_owned() } else { format!("vpcs{number}") };
     json!({"metadata": {"name": format!("virtualmachines-{number}")}, "spec": {
@@ -14,7 +15,7 @@ pub(crate) fn rule(number: usize) -> Value {
     }})
 }
 
-/// A review of the deletion of an object named `a`.
+/// Returns a review of the deletion of an object named `a`.
 pub(crate) fn review(resource: &str, size: Size) -> Vec<u8> {
     let mut object = object(&mut Dice(7), 0, size, "vpc-1");
     object["metadata"]["name"] = json!("a");
@@ -26,7 +27,7 @@ pub(crate) fn review(resource: &str, size: Size) -> Vec<u8> {
     review.to_string().into_bytes()
 }
 
-/// Decides a review. No field can be selected by, and each list is this one page.
+/// Decides a review. No field is selectable, and each list is this one page.
 pub(crate) fn decide(rules: &RuleSet, review: &[u8], page: &[u8]) -> Decision {
     let review = Review::parse(review).expect("a review");
     let mut evaluation = rules.evaluate(&review, &Context::default());

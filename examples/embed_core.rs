@@ -1,7 +1,7 @@
-//! A provider's own webhook with depguard-core in it: `cargo run --example embed-core`.
+//! Webhook of a provider with depguard-core in it: `cargo run --example embed-core`.
 //!
-//! The core does no I/O. The provider takes the review off the wire and does the GETs that the evaluation asks for,
-//! with whatever HTTP client it has.
+//! The core does no I/O. The provider receives the review, and sends the GETs that the evaluation asks for, with its
+//! own HTTP client.
 
 mod provider;
 
@@ -19,12 +19,12 @@ use tower::service_fn;
 
 use crate::provider::{Provider, Result};
 
-const MOST_BYTES: usize = 4 << 20;
+const MAX_BYTES: usize = 4 << 20;
 
 #[tokio::main]
 async fn main() -> Result<()> {
     let provider = Provider::start().await?;
-    let (rules, cluster) = (Arc::new(Provider::rules()?), provider.connection.home());
+    let (rules, cluster) = (Arc::new(Provider::rules()?), provider.connection.own_endpoint());
     let webhook = service_fn(move |request: Request<Incoming>| {
         let (rules, cluster) = (rules.clone(), cluster.clone());
         async move {
@@ -44,7 +44,7 @@ async fn main() -> Result<()> {
 
 async fn review(rules: &RuleSet, cluster: &Endpoint, request: Request<Incoming>) -> Result<Bytes> {
     let deadline = Instant::now() + time_to_answer(request.uri().query());
-    let body = Limited::new(request.into_body(), MOST_BYTES).collect();
+    let body = Limited::new(request.into_body(), MAX_BYTES).collect();
     let body = timeout_at(deadline, body).await??.to_bytes();
     let review = Review::parse(&body)?;
     let evaluation = rules.evaluate(&review, &Context::default());

@@ -1,8 +1,8 @@
-//! As much of kubectl as the documents need that tests walk through, for who has none:
+//! Part of kubectl that the documents need, for tests that walk through them and for machines without kubectl:
 //! `kubectl() { cargo run -q --example kubectl -- "$@"; }`.
 //!
-//! `apply -f FILE`, `get KIND`, `patch KIND NAME`, `delete KIND NAME`, all in the namespace `default`, and
-//! `depguard …`, which it hands to kubectl-depguard. It says what kubectl says.
+//! It knows `apply -f FILE`, `get KIND`, `patch KIND NAME` and `delete KIND NAME`, all in the namespace `default`, and
+//! passes `depguard …` on to kubectl-depguard. Its messages are kubectl's.
 
 use std::error::Error;
 use std::path::PathBuf;
@@ -10,7 +10,7 @@ use std::process::{Command, ExitCode};
 
 use bytes::Bytes;
 use clap::Parser;
-use depguard_core::Home;
+use depguard_core::ControlPlane;
 use depguard_kcp::{ApiError, ConnectOptions, Connection, Endpoint};
 use http::Request;
 use http::header::{ACCEPT, CONTENT_TYPE};
@@ -88,7 +88,8 @@ async fn apply(file: &PathBuf) -> Result<ExitCode> {
         let text = |pointer| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
         let (kind, name) = (text("/kind"), text("/metadata/name"));
         let served = Served::find(&cluster, text("/apiVersion"), kind).await?;
-        let served = served.ok_or_else(|| format!("no `{kind}` of {} is served", text("/apiVersion")))?;
+        let served =
+            served.ok_or_else(|| format!("the API server does not serve `{kind}` of {}", text("/apiVersion")))?;
         let path = served.path(name);
         let version = |object: Value| object["metadata"]["resourceVersion"].clone();
         let before = match cluster.get_json(&path).await {
@@ -171,7 +172,7 @@ async fn patched(kind: &str, name: &str, patch: String) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What kubectl says where the API server refuses.
+/// Returns kubectl's message about a refusal of the API server.
 fn refused(reason: &str, message: &str) -> ExitCode {
     eprintln!("Error from server ({reason}): {message}");
     ExitCode::FAILURE
@@ -185,7 +186,7 @@ fn answer(response: &http::Response<Bytes>) -> Result<Value> {
 
 fn plugin(words: &[String]) -> Result<ExitCode> {
     let Some((plugin, arguments)) = words.split_first().filter(|(plugin, _)| *plugin == "depguard") else {
-        return Err("this is not kubectl, and knows only `apply`, `get`, `patch`, `delete` and `depguard`".into());
+        return Err("this stand-in for kubectl knows only `apply`, `get`, `patch`, `delete` and `depguard`".into());
     };
     let program = format!("kubectl-{plugin}");
     let status = Command::new(&program).args(arguments).status().map_err(|why| format!("{program}: {why}"))?;
@@ -194,8 +195,8 @@ fn plugin(words: &[String]) -> Result<ExitCode> {
 
 /// The cluster that `KUBECONFIG` names.
 async fn cluster() -> Result<Endpoint> {
-    let options = ConnectOptions::new(Home::Kubernetes);
-    Ok(Connection::open(&options).await?.home())
+    let options = ConnectOptions::new(ControlPlane::Kubernetes);
+    Ok(Connection::open(&options).await?.own_endpoint())
 }
 
 /// A kind as discovery has it.

@@ -1,14 +1,15 @@
-//! What may be deleted of a directory of manifests: `cargo run --example manifests`, or `-- folder…` for others.
+//! Decides for the objects in a directory of manifests which ones may be deleted: `cargo run --example manifests`, or
+//! `-- folder…` for other directories.
 //!
-//! No API server, no kcp, no async runtime: the core asks for lists, and the files answer. The folders hold everything
-//! together, told apart by kind: DependencyRules, the CRDs of the kinds that they name, and objects.
+//! There is no API server, no kcp and no async runtime: the core asks for lists, and the files answer. The folders hold
+//! DependencyRules, the CRDs of the kinds that they name, and objects, told apart by kind.
 
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use depguard_core::{Context, GroupVersionResource, Home, Query, RuleSet};
+use depguard_core::{Context, ControlPlane, GroupVersionResource, Query, RuleSet};
 use serde_json::{Value, json};
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
@@ -28,14 +29,14 @@ fn main() -> Result<()> {
         "VPC shop/b: may be deleted",
         "VPC lab/a: may be deleted",
     ];
-    if told != expected { Err("it should have said something else".into()) } else { Ok(()) }
+    if told != expected { Err("the output differs from the expected one".into()) } else { Ok(()) }
 }
 
-/// A line for each object.
+/// Returns a line for each object.
 fn verdicts(folders: &[PathBuf]) -> Result<Vec<String>> {
     let documents = documents(folders)?;
     let of_kind = |kind: &'static str| documents.iter().filter(move |document| document["kind"] == kind);
-    let rules = RuleSet::try_load(Home::Kubernetes, of_kind("DependencyRule"))?;
+    let rules = RuleSet::try_load(ControlPlane::Kubernetes, of_kind("DependencyRule"))?;
     let manifests = Manifests::of(&documents, of_kind("CustomResourceDefinition"))?;
     let judge = |(gvr, object): &(GroupVersionResource, &Value)| {
         let evaluation = rules.evaluate_deletion(gvr, object, &Context::default())?;
@@ -50,14 +51,14 @@ fn verdicts(folders: &[PathBuf]) -> Result<Vec<String>> {
 
 const NO_OBJECTS: [&str; 2] = ["DependencyRule", "CustomResourceDefinition"];
 
-/// What an API server would have.
+/// Objects and kinds that an API server would have.
 struct Manifests<'d> {
     kinds: Vec<GroupVersionResource>,
     objects: Vec<(GroupVersionResource, &'d Value)>,
 }
 
 impl<'d> Manifests<'d> {
-    /// The objects, each of a kind that one of these CRDs defines.
+    /// Collects the objects. One of these CRDs must define the kind of each.
     fn of(documents: &'d [Value], definitions: impl Iterator<Item = &'d Value>) -> Result<Self> {
         let mut kinds = BTreeMap::new();
         for spec in definitions.map(|definition| &definition["spec"]) {
@@ -75,25 +76,25 @@ impl<'d> Manifests<'d> {
         {
             let text = |field: &str| object[field].as_str().unwrap_or_default().to_owned();
             let gvr = kinds.get(&(text("apiVersion"), text("kind")));
-            // Passed over, it would be missing where it refers to something.
+            // An object that was skipped could hold a reference that would then be missed.
             let gvr = gvr.ok_or_else(|| format!("no CRD defines {} {}", text("apiVersion"), text("kind")))?;
             objects.push((gvr.clone(), object));
         }
         Ok(Self { kinds: kinds.into_values().collect(), objects })
     }
 
-    /// The list that a query asks for, whole. Whether it is for some objects only, or for a page of them, need not matter:
-    /// the core looks at each.
+    /// Returns the whole list that a query asks for. The query may ask for some objects or for one page only. This need
+    /// not matter, because the core looks at each object.
     fn get(&self, query: &Query, deleted: &Value) -> std::result::Result<(u16, Vec<u8>), String> {
         let path = query.path.split('?').next().unwrap_or_default();
         let Some((kind, namespace)) = self.kinds.iter().find_map(|gvr| Some((gvr, listed(path, gvr)?))) else {
-            return Err(format!("no CRD defines what `{path}` lists: put it into the folder"));
+            return Err(format!("no CRD defines the kind that `{path}` lists: put the CRD into the folder"));
         };
         let items = self.objects.iter().filter(|(gvr, object)| {
-            // An API server lists objects of every version, converted. Here they are listed as they are written.
+            // An API server converts objects of every version and lists them. Here they are listed as they are written.
             let is_listed = gvr.group_resource() == kind.group_resource()
                 && namespace.is_none_or(|namespace| object["metadata"]["namespace"] == namespace);
-            // Manifests have no UIDs by which the core could see that an object doesn't hold itself.
+            // Manifests have no UIDs, by which the core would see that an object does not block itself.
             is_listed && !std::ptr::eq(*object, deleted)
         });
         let items: Vec<_> = items.map(|(_, object)| object).collect();
@@ -101,7 +102,8 @@ impl<'d> Manifests<'d> {
     }
 }
 
-/// The namespace of which a path lists the objects, if it lists those of this kind: `<root>/[namespaces/<ns>/]<resource>`.
+/// Returns the namespace of a list's path, `<root>/[namespaces/<ns>/]<resource>`, if the path lists objects of this
+/// kind.
 fn listed<'p>(path: &'p str, gvr: &GroupVersionResource) -> Option<Option<&'p str>> {
     let below = path.strip_prefix(&gvr.root())?.strip_prefix('/')?;
     let (namespace, resource) = match below.strip_prefix("namespaces/").and_then(|rest| rest.split_once('/')) {
@@ -111,7 +113,7 @@ fn listed<'p>(path: &'p str, gvr: &GroupVersionResource) -> Option<Option<&'p st
     (resource == gvr.resource.as_str()).then_some(namespace)
 }
 
-/// All documents of the folders' `.yaml` files, in their order.
+/// Returns all documents of the folders' `.yaml` files, in order.
 fn documents(folders: &[PathBuf]) -> Result<Vec<Value>> {
     let mut files = Vec::new();
     for folder in folders {

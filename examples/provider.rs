@@ -1,11 +1,12 @@
-//! What a provider has beside its webhook: a cluster with its kinds, a TLS server, and the registration of the webhook.
+//! Environment of a provider's webhook: a cluster with the provider's kinds, a TLS server, and the webhook's
+//! registration.
 
 use std::convert::Infallible;
 use std::error::Error;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use depguard_core::{Home, RuleSet};
+use depguard_core::{ControlPlane, RuleSet};
 use depguard_kcp::{ConnectOptions, Connection, Endpoint, Preconditions};
 use depguard_testbed::{Options, Testbed};
 use http::{Request, Response};
@@ -22,7 +23,7 @@ pub(crate) type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>
 const VPCS: &str = "/apis/network.example.com/v1alpha1/namespaces/default/vpcs";
 const VMS: &str = "/apis/compute.example.com/v1alpha1/namespaces/default/virtualmachines";
 
-/// A cluster that has the provider's kinds.
+/// Cluster with the provider's kinds.
 pub(crate) struct Provider {
     testbed: Testbed,
     pub(crate) connection: Connection,
@@ -35,22 +36,22 @@ impl Provider {
         let folder = tempfile::tempdir()?;
         let kubeconfig = folder.path().join("kubeconfig");
         std::fs::write(&kubeconfig, testbed.kubeconfig("", "admin"))?;
-        let options = ConnectOptions::new(Home::Kubernetes).kubeconfig(kubeconfig);
+        let options = ConnectOptions::new(ControlPlane::Kubernetes).kubeconfig(kubeconfig);
         let connection = Connection::open(&options).await?;
-        let cluster = connection.home();
+        let cluster = connection.own_endpoint();
         for crd in serde_saphyr::from_multiple::<Value>(include_str!("provider/crds.yaml"))? {
             cluster.post_json("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", &crd).await?;
         }
         Ok(Self { testbed, connection, cluster })
     }
 
-    /// The rules that the provider ships. A wrong one is told at the start.
+    /// Returns the rules that the provider ships. A wrong rule is an error at the start.
     pub(crate) fn rules() -> Result<RuleSet> {
         let rule: Value = serde_saphyr::from_str(include_str!("provider/rule.yaml"))?;
-        Ok(RuleSet::try_load(Home::Kubernetes, [&rule])?)
+        Ok(RuleSet::try_load(ControlPlane::Kubernetes, [&rule])?)
     }
 
-    /// Serves the webhook at that path, registers it, and shows what it does.
+    /// Serves the webhook at that path, registers it, and shows its effect.
     pub(crate) async fn play<S, B>(self, path: &str, webhook: S) -> Result<()>
     where
         S: Service<Request<Incoming>, Response = Response<B>, Error = Infallible, Future: Send>
@@ -103,7 +104,7 @@ impl Provider {
     }
 }
 
-/// An HTTPS server on a free port, and the certificate that its clients are to trust.
+/// Starts an HTTPS server on a free port. Returns its address and the certificate that its clients must trust.
 async fn serve<S, B>(webhook: S) -> Result<(SocketAddr, String)>
 where
     S: Service<Request<Incoming>, Response = Response<B>, Error = Infallible, Future: Send> + Clone + Send + 'static,
@@ -121,7 +122,7 @@ where
         while let Ok((stream, _)) = listener.accept().await {
             let (acceptor, service) = (acceptor.clone(), TowerToHyperService::new(webhook.clone()));
             tokio::spawn(async move {
-                // The API server tries again, or refuses: there is nobody here to tell.
+                // The API server tries again, or refuses. There is nobody here to tell.
                 if let Ok(stream) = acceptor.accept(stream).await {
                     let http = hyper::server::conn::http1::Builder::new();
                     let _ = http.serve_connection(TokioIo::new(stream), service).await;
@@ -147,7 +148,7 @@ fn virtual_machine() -> Value {
     })
 }
 
-/// As JSON carries bytes.
+/// Returns bytes as they stand in JSON.
 fn base64(bytes: &[u8]) -> Value {
     json!(k8s_openapi::ByteString(bytes.to_vec()))
 }

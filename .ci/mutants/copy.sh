@@ -7,6 +7,8 @@ trap 'rm -rf "$copy"' EXIT
 git ls-files -z --cached --others --exclude-standard | xargs -0 cp --parents -t "$copy"
 # The checkout's own folder: what others have built of the dependencies serves here, too.
 export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$PWD/target}
+# Each mutant changes one file.
+export CARGO_INCREMENTAL=1
 survivors=0
 
 in_copy() {

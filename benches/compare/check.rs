@@ -1,4 +1,4 @@
-//! What must hold whatever the machine: how much is asked for, fetched and held.
+//! Checks that hold on every machine: the number of requests, the fetched bytes and the memory.
 
 use crate::Result;
 use crate::floods::flood;
@@ -7,17 +7,19 @@ use crate::report::bytes;
 use crate::scene::{Amounts, Scene, Stage, Subject};
 use crate::server::{Lists, Server};
 
-/// Enough for a list of many pages, few enough for a build without optimization.
+/// Number of dependents: enough for a list of many pages, few enough for a build without optimization.
 const DEPENDENTS: usize = 5_000;
-/// 10 MB are listed; two pages of 1 MB are held, in buffers that grow as they are filled.
-const MOST_HELD: u64 = 10 << 20;
-/// As many as a build without optimization answers in time; each has a connection of its own, with its buffers.
+/// Maximum of memory: 10 MB are listed, and two pages of 1 MB are held, in buffers that grow as they are filled.
+const MAX_HELD: u64 = 10 << 20;
+/// Number of concurrent DELETEs that a build without optimization answers in time. Each has a connection with its own
+/// buffers.
 const AT_ONCE: usize = 50;
-const MOST_HELD_AT_ONCE: u64 = 32 << 20;
-/// A selector's list has ten objects of 2 kB at most.
-const MOST_SELECTED: u64 = 64 << 10;
-/// Instead of one each. A burst doesn't arrive all at once: who comes after a LIST has begun needs the next.
-const MOST_LISTS: u64 = 10;
+const MAX_HELD_AT_ONCE: u64 = 32 << 20;
+/// Maximum of bytes that a selector's list fetches: ten objects of 2 kB.
+const MAX_SELECTED: u64 = 64 << 10;
+/// Maximum of LISTs for a burst, instead of one for each DELETE. A burst doesn't arrive all at once: a review that
+/// comes after a LIST has begun needs the next one.
+const MAX_LISTS: u64 = 10;
 
 pub(crate) async fn run() -> Result {
     let amounts = Amounts { dependents: DEPENDENTS, bytes: 2_000, free: 200, set: 200, stand_in: false, prints: false };
@@ -42,21 +44,21 @@ pub(crate) async fn run() -> Result {
         hold(format!("{what}: decided as it should be {failure}"), failure.is_empty());
         let begun = lists.begun.map_or_else(|| "not counted".to_owned(), |begun| begun.to_string());
         hold(format!("{what}: LISTs begun: {begun}, exactly 1"), lists.begun == Some(1));
-        let most = if subject == Subject::Selects { MOST_SELECTED } else { whole + whole / 10 };
+        let most = if subject == Subject::Selects { MAX_SELECTED } else { whole + whole / 10 };
         hold(
             format!("{what}: {} fetched of {}, at most {}", bytes(lists.bytes), bytes(whole), bytes(most)),
             lists.bytes <= most,
         );
-        hold(format!("{what}: {} held, at most {}", bytes(peak), bytes(MOST_HELD)), peak <= MOST_HELD);
+        hold(format!("{what}: {} held, at most {}", bytes(peak), bytes(MAX_HELD)), peak <= MAX_HELD);
     }
 
     let at_once = flood(&mut scene, Subject::Lists, AT_ONCE).await?;
     let (lists, cost) = (at_once.lists.begun.unwrap_or(u64::MAX), at_once.cost);
     let what = format!("{AT_ONCE} at once");
     hold(format!("{what}: {} failures {}", cost.failures, cost.failure), cost.failures == 0);
-    hold(format!("{what}: {lists} LISTs, at most {MOST_LISTS}"), lists <= MOST_LISTS);
-    let (peak, most) = (bytes(cost.peak), bytes(MOST_HELD_AT_ONCE));
-    hold(format!("{what}: {peak} held, at most {most}"), cost.peak <= MOST_HELD_AT_ONCE);
+    hold(format!("{what}: {lists} LISTs, at most {MAX_LISTS}"), lists <= MAX_LISTS);
+    let (peak, most) = (bytes(cost.peak), bytes(MAX_HELD_AT_ONCE));
+    hold(format!("{what}: {peak} held, at most {most}"), cost.peak <= MAX_HELD_AT_ONCE);
     let selected = flood(&mut scene, Subject::Selects, 24).await?;
     hold(
         format!("24 at once with push-down: {} failures {}", selected.cost.failures, selected.cost.failure),

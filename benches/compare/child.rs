@@ -1,4 +1,4 @@
-//! A role in a process of its own: one line of JSON in, one out.
+//! Role in a process of its own: one line of JSON in, one line out.
 
 use std::process::Stdio;
 
@@ -10,7 +10,7 @@ use tokio::process::{Child as Process, ChildStdin, ChildStdout, Command};
 use crate::Result;
 use crate::usage::Usage;
 
-/// A child. Dropped, it is killed.
+/// Child process. It is killed when it is dropped.
 pub(crate) struct Child {
     process: Process,
     input: ChildStdin,
@@ -19,7 +19,7 @@ pub(crate) struct Child {
 }
 
 impl Child {
-    /// Starts a role and gives what it says once it is ready.
+    /// Starts a role. Returns the child and the line that it prints once it is ready.
     pub(crate) async fn start(role: &str, arguments: &[String]) -> Result<(Self, Value)> {
         let mut process = Command::new(std::env::current_exe()?)
             .args(["role", role])

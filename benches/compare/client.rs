@@ -1,4 +1,4 @@
-//! Who deletes: connections that are set up beforehand, so that only the DELETE is measured.
+//! Client that deletes. Its connections are opened beforehand, so that only the DELETE is measured.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use tokio_rustls::client::TlsStream;
 use crate::Result;
 use crate::server::of_kubeconfig;
 
-/// The administrator, in one workspace.
+/// Client of the administrator, in one workspace.
 #[derive(Clone)]
 pub(crate) struct Client {
     authority: String,
@@ -29,13 +29,13 @@ pub(crate) struct Client {
     tls: Arc<ClientConfig>,
 }
 
-/// One connection.
+/// Connection of a client.
 pub(crate) struct Line {
     client: Client,
     sender: SendRequest<Full<Bytes>>,
 }
 
-/// What became of a DELETE.
+/// Answer to a DELETE.
 #[derive(Debug, Clone)]
 pub(crate) struct Deleted {
     pub(crate) status: u16,
@@ -43,7 +43,7 @@ pub(crate) struct Deleted {
 }
 
 impl Client {
-    /// As a kubeconfig of [`crate::server::Server::kubeconfig`] says.
+    /// Makes a client from a kubeconfig of [`crate::server::Server::kubeconfig`].
     pub(crate) fn new(kubeconfig: &Path) -> Result<Self> {
         let config: Value = serde_json::from_slice(&std::fs::read(kubeconfig)?)?;
         let url = of_kubeconfig(&config, "/clusters/0/cluster/server")?.trim_start_matches("https://");
@@ -74,7 +74,7 @@ impl Client {
         Ok(Line { client: self.clone(), sender })
     }
 
-    /// TCP and TLS, for one protocol.
+    /// Opens a connection with TLS for one protocol.
     pub(crate) async fn connect(&self, protocol: &[u8]) -> Result<TlsStream<TcpStream>> {
         let stream = TcpStream::connect(&self.authority).await?;
         stream.set_nodelay(true)?;
@@ -85,14 +85,14 @@ impl Client {
         Ok(TlsConnector::from(Arc::new(config)).connect(name, stream).await?)
     }
 
-    /// A GET of a path in the workspace, with all that it takes but the protocol's own.
+    /// Returns a GET of a path in the workspace, with all headers except the protocol's own.
     pub(crate) fn get(&self, path: &str) -> http::request::Builder {
         Request::get(format!("https://{}{}{path}", self.authority, self.prefix))
             .header(AUTHORIZATION, format!("Bearer {}", self.token))
             .header(USER_AGENT, "compare")
     }
 
-    /// Many connections, a few at a time.
+    /// Opens many connections, a few at a time.
     pub(crate) async fn open_all(&self, count: usize) -> Result<Vec<Line>> {
         use futures::stream::{StreamExt, TryStreamExt};
         futures::stream::iter(0..count).map(|_| self.open()).buffer_unordered(8).try_collect().await
@@ -100,7 +100,7 @@ impl Client {
 }
 
 impl Line {
-    /// Asks for a deletion and changes nothing: admission sees it all the same.
+    /// Requests a deletion as a dry run. Admission reviews it all the same.
     pub(crate) async fn dry_run_delete(&mut self, path: &str) -> Result<Deleted> {
         let separator = if path.contains('?') { '&' } else { '?' };
         let request = Request::delete(format!("{}{path}{separator}dryRun=All", self.client.prefix))
@@ -112,7 +112,7 @@ impl Line {
         let response = self.sender.send_request(request).await?;
         let status = response.status().as_u16();
         let body = response.into_body().collect().await?.to_bytes();
-        // What is deleted comes back whole, in a collection all of it; only a failure's words are of interest.
+        // A success returns the whole object or collection. Only a failure's message is of interest.
         let message = match status {
             200..300 => String::new(),
             _ => {

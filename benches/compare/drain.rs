@@ -1,20 +1,20 @@
-//! The floor: a list that is read page by page and thrown away.
+//! Lower bound: a list that is read page by page and thrown away.
 
 use depguard_kcp::Endpoint;
 
 use crate::Result;
 
-/// Objects a page, as depguard asks for at first.
+/// Objects a page, as in depguard's first request.
 const LIMIT: usize = 500;
 
-/// What was read.
+/// Totals of the pages that were read.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Drained {
     pub(crate) pages: u64,
     pub(crate) bytes: u64,
 }
 
-/// Reads all of a collection. Nothing is parsed: the continue token is looked for as bytes.
+/// Reads a whole collection. Nothing is parsed: the continue token is searched as bytes.
 pub(crate) async fn drain(endpoint: &Endpoint, collection: &str) -> Result<Drained> {
     let (mut drained, mut token) = (Drained::default(), None);
     loop {
@@ -31,14 +31,15 @@ pub(crate) async fn drain(endpoint: &Endpoint, collection: &str) -> Result<Drain
     }
 }
 
-/// The path of a page.
+/// Returns the path of a page.
 pub(crate) fn page_path(collection: &str, token: Option<&str>) -> String {
-    // Servers make tokens of letters that need no encoding, and of `=`.
+    // Servers make tokens of `=` and of letters that need no encoding.
     let token = token.map(|token| format!("&continue={}", token.replace('=', "%3D"))).unwrap_or_default();
     format!("{collection}?limit={LIMIT}{token}")
 }
 
-/// The list's metadata lies behind its items, as in every list of custom resources.
+/// Returns the continue token of a list. As in every list of custom resources, the list's metadata lies behind its
+/// items.
 pub(crate) fn continue_token(body: &[u8]) -> Option<String> {
     const MEMBER: &[u8] = b"\"continue\":\"";
     let tail = &body[body.len().saturating_sub(4 << 10)..];

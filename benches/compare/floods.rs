@@ -1,14 +1,14 @@
-//! Many DELETEs at once, and collection deletes.
+//! Many concurrent DELETEs, and collection deletes.
 
 use crate::Result;
 use crate::plan::Case;
 use crate::scene::{Cost, Scene, Subject};
 use crate::server::Lists;
 
-/// Each flood is made so often, and the one of median time is shown.
+/// Number of runs of each flood, except the stand-in's. The run with the median time is shown.
 const REPEATS: usize = 3;
 
-/// Deletes of free targets, all at once.
+/// Concurrent deletes of free targets.
 #[derive(Debug, Clone)]
 pub(crate) struct Flood {
     pub(crate) subject: Subject,
@@ -48,7 +48,7 @@ pub(crate) async fn flood(scene: &mut Scene<'_>, subject: Subject, at_once: usiz
     Ok(shown)
 }
 
-/// Collection deletes, with and without push-down: 200 targets.
+/// Measures collection deletes of 200 targets, with and without push-down.
 pub(crate) async fn collections(scene: &mut Scene<'_>, case: &Case) -> Result<Vec<Flood>> {
     let mut all = Vec::new();
     if case.sets == 0 {

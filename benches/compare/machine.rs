@@ -1,8 +1,8 @@
-//! The machine in general terms, and how busy it is.
+//! General description of the machine, and its load.
 
 use std::fs;
 
-/// `2 cores, 23 GiB`
+/// Returns a description such as `2 cores, 23 GiB`.
 pub(crate) fn describe() -> String {
     let cores = std::thread::available_parallelism().map_or(0, std::num::NonZero::get);
     let memory = fs::read_to_string("/proc/meminfo").unwrap_or_default();
@@ -11,7 +11,7 @@ pub(crate) fn describe() -> String {
     format!("{cores} cores, {} GiB", kilobytes >> 20)
 }
 
-/// The load of the last minute.
+/// Returns the load of the last minute.
 pub(crate) fn load() -> f64 {
     let text = fs::read_to_string("/proc/loadavg").unwrap_or_default();
     text.split_whitespace().next().and_then(|load| load.parse().ok()).unwrap_or(0.0)

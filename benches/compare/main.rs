@@ -1,8 +1,9 @@
-//! What a DELETE costs: a bare LIST, a webhook that lists and decodes all, and depguard with and without push-down.
+//! Cost of a DELETE: with a bare LIST, with a webhook that lists and decodes all, and with depguard with and without
+//! push-down.
 //!
-//! `cargo run --release -p depguard-benches --bin compare` measures and writes `docs/performance.md`; `-- check` runs in
-//! seconds and fails where a property is lost, whatever the time. The API server and each webhook are processes of
-//! their own (this program again, with a role), so that CPU and memory are each one's own.
+//! `cargo run --release -p depguard-benches --bin compare` measures and writes `docs/performance.md`. `-- check` runs
+//! in seconds and fails if a property is lost, whatever the time. The API server and each webhook run in processes of
+//! their own (this program again, with a role), so that each one's CPU and memory are measured separately.
 
 mod check;
 mod child;
@@ -40,11 +41,11 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// A few seconds, no times: fails where more is asked, fetched or held than there should be.
+    /// Run for a few seconds without measuring times; fail if depguard asks, fetches or holds more than it should.
     Check,
-    /// The same list over HTTP/1.1 and HTTP/2, as it is and compressed, from a kcp.
+    /// Read one list from a kcp over HTTP/1.1 and HTTP/2, plain and compressed.
     Transport,
-    /// A part of a measurement, in a process of its own.
+    /// Run a part of a measurement in its own process.
     #[command(hide = true)]
     Role(roles::Arguments),
 }

@@ -1,4 +1,4 @@
-//! The whole comparison.
+//! Complete comparison.
 
 use crate::plan::{Case, Only, Options};
 use crate::report::Report;
@@ -6,7 +6,7 @@ use crate::scene::{Scene, Stage};
 use crate::server::Server;
 use crate::{Result, floods, report, rounds, transport};
 
-/// What was measured on one consumer.
+/// Measurements of one consumer.
 #[derive(Debug, Clone)]
 pub(crate) struct Measured {
     pub(crate) case: Case,
@@ -19,7 +19,7 @@ pub(crate) async fn run(options: &Options) -> Result {
     if options.wants(Only::Testbed) {
         let mut report = Report::begin("testbed");
         for case in options.cases(Only::Testbed) {
-            // Each on a server of its own, which gives its memory back.
+            // Each case has a server of its own, which gives its memory back.
             let mut stage = Stage::new(Server::testbed().await?, case.seconds()).await?;
             report.add(on(&mut stage, "consumer", case).await?);
         }
@@ -27,7 +27,7 @@ pub(crate) async fn run(options: &Options) -> Result {
     }
     if options.wants(Only::Kcp) {
         let Some(server) = Server::kcp().await? else {
-            println!("no kcp: neither `KCP_BIN` nor `PATH` names one");
+            println!("kcp not found: set `KCP_BIN`, or put kcp into `PATH`");
             return Ok(());
         };
         let mut report = Report::begin("kcp");
@@ -40,9 +40,9 @@ pub(crate) async fn run(options: &Options) -> Result {
     Ok(())
 }
 
-/// The same list over each protocol, from a real kcp.
+/// Measures the same list over each protocol, from a real kcp.
 pub(crate) async fn transport(options: &Options) -> Result {
-    let server = Server::kcp().await?.ok_or("no kcp: neither `KCP_BIN` nor `PATH` names one")?;
+    let server = Server::kcp().await?.ok_or("kcp not found: set `KCP_BIN`, or put kcp into `PATH`")?;
     let stage = Stage::new(server, 10).await?;
     let figures = transport::run(&stage.listed(10_000, 2_000).await?).await?;
     let text = report::transports(&figures);

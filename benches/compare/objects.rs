@@ -1,4 +1,4 @@
-//! The objects that are compared over.
+//! Objects of the comparison.
 
 use depguard_e2e::Resource;
 use serde_json::{Value, json};
@@ -10,25 +10,25 @@ pub(crate) const NAMESPACE: &str = "default";
 /// Bytes of uid, revision, time and cluster, which every server adds.
 const STAMPED: usize = 200;
 
-/// How many dependents refer to one target.
+/// Number of dependents that refer to one target.
 pub(crate) const EACH: usize = 10;
 
-/// A kind of the comparison. Targets come in four, so that each has a webhook of its own.
+/// Kind of the comparison. The four kinds of targets tell the webhooks and the ways of lookup apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// Dependents whose schema declares no selectable field.
     Machine,
-    /// The same, where the reference is selectable.
+    /// Dependents whose reference is selectable.
     Server,
-    /// The same, where the reference is not selectable but a column that the server prints.
+    /// Dependents whose reference is not selectable, but a column that the server prints.
     Crate,
-    /// What machines refer to; depguard is asked.
+    /// Targets of machines; depguard reviews them.
     Vpc,
-    /// What servers refer to; depguard is asked.
+    /// Targets of servers; depguard reviews them.
     Net,
-    /// What crates refer to; depguard is asked.
+    /// Targets of crates; depguard reviews them.
     Zone,
-    /// What machines refer to; the stand-in is asked.
+    /// Targets of machines; the stand-in reviews them.
     Old,
 }
 
@@ -62,7 +62,7 @@ impl Kind {
         }
     }
 
-    /// The path of its objects in the one namespace.
+    /// Returns the path of the kind's objects in the one namespace.
     pub(crate) fn collection(self) -> String {
         format!("/apis/{GROUP}/{VERSION}/namespaces/{NAMESPACE}/{}", self.plural())
     }
@@ -113,7 +113,8 @@ impl Kind {
     }
 }
 
-/// Machines refer to vpcs, servers to nets, crates to zones. Nothing refers to olds but what the stand-in knows.
+/// Returns the rules: machines refer to vpcs, servers to nets, crates to zones. Only the stand-in knows of references
+/// to olds.
 pub(crate) fn rules(provider: &str) -> Vec<Value> {
     [(Kind::Machine, Kind::Vpc), (Kind::Server, Kind::Net), (Kind::Crate, Kind::Zone)]
         .iter()
@@ -128,7 +129,7 @@ pub(crate) fn rules(provider: &str) -> Vec<Value> {
         .collect()
 }
 
-/// A target. Sets of `set` free ones can be deleted as a collection, by label.
+/// Returns a target. Free targets form sets with a label, so that each set can be deleted as a collection.
 pub(crate) fn target(kind: Kind, name: &str, set: &str) -> Value {
     json!({
         "apiVersion": format!("{GROUP}/{VERSION}"), "kind": kind.kind(),
@@ -137,13 +138,13 @@ pub(crate) fn target(kind: Kind, name: &str, set: &str) -> Value {
     })
 }
 
-/// Dependents of about one size, which differ in their names and in what they refer to.
+/// Template of dependents of about one size, which differ in their names and in their references.
 #[derive(Debug, Clone)]
 pub(crate) struct Template(Value);
 
 impl Template {
-    /// Objects that are about `bytes` long as an API server lists them. `managed`: with the `managedFields` that a real
-    /// server adds, about a quarter of a small object.
+    /// Returns a template of objects that are about `bytes` long in an API server's list. With `managed`, they have the
+    /// `managedFields` that a real server adds, about a quarter of a small object.
     pub(crate) fn new(kind: Kind, bytes: usize, managed: bool) -> Self {
         let mut object = json!({
             "apiVersion": format!("{GROUP}/{VERSION}"), "kind": kind.kind(),
@@ -168,7 +169,7 @@ impl Template {
         Self(object)
     }
 
-    /// The `n`th of `count`. Each target has ten dependents, spread over all of the list.
+    /// Makes the `n`th of `count` objects. Each target has ten dependents, spread over the whole list.
     pub(crate) fn make(&self, n: usize, count: usize) -> Value {
         let mut object = self.0.clone();
         object["metadata"]["name"] = json!(name_of(n));
@@ -187,15 +188,15 @@ fn managed_fields() -> Value {
     }])
 }
 
-/// The name of a dependent.
+/// Returns the name of a dependent.
 pub(crate) fn name_of(n: usize) -> String {
     format!("m{n:07}")
 }
 
-/// The target that some dependents refer to.
+/// Target that some dependents refer to.
 pub(crate) const BUSY: &str = "target-000007";
 
-/// A target that nothing refers to.
+/// Returns the name of a target that nothing refers to.
 pub(crate) fn free(n: usize) -> String {
     format!("free-{n:04}")
 }

@@ -1,4 +1,4 @@
-//! What is measured.
+//! Cases to measure.
 
 use std::path::PathBuf;
 
@@ -6,28 +6,28 @@ use crate::scene::Amounts;
 
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct Options {
-    /// Dependents, by the number.
+    /// Numbers of dependents to measure with (comma-separated).
     #[arg(long, value_delimiter = ',', default_values_t = [1_000, 10_000, 100_000])]
     sizes: Vec<usize>,
-    /// Bytes of a dependent.
+    /// Sizes of a dependent in bytes (comma-separated).
     #[arg(long, value_delimiter = ',', default_values_t = [2_000, 20_000])]
     bytes: Vec<usize>,
-    /// Also a million dependents, on the testbed: some 6 GiB.
+    /// Measure with a million dependents too, on the testbed; takes some 6 GiB.
     #[arg(long)]
     million: bool,
-    /// The most dependents that are created in a kcp.
+    /// Maximum number of dependents to create in a kcp.
     #[arg(long, default_value_t = 10_000)]
     kcp_most: usize,
-    /// Measurements of each figure; fewer of those that take long.
+    /// Measurements of each figure; fewer if a measurement takes long.
     #[arg(long, default_value_t = 20)]
     rounds: usize,
-    /// Only this API server.
+    /// API server to measure, instead of both.
     #[arg(long)]
     only: Option<Only>,
-    /// The document where a server's tables are written anew, its plot beside it.
+    /// Document whose tables are replaced; the plot is written beside it.
     #[arg(long, default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/performance.md"))]
     pub(crate) document: PathBuf,
-    /// Print the tables only.
+    /// Print the tables, and leave the document unchanged.
     #[arg(long)]
     pub(crate) no_document: bool,
 }
@@ -48,7 +48,7 @@ pub(crate) struct Case {
     pub(crate) sets: usize,
 }
 
-/// What decoding costs, as a multiple of the bytes: the stand-in holds all of it.
+/// Memory for decoding, as a multiple of the bytes: the stand-in holds all of it.
 const DECODED: usize = 6;
 /// The most that all stand-ins at once may need.
 const ROOM: usize = 4 << 30;
@@ -66,7 +66,7 @@ impl Options {
             for &dependents in &self.sizes {
                 let most = match server {
                     Only::Kcp => self.kcp_most,
-                    // 4 GB of objects, twice over.
+                    // The objects exist twice, as machines and as servers: 4 GB in all.
                     Only::Testbed => 2_000_000_000 / bytes,
                 };
                 if dependents <= most && !(server == Only::Kcp && bytes > 2_000) {
@@ -89,7 +89,7 @@ impl Options {
             (Only::Testbed, _) if dependents <= 100_000 => &[1, 24, 200, 1_000],
             (Only::Testbed, _) => &[1, 24],
         };
-        // A kcp ends a request after a minute: there the 200 are deleted in ten requests.
+        // A kcp ends a request after a minute, so there the 200 targets are deleted in ten requests.
         let set = if server == Only::Kcp { 20 } else { 200 };
         let rounds = match total {
             10_000_000..100_000_000 if server == Only::Kcp => self.rounds.min(10),
@@ -114,12 +114,12 @@ impl Options {
 }
 
 impl Case {
-    /// How long a webhook may take: the default of 10 s, or the most there is where a list alone takes seconds.
+    /// Returns the webhook's time limit: the default of 10 s, or the maximum if a list alone takes seconds.
     pub(crate) fn seconds(&self) -> u32 {
         if self.amounts.dependents * self.amounts.bytes > 200_000_000 { 30 } else { 10 }
     }
 
-    /// Whether the machine has room for as many stand-ins at once.
+    /// Returns true if the machine has room for as many stand-ins at once.
     pub(crate) fn has_room_for_stand_ins(&self, at_once: usize) -> bool {
         at_once <= STAND_INS && at_once * self.amounts.dependents * self.amounts.bytes * DECODED <= ROOM
     }

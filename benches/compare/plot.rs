@@ -1,4 +1,4 @@
-//! The plot: time of an allowed DELETE over the number of dependents.
+//! Plot: time of an allowed DELETE over the number of dependents.
 
 use std::path::Path;
 
@@ -18,7 +18,7 @@ const SUBJECTS: [(Subject, RGBColor); 5] = [
 
 type Points = Vec<(f64, f64)>;
 
-/// Draws it, both axes logarithmic.
+/// Draws the plot with two logarithmic axes.
 pub(crate) fn draw(report: &Report, file: &Path) -> Result {
     let all: Vec<Points> = SUBJECTS.iter().map(|(subject, _)| points(report, *subject)).collect();
     let area = SVGBackend::new(file, (640, 420)).into_drawing_area();
@@ -36,7 +36,7 @@ pub(crate) fn draw(report: &Report, file: &Path) -> Result {
         .configure_mesh()
         .x_desc("dependents")
         .y_desc("milliseconds")
-        // Of a logarithmic axis, the powers of ten: the others would lie upon each other.
+        // A logarithmic axis gets labels at the powers of ten only, because others would overlap.
         .x_label_formatter(&|x| match (x.log10() - x.log10().round()).abs() {
             ..1e-6 => crate::report::thousands(x.round() as usize),
             _ => String::new(),

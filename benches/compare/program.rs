@@ -1,10 +1,10 @@
-//! How a program that plays several roles begins and ends.
+//! Start and end of a program that plays several roles.
 
 use std::process::ExitCode;
 
 use crate::Result;
 
-/// Does the work and tells how it went: failed where it could not be done, or was not as it should be.
+/// Runs the work and returns its exit code: a failure if the work could not be done, or had a wrong result.
 pub(crate) fn run(name: &str, work: impl Future<Output = Result<bool>>) -> ExitCode {
     let runtime = match tokio::runtime::Runtime::new() {
         Ok(runtime) => runtime,
@@ -14,7 +14,7 @@ pub(crate) fn run(name: &str, work: impl Future<Output = Result<bool>>) -> ExitC
         }
     };
     let done = runtime.block_on(work);
-    // A role reads its standard input in a thread that nothing else would end.
+    // A role reads its standard input in a thread that would not end by itself.
     runtime.shutdown_background();
     match done {
         Ok(true) => ExitCode::SUCCESS,

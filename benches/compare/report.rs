@@ -1,4 +1,4 @@
-//! The tables, and the document they go into.
+//! Tables, and the document that contains them.
 
 mod targets;
 
@@ -12,7 +12,7 @@ use crate::rounds::Figures;
 use crate::scene::Subject;
 use crate::{Result, machine, plot, transport};
 
-/// All that was measured on one API server.
+/// Measurements on one API server.
 #[derive(Debug)]
 pub(crate) struct Report {
     pub(crate) server: &'static str,
@@ -62,7 +62,7 @@ fn machine() -> String {
     format!("Machine: {}{profile}; its load was {:.1} after the run", machine::describe(), machine::load())
 }
 
-/// The table of the ways to read a list.
+/// Returns the table of the ways to read a list.
 pub(crate) fn transports(figures: &[transport::Figures]) -> String {
     let mut text = format!("{}.\n\n{TRANSPORT}", machine());
     for way in figures {
@@ -128,7 +128,7 @@ fn many(measured: &Measured, floods: &[Flood], text: &mut String) {
     }
 }
 
-/// What went wrong, in the server's words.
+/// Appends the failures, in the server's words.
 fn failures(report: &Report, text: &mut String) {
     let mut said: Vec<String> = Vec::new();
     for measured in &report.measured {
@@ -167,14 +167,15 @@ impl Measured {
         self.lists(flood).to_string()
     }
 
-    /// Lists begun. A real server tells only of requests: as many as one list takes are one.
+    /// Returns the number of lists begun. A real server counts only requests, so the requests are divided by those of
+    /// one list.
     pub(crate) fn lists(&self, flood: &Flood) -> u64 {
         let a_list = self.figures(flood.subject, true).map_or(1, |figures| figures.requests.max(1));
         flood.lists.begun.unwrap_or_else(|| flood.lists.requests.div_ceil(a_list))
     }
 }
 
-/// Writes the tables into the document, between the server's marks, and its plot beside.
+/// Writes the tables into the document, between the server's marks, and the plot beside the document.
 pub(crate) fn write(document: &Path, report: &Report, text: &str) -> Result {
     let server = report.server;
     let name = document.file_stem().unwrap_or_default().to_string_lossy();
@@ -182,7 +183,7 @@ pub(crate) fn write(document: &Path, report: &Report, text: &str) -> Result {
     write_part(document, server, text)
 }
 
-/// Writes what stands between a part's marks.
+/// Replaces the text between a part's marks.
 pub(crate) fn write_part(document: &Path, part: &str, text: &str) -> Result {
     let (begin, end) = (format!("<!-- {part}: begin -->"), format!("<!-- {part}: end -->"));
     let whole = std::fs::read_to_string(document)?;

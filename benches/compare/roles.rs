@@ -1,4 +1,4 @@
-//! What a child process plays.
+//! Roles of child processes.
 
 mod apiserver;
 mod guard;

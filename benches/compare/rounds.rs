@@ -1,4 +1,4 @@
-//! One DELETE at a time, the subjects taking turns.
+//! Single DELETEs, with the subjects taking turns.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::Result;
 use crate::scene::{Cost, Scene, Subject};
 
-/// What one DELETE costs, or one bare list: medians, but for the peak.
+/// Cost of one DELETE or of one bare list: medians, except for the peak.
 #[derive(Debug, Clone)]
 pub(crate) struct Figures {
     pub(crate) subject: Subject,
@@ -22,7 +22,7 @@ pub(crate) struct Figures {
     pub(crate) failure: String,
 }
 
-/// The stand-in's are fewer: it takes long and needs much.
+/// Maximum of rounds for the stand-in, which takes long and needs much memory.
 const STAND_IN_ROUNDS: usize = 5;
 
 pub(crate) async fn run(scene: &mut Scene<'_>, rounds: usize) -> Result<Vec<Figures>> {
@@ -36,7 +36,7 @@ pub(crate) async fn run(scene: &mut Scene<'_>, rounds: usize) -> Result<Vec<Figu
     let mut line = scene.lines(1).await?.pop().ok_or("no connection")?;
     let mut costs: HashMap<(Subject, bool), Vec<Cost>> = HashMap::new();
     let mut asked = HashMap::new();
-    // The first round is not measured, but what it asked for is counted.
+    // The first round is not measured, but its requests are counted.
     for round in 0..=rounds {
         for &(subject, allowed) in &turns {
             if subject == Subject::StandIn && round > STAND_IN_ROUNDS {

@@ -1,10 +1,13 @@
-//! A consumer with its objects, the two webhooks as fresh processes, and who deletes.
+//! Scene of a comparison: a consumer with its objects, the two webhooks as fresh processes, and the client that
+//! deletes.
 
+use std::net::Ipv4Addr;
 use std::time::{Duration, Instant};
 
 use depguard_core::LogicalCluster;
 use depguard_e2e::Authority;
 use depguard_kcp::{Connection, Endpoint};
+use depguard_testbed::lasting_port;
 use futures::stream::{StreamExt, TryStreamExt};
 use serde_json::Value;
 use tempfile::TempDir;
@@ -18,20 +21,20 @@ use crate::server::{Fill, Lists, Server};
 use crate::setup::{self, DEP_CTRL, Hooks, eventually};
 use crate::usage::Usage;
 
-/// Who is compared.
+/// Subject of the comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Subject {
-    /// A bare list, drained and thrown away.
+    /// Bare list, drained and thrown away.
     Floor,
-    /// Lists and decodes all.
+    /// Stand-in, which lists and decodes all.
     StandIn,
-    /// depguard, where the reference is not selectable.
+    /// depguard with a reference that is not selectable.
     Lists,
-    /// depguard, where it is.
+    /// depguard with a selectable reference.
     Selects,
-    /// depguard, where it is not, but a column that the server prints.
+    /// depguard with a reference that is not selectable, but a column that the server prints.
     Prints,
-    /// depguard, about a kind that no rule names: what a DELETE costs that nothing is looked up for.
+    /// depguard with a kind that no rule names: the cost of a DELETE without lookups.
     Unnamed,
 }
 
@@ -57,7 +60,7 @@ impl Subject {
         }
     }
 
-    /// Those that answer a DELETE on a scene.
+    /// Returns the subjects that answer DELETEs on a scene.
     pub(crate) fn answering(amounts: &Amounts) -> impl Iterator<Item = Subject> + use<> {
         let all = [Subject::Unnamed, Subject::Lists, Subject::Selects, Subject::Prints, Subject::StandIn];
         let (prints, stand_in) = (amounts.prints, amounts.stand_in);
@@ -68,7 +71,7 @@ impl Subject {
         })
     }
 
-    /// What is listed for it.
+    /// Returns the kind that is listed for the subject.
     pub(crate) fn dependents(self) -> Kind {
         match self {
             Subject::Selects | Subject::Unnamed => Kind::Server,
@@ -77,14 +80,14 @@ impl Subject {
         }
     }
 
-    /// Something that it may delete.
+    /// Returns the path of an object that the subject may delete.
     fn free(self, n: usize) -> String {
         let name = if self == Subject::Unnamed { name_of(n) } else { free(n) };
         format!("{}/{name}", self.target().collection())
     }
 }
 
-/// An API server with providers, for any number of scenes.
+/// API server with providers, for any number of scenes.
 pub(crate) struct Stage {
     pub(crate) server: Server,
     pub(crate) connection: Connection,
@@ -92,21 +95,22 @@ pub(crate) struct Stage {
     certificates: TempDir,
 }
 
-/// How much of everything there is.
+/// Numbers and sizes of the objects.
 #[derive(Debug, Clone)]
 pub(crate) struct Amounts {
     pub(crate) dependents: usize,
     pub(crate) bytes: usize,
     pub(crate) free: usize,
-    /// Free targets that share a label.
+    /// Number of free targets that share a label.
     pub(crate) set: usize,
-    /// The stand-in decodes all it lists, many times over: where that is too much for the machine it stays out.
+    /// Set if the stand-in takes part. Decoded lists take several times their bytes, which is too much for the machine
+    /// in large cases.
     pub(crate) stand_in: bool,
-    /// Whether there are also dependents whose reference is a printed column.
+    /// Set if there are also dependents whose reference is a printed column.
     pub(crate) prints: bool,
 }
 
-/// One consumer on a stage.
+/// Scene: one consumer on a stage.
 pub(crate) struct Scene<'a> {
     stage: &'a mut Stage,
     pub(crate) amounts: Amounts,
@@ -121,14 +125,14 @@ struct Webhook {
     idle: u64,
 }
 
-/// What one or more DELETEs cost.
+/// Cost of one or more DELETEs.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Cost {
     pub(crate) time: Duration,
     pub(crate) cpu: Duration,
-    /// Bytes above the idle webhook, at the most.
+    /// Peak of memory above that of the idle webhook, in bytes.
     pub(crate) peak: u64,
-    /// Those that did not come out as they should.
+    /// Number of DELETEs with a wrong result.
     pub(crate) failures: usize,
     pub(crate) failure: String,
 }
@@ -139,8 +143,12 @@ impl Stage {
         let certificates = tempfile::tempdir()?;
         let authority = Authority::new("compare").map_err(|stop| stop.to_string())?;
         authority.issue(certificates.path()).map_err(|stop| stop.to_string())?;
-        let hooks =
-            Hooks { depguard: free_port()?, stand_in: free_port()?, ca_pem: authority.pem().to_owned(), seconds };
+        let hooks = Hooks {
+            depguard: lasting_port(Ipv4Addr::LOCALHOST)?,
+            stand_in: lasting_port(Ipv4Addr::LOCALHOST)?,
+            ca_pem: authority.pem().to_owned(),
+            seconds,
+        };
         setup::providers(&connection, &hooks).await?;
         Ok(Self { server, connection, hooks, certificates })
     }
@@ -164,7 +172,7 @@ impl Stage {
         Ok(scene)
     }
 
-    /// A consumer with dependents only, and no webhook: a way to what is to be listed.
+    /// Creates a consumer with dependents only, and without webhooks. Returns a client of the consumer.
     pub(crate) async fn listed(&self, dependents: usize, bytes: usize) -> Result<Client> {
         let cluster = setup::consumer(&self.connection, "listed").await?;
         let template = Template::new(Kind::Machine, bytes, false);
@@ -186,7 +194,7 @@ impl Stage {
 }
 
 impl Scene<'_> {
-    /// The floor: all of the dependents, page by page, read by this process.
+    /// Measures the lower bound: this process reads all dependents page by page.
     pub(crate) async fn drain(&self) -> Result<(Drained, Cost)> {
         let usage = Usage::of(std::process::id());
         let cpu = usage.cpu()?;
@@ -204,7 +212,7 @@ impl Scene<'_> {
         self.client.open_all(count).await
     }
 
-    /// One DELETE, of a target that is free, or of one that some still refer to.
+    /// Measures one DELETE of a free target, or of one that dependents refer to.
     pub(crate) async fn delete(&self, subject: Subject, line: &mut Line, allowed: bool) -> Result<Cost> {
         let busy = || format!("{}/{BUSY}", subject.target().collection());
         let path = if allowed { subject.free(0) } else { busy() };
@@ -215,7 +223,7 @@ impl Scene<'_> {
         .await
     }
 
-    /// DELETEs of as many free targets at once.
+    /// Measures concurrent DELETEs of free targets, one for each connection.
     pub(crate) async fn delete_at_once(&self, subject: Subject, lines: &mut [Line]) -> Result<Cost> {
         self.measured(subject, async {
             let deletions = lines.iter_mut().enumerate().map(|(n, line)| {
@@ -228,7 +236,7 @@ impl Scene<'_> {
         .await
     }
 
-    /// Collection deletes of free targets, one set after the other.
+    /// Measures collection deletes of free targets, one set after the other.
     pub(crate) async fn delete_sets(&self, subject: Subject, line: &mut Line, sets: usize) -> Result<Cost> {
         let collection = subject.target().collection();
         self.measured(subject, async {
@@ -270,8 +278,8 @@ impl Scene<'_> {
         })
     }
 
-    /// Waits until the rules are loaded. From then on a webhook is idle: it has answered nothing but what takes a
-    /// selector's few objects.
+    /// Waits until the rules are loaded. From then on a webhook counts as idle: it has answered only reviews whose
+    /// selector finds few objects.
     async fn until_ready(&mut self) -> Result {
         self.until_refused(Subject::Selects).await?;
         for webhook in [&mut self.depguard, &mut self.stand_in] {
@@ -326,8 +334,4 @@ async fn create(connection: &Connection, cluster: &LogicalCluster, objects: Vec<
         .buffer_unordered(16)
         .try_collect()
         .await
-}
-
-fn free_port() -> Result<u16> {
-    Ok(std::net::TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port())
 }

@@ -1,9 +1,9 @@
-//! The API server under the comparison: the testbed in a process of its own, or a real kcp.
+//! API server of the comparison: the testbed in a process of its own, or a real kcp.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use depguard_core::Home;
+use depguard_core::ControlPlane;
 use depguard_e2e::Ring;
 use depguard_kcp::{ConnectOptions, Connection};
 use serde::{Deserialize, Serialize};
@@ -14,7 +14,7 @@ use crate::Result;
 use crate::child::Child;
 use crate::objects::{GROUP, Kind};
 
-/// A started API server.
+/// API server that was started.
 pub(crate) struct Server {
     running: Running,
     folder: TempDir,
@@ -26,26 +26,26 @@ enum Running {
     Kcp(Box<Ring>),
 }
 
-/// What a server has listed of one kind so far.
+/// Counts of the lists of one kind so far.
 #[derive(Debug, Clone, Copy, Default, Deserialize)]
 pub(crate) struct Lists {
-    /// Lists begun; a real server doesn't tell them from pages.
+    /// Number of lists begun. A real server doesn't tell lists from pages.
     pub(crate) begun: Option<u64>,
     pub(crate) requests: u64,
     pub(crate) bytes: u64,
 }
 
-/// What a testbed is to be filled with.
+/// Objects with which a testbed is filled.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Fill {
     pub(crate) workspace: String,
     pub(crate) dependents: usize,
     pub(crate) bytes: usize,
-    /// Whether also those whose reference is a printed column.
+    /// Set if there are also dependents whose reference is a printed column.
     pub(crate) prints: bool,
-    /// How many targets nothing refers to.
+    /// Number of targets that nothing refers to.
     pub(crate) free: usize,
-    /// How many of them share a label.
+    /// Number of free targets that share a label.
     pub(crate) set: usize,
 }
 
@@ -58,7 +58,7 @@ impl Server {
         Ok(server)
     }
 
-    /// The kcp that `KCP_BIN` or `PATH` names; `None` if there is none.
+    /// Starts the kcp that `KCP_BIN` or `PATH` names. Returns `None` if there is none.
     pub(crate) async fn kcp() -> Result<Option<Self>> {
         match Ring::kcp().await {
             None => Ok(None),
@@ -78,7 +78,7 @@ impl Server {
         if self.is_testbed() { "testbed" } else { "kcp" }
     }
 
-    /// Writes the administrator's kubeconfig, pointing at a workspace.
+    /// Writes the administrator's kubeconfig for a workspace.
     pub(crate) fn kubeconfig(&self, workspace: &str) -> Result<PathBuf> {
         let number = self.files.fetch_add(1, Ordering::Relaxed);
         let file = self.folder.path().join(format!("{number}.kubeconfig"));
@@ -100,28 +100,30 @@ impl Server {
         Ok(file)
     }
 
-    /// The administrator's connection.
+    /// Opens the administrator's connection.
     pub(crate) async fn connect(&self) -> Result<Connection> {
         let kubeconfig = Some(self.kubeconfig("root")?);
-        Ok(Connection::open(&ConnectOptions::new(Home::Kcp).kubeconfig(kubeconfig)).await?)
+        Ok(Connection::open(&ConnectOptions::new(ControlPlane::Kcp).kubeconfig(kubeconfig)).await?)
     }
 
-    /// Puts a scene's objects into a testbed.
+    /// Fills a scene's objects into a testbed.
     pub(crate) async fn fill(&mut self, fill: &Fill) -> Result {
-        let Running::Testbed { child, .. } = &mut self.running else { return Err("a kcp can't be filled".into()) };
+        let Running::Testbed { child, .. } = &mut self.running else {
+            return Err("objects can't be written into a kcp directly".into());
+        };
         child.ask(&json!({"fill": fill})).await.map(drop)
     }
 
-    /// What has been listed of a kind. The testbed counts; of a kcp it is in its metrics.
+    /// Returns the counts of a kind's lists. The testbed counts them; a kcp shows them in its metrics.
     pub(crate) async fn lists(&mut self, connection: &Connection, kind: Kind) -> Result<Lists> {
         match &mut self.running {
             Running::Testbed { child, .. } => {
                 Ok(serde_json::from_value(child.ask(&json!({"lists": kind.plural()})).await?)?)
             }
             Running::Kcp(_) => {
-                // The shard's own, above all workspaces.
-                let home = connection.home();
-                let base = home.url().split("/clusters/").next().unwrap_or_default();
+                // The metrics belong to the shard, above all workspaces.
+                let own = connection.own_endpoint();
+                let base = own.url().split("/clusters/").next().unwrap_or_default();
                 let response = connection.at(base)?.get("/metrics").await?;
                 let text = String::from_utf8_lossy(response.body());
                 if !response.status().is_success() {
@@ -155,7 +157,7 @@ impl std::ops::Sub for Lists {
     }
 }
 
-/// A field of a kubeconfig that [`Server::kubeconfig`] wrote.
+/// Returns a field of a kubeconfig that [`Server::kubeconfig`] wrote.
 pub(crate) fn of_kubeconfig<'a>(config: &'a Value, pointer: &str) -> Result<&'a str> {
     config.pointer(pointer).and_then(Value::as_str).ok_or_else(|| format!("the kubeconfig has no {pointer}").into())
 }

@@ -1,4 +1,4 @@
-//! Workspaces, a provider with its rules and webhooks, and consumers.
+//! Sets up workspaces, a provider with its rules and webhooks, and consumers.
 
 use std::time::{Duration, Instant};
 
@@ -24,7 +24,7 @@ const CONFIGURATIONS: &str = "/apis/admissionregistration.k8s.io/v1/validatingwe
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Where the two webhooks are called, and for how long.
+/// Addresses of the two webhooks, and their time limit.
 #[derive(Debug, Clone)]
 pub(crate) struct Hooks {
     pub(crate) depguard: u16,
@@ -33,7 +33,7 @@ pub(crate) struct Hooks {
     pub(crate) seconds: u32,
 }
 
-/// depguard's workspace, and a provider of all kinds with rules.
+/// Creates depguard's workspace, and a provider of all kinds with rules.
 pub(crate) async fn providers(connection: &Connection, hooks: &Hooks) -> Result {
     let dep_ctrl = workspace(connection, DEP_CTRL).await?;
     create(&dep_ctrl, SCHEMAS, &manifests::api_resource_schema()).await?;
@@ -58,7 +58,7 @@ pub(crate) async fn providers(connection: &Connection, hooks: &Hooks) -> Result 
     create(&provider, CONFIGURATIONS, &configuration(hooks)).await
 }
 
-/// A consumer of all kinds, and its logical cluster.
+/// Creates a consumer of all kinds, and returns its logical cluster.
 pub(crate) async fn consumer(connection: &Connection, name: &str) -> Result<LogicalCluster> {
     let consumer = workspace(connection, &format!("root:{name}")).await?;
     let binding = json!({
@@ -71,16 +71,16 @@ pub(crate) async fn consumer(connection: &Connection, name: &str) -> Result<Logi
     }
     let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": objects::NAMESPACE}});
     create(&consumer, "/api/v1/namespaces", &namespace).await?;
-    let found = connection.home().get_json(&format!("{WORKSPACES}/{name}")).await?;
+    let found = connection.own_endpoint().get_json(&format!("{WORKSPACES}/{name}")).await?;
     Ok(LogicalCluster::parse(found["spec"]["cluster"].as_str().unwrap_or_default())?)
 }
 
-/// Tries until it is so.
+/// Waits until a condition holds.
 pub(crate) async fn eventually(what: &str, mut is_so: impl AsyncFnMut() -> bool) -> Result {
     let begun = Instant::now();
     while !is_so().await {
         if begun.elapsed() > PATIENCE {
-            return Err(format!("not within {} s: {what}", PATIENCE.as_secs()).into());
+            return Err(format!("timed out after {} s, waiting for: {what}", PATIENCE.as_secs()).into());
         }
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
@@ -102,7 +102,7 @@ pub(crate) async fn create(place: &Endpoint, collection: &str, object: &Value) -
 
 async fn workspace(connection: &Connection, path: &str) -> Result<Endpoint> {
     let name = path.trim_start_matches("root:");
-    let root = connection.home();
+    let root = connection.own_endpoint();
     let workspace = json!({
         "apiVersion": "tenancy.kcp.io/v1alpha1", "kind": "Workspace", "metadata": {"name": name},
         "spec": {"type": {"name": "universal", "path": "root"}},
@@ -116,8 +116,8 @@ async fn workspace(connection: &Connection, path: &str) -> Result<Endpoint> {
     Ok(connection.workspace(&WorkspacePath::parse(path)?))
 }
 
-/// One configuration for both webhooks: the stand-in hears of olds, depguard of the other
-/// targets, and of a kind that no rule names.
+/// Returns one configuration for both webhooks. The stand-in reviews olds; depguard reviews the other targets, and a
+/// kind that no rule names.
 fn configuration(hooks: &Hooks) -> Value {
     let webhook = |name: &str, port: u16, kinds: &[Kind]| {
         let resources: Vec<&str> = kinds.iter().map(|kind| kind.plural()).collect();

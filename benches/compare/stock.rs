@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use depguard_webhook::{Config, StartError, Webhook};
 
-/// What a webhook is started with.
+/// Settings with which a webhook is started.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     #[arg(long)]

@@ -1,4 +1,4 @@
-//! The same list over HTTP/1.1 and HTTP/2, as it is and compressed.
+//! Compares one list over HTTP/1.1 and HTTP/2, plain and compressed.
 
 use std::collections::HashMap;
 use std::io::Read;
@@ -18,25 +18,25 @@ use crate::objects::Kind;
 use crate::rounds::median;
 use crate::usage::Usage;
 
-/// What one way of reading a whole list costs: medians.
+/// Cost of one way of reading a whole list: medians.
 #[derive(Debug, Clone)]
 pub(crate) struct Figures {
     pub(crate) name: String,
     pub(crate) time: Duration,
     pub(crate) cpu: Duration,
-    /// Bytes of bodies as they came, and as they are.
+    /// Bytes of the bodies on the wire, and after decompression.
     pub(crate) wire: u64,
     pub(crate) bytes: u64,
 }
 
 const ROUNDS: usize = 5;
-/// More than a page.
+/// Flow-control window that is larger than a page.
 const WINDOW: u32 = 16 << 20;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Protocol {
     Http1,
-    /// With the windows of the standard: 64 KiB.
+    /// HTTP/2 with the standard's windows of 64 KiB.
     Http2,
     Http2Windows,
 }
@@ -46,7 +46,7 @@ enum Sender {
     Http2(http2::SendRequest<Full<Bytes>>),
 }
 
-/// Reads the dependents in every way, the ways taking turns.
+/// Reads the dependents in every way, with the ways taking turns.
 pub(crate) async fn run(client: &Client) -> Result<Vec<Figures>> {
     let mut ways = Vec::new();
     for protocol in [Protocol::Http1, Protocol::Http2, Protocol::Http2Windows] {
@@ -125,7 +125,7 @@ impl Protocol {
 }
 
 impl Sender {
-    /// The bytes of the body on the wire, and the body.
+    /// Returns the body's length on the wire, and the body.
     async fn get(&mut self, client: &Client, path: &str, compressed: bool) -> Result<(u64, Bytes)> {
         let mut request = client.get(path);
         if compressed {

@@ -1,4 +1,4 @@
-//! CPU and memory of another process, as Linux tells them.
+//! CPU and memory of another process, from Linux' `/proc`.
 
 use std::fs;
 use std::path::PathBuf;
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::Result;
 
-/// A process that is looked at.
+/// Process that is measured.
 #[derive(Debug)]
 pub(crate) struct Usage {
     folder: PathBuf,
@@ -17,11 +17,11 @@ impl Usage {
         Self { folder: PathBuf::from(format!("/proc/{pid}")) }
     }
 
-    /// The time its threads have run so far, to the nanosecond.
+    /// Returns the time for which the process's threads have run so far, to the nanosecond.
     pub(crate) fn cpu(&self) -> Result<Duration> {
         let mut nanoseconds = 0;
         for thread in fs::read_dir(self.folder.join("task"))? {
-            // A thread may end between the two; those of a runtime's workers stay.
+            // A thread may end between the two reads. The threads of a runtime's workers stay.
             let Ok(text) = fs::read_to_string(thread?.path().join("schedstat")) else { continue };
             let ran = text.split_whitespace().next().ok_or("schedstat is empty")?;
             nanoseconds += ran.parse::<u64>()?;
@@ -29,17 +29,17 @@ impl Usage {
         Ok(Duration::from_nanos(nanoseconds))
     }
 
-    /// Bytes in memory now.
+    /// Returns the bytes in memory now.
     pub(crate) fn memory(&self) -> Result<u64> {
         self.status("VmRSS:")
     }
 
-    /// Forgets the peak: from here on it is counted anew.
+    /// Resets the peak, which is measured anew from here on.
     pub(crate) fn reset_peak(&self) -> Result {
         Ok(fs::write(self.folder.join("clear_refs"), "5")?)
     }
 
-    /// The most bytes in memory since the last reset.
+    /// Returns the maximum of bytes in memory since the last reset.
     pub(crate) fn peak(&self) -> Result<u64> {
         self.status("VmHWM:")
     }

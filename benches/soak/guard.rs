@@ -1,4 +1,4 @@
-//! depguard's webhook in a process of its own, which says what it holds when it is asked.
+//! depguard's webhook in a process of its own, which reports its tasks and descriptors on request.
 
 use clap::Subcommand;
 use serde_json::json;

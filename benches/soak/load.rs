@@ -1,4 +1,4 @@
-//! Who deletes: some that may go, some that may not, some that no rule names.
+//! Client that deletes: some deletions are allowed, some are refused, some are about kinds that no rule names.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -18,23 +18,23 @@ use crate::watch::Held;
 
 const CONFIGURATIONS: &str = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations";
 const NAMESPACE: &str = "default";
-/// Targets of each kind that stay referenced.
+/// Number of targets of each kind that stay referenced.
 const HELD: usize = 20;
-/// As many errors are told.
+/// Maximum of errors that are reported.
 const TOLD: usize = 5;
 
-/// What came of the deletions.
+/// Results of the deletions.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Counts {
     pub(crate) allowed: u64,
     pub(crate) denied: u64,
     pub(crate) unrelated: u64,
-    /// Those that did not come out as they should, the first few told.
+    /// Number of deletions with a wrong result, and the first few errors.
     pub(crate) wrong: u64,
     pub(crate) errors: Vec<String>,
-    /// The webhook's CPU time.
+    /// CPU time of the webhook.
     pub(crate) cpu: Duration,
-    /// The most memory that it had, in bytes.
+    /// Peak of the webhook's memory, in bytes.
     pub(crate) peak: u64,
 }
 
@@ -56,7 +56,7 @@ impl Scene {
         let (webhook, _) = Child::start(&arguments[0], &arguments[1..]).await?;
         scene.start_controller().await?;
         scene.until_guarded().await?;
-        // The dependents' own deletion is reviewed too, though no rule names them as targets.
+        // Deletions of dependents are reviewed too, though no rule names them as targets.
         let certificate = std::fs::read(scene.certificates().join("tls.crt"))?;
         let unrelated = json!({
             "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration",
@@ -86,7 +86,7 @@ impl Scene {
         Ok(Self { scene, webhook, next: AtomicU64::new(0) })
     }
 
-    /// Deletes for so long, and looks each second at what the webhook holds.
+    /// Deletes for this time, and samples each second what the webhook holds.
     pub(crate) async fn delete_for(
         &mut self,
         time: Duration,
@@ -127,7 +127,7 @@ impl Scene {
         Ok(counts)
     }
 
-    /// What the webhook holds once nobody has asked it anything for a while.
+    /// Returns what the webhook holds after it was idle for a while.
     pub(crate) async fn idle(&mut self) -> Result<Held> {
         tokio::time::sleep(Duration::from_secs(2)).await;
         Held::by(&mut self.webhook).await
@@ -140,7 +140,7 @@ impl Scene {
     }
 }
 
-/// The `n`th deletion. One in six is carried out, of an object that is made for it; the others are dry runs or refused.
+/// Makes the `n`th deletion. One in six is carried out, on an object that is made for it; the others are dry runs.
 async fn delete(tenant: &Endpoint, n: u64, counts: &mut Counts) -> Result {
     let pair = Pair::ALL[(n / 6) as usize % Pair::ALL.len()];
     let targets = pair.targets_in(NAMESPACE);
@@ -170,7 +170,7 @@ async fn delete(tenant: &Endpoint, n: u64, counts: &mut Counts) -> Result {
             let refused = match dry(tenant, &path).await {
                 Err(why) if why.contains("still referenced by") => Ok(()),
                 Err(why) => Err(why),
-                Ok(()) => Err("it was let go".to_owned()),
+                Ok(()) => Err("the deletion was allowed".to_owned()),
             };
             counts.denied += u64::from(refused.is_ok());
             (path, refused)
@@ -185,7 +185,7 @@ async fn delete(tenant: &Endpoint, n: u64, counts: &mut Counts) -> Result {
     Ok(())
 }
 
-/// A deletion that is reviewed and not carried out.
+/// Deletes as a dry run: the deletion is reviewed, but not carried out.
 async fn dry(tenant: &Endpoint, path: &str) -> std::result::Result<(), String> {
     let request = Request::delete(format!("{path}?dryRun=All")).body(Bytes::new()).map_err(|why| why.to_string())?;
     let response = tenant.send(request).await.map_err(|why| why.to_string())?;

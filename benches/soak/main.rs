@@ -1,8 +1,9 @@
-//! Deletions for as long as one likes: does the webhook hold more and more of anything?
+//! Soak test: deletions for as long as one likes, to see if the webhook holds more and more of anything.
 //!
 //! `cargo run --release -p depguard-benches --bin soak -- --seconds 300` runs the stock webhook in a process of its own
-//! (this program again, with a role), has the testbed ask it about deletions all the while, and looks at its memory, tasks
-//! and descriptors. It ends with a table, and with exit code 1 where something grows or an answer was wrong.
+//! (this program again, with a role). All the while the testbed asks it about deletions, and the program samples its
+//! memory, tasks and descriptors. The program ends with a table, and with exit code 1 if something grows or an answer
+//! was wrong.
 
 #[path = "../compare/child.rs"]
 mod child;
@@ -22,7 +23,7 @@ use std::time::Duration;
 
 use clap::{Parser, Subcommand};
 
-/// Has the webhook review deletions for a while, and looks whether it holds more and more of anything.
+/// Sends deletions to the webhook for a while, and checks that its memory, tasks and descriptors do not grow.
 #[derive(Debug, Parser)]
 struct Arguments {
     #[command(subcommand)]
@@ -33,20 +34,20 @@ struct Arguments {
 
 #[derive(Debug, Clone, clap::Args)]
 struct Options {
-    /// How long
+    /// Duration of the run, in seconds
     #[arg(long, default_value_t = 300)]
     seconds: u64,
-    /// Deletions at once
+    /// Number of deletions at once
     #[arg(long, default_value_t = 8)]
     at_once: usize,
-    /// Objects of each kind of dependents
+    /// Number of objects of each kind of dependents
     #[arg(long, default_value_t = 2000)]
     dependents: usize,
 }
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// The webhook, in a process of its own.
+    /// Run the webhook in its own process.
     #[command(hide = true, subcommand)]
     Role(guard::Role),
 }
@@ -63,11 +64,11 @@ fn main() -> ExitCode {
     })
 }
 
-/// Whether all was well.
+/// Returns true if all was well.
 async fn run(options: &Options) -> Result<bool> {
     let whole = Duration::from_secs(options.seconds.max(1));
     let mut scene = load::Scene::start(options.dependents).await?;
-    // What is set up once, such as connections and buffers, is set up before anything is looked at.
+    // The warm-up creates things that are created once, such as connections and buffers, before anything is measured.
     let warm_up = scene.delete_for(whole / 5, options.at_once, &mut Vec::new()).await?;
     let before = scene.idle().await?;
     let mut samples = Vec::new();
@@ -77,9 +78,9 @@ async fn run(options: &Options) -> Result<bool> {
     let soak = verdict::Soak { took: whole, counts, samples, before, after };
     println!("{soak}");
     let mut wrong = soak.wrong();
-    wrong.extend(warm_up.errors.into_iter().map(|error| format!("while it warmed up: {error}")));
+    wrong.extend(warm_up.errors.into_iter().map(|error| format!("during the warm-up: {error}")));
     for what in &wrong {
-        println!("not as it should be: {what}");
+        println!("wrong: {what}");
     }
     Ok(wrong.is_empty())
 }

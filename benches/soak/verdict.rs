@@ -1,4 +1,4 @@
-//! Whether what is held stays the same.
+//! Verdict: checks that the webhook's resources stay constant.
 
 use std::fmt;
 use std::time::Duration;
@@ -6,31 +6,32 @@ use std::time::Duration;
 use crate::load::Counts;
 use crate::watch::Held;
 
-/// Memory may differ by so many bytes between the beginning and the end, or by a twentieth: an allocator keeps what was
-/// given back, and not always the same.
+/// Memory by which the end may exceed the beginning, in bytes, or else a twentieth. An allocator keeps returned memory,
+/// and not always the same amount.
 const SLACK: u64 = 4 << 20;
-/// The same for descriptors and tasks at rest: a watch may just be beginning anew.
+/// Number of descriptors or tasks by which the end may exceed the beginning at rest, because a watch may just be
+/// beginning anew.
 const FEW: u64 = 4;
 
-/// A run.
+/// Data of a run.
 #[derive(Debug, Clone)]
 pub(crate) struct Soak {
     pub(crate) took: Duration,
     pub(crate) counts: Counts,
-    /// One a second, under load.
+    /// Samples under load, one a second.
     pub(crate) samples: Vec<Held>,
-    /// At rest.
+    /// State at rest.
     pub(crate) before: Held,
     pub(crate) after: Held,
 }
 
 impl Soak {
-    /// What is not as it should be.
+    /// Returns everything that is wrong.
     pub(crate) fn wrong(&self) -> Vec<String> {
         let mut wrong = Vec::new();
         let Counts { allowed, denied, unrelated, .. } = self.counts;
         if [allowed, denied, unrelated].contains(&0) {
-            wrong.push("there were no deletions of each sort".to_owned());
+            wrong.push("one sort of deletions (allowed, denied, unrelated) did not occur".to_owned());
         }
         if self.counts.wrong > 0 {
             wrong.push(format!("{} answers were wrong: {}", self.counts.wrong, self.counts.errors.join("; ")));
@@ -44,13 +45,13 @@ impl Soak {
             ("descriptors", self.before.descriptors, self.after.descriptors),
         ] {
             if after > before + FEW {
-                wrong.push(format!("there were {before} {what} at rest, and {after} in the end"));
+                wrong.push(format!("{what} at rest have grown from {before} to {after}"));
             }
         }
         wrong
     }
 
-    /// The memory of the first quarter, and of the last: their medians.
+    /// Returns the median of memory in the first quarter.
     fn first(&self) -> u64 {
         median(self.samples.iter().take(self.quarter()))
     }
@@ -120,9 +121,9 @@ mod tests {
         let [wrong] = &soak(|second| 30 + second / 8).wrong()[..] else { panic!() };
         assert!(wrong.starts_with("memory has grown from 31.0 MiB to 4"), "{wrong}");
         let after = Held { tasks: 15, ..REST };
-        assert_eq!(Soak { after, ..soak(|_| 30) }.wrong(), ["there were 10 tasks at rest, and 15 in the end"]);
+        assert_eq!(Soak { after, ..soak(|_| 30) }.wrong(), ["tasks at rest have grown from 10 to 15"]);
         let after = Held { descriptors: 25, ..REST };
-        assert_eq!(Soak { after, ..soak(|_| 30) }.wrong(), ["there were 20 descriptors at rest, and 25 in the end"]);
+        assert_eq!(Soak { after, ..soak(|_| 30) }.wrong(), ["descriptors at rest have grown from 20 to 25"]);
     }
 
     #[test]
@@ -132,6 +133,6 @@ mod tests {
         wrong.counts.errors = vec!["why".to_owned()];
         assert_eq!(wrong.wrong(), ["1 answers were wrong: why"]);
         wrong.counts = Counts::default();
-        assert_eq!(wrong.wrong(), ["there were no deletions of each sort"]);
+        assert_eq!(wrong.wrong(), ["one sort of deletions (allowed, denied, unrelated) did not occur"]);
     }
 }

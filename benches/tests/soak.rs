@@ -1,4 +1,4 @@
-//! A soak of some seconds, with the verdict of a long one.
+//! Soak test of some seconds, with the verdict of a long one.
 
 use std::process::Command;
 

@@ -1,4 +1,4 @@
-//! The command line of the stock binary.
+//! Command line of the stock binary.
 
 use std::error::Error;
 use std::io::Write;
@@ -7,14 +7,19 @@ use std::time::Duration;
 use std::{fs, io};
 
 use clap::{Args, Parser, Subcommand};
-use depguard_core::{Home, LogicalCluster, Namespace};
-use depguard_kcp::cli::{AllowanceArgs, Common, FeatureArgs, HomeArg, asked_to_stop};
+use depguard_core::model::Namespace;
+use depguard_core::{ControlPlane, LogicalCluster};
+use depguard_kcp::cli::{AllowanceArgs, Common, ControlPlaneArg, FeatureArgs, asked_to_stop};
 
-use crate::config::LEASE;
+use crate::config::Config;
+use crate::controller::Controller;
 use crate::manifests::{self, Identity, ReadThrough, Setup};
-use crate::{Config, Controller, Uninstall, VitalKind, WebhookTarget, WebhookTargetError, uninstall};
+use crate::model::names::LEASE;
+use crate::model::vital_kind::VitalKind;
+use crate::model::webhook_target::{WebhookTarget, WebhookTargetError};
+use crate::uninstall::removal::{Uninstall, uninstall};
 
-/// Resolves DependencyRules, installs webhook configurations, reports status: the controller of depguard
+/// Controller of depguard: installs webhook configurations for DependencyRules and reports their status
 #[derive(Debug, Parser)]
 #[command(version, args_conflicts_with_subcommands = true)]
 pub struct Cli {
@@ -41,21 +46,21 @@ struct Run {
     #[arg(long, value_name = "URL", default_value = "")]
     webhook_url: String,
 
-    /// Service at which API servers reach the webhook, instead of a URL; home kubernetes only
+    /// Service at which API servers reach the webhook, instead of a URL; plain Kubernetes only
     #[arg(long, value_name = "NAMESPACE/NAME[:PORT]")]
     webhook_service: Option<String>,
 
-    /// PEM file of the certificates by which API servers know the webhook; a changed file is taken up within seconds
-    /// [default: the API servers' own roots]
+    /// PEM file with the CA certificates by which API servers verify the webhook; a changed file is loaded within
+    /// seconds [default: the API servers' own roots]
     #[arg(long, value_name = "FILE")]
     webhook_ca_bundle_path: Option<PathBuf>,
 
-    /// HOST:PORT at which the controller asks the webhook whether its rules are loaded, under the name and by the
-    /// certificates of what is installed [default: where API servers reach it]
+    /// HOST:PORT at which the controller asks the webhook for its loaded rules; the host name and the CA certificates
+    /// stay those of the installed configuration [default: the address that API servers call]
     #[arg(long, value_name = "HOST:PORT", value_parser = host_and_port)]
     webhook_probe_address: Option<String>,
 
-    /// Folder with tls.crt and tls.key by which the webhook knows the controller, where it runs with --client-ca
+    /// Folder with tls.crt and tls.key: the controller's client certificate for a webhook with --client-ca
     #[arg(long, value_name = "DIR")]
     webhook_client_cert_dir: Option<PathBuf>,
 
@@ -63,7 +68,7 @@ struct Run {
     #[arg(long)]
     leader_elect: bool,
 
-    /// depguard's own namespace, in which nothing is protected; home kubernetes only [default: that of
+    /// Namespace of depguard itself, in which nothing is protected; plain Kubernetes only [default: the namespace of
     /// --webhook-service, else depguard-system]
     #[arg(long, value_name = "NAMESPACE", env = "POD_NAMESPACE")]
     namespace: Option<Namespace>,
@@ -71,12 +76,12 @@ struct Run {
     #[command(flatten)]
     lease: LeaseArgs,
 
-    /// File with the secret by which the webhook knows the URLs that the controller installs, the same as the
-    /// webhook's; of several lines the first signs; a changed file is taken up within seconds
+    /// File with the secret that signs the URLs that the controller installs, the same as the webhook's; the first of
+    /// several lines signs; a changed file is loaded within seconds
     #[arg(long, value_name = "FILE")]
     path_key_file: Option<PathBuf>,
 
-    /// The way in which the webhook reads dependents, as its own flag says; home kcp only
+    /// Way in which the webhook reads dependents, the same as the webhook's own flag; kcp only
     #[arg(long, value_enum, default_value_t, value_name = "WAY")]
     read_through: ReadThrough,
 
@@ -86,27 +91,27 @@ struct Run {
     #[command(flatten)]
     features: FeatureArgs,
 
-    /// What locks may name though a cluster's own controllers can't do without: of events, endpoints,
-    /// endpointslices.discovery.k8s.io, bindings, serviceaccounts/token, and any kind's status or binding, as in pods/status
-    /// (comma-separated)
+    /// Kinds that locks may name although a cluster's own controllers need them (comma-separated): of events,
+    /// endpoints, endpointslices.discovery.k8s.io, bindings, serviceaccounts/token, and any kind's status or binding, as
+    /// in pods/status
     #[arg(long, value_name = "KINDS", value_delimiter = ',')]
     vital_lock_kinds: Vec<VitalKind>,
 
-    /// Make no ClusterRoles for groups of GlobalOwners: whoever adds one gives the controller those rights by a ClusterRole
-    /// with the label dependencies.opendefense.cloud/aggregate-to-owners: "true"
+    /// Make no ClusterRoles for groups of GlobalOwners; an administrator gives the controller these rights by
+    /// ClusterRoles with the label dependencies.opendefense.cloud/aggregate-to-owners: "true"
     #[arg(long)]
     precreated_roles: bool,
 }
 
-/// Where the controllers' Leases are.
+/// Place of the controllers' Leases.
 #[derive(Debug, Args)]
 struct LeaseArgs {
-    /// Namespace of the controllers' Leases; in home kcp one of depguard's own workspace [default: depguard's own
-    /// namespace, in home kcp depguard-system]
+    /// Namespace of the controllers' Leases; in kcp, a namespace of depguard's own workspace [default: depguard's own
+    /// namespace, in kcp depguard-system]
     #[arg(long, value_name = "NAMESPACE")]
     leader_election_namespace: Option<Namespace>,
 
-    /// Name of the Lease; the one by which an uninstall stops controllers has -uninstall added to it
+    /// Name of the Lease; the Lease by which an uninstall stops controllers has the suffix -uninstall
     #[arg(long, value_name = "NAME", default_value = LEASE)]
     leader_election_id: String,
 }
@@ -116,55 +121,56 @@ struct Removal {
     #[command(flatten)]
     common: Common,
 
-    /// depguard's own namespace; home kubernetes only [default: the one that is depguard's own by the configuration
-    /// that is installed, else depguard-system]
+    /// Namespace of depguard itself; plain Kubernetes only [default: the namespace in the installed configuration, else
+    /// depguard-system]
     #[arg(long, value_name = "NAMESPACE", env = "POD_NAMESPACE")]
     namespace: Option<Namespace>,
 
     #[command(flatten)]
     lease: LeaseArgs,
 
-    /// Seconds after which to give up
+    /// Time limit of the uninstall, in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 120)]
     timeout: u64,
 }
 
 #[derive(Debug, Args)]
 struct Manifests {
-    /// Where depguard runs
-    #[arg(long, value_enum, default_value_t)]
-    home: HomeArg,
+    /// Control plane that depguard protects; --home is the same
+    #[arg(long, alias = "home", value_enum, default_value_t)]
+    control_plane: ControlPlaneArg,
 
     /// Workspace of depguard's APIExport, to which providers' APIBindings refer
     #[arg(long, value_name = "PATH", default_value = manifests::DEP_CTRL_PATH)]
     dep_ctrl_path: String,
 
-    /// The way in which the webhook reads dependents; home kcp only
+    /// Way in which the webhook reads dependents; kcp only
     #[arg(long, value_enum, default_value_t, value_name = "WAY")]
     read_through: ReadThrough,
 
-    /// Logical cluster of depguard's own workspace, by which its ServiceAccounts are known in others; home kcp only
+    /// Logical cluster of depguard's own workspace; other workspaces know its ServiceAccounts by this id; kcp only
     #[arg(long, value_name = "ID", conflicts_with = "certificates")]
     dep_ctrl_cluster: Option<LogicalCluster>,
 
-    /// Rights for client certificates of the users depguard-controller and depguard-webhook, instead of ServiceAccounts
-    /// of depguard's own workspace; home kcp only
+    /// Grant the rights to client certificates of the users depguard-controller and depguard-webhook, not to
+    /// ServiceAccounts of depguard's own workspace; kcp only
     #[arg(long)]
     certificates: bool,
 
     #[command(flatten)]
     features: FeatureArgs,
 
-    /// Make no ClusterRoles for groups of GlobalOwners: whoever adds one gives the controller those rights by a ClusterRole
-    /// with the label dependencies.opendefense.cloud/aggregate-to-owners: "true"
+    /// Make no ClusterRoles for groups of GlobalOwners; an administrator gives the controller these rights by
+    /// ClusterRoles with the label dependencies.opendefense.cloud/aggregate-to-owners: "true"
     #[arg(long)]
     precreated_roles: bool,
 
-    /// Ready-made rules instead, about kinds that every kcp, or every Kubernetes, has, and for the latter about openMCP's
+    /// Print ready-made rules instead: about kinds that each kcp or each Kubernetes has, and with Kubernetes also about
+    /// openMCP's kinds
     #[arg(long)]
     rules: bool,
 
-    /// Write a file each into this folder, instead of printing
+    /// Folder to write the files into, instead of printing them
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
 }
@@ -181,7 +187,7 @@ impl Cli {
         let controller = Controller::start(self.run.into_config()?).await?;
         tracing::info!(probes = ?controller.probe_addr(), "started");
         asked_to_stop().await;
-        tracing::info!("stopping: what is installed stays installed");
+        tracing::info!("stopping; installed webhook configurations stay in place");
         controller.stop().await;
         Ok(())
     }
@@ -194,13 +200,13 @@ impl Run {
             Some(service) => service.parse()?,
             None => WebhookTarget::Url(self.webhook_url),
         };
-        let config = Config::new(self.common.home.into(), self.common.api_export_name, webhook);
+        let config = Config::new(self.common.control_plane.into(), self.common.api_export_name, webhook);
         let namespace = self.namespace.as_ref().map_or(config.namespace.clone(), ToString::to_string);
         Ok(Config {
             leader_elect: self.leader_elect,
             leader_election_namespace: self
                 .lease
-                .of(config.home, Some(&namespace))
+                .of(config.control_plane, Some(&namespace))
                 .unwrap_or(config.leader_election_namespace),
             leader_election_id: self.lease.leader_election_id,
             allowance: self.allowance.into_allowance(),
@@ -233,16 +239,16 @@ impl Manifests {
             identity,
             enable: self.features.into_features(),
             precreated_roles: self.precreated_roles,
-            ..Setup::new(self.home.into(), self.read_through)
+            ..Setup::new(self.control_plane.into(), self.read_through)
         }
     }
 
     fn run(mut self) -> Result<(), Box<dyn Error + Send + Sync>> {
         let (out, rules) = (self.out.take(), self.rules);
         let setup = self.into_setup();
-        setup.read_through.check(setup.home)?;
-        setup.enable.check(setup.home)?;
-        let files = if rules { manifests::rule_files(setup.home)? } else { manifests::files(&setup)? };
+        setup.read_through.check(setup.control_plane)?;
+        setup.enable.check(setup.control_plane)?;
+        let files = if rules { manifests::rule_files(setup.control_plane)? } else { manifests::files(&setup)? };
         let Some(folder) = out else {
             let texts: Vec<_> = files.into_iter().map(|file| file.text).collect();
             return Ok(io::stdout().write_all(texts.join("---\n").as_bytes())?);
@@ -256,12 +262,12 @@ impl Manifests {
 }
 
 impl LeaseArgs {
-    /// The namespace that was given, or follows from what is known of depguard's own.
-    fn of(&self, home: Home, own: Option<&str>) -> Option<String> {
-        match (&self.leader_election_namespace, home) {
+    /// Returns the namespace that was given, or the one that follows from depguard's own namespace.
+    fn of(&self, control_plane: ControlPlane, own: Option<&str>) -> Option<String> {
+        match (&self.leader_election_namespace, control_plane) {
             (Some(given), _) => Some(given.to_string()),
-            (None, Home::Kcp) => None,
-            (None, Home::Kubernetes) => own.map(str::to_owned),
+            (None, ControlPlane::Kcp) => None,
+            (None, ControlPlane::Kubernetes) => own.map(str::to_owned),
         }
     }
 }
@@ -274,14 +280,14 @@ impl Removal {
     }
 
     fn into_uninstall(self) -> Uninstall {
-        let home = self.common.home.into();
+        let control_plane = self.common.control_plane.into();
         Uninstall {
             kubeconfig: self.common.kubeconfig,
             base_host: self.common.kcp_base_host,
-            leader_election_namespace: self.lease.of(home, self.namespace.as_ref().map(Namespace::as_str)),
+            leader_election_namespace: self.lease.of(control_plane, self.namespace.as_ref().map(Namespace::as_str)),
             leader_election_id: self.lease.leader_election_id,
             timeout: Duration::from_secs(self.timeout),
-            ..Uninstall::new(home, self.common.api_export_name)
+            ..Uninstall::new(control_plane, self.common.api_export_name)
         }
     }
 }
@@ -318,7 +324,7 @@ mod tests {
             "--zap-time-encoding=iso8601",
         ])
         .unwrap();
-        assert_eq!(config.home, Home::Kcp);
+        assert_eq!(config.control_plane, ControlPlane::Kcp);
         assert_eq!(config.export_name.as_str(), "deps.example.com");
         assert_eq!(config.probe_addr.unwrap().to_string(), "[::]:9000");
         assert_eq!(config.metrics_addr, None);
@@ -330,13 +336,15 @@ mod tests {
 
     #[test]
     fn without_a_webhook_it_says_what_to_give() {
-        for (home, flag) in [("kcp", "--webhook-url https"), ("kubernetes", "--webhook-service namespace/name")] {
-            let config = parse(&[&format!("--home={home}")]).unwrap();
-            let error = config.webhook.check(config.home).unwrap_err().to_string();
+        for (control_plane, flag) in
+            [("kcp", "--webhook-url https"), ("kubernetes", "--webhook-service namespace/name")]
+        {
+            let config = parse(&[&format!("--control-plane={control_plane}")]).unwrap();
+            let error = config.webhook.check(config.control_plane).unwrap_err().to_string();
             assert!(error.contains(flag), "{error}");
         }
         assert!(parse(&["--webhook-service=a/b", "--webhook-url=https://c"]).unwrap_err().contains("leave one out"));
-        assert!(parse(&["--home=kubernetes", "--webhook-service=a/b:9443"]).is_ok());
+        assert!(parse(&["--control-plane=kubernetes", "--webhook-service=a/b:9443"]).is_ok());
     }
 
     #[test]
@@ -344,7 +352,7 @@ mod tests {
         let config = parse(&["--webhook-probe-address=127.0.0.1:9443", "--namespace=deps"]).unwrap();
         assert_eq!(config.webhook_probe_address.as_deref(), Some("127.0.0.1:9443"));
         assert_eq!(config.namespace, "deps");
-        assert_eq!(parse(&["--home=kubernetes", "--webhook-service=a/b"]).unwrap().namespace, "a");
+        assert_eq!(parse(&["--control-plane=kubernetes", "--webhook-service=a/b"]).unwrap().namespace, "a");
         assert_eq!(parse(&[]).unwrap().namespace, "depguard-system");
         for bad in ["127.0.0.1", "https://host:1", "host:x", ""] {
             assert!(parse(&[&format!("--webhook-probe-address={bad}")]).unwrap_err().contains("host:port"), "{bad}");
@@ -354,7 +362,7 @@ mod tests {
     #[test]
     fn uninstall_takes_the_flags_that_say_where() {
         let taken = [
-            "--home=kubernetes",
+            "--control-plane=kubernetes",
             "--kubeconfig=/k",
             "--api-export-name=a",
             "--kcp-base-host=https://a",
@@ -366,14 +374,15 @@ mod tests {
         let cli = Cli::try_parse_from([&["depguard-controller", "uninstall"], &taken[..]].concat()).unwrap();
         let Some(Command::Uninstall(removal)) = cli.command else { panic!("{cli:?}") };
         assert_eq!(removal.into_uninstall().leader_election_namespace.as_deref(), Some("d"));
-        // Without it, where the controllers of that namespace look; else where the installed ones do.
+        // Without --leader-election-namespace, the Lease is in the given --namespace; without both, `uninstall` goes by
+        // what is installed.
         for (flags, namespace) in [(&["--namespace=b"][..], Some("b")), (&[], None)] {
-            let line = [&["depguard-controller", "uninstall", "--home=kubernetes"], flags].concat();
+            let line = [&["depguard-controller", "uninstall", "--control-plane=kubernetes"], flags].concat();
             let Some(Command::Uninstall(removal)) = Cli::try_parse_from(line).unwrap().command else { panic!() };
             assert_eq!(removal.into_uninstall().leader_election_namespace.as_deref(), namespace);
         }
         assert!(Cli::try_parse_from(["depguard-controller", "uninstall", "--webhook-url=https://a"]).is_err());
-        let config = parse(&["--leader-elect", "--home=kubernetes", "--namespace=b"]).unwrap();
+        let config = parse(&["--leader-elect", "--control-plane=kubernetes", "--namespace=b"]).unwrap();
         assert!(config.leader_elect);
         assert_eq!(
             (config.leader_election_namespace.as_str(), config.leader_election_id.as_str()),
@@ -383,8 +392,14 @@ mod tests {
     }
 
     #[test]
+    fn home_is_an_alias_of_control_plane() {
+        assert_eq!(parse(&["--home=kubernetes", "--namespace=b"]).unwrap().control_plane, ControlPlane::Kubernetes);
+        assert!(Cli::try_parse_from(["depguard-controller", "manifests", "--home=kubernetes"]).is_ok());
+    }
+
+    #[test]
     fn manifests_take_their_own_flags_only() {
-        assert!(Cli::try_parse_from(["depguard-controller", "manifests", "--home", "kubernetes"]).is_ok());
+        assert!(Cli::try_parse_from(["depguard-controller", "manifests", "--control-plane", "kubernetes"]).is_ok());
         assert!(Cli::try_parse_from(["depguard-controller", "--webhook-url=https://a", "manifests"]).is_err());
     }
 }

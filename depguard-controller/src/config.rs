@@ -1,4 +1,4 @@
-//! What a controller needs to know.
+//! Configuration of a controller.
 
 use std::collections::BTreeSet;
 use std::net::{Ipv6Addr, SocketAddr};
@@ -6,89 +6,84 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use depguard_core::locks::CLEAN_AFTER;
-use depguard_core::{ExportName, Home};
-use depguard_kcp::{Allowance, Features};
+use depguard_core::{ControlPlane, ExportName};
+use depguard_kcp::{Allowance, Features, ReadThrough};
 
-use crate::locks::VitalKind;
-use crate::manifests::ReadThrough;
-use crate::webhook_target::WebhookTarget;
+use crate::model::names::{LEASE, NAMESPACE};
+use crate::model::vital_kind::VitalKind;
+use crate::model::webhook_target::WebhookTarget;
 
-/// depguard's own namespace, unless told otherwise.
-pub const NAMESPACE: &str = "depguard-system";
-
-/// The Lease's name, unless told otherwise.
-pub(crate) const LEASE: &str = "depguard-controller";
-
-/// How a controller is to run.
+/// Settings of a controller.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Config {
-    /// Where depguard runs.
-    pub home: Home,
-    /// depguard's APIExport; not used in home kubernetes.
+    /// Control plane on which depguard runs.
+    pub control_plane: ControlPlane,
+    /// depguard's APIExport; not used in plain Kubernetes.
     pub export_name: ExportName,
-    /// What one workspace may have mirrored of each resource, or in home kubernetes the cluster: where there is more, its
-    /// rules are not valid.
+    /// Limit of the watched objects of each resource of one workspace, or in plain Kubernetes of the cluster.
+    /// Beyond this limit, the rules of that workspace or cluster are not valid.
     pub allowance: Allowance,
-    /// A kubeconfig file. Left out: what `KUBECONFIG` names, else the pod's own service account.
+    /// Path of a kubeconfig file. Left out: the file that `KUBECONFIG` names, else the pod's own service account.
     pub kubeconfig: Option<PathBuf>,
-    /// The base URL of kcp, without a workspace. Left out: from the kubeconfig.
+    /// Base URL of kcp, without a workspace. Left out: the URL in the kubeconfig.
     pub base_host: Option<String>,
-    /// Where `/healthz` and `/readyz` are served; port 0 is any free one. Left out: nowhere.
+    /// Address of `/healthz` and `/readyz`; port 0 is any free one. Left out: neither is served.
     pub probe_addr: Option<SocketAddr>,
-    /// Where `/metrics` is served; port 0 is any free one. Left out: nowhere.
+    /// Address of `/metrics`; port 0 is any free one. Left out: metrics are not served.
     pub metrics_addr: Option<SocketAddr>,
-    /// By which way the webhook reads dependents: its own flag. Home kcp only.
+    /// Way in which the webhook reads dependents, the same as the webhook's own flag. kcp only.
     pub read_through: ReadThrough,
-    /// Where API servers reach the webhook.
+    /// Address at which API servers reach the webhook.
     pub webhook: WebhookTarget,
-    /// A PEM file of the certificates by which they know it, read again as it changes. Left out: their own roots.
+    /// PEM file of the certificates by which API servers verify the webhook, read again when it changes. Left out: the
+    /// API servers' own roots.
     pub ca_bundle_path: Option<PathBuf>,
-    /// A file with the key that signs the webhook's paths, read again as it changes. Left out: they are not signed.
+    /// File with the key that signs the webhook's paths, read again when it changes. Left out: paths are not signed.
     pub path_key: Option<PathBuf>,
-    /// What is switched on beside rules: the webhook's own flags.
+    /// Features that are switched on beside rules, the same as the webhook's own flags.
     pub enable: Features,
-    /// Whether somebody else makes the ClusterRoles by which it may do with owned objects what it must.
+    /// True if somebody else makes the ClusterRoles that give the controller its rights to owned objects.
     pub precreated_roles: bool,
-    /// What locks may name though a cluster's own controllers can't do without.
+    /// Vital kinds that locks may name, though a cluster's own controllers can't do without them.
     pub vital_lock_kinds: BTreeSet<VitalKind>,
-    /// For how long the lock of an entry of a lock table must have been missed before it is looked whether it is there at
-    /// all: longer than any request lasts that makes a lock, and any review.
+    /// Time for which no lock must have asked for an entry of a lock table before the controller reads the entry's lock
+    /// again and takes the entry out. Longer than any review, and than any request that makes a lock.
     pub lock_clean_after: Duration,
-    /// depguard's own namespace in home kubernetes: nothing in it is protected, and the canary lies in it. Not used in
-    /// home kcp.
+    /// depguard's own namespace in plain Kubernetes: nothing in it is protected, and the canary is in it. Not used in
+    /// kcp.
     pub namespace: String,
-    /// Whether, of several controllers, only one writes at a time.
+    /// True if only one of several controllers writes at a time.
     pub leader_elect: bool,
-    /// The namespace of the Lease by which that one is elected, and of the one by which an uninstall stops them all: in
-    /// home kcp one of depguard's own workspace.
+    /// Namespace of the Lease that elects this one controller, and of the Lease by which an uninstall stops all
+    /// controllers. In kcp a namespace of depguard's own workspace.
     pub leader_election_namespace: String,
-    /// The Lease's name.
+    /// Name of the Lease that elects the controller.
     pub leader_election_id: String,
-    /// For how long the others leave it to one that no longer renews it; seconds.
+    /// Time for which the other controllers leave the Lease to a holder that no longer renews it, in whole seconds.
     pub lease_duration: Duration,
     /// `host:port` at which the controller asks the webhook whether its rules are loaded, under the name and by the
-    /// certificates of the configuration. Left out: where API servers reach it.
+    /// certificates of the configuration. Left out: the address at which API servers reach the webhook.
     pub webhook_probe_address: Option<String>,
-    /// A folder with `tls.crt` and `tls.key` by which the webhook knows the controller, where it asks who calls; read
-    /// each time.
+    /// Folder with `tls.crt` and `tls.key`, by which a webhook that checks its clients recognizes the controller; read
+    /// at each probe.
     pub webhook_client_cert_dir: Option<PathBuf>,
-    /// After how long everything is looked at again though nothing seems to have changed.
+    /// Interval after which the controller looks at everything again, even if nothing seems to have changed.
     pub resync: Duration,
-    /// For how long a webhook configuration is left to a newer version of depguard that wrote it, as its annotation
-    /// says, before this one writes its own.
+    /// Time for which this controller leaves a webhook configuration to a newer version of depguard, which the
+    /// configuration's annotation names, before this controller writes its own.
     pub deference: Duration,
 }
 
 impl Config {
-    /// The defaults of the stock binary, with the webhook there.
-    pub fn new(home: Home, export_name: ExportName, webhook: WebhookTarget) -> Self {
+    /// Returns the defaults of the stock binary, with the webhook at this address.
+    pub fn new(control_plane: ControlPlane, export_name: ExportName, webhook: WebhookTarget) -> Self {
         let namespace = match &webhook {
             WebhookTarget::Service { namespace, .. } => namespace.clone(),
             WebhookTarget::Url(_) => NAMESPACE.to_owned(),
         };
         Self {
-            home,
+            control_plane,
             export_name,
             allowance: Allowance::DEFAULT,
             kubeconfig: None,
@@ -103,9 +98,9 @@ impl Config {
             precreated_roles: false,
             vital_lock_kinds: BTreeSet::new(),
             lock_clean_after: CLEAN_AFTER,
-            leader_election_namespace: match home {
-                Home::Kcp => NAMESPACE.to_owned(),
-                Home::Kubernetes => namespace.clone(),
+            leader_election_namespace: match control_plane {
+                ControlPlane::Kcp => NAMESPACE.to_owned(),
+                ControlPlane::Kubernetes => namespace.clone(),
             },
             namespace,
             leader_elect: false,
@@ -119,7 +114,7 @@ impl Config {
     }
 
     depguard_kcp::builder_methods! {
-        home: Home,
+        control_plane: ControlPlane,
         export_name: ExportName,
         allowance: Allowance,
         kubeconfig: Option<PathBuf>,

@@ -1,36 +1,32 @@
-//! The controller as a whole: it starts, it runs until it is stopped.
+//! The whole controller, from its start until it is stopped.
 
 use std::future::pending;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use depguard_kcp::{
-    ConnectError, ConnectOptions, Connection, Derived, Health, Mirror, MirrorOptions, NoExports, NotInKcp,
-    PathKeyError, WorkspaceLookups,
-};
+use depguard_kcp::{ConnectOptions, Connection, Derived, Health, Reflector, ReflectorOptions, WorkspaceLookups};
 use futures::future::OptionFuture;
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
 
-use crate::ca_bundle::CaBundleError;
-use crate::clients::Following;
 use crate::config::Config;
-use crate::gate::Gate;
-use crate::leftovers;
+use crate::leader::write_permit::WritePermitSource;
 use crate::locks::Locks;
-use crate::metrics::Metrics;
-use crate::observe;
 use crate::owners::Owners;
-use crate::prober::prober;
-use crate::reconcile::{Failures, Reconciler};
-use crate::rounds::Basis;
-use crate::runner::Rules;
-use crate::serving::Serving;
-use crate::sight::Sight;
-use crate::webhook_target::WebhookTargetError;
+use crate::probe::prober::prober;
+use crate::rules::reconciler::{Failures, Reconciler};
+use crate::rules::runner::RuleRunner;
+use crate::rules::snapshot;
+use crate::runtime::client_config::Following;
+use crate::runtime::health::Serving;
+use crate::runtime::metrics::Metrics;
+use crate::runtime::round::ReconcileContext;
+use crate::runtime::start_error::StartError;
+use crate::schema::kind_reader::KindCache;
+use crate::uninstall::stale_webhooks;
 
-/// The longest time between two looks at everything.
-const LONGEST_RESYNC: Duration = Duration::from_secs(3600);
+/// Maximum of [`Config::resync`].
+const MAX_RESYNC: Duration = Duration::from_secs(3600);
 
 /// A running controller. Dropping it without [`Controller::stop`] lets it run on.
 #[derive(Debug)]
@@ -42,103 +38,71 @@ pub struct Controller {
     servers: Vec<JoinHandle<()>>,
 }
 
-/// Why a controller does not start.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum StartError {
-    /// API servers could not call the webhook.
-    #[error(transparent)]
-    Webhook(#[from] WebhookTargetError),
-    /// There is no such way to read dependents.
-    #[error(transparent)]
-    ReadThrough(#[from] NoExports),
-    /// What is to be switched on does not exist here.
-    #[error(transparent)]
-    Features(#[from] NotInKcp),
-    /// The CA bundle can't be used.
-    #[error(transparent)]
-    CaBundle(#[from] CaBundleError),
-    /// The path key can't be used.
-    #[error(transparent)]
-    PathKey(#[from] PathKeyError),
-    /// The API server can't be reached as said.
-    #[error(transparent)]
-    Connect(#[from] ConnectError),
-    /// Probes or metrics can't be served there.
-    #[error("cannot listen on {address}: {why}; choose another by --{flag}")]
-    Listen {
-        /// Where.
-        address: SocketAddr,
-        /// The binary's flag that says it.
-        flag: &'static str,
-        /// Why not.
-        #[source]
-        why: std::io::Error,
-    },
-}
-
 impl Controller {
-    /// Checks the configuration and begins. What the API server has to say shows in the rules' status, in the log and
-    /// in `/readyz`.
+    /// Checks the configuration and starts the controller. Later failures of the API server show in the rules' status,
+    /// in the log and in `/readyz`.
     pub async fn start(config: Config) -> Result<Self, StartError> {
-        config.webhook.check(config.home)?;
-        config.read_through.check(config.home)?;
-        config.enable.check(config.home)?;
+        config.webhook.check(config.control_plane)?;
+        config.read_through.check(config.control_plane)?;
+        config.enable.check(config.control_plane)?;
         let metrics = Metrics::default();
         let (following, clients) = Following::open(&config, &metrics).await?;
         let connection = Connection::open(
-            &ConnectOptions::new(config.home).kubeconfig(config.kubeconfig.clone()).base_host(config.base_host.clone()),
+            &ConnectOptions::new(config.control_plane)
+                .kubeconfig(config.kubeconfig.clone())
+                .base_host(config.base_host.clone()),
         )
         .await?;
-        let (ready, readiness) = watch::channel(Health::NotReady("nothing was watched yet".to_owned()));
+        let (ready, readiness) = watch::channel(Health::NotReady("the watches have not begun yet".to_owned()));
         let serving = Serving::bind(&config, &metrics, readiness).await?;
         let (probe_addr, metrics_addr) = (serving.probe_addr(), serving.metrics_addr());
-        let watched = observe::watched(config.home, &config.enable);
-        let options = MirrorOptions {
-            home: config.home,
+        let watched = snapshot::watched(config.control_plane, &config.enable);
+        let options = ReflectorOptions {
+            control_plane: config.control_plane,
             export_name: config.export_name.clone(),
             watched,
             allowance: config.allowance,
         };
-        let (mirror, mirroring) = Mirror::start(connection.clone(), options);
-        let servers = serving.start(&mirror);
+        let (reflector, driver) = Reflector::start(connection.clone(), options);
+        let servers = serving.start(&reflector);
         let elected_for = config.leader_elect.then_some(config.lease_duration);
         let (namespace, id) = (&config.leader_election_namespace, &config.leader_election_id);
-        let (mut gate, permit) = Gate::new(&connection.home(), namespace, id, elected_for);
-        let basis = Basis {
+        let (mut permit_source, permit) =
+            WritePermitSource::new(&connection.own_endpoint(), namespace, id, elected_for);
+        let basis = ReconcileContext {
             connection,
-            home: config.home,
+            control_plane: config.control_plane,
             export_name: config.export_name,
             allowance: config.allowance,
-            rules: mirror.subscribe(),
+            rules: reflector.subscribe(),
             clients,
             permit,
-            resync: config.resync.clamp(Duration::from_secs(1), LONGEST_RESYNC),
+            resync: config.resync.clamp(Duration::from_secs(1), MAX_RESYNC),
             deference: config.deference,
             metrics,
         };
-        let (home, on) = (basis.connection.clone(), config.enable.clone());
-        let leftovers = async move { leftovers::tell(&home, config.home, &on).await };
+        let (control_plane, on) = (basis.connection.clone(), config.enable.clone());
+        let leftovers = async move { stale_webhooks::tell(&control_plane, config.control_plane, &on).await };
         let owners = config.enable.owners.then(|| Owners::new(basis.clone(), config.precreated_roles).run());
         let locks = (config.enable.locks || !config.enable.compat_lock_kinds.is_empty())
             .then(|| Locks::new(basis.clone(), config.enable, config.vital_lock_kinds, config.lock_clean_after).run());
-        let (prober, probing) = prober(basis.resync);
+        let (prober, probe_handle) = prober(basis.resync);
         let reconciler = Reconciler {
             read_through: config.read_through,
             lookups: WorkspaceLookups::default(),
-            sight: Sight::new(basis.resync),
+            kinds: KindCache::new(basis.resync),
             failures: Failures::new(config.deference),
             written: Derived::default(),
-            probing,
+            probe_handle,
             probe_address: config.webhook_probe_address,
             identity: config.webhook_client_cert_dir,
             basis,
         };
-        let rules = Rules { reconciler, ready };
+        let rules = RuleRunner { reconciler, ready };
         let (stop, stopped) = oneshot::channel();
         let task = tokio::spawn(async move {
             tokio::select! {
-                // What is being written is broken off: the next start finds it and goes on.
+                // A write under way is broken off: the next start finds what it left and goes on.
                 _ = stopped => {}
                 () = rules.run() => {}
                 Some(()) = OptionFuture::from(locks) => {}
@@ -146,35 +110,35 @@ impl Controller {
                 () = following.run() => {}
                 () = async { leftovers.await; pending().await } => {}
                 () = prober.run() => {}
-                () = gate.run() => {}
+                () = permit_source.run() => {}
             }
-            drop(mirror);
-            mirroring.abort();
-            gate.leave().await;
+            drop(reflector);
+            driver.abort();
+            permit_source.release_lease().await;
         });
         Ok(Self { probe_addr, metrics_addr, stop, task, servers })
     }
 
-    /// Where `/healthz` and `/readyz` are served.
+    /// Returns the address of `/healthz` and `/readyz`.
     pub fn probe_addr(&self) -> Option<SocketAddr> {
         self.probe_addr
     }
 
-    /// Where `/metrics` is served.
+    /// Returns the address of `/metrics`.
     pub fn metrics_addr(&self) -> Option<SocketAddr> {
         self.metrics_addr
     }
 
-    /// Ends at once, in the middle of whatever is under way.
+    /// Ends all tasks at once, in the middle of whatever is under way.
     pub fn kill(self) {
         self.task.abort();
         self.servers.iter().for_each(JoinHandle::abort);
     }
 
-    /// Stops. What is installed stays installed.
+    /// Stops the controller. All configurations stay installed.
     pub async fn stop(self) {
         drop(self.stop);
-        // It can't be cancelled by anybody else, and a panic has been reported by the runtime.
+        // Nobody else can cancel this task, and the runtime has reported a panic.
         let _ = self.task.await;
         for server in self.servers {
             server.abort();
@@ -186,7 +150,7 @@ impl Controller {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use depguard_core::{ExportName, Home};
+    use depguard_core::{ControlPlane, ExportName};
     use depguard_kcp::ReadThrough;
 
     #[tokio::test]
@@ -194,9 +158,9 @@ mod tests {
         let export_name = ExportName::parse("a").unwrap();
         let config = Config {
             read_through: ReadThrough::Export,
-            ..Config::new(Home::Kubernetes, export_name, "hooks/depguard".parse().unwrap())
+            ..Config::new(ControlPlane::Kubernetes, export_name, "hooks/depguard".parse().unwrap())
         };
         let error = Controller::start(config).await.unwrap_err().to_string();
-        assert!(error.contains("leave it out with --home kubernetes"), "{error}");
+        assert!(error.contains("leave it out with --control-plane kubernetes"), "{error}");
     }
 }

@@ -1,61 +1,64 @@
 //! The controller of depguard: resolves rules, installs webhook configurations, reports status.
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic))]
-// What is public may grow, or says why it never will.
+// Each public type may grow, or says why it never will.
 #![warn(clippy::exhaustive_enums, clippy::exhaustive_structs)]
 
-mod asking;
-mod bindings;
-mod ca_bundle;
-mod check;
-mod checks;
+// Modules from top to bottom: each imports only from modules below it (e2e/tests/repository/architecture.rs holds the order).
+
+/// Command line of the binary.
 #[cfg(feature = "bin")]
 pub mod cli;
-mod clients;
-mod config;
-mod configuration;
+
+/// The whole controller, from its start until it is stopped.
 mod controller;
-mod deference;
-mod election;
-mod enforced;
-mod events;
-mod exports;
-mod fields;
-mod findings;
-pub mod fitting;
-mod gate;
-mod install;
-mod kinds;
-mod lease;
-mod leftovers;
-mod locks;
+
+/// Removal of all that the controller installed, and a search for configurations that a former start left.
+mod uninstall;
+
+/// Manifests: kinds, rights and ready-made rules, as values and as YAML.
 pub mod manifests;
-mod metrics;
-mod observe;
+
+/// Packs of ready-made rules, one file a product: data.
+pub mod packs;
+
+/// GlobalOwners: objects of many kinds under one owner, removed in order.
 pub mod owners;
-mod plan;
-mod prober;
-mod programmed;
-mod reconcile;
-mod references;
-mod retries;
-mod rounds;
-mod runner;
-mod serving;
-mod sight;
-mod status;
+
+/// Locks: their webhook configurations, their tables, their status.
+mod locks;
+
+/// Rules: the plan made from all that is watched, and each rule's status, one file a condition.
+mod rules;
+
+/// Probes of the installed configurations: each is in force, or not.
+mod probe;
+
+/// Rounds, requests and metrics, which rules, locks and owners have in common.
+mod runtime;
+
+/// Schemas of kinds, and the check of a rule's paths against them.
+mod schema;
+
+/// Leader election.
+mod leader;
+
+mod config;
+
+/// Names, conditions and configurations: pure.
+mod model;
+
 #[cfg(test)]
 mod testing;
-mod uninstall;
-mod webhook_target;
-mod written_rule;
 
-pub use ca_bundle::CaBundleError;
 pub use config::Config;
-pub use controller::{Controller, StartError};
-pub use locks::{VitalKind, VitalKindError};
-pub use sight::look;
-pub use uninstall::{Removed, Uninstall, UninstallError, Uninstalled, uninstall};
-pub use webhook_target::{WebhookTarget, WebhookTargetError};
+pub use controller::Controller;
+pub use model::vital_kind::{VitalKind, VitalKindError};
+pub use model::webhook_target::{WebhookTarget, WebhookTargetError};
+pub use runtime::ca_bundle::CaBundleError;
+pub use runtime::start_error::StartError;
+pub use schema::kind_reader::read_kind;
+pub use schema::rule_check;
+pub use uninstall::removal::{Removed, Uninstall, UninstallError, Uninstalled, uninstall};
 
 /// The page that a registry shows.
 #[cfg(doctest)]

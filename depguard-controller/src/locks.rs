@@ -1,35 +1,27 @@
-//! Locks: what is installed for them, their tables, and what is said of them.
+//! Locks: their configurations, their tables and their statuses.
 //!
-//! Beside rules, and apart from them: they have a mirror of their own, so that what is wrong with locks keeps no rule from
-//! being enforced.
+//! Locks have a reflector of their own, apart from that of rules, so that a problem with locks keeps no rule from being
+//! enforced.
 
-mod access;
-mod kinds;
+mod export_access;
+mod lingering;
+mod lock_kinds;
 mod plan;
-mod round;
+mod reconciler;
 mod runner;
+mod snapshot;
 mod status;
-mod tables;
+mod table_repair;
 mod upkeep;
-mod vital;
 mod webhooks;
-mod world;
 
 use depguard_core::ExportName;
 
-use crate::manifests::LOCK_EXPORT;
+use crate::model::names::LOCK_EXPORT;
 
 pub(crate) use self::runner::Locks;
-pub use self::vital::{VitalKind, VitalKindError};
 
-/// The configuration about locks themselves.
-pub(crate) const KINDS_CONFIGURATION: &str = "depguard-lock-kinds";
-/// The configuration about what locks lock.
-pub(crate) const CONFIGURATION: &str = "depguard-locks";
-/// The configuration about what the older tool's Locks lock.
-pub(crate) const COMPAT_CONFIGURATION: &str = "depguard-compat-locks";
-
-/// The APIExport of locks, in home kcp.
+/// Returns the name of the APIExport of locks, in kcp.
 #[cfg_attr(not(test), expect(clippy::expect_used, reason = "a literal, and a test reads it"))]
 pub(crate) fn export() -> ExportName {
     ExportName::parse(LOCK_EXPORT).expect("the constant is a name")

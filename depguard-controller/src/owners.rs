@@ -1,23 +1,22 @@
-//! GlobalOwners: objects of many kinds under one owner, removed in order. Home kubernetes only.
+//! GlobalOwners: objects of many kinds under one owner, removed in order. Plain Kubernetes only.
 //!
 //! A round looks at all GlobalOwners, their GroupOwners and their roles by lists, and at objects by watches of their
-//! metadata. From what it finds follows what to write next (`keep`, or `removal` where a GlobalOwner is being deleted):
-//! pure functions, and nothing is remembered but who refused what. Each write is one request that does no harm when it is
-//! done again, so that a controller that is killed anywhere goes on where another one begins.
+//! metadata. Pure functions decide what to write next: `adoption`, or `removal` for a GlobalOwner that is being
+//! deleted. Only refusals, waits and first looks are remembered. Each write is one request that does no harm when it is
+//! done again, so a controller that is killed anywhere leaves a state from which the next one goes on.
 
+mod adoption;
 pub mod api;
-mod driver;
 mod execute;
-pub(crate) mod guard;
-mod keep;
-mod observed;
+mod metadata_watch;
 pub(crate) mod removal;
-mod spec;
+mod runner;
+mod snapshot;
+pub(crate) mod spec;
 mod status;
-mod watching;
+pub(crate) mod webhook;
 mod write;
 
-pub(crate) use driver::Owners;
-pub(crate) use keep::OWNING;
 pub use removal::{Outlook, Plan, PlannedGroup, PlannedWave};
+pub(crate) use runner::Owners;
 pub use spec::SpecError;

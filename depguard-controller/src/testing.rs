@@ -1,11 +1,12 @@
 //! Builders for tests: objects as an API server would return them.
 
-use depguard_core::{Group, GroupResource, LogicalCluster, Resource, WorkspacePath};
+use depguard_core::model::{GroupResource, Resource};
+use depguard_core::{Group, LogicalCluster, WorkspacePath};
 use serde_json::{Value, json};
 
-use crate::clients::Clients;
-use crate::configuration::{self, ClientConfigs, Kinds};
-use crate::webhook_target::WebhookTarget;
+use crate::model::webhook_configuration::{self, ClientConfigs, Kinds};
+use crate::model::webhook_target::WebhookTarget;
+use crate::runtime::client_config::Clients;
 
 pub(crate) fn cluster(id: &str) -> LogicalCluster {
     LogicalCluster::parse(id).unwrap()
@@ -15,7 +16,7 @@ pub(crate) fn path(path: &str) -> WorkspacePath {
     WorkspacePath::parse(path).unwrap()
 }
 
-/// `vpcs.network.example.com`, or `configmaps`.
+/// Reads a kind such as `vpcs.network.example.com`, or `configmaps`.
 pub(crate) fn kind(kind: &str) -> GroupResource {
     let (resource, group) = kind.split_once('.').unwrap_or((kind, ""));
     GroupResource { group: Group::parse(group).unwrap(), resource: Resource::parse(resource).unwrap() }
@@ -25,7 +26,7 @@ pub(crate) fn client_configs() -> ClientConfigs {
     clients().at(&None)
 }
 
-/// The same for every place.
+/// Returns the same clients for every place.
 pub(crate) fn clients() -> Clients {
     let target = WebhookTarget::Url("https://webhook.example.com/validate".to_owned());
     Clients { target, ca_bundle: Some(b"PEM".as_slice().into()), key: None, own_namespace: None }
@@ -33,10 +34,10 @@ pub(crate) fn clients() -> Clients {
 
 pub(crate) fn desired_for(kinds: &[&str]) -> Value {
     let fail = kinds.iter().map(|name| kind(name)).collect();
-    configuration::desired(&Kinds { fail, ..Kinds::default() }, &client_configs())
+    webhook_configuration::desired(&Kinds { fail, ..Kinds::default() }, &client_configs())
 }
 
-/// A configuration after an API server took it in.
+/// Returns a configuration as an API server stores it.
 pub(crate) fn stored(desired: &Value) -> Value {
     let mut object = desired.clone();
     let metadata = object["metadata"].as_object_mut().unwrap();
@@ -47,8 +48,9 @@ pub(crate) fn stored(desired: &Value) -> Value {
     object
 }
 
-/// A rule of the workspace `cluster`, its dependents `virtualmachines.compute.example.com` of the export
-/// `compute.example.com`, its targets as `kind` writes them, in `network.example.com` at `path`.
+/// Makes a rule of the workspace `cluster`. Its dependents are `virtualmachines.compute.example.com` of the export
+/// `compute.example.com`. Its targets are written as [`kind`] reads them, and are of the export `network.example.com`
+/// at `path`.
 pub(crate) fn rule(cluster: &str, name: &str, targets: &[(&str, &str)]) -> Value {
     let dependencies = targets.iter().map(|(path, target)| {
         let target = kind(target);
@@ -82,7 +84,7 @@ pub(crate) fn rule(cluster: &str, name: &str, targets: &[(&str, &str)]) -> Value
     })
 }
 
-/// The same rule without any export: local to its own workspace or cluster.
+/// Returns the same rule without any export: local to its own workspace or cluster.
 pub(crate) fn local(mut rule: Value) -> Value {
     rule["spec"]["dependent"].as_object_mut().unwrap().remove("apiExportName");
     for dependency in rule["spec"]["dependencies"].as_array_mut().unwrap() {
@@ -91,7 +93,7 @@ pub(crate) fn local(mut rule: Value) -> Value {
     rule
 }
 
-/// The APIBinding of depguard, all claims accepted, of the workspace `cluster` at `path`.
+/// Makes the APIBinding of depguard, with all claims accepted, of the workspace `cluster` at `path`.
 pub(crate) fn binding(cluster: &str, path: &str) -> Value {
     let mut object = crate::manifests::provider_binding("root:dep-ctrl");
     object["metadata"]["annotations"] = json!({"kcp.io/cluster": cluster, "kcp.io/path": path});
@@ -99,7 +101,7 @@ pub(crate) fn binding(cluster: &str, path: &str) -> Value {
     object
 }
 
-/// An APIExport of one kind, named like its group.
+/// Makes an APIExport of one kind, with the name of the kind's group.
 pub(crate) fn export(cluster: &str, serves: &str) -> Value {
     let kind = kind(serves);
     json!({
@@ -108,7 +110,7 @@ pub(crate) fn export(cluster: &str, serves: &str) -> Value {
     })
 }
 
-/// The same APIExport, accepting rules of these workspaces only.
+/// Returns the same APIExport, which accepts rules of these workspaces only.
 pub(crate) fn accepting(mut export: Value, workspaces: &str) -> Value {
     export["metadata"]["annotations"]["dependencies.opendefense.cloud/accept-rules-from"] = json!(workspaces);
     export

@@ -1,37 +1,43 @@
-//! The generated files under `config/` are what the manifests module makes.
+//! Generated files under `config/`: each is exactly what the manifests module makes.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::PathBuf;
 
 use depguard_controller::manifests::{self, Identity, Place, ReadThrough, Setup};
-use depguard_core::{Home, LogicalCluster, Rule};
+use depguard_controller::packs::RulePack;
+use depguard_core::{ControlPlane, LogicalCluster, Rule};
 use depguard_kcp::{Feature, Features};
 use serde_json::{Value, json};
 
-const HOMES: [Home; 2] = [Home::Kcp, Home::Kubernetes];
+const CONTROL_PLANES: [ControlPlane; 2] = [ControlPlane::Kcp, ControlPlane::Kubernetes];
 const WAY: ReadThrough = ReadThrough::FrontProxy;
 
 #[test]
 fn the_files_under_config_are_generated() {
-    let of = |home, way| manifests::files(&Setup::new(home, way)).unwrap();
-    let mut kcp = of(Home::Kcp, ReadThrough::FrontProxy);
-    kcp.extend(of(Home::Kcp, ReadThrough::Export));
-    kcp.sort_by_key(|file| file.name);
+    let of = |control_plane, way| manifests::files(&Setup::new(control_plane, way)).unwrap();
+    let mut kcp = of(ControlPlane::Kcp, ReadThrough::FrontProxy);
+    kcp.extend(of(ControlPlane::Kcp, ReadThrough::Export));
+    kcp.sort_by_key(|file| file.name.clone());
     kcp.dedup();
-    let kubernetes = of(Home::Kubernetes, WAY);
-    let rules = HOMES.into_iter().flat_map(|home| manifests::rule_files(home).unwrap());
-    let added = |home, way, enable: Features| {
-        let without = of(home, way);
-        let files = manifests::files(&Setup { enable, ..Setup::new(home, way) }).unwrap().into_iter();
+    let kubernetes = of(ControlPlane::Kubernetes, WAY);
+    let rules = CONTROL_PLANES.into_iter().flat_map(|control_plane| manifests::rule_files(control_plane).unwrap());
+    let added = |control_plane, way, enable: Features| {
+        let without = of(control_plane, way);
+        let files = manifests::files(&Setup { enable, ..Setup::new(control_plane, way) }).unwrap().into_iter();
         files.filter(|file| !without.contains(file)).collect::<Vec<_>>()
     };
-    let setups = [(Home::Kubernetes, WAY), (Home::Kcp, ReadThrough::FrontProxy), (Home::Kcp, ReadThrough::Export)];
-    let of_locks = |(home, way)| added(home, way, Features::new([Feature::Locks], []));
+    let setups = [
+        (ControlPlane::Kubernetes, WAY),
+        (ControlPlane::Kcp, ReadThrough::FrontProxy),
+        (ControlPlane::Kcp, ReadThrough::Export),
+    ];
+    let of_locks = |(control_plane, way)| added(control_plane, way, Features::new([Feature::Locks], []));
     let mut locks: Vec<_> = setups.into_iter().flat_map(of_locks).collect();
-    locks.sort_by_key(|file| file.name);
+    locks.sort_by_key(|file| file.name.clone());
     locks.dedup();
-    let owners = added(Home::Kubernetes, WAY, Features::new([Feature::Owners], []));
-    let compat = added(Home::Kubernetes, WAY, Features::new([], ["pods".parse().unwrap()]));
+    let owners = added(ControlPlane::Kubernetes, WAY, Features::new([Feature::Owners], []));
+    let compat = added(ControlPlane::Kubernetes, WAY, Features::new([], ["pods".parse().unwrap()]));
     for (folder, files) in [
         ("kcp", kcp),
         ("kubernetes", kubernetes),
@@ -42,25 +48,30 @@ fn the_files_under_config_are_generated() {
     ] {
         let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../config").join(folder);
         for file in &files {
-            let path = folder.join(file.name);
+            let path = folder.join(&file.name);
+            if std::env::var_os("DEPGUARD_WRITE").is_some() {
+                fs::write(&path, &file.text).unwrap();
+            }
             let found = fs::read_to_string(&path).unwrap_or_default();
-            assert!(found == file.text, "{} is out of date: run `depguard-controller manifests`", path.display());
+            assert!(found == file.text, "{} is out of date: run this test with DEPGUARD_WRITE=1", path.display());
         }
         let mut names: Vec<_> = fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().file_name()).collect();
         names.sort();
-        let mut expected: Vec<_> = files.iter().map(|file| file.name).collect();
+        let mut expected: Vec<_> = files.iter().map(|file| file.name.as_str()).collect();
         expected.sort_unstable();
         assert_eq!(names, expected, "{} holds what is not generated", folder.display());
     }
 }
 
-/// Every way to run depguard.
+/// Returns every way to run depguard.
 fn setups() -> Vec<Setup> {
     let cluster = Some(LogicalCluster::parse("2x3").unwrap());
-    let known =
-        Setup { identity: Identity::ServiceAccounts { cluster }, ..Setup::new(Home::Kcp, ReadThrough::FrontProxy) };
+    let known = Setup {
+        identity: Identity::ServiceAccounts { cluster },
+        ..Setup::new(ControlPlane::Kcp, ReadThrough::FrontProxy)
+    };
     let all = Features::new([Feature::Locks, Feature::Owners], ["pods".parse().unwrap()]);
-    let kubernetes = Setup::new(Home::Kubernetes, WAY);
+    let kubernetes = Setup::new(ControlPlane::Kubernetes, WAY);
     let mut setups = vec![Setup { enable: all, ..kubernetes.clone() }, kubernetes];
     for read_through in [ReadThrough::FrontProxy, ReadThrough::Export] {
         setups.push(Setup { read_through, ..known.clone() });
@@ -73,7 +84,7 @@ fn setups() -> Vec<Setup> {
 #[test]
 fn only_the_front_proxy_way_may_list_everything_and_nothing_may_do_more() {
     for setup in setups() {
-        let wide = setup.home == Home::Kcp && setup.read_through == ReadThrough::FrontProxy;
+        let wide = setup.control_plane == ControlPlane::Kcp && setup.read_through == ReadThrough::FrontProxy;
         let mut everything = 0;
         for (place, objects) in manifests::rbac(&setup) {
             for rule in objects.iter().flat_map(|object| object["rules"].as_array().into_iter().flatten()) {
@@ -107,16 +118,24 @@ fn outside_of_its_workspace_no_service_account_is_named_without_that_workspace()
 }
 
 #[test]
-fn the_rules_are_right() {
-    for home in HOMES {
-        let rules = manifests::rules(home).into_iter();
-        for mut rule in rules.chain(manifests::openmcp_rules()) {
+fn the_packs_are_right() {
+    let mut names = BTreeSet::new();
+    for pack in RulePack::ALL {
+        assert_eq!(RulePack::by_name(pack.name).map(|pack| pack.name), Some(pack.name));
+        assert!(pack.protects.starts_with("keeps ") && !pack.held_against.is_empty(), "{}", pack.name);
+        for mut rule in pack.rules() {
+            // All packs of a control plane may be applied in one place.
+            assert!(
+                names.insert(format!("{:?}: {}", pack.control_plane, rule["metadata"]["name"])),
+                "{rule} exists twice"
+            );
             rule["metadata"]["annotations"] = json!({"kcp.io/cluster": "any"});
-            let rule = Rule::parse(home, &rule).unwrap();
+            let rule = Rule::parse(pack.control_plane, &rule).unwrap();
             assert!(!rule.edges().is_empty());
             assert_eq!(rule.dependent().export, None);
         }
     }
+    assert!(RulePack::by_name("no-such-pack").is_none());
 }
 
 #[test]
@@ -132,11 +151,56 @@ fn the_yaml_reads_back_as_the_same_objects() {
     }
 }
 
+/// Checks a schema and all schemas in it: each has one type, a description where users see one, and no key that
+/// structural schemas don't have.
+fn is_structural(schema: &Value, place: &str, is_told: bool) {
+    const KEYS: [&str; 15] = [
+        "description",
+        "enum",
+        "format",
+        "items",
+        "maxItems",
+        "maxLength",
+        "maxProperties",
+        "minItems",
+        "minLength",
+        "minimum",
+        "pattern",
+        "properties",
+        "required",
+        "type",
+        "additionalProperties",
+    ];
+    let fields = schema.as_object().unwrap_or_else(|| panic!("{place}: {schema}"));
+    for key in fields.keys() {
+        assert!(KEYS.contains(&key.as_str()) || key.starts_with("x-kubernetes-"), "{place}: {key}");
+    }
+    assert!(fields["type"].is_string(), "{place}: {}", fields["type"]);
+    let description = fields.get("description").map_or("", |text| text.as_str().unwrap());
+    assert!(!is_told || (!description.is_empty() && !description.contains('`')), "{place}: {description:?}");
+    for (name, field) in fields.get("properties").and_then(Value::as_object).into_iter().flatten() {
+        // Nobody is to write the older form of `apiExportRef` any more.
+        let is_told = name != "metadata" && !place.ends_with(".dependent.apiExportRef");
+        is_structural(field, &format!("{place}.{name}"), is_told);
+    }
+    for inner in ["items", "additionalProperties"].into_iter().filter_map(|key| fields.get(key)) {
+        is_structural(inner, &format!("{place}[]"), false);
+    }
+}
+
+#[test]
+fn the_schemas_are_structural_and_tell_users_of_each_field() {
+    for crd in [vec![manifests::crd()], manifests::lock_crds(), manifests::owner_crds()].concat() {
+        let kind = crd["spec"]["names"]["kind"].as_str().unwrap();
+        is_structural(&crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"], kind, true);
+    }
+}
+
 #[test]
 fn with_roles_made_before_the_controller_may_make_none() {
     let may = |precreated_roles| {
         let enable = Features::new([Feature::Owners], []);
-        let rights = manifests::rbac(&Setup { enable, precreated_roles, ..Setup::new(Home::Kubernetes, WAY) });
+        let rights = manifests::rbac(&Setup { enable, precreated_roles, ..Setup::new(ControlPlane::Kubernetes, WAY) });
         let mut objects = rights.into_iter().flat_map(|(_, objects)| objects);
         objects.any(|object| object["rules"].to_string().contains("clusterroles"))
     };

@@ -1,112 +1,120 @@
-//! The decision of one review, without I/O: it says what it needs to know, takes the answers, and decides.
-
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use crate::api::{FailurePolicy, OnDelete};
-use crate::bearing::{Candidate, Kinds};
-use crate::bounds::Bounds;
-use crate::decision::{Decision, Notes, Problem, RefusalCode};
-use crate::found::{ENOUGH, Findings};
-use crate::graph::Graph;
-use crate::listing::Listing;
+use crate::applicability::caller_scope::CallerScope;
+use crate::applicability::edges::{BoundKinds, CandidateEdge};
+use crate::applicability::teardown::{Scope, TeardownScopes, TeardownVerdict, place};
+use crate::applicability::teardown_exemption::TeardownExemption;
+use crate::evaluation::decision::{Decision, Diagnostics, RefusalCode};
 use crate::lookup::Lookup;
-use crate::names::Namespace;
-use crate::plan::{Dependents, Planned};
-use crate::query::{Accept, Answer, Query, QueryId};
-use crate::reading::Reading;
-use crate::scopes::{Release, Scope, Scopes, Verdict, place};
-use crate::target::Target;
+use crate::lookup::list_reader::ListReader;
+use crate::lookup::planner::{Dependents, LookupPlan};
+use crate::lookup::referrer_set::{MAX_SOUGHT, ReferrerSet};
+use crate::model::api::{FailurePolicy, OnDelete};
+use crate::model::names::Namespace;
+use crate::protocol::deletion_target::DeletionTarget;
+use crate::protocol::paged_list::Listing;
+use crate::protocol::problem::Unresolved;
+use crate::protocol::request::{Accept, Query, QueryId};
+use crate::protocol::response::Answer;
+use crate::rule::cycles::Graph;
 
-mod case;
-mod driven;
+pub(crate) mod begin;
+pub(crate) mod decision;
+pub(crate) mod drive;
 mod edges;
 mod eviction;
-mod ruling;
+mod requested_deletion;
+mod verdict;
 mod within;
 
-pub(crate) use self::case::Case;
 use self::eviction::Eviction;
+pub(crate) use self::requested_deletion::RequestedDeletion;
 
 /// A review that is being decided.
 ///
-/// [`decide_with`](Self::decide_with) and [`decide_until`](Self::decide_until) have its queries answered by a function that
-/// does a GET. By hand: ask every [`Query`] that [`queries`](Self::queries) hands out, [`answer`](Self::answer) each, and do
-/// so again until none is left; then [`decide`](Self::decide). The order of answers doesn't matter, and deciding earlier is
-/// safe: what was not answered is refused.
+/// [`decide_with`](Self::decide_with) and [`decide_until`](Self::decide_until) answer the queries by a function that
+/// does a GET. A caller can do the same by hand: send every [`Query`] of [`queries`](Self::queries), pass on each
+/// [`answer`](Self::answer), repeat that until no query is left, then [`decide`](Self::decide). The order of answers
+/// doesn't matter. Deciding early is safe: a missing answer leads to a refusal.
 ///
 /// Many evaluations at once may share the lists of dependents: take out [`lookups`](Self::lookups) before asking for
-/// queries, carry them out by a [`Reading`], and give them [back](Self::finish).
+/// queries, carry them out by a [`ListReader`], and give them [back](Self::finish).
 #[derive(Debug)]
 pub struct Evaluation(State);
 
+/// State of an evaluation.
 #[derive(Debug)]
 enum State {
     Settled(Box<Decision>),
     /// The Pod must be read before anything else.
     Evicting(Box<Eviction>),
-    Asking(Box<Asking>),
+    InProgress(Box<InProgress>),
 }
 
+/// Evaluation of a deletion that must read something: what is asked, found and failed so far.
 #[derive(Debug)]
-struct Asking {
-    target: Arc<Target>,
-    /// Read before the dependents, for the edges that need it.
+struct InProgress {
+    target: Arc<DeletionTarget>,
+    /// Bindings that are read before the dependents, for the edges that need them.
     bindings: Option<Bindings>,
-    /// What the review may be about; `None`: anything.
-    bounds: Option<Bounds>,
+    /// Scope of the review; `None`: the review may be about any object.
+    caller_scope: Option<CallerScope>,
     graph: Arc<Graph>,
-    kinds: Kinds,
-    /// Whether any edge bears on the target.
-    bears: bool,
-    searches: Vec<Search>,
-    /// Lookups that nobody carries out yet.
+    kinds: BoundKinds,
+    /// True if any edge applies to the target.
+    applies: bool,
+    groups: Vec<EdgeGroup>,
+    /// Lookups that are not yet carried out.
     due: Vec<Lookup>,
-    /// How many lookups others carry out.
-    lent: usize,
-    /// Those that are carried out here, by the numbers of their readings.
-    readings: BTreeMap<usize, Reading>,
-    scopes: Scopes,
+    /// Number of lookups that callers carry out.
+    checked_out: usize,
+    /// Readers of the lookups that the evaluation carries out itself, by number.
+    readers: BTreeMap<usize, ListReader>,
+    scopes: TeardownScopes,
     failure_policy: FailurePolicy,
-    /// How it is refused.
+    /// Code of the refusal.
     refusal: RefusalCode,
-    /// What could not be found out, and is refused for.
-    problems: Vec<Problem>,
-    /// What could not be found out, and is not.
-    notes: Notes,
-    /// Queries that were asked and not answered, by their id.
-    open: BTreeMap<QueryId, Asked>,
-    /// What is to be handed out next.
-    ready: VecDeque<Asked>,
+    /// Problems that lead to a refusal.
+    problems: Vec<Unresolved>,
+    /// Problems that don't lead to a refusal, and other diagnostics.
+    diagnostics: Diagnostics,
+    /// Queries without an answer so far, by id.
+    open: BTreeMap<QueryId, PendingQuery>,
+    /// Queries that are handed out next.
+    ready: VecDeque<PendingQuery>,
     next_id: usize,
-    next_reading: usize,
+    next_reader: usize,
 }
 
+/// List of the APIBindings that is being read, and the edges that wait for it.
 #[derive(Debug)]
 struct Bindings {
     listing: Listing,
-    candidates: Vec<Candidate>,
-    /// Whether it must be known what the ends of edges are.
+    candidates: Vec<CandidateEdge>,
+    /// True if the ends of edges must be known, because an edge may lie on a cycle.
     cyclic: bool,
-    /// The most that is wanted by whoever needs them.
+    /// The strictest `onDelete` action of the edges that need the bindings.
     on_delete: OnDelete,
 }
 
+/// Edges that share one lookup, and its result.
 #[derive(Debug)]
-struct Search {
-    planned: Planned,
-    /// What all its edges want for what they find.
+struct EdgeGroup {
+    plan: LookupPlan,
+    /// The `onDelete` action that all edges of the group share.
     on_delete: OnDelete,
-    /// Why its edges may let go in what is torn down.
-    release: Option<Release>,
-    /// What came of it; `None` while it is carried out.
+    /// The teardown exemption that all edges of the group share.
+    exemption: Option<TeardownExemption>,
+    /// The finished lookup; `None` until it is carried out.
     lookup: Option<Lookup>,
 }
 
+/// Purpose of a query without an answer.
 #[derive(Debug, Clone)]
-enum Asked {
+enum PendingQuery {
     Bindings,
-    Reading(usize),
+    Reader(usize),
     Scope(Scope),
 }
 
@@ -115,45 +123,45 @@ impl Evaluation {
         Self(State::Settled(Box::new(decision)))
     }
 
-    /// What to ask now, each query once. Empty while others are under way, or when nothing more is needed.
+    /// Returns the queries to send now, each once. Empty while other queries are under way, or if no more are needed.
     ///
     /// Lookups that were not [taken out](Self::lookups) before are among them.
     pub fn queries(&mut self) -> Vec<Query> {
         match &mut self.0 {
             State::Settled(_) => Vec::new(),
             State::Evicting(eviction) => eviction.hand_out().into_iter().collect(),
-            State::Asking(asking) if asking.is_full() => Vec::new(),
-            State::Asking(asking) => asking.hand_out(),
+            State::InProgress(progress) if progress.is_full() => Vec::new(),
+            State::InProgress(progress) => progress.hand_out(),
         }
     }
 
-    /// Takes out the lookups that are due, to be carried out elsewhere: each must be given [back](Self::finish). New ones
-    /// may become due with each answer.
+    /// Takes out the lookups that are due. The caller carries them out and must give each [back](Self::finish). Each
+    /// answer may make new lookups due.
     pub fn lookups(&mut self) -> Vec<Lookup> {
-        let State::Asking(asking) = &mut self.0 else { return Vec::new() };
-        asking.lent += asking.due.len();
-        std::mem::take(&mut asking.due)
+        let State::InProgress(progress) = &mut self.0 else { return Vec::new() };
+        progress.checked_out += progress.due.len();
+        std::mem::take(&mut progress.due)
     }
 
-    /// Takes a lookup back, whatever came of it. Where it has [not ended](Lookup::has_ended), what it was to find out is
-    /// not known.
+    /// Takes a lookup back, whatever its result. If the lookup has [not ended](Lookup::has_ended), its result is
+    /// unknown.
     pub fn finish(&mut self, lookup: Lookup) {
-        if let State::Asking(asking) = &mut self.0 {
-            asking.lent = asking.lent.saturating_sub(1);
-            asking.take_back(lookup);
-            asking.go_on();
+        if let State::InProgress(progress) = &mut self.0 {
+            progress.checked_out = progress.checked_out.saturating_sub(1);
+            progress.take_back(lookup);
+            progress.advance();
         }
     }
 
-    /// How the dependents are looked for, as far as that is planned: first the bindings must be known.
-    pub fn plan(&self) -> Vec<Planned> {
+    /// Returns the plan for finding the dependents, as far as it is made: first the bindings must be known.
+    pub fn plan(&self) -> Vec<LookupPlan> {
         match &self.0 {
             State::Settled(_) | State::Evicting(_) => Vec::new(),
-            State::Asking(asking) => asking.searches.iter().map(|search| search.planned.clone()).collect(),
+            State::InProgress(progress) => progress.groups.iter().map(|group| group.plan.clone()).collect(),
         }
     }
 
-    /// Takes the answer to a query. One that was not asked, or was answered already, is passed over.
+    /// Takes the answer to a query. An answer to an unknown query, or a second answer, is ignored.
     pub fn answer(&mut self, id: QueryId, answer: Answer<'_>) {
         match &mut self.0 {
             State::Settled(_) => {}
@@ -162,42 +170,42 @@ impl Evaluation {
                     *self = evaluation;
                 }
             }
-            State::Asking(asking) => asking.answer(id, answer),
+            State::InProgress(progress) => progress.answer(id, answer),
         }
     }
 
-    /// Whether the decision stands, whatever else might be answered.
+    /// Returns true if no further answer can change the decision.
     pub fn is_settled(&self) -> bool {
         match &self.0 {
             State::Settled(_) => true,
             State::Evicting(_) => false,
-            State::Asking(asking) => asking.is_outside() || asking.is_full() || asking.is_idle(),
+            State::InProgress(progress) => progress.is_outside() || progress.is_full() || progress.is_idle(),
         }
     }
 
-    /// Decides. What was asked and not answered counts as what could not be found out.
+    /// Decides. A query without an answer counts as a problem.
     pub fn decide(self) -> Decision {
         match self.0 {
             State::Settled(decision) => *decision,
             State::Evicting(eviction) => eviction.unanswered(),
-            State::Asking(asking) => asking.decide(),
+            State::InProgress(progress) => progress.decide(),
         }
     }
 }
 
-impl Asking {
+impl InProgress {
     fn answer(&mut self, id: QueryId, answer: Answer<'_>) {
         let Some(asked) = self.open.remove(&id) else { return };
         match asked {
-            Asked::Bindings => self.answer_bindings(answer),
-            Asked::Reading(reading) => self.answer_reading(reading, answer),
-            Asked::Scope(scope) => self.scopes.answer(scope, answer),
+            PendingQuery::Bindings => self.answer_bindings(answer),
+            PendingQuery::Reader(number) => self.answer_reader(number, answer),
+            PendingQuery::Scope(scope) => self.scopes.answer(scope, answer),
         }
-        self.go_on();
+        self.advance();
     }
 
     fn hand_out(&mut self) -> Vec<Query> {
-        self.begin_readings();
+        self.begin_readers();
         let mut queries = Vec::new();
         while let Some(asked) = self.ready.pop_front() {
             let id = QueryId(self.next_id);
@@ -206,12 +214,12 @@ impl Asking {
                 Query { id, cluster, export: None, path, accept: Accept::Json }
             };
             let query = match &asked {
-                Asked::Bindings => self.bindings.as_ref().map(|bindings| plain(bindings.listing.next())),
-                Asked::Reading(number) => {
-                    let reading = self.readings.get(number);
-                    reading.and_then(|reading| Some(Query { id, ..reading.query(reading.next()?) }))
+                PendingQuery::Bindings => self.bindings.as_ref().map(|bindings| plain(bindings.listing.next())),
+                PendingQuery::Reader(number) => {
+                    let reader = self.readers.get(number);
+                    reader.and_then(|reader| Some(Query { id, ..reader.query(reader.next()?) }))
                 }
-                Asked::Scope(scope) => Some(plain(scope.path())),
+                PendingQuery::Scope(scope) => Some(plain(scope.path())),
             };
             if let Some(query) = query {
                 self.next_id += 1;
@@ -222,106 +230,108 @@ impl Asking {
         queries
     }
 
-    /// Lookups that nobody took out are carried out here: one list for all of the same dependents.
-    fn begin_readings(&mut self) {
+    /// Begins the lookups that no caller took out: one list for all lookups of the same dependents.
+    fn begin_readers(&mut self) {
         let mut scans: BTreeMap<_, Vec<Lookup>> = BTreeMap::new();
-        let mut readings = Vec::new();
+        let mut readers = Vec::new();
         for lookup in std::mem::take(&mut self.due) {
             match lookup.field() {
-                Some(_) => readings.push(Reading::selecting(lookup)),
+                Some(_) => readers.push(ListReader::by_field(lookup)),
                 None => scans.entry(lookup.dependents().clone()).or_default().push(lookup),
             }
         }
-        readings.extend(scans.into_values().filter_map(Reading::scanning));
-        for reading in readings {
-            let number = self.next_reading;
-            self.next_reading += 1;
-            self.ready.push_back(Asked::Reading(number));
-            self.readings.insert(number, reading);
+        readers.extend(scans.into_values().filter_map(ListReader::by_scan));
+        for reader in readers {
+            let number = self.next_reader;
+            self.next_reader += 1;
+            self.ready.push_back(PendingQuery::Reader(number));
+            self.readers.insert(number, reader);
         }
     }
 
-    fn answer_reading(&mut self, number: usize, answer: Answer<'_>) {
-        let Some(reading) = self.readings.get_mut(&number) else { return };
-        reading.answer(answer);
-        if reading.next().is_some() {
-            return self.ready.push_back(Asked::Reading(number));
+    fn answer_reader(&mut self, number: usize, answer: Answer<'_>) {
+        let Some(reader) = self.readers.get_mut(&number) else { return };
+        reader.answer(answer);
+        if reader.next().is_some() {
+            return self.ready.push_back(PendingQuery::Reader(number));
         }
-        for lookup in self.readings.remove(&number).map(Reading::into_lookups).unwrap_or_default() {
+        for lookup in self.readers.remove(&number).map(ListReader::into_lookups).unwrap_or_default() {
             if lookup.has_ended() { self.take_back(lookup) } else { self.due.push(lookup) }
         }
     }
 
     fn take_back(&mut self, lookup: Lookup) {
-        let failure = lookup.failure().map(|why| self.could_not_list(lookup.dependents(), why));
-        let Some(search) = self.searches.get_mut(lookup.index) else { return };
-        let on_delete = search.on_delete;
-        search.planned = lookup.planned();
-        search.lookup = Some(lookup);
+        let failure = lookup.failure().map(|why| self.could_not_list(lookup.dependents(), why.clone()));
+        let Some(group) = self.groups.get_mut(lookup.index) else { return };
+        let on_delete = group.on_delete;
+        group.plan = lookup.plan();
+        group.lookup = Some(lookup);
         if let Some(why) = failure {
-            self.trouble(on_delete, why);
+            self.record_failure(on_delete, why);
         }
     }
 
-    fn could_not_list(&self, dependents: &Dependents, why: &str) -> String {
-        format!("the list of {}{} {why}", dependents.gvr, self.place(dependents.namespace.as_ref()))
+    fn could_not_list(&self, dependents: &Dependents, why: Unresolved) -> Unresolved {
+        let place = self.place(dependents.namespace.as_ref());
+        why.about(format_args!("the list of {}{place}", dependents.gvr))
     }
 
     fn is_idle(&self) -> bool {
-        self.ready.is_empty() && self.open.is_empty() && self.due.is_empty() && self.lent == 0
+        self.ready.is_empty() && self.open.is_empty() && self.due.is_empty() && self.checked_out == 0
     }
 
-    /// Once all that refers to the target is known, it may matter where it lies.
-    fn go_on(&mut self) {
+    /// Goes on after an answer. Once all referrers are known, the scopes around them may matter.
+    fn advance(&mut self) {
         if self.is_idle() {
             self.ask_scopes();
         }
     }
 
-    /// Something could not be found out for edges that want this: a reason to refuse, or no more than to say so.
-    fn trouble(&mut self, on_delete: OnDelete, why: String) {
+    /// Records a problem of edges with this action: a reason to refuse, or only a note.
+    fn record_failure(&mut self, on_delete: OnDelete, why: Unresolved) {
         let problems = match (on_delete, self.failure_policy) {
             (OnDelete::Deny, FailurePolicy::Fail) => &mut self.problems,
-            (OnDelete::Deny | OnDelete::Warn, _) => &mut self.notes.problems,
-            (OnDelete::Audit, _) => &mut self.notes.audited_problems,
+            (OnDelete::Deny | OnDelete::Warn, _) => &mut self.diagnostics.problems,
+            (OnDelete::Audit, _) => &mut self.diagnostics.audited_problems,
         };
-        problems.push(Problem(why));
+        problems.push(why);
     }
 
-    /// Reads the scopes around what was found, where they alone are left to decide.
+    /// Reads the scopes around the referrers, if only those scopes are left to decide.
     fn ask_scopes(&mut self) {
         let mut wanted = Vec::new();
         if self.must_refuse() {
             return;
         }
-        for search in &self.searches {
-            match search.release.map(|release| self.scopes.judge(release, search.found())) {
-                None | Some(Verdict::Going) => {}
-                Some(Verdict::Standing) => return,
-                Some(Verdict::Ask(scopes)) => wanted.extend(scopes),
+        for group in &self.groups {
+            match group.exemption.map(|exemption| self.scopes.judge(exemption, group.found().namespaces())) {
+                None | Some(TeardownVerdict::Terminating) => {}
+                Some(TeardownVerdict::Active) => return,
+                Some(TeardownVerdict::Unknown(scopes)) => wanted.extend(scopes),
             }
         }
         for scope in wanted {
             if self.scopes.ask(&scope) {
-                self.ready.push_back(Asked::Scope(scope));
+                self.ready.push_back(PendingQuery::Scope(scope));
             }
         }
     }
 
-    /// Whether there is a reason to refuse whatever is torn down.
+    /// Returns true if there is a reason to refuse, whatever is torn down.
     fn must_refuse(&self) -> bool {
-        !self.problems.is_empty() || self.of(OnDelete::Deny).any(|search| search.blocks_anyway(self.failure_policy))
+        !self.problems.is_empty()
+            || self.groups_with(OnDelete::Deny).any(|group| group.blocks_anyway(self.failure_policy))
     }
 
-    /// Whether there are more blockers than anybody wants to know of.
+    /// Returns true if there are more blockers than a message names.
     fn is_full(&self) -> bool {
-        let found = self.of(OnDelete::Deny).map(|search| search.found().first().len());
-        // While the bindings are read, it may not be known yet whether that may be told.
-        self.bindings.is_none() && found.sum::<usize>() >= ENOUGH && self.must_refuse()
+        let found = self.groups_with(OnDelete::Deny).map(|group| group.found().first().len());
+        // While the bindings are read, it may be unknown if the caller may see the blockers.
+        self.bindings.is_none() && found.sum::<usize>() >= MAX_SOUGHT && self.must_refuse()
     }
 
-    fn of(&self, on_delete: OnDelete) -> impl Iterator<Item = &Search> {
-        self.searches.iter().filter(move |search| search.on_delete == on_delete)
+    fn groups_with(&self, on_delete: OnDelete) -> impl Iterator<Item = &EdgeGroup> {
+        self.groups.iter().filter(move |group| group.on_delete == on_delete)
     }
 
     fn place(&self, namespace: Option<&Namespace>) -> String {
@@ -329,19 +339,14 @@ impl Asking {
     }
 }
 
-impl Search {
-    /// What it found; nothing, while it is carried out.
-    fn found(&self) -> &Findings {
-        self.lookup.as_ref().map_or(Findings::NONE, Lookup::found)
+impl EdgeGroup {
+    /// Returns the referrers that the lookup found; none until it is finished.
+    fn found(&self) -> &ReferrerSet {
+        self.lookup.as_ref().map_or(ReferrerSet::NONE, Lookup::referrers)
     }
 
     fn blocks_anyway(&self, failure_policy: FailurePolicy) -> bool {
-        let found = self.found();
-        let firm = match self.release {
-            None => !found.is_empty(),
-            Some(Release::KeptLast) => !found.lie_in_no_namespace(),
-            Some(Release::Cycle(_)) => false,
-        };
+        let firm = self.found().blocks_despite(self.exemption);
         let doubtful = || self.lookup.as_ref().is_some_and(|lookup| !lookup.doubts().is_empty());
         firm || (failure_policy == FailurePolicy::Fail && doubtful())
     }

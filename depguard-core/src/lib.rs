@@ -1,16 +1,16 @@
 //! Foreign keys for kcp and Kubernetes, without I/O.
 //!
 //! A [`DependencyRule`](api::DependencyRule) says that one kind refers to another through a field. This crate reads
-//! rules, and decides whether an object may be deleted: not while a dependent still refers to it. It opens no
-//! connection and knows no async runtime. Bytes go in, a [`Decision`] comes out, so that an admission webhook, a command
-//! line and a test can all embed it.
+//! rules, and decides if an object may be deleted: while a dependent still refers to it, the deletion is refused. The
+//! crate opens no connection and knows no async runtime. It takes bytes and returns a [`Decision`], so an admission
+//! webhook, a command line and a test can all embed it.
 //!
 //! # Deciding a deletion
 //!
-//! Load the rules, parse the review, have answered what the evaluation asks for:
+//! Load the rules, parse the review, and answer the queries of the evaluation:
 //!
 //! ```
-//! use depguard_core::{Context, Home, Review, RuleSet};
+//! use depguard_core::{Context, ControlPlane, Review, RuleSet};
 //! use serde_json::json;
 //!
 //! let rule = json!({
@@ -23,7 +23,7 @@
 //!         }],
 //!     },
 //! });
-//! let rules = RuleSet::try_load(Home::Kubernetes, [&rule])?;
+//! let rules = RuleSet::try_load(ControlPlane::Kubernetes, [&rule])?;
 //!
 //! // What the API server posts to a webhook, and what it answers to a LIST.
 //! let review = json!({"apiVersion": "admission.k8s.io/v1", "request": {
@@ -51,15 +51,14 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! [`Evaluation::decide_until`] does the same for servers that don't block, and [`Evaluation::queries`] is what both stand
-//! on.
+//! [`Evaluation::decide_until`] does the same for servers that don't block. Both use [`Evaluation::queries`].
 //!
 //! # Checking a rule
 //!
-//! [`Rule::parse`] is the only way to a [`Rule`], so whoever holds one knows that it is right. Its errors name the field:
+//! Only [`Rule::parse`] creates a [`Rule`], so every [`Rule`] is valid. Its errors name the field:
 //!
 //! ```
-//! use depguard_core::{Home, Rule};
+//! use depguard_core::{ControlPlane, Rule};
 //! use serde_json::json;
 //!
 //! let rule = json!({"metadata": {"name": "r"}, "spec": {
@@ -70,7 +69,7 @@
 //!     }],
 //! }});
 //! assert_eq!(
-//!     Rule::parse(Home::Kubernetes, &rule).unwrap_err().to_string(),
+//!     Rule::parse(ControlPlane::Kubernetes, &rule).unwrap_err().to_string(),
 //!     "spec.dependencies[0].fieldRef.path: path `.spec.vpc-ref.name` has a character that is not a letter, a digit or `_` at offset 9: \
 //!      quote the name, as in `.metadata.annotations['example.com/vpc']`"
 //! );
@@ -79,7 +78,8 @@
 //! # Reading references from a list
 //!
 //! ```
-//! use depguard_core::{Extractor, FieldPath};
+//! use depguard_core::FieldPath;
+//! use depguard_core::scan::Extractor;
 //!
 //! let path = FieldPath::parse(".spec.vpcRef.name")?;
 //! let list = br#"{"metadata": {"resourceVersion": "7"}, "items": [
@@ -99,114 +99,107 @@
 //!
 //! - `.spec.vpcRef.name`: field names are letters, digits and `_`, and don't begin with a digit; the first dot may be
 //!   left out
-//! - `.metadata.annotations['example.com/vpc']`: any other name is quoted, with `'` or `"`; `\` escapes a quote and itself
+//! - `.metadata.annotations['example.com/vpc']`: any other name is quoted, with `'` or `"`; `\` escapes a quote and
+//!   itself
 //! - `.spec.networks[*].vpc`: every element of a list, every value of a map; `.*` is the same
 //! - `.spec.networks[0].vpc`: one element of a list
-//! - at most 253 bytes and 4 wildcards; no filters, no slices, no search at any depth
+//! - a path has at most 253 bytes and 4 wildcards; there are no filters, no slices and no search at any depth
 //!
-//! Only a string, and each string of a list, is a reference. A number, an object, or a field that is not there refers
-//! to nothing.
+//! A reference is a string, or each string of a list. A number, an object or a missing field refers to nothing.
 //!
-//! # What it holds to
+//! # Modules and features
 //!
-//! - **When it can't know, it refuses.** A list that failed, expired again and again, was cut, carries no
-//!   `resourceVersion` or was not answered at all is never taken for an empty one.
-//! - **No input makes it panic**, and what it keeps is bounded, however many dependents there are.
-//! - **A rule bears only where its exports are bound.** In kcp it is silent in every logical cluster whose APIBindings
-//!   do not show both ends, so nobody's rule can freeze or spy on somebody else's objects.
+//! The root has what a provider needs. Tools that check rules, follow references or explain decisions find the rest in
+//! the modules. The features `locks` and `owners`, both off by default, switch on the modules of these names.
+//!
+//! # Guarantees
+//!
+//! - **In doubt, the crate refuses.** A list never counts as empty if it failed, expired again and again, was cut, has
+//!   no `resourceVersion` or was not answered.
+//! - **No input causes a panic**, and memory is bounded, however many dependents there are.
+//! - **A rule applies only if its exports are bound.** In kcp a rule has no effect in a logical cluster whose
+//!   APIBindings don't show both ends, so no provider's rule can freeze another provider's objects or spy on them.
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic))]
-// What is public may grow, or says why it never will.
+// A public type may grow, or gives the reason why it never will.
 #![warn(clippy::exhaustive_enums, clippy::exhaustive_structs)]
 
-mod answers;
-pub mod api;
-mod applicability;
-mod bearing;
-mod bindings;
-mod bounds;
-pub mod canary;
-mod components;
-mod consent;
-mod decision;
-mod discovery;
-mod durations;
+// From top to bottom: each module imports only from those below it (e2e/tests/repository/architecture.rs holds the order).
+
+/// Reviews of updates, evictions and subresources: object locks, and owners across namespaces.
+mod guards;
+
+/// Evaluation of a deletion, from a review to a decision: it returns queries, takes their answers, and decides.
 mod evaluation;
-mod extract;
-mod fetched;
-mod found;
-mod graph;
-mod held;
-mod home;
-mod inquiry;
-mod json;
-mod kind_waves;
-mod listing;
-pub mod locks;
-mod lookup;
-mod message;
-pub mod names;
-pub mod naming;
-mod outline;
-mod overrides;
-pub mod owners;
-mod path;
-mod pattern;
-mod plan;
-mod query;
-mod reading;
-mod references;
-mod required_read;
-mod review;
-mod rule;
-mod ruleset;
-mod scopes;
-mod selector;
-mod table;
-mod target;
-mod text;
-mod timeout;
-mod turns;
-mod unreviewed;
-mod workspaces;
 
-pub use api::{FailurePolicy, Strategy};
-pub use applicability::{KnownRules, RuleCurrency, Withdrawal};
-pub use components::components;
-pub use consent::{Acceptance, Accepted, Consent, Consents, PathLookups};
-pub use decision::{Because, Blocker, Count, Decision, Denial, Notes, Problem, Reason, Referrers, RefusalCode, Ruling};
-pub use durations::parse_duration;
+/// Lookups of dependents: the requests that find them, and the items of an answer that refer to the object.
+pub mod lookup;
+
+/// Freshness: proofs that the loaded rules are the current ones.
+pub mod freshness;
+
+/// Applicability of rules: API bindings, grants, the caller's scope, overrides, teardown.
+pub mod applicability;
+
+/// Probes: the rules that a webhook has loaded, and a check that API servers ask the webhook.
+pub mod probe;
+
+/// Rules: parsed, checked, and compiled to edges. The names, paths and patterns of every [`Rule`] are valid.
+pub mod rule;
+
+/// Bytes of the Kubernetes API: reviews, requests, responses, lists, discovery.
+pub mod protocol;
+
+/// Scan of JSON for a few fields, without building a tree of the whole.
+pub mod scan;
+
+/// Graphs: cycles, and the order of deletion.
+pub mod graph;
+
+/// Words of the API: names, field paths, selectors, patterns, durations.
+pub mod model;
+
+// The root is what a provider meets who embeds the core: docs/embedding.md says what is promised of it. Each other item
+// is in one of the public modules.
+pub use applicability::overrides::OverridePolicy;
+pub use applicability::workspace_paths::Workspaces;
 pub use evaluation::Evaluation;
-pub use extract::{Extractor, Item, Needle, Page, PageError};
-pub use fetched::Fetched;
-pub use held::{Held, Means, ReferenceReader, Referent};
-pub use home::Home;
-pub use inquiry::{Inquiry, Loaded, LoadedError, LoadedRule};
-pub use kind_waves::KindWaves;
-pub use lookup::Lookup;
-pub use message::{Message, MessageError};
-pub use names::{
-    ExportName, Group, GroupResource, GroupVersionResource, Kind, LogicalCluster, NameError, Namespace, Resource,
-    Version, WorkspacePath,
-};
-pub use outline::Outline;
-pub use overrides::OverridePolicy;
-pub use owners::{OwnerDecision, OwnerEvaluation};
-pub use path::{FieldPath, PathError, PathErrorKind, Segment};
-pub use pattern::{Pattern, PatternError};
-pub use plan::{Dependents, Planned};
-pub use query::{Accept, Answer, Query, QueryId, Request, percent_encode};
-pub use reading::Reading;
-pub use required_read::RequiredRead;
-pub use review::{Operation, Requester, Review, ReviewError};
-pub use rule::{Dependent, Edge, ExportRef, FieldReference, Place, Reference, Rule, RuleError, RuleKey, Target, When};
-pub use ruleset::{CompiledRule, Context, LoadError, RuleSet};
-pub use selector::{Selector, SelectorError};
-pub use timeout::time_to_answer;
-pub use turns::{Turns, to_clear};
-pub use unreviewed::Unreviewed;
-pub use workspaces::Workspaces;
+pub use evaluation::begin::Context;
+pub use evaluation::decision::Decision;
+#[cfg(feature = "locks")]
+pub use guards::locks;
+#[cfg(feature = "owners")]
+pub use guards::owners;
+pub use model::control_plane::ControlPlane;
+pub use model::field_path::FieldPath;
+pub use model::names::{ExportName, Group, GroupVersionResource, LogicalCluster, WorkspacePath};
+pub use protocol::admission_review::{Review, ReviewError};
+pub use protocol::request::Query;
+pub use protocol::response::Fetched;
+pub use protocol::timeout::time_to_answer;
+pub use rule::checked_rule::Rule;
+pub use rule::error::RuleError;
+pub use rule::set::{LoadError, RuleSet};
 
-/// The page that a registry shows.
+/// Wire types of DependencyRules, with the annotations that depguard reads.
+///
+/// The types hold whatever the user wrote; [`Rule::parse`] checks it.
+pub mod api {
+    pub use crate::model::api::*;
+}
+
+/// Parts of a [`Decision`]: the verdict, its reason, the referrers, further notes.
+pub mod decision {
+    pub use crate::evaluation::decision::{
+        AllowReason, Blocker, Count, Denial, Diagnostics, Reason, Referrers, RefusalCode, Verdict,
+    };
+}
+
+/// Loop that drives an [`Evaluation`], or whatever else asks for answers, with requests of the caller's own.
+pub mod driver {
+    pub use crate::evaluation::drive::{Evaluating, drive};
+}
+
+/// The README, which a package registry shows; its examples are tested.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

@@ -1,59 +1,73 @@
-//! Who refers to one target, among the dependents of one kind: what is searched for, and what was found.
+pub(crate) mod list_reader;
+pub(crate) mod matcher;
+pub(crate) mod planner;
+pub(crate) mod reference;
+pub(crate) mod reference_reader;
+pub(crate) mod referrer_set;
+pub(crate) mod required_read;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::api::Strategy;
-use crate::extract::Item;
-use crate::found::{Findings, Found};
-use crate::plan::{Dependents, Planned, Step};
-use crate::query::Accept;
-use crate::references::Refers;
-use crate::ruleset::{Check, IndexedEdge};
-use crate::scopes::Release;
-use crate::target::Target;
+use crate::applicability::teardown_exemption::TeardownExemption;
+use crate::lookup::planner::LookupEdges;
+use crate::lookup::reference::Match;
+use crate::lookup::referrer_set::{Referrer, ReferrerSet};
+use crate::model::api::Strategy;
+use crate::protocol::deletion_target::DeletionTarget;
+use crate::protocol::problem::Unresolved;
+use crate::protocol::request::Accept;
+use crate::rule::compiled_edge::{CompiledEdge, EdgeState};
+use crate::scan::extract::Item;
+
+pub use list_reader::ListReader;
+pub use planner::{Dependents, LookupPlan};
+pub use reference::{ObjectReference, ReferenceTarget, ReferencedObject};
+pub use reference_reader::ReferenceReader;
+pub use required_read::RequiredRead;
 
 /// The most doubts that are kept: one is enough to refuse.
-const MOST_DOUBTS: usize = 8;
+const MAX_DOUBTS: usize = 8;
 
-/// A search through the dependents of one kind, for all edges by which they may refer to one target.
+/// A search among the dependents of one kind, for all edges by which they may refer to one target.
 ///
-/// An [`Evaluation`](crate::Evaluation) hands it out; a [`Reading`](crate::Reading), alone or together with others' lookups
-/// of equal [`dependents`](Self::dependents), carries it out; the evaluation takes it back.
+/// An [`Evaluation`](crate::Evaluation) hands out a lookup. A [`ListReader`] carries it out, alone or
+/// together with other lookups of equal [`dependents`](Self::dependents). The evaluation then takes the lookup back.
 #[derive(Debug)]
 pub struct Lookup {
-    /// Which of its evaluation's.
+    /// Index of the lookup in its evaluation.
     pub(crate) index: usize,
     dependents: Dependents,
-    target: Arc<Target>,
-    edges: Vec<Arc<IndexedEdge>>,
-    /// The field that an API server may be asked for; see [`Self::field`].
+    target: Arc<DeletionTarget>,
+    edges: Vec<Arc<CompiledEdge>>,
+    /// The field by which an API server may select; see [`Self::field`].
     field: Option<String>,
-    /// Whether it is carried out by a table.
+    /// True if a table carries out the lookup.
     tabled: bool,
-    found: Findings,
-    /// Where it could not be told whether an object refers to the target; the first of them.
+    found: ReferrerSet,
+    /// Objects that may or may not refer to the target, each with the reason; only the first ones are kept.
     doubts: BTreeSet<String>,
-    /// Where this lets go what was found, a doubtful object is one of those: where it lies tells what becomes of it.
-    release: Option<Release>,
-    /// How many values stood where a name was looked for and were none.
+    /// The teardown exemption of these edges. If it covers a doubtful object, the object counts as found: its
+    /// namespace then decides about it.
+    exemption: Option<TeardownExemption>,
+    /// Number of values that have another type than a rule's path asks for: numbers instead of names, for example.
     misfits: usize,
     outcome: Outcome,
 }
 
 #[derive(Debug, PartialEq, Eq)]
 enum Outcome {
-    /// Not all dependents were seen yet.
+    /// Some dependents are still unseen.
     Open,
-    /// All were, or as many as matter.
+    /// All dependents were seen, or as many as needed.
     Done,
-    /// They could not be; the end of a sentence that begins with what was listed.
-    Failed(String),
+    /// The dependents could not be read; the end of a sentence that begins with the name of the list.
+    Failed(Unresolved),
 }
 
 impl Lookup {
-    pub(crate) fn new(index: usize, target: &Arc<Target>, step: Step) -> Self {
-        let Step { dependents, edges, release, field, .. } = step;
+    pub(crate) fn new(index: usize, target: &Arc<DeletionTarget>, edges_of_lookup: LookupEdges) -> Self {
+        let LookupEdges { dependents, edges, exemption, field, .. } = edges_of_lookup;
         Self {
             index,
             dependents,
@@ -61,38 +75,46 @@ impl Lookup {
             edges,
             field,
             tabled: false,
-            found: Findings::default(),
+            found: ReferrerSet::default(),
             doubts: BTreeSet::new(),
-            release,
+            exemption,
             misfits: 0,
             outcome: Outcome::Open,
         }
     }
 
-    /// Which objects are looked through.
+    /// Returns the objects to search.
     pub fn dependents(&self) -> &Dependents {
         &self.dependents
     }
 
-    /// The field by whose value an API server may be asked for those who refer to the target, if it can select by that:
-    /// `spec.vpcRef.name`. `None` where all dependents must be read.
+    /// Returns the field by which an API server may select the dependents that refer to the target, if its schema
+    /// allows that: `spec.vpcRef.name`. `None` if all dependents must be read.
     pub fn field(&self) -> Option<&str> {
         self.field.as_deref()
     }
 
-    /// The fields that hold the names, where an API server may print them, so that a table tells who refers to the target:
-    /// plain ones, of dependents in one namespace, since a table shows none. See
-    /// [`Reading::tabling`](crate::Reading::tabling).
+    /// Returns the fields that hold the names, if an API server may print them, so that a table shows the referrers.
+    /// These are plain fields of dependents in one namespace, because a table shows no namespaces. See
+    /// [`ListReader::by_table`].
     pub fn columns(&self) -> Option<BTreeSet<String>> {
-        let plain = |edge: &Arc<IndexedEdge>| match &edge.check {
-            Check::Follow { edge, .. } => edge.selected_by(),
-            Check::Broken(_) => None,
+        let plain = |edge: &Arc<CompiledEdge>| match &edge.state {
+            EdgeState::Usable { edge, .. } => edge.selected_by(),
+            EdgeState::Invalid(_) => None,
         };
         let fits = self.dependents.namespace.is_some() && self.dependents.accept == Accept::Json;
         if fits { self.edges.iter().map(plain).collect() } else { None }
     }
 
-    /// In which way the dependents are searched.
+    /// Returns true if each dependent refers to the target: as many as a message names are enough.
+    pub(crate) fn finds_each(&self) -> bool {
+        self.edges.iter().any(|edge| match &edge.state {
+            EdgeState::Usable { dependent, edge } => dependent.selector.is_none() && edge.is_of_each(),
+            EdgeState::Invalid(_) => false,
+        })
+    }
+
+    /// Returns the strategy of the search.
     pub fn strategy(&self) -> Strategy {
         match (&self.field, self.tabled) {
             (Some(_), _) => Strategy::FieldSelector,
@@ -101,22 +123,22 @@ impl Lookup {
         }
     }
 
-    /// Whether the search has ended, well or not. One that has not must still be carried out.
+    /// Returns true if the search has ended, successfully or not. Otherwise it must still be carried out.
     pub fn has_ended(&self) -> bool {
         self.outcome != Outcome::Open
     }
 
-    /// Gives it up: what it was to find out can't be known. `why` is shown to whoever is refused for it, and ends in what
-    /// to do.
-    pub fn fail(&mut self, why: impl Into<String>) {
+    /// Fails the search: its result is unknown. `why` is shown to the user who is refused because of the failure, and
+    /// ends with advice.
+    pub fn fail(&mut self, why: impl Into<Unresolved>) {
         if !self.has_ended() {
             self.outcome = Outcome::Failed(why.into());
         }
     }
 
-    pub(crate) fn planned(&self) -> Planned {
+    pub(crate) fn plan(&self) -> LookupPlan {
         let rules: BTreeSet<_> = self.edges.iter().map(|edge| edge.rule.clone()).collect();
-        Planned {
+        LookupPlan {
             dependents: self.dependents.clone(),
             strategy: self.strategy(),
             field: self.field.clone(),
@@ -124,50 +146,50 @@ impl Lookup {
         }
     }
 
-    pub(crate) fn target(&self) -> &Arc<Target> {
+    pub(crate) fn target(&self) -> &Arc<DeletionTarget> {
         &self.target
     }
 
-    pub(crate) fn edges(&self) -> &[Arc<IndexedEdge>] {
+    pub(crate) fn edges(&self) -> &[Arc<CompiledEdge>] {
         &self.edges
     }
 
-    pub(crate) fn failure(&self) -> Option<&str> {
+    pub(crate) fn failure(&self) -> Option<&Unresolved> {
         match &self.outcome {
             Outcome::Failed(why) => Some(why),
             Outcome::Open | Outcome::Done => None,
         }
     }
 
-    pub(crate) fn found(&self) -> &Findings {
+    pub(crate) fn referrers(&self) -> &ReferrerSet {
         &self.found
     }
 
-    /// What could not be told of some objects, and what to do.
+    /// Returns the doubts about single objects, each with advice.
     pub(crate) fn doubts(&self) -> &BTreeSet<String> {
         &self.doubts
     }
 
-    /// How many values stood where a name was looked for and were none.
+    /// Returns the number of values that have another type than a rule's path asks for.
     pub(crate) fn misfits(&self) -> usize {
         self.misfits
     }
 
-    // === What a reading finds ===
+    // === Results of a reading ===
 
-    pub(crate) fn take(&mut self, item: &Item<'_, '_>, edge: &Arc<IndexedEdge>, refers: Refers) {
-        let Check::Follow { dependent, .. } = &edge.check else { return };
+    pub(crate) fn take(&mut self, item: &Item<'_, '_>, edge: &Arc<CompiledEdge>, refers: Match) {
+        let EdgeState::Usable { dependent, .. } = &edge.state else { return };
         let kind = dependent.kind.as_str().to_owned();
         let namespace = item.namespace();
-        let found = Found { kind, namespace: namespace.map(str::to_owned), name: item.name().to_owned() };
+        let found = Referrer { kind, namespace: namespace.map(str::to_owned), name: item.name().to_owned() };
         match refers {
-            Refers::No => {}
-            Refers::Unclear(why) if !self.release.is_some_and(|release| release.covers(namespace)) => {
-                if self.doubts.len() < MOST_DOUBTS {
+            Match::No => {}
+            Match::Unclear(why) if !self.exemption.is_some_and(|exemption| exemption.covers(namespace)) => {
+                if self.doubts.len() < MAX_DOUBTS {
                     self.doubts.insert(format!("{found} {why}"));
                 }
             }
-            Refers::Yes | Refers::Unclear(_) => self.found.insert(found, edge),
+            Match::Yes | Match::Unclear(_) => self.found.insert(found, edge),
         }
     }
 
@@ -175,47 +197,42 @@ impl Lookup {
         self.misfits += misfits;
     }
 
-    /// The list begins anew.
+    /// Forgets all results, because the list begins again.
     pub(crate) fn forget(&mut self) {
         self.found.clear();
         self.doubts.clear();
         self.misfits = 0;
     }
 
-    /// There are no namespaces to list in: all dependents are listed.
+    /// Searches all dependents, because their kind has no namespaces.
     pub(crate) fn widen(&mut self) {
         self.dependents.namespace = None;
     }
 
-    /// All dependents are read.
+    /// Changes the strategy: all dependents are read.
     pub(crate) fn scan(&mut self) {
         (self.field, self.tabled) = (None, false);
     }
 
-    /// What is printed of all dependents is read.
+    /// Changes the strategy: the printed columns of all dependents are read.
     pub(crate) fn tabulate(&mut self) {
         if self.columns().is_none() {
-            self.fail("cannot be told from a table; this is a mistake in the webhook, report it");
+            self.fail("can't be decided from a table; this is a bug in the webhook, report it");
         }
         (self.field, self.tabled) = (None, true);
     }
 
-    /// All dependents were seen.
+    /// Ends the search: all dependents were seen.
     pub(crate) fn complete(&mut self) {
         if !self.has_ended() {
             self.outcome = Outcome::Done;
         }
     }
 
-    /// Some dependents were seen, and there are more; ends where those that were found are as many as anybody is told
-    /// of, and block wherever they lie.
+    /// Ends the search early if it found as many referrers as a message can show, and if at least one of them blocks
+    /// whatever is torn down.
     pub(crate) fn see_enough(&mut self) {
-        let stays = match self.release {
-            None => true,
-            Some(Release::KeptLast) => !self.found.lie_in_no_namespace(),
-            Some(Release::Cycle(_)) => false,
-        };
-        if !self.has_ended() && stays && self.found.is_enough() {
+        if !self.has_ended() && self.found.is_enough() && self.found.blocks_despite(self.exemption) {
             self.found.cut();
             self.outcome = Outcome::Done;
         }

@@ -1,39 +1,37 @@
-//! A rule that was checked: whoever holds a [`Rule`] knows that all its names, paths and patterns are right.
-
 use std::fmt;
 
-use serde_json::Value;
+use crate::model::api;
+use crate::model::api::{OnDelete, OwnedDependents};
+use crate::model::control_plane::ControlPlane;
+use crate::model::field_path::FieldPath;
+use crate::model::label_selector::Selector;
+use crate::model::message_template::Message;
+use crate::model::names::{ExportName, GroupVersionResource, Kind, LogicalCluster, WorkspacePath};
 
-use crate::api;
-use crate::api::{FailurePolicy, OnDelete, OwnedDependents};
-use crate::home::Home;
-use crate::message::Message;
-use crate::names::{ExportName, GroupVersionResource, Kind, LogicalCluster, WorkspacePath};
-use crate::path::FieldPath;
-use crate::selector::Selector;
-
-mod error;
+pub(crate) mod checked_rule;
+pub(crate) mod compiled_edge;
+mod compiled_rule;
+pub(crate) mod cycles;
+pub(crate) mod error;
+mod kind_order;
 mod parse;
+mod partial_rule;
 mod reference;
+pub(crate) mod set;
 
-pub use error::RuleError;
-pub use reference::{FieldReference, Place, Reference, When};
+pub(crate) use checked_rule::Rule;
+pub use compiled_rule::CompiledRule;
+pub(crate) use error::RuleError;
+pub use kind_order::KindOrder;
+pub use partial_rule::PartialRule;
+pub use reference::{FieldReference, FixedReference, Place, Reference, ValueSource, When};
 
-/// A checked DependencyRule.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Rule {
-    key: RuleKey,
-    generation: Option<i64>,
-    failure_policy: FailurePolicy,
-    dependent: Dependent,
-    edges: Vec<Edge>,
-}
-
-/// Which rule: its name, and in kcp its logical cluster, which is also that of the dependents' APIExport.
+/// Key of a rule: its name, and in kcp its logical cluster, which is also the logical cluster of the dependents'
+/// APIExport.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[expect(clippy::exhaustive_structs, reason = "a name has no more parts")]
 pub struct RuleKey {
-    /// The rule's own logical cluster; `None` in home kubernetes.
+    /// The rule's own logical cluster; `None` on plain Kubernetes.
     pub cluster: Option<LogicalCluster>,
     /// The rule's name.
     pub name: String,
@@ -43,13 +41,13 @@ pub struct RuleKey {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Dependent {
-    /// The APIExport of the rule's own workspace that serves it; `None` for a local kind.
+    /// The APIExport in the rule's own workspace that serves the kind; `None` for a local kind.
     pub export: Option<ExportName>,
     /// The resource, and the version in which it is read.
     pub gvr: GroupVersionResource,
     /// The kind, for messages.
     pub kind: Kind,
-    /// Only dependents that it selects count; `None`: all of them.
+    /// Selector of the dependents that count; `None`: all of them count.
     pub selector: Option<Selector>,
 }
 
@@ -59,29 +57,29 @@ pub struct Dependent {
 pub struct Edge {
     /// The index in `spec.dependencies`.
     pub index: usize,
-    /// The kind that is referred to.
+    /// The kind to which the dependent refers.
     pub target: Target,
-    /// How the dependent says which target.
+    /// The way in which the dependent names or selects its target.
     pub reference: Reference,
-    /// The reference counts only then; `None`: always.
+    /// The condition under which the reference counts; `None`: it always counts.
     pub when: Option<When>,
-    /// What happens to the deletion of a target that is still referenced.
+    /// The outcome for the deletion of a target that is still referenced.
     pub on_delete: OnDelete,
-    /// Whether a dependent counts that the target owns.
+    /// Treatment of dependents that the target owns.
     pub owned_dependents: OwnedDependents,
-    /// What is said besides.
+    /// Additional text for the user who deletes.
     pub message: Option<Message>,
 }
 
-/// The kind that is referred to.
+/// The kind to which a dependent refers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Target {
-    /// The APIExport that serves it; `None` for a local kind.
+    /// The APIExport that serves the kind; `None` for a local kind.
     pub export: Option<ExportRef>,
-    /// The resource; its version is one of those served, and all of them are protected.
+    /// The resource. Its version is one of those served; all served versions are protected.
     pub gvr: GroupVersionResource,
-    /// The kind, where the rule says it.
+    /// The kind, if the rule names it.
     pub kind: Option<Kind>,
 }
 
@@ -95,68 +93,31 @@ pub struct ExportRef {
     pub name: ExportName,
 }
 
-impl Rule {
-    /// Checks a DependencyRule as an API server returns it.
-    ///
-    /// In home kcp the rule's logical cluster comes from its annotation `kcp.io/cluster`; in home kubernetes, where
-    /// whoever writes the rule could set it, the annotation is ignored.
-    pub fn parse(home: Home, object: &Value) -> Result<Self, RuleError> {
-        parse::rule(home, object)
-    }
-
-    /// Which rule this is.
-    pub fn key(&self) -> &RuleKey {
-        &self.key
-    }
-
-    /// The generation of `spec` that was parsed, where the API server counts them.
-    pub fn generation(&self) -> Option<i64> {
-        self.generation
-    }
-
-    /// What happens when it can't be evaluated.
-    pub fn failure_policy(&self) -> FailurePolicy {
-        self.failure_policy
-    }
-
-    /// The kind that holds the references.
-    pub fn dependent(&self) -> &Dependent {
-        &self.dependent
-    }
-
-    /// The kinds that it refers to, one edge a dependency.
-    pub fn edges(&self) -> &[Edge] {
-        &self.edges
-    }
-
-    /// Its edges, which it then has no more.
-    pub(crate) fn take_edges(&mut self) -> Vec<Edge> {
-        std::mem::take(&mut self.edges)
-    }
-}
-
 impl Edge {
-    /// The field that refers, as refusals name it: `spec.vpcRef.name`. Empty where no field does, but the rule itself.
+    /// Returns the referring field as refusals name it: `spec.vpcRef.name`. Empty if the rule itself names or
+    /// selects the targets.
     pub fn field(&self) -> String {
         match self.reference {
-            Reference::Selected(_) => String::new(),
+            Reference::Fixed(_) | Reference::Selected(_) => String::new(),
             Reference::Field(_) | Reference::Selector(_) => self.reference.path().as_field(),
         }
     }
 
-    /// Every path that is read in a dependent, and the field of the dependency that says it: `fieldRef.path`, …
+    /// Returns every path that is read in a dependent, with the field of the dependency that holds the path:
+    /// `fieldRef.path`, …
     pub fn paths(&self) -> impl Iterator<Item = (&'static str, &FieldPath)> {
-        let when = self.when.iter().map(|when| ("when.path", &when.path));
-        self.reference.paths().chain(when)
+        let Self { index: _, target: _, reference, when, on_delete: _, owned_dependents: _, message: _ } = self;
+        let when = when.iter().map(|When { path, values: _ }| ("when.path", path));
+        reference.paths().chain(when)
     }
 }
 
 impl RuleKey {
-    pub(crate) fn of(home: Home, metadata: &api::ObjectMeta) -> Self {
+    pub(crate) fn of(control_plane: ControlPlane, metadata: &api::ObjectMeta) -> Self {
         let annotation = metadata.annotations.get(api::CLUSTER_ANNOTATION);
-        let cluster = match home {
-            Home::Kcp => annotation.and_then(|cluster| LogicalCluster::parse(cluster).ok()),
-            Home::Kubernetes => None,
+        let cluster = match control_plane {
+            ControlPlane::Kcp => annotation.and_then(|cluster| LogicalCluster::parse(cluster).ok()),
+            ControlPlane::Kubernetes => None,
         };
         Self { cluster, name: metadata.name.clone() }
     }

@@ -1,8 +1,10 @@
-//! No input makes a parser panic, and what was parsed is what was written.
+//! Properties of the parsers: no input makes a parser panic, and printing a parsed value gives the written one.
 
+use depguard_core::model::{Kind, Namespace, Resource, Version};
+use depguard_core::rule::PartialRule;
+use depguard_core::scan::Extractor;
 use depguard_core::{
-    Context, ExportName, Extractor, FieldPath, Group, Home, Kind, LogicalCluster, Namespace, Outline, Resource, Review,
-    Rule, RuleSet, Version, WorkspacePath,
+    Context, ControlPlane, ExportName, FieldPath, Group, LogicalCluster, Review, Rule, RuleSet, WorkspacePath,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -11,7 +13,7 @@ use serde_json::{Map, Value, json};
 
 // === Inputs ===
 
-/// Text that is nearly a name or a path, and text that is nothing of the kind.
+/// Generates texts that are nearly a name or a path, and texts that are neither.
 fn text() -> impl Strategy<Value = String> {
     prop_oneof![
         "[a-z0-9.:-]{0,20}",
@@ -25,7 +27,7 @@ fn text() -> impl Strategy<Value = String> {
     ]
 }
 
-/// Keys that stand in rules, reviews and lists, so that values land where they are read.
+/// Generates keys of rules, reviews and lists, so that values land where they are read.
 fn key() -> impl Strategy<Value = String> {
     let known = vec![
         "metadata",
@@ -77,7 +79,7 @@ fn json_value() -> impl Strategy<Value = Value> {
     })
 }
 
-/// A right document in which one value was put in the place of another.
+/// Generates a valid document in which one value was replaced.
 fn spoilt(right: Value) -> impl Strategy<Value = Value> {
     let places = places(&right, "");
     (any::<Index>(), json_value()).prop_map(move |(at, value)| {
@@ -97,7 +99,7 @@ fn places(json: &Value, at: &str) -> Vec<String> {
     inner.chain([at.to_owned()]).collect()
 }
 
-/// The same as bytes, of which some may have been lost or changed.
+/// Generates the same document as bytes; some bytes may be lost or changed.
 fn bytes(json: impl Strategy<Value = Value>) -> impl Strategy<Value = Vec<u8>> {
     let whole = json.prop_map(|json| json.to_string().into_bytes());
     (whole, prop::option::of((any::<Index>(), any::<u8>())), prop::option::of(any::<Index>())).prop_map(
@@ -151,7 +153,7 @@ fn path() -> impl Strategy<Value = String> {
     "\\.?[a-zA-Z_][a-zA-Z0-9_]{0,12}(\\.[a-zA-Z_][a-zA-Z0-9_]{0,12}){0,6}"
 }
 
-/// A path of all that one may be made of.
+/// Generates a path with every kind of step.
 fn any_path() -> impl Strategy<Value = String> {
     let name = prop_oneof![
         "\\.[a-zA-Z_][a-zA-Z0-9_]{0,5}",
@@ -183,7 +185,7 @@ proptest! {
         let parsed = FieldPath::parse(&written).unwrap();
         let printed = parsed.to_string();
         prop_assert_eq!(FieldPath::parse(&printed).unwrap(), parsed.clone());
-        // What is printed is what is printed again, and no longer than what may be written.
+        // Printing a path again gives the same text, no longer than a path may be.
         prop_assert_eq!(FieldPath::parse(&printed).unwrap().to_string(), printed.clone());
         prop_assert!(printed.len() <= FieldPath::MAX_LEN + 1);
     }
@@ -230,12 +232,12 @@ proptest! {
 proptest! {
     #[test]
     fn any_json_is_a_rule_or_an_error(json in prop_oneof![json_value(), spoilt(a_rule())], kcp: bool) {
-        let home = if kcp { Home::Kcp } else { Home::Kubernetes };
-        let (rule, outline) = (Rule::parse(home, &json), Outline::read(home, &json));
-        let set = RuleSet::load(home, [&json]);
+        let control_plane = if kcp { ControlPlane::Kcp } else { ControlPlane::Kubernetes };
+        let (rule, outline) = (Rule::parse(control_plane, &json), PartialRule::read(control_plane, &json));
+        let set = RuleSet::load(control_plane, [&json]);
         match (rule, outline) {
             (Ok(rule), outline) => {
-                // A rule that can be used is outlined as what it is: the same would be salvaged, were it spoilt.
+                // A usable rule has an outline that equals the rule: a spoilt rule keeps the same values.
                 let outline = outline.expect("an outline of a rule");
                 let dependent = rule.dependent();
                 prop_assert_eq!(&outline.key, rule.key());
@@ -262,9 +264,9 @@ proptest! {
         bytes in prop_oneof![vec(any::<u8>(), 0..60), bytes(json_value()), bytes(spoilt(a_review()))],
         kcp: bool,
     ) {
-        let home = if kcp { Home::Kcp } else { Home::Kubernetes };
+        let control_plane = if kcp { ControlPlane::Kcp } else { ControlPlane::Kubernetes };
         if let Ok(review) = Review::parse(&bytes) {
-            let mut evaluation = RuleSet::load(home, [&a_rule()]).evaluate(&review, &Context::default());
+            let mut evaluation = RuleSet::load(control_plane, [&a_rule()]).evaluate(&review, &Context::default());
             for query in evaluation.queries() {
                 let path = query.path;
                 prop_assert!(path.is_ascii() && !path.contains("..") && !path.contains("//"));
@@ -276,13 +278,13 @@ proptest! {
 
 // === Lists ===
 
-/// Short paths over the keys that objects are likely to have.
+/// Generates short paths over the keys that objects are likely to have.
 fn short_path() -> impl Strategy<Value = FieldPath> {
     vec(select(vec!["a", "b", "c", "metadata", "name"]), 1..4)
         .prop_map(|names| FieldPath::parse(&names.join(".")).unwrap())
 }
 
-/// An object with a name, and otherwise whatever falls under those keys.
+/// Generates an object with a name and any values under those keys.
 fn item() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![3 => "[a-c\"\\\\é]{0,3}".prop_map(Value::from), 1 => Just(json!(1)), 1 => Just(Value::Null)];
     let value = leaf.prop_recursive(4, 24, 4, |inner| {
@@ -313,7 +315,7 @@ proptest! {
             .unwrap();
         let at = |item: &Value, path: &FieldPath| {
             let value = item.pointer(&path.to_string().replace('.', "/"))?;
-            // Of a list, the first string.
+            // A list stands for its first string.
             let value = value.as_str().or_else(|| value.as_array()?.iter().find_map(Value::as_str));
             value.map(str::to_owned)
         };
@@ -328,7 +330,7 @@ proptest! {
     ) {
         let mut names = 0;
         let page = Extractor::new(&paths).page(&bytes, |item| names += usize::from(!item.name().is_empty()));
-        // A tree can't be made of all that can be passed over: not of numbers too large, not of broken UTF-8.
+        // `serde_json` refuses values that the extractor skips, such as too large numbers and broken UTF-8.
         if let (Ok(_), Ok(json)) = (page, serde_json::from_slice::<Value>(&bytes)) {
             prop_assert_eq!(names, json["items"].as_array().map_or(0, Vec::len));
         }

@@ -1,12 +1,13 @@
-//! A page that is searched for names says the same as one that is read whole.
+//! Tests that a page searched for names gives the same as a page read whole.
 
-use depguard_core::{Extractor, FieldPath, Item, Needle, Page};
+use depguard_core::FieldPath;
+use depguard_core::scan::{Extractor, Item, Page, Prefilter};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
 use serde_json::{Map, Value, json};
 
-/// What was read of an object: its name, and the values at the paths.
+/// Values read from an object: its name, and the values at the paths.
 type Read = (String, Vec<Vec<String>>);
 
 fn read(item: &Item<'_, '_>) -> Read {
@@ -26,7 +27,7 @@ fn whole(bytes: &[u8]) -> (Page, Vec<Read>) {
     (page, objects)
 }
 
-fn searched(bytes: &[u8], needle: &Needle) -> (Page, Vec<Read>) {
+fn searched(bytes: &[u8], needle: &Prefilter) -> (Page, Vec<Read>) {
     let mut objects = Vec::new();
     let page = extractor().search(bytes, Some(needle), |item| objects.push(read(item))).unwrap();
     (page, objects)
@@ -34,7 +35,7 @@ fn searched(bytes: &[u8], needle: &Needle) -> (Page, Vec<Read>) {
 
 // === Lists ===
 
-/// Names, and strings in which one stands, or nearly.
+/// Names, and strings that contain a name or nearly one.
 const TEXTS: [&str; 12] = [
     "a",
     "a-b",
@@ -91,7 +92,7 @@ fn metadata() -> impl Strategy<Value = Value> {
     })
 }
 
-/// How a document is written: what stands between tokens, and how often a character is written as an escape.
+/// Style of a document: the white space between tokens, and which characters are written as escapes.
 #[derive(Debug, Clone)]
 struct Hand {
     space: &'static str,
@@ -148,7 +149,7 @@ impl Hand {
         into.push('"');
     }
 
-    /// A list, in that order of its keys.
+    /// Writes a list with its keys in this order.
     fn list(&self, keys: &[&str], items: &[Value], metadata: &Value) -> String {
         let (items, other) = (Value::from(items), json!([{"x": "]}"}]));
         let value = |key| match key {
@@ -172,7 +173,7 @@ fn layout() -> impl Strategy<Value = Vec<&'static str>> {
     ]
 }
 
-/// What is in the bytes of an object, looked for plainly.
+/// Returns true if an object's bytes contain a name, by a plain search.
 fn holds(object: &str, names: &[&str]) -> bool {
     let is_in_names = |code: &str| {
         let code = u8::from_str_radix(code, 16).unwrap();
@@ -184,7 +185,7 @@ fn holds(object: &str, names: &[&str]) -> bool {
 
 #[test]
 fn a_name_is_found_however_it_is_written() {
-    let needle = Needle::new(["a-b"]).unwrap();
+    let needle = Prefilter::new(["a-b"]).unwrap();
     for written in ["a-b", r"\u0061-b", r"a\u002db", r"a-\u0062", r"\u0061\u002d\u0062", r"\u0061\u002D\u0062"] {
         let list = format!(r#"{{"items":[{{"metadata":{{"name":"x"}},"a":{{"b":"{written}"}}}}]}}"#);
         let (_, found) = searched(list.as_bytes(), &needle);
@@ -202,17 +203,17 @@ proptest! {
         names in vec(select(&["a", "a-b", "b.7", "zzz"][..]), 1..4),
     ) {
         let list = hand.list(&keys, &items, &metadata);
-        let needle = Needle::new(names.iter().copied()).unwrap();
+        let needle = Prefilter::new(names.iter().copied()).unwrap();
         let (page, all) = whole(list.as_bytes());
         let (said, found) = searched(list.as_bytes(), &needle);
         prop_assert_eq!(&said, &page, "{}", list);
         let alone = |item: &Value| hand.list(&["items"], std::slice::from_ref(item), &Value::Null);
-        // An escape is where it is by chance of how the list is written, so an object is judged where it stands.
+        // Where escapes fall depends on how the list is written, so each object is judged as written alone.
         if hand.escapes == [false] {
             let expected = items.iter().zip(&all).filter(|(item, _)| holds(&alone(item), &names));
             prop_assert_eq!(&found, &expected.map(|(_, read)| read.clone()).collect::<Vec<_>>(), "{}", list);
         }
-        // No reference is overlooked, however it is written.
+        // No reference is overlooked, whatever its spelling.
         for object in all.iter().filter(|(_, values)| values.iter().flatten().any(|value| names.contains(&value.as_str()))) {
             prop_assert!(found.contains(object), "{}", list);
         }
@@ -223,7 +224,7 @@ proptest! {
         items in vec(object(), 0..8), cuts in vec(any::<bool>(), 8), names in vec(select(&["a", "a-b", "b.7"][..]), 1..3),
     ) {
         let hand = Hand { space: "", escapes: vec![false] };
-        let needle = Needle::new(names).unwrap();
+        let needle = Prefilter::new(names).unwrap();
         let metadata = json!({"resourceVersion": "1"});
         let search = |items: &[Value]| {
             searched(hand.list(&["apiVersion", "items", "kind", "metadata"], items, &metadata).as_bytes(), &needle).1

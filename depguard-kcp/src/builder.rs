@@ -1,6 +1,7 @@
 //! Builder methods of structs that have many fields.
 
-/// A builder method for each of these public fields of `Self`, which sets it. For depguard's own crates.
+/// Makes a builder method for each of these public fields of `Self`. The method sets its field. For depguard's own
+/// crates.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! builder_methods {

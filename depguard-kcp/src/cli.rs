@@ -1,4 +1,4 @@
-//! What the command lines of both binaries have in common.
+//! Flags and functions of the command line that both binaries share.
 
 mod log;
 
@@ -6,22 +6,23 @@ use std::net::{Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use depguard_core::{ExportName, GroupResource, Home};
+use depguard_core::model::GroupResource;
+use depguard_core::{ControlPlane, ExportName};
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::features::{Feature, Features};
-use crate::mirror::Allowance;
+use crate::options::features::{Feature, Features};
+use crate::watch::reflector::Allowance;
 
 pub use self::log::{LogFormat, to_writer};
 
 /// Flags that say where depguard runs and how it is reached.
 #[derive(Debug, Args)]
 pub struct Common {
-    /// Where depguard runs
-    #[arg(long, value_enum, default_value_t)]
-    pub home: HomeArg,
+    /// Control plane that depguard protects; --home is the same
+    #[arg(long, alias = "home", value_enum, default_value_t)]
+    pub control_plane: ControlPlaneArg,
 
-    /// depguard's own APIExport, in the workspace that the kubeconfig points to
+    /// Name of depguard's APIExport, in the workspace of the kubeconfig
     #[arg(long, value_name = "NAME", default_value = "dependencies.opendefense.cloud")]
     pub api_export_name: ExportName,
 
@@ -41,7 +42,7 @@ pub struct Common {
     #[arg(long, value_name = "ADDRESS", default_value = ":8080", value_parser = address)]
     pub metrics_bind_address: Address,
 
-    /// How the log is written [default: text]; RUST_LOG says what, as in RUST_LOG=debug
+    /// Format of the log [default: text]; RUST_LOG sets the level, as in RUST_LOG=debug
     #[arg(long, value_enum)]
     log_format: Option<LogFormat>,
 
@@ -52,12 +53,12 @@ pub struct Common {
 /// Flags that switch on what there is beside rules: the same for both binaries.
 #[derive(Debug, Args)]
 pub struct FeatureArgs {
-    /// What is switched on beside rules (comma-separated), at the webhook and the controller alike
+    /// Features to enable beside rules (comma-separated); the same for the webhook and the controller
     #[arg(long, value_enum, value_name = "FEATURES", value_delimiter = ',')]
     enable: Vec<Feature>,
 
-    /// The kinds that kotas.tech/v1 Locks guard, as in pods,deployments.apps (comma-separated), at the webhook and the
-    /// controller alike; home kubernetes only
+    /// Kinds that kotas.tech/v1 Locks protect, as in pods,deployments.apps (comma-separated); the same for the webhook
+    /// and the controller; plain Kubernetes only
     #[arg(long, value_name = "KINDS", value_delimiter = ',')]
     compat_lock_kinds: Vec<GroupResource>,
 }
@@ -65,24 +66,24 @@ pub struct FeatureArgs {
 /// Flags that say how much one tenant may have of what all share: the same for both binaries.
 #[derive(Debug, Args)]
 pub struct AllowanceArgs {
-    /// The most rules, APIBindings and APIExports each that are held of one workspace, or of a plain cluster, and the most
-    /// ObjectLocks of one namespace. Where there are more rules, none of them is valid
+    /// Maximum number of rules, of APIBindings and of APIExports in one workspace or plain cluster, and of ObjectLocks
+    /// in one namespace; with more rules, all rules of the workspace become invalid
     #[arg(long, value_name = "NUMBER", default_value_t = Allowance::DEFAULT.objects, value_parser = at_least_one)]
     workspace_max_objects: usize,
 
-    /// The most memory that each of these may take, in MiB
+    /// Maximum memory for each of these, in MiB
     #[arg(long, value_name = "MIB", default_value_t = Allowance::DEFAULT.memory >> 20, value_parser = at_least_one)]
     workspace_max_memory: usize,
 }
 
-/// The value of `--home`.
+/// The value of `--control-plane`.
 #[derive(Debug, Clone, Copy, Default, ValueEnum)]
 #[expect(
     clippy::exhaustive_enums,
     reason = "depguard's other crates decide by each case: none shall pass them by unseen"
 )]
-pub enum HomeArg {
-    /// A kcp: rules and objects in many workspaces
+pub enum ControlPlaneArg {
+    /// A kcp, with rules and objects in many workspaces
     #[default]
     Kcp,
     /// One plain Kubernetes cluster
@@ -98,10 +99,10 @@ pub struct Address(pub Option<SocketAddr>);
 #[derive(Debug, Args)]
 #[group(id = "zap", multiple = true)]
 struct Zap {
-    /// Without effect, like the other --zap-* flags of the reference's logger but --zap-encoder: set RUST_LOG instead
+    /// No effect, like all --zap-* flags except --zap-encoder: set RUST_LOG instead
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     zap_devel: Option<String>,
-    /// json: the same as --log-format=json
+    /// Same as --log-format, if json
     #[arg(long, hide = true)]
     zap_encoder: Option<String>,
     #[arg(long, hide = true)]
@@ -118,7 +119,7 @@ impl Common {
         log::to_standard_error(self.log_format());
         if self.zap.is_in_vain() {
             tracing::warn!(
-                "the --zap-* flags have no effect here, but for --zap-encoder: set RUST_LOG instead, as in RUST_LOG=debug"
+                "the --zap-* flags except --zap-encoder have no effect: set RUST_LOG instead, as in RUST_LOG=debug"
             );
         }
     }
@@ -130,7 +131,7 @@ impl Common {
 }
 
 impl AllowanceArgs {
-    /// What they say.
+    /// Allowance that the flags say.
     pub fn into_allowance(self) -> Allowance {
         let memory = self.workspace_max_memory.saturating_mul(1 << 20);
         Allowance { objects: self.workspace_max_objects, memory }
@@ -138,7 +139,7 @@ impl AllowanceArgs {
 }
 
 impl FeatureArgs {
-    /// What they say.
+    /// Returns the features that the flags name.
     pub fn into_features(self) -> Features {
         Features::new(self.enable, self.compat_lock_kinds)
     }
@@ -153,11 +154,11 @@ impl Zap {
     }
 }
 
-impl From<HomeArg> for Home {
-    fn from(home: HomeArg) -> Self {
-        match home {
-            HomeArg::Kcp => Self::Kcp,
-            HomeArg::Kubernetes => Self::Kubernetes,
+impl From<ControlPlaneArg> for ControlPlane {
+    fn from(control_plane: ControlPlaneArg) -> Self {
+        match control_plane {
+            ControlPlaneArg::Kcp => Self::Kcp,
+            ControlPlaneArg::Kubernetes => Self::Kubernetes,
         }
     }
 }
@@ -169,7 +170,7 @@ pub async fn asked_to_stop() {
             Ok(mut terminate) => {
                 terminate.recv().await;
             }
-            // Then only the other one is left.
+            // Then only SIGINT is left.
             Err(_) => std::future::pending().await,
         }
     };
@@ -239,7 +240,7 @@ mod tests {
         assert!(!noticed(&[]) && !noticed(&["--zap-encoder=json"]) && !noticed(&["--zap-encoder=console"]));
         assert!(noticed(&["--zap-devel"]) && noticed(&["--zap-time-encoding=epoch"]));
         assert!(noticed(&["--zap-encoder=toml"]) && noticed(&["--zap-devel=false", "--zap-log-level", "debug"]));
-        // A repeated flag is an error, as a typing mistake would be.
+        // A repeated flag is an error, as any typing mistake is.
         assert!(parse(&["--zap-devel", "--zap-devel=false"]).unwrap_err().contains("--zap-devel"));
     }
 

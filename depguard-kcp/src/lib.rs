@@ -1,22 +1,23 @@
 //! depguard's way to kcp and Kubernetes.
 //!
-//! - [`Connection`]: the kubeconfig, and one shared stack of TCP, TLS and credentials made of it. Not one connection
-//!   is set up for a lookup that finds an idle one.
+//! - [`Connection`]: the kubeconfig, and the shared stack of TCP, TLS and credentials made from it. A lookup uses an
+//!   idle connection if there is one.
 //! - [`Endpoint`]: a URL over that stack (a logical cluster, a workspace, a virtual workspace, the plain cluster), with
-//!   [`Endpoint::get`] for whoever reads raw pages and JSON helpers for whoever reads and writes single objects.
-//! - [`Mirror`]: watched resources as one snapshot, [`MirrorState`], that is complete or says why it is not.
-//! - [`ExportViews`]: where an APIExport's virtual workspace shows a consumer, on whichever shard it is.
-//! - [`BoundWorkspaces`] and [`WorkspaceLookups`]: which logical clusters claim a workspace path, and which one of them
-//!   it stands for.
-//! - `Followed`: what is made of files, kept up with them as they change.
-//! - [`PathKey`]: signs the URL paths at which API servers call the webhook.
+//!   [`Endpoint::get`] for raw pages and with JSON methods for single objects.
+//! - [`Reflector`]: watched resources as one snapshot, [`Snapshot`], which is complete or says why not.
+//! - [`ExportViews`]: the endpoint of an APIExport's virtual workspace that shows a consumer, on whichever shard the
+//!   consumer is.
+//! - [`BoundWorkspaces`] and [`WorkspaceLookups`]: the logical clusters that claim a workspace path, and the one that
+//!   the path stands for.
+//! - `WatchedFile`: a value made from files, and made anew when they change.
+//! - [`PathKey`]: the key that signs the URL paths at which API servers call the webhook.
 //!
 //! ```no_run
-//! use depguard_core::{Home, LogicalCluster};
+//! use depguard_core::{ControlPlane, LogicalCluster};
 //! use depguard_kcp::{ConnectOptions, Connection};
 //!
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
-//! let connection = Connection::open(&ConnectOptions::new(Home::Kcp)).await?;
+//! let connection = Connection::open(&ConnectOptions::new(ControlPlane::Kcp)).await?;
 //! let cluster = connection.cluster(&LogicalCluster::parse("2x3fg5w1ik2mcnev")?);
 //! let page = cluster.get("/apis/compute.example.com/v1alpha1/virtualmachines?limit=500").await?;
 //! println!("{}: {} bytes", page.status(), page.body().len());
@@ -24,86 +25,74 @@
 //! # }
 //! ```
 //!
-//! Everything here is bounded: a connection takes 5 s at most, a body 64 MiB. A request takes as long as its caller
-//! lets it: drop its future, or say [`Endpoint::within`].
+//! Connections and bodies are bounded: a connection takes at most 5 s to open, a body at most 64 MiB. The caller bounds
+//! each request: drop its future, or use [`Endpoint::within`].
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic))]
-// What is public may grow, or says why it never will.
+// Public types may grow, or say why they never will.
 #![warn(clippy::exhaustive_enums, clippy::exhaustive_structs)]
 
-mod address;
-mod api;
-mod builder;
-mod caller;
+// The modules stand from top to bottom: each imports only from modules below it (e2e/tests/repository/architecture.rs holds the
+// order).
+
+/// Command lines and logs: flags and words that both binaries have in common.
 #[cfg(feature = "cli")]
 pub mod cli;
-mod connection;
-mod endpoint;
-#[cfg(feature = "metrics")]
-mod expiry;
-mod export_endpoints;
-mod features;
-#[cfg(feature = "metrics")]
-mod followed;
-#[cfg(feature = "metrics")]
-mod gauges;
-mod lookups;
-mod metadata;
-#[cfg(feature = "metrics")]
-mod metrics;
-mod mirror;
-mod pages;
-mod path_key;
-#[cfg(any(feature = "probes", feature = "metrics"))]
-mod plain;
-#[cfg(feature = "probes")]
-mod probes;
-mod read_through;
-#[cfg(feature = "metrics")]
-mod reloads;
-mod shard_hosts;
-mod slices;
-mod space;
-mod stack;
-mod views;
-mod workspaces;
 
-pub use address::UrlError;
-pub use api::{ApiError, Cause, Preconditions, Status};
-pub use caller::{CallError, Caller};
-pub use connection::{ConnectError, ConnectOptions, Connection};
-pub use endpoint::{Endpoint, MAX_BODY, RequestError, fetched};
+/// Machinery of a process: files that change, probes, metrics, the key of webhook paths.
+mod process;
+
+/// Watches: resources as one snapshot that knows how old it is, and metadata alone.
+mod watch;
+
+/// Workspaces, shards and the endpoints of APIExports.
+mod tenancy;
+
+/// Requests: one shared connection stack, endpoints over it, objects, lists.
+mod http;
+
+/// Options that both binaries must be told alike.
+mod options;
+
+mod builder;
+
+pub use crate::http::body_limit::{BodyBudget, UpTo};
+pub use crate::http::connection::{ConnectError, ConnectOptions, Connection};
+pub use crate::http::endpoint::{Endpoint, MAX_BODY, RequestError, fetched};
+pub use crate::http::objects::{ApiError, Cause, Preconditions, Status};
+pub use crate::http::paged_list::List;
+pub use crate::http::url::UrlError;
+pub use crate::http::webhook_client::{CallError, Caller};
+pub use crate::options::features::{Feature, Features, NotInKcp};
+pub use crate::options::read_through::{NoExports, ReadThrough};
 #[cfg(feature = "metrics")]
-pub use expiry::{bundle_expiry, certificate_expiry};
-pub use features::{Feature, Features, NotInKcp};
+pub use crate::process::certificate_expiry::{bundle_expiry, certificate_expiry};
 #[cfg(feature = "metrics")]
-pub use followed::{FileError, Files, Followed, REREAD};
+pub use crate::process::file_watch::{FileError, Files, REREAD, WatchedFile};
 #[cfg(feature = "metrics")]
-pub use gauges::{Gauges, Series, register_watches};
-pub use lookups::{Claims, WorkspaceLookups};
-pub use metadata::{Metadata, MetadataEvent, OwnerReference};
+pub use crate::process::lazy_gauges::{Gauges, Series, register_watches};
 #[cfg(feature = "metrics")]
-pub use metrics::Metrics;
-pub use mirror::{
-    Allowance, Derived, Failure, Mirror, MirrorOptions, MirrorState, Mirrored, MirroredObject, ObjectKey, Readiness,
-    Tenant, Watched, Watches,
+pub use crate::process::metrics::Metrics;
+pub use crate::process::path_key::PathKey;
+#[cfg(feature = "metrics")]
+pub use crate::process::path_key::PathKeyError;
+#[cfg(any(feature = "probes", feature = "metrics"))]
+pub use crate::process::plain_http::listen;
+#[cfg(feature = "probes")]
+pub use crate::process::probes::{Health, Probes};
+#[cfg(feature = "metrics")]
+pub use crate::process::reload_metrics::{Reload, Reloads};
+pub use crate::tenancy::export_views::{ExportView, ExportViews, ViewError};
+pub use crate::tenancy::shard_hosts::ShardHosts;
+pub use crate::tenancy::workspace_cache::{Claims, WorkspaceLookups};
+pub use crate::tenancy::workspace_paths::{BoundWorkspaces, WorkspaceLookup};
+pub use crate::watch::latest::latest;
+pub use crate::watch::metadata::{Metadata, MetadataEvent, OwnerReference};
+pub use crate::watch::reflector::{
+    Allowance, Derived, Failure, ObjectKey, Readiness, Reflector, ReflectorOptions, Snapshot, Tenant, Watched,
+    WatchedObject, WatchedResource, Watches,
 };
-pub use pages::List;
-pub use path_key::PathKey;
-#[cfg(feature = "metrics")]
-pub use path_key::PathKeyError;
-#[cfg(any(feature = "probes", feature = "metrics"))]
-pub use plain::listen;
-#[cfg(feature = "probes")]
-pub use probes::{Health, Probes};
-pub use read_through::{NoExports, ReadThrough};
-#[cfg(feature = "metrics")]
-pub use reloads::{Reload, Reloads};
-pub use shard_hosts::ShardHosts;
-pub use space::{Space, UpTo};
-pub use views::{ExportView, ExportViews, ViewError};
-pub use workspaces::{BoundWorkspaces, WorkspaceLookup};
 
-/// The page that a registry shows.
+/// README, which registries show.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

@@ -1,4 +1,5 @@
-//! Access reviews: may somebody do something, and who am I. Answered at once and never kept.
+//! Access reviews: questions about a user's rights and about one's own identity. The server answers them at once and
+//! never keeps them.
 
 use serde_json::{Value, json};
 
@@ -9,7 +10,7 @@ use crate::rbac::Wish;
 use crate::routes::Objects;
 use crate::status::{ApiError, ApiResult, Cause};
 
-/// The review with its answer in `status`.
+/// Returns the review with its answer in `status`.
 pub(crate) fn answer(act: &Act<'_>, mut review: Value) -> ApiResult<Value> {
     let status = match act.resource.plural.as_str() {
         "selfsubjectreviews" => json!({"userInfo": act.user.info()}),

@@ -1,4 +1,4 @@
-//! A change somebody makes to objects of one resource in one logical cluster.
+//! Change that a user makes to objects of one resource in one logical cluster.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -8,7 +8,7 @@ use crate::status::ApiError;
 use crate::store::Key;
 use crate::world::World;
 
-/// Who changes what, where, and whether in earnest.
+/// User, target and options of a change.
 pub(crate) struct Act<'a> {
     pub(crate) world: &'a World,
     pub(crate) user: &'a User,
@@ -16,9 +16,9 @@ pub(crate) struct Act<'a> {
     pub(crate) cluster: &'a str,
     pub(crate) namespace: &'a str,
     pub(crate) dry_run: bool,
-    /// The `fieldManager` that the request names.
+    /// `fieldManager` of the request.
     pub(crate) manager: Option<&'a str>,
-    /// Why an apply may not create the object that it doesn't find.
+    /// Refusal if an apply would have to create the object.
     pub(crate) no_creation: Option<ApiError>,
     warnings: Mutex<Vec<String>>,
 }

@@ -1,4 +1,4 @@
-//! Which validating webhooks a change must pass, and what they are shown.
+//! Validating webhooks that a change must pass, and the reviews that they see.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ use crate::store::Key;
 use crate::tokens;
 use crate::webhook::{self, Verdict};
 
-/// What is about to happen to an object.
+/// Operation on an object, as webhooks see it.
 pub(crate) struct Attributes<'a> {
     operation: &'static str,
     name: &'a str,
@@ -32,7 +32,7 @@ impl<'a> Attributes<'a> {
         Self { operation: "CREATE", name, subresource: None, object: Some(object), old: None, options }
     }
 
-    /// Of a subresource that is made and not kept.
+    /// Returns the attributes of creating a subresource that is not kept.
     pub(crate) fn creation_below(act: &Act<'_>, name: &'a str, subresource: &'a str, object: &'a Value) -> Self {
         Self { subresource: Some(subresource), ..Self::create(act, name, object) }
     }
@@ -48,7 +48,7 @@ impl<'a> Attributes<'a> {
         Self { operation: "UPDATE", name, subresource, object: Some(object), old: Some(old), options }
     }
 
-    /// `name` is empty where the request names no object: in a collection delete.
+    /// Returns the attributes of a deletion. `name` is empty if the request names no object, as in a collection delete.
     pub(crate) fn delete(name: &'a str, old: &'a Value, options: Value) -> Self {
         Self { operation: "DELETE", name, subresource: None, object: None, old: Some(old), options }
     }
@@ -65,16 +65,16 @@ fn options(act: &Act<'_>, kind: &str) -> Value {
     options
 }
 
-/// Asks every webhook that the change concerns. The first refusal, in the webhooks' order, is the answer.
+/// Calls every webhook that matches the change. Returns the first refusal, in the webhooks' order.
 pub(crate) async fn admit(act: &Act<'_>, attributes: &Attributes<'_>) -> ApiResult<()> {
-    // Nobody can lock himself out of the configurations.
+    // Webhooks cannot lock anybody out of their own configurations.
     if act.resource.group == "admissionregistration.k8s.io" {
         return Ok(());
     }
     let configurations = act.world.store.in_cluster(
         "admissionregistration.k8s.io",
         "validatingwebhookconfigurations",
-        home_of_webhooks(act),
+        cluster_of_webhooks(act),
     );
     let mut calls = Vec::new();
     for configuration in &configurations {
@@ -113,16 +113,16 @@ pub(crate) async fn admit(act: &Act<'_>, attributes: &Attributes<'_>) -> ApiResu
     refusal.map_or(Ok(()), Err)
 }
 
-/// The logical cluster whose configurations count: the export's for a bound API, else the object's own.
-fn home_of_webhooks<'a>(act: &'a Act<'_>) -> &'a str {
+/// Returns the logical cluster whose configurations apply: the export's for a bound API, otherwise the object's own.
+fn cluster_of_webhooks<'a>(act: &'a Act<'_>) -> &'a str {
     match &act.resource.origin {
         Origin::Bound { cluster, .. } => cluster,
         Origin::BuiltIn | Origin::Local => act.cluster,
     }
 }
 
-/// The version in which the webhook wants to see the change: the request's own if a rule names it,
-/// else another one of the resource if the webhook takes equivalents. `None`: it doesn't want to see it.
+/// Returns the version in which the webhook wants to see the change: the request's own version if a rule names it,
+/// otherwise another version of the resource if the webhook accepts equivalents. Returns `None` if no rule matches.
 fn version_for(resource: &Resource, attributes: &Attributes<'_>, webhook: &Value) -> Option<String> {
     let wants =
         |version: &str| array(webhook, "/rules").iter().any(|rule| rule_matches(rule, resource, version, attributes));
@@ -163,7 +163,7 @@ fn selected(act: &Act<'_>, attributes: &Attributes<'_>, webhook: &Value) -> bool
     let object = objects.iter().flatten().any(|object| label_selector_matches(selector, &labels_of(object)));
     let selector = webhook.get("namespaceSelector");
     let labels = match act.resource.is("", "namespaces") {
-        // One that is made or changed lies in itself already as it will be.
+        // A namespace that is created or changed counts with its new labels.
         true => attributes.object.or(attributes.old).map_or(Value::Null, labels_of),
         false if !act.resource.namespaced => return object,
         false => {
@@ -182,13 +182,13 @@ fn refuse_dry_run(act: &Act<'_>, webhook: &Value) -> ApiResult<()> {
     Err(ApiError::bad_request(format!("admission webhook \"{}\" does not support dry run", name_of(webhook))))
 }
 
-/// The `AdmissionReview` as an API server writes it, and its uid.
+/// Returns the `AdmissionReview` as an API server writes it, and its uid.
 fn review(act: &Act<'_>, attributes: &Attributes<'_>, matched: &Resource) -> (String, Value) {
     let uid = uuid();
     let resource = act.resource;
     let kind = |of: &Resource| json!({"group": of.group, "version": of.version, "kind": of.kind});
     let plural = |of: &Resource| json!({"group": of.group, "version": of.version, "resource": of.plural});
-    // A subresource may have a kind of its own, whatever version of the resource it is asked of.
+    // A subresource may have a kind of its own, in whatever version of the resource it is requested.
     let own = attributes.subresource.and(attributes.object).and_then(own_kind);
     let show = |object: Option<&Value>| match object {
         Some(object) if own.is_none() => read::present(matched, object),
@@ -204,7 +204,7 @@ fn review(act: &Act<'_>, attributes: &Attributes<'_>, matched: &Resource) -> (St
         "object": show(attributes.object), "oldObject": show(attributes.old),
         "dryRun": act.dry_run, "options": attributes.options,
     });
-    // As Go leaves out what is empty.
+    // Go leaves out empty fields.
     if !attributes.name.is_empty() {
         request["name"] = json!(attributes.name);
     }
@@ -220,7 +220,7 @@ fn review(act: &Act<'_>, attributes: &Attributes<'_>, matched: &Resource) -> (St
     (uid, json!({"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1", "request": request}))
 }
 
-/// The kind of what a subresource shows, where that is not its resource.
+/// Returns the kind of a subresource's object, if it differs from the resource's kind.
 fn own_kind(object: &Value) -> Option<Value> {
     let (kind, (group, version)) = (text(object, "/kind")?, text(object, "/apiVersion")?.split_once('/')?);
     let own = [("autoscaling", "Scale"), ("policy", "Eviction"), (tokens::GROUP, tokens::KIND)];
@@ -243,7 +243,7 @@ fn note(act: &Act<'_>, attributes: &Attributes<'_>, webhook: &str, annotations: 
     });
 }
 
-/// The webhook's refusal as the requester sees it.
+/// Returns the webhook's refusal as the requester sees it.
 fn denial(webhook: &str, status: Option<Value>) -> ApiError {
     let mut status = status.filter(Value::is_object).unwrap_or_else(|| json!({}));
     let code = status["code"].as_u64().and_then(|code| u16::try_from(code).ok()).filter(|code| *code >= 400);

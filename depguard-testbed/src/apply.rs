@@ -1,5 +1,5 @@
-//! Server-side apply, as far as depguard uses it: what a manager applied before and no longer
-//! applies is removed, the rest is merged. Nobody's fields are in conflict: `force` is taken as given.
+//! Server-side apply, as far as depguard uses it. Fields that a manager applied before and applies no longer are
+//! removed; the others are merged. Fields never conflict: the server acts as if `force` were set.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::json::{array, map_at, now, text};
 use crate::status::{ApiError, ApiResult, Cause};
 use crate::write;
 
-/// Lists whose items are told apart by a key; every other list is replaced as a whole.
+/// Lists whose items are identified by a key. Every other list is replaced as a whole.
 const KEYED: &[(&str, &str)] =
     &[("webhooks", "name"), ("matchConditions", "name"), ("conditions", "type"), ("ownerReferences", "uid")];
 
@@ -61,7 +61,7 @@ pub(crate) async fn apply(
     Ok((200, updated.await?))
 }
 
-/// Writes down who manages what, and only touches the time when that changed.
+/// Records which fields the manager owns. Updates the time only if that changed.
 fn with_manager(mut object: Value, act: &Act<'_>, manager: &str, subresource: Option<&str>, owned: &Value) -> Value {
     let mut entries: Vec<Value> = array(&object, "/metadata/managedFields").to_vec();
     let mine = |entry: &Value| is_managers(entry, manager, subresource);
@@ -99,7 +99,7 @@ fn fields_of_others<'a>(
     entries.filter(move |entry| !is_managers(entry, manager, subresource)).map(|entry| &entry["fieldsV1"])
 }
 
-/// `fieldsV1` of an applied object: `f:<field>`, and `k:{"name":"x"}` in keyed lists.
+/// Returns the `fieldsV1` of an applied object: `f:<field>`, and `k:{"name":"x"}` in keyed lists.
 fn owned_fields(applied: &Value) -> Value {
     let mut fields = fields_of(applied, "");
     for field in ["f:apiVersion", "f:kind"] {
@@ -128,7 +128,7 @@ fn fields_of(value: &Value, field: &str) -> Value {
     }
 }
 
-/// Takes out what this manager had and has no more, unless another one has it.
+/// Removes the fields that this manager owned before and owns no longer, unless another manager owns them.
 fn remove_abandoned(object: &mut Value, before: &Value, now: &Value, others: &[&Value]) {
     let Some(before) = before.as_object() else {
         return;

@@ -1,32 +1,32 @@
-//! What webhooks had written into the audit log.
+//! Entries that webhooks wrote into the audit log.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Mutex, PoisonError};
 
-/// How many are remembered.
+/// Maximum of entries that are kept.
 const MOST: usize = 1024;
 
-/// A request that a webhook has noted something about.
+/// Audit entry of a request that a webhook annotated.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Audit {
-    /// The requester's name.
+    /// Name of the requester.
     pub user: String,
-    /// `CREATE`, `UPDATE` or `DELETE`.
+    /// Operation of the request: `CREATE`, `UPDATE` or `DELETE`.
     pub operation: String,
-    /// API group.
+    /// API group of the object.
     pub group: String,
-    /// Lower case plural, with a subresource as `pods/eviction`.
+    /// Plural of the resource in lower case, with a subresource as in `pods/eviction`.
     pub resource: String,
-    /// Empty for a cluster-scoped object.
+    /// Namespace; empty for a cluster-scoped object.
     pub namespace: String,
-    /// The object's name; empty in a collection delete.
+    /// Name of the object; empty in a collection delete.
     pub name: String,
-    /// What was noted, each under `<webhook's name>/<key>`.
+    /// Annotations, each under `<webhook's name>/<key>`.
     pub annotations: BTreeMap<String, String>,
 }
 
-/// The last ones, oldest first.
+/// Last entries, oldest first.
 #[derive(Debug, Default)]
 pub(crate) struct Audits(Mutex<VecDeque<Audit>>);
 

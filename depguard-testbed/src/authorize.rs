@@ -1,4 +1,4 @@
-//! Who may do what: the chain of authorizers of Kubernetes, and that of kcp.
+//! Authorization: the chain of authorizers of Kubernetes, and that of kcp.
 
 use serde_json::Value;
 
@@ -10,7 +10,7 @@ use crate::status::{ApiError, ApiResult};
 use crate::view::{Export, View};
 use crate::world::{ONLY, SHARD, World};
 
-/// Refuses what the user may not do behind this door.
+/// Refuses a request if the user lacks the right behind this door.
 pub(crate) fn authorize(
     world: &World,
     user: &User,
@@ -42,7 +42,7 @@ pub(crate) fn authorize(
     }
 }
 
-/// Whether the user may do that in a logical cluster.
+/// Returns true if the user has this right in a logical cluster.
 pub(crate) fn may(world: &World, user: &User, cluster: &str, wish: Wish<'_>) -> bool {
     if !world.rbac || user.is_unbound() {
         return true;
@@ -53,7 +53,7 @@ pub(crate) fn may(world: &World, user: &User, cluster: &str, wish: Wish<'_>) -> 
     }
 }
 
-/// Every rule that counts for the user in a logical cluster, and in a namespace there.
+/// Returns every rule that applies to the user in a logical cluster, and in a namespace there.
 pub(crate) fn rules(world: &World, user: &User, cluster: &str, namespace: &str) -> Vec<Value> {
     match world.kind {
         Kind::Kcp => {
@@ -64,8 +64,8 @@ pub(crate) fn rules(world: &World, user: &User, cluster: &str, namespace: &str) 
     }
 }
 
-/// In kcp nobody may do anything in a workspace into which he may not come, but for its own ServiceAccounts. What is
-/// bound for the whole shard counts in each.
+/// Returns true if the user has this right in a workspace of kcp. Every right needs access to the workspace; the
+/// workspace's own ServiceAccounts always have access. Bindings for the whole shard apply in each workspace.
 fn in_workspace(world: &World, user: &User, cluster: &str, wish: Wish<'_>) -> bool {
     let users = user.within(cluster);
     let allows = |of, wish| rbac::allows(world, of, SHARD, &users, wish);
@@ -74,13 +74,14 @@ fn in_workspace(world: &World, user: &User, cluster: &str, wish: Wish<'_>) -> bo
     if !user.is_account_in(cluster) && !anywhere(access) {
         return false;
     }
-    // The export of these kinds lets its consumers' own users do what they may, and no ServiceAccount from elsewhere.
+    // The export of these kinds grants rights to its consumers' own users, and to no ServiceAccount from elsewhere.
     let foreign = user.is_account_outside(cluster);
     let of_tenancy = matches!(wish, Wish::Objects { objects, .. } if objects.group == "tenancy.kcp.io");
     !(foreign && of_tenancy) && anywhere(wish)
 }
 
-/// Through an export's virtual workspace, who may do the same to the export's content in its own workspace.
+/// Returns true if the user has this right through an export's virtual workspace. The user must have the same verb on
+/// the export's content in the export's own workspace.
 fn through(world: &World, user: &User, export: &Export, wish: Wish<'_>) -> bool {
     let content = Objects {
         group: "apis.kcp.io".to_owned(),
@@ -94,7 +95,7 @@ fn through(world: &World, user: &User, export: &Export, wish: Wish<'_>) -> bool 
     may(world, user, &export.cluster, Wish::Objects { verb, objects: &content })
 }
 
-/// A list, a watch or a collection delete that selects one name is of that name.
+/// Adds the name to a list, a watch or a collection delete that selects one name.
 fn named(objects: &Objects, query: &Query) -> Objects {
     let selected = query.value("fieldSelector").and_then(|selector| selector.strip_prefix("metadata.name="));
     let name = objects.name.clone().or_else(|| selected.filter(|name| !name.contains(',')).map(str::to_owned));

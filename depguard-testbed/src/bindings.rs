@@ -1,4 +1,4 @@
-//! What kcp does about APIExports and APIBindings: identities, endpoint slices, and binding.
+//! kcp's controllers of APIExports and APIBindings: identities, endpoint slices, and binding.
 
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -15,10 +15,10 @@ use crate::store::{Key, Stored};
 use crate::view::{Export, schema_key, stored_export};
 use crate::world::{ROOT, World, logical_cluster_key};
 
-/// Holds a terminating binding until its objects are gone.
+/// Finalizer that holds a terminating binding until its objects are gone.
 pub(crate) const FINALIZER: &str = "apis.kcp.io/apibinding-finalizer";
 
-/// An export elsewhere must be there when it is bound; one of the same workspace may come later.
+/// Refuses a binding to a missing export of another workspace. An export of the same workspace may be created later.
 pub(crate) fn check_export(act: &Act<'_>, binding: &Value) -> ApiResult<()> {
     let Some(path) = text(binding, "/spec/reference/export/path") else { return Ok(()) };
     let export = text(binding, "/spec/reference/export/name").unwrap_or_default();
@@ -30,7 +30,7 @@ pub(crate) fn check_export(act: &Act<'_>, binding: &Value) -> ApiResult<()> {
     Err(act.forbidden(text(binding, "/metadata/name").unwrap_or_default(), &why))
 }
 
-/// Brings exports, slices and bindings to where kcp would bring them.
+/// Reconciles exports, slices and bindings as kcp does.
 pub(crate) fn reconcile(world: &World) {
     for export in world.store.everywhere("apis.kcp.io", "apiexports") {
         reconcile_export(world, &export);
@@ -69,14 +69,14 @@ fn reconcile_export(world: &World, export: &Stored) {
     }
 }
 
-/// Whether the export or its workspace is on its way out: then its slice is not made anew.
+/// Returns true if the export or its workspace is being deleted. Its slice is not made anew then.
 fn is_going(world: &World, export: &Stored) -> bool {
     let workspace = world.store.get(&logical_cluster_key(&export.key.cluster));
     is_terminating(&export.object) || workspace.is_none_or(|workspace| is_terminating(&workspace.object))
 }
 
-/// Names the export's virtual workspace in its slice once somebody has bound the export. `consumers` has, by export, the
-/// logical clusters that bind it.
+/// Writes the URL of the export's virtual workspace into its slice once somebody has bound the export. `consumers` maps
+/// each export to the logical clusters that bind it.
 fn reconcile_slice(world: &World, slice: &Stored, consumers: &BTreeMap<(String, String), Vec<String>>) {
     let name = text(&slice.object, "/spec/export/name").unwrap_or_default();
     let cluster = match text(&slice.object, "/spec/export/path") {
@@ -101,7 +101,7 @@ fn reconcile_slice(world: &World, slice: &Stored, consumers: &BTreeMap<(String, 
     });
 }
 
-/// Binds: copies what the export's schemas say, so that it stays served whatever becomes of them.
+/// Binds an export: copies its schemas, so that the kinds stay served whatever happens to the schemas.
 fn reconcile_binding(world: &World, binding: &Stored) {
     let reference = binding.object.pointer("/spec/reference/export");
     let name = reference.and_then(|reference| text(reference, "/name")).unwrap_or_default();
@@ -112,7 +112,7 @@ fn reconcile_binding(world: &World, binding: &Stored) {
     let export = cluster.map(|cluster| Export { cluster, name: name.to_owned() });
     let found = export.and_then(|export| stored_export(world, &export).map(|stored| (export, stored)));
     let Some((export, stored)) = found else {
-        // Bound once, bound until unbound: the export may be gone.
+        // A binding stays bound until it is deleted, even if its export is gone.
         if text(&binding.object, "/status/phase") != Some("Bound") {
             world.edit(&binding.key, |object| {
                 map_at(object, &["status"]).insert("phase".to_owned(), json!("Binding"));
@@ -158,7 +158,7 @@ fn reconcile_binding(world: &World, binding: &Stored) {
     }
 }
 
-/// The export's resources as a binding's status lists them. `Err` names a schema that is missing.
+/// Returns the export's resources as a binding's status lists them. The error is the name of a missing schema.
 fn bind_resources(world: &World, export: &Export, object: &Value) -> Result<Vec<Value>, String> {
     let identity = identity_of(object);
     array(object, "/spec/resources")
@@ -187,12 +187,12 @@ fn bind_resources(world: &World, export: &Export, object: &Value) -> Result<Vec<
 fn keep_schema(world: &World, uid: &str, schema: &Arc<Value>) {
     let key = Key::new("", BOUND_RESOURCE, BOUND_CLUSTER, "", uid);
     if world.store.get(&key).is_none() {
-        // Somebody else may have been faster: then it is there, which is all that matters.
+        // If somebody else was faster, the schema is there already, which suffices.
         world.store.create(key, (**schema).clone()).ok();
     }
 }
 
-/// The claims that both sides agree on.
+/// Returns the claims on which both sides agree.
 fn applied_claims(binding: &Value, export: &Value) -> Vec<Value> {
     let asked = array(export, "/spec/permissionClaims");
     let same = |one: &Value, other: &Value| {
@@ -211,7 +211,7 @@ fn applied_claims(binding: &Value, export: &Value) -> Vec<Value> {
         .collect()
 }
 
-/// The same for as long as the export lives, and of nothing else.
+/// Returns an identity that stays the same as long as the export lives, and that no other export has.
 fn identity_of(export: &Value) -> String {
     let mut hasher = DefaultHasher::new();
     text(export, "/metadata/uid").hash(&mut hasher);

@@ -1,4 +1,4 @@
-//! The kinds that are there without anybody defining them.
+//! Kinds that a server has without a definition.
 
 use crate::kinds::{Origin, Resource, plain};
 use crate::{Kind, scale};
@@ -13,9 +13,9 @@ struct BuiltIn {
     status: bool,
     generation: bool,
     typed: bool,
-    /// Whether its objects are answered at once and never kept.
+    /// Set if objects of the kind are answered at once and never kept.
     answered: bool,
-    /// Where it is served, if not everywhere.
+    /// Control plane that serves the kind; `None` if both do.
     only: Option<Kind>,
 }
 
@@ -33,18 +33,18 @@ const NOTHING: BuiltIn = BuiltIn {
     only: None,
 };
 
-/// A kind of Kubernetes itself, in a namespace.
+/// Namespaced kind of Kubernetes itself.
 const CORE: BuiltIn = BuiltIn { namespaced: true, ..NOTHING };
 
 const RBAC: BuiltIn = BuiltIn { group: "rbac.authorization.k8s.io", ..NOTHING };
 
-/// A question about rights.
+/// Kind of a question about rights.
 const QUESTION: BuiltIn = BuiltIn { group: "authorization.k8s.io", answered: true, ..NOTHING };
 
-/// A kind of what runs in a cluster: no kcp has it.
+/// Kind of a workload in a cluster, which no kcp has.
 const RUNNING: BuiltIn = BuiltIn { only: Some(Kind::Kubernetes), ..CORE };
 
-/// A kind of kcp, which serves its own as CRDs.
+/// Kind of kcp, which serves its own kinds as CRDs.
 const KCP: BuiltIn = BuiltIn {
     group: "apis.kcp.io",
     versions: &["v1alpha2", "v1alpha1"],
@@ -128,12 +128,13 @@ const KINDS: &[BuiltIn] = &[
     BuiltIn { versions: &["v1alpha1"], plural: "apiexportendpointslices", kind: "APIExportEndpointSlice", ..KCP },
 ];
 
-/// Whether Kubernetes itself serves the group and version, which is told by how it says no.
+/// Returns true if Kubernetes itself serves the group and version. Its errors for missing objects differ from those of
+/// other groups.
 pub(crate) fn is_compiled_in(group: &str, version: &str) -> bool {
     KINDS.iter().any(|built_in| built_in.typed && built_in.group == group && built_in.versions.contains(&version))
 }
 
-/// Every built-in resource, once a version.
+/// Returns every built-in resource, once for each version.
 pub(crate) fn resources(kind: Kind) -> Vec<Resource> {
     KINDS
         .iter()

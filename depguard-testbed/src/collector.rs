@@ -1,5 +1,6 @@
-//! The garbage collector of kube-controller-manager: who has lost all owners is deleted, and who is deleted in the
-//! foreground or as an orphan's parent is let go once its dependents are dealt with. All of it through admission.
+//! Garbage collector of kube-controller-manager. The collector deletes objects that have lost all owners. It releases
+//! objects that are deleted in the foreground, or that orphan their dependents, once the dependents are dealt with. All
+//! its changes pass admission.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,15 +21,15 @@ use crate::store::{Key, Stored};
 use crate::world::World;
 use crate::write;
 
-/// How many objects are dealt with at once, as kube-controller-manager does by default.
+/// Maximum of objects that are processed at a time; kube-controller-manager has the same default.
 const WORKERS: usize = 20;
 const FIRST_WAIT: Duration = Duration::from_millis(50);
-const LONGEST_WAIT: Duration = Duration::from_secs(1);
+const MAX_WAIT: Duration = Duration::from_secs(1);
 
-/// Looks at what the store says is worth a look, each object in a task of its own.
+/// Processes the objects that the store reports, each in a task of its own.
 pub(crate) async fn run(world: Arc<World>, mut stopped: watch::Receiver<bool>) {
     let workers = Arc::new(Semaphore::new(WORKERS));
-    // Whether to look once more when the task has ended.
+    // Objects in progress. The value is true if the object is due once more when its task ends.
     let mut working: BTreeMap<Key, bool> = BTreeMap::new();
     let mut tasks = JoinSet::new();
     loop {
@@ -52,7 +53,7 @@ pub(crate) async fn run(world: Arc<World>, mut stopped: watch::Receiver<bool>) {
     tasks.shutdown().await;
 }
 
-/// Tries until nobody refuses any more, and gives the key back.
+/// Tries until the object is dealt with, and returns its key.
 async fn collect(world: Arc<World>, workers: Arc<Semaphore>, key: Key) -> Key {
     let mut wait = FIRST_WAIT;
     loop {
@@ -63,7 +64,7 @@ async fn collect(world: Arc<World>, workers: Arc<Semaphore>, key: Key) -> Key {
         }
         drop(worker);
         sleep(wait).await;
-        wait = (wait * 2).min(LONGEST_WAIT);
+        wait = (wait * 2).min(MAX_WAIT);
     }
 }
 
@@ -76,7 +77,7 @@ async fn attempt(world: &World, key: &Key) -> ApiResult<()> {
     let done = match Propagation::of(&stored.object) {
         Propagation::Foreground if is_terminating(&stored.object) => item.let_go_of_the_collected().await,
         Propagation::Orphan if is_terminating(&stored.object) => item.let_go_of_orphans().await,
-        // On its way out already: its dependents come when it is gone.
+        // The object is being deleted already. Its dependents follow when it is gone.
         _ if is_terminating(&stored.object) => Ok(()),
         _ => item.follow_owners().await,
     };
@@ -86,18 +87,18 @@ async fn attempt(world: &World, key: &Key) -> ApiResult<()> {
     }
 }
 
-/// An object that is looked at.
+/// Object in progress.
 struct Item<'a> {
     act: Act<'a>,
     stored: &'a Stored,
 }
 
-/// What has become of an object's owners, each by its UID.
+/// State of an object's owners, each by its UID.
 #[derive(Default)]
 struct Owners<'a> {
     solid: Vec<&'a str>,
     absent: Vec<&'a str>,
-    /// Those that wait for their dependents to go.
+    /// Owners that wait for their dependents to go.
     waiting: Vec<&'a str>,
 }
 
@@ -106,7 +107,7 @@ impl Item<'_> {
         text(&self.stored.object, "/metadata/uid").unwrap_or_default()
     }
 
-    /// Deletes an object without owners, or takes off the references that lead nowhere.
+    /// Deletes an object without owners, or removes the references to owners that are gone.
     async fn follow_owners(&self) -> ApiResult<()> {
         let Some(owners) = self.owners()? else { return Ok(()) };
         let gone = [owners.absent, owners.waiting.clone()].concat();
@@ -121,18 +122,19 @@ impl Item<'_> {
             true => Propagation::of(&self.stored.object),
             false => Propagation::Foreground,
         };
-        // A circle would wait for itself.
+        // A cycle would wait for itself.
         let circle = dependents.iter().any(|dependent| waits_in_foreground(&dependent.object));
         if propagation == Propagation::Foreground && circle {
             self.unblock().await?;
         }
-        // Of what was looked at: after a change of its references, it is looked at again.
+        // The preconditions name the state that was read. If the references change, the object is processed again.
         let options = DeleteOptions::collecting(&self.stored.object, propagation);
         let name = &self.stored.key.name;
         delete::one(&self.act, name, name, &options).await.map(|_| ())
     }
 
-    /// `None`: a cluster-scoped object names an owner in a namespace, which no namespace can be told of.
+    /// Returns the object's owners; `None` if a cluster-scoped object names a namespaced owner, whose namespace is
+    /// unknown.
     fn owners(&self) -> ApiResult<Option<Owners<'_>>> {
         let mut owners = Owners::default();
         let (world, cluster) = (self.act.world, self.act.cluster);
@@ -159,7 +161,7 @@ impl Item<'_> {
         Ok(Some(owners))
     }
 
-    /// Those that this object owns: in its own namespace if it has one.
+    /// Returns the dependents of this object: only those in its own namespace if it has one.
     fn dependents(&self) -> Vec<Stored> {
         let namespaced = self.act.resource.namespaced;
         let mut dependents = self.act.world.store.dependents(self.uid());
@@ -169,7 +171,8 @@ impl Item<'_> {
         dependents
     }
 
-    /// Ends a deletion in the foreground when no dependent blocks it any more. That they are deleted is their own turn.
+    /// Releases an object that is deleted in the foreground, once no dependent blocks it. Deleting the dependents is
+    /// left to their own turn.
     async fn let_go_of_the_collected(&self) -> ApiResult<()> {
         let blocks = |dependent: &Stored| {
             let references = array(&dependent.object, "/metadata/ownerReferences");
@@ -178,7 +181,7 @@ impl Item<'_> {
         if self.dependents().iter().any(blocks) { Ok(()) } else { self.release(FOREGROUND).await }
     }
 
-    /// Takes the references off all dependents, and then the finalizer off the object.
+    /// Removes the references from all dependents, and then the finalizer from the object.
     async fn let_go_of_orphans(&self) -> ApiResult<()> {
         for dependent in self.dependents() {
             let key = &dependent.key;
@@ -228,7 +231,7 @@ impl Item<'_> {
         .await
     }
 
-    /// Changes this very object, and not one of the same name that came after it.
+    /// Changes this very object, and not a later one of the same name.
     async fn patch(&self, change: impl Fn(&mut Value)) -> ApiResult<()> {
         let changed = write::update(&self.act, &self.stored.key.name, None, |old| {
             let mut object = old.clone();

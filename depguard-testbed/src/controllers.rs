@@ -1,4 +1,4 @@
-//! The controllers that answer at once: they follow the store and put things right.
+//! Controllers that act at once: they follow the store and reconcile it.
 
 use std::sync::Arc;
 
@@ -11,11 +11,12 @@ use crate::{Kind, bindings, definitions, rbac, roles, workspaces};
 /// API groups of the objects that these controllers read.
 const GROUPS: [&str; 5] = ["apis.kcp.io", "core.kcp.io", "tenancy.kcp.io", "apiextensions.k8s.io", rbac::GROUP];
 
-/// Reconciles whenever something changed that a controller reads, until the testbed stops.
+/// Reconciles after each change that a controller reads, until the testbed stops.
 pub(crate) async fn run(world: Arc<World>, mut stopped: watch::Receiver<bool>) {
     let mut revisions = world.store.subscribe();
     let mut faults = world.faults.subscribe();
     loop {
+        #[expect(clippy::disallowed_methods, reason = "the number is copied at once")]
         let seen = *revisions.borrow_and_update();
         faults.mark_unchanged();
         if world.kind == Kind::Kcp {
@@ -33,7 +34,8 @@ pub(crate) async fn run(world: Arc<World>, mut stopped: watch::Receiver<bool>) {
     }
 }
 
-/// Ends when something changed after `seen` that a controller reads: any object, while one takes objects of all kinds down.
+/// Waits for a change after `seen` that a controller reads. With `any`, which is set while a controller deletes objects
+/// of all kinds, every change counts.
 async fn changed(world: &World, revisions: &mut watch::Receiver<u64>, mut seen: u64, any: bool) {
     while revisions.changed().await.is_ok() {
         match world.store.changes_since(seen) {

@@ -1,4 +1,4 @@
-//! What the server adds to certain kinds when they are created, and what it lets nobody change.
+//! Fields that the server sets in certain kinds, and fields that nobody may change.
 
 use serde_json::{Value, json};
 
@@ -34,14 +34,14 @@ pub(crate) fn on_create(act: &Act<'_>, object: &mut Value) -> ApiResult<()> {
     Ok(())
 }
 
-/// What every write fills in.
+/// Sets the defaults of every write.
 pub(crate) fn on_write(act: &Act<'_>, object: &mut Value) {
     if act.resource.is("admissionregistration.k8s.io", "validatingwebhookconfigurations") {
         default_webhooks(object);
     }
 }
 
-/// Fields that stay as they were made.
+/// Refuses a change of fields that are immutable.
 pub(crate) fn on_update(act: &Act<'_>, old: &Value, new: &Value) -> ApiResult<()> {
     let field = match act.resource.plural.as_str() {
         "apibindings" if act.resource.group == "apis.kcp.io" => "reference",
@@ -58,8 +58,8 @@ pub(crate) fn on_update(act: &Act<'_>, old: &Value, new: &Value) -> ApiResult<()
     Err(ApiError::invalid(&act.resource.group, &act.resource.kind, name, &[cause]))
 }
 
-/// The defaults an API server writes into webhook configurations. Who applies one and reads it back
-/// must be able to live with them.
+/// Sets the defaults that an API server writes into webhook configurations. A client that applies a configuration and
+/// reads it back must cope with them.
 fn default_webhooks(object: &mut Value) {
     let Some(webhooks) = object.get_mut("webhooks").and_then(Value::as_array_mut) else {
         return;

@@ -1,4 +1,4 @@
-//! CRDs: established at once, and taken down with their objects.
+//! CRDs, which are established at once, and deleted with their objects.
 
 use serde_json::json;
 
@@ -7,11 +7,11 @@ use crate::json::{finalizers, is_terminating, map_at, set_condition, text};
 use crate::store::Stored;
 use crate::world::World;
 
-/// Holds a terminating CRD until its objects are gone.
+/// Finalizer that holds a terminating CRD until its objects are gone.
 pub(crate) const FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
 
-/// A CRD is served from the moment it is there, and its status says so; one that goes takes its
-/// objects along: true while one does.
+/// Writes into each CRD's status that it is served, from the moment when it exists. Deletes the objects of terminating
+/// CRDs. Returns true if there is a terminating CRD.
 pub(crate) fn reconcile(world: &World) -> bool {
     let mut takes_down = false;
     for definition in world.store.everywhere("apiextensions.k8s.io", "customresourcedefinitions") {
@@ -45,12 +45,12 @@ pub(crate) fn reconcile(world: &World) -> bool {
     takes_down
 }
 
-/// Deletes the CRD's objects. As in Kubernetes no webhook is asked, but finalizers hold.
+/// Deletes the CRD's objects. As in Kubernetes no webhook is called, but finalizers hold.
 fn take_down(world: &World, definition: &Stored) {
     let group = text(&definition.object, "/spec/group").unwrap_or_default();
     let plural = text(&definition.object, "/spec/names/plural").unwrap_or_default();
     for stored in world.store.in_cluster(group, plural, &definition.key.cluster) {
-        // Whoever comes between makes a change, and this runs again.
+        // A concurrent write causes a change, and then this function runs again.
         if finalizers(&stored.object).is_empty() {
             world.store.remove(&stored.key, stored.revision).ok();
         } else if !is_terminating(&stored.object) {

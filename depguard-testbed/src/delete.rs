@@ -1,4 +1,4 @@
-//! Delete, one object or a collection, as the API server's generic registry does it.
+//! Deletes one object or a collection, as the API server's generic registry does.
 
 mod options;
 
@@ -20,16 +20,16 @@ use crate::write::holds_itself;
 
 pub(crate) use options::{DeleteOptions, Propagation};
 
-/// What became of the object.
+/// Outcome of a deletion.
 #[derive(Clone, Debug)]
 pub(crate) enum Deleted {
     Gone(Arc<Value>),
-    /// It has finalizers: it goes when they do.
+    /// The object has finalizers, and goes when they are removed.
     Going(Arc<Value>),
 }
 
-/// Deletes one object. Admission sees the object as it is at the moment of the deletion: if it
-/// changed meanwhile, all is checked again. `review_name` is empty in a collection delete.
+/// Deletes one object. Admission sees the object in the state that is deleted: if the object changes meanwhile, all
+/// checks run again. `review_name` is empty in a collection delete.
 pub(crate) async fn one(act: &Act<'_>, name: &str, review_name: &str, options: &DeleteOptions) -> ApiResult<Deleted> {
     let key = act.key(name);
     loop {
@@ -41,7 +41,7 @@ pub(crate) async fn one(act: &Act<'_>, name: &str, review_name: &str, options: &
             return Err(act.forbidden(name, "LogicalCluster cannot be deleted"));
         }
         if is_terminating(object) && holds_itself(object) {
-            // A namespace on its way out: asked again, nothing more is decided.
+            // The namespace is being deleted already; a second request decides nothing more.
             return Ok(Deleted::Going(stored.object));
         }
         let reviewed_at = act.world.store.revision();
@@ -49,7 +49,7 @@ pub(crate) async fn one(act: &Act<'_>, name: &str, review_name: &str, options: &
             let review = options.for_review(act.dry_run);
             admission::admit(act, &Attributes::delete(review_name, object, review)).await?;
         }
-        // Also of an object that is terminating already: whoever asks last decides about its dependents.
+        // This applies also to a terminating object: the last request decides about its dependents.
         let left = if knows_dependents(act) { options.with_finalizer(object) } else { (**object).clone() };
         let held = !finalizers(&left).is_empty() || holds_itself(object);
         if held && is_terminating(object) && left == **object {
@@ -97,12 +97,12 @@ pub(crate) async fn collection(
     Ok(deleted)
 }
 
-/// Whether what becomes of the dependents is asked: of namespaces and events it is not.
+/// Returns true if the deletion may choose what happens to the dependents. It may not for namespaces and events.
 fn knows_dependents(act: &Act<'_>) -> bool {
     !["namespaces", "events"].iter().any(|plural| act.resource.is("", plural))
 }
 
-/// The object with the mark of a deletion.
+/// Returns the object marked as being deleted.
 pub(crate) fn marked(object: &Value) -> Value {
     let mut terminating = object.clone();
     terminating["metadata"]["deletionTimestamp"] = json!(now());
@@ -117,7 +117,7 @@ pub(crate) fn marked(object: &Value) -> Value {
     terminating
 }
 
-/// A cluster keeps its namespace `default`; in kcp it goes with its workspace only.
+/// Refuses to delete the namespaces that a cluster keeps, such as `default`. In kcp they go with their workspace only.
 fn check_immortal(act: &Act<'_>, name: &str) -> ApiResult<()> {
     let immortal = matches!(name, "default" | "kube-system" | "kube-public");
     if !act.resource.is("", "namespaces") || !immortal {

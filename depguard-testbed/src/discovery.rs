@@ -1,4 +1,4 @@
-//! Discovery: which groups, versions and resources there are.
+//! Discovery of the served groups, versions and resources.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use crate::tokens::{self, TOKEN};
 use crate::view::{self, View};
 use crate::world::World;
 
-/// What `/version` says.
+/// Returns the answer of `/version`.
 pub(crate) fn version(kind: Kind) -> Value {
     let git = match kind {
         Kind::Kcp => "v1.36.0+kcp-testbed",
@@ -49,7 +49,7 @@ pub(crate) fn answer(world: &World, view: &View, ask: &Ask) -> ApiResult<Value> 
                 .filter(|resource| resource.group == *group && resource.version == *version)
                 .flat_map(describe_resource)
                 .collect();
-            // A kcp workspace names no resources where a plain cluster has no such path.
+            // A plain cluster has no such path. A kcp workspace answers with an empty list.
             if resources.is_empty() && !(world.kind == Kind::Kcp && matches!(view, View::Cluster(_))) {
                 return Err(ApiError::no_such_path());
             }
@@ -62,7 +62,7 @@ pub(crate) fn answer(world: &World, view: &View, ask: &Ask) -> ApiResult<Value> 
     }
 }
 
-/// Groups other than core, each with its versions in the order they are served.
+/// Returns the groups other than core, each with its versions in the order in which they are served.
 fn groups(served: &[Resource]) -> BTreeMap<&str, Vec<&str>> {
     let mut groups: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for resource in served.iter().filter(|resource| !resource.group.is_empty()) {

@@ -1,4 +1,5 @@
-//! Nobody grants what he has not: the check of roles and bindings, as `k8s.io/kubernetes/pkg/registry/rbac` makes it.
+//! Refuses users who grant rights that they lack: the check of roles and bindings in
+//! `k8s.io/kubernetes/pkg/registry/rbac`.
 
 use serde_json::{Value, json};
 
@@ -9,7 +10,7 @@ use crate::rbac::{self, GROUP, Wish};
 use crate::routes::Objects;
 use crate::status::{ApiError, ApiResult};
 
-/// Refuses a role, or a binding to one, with rights that the user lacks and may not give away.
+/// Refuses a role, or a binding to one, with rights that the user lacks and may not grant.
 pub(crate) fn check(act: &Act<'_>, name: &str, old: Option<&Value>, new: &Value) -> ApiResult<()> {
     if act.resource.group != GROUP || !act.world.rbac || act.user.is_unbound() {
         return Ok(());
@@ -74,7 +75,7 @@ fn confirm(act: &Act<'_>, name: &str, wanted: &[Value]) -> ApiResult<()> {
     Err(act.forbidden(name, &why))
 }
 
-/// Whether every single right of a rule is part of one of the rules held.
+/// Returns true if every single right of a rule is part of one of the held rules.
 fn is_covered(wanted: &Value, held: &[Value]) -> bool {
     let verbs = texts(wanted, "/verbs");
     let names = texts(wanted, "/resourceNames");
@@ -124,7 +125,7 @@ fn texts<'a>(value: &'a Value, pointer: &str) -> Vec<&'a str> {
     array(value, pointer).iter().filter_map(Value::as_str).collect()
 }
 
-/// What the garbage collector needs to change must not need the rights in the role.
+/// Removes the fields that the garbage collector changes. A change of these fields must not need the role's rights.
 fn without_collectors_fields(object: &Value) -> Value {
     let mut object = object.clone();
     let metadata = map_at(&mut object, &["metadata"]);

@@ -1,4 +1,5 @@
-//! pods/eviction: a deletion that admission sees as a creation of something else. No budget holds it up.
+//! Subresource `pods/eviction`: a deletion that admission sees as the creation of an Eviction. No disruption budget
+//! holds it up.
 
 use serde_json::{Value, json};
 
@@ -8,12 +9,12 @@ use crate::delete::{self, DeleteOptions};
 use crate::json::{map_at, name_of};
 use crate::status::{ApiError, ApiResult};
 
-/// The subresource's name.
+/// Name of the subresource.
 pub(crate) const EVICTION: &str = "eviction";
 
 pub(crate) async fn evict(act: &mut Act<'_>, name: &str, mut eviction: Value) -> ApiResult<Value> {
     if eviction["kind"] != "Eviction" || eviction["apiVersion"] != "policy/v1" {
-        return Err(ApiError::bad_request("the object provided is no Eviction of policy/v1"));
+        return Err(ApiError::bad_request("the object provided is not an Eviction of policy/v1"));
     }
     if name_of(&eviction) != name {
         return Err(ApiError::bad_request("name in URL does not match name in Eviction object"));

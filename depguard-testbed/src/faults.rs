@@ -1,4 +1,4 @@
-//! Faults on demand: what goes wrong, for which requests, how often.
+//! Faults on demand: their kinds, the requests that they hit, and their number.
 
 mod life;
 
@@ -11,7 +11,7 @@ use tokio::sync::watch;
 pub(crate) use life::Fate;
 pub use life::{Death, Life, Write};
 
-/// What goes wrong.
+/// Kind of a fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Fault {
@@ -22,38 +22,38 @@ pub enum Fault {
         /// Seconds to wait.
         retry_after: u64,
     },
-    /// HTTP 403 Forbidden, as for somebody without the right; the request is not carried out.
+    /// HTTP 403 Forbidden, as for a user without the right. The request is not carried out.
     Forbidden,
-    /// HTTP 404 as of a path that nobody serves: what an API server says of a custom kind while it starts.
+    /// HTTP 404 as for a path that is not served. An API server answers so for a custom kind while it starts.
     NotFound,
     /// HTTP 500 InternalError; the request is not carried out.
     InternalError,
-    /// The connection is cut in the middle of the answer's body (of a request that was carried out).
+    /// The connection is cut in the middle of the answer's body. The request was carried out.
     Cut,
     /// A list with a `continue` token gets HTTP 410 Expired.
     ExpiredContinue,
-    /// A list through a virtual workspace is empty and has no `metadata.resourceVersion`, and its
-    /// watch never has an event: what kcp makes of a 404 of the shard behind it.
+    /// A list through a virtual workspace is empty and has no `metadata.resourceVersion`, and a watch there never has
+    /// an event. kcp answers so if the shard behind it returned 404.
     EmptyList,
-    /// The same of any list, through whichever door: what a proxy might make of an answer that it lost.
+    /// The same for lists through every door, as a proxy might answer after it lost the real answer.
     BareList,
-    /// Pages of lists hold so many objects at the most, whatever limit is asked for, as an API server may have it.
+    /// Pages of lists have at most this many objects, whatever the limit in the request. An API server may do so.
     ShortPages(usize),
-    /// Watches break without a word: those that are open, and those that are opened.
+    /// Open and new watches break without a message.
     WatchDropped,
     /// Watches get HTTP 410 Expired as their next event, and end.
     WatchExpired,
-    /// Watches stay open and say nothing, not even a bookmark; what they missed they tell once this is cleared.
+    /// Watches stay open without any message, not even a bookmark. They report missed events once this fault is
+    /// cleared.
     WatchSilent,
-    /// The APIExportEndpointSlices can be read, and name no endpoint. Hits no requests.
+    /// The APIExportEndpointSlices can be read, but name no endpoint. Hits no requests.
     NoEndpoints,
-    /// New connections get a certificate that has run out: how the server looks to a client whose clock has jumped.
-    /// Hits no requests.
+    /// New connections get an expired certificate, as a client sees it whose clock has jumped. Hits no requests.
     ExpiredCertificate,
 }
 
 impl Fault {
-    /// Whether it befalls a watch for as long as that is open, rather than a request as it comes.
+    /// Returns true if the fault hits an open watch, and not a request as it arrives.
     fn is_of_watches(self) -> bool {
         matches!(self, Self::WatchDropped | Self::WatchExpired | Self::WatchSilent)
     }
@@ -63,7 +63,7 @@ impl Fault {
     }
 }
 
-/// Which requests a fault hits, and how many of them.
+/// Selects the requests that a fault hits, and their number.
 #[derive(Clone, Debug, Default)]
 pub struct When {
     method: Option<String>,
@@ -74,34 +74,35 @@ pub struct When {
 }
 
 impl When {
-    /// Every request, until cleared.
+    /// Selects every request, until the fault is cleared.
     #[must_use]
     pub fn always() -> Self {
         Self::default()
     }
 
-    /// Only requests of this HTTP method.
+    /// Selects only requests with this HTTP method.
     #[must_use]
     pub fn method(mut self, method: &str) -> Self {
         self.method = Some(method.to_owned());
         self
     }
 
-    /// Only requests whose path begins with this: `/clusters/` is the front-proxy's, `/services/` a virtual workspace's.
+    /// Selects only requests whose path begins with this: `/clusters/` for the front-proxy, `/services/` for a virtual
+    /// workspace.
     #[must_use]
     pub fn under(mut self, start: &str) -> Self {
         self.start = Some(start.to_owned());
         self
     }
 
-    /// Only requests whose path and query contain this.
+    /// Selects only requests whose path and query contain this.
     #[must_use]
     pub fn path(mut self, part: &str) -> Self {
         self.path = Some(part.to_owned());
         self
     }
 
-    /// Only the first `times` of the requests that match.
+    /// Selects only the first `times` of the requests that match.
     #[must_use]
     pub fn times(mut self, times: u64) -> Self {
         self.times = Some(times);
@@ -122,15 +123,15 @@ impl When {
     }
 }
 
-/// Names an injected fault, so that it can be cleared.
+/// Identifies an injected fault, so that it can be cleared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct FaultId(u64);
 
-/// The faults that are on.
+/// Active faults.
 #[derive(Debug, Default)]
 pub struct Faults {
     injected: Mutex<Injected>,
-    /// Counts what is turned on and off, for those who wait for it.
+    /// Number of changes to the faults, for tasks that wait for one.
     changes: watch::Sender<u64>,
     lives: Mutex<Vec<Weak<life::Inner>>>,
 }
@@ -161,7 +162,7 @@ impl Faults {
         id
     }
 
-    /// Turns one fault off. One that is off already stays so.
+    /// Turns one fault off. Does nothing if the fault is off already.
     pub fn clear(&self, id: FaultId) {
         self.lock().faults.retain(|one| one.id != id);
         self.tell();
@@ -173,27 +174,27 @@ impl Faults {
         self.tell();
     }
 
-    /// How many requests the fault has hit; `None` once it is cleared.
+    /// Returns the number of requests that the fault has hit; `None` once it is cleared.
     pub fn hits(&self, id: FaultId) -> Option<u64> {
         self.lock().faults.iter().find(|one| one.id == id).map(|one| one.hits)
     }
 
-    /// Follows the writes of the user with this token, those that `counts` says are to be counted: for a test that lets
-    /// a process die at each of them.
+    /// Follows the writes of the user with this token. Counts those that `counts` selects. A test can let a process die
+    /// at each of them.
     pub fn follow(&self, token: &str, counts: impl Fn(&Write) -> bool + Send + Sync + 'static) -> Life {
         let life = Life::begin(token, counts);
         self.lives().push(Arc::downgrade(life.inner()));
         life
     }
 
-    /// What is to become of a request of that user.
+    /// Returns the fate of a request of that user.
     pub(crate) fn fate(&self, token: &str, method: &str, path_and_query: &str) -> Fate {
         let mut lives = self.lives();
         lives.retain(|life| life.strong_count() > 0);
         Fate::of(lives.iter().filter_map(Weak::upgrade), token, method, path_and_query)
     }
 
-    /// The faults that hit this request, each counted.
+    /// Returns the faults that hit this request, and counts each hit.
     pub(crate) fn strike(&self, method: &str, path_and_query: &str) -> Vec<Fault> {
         let mut struck = Vec::new();
         for one in &mut self.lock().faults {
@@ -209,7 +210,8 @@ impl Faults {
         struck
     }
 
-    /// The first fault that befalls an open watch. Each fault counts it once: whether it hits is in `known` from then on.
+    /// Returns the first fault that hits an open watch. Each fault counts a watch once: `known` keeps if the fault hits
+    /// it.
     pub(crate) fn strike_watch(&self, path_and_query: &str, known: &mut BTreeMap<FaultId, bool>) -> Option<Fault> {
         let mut injected = self.lock();
         let watches = injected.faults.iter_mut().filter(|one| one.fault.is_of_watches());
@@ -219,12 +221,12 @@ impl Faults {
             .next()
     }
 
-    /// Whether such a fault is on, whatever it is aimed at.
+    /// Returns true if such a fault is on, whatever its target.
     pub(crate) fn is_on(&self, fault: Fault) -> bool {
         self.lock().faults.iter().any(|one| one.fault == fault)
     }
 
-    /// Tells whenever a fault is turned on or off.
+    /// Returns a receiver that is notified when a fault is turned on or off.
     pub(crate) fn subscribe(&self) -> watch::Receiver<u64> {
         self.changes.subscribe()
     }
@@ -243,7 +245,7 @@ impl Faults {
 }
 
 impl One {
-    /// Counts something that matches, and says whether it is hit.
+    /// Counts a matching request or watch. Returns true if the fault hits it.
     fn strikes(&mut self) -> bool {
         if self.when.after > 0 {
             self.when.after -= 1;

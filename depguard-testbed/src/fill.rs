@@ -1,4 +1,4 @@
-//! Putting many objects there at once.
+//! Stores many objects at once.
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,7 @@ use crate::Kind;
 use crate::json::{map_at, now, set_annotation, text, uuid};
 use crate::world::{CLUSTER, ONLY, World};
 
-/// Where objects are put: `Place::of("apps", "v1", "deployments").namespace("shop").workspace("root:tenant")`.
+/// Place for objects: `Place::of("apps", "v1", "deployments").namespace("shop").workspace("root:tenant")`.
 #[derive(Clone, Copy, Debug)]
 pub struct Place<'a> {
     workspace: &'a str,
@@ -17,35 +17,36 @@ pub struct Place<'a> {
 }
 
 impl<'a> Place<'a> {
-    /// The objects of a resource (lower case plural) in a served version of its API group, in no namespace.
+    /// Returns the place of a resource's objects in no namespace. `resource` is the plural in lower case, `version` a
+    /// served version of the group.
     pub const fn of(group: &'a str, version: &'a str, resource: &'a str) -> Self {
         Self { workspace: "", group, version, resource, namespace: "" }
     }
 
-    /// In this namespace.
+    /// Uses this namespace.
     #[must_use]
     pub const fn namespace(self, namespace: &'a str) -> Self {
         Self { namespace, ..self }
     }
 
-    /// In the workspace of this path or logical cluster, which a kcp must be told; unused in a plain Kubernetes.
+    /// Uses the workspace with this path or logical cluster. A kcp needs one; a plain Kubernetes ignores it.
     #[must_use]
     pub const fn workspace(self, workspace: &'a str) -> Self {
         Self { workspace, ..self }
     }
 }
 
-/// Why objects could not be put there.
+/// Reason why objects could not be stored.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum FillError {
-    /// No such workspace.
-    #[error("there is no workspace `{0}`: create it first")]
+    /// There is no such workspace.
+    #[error("workspace `{0}` does not exist: create it first")]
     Workspace(String),
     /// The workspace does not serve the resource in that version.
-    #[error("`{0}` is not served there: create its definition, or bind its export, first")]
+    #[error("the API server does not serve `{0}`: create its definition, or bind its export, first")]
     Resource(String),
-    /// So many objects have no name. The others are there.
+    /// Number of objects without a name. The others were stored.
     #[error("objects without `metadata.name` were left out: {0}")]
     Unnamed(usize),
 }

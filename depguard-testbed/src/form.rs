@@ -1,4 +1,4 @@
-//! In what form a list is wanted: the `Accept` header.
+//! Form in which the client wants a list: the `Accept` header.
 
 use http::HeaderMap;
 use http::header::ACCEPT;
@@ -6,7 +6,7 @@ use http::header::ACCEPT;
 use crate::routes::Query;
 use crate::status::{ApiError, ApiResult};
 
-/// What a list shows of each object.
+/// Content of a list for each object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
     Objects,
@@ -16,7 +16,7 @@ pub(crate) enum Form {
     Table(Include),
 }
 
-/// What a row of a table carries beside its cells: `includeObject`.
+/// Content of a table's row beside its cells: `includeObject`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Include {
     Nothing,
@@ -25,7 +25,7 @@ pub(crate) enum Include {
 }
 
 impl Form {
-    /// The first form that the client accepts and that is served.
+    /// Returns the first form that the client accepts and the server serves.
     pub(crate) fn of_list(headers: &HeaderMap, query: &Query) -> ApiResult<Self> {
         let Some(accept) = headers.get(ACCEPT).and_then(|value| value.to_str().ok()) else {
             return Ok(Self::Objects);

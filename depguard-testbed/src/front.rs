@@ -1,4 +1,4 @@
-//! An address of the API server: what it shows of itself, and whom it hands requests to.
+//! Address of the API server: its TLS certificates, and the service behind it.
 
 use std::sync::Arc;
 
@@ -11,10 +11,10 @@ use crate::faults::Fault;
 use crate::world::World;
 use crate::{serve, server};
 
-/// Two faces: what the server shows, and its twin whose certificate has run out.
+/// Two TLS servers: one with a valid certificate, and its twin with an expired one.
 pub(crate) type Faces = [TlsAcceptor; 2];
 
-/// Serves until `stopped` changes. `shard` is whose address it is, if not everybody's.
+/// Serves until `stopped` changes. `shard` is the shard of this address; `None` for the address of all.
 pub(crate) async fn run(
     listener: TcpListener,
     [valid, expired]: Faces,

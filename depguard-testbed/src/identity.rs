@@ -1,4 +1,4 @@
-//! Who asks: a token is a user's name, or one that a TokenRequest gave.
+//! Identity of the requester: a token is a user's name, or it comes from a TokenRequest.
 
 use http::HeaderMap;
 use http::header::AUTHORIZATION;
@@ -11,34 +11,34 @@ const AUTHENTICATED: &str = "system:authenticated";
 const MASTERS: &str = "system:masters";
 const KCP_ADMIN: &str = "system:kcp:admin";
 const ACCOUNT: &str = "system:serviceaccount:";
-/// The token, and outside of its workspace the name, of a ServiceAccount of one workspace:
+/// Prefix of a ServiceAccount's token in kcp, and of its name outside its workspace:
 /// `system:kcp:serviceaccount:<logical cluster>:<namespace>:<name>`.
 const KCP_ACCOUNT: &str = "system:kcp:serviceaccount:";
 
-/// What says of a ServiceAccount in kcp whose it is.
+/// Extra field with the logical cluster of a ServiceAccount in kcp.
 const HOME: &str = "authentication.kcp.io/cluster-name";
-/// What says of somebody in kcp where he may act at all.
+/// Extra field with the logical clusters in which a user of kcp may act at all.
 const SCOPES: &str = "authentication.kcp.io/scopes";
-/// What says by which of his tokens somebody came.
+/// Extra field with the id of the token that was used.
 const CREDENTIAL: &str = "authentication.kubernetes.io/credential-id";
 
-/// A requester, as it stands in a review's `userInfo`.
+/// Requester as in a review's `userInfo`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct User {
     pub(crate) name: String,
     pub(crate) groups: Vec<String>,
-    /// The logical cluster whose ServiceAccount this is. Without one an account counts as every workspace's own, as a
-    /// client certificate with such a name does.
+    /// Logical cluster of this ServiceAccount. An account without one counts as every workspace's own, as does a client
+    /// certificate with such a name.
     home: Option<String>,
     proof: Option<Proof>,
 }
 
-/// What a token that was issued says beyond whose it is.
+/// Data of an issued token beside its user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Proof {
-    /// The UID of the ServiceAccount.
+    /// UID of the ServiceAccount.
     pub(crate) uid: String,
-    /// The token's own id.
+    /// Id of the token.
     pub(crate) id: String,
 }
 
@@ -55,12 +55,12 @@ impl User {
         Self { home: home.map(str::to_owned), ..user }
     }
 
-    /// A ServiceAccount that came by a token of its own.
+    /// Returns a ServiceAccount with an issued token.
     pub(crate) fn proven(namespace: &str, name: &str, home: Option<&str>, proof: Proof) -> Self {
         Self { proof: Some(proof), ..Self::account(&format!("{namespace}:{name}"), home) }
     }
 
-    /// The user whom a token names.
+    /// Returns the user whom a token names.
     pub(crate) fn with_token(kind: Kind, token: &str) -> Self {
         match (token, kind) {
             ("admin", Kind::Kcp) => Self::new("kcp-admin", &[KCP_ADMIN, AUTHENTICATED]),
@@ -70,7 +70,7 @@ impl User {
         }
     }
 
-    /// As the `spec` of an access review describes somebody.
+    /// Returns the user whom the `spec` of an access review describes.
     pub(crate) fn described(spec: &Value) -> Self {
         let groups: Vec<&str> = array(spec, "/groups").iter().filter_map(Value::as_str).collect();
         let user = Self::new(text(spec, "/user").unwrap_or_default(), &groups);
@@ -88,7 +88,7 @@ impl User {
         }
     }
 
-    /// As a review shows who asks.
+    /// Returns the user as a review shows them.
     pub(crate) fn info(&self) -> Value {
         let mut info = json!({"username": self.name, "groups": self.groups});
         if let Some(home) = &self.home {
@@ -101,27 +101,27 @@ impl User {
         info
     }
 
-    /// Whether every door is open.
+    /// Returns true if the user may do everything.
     pub(crate) fn is_master(&self) -> bool {
         self.groups.iter().any(|group| group == MASTERS)
     }
 
-    /// Whether RBAC has no say in what this user does.
+    /// Returns true if RBAC does not limit this user.
     pub(crate) fn is_unbound(&self) -> bool {
         self.is_master() || self.groups.iter().any(|group| group == KCP_ADMIN)
     }
 
-    /// Whether this is a ServiceAccount of that logical cluster.
+    /// Returns true if this is a ServiceAccount of that logical cluster.
     pub(crate) fn is_account_in(&self, cluster: &str) -> bool {
         self.name.starts_with(ACCOUNT) && self.home.as_deref().is_none_or(|home| home == cluster)
     }
 
-    /// Whether this is a ServiceAccount of another logical cluster.
+    /// Returns true if this is a ServiceAccount of another logical cluster.
     pub(crate) fn is_account_outside(&self, cluster: &str) -> bool {
         self.name.starts_with(ACCOUNT) && !self.is_account_in(cluster)
     }
 
-    /// The token of such a user, but for `admin`, who has another name.
+    /// Returns the token of such a user, except for `admin`, whose name differs.
     pub(crate) fn token(&self) -> String {
         match self.home.as_deref() {
             Some(home) => format!("{KCP_ACCOUNT}{home}:{}", self.name.trim_start_matches(ACCOUNT)),
@@ -129,8 +129,8 @@ impl User {
         }
     }
 
-    /// As whom RBAC of a logical cluster knows this user: a ServiceAccount has a name for the outside, and nothing but
-    /// that one there.
+    /// Returns the users as which RBAC of a logical cluster knows this user. A ServiceAccount has an additional name
+    /// for other workspaces, and there only this name.
     pub(crate) fn within(&self, cluster: &str) -> Vec<Self> {
         let Some(home) = self.home.as_deref() else { return vec![self.clone()] };
         let account = self.name.trim_start_matches(ACCOUNT);
@@ -139,7 +139,7 @@ impl User {
         vec![other, outside]
     }
 
-    /// Who tears a namespace down. In kcp every controller is `system:apiserver`; a plain cluster
+    /// Returns the user that tears a namespace down. In kcp every controller is `system:apiserver`; a plain cluster
     /// with a credential for each controller has the namespace controller's own account.
     pub(crate) fn namespace_controller(kind: Kind) -> Self {
         match kind {
@@ -148,7 +148,7 @@ impl User {
         }
     }
 
-    /// Who collects what has lost its owners.
+    /// Returns the user of the garbage collector.
     pub(crate) fn garbage_collector(kind: Kind) -> Self {
         match kind {
             Kind::Kcp => Self::control_plane(),
@@ -156,13 +156,13 @@ impl User {
         }
     }
 
-    /// Who tears workspaces and bindings down.
+    /// Returns the user that tears workspaces and bindings down.
     pub(crate) fn control_plane() -> Self {
         Self::new("system:apiserver", &[AUTHENTICATED, MASTERS])
     }
 }
 
-/// The token that a request bears, if it bears one.
+/// Returns the token of a request, if it has one.
 pub(crate) fn token(headers: &HeaderMap) -> Option<&str> {
     let token = headers.get(AUTHORIZATION)?.to_str().ok()?.strip_prefix("Bearer ")?.trim();
     Some(token).filter(|token| !token.is_empty())

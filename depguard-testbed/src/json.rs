@@ -1,23 +1,28 @@
-//! Short ways to read and write `serde_json::Value`, and the small things objects are made of.
+//! Functions to read and write `serde_json::Value`, and common parts of objects.
 
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use jiff::SignedDuration;
+use jiff::civil::DateTime;
 use serde_json::{Map, Value, json};
 
-/// The non-empty string below the fields that `/` separates.
+const EPOCH: DateTime = DateTime::constant(1970, 1, 1, 0, 0, 0, 0);
+
+/// Returns the string at the fields that `/` separates, unless it is empty.
 pub(crate) fn text<'a>(value: &'a Value, pointer: &str) -> Option<&'a str> {
     field(value, pointer).and_then(Value::as_str).filter(|text| !text.is_empty())
 }
 
-/// The list below the fields that `/` separates; empty where there is none.
+/// Returns the list at the fields that `/` separates; empty if there is none.
 pub(crate) fn array<'a>(value: &'a Value, pointer: &str) -> &'a [Value] {
     field(value, pointer).and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }
 
-/// The value below plain field names and indexes: without the escapes of a JSON pointer, whose decoding takes most of a look-up.
+/// Returns the value at plain field names and indexes. Ignores the escapes of a JSON pointer, because decoding them
+/// takes most of a look-up.
 fn field<'a>(value: &'a Value, pointer: &str) -> Option<&'a Value> {
     pointer.split('/').skip(1).try_fold(value, |value, name| match value {
         Value::Array(items) => items.get(name.parse::<usize>().ok()?),
@@ -45,12 +50,12 @@ pub(crate) fn set_annotation(object: &mut Value, name: &str, value: &str) {
     map_at(object, &["metadata", "annotations"]).insert(name.to_owned(), json!(value));
 }
 
-/// Holds an object until its dependents are gone.
+/// Finalizer that holds an object until its dependents are gone.
 pub(crate) const FOREGROUND: &str = "foregroundDeletion";
-/// Holds an object until its dependents no longer name it.
+/// Finalizer that holds an object until its dependents no longer name it.
 pub(crate) const ORPHAN: &str = "orphan";
 
-/// Whether the garbage collector has to let the object go.
+/// Returns true if the garbage collector must release the object.
 pub(crate) fn waits_for_dependents(object: &Value) -> bool {
     is_terminating(object) && finalizers(object).iter().any(|finalizer| finalizer == FOREGROUND || finalizer == ORPHAN)
 }
@@ -68,7 +73,7 @@ pub(crate) fn add_finalizer(object: &mut Value, finalizer: &str) {
     object["metadata"]["finalizers"] = Value::Array(all);
 }
 
-/// Takes a finalizer off; `false` if it was not there.
+/// Removes a finalizer; returns `false` if it was not there.
 pub(crate) fn remove_finalizer(object: &mut Value, finalizer: &str) -> bool {
     let left: Vec<Value> = finalizers(object).iter().filter(|known| *known != finalizer).cloned().collect();
     if left.len() == finalizers(object).len() {
@@ -82,7 +87,7 @@ pub(crate) fn remove_finalizer(object: &mut Value, finalizer: &str) -> bool {
     true
 }
 
-/// Sets a condition; the transition time moves only when the status does.
+/// Sets a condition. The transition time moves only when the status does.
 pub(crate) fn set_condition(object: &mut Value, kind: &str, status: &str, reason: &str, message: &str) {
     let status_map = map_at(object, &["status"]);
     let conditions = status_map.entry("conditions").or_insert_with(|| json!([]));
@@ -93,7 +98,7 @@ pub(crate) fn set_condition(object: &mut Value, kind: &str, status: &str, reason
         return;
     };
     let mut fresh = json!({"type": kind, "status": status, "lastTransitionTime": now()});
-    // Left out where there is nothing to say, as Go leaves out what is empty.
+    // Go leaves out empty fields.
     for (field, text) in [("reason", reason), ("message", message)] {
         if !text.is_empty() {
             fresh[field] = json!(text);
@@ -110,7 +115,7 @@ pub(crate) fn set_condition(object: &mut Value, kind: &str, status: &str, reason
     }
 }
 
-/// The map at a path, made where there is none.
+/// Returns the map at a path, and makes it if there is none.
 pub(crate) fn map_at<'a>(value: &'a mut Value, path: &[&str]) -> &'a mut Map<String, Value> {
     let mut here = value;
     for segment in path {
@@ -128,51 +133,29 @@ pub(crate) fn map_at<'a>(value: &'a mut Value, path: &[&str]) -> &'a mut Map<Str
     }
 }
 
-/// RFC 3339 in whole seconds, as `metav1.Time` is written.
+/// Returns the present time as RFC 3339 in whole seconds, like a `metav1.Time`.
 pub(crate) fn now() -> String {
     time(seconds_now())
 }
 
-/// The whole seconds since 1970.
+/// Returns the whole seconds since 1970.
 pub(crate) fn seconds_now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 
-/// A time given in seconds since 1970, written so.
+/// Formats a time, given in seconds since 1970, likewise. A time after the calendar's end is its last one.
 pub(crate) fn time(seconds: u64) -> String {
-    let (days, rest) = (seconds / 86_400, seconds % 86_400);
-    // Days since the epoch to a date: Howard Hinnant's `civil_from_days`, for dates after 1970.
-    let shifted = days + 719_468;
-    let era = shifted / 146_097;
-    let day_of_era = shifted % 146_097;
-    let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let shifted_month = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * shifted_month + 2) / 5 + 1;
-    let month = if shifted_month < 10 { shifted_month + 3 } else { shifted_month - 9 };
-    let year = year_of_era + era * 400 + u64::from(month <= 2);
-    let (hour, minute, second) = (rest / 3_600, rest / 60 % 60, rest % 60);
-    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
+    let since = i64::try_from(seconds).map_or(SignedDuration::MAX, SignedDuration::from_secs);
+    EPOCH.saturating_add(since).strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 
-/// The seconds since 1970 of a time that [`time`] wrote.
+/// Returns the seconds since 1970 of a time that [`time`] wrote.
 pub(crate) fn seconds(time: &str) -> Option<u64> {
-    let (date, clock) = time.strip_suffix('Z')?.split_once('T')?;
-    let numbers =
-        |text: &str, separator| -> Option<Vec<u64>> { text.split(separator).map(|part| part.parse().ok()).collect() };
-    let (&[year, month, day], &[hour, minute, second]) = (&*numbers(date, '-')?, &*numbers(clock, ':')?) else {
-        return None;
-    };
-    // His `days_from_civil`.
-    let year = if month <= 2 { year.checked_sub(1)? } else { year };
-    let (era, year_of_era) = (year / 400, year % 400);
-    let day_of_year = (153 * ((month + 9) % 12) + 2) / 5 + day.checked_sub(1)?;
-    let day_of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year;
-    let days = (era * 146_097 + day_of_era).checked_sub(719_468)?;
-    Some(days * 86_400 + hour * 3_600 + minute * 60 + second)
+    let time = DateTime::strptime("%Y-%m-%dT%H:%M:%SZ", time).ok()?;
+    time.duration_since(EPOCH).as_secs().try_into().ok()
 }
 
-/// A number nobody else has. The standard library's hash keys are its only source of randomness.
+/// Returns a random number. The standard library's hash keys are its only source of randomness.
 pub(crate) fn random() -> u64 {
     static COUNTER: AtomicU64 = AtomicU64::new(0);
     let mut hasher = RandomState::new().build_hasher();
@@ -180,7 +163,7 @@ pub(crate) fn random() -> u64 {
     hasher.finish()
 }
 
-/// A version 4 UUID.
+/// Returns a version 4 UUID.
 pub(crate) fn uuid() -> String {
     let (high, low) = (random(), random());
     format!(
@@ -193,7 +176,7 @@ pub(crate) fn uuid() -> String {
     )
 }
 
-/// `length` random lower-case letters and digits.
+/// Returns `length` random lower-case letters and digits.
 pub(crate) fn random_name(length: usize) -> String {
     const LETTERS: &[u8] = b"0123456789abcdefghijklmnopqrstuvwxyz";
     (0..length).map(|_| char::from(LETTERS[(random() % 36) as usize])).collect()
@@ -209,6 +192,11 @@ mod tests {
         let real = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
         assert!(real - seconds_of_now <= 1, "{seconds_of_now} {real}");
         assert_eq!(seconds("2000-02-29T00:00:01Z"), Some(951_782_401));
-        assert_eq!(seconds("yesterday"), None);
+        for text in ["yesterday", "2000-02-29", "2000-02-29T00:00:01", "2000-02-29T00:00:01.5Z", "1969-12-31T23:59:59Z"]
+        {
+            assert_eq!(seconds(text), None, "{text}");
+        }
+        assert_eq!(time(951_782_401), "2000-02-29T00:00:01Z");
+        assert_eq!(time(u64::MAX), "9999-12-31T23:59:59Z");
     }
 }

@@ -1,4 +1,5 @@
-//! RFC 6902, with the ways of the library by which an API server applies it: all of it or nothing.
+//! JSON patches by RFC 6902, with the peculiarities of the API server's library. A patch applies as a whole or not at
+//! all.
 
 use std::slice;
 
@@ -7,27 +8,27 @@ use serde_json::Value;
 
 use crate::status::{ApiError, ApiResult};
 
-/// The most operations an API server takes.
+/// Maximum of operations that an API server accepts.
 const MOST: usize = 10_000;
 
-/// A patch that can be read.
+/// Patch that was parsed.
 pub(crate) struct JsonPatch(Patch);
 
 impl JsonPatch {
     pub(crate) fn parse(mut patch: Value) -> ApiResult<Self> {
-        let unreadable = || ApiError::bad_request("error decoding patch: it is no list of operations");
+        let unreadable = || ApiError::bad_request("error decoding patch: it is not a list of operations");
         let operations = patch.as_array_mut().ok_or_else(unreadable)?;
         if operations.len() > MOST {
             return Err(ApiError::too_large());
         }
-        // No value is null.
+        // A missing value counts as null.
         for operation in operations.iter_mut().filter_map(Value::as_object_mut) {
             operation.entry("value").or_insert(Value::Null);
         }
         serde_json::from_value(patch).map(Self).map_err(|_| ApiError::unprocessable())
     }
 
-    /// The patched object. What doesn't fit is a 422 that doesn't say why, as the real one doesn't.
+    /// Returns the patched object. A patch that doesn't fit is a 422 without a reason, as in the real server.
     pub(crate) fn apply(&self, to: &Value) -> ApiResult<Value> {
         let mut object = to.clone();
         for operation in self.0.iter() {
@@ -42,9 +43,9 @@ fn apply(operation: &PatchOperation, object: &mut Value) -> ApiResult<()> {
     let added;
     let operation = match operation {
         other if object.pointer(path.as_str()).is_some() => other,
-        // What isn't there is null.
+        // A missing value equals null.
         PatchOperation::Test(test) if test.value.is_null() => return Ok(()),
-        // In a map, what isn't there is added.
+        // In a map, `replace` adds a missing value.
         PatchOperation::Replace(replace)
             if path.parent().and_then(|map| object.pointer(map.as_str())).is_some_and(Value::is_object) =>
         {

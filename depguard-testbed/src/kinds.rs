@@ -1,4 +1,4 @@
-//! Which kinds a logical cluster serves: the built-in ones, its CRDs, and what it has bound.
+//! Kinds that a logical cluster serves: the built-in ones, those of its CRDs, and those that it has bound.
 
 use std::sync::Arc;
 
@@ -8,17 +8,17 @@ use crate::json::{array, text};
 use crate::store::{Key, Store};
 use crate::{Kind, builtin, scale};
 
-/// Where the schemas of bound resources are kept, by the uid of their APIResourceSchema: they
-/// outlive the export and the schema, as kcp's bound CRDs do. No kind table shows them.
+/// Pseudo-cluster of the schemas of bound resources, by the uid of their APIResourceSchema. The schemas outlive the
+/// export and the original, as kcp's bound CRDs do. No kind table shows them.
 pub(crate) const BOUND_CLUSTER: &str = "system:bound-crds";
 pub(crate) const BOUND_RESOURCE: &str = "boundschemas";
 
-/// One resource as served in one version.
+/// Resource as served in one version.
 #[derive(Clone, Debug)]
 pub(crate) struct Resource {
     pub(crate) group: String,
     pub(crate) version: String,
-    /// Every version served, for what is said in several.
+    /// All served versions, to choose another one for a webhook.
     pub(crate) versions: Vec<String>,
     pub(crate) plural: String,
     pub(crate) singular: String,
@@ -27,28 +27,28 @@ pub(crate) struct Resource {
     pub(crate) short_names: Vec<String>,
     pub(crate) namespaced: bool,
     pub(crate) status: bool,
-    /// Whether there is `/scale`, and of what.
+    /// Paths of `/scale`, if the resource has it.
     pub(crate) scale: Option<scale::Paths>,
     pub(crate) generation: bool,
     pub(crate) selectable: Vec<String>,
-    /// Whether its objects are answered at once and never kept.
+    /// Set if objects of the resource are answered at once and never kept.
     pub(crate) answered: bool,
     pub(crate) origin: Origin,
     pub(crate) schema: Option<SchemaRef>,
 }
 
-/// Where a resource comes from, which decides where its webhooks are looked up.
+/// Origin of a resource, which decides where its webhooks are looked up.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Origin {
-    /// Compiled into Kubernetes: list items carry no kind.
+    /// Compiled into Kubernetes: items of its lists carry no kind.
     BuiltIn,
-    /// Served like a custom resource in every logical cluster: CRDs, and kcp's own kinds.
+    /// Served like a custom resource in every logical cluster: kinds of CRDs, and kcp's own kinds.
     Local,
     /// Bound from an export.
     Bound { cluster: String, export: String },
 }
 
-/// A version's schema, kept as a part of what defines it.
+/// Schema of a version, as a part of its definition.
 #[derive(Clone, Debug)]
 pub(crate) struct SchemaRef {
     definition: Arc<Value>,
@@ -68,14 +68,14 @@ impl Resource {
         self.group == group && self.plural == plural
     }
 
-    /// The OpenAPI schema of this version, if the kind has one.
+    /// Returns the OpenAPI schema of this version, if the kind has one.
     pub(crate) fn schema(&self) -> Option<&Value> {
         let schema = self.schema.as_ref()?;
         let version = schema.definition.pointer(&format!("/spec/versions/{}/schema", schema.version))?;
         version.get("openAPIV3Schema").or(Some(version))
     }
 
-    /// What this version's `additionalPrinterColumns` are.
+    /// Returns this version's `additionalPrinterColumns`.
     pub(crate) fn columns(&self) -> &[Value] {
         let Some(schema) = self.schema.as_ref() else { return &[] };
         array(&schema.definition, &format!("/spec/versions/{}/additionalPrinterColumns", schema.version))
@@ -86,20 +86,20 @@ impl Resource {
             return vec!["create"];
         }
         let mut verbs = vec!["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
-        // Namespaces go one at a time, each with its contents.
+        // Namespaces are deleted one at a time, each with its contents.
         if self.is("", "namespaces") {
             verbs.retain(|verb| *verb != "deletecollection");
         }
         verbs
     }
 
-    /// The same resource in another of its versions.
+    /// Returns the same resource in another version.
     pub(crate) fn in_version(&self, version: &str) -> Self {
         Self { version: version.to_owned(), ..self.clone() }
     }
 }
 
-/// Every resource of a logical cluster, once a served version.
+/// Returns every resource of a logical cluster, once for each served version.
 pub(crate) fn all(kind: Kind, store: &Store, cluster: &str) -> Vec<Resource> {
     let mut all = builtin::resources(kind);
     for definition in store.in_cluster("apiextensions.k8s.io", "customresourcedefinitions", cluster) {
@@ -111,7 +111,7 @@ pub(crate) fn all(kind: Kind, store: &Store, cluster: &str) -> Vec<Resource> {
     all
 }
 
-/// The resources that a binding serves, from the schemas it was bound to.
+/// Returns the resources that a binding serves, from the schemas that it bound.
 pub(crate) fn bound(store: &Store, binding: &Value) -> Vec<Resource> {
     let Some((cluster, export)) = bound_export(binding) else {
         return Vec::new();
@@ -125,7 +125,7 @@ pub(crate) fn bound(store: &Store, binding: &Value) -> Vec<Resource> {
         .collect()
 }
 
-/// The logical cluster and name of the export a binding is bound to.
+/// Returns the logical cluster and name of the export that a binding binds.
 pub(crate) fn bound_export(binding: &Value) -> Option<(String, String)> {
     let cluster = text(binding, "/status/apiExportClusterName")?;
     let export = text(binding, "/spec/reference/export/name")?;
@@ -144,18 +144,18 @@ pub(crate) fn find(
     builtin::resources(kind).into_iter().find(wanted).or_else(|| all(kind, store, cluster).into_iter().find(wanted))
 }
 
-/// Any version of a resource.
+/// Returns any version of a resource.
 pub(crate) fn some_version(kind: Kind, store: &Store, cluster: &str, group: &str, plural: &str) -> Option<Resource> {
     all(kind, store, cluster).into_iter().find(|resource| resource.is(group, plural))
 }
 
-/// The resource of a kind, as an `apiVersion` and a `kind` name it.
+/// Returns the resource of a kind, by its `apiVersion` and `kind`.
 pub(crate) fn of_kind(kind: Kind, store: &Store, cluster: &str, api_version: &str, named: &str) -> Option<Resource> {
     let wanted = |resource: &Resource| resource.kind == named && resource.api_version() == api_version;
     all(kind, store, cluster).into_iter().find(wanted)
 }
 
-/// The resources that a CRD or an APIResourceSchema defines: both say it in the same words.
+/// Returns the resources that a CRD or an APIResourceSchema defines. Both use the same fields.
 pub(crate) fn defined(definition: &Arc<Value>, origin: &Origin) -> Vec<Resource> {
     let names = |field: &str| text(definition, &format!("/spec/names/{field}")).map(str::to_owned);
     let (Some(group), Some(plural), Some(kind)) = (text(definition, "/spec/group"), names("plural"), names("kind"))
@@ -203,7 +203,7 @@ pub(crate) fn defined(definition: &Arc<Value>, origin: &Origin) -> Vec<Resource>
         .collect()
 }
 
-/// A resource without a schema.
+/// Returns a resource without a schema.
 pub(crate) fn plain(group: &str, versions: &[&str], version: &str, plural: &str, kind: &str) -> Resource {
     Resource {
         group: group.to_owned(),

@@ -3,7 +3,7 @@
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
-/// A kubeconfig for one server and one token. JSON strings are YAML strings, so nothing can break out.
+/// Returns a kubeconfig for one server and one token. JSON strings are YAML strings, so no value can break out.
 pub(crate) fn print(server: &str, ca_pem: &str, user: &str) -> String {
     let server = serde_json::Value::from(server);
     let token = serde_json::Value::from(user);

@@ -1,5 +1,5 @@
-//! An API server in the process that plays kcp and plain Kubernetes, for tests of admission webhooks and controllers, and
-//! for depguard's quickstart: over HTTPS, in memory, on a free port.
+//! API server in the process that plays kcp and plain Kubernetes: over HTTPS, in memory, on a free port. It is for
+//! tests of admission webhooks and controllers, and for depguard's quickstart.
 //!
 //! ```
 //! use depguard_testbed::{Options, Testbed};
@@ -13,10 +13,10 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! [`Options`] says what is played; [`Testbed`] is the running server; [`WebhookServer`] serves a webhook that it is to
-//! call; [`Faults`] break requests, and end processes. What is played and what isn't is in the README, with a provider's
-//! whole test. Where the testbed and a real server differ and the README doesn't say so, the testbed is wrong.
-// What is public may grow, or says why it never will.
+//! [`Options`] choose what the testbed plays; [`Testbed`] is the running server; [`WebhookServer`] serves a webhook for
+//! it; [`Faults`] break requests and end processes. The README says what the testbed plays and what it leaves out, and
+//! has a provider's whole test. A difference from a real server that the README doesn't name is a bug of the testbed.
+// Public types may grow, or say why they never will.
 #![warn(clippy::exhaustive_enums, clippy::exhaustive_structs)]
 
 mod access;
@@ -50,6 +50,7 @@ mod names;
 mod options;
 mod patch;
 mod pool;
+mod ports;
 mod rbac;
 mod read;
 mod reply;
@@ -81,12 +82,13 @@ pub use audit::Audit;
 pub use faults::{Death, Fault, FaultId, Faults, Life, When, Write};
 pub use fill::{FillError, Place};
 pub use options::{Kind, Options};
+pub use ports::lasting_port;
 pub use store::Event;
 pub use testbed::{StartError, Testbed};
 pub use traffic::Lists;
 pub use webhook_server::WebhookServer;
 
-/// The README's test is one.
+/// README, whose test is a doctest.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

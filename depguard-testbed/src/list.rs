@@ -1,4 +1,4 @@
-//! List, page by page on one revision.
+//! Lists, page by page at one revision.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use crate::table;
 use crate::view::{self, Target};
 use crate::world::World;
 
-/// No page holds more than `most` objects.
+/// Lists objects. No page has more than `most` objects.
 pub(crate) fn list(world: &World, target: &Target, query: &Query, form: Form, most: usize) -> ApiResult<Reply> {
     let resource = &target.resource;
     let selector = Selector::of_list(query, target)?;
@@ -62,7 +62,7 @@ pub(crate) fn expired_continue() -> ApiError {
 fn metadata(resource: &Resource, page: &Page, token: Option<&Token>, count: bool, form: Form) -> Value {
     let mut metadata = Map::new();
     if resource.origin != Origin::BuiltIn && form == Form::Objects {
-        // Custom resources' lists have the member also where it says nothing.
+        // Lists of custom resources have this field even if it is empty.
         metadata.insert("continue".to_owned(), json!(""));
     }
     if page.more
@@ -79,8 +79,8 @@ fn metadata(resource: &Resource, page: &Page, token: Option<&Token>, count: bool
     Value::Object(metadata)
 }
 
-/// The members in the order of the API server: sorted for custom resources, metadata first for
-/// the kinds that are compiled in.
+/// Returns the list with its fields in the order of the API server: sorted for custom resources, metadata first for the
+/// kinds that are compiled in.
 pub(crate) fn reply(resource: &Resource, metadata: &Value, objects: &[Arc<Object>]) -> Reply {
     let (kind, version) = (json!(resource.list_kind), json!(resource.api_version()));
     let (head, before, after) = if resource.origin == Origin::BuiltIn {
@@ -117,7 +117,8 @@ fn items<'a>(before: String, members: impl Iterator<Item = &'a str> + Clone, hea
     reply::bytes(200, "application/json", body.into())
 }
 
-/// Where a paged list goes on: after this key, at this revision. What remains at that revision is counted once.
+/// Continue token of a list: its last key and its revision. The number of remaining objects at that revision is counted
+/// once.
 struct Token {
     revision: u64,
     cluster: String,

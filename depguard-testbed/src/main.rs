@@ -8,13 +8,13 @@ use depguard_testbed::{Kind, Options, Testbed};
 /// An API server that plays kcp or Kubernetes, in memory.
 #[derive(Parser)]
 struct Arguments {
-    /// What to play.
+    /// Control plane to play.
     #[arg(long, value_enum, default_value = "kcp")]
     kind: Play,
-    /// The port on 127.0.0.1; 0 = any free one.
+    /// Port on 127.0.0.1; 0 for any free port.
     #[arg(long, default_value_t = 0)]
     port: u16,
-    /// Where to write the admin's kubeconfig; default: a file of its own in the temporary folder.
+    /// File for the admin's kubeconfig [default: a new file in the temporary folder].
     #[arg(long)]
     kubeconfig: Option<PathBuf>,
 }

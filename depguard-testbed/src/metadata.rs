@@ -1,4 +1,4 @@
-//! What metadata must not say.
+//! Checks of metadata.
 
 use serde_json::Value;
 
@@ -20,7 +20,7 @@ pub(crate) fn check_finalizers(act: &Act<'_>, name: &str, old: &Value, new: &Val
     Err(ApiError::invalid(&act.resource.group, &act.resource.kind, name, &[cause]))
 }
 
-/// What is empty is not kept, so that nothing can be put into it, either.
+/// Drops empty fields of the metadata. A JSON patch cannot add to a field that was dropped.
 pub(crate) fn tidy(object: &mut Value) {
     let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) else { return };
     metadata.retain(|_, value| match value {
@@ -31,7 +31,7 @@ pub(crate) fn tidy(object: &mut Value) {
     });
 }
 
-/// An owner is named in full, and only one of them controls.
+/// Refuses owner references that are incomplete, and more than one controller.
 pub(crate) fn check_owners(act: &Act<'_>, name: &str, object: &Value) -> ApiResult<()> {
     let references = array(object, "/metadata/ownerReferences");
     let mut causes = Vec::new();

@@ -1,10 +1,10 @@
-//! What is played, and how.
+//! Options of a testbed.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// What the testbed plays.
+/// Control plane that the testbed plays.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Kind {
@@ -15,7 +15,7 @@ pub enum Kind {
     Kubernetes,
 }
 
-/// How to start a [`Testbed`](crate::Testbed): `Options::kcp().rbac().shards(["one", "two"])`.
+/// Options of a [`Testbed`](crate::Testbed): `Options::kcp().rbac().shards(["one", "two"])`.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
     pub(crate) kind: Kind,
@@ -29,7 +29,7 @@ pub struct Options {
 }
 
 impl Options {
-    /// Plays that, on any free port, where everybody may do everything. [`Options::default`] plays a kcp.
+    /// Plays this control plane on any free port. Everybody may do everything. [`Options::default`] plays a kcp.
     #[must_use]
     pub fn new(kind: Kind) -> Self {
         Self { kind, ..Self::default() }
@@ -47,7 +47,7 @@ impl Options {
         Self::new(Kind::Kubernetes)
     }
 
-    /// Listens on this port of 127.0.0.1; 0 = any free one.
+    /// Listens on this port of 127.0.0.1; 0 stands for any free port.
     #[must_use]
     pub fn port(self, port: u16) -> Self {
         Self { port, ..self }
@@ -59,37 +59,37 @@ impl Options {
         Self { rbac: true, ..self }
     }
 
-    /// Plays a kcp of so many shards, each with an address of its own for its virtual workspaces; the root workspace lies
-    /// on the first. A Workspace lies on the one that its `spec.location.selector.matchLabels.name` names, else on the
-    /// next. None: one shard, whose address is everybody's.
+    /// Plays a kcp with these shards. Each has its own address for its virtual workspaces; the first has the root
+    /// workspace. A Workspace lies on the shard that its `spec.location.selector.matchLabels.name` names, or else on
+    /// the next one. Without names, the kcp is one shard, whose address is everybody's.
     #[must_use]
     pub fn shards(self, names: impl IntoIterator<Item = impl Into<String>>) -> Self {
         Self { shards: names.into_iter().map(Into::into).collect(), ..self }
     }
 
-    /// The host in the URLs of the shard of that name: `localhost`; `127.0.0.1` unless said.
+    /// Sets the host in the URLs of the shard with this name, such as `localhost`. The default is `127.0.0.1`.
     #[must_use]
     pub fn shard_at(mut self, name: &str, host: &str) -> Self {
         self.shard_hosts.insert(name.to_owned(), host.to_owned());
         self
     }
 
-    /// How much later than the first binding on a shard an endpoint slice lists the shard; 300 ms unless said.
+    /// Sets how much later than the first binding on a shard an endpoint slice lists the shard. The default is 300 ms.
     #[must_use]
     pub fn listed_after(self, late: Duration) -> Self {
         Self { listed_after: Some(late), ..self }
     }
 
-    /// Where a webhook's `clientConfig.service` of that namespace and name is reached, whatever port it names. A service
-    /// that nothing is said of can't be called, which `failurePolicy` then decides. kcp knows no services.
+    /// Sets the address of the Service with this namespace and name, for a webhook's `clientConfig.service` with any
+    /// port. A Service without an address can't be called, and `failurePolicy` decides. kcp has no Services.
     #[must_use]
     pub fn service(mut self, namespace: &str, name: &str, address: SocketAddr) -> Self {
         self.services.insert(format!("{namespace}/{name}"), address);
         self
     }
 
-    /// The shortest life that a TokenRequest may ask for, in whole seconds; 10 minutes, as real servers have it, unless
-    /// said. For a test that sees a token run out, or be renewed in time.
+    /// Sets the shortest life that a TokenRequest may ask for, in whole seconds. The default is 10 minutes, as in real
+    /// servers. A test can then see a token expire, or be renewed in time.
     #[must_use]
     pub fn shortest_token(self, life: Duration) -> Self {
         Self { shortest_token: Some(life), ..self }

@@ -1,4 +1,4 @@
-//! PATCH: a merge, a JSON patch, or server-side apply.
+//! PATCH requests: a merge, a JSON patch, or server-side apply.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::kinds::Origin;
 use crate::status::{ApiError, ApiResult, Cause};
 use crate::write;
 
-/// The answer's code (201 where an apply created the object) and the object.
+/// Patches an object. Returns the answer's code (201 if an apply created the object) and the object.
 pub(crate) async fn patch(
     act: &Act<'_>,
     name: &str,
@@ -33,10 +33,10 @@ pub(crate) async fn patch(
         return Ok((200, patched.await?));
     }
     if !patch.is_object() {
-        return Err(ApiError::bad_request("the patch is no JSON object"));
+        return Err(ApiError::bad_request("the patch is not a JSON object"));
     }
     match content_type {
-        // Strategic differs from a plain merge only in lists of the kinds that are compiled in.
+        // A strategic merge differs from a plain merge only in lists of the kinds that are compiled in.
         "application/strategic-merge-patch+json" if act.resource.origin != Origin::BuiltIn => {
             Err(ApiError::unsupported_media_type(content_type))
         }
@@ -45,7 +45,7 @@ pub(crate) async fn patch(
                 let mut object = old.clone();
                 json_patch::merge(&mut object, &patch);
                 check(act, name, old, &object)?;
-                // Without a version in the patch itself, whoever came between is no conflict.
+                // If the patch names no version, a concurrent write is no conflict.
                 if patch.pointer("/metadata/resourceVersion").is_none() {
                     map_at(&mut object, &["metadata"]).insert("resourceVersion".to_owned(), json!(""));
                 }
@@ -58,7 +58,7 @@ pub(crate) async fn patch(
     }
 }
 
-/// What no patch may make of an object.
+/// Refuses results that no patch may have.
 fn check(act: &Act<'_>, name: &str, old: &Value, object: &Value) -> ApiResult<()> {
     let invalid = |field: &str, why: &str| {
         let cause = Cause::new("FieldValueInvalid", field, why);

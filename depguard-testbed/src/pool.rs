@@ -1,4 +1,4 @@
-//! Connections to webhooks, kept for the next review as client-go's transport keeps them.
+//! Connections to webhooks, kept for the next review as in client-go's transport.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,10 +15,11 @@ use tokio_rustls::TlsConnector;
 
 use crate::tls;
 
-/// How many idle connections client-go keeps for one host.
+/// Maximum of idle connections that client-go keeps for one host.
 const MAX_IDLE: usize = 25;
 
-/// Where a connection leads, and who vouched for it: only a configuration that says the same may use it.
+/// Address of a connection, and the identity that vouches for it. Only a configuration with the same values may use the
+/// connection.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Destination {
     pub(crate) address: String,
@@ -29,15 +30,15 @@ pub(crate) struct Destination {
 #[derive(Debug, Default)]
 pub(crate) struct Pool(Mutex<HashMap<Destination, Known>>);
 
-/// What is kept of one destination.
+/// Data of one destination.
 #[derive(Debug, Default)]
 struct Known {
-    /// With the TLS sessions to resume.
+    /// TLS configuration with the sessions to resume.
     tls: Option<Arc<ClientConfig>>,
     idle: Vec<Connection>,
 }
 
-/// An HTTP/1.1 connection. Its task ends when it is dropped.
+/// HTTP/1.1 connection. Its task ends when it is dropped.
 #[derive(Debug)]
 pub(crate) struct Connection {
     pub(crate) sender: SendRequest<Full<Bytes>>,
@@ -45,7 +46,7 @@ pub(crate) struct Connection {
 }
 
 impl Pool {
-    /// An idle connection that is still open, the last used first.
+    /// Returns an idle connection that is still open, the last used first.
     pub(crate) fn take(&self, destination: &Destination) -> Option<Connection> {
         let mut known = self.lock();
         let idle = &mut known.get_mut(destination)?.idle;
@@ -61,7 +62,7 @@ impl Pool {
         }
     }
 
-    /// A new connection. Why there is none is told in the words of the API server.
+    /// Opens a new connection. An error has the wording of the API server.
     pub(crate) async fn connect(&self, destination: &Destination) -> Result<Connection, String> {
         let Destination { address, server_name, ca_pem } = destination;
         let known = self.lock().get(destination).and_then(|known| known.tls.clone());
@@ -88,12 +89,12 @@ impl Pool {
         Ok(Connection { sender, task })
     }
 
-    /// Ends all that is idle.
+    /// Ends all idle connections.
     pub(crate) async fn close(&self) {
         let idle: Vec<Connection> = self.lock().drain().flat_map(|(_, known)| known.idle).collect();
         for mut connection in idle {
             connection.task.abort();
-            // Aborted: there is nothing else it could say.
+            // The task was aborted, so its result tells nothing more.
             (&mut connection.task).await.ok();
         }
     }
@@ -109,7 +110,7 @@ impl Drop for Connection {
     }
 }
 
-/// As the API server words it.
+/// Returns the error in the API server's wording.
 fn said(why: &std::io::Error) -> String {
     match why.kind() {
         std::io::ErrorKind::ConnectionRefused => "connect: connection refused".to_owned(),

@@ -1,4 +1,4 @@
-//! What RBAC objects allow, as `k8s.io/kubernetes/plugin/pkg/auth/authorizer/rbac` reads them.
+//! Rights from RBAC objects, as `k8s.io/kubernetes/plugin/pkg/auth/authorizer/rbac` reads them.
 
 use std::sync::Arc;
 
@@ -13,27 +13,28 @@ use crate::world::{ONLY, SHARD, World};
 
 pub(crate) const GROUP: &str = "rbac.authorization.k8s.io";
 
-/// What somebody wants to do.
+/// Right that a request needs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Wish<'a> {
     Objects {
         verb: &'a str,
         objects: &'a Objects,
     },
-    /// `verb` is the HTTP method, or kcp's `access`.
+    /// Path outside the resources. `verb` is the HTTP method, or kcp's `access`.
     Path {
         verb: &'a str,
         path: &'a str,
     },
 }
 
-/// Whether the bindings in the logical cluster `of` allow it. ClusterRoles are looked up there, and then in `or`.
+/// Returns true if the bindings in the logical cluster `of` allow the request. ClusterRoles are looked up there, and
+/// then in `or`.
 pub(crate) fn allows(world: &World, of: &str, or: &str, users: &[User], wish: Wish<'_>) -> bool {
     let policies = Policies { world, of, or };
     policies.cluster_wide(users, wish) || policies.namespaced(users, wish)
 }
 
-/// The rules that bindings in the logical cluster `of` give, cluster-wide and in a namespace.
+/// Returns the rules that bindings in the logical cluster `of` give, cluster-wide and in a namespace.
 pub(crate) fn rules(world: &World, of: &str, or: &str, users: &[User], namespace: &str) -> Vec<Value> {
     let policies = Policies { world, of, or };
     let everywhere = policies.bound("clusterrolebindings", "", users);
@@ -41,7 +42,7 @@ pub(crate) fn rules(world: &World, of: &str, or: &str, users: &[User], namespace
     everywhere.iter().chain(&here).flat_map(|role| array(role, "/rules")).cloned().collect()
 }
 
-/// A role of that name in a logical cluster, or for the whole shard.
+/// Returns the role of that name in a logical cluster, or for the whole shard.
 pub(crate) fn role(world: &World, cluster: &str, plural: &str, namespace: &str, name: &str) -> Option<Arc<Value>> {
     Policies { world, of: cluster, or: if world.kind == Kind::Kcp { SHARD } else { ONLY } }
         .role(plural, namespace, name)
@@ -64,7 +65,7 @@ impl Policies<'_> {
         self.bound("rolebindings", namespace, users).iter().any(|role| role_allows(role, wish))
     }
 
-    /// The roles that are bound to one of the users.
+    /// Returns the roles that are bound to one of the users.
     fn bound(&self, bindings: &str, namespace: &str, users: &[User]) -> Vec<Arc<Value>> {
         let range = Range { group: GROUP, resource: bindings, cluster: Some(self.of), namespace: Some(namespace) };
         let bindings = self.world.store.list(range).0.into_iter();

@@ -1,4 +1,4 @@
-//! Get, and what reading has in common.
+//! Get, and the common parts of reading.
 
 use serde_json::{Value, json};
 
@@ -31,8 +31,8 @@ pub(crate) fn get(world: &World, target: &Target, objects: &Objects) -> ApiResul
     Ok(reply::json(200, &shown))
 }
 
-/// What kcp's virtual workspaces make of a shard's 404: a list without a `resourceVersion`, or a
-/// watch that never says anything.
+/// Returns the answer of kcp's virtual workspaces after a shard's 404: a list without a `resourceVersion`, or a watch
+/// without events.
 pub(crate) fn nothing(target: &Target, watch: bool) -> Reply {
     if watch {
         return reply::stream(futures::stream::pending());
@@ -40,7 +40,7 @@ pub(crate) fn nothing(target: &Target, watch: bool) -> Reply {
     list::reply(&target.resource, &json!({}), &[])
 }
 
-/// The list of some objects as one value.
+/// Returns a list of objects as one value.
 pub(crate) fn list_value(resource: &Resource, revision: u64, items: &[Value]) -> Value {
     json!({
         "kind": resource.list_kind, "apiVersion": resource.api_version(),
@@ -48,7 +48,7 @@ pub(crate) fn list_value(resource: &Resource, revision: u64, items: &[Value]) ->
     })
 }
 
-/// An object as it is served in this version: versions differ in nothing but their name.
+/// Returns an object as it is served in this version. Versions differ in nothing but their name.
 pub(crate) fn present(resource: &Resource, object: &Value) -> Value {
     let mut shown = object.clone();
     shown["kind"] = json!(resource.kind);
@@ -56,7 +56,7 @@ pub(crate) fn present(resource: &Resource, object: &Value) -> Value {
     shown
 }
 
-/// The part of the store a request is about.
+/// Returns the part of the store that a request is about.
 pub(crate) fn range(target: &Target) -> Range<'_> {
     Range {
         group: &target.resource.group,
@@ -69,7 +69,7 @@ pub(crate) fn range(target: &Target) -> Range<'_> {
     }
 }
 
-/// Those of the objects that may be seen through this door.
+/// Returns those of the objects that are visible through this door.
 pub(crate) fn visible(world: &World, target: &Target, stored: Vec<Stored>) -> Vec<Stored> {
     let reached = view::reached(world, target);
     let is_reached = |cluster: &str| reached.as_ref().is_none_or(|reached| reached.contains(cluster));

@@ -25,7 +25,7 @@ pub(crate) fn bytes(code: u16, content_type: &'static str, body: Bytes) -> Reply
     reply
 }
 
-/// A body that comes bit by bit, chunked. An error cuts the connection.
+/// Returns an answer whose body is streamed in chunks. An error cuts the connection.
 pub(crate) fn stream(lines: impl Stream<Item = std::io::Result<Bytes>> + Send + 'static) -> Reply {
     let frames = lines.map(|line| line.map(Frame::data));
     let mut reply = Response::new(StreamBody::new(frames).boxed_unsync());
@@ -55,7 +55,7 @@ pub(crate) fn with_warnings(mut reply: Reply, warnings: &[String]) -> Reply {
     reply
 }
 
-/// The same answer, whose connection breaks after half of the body; a stream breaks at its start.
+/// Returns the same answer, whose connection breaks after half of the body. A stream breaks at its start.
 pub(crate) async fn cut(reply: Reply) -> Reply {
     let (mut parts, body) = reply.into_parts();
     let whole = match body.size_hint().exact() {
@@ -70,7 +70,7 @@ pub(crate) async fn cut(reply: Reply) -> Reply {
     Response::from_parts(parts, StreamBody::new(frames).boxed_unsync())
 }
 
-/// What a cut connection ends with.
+/// Returns the error that ends a cut connection.
 pub(crate) fn reset() -> std::io::Error {
     std::io::Error::new(std::io::ErrorKind::ConnectionReset, "cut on demand")
 }

@@ -1,4 +1,4 @@
-//! The roles that are there from the start, and those that are the sum of others.
+//! Roles that exist from the start, and roles that aggregate others.
 
 use serde_json::{Value, json};
 
@@ -8,7 +8,8 @@ use crate::rbac::GROUP;
 use crate::selectors::label_selector_matches;
 use crate::world::{ONLY, SHARD, World};
 
-/// Everybody may see which APIs there are, and ask about himself; a role for everything, and in kcp one that lets into a workspace.
+/// Creates the roles of a new server: everybody may see the APIs and ask about themselves; one role allows everything;
+/// in kcp one role gives access to a workspace.
 pub(crate) fn seed(world: &World) {
     let cluster = match world.kind {
         Kind::Kcp => SHARD,
@@ -44,7 +45,7 @@ pub(crate) fn seed(world: &World) {
     }
 }
 
-/// Gives each ClusterRole with an `aggregationRule` the rules of those whose labels it selects.
+/// Gives each ClusterRole with an `aggregationRule` the rules of the ClusterRoles that its label selectors select.
 pub(crate) fn reconcile(world: &World) {
     let roles = world.store.everywhere(GROUP, "clusterroles");
     for aggregate in &roles {

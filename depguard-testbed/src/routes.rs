@@ -1,9 +1,9 @@
-//! What a path asks for.
+//! Parses paths of requests.
 
 use http::Method;
 use percent_encoding::percent_decode_str;
 
-/// Which door a request came through.
+/// Door through which a request came.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Door {
     /// `/clusters/<id or path>`, or the only cluster of a plain Kubernetes.
@@ -12,7 +12,7 @@ pub(crate) enum Door {
     Export { cluster: String, export: String, target: String },
 }
 
-/// What is asked behind the door.
+/// Request behind the door.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Ask {
     /// `/healthz`, `/readyz`, `/livez`.
@@ -32,7 +32,7 @@ pub(crate) enum Ask {
     Objects(Objects),
 }
 
-/// A path of objects.
+/// Path of objects.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Objects {
     pub(crate) group: String,
@@ -44,7 +44,7 @@ pub(crate) struct Objects {
 }
 
 impl Ask {
-    /// The path behind the door, where it is of no objects.
+    /// Returns the path behind the door, if the request is about no objects.
     pub(crate) fn path(&self) -> String {
         match self {
             Self::Health => "/healthz".to_owned(),
@@ -63,7 +63,7 @@ impl Ask {
 }
 
 impl Objects {
-    /// As RBAC names it: `dependencyrules`, `dependencyrules/status`.
+    /// Returns the resource as RBAC names it: `dependencyrules`, `dependencyrules/status`.
     pub(crate) fn resource(&self) -> String {
         match &self.subresource {
             Some(subresource) => format!("{}/{subresource}", self.plural),
@@ -71,14 +71,14 @@ impl Objects {
         }
     }
 
-    /// The namespace whose RoleBindings count: a Namespace lies in itself.
+    /// Returns the namespace whose RoleBindings apply. A Namespace lies in itself.
     pub(crate) fn scope(&self) -> Option<&str> {
         let itself = (self.group.is_empty() && self.plural == "namespaces").then_some(self.name.as_deref());
         self.namespace.as_deref().or(itself.flatten())
     }
 }
 
-/// The verb of an object request, as RBAC and permission claims name it.
+/// Returns the verb of an object request, as RBAC and permission claims name it.
 pub(crate) fn verb(method: &Method, objects: &Objects, watch: bool) -> Option<&'static str> {
     Some(match (method, objects.name.is_some()) {
         (&Method::GET, true) => "get",
@@ -94,7 +94,7 @@ pub(crate) fn verb(method: &Method, objects: &Objects, watch: bool) -> Option<&'
     })
 }
 
-/// Reads a path. `None`: there is nothing of that shape here.
+/// Parses a path. Returns `None` if no path here has this shape.
 pub(crate) fn parse(path: &str, kcp: bool) -> Option<(Door, Ask)> {
     let mut segments: Vec<String> = Vec::new();
     for segment in path.trim_start_matches('/').trim_end_matches('/').split('/') {
@@ -123,7 +123,7 @@ fn ask(segments: &[&str]) -> Option<Ask> {
         ["version"] => Ask::Version,
         ["api"] => Ask::CoreVersions,
         ["apis"] => Ask::Groups,
-        // The core group has a root of its own.
+        // The core group has a root of its own, `/api`.
         ["apis", "", ..] => return None,
         ["apis", group] => Ask::Group((*group).to_owned()),
         ["api", version] => Ask::Resources { group: String::new(), version: (*version).to_owned() },
@@ -156,7 +156,7 @@ fn objects(group: &str, version: &str, rest: &[&str]) -> Option<Objects> {
     })
 }
 
-/// A request's query parameters.
+/// Query parameters of a request.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Query(Vec<(String, String)>);
 
@@ -165,7 +165,7 @@ impl Query {
         Self(form_urlencoded::parse(query.unwrap_or_default().as_bytes()).into_owned().collect())
     }
 
-    /// The value, if there is one that isn't empty.
+    /// Returns the value of a parameter, unless it is missing or empty.
     pub(crate) fn value(&self, name: &str) -> Option<&str> {
         self.0.iter().find(|(key, value)| key == name && !value.is_empty()).map(|(_, value)| value.as_str())
     }

@@ -1,16 +1,16 @@
-//! `/scale`: how many of an object there shall be, as autoscaling shows it of any kind.
+//! Subresource `/scale`: the number of replicas of an object, as autoscaling shows it for any kind.
 
 use serde_json::{Value, json};
 
 use crate::json::{map_at, text};
 use crate::status::{ApiError, ApiResult};
 
-/// The subresource's name.
+/// Name of the subresource.
 pub(crate) const SCALE: &str = "scale";
 const KIND: &str = "Scale";
 const API_VERSION: &str = "autoscaling/v1";
 
-/// Where an object has what its scale shows.
+/// Paths of an object's fields that its scale shows.
 #[derive(Clone, Debug)]
 pub(crate) struct Paths {
     spec: Vec<String>,
@@ -19,7 +19,7 @@ pub(crate) struct Paths {
 }
 
 impl Paths {
-    /// As `subresources.scale` of a definition names them.
+    /// Reads the paths from `subresources.scale` of a definition.
     pub(crate) fn parse(scale: &Value) -> Option<Self> {
         let path = |field| text(scale, field).map(split);
         Some(Self {
@@ -29,12 +29,12 @@ impl Paths {
         })
     }
 
-    /// As the kinds have them that are compiled in.
+    /// Returns the paths of the kinds that are compiled in.
     pub(crate) fn of_replicas() -> Self {
         Self { spec: split(".spec.replicas"), status: split(".status.replicas"), selector: None }
     }
 
-    /// The scale of an object. Nothing else of the object is in it, not even its labels.
+    /// Returns the scale of an object. It has nothing else of the object, not even its labels.
     pub(crate) fn show(&self, object: &Value) -> Value {
         let number = |path: &[String]| at(object, path).and_then(Value::as_i64).unwrap_or(0);
         let mut scale = json!({
@@ -52,7 +52,7 @@ impl Paths {
         scale
     }
 
-    /// The same for who asks: an object that doesn't say its number has none to show.
+    /// Returns the scale of an object for a client. Fails if the object has no number of replicas.
     pub(crate) fn read(&self, object: &Value) -> ApiResult<Value> {
         if at(object, &self.spec).is_none() {
             let path = self.spec.join(".");
@@ -61,11 +61,11 @@ impl Paths {
         Ok(self.show(object))
     }
 
-    /// The object with the number that a change of its scale gives it.
+    /// Returns the object with the number that a change of its scale sets.
     pub(crate) fn change(&self, old: &Value, change: impl Fn(&Value) -> ApiResult<Value>) -> ApiResult<Value> {
         let scale = change(&self.show(old))?;
         let Some(replicas) = scale.pointer("/spec/replicas").and_then(Value::as_i64) else {
-            return Err(ApiError::bad_request("the scale names no number of replicas in spec.replicas"));
+            return Err(ApiError::bad_request("spec.replicas of the scale is not a number"));
         };
         let mut object = old.clone();
         if let Some((last, parents)) = self.spec.split_last() {
@@ -78,7 +78,7 @@ impl Paths {
     }
 }
 
-/// The kind and version of a subresource's own objects.
+/// Returns the kind and version of the subresource's own objects.
 pub(crate) const fn type_of_scale() -> (&'static str, &'static str) {
     (KIND, API_VERSION)
 }

@@ -1,5 +1,5 @@
-//! A small structural check of objects whose kind has an OpenAPI schema: unknown fields are
-//! pruned, and what is plainly wrong is refused. CEL rules are not evaluated.
+//! Small structural check of objects whose kind has an OpenAPI schema: unknown fields are pruned, and plain errors are
+//! refused. CEL rules are not evaluated.
 
 use regex::Regex;
 use serde_json::{Map, Value, json};

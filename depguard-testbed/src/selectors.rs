@@ -8,7 +8,7 @@ use crate::routes::Query;
 use crate::status::{ApiError, ApiResult};
 use crate::view::{Reach, Target};
 
-/// Which objects of a list are wanted.
+/// Selector of the objects of a list.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Selector {
     labels: Vec<Requirement>,
@@ -25,7 +25,7 @@ enum Requirement {
 }
 
 impl Selector {
-    /// Reads `labelSelector` and `fieldSelector`; a field that can't be selected by is a 400.
+    /// Reads `labelSelector` and `fieldSelector`. A field that can't be selected by leads to a 400.
     pub(crate) fn parse(query: &Query, resource: &Resource) -> ApiResult<Self> {
         let labels = query.value("labelSelector").map(parse_labels).transpose()?.unwrap_or_default();
         let fields = query.value("fieldSelector").map(parse_fields).transpose()?.unwrap_or_default();
@@ -44,8 +44,8 @@ impl Selector {
         Ok(Self { labels, fields, nothing: false })
     }
 
-    /// Reads the selectors of a list or a watch. By an object's name nothing is found over all clusters of a virtual
-    /// workspace: kcp looks for it at a key that has no cluster in it.
+    /// Reads the selectors of a list or a watch. Selecting by an object's name finds nothing across all clusters of a
+    /// virtual workspace, because kcp looks at a key without a cluster.
     pub(crate) fn of_list(query: &Query, target: &Target) -> ApiResult<Self> {
         let mut selector = Self::parse(query, &target.resource)?;
         let by_name = selector.fields.iter().any(|(field, equal, _)| *equal && field == "metadata.name");
@@ -53,12 +53,12 @@ impl Selector {
         Ok(selector)
     }
 
-    /// Whether every object is wanted.
+    /// Returns true if the selector selects every object.
     pub(crate) fn is_empty(&self) -> bool {
         !self.nothing && self.labels.is_empty() && self.fields.is_empty()
     }
 
-    /// A field that must have one value, among those the schema declares.
+    /// Returns a field that must have one value, among those that the schema declares.
     pub(crate) fn field<'a>(&'a self, resource: &Resource) -> Option<(&'a str, &'a str)> {
         let declared = |(field, equal, _): &&(String, bool, String)| *equal && resource.selectable.contains(field);
         self.fields.iter().find(declared).map(|(field, _, value)| (field.as_str(), value.as_str()))
@@ -72,7 +72,7 @@ impl Selector {
     }
 }
 
-/// Whether a `LabelSelector` object selects these labels. An absent or empty one selects all.
+/// Returns true if a `LabelSelector` object selects these labels. An absent or empty one selects all.
 pub(crate) fn label_selector_matches(selector: Option<&Value>, labels: &Value) -> bool {
     let Some(selector) = selector else {
         return true;
@@ -105,7 +105,7 @@ impl Requirement {
     }
 }
 
-/// A field as selectors compare it: absent is empty.
+/// Returns a field as selectors compare it. An absent field is empty.
 pub(crate) fn field_of(object: &Value, field: &str) -> String {
     match field {
         "metadata.name" => name_of(object).to_owned(),
@@ -121,7 +121,7 @@ pub(crate) fn field_of(object: &Value, field: &str) -> String {
     }
 }
 
-/// `a=b,c!=d`, with `\` before a `\`, `,` or `=` that is meant literally.
+/// Parses `a=b,c!=d`, with `\` before a literal `\`, `,` or `=`.
 fn parse_fields(text: &str) -> ApiResult<Vec<(String, bool, String)>> {
     let mut terms = Vec::new();
     for term in split_unescaped(text, ',') {
@@ -163,7 +163,7 @@ fn unescape(text: &str) -> String {
     plain
 }
 
-/// `a=b`, `a==b`, `a!=b`, `a in (b,c)`, `a notin (b)`, `a`, `!a`, separated by commas.
+/// Parses `a=b`, `a==b`, `a!=b`, `a in (b,c)`, `a notin (b)`, `a`, `!a`, separated by commas.
 fn parse_labels(text: &str) -> ApiResult<Vec<Requirement>> {
     split_outside_parentheses(text).into_iter().map(parse_label).collect()
 }

@@ -1,4 +1,4 @@
-//! One request from its head to its answer.
+//! Serves one request, from its head to its answer.
 
 use bytes::Bytes;
 use http::{Request, header::CONTENT_TYPE};
@@ -25,10 +25,10 @@ use crate::world::World;
 use crate::{Kind, access, discovery, evict, list, patch, read, tokens, watch, write};
 use std::sync::Arc;
 
-/// The largest body taken, as in etcd-backed API servers.
+/// Maximum length of a request's body, as in etcd-backed API servers.
 const BODY_LIMIT: usize = 3 * 1024 * 1024;
 
-/// `Err`: there is no answer, and the connection breaks.
+/// Answers a request. The error means that there is no answer and the connection breaks.
 pub(crate) async fn answer(
     world: &Arc<World>,
     shard: Option<usize>,
@@ -65,7 +65,7 @@ async fn disturbed(world: &Arc<World>, shard: Option<usize>, request: Request<In
             Fault::EmptyList => lists.empty_in_views = true,
             Fault::BareList => lists.empty = true,
             Fault::ShortPages(most) => lists.page = lists.page.min(most.max(1)),
-            // They hit no requests: an open watch and the controllers look for them.
+            // These hit no requests: open watches, controllers and new connections check them.
             Fault::WatchDropped
             | Fault::WatchExpired
             | Fault::WatchSilent
@@ -77,12 +77,12 @@ async fn disturbed(world: &Arc<World>, shard: Option<usize>, request: Request<In
     if cut { reply::cut(reply).await } else { reply }
 }
 
-/// What faults make of a list.
+/// Effects of faults on lists.
 struct Lists {
-    /// Nothing is in it, and no `resourceVersion` either: of a virtual workspace alone, or of any.
+    /// Lists are empty and have no `resourceVersion`: only those of virtual workspaces, or all.
     empty_in_views: bool,
     empty: bool,
-    /// The most objects on a page.
+    /// Maximum of objects on a page.
     page: usize,
 }
 
@@ -99,6 +99,7 @@ async fn handle(
     lists: Lists,
 ) -> ApiResult<Reply> {
     let (parts, body) = request.into_parts();
+    let path = parts.uri.path_and_query().map_or("/", |path| path.as_str());
     let parsed = routes::parse(parts.uri.path(), world.kind == Kind::Kcp);
     let (door, ask) = parsed.ok_or_else(ApiError::no_such_path)?;
     match ask {
@@ -121,9 +122,12 @@ async fn handle(
     let verb = verb.ok_or_else(ApiError::method_not_allowed)?;
     if let Ask::Objects(objects) = &ask {
         world.traffic.ask(&user, objects);
+        if verb == "watch" {
+            world.traffic.watch(&user, objects, path, false);
+        }
     }
     authorize(world, &user, &view, &ask, verb, &query)?;
-    // An apply of what isn't there creates it.
+    // An apply of a missing object creates it.
     let creation = if verb == "patch" { authorize(world, &user, &view, &ask, "create", &query) } else { Ok(()) };
     let objects = match ask {
         Ask::Objects(objects) => objects,
@@ -143,8 +147,9 @@ async fn handle(
             Ok(reply)
         }
         "watch" => {
-            let path = parts.uri.path_and_query().map_or("/", |path| path.as_str());
-            watch::open(world, target, path, &query)
+            let reply = watch::open(world, target, path, &query)?;
+            world.traffic.watch(&user, &objects, path, true);
+            Ok(reply)
         }
         _ => {
             let content_type = parts.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
@@ -155,10 +160,10 @@ async fn handle(
     }
 }
 
-/// Waits for a shard that says nothing; that one is gone is the error.
+/// Waits while a shard is hung. Returns an error if the shard is gone.
 async fn is_there(world: &World, shard: Option<usize>) -> ApiResult<()> {
     let Some(mut outage) = world.shards.outage(shard) else { return Ok(()) };
-    // It fails only where the testbed has ended.
+    // Waiting fails only if the testbed has ended.
     let outage = outage.wait_for(|outage| *outage != Some(Outage::Hung)).await.map_or(None, |outage| *outage);
     if outage.is_some() { Err(ApiError::bad_gateway()) } else { Ok(()) }
 }
@@ -193,7 +198,7 @@ async fn change(
         Ok((code, object)) => reply::json(code, &read::present(&target.resource, &object)),
         Err(error) => reply::error(&error),
     };
-    // Who is refused is warned as well.
+    // A refused requester gets the warnings as well.
     Ok(reply::with_warnings(reply, &act.take_warnings()))
 }
 
@@ -244,12 +249,12 @@ async fn carry_out(
     })
 }
 
-/// Whether a DELETE shows the object that is gone; of most kinds it says only that it is.
+/// Returns true if a DELETE's answer shows the deleted object. For most kinds it is only a status.
 fn is_shown_when_gone(resource: &Resource) -> bool {
     ["serviceaccounts", "pods", "services"].iter().any(|plural| resource.is("", plural))
 }
 
-/// What a DELETE says when the object is gone at once.
+/// Returns the answer of a DELETE whose object is gone at once.
 fn gone(resource: &Resource, object: &Value) -> Value {
     json!({
         "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success",
@@ -271,5 +276,5 @@ async fn read_body(body: Incoming) -> ApiResult<Bytes> {
 fn parse(body: &[u8]) -> ApiResult<Value> {
     let object: Value = serde_json::from_slice(body)
         .map_err(|why| ApiError::bad_request(format!("the object provided is unrecognized: {why}")))?;
-    if object.is_object() { Ok(object) } else { Err(ApiError::bad_request("the object provided is no JSON object")) }
+    if object.is_object() { Ok(object) } else { Err(ApiError::bad_request("the object provided is not a JSON object")) }
 }

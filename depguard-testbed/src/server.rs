@@ -1,4 +1,4 @@
-//! The TLS listener: one task accepts, one a connection serves, and all end with it.
+//! TLS listener: one task accepts, one task serves each connection, and all of them end with the listener.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ const HANDSHAKE: Duration = Duration::from_secs(10);
 
 pub(crate) type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// Serves until `stopped` changes, then drops every connection. What a new connection is shown is asked each time.
+/// Serves until `stopped` changes, then drops every connection. `tls` is called for each new connection.
 pub(crate) async fn run<S, B>(
     listener: TcpListener,
     tls: impl Fn() -> TlsAcceptor,
@@ -39,7 +39,7 @@ pub(crate) async fn run<S, B>(
                 Ok((stream, _)) => {
                     connections.spawn(connection(stream, tls(), service.clone()));
                 }
-                // Out of descriptors, most likely: give those who hold them a moment.
+                // Most likely there are no descriptors left: their holders get a moment to close some.
                 Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
             },
             Some(_) = connections.join_next() => {}

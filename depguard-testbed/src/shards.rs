@@ -1,4 +1,5 @@
-//! The shards of a kcp: each logical cluster lies on one, and each has an address of its own beside the front-proxy's.
+//! Shards of a kcp. Each logical cluster lies on one, and each shard has an address of its own beside the
+//! front-proxy's.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -14,39 +15,39 @@ use crate::store::Key;
 use crate::world::{ROOT, World};
 
 const LISTED_AFTER: Duration = Duration::from_millis(300);
-/// How long to wait before a port that is not free yet is tried again.
+/// Pause before a port that is not free yet is tried again.
 const PORT_RETRY: Duration = Duration::from_millis(20);
 
-/// All shards; none where the whole kcp is one, which is the API server itself.
+/// All shards; none if the whole kcp is one shard, which is the API server itself.
 #[derive(Debug, Default)]
 pub(crate) struct Shards {
     all: Vec<Shard>,
-    /// So much later than the first binding on a shard a slice lists the shard.
+    /// Time between the first binding on a shard and its appearance in a slice.
     listed_after: Duration,
     placed: Mutex<Placed>,
-    /// Since when a slice could list a shard, by the slice and the shard, and whether it does.
+    /// Time since which each slice could list each shard, and true if the slice does list the shard.
     bound: Mutex<HashMap<(Key, usize), (Instant, bool)>>,
 }
 
 #[derive(Debug)]
 struct Shard {
     name: String,
-    /// The host in its URLs.
+    /// Host in the shard's URLs.
     host: String,
     address: SocketAddr,
-    /// Whether it is wanted to listen.
+    /// Set if the shard shall listen.
     wanted: watch::Sender<bool>,
-    /// Whether it does.
+    /// Set if the shard listens.
     listens: watch::Sender<bool>,
     outage: watch::Sender<Option<Outage>>,
 }
 
-/// How a shard is away, at its own address and through the front-proxy alike.
+/// Outage of a shard, at its own address and through the front-proxy alike.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Outage {
-    /// Its process has ended.
+    /// The shard's process has ended.
     Killed,
-    /// It takes connections and says nothing more.
+    /// The shard takes connections and never answers.
     Hung,
 }
 
@@ -57,7 +58,7 @@ struct Placed {
 }
 
 impl Shards {
-    /// Finds a port for each.
+    /// Opens a port for each shard.
     pub(crate) async fn open(options: &Options) -> std::io::Result<(Self, Vec<TcpListener>)> {
         let (mut all, mut listeners) = (Vec::new(), Vec::new());
         for name in &options.shards {
@@ -79,7 +80,7 @@ impl Shards {
         Ok((Self { all, listed_after, ..Self::default() }, listeners))
     }
 
-    /// The shard whose virtual workspaces the front-proxy shows.
+    /// Returns the shard whose virtual workspaces the front-proxy shows.
     pub(crate) fn of_front_proxy(&self) -> Option<usize> {
         (!self.all.is_empty()).then_some(0)
     }
@@ -88,9 +89,9 @@ impl Shards {
         self.all.get(shard).map(|shard| format!("https://{}:{}", shard.host, shard.address.port()))
     }
 
-    // === Where logical clusters lie ===
+    // === Placement of logical clusters ===
 
-    /// Puts a new logical cluster on the shard of that name, or on whichever is next.
+    /// Puts a new logical cluster on the shard of that name, or else on the next one.
     pub(crate) fn place(&self, cluster: &str, wanted: Option<&str>) {
         if self.all.is_empty() {
             return;
@@ -111,14 +112,14 @@ impl Shards {
         placed.shards.insert(cluster.to_owned(), shard);
     }
 
-    /// Whether the logical cluster lies on the shard; `None` is all of kcp.
+    /// Returns true if the logical cluster lies on the shard. `None` stands for all of kcp.
     pub(crate) fn holds(&self, shard: Option<usize>, cluster: &str) -> bool {
         shard.is_none_or(|shard| lock(&self.placed).shards.get(cluster) == Some(&shard))
     }
 
-    // === Which shards a slice lists ===
+    // === Shards that a slice lists ===
 
-    /// The shards on which one of the logical clusters lies, and has for a while.
+    /// Returns the shards that a slice lists: those on which one of the logical clusters has been bound for a while.
     pub(crate) fn listed(&self, slice: &Key, clusters: impl IntoIterator<Item = String>) -> Vec<String> {
         let placed = lock(&self.placed);
         let now_bound: BTreeSet<usize> =
@@ -134,10 +135,10 @@ impl Shards {
         now_bound.into_iter().filter(for_a_while).filter_map(|shard| self.url(shard)).collect()
     }
 
-    /// Done when a slice may list one more.
+    /// Waits until a slice may list one more shard.
     pub(crate) async fn next_listed(&self) {
         let bound = lock(&self.bound).values().copied().collect::<Vec<_>>();
-        // That time may have passed since they were last looked at.
+        // This time may have passed since the last look.
         let next = bound.into_iter().filter(|(_, listed)| !listed).map(|(since, _)| since + self.listed_after).min();
         match next {
             Some(at) => tokio::time::sleep_until(at.into()).await,
@@ -145,26 +146,26 @@ impl Shards {
         }
     }
 
-    /// The shard that is asked at an address about a logical cluster.
+    /// Returns the shard that a request at an address about a logical cluster reaches.
     pub(crate) fn asked(&self, address: Option<usize>, cluster: &str) -> Option<usize> {
         address.or_else(|| lock(&self.placed).shards.get(cluster).copied())
     }
 
-    // === Up and down ===
+    // === Outages ===
 
-    /// Has a shard be away in some way, or not any more. `false`: there is no such shard.
+    /// Begins or ends an outage of a shard. Returns `false` if there is no such shard.
     pub(crate) async fn set_outage(&self, name: &str, outage: Option<Outage>) -> bool {
         let Some(shard) = self.all.iter().find(|shard| shard.name == name) else { return false };
         shard.outage.send_replace(outage);
         self.switch(name, outage != Some(Outage::Killed)).await
     }
 
-    /// How a shard is away, and news of that.
+    /// Returns a receiver of a shard's outage.
     pub(crate) fn outage(&self, shard: Option<usize>) -> Option<watch::Receiver<Option<Outage>>> {
         shard.and_then(|shard| self.all.get(shard)).map(|shard| shard.outage.subscribe())
     }
 
-    /// Has a shard listen, or not; done once it is so. `false`: there is no such shard.
+    /// Opens or closes a shard's address, and waits until that is done. Returns `false` if there is no such shard.
     pub(crate) async fn switch(&self, name: &str, up: bool) -> bool {
         let Some(shard) = self.all.iter().find(|shard| shard.name == name) else { return false };
         shard.wanted.send_replace(up);
@@ -172,7 +173,7 @@ impl Shards {
     }
 }
 
-/// Serves a shard's address while it is wanted to listen, until the testbed stops.
+/// Serves a shard's address while it shall listen, until the testbed stops.
 pub(crate) async fn run(
     mut listener: TcpListener,
     tls: Faces,

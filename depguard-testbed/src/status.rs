@@ -1,11 +1,11 @@
-//! `metav1.Status`: how an API server says no.
+//! Errors as an API server returns them: `metav1.Status`.
 
 use serde_json::{Value, json};
 
 use crate::Kind;
 use crate::routes::Objects;
 
-/// A refusal, ready to be sent: the HTTP code and the `metav1.Status` that goes with it.
+/// Refusal that is ready to be sent: the HTTP code and its `metav1.Status`.
 #[derive(Clone, Debug)]
 pub(crate) struct ApiError {
     pub(crate) code: u16,
@@ -29,7 +29,7 @@ impl ApiError {
         self
     }
 
-    /// Takes a status that a webhook made.
+    /// Makes an error of a webhook's status.
     pub(crate) fn from_status(code: u16, status: Value) -> Self {
         Self { code, status }
     }
@@ -42,19 +42,19 @@ impl ApiError {
         self.code == 404
     }
 
-    /// There is nothing at that path. Said in plain text, as an API server says it for a group,
-    /// version or resource it doesn't serve: clients make a status of it.
+    /// Returns the 404 of a path without content, in plain text. An API server answers so for a group, version or
+    /// resource that it doesn't serve; clients make a status of it.
     pub(crate) fn no_such_path() -> Self {
         Self { code: 404, status: Value::from("404 page not found\n") }
     }
 
-    /// The same in a group that is compiled in.
+    /// Returns the 404 of a missing resource in a group that is compiled in.
     pub(crate) fn no_such_resource() -> Self {
         Self::new(404, "NotFound", "the server could not find the requested resource").with_details(json!({}))
     }
 
-    /// What a virtual workspace makes of such a page of the server behind it: nothing but lists and
-    /// watches go through its wildcard.
+    /// Returns a virtual workspace's version of such a 404 from the server behind it. Only lists and watches go through
+    /// its wildcard.
     pub(crate) fn not_through_wildcard() -> Self {
         let details = json!({"causes": [{"message": "404 page not found", "reason": "UnexpectedServerResponse"}]});
         Self::new(404, "NotFound", "the server could not find the requested resource").with_details(details)
@@ -77,7 +77,7 @@ impl ApiError {
         Self::new(409, "Conflict", message).with_details(details(group, resource, name))
     }
 
-    /// The 409 of a write whose `resourceVersion` is no longer the object's.
+    /// Returns the 409 of a write whose `resourceVersion` is no longer the object's.
     pub(crate) fn stale(group: &str, resource: &str, name: &str) -> Self {
         let why = "the object has been modified; please apply your changes to the latest version and try again";
         Self::conflict(group, resource, name, why)
@@ -90,7 +90,8 @@ impl ApiError {
             .with_details(details(group, resource, name))
     }
 
-    /// The 403 of an authorizer: who may not do what, and where. kcp adds that access is denied, Kubernetes nothing.
+    /// Returns the 403 of an authorizer, with the user, the right and the scope. kcp adds that access is denied;
+    /// Kubernetes adds nothing.
     pub(crate) fn denied(kind: Kind, user: &str, verb: &str, objects: &Objects) -> Self {
         let Objects { group, plural, .. } = objects;
         let scope = match objects.scope() {
@@ -110,7 +111,7 @@ impl ApiError {
         Self::new(403, "Forbidden", message).with_details(json!({}))
     }
 
-    /// kcp's answer for the virtual workspace of an export that isn't there.
+    /// Returns kcp's answer for the virtual workspace of a missing export.
     pub(crate) fn no_such_export(path: &str, export: &str) -> Self {
         let why = format!("API export not found: apiexport.apis.kcp.io \"{export}\" not found");
         Self { code: 500, status: Value::from(format!("Internal Server Error: \"{path}\": {why}\n")) }
@@ -142,7 +143,7 @@ impl ApiError {
         Self::new(422, "Invalid", format!("{of} \"{name}\" is invalid: {said}")).with_details(details)
     }
 
-    /// A patch that doesn't fit the object, or tests for what isn't so.
+    /// Returns the 422 of a patch that doesn't fit the object, or whose test fails.
     pub(crate) fn unprocessable() -> Self {
         let message = "the server rejected our request due to an error in our request";
         Self::new(422, "Invalid", message).with_details(json!({}))
@@ -181,7 +182,7 @@ impl ApiError {
         Self::new(413, "RequestEntityTooLarge", "request entity too large")
     }
 
-    /// What a front-proxy answers where a shard can't be reached.
+    /// Returns the front-proxy's answer if a shard can't be reached.
     pub(crate) fn bad_gateway() -> Self {
         Self::new(502, "", "Bad Gateway".to_owned())
     }
@@ -192,7 +193,7 @@ impl ApiError {
     }
 }
 
-/// One thing wrong with an object, at one field.
+/// Error in an object, at one field.
 #[derive(Clone, Debug)]
 pub(crate) struct Cause {
     pub(crate) reason: &'static str,
@@ -212,7 +213,7 @@ impl std::fmt::Display for Cause {
     }
 }
 
-/// `vpcs.network.example.com`, or `configmaps` for the core group.
+/// Returns `vpcs.network.example.com`, or `configmaps` for the core group.
 pub(crate) fn qualified(group: &str, resource: &str) -> String {
     if group.is_empty() { resource.to_owned() } else { format!("{resource}.{group}") }
 }

@@ -1,4 +1,4 @@
-//! The objects, one revision counter, and the history that watches and paged lists read.
+//! Objects, one revision counter, and the history that watches and paged lists read.
 
 mod journal;
 mod object;
@@ -18,11 +18,11 @@ use owners::Owners;
 pub(crate) use page::{Ask, Page};
 use tally::Tally;
 
-/// How many changes are remembered: watches and continue tokens older than that get a 410.
+/// Maximum of changes that are kept. Older watches and continue tokens get a 410.
 const HISTORY: usize = 4096;
 
-/// Where an object lies. The order is that of etcd's keys in kcp, so that one resource's
-/// objects of all clusters lie side by side.
+/// Key of an object. Keys have the order of etcd's keys in kcp, so that one resource's objects of all clusters lie side
+/// by side.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Key {
     pub(crate) group: String,
@@ -44,7 +44,7 @@ impl Key {
     }
 }
 
-/// An object as stored, with the revision that wrote it.
+/// Stored object, with the revision that wrote it.
 #[derive(Clone, Debug)]
 pub(crate) struct Stored {
     pub(crate) key: Key,
@@ -52,7 +52,7 @@ pub(crate) struct Stored {
     pub(crate) object: Arc<Value>,
 }
 
-/// One change. `object` is absent for a deletion, `previous` for a creation.
+/// Change of an object. `object` is absent for a deletion, `previous` for a creation.
 #[derive(Clone, Debug)]
 pub(crate) struct Change {
     pub(crate) revision: u64,
@@ -61,25 +61,25 @@ pub(crate) struct Change {
     pub(crate) previous: Option<Arc<Object>>,
 }
 
-/// Why a conditional write did not happen.
+/// Reason why a conditional write did not happen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refused {
     Exists,
     Changed,
 }
 
-/// The revision asked for is no longer (or not yet) in the history.
+/// Error: the requested revision is no longer, or not yet, in the history.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TooOld;
 
-/// What part of a resource is meant.
+/// Part of a resource's objects.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Range<'a> {
     pub(crate) group: &'a str,
     pub(crate) resource: &'a str,
-    /// `None` = every logical cluster.
+    /// Logical cluster; `None` stands for all.
     pub(crate) cluster: Option<&'a str>,
-    /// `None` = every namespace.
+    /// Namespace; `None` stands for all.
     pub(crate) namespace: Option<&'a str>,
 }
 
@@ -92,12 +92,12 @@ impl Range<'_> {
     }
 }
 
-/// The store. Every operation takes the lock for a moment and never awaits under it.
+/// Store of all objects. Every operation takes the lock for a moment and never awaits under it.
 #[derive(Debug)]
 pub(crate) struct Store {
     inner: Mutex<Inner>,
     revisions: watch::Sender<u64>,
-    /// Rung when the garbage collector has to look at something.
+    /// Notified when the garbage collector has an object to process.
     collectible: Notify,
 }
 
@@ -108,20 +108,20 @@ struct Inner {
     tally: Tally,
     owners: Owners,
     history: VecDeque<Change>,
-    /// The last revision whose change was forgotten.
+    /// Last revision whose change was forgotten.
     forgotten: u64,
-    /// Every change, once somebody wants to know.
+    /// Every change, if somebody keeps the journal.
     journal: Option<Vec<Event>>,
 }
 
 impl Store {
     pub(crate) fn new() -> Self {
-        // A fresh store begins at 1: "0" means something else in the API.
+        // A fresh store begins at 1, because "0" has another meaning in the API.
         let inner = Inner { revision: 1, forgotten: 1, ..Inner::default() };
         Self { inner: Mutex::new(inner), revisions: watch::Sender::new(1), collectible: Notify::new() }
     }
 
-    /// Tells of every new revision.
+    /// Returns a receiver of every new revision.
     pub(crate) fn subscribe(&self) -> watch::Receiver<u64> {
         self.revisions.subscribe()
     }
@@ -135,7 +135,7 @@ impl Store {
         self.lock().journal.get_or_insert_default();
     }
 
-    /// What was kept so far.
+    /// Returns the changes kept so far.
     pub(crate) fn journal(&self) -> Vec<Event> {
         self.lock().journal.clone().unwrap_or_default()
     }
@@ -152,7 +152,7 @@ impl Store {
         Ok(self.write(&mut inner, key, object))
     }
 
-    /// Writes only if the object is still the one of `revision`.
+    /// Writes only if the object still has `revision`.
     pub(crate) fn replace(&self, key: Key, revision: u64, object: Value) -> Result<Stored, Refused> {
         let mut inner = self.lock();
         if inner.objects.get(&key).map(|(at, _)| *at) != Some(revision) {
@@ -161,12 +161,12 @@ impl Store {
         Ok(self.write(&mut inner, key, object))
     }
 
-    /// Removes only if the object is still the one of `revision`.
+    /// Removes only if the object still has `revision`.
     pub(crate) fn remove(&self, key: &Key, revision: u64) -> Result<(), Refused> {
         self.remove_as(key, revision, None)
     }
 
-    /// The same of an object whose deletion was reviewed from that revision on.
+    /// Removes likewise an object whose deletion was reviewed from revision `reviewed_at` on.
     pub(crate) fn remove_reviewed(&self, key: &Key, revision: u64, reviewed_at: u64) -> Result<(), Refused> {
         self.remove_as(key, revision, Some(reviewed_at))
     }
@@ -188,8 +188,8 @@ impl Store {
         Ok(())
     }
 
-    /// Puts objects there in one go, kept as text only. Watches and continue tokens from before get a 410. `fields`
-    /// are those that lists will select by.
+    /// Stores objects in one go, as text only. Older watches and continue tokens get a 410. `fields` are the fields by
+    /// which lists will select.
     pub(crate) fn fill(
         &self,
         group: &str,
@@ -214,18 +214,18 @@ impl Store {
         self.revisions.send_replace(self.revision());
     }
 
-    /// The objects of a range in key order, with the revision they were read at.
+    /// Returns the objects of a range in key order, with the revision at which they were read.
     pub(crate) fn list(&self, range: Range<'_>) -> (Vec<Stored>, u64) {
         let inner = self.lock();
         (inner.list(range), inner.revision)
     }
 
-    /// A part of a range, as it is or as it was. The filter is asked under the lock.
+    /// Returns a part of a range, at this revision or an earlier one. The filter runs under the lock.
     pub(crate) fn page(&self, ask: &Ask<'_>, wanted: impl FnMut(&Key, &Object) -> bool) -> Result<Page, TooOld> {
         self.lock().page(ask, wanted)
     }
 
-    /// The changes after `revision`, oldest first, with the revision they reach to.
+    /// Returns the changes after `revision`, oldest first, with the revision up to which they reach.
     pub(crate) fn changes_since(&self, revision: u64) -> Result<(Vec<Change>, u64), TooOld> {
         let inner = self.lock();
         if revision < inner.forgotten {
@@ -235,23 +235,23 @@ impl Store {
         Ok((inner.history.range(from..).cloned().collect(), inner.revision))
     }
 
-    /// Every logical cluster's objects of a resource, whatever their namespace.
+    /// Returns the objects of a resource in all logical clusters and namespaces.
     pub(crate) fn everywhere(&self, group: &str, resource: &str) -> Vec<Stored> {
         self.list(Range { group, resource, cluster: None, namespace: None }).0
     }
 
-    /// One logical cluster's objects of a resource, whatever their namespace.
+    /// Returns the objects of a resource in one logical cluster, in all namespaces.
     pub(crate) fn in_cluster(&self, group: &str, resource: &str, cluster: &str) -> Vec<Stored> {
         self.list(Range { group, resource, cluster: Some(cluster), namespace: None }).0
     }
 
-    /// The objects that name this owner.
+    /// Returns the objects that name this owner.
     pub(crate) fn dependents(&self, uid: &str) -> Vec<Stored> {
         let inner = self.lock();
         inner.owners.dependents(uid).filter_map(|key| inner.get(key)).collect()
     }
 
-    /// What the garbage collector has to look at, as soon as there is something. Each is told once.
+    /// Waits for objects that the garbage collector must process. Returns each of them once.
     pub(crate) async fn collectible(&self) -> BTreeSet<Key> {
         loop {
             let due = self.lock().owners.take_due();
@@ -274,7 +274,7 @@ impl Store {
         Stored { key, revision, object }
     }
 
-    /// Puts an object there, and gives the one that was there.
+    /// Stores an object, and returns its predecessor.
     fn put(
         &self,
         inner: &mut Inner,
@@ -313,7 +313,7 @@ impl Store {
         }
     }
 
-    // A panic under the lock would be a bug of this file; the map itself is never left half-written.
+    // A panic under the lock would be a bug in this file. The map itself is never left half-written.
     fn lock(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }

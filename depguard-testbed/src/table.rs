@@ -1,4 +1,4 @@
-//! Lists as tables: the columns that the schema prints, evaluated by the server.
+//! Lists as tables: the server evaluates the columns that the schema prints.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
@@ -16,7 +16,7 @@ resources may allow a client to request the generation of an appropriate name au
 for creation idempotence and configuration definition. Cannot be updated. More info: \
 https://kubernetes.io/docs/concepts/overview/working-with-objects/names#names";
 
-/// The text of a `metav1.Table` of the objects.
+/// Returns the text of a `metav1.Table` of the objects.
 pub(crate) fn of(resource: &Resource, metadata: &Value, objects: &[Arc<Object>], include: Include) -> String {
     let columns = columns(resource);
     let mut definitions = vec![json!({
@@ -40,7 +40,7 @@ pub(crate) fn of(resource: &Resource, metadata: &Value, objects: &[Arc<Object>],
     )
 }
 
-/// The schema's columns; without any, the age.
+/// Returns the schema's columns, or the age if there are none.
 fn columns(resource: &Resource) -> Vec<Value> {
     let declared = resource.columns();
     if !declared.is_empty() {
@@ -60,7 +60,7 @@ fn rows(
 ) -> impl Iterator<Item = String> {
     let mut hasher = DefaultHasher::new();
     columns.iter().for_each(|column| (column["type"].as_str(), path_of(column)).hash(&mut hasher));
-    // An age is another one each time.
+    // An age differs each time, so its cells can't be kept.
     let lasting = columns.iter().all(|column| column["type"] != "date");
     let known = hasher.finish();
     let (kind, version) = (json!(resource.kind), json!(resource.api_version()));
@@ -85,7 +85,7 @@ fn cells(columns: &[Value], object: &Value) -> String {
     Value::from_iter([name].into_iter().chain(cells)).to_string()
 }
 
-/// The first result of the column's path, if it is of the column's type.
+/// Returns the first result of the column's path, if it has the column's type.
 fn cell(column: &Value, object: &Value) -> Value {
     let Some(found) = first(object, path_of(column)) else {
         return Value::Null;
@@ -110,7 +110,7 @@ fn path_of(column: &Value) -> &str {
     text(column, "/jsonPath").unwrap_or_default()
 }
 
-/// The first result of a path of names, `[*]`, `[0]`, `['name']` and `[?(@.type=="Ready")]`.
+/// Returns the first result of a path of names, `[*]`, `[0]`, `['name']` and `[?(@.type=="Ready")]`.
 fn first<'a>(value: &'a Value, path: &str) -> Option<&'a Value> {
     let path = path.trim_start_matches('.');
     if path.is_empty() {
@@ -134,7 +134,7 @@ fn first<'a>(value: &'a Value, path: &str) -> Option<&'a Value> {
     first(value.get(name)?, rest)
 }
 
-/// How long ago, as `kubectl` shows it; coarser.
+/// Returns the age like `kubectl`, but coarser.
 fn age(time: &str) -> String {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
     let Some(then) = seconds(time) else { return "<invalid>".to_owned() };

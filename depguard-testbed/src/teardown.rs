@@ -1,5 +1,5 @@
-//! Namespaces, workspaces and bindings that are going: their contents are deleted through
-//! admission, by the control plane, again and again until nothing is left.
+//! Teardown of namespaces, workspaces and bindings: the control plane deletes their contents through admission, again
+//! and again until nothing is left.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -23,9 +23,9 @@ use crate::workspaces::CONTENT_FINALIZER;
 use crate::world::World;
 
 const FIRST_WAIT: Duration = Duration::from_millis(100);
-const LONGEST_WAIT: Duration = Duration::from_secs(1);
+const MAX_WAIT: Duration = Duration::from_secs(1);
 
-/// Follows the store and tears down what is going, each scope in a task of its own.
+/// Follows the store and tears down the terminating scopes, each in a task of its own.
 pub(crate) async fn run(world: Arc<World>, mut stopped: watch::Receiver<bool>) {
     let mut revisions = world.store.subscribe();
     let mut working: BTreeMap<Key, tokio::task::Id> = BTreeMap::new();
@@ -68,11 +68,11 @@ async fn tear_down(world: Arc<World>, scope: Key) {
             return;
         }
         sleep(wait).await;
-        wait = (wait * 2).min(LONGEST_WAIT);
+        wait = (wait * 2).min(MAX_WAIT);
     }
 }
 
-/// One round over a namespace: every namespaced kind, in no fixed order.
+/// Runs one round over a namespace: every namespaced kind, in no fixed order.
 async fn namespace(world: &World, namespace: &Stored) {
     let user = User::namespace_controller(world.kind);
     let cluster = &namespace.key.cluster;
@@ -112,7 +112,7 @@ async fn namespace(world: &World, namespace: &Stored) {
     });
 }
 
-/// A namespace has two sorts of finalizers: ours is in its spec.
+/// Removes a namespace's finalizers. A namespace has two sorts of them: ours is in its spec.
 fn finish_namespace(world: &World, key: &Key) {
     world.edit(key, |object| {
         map_at(object, &["spec"]).remove("finalizers");
@@ -120,8 +120,8 @@ fn finish_namespace(world: &World, key: &Key) {
     world.finish(key, "kubernetes");
 }
 
-/// One round over a workspace: every kind that is neither namespaced nor bound, in no fixed order,
-/// and when all of that is gone the bindings, which take the bound ones with them.
+/// Runs one round over a workspace: every kind that is neither namespaced nor bound, in no fixed order. When all these
+/// objects are gone, deletes the bindings, which take the objects of bound kinds along.
 async fn logical_cluster(world: &World, logical_cluster: &Stored) {
     let user = User::control_plane();
     let cluster = &logical_cluster.key.cluster;
@@ -147,7 +147,7 @@ async fn logical_cluster(world: &World, logical_cluster: &Stored) {
     let rest: Vec<String> =
         [round.remaining_message(), round.finalizers_message("logical cluster")].into_iter().flatten().collect();
     let (reason, message) = match round.distinct_errors() {
-        // As in kcp, what remains hides why.
+        // As in kcp, the remaining objects hide the error.
         _ if !rest.is_empty() => ("SomeResourcesRemain", rest.join("; ")),
         Some(said) => ("ContentDeletionFailed", said),
         None => ("SomeResourcesRemain", String::new()),
@@ -157,7 +157,7 @@ async fn logical_cluster(world: &World, logical_cluster: &Stored) {
     });
 }
 
-/// One round over a binding: the objects of every kind it binds, namespace by namespace.
+/// Runs one round over a binding: the objects of every kind that it binds, namespace by namespace.
 async fn binding(world: &World, binding: &Stored) {
     let user = User::control_plane();
     let cluster = &binding.key.cluster;
@@ -186,7 +186,7 @@ async fn binding(world: &World, binding: &Stored) {
     });
 }
 
-/// What one round over a scope met.
+/// Results of one round over a scope.
 #[derive(Default)]
 struct Round {
     failed: Vec<String>,
@@ -195,7 +195,8 @@ struct Round {
 }
 
 impl Round {
-    /// Deletes a collection (namespaces, which have none, one by one) and counts what is left.
+    /// Deletes a collection and counts the remaining objects. Namespaces have no collection delete and are deleted one
+    /// by one.
     async fn sweep(&mut self, world: &World, user: &User, cluster: &str, namespace: Option<&str>, resource: &Resource) {
         let target = Target {
             resource: resource.clone(),
@@ -212,7 +213,7 @@ impl Round {
         } else {
             each(&act, world.store.list(range).0).await
         };
-        // What could not be deleted is told by why, not by how much of it is left.
+        // A failed deletion is reported by its reason, not by the number of remaining objects.
         if let Err(error) = swept {
             self.failed.push(error.message().to_owned());
             return;
@@ -237,7 +238,7 @@ impl Round {
         (!failed.is_empty()).then(|| (failed.len(), failed.join(", ")))
     }
 
-    /// Each error once, as Go aggregates them.
+    /// Returns each error once, as Go aggregates them.
     fn distinct_errors(&self) -> Option<String> {
         let distinct: Vec<&str> = self.failed.iter().map(String::as_str).collect::<BTreeSet<_>>().into_iter().collect();
         match distinct.as_slice() {
@@ -270,7 +271,7 @@ async fn each(act: &Act<'_>, objects: Vec<Stored>) -> ApiResult<()> {
     Ok(())
 }
 
-/// The wanted resources, one version each, in an order nobody may rely on.
+/// Returns the wanted resources, one version each, in random order.
 fn shuffled(resources: Vec<Resource>, wanted: impl Fn(&Resource) -> bool) -> Vec<Resource> {
     let mut resources: Vec<Resource> = one_version_each(resources).into_iter().filter(|one| wanted(one)).collect();
     resources.sort_by_cached_key(|_| random());

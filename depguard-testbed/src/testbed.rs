@@ -1,4 +1,4 @@
-//! Starting and stopping the whole.
+//! Starts and stops a testbed.
 
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
@@ -22,16 +22,16 @@ use crate::traffic::{Lists, Traffic};
 use crate::world::{ONLY, World};
 use crate::{collector, controllers, fill, front, kubeconfig, roles, shards, teardown, tls, workspaces};
 
-/// Why a testbed could not be started.
+/// Reason why a testbed could not be started.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StartError {
     /// The port can't be listened on.
     #[error("cannot listen on 127.0.0.1:{port}: choose another port, or 0 for any free one")]
     Listen {
-        /// The port asked for.
+        /// Requested port.
         port: u16,
-        /// Why not.
+        /// Error of the operating system.
         source: std::io::Error,
     },
     /// The certificate authority can't be made.
@@ -42,8 +42,7 @@ pub enum StartError {
     Tls(#[from] rustls::Error),
 }
 
-/// A running API server. Call [`stop`](Self::stop) to end it with all of its tasks; when dropped,
-/// they are aborted.
+/// Running API server. Call [`stop`](Self::stop) to end it with all of its tasks; dropping it aborts the tasks.
 #[derive(Debug)]
 pub struct Testbed {
     url: String,
@@ -92,100 +91,104 @@ impl Testbed {
         Ok(Self { url, ca_pem: identity.ca_pem, world, stopped, tasks })
     }
 
-    /// The base URL, `https://127.0.0.1:<port>`.
+    /// Returns the base URL, `https://127.0.0.1:<port>`.
     pub fn url(&self) -> &str {
         &self.url
     }
 
-    /// The certificate authority that signed the server's certificate.
+    /// Returns the certificate authority that signed the server's certificate.
     pub fn ca_pem(&self) -> &str {
         &self.ca_pem
     }
 
-    /// A kubeconfig (YAML, token auth) for a workspace's path or logical cluster, or with `""` for
-    /// the base URL itself: the only cluster of a plain Kubernetes.
+    /// Returns a kubeconfig (YAML, token auth) for a workspace's path or logical cluster, or with `""` for the base URL
+    /// itself: the only cluster of a plain Kubernetes.
     ///
-    /// The user `admin` may do anything and is in the group `system:kcp:admin` (plain Kubernetes:
-    /// `system:masters`), `masters` is in `system:masters`. `system:serviceaccount:<namespace>:<name>` is a
-    /// ServiceAccount, in kcp `system:kcp:serviceaccount:<logical cluster>:<namespace>:<name>` is one of that
-    /// workspace. What a TokenRequest gave is a user as well: that ServiceAccount, while the token is good. Any other name
-    /// is a user of that name.
+    /// The user `admin` may do anything and is in the group `system:kcp:admin` (plain Kubernetes: `system:masters`);
+    /// `masters` is in `system:masters`. `system:serviceaccount:<namespace>:<name>` is a ServiceAccount; in kcp,
+    /// `system:kcp:serviceaccount:<logical cluster>:<namespace>:<name>` is one of that workspace. A token from a
+    /// TokenRequest stands for its ServiceAccount as long as the token is valid. Any other name is a user of that name.
     pub fn kubeconfig(&self, cluster: &str, user: &str) -> String {
         let server = if cluster.is_empty() { self.url.clone() } else { format!("{}/clusters/{cluster}", self.url) };
         kubeconfig::print(&server, &self.ca_pem, user)
     }
 
-    /// Faults to turn on and off.
+    /// Returns the faults to turn on and off.
     pub fn faults(&self) -> &Faults {
         &self.world.faults
     }
 
-    /// Closes a shard's address: connections to it are cut and refused from then on, until it is
-    /// [brought up](Self::bring_up_shard). Through the front-proxy its workspaces are still reached. `false`: there is no
+    /// Closes a shard's address: connections to it are cut and refused until the shard is [brought
+    /// up](Self::bring_up_shard). Its workspaces stay reachable through the front-proxy. Returns `false` if there is no
     /// such shard.
     pub async fn take_down_shard(&self, name: &str) -> bool {
         self.world.shards.switch(name, false).await
     }
 
-    /// Ends a shard's process: its address is closed, and the front-proxy answers 502 for its workspaces, until it is
-    /// [brought up](Self::bring_up_shard). `false`: there is no such shard.
+    /// Ends a shard's process: its address is closed, and the front-proxy answers 502 for its workspaces, until the
+    /// shard is [brought up](Self::bring_up_shard). Returns `false` if there is no such shard.
     pub async fn kill_shard(&self, name: &str) -> bool {
         self.world.shards.set_outage(name, Some(Outage::Killed)).await
     }
 
-    /// Has a shard take connections and requests, also the front-proxy's, and say nothing more, until it is
-    /// [brought up](Self::bring_up_shard). `false`: there is no such shard.
+    /// Hangs a shard: it takes connections and requests, also the front-proxy's, and never answers, until it is
+    /// [brought up](Self::bring_up_shard). Returns `false` if there is no such shard.
     pub async fn hang_shard(&self, name: &str) -> bool {
         self.world.shards.set_outage(name, Some(Outage::Hung)).await
     }
 
-    /// Has a shard be well again, however it was away.
+    /// Brings a shard up again after any outage. Returns `false` if there is no such shard.
     pub async fn bring_up_shard(&self, name: &str) -> bool {
         self.world.shards.set_outage(name, None).await
     }
 
-    /// Puts objects there without asking anybody: no schema is checked, no webhook called, and no watch told. For many
-    /// objects, which then take little more memory than their JSON. Gives their number.
+    /// Stores objects without any check: no schema is checked, no webhook called, and no watch notified. Many objects
+    /// then take little more memory than their JSON. Returns their number.
     ///
-    /// Each needs `metadata.name`; what else a server fills in is filled in. Watches and continue tokens from before get
-    /// a 410.
+    /// Each object needs `metadata.name`; the server's other fields are filled in. Older watches and continue tokens
+    /// get a 410.
     pub fn fill(&self, place: &Place<'_>, objects: impl IntoIterator<Item = Value>) -> Result<usize, FillError> {
         fill::fill(&self.world, place, objects)
     }
 
-    /// What was listed of a resource so far, whoever asked.
+    /// Returns the counts of a resource's lists so far, by all users.
     pub fn lists(&self, group: &str, resource: &str) -> Lists {
         self.world.traffic.of(group, resource, |_| true)
     }
 
-    /// The same by one user, whose token this is: of a ServiceAccount its name as [`kubeconfig`](Self::kubeconfig) takes
-    /// it, by whichever of its tokens it came.
+    /// Returns the counts of a resource's lists by the user of this token. A ServiceAccount is named as for
+    /// [`kubeconfig`](Self::kubeconfig), and counts with all of its tokens.
     pub fn lists_by(&self, token: &str, group: &str, resource: &str) -> Lists {
         self.world.traffic.of(group, resource, |user| user == token)
     }
 
-    /// The tokens of those who asked for objects of a resource in any way, whatever they were answered.
+    /// Returns the paths, with selectors, on which the last watch of a resource by the user of this token was refused.
+    pub fn refused_watches_by(&self, token: &str, group: &str, resource: &str) -> BTreeSet<String> {
+        self.world.traffic.refused(token, group, resource)
+    }
+
+    /// Returns the tokens of the users who requested objects of a resource in any way, whatever the answer.
     pub fn askers(&self, group: &str, resource: &str) -> BTreeSet<String> {
         self.world.traffic.askers(group, resource)
     }
 
-    /// What webhooks noted of the requests they reviewed (`auditAnnotations`): the last 1,024, oldest first.
+    /// Returns the audit annotations (`auditAnnotations`) of webhooks: the last 1,024 entries, oldest first.
     pub fn audits(&self) -> Vec<Audit> {
         self.world.audits.all()
     }
 
-    /// Keeps every change of the store from now on, except what it is [filled](Self::fill) with: for a run that judges
-    /// afterwards what should have happened. It takes memory until the testbed stops.
+    /// Keeps every change of the store from now on, except the objects that are [filled](Self::fill) in. A test can
+    /// then judge a run afterwards. The journal takes memory until the testbed stops.
     pub fn keep_journal(&self) {
         self.world.store.keep_journal();
     }
 
-    /// The changes that were kept, in their order.
+    /// Returns the changes that were kept, in their order.
     pub fn journal(&self) -> Vec<Event> {
         self.world.store.journal()
     }
 
-    /// Ends everything: connections are cut, and every task has ended when this returns.
+    /// Ends the testbed: connections are cut, and every task has ended when this returns.
     pub async fn stop(mut self) {
         self.stopped.send_replace(true);
         while self.tasks.join_next().await.is_some() {}

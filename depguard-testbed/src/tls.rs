@@ -1,4 +1,4 @@
-//! A certificate authority made at the start, and TLS both ways.
+//! Certificate authority made at the start, and TLS for servers and clients.
 
 use std::sync::Arc;
 
@@ -12,21 +12,21 @@ use rustls::{ClientConfig, RootCertStore, ServerConfig};
 
 use crate::StartError;
 
-/// What the server needs, and the CA its clients verify it with.
+/// TLS configurations of the server, and the CA by which its clients verify it.
 pub(crate) struct Identity {
     pub(crate) ca_pem: String,
-    /// With a certificate that is valid, and with one that has run out.
+    /// Configurations with a valid and with an expired certificate.
     pub(crate) servers: [Arc<ServerConfig>; 2],
 }
 
-/// Makes a CA and two certificates for `127.0.0.1` and `localhost` signed by it.
+/// Makes a CA and two certificates for `127.0.0.1` and `localhost`, signed by it.
 pub(crate) fn make_identity() -> Result<Identity, StartError> {
     let ca = make_ca()?;
     let servers = [make_server(&ca, &[], false)?, make_server(&ca, &[], true)?];
     Ok(Identity { ca_pem: ca.pem(), servers })
 }
 
-/// A server's configuration for these names beside, and the CA that signed its certificate.
+/// Returns a server's configuration for these additional names, and the CA that signed its certificate.
 pub(crate) fn make_webhook_identity(names: &[String]) -> Result<(Arc<ServerConfig>, String), StartError> {
     let ca = make_ca()?;
     Ok((make_server(&ca, names, false)?, ca.pem()))
@@ -40,7 +40,7 @@ fn make_ca() -> Result<CertifiedIssuer<'static, KeyPair>, StartError> {
     KeyPair::generate().and_then(|key| CertifiedIssuer::self_signed(params, key)).map_err(unmade)
 }
 
-/// Boxed, so that the errors of this library are none of the crate's.
+/// Boxes the error, so that this library's errors are not part of the crate's API.
 fn unmade(why: rcgen::Error) -> StartError {
     StartError::Certificate(Box::new(why))
 }
@@ -70,7 +70,7 @@ fn make_server(
     Ok(Arc::new(server))
 }
 
-/// A client that trusts only the authorities of `ca_pem`, as an API server does with a `caBundle`.
+/// Returns a client that trusts only the authorities of `ca_pem`, as an API server does with a `caBundle`.
 pub(crate) fn client_trusting(ca_pem: &[u8]) -> Result<ClientConfig, String> {
     let mut roots = RootCertStore::empty();
     for certificate in CertificateDer::pem_slice_iter(ca_pem) {

@@ -1,6 +1,7 @@
-//! `serviceaccounts/token`: tokens that a ServiceAccount gets, and what they are worth later.
+//! Subresource `serviceaccounts/token`: issues and verifies the tokens of ServiceAccounts.
 //!
-//! They are JSON web tokens with the claims of real ones, under a key that is made at the start: nothing of them is kept.
+//! The tokens are JSON web tokens with the claims of real ones, signed with a key that is made at the start. The server
+//! keeps no token.
 
 use std::time::Duration;
 
@@ -19,16 +20,16 @@ use crate::status::{ApiError, ApiResult, Cause};
 use crate::store::Key;
 use crate::world::{ONLY, World};
 
-/// The subresource's name, and what is asked for there.
+/// Name of the subresource, and group and kind of its requests.
 pub(crate) const TOKEN: &str = "token";
 pub(crate) const GROUP: &str = "authentication.k8s.io";
 pub(crate) const KIND: &str = "TokenRequest";
 
 const SHORTEST: Duration = Duration::from_secs(600);
-const LONGEST_SECONDS: u64 = 1 << 32;
+const MAX_SECONDS: u64 = 1 << 32;
 const DEFAULT_SECONDS: i64 = 3600;
 
-/// What tokens are signed with, and how short they may be.
+/// Key that signs tokens, and their shortest life.
 pub(crate) struct Tokens {
     key: hmac::Key,
     shortest: u64,
@@ -48,7 +49,7 @@ impl Tokens {
         format!("{signed}.{}", encode(signature))
     }
 
-    /// The claims of a token that was signed here.
+    /// Returns the claims of a token that was signed here.
     fn verify(&self, token: &str) -> Option<Value> {
         let (signed, signature) = token.rsplit_once('.')?;
         hmac::verify(&self.key, signed.as_bytes(), &decode(signature)?).ok()?;
@@ -57,24 +58,24 @@ impl Tokens {
     }
 }
 
-/// Nothing of the key.
+/// Hides the key.
 impl std::fmt::Debug for Tokens {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter.debug_struct("Tokens").field("shortest", &self.shortest).finish_non_exhaustive()
     }
 }
 
-/// The user whose token the request bears.
+/// Returns the user whose token the request has.
 pub(crate) fn authenticate(world: &World, headers: &HeaderMap) -> ApiResult<User> {
     let token = identity::token(headers).ok_or_else(ApiError::unauthorized)?;
-    // No user's name looks like that.
+    // No user's name looks like a token.
     if !(token.starts_with("ey") && token.matches('.').count() == 2) {
         return Ok(User::with_token(world.kind, token));
     }
     world.tokens.verify(token).and_then(|claims| holder(world, &claims)).ok_or_else(ApiError::unauthorized)
 }
 
-/// The ServiceAccount that the claims speak of, while it is there and their time has not run out.
+/// Returns the ServiceAccount that the claims name, while the account exists and the token has not expired.
 fn holder(world: &World, claims: &Value) -> Option<User> {
     let said = |pointer: &str| text(claims, pointer).unwrap_or_default();
     let in_time = claims["exp"].as_u64().is_some_and(|end| seconds_now() < end);
@@ -86,7 +87,7 @@ fn holder(world: &World, claims: &Value) -> Option<User> {
     let (namespace, name) = (said("/kubernetes.io/namespace"), said("/kubernetes.io/serviceaccount/name"));
     let uid = said("/kubernetes.io/serviceaccount/uid");
     let account = world.store.get(&Key::new("", "serviceaccounts", home.unwrap_or(ONLY), namespace, name))?;
-    // Another one of the same name is another one.
+    // An account of the same name with another UID does not count.
     if is_terminating(&account.object) || text(&account.object, "/metadata/uid") != Some(uid) {
         return None;
     }
@@ -94,7 +95,7 @@ fn holder(world: &World, claims: &Value) -> Option<User> {
     Some(User::proven(namespace, name, home, proof))
 }
 
-/// Answers a TokenRequest. As in a real server a dry run gives a token as well.
+/// Answers a TokenRequest. As in a real server, a dry run returns a token as well.
 pub(crate) async fn issue(act: &Act<'_>, name: &str, mut request: Value) -> ApiResult<Value> {
     check_type(&request)?;
     let account = act.world.store.get(&act.key(name)).ok_or_else(|| act.not_found(name))?;
@@ -133,7 +134,7 @@ pub(crate) async fn issue(act: &Act<'_>, name: &str, mut request: Value) -> ApiR
     Ok(request)
 }
 
-/// Kind and version may be left out, since only one thing can be meant.
+/// Refuses another kind or version. Both may be left out, because only one kind is possible.
 fn check_type(request: &Value) -> ApiResult<()> {
     let (kind, version) = (text(request, "/kind").unwrap_or(KIND), text(request, "/apiVersion").unwrap_or("v1"));
     let version = version.strip_prefix("authentication.k8s.io/").unwrap_or(version);
@@ -167,12 +168,12 @@ fn lifetime(world: &World, request: &Value) -> ApiResult<u64> {
         None | Some(Value::Null) => DEFAULT_SECONDS,
         Some(asked) => asked
             .as_i64()
-            .ok_or_else(|| ApiError::bad_request("spec.expirationSeconds of the TokenRequest is no whole number"))?,
+            .ok_or_else(|| ApiError::bad_request("spec.expirationSeconds of the TokenRequest is not a whole number"))?,
     };
     let Tokens { shortest, .. } = world.tokens;
     let limit = match u64::try_from(asked) {
-        Ok(seconds) if (shortest..=LONGEST_SECONDS).contains(&seconds) => return Ok(seconds),
-        Ok(seconds) if seconds > LONGEST_SECONDS => "larger than 2^32 seconds".to_owned(),
+        Ok(seconds) if (shortest..=MAX_SECONDS).contains(&seconds) => return Ok(seconds),
+        Ok(seconds) if seconds > MAX_SECONDS => "larger than 2^32 seconds".to_owned(),
         _ if shortest == SHORTEST.as_secs() => "less than 10 minutes".to_owned(),
         _ => format!("less than {shortest} seconds"),
     };
@@ -180,7 +181,7 @@ fn lifetime(world: &World, request: &Value) -> ApiResult<u64> {
     Err(invalid("", "spec.expirationSeconds", &why))
 }
 
-/// Whom the token is for: this server, unless the request says otherwise.
+/// Returns the audiences of the token: this server, unless the request names others.
 fn audiences(world: &World, request: &Value) -> ApiResult<Value> {
     match request.pointer("/spec/audiences") {
         Some(Value::Array(audiences)) if audiences.iter().all(Value::is_string) && !audiences.is_empty() => {
@@ -188,11 +189,11 @@ fn audiences(world: &World, request: &Value) -> ApiResult<Value> {
         }
         None | Some(Value::Null) => Ok(json!([audience_of(world.kind)])),
         Some(Value::Array(audiences)) if audiences.is_empty() => Ok(json!([audience_of(world.kind)])),
-        Some(_) => Err(ApiError::bad_request("spec.audiences of the TokenRequest is no list of strings")),
+        Some(_) => Err(ApiError::bad_request("spec.audiences of the TokenRequest is not a list of strings")),
     }
 }
 
-/// The name by which the server calls itself, as issuer and as audience.
+/// Returns the name of the server as issuer and audience.
 fn audience_of(kind: Kind) -> &'static str {
     match kind {
         Kind::Kcp => "https://kcp.default.svc",

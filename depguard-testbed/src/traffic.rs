@@ -1,4 +1,4 @@
-//! What was asked for and listed, counted where it is served.
+//! Counts of requests and lists, taken where they are served.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};
@@ -7,22 +7,22 @@ use crate::identity::User;
 use crate::kinds::Resource;
 use crate::routes::{Objects, Query};
 
-/// The lists of one resource that were answered.
+/// Counts of the answered lists of one resource.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Lists {
-    /// Lists begun: requests without a continue token.
+    /// Number of lists begun: requests without a continue token.
     pub begun: u64,
-    /// Of these, those by a field selector.
+    /// Number of these with a field selector.
     pub selecting: u64,
-    /// Requests, whether they begin a list or continue it.
+    /// Number of requests that begin or continue a list.
     pub pages: u64,
-    /// The bytes of all bodies.
+    /// Number of bytes of all bodies.
     pub bytes: u64,
 }
 
 impl Lists {
-    /// What came on top of an earlier count of the same.
+    /// Returns the increase since an earlier count of the same lists.
     #[must_use]
     pub fn since(&self, before: &Self) -> Self {
         Self {
@@ -37,17 +37,40 @@ impl Lists {
 #[derive(Debug, Default)]
 pub(crate) struct Traffic {
     lists: Mutex<BTreeMap<Asked, Lists>>,
+    /// Paths, with selectors, whose last watch was not opened.
+    refused: Mutex<BTreeMap<Asked, BTreeSet<String>>>,
     asked: Mutex<BTreeSet<Asked>>,
 }
 
-/// Who asked, and for which group and resource.
+/// Token of the user, group and resource.
 type Asked = (String, String, String);
 
 impl Traffic {
-    /// Somebody asked for objects of this kind, whatever he was answered.
+    /// Notes that a user requested objects of this kind, whatever the answer.
     pub(crate) fn ask(&self, user: &User, objects: &Objects) {
         let asked = (user.token(), objects.group.clone(), objects.plural.clone());
         self.asked.lock().unwrap_or_else(PoisonError::into_inner).insert(asked);
+    }
+
+    /// Notes a request for a watch, by its path and query. The watch counts as refused until it is opened.
+    pub(crate) fn watch(&self, user: &User, objects: &Objects, asked: &str, is_opened: bool) {
+        let by = (user.token(), objects.group.clone(), objects.plural.clone());
+        let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
+        let paths = refused.entry(by).or_default();
+        // Each attempt begins at another revision.
+        let path = selection(asked);
+        if is_opened {
+            paths.remove(&path)
+        } else {
+            paths.insert(path)
+        };
+    }
+
+    /// Returns the paths, with selectors, on which a user's last watch of a resource was refused.
+    pub(crate) fn refused(&self, token: &str, group: &str, resource: &str) -> BTreeSet<String> {
+        let by = (token.to_owned(), group.to_owned(), resource.to_owned());
+        let refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
+        refused.get(&by).cloned().unwrap_or_default()
     }
 
     pub(crate) fn count(&self, user: &User, resource: &Resource, query: &Query, bytes: u64) {
@@ -60,7 +83,7 @@ impl Traffic {
         lists.bytes += bytes;
     }
 
-    /// The lists of a resource by those users.
+    /// Returns the counts of a resource's lists by the selected users.
     pub(crate) fn of(&self, group: &str, resource: &str, by: impl Fn(&str) -> bool) -> Lists {
         let all = self.lists.lock().unwrap_or_else(PoisonError::into_inner);
         let of = all.iter().filter(|((user, g, r), _)| g == group && r == resource && by(user));
@@ -72,9 +95,16 @@ impl Traffic {
         })
     }
 
-    /// Who asked for objects of a kind.
+    /// Returns the users who requested objects of a kind.
     pub(crate) fn askers(&self, group: &str, resource: &str) -> BTreeSet<String> {
         let all = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
         all.iter().filter(|(_, g, r)| g == group && r == resource).map(|(user, ..)| user.clone()).collect()
     }
+}
+
+/// Returns the path of a request with the selectors of its query.
+fn selection(path_and_query: &str) -> String {
+    let (path, query) = path_and_query.split_once('?').unwrap_or((path_and_query, ""));
+    let selectors = query.split('&').filter(|part| part.contains("Selector="));
+    [path].into_iter().chain(selectors).collect::<Vec<_>>().join(" ")
 }

@@ -1,5 +1,5 @@
-//! What can be seen and written through which door: a logical cluster's own kinds, or an
-//! export's virtual workspace.
+//! Objects that can be seen and written through each door: a logical cluster's own kinds, or an export's virtual
+//! workspace.
 
 use std::collections::BTreeSet;
 
@@ -17,54 +17,54 @@ use crate::tokens::TOKEN;
 use crate::world::{ONLY, SHARD, World};
 use crate::{Kind, builtin};
 
-/// A door that was found.
+/// Door that was found.
 #[derive(Clone, Debug)]
 pub(crate) enum View {
     Cluster(String),
-    /// `target` = `None`: every logical cluster (`*`).
+    /// Virtual workspace of an export. `target` is one logical cluster; `None` stands for all (`*`).
     Export {
         export: Export,
         target: Option<String>,
-        /// Only logical clusters of this shard are seen.
+        /// Shard whose logical clusters alone are visible.
         shard: Option<usize>,
     },
 }
 
-/// An APIExport by the logical cluster it lies in and its name.
+/// APIExport, by its logical cluster and its name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Export {
     pub(crate) cluster: String,
     pub(crate) name: String,
 }
 
-/// A path of objects that was found.
+/// Path of objects that was found.
 #[derive(Clone, Debug)]
 pub(crate) struct Target {
     pub(crate) resource: Resource,
     pub(crate) reach: Reach,
     pub(crate) namespace: Option<String>,
-    /// Only APIBindings to this export are seen.
+    /// Export whose APIBindings alone are visible.
     pub(crate) bindings_of: Option<Export>,
-    /// Only logical clusters of this shard are seen.
+    /// Shard whose logical clusters alone are visible.
     pub(crate) shard: Option<usize>,
 }
 
-/// Whose objects are meant.
+/// Logical clusters that a request is about.
 #[derive(Clone, Debug)]
 pub(crate) enum Reach {
     One(String),
-    /// Those of every logical cluster that lets the export see them.
+    /// Every logical cluster that lets the export see its objects.
     Every(Export),
 }
 
-/// Finds what the door leads to.
+/// Finds the place behind the door.
 ///
-/// `shard`: through that shard's own address, and not through the front-proxy.
+/// `shard` is the shard through whose own address the request came; `None` for the front-proxy.
 pub(crate) fn enter(world: &World, user: &User, shard: Option<usize>, door: &Door, path: &str) -> ApiResult<View> {
     match door {
         Door::Cluster(_) if world.kind == Kind::Kubernetes => Ok(View::Cluster(ONLY.to_owned())),
         Door::Cluster(name) => match world.cluster_of(name) {
-            // Only who passes every authorizer enters a system workspace.
+            // Only users who pass every authorizer may enter a system workspace.
             Some(cluster) if cluster == SHARD && !user.is_master() => {
                 Err(ApiError::denied_path(&user.name, path, "access denied"))
             }
@@ -73,7 +73,7 @@ pub(crate) fn enter(world: &World, user: &User, shard: Option<usize>, door: &Doo
             }
             Some(cluster) => Ok(View::Cluster(cluster)),
             None if name.contains(':') => Err(ApiError::not_found("tenancy.kcp.io", "workspaces", name)),
-            // Who may do everything is shown an id that nobody has as an empty workspace.
+            // Users who may do everything see an unknown id as an empty workspace.
             None if user.is_master() => Ok(View::Cluster(name.clone())),
             None => Err(ApiError::denied_path(&user.name, path, "access denied")),
         },
@@ -92,7 +92,7 @@ pub(crate) fn enter(world: &World, user: &User, shard: Option<usize>, door: &Doo
     }
 }
 
-/// Finds the resource a path names behind the door, and checks that it may be used that way.
+/// Finds the resource that a path names behind the door, and checks that the verb is possible.
 pub(crate) fn resolve(world: &World, user: &User, view: &View, objects: &Objects, verb: &str) -> ApiResult<Target> {
     let (found, reach, bindings_of, shard) = match view {
         View::Cluster(cluster) => {
@@ -120,7 +120,7 @@ pub(crate) fn resolve(world: &World, user: &User, view: &View, objects: &Objects
         }
     };
     let resource = found.ok_or_else(|| no_such(objects))?;
-    // A virtual workspace passes over the namespace of a kind that has none.
+    // A virtual workspace ignores the namespace of a cluster-scoped kind.
     let through = matches!(view, View::Export { .. });
     let objects = &Objects {
         namespace: objects.namespace.clone().filter(|_| resource.namespaced || !through),
@@ -130,7 +130,7 @@ pub(crate) fn resolve(world: &World, user: &User, view: &View, objects: &Objects
     Ok(Target { resource, reach, namespace: objects.namespace.clone(), bindings_of, shard })
 }
 
-/// Everything an export's virtual workspace serves: its own kinds, the claimed ones, and APIBindings.
+/// Returns all resources that an export's virtual workspace serves: its own kinds, the claimed ones, and APIBindings.
 pub(crate) fn exported(world: &World, export: &Export) -> Vec<Resource> {
     let Some(stored) = stored_export(world, export) else {
         return Vec::new();
@@ -149,13 +149,13 @@ pub(crate) fn exported(world: &World, export: &Export) -> Vec<Resource> {
     served
 }
 
-/// Whether the wildcard shows this resource of a logical cluster: of claims it heeds only whether
-/// they were accepted, not for which verbs.
+/// Returns true if the wildcard shows this resource of a logical cluster. The wildcard checks only if a claim was
+/// accepted, not for which verbs.
 pub(crate) fn sees(world: &World, export: &Export, cluster: &str, resource: &Resource) -> bool {
     is_allowed(world, export, cluster, &resource.group, &resource.plural, None)
 }
 
-/// The logical clusters that a wildcard reaches; `None` where there is no wildcard.
+/// Returns the logical clusters that a wildcard reaches; `None` if the request has no wildcard.
 pub(crate) fn reached(world: &World, target: &Target) -> Option<BTreeSet<String>> {
     let Reach::Every(export) = &target.reach else { return None };
     let bindings = world.store.everywhere("apis.kcp.io", "apibindings");
@@ -165,7 +165,7 @@ pub(crate) fn reached(world: &World, target: &Target) -> Option<BTreeSet<String>
     Some(clusters.into_iter().filter(is_seen).collect())
 }
 
-/// The export as stored.
+/// Returns the stored export.
 pub(crate) fn stored_export(world: &World, export: &Export) -> Option<Stored> {
     world.store.get(&Key::new("apis.kcp.io", "apiexports", &export.cluster, "", &export.name))
 }
@@ -174,13 +174,14 @@ pub(crate) fn schema_key(cluster: &str, name: &str) -> Key {
     Key::new("apis.kcp.io", "apiresourceschemas", cluster, "", name)
 }
 
-/// Whether a binding is one to this export.
+/// Returns true if the binding binds this export.
 pub(crate) fn binds(binding: &Value, export: &Export) -> bool {
     kinds::bound_export(binding).is_some_and(|(cluster, name)| cluster == export.cluster && name == export.name)
 }
 
-/// A virtual workspace reaches a logical cluster only through a binding there: the export's own
-/// kinds by being bound, others by a claim that both sides name the verb in.
+/// Returns true if the export's virtual workspace may reach the resource in a logical cluster. It needs a binding
+/// there. The export's own kinds are reachable by being bound, other kinds by a claim in which both sides name the
+/// verb.
 fn is_allowed(world: &World, export: &Export, cluster: &str, group: &str, plural: &str, verb: Option<&str>) -> bool {
     let bindings = world.store.in_cluster("apis.kcp.io", "apibindings", cluster);
     let Some(binding) = bindings.iter().find(|binding| binds(&binding.object, export)) else { return false };
@@ -196,7 +197,7 @@ fn is_allowed(world: &World, export: &Export, cluster: &str, group: &str, plural
         .iter()
         .filter(|claim| text(claim, "/state") == Some("Accepted") && names(claim) && has_verb(claim, verb))
         .any(|_| asked.iter().any(|asked| names(asked) && has_verb(asked, verb)));
-    // The export's own bindings are always there to see, and never to write.
+    // APIBindings are always readable. Writing them needs a claim.
     accepted
         || (group, plural) == ("apis.kcp.io", "apibindings") && matches!(verb, None | Some("get" | "list" | "watch"))
 }
@@ -209,7 +210,7 @@ fn has_verb(claim: &Value, verb: Option<&str>) -> bool {
     verb.is_none_or(|verb| array(claim, "/verbs").iter().any(|known| known == verb || known == "*"))
 }
 
-/// APIBindings are always there to see, but only those to the export, unless it claims them.
+/// Returns the export if only APIBindings to it are visible. All APIBindings are visible if the export claims them.
 fn only_own_bindings(world: &World, export: &Export, resource: &Resource) -> Option<Export> {
     let claimed = stored_export(world, export).is_some_and(|stored| {
         array(&stored.object, "/spec/permissionClaims").iter().any(|claim| claims_resource(claim, resource))
@@ -222,7 +223,7 @@ fn no_such(objects: &Objects) -> ApiError {
     if compiled_in { ApiError::no_such_resource() } else { ApiError::no_such_path() }
 }
 
-/// A namespace where there is none, or none where one is needed: there is no such path.
+/// Returns a 404 if a path has a namespace that its kind has not, or lacks one that its kind needs.
 fn check_shape(resource: &Resource, objects: &Objects, verb: &str) -> ApiResult<()> {
     let namespaced = objects.namespace.is_some();
     let across = matches!(verb, "list" | "watch");

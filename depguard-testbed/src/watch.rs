@@ -1,4 +1,4 @@
-//! Watches: one JSON a line, bookmarks, and a 410 for who comes too late.
+//! Watches: one JSON object a line, bookmarks, and a 410 for revisions that are too old.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -24,10 +24,10 @@ use crate::view::{self, Reach, Target};
 use crate::world::World;
 
 const BOOKMARK_EVERY: Duration = Duration::from_secs(1);
-/// A watch whose client names no time ends after this long, as it would at an API server.
+/// Maximum duration of a watch, and its duration if the client names none, as in an API server.
 const LONGEST: Duration = Duration::from_secs(30 * 60);
 
-/// `path` is that of the request: faults are aimed by it.
+/// Opens a watch. `path` is the request's path, by which faults select their requests.
 pub(crate) fn open(world: &Arc<World>, target: Target, path: &str, query: &Query) -> ApiResult<Reply> {
     let selector = Selector::of_list(query, &target)?;
     let asked = query.value("resourceVersion").unwrap_or("0");
@@ -54,7 +54,7 @@ pub(crate) fn open(world: &Arc<World>, target: Target, path: &str, query: &Query
         over: false,
         target,
     };
-    // Without a revision: what is there now, then what happens.
+    // Without a revision, the watch begins with the present objects.
     let first = if revision == 0 { watch.catch_up() } else { watch.start_at() };
     Ok(reply::stream(
         stream::iter(first).map(Ok).chain(
@@ -71,37 +71,39 @@ struct Watch {
     world: Arc<World>,
     revisions: Receiver<u64>,
     disturbed: Receiver<u64>,
-    /// How the shard is away that this is a watch of.
+    /// Outage of the shard that this watch reads.
     outage: Option<Receiver<Option<Outage>>>,
     path: String,
-    /// The faults that have met this watch, and whether they hit it.
+    /// Faults that have met this watch, each with true if it hits the watch.
     faults: BTreeMap<FaultId, bool>,
     target: Target,
     selector: Selector,
     bookmarks: bool,
     next_bookmark: Instant,
     ends: Instant,
-    /// What has been told reaches to this revision.
+    /// Revision up to which events were sent.
     at: u64,
-    /// The logical clusters seen through a wildcard so far.
+    /// Logical clusters seen through a wildcard so far.
     clusters: BTreeSet<String>,
     over: bool,
 }
 
 impl Watch {
-    /// The next lines, or the end.
+    /// Returns the next lines, or `None` at the end.
     async fn next(&mut self) -> Option<Vec<io::Result<Bytes>>> {
         if self.over {
             return None;
         }
         loop {
             self.disturbed.mark_unchanged();
-            match self.outage.as_mut().and_then(|outage| *outage.borrow_and_update()) {
+            #[expect(clippy::disallowed_methods, reason = "the outage is copied at once")]
+            let outage = self.outage.as_mut().and_then(|outage| *outage.borrow_and_update());
+            match outage {
                 Some(Outage::Killed) => {
                     self.over = true;
                     return Some(vec![Err(reply::reset())]);
                 }
-                // A client gives it up long before its end.
+                // A client gives the watch up long before its end.
                 Some(Outage::Hung) => {
                     changed(&mut self.outage).await;
                     continue;
@@ -170,8 +172,7 @@ impl Watch {
         wanted.map(|stored| self.line("ADDED", &stored.object)).collect()
     }
 
-    /// From a revision: the clusters that were bound then. Those bound since are found among the
-    /// changes.
+    /// Starts at a revision with the clusters that were bound then. Later bindings are found among the changes.
     fn start_at(&mut self) -> Vec<Bytes> {
         if let Reach::Every(export) = &self.target.reach {
             let bindings = Range { group: "apis.kcp.io", resource: "apibindings", cluster: None, namespace: None };
@@ -190,7 +191,7 @@ impl Watch {
         Vec::new()
     }
 
-    /// The events that changes make for this watch.
+    /// Returns the events of these changes for this watch.
     fn tell(&mut self, changes: &[Change]) -> Vec<Bytes> {
         let target = self.target.clone();
         let range = read::range(&target);
@@ -204,7 +205,8 @@ impl Watch {
         }
         for change in changes.iter().filter(|change| range.contains(&change.key)) {
             let cluster = &change.key.cluster;
-            // A cluster that has just come was told whole; of one that has gone, all that is still in it.
+            // A new cluster was reported as a whole. Of a cluster that has gone, only deletions are reported, because
+            // its objects were reported as deleted.
             let stays = self.clusters.contains(cluster) || change.object.is_none();
             if wildcard && !(stays && told.contains(cluster)) {
                 continue;
@@ -231,8 +233,8 @@ impl Watch {
         lines
     }
 
-    /// Through a wildcard, clusters come and go with their bindings: what lies in them comes and
-    /// goes with them.
+    /// Follows the clusters that a wildcard reaches. Clusters come and go with their bindings, and their objects with
+    /// them.
     fn follow_clusters(&mut self) -> Vec<Bytes> {
         let now = self.reached();
         let mut lines = Vec::new();
@@ -274,7 +276,7 @@ impl Watch {
     }
 }
 
-/// Done when a shard goes or comes back; never, where there is none.
+/// Waits until a shard goes or comes back. Without a shard, waits for ever.
 async fn changed(outage: &mut Option<Receiver<Option<Outage>>>) {
     if let Some(outage) = outage
         && outage.changed().await.is_ok()

@@ -1,4 +1,4 @@
-//! The call to a webhook: TLS verified with the configuration's `caBundle`, and a time limit.
+//! Calls a webhook: TLS verified with the configuration's `caBundle`, and a time limit.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -18,19 +18,19 @@ use crate::json::{array, text};
 use crate::pool::{Connection, Destination};
 use crate::world::World;
 
-/// The most that is read of a webhook's answer.
+/// Maximum length of a webhook's answer that is read.
 const ANSWER_LIMIT: usize = 3 * 1024 * 1024;
 
-/// What the webhook answered.
+/// Answer of the webhook.
 pub(crate) struct Verdict {
     pub(crate) allowed: bool,
     pub(crate) warnings: Vec<String>,
     pub(crate) status: Option<Value>,
-    /// For the audit log.
+    /// Annotations for the audit log.
     pub(crate) annotations: BTreeMap<String, String>,
 }
 
-/// Calls the webhook with a review. Why it could not be asked is told in words.
+/// Calls the webhook with a review. The error says why the webhook could not be asked.
 pub(crate) async fn call(world: &World, webhook: &Value, uid: &str, review: &Value) -> Result<Verdict, String> {
     let seconds = webhook["timeoutSeconds"].as_u64().unwrap_or(10);
     let place = Place::of(webhook)?;
@@ -45,9 +45,9 @@ pub(crate) async fn call(world: &World, webhook: &Value, uid: &str, review: &Val
     read(&answer, uid)
 }
 
-/// Where a webhook is, as its configuration says it.
+/// Address of a webhook, as in its configuration.
 struct Place {
-    /// `namespace/name` of a service that is to be looked up.
+    /// Service to look up, as `namespace/name`.
     service: Option<String>,
     server_name: String,
     authority: String,
@@ -82,7 +82,7 @@ impl Place {
         })
     }
 
-    /// What to connect to.
+    /// Returns the address to connect to.
     fn address(&self, world: &World) -> Result<String, String> {
         let Some(service) = &self.service else {
             let has_port = self.authority.rsplit(':').next().is_some_and(|port| port.parse::<u16>().is_ok());
@@ -117,7 +117,7 @@ async fn post_review(
         .header(USER_AGENT, "kube-apiserver-admission")
         .body(Full::new(Bytes::from(review.to_string())))
         .map_err(|why| why.to_string())?;
-    // One that was idle may be closed just now by the other end: then the next is tried, and at last a new one.
+    // The other end may just have closed an idle connection. Then the next one is tried, and at last a new one.
     while let Some(mut connection) = world.webhooks.take(&destination) {
         let ready = connection.sender.ready().await.is_ok();
         if ready && let Ok(response) = connection.sender.send_request(request.clone()).await {

@@ -1,4 +1,4 @@
-//! An HTTPS server for a webhook that a test has in its own process.
+//! HTTPS server for a webhook that runs in the test's own process.
 
 use std::net::{Ipv4Addr, SocketAddr};
 
@@ -16,8 +16,8 @@ use tower::Service;
 use crate::server::{self, BoxError};
 use crate::{StartError, tls};
 
-/// A webhook's server on a free port of 127.0.0.1, with a certificate of its own. Call [`stop`](Self::stop) to end it
-/// with all of its connections; when dropped, it is aborted.
+/// Server of a webhook on a free port of 127.0.0.1, with a certificate of its own. Call [`stop`](Self::stop) to end it
+/// with all of its connections; dropping it aborts the server.
 ///
 /// ```
 /// use std::convert::Infallible;
@@ -50,7 +50,7 @@ pub struct WebhookServer {
 }
 
 impl WebhookServer {
-    /// Serves a service, whatever the path, as soon as this returns.
+    /// Starts to serve a service, whatever the path. The server answers when this returns.
     pub async fn start<S, B>(service: S) -> Result<Self, StartError>
     where
         S: Service<Request<Incoming>, Response = Response<B>, Error: Into<BoxError>, Future: Send>,
@@ -60,8 +60,8 @@ impl WebhookServer {
         Self::serve(service, &[]).await
     }
 
-    /// The same as a `clientConfig.service` of that namespace and name, which
-    /// [`Options::service`](crate::Options::service) leads here.
+    /// Starts likewise a server for a `clientConfig.service` with that namespace and name, whose address
+    /// [`Options::service`](crate::Options::service) sets.
     pub async fn of_service<S, B>(namespace: &str, name: &str, service: S) -> Result<Self, StartError>
     where
         S: Service<Request<Incoming>, Response = Response<B>, Error: Into<BoxError>, Future: Send>,
@@ -88,31 +88,31 @@ impl WebhookServer {
         Ok(Self { address, url, ca_pem, stopped, task: Some(tokio::spawn(serving)) })
     }
 
-    /// Where it listens.
+    /// Returns the address of the server.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// The base URL, `https://127.0.0.1:<port>`.
+    /// Returns the base URL, `https://127.0.0.1:<port>`.
     pub fn url(&self) -> &str {
         &self.url
     }
 
-    /// The certificate authority that signed its certificate.
+    /// Returns the certificate authority that signed the server's certificate.
     pub fn ca_pem(&self) -> &str {
         &self.ca_pem
     }
 
-    /// The same as a `clientConfig.caBundle` has it: base64 of PEM.
+    /// Returns the same authority as a `clientConfig.caBundle`: base64 of PEM.
     pub fn ca_bundle(&self) -> String {
         STANDARD.encode(&self.ca_pem)
     }
 
-    /// Ends it: what is being answered is cut, and its port is closed when this returns.
+    /// Ends the server: answers in progress are cut, and the port is closed when this returns.
     pub async fn stop(mut self) {
         self.stopped.send_replace(true);
         if let Some(task) = self.task.take() {
-            // It neither panics nor is aborted before.
+            // The task neither panics nor was aborted before.
             task.await.ok();
         }
     }

@@ -1,4 +1,4 @@
-//! Workspaces: each gets a logical cluster, and takes it along when it goes.
+//! Workspaces: each gets a logical cluster, which is deleted with the workspace.
 
 use serde_json::json;
 
@@ -6,12 +6,12 @@ use crate::json::{array, is_terminating, map_at, now, random_name, set_annotatio
 use crate::store::Stored;
 use crate::world::{PATH, ROOT, World, logical_cluster_key};
 
-/// Holds a terminating workspace until its logical cluster is gone.
+/// Finalizer that holds a terminating workspace until its logical cluster is gone.
 pub(crate) const FINALIZER: &str = "core.kcp.io/logicalcluster";
-/// Holds a terminating logical cluster until its contents are gone.
+/// Finalizer that holds a terminating logical cluster until its contents are gone.
 pub(crate) const CONTENT_FINALIZER: &str = "core.kcp.io/logicalcluster-deletion";
 
-/// The root workspace, there from the start.
+/// Creates the root workspace, which exists from the start.
 pub(crate) fn seed_root(world: &World) {
     world.shards.place(ROOT, None);
     seed_cluster(world, ROOT, ROOT, &json!(null));
@@ -66,7 +66,7 @@ fn seed_cluster(world: &World, cluster: &str, path: &str, owner: &serde_json::Va
     world.seed_namespace(cluster, "default");
 }
 
-/// The logical cluster gets its deletion; once it is gone, so is the workspace.
+/// Deletes the logical cluster. Once it is gone, the workspace goes, too.
 fn take_down(world: &World, workspace: &Stored) {
     let cluster = text(&workspace.object, "/spec/cluster").map(logical_cluster_key);
     if let Some(key) = cluster
@@ -78,7 +78,7 @@ fn take_down(world: &World, workspace: &Stored) {
                 object["status"]["phase"] = json!("Deleting");
             });
         }
-        // The workspace shows what its logical cluster says of its contents.
+        // The workspace shows the state of its logical cluster's contents.
         let mut conditions = array(&found.object, "/status/conditions").iter();
         let content = conditions.find(|condition| condition["type"] == "WorkspaceContentDeleted");
         world.edit(&workspace.key, |object| {

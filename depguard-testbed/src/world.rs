@@ -1,4 +1,4 @@
-//! What every request and every controller shares.
+//! State that all requests and controllers share.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -18,17 +18,17 @@ use crate::{Kind, builtin};
 
 pub(crate) const PATH: &str = "kcp.io/path";
 pub(crate) const CLUSTER: &str = "kcp.io/cluster";
-/// The logical cluster of the root workspace.
+/// Logical cluster of the root workspace.
 pub(crate) const ROOT: &str = "root";
-/// What stands here about rights counts in every logical cluster of the shard. No workspace leads here.
+/// Logical cluster whose RBAC objects apply in every logical cluster of the shard. No workspace leads here.
 pub(crate) const SHARD: &str = "system:admin";
-/// The only cluster of a plain Kubernetes.
+/// Name of a plain Kubernetes' only cluster.
 pub(crate) const ONLY: &str = "";
 
 #[derive(Debug)]
 pub(crate) struct World {
     pub(crate) kind: Kind,
-    /// Whether RBAC objects decide who may do what.
+    /// Set if RBAC objects decide about rights.
     pub(crate) rbac: bool,
     pub(crate) url: String,
     pub(crate) shards: Shards,
@@ -38,13 +38,13 @@ pub(crate) struct World {
     pub(crate) audits: Audits,
     pub(crate) webhooks: Pool,
     pub(crate) tokens: Tokens,
-    /// Where a Service is reached, by `namespace/name`.
+    /// Addresses of Services, by `namespace/name`.
     pub(crate) services: BTreeMap<String, SocketAddr>,
 }
 
 impl World {
-    /// The logical cluster of an id or a path, if there is such a workspace: the Workspace objects decide, level by
-    /// level, and not what a logical cluster says of itself.
+    /// Returns the logical cluster of an id or a path, if there is such a workspace. The Workspace objects decide,
+    /// level by level, and not the path that a logical cluster claims.
     pub(crate) fn cluster_of(&self, id_or_path: &str) -> Option<String> {
         if id_or_path == SHARD {
             return Some(SHARD.to_owned());
@@ -58,7 +58,7 @@ impl World {
         self.store.get(&logical_cluster_key(&cluster)).map(|_| cluster)
     }
 
-    /// The path that a logical cluster says to have, which is what kcp writes on its APIBindings and APIExports.
+    /// Returns the path that a logical cluster claims. kcp writes this path on its APIBindings and APIExports.
     pub(crate) fn path_of(&self, cluster: &str) -> Option<String> {
         let found = self.store.get(&logical_cluster_key(cluster))?;
         annotation(&found.object, PATH).map(str::to_owned)
@@ -68,8 +68,8 @@ impl World {
         kinds::find(self.kind, &self.store, cluster, group, version, plural)
     }
 
-    /// Changes an object as a controller does: again until nobody came between, and not at all
-    /// where the change changes nothing. `false` if the object is not there.
+    /// Changes an object as a controller does: repeats the change after a concurrent write, and writes nothing if the
+    /// object stays equal. Returns `false` if the object does not exist.
     pub(crate) fn edit(&self, key: &Key, change: impl Fn(&mut Value)) -> bool {
         loop {
             let Some(stored) = self.store.get(key) else {
@@ -83,7 +83,7 @@ impl World {
         }
     }
 
-    /// Takes a controller's finalizer off, and the object away when it was the last.
+    /// Removes a controller's finalizer, and the object if it was the last one.
     pub(crate) fn finish(&self, key: &Key, finalizer: &str) {
         while let Some(stored) = self.store.get(key) {
             let mut object = (*stored.object).clone();
@@ -100,8 +100,8 @@ impl World {
         }
     }
 
-    /// Puts an object there as the server itself does at its start and in its controllers: no
-    /// admission, nothing if it is there already.
+    /// Creates an object as the server itself does at its start and in its controllers: without admission, and only if
+    /// the object does not exist.
     pub(crate) fn seed(
         &self,
         cluster: &str,

@@ -1,4 +1,4 @@
-//! Create and update.
+//! Creates and updates objects.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::view::{self, Export};
 use crate::world::{CLUSTER, PATH};
 use crate::{Kind, defaults, escalate, metadata, names, schema};
 
-/// What only the server writes, and an update therefore can't change.
+/// Metadata that only the server writes, so that an update can't change it.
 const SERVERS_OWN: &[&str] = &[
     "name",
     "namespace",
@@ -66,7 +66,7 @@ pub(crate) async fn create(act: &Act<'_>, mut object: Value) -> ApiResult<Arc<Va
     Ok(stored.object)
 }
 
-/// PUT: the whole object, on the condition of its `resourceVersion` if it names one.
+/// Replaces an object (PUT), under the condition of its `resourceVersion` if it names one.
 pub(crate) async fn replace(
     act: &Act<'_>,
     name: &str,
@@ -79,7 +79,7 @@ pub(crate) async fn replace(
         let why = format!("the name of the object ({given}) does not match the name on the URL ({name})");
         return Err(ApiError::bad_request(why));
     }
-    // Only the core kinds, and a scale, can be overwritten blindly.
+    // Only core kinds and scales can be overwritten without a version.
     if text(object, "/metadata/resourceVersion").is_none()
         && !act.resource.group.is_empty()
         && subresource != Some(SCALE)
@@ -91,8 +91,8 @@ pub(crate) async fn replace(
     update(act, name, subresource, |_| Ok(object.clone())).await
 }
 
-/// Read, change, check, write; again if somebody came between, unless the change itself names
-/// a `resourceVersion`: then that is a conflict.
+/// Reads, changes, checks and writes an object. Repeats all after a concurrent write. If the change itself names a
+/// `resourceVersion`, a concurrent write is a conflict.
 pub(crate) async fn update(
     act: &Act<'_>,
     name: &str,
@@ -108,7 +108,7 @@ pub(crate) async fn update(
             Some(paths) => paths.change(old, &change)?,
             None => change(old)?,
         };
-        // What of its place the client left out is not shown to admission, either.
+        // If the client left out the annotation of the object's place, admission does not see it either.
         let placeless = annotation(&object, CLUSTER).is_none();
         if let Some(expected) = text(&object, "/metadata/resourceVersion")
             && expected != stored.revision.to_string()
@@ -143,7 +143,7 @@ pub(crate) async fn update(
         if act.dry_run || object == **old {
             return Ok(Arc::new(object));
         }
-        // The last finalizer taken off a terminating object takes the object with it.
+        // Removing the last finalizer of a terminating object removes the object.
         let written = if is_terminating(&object) && finalizers(&object).is_empty() && !holds_itself(&object) {
             act.world.store.remove(&key, stored.revision).map(|()| Arc::new(object))
         } else {
@@ -156,13 +156,13 @@ pub(crate) async fn update(
     }
 }
 
-/// A namespace has finalizers of its own, in its spec.
+/// Returns true if a namespace has finalizers of its own, in its spec.
 pub(crate) fn holds_itself(object: &Value) -> bool {
     object["kind"] == "Namespace"
         && object.pointer("/spec/finalizers").and_then(Value::as_array).is_some_and(|held| !held.is_empty())
 }
 
-/// Whether objects may be put into the namespace: it must be there, and stay.
+/// Refuses a namespace that does not exist or is being deleted.
 fn check_namespace(act: &Act<'_>, object: &Value, name: &str) -> ApiResult<()> {
     if !act.resource.namespaced {
         return Ok(());
@@ -190,7 +190,7 @@ fn check_namespace(act: &Act<'_>, object: &Value, name: &str) -> ApiResult<()> {
     Ok(())
 }
 
-/// Whether what serves the kind, a CRD or a binding, is on its way out.
+/// Returns true if the CRD or the binding that serves the kind is being deleted.
 fn definition_is_going(act: &Act<'_>) -> bool {
     let (group, plural, cluster) = (&act.resource.group, &act.resource.plural, act.cluster);
     match &act.resource.origin {
@@ -208,7 +208,7 @@ fn definition_is_going(act: &Act<'_>) -> bool {
     }
 }
 
-/// Kind and version must be said, and be those of the path.
+/// Refuses an object without kind and version, or with others than the path's.
 pub(crate) fn check_type(act: &Act<'_>, object: &Value) -> ApiResult<()> {
     check_type_of(act, None, object)
 }
@@ -236,7 +236,7 @@ fn check_type_of(act: &Act<'_>, subresource: Option<&str>, object: &Value) -> Ap
     Ok(())
 }
 
-/// What a new object gets from the server.
+/// Sets the fields that a new object gets from the server.
 fn stamp(act: &Act<'_>, object: &mut Value) {
     stamp_place(act, object);
     let metadata = map_at(object, &["metadata"]);
@@ -250,7 +250,7 @@ fn stamp(act: &Act<'_>, object: &mut Value) {
     }
 }
 
-/// Type, namespace, and in kcp the annotations that say where the object lies.
+/// Sets type and namespace, and in kcp the annotations that say where the object lies.
 fn stamp_place(act: &Act<'_>, object: &mut Value) {
     object["kind"] = json!(act.resource.kind);
     object["apiVersion"] = json!(act.resource.api_version());
@@ -278,7 +278,7 @@ fn without_place(object: &Value) -> Value {
     object
 }
 
-/// Keeps what this kind of update has no say in.
+/// Restores the fields that this kind of update may not change.
 fn keep(act: &Act<'_>, subresource: Option<&str>, old: &Value, object: &mut Value) {
     stamp_place(act, object);
     if subresource == Some("status") {

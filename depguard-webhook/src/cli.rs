@@ -7,65 +7,66 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Parser;
-use depguard_core::{OverridePolicy, parse_duration};
+use depguard_core::OverridePolicy;
+use depguard_core::model::parse_duration;
 use depguard_kcp::cli::{AllowanceArgs, Common, FeatureArgs};
-use depguard_kcp::{MirrorState, ReadThrough};
+use depguard_kcp::{ReadThrough, Snapshot};
 
 use crate::config::Config;
 
 /// The shortest and the longest that stopping may take.
 const SHUTDOWN: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(600);
 
-/// Refuses to delete what is still referenced: the admission webhook of depguard
+/// Admission webhook of depguard: refuses to delete objects that are still referenced
 #[derive(Debug, Parser)]
 #[command(version)]
 pub struct Cli {
     #[command(flatten)]
     common: Common,
 
-    /// Port on which reviews are taken, over TLS
+    /// TLS port for reviews
     #[arg(long, value_name = "PORT", default_value_t = 9443)]
     webhook_port: u16,
 
-    /// Folder that holds tls.crt and tls.key; a changed pair is taken up within seconds
+    /// Folder with tls.crt and tls.key; the webhook uses a changed pair within seconds
     #[arg(long, value_name = "DIR", default_value = "/etc/webhook-tls")]
     tls_cert_dir: PathBuf,
 
-    /// PEM file of the authorities that have signed the certificates which API servers show: nobody else is let in; a
-    /// changed file is taken up within seconds [default: anybody is let in]
+    /// PEM file of the authorities that sign the API servers' client certificates; the webhook rejects all other
+    /// clients, and uses a changed file within seconds [default: all clients may connect]
     #[arg(long, value_name = "FILE")]
     client_ca: Option<PathBuf>,
 
-    /// File with the secret that signs the URLs which the controller installs, the same as the controller's: nothing
-    /// else is answered then; of several lines each counts; a changed file is taken up within seconds
+    /// File with the secret that signs the URLs which the controller installs, the same as the controller's; each line
+    /// is one key; the webhook answers only at signed URLs, and uses a changed file within seconds
     #[arg(long, value_name = "FILE")]
     path_key_file: Option<PathBuf>,
 
-    /// Which way dependents are read; home kcp only
+    /// Way to read dependents; kcp only
     #[arg(long, value_enum, default_value_t)]
     read_through: ReadThrough,
 
     /// Hosts of shards that neither the kubeconfig nor depguard's own endpoints name (comma-separated, without ports;
-    /// *.example.com is every host below): with --read-through export no others are asked
+    /// *.example.com is every host below); --read-through export asks no other hosts
     #[arg(long, value_name = "HOSTS", value_delimiter = ',')]
     shard_hosts: Vec<String>,
 
-    /// How long reviews are still taken after a SIGTERM, while /readyz says that it is not ready: until no API server is
-    /// sent here any more; up to half of --shutdown-grace
+    /// Time after a SIGTERM in which the webhook still takes reviews while /readyz fails, until no API server is routed
+    /// here; at most half of --shutdown-grace
     #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = shutdown_delay)]
     shutdown_delay: Duration,
 
-    /// How long it takes to end after a SIGTERM at most, that included; a pod's terminationGracePeriodSeconds must be
-    /// more (1s to 10m)
+    /// Maximum time from a SIGTERM to the end, with --shutdown-delay (1s to 10m); a pod's terminationGracePeriodSeconds
+    /// must be longer
     #[arg(long, value_name = "DURATION", default_value = "35s", value_parser = shutdown_grace)]
     shutdown_grace: Duration,
 
-    /// Users who may delete what is still referenced, where it carries the annotation
+    /// Users who may delete objects that are still referenced, if the object has the annotation
     /// dependencies.opendefense.cloud/skip-protection: "true" (comma-separated; never the control plane)
     #[arg(long, value_name = "USERS", value_delimiter = ',')]
     override_users: Vec<String>,
 
-    /// Groups whose members may do so (comma-separated; empty = nobody)
+    /// Groups whose members may do the same (comma-separated; empty = nobody)
     #[arg(long, value_name = "GROUPS", value_delimiter = ',',
         default_values_t = OverridePolicy::DEFAULT_GROUPS.map(str::to_owned))]
     override_groups: Vec<String>,
@@ -83,13 +84,13 @@ impl Cli {
         self.common.log();
     }
 
-    /// What the flags say.
+    /// Returns the configuration that the flags describe.
     pub fn into_config(self) -> Config {
         let given = |list: Vec<String>| {
             list.into_iter().map(|name| name.trim().to_owned()).filter(|name| !name.is_empty()).collect::<BTreeSet<_>>()
         };
         Config {
-            home: self.common.home.into(),
+            control_plane: self.common.control_plane.into(),
             export_name: self.common.api_export_name,
             allowance: self.allowance.into_allowance(),
             kubeconfig: self.common.kubeconfig,
@@ -103,7 +104,7 @@ impl Cli {
             client_ca: self.client_ca,
             path_key: self.path_key_file,
             enable: self.features.into_features(),
-            patience: MirrorState::PATIENCE,
+            patience: Snapshot::PATIENCE,
             shutdown_delay: self.shutdown_delay,
             shutdown_grace: self.shutdown_grace,
             overrides: OverridePolicy { users: given(self.override_users), groups: given(self.override_groups) },
@@ -132,6 +133,11 @@ mod tests {
     #[test]
     fn without_flags_it_is_what_the_library_does_by_itself() {
         assert_eq!(format!("{:?}", parse(&[]).unwrap()), format!("{:?}", Config::default()));
+    }
+
+    #[test]
+    fn home_is_an_alias_of_control_plane() {
+        assert_eq!(parse(&["--home=kubernetes"]).unwrap().control_plane, depguard_core::ControlPlane::Kubernetes);
     }
 
     #[test]

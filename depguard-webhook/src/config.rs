@@ -1,63 +1,64 @@
-//! What a webhook is started with.
+//! Configuration of a webhook.
 
 use std::net::{Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use depguard_core::{ExportName, Home, OverridePolicy};
-use depguard_kcp::{Allowance, Features, MirrorState, ReadThrough};
+use depguard_core::{ControlPlane, ExportName, OverridePolicy};
+use depguard_kcp::{Allowance, Features, ReadThrough, Snapshot};
 
-/// What a webhook is started with. `Default` is what the binary does without flags.
+/// Settings of a webhook. `Default` has the settings of the binary without flags.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Config {
-    /// Where depguard runs.
-    pub home: Home,
-    /// depguard's own APIExport, in the workspace that the kubeconfig points to. Unused in home kubernetes.
+    /// Control plane on which depguard runs.
+    pub control_plane: ControlPlane,
+    /// APIExport of depguard, in the workspace that the kubeconfig names. Unused in plain Kubernetes.
     pub export_name: ExportName,
-    /// What one workspace may have mirrored of each resource, or in home kubernetes the cluster: where there is more, its
-    /// rules are not valid.
+    /// Limit of the objects that are watched of each resource of one workspace, or in plain Kubernetes of the cluster.
+    /// Beyond this limit, the rules of that workspace or cluster are not valid.
     pub allowance: Allowance,
-    /// The kubeconfig; left out: `KUBECONFIG`, or the pod's own service account.
+    /// Path of the kubeconfig. Left out: the file that `KUBECONFIG` names, or the pod's own service account.
     pub kubeconfig: Option<PathBuf>,
-    /// The base URL of kcp without a workspace; left out: the kubeconfig's.
+    /// Base URL of kcp without a workspace. Left out: the URL in the kubeconfig.
     pub base_host: Option<String>,
-    /// Which way dependents are read. In home kubernetes there is but the first.
+    /// Way in which dependents are read. Plain Kubernetes has only the first way.
     pub read_through: ReadThrough,
-    /// The hosts of shards, where neither the base URL nor depguard's own endpoints name them: with
-    /// [`ReadThrough::Export`], providers' endpoints are asked on no others. `*.example.com` is every host below.
+    /// Hosts of shards that neither the base URL nor depguard's own endpoints name. With [`ReadThrough::Export`],
+    /// providers' endpoints on other hosts are not asked. `*.example.com` is every host below.
     pub shard_hosts: Vec<String>,
-    /// Where reviews are taken, over TLS. Port 0 is any free one.
+    /// Address of reviews, over TLS. Port 0 is any free one.
     pub review_addr: SocketAddr,
-    /// Where `/healthz` and `/readyz` are answered, if at all.
+    /// Address of `/healthz` and `/readyz`, if they are answered at all.
     pub probe_addr: Option<SocketAddr>,
-    /// Where `/metrics` is answered, if at all.
+    /// Address of `/metrics`, if it is answered at all.
     pub metrics_addr: Option<SocketAddr>,
-    /// The folder that holds `tls.crt` and `tls.key`.
+    /// Folder with `tls.crt` and `tls.key`.
     pub tls_cert_dir: PathBuf,
-    /// A PEM file of the authorities that have signed the API servers' own certificates, read again as it changes: nobody
-    /// else is let in. Left out: anybody is.
+    /// PEM file of the authorities that have signed the API servers' own certificates, read again when it changes:
+    /// nobody else is let in. Left out: anybody is let in.
     pub client_ca: Option<PathBuf>,
-    /// What is answered beside rules, each at a path of its own: the same as the controller is started with.
+    /// Features beside rules, each answered at a path of its own: the same as the controller is started with.
     pub enable: Features,
-    /// Who may delete what is still referenced.
+    /// Users who may delete objects that are still referenced.
     pub overrides: OverridePolicy,
-    /// A file with the key by which the paths must be signed that are answered, read again as it changes. Left out: any
-    /// caller is answered.
+    /// File with the key that must have signed the paths of requests, read again when it changes. Left out: any caller
+    /// is answered.
     pub path_key: Option<PathBuf>,
-    /// How long rules are believed though nothing is heard of them. An API server that is well may say nothing for 35 s.
+    /// Time for which rules are believed though depguard hears nothing of them. A healthy API server may say nothing
+    /// for 35 s.
     pub patience: Duration,
-    /// How long new reviews are still taken when it is told to stop, while `/readyz` says that it is not ready: it takes
-    /// a moment until no API server is sent here any more. At most half of `shutdown_grace`.
+    /// Time for which new reviews are still taken after the webhook was told to stop, while `/readyz` says that it is
+    /// not ready: it takes a moment until no API server sends requests here any more. At most half of `shutdown_grace`.
     pub shutdown_delay: Duration,
-    /// How long stopping takes at most, that included: then what is under way is broken off. No review takes longer
+    /// Maximum time that stopping takes, with the delay: then all remaining work is broken off. No review takes longer
     /// than 30 s.
     pub shutdown_grace: Duration,
 }
 
 impl Config {
     depguard_kcp::builder_methods! {
-        home: Home,
+        control_plane: ControlPlane,
         export_name: ExportName,
         allowance: Allowance,
         kubeconfig: Option<PathBuf>,
@@ -81,7 +82,7 @@ impl Config {
 impl Default for Config {
     fn default() -> Self {
         Self {
-            home: Home::Kcp,
+            control_plane: ControlPlane::Kcp,
             export_name: default_export_name(),
             allowance: Allowance::DEFAULT,
             kubeconfig: None,
@@ -96,7 +97,7 @@ impl Default for Config {
             enable: Features::default(),
             overrides: OverridePolicy::default(),
             path_key: None,
-            patience: MirrorState::PATIENCE,
+            patience: Snapshot::PATIENCE,
             shutdown_delay: Duration::from_secs(5),
             shutdown_grace: Duration::from_secs(35),
         }

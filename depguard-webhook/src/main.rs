@@ -20,7 +20,7 @@ async fn main() -> ExitCode {
     };
     tracing::info!(reviews = %webhook.review_addr(), probes = ?webhook.probe_addr(), "started");
     asked_to_stop().await;
-    tracing::info!("stopping: answering what is under way");
+    tracing::info!("stopping: answering the remaining reviews");
     webhook.stop().await;
     ExitCode::SUCCESS
 }

@@ -1,41 +1,43 @@
-//! What is counted, for a monitoring system.
+//! Metrics of a service, for a monitoring system.
 //!
-//! Labels are words of closed sets, so that nothing that a tenant names can make a series. What is counted on the way of
-//! a review is one look-up in a small map and one atomic add; what is only known is asked for when it is read, by
-//! [gauges](crate::gauges).
+//! Labels are words of closed sets, so that no text of a tenant can make a series. Counting during a review costs one
+//! look-up in a small map and one atomic add. [Gauges](crate::metrics::gauges) are computed when they are read.
 
 use std::time::Duration;
 
+use depguard_core::Decision;
 use depguard_core::api::Strategy;
-use depguard_core::{Because, Decision, Notes, Operation, Ruling};
+use depguard_core::decision::{AllowReason, Diagnostics, Verdict};
+use depguard_core::protocol::Operation;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
-use crate::budget::Size;
-use crate::port::Fetched;
+use crate::limits::read_budget::Size;
+use crate::ports::api_reader::Fetched;
 
+pub(crate) mod gauges;
 pub(crate) mod guards;
 
 use self::guards::Guards;
 
-/// The names and the values of a series' labels.
+/// Names and values of a series' labels.
 type Labels<const N: usize> = [(&'static str, &'static str); N];
 type Counts<const N: usize> = Family<Labels<N>, Counter>;
 
-/// From what is decided in memory to the longest that an API server waits.
+/// Buckets from a decision in memory to the longest time that an API server waits.
 const DURATIONS: [f64; 14] = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 30.0];
 
-/// Why reviews are refused, and requests rejected.
+/// Causes for which reviews are refused, and requests rejected.
 const REFUSALS: [&str; 9] =
     ["referenced", "locked", "owns", "undecided", "not-ready", "too-many", "too-slow", "too-large", "broken-off"];
 const REJECTIONS: [&str; 9] =
     ["path", "unsigned-path", "method", "content-type", "too-slow", "too-many", "too-large", "broken-off", "no-review"];
-/// What API servers answer.
+/// Classes of API servers' answers.
 const ANSWERS: [&str; 9] = ["2xx", "403", "404", "410", "429", "4xx", "5xx", "too-large", "failed"];
 
-/// What one service counts.
+/// Counters of one service.
 #[derive(Debug)]
 pub(crate) struct Metrics {
     reviews: Counts<2>,
@@ -51,27 +53,27 @@ pub(crate) struct Metrics {
     bytes: Counts<1>,
     answers: Counts<1>,
     coalesced: Counts<1>,
-    /// Of locks and owners.
+    /// Counters of locks and owners.
     pub(crate) guards: Guards,
 }
 
-/// How a review was decided.
+/// Way in which a review was decided.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Way {
-    /// By what is in memory.
+pub(crate) enum DecidedBy {
+    /// From memory alone.
     Memory,
-    /// By what API servers were asked for.
+    /// With reads from API servers.
     Reads,
 }
 
-/// A list that is begun.
+/// Kind of a list that is begun.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum List {
-    /// Of those alone that refer to one target.
+    /// List of those objects alone that refer to one target.
     Selection,
-    /// Of what is printed of all.
+    /// List of the printed columns of all objects.
     Table,
-    /// Of all.
+    /// List of all objects.
     Scan,
 }
 
@@ -99,34 +101,38 @@ impl Default for Metrics {
 }
 
 impl Metrics {
-    /// Adds all that is counted to a registry.
+    /// Adds all counters to a registry.
     pub(crate) fn register(&self, registry: &mut Registry) {
         let Self { reviews, durations, refusals, rejections, overrides, notes, misfits, .. } = self;
-        registry.register("depguard_reviews", "Reviews that were decided", reviews.clone());
+        registry.register("depguard_reviews", "Decided reviews", reviews.clone());
         let help = "Time from a review's arrival to its decision";
         registry.register("depguard_review_duration_seconds", help, durations.clone());
-        registry.register("depguard_refusals", "Reviews that were refused", refusals.clone());
+        registry.register("depguard_refusals", "Refused reviews", refusals.clone());
         let help = "Requests that got a 4xx instead of an answered review";
         registry.register("depguard_rejections", help, rejections.clone());
-        registry.register("depguard_overrides", "Deletions that an override let go", overrides.clone());
-        let help = "Answers that say something besides the ruling";
+        registry.register("depguard_overrides", "Deletions that an override allowed", overrides.clone());
+        let help = "Answers with a warning or an audit annotation";
         registry.register("depguard_notes", help, notes.clone());
-        let help = "Values that stood where a name was looked for and were none";
+        let help = "Values that were no names, at paths that lead to names";
         registry.register("depguard_misfits", help, misfits.clone());
 
         let Self { lookups, lists, pages, bytes, answers, coalesced, .. } = self;
         registry.register("depguard_lookups", "Searches for the dependents of one target", lookups.clone());
-        registry.register("depguard_lists", "Lists that were begun", lists.clone());
-        registry.register("depguard_reads", "Answers of API servers that were read", pages.clone());
-        registry.register("depguard_read_bytes", "What those answers were long", bytes.clone());
-        registry.register("depguard_read_answers", "Answers of API servers, by what they were", answers.clone());
-        let help = "Reads that were not sent, since one for somebody else answered as well";
+        registry.register("depguard_lists", "Lists that the webhook began", lists.clone());
+        registry.register("depguard_reads", "Answers of API servers that the webhook read", pages.clone());
+        registry.register(
+            "depguard_read_bytes",
+            "Length of the answers that the webhook read, in bytes",
+            bytes.clone(),
+        );
+        registry.register("depguard_read_answers", "Answers of API servers, by status", answers.clone());
+        let help = "Reads that the webhook did not send, because the read of another review answered them as well";
         registry.register("depguard_coalesced", help, coalesced.clone());
         self.guards.register(registry);
     }
 
-    /// All series are there from the start, but for those of what is reviewed: an increase is seen only against what was
-    /// there before, and what never happened is to be told from what is not counted.
+    /// Makes all series from the start, except those of reviewed operations. A monitoring system sees an increase only
+    /// if it has seen the series before, and zero differs from a missing series.
     fn begin(&self) {
         let begin = |counts: &Counts<1>, label, values: &[&'static str]| {
             for value in values {
@@ -136,7 +142,7 @@ impl Metrics {
         for decision in ["no-rule", "unreferenced", "referenced"] {
             self.reviews.get_or_create(&[("operation", "DELETE"), ("decision", decision)]).inc_by(0);
         }
-        for way in [Way::Memory, Way::Reads] {
+        for way in [DecidedBy::Memory, DecidedBy::Reads] {
             drop(self.durations.get_or_create(&[("way", way.label())]));
         }
         begin(&self.refusals, "cause", &REFUSALS);
@@ -151,25 +157,25 @@ impl Metrics {
         begin(&self.answers, "answer", &ANSWERS);
     }
 
-    /// A review was decided.
-    pub(crate) fn decided(&self, operation: Operation, decision: &Decision, way: Way, took: Duration) {
+    /// Counts a review that was decided.
+    pub(crate) fn decided(&self, operation: Operation, decision: &Decision, way: DecidedBy, took: Duration) {
         let labels = [("operation", operation_label(operation)), ("decision", decision.label())];
         self.reviews.get_or_create(&labels).inc();
         self.took(way, took);
-        match decision.ruling() {
-            Ruling::Denied(_) => self.refused(decision.label()),
-            Ruling::Allowed(Because::Overridden) => _ = self.overrides.inc(),
-            Ruling::Allowed(_) => {}
+        match decision.verdict() {
+            Verdict::Denied(_) => self.refused(decision.label()),
+            Verdict::Allowed(AllowReason::Overridden) => _ = self.overrides.inc(),
+            Verdict::Allowed(_) => {}
         }
-        self.noted(decision.notes());
+        self.noted(decision.diagnostics());
     }
 
-    /// A review was decided in that time.
-    pub(crate) fn took(&self, way: Way, took: Duration) {
+    /// Notes the time that a decision took.
+    pub(crate) fn took(&self, way: DecidedBy, took: Duration) {
         self.durations.get_or_create(&[("way", way.label())]).observe(took.as_secs_f64());
     }
 
-    fn noted(&self, notes: &Notes) {
+    fn noted(&self, notes: &Diagnostics) {
         let said = [
             ("warning", notes.warned.is_some()),
             ("audit", notes.audited.is_some()),
@@ -184,22 +190,22 @@ impl Metrics {
         }
     }
 
-    /// A review was refused.
+    /// Counts a review that was refused.
     pub(crate) fn refused(&self, cause: &'static str) {
         self.refusals.get_or_create(&[("cause", cause)]).inc();
     }
 
-    /// A request got no answered review.
+    /// Counts a request that got no answered review.
     pub(crate) fn rejected(&self, cause: &'static str) {
         self.rejections.get_or_create(&[("cause", cause)]).inc();
     }
 
-    /// A list was begun.
+    /// Counts a list that was begun.
     pub(crate) fn listed(&self, list: List) {
         self.lists.get_or_create(&[("kind", list.label())]).inc();
     }
 
-    /// An API server answered.
+    /// Counts an answer of an API server.
     pub(crate) fn fetched(&self, size: Size, fetched: &Fetched) {
         let size = [("size", size.label())];
         self.pages.get_or_create(&size).inc();
@@ -207,14 +213,14 @@ impl Metrics {
         self.answers.get_or_create(&[("answer", answer_label(fetched))]).inc();
     }
 
-    /// So many were answered by one read of this size.
+    /// Counts the readers beyond the first that one read of this size answered.
     pub(crate) fn shared(&self, size: Size, members: usize) {
         let others = u64::try_from(members.saturating_sub(1)).unwrap_or(u64::MAX);
         self.coalesced.get_or_create(&[("size", size.label())]).inc_by(others);
     }
 }
 
-impl Way {
+impl DecidedBy {
     fn label(self) -> &'static str {
         match self {
             Self::Memory => "memory",
@@ -233,7 +239,7 @@ impl List {
     }
 }
 
-/// One word of a closed set.
+/// Returns one word of a closed set.
 pub(crate) fn operation_label(operation: Operation) -> &'static str {
     match operation {
         Operation::Create => "CREATE",
@@ -263,19 +269,19 @@ fn answer_label(fetched: &Fetched) -> &'static str {
 mod tests {
     use super::*;
     use allocation_counter::measure;
-    use depguard_core::{Context, Home, Review, RuleSet};
+    use depguard_core::{Context, ControlPlane, Review, RuleSet};
 
-    /// Most reviews are of kinds that no rule names: they must cost next to nothing.
+    /// Checks that counting costs next to nothing: most reviews are of kinds that no rule names.
     #[test]
     fn counting_a_review_allocates_nothing() {
         let review = br#"{"request": {"uid": "1", "operation": "DELETE", "oldObject": {"metadata": {"name": "a"}},
             "resource": {"group": "", "version": "v1", "resource": "pods"}}}"#;
         let review = Review::parse(review).unwrap();
-        let decision = RuleSet::load(Home::Kubernetes, []).evaluate(&review, &Context::default()).decide();
+        let decision = RuleSet::load(ControlPlane::Kubernetes, []).evaluate(&review, &Context::default()).decide();
         let metrics = Metrics::default();
         let counted = measure(|| {
             for _ in 0..100 {
-                metrics.decided(review.operation(), &decision, Way::Memory, Duration::from_micros(20));
+                metrics.decided(review.operation(), &decision, DecidedBy::Memory, Duration::from_micros(20));
             }
         });
         assert_eq!(counted.count_total, 0, "{counted:?}");

@@ -1,4 +1,9 @@
-//! A listener and its connections: how many, how long, and how they end.
+//! Listener and its connections, with their number, their timeouts, and their end.
+
+pub(crate) mod client_ca;
+pub(crate) mod idle_timeout;
+pub(crate) mod tasks;
+pub(crate) mod tls;
 
 use std::convert::Infallible;
 use std::future::poll_fn;
@@ -7,6 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use depguard_kcp::latest;
 use http::{Request, Response};
 use http_body_util::Full;
 use hyper::body::Incoming;
@@ -20,31 +26,32 @@ use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 use tower::{Service, ServiceExt};
 
-use crate::activity::Activity;
-use crate::taken::Taken;
-use crate::tasks::Tasks;
+use crate::limits::gauged_semaphore::GaugedSemaphore;
+use crate::server::idle_timeout::Activity;
+use crate::server::tasks::Tasks;
 
-/// Connections at once; further ones wait in the operating system's queue.
+/// Maximum number of connections; further ones wait in the operating system's queue.
 const MAX_CONNECTIONS: usize = 1024;
-/// Requests at once on one HTTP/2 connection.
+/// Maximum number of requests at once on one HTTP/2 connection.
 const MAX_STREAMS: u32 = 250;
-/// The longest headers of an HTTP/1.1 request, and what is read ahead of its body, in bytes.
+/// Maximum length of the headers of an HTTP/1.1 request, and of what is read ahead of its body, in bytes.
 const MAX_BUFFERED: usize = 64 << 10;
-/// The longest headers of an HTTP/2 request, in bytes. An API server's are some 300.
+/// Maximum length of the headers of an HTTP/2 request, in bytes. An API server's are some 300.
 const MAX_HEADERS: u32 = 16 << 10;
-/// What an HTTP/2 peer may send ahead of what is read, on a stream; on a connection four times as much. What lies there
-/// counts in no other limit.
+/// Number of bytes that an HTTP/2 peer may send ahead on a stream; on a connection four times as many. These bytes
+/// count in no other limit.
 const WINDOW: u32 = 64 << 10;
-/// How often an HTTP/2 peer is asked for a sign of life, and how long it has for it: one that vanished is not waited for.
+/// Interval at which an HTTP/2 peer is asked for a sign of life, and its time to answer: a peer that vanished is not
+/// waited for.
 const PING: (Duration, Duration) = (Duration::from_secs(20), Duration::from_secs(10));
-/// How long a TLS handshake may take.
+/// Time limit of a TLS handshake.
 const HANDSHAKE: Duration = Duration::from_secs(10);
-/// How long a connection that was asked to close may take.
+/// Time limit for the end of a connection that was asked to close.
 const CLOSE: Duration = Duration::from_secs(5);
-/// The pauses after an error of `accept`, such as too many open files: doubled each time.
+/// First and longest pause after an error of `accept`, such as too many open files: doubled each time.
 const BACK_OFF: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(1));
 
-/// What a server answers with.
+/// Service that answers the requests of a server.
 pub(crate) trait Answering:
     Service<Request<Incoming>, Response = Response<Full<Bytes>>, Error = Infallible, Future: Send>
     + Clone
@@ -63,22 +70,23 @@ impl<S> Answering for S where
 {
 }
 
-/// A listener, and what is answered there.
+/// Listener, and the service that answers its requests.
 pub(crate) struct Server<S> {
     listener: TcpListener,
     tls: watch::Receiver<Arc<ServerConfig>>,
     service: S,
-    connections: Taken,
+    connections: GaugedSemaphore,
 }
 
 impl<S: Answering> Server<S> {
-    /// Over TLS, as `tls` says; connections that were begun before it changed are ended.
+    /// Makes a server over TLS with the configuration in `tls`. When this changes, connections that began before are
+    /// closed.
     pub(crate) fn new(listener: TcpListener, tls: watch::Receiver<Arc<ServerConfig>>, service: S) -> Self {
-        Self { listener, tls, service, connections: Taken::of(MAX_CONNECTIONS) }
+        Self { listener, tls, service, connections: GaugedSemaphore::new(MAX_CONNECTIONS) }
     }
 
-    /// The connections that there are.
-    pub(crate) fn connections(&self) -> Taken {
+    /// Returns the number of connections, with its maximum.
+    pub(crate) fn connections(&self) -> GaugedSemaphore {
         self.connections.clone()
     }
 
@@ -104,7 +112,7 @@ impl<S: Answering> Server<S> {
                     });
                 }
                 Err(why) => {
-                    tracing::warn!("cannot take a connection: {why}");
+                    tracing::warn!("cannot accept a connection: {why}");
                     sleep(pause).await;
                     pause = (pause * 2).min(BACK_OFF.1);
                 }
@@ -119,9 +127,9 @@ async fn connection<S: Answering>(
     service: S,
     tasks: Tasks,
 ) {
-    // Answers are small and written at once; failing to say so costs only time.
+    // Answers are small and written at once; a failure here costs only time.
     let _ = stream.set_nodelay(true);
-    let acceptor = TlsAcceptor::from(tls.borrow_and_update().clone());
+    let acceptor = TlsAcceptor::from(latest(&mut tls));
     let handshake = timeout(HANDSHAKE, acceptor.accept(stream));
     let shaken = tokio::select! {
         () = tasks.stopping() => return,
@@ -137,8 +145,8 @@ async fn connection<S: Answering>(
     }
 }
 
-/// Answers the requests of one connection, until the peer closes it, it has been quiet too long, TLS is not what it was
-/// begun with any more, or the tasks stop.
+/// Answers the requests of one connection. Ends when the peer closes it, when it has been quiet too long, when the TLS
+/// configuration has changed since its beginning, or when the tasks stop.
 async fn requests<S, IO>(stream: IO, h2: bool, mut tls: watch::Receiver<Arc<ServerConfig>>, service: S, tasks: Tasks)
 where
     S: Answering,
@@ -153,10 +161,10 @@ where
             response
         }
     });
-    // The protocol is the one agreed on in the handshake: nothing is guessed from the first bytes.
+    // The handshake has agreed on the protocol: nothing is guessed from the first bytes.
     let builder = auto::Builder::new(tasks.clone());
     let mut builder = if h2 { builder.http2_only() } else { builder.http1_only() };
-    // Headers that come slowly are no request yet: they end as what is quiet.
+    // Slow headers are no request yet: the connection ends as a quiet one.
     builder.http1().max_buf_size(MAX_BUFFERED);
     builder
         .http2()
@@ -174,7 +182,7 @@ where
         Ok(()) = tls.changed() => connection.as_mut().graceful_shutdown(),
         () = tasks.stopping() => connection.as_mut().graceful_shutdown(),
     }
-    // Whoever has a request under way gets the answer; a peer that only lingers is dropped.
+    // Requests under way still get their answers; a peer that only lingers is dropped.
     let lingering = async {
         activity.idle().await;
         sleep(CLOSE).await;

@@ -1,4 +1,4 @@
-//! The whole webhook: rules watched, certificate followed, reviews and probes answered.
+//! The whole webhook: watches rules, follows the certificate, answers reviews and probes.
 
 use std::io;
 use std::net::SocketAddr;
@@ -13,23 +13,23 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
-use crate::client_ca;
 use crate::config::Config;
-use crate::front_proxy::FrontProxy;
-use crate::gauges;
-use crate::paths::PathKeys;
-use crate::registry::{self, Following};
-use crate::rules::Rules;
+use crate::metrics::gauges;
+use crate::ports::front_proxy::FrontProxy;
+use crate::ports::read_path::ReadPath;
+use crate::rules::active_rules::Rules;
+use crate::rules::rule_watcher::{self, Following};
 use crate::server::Server;
-use crate::service::{Limits, ReviewService};
-use crate::tasks::Tasks;
-use crate::tls::{self, CertificateError, Certificates};
-use crate::way::Way;
+use crate::server::client_ca;
+use crate::server::tasks::Tasks;
+use crate::server::tls::{self, CertificateError, Certificates};
+use crate::service::review_service::{Limits, ReviewService};
+use crate::service::routes::PathKeys;
 
-/// How long what supports the server may take to end: it has no work of its own to finish.
+/// Time limit for the end of the supporting tasks: they have no work of their own to finish.
 const LAST: Duration = Duration::from_secs(1);
 
-/// A running webhook. Dropped, it is killed.
+/// A running webhook. Dropping it kills the webhook.
 #[derive(Debug)]
 pub struct Webhook {
     review_addr: SocketAddr,
@@ -37,15 +37,15 @@ pub struct Webhook {
     metrics_addr: Option<SocketAddr>,
     delay: Duration,
     grace: Duration,
-    /// Cancelled as soon as it is to stop.
+    /// Cancelled as soon as the webhook is to stop.
     ending: CancellationToken,
-    /// The listener, its connections, and what these have begun.
+    /// Listener, its connections, and the tasks that these have begun.
     serving: Tasks,
-    /// What they rely on, which goes on until the last of them is done.
+    /// Tasks that the server relies on, which go on until the last of its tasks is done.
     supporting: Tasks,
 }
 
-/// Why a webhook can't be started.
+/// Reason why a webhook can't be started.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StartError {
@@ -58,20 +58,20 @@ pub enum StartError {
     /// The path key can't be used.
     #[error(transparent)]
     PathKey(#[from] PathKeyError),
-    /// There is no such way to read dependents.
+    /// This control plane has no such way to read dependents.
     #[error(transparent)]
     ReadThrough(#[from] NoExports),
-    /// What is switched on does not exist there.
+    /// A feature that is switched on does not exist on this control plane.
     #[error(transparent)]
     Enable(#[from] NotInKcp),
     /// An address can't be listened on.
     #[error("cannot listen on {address}: {why}; choose another by --{flag}")]
     Listen {
-        /// Which one.
+        /// Address that was given.
         address: SocketAddr,
-        /// The binary's flag that says it.
+        /// Flag of the binary that sets the address.
         flag: &'static str,
-        /// What the operating system said.
+        /// Error of the operating system.
         #[source]
         why: io::Error,
     },
@@ -80,10 +80,11 @@ pub enum StartError {
 impl Webhook {
     /// Starts to load the rules and to answer. Reviews that come before all rules are loaded are refused.
     pub async fn start(config: Config) -> Result<Self, StartError> {
-        config.read_through.check(config.home)?;
-        config.enable.check(config.home)?;
-        let options =
-            ConnectOptions::new(config.home).kubeconfig(config.kubeconfig.clone()).base_host(config.base_host.clone());
+        config.read_through.check(config.control_plane)?;
+        config.enable.check(config.control_plane)?;
+        let options = ConnectOptions::new(config.control_plane)
+            .kubeconfig(config.kubeconfig.clone())
+            .base_host(config.base_host.clone());
         let connection = Connection::open(&options).await?;
         let reloads = Reloads::default();
         let pair = tls::open(&config.tls_cert_dir, reloads.of("certificate")).await?;
@@ -116,9 +117,9 @@ impl Webhook {
             None => None,
         };
 
-        let rules = Rules::not_loaded_yet("the rules are being loaded");
-        let port = Way::of(&config, &connection);
-        // Whatever fails from here on is tried again: dropped early, the tasks would be killed.
+        let rules = Rules::not_loaded_yet("the webhook is loading the rules");
+        let port = ReadPath::of(&config, &connection);
+        // A failure from here on is retried by a task. An early return would drop the webhook, and kill its tasks.
         let mut webhook = Self {
             review_addr,
             probe_addr: None,
@@ -131,15 +132,16 @@ impl Webhook {
         };
         let (serving, supporting) = (&webhook.serving, &webhook.supporting);
         let limits = Limits::default();
-        let mut service = ReviewService::among(serving.clone(), port, rules.clone(), config.overrides, limits);
+        let mut service = ReviewService::with_tasks(serving.clone(), port, rules.clone(), config.overrides, limits);
         if config.enable.locks {
-            service = service.guarding_locks(config.home, FrontProxy::new(config.home, connection.clone()));
+            service =
+                service.guarding_locks(config.control_plane, FrontProxy::new(config.control_plane, connection.clone()));
         }
         if !config.enable.compat_lock_kinds.is_empty() {
             service = service.guarding_compat_locks(config.enable.compat_lock_kinds);
         }
         if config.enable.owners {
-            service = service.guarding_owners(FrontProxy::new(config.home, connection.clone()));
+            service = service.guarding_owners(FrontProxy::new(config.control_plane, connection.clone()));
         }
         if let Some(file) = path_key {
             let keys = PathKeys::new(file.current().clone());
@@ -147,21 +149,22 @@ impl Webhook {
             supporting.spawn_needed("path key", file.follow(REREAD, move |key| keys.replace(key.clone())));
         }
         let server = Server::new(reviews, following_tls, service.clone());
-        let mirror = registry::watch(&connection, config.home, config.export_name.clone(), config.allowance);
+        let reflector =
+            rule_watcher::watch(&connection, config.control_plane, config.export_name.clone(), config.allowance);
         if let Some(mut metrics) = metrics {
             let registry = metrics.registry();
             service.register(registry);
             reloads.register(registry);
-            register_watches(registry, mirror.watches());
+            register_watches(registry, reflector.watches());
             gauges::of_server(registry, Arc::clone(&certificates), server.connections());
             webhook.metrics_addr = Some(metrics.address());
             supporting.spawn_needed("metrics", metrics.serve());
         }
-        let Config { home, export_name, patience, .. } = config;
-        let following = Following { mirror, connection, home, export_name, patience };
-        supporting.spawn_needed("rules", registry::run(following, rules.clone()));
+        let Config { control_plane, export_name, patience, .. } = config;
+        let following = Following { reflector, connection, control_plane, export_name, patience };
+        supporting.spawn_needed("rules", rule_watcher::run(following, rules.clone()));
         if let Some(file) = client_ca {
-            // Who was let in by what is gone must come again.
+            // Clients that the former authorities let in must connect again.
             let changed = move |config: &Arc<_>| _ = tls.send_replace(Arc::clone(config));
             supporting.spawn_needed("client CA", file.follow(REREAD, changed));
         }
@@ -172,7 +175,7 @@ impl Webhook {
             let (serving, needed, ending) = (serving.clone(), supporting.clone(), webhook.ending.clone());
             let health = move || match serving.dead().or_else(|| needed.dead()) {
                 Some(_) => Health::Dead,
-                None if ending.is_cancelled() => Health::NotReady("it is stopping".to_owned()),
+                None if ending.is_cancelled() => Health::NotReady("the webhook is stopping".to_owned()),
                 None => rules.not_loaded().map_or(Health::Ready, Health::NotReady),
             };
             supporting.spawn_needed("probes", probes.serve(health));
@@ -181,23 +184,23 @@ impl Webhook {
         Ok(webhook)
     }
 
-    /// Where reviews are taken.
+    /// Returns the address of reviews.
     pub fn review_addr(&self) -> SocketAddr {
         self.review_addr
     }
 
-    /// Where probes are answered, if they are.
+    /// Returns the address of probes, if they are served.
     pub fn probe_addr(&self) -> Option<SocketAddr> {
         self.probe_addr
     }
 
-    /// Where metrics are read, if they are.
+    /// Returns the address of metrics, if they are served.
     pub fn metrics_addr(&self) -> Option<SocketAddr> {
         self.metrics_addr
     }
 
-    /// Is not ready from now on, takes reviews a moment longer, answers those under way, and ends with nothing left
-    /// behind. Rules are followed, and probes answered, until the last review is.
+    /// Stops the webhook: reports that it is not ready, takes reviews a moment longer, answers those under way, and
+    /// ends without leaving a task behind. Rules are followed and probes answered until the last review is done.
     pub async fn stop(self) {
         let begun = Instant::now();
         self.ending.cancel();
@@ -208,7 +211,7 @@ impl Webhook {
 
     /// Ends at once, in the middle of whatever is under way.
     pub fn kill(self) {
-        // What `drop` does.
+        // The drop at the end of this function kills the tasks.
     }
 }
 
@@ -224,11 +227,11 @@ mod tests {
     use super::*;
     use std::net::Ipv4Addr;
 
-    use depguard_core::Home;
+    use depguard_core::ControlPlane;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::TcpStream;
 
-    /// A webhook whose API server is away.
+    /// Starts a webhook whose API server is away.
     async fn started(folder: &std::path::Path) -> Webhook {
         let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
         let kubeconfig = r#"{"apiVersion": "v1", "kind": "Config", "current-context": "a",
@@ -245,7 +248,7 @@ mod tests {
         }
         let any = (Ipv4Addr::LOCALHOST, 0).into();
         let config = Config {
-            home: Home::Kubernetes,
+            control_plane: ControlPlane::Kubernetes,
             kubeconfig: Some(folder.join("kubeconfig")),
             review_addr: any,
             probe_addr: Some(any),

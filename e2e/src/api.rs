@@ -10,10 +10,10 @@ use serde_json::Value;
 
 use crate::outcome::{Outcome, Stop};
 
-/// Longer than any webhook's time limit; a server that takes longer has hung.
+/// Time limit of one request. Longer than any webhook's time limit; a server that takes longer hangs.
 const TIME_LIMIT: Duration = Duration::from_secs(60);
 
-/// One user's way into one cluster or workspace.
+/// Client of one user for one cluster or workspace.
 #[derive(Clone)]
 pub struct Api {
     client: Client,
@@ -21,26 +21,26 @@ pub struct Api {
 }
 
 impl Api {
-    /// As the kubeconfig's user, where it points.
+    /// Opens a client of the kubeconfig's user for the kubeconfig's server.
     pub async fn open(kubeconfig: &str) -> Outcome<Api> {
         let kubeconfig = Kubeconfig::from_yaml(kubeconfig)?;
         let mut config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
-        // A scenario wants to see the first answer.
+        // Scenarios check the first answer.
         config.default_retry = false;
         Ok(Api { client: Client::try_from(config)?, prefix: String::new() })
     }
 
-    /// The same user at another path of the server.
+    /// Returns a client of the same user at another path of the server.
     pub fn at(&self, prefix: impl Into<String>) -> Api {
         Api { client: self.client.clone(), prefix: prefix.into() }
     }
 
-    /// GET.
+    /// Sends a GET.
     pub async fn get(&self, path: &str) -> Outcome<Reply> {
         self.call(Method::GET, path, None).await
     }
 
-    /// GET of a list as `kubectl get` prints it: the names of the columns, and the cells of each row.
+    /// Sends a GET of a list as `kubectl get` prints it. Returns the names of the columns and the cells of each row.
     pub async fn table(&self, path: &str) -> Outcome<(Vec<String>, Vec<Vec<Value>>)> {
         const ACCEPT: &str = "application/json;as=Table;g=meta.k8s.io;v=v1";
         let table = self.call_as(Method::GET, path, None, ACCEPT).await?.ok()?;
@@ -51,43 +51,43 @@ impl Api {
         Ok((names, rows))
     }
 
-    /// POST of a new object to its collection.
+    /// Sends a POST of a new object to its collection.
     pub async fn post(&self, path: &str, body: &Value) -> Outcome<Reply> {
         self.call(Method::POST, path, Some(("application/json", body))).await
     }
 
-    /// PUT of a whole object.
+    /// Sends a PUT of a whole object.
     pub async fn put(&self, path: &str, body: &Value) -> Outcome<Reply> {
         self.call(Method::PUT, path, Some(("application/json", body))).await
     }
 
-    /// PATCH with a JSON merge patch.
+    /// Sends a PATCH with a JSON merge patch.
     pub async fn merge(&self, path: &str, patch: &Value) -> Outcome<Reply> {
         self.call(Method::PATCH, path, Some(("application/merge-patch+json", patch))).await
     }
 
-    /// PATCH by server-side apply, as somebody else than depguard.
+    /// Sends a PATCH by server-side apply with a field manager other than depguard's.
     pub async fn apply(&self, path: &str, object: &Value) -> Outcome<Reply> {
         let path = format!("{path}?fieldManager=somebody&force=true");
         self.call(Method::PATCH, &path, Some(("application/apply-patch+yaml", object))).await
     }
 
-    /// DELETE of an object or a collection.
+    /// Sends a DELETE of an object or a collection.
     pub async fn delete(&self, path: &str) -> Outcome<Reply> {
         self.call(Method::DELETE, path, None).await
     }
 
-    /// DELETE with the body of a `metav1.DeleteOptions`.
+    /// Sends a DELETE with this body of a `metav1.DeleteOptions`.
     pub async fn delete_with(&self, path: &str, options: &Value) -> Outcome<Reply> {
         self.call(Method::DELETE, path, Some(("application/json", options))).await
     }
 
-    /// DELETE that changes nothing, but passes admission.
+    /// Sends a DELETE as a dry run: it passes admission and changes nothing.
     pub async fn dry_run_delete(&self, path: &str) -> Outcome<Reply> {
         self.delete(&format!("{path}?dryRun=All")).await
     }
 
-    /// A watch of a collection, from a resourceVersion on.
+    /// Opens a watch of a collection, starting at a resourceVersion.
     pub async fn watch(&self, collection: &str, version: &str) -> Outcome<Watch> {
         let url = format!("{}{collection}?watch=1&resourceVersion={version}", self.prefix);
         let request = Request::builder().uri(&url).body(Body::empty())?;
@@ -131,14 +131,14 @@ impl Api {
     }
 }
 
-/// A watch that goes on.
+/// Open watch of a collection.
 pub struct Watch {
     body: Body,
     read: Vec<u8>,
 }
 
 impl Watch {
-    /// The next event; none once the watch has ended, whoever ended it.
+    /// Returns the next event, or `None` once either side has ended the watch.
     pub async fn next(&mut self) -> Outcome<Option<Value>> {
         loop {
             if let Some(end) = self.read.iter().position(|byte| *byte == b'\n') {
@@ -153,7 +153,7 @@ impl Watch {
     }
 }
 
-/// What a server answered.
+/// Response of a server.
 #[derive(Clone, Debug)]
 pub struct Reply {
     what: String,
@@ -161,27 +161,27 @@ pub struct Reply {
     pub status: u16,
     /// The `Warning` headers, which `kubectl` shows.
     pub warnings: Vec<String>,
-    /// The body: an object, a list or a `metav1.Status`; a string where it was not JSON.
+    /// The body: an object, a list or a `metav1.Status`; a string if the body is no JSON.
     pub body: Value,
 }
 
 impl Reply {
-    /// The body of a success; any other status fails.
+    /// Returns the body of a success; fails on any other status.
     pub fn ok(self) -> Outcome<Value> {
         if (200..300).contains(&self.status) { Ok(self.body) } else { Err(self.unexpected("a success")) }
     }
 
-    /// The same for a creation that may have happened before.
+    /// Checks the response to a creation: a success, or 409 because the object exists already.
     pub fn ok_or_there(self) -> Outcome {
         if self.status == 409 { Ok(()) } else { self.ok().map(drop) }
     }
 
-    /// Whether there is no such object.
+    /// Returns true if the object does not exist.
     pub fn is_gone(&self) -> bool {
         self.status == 404
     }
 
-    /// The `message` of a `metav1.Status`, or the whole body.
+    /// Returns the `message` of a `metav1.Status`, or else the whole body.
     pub fn message(&self) -> String {
         match self.body.get("message").and_then(Value::as_str) {
             Some(message) => message.to_owned(),
@@ -189,7 +189,7 @@ impl Reply {
         }
     }
 
-    /// A failure that says what was awaited and what came.
+    /// Builds a failure that says what was expected and what came.
     pub fn unexpected(&self, awaited: &str) -> Stop {
         let mut message = self.message();
         if message.len() > 600 {

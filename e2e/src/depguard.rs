@@ -1,4 +1,4 @@
-//! depguard itself, in this process, so that a scenario can end and start its parts.
+//! depguard itself, run in this process, so that a scenario can stop and start its parts.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -6,32 +6,34 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use depguard_controller::{Controller, Uninstall, WebhookTarget, manifests};
-use depguard_core::{ExportName, Home};
+use depguard_core::{ControlPlane, ExportName};
 use depguard_kcp::Features;
+use depguard_testbed::lasting_port;
 use depguard_webhook::{ReadThrough, Webhook};
 use tempfile::TempDir;
 
 use crate::certificate::Authority;
 use crate::outcome::Outcome;
-use crate::ring::free_port;
 use crate::world::{Resource, World};
 
-/// depguard's controller and webhook for one world. In a control it is an empty shell.
+/// depguard's controller and webhook for one world. In a control (a run without depguard) neither starts.
 pub struct Depguard {
     world: Arc<World>,
     folder: TempDir,
     authority: Authority,
     port: u16,
-    /// After how long the controller looks at everything again.
+    /// Interval after which the controller reconciles everything again.
     resync: Duration,
     is_elected: bool,
     enable: Features,
+    /// The hosts of shards that the webhook is given.
+    shard_hosts: Vec<String>,
     controller: Option<Controller>,
     webhook: Option<Webhook>,
 }
 
 impl Depguard {
-    /// Starts both, the controller first: deletions are refused from then on.
+    /// Starts the controller, then the webhook. Deletions are refused as soon as this returns.
     pub async fn start(world: &Arc<World>) -> Outcome<Depguard> {
         let mut depguard = Depguard::prepare(world).await?;
         depguard.start_controller().await?;
@@ -39,17 +41,18 @@ impl Depguard {
         Ok(depguard)
     }
 
-    /// Makes what both need, and starts none.
+    /// Prepares the files and settings of the controller and the webhook, and starts neither.
     pub async fn prepare(world: &Arc<World>) -> Outcome<Depguard> {
         let folder = tempfile::tempdir()?;
         let authority = Authority::new("depguard e2e webhook")?;
         authority.issue(folder.path())?;
         world.write_kubeconfigs(folder.path()).await?;
         std::fs::write(folder.path().join("path-key"), "a key that only these tests know, and long enough")?;
-        let (enable, world, port) = (world.features(), Arc::clone(world), free_port()?);
+        let (enable, world, port) = (world.features(), Arc::clone(world), lasting_port(Ipv4Addr::LOCALHOST)?);
         let resync = Duration::from_secs(60);
+        let shard_hosts = world.ring().shards().iter().map(|shard| shard.host().to_owned()).collect();
         let (is_elected, controller, webhook) = (false, None, None);
-        Ok(Depguard { world, folder, authority, port, resync, is_elected, enable, controller, webhook })
+        Ok(Depguard { world, folder, authority, port, resync, is_elected, enable, shard_hosts, controller, webhook })
     }
 
     /// Starts the controller.
@@ -59,7 +62,7 @@ impl Depguard {
         }
         let webhook = WebhookTarget::Url(self.url());
         let exports = self.world.ring().kind().reads_through_exports();
-        let config = depguard_controller::Config::new(self.home(), export_name()?, webhook)
+        let config = depguard_controller::Config::new(self.control_plane(), export_name()?, webhook)
             .read_through(if exports { manifests::ReadThrough::Export } else { manifests::ReadThrough::FrontProxy })
             .kubeconfig(Some(self.file("controller.kubeconfig")))
             .probe_addr(None)
@@ -69,19 +72,19 @@ impl Depguard {
             .resync(self.resync)
             .enable(self.enable.clone())
             .vital_lock_kinds(["serviceaccounts/token".parse()?].into())
-            // As long as a lock may be on its way between its review and where it is stored.
+            // Time that a lock may take from its review until the API server has stored the lock.
             .lock_clean_after(Duration::from_secs(2))
             .leader_elect(self.is_elected);
         self.controller = Some(Controller::start(config).await?);
         Ok(())
     }
 
-    /// Has the controller act only while it is elected, from its next start on.
+    /// Sets that the controller acts only while it is elected, from its next start on.
     pub fn elect(&mut self) {
         self.is_elected = true;
     }
 
-    /// Has the older tool's locks guard these kinds, from the next start of both on.
+    /// Sets the kinds that the older tool's locks guard, from the next start of the controller and of the webhook on.
     pub fn guard_compat_locks(&mut self, kinds: &[&Resource]) -> Outcome {
         for kind in kinds {
             self.enable.compat_lock_kinds.insert(format!("{}.{}", kind.plural, kind.group).parse()?);
@@ -89,7 +92,18 @@ impl Depguard {
         Ok(())
     }
 
-    /// Has the controller look at everything so often, from its next start on.
+    /// Gives the webhook the hosts of all shards if `named`, else none, from its next start on.
+    pub fn name_shard_hosts(&mut self, named: bool) {
+        let shards = self.world.ring().shards().iter().filter(|_| named);
+        self.shard_hosts = shards.map(|shard| shard.host().to_owned()).collect();
+    }
+
+    /// Returns the hosts of shards that the webhook is given.
+    pub fn shard_hosts(&self) -> &[String] {
+        &self.shard_hosts
+    }
+
+    /// Sets the interval after which the controller reconciles everything again, from its next start on.
     pub fn look_again_after(&mut self, resync: Duration) {
         self.resync = resync;
     }
@@ -101,14 +115,14 @@ impl Depguard {
         }
     }
 
-    /// Starts the webhook. It answers when this returns, though it may have no rules yet.
+    /// Starts the webhook. The webhook answers when this returns, but may have no rules yet.
     pub async fn start_webhook(&mut self) -> Outcome {
         if self.world.is_control() {
             return Ok(());
         }
         let exports = self.world.ring().kind().reads_through_exports();
         let config = depguard_webhook::Config::default()
-            .home(self.home())
+            .control_plane(self.control_plane())
             .read_through(if exports { ReadThrough::Export } else { ReadThrough::FrontProxy })
             .export_name(export_name()?)
             .kubeconfig(Some(self.file("webhook.kubeconfig")))
@@ -117,66 +131,69 @@ impl Depguard {
             .metrics_addr(Some((Ipv4Addr::LOCALHOST, 0).into()))
             .tls_cert_dir(self.folder.path().to_owned())
             .path_key(Some(self.file("path-key")))
+            .shard_hosts(self.shard_hosts.clone())
             .enable(self.enable.clone());
         self.webhook = Some(Webhook::start(config).await?);
         Ok(())
     }
 
-    /// Ends the webhook in the middle of whatever it does.
+    /// Kills the webhook without letting it finish anything.
     pub fn kill_webhook(&mut self) {
         if let Some(webhook) = self.webhook.take() {
             webhook.kill();
         }
     }
 
-    /// Uninstalls, as the controller's subcommand does with the controller's rights.
+    /// Uninstalls depguard as the controller's subcommand does, with the controller's rights.
     pub async fn uninstall(&self) -> Outcome {
         if self.world.is_control() {
             return Ok(());
         }
-        let what = Uninstall::new(self.home(), export_name()?);
+        let what = Uninstall::new(self.control_plane(), export_name()?);
         depguard_controller::uninstall(what.kubeconfig(Some(self.file("controller.kubeconfig")))).await?;
         Ok(())
     }
 
-    /// Gives the webhook another certificate authority and another URL, for the next start.
+    /// Gives the webhook another certificate authority and another URL, from its next start on.
     pub fn move_webhook(&mut self) -> Outcome {
         self.authority = Authority::new("another depguard e2e webhook")?;
         self.authority.issue(self.folder.path())?;
-        self.port = free_port()?;
+        self.port = lasting_port(Ipv4Addr::LOCALHOST)?;
         Ok(())
     }
 
-    /// Gives the webhook a certificate of an authority that the controller does not know, for the next start.
+    /// Gives the webhook a certificate of an authority that the controller does not know, from the webhook's next start
+    /// on.
     pub fn renew_certificate_alone(&self) -> Outcome {
         Authority::new("an unknown authority")?.issue(self.folder.path())?;
         Ok(std::fs::write(self.file("ca.crt"), self.authority.pem())?)
     }
 
-    /// Where the metrics of the webhook and of the controller are read, of those that run.
+    /// Returns the addresses of the metrics of the webhook and of the controller; `None` for one that does not run.
     pub fn metrics(&self) -> [Option<SocketAddr>; 2] {
         let (webhook, controller) = (self.webhook.as_ref(), self.controller.as_ref());
         [webhook.and_then(Webhook::metrics_addr), controller.and_then(Controller::metrics_addr)]
     }
 
-    /// Where the webhook is called; each place is told a path below that only it has.
+    /// Returns the base URL of the webhook. Each workspace or cluster calls the webhook at a path of its own below this
+    /// URL.
     pub fn url(&self) -> String {
         format!("https://127.0.0.1:{}/validate", self.port)
     }
 
-    /// The port of [`Depguard::url`].
+    /// Returns the port of [`Depguard::url`].
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// A file that both may need: `tls.crt`, `tls.key`, `ca.crt` and `path-key` are there, `controller.kubeconfig` and
-    /// `webhook.kubeconfig` of their accounts, and `kubeconfig` of the administrator.
+    /// Returns the path of a file in depguard's folder: `tls.crt`, `tls.key`, `ca.crt`, `path-key`, the accounts'
+    /// `controller.kubeconfig` and `webhook.kubeconfig`, and the administrator's `kubeconfig`.
     pub fn file(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 
-    fn home(&self) -> Home {
-        if self.world.is_kcp() { Home::Kcp } else { Home::Kubernetes }
+    fn control_plane(&self) -> ControlPlane {
+        if self.world.is_kcp() { ControlPlane::Kcp } else { ControlPlane::Kubernetes }
     }
 }
 

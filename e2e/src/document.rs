@@ -1,74 +1,75 @@
-//! Documents under `docs/`, as what they tell a reader to do. A test does it, and compares what is printed.
+//! Documents under `docs/`, read as steps for a reader. A test takes the steps and compares the output with the
+//! document.
 //!
-//! A line after `$ ` in a `console` block is a command; what follows is what it prints, in which `…` stands for what
-//! differs from one time to another within a line. A comment before the block says what is particular about it:
+//! A line after `$ ` in a `console` block is a command; the lines that follow are its output. In these lines, `…`
+//! stands for a part that differs from one run to another. A comment before the block describes a special case:
 //!
 //! | `<!-- …: … -->` | |
 //! |---|---|
-//! | `test: what` | something that the test does, and no reader; no block belongs to it |
-//! | `file: name` | the block, in whatever language, is this file |
-//! | `not run: why` | the block is not looked at |
-//! | `exits with: 1` | the block's last command ends with this exit code, and not with 0 |
-//! | `once: what` | the block's commands are tried until they print this: it takes its time; `once, exits with 1: what` likewise |
-//! | `in another terminal: why` | the block's commands go on, and are waited for only until they print this |
+//! | `test: what` | a step of the test that readers do not take; no block belongs to this comment |
+//! | `file: name` | the block, in any language, is the content of this file |
+//! | `not run: why` | the test skips the block |
+//! | `exits with: 1` | the block's last command ends with this exit code, not with 0 |
+//! | `once: what` | the test repeats each command until its output is as expected; also `once, exits with 1: what` |
+//! | `in another terminal: why` | the commands keep running; the test only waits until their expected output appears |
 
 use crate::outcome::{Outcome, Stop, ensure};
 
-/// What a reader does next.
+/// Next step of a reader.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Step {
     /// `<!-- test: … -->`
     Test(String),
     /// A block of code after `<!-- file: … -->`.
     File {
-        /// Its name.
+        /// The file's name.
         name: String,
-        /// What is in it.
+        /// The file's content.
         text: String,
     },
-    /// A line after `$ `.
+    /// A line after `$ ` in a `console` block.
     Command(Command),
 }
 
-/// A command, and what it prints.
+/// A command and its expected output.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Command {
-    /// Without the `$ `; of several lines, where each but the last ends in a backslash.
+    /// The command without the `$ `. If it has several lines, each but the last ends in a backslash.
     pub line: String,
-    /// The lines that follow.
+    /// The expected lines of output.
     pub prints: Vec<String>,
-    /// How it is run.
+    /// The way to run the command.
     pub how: How,
-    /// The number of the document's lines before those in `prints`.
+    /// The number of lines in the document before the lines of `prints`.
     pub at: usize,
 }
 
 impl Command {
-    /// Whether that is what it prints.
+    /// Returns true if `printed` is the expected output.
     pub fn is_like(&self, printed: &str) -> bool {
         difference(&self.prints, printed).is_none()
     }
 }
 
-/// How a command is run.
+/// Way to run a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum How {
-    /// Until it ends, with this exit code.
+    /// Runs until the command ends with this exit code.
     Exits(i32),
-    /// Again and again, until it prints what it should and ends with this exit code.
+    /// Runs again and again, until the command prints the expected output and ends with this exit code.
     Once(i32),
-    /// Beside all that follows.
+    /// Runs in the background of all steps that follow.
     Aside,
 }
 
-/// The lines under the heading `## …`.
+/// Returns the lines under the heading `## …`.
 pub fn section<'a>(document: &'a str, heading: &str) -> Outcome<&'a str> {
     let none = || Stop::Failed(format!("there is nothing under `{heading}`"));
     let (_, rest) = document.split_once(&format!("## {heading}\n")).ok_or_else(none)?;
     Ok(rest.split("\n## ").next().unwrap_or_default())
 }
 
-/// The steps of a document, or of one section.
+/// Reads the steps of a document, or of one section.
 pub fn steps(document: &str) -> Outcome<Vec<Step>> {
     let mut lines = document.lines().enumerate();
     let (mut steps, mut comment) = (Vec::new(), None);
@@ -122,13 +123,13 @@ fn commands(block: &[(usize, &str)], said: Option<(&str, &str)>) -> Outcome<Vec<
     Ok(commands)
 }
 
-/// Whether all of these lines are among those, in their order; the first that is not, otherwise.
+/// Looks for the lines of `prints` in `printed`, in their order. Returns the first line that is missing, or `None`.
 pub fn missing<'a>(prints: &'a [String], printed: &str) -> Option<&'a str> {
     let mut printed = printed.lines();
     prints.iter().map(String::as_str).find(|expected| !printed.any(|line| is_like(line.trim_end(), expected)))
 }
 
-/// How these lines are not exactly those.
+/// Describes the first difference between `printed` and `prints`; `None` if they match.
 pub fn difference(prints: &[String], printed: &str) -> Option<String> {
     let printed: Vec<&str> = printed.lines().collect();
     let unlike = prints.iter().zip(&printed).find(|(expected, line)| !is_like(line.trim_end(), expected));
@@ -153,7 +154,7 @@ fn is_like(line: &str, expected: &str) -> bool {
     open || rest.is_empty()
 }
 
-/// That a comparison sees whatever else is printed in the place of what it is like: a line less, one more, another one.
+/// Ensures that [`difference`] notices each change to the expected lines: one line removed, one added, one altered.
 pub fn compares(prints: &[String], printed: &str) -> Outcome {
     let is_seen = |prints: &[String], what: &str| {
         ensure(difference(prints, printed).is_some(), || format!("{what} is not seen in what is printed: {printed}"))

@@ -1,4 +1,4 @@
-//! How a scenario ends, and waiting for what comes in its own time.
+//! Results of scenarios, and waiting for a state that takes its time.
 
 use std::fmt;
 use std::time::{Duration, Instant};
@@ -6,19 +6,19 @@ use std::time::{Duration, Instant};
 /// A scenario's result.
 pub type Outcome<T = ()> = Result<T, Stop>;
 
-/// Why a scenario ends before its last line.
+/// Reason for which a scenario ends before its last line.
 #[derive(Debug)]
 pub enum Stop {
-    /// Something was not as the scenario says.
+    /// Something was not as the scenario expects.
     Failed(String),
-    /// A control has seen what it is for: the deletion that depguard refuses went through.
+    /// A control has reached its aim: without depguard, the deletion that depguard refuses went through.
     ControlSeen,
-    /// It cannot be tried here, for this reason.
+    /// The scenario or check cannot run here, for this reason.
     Skipped(String),
 }
 
 impl Stop {
-    /// A failure with this message.
+    /// Builds a failure with this message.
     pub fn failed(message: impl Into<String>) -> Stop {
         Stop::Failed(message.into())
     }
@@ -50,8 +50,8 @@ pub fn ensure(condition: bool, message: impl FnOnce() -> String) -> Outcome {
     if condition { Ok(()) } else { Err(Stop::Failed(message())) }
 }
 
-/// Tries `attempt` until it succeeds or `patience` is over; then fails with `what` was awaited
-/// and how the last attempt failed.
+/// Repeats `attempt` until it succeeds or `patience` is over; then fails and names `what` and the last attempt's
+/// failure.
 pub async fn eventually<T>(what: &str, patience: Duration, mut attempt: impl AsyncFnMut() -> Outcome<T>) -> Outcome<T> {
     let start = Instant::now();
     let mut pause = Duration::from_millis(10);

@@ -3,9 +3,10 @@
 mod kcp;
 mod kube;
 mod process;
+mod shards;
 mod testbed;
 
-pub(crate) use process::free_port;
+pub use shards::{Outage, Shard};
 
 use std::path::Path;
 use std::time::Duration;
@@ -17,16 +18,18 @@ use crate::api::Api;
 use crate::outcome::{Outcome, Stop, eventually};
 use crate::selection::{self, Programs, RingKind};
 
-/// An API server that this test started, and that ends with it.
+/// API server that this test started and that stops with the test.
 pub struct Ring {
     kind: RingKind,
     access: Access,
     controllers: bool,
-    /// Ends the servers when dropped.
+    /// The shards that run as processes of their own.
+    shards: Vec<Shard>,
+    /// The servers; dropping this stops them.
     servers: Servers,
 }
 
-/// Where a server is and who may enter.
+/// URL and credentials of a server.
 struct Access {
     url: String,
     ca: NamedTempFile,
@@ -46,6 +49,9 @@ impl Ring {
         match (kind, programs) {
             (RingKind::Kube, Programs::Kube(folder)) => kube::start(folder, kube::TEARDOWN).await,
             (RingKind::Kcp | RingKind::KcpExport, Programs::Kcp(binary)) => kcp::start(kind, binary).await,
+            (RingKind::KcpShards | RingKind::KcpShardsExport, Programs::KcpShards(programs)) => {
+                shards::start(kind, programs).await
+            }
             (kind, Programs::None) if kind.is_testbed() => testbed::start(kind).await,
             _ => Err(Stop::failed("these programs are not this ring's")),
         }
@@ -56,7 +62,7 @@ impl Ring {
         Ring::start(kind, &Programs::None).await
     }
 
-    /// Starts the kcp that `KCP_BIN`, or `kcp` on `PATH`, names; `None` if neither does.
+    /// Starts the kcp that `KCP_BIN` names, or else the `kcp` on `PATH`; returns `None` if there is neither.
     pub async fn kcp() -> Option<Outcome<Ring>> {
         match RingKind::Kcp.programs() {
             Ok(programs) => Some(Ring::start(RingKind::Kcp, &programs).await),
@@ -64,13 +70,15 @@ impl Ring {
         }
     }
 
-    /// Starts a kube-apiserver with the controllers that make pods; else says why it can't.
+    /// Starts a kcp of one shard if `DEPGUARD_RINGS` names that ring; otherwise returns the reason not to.
+    pub async fn chosen_kcp() -> Result<Outcome<Ring>, String> {
+        Ok(Ring::start(RingKind::Kcp, &chosen(RingKind::Kcp)?).await)
+    }
+
+    /// Starts a kube-apiserver with the controllers that make pods, if `DEPGUARD_RINGS` names that ring; otherwise
+    /// returns the reason not to.
     pub async fn cluster() -> Result<Outcome<Ring>, String> {
-        let chosen = selection::wanted(std::env::var(selection::VARIABLE).ok().as_deref())?;
-        if !chosen.contains(&RingKind::Kube) {
-            return Err(format!("{}=kube runs it", selection::VARIABLE));
-        }
-        let Programs::Kube(folder) = RingKind::Kube.programs()? else {
+        let Programs::Kube(folder) = chosen(RingKind::Kube)? else {
             return Err("these programs are not its".to_owned());
         };
         if !folder.join("kube-controller-manager").is_file() {
@@ -80,7 +88,7 @@ impl Ring {
     }
 
     async fn open(kind: RingKind, access: Access, servers: Servers) -> Outcome<Ring> {
-        let ring = Ring { kind, access, controllers: kind != RingKind::Kube, servers };
+        let ring = Ring { kind, access, controllers: kind != RingKind::Kube, shards: Vec::new(), servers };
         let admin = ring.admin().await?;
         let ready = eventually("the server is ready", Duration::from_secs(90), async || {
             admin.get("/readyz").await?.ok().map(drop)
@@ -97,38 +105,49 @@ impl Ring {
         Ok(ring)
     }
 
-    /// Which ring this is.
+    /// Returns the kind of this ring.
     pub fn kind(&self) -> RingKind {
         self.kind
     }
 
-    /// Whether something here tears down namespaces.
+    /// Returns the server's URL, without a workspace.
+    pub fn url(&self) -> &str {
+        &self.access.url
+    }
+
+    /// Returns the file with the certificate of the authority that signed the server's certificate.
+    pub fn ca_file(&self) -> &Path {
+        self.access.ca.path()
+    }
+
+    /// Returns true if a controller on this ring tears down namespaces.
     pub fn has_controllers(&self) -> bool {
         self.controllers
     }
 
-    /// How long to wait for what comes in its own time.
+    /// Returns the time to wait for a state that takes its time.
     pub fn patience(&self) -> Duration {
         Duration::from_secs(if self.kind.is_testbed() { 30 } else { 90 })
     }
 
-    /// A fresh client of the administrator. Its connections belong to the runtime it is first used on.
+    /// Opens a new client of the administrator. Its connections belong to the runtime that first uses the client.
     pub async fn admin(&self) -> Outcome<Api> {
         Api::open(&self.access.kubeconfig("", &self.access.admin_token)).await
     }
 
-    /// A fresh client of an ordinary user, likewise.
+    /// Opens a new client of an ordinary user, likewise.
     pub async fn tenant(&self) -> Outcome<Api> {
         Api::open(&self.access.kubeconfig("", &self.access.tenant_token)).await
     }
 
-    /// A fresh client of whoever has a token.
+    /// Opens a new client of the owner of this token.
     pub async fn api_of(&self, token: &str) -> Outcome<Api> {
         Api::open(&self.access.kubeconfig("", token)).await
     }
 
-    /// What the server has on record of the deletions of locks in a namespace: the annotations of each. Nothing where it
-    /// keeps no record.
+    /// Returns the audit annotations of each recorded deletion in a namespace: on a testbed, of the deletions that
+    /// webhooks reviewed; on a real kube-apiserver, of the deletions of locks. Returns `None` on a real kcp, whose
+    /// deletions are not recorded.
     pub fn audits_of_locks(&self, namespace: &str) -> Outcome<Option<Vec<Value>>> {
         let processes = match &self.servers {
             Servers::Testbed(testbed) => {
@@ -142,13 +161,13 @@ impl Ring {
             return Ok(None);
         }
         let log = std::fs::read_to_string(processes.file(kube::AUDIT_LOG))?;
-        // The last line may be in the middle of being written.
+        // The server may be writing the last line.
         let mut events: Vec<Value> = log.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
         events.retain(|event| event["verb"] == "delete" && event["objectRef"]["namespace"] == namespace);
         Ok(Some(events.into_iter().map(|mut event| event["annotations"].take()).collect()))
     }
 
-    /// The server itself, where it runs in this process.
+    /// Returns the server itself if it runs in this process.
     pub(crate) fn in_process(&self) -> Option<&depguard_testbed::Testbed> {
         match &self.servers {
             Servers::Testbed(testbed) => Some(testbed),
@@ -156,34 +175,51 @@ impl Ring {
         }
     }
 
-    /// A fresh client of who is above every authorizer.
+    fn processes(&self) -> Outcome<&process::Processes> {
+        match &self.servers {
+            Servers::Processes(processes) => Ok(processes),
+            Servers::Testbed(_) => Err(Stop::failed("a testbed is no process")),
+        }
+    }
+
+    /// Opens a new client of a member of `system:masters`, whom every authorizer lets do everything.
     pub(crate) async fn masters(&self) -> Outcome<Api> {
         Api::open(&self.access.kubeconfig("", &self.access.masters_token)).await
     }
 
-    /// Where a workspace is on this server; on a plain cluster there is only one place.
+    /// Returns the path prefix of a workspace on this server; on a plain cluster the prefix is empty.
     pub fn prefix(&self, workspace: &str) -> String {
         if self.kind.is_kcp() { format!("/clusters/{workspace}") } else { String::new() }
     }
 
-    /// A kubeconfig of whoever has this token, for a plain cluster.
+    /// Builds a kubeconfig of the owner of this token, for a plain cluster.
     pub fn kubeconfig_of(&self, token: &str) -> String {
         self.access.kubeconfig("", token)
     }
 
-    /// Writes the administrator's kubeconfig, pointing at a workspace.
+    /// Writes the administrator's kubeconfig for a workspace.
     pub fn write_kubeconfig(&self, workspace: &str, file: &Path) -> Outcome {
         self.write_kubeconfig_of(&self.access.admin_token, workspace, file)
     }
 
-    /// Writes the ordinary user's kubeconfig, likewise.
+    /// Writes the ordinary user's kubeconfig for a workspace.
     pub fn write_tenant_kubeconfig(&self, workspace: &str, file: &Path) -> Outcome {
         self.write_kubeconfig_of(&self.access.tenant_token, workspace, file)
     }
 
-    /// The same of whoever has a token.
+    /// Writes the kubeconfig of the owner of this token for a workspace.
     pub(crate) fn write_kubeconfig_of(&self, token: &str, workspace: &str, file: &Path) -> Outcome {
         Ok(std::fs::write(file, self.access.kubeconfig(&self.prefix(workspace), token))?)
+    }
+}
+
+/// Returns the programs of a ring if `DEPGUARD_RINGS` names the ring.
+fn chosen(kind: RingKind) -> Result<Programs, String> {
+    let wanted = selection::wanted(std::env::var(selection::VARIABLE).ok().as_deref())?;
+    if wanted.contains(&kind) {
+        kind.programs()
+    } else {
+        Err(format!("{}={} runs it", selection::VARIABLE, kind.name()))
     }
 }
 
@@ -201,13 +237,18 @@ impl Access {
     }
 
     fn kubeconfig(&self, prefix: &str, token: &str) -> String {
-        // JSON is YAML, and needs no care with indentation.
+        self.kubeconfig_at(&self.url, prefix, token)
+    }
+
+    /// Builds a kubeconfig for another server with a certificate of the same authority.
+    fn kubeconfig_at(&self, url: &str, prefix: &str, token: &str) -> String {
+        // JSON is YAML and needs no indentation.
         json!({
             "apiVersion": "v1",
             "kind": "Config",
             "current-context": "e2e",
             "clusters": [{"name": "e2e", "cluster": {
-                "server": format!("{}{prefix}", self.url),
+                "server": format!("{url}{prefix}"),
                 "certificate-authority": self.ca.path(),
             }}],
             "users": [{"name": "e2e", "user": {"token": token}}],

@@ -1,4 +1,4 @@
-//! Runs the scenarios, and prints a line for each.
+//! Runs the scenarios and prints a line for each.
 
 mod lacking;
 mod tally;
@@ -19,12 +19,12 @@ use crate::ring::Ring;
 use crate::selection::{self, RingKind};
 use crate::world::{Terms, World};
 
-/// Whether depguard takes part.
+/// Participation of depguard in a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// It does.
+    /// depguard runs.
     Guarded,
-    /// It does not: what is refused otherwise must go through.
+    /// depguard does not run: a deletion that depguard refuses must go through.
     Control,
 }
 
@@ -37,91 +37,145 @@ impl Mode {
     }
 }
 
-/// Where a scenario makes sense.
+/// Kinds of rings on which a scenario makes sense.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Homes {
+pub enum ControlPlanes {
     /// On kcp and on a plain cluster.
     Both,
-    /// Only where there are workspaces.
+    /// Only on kcp.
     Kcp,
     /// Only on a plain cluster.
     Kubernetes,
 }
 
-/// So many scenarios share a testbed that plays kcp, each in workspaces of its own.
+/// Rings on which a scenario runs, by whether shards are processes of their own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Shards {
+    /// The scenario runs on rings with one server only.
+    Never,
+    /// The scenario also runs on a kcp of several shards.
+    Too,
+    /// The scenario runs only on a kcp of several shards. If it stops a shard, no other scenario runs meanwhile.
+    Only {
+        /// Set if the scenario stops a shard.
+        stops: bool,
+    },
+}
+
+/// Number of scenarios that share a testbed that plays kcp, each in workspaces of its own.
 const WORKSPACES: usize = 4;
-/// So many share a real kcp.
+/// Number of scenarios that share a real kcp.
 const REAL_WORKSPACES: usize = 2;
-/// So many clusters there are side by side.
+/// Number of clusters that run side by side.
 const CLUSTERS: usize = 3;
 
 type Run = Box<dyn Fn(Arc<World>) -> Pin<Box<dyn Future<Output = Outcome>>> + Send + Sync>;
 
-/// Something that must be so on every ring.
+/// A property that must hold on every ring, and the code that tries it.
 pub struct Scenario {
     name: &'static str,
-    homes: Homes,
-    /// It sees a refusal, and so has a control.
+    control_planes: ControlPlanes,
+    /// Set if the scenario expects a refusal; then it also runs as a control.
     refuses: bool,
-    /// It needs controllers that tear namespaces down.
+    /// Set if the scenario needs controllers that tear namespaces down.
     tears_down: bool,
-    /// It changes workspaces that others would use after it.
+    /// Set if the scenario changes its workspaces in a way that others would notice.
     alone: bool,
-    /// It shows what only a real API server does.
+    /// Set if the scenario needs a real API server.
     real: bool,
-    /// What is switched on beside rules.
+    shards: Shards,
+    /// Features enabled beside rules.
     enables: &'static [Feature],
     run: Run,
 }
 
 impl Scenario {
-    /// A scenario for both homes, with a control.
+    /// Creates a scenario for kcp and plain clusters, with a control.
     pub fn new<F, R>(name: &'static str, run: F) -> Scenario
     where
         F: Fn(Arc<World>) -> R + Send + Sync + 'static,
         R: Future<Output = Outcome> + 'static,
     {
         let run: Run = Box::new(move |world| Box::pin(run(world)));
-        let homes = Homes::Both;
-        Scenario { name, homes, refuses: true, tears_down: false, alone: false, real: false, enables: &[], run }
+        let (control_planes, shards) = (ControlPlanes::Both, Shards::Never);
+        Scenario {
+            name,
+            control_planes,
+            refuses: true,
+            tears_down: false,
+            alone: false,
+            real: false,
+            shards,
+            enables: &[],
+            run,
+        }
     }
 
-    /// Only where there are workspaces.
+    /// Runs only on kcp.
     pub fn on_kcp(self) -> Scenario {
-        Scenario { homes: Homes::Kcp, ..self }
+        Scenario { control_planes: ControlPlanes::Kcp, ..self }
     }
 
-    /// Only on a plain cluster.
+    /// Runs only on a plain cluster.
     pub fn on_kubernetes(self) -> Scenario {
-        Scenario { homes: Homes::Kubernetes, ..self }
+        Scenario { control_planes: ControlPlanes::Kubernetes, ..self }
     }
 
-    /// Sees no refusal, so a control would show nothing.
+    /// Runs without a control: the scenario expects no refusal, so a control would show nothing.
     pub fn without_control(self) -> Scenario {
         Scenario { refuses: false, ..self }
     }
 
-    /// Needs workspaces that no other scenario uses before or after it.
+    /// Runs in workspaces that no other scenario uses before or after.
     pub fn alone(self) -> Scenario {
         Scenario { alone: true, ..self }
     }
 
-    /// Shows what the testbed does not play.
+    /// Runs on real servers only: the testbed does not play what this scenario shows.
     pub fn on_real_servers(self) -> Scenario {
         Scenario { real: true, ..self }
     }
 
-    /// With locks. What they leave in a workspace is nothing for others.
+    /// Runs on a kcp of several shards, too.
+    pub fn on_shards_too(self) -> Scenario {
+        Scenario { shards: Shards::Too, ..self }
+    }
+
+    /// Runs only on a kcp of several shards.
+    pub fn on_shards(self) -> Scenario {
+        Scenario { shards: Shards::Only { stops: false }, ..self.on_kcp().alone() }
+    }
+
+    /// Runs only on a kcp of several shards, and stops a shard: nothing else runs meanwhile.
+    pub fn stops_a_shard(self) -> Scenario {
+        Scenario { shards: Shards::Only { stops: true }, ..self.on_shards() }
+    }
+
+    fn is_for(&self, kind: RingKind) -> bool {
+        let is_on_this_control_plane = match self.control_planes {
+            ControlPlanes::Both => true,
+            ControlPlanes::Kcp => kind.is_kcp(),
+            ControlPlanes::Kubernetes => !kind.is_kcp(),
+        };
+        let is_served = match self.shards {
+            Shards::Never => !kind.is_sharded(),
+            Shards::Too => true,
+            Shards::Only { .. } => kind.is_sharded(),
+        };
+        is_on_this_control_plane && is_served && !(self.real && kind.is_testbed())
+    }
+
+    /// Enables locks. The scenario runs in workspaces of its own, because the locks it leaves are not for others.
     pub fn with_locks(self) -> Scenario {
         Scenario { enables: &[Feature::Locks], alone: true, ..self }
     }
 
-    /// With global owners, which need a garbage collector.
+    /// Enables global owners, which need a garbage collector.
     pub fn with_owners(self) -> Scenario {
-        Scenario { enables: &[Feature::Owners], homes: Homes::Kubernetes, tears_down: true, ..self }
+        Scenario { enables: &[Feature::Owners], control_planes: ControlPlanes::Kubernetes, tears_down: true, ..self }
     }
 
-    /// Needs controllers that tear namespaces down.
+    /// Runs only with controllers that tear namespaces down.
     pub fn tears_down(self) -> Scenario {
         Scenario { tears_down: true, ..self }
     }
@@ -134,7 +188,8 @@ struct Job {
     terms: Terms,
 }
 
-/// Runs what the command line and the environment choose, the rings side by side. True if nothing failed.
+/// Runs the scenarios and rings that the command line and the environment choose, the rings side by side. Returns true
+/// if nothing failed.
 pub fn main(scenarios: &[Scenario]) -> bool {
     let filters: Vec<String> = std::env::args().skip(1).filter(|argument| !argument.starts_with('-')).collect();
     if std::env::args().any(|argument| argument == "--list") {
@@ -182,16 +237,12 @@ fn run_ring(kind: RingKind, programs: &selection::Programs, scenarios: &[Scenari
 
     let mut jobs = VecDeque::new();
     for (index, scenario) in scenarios.iter().enumerate() {
-        let elsewhere = match scenario.homes {
-            Homes::Both => false,
-            Homes::Kcp => !kind.is_kcp(),
-            Homes::Kubernetes => kind.is_kcp(),
-        };
-        if elsewhere || (scenario.real && kind.is_testbed()) {
+        if !scenario.is_for(kind) {
             continue;
         }
         for mode in [Mode::Guarded, Mode::Control] {
-            // How depguard reads is nothing to a server without depguard: the other ring of the same server has the control.
+            // A control runs without depguard, so the way in which depguard reads makes no difference: the other ring
+            // of the same server runs the control.
             if mode == Mode::Control && (!scenario.refuses || kind.reads_through_exports()) {
                 continue;
             }
@@ -207,9 +258,13 @@ fn run_ring(kind: RingKind, programs: &selection::Programs, scenarios: &[Scenari
     }
     let owns =
         jobs.iter().any(|job| scenarios.get(job.index).is_some_and(|one| one.enables.contains(&Feature::Owners)));
+    let stops = |job: &Job| scenarios.get(job.index).is_some_and(|one| one.shards == Shards::Only { stops: true });
+    let (stopping, jobs) = jobs.into_iter().partition(|job| job.mode == Mode::Guarded && stops(job));
     run_jobs(&runtime, &lanes, scenarios, jobs, tally);
+    run_jobs(&runtime, lanes.get(..1).unwrap_or_default(), scenarios, stopping, tally);
     lacking::run(&runtime, &lanes, scenarios, filters, tally);
-    // No rule of any scenario names Secrets as dependents; an owner may be told to own them, by the controller.
+    // No scenario's rule names Secrets as dependents. A GlobalOwner may own Secrets; then only the controller may ask
+    // for them.
     let asked = |ring: &Arc<Ring>| ring.in_process().map(|testbed| testbed.askers("", "secrets")).unwrap_or_default();
     let askers: BTreeSet<_> = lanes.iter().flat_map(asked).collect();
     let may_ask = |asker: &str| owns && asker.ends_with(":depguard-controller");
@@ -220,8 +275,9 @@ fn run_ring(kind: RingKind, programs: &selection::Programs, scenarios: &[Scenari
     runtime.shutdown_timeout(Duration::from_secs(2));
 }
 
-/// The servers that scenarios of one ring run on side by side, most of which is waiting: on kcp one server several times,
-/// as workspaces keep scenarios apart; else several clusters.
+/// Starts the servers of a ring, one for each lane. The lanes run side by side, because a scenario mostly waits. On
+/// kcp, all lanes share one server, because workspaces keep scenarios apart; elsewhere each lane has a cluster of its
+/// own.
 async fn lanes(kind: RingKind, programs: &selection::Programs) -> Outcome<Vec<Arc<Ring>>> {
     if kind.is_kcp() {
         let ring = Arc::new(Ring::start(kind, programs).await?);
@@ -231,8 +287,7 @@ async fn lanes(kind: RingKind, programs: &selection::Programs) -> Outcome<Vec<Ar
     Ok(try_join_all(rings).await?.into_iter().map(Arc::new).collect())
 }
 
-/// Runs the jobs, as many at once as there are lanes, each on the ring of its lane. Gives how long each scenario took that
-/// passed.
+/// Runs the jobs, one at a time in each lane, on the lane's ring. Returns the duration of each scenario that passed.
 fn run_jobs(
     runtime: &tokio::runtime::Runtime,
     lanes: &[Arc<Ring>],
@@ -264,7 +319,8 @@ fn run_jobs(
     passed.into_inner().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Runs a scenario on a runtime of its own: whatever of depguard it leaves running ends with it.
+/// Runs a scenario on a runtime of its own: any part of depguard that the scenario leaves running ends with the
+/// runtime.
 fn run_job(
     runtime: &tokio::runtime::Runtime,
     ring: &Arc<Ring>,
@@ -275,7 +331,7 @@ fn run_job(
     let (mut id, mut tree) = (format!("{}{}", job.mode.letter(), job.index + 1), format!("lane{lane}"));
     let mut ring = Arc::clone(ring);
     if job.terms.patience.is_some() {
-        // Rights are of the whole server, or of a whole tree of workspaces.
+        // Rights apply to a whole server, or to a whole tree of workspaces.
         id = format!("r{}", lacking::next());
         if ring.kind() == RingKind::TestbedKubernetes {
             ring = Arc::new(runtime.block_on(Ring::start(ring.kind(), &selection::Programs::None))?);

@@ -1,17 +1,17 @@
-//! Which rings a test run is to try, and whether each can run here.
+//! Selection of the rings for a test run, and the programs that each ring needs.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The environment variable that chooses the rings.
+/// Environment variable that chooses the rings.
 pub(crate) const VARIABLE: &str = "DEPGUARD_RINGS";
 
-/// An API server that the scenarios run on.
+/// Kind of API server that the scenarios run on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RingKind {
     /// The testbed as a kcp.
     TestbedKcp,
-    /// The same, where dependents are read through their exports.
+    /// The testbed as a kcp, where dependents are read through their exports.
     TestbedKcpExport,
     /// The testbed as a plain cluster.
     TestbedKubernetes,
@@ -19,22 +19,28 @@ pub enum RingKind {
     Kube,
     /// A real kcp.
     Kcp,
-    /// The same, where dependents are read through their exports.
+    /// A real kcp, where dependents are read through their exports.
     KcpExport,
+    /// A real kcp of two shards.
+    KcpShards,
+    /// A real kcp of two shards, where dependents are read through their exports.
+    KcpShardsExport,
 }
 
 impl RingKind {
     /// Every ring, in the order in which they are named.
-    pub(crate) const ALL: [RingKind; 6] = [
+    pub(crate) const ALL: [RingKind; 8] = [
         RingKind::TestbedKcp,
         RingKind::TestbedKcpExport,
         RingKind::TestbedKubernetes,
         RingKind::Kube,
         RingKind::Kcp,
         RingKind::KcpExport,
+        RingKind::KcpShards,
+        RingKind::KcpShardsExport,
     ];
 
-    /// As the variable and the printed lines have it.
+    /// Returns the ring's name in `DEPGUARD_RINGS` and in the printed lines.
     pub fn name(self) -> &'static str {
         match self {
             RingKind::TestbedKcp => "testbed-kcp",
@@ -43,26 +49,33 @@ impl RingKind {
             RingKind::Kube => "kube",
             RingKind::Kcp => "kcp",
             RingKind::KcpExport => "kcp-export",
+            RingKind::KcpShards => "kcp-shards",
+            RingKind::KcpShardsExport => "kcp-shards-export",
         }
     }
 
-    /// Whether there are workspaces.
+    /// Returns true if the ring has workspaces.
     pub fn is_kcp(self) -> bool {
-        matches!(self, RingKind::TestbedKcp | RingKind::Kcp) || self.reads_through_exports()
+        !matches!(self, RingKind::TestbedKubernetes | RingKind::Kube)
     }
 
-    /// Whether depguard reads dependents through their exports there.
+    /// Returns true if depguard reads dependents through their exports on this ring.
     pub fn reads_through_exports(self) -> bool {
-        matches!(self, RingKind::TestbedKcpExport | RingKind::KcpExport)
+        matches!(self, RingKind::TestbedKcpExport | RingKind::KcpExport | RingKind::KcpShardsExport)
     }
 
-    /// Whether the server runs in this process.
+    /// Returns true if shards are processes of their own, each of which a scenario can stop.
+    pub fn is_sharded(self) -> bool {
+        matches!(self, RingKind::KcpShards | RingKind::KcpShardsExport)
+    }
+
+    /// Returns true if the server runs in this process.
     pub fn is_testbed(self) -> bool {
         matches!(self, RingKind::TestbedKcp | RingKind::TestbedKcpExport | RingKind::TestbedKubernetes)
     }
 }
 
-/// Reads [`VARIABLE`]'s value. Without one, the rings are those in the process.
+/// Reads the value of [`VARIABLE`]. Without a value, the rings are the testbeds.
 pub(crate) fn wanted(value: Option<&str>) -> Result<Vec<RingKind>, String> {
     let value = value.filter(|value| !value.trim().is_empty()).unwrap_or("testbed");
     let mut chosen = Vec::new();
@@ -83,24 +96,39 @@ pub(crate) fn wanted(value: Option<&str>) -> Result<Vec<RingKind>, String> {
     Ok(RingKind::ALL.into_iter().filter(|kind| chosen.contains(kind)).collect())
 }
 
-/// The programs of a real server.
+/// Programs of a real server.
 #[derive(Clone, Debug)]
 pub(crate) enum Programs {
     /// The testbed needs none.
     None,
-    /// A folder with `etcd`, `kube-apiserver` and, maybe, `kube-controller-manager`.
+    /// A folder with `etcd`, `kube-apiserver` and possibly `kube-controller-manager`.
     Kube(PathBuf),
     /// The kcp binary.
     Kcp(PathBuf),
+    /// The programs of a kcp of several shards.
+    KcpShards(ShardPrograms),
+}
+
+/// Programs of a kcp of several shards.
+#[derive(Clone, Debug)]
+pub(crate) struct ShardPrograms {
+    /// `kcp`; each shard is a process of this program.
+    pub(crate) kcp: PathBuf,
+    /// `kcp-front-proxy`.
+    pub(crate) front_proxy: PathBuf,
+    /// `cache-server`.
+    pub(crate) cache_server: PathBuf,
 }
 
 impl RingKind {
-    /// Finds what the ring runs on, building it where that is possible; else the reason why it cannot run.
+    /// Finds the programs of the ring, or builds them if possible; otherwise returns the reason why the ring cannot
+    /// run.
     pub(crate) fn programs(self) -> Result<Programs, String> {
         match self {
             RingKind::TestbedKcp | RingKind::TestbedKcpExport | RingKind::TestbedKubernetes => Ok(Programs::None),
             RingKind::Kube => kube_servers().map(Programs::Kube),
             RingKind::Kcp | RingKind::KcpExport => kcp_binary().map(Programs::Kcp),
+            RingKind::KcpShards | RingKind::KcpShardsExport => shard_programs().map(Programs::KcpShards),
         }
     }
 }
@@ -143,6 +171,20 @@ fn kcp_binary() -> Result<PathBuf, String> {
     find_on_path("kcp").ok_or_else(|| "no kcp on PATH and KCP_BIN is not set".to_owned())
 }
 
+/// Finds `kcp`, and the other programs of a kcp of several shards beside `kcp` or on `PATH`.
+fn shard_programs() -> Result<ShardPrograms, String> {
+    let kcp = kcp_binary()?;
+    let find = |program: &str| {
+        let beside = kcp.with_file_name(program);
+        if beside.is_file() {
+            return Ok(beside);
+        }
+        find_on_path(program).ok_or_else(|| format!("no {program} beside {} or on PATH", kcp.display()))
+    };
+    let (front_proxy, cache_server) = (find("kcp-front-proxy")?, find("cache-server")?);
+    Ok(ShardPrograms { kcp, front_proxy, cache_server })
+}
+
 pub(crate) fn find_on_path(program: &str) -> Option<PathBuf> {
     std::env::split_paths(&std::env::var_os("PATH")?)
         .map(|folder| folder.join(program))
@@ -168,7 +210,7 @@ mod tests {
     fn each_ring_is_named_once() {
         let testbeds_and_kcp = ["testbed-kcp", "testbed-kcp-export", "testbed-kubernetes", "kcp"];
         assert_eq!(names(Some("kcp, testbed,testbed-kcp")), testbeds_and_kcp);
-        assert_eq!(names(Some("all")).len(), 6);
+        assert_eq!(names(Some("all")).len(), 8);
     }
 
     #[test]

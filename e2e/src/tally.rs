@@ -1,10 +1,10 @@
-//! What became of checks that are no scenarios: a line for each as it ends, and the sum of all.
+//! Results of checks other than scenarios: a line for each check as it ends, and the sum.
 
 use std::time::Instant;
 
 use crate::outcome::{Outcome, Stop};
 
-/// What became of all checks of one test.
+/// Results of all checks of one test.
 pub struct Tally {
     what: &'static str,
     begun: Instant,
@@ -14,12 +14,12 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// Of the test of that name, which begins now.
+    /// Creates an empty tally of the test with this name; the test's time begins now.
     pub fn of(what: &'static str) -> Tally {
         Tally { what, begun: Instant::now(), passed: 0, failed: 0, skipped: 0 }
     }
 
-    /// Counts a check, and prints its line.
+    /// Counts a check and prints its line.
     pub fn record(&mut self, check: &str, outcome: Outcome) {
         let what = self.what;
         match outcome {
@@ -38,7 +38,8 @@ impl Tally {
         }
     }
 
-    /// Prints the sum, as the standard test harness ends, for what reads its output; ends the process where one failed.
+    /// Prints the sum like the standard test harness, for programs that read the output. Ends the process with exit
+    /// code 1 if a check failed.
     pub fn conclude(self) {
         let Tally { begun, passed, failed, skipped, .. } = self;
         println!(

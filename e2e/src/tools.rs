@@ -7,17 +7,18 @@ use std::process::{Command, Stdio};
 use crate::outcome::{Outcome, Stop};
 use crate::selection::find_on_path;
 
-/// The environment variable that names the folder with both.
+/// Environment variable that names the folder with helm and kubectl.
 const VARIABLE: &str = "DEPGUARD_HELM";
 
-/// A folder with `helm` and `kubectl`.
+/// Folder with `helm` and `kubectl`.
 #[derive(Clone, Debug)]
 pub struct Tools {
     folder: PathBuf,
 }
 
 impl Tools {
-    /// Those that `DEPGUARD_HELM` names, or that `e2e/helm/build` has built; else why there are none.
+    /// Finds the tools in the folder that `DEPGUARD_HELM` names, or else in the cache of `e2e/helm/build`; otherwise
+    /// returns the reason why there are none.
     pub fn find() -> Result<Tools, String> {
         if let Some(folder) = std::env::var_os(VARIABLE).map(PathBuf::from) {
             let missing = ["helm", "kubectl"].into_iter().find(|program| !folder.join(program).is_file());
@@ -37,35 +38,37 @@ impl Tools {
         }
     }
 
-    /// Whether tests must not do without them.
+    /// Returns true if `DEPGUARD_HELM` is set: then no test may be skipped for lack of the tools.
     pub fn are_a_must() -> bool {
         std::env::var_os(VARIABLE).is_some()
     }
 
-    /// The folder, for a `PATH`.
+    /// Returns the folder, for a `PATH`.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// What helm prints; where it fails, what it says.
+    /// Runs helm and returns both of its outputs; if helm fails, the outputs are in the failure.
     pub fn helm<A: AsRef<OsStr>>(&self, arguments: &[A]) -> Outcome<String> {
         run(Command::new(self.folder.join("helm")).args(arguments))
     }
 
-    /// What kubectl prints, on both of its outputs; where it fails, what it says.
+    /// Runs kubectl and returns both of its outputs; if kubectl fails, the outputs are in the failure.
     pub fn kubectl<A: AsRef<OsStr>>(&self, kubeconfig: &Path, arguments: &[A]) -> Outcome<String> {
         run(Command::new(self.folder.join("kubectl")).env("KUBECONFIG", kubeconfig).args(arguments))
     }
 }
 
-/// Runs a program; both of its outputs come back, one after the other.
+/// Runs a program and returns its standard output, followed by its standard error; if the program fails, both are in
+/// the failure.
 pub fn run(command: &mut Command) -> Outcome<String> {
     let output = command.stdin(Stdio::null()).output()?;
     let text = [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).concat();
     if output.status.success() { Ok(text) } else { Err(Stop::Failed(format!("{}: {text}", output.status))) }
 }
 
-/// Where cargo put one of depguard's binaries: beside the folder of the test, or where `DEPGUARD_BINARIES` says.
+/// Finds one of depguard's binaries: in the folder that `DEPGUARD_BINARIES` names, or where cargo put it, in the parent
+/// of the test's folder.
 pub fn binary(name: &str) -> Outcome<PathBuf> {
     let folder = match std::env::var_os("DEPGUARD_BINARIES") {
         Some(folder) => PathBuf::from(folder),

@@ -1,4 +1,4 @@
-//! Providers and a consumer that no other scenario touches, and what a scenario asks of them.
+//! Providers and a consumer that no other scenario touches, and the operations that scenarios need on them.
 
 mod consumer;
 pub mod locks;
@@ -9,6 +9,7 @@ pub(crate) mod rights;
 pub mod rules;
 mod users;
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -22,14 +23,14 @@ pub(crate) use rights::Right;
 
 use crate::api::Api;
 use crate::outcome::{Outcome, Stop, eventually};
-use crate::ring::Ring;
+use crate::ring::{Ring, Shard};
 use crate::runner::Mode;
 
-/// One scenario's own part of a ring.
+/// Part of a ring that belongs to one scenario.
 ///
-/// On kcp a tree of workspaces below `root:<tree>`, which scenarios that leave it as it was may use
-/// one after another, and a namespace of its own; on a plain cluster a namespace and API groups with
-/// the id in their names.
+/// On kcp, a world is a tree of workspaces below `root:<tree>` and a namespace of its own. Several scenarios may use
+/// one tree, one after another, if each leaves the tree as it was. On a plain cluster, a world is a namespace and API
+/// groups with the id in their names.
 pub struct World {
     ring: Arc<Ring>,
     mode: Mode,
@@ -38,28 +39,30 @@ pub struct World {
     admin: Api,
     tenant: Api,
     providers: Mutex<Vec<Provider>>,
+    /// Shards of workspaces, by workspace name; all others are on the root shard.
+    placement: Mutex<BTreeMap<String, &'static str>>,
     terms: Terms,
 }
 
-/// What makes a world harder than others.
+/// Conditions that make a world harder than others.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Terms {
-    /// The one right that depguard lacks here.
+    /// The one right that depguard lacks in this world.
     pub(crate) lacks: Option<Right>,
-    /// How long to wait for what comes in its own time, if not as long as is usual on the ring.
+    /// Time to wait for a state that takes its time, if other than the ring's usual time.
     pub(crate) patience: Option<Duration>,
-    /// What is switched on beside rules.
+    /// Features enabled beside rules.
     pub(crate) enables: &'static [Feature],
 }
 
-/// The usual cast: who offers networks, who offers machines that use them, who consumes both.
+/// Usual participants: a provider of networks, a provider of machines that use the networks, and a consumer of both.
 #[derive(Clone)]
 pub struct Cast {
     /// Offers `VPC` (namespaced, two versions) and `Region` (cluster-scoped).
     pub network: Provider,
     /// Offers `VirtualMachine` (namespaced) and `Fleet` (cluster-scoped).
     pub compute: Provider,
-    /// Binds both.
+    /// Binds the APIs of both providers.
     pub consumer: Consumer,
     /// `network`'s targets and `compute`'s dependents.
     pub vpc: Resource,
@@ -72,47 +75,58 @@ pub struct Cast {
 }
 
 const WORKSPACES: &str = "/apis/tenancy.kcp.io/v1alpha1/workspaces";
+const LOGICAL_CLUSTER: &str = "/apis/core.kcp.io/v1alpha1/logicalclusters/cluster";
 
 impl World {
-    /// An empty world, in which depguard has the rights of its manifests.
+    /// Creates an empty world, in which depguard has the rights of its manifests.
     pub async fn create(ring: Arc<Ring>, mode: Mode, id: &str, tree: &str) -> Outcome<World> {
         World::create_on(Terms::default(), ring, mode, id, tree).await
     }
 
-    /// The same on harder terms.
-    pub(crate) async fn create_on(terms: Terms, ring: Arc<Ring>, mode: Mode, id: &str, tree: &str) -> Outcome<World> {
+    /// Creates a world whose workspaces are right below `root`. The caller installs depguard.
+    pub async fn of_root(ring: Arc<Ring>) -> Outcome<World> {
+        World::empty(Terms::default(), ring, Mode::Guarded, "default", "").await
+    }
+
+    async fn empty(terms: Terms, ring: Arc<Ring>, mode: Mode, id: &str, tree: &str) -> Outcome<World> {
         let (admin, tenant) = (ring.admin().await?, ring.tenant().await?);
         let (id, tree, providers) = (id.to_owned(), tree.to_owned(), Mutex::default());
-        let world = World { ring, mode, id, tree, admin, tenant, providers, terms };
+        let placement = Mutex::new([("compute".to_owned(), Shard::BETA)].into());
+        Ok(World { ring, mode, id, tree, admin, tenant, providers, placement, terms })
+    }
+
+    /// Creates a world as [`World::create`] does, on harder terms.
+    pub(crate) async fn create_on(terms: Terms, ring: Arc<Ring>, mode: Mode, id: &str, tree: &str) -> Outcome<World> {
+        let world = World::empty(terms, ring, mode, id, tree).await?;
         if world.is_kcp() {
             create_workspace(&world, "root", &world.tree).await?;
         }
-        world.set_up_home().await?;
-        world.grant_home().await?;
+        world.set_up_depguard().await?;
+        world.grant_rights().await?;
         Ok(world)
     }
 
-    /// The usual providers and consumer; both providers have bound depguard.
+    /// Creates the usual providers and consumer; both providers have bound depguard.
     pub async fn cast(&self) -> Outcome<Cast> {
         let (network, compute) = tokio::try_join!(self.network("providers:network"), self.compute())?;
-        tokio::try_join!(self.bind_home(&network), self.bind_home(&compute))?;
+        tokio::try_join!(self.bind_depguard(&network), self.bind_depguard(&compute))?;
         self.consume(network, compute).await
     }
 
-    /// A provider of networks that has not bound depguard.
+    /// Creates a provider of networks that has not bound depguard.
     pub async fn network(&self, path: &str) -> Outcome<Provider> {
         let kinds =
             vec![Resource::namespaced("VPC").served_in(&["v1alpha1", "v1beta1"]), Resource::cluster_scoped("Region")];
         self.provider(path, "network.example.com", kinds).await
     }
 
-    /// A provider of machines that has not bound depguard.
+    /// Creates a provider of machines that has not bound depguard.
     pub async fn compute(&self) -> Outcome<Provider> {
         let kinds = vec![Resource::namespaced("VirtualMachine"), Resource::cluster_scoped("Fleet")];
         self.provider("providers:compute", "compute.example.com", kinds).await
     }
 
-    /// A consumer of these two.
+    /// Creates a consumer of these two providers.
     pub async fn consume(&self, network: Provider, compute: Provider) -> Outcome<Cast> {
         let consumer = self.consumer("consumer", &[&network, &compute]).await?;
         Ok(Cast {
@@ -126,14 +140,14 @@ impl World {
         })
     }
 
-    /// Any provider.
+    /// Creates a provider of these kinds.
     pub async fn provider(&self, path: &str, group: &str, kinds: Vec<Resource>) -> Outcome<Provider> {
         let provider = Provider::create(self, path, group, kinds).await?;
         self.providers.lock().unwrap_or_else(PoisonError::into_inner).push(provider.clone());
         Ok(provider)
     }
 
-    /// A consumer workspace that binds these providers, or the cluster, with a namespace.
+    /// Creates a consumer with a namespace: a workspace that binds these providers, or the one cluster.
     pub async fn consumer(&self, name: &str, providers: &[&Provider]) -> Outcome<Consumer> {
         let mut path = String::new();
         if self.is_kcp() {
@@ -147,73 +161,90 @@ impl World {
         Ok(consumer)
     }
 
-    /// Whether there are workspaces.
+    /// Returns true if the world has workspaces.
     pub fn is_kcp(&self) -> bool {
         self.ring.kind().is_kcp()
     }
 
-    /// Whether this is switched on.
+    /// Returns true if this feature is enabled.
     pub(crate) fn has(&self, feature: Feature) -> bool {
         self.terms.enables.contains(&feature)
     }
 
-    /// What is switched on beside rules.
+    /// Returns the features enabled beside rules.
     pub(crate) fn features(&self) -> Features {
         Features::new(self.terms.enables.iter().copied(), [])
     }
 
-    /// Whether this run is to show what happens without depguard.
+    /// Returns true if this run shows what happens without depguard.
     pub fn is_control(&self) -> bool {
         self.mode == Mode::Control
     }
 
-    /// How long to wait for what comes in its own time.
+    /// Returns the time to wait for a state that takes its time.
     pub fn patience(&self) -> Duration {
         self.terms.patience.unwrap_or_else(|| self.ring.patience())
     }
 
-    /// How long the API server may take for what is its own doing.
+    /// Returns the time to wait for the API server's own work.
     pub(crate) fn ring_patience(&self) -> Duration {
         self.ring.patience()
     }
 
-    /// What makes this world's names unlike any other's.
+    /// Returns the id that makes this world's names unlike any other world's.
     pub fn id(&self) -> &str {
         &self.id
     }
 
-    /// The API groups of its providers.
+    /// Returns the API groups of this world's providers.
     pub(crate) fn groups(&self) -> Vec<String> {
         let providers = self.providers.lock().unwrap_or_else(PoisonError::into_inner);
         providers.iter().map(|provider| provider.export.clone()).collect()
     }
 
-    /// The server.
+    /// Returns the server.
     pub fn ring(&self) -> &Ring {
         &self.ring
     }
 
-    /// The administrator, in a workspace.
+    /// Returns a client of the administrator in a workspace.
     pub fn admin(&self, workspace: &str) -> Api {
         self.admin.at(self.ring.prefix(workspace))
     }
 
-    /// An ordinary user, in a workspace.
+    /// Returns a client of an ordinary user in a workspace.
     pub fn tenant(&self, workspace: &str) -> Api {
         self.tenant.at(self.ring.prefix(workspace))
     }
 
-    /// The administrator where depguard's own export, or its CRD, is.
-    pub fn home(&self) -> Api {
-        self.admin(&self.home_path())
+    /// Returns a client of the administrator in depguard's own workspace, or in the one cluster.
+    pub fn own_cluster(&self) -> Api {
+        self.admin(&self.own_path())
     }
 
-    /// The path of depguard's own workspace; empty on a plain cluster.
-    pub fn home_path(&self) -> String {
+    /// Returns the path of depguard's own workspace; empty on a plain cluster.
+    pub fn own_path(&self) -> String {
         if self.is_kcp() { self.path("dep-ctrl") } else { String::new() }
     }
 
-    /// Makes the workspaces of a path below this world's own, and gives the full path.
+    /// Places new workspaces with this name on this shard, from now on. By default, workspaces named `compute`, with
+    /// the rules and the dependents' kinds, lie on the second shard, and all others on the first.
+    pub fn place(&self, name: &str, shard: &'static str) {
+        self.placement.lock().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned(), shard);
+    }
+
+    fn shard_of(&self, name: &str) -> &'static str {
+        self.placement.lock().unwrap_or_else(PoisonError::into_inner).get(name).copied().unwrap_or(Shard::ROOT)
+    }
+
+    /// Returns true if a workspace lies on a shard, as the shard itself says.
+    pub async fn lies_on(&self, workspace: &str, shard: &str) -> Outcome<bool> {
+        let cluster = logical_cluster(&self.admin(workspace)).await?;
+        let there = self.ring.masters_of_shard(shard).await?.at(self.ring.prefix(&cluster));
+        Ok(!there.get(LOGICAL_CLUSTER).await?.is_gone())
+    }
+
+    /// Creates the workspaces of a path below this world's own, and returns the full path.
     pub async fn workspace(&self, below: &str) -> Outcome<String> {
         let mut parent = self.path("");
         for name in below.split(':') {
@@ -229,21 +260,21 @@ impl World {
         api.delete(&format!("{WORKSPACES}/{name}")).await?.ok().map(drop)
     }
 
-    /// The Workspace object of a workspace below this world's own, while there is one.
+    /// Returns the Workspace object of a workspace below this world's own; `None` if there is none.
     pub async fn find_workspace(&self, name: &str) -> Outcome<Option<serde_json::Value>> {
         let api = self.admin(&self.path(""));
         let reply = api.get(&format!("{WORKSPACES}/{name}")).await?;
         if reply.is_gone() { Ok(None) } else { reply.ok().map(Some) }
     }
 
-    /// Leaves all as it was found, but for what may stay. The scenario's runtime is over by now,
-    /// and with it its clients.
+    /// Removes what the scenario left and other scenarios would notice. The scenario's runtime and its clients have
+    /// ended by then.
     pub async fn clean(&self) -> Outcome {
         let admin = self.ring.admin().await?;
         let providers = std::mem::take(&mut *self.providers.lock().unwrap_or_else(PoisonError::into_inner));
         for provider in &providers {
             let place = admin.at(self.ring.prefix(&provider.path));
-            // Where depguard was not bound there are no rules.
+            // A workspace that has not bound depguard has no rules.
             let reply = place.delete(rules::RULES).await?;
             if !reply.is_gone() {
                 reply.ok()?;
@@ -260,9 +291,10 @@ impl World {
             self.clean_owners(&admin).await?;
         }
         if !self.is_kcp() {
-            // Else the ordinary user may in the next world what he may in this one.
+            // Otherwise the ordinary user would keep this world's rights in the next world.
             admin.delete(&users::binding_of(&self.id)).await?;
-            // An uninstall keeps all controllers of a cluster from writing for two minutes, the next world's too.
+            // An uninstall keeps all controllers of a cluster from writing for two minutes, including those of the next
+            // world.
             admin.delete(&format!("{}-uninstall", rules::LEASE)).await?;
             admin.delete(rules::LEASE).await?;
         }
@@ -270,18 +302,29 @@ impl World {
     }
 
     fn path(&self, below: &str) -> String {
-        if below.is_empty() { format!("root:{}", self.tree) } else { format!("root:{}:{below}", self.tree) }
+        let parts = ["root", &self.tree, below];
+        parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(":")
     }
+}
+
+/// Returns the id of the workspace that `api` points at.
+async fn logical_cluster(api: &Api) -> Outcome<String> {
+    let itself = api.get(LOGICAL_CLUSTER).await?.ok()?;
+    Ok(itself["metadata"]["annotations"]["kcp.io/cluster"].as_str().unwrap_or_default().to_owned())
 }
 
 async fn create_workspace(world: &World, parent: &str, name: &str) -> Outcome {
     let api = world.admin(parent);
-    let workspace = json!({
+    let mut workspace = json!({
         "apiVersion": "tenancy.kcp.io/v1alpha1",
         "kind": "Workspace",
         "metadata": {"name": name},
         "spec": {"type": {"name": "universal", "path": "root"}},
     });
+    if !world.ring.shards().is_empty() {
+        let labels = json!({Shard::LABEL: world.shard_of(name)});
+        workspace["spec"]["location"] = json!({"selector": {"matchLabels": labels}});
+    }
     eventually("the workspace is created", world.ring_patience(), async || {
         api.post(WORKSPACES, &workspace).await?.ok_or_there()
     })

@@ -1,4 +1,4 @@
-//! A plain cluster to try depguard on, without a cluster: `cargo run --example playground`.
+//! Playground: a plain cluster for trying depguard without a cluster: `cargo run --example playground`.
 //!
 //! It has the kinds of [docs/guide.md](../../docs/guide.md), and depguard, and no rules yet.
 
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use clap::Parser;
 use depguard_controller::manifests;
-use depguard_core::Home;
+use depguard_core::ControlPlane;
 use depguard_kcp::{ConnectOptions, Connection, Endpoint, Feature, Features};
 use depguard_testbed::Testbed;
 use serde_json::{Value, json};
@@ -20,19 +20,19 @@ use crate::running::Running;
 
 type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
 
-/// How long a kind may take to be served.
+/// Time limit until the API server serves a kind.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A plain cluster with depguard in it, until Ctrl-C.
+/// Run a plain cluster with depguard in it until Ctrl-C.
 #[derive(Debug, Parser)]
 struct Options {
-    /// Where to write the kubeconfig, and what the webhook needs.
+    /// Folder for the kubeconfig and the webhook's files.
     #[arg(long, default_value = "target/playground")]
     folder: PathBuf,
-    /// The kubeconfig of an empty API server on this machine, in the place of the one that plays it.
+    /// Kubeconfig of an empty API server on this machine, to use instead of the testbed.
     #[arg(long)]
     on: Option<PathBuf>,
-    /// What is switched on beside rules (comma-separated).
+    /// Features to enable beside rules (comma-separated).
     #[arg(long, value_enum, value_delimiter = ',')]
     enable: Vec<Feature>,
 }
@@ -48,8 +48,8 @@ async fn main() -> Result<()> {
     println!("the API server listens on {}", cluster.url());
     let enable = Features::new(options.enable, []);
     prepare(&cluster, &enable).await?;
-    let running = Running::start(&options.folder, Home::Kubernetes, &kubeconfig, enable).await?;
-    println!("ready, until Ctrl-C, for who says: export KUBECONFIG={}", kubeconfig.display());
+    let running = Running::start(&options.folder, ControlPlane::Kubernetes, &kubeconfig, enable).await?;
+    println!("ready until Ctrl-C; in another terminal: export KUBECONFIG={}", kubeconfig.display());
 
     tokio::signal::ctrl_c().await?;
     running.stop().await;
@@ -72,8 +72,8 @@ async fn start(on: Option<&Path>, kubeconfig: &Path) -> Result<Option<Testbed>> 
 }
 
 async fn connect(kubeconfig: &Path) -> Result<Endpoint> {
-    let options = ConnectOptions::new(Home::Kubernetes).kubeconfig(kubeconfig.to_owned());
-    Ok(Connection::open(&options).await?.home())
+    let options = ConnectOptions::new(ControlPlane::Kubernetes).kubeconfig(kubeconfig.to_owned());
+    Ok(Connection::open(&options).await?.own_endpoint())
 }
 
 /// The kinds, depguard's and the guide's, and depguard's namespace with what it tries the webhook by.
@@ -106,7 +106,7 @@ async fn served(cluster: &Endpoint, collection: &str) -> Result<()> {
     let begun = Instant::now();
     while let Err(error) = cluster.list_json(collection).await {
         if begun.elapsed() > PATIENCE {
-            return Err(format!("{collection} is not served: {error}").into());
+            return Err(format!("the API server does not serve {collection}: {error}").into());
         }
         tokio::time::sleep(Duration::from_millis(50)).await;
     }

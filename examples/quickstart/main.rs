@@ -1,7 +1,7 @@
 //! depguard from end to end in one process: `cargo run --example quickstart`.
 //!
-//! Two providers, a consumer and a rule, on an API server that plays kcp, with the controller and the webhook that the
-//! stock binaries run. Exits with 0 only if every step went as it says.
+//! The quickstart has two providers, a consumer and a rule, on an API server that plays kcp, with the controller and
+//! the webhook of the stock binaries. It exits with 0 only if every step had the announced result.
 
 mod running;
 mod workspace;
@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use clap::Parser;
 use depguard_controller::manifests;
-use depguard_core::Home;
+use depguard_core::ControlPlane;
 use depguard_kcp::{ConnectOptions, Connection, Features};
 use depguard_testbed::Testbed;
 use serde_json::Value;
@@ -36,10 +36,10 @@ const RULE: &str = "/apis/dependencies.opendefense.cloud/v1alpha1/dependencyrule
 /// A rule in one workspace stops a deletion in another.
 #[derive(Debug, Parser)]
 struct Options {
-    /// Leave the webhook and the controller out: the same steps then fail at the refusal.
+    /// Start neither the webhook nor the controller: the step that expects the refusal then fails.
     #[arg(long)]
     without_webhook: bool,
-    /// Leave everything running at the end, to be tried with kubectl.
+    /// Keep everything running at the end, to try it with kubectl.
     #[arg(long)]
     keep: bool,
 }
@@ -49,7 +49,7 @@ async fn main() -> ExitCode {
     match play(&Options::parse()).await {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            println!("\nnot as expected: {error}");
+            println!("\nfailed: {error}");
             ExitCode::FAILURE
         }
     }
@@ -81,16 +81,16 @@ async fn play(options: &Options) -> Result<()> {
         false => {
             let kubeconfig = folder.path().join("dep-ctrl.kubeconfig");
             std::fs::write(&kubeconfig, testbed.kubeconfig(DEP_CTRL, "admin"))?;
-            Some(Running::start(folder.path(), Home::Kcp, &kubeconfig, Features::default()).await?)
+            Some(Running::start(folder.path(), ControlPlane::Kcp, &kubeconfig, Features::default()).await?)
         }
     };
     if running.is_some() {
-        println!("\n# the controller installs the webhook in {NETWORK} and says so on the rule");
+        println!("\n# the controller installs the webhook in {NETWORK} and reports that in the rule's status");
         let status = eventually(Duration::from_secs(20), || programmed(at(COMPUTE))).await?;
         println!("{status}");
     }
 
-    println!("\n# the tenant makes a VPC and a virtual machine in it");
+    println!("\n# the tenant creates a VPC and a virtual machine in it");
     let tenant = Workspace::new(&connect(&folder, &testbed, TENANT, "alice").await?, TENANT)?;
     let objects = documents(include_str!("objects.yaml"))?;
     tenant.create_all(&objects).await?;
@@ -105,7 +105,7 @@ async fn play(options: &Options) -> Result<()> {
         )
         .await?;
 
-    println!("\n# without the virtual machine it can");
+    println!("\n# without the virtual machine, the tenant can delete the VPC");
     tenant.delete(VM, "m1").await?;
     tenant.delete(VPC, "a").await?;
 
@@ -116,7 +116,7 @@ async fn play(options: &Options) -> Result<()> {
         for (file, workspace, user) in [("tenant", TENANT, "alice"), ("compute", COMPUTE, "admin")] {
             std::fs::write(kept.join(format!("{file}.kubeconfig")), testbed.kubeconfig(workspace, user))?;
         }
-        println!("\nleft running, with a new VPC and virtual machine, until Ctrl-C. Try:");
+        println!("\nrunning until Ctrl-C, with a new VPC and virtual machine. Try:");
         println!("  kubectl --kubeconfig target/quickstart/tenant.kubeconfig delete vpcs.network.example.com a");
         tokio::signal::ctrl_c().await?;
     }
@@ -124,7 +124,7 @@ async fn play(options: &Options) -> Result<()> {
         running.stop().await;
     }
     testbed.stop().await;
-    println!("\neach step went as it says");
+    println!("\nall steps succeeded");
     Ok(())
 }
 
@@ -141,6 +141,6 @@ async fn programmed(provider: Result<Workspace>) -> Result<Option<String>> {
 async fn connect(folder: &TempDir, testbed: &Testbed, workspace: &str, user: &str) -> Result<Connection> {
     let kubeconfig = folder.path().join(format!("{user}.kubeconfig"));
     std::fs::write(&kubeconfig, testbed.kubeconfig(workspace, user))?;
-    let options = ConnectOptions::new(Home::Kcp).kubeconfig(kubeconfig);
+    let options = ConnectOptions::new(ControlPlane::Kcp).kubeconfig(kubeconfig);
     Ok(Connection::open(&options).await?)
 }

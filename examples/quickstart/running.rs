@@ -1,24 +1,29 @@
-//! depguard in this process: what the stock binaries start, with a certificate for 127.0.0.1.
+//! depguard in this process: the webhook and the controller of the stock binaries, with a certificate for 127.0.0.1.
 
 use std::path::Path;
 use std::time::Duration;
 
 use depguard_controller::{Controller, WebhookTarget};
-use depguard_core::{ExportName, Home};
+use depguard_core::{ControlPlane, ExportName};
 use depguard_kcp::Features;
 use depguard_webhook::Webhook;
 
 use crate::Result;
 
-/// A webhook and a controller.
+/// Running webhook and controller.
 pub(crate) struct Running {
     webhook: Webhook,
     controller: Controller,
 }
 
 impl Running {
-    /// Starts both, with this switched on beside rules; what they need lies in the folder.
-    pub(crate) async fn start(folder: &Path, home: Home, kubeconfig: &Path, enable: Features) -> Result<Self> {
+    /// Starts both with these features beside rules. The folder holds their certificate and key.
+    pub(crate) async fn start(
+        folder: &Path,
+        control_plane: ControlPlane,
+        kubeconfig: &Path,
+        enable: Features,
+    ) -> Result<Self> {
         let certificate = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()])?;
         let path = |file| folder.join(file);
         std::fs::write(path("tls.crt"), certificate.cert.pem())?;
@@ -26,7 +31,7 @@ impl Running {
 
         let webhook = Webhook::start(
             depguard_webhook::Config::default()
-                .home(home)
+                .control_plane(control_plane)
                 .kubeconfig(Some(kubeconfig.to_owned()))
                 .review_addr(([127, 0, 0, 1], 0).into())
                 .probe_addr(None)
@@ -40,7 +45,7 @@ impl Running {
         println!("the webhook listens on {url}");
         let export_name = ExportName::parse("dependencies.opendefense.cloud")?;
         let controller = Controller::start(
-            depguard_controller::Config::new(home, export_name, WebhookTarget::Url(url))
+            depguard_controller::Config::new(control_plane, export_name, WebhookTarget::Url(url))
                 .kubeconfig(Some(kubeconfig.to_owned()))
                 .probe_addr(None)
                 .metrics_addr(None)

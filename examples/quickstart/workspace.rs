@@ -1,4 +1,4 @@
-//! One workspace, as kubectl would work in it: what it does, it prints.
+//! Workspace, used as kubectl would use it. Every action is printed.
 
 use std::time::{Duration, Instant};
 
@@ -8,10 +8,10 @@ use serde_json::{Value, json};
 
 use crate::Result;
 
-/// How long an API may take to serve after it was bound.
+/// Time limit for an API to be served after it was bound.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A workspace and somebody's way into it.
+/// Workspace, and the credentials for it.
 pub(crate) struct Workspace {
     parent: Option<(Endpoint, String)>,
     endpoint: Endpoint,
@@ -27,7 +27,7 @@ impl Workspace {
         Ok(Self { parent, endpoint: connection.workspace(&WorkspacePath::parse(path)?), path: path.to_owned() })
     }
 
-    /// Makes the workspace itself, in its parent.
+    /// Creates the workspace itself, in its parent.
     pub(crate) async fn make(&self) -> Result<()> {
         const WORKSPACES: &str = "/apis/tenancy.kcp.io/v1alpha1/workspaces";
         let Some((parent, name)) = &self.parent else { return Ok(()) };
@@ -48,7 +48,7 @@ impl Workspace {
         Ok(())
     }
 
-    /// Creates an object, as soon as its kind is served.
+    /// Creates an object as soon as its kind is served.
     pub(crate) async fn create(&self, object: &Value) -> Result<()> {
         let (collection, name) = place(object);
         eventually(PATIENCE, async || match self.endpoint.post_json(&collection, object).await {
@@ -71,7 +71,7 @@ impl Workspace {
         Ok(())
     }
 
-    /// Deletes an object, which must be refused in these words.
+    /// Deletes an object. The deletion must be refused with these words.
     pub(crate) async fn delete_refused(&self, collection: &str, name: &str, words: &str) -> Result<()> {
         let path = format!("{collection}/{name}");
         match self.endpoint.delete(&path, Preconditions::default()).await {
@@ -86,12 +86,12 @@ impl Workspace {
     }
 }
 
-/// The documents of a YAML stream.
+/// Returns the documents of a YAML stream.
 pub(crate) fn documents(yaml: &str) -> Result<Vec<Value>> {
     Ok(serde_saphyr::from_multiple(yaml)?)
 }
 
-/// Tries until there is something, but not for ever.
+/// Tries until there is a result, for at most `patience`.
 pub(crate) async fn eventually<T>(
     patience: Duration,
     mut attempt: impl AsyncFnMut() -> Result<Option<T>>,
@@ -102,13 +102,13 @@ pub(crate) async fn eventually<T>(
             return Ok(found);
         }
         if begun.elapsed() > patience {
-            return Err(format!("nothing came of it within {} s", patience.as_secs()).into());
+            return Err(format!("timed out after {} s", patience.as_secs()).into());
         }
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
 }
 
-/// The URL path of the collection that an object belongs to, and the object's name.
+/// Returns the URL path of an object's collection, and the object's name.
 fn place(object: &Value) -> (String, String) {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let kind = text(&object["kind"]).to_lowercase();

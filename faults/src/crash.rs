@@ -1,10 +1,10 @@
-//! GlobalOwners that are removed while their controller is killed at its writes, and a judge who goes by what the API
-//! server has written down.
+//! Removal of GlobalOwners while their controller is killed at its writes. A judge decides by the journal of the API
+//! server.
 //!
-//! Each graph has an API server of its own, with its garbage collector, the stock webhook and a controller that writes as a
-//! user of its own. The controller is killed at a write, before it reaches the API server or after it took effect, and
-//! another one is started, until the GlobalOwner is gone: in one graph in three at every write, each of them once before
-//! and once after.
+//! Each graph has an API server of its own, with its garbage collector, the stock webhook, and a controller that writes
+//! as its own user. The controller is killed at a write, before the write reaches the API server or after it took
+//! effect. Then another controller is started, until the GlobalOwner is gone. In one graph in three, the controller is
+//! killed at every write, once before and once after.
 
 mod control;
 mod judge;
@@ -25,31 +25,31 @@ use judge::judge;
 use stage::Stage;
 use world::World;
 
-/// Graphs at once: most of their time they wait.
+/// Maximum of graphs at a time: most of their time they wait.
 const AT_ONCE: usize = 6;
-/// How long one removal may take, kills and all, before it is said not to end.
+/// Time limit of one removal, including the kills. A longer one counts as endless.
 const PATIENCE: Duration = Duration::from_secs(240);
 
-/// What the runs came to.
+/// Results of the runs.
 #[derive(Debug, Default)]
 pub struct Summary {
-    /// How many graphs were drawn and removed.
+    /// Number of graphs that were drawn and removed.
     pub graphs: usize,
-    /// How many of them were released instead.
+    /// Number of these that were released instead.
     pub released: usize,
-    /// How many objects they had.
+    /// Number of their objects.
     pub objects: usize,
-    /// How often a controller was killed.
+    /// Number of times that a controller was killed.
     pub kills: usize,
-    /// How often a deletion was refused by a rule.
+    /// Number of the GlobalOwners' statuses that reported stuck objects.
     pub refusals: usize,
-    /// How long it took.
+    /// Duration of the runs.
     pub took: Duration,
-    /// What went wrong.
+    /// Violations that the judge found.
     pub violations: Vec<String>,
 }
 
-/// Draws so many graphs, and removes each.
+/// Draws this many graphs, and removes each.
 pub async fn run(seed: u64, graphs: usize) -> Result<Summary> {
     let begun = Instant::now();
     let runs = stream::iter(0..graphs).map(|graph| async move {
@@ -103,7 +103,7 @@ async fn one(world: World, seed: u64) -> Result<Summary> {
     let journal = stage.end().await?;
     let mut verdict = judge(&world, &journal);
     if !ended {
-        verdict.violations.push(format!("the GlobalOwner is not gone within {} s", PATIENCE.as_secs()));
+        verdict.violations.push(format!("the GlobalOwner still exists after {} s", PATIENCE.as_secs()));
     }
     Ok(Summary {
         graphs: 1,
@@ -116,14 +116,14 @@ async fn one(world: World, seed: u64) -> Result<Summary> {
     })
 }
 
-/// `12 graphs, 310 kill points, 0 violations (…)`
+/// Writes `12 graphs, 310 kill points, 0 violations (…)`.
 impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { graphs, released, objects, kills, refusals, took, violations } = self;
         write!(
             f,
-            "{graphs} graphs, {kills} kill points, {} violations ({released} of the graphs released, {objects} objects, \
-             {refusals} statuses that told of a refusal, {:.0} s)",
+            "{graphs} graphs, {kills} kill points, {} violations ({released} graphs released, {objects} objects, \
+             {refusals} statuses that reported a refusal, {:.0} s)",
             violations.len(),
             took.as_secs_f32()
         )

@@ -1,4 +1,4 @@
-//! Has things go wrong, and right again.
+//! Begins and ends faults.
 
 use std::time::Duration;
 
@@ -10,14 +10,15 @@ use crate::plan::{Fault, Round};
 use crate::random::Random;
 use crate::scene::Scene;
 
-/// What is wrong at the moment.
+/// Fault that is active at the moment.
 pub(crate) struct Disturbance {
     fault: Fault,
     ids: Vec<FaultId>,
     changed: Option<Pair>,
 }
 
-/// Which requests of depguard's are hit. It alone GETs here: who deletes does not.
+/// Chooses which of depguard's requests the fault hits. Only depguard sends GETs here; the client that deletes does
+/// not.
 fn aim(random: &mut Random) -> When {
     let get = When::always().method("GET");
     match random.below(4) {
@@ -27,7 +28,7 @@ fn aim(random: &mut Random) -> When {
     }
 }
 
-/// The lists of dependents, and no watch.
+/// Selects the lists of dependents, and no watches.
 fn dependents() -> When {
     When::always().method("GET").path(COMPUTE)
 }
@@ -37,7 +38,7 @@ fn watches() -> When {
 }
 
 impl Disturbance {
-    /// Begins it.
+    /// Begins the round's fault.
     pub(crate) async fn begin(scene: &mut Scene, round: &Round) -> Result<Self> {
         let mut random = Random::new(round.dice);
         let mut disturbance = Self { fault: round.fault, ids: Vec::new(), changed: None };
@@ -68,7 +69,7 @@ impl Disturbance {
             }
             Fault::ClockJump => {
                 inject(Injected::ExpiredCertificate, When::always());
-                // Connections that were made before would hide it.
+                // Connections that were opened before would hide the expired certificate.
                 inject(Injected::Cut, When::always().method("GET").times(times));
             }
             Fault::WebhookKilled => scene.kill_webhook(),
@@ -84,7 +85,8 @@ impl Disturbance {
         Ok(disturbance)
     }
 
-    /// Ends it, and says how many requests and watches it hit. What follows from it may take a moment more to be over.
+    /// Ends the fault, and returns the number of requests and watches that it hit. Its consequences may last a moment
+    /// longer.
     pub(crate) async fn end(self, scene: &mut Scene) -> Result<u64> {
         let mut hits = 0;
         for id in self.ids {
@@ -94,7 +96,7 @@ impl Disturbance {
         match self.fault {
             Fault::WebhookKilled => scene.start_webhook().await?,
             Fault::ControllerKilled => scene.start_controller().await?,
-            // The one that came takes over.
+            // The second controller takes over.
             Fault::TwoControllers => scene.stop_controller().await,
             _ => {}
         }
@@ -105,7 +107,7 @@ impl Disturbance {
     }
 }
 
-/// How long after a change of rules, or of whether there are any, the webhook has to know of it.
+/// Returns the time in which the webhook must notice a change of the rules, or of their presence.
 pub(crate) fn lag(fault: Fault) -> Duration {
     match fault {
         Fault::RulesChangedUnheard => UNHEARD,
@@ -113,7 +115,7 @@ pub(crate) fn lag(fault: Fault) -> Duration {
     }
 }
 
-/// While all is well, and while watches break that can be begun anew.
+/// Time while all is well, or while watches break that can be begun anew.
 pub(crate) const LAG: Duration = Duration::from_secs(5);
-/// While watches say nothing.
+/// Time while watches are silent.
 pub(crate) const UNHEARD: Duration = Duration::from_secs(45);

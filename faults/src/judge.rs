@@ -1,10 +1,11 @@
-//! Judges a run by what the API server has written down, and by none of depguard's code.
+//! Judges a run by the journal of the API server, without any of depguard's code.
 //!
 //! - A deletion is **wrong** if some dependent referred to the object at every moment from just before its review began
-//!   until it was gone: whatever the webhook read in between showed it. What refers is told by the rules, as they were
-//!   from `lag` before the review on: where one was changed in that time, by each of its states.
+//!   until it was gone: every read of the webhook in between showed the dependent. The rules decide what refers, in all
+//!   states that were in force from `lag` before the review on. If a rule changed in that time, a dependent must have
+//!   referred by each of these states.
 //! - A refusal is **too long** if nothing referred to the object any more, by any of these states, and no fault was on,
-//!   for more than ten seconds before the deletion was asked for.
+//!   for more than ten seconds before the deletion was requested.
 
 mod history;
 
@@ -15,12 +16,12 @@ pub(crate) use history::History;
 use crate::disturb::{LAG, lag};
 use crate::plan::Fault;
 
-/// For how long after everything is well again what is free may be refused.
+/// Time after the end of all faults in which a free object may still be refused.
 pub(crate) const GRACE: Duration = Duration::from_secs(10);
-/// What happened so short before a deletion happened just before.
+/// Time before a deletion that counts as just before.
 const JUST: Duration = Duration::from_millis(100);
 
-/// A target, by the plural of its kind.
+/// Target of a deletion, by the plural of its kind.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Object {
     pub(crate) resource: String,
@@ -34,7 +35,7 @@ impl Object {
     }
 }
 
-/// A deletion as it was asked for.
+/// Request for a deletion, and its answer.
 #[derive(Debug, Clone)]
 pub(crate) struct Attempt {
     pub(crate) object: Object,
@@ -43,7 +44,7 @@ pub(crate) struct Attempt {
     pub(crate) outcome: Outcome,
 }
 
-/// What was answered.
+/// Answer to the request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Outcome {
     Gone,
@@ -51,7 +52,7 @@ pub(crate) enum Outcome {
     Unanswered(String),
 }
 
-/// When something was wrong.
+/// Time in which a fault was active.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Span {
     pub(crate) fault: Fault,
@@ -59,17 +60,17 @@ pub(crate) struct Span {
     pub(crate) ended: Instant,
 }
 
-/// What the judge has found.
+/// Findings of the judge.
 #[derive(Debug, Default)]
 pub(crate) struct Verdict {
-    /// Objects of which some deletion had to be refused.
+    /// Number of objects with a deletion that had to be refused.
     pub(crate) referenced: usize,
-    /// Objects whose dependents had changed just before some deletion.
+    /// Number of objects whose dependents had changed just before a deletion.
     pub(crate) just: usize,
     pub(crate) violations: Vec<String>,
 }
 
-/// Judges every deletion that the store knows of, and every refusal in the log.
+/// Judges every deletion in the journal, and every refusal in the log.
 pub(crate) fn judge(history: &History, attempts: &[Attempt], spans: &[Span]) -> Verdict {
     let mut verdict = Verdict::default();
     let (mut referenced, mut just) = (std::collections::BTreeSet::new(), std::collections::BTreeSet::new());
@@ -92,18 +93,20 @@ pub(crate) fn judge(history: &History, attempts: &[Attempt], spans: &[Span]) -> 
             referenced.insert(&attempt.object);
             continue;
         }
-        // Free, and nothing wrong, since when?
+        // Finds the time since which the object has been free and no fault has been on.
         let ended = spans.iter().filter(|span| span.began < attempt.answered).map(|span| span.ended).max();
         let well = ended.into_iter().chain([history.freed(&attempt.object, lag, to)]).max();
         if well.is_some_and(|well| attempt.sent.saturating_duration_since(well) > GRACE) {
-            verdict.violations.push(format!("{} was free and still refused: {why}", attempt.object));
+            verdict
+                .violations
+                .push(format!("the deletion of {} was refused although nothing referred to it: {why}", attempt.object));
         }
     }
     (verdict.referenced, verdict.just) = (referenced.len(), just.len());
     verdict
 }
 
-/// How long the webhook may take to see a rule, while this is wrong or has just been.
+/// Returns the time in which the webhook must see a rule, if a fault is active or has just ended.
 fn lag_at(spans: &[Span], at: Instant) -> Duration {
     let near = spans.iter().filter(|span| span.began <= at && at <= span.ended + lag(span.fault));
     near.map(|span| lag(span.fault)).max().unwrap_or(LAG)

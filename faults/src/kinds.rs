@@ -1,41 +1,41 @@
-//! What is deleted and what refers to it: four pairs, for the ways in which depguard looks for dependents.
+//! Kinds of targets and dependents: four pairs, one for each way in which depguard looks up dependents.
 
 use serde_json::{Value, json};
 
-/// Where the targets come from.
+/// Group and export of the targets.
 pub(crate) const NETWORK: &str = "network.example.com";
-/// Where the dependents come from.
+/// Group and export of the dependents.
 pub(crate) const COMPUTE: &str = "compute.example.com";
-/// The version of both.
+/// Version of both groups.
 pub(crate) const VERSION: &str = "v1alpha1";
-/// Where objects lie. A target of the one has a namesake in the other.
+/// Namespaces of the objects. A target in one of them has a namesake in the other.
 pub(crate) const NAMESPACES: [&str; 2] = ["default", "other"];
-/// The field that refers, as rules begin.
+/// Field of references at the beginning.
 pub(crate) const REF: &str = "targetRef";
-/// The field that refers once a rule was changed.
+/// Field of references once a rule was changed.
 pub(crate) const OTHER_REF: &str = "otherRef";
 
-/// A kind of targets and the kind that refers to it.
+/// Kind of targets, and the kind that refers to it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Pair {
-    /// Machines are listed whole, page by page.
+    /// Machines: listed whole, page by page.
     Vpc,
-    /// Servers are asked for by a field selector.
+    /// Servers: requested by a field selector.
     Net,
-    /// Of crates the printed column is read.
+    /// Crates: the printed column is read.
     Zone,
-    /// Guests may refer to hosts of another namespace, and so those of all namespaces are listed.
+    /// Guests: they may refer to hosts of another namespace, so those of all namespaces are listed.
     Host,
 }
 
 impl Pair {
-    /// All pairs.
+    /// List of all pairs.
     pub const ALL: [Pair; 4] = [Pair::Vpc, Pair::Net, Pair::Zone, Pair::Host];
 
-    /// The field of the spec that refers, as rules begin.
+    /// Field of the spec that refers at the beginning.
     pub const REF: &str = REF;
 
-    /// Whether its references may name a namespace.
+    /// Returns true if references of this pair may name a namespace.
     pub(crate) fn crosses(self) -> bool {
         self == Pair::Host
     }
@@ -58,17 +58,17 @@ impl Pair {
         }
     }
 
-    /// Where its targets lie in a namespace.
+    /// Returns the path of the pair's targets in a namespace.
     pub fn targets_in(self, namespace: &str) -> String {
         format!("/apis/{NETWORK}/{VERSION}/namespaces/{namespace}/{}", self.target().1)
     }
 
-    /// Where its dependents lie in a namespace.
+    /// Returns the path of the pair's dependents in a namespace.
     pub fn dependents_in(self, namespace: &str) -> String {
         format!("/apis/{COMPUTE}/{VERSION}/namespaces/{namespace}/{}", self.dependent().1)
     }
 
-    /// A target.
+    /// Returns a target.
     pub fn make_target(self, name: &str) -> Value {
         json!({
             "apiVersion": format!("{NETWORK}/{VERSION}"), "kind": self.target().0,
@@ -76,7 +76,7 @@ impl Pair {
         })
     }
 
-    /// A dependent that refers by a field of its spec.
+    /// Returns a dependent that refers by a field of its spec.
     pub fn make_dependent(self, name: &str, field: &str, target: &str) -> Value {
         json!({
             "apiVersion": format!("{COMPUTE}/{VERSION}"), "kind": self.dependent().0,
@@ -84,12 +84,12 @@ impl Pair {
         })
     }
 
-    /// The name of its rule.
+    /// Returns the name of the pair's rule.
     pub(crate) fn rule_name(self) -> String {
         format!("{}-{}", self.dependent().1, self.target().1)
     }
 
-    /// That its dependents refer by this field of their spec.
+    /// Returns the rule by which the pair's dependents refer by this field of their spec.
     pub(crate) fn rule(self, field: &str) -> Value {
         let (dependent, target) = (self.dependent(), self.target());
         let mut reference = json!({"path": format!(".spec.{field}.name")});

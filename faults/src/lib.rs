@@ -1,5 +1,5 @@
-//! depguard under faults: a stock webhook and a stock controller on the testbed, deletions running while everything
-//! around them fails, and a judge who goes by what the API server has written down.
+//! depguard under faults: a stock webhook and a stock controller on the testbed, and deletions while everything around
+//! them fails. A judge decides by the journal of the API server.
 //!
 //! `cargo run -p depguard-faults -- --seed 1 --deletes 10000`
 
@@ -24,26 +24,26 @@ pub use summary::Summary;
 use judge::{History, Outcome, judge};
 use round::{Log, play};
 
-/// What went wrong with the run itself.
+/// Result of the run's own operations.
 pub type Result<T = ()> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
-/// Dependents of each kind that refer to nothing, so that lists have several pages.
+/// Number of dependents of each kind that refer to nothing. They give lists several pages.
 const BYSTANDERS: usize = 200;
 
-/// What to run.
+/// Options of a run.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
-    /// Draws the whole plan: which faults, when, and what is deleted in them.
+    /// Seed of the whole plan: the faults, their times, and the deletions in them.
     pub seed: u64,
-    /// How many objects are deleted.
+    /// Number of objects to delete.
     pub deletes: usize,
-    /// Only these faults; empty: all.
+    /// Faults to choose from; empty for all.
     pub only: Vec<Fault>,
-    /// Which way dependents are read.
+    /// Way in which dependents are read.
     pub read_through: ReadThrough,
-    /// Ends with the round that shows the first violation.
+    /// Set to end with the round that shows the first violation.
     pub until_violation: bool,
-    /// Tells of each round on standard error.
+    /// Set to report each round on standard error.
     pub tell: bool,
 }
 
@@ -54,7 +54,7 @@ pub async fn run(options: &Options) -> Result<Summary> {
     let mut summary = Summary { seed: options.seed, ..Summary::default() };
     let mut scene = Scene::start(BYSTANDERS, options.read_through).await?;
     let mut log = Log::new(Instant::now());
-    // Rules that nobody can be in doubt of: the judge says nothing of deletions before.
+    // The rules are in force beyond doubt from here on. The judge does not judge earlier deletions.
     tokio::time::sleep(disturb::LAG).await;
     for (number, round) in plan.rounds.iter().enumerate() {
         let from = Instant::now();

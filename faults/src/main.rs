@@ -1,27 +1,27 @@
-//! The fault run's command line.
+//! Command line of the fault run.
 
 use std::process::ExitCode;
 
 use clap::Parser;
 use depguard_faults::{Fault, Options, ReadThrough};
 
-/// Deletes objects while everything around depguard fails, and judges what came of it. Ends with one line, and with
-/// exit code 1 where something was deleted that was referenced, or refused for too long.
+/// Deletes objects while everything around depguard fails, and judges the answers. Prints one line at the end. Exit
+/// code 1 means that a referenced object was deleted, or a deletion was refused for too long.
 #[derive(Debug, Parser)]
 struct Arguments {
-    /// Draws which faults come when, and what is deleted in them: the same number, the same sequence
+    /// Seed of the random faults and deletions: the same seed gives the same sequence
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// How many objects are deleted
+    /// Number of objects to delete
     #[arg(long, default_value_t = 10_000)]
     deletes: usize,
-    /// Only these faults, by their names in the last line (comma-separated)
+    /// Faults to inject, by their names in the last line (comma-separated) [default: all usual faults]
     #[arg(long, value_delimiter = ',', value_parser = fault)]
     only: Vec<Fault>,
     /// Read dependents through their own exports
     #[arg(long)]
     export: bool,
-    /// End with the first violation
+    /// Stop at the first violation
     #[arg(long)]
     until_violation: bool,
 }
@@ -48,5 +48,5 @@ fn main() -> ExitCode {
 
 fn fault(name: &str) -> Result<Fault, String> {
     let mut all = Fault::USUAL.into_iter().chain([Fault::RulesChangedUnheard]);
-    all.find(|fault| fault.name() == name).ok_or_else(|| "there is no such fault".to_owned())
+    all.find(|fault| fault.name() == name).ok_or_else(|| "unknown fault".to_owned())
 }

@@ -1,4 +1,4 @@
-//! What is to happen, all of it drawn from the seed before anything happens.
+//! Plan of a run, drawn from the seed before anything happens.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -6,59 +6,59 @@ use std::time::Duration;
 use crate::kinds::{NAMESPACES, Pair};
 use crate::random::Random;
 
-/// The whole run.
+/// Plan of a whole run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plan {
-    /// One after another.
+    /// Rounds, one after another.
     pub rounds: Vec<Round>,
 }
 
-/// Deletions while one thing goes wrong.
+/// Round: deletions while one fault is active.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Round {
-    /// What goes wrong.
+    /// Fault of the round.
     pub fault: Fault,
-    /// For how long at the least.
+    /// Minimum duration of the fault.
     pub least: Duration,
-    /// A number for what the fault has to choose.
+    /// Seed for the fault's own choices.
     pub dice: u64,
-    /// What is deleted, in this order.
+    /// Targets to delete, in this order.
     pub targets: Vec<Target>,
 }
 
-/// What goes wrong.
+/// Fault of a round.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Fault {
-    /// Nothing, for once, and long after everything else: what is free goes at the first attempt, however many
-    /// deletions there are at once.
+    /// No fault, long after all others: a free object goes at the first attempt, however many concurrent deletions
+    /// there are.
     Calm,
     /// The API server answers late.
     Latency,
-    /// It answers 429.
+    /// The API server answers 429.
     TooManyRequests,
-    /// It answers 500.
+    /// The API server answers 500.
     InternalError,
-    /// It cuts connections.
+    /// The API server cuts connections.
     Cut,
-    /// It cuts them in the pages of a list that follow the first.
+    /// The API server cuts connections in the later pages of a list.
     CutMidPage,
-    /// It answers 410 to a continue token.
+    /// The API server answers 410 to a continue token.
     ExpiredContinue,
-    /// It says that it doesn't serve the dependents' kinds.
+    /// The API server says that it doesn't serve the dependents' kinds.
     NotFound,
-    /// Its lists are empty, and have no resourceVersion.
+    /// The API server's lists are empty and have no resourceVersion.
     BareList,
     /// Watches break, again and again.
     WatchDropped,
-    /// Watches are told 410, again and again.
+    /// Watches get a 410, again and again.
     WatchExpired,
-    /// Watches stay open and say nothing.
+    /// Watches stay open and are silent.
     WatchSilent,
-    /// The endpoint slice names no endpoint any more: nobody's rules are in force.
+    /// The endpoint slice names no endpoint any more, so no rules are in force.
     EndpointsRemoved,
     /// The endpoint slice can't be read, and the webhook is started anew.
     EndpointsUnreadable,
-    /// By depguard's clock, the API server's certificate has run out.
+    /// The API server's certificate has expired by depguard's clock.
     ClockJump,
     /// The webhook is killed and started again.
     WebhookKilled,
@@ -68,53 +68,53 @@ pub enum Fault {
     TwoControllers,
     /// A rule names another field from now on.
     RulesChanged,
-    /// The same, while watches say nothing: the webhook has to find out by itself.
+    /// A rule names another field while watches are silent: the webhook has to find out by itself.
     RulesChangedUnheard,
 }
 
-/// An object that is deleted.
+/// Object to delete.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Target {
-    /// Its name.
+    /// Name of the object.
     pub name: String,
-    /// Its kind.
+    /// Pair of kinds that the object belongs to.
     pub pair: Pair,
-    /// Where it is.
+    /// Namespace of the object.
     pub namespace: &'static str,
-    /// What refers to it.
+    /// References to the object.
     pub story: Story,
-    /// The names of those who refer to it at some time.
+    /// Names of the dependents that refer to the object at some time.
     pub dependents: Vec<String>,
-    /// Between the last that happens to its dependents and the deletion.
+    /// Pause between the last change of the dependents and the deletion.
     pub pause: Duration,
 }
 
-/// What refers to a target when it is deleted.
+/// References to a target when it is deleted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Story {
-    /// Something does.
+    /// A dependent refers to the target.
     Referenced,
-    /// Something does that came just before.
+    /// A dependent refers to the target since just before.
     JustReferenced,
-    /// Something does, by the field that a changed rule names.
+    /// A dependent refers to the target by the field that a changed rule names.
     ReferencedByOther,
-    /// What did went away just before.
+    /// The target's dependent went away just before.
     JustFreed,
-    /// Nothing, but its namesake in the other namespace is referred to.
+    /// Nothing refers to the target, but its namesake in the other namespace has a dependent.
     Namesake,
-    /// Nothing.
+    /// Nothing refers to the target.
     Free,
 }
 
 impl Story {
-    /// Whether the target is to stay.
+    /// Returns true if the target must stay.
     pub(crate) fn stays(self) -> bool {
         matches!(self, Self::Referenced | Self::JustReferenced | Self::ReferencedByOther)
     }
 }
 
 impl Fault {
-    /// All that every run goes through.
+    /// Faults of every run.
     pub const USUAL: [Fault; 19] = [
         Fault::Calm,
         Fault::Latency,
@@ -137,7 +137,7 @@ impl Fault {
         Fault::RulesChanged,
     ];
 
-    /// How the summary and the command line call it.
+    /// Returns the fault's name in the summary and on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Fault::Calm => "calm",
@@ -163,7 +163,7 @@ impl Fault {
         }
     }
 
-    /// Whether it hits requests or watches, which can be counted.
+    /// Returns true if the fault hits requests or watches, which can be counted.
     pub fn hits_requests(self) -> bool {
         !matches!(
             self,
@@ -176,19 +176,19 @@ impl Fault {
         )
     }
 
-    /// Whether a rule is changed while it lasts.
+    /// Returns true if a rule is changed during the fault.
     pub(crate) fn changes_rules(self) -> bool {
         matches!(self, Self::RulesChanged | Self::RulesChangedUnheard)
     }
 }
 
-/// Deletions of a round; fewer where a run is so short that not every fault would have its turn.
+/// Number of deletions in a round. A short run has fewer, so that every fault has its turn.
 const ROUND: usize = 200;
-/// From so many deletions on there is time for what takes a minute.
+/// Number of deletions from which on a run has time for a fault that takes a minute.
 const LONG: usize = 2000;
 
 impl Plan {
-    /// So many deletions, under these faults alone if there are any.
+    /// Draws a plan with this many deletions, under the faults in `only`, or under the usual ones if `only` is empty.
     pub fn draw(seed: u64, deletes: usize, only: &[Fault]) -> Self {
         let mut random = Random::new(seed);
         let mut usual = Fault::USUAL.to_vec();
@@ -219,16 +219,16 @@ impl Plan {
         Self { rounds }
     }
 
-    /// How many deletions there are.
+    /// Returns the number of deletions.
     pub fn deletes(&self) -> usize {
         self.rounds.iter().map(|round| round.targets.len()).sum()
     }
 }
 
-/// Of twenty, ten are referenced, and three have had something happen to their dependents just before: somewhat more
-/// than are asked for, as some of it comes out otherwise when a rule is gone or the machine is slow.
+/// Draws the targets of a round. Of twenty, ten are referenced, and the dependents of three change just before. These
+/// are somewhat more than the tests require, because some end differently when a rule is gone or the machine is slow.
 fn targets(random: &mut Random, count: usize, fault: Fault, names: &mut BTreeSet<String>) -> Vec<Target> {
-    // Where nothing goes wrong, all ask for the same dependents at once.
+    // Without a fault, all deletions need the same dependents at once.
     let crowd = fault == Fault::Calm;
     let mut targets: Vec<_> = (0..count)
         .map(|place| {
@@ -259,7 +259,7 @@ fn targets(random: &mut Random, count: usize, fault: Fault, names: &mut BTreeSet
     targets
 }
 
-/// A name that was not given before. They are spread over all of a list.
+/// Draws a name that was not drawn before. The names are spread over the whole list.
 fn fresh(random: &mut Random, names: &mut BTreeSet<String>) -> String {
     loop {
         let name = format!("o{:08x}", random.next() as u32);

@@ -1,8 +1,8 @@
-//! Numbers that follow from a seed, on every machine the same.
+//! Numbers from a seed, the same on every machine.
 
 use std::time::Duration;
 
-/// SplitMix64.
+/// Generator SplitMix64.
 #[derive(Debug, Clone)]
 pub(crate) struct Random(u64);
 
@@ -19,7 +19,7 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    /// One of `0..end`; 0 where there is none.
+    /// Returns a number of `0..end`; 0 if the range is empty.
     pub(crate) fn below(&mut self, end: usize) -> usize {
         (self.next() % (end.max(1) as u64)) as usize
     }

@@ -1,5 +1,5 @@
-//! Carries out a round: objects are made, something goes wrong, objects are deleted, it is right again, and what is free
-//! has to go.
+//! Carries out a round: creates objects, begins the fault, deletes objects, ends the fault, and deletes all free
+//! objects.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -14,21 +14,21 @@ use crate::kinds::{NAMESPACES, OTHER_REF, REF};
 use crate::plan::{Fault, Round, Story, Target};
 use crate::scene::Scene;
 
-/// Deletions at once.
+/// Maximum of concurrent deletions.
 const AT_ONCE: usize = 24;
-/// Between two attempts at what is to go.
+/// Pause between two attempts to delete a free object.
 const PAUSE: Duration = Duration::from_millis(250);
-/// So long after all is well again it is still tried: a little longer than the judge allows.
+/// Time after the end of all faults for which deletions are still tried: a little longer than the judge's limit.
 const GIVE_UP: Duration = Duration::from_millis(11_500);
 
-/// What was done and what came of it.
+/// Log of the actions and their results.
 #[derive(Debug)]
 pub(crate) struct Log {
-    /// When the first rules were known.
+    /// Time when the first rules were known.
     begun: Instant,
     pub(crate) attempts: Vec<Attempt>,
     pub(crate) spans: Vec<Span>,
-    /// Of each round of a fault, the requests and watches that it hit.
+    /// Requests and watches that each round of a fault hit.
     pub(crate) hits: BTreeMap<Fault, Vec<u64>>,
 }
 
@@ -37,13 +37,13 @@ impl Log {
         Self { begun, attempts: Vec::new(), spans: Vec::new(), hits: BTreeMap::new() }
     }
 
-    /// Since when nothing has been wrong.
+    /// Returns the time since which no fault has been active.
     fn well(&self) -> Instant {
         self.spans.iter().map(|span| span.ended).max().unwrap_or(self.begun)
     }
 }
 
-/// Plays one round. What it leaves behind is nothing.
+/// Plays one round. Leaves no objects behind.
 pub(crate) async fn play(scene: &mut Scene, round: &Round, log: &mut Log) -> Result {
     let tenant = scene.tenant.clone();
     each(&round.targets, async |target| prepare(&tenant, target).await).await?;
@@ -60,7 +60,7 @@ pub(crate) async fn play(scene: &mut Scene, round: &Round, log: &mut Log) -> Res
     };
     log.attempts.extend(each(early, async |target| first(&tenant, target).await).await?);
     tokio::time::sleep_until((began + round.least).into()).await;
-    // By then the webhook must know that a rule was changed, and by which it was when there are none any more.
+    // In this time the webhook must notice a changed rule, or that removed rules are back.
     let known = lag(round.fault) + Duration::from_millis(500);
     if round.fault.changes_rules() {
         tokio::time::sleep_until((began + known).into()).await;
@@ -85,7 +85,7 @@ pub(crate) async fn play(scene: &mut Scene, round: &Round, log: &mut Log) -> Res
     });
     log.attempts.extend(after.await?.into_iter().flatten());
 
-    // What stayed is let go at the very moment that nothing refers to it any more.
+    // Deletes the targets that stayed, right after their last dependent is gone.
     let give_up = Instant::now() + GIVE_UP;
     let cleared = each(&round.targets, async |target| {
         release(&tenant, target).await?;
@@ -93,18 +93,18 @@ pub(crate) async fn play(scene: &mut Scene, round: &Round, log: &mut Log) -> Res
     });
     log.attempts.extend(cleared.await?.into_iter().flatten());
     if waits(round.fault) {
-        // The next round begins with rules that nobody can be in doubt of.
+        // The next round begins with rules that are in force beyond doubt.
         tokio::time::sleep_until((ended + known).into()).await;
     }
     Ok(())
 }
 
-/// Whether half of the deletions come once the webhook must know what has changed.
+/// Returns true if half of the deletions come once the webhook must know of the change.
 fn waits(fault: Fault) -> bool {
     fault.changes_rules() || fault == Fault::EndpointsRemoved
 }
 
-/// Does the same for each target, many at once.
+/// Does the same for each target, many at a time.
 async fn each<T>(targets: &[Target], act: impl AsyncFn(&Target) -> Result<T>) -> Result<Vec<T>> {
     let done = stream::iter(targets).map(|target| act(target)).buffer_unordered(AT_ONCE);
     done.collect::<Vec<_>>().await.into_iter().collect()
@@ -123,7 +123,7 @@ async fn prepare(tenant: &Endpoint, target: &Target) -> Result {
     }
 }
 
-/// What has to happen just before, and the deletion.
+/// Makes the change that comes just before the deletion, and deletes the target.
 async fn first(tenant: &Endpoint, target: &Target) -> Result<Attempt> {
     match target.story {
         Story::JustReferenced => refer(tenant, target, target.namespace, REF).await?,
@@ -146,7 +146,7 @@ async fn refer(tenant: &Endpoint, target: &Target, namespace: &str, field: &str)
     Ok(())
 }
 
-/// Takes away what refers to a target.
+/// Deletes the dependents that refer to a target.
 async fn release(tenant: &Endpoint, target: &Target) -> Result {
     let namespace = if target.story == Story::Namesake { other(target.namespace) } else { target.namespace };
     for (name, place) in dependents(target, namespace) {
@@ -156,7 +156,8 @@ async fn release(tenant: &Endpoint, target: &Target) -> Result {
     Ok(())
 }
 
-/// Those who refer to a target in that namespace, and where they are: every other one elsewhere, where that is possible.
+/// Returns the dependents that refer to a target in that namespace, and their namespaces. If the pair allows it, every
+/// second one lies in the other namespace.
 fn dependents<'a>(target: &'a Target, namespace: &'a str) -> impl Iterator<Item = (&'a str, &'a str)> {
     target.dependents.iter().enumerate().map(move |(index, name)| {
         let elsewhere = target.pair.crosses() && index % 2 == 1;
@@ -168,7 +169,7 @@ fn other(namespace: &str) -> &'static str {
     if namespace == NAMESPACES[0] { NAMESPACES[1] } else { NAMESPACES[0] }
 }
 
-/// Again where there is no answer; what was done by an attempt whose answer was lost is done.
+/// Repeats an action until there is an answer. An earlier attempt whose answer was lost may have taken effect.
 async fn persistently<T>(act: impl AsyncFn() -> std::result::Result<T, depguard_kcp::ApiError>) -> Result {
     for _ in 0..100 {
         match act().await {
@@ -178,7 +179,7 @@ async fn persistently<T>(act: impl AsyncFn() -> std::result::Result<T, depguard_
             Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
         }
     }
-    Err("the API server did not answer who sets up".into())
+    Err("the API server did not answer the requests that prepare a round".into())
 }
 
 async fn until_gone(tenant: &Endpoint, target: &Target, give_up: Instant) -> Vec<Attempt> {

@@ -1,13 +1,13 @@
-//! An API server in the process, two providers and a consumer on it, and depguard as it comes.
+//! Scene: an API server in the process, two providers and a consumer on it, and stock depguard.
 
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use depguard_controller::{Controller, WebhookTarget, manifests};
-use depguard_core::{ExportName, Home};
+use depguard_core::{ControlPlane, ExportName};
 use depguard_kcp::{ConnectOptions, Connection, Endpoint};
-use depguard_testbed::{Fault, Options, Place, Testbed, When};
+use depguard_testbed::{Fault, Options, Place, Testbed, When, lasting_port};
 use depguard_webhook::{ReadThrough, Webhook};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -23,19 +23,19 @@ const BINDINGS: &str = "/apis/apis.kcp.io/v1alpha2/apibindings";
 const CONFIGURATIONS: &str = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations";
 const OURS: &str = "dependencies.opendefense.cloud";
 
-/// Dependents on a page, however many are asked for.
+/// Maximum of dependents on a page, whatever the limit in the request.
 const PAGE: usize = 40;
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Everything that takes part.
+/// Participants of a run.
 pub struct Scene {
-    /// The API server.
+    /// API server.
     pub testbed: Testbed,
-    /// Where the objects are, for who deletes.
+    /// Endpoint of the objects, for the client that deletes.
     pub tenant: Endpoint,
-    /// Where the rules are.
+    /// Endpoint of the rules.
     pub(crate) rules: Endpoint,
-    /// Where the webhook configuration is looked up.
+    /// Endpoint of the webhook configuration.
     provider: Endpoint,
     folder: TempDir,
     port: u16,
@@ -45,7 +45,8 @@ pub struct Scene {
 }
 
 impl Scene {
-    /// All of it running and ready, with so many dependents of each kind that refer to nothing, and a journal kept.
+    /// Starts everything and waits until it is ready, with this many dependents of each kind that refer to nothing. The
+    /// API server keeps a journal.
     pub(crate) async fn start(bystanders: usize, read_through: ReadThrough) -> Result<Self> {
         let mut scene = Self::set_up(bystanders, true).await?;
         scene.read_through = read_through;
@@ -57,7 +58,7 @@ impl Scene {
         Ok(scene)
     }
 
-    /// The same without a journal, and with neither a webhook nor a controller yet.
+    /// Starts the API server likewise, but without a journal, webhook and controller.
     pub async fn prepare(bystanders: usize) -> Result<Self> {
         Self::set_up(bystanders, false).await
     }
@@ -83,39 +84,40 @@ impl Scene {
             rules: compute,
             provider: network,
             folder,
-            port: TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port(),
+            port: lasting_port(Ipv4Addr::LOCALHOST)?,
             read_through: ReadThrough::default(),
             webhook: None,
             controllers: Vec::new(),
         })
     }
 
-    /// The kubeconfig for depguard.
+    /// Returns the kubeconfig for depguard.
     pub fn kubeconfig(&self) -> PathBuf {
         self.file("kubeconfig")
     }
 
-    /// The folder with the webhook's certificate.
+    /// Returns the folder with the webhook's certificate.
     pub fn certificates(&self) -> PathBuf {
         self.folder.path().to_owned()
     }
 
-    /// Where the webhook is expected, on 127.0.0.1.
+    /// Returns the port on 127.0.0.1 where the webhook must listen.
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// The workspace of those who provide dependents.
+    /// Returns the workspace of the dependents' provider.
     pub fn dependents_provider(&self) -> &Endpoint {
         &self.rules
     }
 
-    /// Starts the webhook, always at the same port. It answers when this returns, though it may have no rules yet.
+    /// Starts the webhook, always at the same port. The webhook answers when this returns, though it may have no rules
+    /// yet.
     pub(crate) async fn start_webhook(&mut self) -> Result {
         let begun = Instant::now();
         loop {
             let config = depguard_webhook::Config::default()
-                .home(Home::Kcp)
+                .control_plane(ControlPlane::Kcp)
                 .export_name(ExportName::parse(OURS)?)
                 .kubeconfig(Some(self.file("kubeconfig")))
                 .read_through(self.read_through)
@@ -129,7 +131,7 @@ impl Scene {
                     self.webhook = Some(webhook);
                     return Ok(());
                 }
-                // The one that was killed may still hold the port for a moment.
+                // The killed webhook may still hold the port for a moment.
                 Err(_) if begun.elapsed() < Duration::from_secs(5) => {
                     tokio::time::sleep(Duration::from_millis(20)).await;
                 }
@@ -138,7 +140,7 @@ impl Scene {
         }
     }
 
-    /// Ends the webhook in the middle of whatever it does.
+    /// Ends the webhook in the middle of its work.
     pub(crate) fn kill_webhook(&mut self) {
         if let Some(webhook) = self.webhook.take() {
             webhook.kill();
@@ -148,7 +150,7 @@ impl Scene {
     /// Starts one more controller.
     pub async fn start_controller(&mut self) -> Result {
         let webhook = WebhookTarget::Url(format!("https://127.0.0.1:{}/validate", self.port));
-        let config = depguard_controller::Config::new(Home::Kcp, ExportName::parse(OURS)?, webhook)
+        let config = depguard_controller::Config::new(ControlPlane::Kcp, ExportName::parse(OURS)?, webhook)
             .kubeconfig(Some(self.file("kubeconfig")))
             .probe_addr(None)
             .metrics_addr(None)
@@ -157,21 +159,21 @@ impl Scene {
         Ok(())
     }
 
-    /// Stops the controller that was started first.
+    /// Stops the oldest controller.
     pub(crate) async fn stop_controller(&mut self) {
         if !self.controllers.is_empty() {
             self.controllers.remove(0).stop().await;
         }
     }
 
-    /// Changes the rule of a pair: its dependents refer by that field from now on.
+    /// Changes the rule of a pair: the field by which its dependents refer.
     pub(crate) async fn change_rule(&self, pair: Pair, field: &str) -> Result {
         let path = format!("{RULES}/{}", pair.rule_name());
         self.rules.apply(&path, &pair.rule(field), "faults", true).await?;
         Ok(())
     }
 
-    /// Ends everything, with no task left behind.
+    /// Ends everything, and leaves no task behind.
     pub async fn stop(mut self) {
         if let Some(webhook) = self.webhook.take() {
             webhook.stop().await;
@@ -266,7 +268,7 @@ fn fill(testbed: &Testbed, bystanders: usize) -> Result {
             let resource = pair.dependent().1;
             let place = Place::of(COMPUTE, VERSION, resource).namespace(namespace).workspace("root:tenant");
             let half = (0..bystanders).filter(|n| n % NAMESPACES.len() == index);
-            // Spread over all of a list, as the names that are drawn are.
+            // The names are spread over the whole list, like the drawn names.
             let name = |n: usize| format!("o{:08x}", (n as u32).wrapping_mul(0x9e37_79b1));
             testbed.fill(&place, half.map(|n| pair.make_dependent(&format!("{}b", name(n)), REF, "nothing")))?;
         }
@@ -274,20 +276,20 @@ fn fill(testbed: &Testbed, bystanders: usize) -> Result {
     Ok(())
 }
 
-/// Whoever sets up and deletes: not depguard's own user.
+/// Opens a connection for setup and deletions, as a user that is not depguard's.
 async fn connect(testbed: &Testbed, folder: &TempDir, workspace: &str) -> Result<Endpoint> {
     let file = folder.path().join(format!("{}.kubeconfig", workspace.replace(':', "-")));
     std::fs::write(&file, testbed.kubeconfig(workspace, "masters"))?;
-    let options = ConnectOptions::new(Home::Kcp).kubeconfig(file);
-    Ok(Connection::open(&options).await?.home())
+    let options = ConnectOptions::new(ControlPlane::Kcp).kubeconfig(file);
+    Ok(Connection::open(&options).await?.own_endpoint())
 }
 
-/// Tries until it is so.
+/// Waits until a condition holds.
 pub(crate) async fn eventually(what: &str, mut is_so: impl AsyncFnMut() -> bool) -> Result {
     let begun = Instant::now();
     while !is_so().await {
         if begun.elapsed() > PATIENCE {
-            return Err(format!("not within {} s: {what}", PATIENCE.as_secs()).into());
+            return Err(format!("timed out after {} s, waiting for: {what}", PATIENCE.as_secs()).into());
         }
         tokio::time::sleep(Duration::from_millis(20)).await;
     }

@@ -1,4 +1,4 @@
-//! What a run comes to, in one line.
+//! Result of a run in one line.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -6,29 +6,28 @@ use std::time::Duration;
 
 use crate::plan::Fault;
 
-/// What a run comes to. Its `Display` is one line.
+/// Result of a run. Its `Display` is one line.
 #[derive(Debug, Clone, Default)]
 pub struct Summary {
-    /// What drew the plan.
+    /// Seed of the plan.
     pub seed: u64,
-    /// Objects that were deleted, or tried to.
+    /// Objects that were deleted, or should have been.
     pub deletes: usize,
-    /// Those of which some deletion had to be refused.
+    /// Objects with a deletion that had to be refused.
     pub referenced: usize,
-    /// Those whose dependents had changed less than 100 ms before some deletion.
+    /// Objects whose dependents had changed less than 100 ms before a deletion.
     pub just: usize,
-    /// DELETE requests.
+    /// Number of DELETE requests.
     pub requests: usize,
-    /// Those that were refused.
+    /// Number of refused requests.
     pub refused: usize,
-    /// Those that had no answer.
+    /// Number of requests without an answer.
     pub unanswered: usize,
-    /// What went wrong: of each of its rounds, the requests and watches that it hit. Some faults hit none, but what they
-    /// go through.
+    /// Faults of the run: the requests and watches that each of their rounds hit. Some faults hit none of them.
     pub faults: BTreeMap<Fault, Vec<u64>>,
-    /// What should not have been.
+    /// Violations that the judge found.
     pub violations: Vec<String>,
-    /// How long it took.
+    /// Duration of the run.
     pub took: Duration,
 }
 

@@ -1,9 +1,9 @@
-//! Edits of a good document: random bytes alone hardly ever get past the first brace.
+//! Edits of a good document. Random bytes alone hardly ever get past the first brace.
 
-/// Replaces `remove` bytes at `at` by what `insert` chooses. Positions wrap around.
+/// Edit: replaces `remove` bytes at `at` by the piece that `insert` chooses. Positions wrap around.
 pub type Edit = (u16, u8, u8);
 
-/// What is inserted: what JSON and paths are made of, and what they must not contain.
+/// Pieces to insert: parts of JSON and paths, and characters that they must not contain.
 const PIECES: [&str; 29] = [
     "",
     "\"",
@@ -36,7 +36,7 @@ const PIECES: [&str; 29] = [
     " ",
 ];
 
-/// The document after the edits, one after the other.
+/// Returns the document after the edits, one after the other.
 pub fn edited(document: &[u8], edits: &[Edit]) -> Vec<u8> {
     let mut bytes = document.to_vec();
     for (at, remove, insert) in edits {

@@ -1,7 +1,8 @@
-//! What must hold of depguard-core, and of the service around it, on any input: each target takes bytes and panics where it doesn't.
+//! Properties of depguard-core, and of the service around it, that hold on any input. Each target takes bytes and
+//! panics if its property fails.
 //!
-//! `tests/targets.rs` feeds them: on a stable compiler with random edits of good documents, and under
-//! `cargo bolero` with whatever a coverage-guided fuzzer comes up with.
+//! `tests/targets.rs` runs the targets: on a stable compiler with random edits of good documents, and under `cargo
+//! bolero` with the inputs of a coverage-guided fuzzer.
 
 mod edit;
 mod locks;

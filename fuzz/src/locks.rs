@@ -1,16 +1,17 @@
-//! Locks, as whoever writes one or changes an object can have them read.
+//! Locks, as their authors and the users who change objects can have them read.
 
-use depguard_core::locks::{Ask, Lock, LockDecision, LockEvaluation, LockKind, LockReview, LockTable, Moment};
-use depguard_core::{Answer, Home};
+use depguard_core::ControlPlane;
+use depguard_core::locks::{Ask, Lock, LockDecision, LockEvaluation, LockKind, LockReview, LockTable, Timestamp};
+use depguard_core::protocol::Answer;
 use serde_json::{Value, json};
 
 use crate::targets::mended;
 
-/// Longer than any answer.
+/// Limit that is longer than any answer.
 const MOST_ANSWERED: usize = 16 << 10;
 
-/// A review and the one lock that may bear on it, with an empty line between them: it is let through only for what the
-/// two say when they are read plainly. The lock is then made, and read as a table.
+/// Checks a review and the one lock that may apply to it, with an empty line between them. The review may pass only for
+/// a reason that a plain reading of the two confirms. Also checks the lock's creation, and its bytes read as a table.
 pub fn lock(bytes: &[u8]) {
     let Some(at) = bytes.windows(2).position(|two| two == b"\n\n") else { return };
     let (review, lock) = (&bytes[..at], &bytes[at + 2..]);
@@ -35,7 +36,7 @@ pub fn lock(bytes: &[u8]) {
     }
 }
 
-/// A lock is made only if it can be used, and is then one that can be found.
+/// Checks that a lock is created if and only if it is usable.
 fn making(lock: &[u8]) {
     let Ok(object) = serde_json::from_slice::<Value>(lock) else { return };
     let review = json!({"request": {
@@ -49,10 +50,10 @@ fn making(lock: &[u8]) {
     assert_eq!(decision.allowed(), parsed.is_ok(), "{:?} {parsed:?}", decision.message());
 }
 
-/// Decides where each table names the lock for whatever there is, and nothing is torn down.
+/// Decides a review. Each table names the lock for every object, and nothing is being deleted.
 fn decide(review: &LockReview<'_>, lock: &[u8]) -> LockDecision {
-    let Some(now) = Moment::parse("2026-12-01T00:00:00Z") else { unreachable!("it is a point in time") };
-    let mut evaluation = LockEvaluation::begin(Home::Kubernetes, review, now);
+    let Some(now) = Timestamp::parse("2026-12-01T00:00:00Z") else { unreachable!("it is a point in time") };
+    let mut evaluation = LockEvaluation::begin(ControlPlane::Kubernetes, review, now);
     for _ in 0..100 {
         for ask in evaluation.asks() {
             let (id, status, body) = match ask {
@@ -79,7 +80,7 @@ fn decide(review: &LockReview<'_>, lock: &[u8]) -> LockDecision {
     decision
 }
 
-/// The object without what may always change.
+/// Returns the object without the fields that may always change.
 fn guarded(object: &Value) -> Value {
     let mut object = object.clone();
     if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
@@ -90,7 +91,7 @@ fn guarded(object: &Value) -> Value {
     object
 }
 
-/// Whether a lock that says no more than what and why locks a `default/vm-1` that is deleted or changed.
+/// Returns true if a lock with only targets and a reason locks a `default/vm-1` that is deleted or changed.
 fn plainly_locks(lock: &Value, request: &Value) -> bool {
     let whole = request["subResource"].as_str().is_none_or(str::is_empty);
     let object = &request["oldObject"]["metadata"];
@@ -107,7 +108,7 @@ const TABLE: &str = r#"{"metadata":{"name":"ns.default.vms.compute.example.com",
     "namespace":"default","group":"compute.example.com","resource":"vms","revision":1,
     "entries":[{"lock":"a","selectors":[{}],"names":["vm-1"],"revision":1}]}}"#;
 
-/// Reviews with locks: of a deletion, of changes, by who holds it, and through a subresource; and a table.
+/// Reviews with locks: a deletion, changes, a change by the lock's holder, a change through a subresource; and a table.
 pub const GOOD_LOCKS: [&str; 5] = [
     r#"{"request":{"uid":"1","operation":"DELETE","resource":{"group":"compute.example.com","version":"v1","resource":"vms"},
     "userInfo":{"username":"alice","groups":["dev"]},"name":"vm-1","namespace":"default",

@@ -1,19 +1,22 @@
 //! Deletions of owners.
 
+use depguard_core::Review;
+use depguard_core::owners::OwnerEvaluation;
 use depguard_core::owners::{CASCADE_ANNOTATION, GLOBAL_OWNERS, GROUP, GROUP_OWNERS, ORPHAN};
-use depguard_core::{Answer, OwnerEvaluation, Review};
+use depguard_core::protocol::Answer;
 use serde_json::Value;
 
 use crate::targets::mended;
 
-/// Deletions of owners that go on, and some that don't.
+/// Deletions of owners: some that go on, and some that do not.
 pub const GOOD_OWNERS: [&str; 3] = [
     r#"{"request": {"uid": "1", "operation": "DELETE", "dryRun": false, "resource": {"group": "globalowner.metacontroller.io", "version": "v1alpha1", "resource": "globalowners"}, "options": {"kind": "DeleteOptions", "propagationPolicy": "Orphan", "orphanDependents": null}, "oldObject": {"metadata": {"name": "a", "uid": "o-1", "finalizers": ["orphan"], "annotations": {"dependencies.opendefense.cloud/cascade": "Orphan"}}}}}"#,
     r#"{"request": {"uid": "1", "operation": "DELETE", "resource": {"group": "globalowner.metacontroller.io", "version": "v1alpha1", "resource": "globalowners"}, "options": null, "oldObject": {"metadata": {"name": "a", "uid": "o-1", "finalizers": ["foregroundDeletion"], "deletionTimestamp": "2026-11-22T05:00:00Z"}}}}"#,
     r#"{"request": {"uid": "1", "operation": "DELETE", "resource": {"group": "globalowner.metacontroller.io", "version": "v1alpha1", "resource": "groupowners"}, "oldObject": {"metadata": {"name": "a", "uid": "o-1"}, "status": {"phase": "Released"}}}}"#,
 ];
 
-/// A deletion goes on only where the garbage collector takes nothing, and where it is noted what becomes of what is owned.
+/// Checks that a deletion goes on only if the garbage collector deletes nothing, and if the fate of the owned objects
+/// is noted.
 pub fn owner(bytes: &[u8]) {
     let Ok(review) = Review::parse(bytes) else { return };
     let Ok(mut evaluation) = OwnerEvaluation::begin(&review, bytes) else { return };
@@ -30,7 +33,7 @@ pub fn owner(bytes: &[u8]) {
     }
 }
 
-/// Read plainly.
+/// Returns true if the deletion may go on, by a plain reading of the request.
 fn goes(request: &Value) -> bool {
     let (kind, old) = (&request["resource"], &request["oldObject"]);
     let sub_resource = request["subResource"].as_str().unwrap_or_default();

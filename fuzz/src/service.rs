@@ -1,8 +1,8 @@
-//! The service, as whoever reaches its port meets it.
+//! Service, as any client that reaches its port can use it.
 
 use bytes::Bytes;
-use depguard_core::{Home, OverridePolicy, Query, RuleSet, Workspaces};
-use depguard_webhook::{Fetched, Port, ReviewService, Rules};
+use depguard_core::{ControlPlane, OverridePolicy, Query, RuleSet, Workspaces};
+use depguard_webhook::{ApiReader, Fetched, ReviewService, Rules};
 use http::Request;
 use http_body_util::{BodyExt, Full};
 use serde_json::Value;
@@ -10,24 +10,24 @@ use tower::ServiceExt;
 
 use crate::targets::{GOOD_RULE, lets_go, mended};
 
-/// Longer than any rejection.
+/// Limit that is longer than any rejection.
 const MOST_REJECTED: usize = 2 << 10;
 
-/// An API server that lets nobody read anything.
+/// API server that lets nobody read anything.
 struct Refusing;
 
-impl Port for Refusing {
+impl ApiReader for Refusing {
     async fn get(&self, _: &Query) -> Fetched {
         Fetched::Response { status: 403, body: Bytes::from_static(b"{}") }
     }
 }
 
-/// Whatever is posted gets one answer: a review of the same id, which is allowed only for what the document itself says
-/// when it is read plainly, or a short rejection.
+/// Checks that every posted document gets one answer: a short rejection, or a review of the same id. The review may be
+/// allowed only for a reason that a plain reading of the document confirms.
 pub fn service(bytes: &[u8]) {
     let rule: Value = serde_json::from_str(GOOD_RULE).unwrap_or_default();
     let rules = Rules::not_loaded_yet("starting");
-    rules.load(RuleSet::load(Home::Kubernetes, [&rule]), Workspaces::new());
+    rules.load(RuleSet::load(ControlPlane::Kubernetes, [&rule]), Workspaces::new());
     let service = ReviewService::new(Refusing, rules, OverridePolicy::default());
     let request = Request::post("/validate?timeout=10s").header("content-type", "application/json");
     let request = request.body(Full::new(Bytes::copy_from_slice(bytes)));
@@ -48,7 +48,7 @@ pub fn service(bytes: &[u8]) {
     }
     let answered: Value = serde_json::from_slice(&answer).unwrap_or_default();
     let response = &answered["response"];
-    // What nobody reads may be wrong inside of strings.
+    // Strings that nobody reads may be malformed inside.
     let said = serde_json::from_slice::<Value>(bytes).or_else(|_| serde_json::from_slice(&mended(bytes)));
     let said = said.unwrap_or_default();
     assert_eq!(response["uid"], said["request"]["uid"], "{said}");

@@ -1,12 +1,14 @@
-//! The targets, and the good documents from which they start.
+//! Fuzz targets, and the good documents from which they start.
 
-use depguard_core::{Answer, Context, Decision, Extractor, FieldPath, Home, Item, Needle, Review, Rule, RuleSet};
+use depguard_core::protocol::Answer;
+use depguard_core::scan::{Extractor, Item, Prefilter};
+use depguard_core::{Context, ControlPlane, Decision, FieldPath, Review, Rule, RuleSet};
 use serde_json::{Value, json};
 
-/// Longer than any answer: the message is a few kB, and each blocker that it names is a cause too.
+/// Limit that is longer than any answer. The message is a few kB, and each blocker that it names is a cause too.
 const MOST_ANSWERED: usize = 32 << 10;
 
-/// A path that can be parsed prints to one that is the same.
+/// Checks that a parsed path prints to a path that is equal.
 pub fn path(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     match FieldPath::parse(text) {
@@ -15,12 +17,12 @@ pub fn path(bytes: &[u8]) {
     }
 }
 
-/// A rule is read or refused in words; one that was read protects what it names.
+/// Checks that a rule is read, or refused with a message. A rule that was read protects the kinds that it names.
 pub fn rule(bytes: &[u8]) {
     let Ok(object) = serde_json::from_slice::<Value>(bytes) else { return };
-    for home in [Home::Kcp, Home::Kubernetes] {
-        let rules = RuleSet::load(home, [&object]);
-        match Rule::parse(home, &object) {
+    for control_plane in [ControlPlane::Kcp, ControlPlane::Kubernetes] {
+        let rules = RuleSet::load(control_plane, [&object]);
+        match Rule::parse(control_plane, &object) {
             Ok(rule) => {
                 for edge in rule.edges() {
                     let kind = &edge.target.gvr;
@@ -32,7 +34,7 @@ pub fn rule(bytes: &[u8]) {
     }
 }
 
-/// A deletion of which nothing was found out is allowed only for what the review itself says.
+/// Checks that a deletion is allowed without any answers only for a reason in the review itself.
 pub fn review(bytes: &[u8]) {
     let Ok(review) = Review::parse(bytes) else { return };
     let decision = evaluate(&review, |_| None);
@@ -42,7 +44,7 @@ pub fn review(bytes: &[u8]) {
     }
 }
 
-/// Whether a review says by itself that its object may go, or that it is of no object that a rule protects.
+/// Returns true if the review itself shows that its object may go, or that no rule protects the object.
 pub(crate) fn lets_go(said: &Value) -> bool {
     let request = &said["request"];
     let target = json!({"group": "network.example.com", "version": "v1", "resource": "vpcs"});
@@ -57,7 +59,7 @@ pub(crate) fn lets_go(said: &Value) -> bool {
             && may_override(&request["userInfo"]))
 }
 
-/// An operator by the default groups, and not the control plane, which acts for anybody.
+/// Returns true if the user is an operator by the default groups, and not the control plane, which acts for anybody.
 fn may_override(user: &Value) -> bool {
     let name = user["username"].as_str().unwrap_or_default();
     let acts_for_others = ["system:apiserver", "system:kube-controller-manager"].contains(&name)
@@ -66,13 +68,14 @@ fn may_override(user: &Value) -> bool {
     !acts_for_others && groups.iter().any(|group| group == "system:masters" || group == "system:kcp:admin")
 }
 
-/// A page lets the target go only if it is the whole of a list in which nothing refers to it.
+/// Checks that a page lets the target go only if it is a complete list in which nothing refers to the target.
 pub fn page(bytes: &[u8]) {
     let Ok(review) = Review::parse(GOOD_REVIEW.as_bytes()) else { unreachable!("it is a review") };
     let decision = evaluate(&review, |_| Some(bytes));
     if decision.allowed() {
         let Ok(list) = serde_json::from_slice::<Value>(&mended(bytes)) else {
-            // No JSON at all. It was not read then, since the target's name is not in it, in no spelling.
+            // The bytes are no JSON. The core did not read them, because they hold the target's name in none of its
+            // spellings.
             let holds = |piece: &[u8]| bytes.windows(piece.len()).any(|window| window == piece);
             assert!(!holds(br#""a""#) && !holds(br"\u0061"), "{}", String::from_utf8_lossy(bytes));
             return;
@@ -87,10 +90,10 @@ pub fn page(bytes: &[u8]) {
     }
 }
 
-/// A page that is searched for a name says what it says when it is read whole, and no object that refers to it is left
-/// out.
+/// Checks that a page searched for a name gives the same result as a page read whole, and that the search leaves out no
+/// object that refers to the name.
 pub fn search(bytes: &[u8]) {
-    let (Some(needle), Ok(path)) = (Needle::new(["a"]), FieldPath::parse(".spec.vpcRef.name")) else {
+    let (Some(needle), Ok(path)) = (Prefilter::new(["a"]), FieldPath::parse(".spec.vpcRef.name")) else {
         unreachable!("they are a name and a path")
     };
     let extractor = Extractor::new([&path]);
@@ -106,7 +109,8 @@ pub fn search(bytes: &[u8]) {
     assert_eq!(refer(&all), refer(&found), "{}", String::from_utf8_lossy(bytes));
 }
 
-/// The same with what `serde_json` makes nothing of, inside of strings and numbers that nobody reads, replaced.
+/// Returns the bytes with replacements for strings and numbers that `serde_json` cannot parse. depguard does not read
+/// inside of them.
 pub(crate) fn mended(bytes: &[u8]) -> Vec<u8> {
     let (mut mended, mut rest) = (Vec::new(), bytes);
     while let Some(first) = rest.first() {
@@ -123,7 +127,7 @@ pub(crate) fn mended(bytes: &[u8]) -> Vec<u8> {
     mended
 }
 
-/// How long the string is that these bytes begin with; all of them where it has no end.
+/// Returns the length of the string at the beginning of these bytes; all of them if the string has no end.
 fn string_len(bytes: &[u8]) -> usize {
     let mut at = 1;
     while let Some(byte) = bytes.get(at) {
@@ -136,7 +140,7 @@ fn string_len(bytes: &[u8]) -> usize {
     bytes.len()
 }
 
-/// Whether an object refers to the target of [`GOOD_REVIEW`] by [`GOOD_RULE`], read plainly.
+/// Returns true if an object refers to the target of [`GOOD_REVIEW`] by [`GOOD_RULE`], by a plain reading.
 fn refers(item: &Value) -> bool {
     let in_target_s = |namespace: &Value| namespace.as_str().is_none_or(|namespace| namespace == "default");
     let own = &item["metadata"]["namespace"];
@@ -154,10 +158,10 @@ fn refers(item: &Value) -> bool {
     item["metadata"]["uid"] != "u1" && (one || networks.iter().any(of_many))
 }
 
-/// Decides by the same answer to every query, a hundred of them at most.
+/// Decides with the same answer to every query, in at most a hundred rounds.
 fn evaluate<'p>(review: &Review<'_>, answer: impl Fn(&str) -> Option<&'p [u8]>) -> Decision {
     let rule: Value = serde_json::from_str(GOOD_RULE).unwrap_or_default();
-    let rules = RuleSet::load(Home::Kubernetes, [&rule]);
+    let rules = RuleSet::load(ControlPlane::Kubernetes, [&rule]);
     let mut evaluation = rules.evaluate(review, &Context::default());
     for _ in 0..100 {
         for query in evaluation.queries() {
@@ -172,7 +176,7 @@ fn evaluate<'p>(review: &Review<'_>, answer: impl Fn(&str) -> Option<&'p [u8]>) 
     decision
 }
 
-/// Paths.
+/// Paths to start from.
 pub const GOOD_PATHS: [&str; 4] = [
     ".spec.vpcRef.name",
     ".spec.networks[*].name",
@@ -180,7 +184,7 @@ pub const GOOD_PATHS: [&str; 4] = [
     ".spec.disks[0].claims.*",
 ];
 
-/// Rules: of a plain cluster, and of a kcp.
+/// Rules of a plain cluster and of a kcp.
 pub const GOOD_RULES: [&str; 3] = [
     GOOD_RULE,
     r#"{"metadata":{"name":"r","annotations":{"kcp.io/cluster":"2x"}},"spec":{"dependent":{"apiExportName":"compute.example.com",
@@ -197,7 +201,7 @@ pub const GOOD_RULES: [&str; 3] = [
     "selectorRef":{"selector":{"matchLabels":{"tier":"prod"}}}}]}}"#,
 ];
 
-/// Reviews: of deletions that the rule bears on, and of what it doesn't.
+/// Reviews of deletions to which the rule applies, and one of another operation.
 pub const GOOD_REVIEWS: [&str; 3] = [
     GOOD_REVIEW,
     r#"{"apiVersion":"admission.k8s.io/v1","request":{"uid":"1","operation":"DELETE","dryRun":true,
@@ -208,7 +212,8 @@ pub const GOOD_REVIEWS: [&str; 3] = [
     "resource":{"group":"network.example.com","version":"v1","resource":"vpcs"},"oldObject":{"metadata":{"name":"a"}}}}"#,
 ];
 
-/// Pages: a whole list in which nothing refers to the target; one that goes on; one with a reference; one of nothing.
+/// Pages: a complete list in which nothing refers to the target; one with a continue token; lists with references; an
+/// empty one without a resourceVersion.
 pub const GOOD_PAGES: [&str; 5] = [
     r#"{"kind":"List","metadata":{"resourceVersion":"7"},"items":[
     {"metadata":{"name":"m1","namespace":"default","uid":"u2"},"spec":{"vpcRef":{"name":"b"},"disks":[1,2]}},

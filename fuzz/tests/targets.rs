@@ -1,9 +1,9 @@
-//! Feeds the targets. `BOLERO_RANDOM_TEST_TIME_MS` says for how long each is tried.
+//! Runs the targets. `BOLERO_RANDOM_TEST_TIME_MS` is the time for each.
 
 use bolero::generator::produce;
 use depguard_fuzz::{Edit, GOOD_LOCKS, GOOD_OWNERS, edited, lock, owner, service, targets};
 
-/// Edits one of the documents, a few times at most, and hands it to the target.
+/// Edits one of the documents, at most a few times, and passes it to the target.
 macro_rules! fuzz {
     ($target:path, $documents:expr) => {
         bolero::check!()
@@ -52,7 +52,7 @@ fn owners() {
     fuzz!(owner, GOOD_OWNERS);
 }
 
-/// Else the edits would only ever be made to what is refused anyway.
+/// Checks that the documents are good. Otherwise all edits would start from refused documents.
 #[test]
 fn the_documents_are_good() {
     for path in targets::GOOD_PATHS {
@@ -60,8 +60,8 @@ fn the_documents_are_good() {
     }
     for rule in targets::GOOD_RULES {
         let rule: serde_json::Value = serde_json::from_str(rule).unwrap();
-        let kcp = depguard_core::Rule::parse(depguard_core::Home::Kcp, &rule);
-        kcp.or_else(|_| depguard_core::Rule::parse(depguard_core::Home::Kubernetes, &rule)).unwrap();
+        let kcp = depguard_core::Rule::parse(depguard_core::ControlPlane::Kcp, &rule);
+        kcp.or_else(|_| depguard_core::Rule::parse(depguard_core::ControlPlane::Kubernetes, &rule)).unwrap();
     }
     for review in targets::GOOD_REVIEWS {
         depguard_core::Review::parse(review.as_bytes()).unwrap();

@@ -1,25 +1,23 @@
-//! The command line: what every command shares, and which there are.
+//! Command line: the list of commands, and the execution of one.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
 
-use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
-use depguard_core::{Home, Namespace};
-use depguard_kcp::cli::HomeArg;
+use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::commands::{
-    completion, dangling, graph, impact, import, install, lint, order, status, suggest, test, uninstall, why,
+    completion, dangling, graph, impact, import, install, lint, order, rules, status, suggest, test, uninstall, why,
 };
-use crate::outcome::{ExitStatus, Failure, Outcome};
-use crate::terminal::{Terminal, Tone};
+use crate::io::exit::{ExitStatus, Failure, Outcome};
+use crate::io::terminal::{Terminal, Tone};
+use crate::options::Global;
 
 /// See, explain, test and plan references between objects
 ///
-/// A DependencyRule says that one kind refers to another through a field, and depguard refuses to delete what is still
-/// referred to. These commands say why, what else would break, and whether a rule is right.
+/// A DependencyRule says that one kind refers to another through a field, and depguard refuses to delete an object
+/// while others refer to it. These commands explain a refusal, show which objects depend on another, and check rules.
 ///
-/// Exit code: 0 where all is well; 1 where something was found (a blocker, a dangling reference, a test that fails);
-/// 2 where the command line is wrong, or it could not be told.
+/// Exit code: 0 if there is no problem; 1 if the command found one, such as a blocker, a dangling reference or a failed
+/// test; 2 if the command line is wrong, or the command failed or could not find out everything.
 #[derive(Debug, Parser)]
 #[command(name = "kubectl-depguard", bin_name = "kubectl depguard", version, max_term_width = 100)]
 struct Cli {
@@ -27,34 +25,6 @@ struct Cli {
     global: Global,
     #[command(subcommand)]
     command: Command,
-}
-
-/// What every command shares.
-#[derive(Debug, Args)]
-pub(crate) struct Global {
-    /// Namespace to look in [default: that of the kubeconfig's context]
-    #[arg(short, long, global = true, value_name = "NAMESPACE", help_heading = "Global options")]
-    pub(crate) namespace: Option<Namespace>,
-
-    /// Look in all namespaces
-    #[arg(short = 'A', long, global = true, conflicts_with = "namespace", help_heading = "Global options")]
-    pub(crate) all_namespaces: bool,
-
-    /// Kubeconfig [default: KUBECONFIG, or ~/.kube/config]
-    #[arg(long, global = true, value_name = "FILE", help_heading = "Global options")]
-    pub(crate) kubeconfig: Option<PathBuf>,
-
-    /// Context of the kubeconfig [default: its current one]
-    #[arg(long, global = true, value_name = "NAME", help_heading = "Global options")]
-    pub(crate) context: Option<String>,
-
-    /// What the API server is [default: kcp where its URL names a workspace]
-    #[arg(long, global = true, value_enum, value_name = "HOME", help_heading = "Global options")]
-    home: Option<HomeArg>,
-
-    /// When to use colours; NO_COLOR turns them off as well
-    #[arg(long, global = true, value_enum, value_name = "WHEN", default_value_t, help_heading = "Global options")]
-    color: Colour,
 }
 
 #[derive(Debug, Subcommand)]
@@ -66,6 +36,7 @@ enum Command {
     Import(import::Args),
     Install(Box<install::Args>),
     Order(order::Args),
+    Rules(rules::Args),
     Status(status::Args),
     Suggest(suggest::Args),
     Test(test::Args),
@@ -74,54 +45,31 @@ enum Command {
     Lint(lint::Args),
 }
 
-/// The value of `--dry-run`: nothing is changed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum DryRun {
-    /// Only say what would be done
-    Client,
-    /// Let the API server check it
-    Server,
-}
-
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
-enum Colour {
-    #[default]
-    Auto,
-    Always,
-    Never,
-}
-
-impl Global {
-    /// What the API server is said to be.
-    pub(crate) fn home(&self) -> Option<Home> {
-        self.home.map(Home::from)
-    }
-}
-
-/// The command line as its documentation is generated from it.
+/// Returns the command line for the generator of its documentation.
 pub fn command() -> clap::Command {
     Cli::command()
 }
 
-/// Carries out one command; the first of `args` is the program's name.
+/// Runs one command; the first of `args` is the program's name.
 pub async fn run(args: impl IntoIterator<Item = OsString>, terminal: &mut Terminal) -> ExitStatus {
+    let args: Vec<_> = args.into_iter().collect();
+    if completion::kubectl::is_completion_call(args.first()) {
+        let words = args.get(1..).unwrap_or_default();
+        return completion::kubectl::complete(command(), words, terminal).map_or(ExitStatus::Failure, ExitStatus::from);
+    }
     let cli = match Cli::try_parse_from(args) {
         Ok(cli) => cli,
-        Err(said) => {
-            let (text, wrong) = (said.render(), said.use_stderr());
+        Err(error) => {
+            let (text, wrong) = (error.render(), error.use_stderr());
             let text = if terminal.is_terminal() { text.ansi().to_string() } else { text.to_string() };
-            // Where even that can't be written, the exit code says it.
+            // If this write fails, too, the exit code still reports the result.
             let stream = if wrong { terminal.err() } else { terminal.out() };
             let _ = stream.write_all(text.as_bytes());
             return if wrong { ExitStatus::Failure } else { ExitStatus::Well };
         }
     };
-    terminal.set_colour(match cli.global.color {
-        Colour::Auto => None,
-        Colour::Always => Some(true),
-        Colour::Never => Some(false),
-    });
-    match carry_out(cli, terminal).await {
+    terminal.set_colour(cli.global.colour());
+    match execute(cli, terminal).await {
         Ok(outcome) => outcome.into(),
         Err(failure) if failure.is_cut() => ExitStatus::Cut,
         Err(failure) => {
@@ -133,16 +81,17 @@ pub async fn run(args: impl IntoIterator<Item = OsString>, terminal: &mut Termin
     }
 }
 
-async fn carry_out(cli: Cli, terminal: &mut Terminal) -> Result<Outcome, Failure> {
+async fn execute(cli: Cli, terminal: &mut Terminal) -> Result<Outcome, Failure> {
     let Cli { global, command } = cli;
     match command {
-        Command::Completion(args) => completion::run(&args, terminal),
+        Command::Completion(args) => completion::run(&args, self::command(), terminal),
         Command::Dangling(args) => dangling::run(&args, &global, terminal).await,
         Command::Graph(args) => graph::run(args, &global, terminal).await,
         Command::Impact(args) => impact::run(&args, &global, terminal).await,
         Command::Import(args) => import::run(args, &global, terminal).await,
         Command::Install(args) => install::run(*args, &global, terminal).await,
         Command::Order(args) => order::run(args, &global, terminal).await,
+        Command::Rules(args) => rules::run(args, &global, terminal).await,
         Command::Status(args) => status::run(args, &global, terminal).await,
         Command::Suggest(args) => suggest::run(&args, &global, terminal).await,
         Command::Test(args) => test::run(args, terminal).await,

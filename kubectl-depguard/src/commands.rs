@@ -1,4 +1,4 @@
-//! The commands, a file each.
+//! Commands, one file or folder each.
 
 pub(crate) mod completion;
 pub(crate) mod dangling;
@@ -8,6 +8,7 @@ pub(crate) mod import;
 pub(crate) mod install;
 pub(crate) mod lint;
 pub(crate) mod order;
+pub(crate) mod rules;
 pub(crate) mod status;
 pub(crate) mod suggest;
 pub(crate) mod test;

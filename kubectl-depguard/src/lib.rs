@@ -2,25 +2,28 @@
 //!
 //! The binary is a few lines over [`run`], so that a test runs a command as a person does and reads what it prints.
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic))]
-mod answers;
+
+// From top to bottom: each module imports only from those below it (e2e/tests/repository/architecture.rs holds the order).
+
+/// Command line: the list of commands, and the execution of one.
 mod cli;
+
+/// Commands, one folder or file each.
 mod commands;
-mod disk;
-mod draft;
-mod drawing;
-mod files;
-mod judge;
-mod kinds;
-mod live;
-mod locks;
-mod outcome;
-mod output;
-mod rules;
-mod scan;
-mod source;
-mod terminal;
-mod yaml;
+
+/// Computations that several commands share: references between objects, simulated deletions, locks.
+mod engine;
+
+/// Cluster that a command reads: an API server, or manifests read as if they were one.
+mod cluster;
+
+/// Options that commands share.
+mod options;
+
+/// Streams, formats and exit codes.
+mod io;
 
 pub use cli::{command, run};
-pub use outcome::ExitStatus;
-pub use terminal::{Captured, Terminal};
+pub use engine::synced_names;
+pub use io::exit::ExitStatus;
+pub use io::terminal::{Captured, Terminal};

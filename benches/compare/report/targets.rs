@@ -1,4 +1,4 @@
-//! The targets, each with what was measured.
+//! Performance targets, each with its measurement.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use crate::scene::Subject;
 
 const SMALL: usize = 2_000;
 
-/// One target on one server.
+/// Performance target on one server.
 struct Line {
     what: &'static str,
     wanted: &'static str,

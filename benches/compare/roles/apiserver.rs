@@ -1,4 +1,4 @@
-//! The testbed in a process of its own.
+//! Testbed in a process of its own.
 
 use depguard_testbed::{Options, Place, Testbed};
 use serde_json::{Value, json};

@@ -1,12 +1,13 @@
-//! A stand-in for the reference's algorithm: for each DELETE, list every dependent, decode all of it, then look.
+//! Stand-in for the reference's algorithm: for each DELETE, it lists every dependent and decodes all of them before it
+//! looks at one.
 //!
-//! Over the same client, pages and TLS as the rest. It knows its one rule by heart.
+//! It uses the same client, pages and TLS as the other subjects. Its one rule is built in.
 
 use std::convert::Infallible;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use depguard_core::{Home, LogicalCluster};
+use depguard_core::{ControlPlane, LogicalCluster};
 use depguard_kcp::{ConnectOptions, Connection};
 use http::{Request, Response};
 use http_body_util::{BodyExt, Full};
@@ -28,7 +29,7 @@ use crate::objects::Kind;
 use crate::stock;
 
 pub(super) async fn play(webhook: stock::Arguments) -> Result {
-    let options = ConnectOptions::new(Home::Kcp).kubeconfig(webhook.kubeconfig);
+    let options = ConnectOptions::new(ControlPlane::Kcp).kubeconfig(webhook.kubeconfig);
     let connection = Connection::open(&options).await?;
     let certificates =
         CertificateDer::pem_file_iter(webhook.certificates.join("tls.crt"))?.collect::<std::result::Result<_, _>>()?;
@@ -97,7 +98,7 @@ async fn review(connection: &Connection, body: &[u8]) -> Result<String> {
     Ok(json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response}).to_string())
 }
 
-/// All of them, decoded, before any is looked at.
+/// Lists and decodes all dependents before any is looked at.
 async fn list(connection: &Connection, cluster: &LogicalCluster) -> Result<Vec<Value>> {
     let (mut all, mut token) = (Vec::new(), None);
     loop {

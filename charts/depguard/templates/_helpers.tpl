@@ -23,10 +23,10 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version | replace 
 
 {{/* The flags that both binaries have: how the API server is reached, and how they log. */}}
 {{- define "depguard.args" -}}
-- --home={{ .root.Values.home }}
+- --control-plane={{ .root.Values.controlPlane }}
 - --log-format={{ .root.Values.log.format }}
-{{- if eq .root.Values.home "kcp" }}
-- --kubeconfig=/etc/depguard/kubeconfig/kubeconfig
+{{- if eq .root.Values.controlPlane "kcp" }}
+- --kubeconfig=/etc/depguard/kubeconfig/{{ .kubeconfig.key }}
 - --api-export-name={{ .root.Values.kcp.apiExportName }}
 {{- with .root.Values.kcp.baseHost }}
 - --kcp-base-host={{ . }}
@@ -71,7 +71,7 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version | replace 
 {{/* What a pod of either looks like, whatever is in it: nothing of it needs a right on its node. */}}
 {{- define "depguard.pod" -}}
 serviceAccountName: {{ .account }}
-automountServiceAccountToken: {{ eq .root.Values.home "kubernetes" }}
+automountServiceAccountToken: {{ eq .root.Values.controlPlane "kubernetes" }}
 enableServiceLinks: false
 securityContext:
   runAsNonRoot: true
@@ -141,7 +141,7 @@ livenessProbe:
 {{- end }}
 
 {{- define "depguard.commonMounts" -}}
-{{- if eq .root.Values.home "kcp" }}
+{{- if eq .root.Values.controlPlane "kcp" }}
 - {name: kubeconfig, mountPath: /etc/depguard/kubeconfig, readOnly: true}
 {{- end }}
 {{- if include "depguard.hasPathKey" . }}
@@ -150,11 +150,10 @@ livenessProbe:
 {{- end }}
 
 {{- define "depguard.commonVolumes" -}}
-{{- if eq .root.Values.home "kcp" }}
+{{- if eq .root.Values.controlPlane "kcp" }}
+{{- /* With all its keys: a kubeconfig may name a token beside it, which is renewed there. */}}
 - name: kubeconfig
-  secret:
-    secretName: {{ .kubeconfig.secretName }}
-    items: [{key: {{ .kubeconfig.key }}, path: kubeconfig}]
+  secret: {secretName: {{ .kubeconfig.secretName }}}
 {{- end }}
 {{- if include "depguard.hasPathKey" . }}
 - name: path-key

@@ -1,29 +1,30 @@
-//! What is to be installed for locks, and where: pure.
+//! Plan of the configurations for locks, and of their places: pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use depguard_core::locks::{Lock, LockKind, LockTarget, Moment};
-use depguard_core::{GroupResource, Home, LogicalCluster, Namespace};
+use depguard_core::locks::{Lock, LockKind, LockTarget, Timestamp};
+use depguard_core::model::{GroupResource, Namespace};
+use depguard_core::{ControlPlane, LogicalCluster};
 use serde_json::Value;
 
-use super::VitalKind;
-use super::kinds::Kinds;
-use super::webhooks::Guarded;
-use crate::plan::Place;
+use crate::locks::lock_kinds::Kinds;
+use crate::locks::webhooks::Guarded;
+use crate::model::install_place::InstallPlace;
+use crate::model::vital_kind::VitalKind;
 
-/// For how long what an ended lock asks for stays installed: the webhook's clock may be behind.
+/// Milliseconds for which the request of an ended lock stays installed: the webhook's clock may be behind.
 const CLOCKS: u64 = 60_000;
 
-/// A lock, wherever it is.
+/// Identity of a lock, wherever the lock is.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct LockKey {
     pub(super) cluster: Option<LogicalCluster>,
     pub(super) kind: LockKind,
-    /// Behind its namespace and a slash, where it has one.
+    /// Name of the lock, behind its namespace and a slash if the lock has a namespace.
     pub(super) name: String,
 }
 
-/// A lock as it was seen.
+/// Lock as the reflector shows it.
 #[derive(Debug)]
 pub(super) struct Seen<'v> {
     pub(super) key: LockKey,
@@ -32,60 +33,61 @@ pub(super) struct Seen<'v> {
     pub(super) lock: Lock,
 }
 
-/// Everything that a plan is made from.
+/// Facts from which a plan is made.
 #[derive(Debug)]
-pub(super) struct World<'v> {
-    pub(super) home: Home,
-    pub(super) now: Moment,
-    /// depguard's own namespace, in home kubernetes: nothing there is locked.
+pub(super) struct PlanInput<'v> {
+    pub(super) control_plane: ControlPlane,
+    pub(super) now: Timestamp,
+    /// depguard's own namespace, in plain Kubernetes: nothing in it is locked.
     pub(super) own_namespace: Option<&'v str>,
-    /// The vital kinds that may be locked.
+    /// Vital kinds that may be locked.
     pub(super) vital: &'v BTreeSet<VitalKind>,
     pub(super) locks: Vec<Seen<'v>>,
     pub(super) kinds: &'v Kinds,
 }
 
-/// What is to be done.
+/// Configurations to install.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Plan {
-    /// What is to be reviewed, by where it is told to the API server.
-    pub(super) places: BTreeMap<Place, Guarded>,
-    /// It can't be told of each kind where that is: what is installed may be more than what `places` says.
+    /// Resources to review, by the place in which their configuration is installed.
+    pub(super) places: BTreeMap<InstallPlace, Guarded>,
+    /// True if the place of some kind is unknown: an installed configuration may cover more than `places` says.
     pub(super) is_partial: bool,
 }
 
-impl World<'_> {
-    /// What a lock is about, as far as it can lock it: the kinds, and what of each.
+impl PlanInput<'_> {
+    /// Returns the targets that a lock can lock: all but those in depguard's own namespace.
     pub(super) fn targets<'s>(&'s self, seen: &'s Seen<'_>) -> impl Iterator<Item = &'s LockTarget> {
         targets(seen, self.own_namespace)
     }
 
-    /// A kcp does not say of a Scale in which logical cluster it is, so a review of one could only be refused, and with it
-    /// every consumer's scaling. The same holds for other subresources.
+    /// Returns true if a kcp can't review the target. A kcp does not say in which logical cluster a Scale is, so the
+    /// webhook could only refuse the review, and with it every consumer's scaling. The same holds for other
+    /// subresources.
     pub(super) fn is_out_of_reach(&self, target: &LockTarget) -> bool {
-        self.home == Home::Kcp && target.subresource_without_cluster().is_some()
+        self.control_plane == ControlPlane::Kcp && target.subresource_without_cluster().is_some()
     }
 
-    /// What a lock names that is vital, and is not to be locked.
+    /// Returns the vital kind of a lock's target that no operator has listed: such a target is not locked.
     pub(super) fn withheld(&self, target: &LockTarget) -> Option<VitalKind> {
         VitalKind::of(target).filter(|kind| !self.vital.contains(kind))
     }
 
-    /// Whether a lock still counts for what is installed.
+    /// Returns true if a lock still counts for the installed configurations.
     pub(super) fn counts(&self, lock: &Lock) -> bool {
         lock.expires().is_none_or(|expires| self.now < expires.after(CLOCKS))
     }
 
-    /// Where API servers look up who reviews a kind that a lock names.
-    pub(super) fn place(&self, key: &LockKey, kind: &GroupResource) -> Result<Place, &str> {
+    /// Returns the place in which API servers look up the webhooks of a kind that a lock names.
+    pub(super) fn place(&self, key: &LockKey, kind: &GroupResource) -> Result<InstallPlace, &str> {
         match &key.cluster {
-            Some(cluster) if self.home == Home::Kcp => self.kinds.place(cluster, kind).map(Some),
+            Some(cluster) if self.control_plane == ControlPlane::Kcp => self.kinds.place(cluster, kind).map(Some),
             _ => Ok(None),
         }
     }
 }
 
-/// The kinds that are named, each with where its lock is: what must be known of the API servers.
+/// Returns the kinds that locks name, each with the logical cluster of its lock: the API servers are asked about these.
 pub(super) fn named(
     locks: &[Seen<'_>],
     own_namespace: Option<&str>,
@@ -97,7 +99,7 @@ pub(super) fn named(
     locks.iter().flat_map(of).collect()
 }
 
-/// What of a lock is not in depguard's own namespace.
+/// Returns the targets of a lock that are not in depguard's own namespace.
 fn targets<'s>(seen: &'s Seen<'_>, own_namespace: Option<&str>) -> impl Iterator<Item = &'s LockTarget> {
     let is_own = move |target: &LockTarget| {
         own_namespace.is_some() && target.namespace.as_ref().map(Namespace::as_str) == own_namespace
@@ -105,14 +107,14 @@ fn targets<'s>(seen: &'s Seen<'_>, own_namespace: Option<&str>) -> impl Iterator
     seen.lock.targets().iter().filter(move |target| !is_own(target))
 }
 
-/// Plans.
-pub(super) fn plan(world: &World<'_>) -> Plan {
+/// Makes the plan.
+pub(super) fn plan(input: &PlanInput<'_>) -> Plan {
     let mut plan = Plan::default();
-    for seen in world.locks.iter().filter(|seen| world.counts(&seen.lock)) {
-        let within_reach = world.targets(seen).filter(|target| !world.is_out_of_reach(target));
-        for target in within_reach.filter(|target| world.withheld(target).is_none()) {
-            match world.place(&seen.key, &target.kind) {
-                Ok(place) => plan.places.entry(place).or_default().insert(world.home, &seen.lock, target),
+    for seen in input.locks.iter().filter(|seen| input.counts(&seen.lock)) {
+        let within_reach = input.targets(seen).filter(|target| !input.is_out_of_reach(target));
+        for target in within_reach.filter(|target| input.withheld(target).is_none()) {
+            match input.place(&seen.key, &target.kind) {
+                Ok(place) => plan.places.entry(place).or_default().insert(input.control_plane, &seen.lock, target),
                 Err(_) => plan.is_partial = true,
             }
         }
@@ -125,7 +127,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::locks::status::{self, Found};
+    use crate::locks::status::{self, Observed};
     use crate::testing::{cluster, kind};
 
     fn seen<'v>(cluster: Option<&str>, object: &'v Value) -> Seen<'v> {
@@ -142,23 +144,30 @@ mod tests {
         json!({"metadata": {"name": "l", "namespace": namespace}, "spec": spec})
     }
 
-    fn planned<'v>(home: Home, kinds: &'v Kinds, locks: Vec<Seen<'v>>) -> Plan {
-        let now = Moment::parse("2026-01-01T00:01:00Z").unwrap();
-        let (own_namespace, vital) = ((home == Home::Kubernetes).then_some("own"), &BTreeSet::new());
-        plan(&World { home, now, own_namespace, vital, locks, kinds })
+    fn planned<'v>(control_plane: ControlPlane, kinds: &'v Kinds, locks: Vec<Seen<'v>>) -> Plan {
+        let now = Timestamp::parse("2026-01-01T00:01:00Z").unwrap();
+        let (own_namespace, vital) = ((control_plane == ControlPlane::Kubernetes).then_some("own"), &BTreeSet::new());
+        plan(&PlanInput { control_plane, now, own_namespace, vital, locks, kinds })
     }
 
     #[test]
     fn what_is_vital_is_not_reviewed_unless_it_is_listed() {
-        let (kinds, now) = (Kinds::default(), Moment::parse("2026-01-01T00:01:00Z").unwrap());
+        let (kinds, now) = (Kinds::default(), Timestamp::parse("2026-01-01T00:01:00Z").unwrap());
         let object = lock("default", "as/status", &json!({}));
         for listed in [false, true] {
             let vital: BTreeSet<_> = listed.then(|| "as/status.example.com".parse().unwrap()).into_iter().collect();
             let locks = vec![seen(None, &object)];
-            let world = World { home: Home::Kubernetes, now, own_namespace: None, vital: &vital, locks, kinds: &kinds };
-            assert_eq!(plan(&world).places.contains_key(&None), listed);
-            let status = status::status(&world, &world.locks[0], &Found::default(), "2026-01-01T00:01:00Z");
-            let withheld = "as/status.example.com is not locked: a cluster's own controllers can't do without it";
+            let input = PlanInput {
+                control_plane: ControlPlane::Kubernetes,
+                now,
+                own_namespace: None,
+                vital: &vital,
+                locks,
+                kinds: &kinds,
+            };
+            assert_eq!(plan(&input).places.contains_key(&None), listed);
+            let status = status::status(&input, &input.locks[0], &Observed::default(), "2026-01-01T00:01:00Z");
+            let withheld = "as/status.example.com is not locked: the cluster's own controllers write it";
             assert_eq!(status.to_string().contains(withheld), !listed, "{status}");
         }
     }
@@ -172,7 +181,7 @@ mod tests {
             (lock("default", "as", &json!({"expiresAt": "2026-01-01T00:00:01Z"})), true),
             (lock("default", "as", &json!({"expiresAt": "2025-12-31T23:59:59Z"})), false),
         ] {
-            let plan = planned(Home::Kubernetes, &kinds, vec![seen(None, &object)]);
+            let plan = planned(ControlPlane::Kubernetes, &kinds, vec![seen(None, &object)]);
             assert_eq!(plan.places.contains_key(&None), counts, "{object}");
         }
     }
@@ -182,15 +191,18 @@ mod tests {
         let kinds = Kinds::of("c1", &[("bs.example.com", "e1")]);
         let [local, bound, scale] = ["as", "bs", "bs/scale"].map(|resource| lock("default", resource, &json!({})));
         let all = [&local, &bound, &scale].map(|object| seen(Some("c1"), object)).into();
-        let plan = planned(Home::Kcp, &kinds, all);
+        let plan = planned(ControlPlane::Kcp, &kinds, all);
         let places: Vec<_> = plan.places.keys().cloned().collect();
         assert_eq!(places, [Some(cluster("c1")), Some(cluster("e1"))]);
         let told = plan.places[&Some(cluster("e1"))].configuration(&json!({}), None);
         assert_eq!(told["webhooks"][0]["rules"].as_array().unwrap().len(), 1, "{told}");
         assert!(!plan.is_partial);
-        // It is not known what another workspace has bound: then nothing is taken away.
-        let plan = planned(Home::Kcp, &kinds, vec![seen(Some("c2"), &local)]);
+        // The bindings of workspace c2 are unknown: the plan is partial, and nothing is taken away.
+        let plan = planned(ControlPlane::Kcp, &kinds, vec![seen(Some("c2"), &local)]);
         assert!(plan.is_partial && plan.places.is_empty());
-        assert_eq!(kinds.serves(&Some(cluster("c2")), &kind("as.example.com"), None), Err("it has not been asked yet"));
+        assert_eq!(
+            kinds.serves(&Some(cluster("c2")), &kind("as.example.com"), None),
+            Err("the API server has not been asked yet")
+        );
     }
 }

@@ -1,69 +1,80 @@
-//! Rounds, for as long as the controller runs.
+//! Rounds about locks, for as long as the controller runs.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use depguard_core::Home;
-use depguard_kcp::{Features, Mirror, MirrorOptions, MirrorState};
+use depguard_core::ControlPlane;
+use depguard_kcp::{Features, Reflector, ReflectorOptions, Snapshot, latest};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
-use super::round::{Ended, Memory, Rounds};
-use super::{VitalKind, export, world};
-use crate::gate::Permit;
-use crate::rounds::{Basis, settled, while_granted};
+use crate::leader::write_permit::WritePermit;
+use crate::locks::reconciler::{Ended, Memory, Rounds};
+use crate::locks::{export, snapshot};
+use crate::model::vital_kind::VitalKind;
+use crate::runtime::round::{ReconcileContext, settled, while_granted};
 
-/// The shortest and the longest pause before what failed is tried again.
+/// Minimum and maximum pause before a failed round is repeated.
 const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
 
-/// Everything about locks.
+/// All work about locks.
 pub(crate) struct Locks {
     rounds: Rounds,
-    /// Its watches end with it.
-    _mirror: Mirror,
-    states: watch::Receiver<Arc<MirrorState>>,
+    /// Kept because its watches end with it.
+    _reflector: Reflector,
+    states: watch::Receiver<Arc<Snapshot>>,
     pause: Duration,
-    /// What was last said to keep rounds from being carried out.
+    /// Last logged reason for which no round is carried out.
     said: Option<String>,
 }
 
 impl Locks {
-    /// Begins to watch, in home kcp through the APIExport of locks. For `clean_after` a lock must have been missed before
-    /// its entry goes.
-    pub(crate) fn new(basis: Basis, features: Features, vital: BTreeSet<VitalKind>, clean_after: Duration) -> Self {
-        let watched = world::watched(basis.home, &features);
-        let options = MirrorOptions { home: basis.home, export_name: export(), watched, allowance: basis.allowance };
-        let (mirror, _) = Mirror::start(basis.connection.clone(), options);
-        // In a plain cluster nothing of rules bears on locks.
-        let rules = if basis.home == Home::Kcp { basis.rules } else { mirror.subscribe() };
+    /// Begins to watch, in kcp through the APIExport of locks. `clean_after` is the time for which no lock must
+    /// have asked for an entry of a table before the entry goes.
+    pub(crate) fn new(
+        basis: ReconcileContext,
+        features: Features,
+        vital: BTreeSet<VitalKind>,
+        clean_after: Duration,
+    ) -> Self {
+        let watched = snapshot::watched(basis.control_plane, &features);
+        let options = ReflectorOptions {
+            control_plane: basis.control_plane,
+            export_name: export(),
+            watched,
+            allowance: basis.allowance,
+        };
+        let (reflector, _) = Reflector::start(basis.connection.clone(), options);
+        // In a plain cluster no reflector of rules matters for locks.
+        let rules = if basis.control_plane == ControlPlane::Kcp { basis.rules } else { reflector.subscribe() };
         Self {
             rounds: Rounds {
                 memory: Memory::new(clean_after, basis.deference),
-                basis: Basis { rules, ..basis },
+                basis: ReconcileContext { rules, ..basis },
                 features,
                 vital,
             },
-            states: mirror.subscribe(),
-            _mirror: mirror,
+            states: reflector.subscribe(),
+            _reflector: reflector,
             pause: PAUSES.0,
             said: None,
         }
     }
 
-    /// A round whenever something changed, failed things are due, or the time has come; none before everything is loaded,
-    /// nor while another one is to write, or nobody.
+    /// Carries out a round whenever something changed, a failure is due again, or the time has come. Does none before
+    /// everything is loaded, and none without a permit to write.
     pub(crate) async fn run(mut self) {
         loop {
             let basis = &mut self.rounds.basis;
-            let (state, rules) = (self.states.borrow_and_update().clone(), basis.rules.borrow_and_update().clone());
-            let clients = basis.clients.borrow_and_update().clone();
-            let may_write = *basis.permit.borrow_and_update() == Permit::Granted;
+            let (state, rules) = (latest(&mut self.states), latest(&mut basis.rules));
+            let clients = latest(&mut basis.clients);
+            let may_write = latest(&mut basis.permit) == WritePermit::Granted;
             let unseen = state.unseen().or(rules.unseen());
             let mut due = basis.resync;
             match unseen {
                 Some(why) if self.said.as_deref() != Some(why) => {
-                    tracing::info!("nothing is done about locks yet: {why}");
+                    tracing::info!("locks are not processed yet: {why}");
                     self.said = Some(why.to_owned());
                 }
                 Some(_) => {}
@@ -83,7 +94,7 @@ impl Locks {
         }
     }
 
-    /// How long to wait after a round.
+    /// Returns the time to wait after a round.
     fn next(&mut self, ended: &Ended) -> Duration {
         let resync = self.rounds.basis.resync;
         let again = ended.again.map_or(resync, |again| again.min(resync));
@@ -96,7 +107,7 @@ impl Locks {
         again.min(pause)
     }
 
-    /// Waits for a reason for another round. `false`: there can't be one any more.
+    /// Waits for a reason for another round. Returns false if there can't be one any more.
     async fn wait(&mut self, due: Instant) -> bool {
         let basis = &mut self.rounds.basis;
         tokio::select! {

@@ -1,18 +1,19 @@
-//! What is said on each lock: pure.
+//! Status of each lock: pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use depguard_core::Unreviewed;
+use depguard_core::protocol::Unreviewed;
 use serde_json::{Value, json};
 
-use super::CONFIGURATION;
-use super::plan::{LockKey, Seen, World};
-use crate::findings::{Finding, Findings, conditions};
-use crate::plan::Place;
-use crate::programmed::{Installing, of_outcome};
-use crate::status::Outcome;
+use crate::locks::plan::{LockKey, PlanInput, Seen};
+use crate::model::condition::{Finding, Findings, conditions};
+use crate::model::install_outcome::Outcome;
+use crate::model::install_place::InstallPlace;
+use crate::model::names::LOCKS_CONFIGURATION;
+use crate::model::vital_kind::shown;
+use crate::rules::programmed::{Installing, of_outcome};
 
-/// What somebody must act on comes before what only waits.
+/// Order of reasons: those on which somebody must act come before those that only wait.
 const ORDER: [&str; 12] = [
     "Invalid",
     "NotPossible",
@@ -28,20 +29,20 @@ const ORDER: [&str; 12] = [
     "Pending",
 ];
 
-/// What carrying out a plan showed.
+/// Results of carrying out a plan.
 #[derive(Debug, Default)]
-pub(super) struct Found {
-    pub(super) outcomes: BTreeMap<Place, Outcome>,
-    /// Places that nobody lets depguard into.
-    pub(super) unbound: BTreeSet<Place>,
-    /// The locks whose tables could not be put right, and why.
+pub(super) struct Observed {
+    pub(super) outcomes: BTreeMap<InstallPlace, Outcome>,
+    /// Places that have bound neither of depguard's exports.
+    pub(super) unbound: BTreeSet<InstallPlace>,
+    /// Locks whose tables could not be repaired, each with the reason.
     pub(super) tables: BTreeMap<LockKey, String>,
 }
 
-/// The status of a lock. `now` is RFC 3339.
-pub(super) fn status(world: &World<'_>, seen: &Seen<'_>, found: &Found, now: &str) -> Value {
+/// Returns the status of a lock. `now` is in RFC 3339.
+pub(super) fn status(input: &PlanInput<'_>, seen: &Seen<'_>, found: &Observed, now: &str) -> Value {
     let generation = seen.object.pointer("/metadata/generation").and_then(Value::as_i64);
-    let findings = [("Accepted", accepted(seen)), ("Programmed", programmed(world, seen, found))];
+    let findings = [("Accepted", accepted(seen)), ("Programmed", programmed(input, seen, found))];
     let conditions = conditions(findings, seen.object.get("status"), generation, now);
     let mut status = json!({"conditions": conditions});
     if let (Some(status), Some(generation)) = (status.as_object_mut(), generation) {
@@ -50,7 +51,7 @@ pub(super) fn status(world: &World<'_>, seen: &Seen<'_>, found: &Found, now: &st
     status
 }
 
-/// Whether what is stored says that the lock is programmed, as it is now.
+/// Returns true if the stored status says that the lock, in its present generation, is programmed.
 pub(super) fn is_programmed(seen: &Seen<'_>) -> bool {
     let generation = seen.object.pointer("/metadata/generation").and_then(Value::as_i64);
     let conditions = seen.object.pointer("/status/conditions").and_then(Value::as_array);
@@ -67,87 +68,88 @@ fn accepted(seen: &Seen<'_>) -> Finding {
         Some(problem) => Finding::no(
             "Invalid",
             format!(
-                "{problem}: until that is put right, the lock holds whatever of it can't be read, for all operations, \
-                 fields and times, and nobody is its holder"
+                "{problem}: until this is corrected, unreadable parts of the lock apply to all operations, fields and \
+                 times, and nobody counts as its holder"
             ),
         ),
     }
 }
 
-fn programmed(world: &World<'_>, seen: &Seen<'_>, found: &Found) -> Finding {
-    if !world.counts(&seen.lock) {
+fn programmed(input: &PlanInput<'_>, seen: &Seen<'_>, found: &Observed) -> Finding {
+    if !input.counts(&seen.lock) {
         return Finding::no("Expired", "the lock has ended and locks nothing any more: delete it");
     }
     let mut findings = Findings::default();
     if seen.lock.targets().is_empty() {
-        findings.push(Finding::no("Invalid", "the lock names nothing that can be read, so it locks nothing"));
-    } else if world.targets(seen).next().is_none() {
-        let own = world.own_namespace.unwrap_or_default();
+        findings.push(Finding::no("Invalid", "no target of the lock can be read, so it locks nothing"));
+    } else if input.targets(seen).next().is_none() {
+        let own = input.own_namespace.unwrap_or_default();
         findings.push(Finding::no(
             "Invalid",
-            format!("the lock locks nothing: {own} is depguard's own namespace, where nothing is locked"),
+            format!("the lock locks nothing: depguard locks no objects in its own namespace {own}"),
         ));
     }
     if let Some(why) = found.tables.get(&seen.key) {
-        let message = format!("the lock could not be noted where reviews look for it, trying again: {why}");
+        let message =
+            format!("could not write the lock into its LockTable, so reviews do not find it yet; trying again: {why}");
         findings.push(Finding::no("TableNotWritten", message));
     }
     let mut kinds = BTreeSet::new();
-    for target in world.targets(seen) {
+    for target in input.targets(seen) {
         let (kind, of) = (&target.kind, target.subresource.as_deref());
         if let Some(why) = Unreviewed::of(kind) {
             findings.push(Finding::no("NotPossible", format!("{kind} can't be locked: they {why}")));
             continue;
         }
-        match world.kinds.serves(&seen.key.cluster, kind, of) {
+        match input.kinds.serves(&seen.key.cluster, kind, of) {
             Ok(true) => {}
             Ok(false) => findings.push(Finding::no(
                 "KindNotServed",
                 format!(
-                    "there is no {} in any version: correct the target's group and resource (the plural, in lower case), \
-                     or install the kind",
+                    "the API server does not serve {} in any version: correct the target's group and resource (the \
+                     plural, in lower case), or install the kind",
                     shown(kind, of)
                 ),
             )),
             Err(why) => findings.push(Finding::unknown(
                 "Unseen",
-                format!("it could not be seen whether there is a {}: {why}", shown(kind, of)),
+                format!("could not find out whether the API server serves {}: {why}", shown(kind, of)),
             )),
         }
-        if world.is_out_of_reach(target) {
+        if input.is_out_of_reach(target) {
             findings.push(Finding::no(
                 "NotPossible",
                 format!(
-                    "{} can't be locked in a kcp, which does not say of it in which workspace it is",
+                    "{} can't be locked in kcp: kcp's requests about it do not name the workspace",
                     shown(kind, of)
                 ),
             ));
             continue;
         }
-        if let Some(vital) = world.withheld(target) {
+        if let Some(vital) = input.withheld(target) {
             findings.push(Finding::no(
                 "Vital",
                 format!(
-                    "{vital} is not locked: a cluster's own controllers can't do without it, and while the webhook is away \
-                     nobody could; an operator lists it at the controller, --vital-lock-kinds={vital}"
+                    "{vital} is not locked: the cluster's own controllers write it, and could not while the webhook \
+                     is away; to lock it all the same, set --vital-lock-kinds={vital} on the controller"
                 ),
             ));
             continue;
         }
-        match world.place(&seen.key, kind) {
+        match input.place(&seen.key, kind) {
             Ok(place) => findings.extend(of_place(&place, kind, found)),
             Err(why) => findings.push(Finding::unknown(
                 "Unseen",
-                format!("it could not be seen which APIExport serves {kind} here: {why}"),
+                format!("could not find out which APIExport serves {kind} in this workspace: {why}"),
             )),
         }
         kinds.insert(shown(kind, of));
     }
     let kinds: Vec<_> = kinds.into_iter().collect();
-    findings.sum_up(&ORDER, "Programmed", &format!("what is done to {} is reviewed", kinds.join(", ")))
+    findings.sum_up(&ORDER, "Programmed", &format!("the webhook reviews requests on {}", kinds.join(", ")))
 }
 
-fn of_place(place: &Place, kind: &depguard_core::GroupResource, found: &Found) -> Option<Finding> {
+fn of_place(place: &InstallPlace, kind: &depguard_core::model::GroupResource, found: &Observed) -> Option<Finding> {
     let shown = match place {
         Some(cluster) => format!("the workspace with logical cluster {cluster}"),
         None => "the cluster".to_owned(),
@@ -156,17 +158,11 @@ fn of_place(place: &Place, kind: &depguard_core::GroupResource, found: &Found) -
         return Some(Finding::no(
             "NotBound",
             format!(
-                "{kind} can't be locked: nothing can be installed in {shown}, whose APIExport serves it, before that \
-                 workspace binds depguard"
+                "{kind} can't be locked yet: its APIExport is in {shown}, which has not bound depguard, so the \
+                 webhook configuration can't be installed there; create the APIBinding there"
             ),
         ));
     }
-    let installing = Installing { name: CONFIGURATION, place: &shown, export: "depguard" };
+    let installing = Installing { name: LOCKS_CONFIGURATION, place: &shown, export: "depguard" };
     of_outcome(&installing, found.outcomes.get(place))
-}
-
-pub(super) fn shown(kind: &depguard_core::GroupResource, of: Option<&str>) -> String {
-    let Some(of) = of else { return kind.to_string() };
-    let dot = if kind.group.is_core() { "" } else { "." };
-    format!("{}/{of}{dot}{}", kind.resource, kind.group)
 }

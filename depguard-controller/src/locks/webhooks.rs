@@ -1,42 +1,47 @@
-//! The webhook configurations of locks, as narrow as the locks ask.
+//! Webhook configurations of locks, as narrow as the locks ask for.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use depguard_core::locks::{Lock, LockKind, LockTarget, Operations, Pick};
-use depguard_core::{GroupResource, Home, api};
+use depguard_core::model::GroupResource;
+use depguard_core::{ControlPlane, api};
 use serde_json::{Map, Value, json};
 
-use super::{COMPAT_CONFIGURATION, CONFIGURATION, KINDS_CONFIGURATION, VitalKind};
-use crate::configuration::{NAMESPACE_LABEL, not_in, of_webhooks, webhook};
+use crate::model::names::{COMPAT_LOCKS_CONFIGURATION, LOCK_KINDS_CONFIGURATION, LOCKS_CONFIGURATION};
+use crate::model::vital_kind::VitalKind;
+use crate::model::webhook_configuration::{NAMESPACE_LABEL, not_in, of_webhooks, webhook};
 
-/// Where the webhook is asked about locks and what they lock.
+/// Path for reviews of locks, and of locked objects.
 pub(super) const PATH: &str = "/lock";
-/// Where it is asked about what the older tool's Locks lock.
+/// Path for reviews of objects that the older tool's Locks lock.
 pub(super) const COMPAT_PATH: &str = "/lock/compat";
 
-/// The label of the namespaces in which the older tool's Locks count.
+/// Label of the namespaces in which the older tool's Locks count.
 const LOCKABLE: &str = "lockable";
 
-/// The most namespaces that a selector names; where there are more, it selects all.
-const MOST_NAMESPACES: usize = 500;
+/// Maximum number of namespaces that a selector names; beyond it, the selector selects all.
+const MAX_NAMESPACES: usize = 500;
 
-/// What is to be reviewed at a place, as its locks ask for it.
+/// Resources to review at a place, as its locks ask for it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Guarded {
     resources: BTreeMap<(GroupResource, Option<String>), Asked>,
-    /// Of the vital kinds, where they are reviewed. In home kcp a namespace of that name is in many workspaces, and nothing is
-    /// narrowed by it.
+    /// Namespaces in which vital kinds are reviewed, in plain Kubernetes. In kcp many workspaces have a namespace
+    /// of the same name, and no review is narrowed by namespace.
     vital: BTreeMap<(GroupResource, Option<String>), Namespaces>,
 }
 
-/// The namespaces in which a kind is reviewed.
+/// Resource, or a subresource of it, and one of the namespaces in which it is reviewed.
+pub(super) type Within = ((GroupResource, Option<String>), String);
+
+/// Namespaces in which a kind is reviewed.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 enum Namespaces {
     These(BTreeSet<String>),
     All,
 }
 
-/// The operations, each with where its objects are.
+/// Reviewed operations, each with the scope of its objects.
 type Asked = BTreeMap<Operation, Scope>;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -55,9 +60,9 @@ enum Scope {
 }
 
 impl Guarded {
-    /// Adds what a lock asks for by one of its targets.
-    pub(super) fn insert(&mut self, home: Home, lock: &Lock, target: &LockTarget) {
-        if home == Home::Kubernetes && VitalKind::of(target).is_some() {
+    /// Adds the request of a lock for one of its targets.
+    pub(super) fn insert(&mut self, control_plane: ControlPlane, lock: &Lock, target: &LockTarget) {
+        if control_plane == ControlPlane::Kubernetes && VitalKind::of(target).is_some() {
             let namespaces = match lock.namespace().or(target.namespace.as_ref()) {
                 Some(namespace) => Namespaces::These(BTreeSet::from([namespace.to_string()])),
                 None => Namespaces::All,
@@ -72,10 +77,11 @@ impl Guarded {
             (LockKind::ClusterObjectLock, None, Pick::Labels { .. }) => Scope::Any,
         };
         let of = target.subresource.as_deref();
-        // A Pod that is evicted is deleted without a review of its deletion.
+        // An eviction deletes a Pod without a review of the Pod's deletion.
         let is_pod = target.kind.group.is_core() && target.kind.resource.as_str() == "pods";
         let evicts = delete && is_pod && matches!(of, None | Some("eviction"));
-        // What is done through a subresource need be no update: a token is created, and a shell in a Pod connected to.
+        // An access through a subresource need not be an update: a token is created, and a shell in a Pod is a
+        // connection.
         let through = update && of.is_some();
         for (operation, of) in [
             update.then_some((Operation::Update, of)),
@@ -88,15 +94,48 @@ impl Guarded {
         .flatten()
         {
             let asked = self.resources.entry((target.kind.clone(), of.map(str::to_owned))).or_default();
-            asked.entry(operation).and_modify(|known| *known = known.with(scope)).or_insert(scope);
+            widen(asked, operation, scope);
         }
     }
 
-    /// The configuration that has it reviewed; `client` is how the webhook is reached.
+    /// Returns the parts that are reviewed in named namespaces alone: one for each resource and namespace.
+    pub(super) fn by_namespace(&self) -> impl Iterator<Item = (Within, Self)> {
+        let named = self.vital.iter().filter_map(|(resource, namespaces)| Some((resource, namespaces.few()?)));
+        named.flat_map(|(resource, namespaces)| {
+            let asked = self.resources.get(resource).cloned().unwrap_or_default();
+            namespaces.iter().map(move |namespace| {
+                let alone = Namespaces::These(BTreeSet::from([namespace.clone()]));
+                let part = Self {
+                    resources: BTreeMap::from([(resource.clone(), asked.clone())]),
+                    vital: BTreeMap::from([(resource.clone(), alone)]),
+                };
+                ((resource.clone(), namespace.clone()), part)
+            })
+        })
+    }
+
+    /// Adds a part. Leaves out each resource whose selector selects all namespaces, or would then do so.
+    pub(super) fn add(&mut self, part: &Self) {
+        for (resource, more) in &part.vital {
+            let mut namespaces = self.vital.get(resource).unwrap_or(more).clone();
+            let was_few = namespaces.few().is_some();
+            namespaces.add(more);
+            if !was_few || namespaces.few().is_none() {
+                continue;
+            }
+            self.vital.insert(resource.clone(), namespaces);
+            let asked = self.resources.entry(resource.clone()).or_default();
+            for (operation, scope) in part.resources.get(resource).into_iter().flatten() {
+                widen(asked, *operation, *scope);
+            }
+        }
+    }
+
+    /// Returns the configuration for these reviews; `client` says how the webhook is reached.
     ///
-    /// What is being deleted already may be deleted again whatever locks it, so nobody is asked.
+    /// An object that is already being deleted may be deleted again whatever locks it, so the webhook is not asked.
     pub(super) fn configuration(&self, client: &Value, own_namespace: Option<&str>) -> Value {
-        // One webhook for each set of namespaces, first of all that of all.
+        // One webhook for each set of namespaces; the first webhook is for all namespaces.
         let mut rules_in = BTreeMap::from([(None, Vec::new())]);
         for ((kind, of), asked) in &self.resources {
             let resource = match of {
@@ -134,8 +173,13 @@ impl Guarded {
             let fields = [("matchConditions", json!([condition])), ("namespaceSelector", selector)];
             changed(webhook(&name, "Fail", &rules, client), fields)
         });
-        of_webhooks(CONFIGURATION, &webhooks.collect::<Vec<_>>())
+        of_webhooks(LOCKS_CONFIGURATION, &webhooks.collect::<Vec<_>>())
     }
+}
+
+/// Adds the review of an operation on objects of this scope.
+fn widen(asked: &mut Asked, operation: Operation, scope: Scope) {
+    asked.entry(operation).and_modify(|known| *known = known.with(scope)).or_insert(scope);
 }
 
 impl Namespaces {
@@ -147,16 +191,16 @@ impl Namespaces {
         }
     }
 
-    /// Those that a selector can name; `None`: it is to select all.
+    /// Returns the namespaces for a selector to name; `None` if it selects all.
     fn few(&self) -> Option<&BTreeSet<String>> {
         match self {
-            Self::These(namespaces) if namespaces.len() <= MOST_NAMESPACES => Some(namespaces),
+            Self::These(namespaces) if namespaces.len() <= MAX_NAMESPACES => Some(namespaces),
             Self::These(_) | Self::All => None,
         }
     }
 }
 
-/// A configuration with what an existing one has reviewed besides.
+/// Returns a configuration that also has all reviews of an existing one.
 pub(super) fn no_narrower(mut configuration: Value, existing: &Value) -> Value {
     let rules = "/webhooks/0/rules";
     let there = existing.pointer(rules).and_then(Value::as_array);
@@ -167,16 +211,16 @@ pub(super) fn no_narrower(mut configuration: Value, existing: &Value) -> Value {
     configuration
 }
 
-/// The configuration about locks themselves: each that is made is noted in its tables before it is stored.
+/// Returns the configuration about locks themselves: each new lock is noted in its tables before it is stored.
 pub(super) fn of_lock_kinds(client: &Value, own_namespace: Option<&str>) -> Value {
     let operations = [Operation::Create, Operation::Update, Operation::Delete];
     let rules = [entry(&operations, api::GROUP, &LockKind::ALL.map(LockKind::plural), "*")];
     let fields = [("sideEffects", json!("NoneOnDryRun")), ("namespaceSelector", namespaces(own_namespace, None))];
     let name = "lock-kinds.dependencies.opendefense.cloud";
-    of_webhooks(KINDS_CONFIGURATION, &[changed(webhook(name, "Fail", &rules, client), fields)])
+    of_webhooks(LOCK_KINDS_CONFIGURATION, &[changed(webhook(name, "Fail", &rules, client), fields)])
 }
 
-/// The configuration about what the older tool's Locks lock: where they count, its namespaces say.
+/// Returns the configuration about objects that the older tool's Locks lock, in the namespaces with its label.
 pub(super) fn of_compat_locks(kinds: &BTreeSet<GroupResource>, client: &Value, own_namespace: Option<&str>) -> Value {
     let operations = [Operation::Update, Operation::Delete];
     let rules = kinds
@@ -185,11 +229,11 @@ pub(super) fn of_compat_locks(kinds: &BTreeSet<GroupResource>, client: &Value, o
     let rules: Vec<_> = rules.collect();
     let fields = [("namespaceSelector", namespaces(own_namespace, Some(LOCKABLE)))];
     let name = "compat-locks.dependencies.opendefense.cloud";
-    of_webhooks(COMPAT_CONFIGURATION, &[changed(webhook(name, "Fail", &rules, client), fields)])
+    of_webhooks(COMPAT_LOCKS_CONFIGURATION, &[changed(webhook(name, "Fail", &rules, client), fields)])
 }
 
 impl Scope {
-    /// What holds both.
+    /// Returns a scope that includes both.
     fn with(self, other: Self) -> Self {
         if self == other { self } else { Self::Any }
     }
@@ -219,8 +263,8 @@ fn entry(operations: &[Operation], group: &str, resources: &[&str], scope: &str)
     })
 }
 
-/// All namespaces but depguard's own, in home kubernetes, where nothing is protected; and only those with a label, which
-/// is true.
+/// Returns a selector of all namespaces. `own`, in plain Kubernetes, leaves out depguard's own namespace, in which
+/// nothing is protected; `label` selects only the namespaces in which this label is true.
 fn namespaces(own: Option<&str>, label: Option<&str>) -> Value {
     let mut selector = Map::new();
     if let Some(own) = own {
@@ -251,12 +295,12 @@ mod tests {
             let namespace = (*kind == ObjectLock).then_some("default");
             let lock = json!({"metadata": {"name": "a", "namespace": namespace}, "spec": spec});
             let lock = Lock::parse(*kind, &lock).unwrap();
-            lock.targets().iter().for_each(|target| guarded.insert(Home::Kubernetes, &lock, target));
+            lock.targets().iter().for_each(|target| guarded.insert(ControlPlane::Kubernetes, &lock, target));
         }
         guarded
     }
 
-    /// `UPDATE,DELETE vpcs.network.example.com Namespaced`
+    /// Returns entries such as `UPDATE,DELETE vpcs.network.example.com Namespaced`.
     fn entries(guarded: &Guarded) -> Vec<String> {
         let configuration = guarded.configuration(&json!({"url": "https://host/lock"}), None);
         let list = |value: &Value| {
@@ -331,10 +375,10 @@ mod tests {
                 json!({"metadata": {"name": "a", "namespace": namespace}, "spec": {"targets": [target(resource)]}});
             Lock::parse(ObjectLock, &object).unwrap()
         };
-        let configured = |home, locks: &[Lock]| {
+        let configured = |control_plane, locks: &[Lock]| {
             let mut guarded = Guarded::default();
             for lock in locks {
-                lock.targets().iter().for_each(|target| guarded.insert(home, lock, target));
+                lock.targets().iter().for_each(|target| guarded.insert(control_plane, lock, target));
             }
             let webhooks = guarded.configuration(&json!({"url": "https://host/lock"}), Some("own"))["webhooks"].clone();
             let shown = |webhook: &Value| {
@@ -346,16 +390,16 @@ mod tests {
         };
         let locks = [lock("a", "secrets"), lock("a", "events"), lock("b", "events"), lock("c", "pods/status")];
         assert_eq!(
-            configured(Home::Kubernetes, &locks),
+            configured(ControlPlane::Kubernetes, &locks),
             [
                 (json!(["secrets"]), None),
                 (json!(["events"]), Some(json!(["a", "b"]))),
                 (json!(["pods/status"]), Some(json!(["c"])))
             ]
         );
-        assert_eq!(configured(Home::Kcp, &locks[1..]), [(json!(["events", "pods/status"]), None)]);
-        let many: Vec<_> = (0..=MOST_NAMESPACES).map(|number| lock(&format!("n{number}"), "events")).collect();
-        assert_eq!(configured(Home::Kubernetes, &many), [(json!(["events"]), None)]);
+        assert_eq!(configured(ControlPlane::Kcp, &locks[1..]), [(json!(["events", "pods/status"]), None)]);
+        let many: Vec<_> = (0..=MAX_NAMESPACES).map(|number| lock(&format!("n{number}"), "events")).collect();
+        assert_eq!(configured(ControlPlane::Kubernetes, &many), [(json!(["events"]), None)]);
     }
 
     #[test]

@@ -1,28 +1,28 @@
-//! What locks need of an API server: their kinds, and the rights of who reads and writes them.
+//! Objects that locks need of an API server: their kinds, and the rights to read and write them.
 
 mod compat;
 mod rights;
 mod schema;
 
-use depguard_core::Home;
+use depguard_core::ControlPlane;
 use serde_json::Value;
 
-use super::definition::Definition;
-use super::{File, Place, ReadThrough, Setup, YamlError, binding, configurations_claim, export, rights_in_places};
+use crate::manifests::definition::Definition;
+use crate::manifests::{
+    File, Place, ReadThrough, Setup, YamlError, binding, configurations_claim, export, rights_in_places,
+};
+use crate::model::names::LOCK_EXPORT;
 
 pub use compat::compat_crd;
 
-/// The APIExport of locks, beside the one of rules: who holds locks need not be a provider.
-pub const LOCK_EXPORT: &str = "locks.dependencies.opendefense.cloud";
-
-/// The rights of locks, and of those of the older tool, as far as they are switched on.
+/// Returns the rights of locks and of the older tool's Locks, as far as these are switched on.
 pub(super) fn rights(setup: &Setup) -> Vec<(Place, Vec<Value>)> {
     let locks = if setup.enable.locks { rights::of_locks(setup) } else { Vec::new() };
     let compat = has_compat(setup).then(|| (Place::Cluster, rights::of_compat_locks()));
     locks.into_iter().chain(compat).collect()
 }
 
-/// The files of locks, and of those of the older tool, as far as they are switched on.
+/// Returns the files of locks and of the older tool's Locks, as far as these are switched on.
 pub(super) fn files(setup: &Setup) -> Result<Vec<File>, YamlError> {
     let mut files = Vec::new();
     if setup.enable.locks {
@@ -35,7 +35,8 @@ pub(super) fn files(setup: &Setup) -> Result<Vec<File>, YamlError> {
         })?);
     }
     if has_compat(setup) {
-        let place = "Apply in the cluster. The kind is the older tool's: where that is installed, it is there already.";
+        let place = "Apply in the cluster. The kind belongs to the older tool: if that tool is installed, the kind \
+                     exists already.";
         files.push(File::new("compat-lock-crd.yaml", place, &[compat_crd()])?);
         files.push(File::new(
             "compat-lock-rbac.yaml",
@@ -46,22 +47,22 @@ pub(super) fn files(setup: &Setup) -> Result<Vec<File>, YamlError> {
     Ok(files)
 }
 
-/// The CustomResourceDefinitions of home kubernetes.
+/// Returns the CustomResourceDefinitions of locks, for plain Kubernetes.
 pub fn lock_crds() -> Vec<Value> {
     schema::all().iter().map(Definition::crd).collect()
 }
 
-/// The APIResourceSchemas of home kcp. Their names hold a hash of their content.
+/// Returns the APIResourceSchemas of locks, for kcp. Their names hold a hash of their content.
 pub fn lock_schemas() -> Vec<Value> {
     schema::all().iter().map(Definition::api_resource_schema).collect()
 }
 
-/// The APIExport of locks.
+/// Returns the APIExport of locks.
 pub fn lock_export() -> Value {
     export(LOCK_EXPORT, &schema::all(), &[configurations_claim()])
 }
 
-/// The APIBinding with which a tenant gets locks, its claim accepted.
+/// Returns the APIBinding with which a tenant gets locks, its claim accepted.
 ///
 /// `dep_ctrl_path` is the path of the workspace of depguard's APIExports.
 pub fn tenant_binding(dep_ctrl_path: &str) -> Value {
@@ -73,13 +74,13 @@ fn on_shards(way: &str, beside: &str) -> String {
 }
 
 fn has_compat(setup: &Setup) -> bool {
-    setup.home == Home::Kubernetes && !setup.enable.compat_lock_kinds.is_empty()
+    setup.control_plane == ControlPlane::Kubernetes && !setup.enable.compat_lock_kinds.is_empty()
 }
 
 fn kinds(setup: &Setup) -> Result<Vec<File>, YamlError> {
-    Ok(match setup.home {
-        Home::Kubernetes => vec![File::new("locks-crd.yaml", "Apply in the cluster.", &lock_crds())?],
-        Home::Kcp => vec![
+    Ok(match setup.control_plane {
+        ControlPlane::Kubernetes => vec![File::new("locks-crd.yaml", "Apply in the cluster.", &lock_crds())?],
+        ControlPlane::Kcp => vec![
             File::new("locks-apiresourceschemas.yaml", "Apply in depguard's own workspace.", &lock_schemas())?,
             File::new(
                 "locks-apiexport.yaml",
@@ -88,8 +89,8 @@ fn kinds(setup: &Setup) -> Result<Vec<File>, YamlError> {
             )?,
             File::new(
                 "locks-apibinding-tenant.yaml",
-                "Apply in each workspace where locks are to be made. The claim is what kinds of that workspace itself are\n\
-                 # locked by.",
+                "Apply in each workspace in which users create locks. With the claim, locks can name the workspace's\n\
+                 # own kinds.",
                 &[tenant_binding(&setup.dep_ctrl_path)],
             )?,
         ],

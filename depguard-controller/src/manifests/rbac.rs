@@ -1,39 +1,39 @@
-//! The rights that both binaries need, in each home and by each way of reading dependents, and not one more: the table in
-//! `docs/rights.md` says what each is for, and a test takes away one after the other.
+//! Rights that both binaries need, on each control plane and for each way of reading dependents, and no others: the table in
+//! `docs/rights.md` gives the purpose of each right, and a test takes away one after the other.
 
 mod owners;
 
-use depguard_core::{Home, api, canary as canaries};
+use depguard_core::probe::canary as canaries;
+use depguard_core::{ControlPlane, api};
 use serde_json::{Value, json};
 
-use super::{Identity, ReadThrough, Setup};
-use super::{NAMESPACE, canary, locks, with};
-use crate::config::LEASE;
-use crate::configuration;
-use crate::gate::mark_name;
+use crate::leader::write_permit::uninstall_marker_name;
+use crate::manifests::{Identity, NAMESPACE, ReadThrough, Setup, canary, locks, with};
+use crate::model::names::LEASE;
+use crate::model::webhook_configuration;
 
 pub(super) use owners::owner_rights;
 
-/// The label by which a ClusterRole adds to what the webhook may list in home kubernetes.
+/// Label by which a ClusterRole adds to the webhook's rights to list dependents in plain Kubernetes.
 pub const AGGREGATE: &str = "dependencies.opendefense.cloud/aggregate-to-webhook";
 
 const GROUP: &str = "rbac.authorization.k8s.io";
 pub(super) const CONTROLLER: &str = "depguard-controller";
 pub(super) const WEBHOOK: &str = "depguard-webhook";
 const DEPENDENTS: &str = "depguard-webhook-dependents";
-/// What is read of dependents: where a list of cells is enough to find them, each that was found is read on its own.
+/// Verbs for dependents: a review may list only their cells, and then reads each match on its own.
 const READ: [&str; 2] = ["get", "list"];
-/// Where Events about what lies in no namespace are written.
+/// Namespace of the Events about objects that are in no namespace.
 const EVENTS: &str = "default";
 
-/// Where rights are granted.
+/// Place in which rights are granted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(
     clippy::exhaustive_enums,
     reason = "depguard's other crates decide by each case: none shall pass them by unseen"
 )]
 pub enum Place {
-    /// The one cluster of home kubernetes.
+    /// The one cluster of plain Kubernetes.
     Cluster,
     /// depguard's own workspace.
     DepCtrl,
@@ -45,15 +45,15 @@ pub enum Place {
     Providers,
 }
 
-/// All rights that `setup` needs, by where they are granted.
+/// Returns all rights that `setup` needs, by the place in which they are granted.
 pub fn rbac(setup: &Setup) -> Vec<(Place, Vec<Value>)> {
     let owners = setup.enable.owners.then(|| (Place::Cluster, owner_rights(setup.precreated_roles)));
     [of_rules(setup), locks::rights(setup), owners.into_iter().collect()].concat()
 }
 
-/// Those that rules need.
+/// Returns the rights that rules need.
 pub(super) fn of_rules(setup: &Setup) -> Vec<(Place, Vec<Value>)> {
-    if setup.home == Home::Kubernetes {
+    if setup.control_plane == ControlPlane::Kubernetes {
         return vec![(Place::Cluster, kubernetes())];
     }
     let mut places = vec![(Place::DepCtrl, dep_ctrl(setup))];
@@ -71,14 +71,14 @@ pub(super) fn of_rules(setup: &Setup) -> Vec<(Place, Vec<Value>)> {
     places
 }
 
-/// A ClusterRole that lets the webhook read the dependents of `rules`, in home kubernetes.
+/// Returns a ClusterRole that lets the webhook read the dependents of `rules`, in plain Kubernetes.
 pub(super) fn dependents_of(name: &str, rules: &[Value]) -> Value {
     let mut granted: Vec<Value> = Vec::new();
     for rule in rules {
         let dependent = |field: &str| rule.pointer(&format!("/spec/dependent/{field}")).cloned().unwrap_or_default();
         granted.push(allow(dependent("group"), [dependent("resource")], &READ));
     }
-    // The review of an eviction doesn't show the Pod.
+    // The review of an eviction does not contain the Pod.
     if rules.iter().any(has_pods_for_targets) {
         granted.push(allow("", ["pods"], &["get"]));
     }
@@ -91,7 +91,7 @@ fn has_pods_for_targets(rule: &Value) -> bool {
     dependencies.into_iter().any(|dependency| is(dependency, "group", "") && is(dependency, "resource", "pods"))
 }
 
-/// The one place where all is: rules, configurations and objects.
+/// Returns the rights in plain Kubernetes, where rules, configurations and objects are all in one cluster.
 fn kubernetes() -> Vec<Value> {
     let configurations =
         |verbs: &[&str]| allow("admissionregistration.k8s.io", ["validatingwebhookconfigurations"], verbs);
@@ -99,12 +99,12 @@ fn kubernetes() -> Vec<Value> {
     let controller = [
         allow(api::GROUP, [api::PLURAL], &["list", "watch"]),
         allow(api::GROUP, [format!("{}/status", api::PLURAL)], &["update"]),
-        with(own, "resourceNames", json!([configuration::NAME])),
+        with(own, "resourceNames", json!([webhook_configuration::NAME])),
         configurations(&["create"]),
         allow("apiextensions.k8s.io", ["customresourcedefinitions"], &["get"]),
     ];
     let webhook = [allow(api::GROUP, [api::PLURAL], &["list", "watch"]), allow("", ["namespaces"], &["get"])];
-    // Only ever asked for as a dry run.
+    // Deleted as a dry run only.
     let canaries = with(allow("", ["configmaps"], &["delete"]), "resourceNames", json!([canaries::NAME]));
     let at_home = [leases(), vec![canaries]].concat();
     let mut objects = accounts();
@@ -114,14 +114,15 @@ fn kubernetes() -> Vec<Value> {
     objects.extend(in_namespace(CONTROLLER, EVENTS, &of_account(CONTROLLER), &[allow("", ["events"], &["create"])]));
     objects.extend(granted(WEBHOOK, &of_account(WEBHOOK), &webhook));
     let sum = json!({"clusterRoleSelectors": [{"matchLabels": {AGGREGATE: "true"}}]});
-    // Its rules are the control plane's to fill in: named here, an apply would empty it for a moment.
+    // The control plane fills in the rules: with rules in this object, an apply would empty the role for a moment.
     objects.push(with(cluster_role(DEPENDENTS, None), "aggregationRule", sum));
     objects.push(cluster_role_binding(DEPENDENTS, DEPENDENTS, &of_account(WEBHOOK)));
     objects
 }
 
-/// depguard's own workspace: its endpoints, and its export's virtual workspace, where rules, configurations and schemas
-/// are. There a right goes as far as the provider accepted the claim, and no further.
+/// Returns the rights in depguard's own workspace: to its endpoints, and to the virtual workspace of its export, in
+/// which rules, configurations and schemas are. There a right goes as far as the provider accepted the claim, and no
+/// further.
 fn dep_ctrl(setup: &Setup) -> Vec<Value> {
     let content = |verbs: &[&str]| {
         with(allow("apis.kcp.io", ["apiexports/content"], verbs), "resourceNames", json!([api::GROUP]))
@@ -131,12 +132,12 @@ fn dep_ctrl(setup: &Setup) -> Vec<Value> {
         Identity::ServiceAccounts { .. } => accounts(),
         Identity::Certificates => vec![own_namespace()],
     };
-    // Where the webhook may list everything, that is here too.
+    // A webhook that may list everything may list here, too.
     let lists = setup.read_through == ReadThrough::FrontProxy;
     let follow: &[&str] = if lists { &["watch"] } else { &["list", "watch"] };
     for (name, verbs, follow) in [(CONTROLLER, &write[..], &["list", "watch"][..]), (WEBHOOK, follow, follow)] {
         let slices = allow("apis.kcp.io", ["apiexportendpointslices"], follow);
-        let user = user_at_home(setup, name);
+        let user = own_user(setup, name);
         objects.extend(granted(name, &user, &[slices, content(verbs)]));
         if name == CONTROLLER {
             objects.extend(in_namespace(name, NAMESPACE, &user, &leases()));
@@ -145,7 +146,7 @@ fn dep_ctrl(setup: &Setup) -> Vec<Value> {
     objects
 }
 
-/// The parents of the providers' workspaces: which workspace a path is.
+/// Returns the rights in the parents of the providers' workspaces, which tell the workspace of a path.
 fn parents(setup: &Setup) -> Vec<Value> {
     let workspaces = allow("tenancy.kcp.io", ["workspaces"], &["get"]);
     let grant = |name: &str| {
@@ -155,7 +156,8 @@ fn parents(setup: &Setup) -> Vec<Value> {
     [grant(CONTROLLER), grant(WEBHOOK)].concat()
 }
 
-/// Every workspace of a shard: what the webhook reads there, and which workspace the one is that a path leads to.
+/// Returns the rights in every workspace of a shard: the webhook reads dependents there, and both binaries read which
+/// workspace a path leads to.
 fn shards(setup: &Setup, rules: &[Value]) -> Vec<Value> {
     let grant = |name: &str, rules: &[Value]| {
         let user = outside(setup, name);
@@ -164,22 +166,24 @@ fn shards(setup: &Setup, rules: &[Value]) -> Vec<Value> {
     [grant(CONTROLLER, &[itself()]), grant(WEBHOOK, rules)].concat()
 }
 
-/// Any kind may be a dependent.
+/// Returns the right to read all kinds: any kind may be a dependent.
 fn all() -> Vec<Value> {
     vec![allow("*", ["*"], &READ)]
 }
 
-/// What belongs to no provider: which exports a workspace has bound, what is torn down, and which workspace it is.
+/// Returns the rights to facts that belong to no provider: a workspace's bindings, the namespaces that are torn down,
+/// and the workspace's identity.
 fn facts() -> Vec<Value> {
     vec![allow("apis.kcp.io", ["apibindings"], &["list"]), allow("", ["namespaces"], &["get"]), itself()]
 }
 
-/// What a workspace says of itself.
+/// Returns the right to the LogicalCluster, in which a workspace describes itself.
 fn itself() -> Value {
     allow("core.kcp.io", ["logicalclusters"], &["get"])
 }
 
-/// A provider lets his consumers' objects be read through the virtual workspaces of his exports.
+/// Returns the rights in a provider's workspace: the provider lets the webhook read their consumers' objects through
+/// the virtual workspaces of their exports.
 fn providers(setup: &Setup) -> Vec<Value> {
     let rules = [
         allow("apis.kcp.io", ["apiexportendpointslices"], &["list"]),
@@ -197,31 +201,31 @@ fn own_namespace() -> Value {
     json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
 }
 
-/// The Leases by which one controller among several is the one that writes, and by which an uninstall stops them all. A
-/// right to create can't be narrowed to a name.
+/// Returns the rights to two Leases: one elects the controller that writes, and an uninstall stops all controllers by
+/// the other. A right to create can't be narrowed to a name.
 fn leases() -> Vec<Value> {
     let leases = |verbs: &[&str]| allow("coordination.k8s.io", ["leases"], verbs);
-    let names = json!([LEASE, mark_name(LEASE)]);
+    let names = json!([LEASE, uninstall_marker_name(LEASE)]);
     vec![leases(&["create"]), with(leases(&["get", "update"]), "resourceNames", names)]
 }
 
-/// An account in home kubernetes.
+/// Returns the subject of an account in plain Kubernetes.
 pub(super) fn of_account(name: &str) -> Value {
     json!({"kind": "ServiceAccount", "namespace": NAMESPACE, "name": name})
 }
 
-/// As whom an account is known in depguard's own workspace.
-pub(super) fn user_at_home(setup: &Setup, name: &str) -> Value {
+/// Returns the user name of an account in depguard's own workspace.
+pub(super) fn own_user(setup: &Setup, name: &str) -> Value {
     match setup.identity {
         Identity::Certificates => user(name),
         Identity::ServiceAccounts { .. } => user(&format!("system:serviceaccount:{NAMESPACE}:{name}")),
     }
 }
 
-/// As whom an account is known outside of depguard's own workspace.
+/// Returns the user name of an account outside of depguard's own workspace.
 ///
-/// Its name without the logical cluster must never be bound there: each workspace's own ServiceAccount of that name would
-/// get these rights in its workspace.
+/// The name without the logical cluster must never be bound there: each workspace's own ServiceAccount of that name
+/// would get these rights in its workspace.
 pub(super) fn outside(setup: &Setup, name: &str) -> Value {
     match &setup.identity {
         Identity::Certificates => user(name),
@@ -245,12 +249,12 @@ pub(super) fn allow<R: Into<Value>>(
     json!({"apiGroups": [group.into()], "resources": resources, "verbs": verbs})
 }
 
-/// A ClusterRole of these rules, and its binding, both of this name.
+/// Returns a ClusterRole with these rules, and its binding, both of this name.
 pub(super) fn granted(name: &str, subject: &Value, rules: &[Value]) -> Vec<Value> {
     vec![cluster_role(name, Some(rules)), cluster_role_binding(name, name, subject)]
 }
 
-/// A Role of these rules in a namespace, and its binding, both of this name.
+/// Returns a Role with these rules in a namespace, and its binding, both of this name.
 fn in_namespace(name: &str, namespace: &str, subject: &Value, rules: &[Value]) -> Vec<Value> {
     let of = |kind: &str| json!({"apiVersion": format!("{GROUP}/v1"), "kind": kind, "metadata": {"name": name, "namespace": namespace}});
     let binding = with(of("RoleBinding"), "roleRef", json!({"apiGroup": GROUP, "kind": "Role", "name": name}));
@@ -272,7 +276,8 @@ fn with_label(mut role: Value) -> Value {
     role
 }
 
-/// kcp lets nobody into a workspace without this, whatever else he may do there. For a shard it lets into each.
+/// Returns the binding without which kcp lets nobody into a workspace, whatever other rights they have there. In the
+/// `system:admin` workspace of a shard, it lets the account into all workspaces of the shard.
 fn access(name: &str, subject: &Value) -> Value {
     cluster_role_binding(&format!("{name}-access"), "system:kcp:workspace:access", subject)
 }

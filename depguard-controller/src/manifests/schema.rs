@@ -1,21 +1,21 @@
-//! The API of DependencyRules, as API servers are told of it.
+//! Kind of DependencyRules, as API servers are told of it.
 
 mod owners;
-mod spec;
-mod status;
 
-use depguard_core::{Home, api};
-use serde_json::json;
+use depguard_core::{ControlPlane, api};
+use schemars::JsonSchema;
+use serde_json::{Value, json};
 
-use super::definition::{Definition, column, condition_column, if_wide, object_schema};
+use crate::manifests::definition::{Definition, column, condition_column, if_wide, object_schema};
+use crate::manifests::structural::structural;
+use crate::manifests::with;
+
 pub use owners::owner_crds;
 
-pub(super) use spec::{FIELD_PATH, NAME_OR_CORE, NAMESPACE, VERSION, choice, selector, string};
-
-/// The kind of DependencyRules, as it is in each home.
-pub(super) fn rules(home: Home) -> Definition {
-    let description = "DependencyRule says that one kind refers to others through its fields: a foreign key. \
-        An object that is referred to can't be deleted.";
+/// Returns the definition of DependencyRules for a control plane.
+pub(super) fn rules(control_plane: ControlPlane) -> Definition {
+    let description = "DependencyRule says that one kind refers to others through its fields: a foreign key. depguard \
+             refuses to delete an object while another object refers to it.";
     Definition {
         group: api::GROUP,
         version: api::VERSION,
@@ -23,8 +23,8 @@ pub(super) fn rules(home: Home) -> Definition {
         plural: api::PLURAL,
         short: Some("deprule"),
         scope: "Cluster",
-        // Of a path with several results only the first is printed, so the targets' names stand in the status as one
-        // text.
+        // A printer column shows only the first of several results of a path, so the status holds the targets' names as
+        // one text.
         columns: vec![
             column("Dependent", "string", ".spec.dependent.resource"),
             column("Targets", "string", ".status.summary"),
@@ -38,7 +38,25 @@ pub(super) fn rules(home: Home) -> Definition {
             api::KIND,
             description,
             &["spec"],
-            json!({"spec": spec::spec(home), "status": status::status()}),
+            &[("spec", spec(control_plane)), ("status", structural(api::DependencyRuleStatus::json_schema))],
+        ),
+    }
+}
+
+/// Returns the schema of a rule's spec. It depends on the control plane, which the wire type doesn't know.
+fn spec(control_plane: ControlPlane) -> Value {
+    let spec = structural(api::DependencyRuleSpec::json_schema);
+    match control_plane {
+        ControlPlane::Kcp => spec,
+        // In kcp an API server that let such a rule in would do no harm. In plain Kubernetes a stored rule that
+        // can't be used refuses deletions.
+        ControlPlane::Kubernetes => with(
+            spec,
+            "x-kubernetes-validations",
+            json!([{
+                "rule": "!has(self.dependent.apiExportName) && self.dependencies.all(d, !has(d.apiExportRef))",
+                "message": "a plain Kubernetes cluster has no APIExports: leave apiExportName and apiExportRef out",
+            }]),
         ),
     }
 }

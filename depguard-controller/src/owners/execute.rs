@@ -1,4 +1,4 @@
-//! Carries writes out: the only place that writes for owners.
+//! Execution of writes: nothing else writes for owners.
 
 use std::collections::BTreeMap;
 
@@ -7,40 +7,40 @@ use depguard_kcp::{ApiError, Endpoint, Metadata};
 use futures::{StreamExt, stream};
 use serde_json::Value;
 
-use super::removal::Came;
-use super::write::{Request, Write};
-use crate::rounds::AT_ONCE;
+use crate::owners::removal::Came;
+use crate::owners::write::{Request, Write};
+use crate::runtime::round::AT_ONCE;
 
-/// What a write came to.
+/// Result of a write.
 #[derive(Debug)]
-pub(crate) struct Done {
-    /// The UID of the GlobalOwner that it was for.
+pub(crate) struct Executed {
+    /// UID of the GlobalOwner for which the write was done.
     pub(crate) owner: String,
     pub(crate) write: Write,
     pub(crate) came: Came,
-    /// What is known of an object since.
+    /// Newer knowledge about an object.
     pub(crate) seen: Option<Seen>,
 }
 
-/// What a write showed of an object.
+/// State of an object, as a write showed it.
 #[derive(Debug)]
 pub(crate) enum Seen {
-    /// It is so now.
+    /// The object has this metadata now.
     Is(GroupVersionResource, Metadata),
-    /// It is gone.
+    /// The object with this metadata is gone.
     Gone(GroupVersionResource, Metadata),
 }
 
-/// Carries out all of them, in any order; each with the UID of the GlobalOwner that it is for.
-pub(crate) async fn execute(endpoint: &Endpoint, writes: Vec<(String, Write)>) -> Vec<Done> {
+/// Carries out all writes, in any order. Each comes with the UID of the GlobalOwner that it is for.
+pub(crate) async fn execute(endpoint: &Endpoint, writes: Vec<(String, Write)>) -> Vec<Executed> {
     let writes = stream::iter(writes).map(|(owner, write)| one(endpoint, owner, write));
     writes.buffer_unordered(AT_ONCE).collect().await
 }
 
-/// Logs what was done: a line for each group that has adopted or released objects, and one for each event.
-pub(crate) fn log(done: &[Done]) {
+/// Logs the results: a line for each group that has adopted or released objects, and one for each event.
+pub(crate) fn log(done: &[Executed]) {
     let (mut adopted, mut released) = (BTreeMap::<_, usize>::new(), BTreeMap::<_, usize>::new());
-    for Done { write, came, .. } in done {
+    for Executed { write, came, .. } in done {
         let counts = match (write, came) {
             (Write::Event(event), _) => {
                 log_event(event);
@@ -70,7 +70,7 @@ fn log_event(event: &Value) {
     }
 }
 
-async fn one(endpoint: &Endpoint, owner: String, write: Write) -> Done {
+async fn one(endpoint: &Endpoint, owner: String, write: Write) -> Executed {
     let answer = match write.request() {
         Request::Create { path, body } => endpoint.post_json(&path, &body).await,
         Request::Replace { path, body } => endpoint.put_json(&path, &body).await,
@@ -84,14 +84,14 @@ async fn one(endpoint: &Endpoint, owner: String, write: Write) -> Done {
         _ => None,
     };
     let (came, seen) = match (answer, object) {
-        // A deletion's answer is a mere status where nothing kept the object.
+        // The answer to a deletion is a mere Status if nothing kept the object.
         (Ok(answer), Some((resource, known))) => match is_now(resource.clone(), &answer) {
             None if matches!(write, Write::DeleteObject { .. }) => (Came::Done, Some(Seen::Gone(resource, known))),
             seen => (Came::Done, seen),
         },
         (Ok(_), None) => (Came::Done, None),
         (Err(error), Some((resource, metadata))) => failed(endpoint, &error, resource, metadata).await,
-        // It was not there a moment ago: somebody else's has this name.
+        // A moment ago there was none: somebody else's object has this name.
         (Err(error), None) if matches!(write, Write::CreateGroup(_) | Write::CreateRole(_)) => {
             (Came::Refused(error.to_string()), None)
         }
@@ -99,13 +99,13 @@ async fn one(endpoint: &Endpoint, owner: String, write: Write) -> Done {
         (Err(error), None) => (Came::Refused(error.to_string()), None),
     };
     if let Came::Refused(why) = &came {
-        tracing::debug!(what = write.key(), "was not written: {why}");
+        tracing::debug!(what = write.key(), "a write failed: {why}");
     }
-    Done { owner, write, came, seen }
+    Executed { owner, write, came, seen }
 }
 
-/// A write of an object that was not done. Where it may have changed since it was seen, it is looked at again: only a
-/// refusal that lasts is one.
+/// Returns the result of a failed write of an object. If the object may have changed since it was seen, it is read
+/// again: a refusal counts only if the object is unchanged.
 async fn failed(
     endpoint: &Endpoint,
     error: &ApiError,
@@ -131,7 +131,7 @@ async fn failed(
     }
 }
 
-/// What an answer shows.
+/// Returns the state of the object that an answer shows.
 fn is_now(resource: GroupVersionResource, answer: &Value) -> Option<Seen> {
     let metadata = Metadata::of(answer).filter(|metadata| !metadata.uid.is_empty())?;
     Some(Seen::Is(resource, metadata))

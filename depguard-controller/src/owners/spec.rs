@@ -1,126 +1,163 @@
-//! What GlobalOwners and GroupOwners say, checked.
+//! Specs of GlobalOwners and GroupOwners, parsed and checked.
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use depguard_core::model::{NameError, Namespace, Resource, Selector, SelectorError, Version};
 use depguard_core::owners::CASCADE_ANNOTATION;
-use depguard_core::{
-    Group, GroupVersionResource, NameError, Namespace, Resource, Selector, SelectorError, Version, api,
-};
+use depguard_core::{Group, GroupVersionResource, api};
 use depguard_kcp::Metadata;
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-use super::api::{GROUP, MAX_GROUPS, MAX_NAMES, SKIP_ADOPTION};
-use super::removal::Order;
+use crate::owners::api::{GROUP, MAX_GROUPS, MAX_NAMES, SKIP_ADOPTION};
+use crate::owners::removal::Order;
 
-/// One group: which objects belong to it.
+/// Group, as a selection of objects of one resource.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Entry {
-    /// Their resource, in the version to read it in.
+    /// Resource of the objects, in the version in which they are read.
     pub(crate) resource: GroupVersionResource,
-    /// Their names; empty: whatever they are called.
+    /// Names of the objects; empty: any name.
     pub(crate) names: BTreeSet<String>,
-    /// Their namespace; `None`: any, or none.
+    /// Namespace of the objects; `None`: any namespace, or none.
     pub(crate) namespace: Option<Namespace>,
-    /// Their labels.
+    /// Label selector of the objects.
     pub(crate) selector: Selector,
-    /// Which one of the entries of this group and resource it is, from 0 on.
+    /// Number of the entry among the entries of this resource and API group, from 0 on.
     pub(crate) number: usize,
     /// `spec` of its GroupOwner.
     pub(crate) group_spec: Value,
 }
 
-/// What becomes of the objects when a GlobalOwner is deleted.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+/// Policy for the objects when a GlobalOwner is deleted.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, JsonSchema)]
 pub(crate) enum DeletionPolicy {
-    /// They are removed, in order.
+    /// The objects are removed, in order.
     #[default]
     Delete,
-    /// They are released.
+    /// The objects are released.
     Orphan,
 }
 
-/// Why a GlobalOwner can't be used.
+/// Reason why a GlobalOwner or a GroupOwner can't be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SpecError {
-    /// Not of its shape.
+    /// A value of the wrong shape.
     #[error("{field}: {why}")]
     Shape {
-        /// Where.
+        /// Path of the field.
         field: String,
-        /// What is wrong there.
+        /// Problem with the value.
         why: String,
     },
-    /// A name that is none.
+    /// An invalid name.
     #[error("{field}: {why}")]
     Name {
-        /// Where.
+        /// Path of the field.
         field: String,
-        /// What is wrong with it.
+        /// Problem with the name.
         #[source]
         why: NameError,
     },
-    /// A selector that is none.
+    /// An invalid selector.
     #[error("{field}: {why}")]
     Selector {
-        /// Where.
+        /// Path of the selector.
         field: String,
-        /// What is wrong with it.
+        /// Problem with the selector.
         #[source]
         why: SelectorError,
     },
-    /// Too much.
-    #[error("{field}: more than the {most} that are allowed")]
+    /// Too many entries in a list.
+    #[error("{field}: has more than {most} entries")]
     TooMany {
-        /// Of what.
+        /// Path of the list.
         field: String,
-        /// The most that there may be.
+        /// Maximum number of entries.
         most: usize,
     },
-    /// A selector, and names or a namespace.
-    #[error("{field}: has a selector beside names or a namespace: write one or the other")]
+    /// A selector beside names or a namespace.
+    #[error("{field}: has both a selector and names or a namespace: write only one of them")]
     Both {
-        /// Where.
+        /// Path of the entry.
         field: String,
     },
-    /// Nothing says which objects belong to it.
-    #[error(
-        "{field}: no selector, names or namespace say which objects belong to it: for all of them write `selector: {{}}`"
-    )]
+    /// Neither a selector nor names nor a namespace: the entry does not say which objects belong to it.
+    #[error("{field}: has no selector, names or namespace: for all objects write `selector: {{}}`")]
     Everything {
-        /// Where.
+        /// Path of the entry.
         field: String,
     },
-    /// GlobalOwners and GroupOwners themselves.
+    /// GlobalOwners or GroupOwners as the objects to own.
     #[error("{field}: GlobalOwners and GroupOwners can't be owned: name other resources")]
     Itself {
-        /// Where.
+        /// Path of the entry.
         field: String,
     },
 }
 
-#[derive(Deserialize)]
+/// The adopted objects, and the way in which they are removed.
+#[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-struct Wire {
+pub(crate) struct GlobalSpec {
+    /// Counts for each entry that has no selector of its own. Empty: every object.
+    #[schemars(with = "Option<api::LabelSelector>")]
     selector: Option<Value>,
+    /// The groups of objects. Their order is that of their removal, the first one first.
+    #[schemars(with = "Vec<ChildResource>", length(max = MAX_GROUPS))]
     child_resources: Vec<Value>,
+    /// The order in which groups are removed. Left out: `Listed`.
+    #[schemars(with = "Option<Order>")]
+    #[expect(dead_code, reason = "`order` reads it, so that an unknown value is no error")]
+    order: Option<Value>,
+    /// The outcome for the objects when the GlobalOwner is deleted. Left out: `Delete`.
+    #[schemars(with = "Option<DeletionPolicy>")]
+    #[expect(dead_code, reason = "`deletion_policy` reads it, so that an unknown value is no error")]
+    deletion_policy: Option<Value>,
 }
 
-#[derive(Deserialize)]
+/// The group.
+#[derive(JsonSchema)]
+#[schemars(rename_all = "camelCase")]
+#[expect(dead_code, reason = "`entry_of_group` reads the fields one by one")]
+pub(crate) struct GroupSpec {
+    /// The labels by which the group's objects are selected.
+    selector: Option<api::LabelSelector>,
+    child_resource: ChildResource,
+}
+
+/// One group: objects of one resource.
+#[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-struct ChildWire {
+#[schemars(extend("x-kubernetes-validations" = [{
+    "rule": "!has(self.selector) || (!has(self.names) && !has(self.namespace))",
+    "message": "a selector, or names and namespace: write one or the other",
+}]))]
+struct ChildResource {
+    /// The resource's group and version, such as `v1` or `apps/v1`.
+    #[schemars(length(min = 1, max = 317))]
+    #[schemars(pattern(r"^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?v[1-9][0-9]*([a-z]+[1-9][0-9]*)?$"))]
     api_version: String,
+    /// The resource's plural name, such as `configmaps`.
+    #[schemars(with = "Resource", length(max = 253))]
     resource: String,
+    /// The names of the objects. Left out: whatever they are called.
+    #[schemars(length(max = MAX_NAMES), inner(length(min = 1, max = 253), pattern("^[^/%]+$")))]
     names: Option<Vec<String>>,
+    /// The namespace that the objects lie in. Left out: in any, or in none.
+    #[schemars(with = "Option<Namespace>")]
     namespace: Option<String>,
+    /// The labels of the objects, instead of `spec.selector`.
+    #[schemars(with = "Option<api::LabelSelector>")]
     selector: Option<Value>,
 }
 
-/// The groups of a GlobalOwner's `spec`, in its order.
+/// Reads the groups in a GlobalOwner's `spec`, in the order of the list.
 pub(crate) fn entries(spec: &Value) -> Result<Vec<Entry>, SpecError> {
-    let wire = Wire::deserialize(spec).map_err(|why| shape("spec", &why))?;
+    let wire = GlobalSpec::deserialize(spec).map_err(|why| shape("spec", &why))?;
     if wire.child_resources.len() > MAX_GROUPS {
         return Err(SpecError::TooMany { field: "spec.childResources".to_owned(), most: MAX_GROUPS });
     }
@@ -136,13 +173,13 @@ pub(crate) fn entries(spec: &Value) -> Result<Vec<Entry>, SpecError> {
     Ok(entries)
 }
 
-/// The group of a GroupOwner's `spec`.
+/// Reads the group in a GroupOwner's `spec`.
 pub(crate) fn entry_of_group(spec: &Value) -> Result<Entry, SpecError> {
     let child = spec.get("childResource").unwrap_or(&Value::Null);
     entry("spec.childResource", child, spec.get("selector"))
 }
 
-/// `spec.order`; what is not known is taken for the order in which they are listed, which nobody can mistake.
+/// Reads `spec.order`. An unknown value counts as the order of the list, which nobody can mistake.
 pub(crate) fn order(spec: &Value) -> Order {
     match spec.get("order").and_then(Value::as_str) {
         Some("ByRules") => Order::ByRules,
@@ -150,8 +187,8 @@ pub(crate) fn order(spec: &Value) -> Order {
     }
 }
 
-/// What a whole GlobalOwner says of its deletion, in its spec or by the webhook's annotation; what is not known deletes
-/// nothing.
+/// Returns the deletion policy of a GlobalOwner, from its spec or from the webhook's annotation. An unknown value
+/// deletes nothing.
 pub(crate) fn deletion_policy(owner: &Value) -> DeletionPolicy {
     let annotations = owner.pointer("/metadata/annotations");
     if annotations.and_then(|annotations| annotations.get(CASCADE_ANNOTATION)).is_some() {
@@ -164,32 +201,32 @@ pub(crate) fn deletion_policy(owner: &Value) -> DeletionPolicy {
     }
 }
 
-/// A GroupOwner's name, and its role's. Neither the order of the entries nor what they select is in it: both may change
-/// without every object getting another owner.
+/// Returns the name of a group's GroupOwner and of its role. The name depends neither on the order of the entries nor
+/// on their selections: both may change without a new owner for every object.
 pub(crate) fn group_name(owner: &str, owner_uid: &str, entry: &Entry) -> String {
     let kind = entry.resource.group_resource();
     let hash = Sha256::digest(format!("{owner_uid}\n{kind}\n{}", entry.number));
     let hash: String = hash.iter().take(4).map(|byte| format!("{byte:02x}")).collect();
     let resource = entry.resource.resource.as_str();
     let tail = format!("-{resource}-{}-{hash}", entry.number);
-    // A name has at most 253 characters, and none is cut in the middle of what it may end with.
+    // A name has at most 253 characters; a cut must not leave a dot or a dash before the tail.
     let space = 253_usize.saturating_sub(tail.len());
     let head: String = owner.chars().take(space).collect();
     format!("{}{tail}", head.trim_end_matches(['.', '-']))
 }
 
 impl Entry {
-    /// Whether the object belongs to the group.
+    /// Returns true if the object belongs to the group.
     pub(crate) fn selects(&self, object: &Metadata) -> bool {
         self.fits(object) && self.selector.matches(|key| object.labels.get(key).map(String::as_str))
     }
 
-    /// Whether the object is meant by its very name, whatever its labels.
+    /// Returns true if the entry names the object, whatever the object's labels are.
     pub(crate) fn names(&self, object: &Metadata) -> bool {
         !self.names.is_empty() && self.fits(object)
     }
 
-    /// The group and version of its objects, as they write it.
+    /// Returns the group and version of the objects, as their `apiVersion` has it.
     pub(crate) fn api_version(&self) -> String {
         match self.resource.group.is_core() {
             true => self.resource.version.to_string(),
@@ -205,7 +242,7 @@ impl Entry {
 
 fn entry(field: &str, child: &Value, of_all: Option<&Value>) -> Result<Entry, SpecError> {
     let named = |name: &str| format!("{field}.{name}");
-    let wire = ChildWire::deserialize(child).map_err(|why| shape(field, &why))?;
+    let wire = ChildResource::deserialize(child).map_err(|why| shape(field, &why))?;
     let (group, version) = wire.api_version.rsplit_once('/').unwrap_or(("", &wire.api_version));
     let name = |field: &str| {
         let field = named(field);
@@ -232,7 +269,7 @@ fn entry(field: &str, child: &Value, of_all: Option<&Value>) -> Result<Entry, Sp
     if given.is_none() && names.is_empty() && namespace.is_none() {
         return Err(SpecError::Everything { field: field.to_owned() });
     }
-    // As the older tool has it where no selector is given.
+    // The older tool selects like this if no selector is given.
     let unless_skipped = json!({"matchExpressions": [{"key": SKIP_ADOPTION, "operator": "DoesNotExist"}]});
     let raw = given.unwrap_or(&unless_skipped);
     let at = if own.is_some() { named("selector") } else { "spec.selector".to_owned() };

@@ -1,22 +1,23 @@
-//! What the status of GlobalOwners and GroupOwners says.
+//! Statuses of GlobalOwners and GroupOwners.
 
 use depguard_kcp::Metadata;
 use serde_json::{Value, json};
 
-use super::keep::{Fates, OWNING};
-use super::observed::{GroupOwner, Observed};
-use super::removal::is_anothers;
-use super::removal::order::{self, Order, Plan};
-use super::spec::Entry;
-use super::write::Write;
-use crate::findings::{Finding, conditions};
+use crate::model::condition::{Finding, conditions};
+use crate::model::names::OWNING;
+use crate::owners::adoption::Fates;
+use crate::owners::removal::is_anothers;
+use crate::owners::removal::order::{self, Order, Plan};
+use crate::owners::snapshot::{GroupOwner, Observed};
+use crate::owners::spec::Entry;
+use crate::owners::write::Write;
 
-/// The most objects that are named in a GroupOwner's status.
-const MOST_OWNED: usize = 500;
-/// The most objects that a message names.
-const MOST_NAMED: usize = 5;
+/// Maximum number of objects that a GroupOwner's status names.
+const MAX_OWNED: usize = 500;
+/// Maximum number of objects that a message names.
+const MAX_NAMED: usize = 5;
 
-/// A group, and what was found of it.
+/// Group, with the objects that were found for it.
 pub(crate) struct Grouped<'v> {
     pub(crate) index: usize,
     pub(crate) entry: &'v Entry,
@@ -24,16 +25,17 @@ pub(crate) struct Grouped<'v> {
     pub(crate) fates: Fates,
 }
 
-/// The status of a GlobalOwner that can't be seen to: what it owns stays as it is.
+/// Returns the status of a GlobalOwner that can't be acted on: its objects stay as they are.
 pub(crate) fn refused(observed: &Observed, reason: &'static str, why: String) -> Value {
-    let findings = [("Accepted", Finding::no(reason, why)), ("Ready", Finding::no(reason, "it is not accepted"))];
+    let findings =
+        [("Accepted", Finding::no(reason, why)), ("Ready", Finding::no(reason, "the GlobalOwner is not accepted"))];
     let old = observed.owner.object.get("status");
     status(old, observed.owner.generation, &observed.now, findings, json!({"phase": OWNING}))
 }
 
-/// The status of a GlobalOwner that owns.
+/// Returns the status of a GlobalOwner that owns its objects.
 pub(crate) fn of_owner(observed: &Observed, groups: &[Grouped<'_>]) -> Value {
-    let accepted = Finding::yes("Accepted", "depguard owns what is selected");
+    let accepted = Finding::yes("Accepted", "depguard owns the selected objects");
     let adopted = adopted(observed, groups);
     let owned: usize = groups.iter().map(|grouped| grouped.fates.owned.len()).sum();
     let ready = match adopted.status {
@@ -51,7 +53,7 @@ pub(crate) fn of_owner(observed: &Observed, groups: &[Grouped<'_>]) -> Value {
     status(old, observed.owner.generation, &observed.now, findings.into_iter().flatten(), more)
 }
 
-/// In which order all of it would be removed.
+/// Returns the order in which all groups would be removed.
 fn plan(observed: &Observed, groups: &[Grouped<'_>]) -> Plan {
     let owner = &observed.owner;
     let objects = |index: usize| {
@@ -59,10 +61,10 @@ fn plan(observed: &Observed, groups: &[Grouped<'_>]) -> Plan {
         grouped.fates.unseen.is_none().then_some(grouped.fates.owned.len())
     };
     let entries = owner.entries.as_deref().unwrap_or_default();
-    order::plan((&owner.name, Some(&owner.uid)), owner.order, entries, &observed.rules, objects)
+    order::plan((&owner.name, Some(&owner.uid)), owner.order, entries, observed.usable_rules(), objects)
 }
 
-/// Whether the rules say in which order groups go, where they are to.
+/// Returns the condition `Ordered`, if the groups are to go in the order of rules.
 fn ordered(observed: &Observed, plan: &Plan) -> Option<Finding> {
     if observed.owner.order != Order::ByRules {
         return None;
@@ -70,22 +72,27 @@ fn ordered(observed: &Observed, plan: &Plan) -> Option<Finding> {
     if !plan.cycles.is_empty() {
         let cycles: Vec<_> =
             plan.cycles.iter().map(|cycle| cycle.iter().cloned().collect::<Vec<_>>().join(", ")).collect();
-        let message = format!("kinds that refer to each other in a cycle are removed at once: {}", bounded(&cycles));
+        let message = format!(
+            "these kinds refer to each other in a cycle and are removed at the same time: {}",
+            bounded(&cycles)
+        );
         return Some(Finding::no("Cycle", message));
     }
-    if !observed.broken_rules.is_empty() {
-        let message = format!("rules that can't be used order nothing: {}", bounded(&observed.broken_rules));
+    let broken = observed.rules.iter().filter(|rule| rule.rule().is_err());
+    let broken: Vec<_> = broken.map(|rule| rule.key().name.as_str()).collect();
+    if !broken.is_empty() {
+        let message = format!("the order ignores these invalid rules: {}", bounded(&broken));
         return Some(Finding::no("InvalidRules", message));
     }
-    Some(Finding::yes("Ordered", format!("{} waves follow from the rules", plan.waves.len())))
+    Some(Finding::yes("Ordered", format!("the rules result in {} waves", plan.waves.len())))
 }
 
-/// A GroupOwner's status, where it is to say something else.
+/// Returns the write of a GroupOwner's status, if the status changes.
 pub(crate) fn of_group(grouped: &Grouped<'_>, observed: &Observed) -> Option<Write> {
     let group = grouped.group.filter(|group| !group.is_deleting)?;
     let Fates { owned, kind, unseen, .. } = &grouped.fates;
     let old = group.object.get("status");
-    // What is not seen may be owned yet.
+    // Objects that are not seen may still be owned.
     let mut more = match unseen {
         Some(_) => {
             let known = |field| old.and_then(|old| old.get(field));
@@ -93,7 +100,7 @@ pub(crate) fn of_group(grouped: &Grouped<'_>, observed: &Observed) -> Option<Wri
         }
         None => {
             let version = grouped.entry.api_version();
-            let shown = owned.iter().take(MOST_OWNED).map(|object| {
+            let shown = owned.iter().take(MAX_OWNED).map(|object| {
                 let Metadata { name, namespace, .. } = &object.metadata;
                 match namespace {
                     Some(namespace) => {
@@ -120,7 +127,7 @@ pub(crate) fn of_group(grouped: &Grouped<'_>, observed: &Observed) -> Option<Wri
     Some(Write::MarkGroup { uid: group.uid.clone(), object })
 }
 
-/// Whether all that is selected is owned.
+/// Returns the condition `Adopted`: true if all selected objects are owned.
 fn adopted(observed: &Observed, groups: &[Grouped<'_>]) -> Finding {
     let unseen: Vec<_> = groups.iter().filter_map(|grouped| grouped.fates.unseen.as_deref()).collect();
     if !unseen.is_empty() {
@@ -129,7 +136,8 @@ fn adopted(observed: &Observed, groups: &[Grouped<'_>]) -> Finding {
     let left: Vec<String> = groups
         .iter()
         .flat_map(|grouped| {
-            let of_kind = |object: &super::observed::Object| format!("{} {}", grouped.fates.kind, object.display());
+            let of_kind =
+                |object: &crate::owners::snapshot::Object| format!("{} {}", grouped.fates.kind, object.display());
             grouped.fates.not_adopted.iter().map(move |(object, why)| format!("{} {why}", of_kind(object)))
         })
         .collect();
@@ -148,21 +156,22 @@ fn adopted(observed: &Observed, groups: &[Grouped<'_>]) -> Finding {
         })
         .collect();
     if shared.is_empty() {
-        return Finding::yes("Adopted", "everything that is selected is owned");
+        return Finding::yes("Adopted", "all selected objects are owned");
     }
-    let message = "everything that is selected is owned; other owners keep these, which stay when this one goes";
+    let message = "all selected objects are owned; these have other owners too and stay when this one is deleted";
     Finding::yes("Adopted", format!("{message}: {}", bounded(&shared)))
 }
 
 fn bounded<T: AsRef<str>>(texts: &[T]) -> String {
-    let shown: Vec<_> = texts.iter().take(MOST_NAMED).map(AsRef::as_ref).collect();
-    match texts.len().saturating_sub(MOST_NAMED) {
+    let shown: Vec<_> = texts.iter().take(MAX_NAMED).map(AsRef::as_ref).collect();
+    match texts.len().saturating_sub(MAX_NAMED) {
         0 => shown.join("; "),
         more => format!("{}; and {more} more", shown.join("; ")),
     }
 }
 
-/// A status of these conditions, each with the time since when it has been so, and of what else there is.
+/// Returns a status with these conditions, each with the time since which it has its status, and with the fields of
+/// `more`.
 pub(super) fn status(
     old: Option<&Value>,
     generation: i64,

@@ -1,4 +1,4 @@
-//! What is written: each write is one request, and doing it again does no harm.
+//! Writes for owners: each is one request, and doing it again does no harm.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -7,119 +7,119 @@ use depguard_core::GroupVersionResource;
 use depguard_kcp::Metadata;
 use serde_json::{Value, json};
 
-use super::api::{FINALIZER, GLOBAL_OWNERS, GROUP_OWNERS, Names};
-use super::observed::{GlobalOwner, GroupOwner, Object, Role, is_done};
-use super::removal::LeftBehind;
+use crate::owners::api::{FINALIZER, GLOBAL_OWNERS, GROUP_OWNERS, Names};
+use crate::owners::removal::LeftBehind;
+use crate::owners::snapshot::{GlobalOwner, GroupOwner, Object, Role, is_done};
 
-/// Where ClusterRoles are.
+/// Path of ClusterRoles.
 pub(crate) const ROLES: &str = "/apis/rbac.authorization.k8s.io/v1/clusterroles";
 const EVENTS: &str = "/api/v1/namespaces/default/events";
 
-/// What follows from a look at the cluster.
+/// Decision that follows from a look at the cluster.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Next {
-    /// What can be written now, in any order, and at once.
+    /// Writes that can be done now, in any order, and at once.
     pub(crate) writes: Vec<Write>,
-    /// What must be listed before anything more is decided.
+    /// Resources that must be listed before anything more is decided.
     pub(crate) lists: BTreeSet<GroupVersionResource>,
-    /// What is waited for, by the keys by which it is remembered.
+    /// Keys of the things that are waited for, by which the memory knows them.
     pub(crate) waits: BTreeSet<String>,
-    /// The groups that were looked at before they go: by UID, each with the objects that it did not own yet.
+    /// Groups that were looked at before they go: by UID, each with the objects that it did not own yet.
     pub(crate) looks: BTreeMap<String, BTreeSet<String>>,
-    /// What the GlobalOwner's status is to be.
+    /// Status that the GlobalOwner should have.
     pub(crate) status: Option<Value>,
 }
 
-/// One write.
+/// Write of one object.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Write {
     /// Puts depguard's finalizer on a GlobalOwner.
     Finalize(Finalizers),
-    /// Takes it away.
+    /// Takes depguard's finalizer off a GlobalOwner.
     Unfinalize(Finalizers),
     /// Makes a GroupOwner.
     CreateGroup(Value),
-    /// Makes a GroupOwner say what its GlobalOwner says.
+    /// Updates a GroupOwner to its entry in the GlobalOwner.
     UpdateGroup {
-        /// Its name.
+        /// Name of the GroupOwner.
         name: String,
-        /// Its UID.
+        /// UID of the GroupOwner.
         uid: String,
-        /// Its spec.
+        /// Desired spec.
         spec: Value,
-        /// The place of its group in the list.
+        /// Index of its group in the list.
         index: usize,
     },
     /// Writes a GroupOwner's status: the whole object, in the state that was read.
     MarkGroup {
-        /// Its UID.
+        /// UID of the GroupOwner.
         uid: String,
-        /// The whole.
+        /// The whole object.
         object: Value,
     },
     /// Deletes a GroupOwner.
     DeleteGroup {
-        /// Its name.
+        /// Name of the GroupOwner.
         name: String,
-        /// Its UID.
+        /// UID of the GroupOwner.
         uid: String,
-        /// Whether the garbage collector is to leave what refers to it alone.
+        /// True if the garbage collector must leave the objects that refer to it alone.
         orphan: bool,
     },
     /// Makes a ClusterRole.
     CreateRole(Value),
-    /// Gives a ClusterRole its rules and its label back.
+    /// Restores the rules and the labels of a ClusterRole.
     UpdateRole {
-        /// Its name.
+        /// Name of the ClusterRole.
         name: String,
-        /// Its UID.
+        /// UID of the ClusterRole.
         uid: String,
-        /// The whole, as it should be.
+        /// The whole role as it should be.
         wanted: Value,
     },
     /// Deletes a ClusterRole.
     DeleteRole {
-        /// Its name.
+        /// Name of the ClusterRole.
         name: String,
-        /// Its UID.
+        /// UID of the ClusterRole.
         uid: String,
     },
     /// Makes a GroupOwner an owner of an object.
     Adopt {
-        /// The object's resource.
+        /// Resource of the object.
         resource: GroupVersionResource,
-        /// The object, as it was seen.
+        /// Object as it was seen.
         object: Arc<Object>,
-        /// The GroupOwner's name.
+        /// Name of the GroupOwner.
         group: String,
-        /// The GroupOwner's UID.
+        /// UID of the GroupOwner.
         group_uid: String,
     },
-    /// Makes a GroupOwner an object's owner no more.
+    /// Removes a GroupOwner from the owners of an object.
     Release {
-        /// The object's resource.
+        /// Resource of the object.
         resource: GroupVersionResource,
-        /// The object, as it was seen.
+        /// Object as it was seen.
         object: Arc<Object>,
-        /// The GroupOwner's name.
+        /// Name of the GroupOwner.
         group: String,
-        /// The GroupOwner's UID.
+        /// UID of the GroupOwner.
         group_uid: String,
     },
     /// Deletes an object, in the state that was seen.
     DeleteObject {
-        /// Its resource.
+        /// Resource of the object.
         resource: GroupVersionResource,
-        /// The object, as it was seen.
+        /// Object as it was seen.
         object: Arc<Object>,
     },
     /// Writes a GlobalOwner's status: the whole object, in the state that was read.
     Status(Value),
-    /// Tells of something.
+    /// Creates an Event.
     Event(Value),
 }
 
-/// A GlobalOwner's finalizers, as they were seen.
+/// Finalizers of a GlobalOwner, as they were seen.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Finalizers {
     name: String,
@@ -128,41 +128,41 @@ pub(crate) struct Finalizers {
     known: Vec<String>,
 }
 
-/// How an API server is asked for a write.
+/// Request for a write to an API server.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Request {
     /// POST
     Create {
-        /// Of the collection.
+        /// Path of the collection.
         path: String,
-        /// What.
+        /// Object to create.
         body: Value,
     },
     /// PUT
     Replace {
-        /// Of the object.
+        /// Path of the object.
         path: String,
-        /// What.
+        /// Object that replaces it.
         body: Value,
     },
     /// PATCH, as a JSON patch.
     Patch {
-        /// Of the object.
+        /// Path of the object.
         path: String,
-        /// Its operations.
+        /// Operations of the patch.
         body: Value,
     },
     /// DELETE
     Delete {
-        /// Of the object.
+        /// Path of the object.
         path: String,
-        /// The metav1.DeleteOptions.
+        /// `metav1.DeleteOptions` of the request.
         body: Value,
     },
 }
 
 impl Finalizers {
-    /// Those of a GlobalOwner.
+    /// Returns the finalizers of a GlobalOwner.
     pub(crate) fn of(owner: &GlobalOwner) -> Self {
         let resource_version = owner.object.pointer("/metadata/resourceVersion").and_then(Value::as_str);
         Self {
@@ -175,17 +175,17 @@ impl Finalizers {
 }
 
 impl Write {
-    /// A GroupOwner's deletion.
+    /// Returns the deletion of a GroupOwner.
     pub(crate) fn delete_group(group: &GroupOwner, orphan: bool) -> Self {
         Self::DeleteGroup { name: group.name.clone(), uid: group.uid.clone(), orphan }
     }
 
-    /// A ClusterRole's deletion.
+    /// Returns the deletion of a ClusterRole.
     pub(crate) fn delete_role(role: &Role) -> Self {
         Self::DeleteRole { name: role.name.clone(), uid: role.uid.clone() }
     }
 
-    /// A GroupOwner with this phase in its status, and what it leaves behind.
+    /// Returns the write that sets a phase in a GroupOwner's status, and the objects that it leaves behind.
     pub(crate) fn mark_group(group: &GroupOwner, phase: &str, left_behind: &LeftBehind) -> Self {
         let mut object = group.object.clone();
         if let Some(fields) = object.as_object_mut() {
@@ -193,7 +193,7 @@ impl Write {
             if let Some(status) = status.as_object_mut() {
                 status.insert("phase".to_owned(), json!(phase));
                 status.extend(left_behind.fields());
-                // It was marked so as nothing refers to it.
+                // In such a phase nothing refers to the group.
                 if is_done(Some(phase)) {
                     status.insert("owned".to_owned(), json!(0));
                     status.remove("ownedResources");
@@ -203,7 +203,8 @@ impl Write {
         Self::MarkGroup { uid: group.uid.clone(), object }
     }
 
-    /// What it is about, by which it is remembered that it failed: a UID, or a name where there is none yet.
+    /// Returns the key by which a failure of the write is remembered: the UID of its object, or a name if the object
+    /// has no UID yet.
     pub(crate) fn key(&self) -> String {
         let of = |pointer: &str, object: &Value| {
             object.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned()
@@ -231,18 +232,18 @@ impl Write {
         }
     }
 
-    /// The key of a GlobalOwner's status.
+    /// Returns the key of the write of a GlobalOwner's status.
     pub(crate) fn status_key(uid: &str) -> String {
         format!("status {uid}")
     }
 
-    /// The keys of a GroupOwner and a role of this name, while they are not there.
+    /// Returns the keys of the writes that create a GroupOwner and a role of this name.
     pub(crate) fn creation_keys(name: &str) -> [String; 2] {
         [format!("group {name}"), format!("role {name}")]
     }
 
-    /// The request that does it. Each that changes or deletes something holds only for what was seen: by UID, and where
-    /// it matters by state.
+    /// Returns the request for the write. Each request that changes or deletes something holds only for the object that
+    /// was seen: by UID, and where it matters by resource version.
     pub(crate) fn request(&self) -> Request {
         match self {
             Self::Finalize(Finalizers { name, uid, resource_version, known }) => {
@@ -250,7 +251,8 @@ impl Write {
                     true => json!({"op": "add", "path": "/metadata/finalizers", "value": [FINALIZER]}),
                     false => json!({"op": "add", "path": "/metadata/finalizers/-", "value": FINALIZER}),
                 };
-                // Where there is none yet no list can be tested, and what others wrote in between would be replaced.
+                // Without a list there is nothing to test in it, and finalizers that others wrote in between would be
+                // replaced.
                 patch(GLOBAL_OWNERS.path(name), uid, [unchanged(resource_version), add])
             }
             Self::Unfinalize(Finalizers { name, uid, known, .. }) => {
@@ -263,7 +265,7 @@ impl Write {
             }
             Self::CreateGroup(body) => Request::Create { path: GROUP_OWNERS.collection(), body: body.clone() },
             Self::UpdateGroup { name, uid, spec, index } => {
-                let annotation = super::api::INDEX.replace('/', "~1");
+                let annotation = crate::owners::api::INDEX.replace('/', "~1");
                 let operations = [
                     json!({"op": "add", "path": "/spec", "value": spec}),
                     json!({"op": "add", "path": format!("/metadata/annotations/{annotation}"), "value": index.to_string()}),
@@ -302,7 +304,7 @@ impl Write {
             Self::Release { resource, object, group_uid, .. } => {
                 let owners = object.metadata.owner_references.iter();
                 let at = owners.enumerate().filter(|(_, owner)| owner.uid == *group_uid).map(|(index, _)| index);
-                // From the last one on: each removal moves those behind it.
+                // From the last reference on: each removal moves the references behind it.
                 let operations: Vec<_> = at
                     .map(|index| format!("/metadata/ownerReferences/{index}"))
                     .rev()
@@ -328,7 +330,7 @@ fn patch(path: String, uid: &str, operations: impl IntoIterator<Item = Value>) -
     Request::Patch { path, body: [test].into_iter().chain(operations).collect() }
 }
 
-/// A patch of an object in the state that was seen: what others write in between is never dropped.
+/// Returns a patch of an object in the state that was seen: other writes in between are never dropped.
 fn patch_object(
     resource: &GroupVersionResource,
     metadata: &Metadata,

@@ -1,10 +1,10 @@
-//! A testbed with depguard's export, two providers, and a client.
+//! Testbed with depguard's export, two providers, and a client.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use depguard_controller::{Config, Controller, WebhookTarget, manifests};
-use depguard_core::{ExportName, Home};
+use depguard_core::{ControlPlane, ExportName};
 use depguard_kcp::{ApiError, ConnectOptions, Connection, Endpoint, Preconditions};
 use depguard_testbed::{Kind, Options, Testbed};
 use serde_json::{Value, json};
@@ -23,14 +23,15 @@ const PATIENCE: Duration = Duration::from_secs(20);
 pub(crate) struct Bed {
     pub(crate) testbed: Testbed,
     pub(crate) folder: TempDir,
-    home: Home,
+    control_plane: ControlPlane,
     connection: Connection,
 }
 
 impl Bed {
-    /// A kcp with depguard's export and a workspace for each provider; `compute` has bound it, `network` not yet.
+    /// Starts a kcp with depguard's export and a workspace for each provider. `compute` has bound the export, `network`
+    /// not yet.
     pub(crate) async fn kcp() -> Self {
-        let bed = Self::start(Kind::Kcp, Home::Kcp, "root:dep-ctrl").await;
+        let bed = Self::start(Kind::Kcp, ControlPlane::Kcp, "root:dep-ctrl").await;
         for name in ["dep-ctrl", "compute", "network"] {
             bed.workspace(name).await;
         }
@@ -45,13 +46,13 @@ impl Bed {
         bed
     }
 
-    /// A workspace in `root`.
+    /// Makes a workspace in `root`.
     pub(crate) async fn workspace(&self, name: &str) {
         let object = json!({"apiVersion": "tenancy.kcp.io/v1alpha1", "kind": "Workspace", "metadata": {"name": name}});
         self.at("root").post_json("/apis/tenancy.kcp.io/v1alpha1/workspaces", &object).await.unwrap();
     }
 
-    /// The same, and `network` has bound depguard too.
+    /// Starts the same kcp, and `network` has bound depguard, too.
     pub(crate) async fn kcp_bound() -> Self {
         let bed = Self::kcp().await;
         bed.bind(NETWORK, &manifests::provider_binding("root:dep-ctrl")).await;
@@ -59,7 +60,7 @@ impl Bed {
     }
 
     pub(crate) async fn kubernetes() -> Self {
-        let bed = Self::start(Kind::Kubernetes, Home::Kubernetes, "").await;
+        let bed = Self::start(Kind::Kubernetes, ControlPlane::Kubernetes, "").await;
         let crds = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
         bed.at("").post_json(crds, &manifests::crd()).await.unwrap();
         until("rules are served", async || ok(bed.at("").list_json(RULES).await)).await;
@@ -87,14 +88,14 @@ impl Bed {
         self.at("").post_json(path, &definition).await.unwrap();
     }
 
-    async fn start(kind: Kind, home: Home, workspace: &str) -> Self {
+    async fn start(kind: Kind, control_plane: ControlPlane, workspace: &str) -> Self {
         let testbed = Testbed::start(Options::new(kind)).await.unwrap();
         let folder = tempfile::tempdir().unwrap();
         let kubeconfig = folder.path().join("kubeconfig");
         std::fs::write(&kubeconfig, testbed.kubeconfig(workspace, "admin")).unwrap();
-        let options = ConnectOptions::new(home).kubeconfig(kubeconfig);
+        let options = ConnectOptions::new(control_plane).kubeconfig(kubeconfig);
         let connection = Connection::open(&options).await.unwrap();
-        Self { testbed, folder, home, connection }
+        Self { testbed, folder, control_plane, connection }
     }
 
     /// Makes depguard's own namespace, where its Leases are.
@@ -103,10 +104,10 @@ impl Bed {
         self.at(workspace).post_json("/api/v1/namespaces", &object).await.unwrap();
     }
 
-    /// What a controller is started with; it says when it is ready on no port.
+    /// Returns the settings of a controller, with probes on any free port and without metrics.
     pub(crate) fn config(&self) -> Config {
         let export = ExportName::parse("dependencies.opendefense.cloud").unwrap();
-        Config::new(self.home, export, WebhookTarget::Url(URL.to_owned()))
+        Config::new(self.control_plane, export, WebhookTarget::Url(URL.to_owned()))
             .kubeconfig(Some(self.folder.path().join("kubeconfig")))
             .probe_addr(Some(([127, 0, 0, 1], 0).into()))
             .metrics_addr(None)
@@ -116,11 +117,11 @@ impl Bed {
         Controller::start(self.config()).await.unwrap()
     }
 
-    /// A workspace by its path; `""` in home kubernetes.
+    /// Returns the endpoint of a workspace by its path; `""` in plain Kubernetes.
     pub(crate) fn at(&self, workspace: &str) -> Endpoint {
-        match self.home {
-            Home::Kcp => self.connection.workspace(&workspace.parse().unwrap()),
-            Home::Kubernetes => self.connection.home(),
+        match self.control_plane {
+            ControlPlane::Kcp => self.connection.workspace(&workspace.parse().unwrap()),
+            ControlPlane::Kubernetes => self.connection.own_endpoint(),
         }
     }
 
@@ -136,7 +137,7 @@ impl Bed {
         self.edit(workspace, &path, edit).await;
     }
 
-    /// Reads, changes and replaces an object, until no conflict keeps it.
+    /// Reads, changes and replaces an object, until there is no conflict.
     pub(crate) async fn edit(&self, workspace: &str, path: &str, edit: impl Fn(&mut Value)) {
         until("the object can be changed", async || {
             let mut object = self.at(workspace).get_json(path).await.map_err(|error| error.to_string())?;
@@ -146,7 +147,7 @@ impl Bed {
         .await;
     }
 
-    /// Makes a rule in `compute`: dependents of the export `compute.example.com`, a target a resource.
+    /// Makes a rule in `compute`: dependents of the export `compute.example.com`, one target a resource.
     pub(crate) async fn rule(&self, name: &str, resources: &[&str]) {
         self.at(COMPUTE).post_json(RULES, &rule(name, resources)).await.unwrap();
     }
@@ -155,7 +156,7 @@ impl Bed {
         self.at(workspace).delete(&format!("{RULES}/{name}"), Preconditions::default()).await.unwrap();
     }
 
-    /// The configuration in a workspace.
+    /// Returns the configuration in a workspace.
     pub(crate) async fn configuration(&self, workspace: &str) -> Option<Value> {
         match self.at(workspace).get_json(CONFIGURATION).await {
             Ok(found) => Some(found),
@@ -177,7 +178,7 @@ impl Bed {
         self.at(workspace).delete(CONFIGURATION, Preconditions::default()).await.unwrap();
     }
 
-    /// The resources that are installed in a workspace.
+    /// Returns the resources that are installed in a workspace.
     pub(crate) async fn installed(&self, workspace: &str) -> Vec<String> {
         let found = self.configuration(workspace).await.unwrap_or_default();
         let rules = found.pointer("/webhooks/0/rules").and_then(Value::as_array).cloned().unwrap_or_default();
@@ -192,7 +193,7 @@ impl Bed {
         .await;
     }
 
-    /// Waits until a condition of a rule reads so: `False NotBound`, and gives its message.
+    /// Waits until a condition of a rule has this status and reason, such as `False NotBound`. Returns its message.
     pub(crate) async fn until_condition(&self, workspace: &str, rule: &str, type_: &str, expected: &str) -> String {
         until(&format!("{type_} of {rule} is {expected}"), async || {
             let object = self.at(workspace).get_json(&format!("{RULES}/{rule}")).await.unwrap();
@@ -207,7 +208,7 @@ impl Bed {
     }
 }
 
-/// `GET` on the controller's probe port: the status code.
+/// Sends a `GET` to the controller's probe port, and returns the status code.
 pub(crate) async fn probe(controller: &Controller, path: &str) -> u16 {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     let mut stream = tokio::net::TcpStream::connect(controller.probe_addr().unwrap()).await.unwrap();
@@ -264,7 +265,7 @@ pub(crate) fn rule(name: &str, resources: &[&str]) -> Value {
     })
 }
 
-/// A self-made CA bundle's path: any PEM will do, nobody calls the webhook here.
+/// Writes a CA bundle and returns its path: any PEM will do, as nobody calls the webhook here.
 pub(crate) fn write_bundle(folder: &TempDir, content: &str) -> PathBuf {
     let path = folder.path().join("ca.crt");
     let pem = format!("-----BEGIN CERTIFICATE-----\n{content}\n-----END CERTIFICATE-----\n");
@@ -276,7 +277,7 @@ fn ok<T>(result: Result<T, ApiError>) -> Result<(), String> {
     result.map(drop).map_err(|error| error.to_string())
 }
 
-/// A rule of home kubernetes: its dependents are Pods, which may name an object of this kind.
+/// Makes a rule of plain Kubernetes: its dependents are Pods, which may name an object of this kind.
 pub(crate) fn local_rule(name: &str, group: &str, version: &str, resource: &str) -> Value {
     json!({
         "apiVersion": "dependencies.opendefense.cloud/v1alpha1",

@@ -1,4 +1,4 @@
-//! One workspace floods what all share: the stock controller stays within the memory that the chart gives it, tells its
+//! Flood from one workspace: the stock controller stays within the memory that the chart gives it, tells the flood's
 //! author, and goes on for everybody else.
 
 use std::path::Path;
@@ -10,10 +10,10 @@ use serde_json::{Value, json};
 
 use crate::bed::{Bed, COMPUTE, NETWORK, URL, rule};
 
-/// The limit of the chart, in MiB.
+/// Memory limit of the chart, in MiB.
 const LIMIT: u64 = 256;
 
-/// The stock binary in a process of its own.
+/// Stock binary in a process of its own.
 struct Stock(Child);
 
 impl Drop for Stock {
@@ -36,7 +36,7 @@ impl Stock {
         Self(child.unwrap())
     }
 
-    /// The most memory that it has taken, in MiB.
+    /// Returns the maximum memory that the process has taken, in MiB.
     fn peak(&self) -> u64 {
         let status = std::fs::read_to_string(Path::new("/proc").join(self.0.id().to_string()).join("status")).unwrap();
         let kib = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap().trim();
@@ -71,7 +71,7 @@ async fn one_workspace_neither_fills_the_memory_nor_stops_the_others() {
     let rules = (0..30).map(|number| annotated(rule("", &["subnets"]), number)).collect();
     fill(["dependencies.opendefense.cloud", "v1alpha1", "dependencyrules"], rules);
 
-    // What such rules name is reviewed all the same, and so is what somebody else writes now.
+    // The targets of such rules are reviewed all the same, as are the targets of a rule that somebody else writes now.
     bed.until_installed(NETWORK, &["subnets", "vpcs"]).await;
     let said = bed.until_condition("root:evil", "flood-29", "Accepted", "False AllowanceExceeded").await;
     assert!(said.contains("at most 20 rules"), "{said}");
@@ -95,7 +95,7 @@ async fn locks_of_one_namespace_neither_fill_the_memory_nor_stop_the_others() {
     let place = Place::of("dependencies.opendefense.cloud", "v1alpha1", "objectlocks").namespace("evil");
     bed.testbed.fill(&place, flood).unwrap();
     bed.lock("", "honest", &json!([{"resource": "configmaps", "name": "a"}])).await;
-    let stock = Stock::start(&bed, &["--home=kubernetes", "--enable=locks", "--workspace-max-objects=100"]);
+    let stock = Stock::start(&bed, &["--control-plane=kubernetes", "--enable=locks", "--workspace-max-objects=100"]);
     bed.until_lock("", "honest", "Accepted", "True Accepted").await;
     println!("at most {} MiB", stock.peak());
     assert!(stock.peak() < LIMIT, "{} MiB", stock.peak());

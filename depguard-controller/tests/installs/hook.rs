@@ -1,5 +1,5 @@
-//! A webhook that allows everything but what would take owned objects all at once, so that what is installed can be in
-//! force.
+//! Webhook that allows everything except deletions that would take owned objects all at once. It lets installed
+//! configurations be in force.
 
 use std::convert::Infallible;
 use std::path::PathBuf;
@@ -20,7 +20,8 @@ use tempfile::TempDir;
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 
-/// Serves until the test ends. Gives the URL for rules, and the file of the certificates by which it is known.
+/// Serves until the test ends. Returns the URL for rules, and the file of the certificates by which the webhook is
+/// verified.
 pub(crate) async fn allowing(folder: &TempDir) -> (String, PathBuf) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("https://127.0.0.1:{}/validate", listener.local_addr().unwrap().port());

@@ -1,4 +1,4 @@
-//! Home kubernetes: one cluster, local rules.
+//! Plain Kubernetes: one cluster, local rules.
 
 use std::time::Duration;
 

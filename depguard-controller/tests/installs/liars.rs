@@ -1,4 +1,4 @@
-//! A workspace can say that its path is another's: what is installed where then.
+//! Workspaces that falsely claim another workspace's path, and the configurations that result.
 
 use depguard_controller::manifests;
 use depguard_testbed::{Fault, When};
@@ -9,7 +9,7 @@ use crate::bed::{Bed, COMPUTE, NETWORK, until, until_ready};
 const LIAR: &str = "root:liar";
 
 impl Bed {
-    /// Somebody binds depguard in a workspace that says to be `network`.
+    /// Binds depguard in a workspace that claims the path of `network`.
     async fn lie(&self) {
         self.workspace("liar").await;
         let itself = "/apis/core.kcp.io/v1alpha1/logicalclusters/cluster";
@@ -32,7 +32,7 @@ async fn a_liar_alone_gets_nothing_and_is_named() {
     bed.rule("vm", &["vpcs"]).await;
     let controller = bed.controller().await;
     let said = bed.until_condition(COMPUTE, "vm", "ResolvedRefs", "False NotBound").await;
-    assert!(said.contains(" falsely says that this is its path"), "{said}");
+    assert!(said.contains(" falsely claims this path"), "{said}");
     bed.until_condition(COMPUTE, "vm", "Programmed", "False Pending").await;
     assert_eq!(bed.configuration(LIAR).await, None);
 

@@ -1,4 +1,4 @@
-//! Locks: what is installed for them, their tables, and what is said of them.
+//! Locks: their configurations, their tables, and their statuses.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ const CONFIGURATIONS: &str = "/apis/admissionregistration.k8s.io/v1/validatingwe
 const NONE: Preconditions<'_> = Preconditions { uid: None, resource_version: None };
 
 impl Bed {
-    /// What a controller is started with that looks after locks, with a webhook that allows everything.
+    /// Returns the settings of a controller with locks, and with a webhook that allows everything.
     pub(crate) async fn config_of_locks(&self) -> Config {
         let (url, bundle) = allowing(&self.folder).await;
         self.config()
@@ -35,7 +35,7 @@ impl Bed {
         until("locks are served", async || self.at("").list_json(LOCKS).await.map_err(|error| error.to_string())).await;
     }
 
-    /// Makes a lock of these targets in namespace `default`.
+    /// Makes a lock with these targets in namespace `default`.
     pub(crate) async fn lock(&self, workspace: &str, name: &str, targets: &Value) {
         let lock = json!({
             "apiVersion": "dependencies.opendefense.cloud/v1alpha1",
@@ -43,7 +43,7 @@ impl Bed {
             "metadata": {"name": name},
             "spec": {"targets": targets},
         });
-        // The webhook may have been told of a moment ago.
+        // The API server may have learned of the webhook only a moment ago.
         until("the lock is made", async || {
             self.at(workspace).post_json(LOCKS, &lock).await.map_err(|error| error.to_string())
         })
@@ -54,7 +54,7 @@ impl Bed {
         self.at(workspace).delete(&format!("{LOCKS}/{name}"), NONE).await.unwrap();
     }
 
-    /// Waits until a condition of a lock reads so, and gives its message.
+    /// Waits until a condition of a lock has this status and reason. Returns its message.
     pub(crate) async fn until_lock(&self, workspace: &str, name: &str, type_: &str, expected: &str) -> String {
         until(&format!("{type_} of {name} is {expected}"), async || {
             let lock = self.at(workspace).get_json(&format!("{LOCKS}/{name}")).await.unwrap();
@@ -67,7 +67,8 @@ impl Bed {
         .await
     }
 
-    /// What of a place is reviewed: `UPDATE,DELETE configmaps`; nothing where there is no configuration.
+    /// Returns the reviews that a configuration asks for, such as `UPDATE,DELETE configmaps`; nothing if there is no
+    /// configuration.
     pub(crate) async fn reviewed(&self, workspace: &str, configuration: &str) -> Vec<String> {
         let found = match self.at(workspace).get_json(&format!("{CONFIGURATIONS}/{configuration}")).await {
             Ok(found) => found,
@@ -89,7 +90,7 @@ impl Bed {
         .await;
     }
 
-    /// The locks in a table; nothing where there is none.
+    /// Returns the locks in a table; nothing if there is no table.
     pub(crate) async fn noted(&self, workspace: &str, table: &str) -> Vec<String> {
         match self.at(workspace).get_json(&format!("{GROUP}/locktables/{table}")).await {
             Ok(table) => {
@@ -126,7 +127,7 @@ async fn what_is_reviewed_comes_with_the_first_lock_narrows_and_goes_with_the_la
     bed.lock("", "maps", &config_map("a")).await;
     bed.lock("", "secrets", &json!([{"resource": "secrets", "selector": {}}, {"resource": "pods", "name": "a"}])).await;
     let said = bed.until_lock("", "maps", "Programmed", "True Programmed").await;
-    assert_eq!(said, "what is done to configmaps is reviewed");
+    assert_eq!(said, "the webhook reviews requests on configmaps");
     bed.until_lock("", "secrets", "Programmed", "True Programmed").await;
     let all = ["configmaps", "pods", "secrets"].map(|kind| format!("UPDATE,DELETE {kind}"));
     let [maps, pods, secrets] = all.each_ref().map(String::as_str);
@@ -161,13 +162,13 @@ async fn what_is_reviewed_comes_with_the_first_lock_narrows_and_goes_with_the_la
 async fn a_lock_that_was_made_unseen_is_noted_before_it_is_said_to_be_in_force() {
     let bed = Bed::kubernetes().await;
     bed.define_locks().await;
-    // Nobody is asked yet.
+    // No webhook is installed yet.
     bed.lock("", "maps", &config_map("a")).await;
     let faults = bed.testbed.faults();
     let fault = faults.inject(Fault::InternalError, When::always().method("POST").path("locktables"));
     let controller = Controller::start(bed.config_of_locks().await).await.unwrap();
     let said = bed.until_lock("", "maps", "Programmed", "False TableNotWritten").await;
-    assert!(said.contains("could not be noted where reviews look for it"), "{said}");
+    assert!(said.contains("could not write the lock into its LockTable"), "{said}");
     assert!(bed.noted("", "ns.default.configmaps").await.is_empty());
     faults.clear(fault);
     bed.until_lock("", "maps", "Programmed", "True Programmed").await;
@@ -186,7 +187,10 @@ async fn what_can_not_be_in_force_says_why() {
     bed.lock("", "vm", &json!([{"group": "compute.example.com", "resource": "virtualmachines", "name": "a"}])).await;
     let controller = Controller::start(bed.config_of_locks().await).await.unwrap();
     let said = bed.until_lock("", "vm", "Programmed", "False KindNotServed").await;
-    assert!(said.starts_with("there is no virtualmachines.compute.example.com in any version: "), "{said}");
+    assert!(
+        said.starts_with("the API server does not serve virtualmachines.compute.example.com in any version: "),
+        "{said}"
+    );
     bed.define("compute.example.com", "VirtualMachine").await;
     bed.until_lock("", "vm", "Programmed", "True Programmed").await;
 
@@ -207,7 +211,7 @@ async fn a_table_is_cleaned_only_of_what_is_gone_and_a_new_lock_wins_over_that()
     let controller = Controller::start(config).await.unwrap();
     let table = "ns.default.configmaps";
     bed.until_noted(table, &["old", "other"]).await;
-    // Each clean-up is written after a new lock was: by then the table is another.
+    // A new lock is written before each clean-up is: by then the table is another.
     let path = format!("{GROUP}/locktables/{table}");
     bed.unlock("", "old").await;
     bed.edit("", &path, |found| {
@@ -280,7 +284,7 @@ async fn in_kcp_a_tenants_own_kinds_are_reviewed_there_and_bound_ones_where_thei
     bed.until_reviewed(TENANT, "depguard-locks", &["UPDATE,DELETE configmaps"]).await;
     assert_eq!(bed.noted(TENANT, "ns.default.configmaps").await, ["maps"]);
     let said = bed.until_lock(TENANT, "disks", "Programmed", "False NotBound").await;
-    assert!(said.starts_with("disks.network.example.com can't be locked: "), "{said}");
+    assert!(said.starts_with("disks.network.example.com can't be locked yet: "), "{said}");
     bed.bind(NETWORK, &manifests::provider_binding("root:dep-ctrl")).await;
     bed.until_lock(TENANT, "disks", "Programmed", "True Programmed").await;
     bed.until_reviewed(NETWORK, "depguard-locks", &["UPDATE,DELETE disks"]).await;
@@ -307,7 +311,7 @@ impl Bed {
         until("locks are served there", async || at.list_json(LOCKS).await.map_err(|error| error.to_string())).await;
     }
 
-    /// A kind that this workspace exports.
+    /// Exports a kind from this workspace.
     async fn export_disks(&self, workspace: &str) {
         let schema = json!({"type": "object"});
         let schema = json!({

@@ -1,4 +1,4 @@
-//! The controller against the testbed: what it installs, what it leaves, and what it says.
+//! Tests of the controller against the testbed: its configurations, what it leaves alone, and its statuses.
 
 mod bed;
 mod flood;

@@ -1,4 +1,4 @@
-//! GlobalOwners: what they adopt, what they release, and what they leave alone.
+//! GlobalOwners: objects that they adopt, that they release, and that they leave alone.
 
 use std::collections::BTreeSet;
 
@@ -18,14 +18,14 @@ const GUARD: &str = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconf
 const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
 const SECRETS: &str = "/api/v1/namespaces/default/secrets";
 
-/// A cluster with the kinds of owners, and a controller that sees to them.
+/// Starts a cluster with the kinds of owners, and a controller for them.
 async fn start() -> (Bed, Controller) {
     let (bed, config) = prepare().await;
     let controller = Controller::start(config).await.unwrap();
     (bed, controller)
 }
 
-/// The same, and with what the controller is to be started.
+/// Starts the same cluster, and returns the controller's settings.
 async fn prepare() -> (Bed, Config) {
     let bed = Bed::kubernetes().await;
     for crd in manifests::owner_crds() {
@@ -48,7 +48,7 @@ fn config_map(name: &str, labels: &Value) -> Value {
     json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "labels": labels}})
 }
 
-/// A ConfigMap and a Secret of that name, to be adopted.
+/// Makes a ConfigMap and a Secret of this name, which are to be adopted.
 async fn create_both(bed: &Bed, name: &str) {
     let adopt = json!({"adopt": "true"});
     bed.at("").post_json(CONFIG_MAPS, &config_map(name, &adopt)).await.unwrap();
@@ -66,7 +66,7 @@ fn global_owner(children: &Value) -> Value {
     })
 }
 
-/// The names of the owners of an object.
+/// Returns the names of the owners of an object.
 async fn owners(bed: &Bed, path: &str) -> BTreeSet<String> {
     let object = bed.at("").get_json(path).await.unwrap();
     let owners = object.pointer("/metadata/ownerReferences").and_then(Value::as_array).cloned().unwrap_or_default();
@@ -81,7 +81,7 @@ async fn until_owners(bed: &Bed, path: &str, fit: impl Fn(&BTreeSet<String>) -> 
     .await
 }
 
-/// Waits until a condition of the GlobalOwner reads so, and gives its message.
+/// Waits until a condition of the GlobalOwner has this status and reason. Returns its message.
 async fn until_said(bed: &Bed, type_: &str, expected: &str) -> String {
     until(&format!("{type_} is {expected}"), async || {
         let object = bed.at("").get_json(&format!("{GLOBAL}/global-owner")).await.unwrap();
@@ -96,7 +96,7 @@ async fn until_said(bed: &Bed, type_: &str, expected: &str) -> String {
     .await
 }
 
-/// A GlobalOwner of ConfigMaps, with one that it owns. Gives its GroupOwner's name.
+/// Makes a GlobalOwner of ConfigMaps, and one ConfigMap that it owns. Returns the name of its GroupOwner.
 async fn own_one(bed: &Bed) -> String {
     bed.at("").post_json(CONFIG_MAPS, &config_map("a", &json!({"adopt": "true"}))).await.unwrap();
     let owner = global_owner(&json!([{"apiVersion": "v1", "resource": "configmaps"}]));
@@ -105,7 +105,7 @@ async fn own_one(bed: &Bed) -> String {
     owners(bed, &format!("{CONFIG_MAPS}/a")).await.pop_first().unwrap()
 }
 
-/// Waits until a GroupOwner is gone, and its role.
+/// Waits until a GroupOwner and its role are gone.
 async fn until_dismissed(bed: &Bed, group: &str) {
     until("its GroupOwner and its role are gone", async || {
         let roles = bed.at("").get_json(&format!("{ROLES}/{group}")).await;
@@ -143,12 +143,12 @@ async fn the_older_tools_example_is_adopted_and_released_with_its_label() {
     assert_eq!(reference["uid"], group["metadata"]["uid"]);
     assert_eq!((&reference["controller"], &reference["blockOwnerDeletion"]), (&json!(false), &json!(false)));
 
-    // Nothing was given to it before its deletion was guarded, and it stays so.
+    // No object was adopted before the GlobalOwner's deletion was guarded, and the guard stays.
     let guard = bed.at("").get_json(GUARD).await.unwrap();
     assert_eq!(guard["webhooks"][0]["rules"][0]["resources"], json!(["globalowners", "groupowners"]));
     bed.edit("", GUARD, |guard| guard["webhooks"][0]["failurePolicy"] = json!("Ignore")).await;
 
-    // A new one is taken, one without the label is let go.
+    // A new object is adopted, and one without the label is released.
     bed.at("").post_json(CONFIG_MAPS, &config_map("later", &json!({"adopt": "true"}))).await.unwrap();
     until_owners(&bed, &format!("{CONFIG_MAPS}/later"), |owners| owners.contains(&of_config_map)).await;
     bed.edit("", &config_map_path, |object| object["metadata"]["labels"] = json!({})).await;
@@ -186,7 +186,7 @@ async fn nothing_is_taken_from_another_controller_nor_against_an_opt_out() {
     owner["spec"]["childResources"][0]["resource"] = json!("nothings");
     bed.at("").post_json(GLOBAL, &owner).await.unwrap();
     let said = until_said(&bed, "Adopted", "False NotListed").await;
-    assert!(said.contains("nothings v1 is not served"), "{said}");
+    assert!(said.contains("the API server does not serve nothings v1"), "{said}");
     bed.edit("", &format!("{GLOBAL}/global-owner"), |owner| {
         owner["spec"]["childResources"][0]["resource"] = json!("configmaps");
     })
@@ -198,7 +198,7 @@ async fn nothing_is_taken_from_another_controller_nor_against_an_opt_out() {
     assert_eq!(owners(&bed, &format!("{CONFIG_MAPS}/controlled")).await, BTreeSet::from(["other".to_owned()]));
     assert!(owners(&bed, &format!("{CONFIG_MAPS}/out")).await.is_empty());
 
-    // What is owned already is let go of, once it says so.
+    // An owned object is released once its annotation says so.
     bed.edit("", &format!("{CONFIG_MAPS}/free"), |object| {
         object["metadata"]["annotations"] = json!({"dependencies.opendefense.cloud/adopt": "false"});
     })
@@ -210,7 +210,7 @@ async fn nothing_is_taken_from_another_controller_nor_against_an_opt_out() {
     })
     .await;
     let said = until_said(&bed, "Accepted", "False Invalid").await;
-    assert!(said.contains("spec.childResources[0]: no selector, names or namespace"), "{said}");
+    assert!(said.contains("spec.childResources[0]: has no selector, names or namespace"), "{said}");
     controller.stop().await;
 }
 
@@ -305,13 +305,13 @@ async fn what_guards_owners_is_uninstalled_only_where_they_own_nothing() {
     controller.stop().await;
 
     let error = uninstalled(&bed, 60).await.unwrap_err().to_string();
-    assert!(error.contains("depguard-owners is left in the cluster, and no other"), "{error}");
-    assert!(error.contains(&format!("({group}): delete the GlobalOwners first, or release")), "{error}");
-    // Nor where it can't be seen.
+    assert!(error.contains("only ValidatingWebhookConfiguration depguard-owners is left in the cluster"), "{error}");
+    assert!(error.contains(&format!("({group}) at once: delete the GlobalOwners first, or release")), "{error}");
+    // The guard also stays if the GroupOwners can't be listed.
     bed.edit("", &format!("{GROUPS}/{group}/status"), |group| group["status"]["phase"] = json!("Released")).await;
     let fault = bed.testbed.faults().inject(Fault::InternalError, When::always().method("GET").path("groupowners"));
     let error = uninstalled(&bed, 60).await.unwrap_err().to_string();
-    assert!(error.contains("it can't be seen whether GroupOwners own objects"), "{error}");
+    assert!(error.contains("could not find out whether GroupOwners own objects"), "{error}");
     bed.testbed.faults().clear(fault);
     bed.at("").get_json(GUARD).await.unwrap();
 

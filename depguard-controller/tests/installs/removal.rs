@@ -1,11 +1,15 @@
-//! depguard goes, and leaves nothing that refuses.
+//! Removal of depguard: nothing is left that refuses deletions.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use depguard_controller::{Config, Controller, Uninstall, UninstallError, Uninstalled, uninstall};
 use depguard_kcp::Preconditions;
 use depguard_testbed::{Fault, When};
 use serde_json::json;
+use tracing::span::{Attributes, Id, Record};
+use tracing::{Event, Metadata, Subscriber};
 
 use crate::bed::{Bed, COMPUTE, NETWORK, local_rule, probe, until, until_ready};
 use crate::takeover::configuration;
@@ -16,7 +20,7 @@ const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
 pub(crate) async fn uninstalled(bed: &Bed, seconds: u64) -> Result<Uninstalled, UninstallError> {
     let config = bed.config();
     uninstall(
-        Uninstall::new(config.home, config.export_name)
+        Uninstall::new(config.control_plane, config.export_name)
             .kubeconfig(config.kubeconfig)
             .timeout(Duration::from_secs(seconds)),
     )
@@ -40,7 +44,7 @@ async fn what_is_ours_goes_and_stays_away_though_a_controller_runs() {
     let note = done.notes.first().unwrap();
     assert_eq!(*note, format!("the configuration in workspace {COMPUTE} is not depguard's and was left alone"));
     assert!(bed.configuration(COMPUTE).await.is_some());
-    // Something to do for the controller, which does not do it.
+    // The controller would have work to do now, and does not do it.
     bed.rule("lan", &["lans"]).await;
     tokio::time::sleep(Duration::from_secs(2)).await;
     assert_eq!(bed.configuration(NETWORK).await, None);
@@ -72,7 +76,7 @@ async fn with_the_webhook_dead_everything_can_be_deleted_afterwards() {
         other => Err(format!("{other:?}")),
     })
     .await;
-    // What depguard itself is made of never needs its webhook.
+    // Objects in depguard's own namespace never need its webhook.
     delete("/api/v1/namespaces/depguard-system/configmaps/one".to_owned()).await.unwrap();
     controller.kill();
 
@@ -106,7 +110,7 @@ async fn what_is_left_is_named() {
 
     let fault = faults.inject(Fault::InternalError, When::always().method("GET").path("apiexportendpointslices"));
     let error = uninstalled(&bed, 2).await.unwrap_err().to_string();
-    assert!(error.starts_with("it could not be seen what is installed ("), "{error}");
+    assert!(error.starts_with("could not find all installed configurations ("), "{error}");
     faults.clear(fault);
     assert_eq!(bed.installed(NETWORK).await, ["vpcs"]);
     assert_eq!(uninstalled(&bed, 60).await.unwrap().removed.len(), 1);
@@ -114,16 +118,66 @@ async fn what_is_left_is_named() {
 
 #[tokio::test]
 async fn a_controller_that_cannot_be_told_is_noticed() {
-    // There is no namespace for the mark.
+    // The namespace for the mark does not exist.
     let bed = Bed::kcp_bound().await;
     bed.rule("vm", &["vpcs"]).await;
     let controller = bed.controller().await;
     bed.until_installed(NETWORK, &["vpcs"]).await;
     let error = uninstalled(&bed, 60).await.unwrap_err().to_string();
-    assert!(error.contains(&format!("comes back in workspace {NETWORK}: stop the controller")), "{error}");
+    assert!(error.contains(&format!("in workspace {NETWORK} again: stop the controller")), "{error}");
     controller.stop().await;
     let done = uninstalled(&bed, 60).await.unwrap();
-    assert!(done.notes.first().unwrap().starts_with("controllers that still run could not be told"), "{done}");
+    assert!(done.notes.first().unwrap().starts_with("could not tell running controllers to stop writing"), "{done}");
+}
+
+/// Counts the messages of one module of the controller.
+struct Counted(&'static str, Arc<AtomicUsize>);
+
+impl Subscriber for Counted {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        metadata.target() == self.0
+    }
+
+    fn new_span(&self, _: &Attributes<'_>) -> Id {
+        Id::from_u64(1)
+    }
+
+    fn record(&self, _: &Id, _: &Record<'_>) {}
+
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+
+    fn event(&self, _: &Event<'_>) {
+        self.1.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn enter(&self, _: &Id) {}
+
+    fn exit(&self, _: &Id) {}
+}
+
+#[tokio::test]
+async fn a_controller_that_may_not_write_rests_though_a_write_is_overdue() {
+    let bed = Bed::kcp_bound().await;
+    bed.own_namespace("root:dep-ctrl").await;
+    let when = When::always().method("POST").path("validatingwebhookconfigurations");
+    bed.testbed.faults().inject(Fault::InternalError, when);
+    bed.rule("vm", &["vpcs"]).await;
+    let controller = bed.controller().await;
+    bed.until_condition(COMPUTE, "vm", "Programmed", "False ApplyFailed").await;
+
+    // A second subscriber, so that tracing asks each of them, and not only the one of the thread that logs first.
+    let _ = tracing::subscriber::set_global_default(Counted("", Arc::default()));
+    let messages = Arc::new(AtomicUsize::new(0));
+    let counted = Counted("depguard_controller::rules::runner", Arc::clone(&messages));
+    let _counting = tracing::subscriber::set_default(counted);
+    uninstalled(&bed, 60).await.unwrap();
+    assert_eq!(probe(&controller, "/readyz").await, 503);
+    // The controller writes one message each time that it checks for work.
+    assert_ne!(messages.swap(0, Ordering::Relaxed), 0);
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    let messages = messages.load(Ordering::Relaxed);
+    assert!(messages <= 3, "{messages}");
+    controller.stop().await;
 }
 
 #[tokio::test]
@@ -134,7 +188,7 @@ async fn a_controller_of_another_namespace_is_told_there() {
     bed.at("").post_json(RULES, &local_rule("maps", "", "v1", "configmaps")).await.unwrap();
     let config = bed.config();
     let service = "elsewhere/depguard-webhook".parse().unwrap();
-    let config = Config::new(config.home, config.export_name, service)
+    let config = Config::new(config.control_plane, config.export_name, service)
         .kubeconfig(config.kubeconfig)
         .probe_addr(config.probe_addr)
         .metrics_addr(None);
@@ -155,7 +209,7 @@ async fn a_workspace_that_unbinds_depguard_loses_its_configuration_first() {
     let controller = bed.controller().await;
     until_ready(&controller).await;
     bed.until_installed(NETWORK, &["vpcs"]).await;
-    // It is held up, as it is where objects of the binding are.
+    // The finalizer holds the binding, as objects of the binding do.
     bed.rebind(NETWORK, |binding| binding["metadata"]["finalizers"] = json!(["example.com/hold"])).await;
     let path = "/apis/apis.kcp.io/v1alpha2/apibindings/dependencies.opendefense.cloud";
     bed.at(NETWORK).delete(path, Preconditions::default()).await.unwrap();
@@ -164,11 +218,14 @@ async fn a_workspace_that_unbinds_depguard_loses_its_configuration_first() {
     })
     .await;
     let said = bed.until_condition(COMPUTE, "vm", "Programmed", "False Unbinding").await;
-    assert_eq!(said, format!("removed from workspace {NETWORK}: its APIBinding is being deleted"));
+    assert_eq!(
+        said,
+        format!("the configuration was removed from workspace {NETWORK}: the APIBinding there is being deleted")
+    );
     controller.stop().await;
 }
 
-/// As in kcp, where a binding that nothing holds up has ended before anybody could use it once more.
+/// Deletes a binding that nothing holds: in kcp, such a binding has ended before anybody could use it once more.
 #[tokio::test]
 async fn of_a_workspace_whose_binding_is_gone_nobody_says_that_nothing_is_installed_there() {
     let bed = Bed::kcp_bound().await;
@@ -178,7 +235,7 @@ async fn of_a_workspace_whose_binding_is_gone_nobody_says_that_nothing_is_instal
     let path = "/apis/apis.kcp.io/v1alpha2/apibindings/dependencies.opendefense.cloud";
     bed.at(NETWORK).delete(path, Preconditions::default()).await.unwrap();
     let said = bed.until_condition(COMPUTE, "vm", "Programmed", "False Pending").await;
-    assert!(said.contains("nobody can see from here what is left there"), "{said}");
+    assert!(said.contains("can't see what is left there"), "{said}");
     assert!(said.contains("delete ValidatingWebhookConfiguration dependency-controller there"), "{said}");
     controller.stop().await;
 }

@@ -1,4 +1,4 @@
-//! What is installed follows the rules, whatever happens in between.
+//! Installed configurations follow the rules, whatever happens in between.
 
 use std::time::Duration;
 
@@ -85,7 +85,7 @@ async fn eight_rules_on_one_workspace_keep_all_kinds_through_twenty_restarts() {
         bed.rule(kind, &[kind]).await;
     }
     for restart in 0..20 {
-        // Two at once: their writes conflict.
+        // Two controllers at once: their writes conflict.
         let (one, two) = (bed.controller().await, bed.controller().await);
         if restart % 5 == 0 && restart > 0 {
             bed.delete_configuration(NETWORK).await;
@@ -166,7 +166,7 @@ async fn a_claim_that_is_not_accepted_shows_and_is_used_once_it_is() {
     let controller = bed.controller().await;
     let said = bed.until_condition(COMPUTE, "vm", "Programmed", "False ClaimNotAccepted").await;
     assert!(
-        said.starts_with("claim on validatingwebhookconfigurations not accepted in workspace root:network"),
+        said.starts_with("workspace root:network has not accepted the claim on validatingwebhookconfigurations"),
         "{said}"
     );
 
@@ -249,7 +249,7 @@ async fn a_changed_ca_bundle_reaches_what_is_installed_beside_rules_too() {
 async fn a_ca_that_is_rotated_by_swapping_folders_is_followed() {
     let bed = Bed::kcp_bound().await;
     bed.rule("vm", &["vpcs"]).await;
-    // As the kubelet mounts a Secret: the file is a link through `..data`, which is exchanged as a whole.
+    // The kubelet mounts a Secret like this: the file is a link through `..data`, which is exchanged as a whole.
     let mount = bed.folder.path().join("mount");
     let swap = |version: &str, certificates: &[&str]| {
         let pem = |content: &&str| format!("-----BEGIN CERTIFICATE-----\n{content}\n-----END CERTIFICATE-----\n");
@@ -275,10 +275,10 @@ async fn a_ca_that_is_rotated_by_swapping_folders_is_followed() {
         .await;
     };
     installed(&old).await;
-    // While both are in use, both are known.
+    // While both certificates are in use, the bundle holds both.
     for (version, certificates) in [("..2", &["QQ==", "Qg=="][..]), ("..3", &["Qg=="])] {
         let bundle = swap(version, certificates);
-        // Whatever else there is to do all the time.
+        // There is other work to do meanwhile.
         bed.rule(&format!("rule{}", certificates.len()), &["lans"]).await;
         installed(&bundle).await;
     }
@@ -293,7 +293,7 @@ async fn nothing_is_written_before_everything_is_loaded() {
     bed.until_installed(NETWORK, &["vpcs"]).await;
     controller.stop().await;
 
-    // A controller that believed to see no rules would delete the configuration.
+    // A controller that believes there are no rules would delete the configuration.
     for hidden in ["dependencyrules", "apibindings", "validatingwebhookconfigurations", "apiexportendpointslices"] {
         let fault = bed.testbed.faults().inject(Fault::InternalError, When::always().method("GET").path(hidden));
         let controller = bed.controller().await;
@@ -304,7 +304,7 @@ async fn nothing_is_written_before_everything_is_loaded() {
         until_ready(&controller).await;
         controller.stop().await;
     }
-    // The virtual workspace's empty list, which shows nothing of what is there.
+    // The virtual workspace's list is empty, and shows nothing of what exists.
     let empty = When::always().path("/services/apiexport/");
     let fault = bed.testbed.faults().inject(Fault::EmptyList, empty);
     let controller = bed.controller().await;
@@ -323,7 +323,7 @@ async fn nothing_is_taken_away_by_rules_that_cannot_be_followed() {
     bed.until_installed(NETWORK, &["vpcs"]).await;
     controller.stop().await;
 
-    // The first list is answered, its watch breaks, and what was missed since can't be listed.
+    // The first list is answered, its watch breaks, and then no list shows the changes since.
     let faults = bed.testbed.faults();
     let no_list = faults.inject(Fault::InternalError, When::always().path("dependencyrules?&limit=").after(1));
     faults.inject(Fault::Cut, When::always().path("dependencyrules?&watch=true").times(1));
@@ -333,7 +333,7 @@ async fn nothing_is_taken_away_by_rules_that_cannot_be_followed() {
         code => Err(code.to_string()),
     })
     .await;
-    // Somebody who knows of a newer rule installs its target.
+    // Another controller, which knows a newer rule, installs its target.
     bed.rule("lan", &["lans"]).await;
     bed.edit_configuration(NETWORK, |found| {
         let mut lans = found["webhooks"][0]["rules"][0].clone();

@@ -1,4 +1,4 @@
-//! Whose configuration it is.
+//! Ownership of a configuration: ours, the reference's, a newer version's, or somebody else's.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::bed::{Bed, COMPUTE, NETWORK, URL, until};
 
-/// A configuration of our name, as whoever makes it makes it.
+/// Returns a configuration with our configuration's name, as somebody else makes it.
 pub(crate) fn configuration(webhooks: &[&str]) -> Value {
     let webhooks = webhooks.iter().map(|name| {
         json!({
@@ -70,7 +70,7 @@ async fn the_reference_s_own_configuration_is_taken_over() {
     assert_eq!(found["webhooks"][0]["clientConfig"]["url"], URL);
     assert_eq!(found["metadata"]["labels"]["app.kubernetes.io/managed-by"], "depguard");
 
-    // A webhook that is added to it goes again.
+    // A webhook that somebody adds to it is removed again.
     let extra = configuration(&["extra.example.com"])["webhooks"][0].clone();
     bed.edit_configuration(NETWORK, |found| found["webhooks"].as_array_mut().unwrap().push(extra.clone())).await;
     until("there is one webhook again", async || {
@@ -81,7 +81,7 @@ async fn the_reference_s_own_configuration_is_taken_over() {
     controller.stop().await;
 }
 
-/// Makes the configuration say that a newer version wrote it.
+/// Makes the configuration claim that a newer version wrote it.
 fn from_a_newer_version(found: &mut Value) {
     found["metadata"]["annotations"]["dependencies.opendefense.cloud/configuration-revision"] = json!("4000000");
 }
@@ -94,7 +94,7 @@ async fn what_says_to_be_newer_counts_only_where_it_lacks_nothing_and_only_for_a
     bed.until_condition(COMPUTE, "vm", "Programmed", "True Programmed").await;
     bed.edit_configuration(NETWORK, from_a_newer_version).await;
     bed.until_condition(COMPUTE, "vm", "Programmed", "True NewerConfiguration").await;
-    // It hears of nothing any more.
+    // The webhook is asked about nothing any more.
     bed.edit_configuration(NETWORK, |found| {
         found["webhooks"][0]["objectSelector"] = json!({"matchLabels": {"never": "never"}});
     })
@@ -108,7 +108,7 @@ async fn what_says_to_be_newer_counts_only_where_it_lacks_nothing_and_only_for_a
     bed.until_condition(COMPUTE, "vm", "Programmed", "True Programmed").await;
     let found = bed.configuration(NETWORK).await.unwrap();
     assert_eq!(found["webhooks"][0]["objectSelector"], json!({}));
-    // Nor is one left for longer that lacks nothing.
+    // A configuration that lacks nothing is not left for longer either.
     bed.edit_configuration(NETWORK, from_a_newer_version).await;
     until("it is of this version again", async || {
         let revision = bed.configuration(NETWORK).await.unwrap_or_default()["metadata"]["annotations"].clone();

@@ -41,7 +41,7 @@ async fn two_that_both_write_end_right_and_rest() {
     kinds.sort_unstable();
     bed.until_installed(NETWORK, &kinds).await;
     bed.until_condition(COMPUTE, "rule11", "Programmed", "True Programmed").await;
-    // What both have agreed on, neither writes again.
+    // Neither controller writes again what both have agreed on.
     let written = async || {
         let configuration = bed.configuration(NETWORK).await.unwrap();
         configuration["metadata"]["resourceVersion"].clone()

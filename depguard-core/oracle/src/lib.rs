@@ -1,1 +1,1 @@
-//! Nothing but tests: see `tests/`.
+//! Empty library: this crate has only the tests in `tests/`.

@@ -1,8 +1,10 @@
-//! The core's paths, evaluated as it evaluates those of dependents, against two JSONPath engines.
+//! Differential tests of the core's paths against two JSONPath engines. The core reads the paths as it reads those of
+//! dependents.
 //!
-//! `jsonpath_lib` must agree over names, quoted names and wildcards, `serde_json_path` over indexes as well.
+//! `jsonpath_lib` must agree on names, quoted names and wildcards, `serde_json_path` on indexes as well.
 
-use depguard_core::{Extractor, FieldPath};
+use depguard_core::FieldPath;
+use depguard_core::scan::Extractor;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
@@ -11,12 +13,12 @@ use proptest::test_runner::TestRunner;
 use serde_json::{Map, Value, json};
 use serde_json_path::JsonPath;
 
-// === The engines: each string that is found, and each string of a list that is ===
+// === The engines: each returns the strings at a path, and the strings in each list at the path ===
 
 fn core(path: &FieldPath, object: &Value) -> Vec<String> {
     let list = json!({"metadata": {"resourceVersion": "1"}, "items": [object]}).to_string();
     let mut found = Vec::new();
-    let read = |item: &depguard_core::Item<'_, '_>| found.extend(item.values(0).map(str::to_owned));
+    let read = |item: &depguard_core::scan::Item<'_, '_>| found.extend(item.values(0).map(str::to_owned));
     Extractor::new([path]).page(list.as_bytes(), read).expect("a list");
     found
 }
@@ -38,7 +40,7 @@ fn strings(values: Vec<&Value>) -> Vec<String> {
     values.into_iter().flat_map(each).collect()
 }
 
-// === Objects, and paths that likely lead somewhere in them ===
+// === Objects, and paths that are likely to lead to values in them ===
 
 const KEYS: [&str; 12] =
     ["a", "b", "spec", "vpcRef", "name", "_x", "A1", "length", "in", "example.com/vpc", "a b", "0"];
@@ -60,19 +62,20 @@ fn value() -> impl Strategy<Value = Value> {
     })
 }
 
-/// An object as a list holds it: with a name.
+/// Generates an object with a name, as lists have them.
 fn object() -> impl Strategy<Value = Value> {
     (value(), value()).prop_map(|(spec, a)| json!({"metadata": {"name": "m"}, "spec": spec, "a": a}))
 }
 
-/// One step of a path, as it is written.
+/// Writes one step of a path.
 fn step(key: &str) -> String {
     let plain =
         key.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') && !key.starts_with(|c: char| c.is_ascii_digit());
     if plain { format!(".{key}") } else { format!("['{key}']") }
 }
 
-/// A path that likely leads somewhere: some of its steps are wildcards, and with `indexes` some are indexes.
+/// Generates an object and a path that is likely to lead to values in the object. Some steps are wildcards; with
+/// `indexes`, some are indexes.
 fn case(indexes: bool) -> impl Strategy<Value = (FieldPath, Value)> {
     let astray = prop::option::weighted(0.2, (any::<Index>(), select(&KEYS[..])));
     let turns = vec((any::<Index>(), prop::bool::weighted(0.25)), 1..7);
@@ -120,7 +123,7 @@ proptest! {
     }
 }
 
-/// Or they would agree on nothing.
+/// Guards the tests above: if no path led to strings, the engines would agree on nothing.
 #[test]
 fn the_paths_lead_to_strings_and_astray() {
     let mut runner = TestRunner::deterministic();

@@ -1,74 +1,72 @@
-//! Which edges bear on the target, and what is looked up for those that do.
+//! Edges that apply to the target, and their lookups.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use super::{Asked, Asking, Bindings, Search};
-use crate::api::OnDelete;
-use crate::bearing::Candidate;
-use crate::bindings;
-use crate::graph::Node;
-use crate::listing::Progress;
+use super::{Bindings, EdgeGroup, InProgress, PendingQuery};
+use crate::applicability::api_bindings;
+use crate::applicability::edges::CandidateEdge;
+use crate::applicability::teardown_exemption::{TeardownExemption, Unbinding};
 use crate::lookup::Lookup;
-use crate::plan::{self, Wanted};
-use crate::query::Answer;
-use crate::ruleset::{Check, IndexedEdge, Reach};
-use crate::scopes::{Release, Unbinding};
+use crate::lookup::planner::{self, PlannedEdge};
+use crate::model::api::OnDelete;
+use crate::protocol::paged_list::Progress;
+use crate::protocol::response::Answer;
+use crate::rule::compiled_edge::{CompiledEdge, EdgeState, Reach};
+use crate::rule::cycles::Node;
 
-impl Asking {
-    /// Takes a page of the bindings; after the last one, looks for dependents of the edges that bear.
+impl InProgress {
+    /// Takes a page of the bindings. After the last page, begins the lookups of the edges that apply.
     pub(super) fn answer_bindings(&mut self, answer: Answer<'_>) {
         let Some(Bindings { listing, candidates, cyclic, on_delete }) = &mut self.bindings else { return };
         let progress = listing.answer(answer, |body| {
-            bindings::read_page(body, |binding| {
+            api_bindings::read_page(body, |binding| {
                 if *cyclic {
                     self.kinds.see(binding);
                 }
-                if let Some(bounds) = &mut self.bounds {
-                    bounds.see(binding, &self.target.kind);
+                if let Some(caller_scope) = &mut self.caller_scope {
+                    caller_scope.observe(binding, &self.target.kind);
                 }
                 for candidate in candidates.iter_mut() {
-                    candidate.see(binding);
+                    candidate.observe(binding);
                 }
             })
         });
         let failed = match progress {
-            Progress::More => return self.ready.push_back(Asked::Bindings),
+            Progress::More => return self.ready.push_back(PendingQuery::Bindings),
             Progress::Restart => {
                 self.kinds.reset();
-                if let Some(bounds) = &mut self.bounds {
-                    bounds.reset();
+                if let Some(caller_scope) = &mut self.caller_scope {
+                    caller_scope.reset();
                 }
                 for candidate in candidates {
                     candidate.reset();
                 }
-                return self.ready.push_back(Asked::Bindings);
+                return self.ready.push_back(PendingQuery::Bindings);
             }
             Progress::Complete => None,
-            Progress::NotFound => {
-                Some("failed with HTTP 404; make sure that this is a kcp, or run with --home kubernetes".to_owned())
-            }
+            Progress::NotFound => Some(
+                "failed with HTTP 404; make sure that this is a kcp, or run with --control-plane kubernetes".into(),
+            ),
             Progress::Failed(why) => Some(why),
         };
         let (candidates, on_delete) = (std::mem::take(candidates), *on_delete);
         self.bindings = None;
-        match failed {
-            None if !self.keeps_bounds() => {}
-            None => self.begin_lookups(candidates.into_iter().filter(Candidate::bears).collect()),
-            Some(why) => {
-                let place = self.place(None);
-                self.trouble(on_delete, format!("the list of apibindings{place} {why}"));
-                // What needs no binding is looked up all the same: it may name a blocker.
-                self.begin_lookups(candidates.into_iter().filter(Candidate::bears).collect());
-            }
+        if let Some(why) = failed {
+            let place = self.place(None);
+            // Edges that need no binding are looked up all the same: they may yield a blocker.
+            self.record_failure(on_delete, why.about(format_args!("the list of apibindings{place}")));
+        } else if !self.stays_in_scope() {
+            return;
         }
+        self.begin_lookups(candidates.into_iter().filter(CandidateEdge::applies).collect());
     }
 
-    /// Plans who is looked for, for edges that bear.
-    pub(super) fn begin_lookups(&mut self, candidates: Vec<Candidate>) {
+    /// Plans the lookups of edges that apply.
+    pub(super) fn begin_lookups(&mut self, candidates: Vec<CandidateEdge>) {
         let mut wanted = Vec::new();
         let mut reached = HashMap::new();
-        self.bears |= !candidates.is_empty();
+        self.applies |= !candidates.is_empty();
         for candidate in candidates {
             let edge = &candidate.edge;
             let namespace = match edge.reach(&self.target) {
@@ -76,29 +74,31 @@ impl Asking {
                 Reach::Namespace => self.target.namespace.clone(),
                 Reach::Everywhere => None,
             };
-            if let Check::Broken(error) = &edge.check {
+            if let EdgeState::Invalid(error) = &edge.state {
                 let why = format!("rule {} can't be evaluated: {error}; correct or delete the rule", edge.rule);
-                self.trouble(edge.on_delete, why);
+                self.record_failure(edge.on_delete, why.into());
                 continue;
             }
             let provider = edge.dependent_export.clone().and_then(|export| Some((edge.rule.cluster.clone()?, export)));
-            let release = match self.cycle(edge, &mut reached) {
-                _ if edge.on_delete != OnDelete::Deny => None,
-                Some(unbinding) => Some(Release::Cycle(unbinding)),
-                None => candidate.is_kept_last(&self.target).then_some(Release::KeptLast),
+            let exemption = if edge.on_delete != OnDelete::Deny {
+                None
+            } else if let Some(unbinding) = self.cycle(edge, &mut reached) {
+                Some(TeardownExemption::Cycle(unbinding))
+            } else {
+                candidate.is_kept_last(&self.target).then_some(TeardownExemption::KeptLast)
             };
-            wanted.push(Wanted { export: provider, namespace, edge: Arc::clone(edge), release });
+            wanted.push(PlannedEdge { export: provider, namespace, edge: Arc::clone(edge), exemption });
         }
-        for step in plan::plan(self.target.cluster.as_ref(), wanted) {
-            let (on_delete, release) = (step.on_delete, step.release);
-            let lookup = Lookup::new(self.searches.len(), &self.target, step);
-            self.searches.push(Search { planned: lookup.planned(), on_delete, release, lookup: None });
+        for planned in planner::plan(self.target.cluster.as_ref(), wanted) {
+            let (on_delete, exemption) = (planned.on_delete, planned.exemption);
+            let lookup = Lookup::new(self.groups.len(), &self.target, planned);
+            self.groups.push(EdgeGroup { plan: lookup.plan(), on_delete, exemption, lookup: None });
             self.due.push(lookup);
         }
     }
 
-    /// Whether the edge, which bears, lies on a cycle of edges that all bear here.
-    fn cycle(&self, edge: &Arc<IndexedEdge>, reached: &mut HashMap<Node, HashSet<Node>>) -> Option<Unbinding> {
+    /// Returns the state of the edge's ends if the edge, which applies, lies on a cycle of edges that all apply here.
+    fn cycle(&self, edge: &Arc<CompiledEdge>, reached: &mut HashMap<Node, HashSet<Node>>) -> Option<Unbinding> {
         if !self.graph.may_close(edge) {
             return None;
         }
@@ -111,8 +111,9 @@ impl Asking {
         })
     }
 
-    /// Whether the edge, between local kinds, may lie on a cycle with exported ones, of which only bindings tell.
-    pub(super) fn leads_to_exports(&self, edge: &Arc<IndexedEdge>) -> bool {
+    /// Returns true if the edge, between local kinds, may lie on a cycle with exported kinds. Only bindings show such
+    /// a cycle.
+    pub(super) fn leads_to_exports(&self, edge: &Arc<CompiledEdge>) -> bool {
         let mut exported = false;
         if self.graph.may_close(edge)
             && let Some(target) = self.kinds.target(edge)

@@ -1,50 +1,53 @@
-//! The eviction of a Pod: a deletion that admission sees as the creation of something else, which doesn't show the Pod.
+//! Eviction of a Pod: a deletion that admission sees as the creation of an Eviction, without the Pod itself.
 
-use super::{Case, Evaluation, State};
-use crate::answers::{SOMETHING_ELSE, UNANSWERED, object};
-use crate::decision::{Decision, Problem, Subject};
-use crate::names::{GroupResource, LogicalCluster, Namespace};
-use crate::query::{Accept, Answer, Query, QueryId, percent_encode};
-use crate::review::{Review, ReviewedObject};
-use crate::target::stored_name;
+use super::{Evaluation, RequestedDeletion, State};
+use crate::evaluation::decision::{Decision, Subject};
+use crate::model::names::{GroupResource, LogicalCluster, Namespace};
+use crate::model::percent_encoding::percent_encode;
+use crate::protocol::admission_review::{Review, ReviewedObject};
+use crate::protocol::deletion_target::stored_name;
+use crate::protocol::problem::Unresolved;
+use crate::protocol::request::{Accept, Query, QueryId};
+use crate::protocol::response::Answer;
+use crate::protocol::response_error::{SOMETHING_ELSE, UNANSWERED, object};
 
-/// The id of the one query.
+/// The id of the only query.
 const POD: QueryId = QueryId(0);
 
-/// An eviction whose Pod is read.
+/// An eviction whose Pod is being read.
 #[derive(Debug)]
 pub(super) struct Eviction {
-    case: Case,
+    deletion: RequestedDeletion,
     kind: GroupResource,
     namespace: Namespace,
     name: String,
     asked: bool,
-    /// Where the webhook configuration lies by which the review came, if that counts.
+    /// The scope of the webhook configuration that caused the review, if the scope matters.
     scope: Option<Option<LogicalCluster>>,
 }
 
-impl Case {
+impl RequestedDeletion {
     /// Begins to decide the eviction of the Pod that a review names.
     pub(crate) fn begin_eviction(self, review: &Review<'_>) -> Evaluation {
         let Some(kind) = self.kind() else { return self.begin(None) };
         let namespace = review.asked_namespace().and_then(|namespace| Namespace::parse(namespace).ok());
         let name = review.asked_name().and_then(|name| stored_name(name).ok());
         let (Some(namespace), Some(name)) = (namespace, name) else {
-            return self.unreadable(kind, "it names no Pod that an API server would have stored");
+            return self.unreadable(kind, "it names no valid Pod");
         };
         let name = name.to_owned();
-        let eviction = Eviction { case: self, kind, namespace, name, asked: false, scope: None };
+        let eviction = Eviction { deletion: self, kind, namespace, name, asked: false, scope: None };
         Evaluation(State::Evicting(Box::new(eviction)))
     }
 }
 
 impl Eviction {
-    /// Decides only about what lies in `scope`, once it is known what the Pod is.
+    /// Restricts the decision to objects in `scope`, once the Pod is known.
     pub(super) fn within(&mut self, scope: Option<&LogicalCluster>) {
         self.scope = Some(scope.cloned());
     }
 
-    /// The read of the Pod, once.
+    /// Returns the query for the Pod, once.
     pub(super) fn hand_out(&mut self) -> Option<Query> {
         if std::mem::replace(&mut self.asked, true) {
             return None;
@@ -53,22 +56,22 @@ impl Eviction {
         Some(Query { id: POD, cluster: None, export: None, path, accept: Accept::Json })
     }
 
-    /// The evaluation of the deletion, now that the Pod was read. `None`: that was not asked for.
+    /// Returns the evaluation of the deletion, now that the Pod is read. `None` if the answer belongs to no query.
     pub(super) fn answer(&self, id: QueryId, answer: Answer<'_>) -> Option<Evaluation> {
         if id != POD || !self.asked {
             return None;
         }
         let mut evaluation = match object(answer, "get pods") {
             Ok(Some(body)) => match serde_json::from_slice::<ReviewedObject<'_>>(body) {
-                Ok(pod) if self.is(&pod) => self.case.begin(Some(&pod)),
+                Ok(pod) if self.is(&pod) => self.deletion.begin(Some(&pod)),
                 _ => Evaluation::settled(self.undecided(SOMETHING_ELSE)),
             },
-            // Another one of its name may be there by the time it is deleted.
-            Ok(None) => Evaluation::settled(self.undecided("found none of that name; retry later")),
-            Err(why) => Evaluation::settled(self.undecided(&why)),
+            // Another Pod of that name may exist by the time of the deletion.
+            Ok(None) => Evaluation::settled(self.undecided("found no Pod of that name; retry later")),
+            Err(why) => Evaluation::settled(self.undecided(why)),
         };
-        if let State::Asking(asking) = &mut evaluation.0 {
-            asking.next_id = POD.0 + 1;
+        if let State::InProgress(progress) = &mut evaluation.0 {
+            progress.next_id = POD.0 + 1;
         }
         Some(match &self.scope {
             Some(scope) => evaluation.within(scope.as_ref()),
@@ -76,7 +79,7 @@ impl Eviction {
         })
     }
 
-    /// The decision where the Pod was not read in time.
+    /// Returns the decision if the Pod was not read in time.
     pub(super) fn unanswered(&self) -> Decision {
         self.undecided(UNANSWERED)
     }
@@ -85,8 +88,9 @@ impl Eviction {
         pod.name() == Some(&self.name) && pod.namespace() == Some(self.namespace.as_str())
     }
 
-    fn undecided(&self, why: &str) -> Decision {
+    fn undecided(&self, why: impl Into<Unresolved>) -> Decision {
         let subject = Subject { kind: self.kind.clone(), name: self.name.clone() };
-        self.case.undecided(subject, Problem(format!("the read of Pod {}/{} {why}", self.namespace, self.name)))
+        let read = format!("the read of Pod {}/{}", self.namespace, self.name);
+        self.deletion.undecided(subject, why.into().about(read))
     }
 }

@@ -1,57 +1,60 @@
-//! Whether a review is about what its sender has to do with.
+//! Scope of a review: the objects about which its sender may ask.
 
-use super::{Asking, Bindings, Evaluation, State};
-use crate::bindings::BINDINGS_PATH;
-use crate::bounds::{Bounds, Verdict};
-use crate::decision::{Decision, Problem, Reason, Subject};
-use crate::listing::Listing;
-use crate::names::LogicalCluster;
+use super::{Bindings, Evaluation, InProgress, State};
+use crate::applicability::api_bindings::BINDINGS_PATH;
+use crate::applicability::caller_scope::{CallerScope, Containment};
+use crate::evaluation::decision::{Decision, Reason, Subject};
+use crate::model::names::LogicalCluster;
+use crate::protocol::paged_list::Listing;
 
 impl Evaluation {
-    /// Decides only about what the API servers ask by a webhook configuration that lies in `scope`: the objects in that
-    /// logical cluster, and those whose kind is bound from an APIExport there (kcp looks configurations up where the
-    /// export is). `None` is the one cluster of a plain Kubernetes. Any other deletion is refused, and nothing is said
-    /// of who refers to the object; neither is it where the bindings can't be read.
+    /// Restricts the decision to the reviews that API servers send by a webhook configuration in `scope`. Those are
+    /// about objects in that logical cluster, or of kinds bound from an APIExport there (kcp looks up configurations
+    /// at the export). `None` is the one cluster of plain Kubernetes. Any other deletion is refused, without naming
+    /// the referrers of the object. The referrers are not named either if the bindings can't be read.
     ///
-    /// What the rules and the review itself decide stands: it tells nothing of any other object.
+    /// A decision by the rules and the review alone stands, because it reveals no other object.
     pub fn within(mut self, scope: Option<&LogicalCluster>) -> Self {
         match &mut self.0 {
             State::Evicting(eviction) => eviction.within(scope),
-            State::Asking(asking) if asking.target.cluster.as_ref() != scope => asking.bound_to(scope.cloned()),
-            State::Settled(_) | State::Asking(_) => {}
+            State::InProgress(progress) if progress.target.cluster.as_ref() != scope => {
+                progress.restrict_to(scope.cloned());
+            }
+            State::Settled(_) | State::InProgress(_) => {}
         }
         self
     }
 }
 
-impl Asking {
-    fn bound_to(&mut self, provider: Option<LogicalCluster>) {
+impl InProgress {
+    fn restrict_to(&mut self, provider: Option<LogicalCluster>) {
         let tells = provider.is_some() && self.target.cluster.is_some();
-        self.bounds = Some(Bounds::new(provider));
+        self.caller_scope = Some(CallerScope::new(provider));
         if !tells {
-            self.leave_bounds();
+            self.leave_scope();
         } else if self.bindings.is_none() {
-            let on_delete = self.searches.iter().map(|search| search.on_delete).min().unwrap_or_default();
+            let on_delete = self.groups.iter().map(|group| group.on_delete).min().unwrap_or_default();
             let listing = Listing::new(BINDINGS_PATH.to_owned());
             self.bindings = Some(Bindings { listing, candidates: Vec::new(), cyclic: false, on_delete });
-            self.ready.push_back(super::Asked::Bindings);
+            self.ready.push_back(super::PendingQuery::Bindings);
         }
     }
 
-    /// All bindings have been read. Whether the review is about what it may be about.
-    pub(super) fn keeps_bounds(&mut self) -> bool {
-        match &mut self.bounds {
-            Some(bounds) if bounds.verdict != Verdict::Inside => {
-                self.leave_bounds();
+    /// Returns true if the review is within its scope, now that all bindings have been read. Otherwise gives up what is
+    /// still to be read.
+    pub(super) fn stays_in_scope(&mut self) -> bool {
+        match &mut self.caller_scope {
+            Some(caller_scope) if caller_scope.containment != Containment::Inside => {
+                self.leave_scope();
                 false
             }
             _ => true,
         }
     }
 
-    fn leave_bounds(&mut self) {
-        if let Some(bounds) = &mut self.bounds {
-            bounds.verdict = Verdict::Outside;
+    fn leave_scope(&mut self) {
+        if let Some(caller_scope) = &mut self.caller_scope {
+            caller_scope.containment = Containment::Outside;
         }
         self.bindings = None;
         self.ready.clear();
@@ -60,27 +63,28 @@ impl Asking {
         self.forget();
     }
 
-    /// What was found is not for whoever asks.
+    /// Forgets the results, which the caller may not see.
     fn forget(&mut self) {
-        self.searches.clear();
-        self.readings.clear();
+        self.groups.clear();
+        self.readers.clear();
     }
 
     pub(super) fn is_outside(&self) -> bool {
-        self.bounds.as_ref().is_some_and(|bounds| bounds.verdict == Verdict::Outside)
+        self.caller_scope.as_ref().is_some_and(|caller_scope| caller_scope.containment == Containment::Outside)
     }
 
-    /// The refusal of what is out of bounds. While that is not known, what was found is not to be told.
+    /// Returns the refusal of a review out of scope. While the scope is unknown, the results are forgotten, because
+    /// the caller may not see them.
     pub(super) fn outside(&mut self) -> Option<Decision> {
-        let bounds = self.bounds.as_ref()?;
-        match bounds.verdict {
-            Verdict::Inside => None,
-            Verdict::Unknown => {
+        let caller_scope = self.caller_scope.as_ref()?;
+        match caller_scope.containment {
+            Containment::Inside => None,
+            Containment::Unknown => {
                 self.forget();
                 None
             }
-            Verdict::Outside => {
-                let problems = vec![Problem(bounds.why(&self.place(None)))];
+            Containment::Outside => {
+                let problems = vec![caller_scope.why(&self.place(None)).into()];
                 let subject = Subject { kind: self.target.kind.clone(), name: self.target.name.clone() };
                 Some(Decision::deny(subject, Reason::Undecided { problems }, self.refusal))
             }

@@ -1,22 +1,23 @@
-//! Why a rule can't be used, in words for whoever wrote it.
+//! Errors of rules, in words for their authors.
 
-use crate::api;
-use crate::message::MessageError;
-use crate::names::NameError;
-use crate::path::PathError;
-use crate::pattern::PatternError;
-use crate::selector::SelectorError;
+use crate::model::api;
+use crate::model::field_path::PathError;
+use crate::model::label_selector::SelectorError;
+use crate::model::message_template::MessageError;
+use crate::model::name_pattern::PatternError;
+use crate::model::names::NameError;
 
-/// Why a rule can't be used.
+/// The reason why a rule can't be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RuleError {
-    /// Not of the shape of a DependencyRule.
+    /// An object that doesn't have the shape of a DependencyRule.
     #[error("not a DependencyRule that this version knows: {0}")]
     Shape(String),
     /// The form that older rules had.
     #[error(
-        "spec.dependent.apiExportRef was replaced: write `apiExportName: {name}` instead (the export stands in the rule's own workspace, so it has no path)"
+        "spec.dependent.apiExportRef was replaced: write `apiExportName: {name}` instead (the export lies in the \
+         rule's own workspace, so it has no path)"
     )]
     OldExportRef {
         /// The export that the rule named.
@@ -27,7 +28,7 @@ pub enum RuleError {
     Name {
         /// The field, as in `spec.dependencies[0].group`.
         field: String,
-        /// What is wrong with it.
+        /// The error in the name.
         #[source]
         error: NameError,
     },
@@ -36,7 +37,7 @@ pub enum RuleError {
     Path {
         /// The field, as in `spec.dependencies[0].fieldRef.path`.
         field: String,
-        /// What is wrong with it, and where.
+        /// The error in the path, and its offset.
         #[source]
         error: PathError,
     },
@@ -45,17 +46,17 @@ pub enum RuleError {
     Pattern {
         /// The field, as in `spec.dependencies[0].fieldRef.pattern`.
         field: String,
-        /// What is wrong with it.
+        /// The error in the pattern or replacement.
         #[source]
         error: PatternError,
     },
-    /// Patterns that need too much memory together, each of which may be used by itself.
+    /// Patterns that need too much memory together, while each of them is usable alone.
     #[error(
-        "{field} is one pattern too many: together they take more than {most} KiB when they are compiled, so write simpler \
-         ones or split the rule", most = most >> 10
+        "{field} is one pattern too many: the rule's patterns together take more than {most} KiB when compiled, so \
+         simplify them or split the rule", most = most >> 10
     )]
     Patterns {
-        /// The field at which the bound is passed, as in `spec.dependencies[40].fieldRef.pattern`.
+        /// The field at which the limit is exceeded, as in `spec.dependencies[40].fieldRef.pattern`.
         field: String,
         /// The most bytes that all of them may take.
         most: usize,
@@ -65,7 +66,7 @@ pub enum RuleError {
     Selector {
         /// The field, as in `spec.dependent.selector`.
         field: String,
-        /// What is wrong with it.
+        /// The error in the selector.
         #[source]
         error: SelectorError,
     },
@@ -74,16 +75,16 @@ pub enum RuleError {
     Message {
         /// The field, as in `spec.dependencies[0].message`.
         field: String,
-        /// What is wrong with it.
+        /// The error in the message.
         #[source]
         error: MessageError,
     },
-    /// Fields that don't go together, or one that is missing beside another.
+    /// Fields that exclude each other, or a field that is missing beside another.
     #[error("{field} {why}")]
     Combination {
         /// The field, as in `spec.dependencies[0].fieldRef.namespace`.
         field: String,
-        /// What is wrong with it, and what to write.
+        /// The error, and the correction.
         why: String,
     },
     /// An export that serves the core group.
@@ -94,16 +95,16 @@ pub enum RuleError {
         /// The field that makes it an exported kind.
         export: &'static str,
     },
-    /// Export fields where there are no exports.
+    /// Export fields on plain Kubernetes, which has no exports.
     #[error("{field} is set, but a plain Kubernetes cluster has no APIExports: leave it out")]
     ExportInKubernetes {
         /// The field that names an export.
         field: String,
     },
-    /// More in its workspace than the operator allows, so that none of the rules there is read.
+    /// More rules in the workspace than the operator allows, so that no rule there is read.
     #[error(
-        "there is more than is allowed in its {place}: at most {objects} rules, and {memory} MiB of them as they are held in \
-         memory; delete or shorten some, or have the operator raise --workspace-max-objects or --workspace-max-memory"
+        "there are too many rules in its {place}: at most {objects} rules, and {memory} MiB of memory for all of them; \
+         delete or shorten some, or ask the operator to raise --workspace-max-objects or --workspace-max-memory"
     )]
     Allowance {
         /// `workspace` or `cluster`.
@@ -113,7 +114,7 @@ pub enum RuleError {
         /// The most MiB of memory.
         memory: usize,
     },
-    /// Nothing says which workspace the rule belongs to.
+    /// A rule that doesn't name its logical cluster.
     #[error(
         "the rule does not say its logical cluster: read it from a kcp, or set its annotation `{annotation}`",
         annotation = api::CLUSTER_ANNOTATION
@@ -122,7 +123,7 @@ pub enum RuleError {
 }
 
 impl RuleError {
-    /// The field that is to be corrected, as in `spec.dependencies[0].group`; `None`: the rule as a whole.
+    /// Returns the field to correct, as in `spec.dependencies[0].group`; `None`: the rule as a whole.
     pub fn field(&self) -> Option<&str> {
         match self {
             Self::Shape(_) | Self::Allowance { .. } | Self::NoCluster => None,

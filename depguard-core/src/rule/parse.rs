@@ -1,65 +1,70 @@
-//! From what was written to a checked rule.
+//! Parser of rules: from the wire type to a checked rule.
 
 use std::collections::HashSet;
 
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{Dependent, Edge, ExportRef, FieldReference, Place, Reference, Rule, RuleError, RuleKey, Target, When};
-use crate::api;
-use crate::home::Home;
-use crate::message::Message;
-use crate::names::{
-    ExportName, Group, GroupVersionResource, Kind, NameError, Namespace, Resource, Version, WorkspacePath,
+use super::{
+    Dependent, Edge, ExportRef, FieldReference, FixedReference, Place, Reference, Rule, RuleError, RuleKey, Target,
+    ValueSource, When,
 };
-use crate::path::FieldPath;
-use crate::pattern::Pattern;
-use crate::selector::Selector;
+use crate::model::api;
+use crate::model::control_plane::ControlPlane;
+use crate::model::field_path::FieldPath;
+use crate::model::label_selector::Selector;
+use crate::model::message_template::Message;
+use crate::model::name_pattern::Pattern;
+use crate::model::names::{
+    ExportName, Group, GroupVersionResource, Kind, NameError, Namespace, ObjectName, Resource, Separator, Version,
+    WorkspacePath,
+};
 
 /// The most values that `when` may list.
-const MOST_VALUES: usize = 64;
+const MAX_VALUES: usize = 64;
 /// The most memory that the patterns of a rule may take together when they are compiled, in bytes.
-const MOST_COMPILED: usize = 1 << 20;
+const MAX_COMPILED: usize = 1 << 20;
 
-pub(super) fn rule(home: Home, object: &Value) -> Result<Rule, RuleError> {
+pub(super) fn rule(control_plane: ControlPlane, object: &Value) -> Result<Rule, RuleError> {
     let wire = api::DependencyRule::deserialize(object).map_err(|error| RuleError::Shape(error.to_string()))?;
-    let key = RuleKey::of(home, &wire.metadata);
-    if home == Home::Kcp && key.cluster.is_none() {
+    let key = RuleKey::of(control_plane, &wire.metadata);
+    if control_plane == ControlPlane::Kcp && key.cluster.is_none() {
         return Err(RuleError::NoCluster);
     }
+    let api::DependencyRuleSpec { failure_policy, dependent: holder, dependencies } = &wire.spec;
     let mut budget = Budget::default();
-    let edges = (wire.spec.dependencies.iter().enumerate())
-        .map(|(index, dependency)| edge(home, index, dependency, &mut budget))
+    let edges = (dependencies.iter().enumerate())
+        .map(|(index, dependency)| edge(control_plane, index, dependency, &mut budget))
         .collect::<Result<_, _>>()?;
     Ok(Rule {
         key,
         generation: wire.metadata.generation,
-        failure_policy: wire.spec.failure_policy.unwrap_or_default(),
-        dependent: dependent(home, &wire.spec.dependent)?,
+        failure_policy: failure_policy.unwrap_or_default(),
+        dependent: dependent(control_plane, holder)?,
         edges,
     })
 }
 
-fn dependent(home: Home, dependent: &api::Dependent) -> Result<Dependent, RuleError> {
+fn dependent(control_plane: ControlPlane, dependent: &api::Dependent) -> Result<Dependent, RuleError> {
     const EXPORT: &str = "spec.dependent.apiExportName";
-    if let Some(old) = &dependent.api_export_ref {
+    let api::Dependent { api_export_name, api_export_ref, group, version, kind, resource, selector } = dependent;
+    if let Some(old) = api_export_ref {
         return Err(RuleError::OldExportRef { name: old.name.clone() });
     }
-    let export =
-        (dependent.api_export_name.as_deref()).map(|name| named(EXPORT, ExportName::parse(name))).transpose()?;
-    if export.is_some() && home == Home::Kubernetes {
+    let export = api_export_name.as_deref().map(|name| named(EXPORT, ExportName::parse(name))).transpose()?;
+    if export.is_some() && control_plane == ControlPlane::Kubernetes {
         return Err(RuleError::ExportInKubernetes { field: EXPORT.to_owned() });
     }
     let at = |field: &str| format!("spec.dependent.{field}");
-    let gvr = gvr(&at, &dependent.group, &dependent.version, &dependent.resource)?;
+    let gvr = gvr(&at, group, version, resource)?;
     if export.is_some() && gvr.group.is_core() {
         return Err(RuleError::CoreGroupExported { field: at("group"), export: EXPORT });
     }
-    let selector = dependent.selector.as_ref().map(Selector::parse).transpose();
+    let selector = selector.as_ref().map(Selector::parse).transpose();
     Ok(Dependent {
         export,
         gvr,
-        kind: named(&at("kind"), Kind::parse(&dependent.kind))?,
+        kind: named(&at("kind"), Kind::parse(kind))?,
         selector: selector.map_err(|error| RuleError::Selector { field: at("selector"), error })?,
     })
 }
@@ -67,41 +72,57 @@ fn dependent(home: Home, dependent: &api::Dependent) -> Result<Dependent, RuleEr
 // === A dependency ===
 
 fn edge<'w>(
-    home: Home,
+    control_plane: ControlPlane,
     index: usize,
     dependency: &'w api::Dependency,
     budget: &mut Budget<'w>,
 ) -> Result<Edge, RuleError> {
     let at = |field: &str| format!("spec.dependencies[{index}].{field}");
-    let target = target(home, &at, dependency)?;
+    // A field that is not read here, in `target` or in `reference` would be accepted and have no effect.
+    let api::Dependency {
+        api_export_ref: _,
+        group: _,
+        version: _,
+        resource: _,
+        kind: _,
+        field_ref: _,
+        selector_ref: _,
+        when: written,
+        on_delete,
+        owned_dependents,
+        message,
+    } = dependency;
+    let target = target(control_plane, &at, dependency)?;
     let reference = reference(&at, dependency, &target, budget)?;
-    let when = dependency.when.as_ref().map(|written| when(&at, written)).transpose()?;
+    let when = written.as_ref().map(|written| when(&at, written)).transpose()?;
     let edge = Edge {
         index,
         target,
         reference,
         when,
-        on_delete: dependency.on_delete.unwrap_or_default(),
-        owned_dependents: dependency.owned_dependents.unwrap_or_default(),
-        message: (dependency.message.as_deref().map(Message::parse).transpose())
+        on_delete: on_delete.unwrap_or_default(),
+        owned_dependents: owned_dependents.unwrap_or_default(),
+        message: (message.as_deref().map(Message::parse).transpose())
             .map_err(|error| RuleError::Message { field: at("message"), error })?,
     };
     for (field, path) in edge.paths() {
         if !edge.reference.goes_with(path) {
             let own = edge.reference.path();
-            let why = format!(
-                "`{path}` has a `[*]` that `{own}` does not share: for each reference there must be one value at most"
-            );
+            let why = format!("`{path}` has a `[*]` that `{own}` lacks: each reference may have at most one value");
             return Err(RuleError::Combination { field: at(field), why });
         }
     }
     Ok(edge)
 }
 
-fn target(home: Home, at: &dyn Fn(&str) -> String, dependency: &api::Dependency) -> Result<Target, RuleError> {
+fn target(
+    control_plane: ControlPlane,
+    at: &dyn Fn(&str) -> String,
+    dependency: &api::Dependency,
+) -> Result<Target, RuleError> {
     let export = match &dependency.api_export_ref {
         None => None,
-        Some(_) if home == Home::Kubernetes => {
+        Some(_) if control_plane == ControlPlane::Kubernetes => {
             return Err(RuleError::ExportInKubernetes { field: at("apiExportRef") });
         }
         Some(export) => Some(ExportRef {
@@ -125,67 +146,161 @@ fn reference<'w>(
 ) -> Result<Reference, RuleError> {
     match (&dependency.field_ref, &dependency.selector_ref) {
         (Some(field), None) => {
-            let field = field_reference(&|name| at(&format!("fieldRef.{name}")), field, budget)?;
-            if field.kind.is_some() && target.kind.is_none() {
-                return Err(combination(at("kind"), "is missing: fieldRef.kindPath is compared with it"));
+            let reference = FieldRefParser { at: &|name| at(&format!("fieldRef.{name}")), budget }.reference(field)?;
+            if let Reference::Field(field) = &reference
+                && field.kind.is_some()
+                && target.kind.is_none()
+            {
+                let why = "is missing: depguard compares fieldRef.kindPath or fieldRef.kindPattern with it";
+                return Err(combination(at("kind"), why));
             }
-            Ok(Reference::Field(Box::new(field)))
+            Ok(reference)
         }
         (None, Some(selector)) => selector_reference(&|name| at(&format!("selectorRef.{name}")), selector),
         (None, None) => Err(combination(at("fieldRef"), "is missing: write it or selectorRef")),
-        (Some(_), Some(_)) => Err(combination(at("selectorRef"), "stands beside fieldRef: leave one of them out")),
+        (Some(_), Some(_)) => {
+            Err(combination(at("selectorRef"), "can't be combined with fieldRef: leave one of them out"))
+        }
     }
 }
 
 fn selector_reference(at: &dyn Fn(&str) -> String, written: &api::SelectorRef) -> Result<Reference, RuleError> {
-    match (&written.path, &written.selector) {
+    let api::SelectorRef { path: written, selector } = written;
+    match (written, selector) {
         (Some(written), None) => Ok(Reference::Selector(path(&at("path"), written)?)),
         (None, Some(selector)) => match Selector::parse(selector) {
             Ok(selector) => Ok(Reference::Selected(selector)),
             Err(error) => Err(RuleError::Selector { field: at("selector"), error }),
         },
         (None, None) => Err(combination(at("path"), "is missing: write it or selector")),
-        (Some(_), Some(_)) => Err(combination(at("selector"), "stands beside path: leave one of them out")),
+        (Some(_), Some(_)) => Err(combination(at("selector"), "can't be combined with path: leave one of them out")),
     }
 }
 
-fn field_reference<'w>(
-    at: &dyn Fn(&str) -> String,
-    field: &'w api::FieldRef,
-    budget: &mut Budget<'w>,
-) -> Result<FieldReference, RuleError> {
-    let optional =
-        |name: &str, written: &Option<String>| written.as_deref().map(|text| path(&at(name), text)).transpose();
-    if field.replacement.is_some() && field.pattern.is_none() {
-        return Err(combination(at("replacement"), "stands without pattern: write the pattern that it is made of"));
-    }
-    let mut pattern = |name: &str, pattern: &'w Option<String>, replacement: Option<&str>| {
-        pattern.as_deref().map(|text| budget.pattern(&at(name), text, replacement)).transpose()
-    };
-    let namespace_path = optional("namespacePath", &field.namespace_path)?;
-    let namespace_pattern = pattern("namespacePattern", &field.namespace_pattern, None)?;
-    let place = match &field.namespace {
-        Some(_) if namespace_path.is_some() || namespace_pattern.is_some() => {
-            let why = "stands beside namespacePath or namespacePattern: leave one of them out";
-            return Err(combination(at("namespace"), why));
+/// Parser of a `fieldRef`: its fields, by the names that the wire type gives them.
+struct FieldRefParser<'p, 'w> {
+    at: &'p dyn Fn(&str) -> String,
+    budget: &'p mut Budget<'w>,
+}
+
+impl<'w> FieldRefParser<'_, 'w> {
+    fn reference(&mut self, field: &'w api::FieldRef) -> Result<Reference, RuleError> {
+        let api::FieldRef {
+            path: names,
+            value,
+            namespace_path,
+            namespace,
+            namespace_pattern,
+            split,
+            group_path,
+            group_pattern,
+            kind_path,
+            kind_pattern,
+            api_version_path,
+            uid_path,
+            keys,
+            pattern,
+            replacement,
+        } = field;
+        match (names, value) {
+            (Some(names), None) => {
+                if replacement.is_some() && pattern.is_none() {
+                    return Err(self.wrong("replacement", "needs a pattern: write the pattern whose groups it uses"));
+                }
+                let at = &(self.at)("split");
+                Ok(Reference::Field(Box::new(FieldReference {
+                    split: split.as_deref().map(|text| named(at, Separator::parse(text))).transpose()?,
+                    path: path(&(self.at)("path"), names)?,
+                    keys: *keys,
+                    pattern: self.pattern("pattern", pattern, replacement.as_deref())?,
+                    place: self.place(namespace, namespace_path, namespace_pattern)?,
+                    group: self.source("groupPath", group_path, "groupPattern", group_pattern)?,
+                    kind: self.source("kindPath", kind_path, "kindPattern", kind_pattern)?,
+                    api_version: self.path("apiVersionPath", api_version_path)?,
+                    uid: self.path("uidPath", uid_path)?,
+                })))
+            }
+            (None, Some(name)) => {
+                let others = [
+                    ("split", split.is_some()),
+                    ("groupPath", group_path.is_some()),
+                    ("groupPattern", group_pattern.is_some()),
+                    ("kindPath", kind_path.is_some()),
+                    ("kindPattern", kind_pattern.is_some()),
+                    ("apiVersionPath", api_version_path.is_some()),
+                    ("uidPath", uid_path.is_some()),
+                    ("keys", *keys),
+                    ("pattern", pattern.is_some()),
+                    ("replacement", replacement.is_some()),
+                ];
+                if let Some((other, _)) = others.into_iter().find(|(_, is_written)| *is_written) {
+                    return Err(self.wrong(other, "can't be combined with value: leave one of them out"));
+                }
+                if namespace_pattern.is_some() && namespace_path.is_none() {
+                    let why = "needs a namespacePath beside value: write that path";
+                    return Err(self.wrong("namespacePattern", why));
+                }
+                Ok(Reference::Fixed(Box::new(FixedReference {
+                    name: named(&(self.at)("value"), ObjectName::parse(name))?,
+                    place: self.place(namespace, namespace_path, namespace_pattern)?,
+                })))
+            }
+            (None, None) => Err(self.wrong("path", "is missing: write it or value")),
+            (Some(_), Some(_)) => Err(self.wrong("value", "can't be combined with path: leave one of them out")),
         }
-        Some(fixed) => Place::Fixed(named(&at("namespace"), Namespace::parse(fixed))?),
-        None if namespace_path.is_none() && namespace_pattern.is_none() => Place::Own,
-        None => Place::Said { path: namespace_path, pattern: namespace_pattern },
-    };
-    Ok(FieldReference {
-        path: path(&at("path"), &field.path)?,
-        keys: field.keys,
-        pattern: pattern("pattern", &field.pattern, field.replacement.as_deref())?,
-        place,
-        group: optional("groupPath", &field.group_path)?,
-        kind: optional("kindPath", &field.kind_path)?,
-        api_version: optional("apiVersionPath", &field.api_version_path)?,
-        uid: optional("uidPath", &field.uid_path)?,
-    })
+    }
+
+    fn place(
+        &mut self,
+        namespace: &Option<String>,
+        path: &Option<String>,
+        pattern: &'w Option<String>,
+    ) -> Result<Place, RuleError> {
+        let said = self.source("namespacePath", path, "namespacePattern", pattern)?;
+        match (namespace, said) {
+            (Some(_), Some(_)) => {
+                let why = "can't be combined with namespacePath or namespacePattern: leave one of them out";
+                Err(self.wrong("namespace", why))
+            }
+            (Some(fixed), None) => Ok(Place::Fixed(named(&(self.at)("namespace"), Namespace::parse(fixed))?)),
+            (None, Some(said)) => Ok(Place::Said(said)),
+            (None, None) => Ok(Place::Own),
+        }
+    }
+
+    /// Parses a path and a pattern that describe one value; `None` if there is neither.
+    fn source(
+        &mut self,
+        name_of_path: &str,
+        path: &Option<String>,
+        name_of_pattern: &str,
+        pattern: &'w Option<String>,
+    ) -> Result<Option<ValueSource>, RuleError> {
+        let path = self.path(name_of_path, path)?;
+        let pattern = self.pattern(name_of_pattern, pattern, None)?;
+        Ok((path.is_some() || pattern.is_some()).then_some(ValueSource { path, pattern }))
+    }
+
+    fn path(&self, name: &str, written: &Option<String>) -> Result<Option<FieldPath>, RuleError> {
+        written.as_deref().map(|text| path(&(self.at)(name), text)).transpose()
+    }
+
+    fn pattern(
+        &mut self,
+        name: &str,
+        written: &'w Option<String>,
+        replacement: Option<&str>,
+    ) -> Result<Option<Pattern>, RuleError> {
+        let field = (self.at)(name);
+        written.as_deref().map(|text| self.budget.pattern(&field, text, replacement)).transpose()
+    }
+
+    fn wrong(&self, field: &str, why: &str) -> RuleError {
+        combination((self.at)(field), why)
+    }
 }
 
-/// What the patterns of a rule may need altogether when they are compiled. Each text counts once.
+/// Budget for the compiled patterns of one rule together, in bytes. Each text counts once.
 #[derive(Default)]
 struct Budget<'w> {
     texts: HashSet<&'w str>,
@@ -199,24 +314,25 @@ impl<'w> Budget<'w> {
         if self.texts.insert(text) {
             self.bytes = self.bytes.saturating_add(pattern.size());
         }
-        if self.bytes > MOST_COMPILED {
-            return Err(RuleError::Patterns { field: field.to_owned(), most: MOST_COMPILED });
+        if self.bytes > MAX_COMPILED {
+            return Err(RuleError::Patterns { field: field.to_owned(), most: MAX_COMPILED });
         }
         Ok(pattern)
     }
 }
 
 fn when(at: &dyn Fn(&str) -> String, when: &api::When) -> Result<When, RuleError> {
-    if when.r#in.is_empty() {
+    let api::When { path: field, r#in: values } = when;
+    if values.is_empty() {
         return Err(combination(at("when.in"), "is empty: the reference would never count; name a value"));
     }
-    if when.r#in.len() > MOST_VALUES {
-        return Err(combination(at("when.in"), &format!("has more than {MOST_VALUES} values: name fewer")));
+    if values.len() > MAX_VALUES {
+        return Err(combination(at("when.in"), &format!("has more than {MAX_VALUES} values: name fewer")));
     }
-    Ok(When { path: path(&at("when.path"), &when.path)?, values: when.r#in.clone() })
+    Ok(When { path: path(&at("when.path"), field)?, values: values.clone() })
 }
 
-// === Parts ===
+// === Parts of a kind, and errors ===
 
 fn gvr(
     at: &dyn Fn(&str) -> String,
@@ -266,10 +382,10 @@ mod tests {
     #[test]
     fn the_patterns_of_a_rule_have_a_budget_and_equal_ones_count_once() {
         let equal = mk_rule((0..1000).map(|_| r"^(\w{1,63})/(\w{1,63})$".to_owned()));
-        assert_eq!(rule(Home::Kubernetes, &equal).unwrap().edges.len(), 1000);
+        assert_eq!(rule(ControlPlane::Kubernetes, &equal).unwrap().edges.len(), 1000);
 
         let other = mk_rule((0..1000).map(|n| format!(r"^{n}/(\w{{1,63}})/(\w{{1,63}})$")));
-        let error = rule(Home::Kubernetes, &other).unwrap_err();
+        let error = rule(ControlPlane::Kubernetes, &other).unwrap_err();
         assert!(matches!(error, RuleError::Patterns { .. }), "{error}");
         assert!(error.field().unwrap().starts_with("spec.dependencies[") && error.to_string().contains("1024 KiB"));
     }

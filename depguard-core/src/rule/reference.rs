@@ -1,54 +1,79 @@
-//! How a dependent says which target it means.
+//! References: the ways in which a dependent names or selects its target.
 
 use std::fmt;
 use std::sync::LazyLock;
 
-use crate::names::Namespace;
-use crate::path::{FieldPath, Segment};
-use crate::pattern::Pattern;
-use crate::selector::Selector;
+use crate::model::field_path::{FieldPath, Segment};
+use crate::model::label_selector::Selector;
+use crate::model::name_pattern::Pattern;
+use crate::model::names::{Namespace, ObjectName, Separator};
 
-/// What stands in every object once, so that a reference which each of them has is found there.
+/// The path of the name, which every object has exactly once. A reference that all dependents have is found there.
 static EACH: LazyLock<FieldPath> = LazyLock::new(FieldPath::name);
 
-/// How a dependent says which target it means.
+/// The way in which a dependent names or selects its target.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(
     clippy::exhaustive_enums,
     reason = "depguard's other crates decide by each case: none shall pass them by unseen"
 )]
 pub enum Reference {
-    /// By its name, in a field.
+    /// The dependent names the target in a field.
     Field(Box<FieldReference>),
-    /// By its labels: the field holds a label selector.
+    /// The rule holds the name, and each dependent refers to the target of this name.
+    Fixed(Box<FixedReference>),
+    /// The dependent selects the target by labels: the field holds a label selector.
     Selector(FieldPath),
-    /// By its labels: the rule holds the selector, and each dependent refers to all that it selects.
+    /// The rule holds the label selector, and each dependent refers to all targets that it selects.
     Selected(Selector),
 }
 
-/// A field that holds names, and what else of the dependent says which target each of them means.
+/// A field that holds names, and further fields that narrow each name down to a target.
 ///
-/// The wildcards of the other paths are all shared with `path`, from its beginning: for each name there is one value
-/// of each other path at most. A value that is not there counts as if it said the target.
+/// The other paths share all of their wildcards with `path`, from its beginning: for each name, each other path has
+/// at most one value. If the group, the kind, the version or the UID has no value, every target matches it. If the
+/// namespace has no value, the dependent's own namespace is meant.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct FieldReference {
     /// The name: a string, each string of a list, or with `keys` each key of a map.
     pub path: FieldPath,
-    /// Whether the names are the keys of the map at `path`.
+    /// True if the names are the keys of the map at `path`.
     pub keys: bool,
-    /// What is the name of what stands there; `None`: all of it.
+    /// The separator of several names in one string; `None`: a string is one value.
+    pub split: Option<Separator>,
+    /// The pattern that extracts the name from the value; `None`: the whole value is the name.
     pub pattern: Option<Pattern>,
-    /// Which namespace the target is in.
+    /// The target's namespace.
     pub place: Place,
     /// The target's group.
-    pub group: Option<FieldPath>,
+    pub group: Option<ValueSource>,
     /// The target's kind.
-    pub kind: Option<FieldPath>,
+    pub kind: Option<ValueSource>,
     /// The target's group and version.
     pub api_version: Option<FieldPath>,
     /// The target's UID.
     pub uid: Option<FieldPath>,
+}
+
+/// A name that stands in the rule, for all dependents.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct FixedReference {
+    /// The target's name.
+    pub name: ObjectName,
+    /// The target's namespace.
+    pub place: Place,
+}
+
+/// The place of a value that describes a target: a field of the dependent, and the part of the field's value.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(clippy::exhaustive_structs, reason = "a value is found in no other way; each reader must look at both fields")]
+pub struct ValueSource {
+    /// The field; `None`: the value that holds the name.
+    pub path: Option<FieldPath>,
+    /// The pattern that extracts the value; `None`: the whole value.
+    pub pattern: Option<Pattern>,
 }
 
 /// Which namespace a target is in.
@@ -58,62 +83,82 @@ pub struct FieldReference {
     reason = "depguard's other crates decide by each case: none shall pass them by unseen"
 )]
 pub enum Place {
-    /// The dependent's own; of a dependent without one: any.
+    /// The dependent's own namespace; for a dependent without a namespace, any.
     Own,
-    /// Always this one.
+    /// Always this namespace.
     Fixed(Namespace),
-    /// The one that the dependent says, else its own.
-    Said {
-        /// Where; `None`: where the name is.
-        path: Option<FieldPath>,
-        /// What is the namespace of what stands there; `None`: all of it.
-        pattern: Option<Pattern>,
-    },
+    /// The namespace that the dependent names, else its own.
+    Said(ValueSource),
 }
 
 /// A condition on a field of the dependent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct When {
-    /// The field. Its wildcards are all shared with the reference's path.
+    /// The field. The reference's path shares all wildcards of this path.
     pub path: FieldPath,
     /// The values that it may have.
     pub values: Vec<String>,
 }
 
 impl Reference {
-    /// The path that finds references; all others go along with it.
+    /// Returns the path at which references are found; all other paths go along with it.
     pub fn path(&self) -> &FieldPath {
         match self {
             Self::Field(field) => &field.path,
             Self::Selector(path) => path,
-            Self::Selected(_) => &EACH,
+            Self::Fixed(_) | Self::Selected(_) => &EACH,
         }
     }
 
-    /// Whether it only ever means targets of the dependent's own namespace; of a dependent without one, of any.
-    pub fn stays_in_namespace(&self) -> bool {
+    /// Returns which namespace the targets are in. References by labels mean the dependent's own.
+    pub(crate) fn place(&self) -> &Place {
         match self {
-            Self::Field(field) => field.place == Place::Own,
-            Self::Selector(_) | Self::Selected(_) => true,
+            Self::Field(field) => {
+                // The other fields only describe a target further.
+                let FieldReference {
+                    path: _,
+                    keys: _,
+                    split: _,
+                    pattern: _,
+                    place,
+                    group: _,
+                    kind: _,
+                    api_version: _,
+                    uid: _,
+                } = &**field;
+                place
+            }
+            Self::Fixed(fixed) => {
+                let FixedReference { name: _, place } = &**fixed;
+                place
+            }
+            Self::Selector(_) | Self::Selected(_) => &Place::Own,
         }
+    }
+
+    /// Returns true if the reference only ever means targets in the dependent's own namespace. For a dependent
+    /// without a namespace, that means targets in any namespace.
+    pub fn stays_in_namespace(&self) -> bool {
+        *self.place() == Place::Own
     }
 
     pub(super) fn paths(&self) -> impl Iterator<Item = (&'static str, &FieldPath)> {
-        let (selector, field) = match self {
+        let (one, field) = match self {
             Self::Selector(path) => (Some(("selectorRef.path", path)), None),
             Self::Field(field) => (None, Some(field.paths())),
+            Self::Fixed(_) => (self.place().path().map(|path| ("fieldRef.namespacePath", path)), None),
             Self::Selected(_) => (None, None),
         };
-        selector.into_iter().chain(field.into_iter().flatten())
+        one.into_iter().chain(field.into_iter().flatten())
     }
 
-    /// Whether each wildcard of `other` is one of the reference's too, so that it has one value at most for each
+    /// Returns true if the reference shares each wildcard of `other`, so that `other` has at most one value for each
     /// reference.
     pub(super) fn goes_with(&self, other: &FieldPath) -> bool {
         let mut own = self.path().segments().to_vec();
         if matches!(self, Self::Field(field) if field.keys) {
-            // Each key is that of one value of the map.
+            // Each key belongs to one value of the map.
             own.push(Segment::Wildcard);
         }
         let shared = own.iter().zip(other.segments()).take_while(|(own, other)| own == other);
@@ -121,11 +166,12 @@ impl Reference {
     }
 }
 
-/// What says which targets are meant: the path, or the selector.
+/// Prints the path, or the name or selector of the rule.
 impl fmt::Display for Reference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Field(_) | Self::Selector(_) => self.path().fmt(f),
+            Self::Fixed(fixed) => fixed.name.fmt(f),
             Self::Selected(selector) => selector.fmt(f),
         }
     }
@@ -133,18 +179,28 @@ impl fmt::Display for Reference {
 
 impl FieldReference {
     fn paths(&self) -> impl Iterator<Item = (&'static str, &FieldPath)> {
-        let namespace = match &self.place {
-            Place::Said { path, .. } => path.as_ref(),
-            Place::Own | Place::Fixed(_) => None,
-        };
+        let Self { path, keys: _, split: _, pattern: _, place, group, kind, api_version, uid } = self;
+        fn path_of(source: &Option<ValueSource>) -> Option<&FieldPath> {
+            source.as_ref().and_then(|ValueSource { path, pattern: _ }| path.as_ref())
+        }
         let others = [
-            ("fieldRef.namespacePath", namespace),
-            ("fieldRef.groupPath", self.group.as_ref()),
-            ("fieldRef.kindPath", self.kind.as_ref()),
-            ("fieldRef.apiVersionPath", self.api_version.as_ref()),
-            ("fieldRef.uidPath", self.uid.as_ref()),
+            ("fieldRef.namespacePath", place.path()),
+            ("fieldRef.groupPath", path_of(group)),
+            ("fieldRef.kindPath", path_of(kind)),
+            ("fieldRef.apiVersionPath", api_version.as_ref()),
+            ("fieldRef.uidPath", uid.as_ref()),
         ];
         let others = others.into_iter().filter_map(|(field, path)| Some((field, path?)));
-        [("fieldRef.path", &self.path)].into_iter().chain(others)
+        [("fieldRef.path", path)].into_iter().chain(others)
+    }
+}
+
+impl Place {
+    /// Returns the field of the dependent that holds the namespace, if there is one.
+    fn path(&self) -> Option<&FieldPath> {
+        match self {
+            Self::Said(ValueSource { path, pattern: _ }) => path.as_ref(),
+            Self::Own | Self::Fixed(_) => None,
+        }
     }
 }

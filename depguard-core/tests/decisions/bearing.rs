@@ -1,18 +1,20 @@
-//! Which rules bear on a deletion.
+//! Tests of which rules apply to a deletion.
 
-use depguard_core::{Because::*, Workspaces};
+use depguard_core::Workspaces;
+use depguard_core::decision::AllowReason::*;
 use serde_json::{Value, json};
 
 use crate::cast::*;
 use crate::world::*;
 
-/// Worlds in which the rule about VMs and VPCs bears; what differs from one in which it doesn't is the binding.
+/// Changes the bindings or the rule of a world where the rule about VMs and VPCs applies. After each single change, the
+/// rule applies no longer.
 #[test]
 fn a_rule_bears_only_where_both_its_ends_are_bound_from_its_providers() {
     let bearing = bound().with(vm("ns", "m1", "a"));
     bearing.deletes(&vpc("ns", "a")).blocked_by(&["VirtualMachine/m1"]);
     for (at, pointer, value) in [
-        // The target from another provider, or as another export, or not the kind.
+        // The target's binding has another provider, another export, or another kind.
         (2, "/status/apiExportClusterName", json!("an0ther")),
         (2, "/status/apiExportClusterName", json!(null)),
         (2, "/status/boundResources", json!([])),
@@ -21,7 +23,7 @@ fn a_rule_bears_only_where_both_its_ends_are_bound_from_its_providers() {
         (2, "/status/boundResources/0/group", json!("other.example.com")),
         (2, "/spec/reference/export/name", json!("other.example.com")),
         (2, "/status", json!({})),
-        // The dependent likewise.
+        // The dependent's binding likewise.
         (0, "/status/apiExportClusterName", json!("an0ther")),
         (0, "/status/boundResources/0/resource", json!("disks")),
         (0, "/status/boundResources/0/group", json!("other.example.com")),
@@ -68,7 +70,7 @@ fn one_binding_may_bind_both_ends() {
 
 #[test]
 fn an_export_deleted_while_its_binding_stands_still_protects() {
-    // Nobody knows its workspace any more: the binding's own words decide.
+    // Nobody knows the export's workspace any more: the path in the binding decides.
     let forgotten = bound().with(vm("ns", "m1", "a")).but(|world| world.workspaces = Workspaces::new());
     forgotten.deletes(&vpc("ns", "a")).blocked_by(&["VirtualMachine/m1"]);
     let says = |path: Value| forgotten.but(|world| set(&mut world.bindings[2], "/spec/reference/export/path", path));
@@ -79,7 +81,8 @@ fn an_export_deleted_while_its_binding_stands_still_protects() {
 
 #[test]
 fn a_rule_of_an_unrelated_workspace_changes_nothing() {
-    // `.metadata.name` of the target itself: each VPC would be its own dependent, were it not for its UID and this.
+    // The path is `.metadata.name` of the target itself. Only its UID and the foreign workspace keep a VPC from being
+    // its own dependent.
     let stranger = rule("strang3r", VPC, ".metadata.name", PROVIDER, VPC);
     let world = bound().with(vpc("ns", "a").set("/metadata/uid", "namesake")).but(|world| world.rules = vec![stranger]);
     world.deletes(&vpc("ns", "a")).asked(&[BINDINGS]).allowed(NotBound);
@@ -120,16 +123,24 @@ fn a_rule_with_one_local_end_bears_in_its_own_workspace_alone() {
     on_local_dependent("an0ther").deletes(&vpc("ns", "a")).allowed(NotBound);
 }
 
-/// Edits that make a rule unusable, and what is then said.
+/// Returns edits that make a rule unusable, each with a part of the message that follows.
 fn breaks() -> [(&'static str, Value, &'static str); 13] {
     [
         ("/spec/dependencies/0/onDelete", json!("Maybe"), "unknown variant `Maybe`"),
         ("/spec/failurePolicy", json!("ignore"), "unknown variant `ignore`"),
-        // What would have narrowed the rule refuses as if it were wide.
+        // A broken part that would have narrowed the rule: the rule refuses as if it were not narrowed.
         ("/spec/dependent/selector", json!({"matchLabels": {"a b": "c"}}), "spec.dependent.selector"),
         ("/spec/dependencies/0/fieldRef/namespace", json!("No/Name"), "fieldRef.namespace"),
-        ("/spec/dependencies/0/fieldRef/namespacePath", json!(".spec.all[*].namespace"), "does not share"),
-        ("/spec/dependencies/0/fieldRef/kindPath", json!(".spec.vpcRef.kind"), "compared with it"),
+        (
+            "/spec/dependencies/0/fieldRef/namespacePath",
+            json!(".spec.all[*].namespace"),
+            "lacks: each reference may have at most one value",
+        ),
+        (
+            "/spec/dependencies/0/fieldRef/kindPath",
+            json!(".spec.vpcRef.kind"),
+            "depguard compares fieldRef.kindPath or fieldRef.kindPattern with it",
+        ),
         ("/spec/dependencies/0/fieldRef/pattern", json!("("), "fieldRef.pattern"),
         ("/spec/dependencies/0/when", json!({"path": ".spec.state", "in": []}), "when.in is empty"),
         ("/spec/dependencies/0/message", json!("{who}"), "`{who}`"),
@@ -186,7 +197,7 @@ fn a_broken_rule_does_not_hide_what_others_find() {
 
 #[test]
 fn a_null_in_a_broken_rule_is_a_field_left_out() {
-    // Both are local then, as they are in a rule that can be used.
+    // Both ends are local then, as in a rule that can be used.
     for pointer in
         ["/spec/dependent/apiExportName", "/spec/dependent/apiExportRef", "/spec/dependencies/0/apiExportRef"]
     {

@@ -1,6 +1,6 @@
-//! Who plays in the cases: VMs of one provider that refer to VPCs of another, and pods that refer to config maps.
+//! Kinds, objects and worlds of the cases: VMs of one provider refer to VPCs of another, and pods to config maps.
 
-use depguard_core::Home;
+use depguard_core::ControlPlane;
 use serde_json::{Value, json};
 
 use crate::world::*;
@@ -21,7 +21,7 @@ pub(crate) const POD: Kind = Kind { group: "", versions: &["v1"], resource: "pod
 pub(crate) const CONFIG: Kind =
     Kind { group: "", versions: &["v1"], resource: "configmaps", kind: "ConfigMap", namespaced: true };
 
-/// A VM that refers to a VPC.
+/// Returns a VM that refers to a VPC.
 pub(crate) fn vm(namespace: &str, name: &str, vpc: &str) -> Object {
     Object::new(VM, namespace, name).set("/spec/vpcRef/name", vpc)
 }
@@ -46,9 +46,9 @@ pub(crate) fn config(namespace: &str, name: &str) -> Object {
     Object::new(CONFIG, namespace, name)
 }
 
-/// VMs, racks, VPCs and zones of two providers, all bound; one rule, that VMs refer to VPCs.
+/// Returns a world with VMs, racks, VPCs and zones of two providers, all bound, and one rule: VMs refer to VPCs.
 pub(crate) fn bound() -> World {
-    World::new(Home::Kcp).but(|world| {
+    World::new(ControlPlane::Kcp).but(|world| {
         world.kinds = vec![VM, RACK, VPC, ZONE, POD, CONFIG];
         world.knows(PROVIDER, NETWORK);
         world.rules = vec![rule(COMPUTE, VM, ".spec.vpcRef.name", PROVIDER, VPC)];
@@ -61,21 +61,22 @@ pub(crate) fn bound() -> World {
     })
 }
 
-/// The same without a kcp: one cluster, and a local rule.
+/// Returns the same world as a plain cluster with a local rule.
 pub(crate) fn plain() -> World {
     bound().but(|world| {
-        world.home = Home::Kubernetes;
+        world.control_plane = ControlPlane::Kubernetes;
         world.rules = vec![local_rule("anything", VM, ".spec.vpcRef.name", VPC)];
         world.bindings.clear();
     })
 }
 
-/// A workspace with a local rule, that pods refer to config maps.
+/// Returns a workspace with one local rule: pods refer to config maps.
 pub(crate) fn local(cluster: &str) -> World {
     bound().but(|world| world.rules = vec![local_rule(cluster, POD, ".spec.configRef", CONFIG)])
 }
 
-/// Namespace `ns` is being deleted; in it the VM `m1` refers to the VPC `a`, and that back to the VM, as two rules say.
+/// Returns a world where namespace `ns` is being deleted. In `ns`, VM `m1` refers to VPC `a` and the VPC to the VM, by
+/// two rules.
 pub(crate) fn torn_down() -> World {
     bound().but(|world| {
         world.rules.push(rule(NETWORK, VPC, ".spec.gateway", "root:providers:compute", VM));
@@ -90,7 +91,7 @@ pub(crate) fn about(dependent: Kind, path: &str, target: Kind) -> impl FnOnce(&m
     move |world| world.rules = vec![rule]
 }
 
-/// The same rule with one edit.
+/// Returns the world with one edit of its first rule.
 pub(crate) fn ruled(world: &World, pointer: &str, value: impl Into<Value>) -> World {
     world.but(|world| set(&mut world.rules[0], pointer, value.into()))
 }

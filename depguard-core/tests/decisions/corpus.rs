@@ -1,17 +1,20 @@
-//! The corpus, in `tests/corpus`: what a rule, some objects and a deletion come to, and one edit that changes it.
+//! The corpus in `tests/corpus`: rules, objects and a deletion, the expected decision, and one edit that changes the
+//! decision.
 //!
-//! Each case runs in a plain cluster and in a kcp where both kinds are exported, against the core and the naive
-//! procedure. See the README there for the form.
+//! Each case runs in a plain cluster and in a kcp that exports both kinds, against the core and the naive procedure.
+//! The README there describes the form.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
-use depguard_core::{Decision, FailurePolicy, Home, Reason, Referrers, Rule, Ruling};
+use depguard_core::api::FailurePolicy;
+use depguard_core::decision::{Reason, Referrers, Verdict};
+use depguard_core::{ControlPlane, Decision, Rule};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use crate::naive::{self, Said, Verdict};
+use crate::naive::{self, NaiveVerdict, Said};
 use crate::world::*;
 
 #[derive(Deserialize)]
@@ -50,21 +53,21 @@ struct Twin {
     expect: Expected,
 }
 
-/// Nothing said: allowed, since nothing refers to the target.
+/// Expected decision. Without any field: allowed, because nothing refers to the target.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Expected {
-    /// The blockers.
+    /// Names of the blockers.
     denied: Option<BTreeSet<String>>,
-    /// A part of what could not be found out.
+    /// Part of the message that says which fact could not be found out.
     undecided: Option<String>,
-    /// The label.
+    /// Label of the decision.
     allowed: Option<String>,
     #[serde(default)]
     warned: BTreeSet<String>,
     #[serde(default)]
     audited: BTreeSet<String>,
-    /// The whole message, or the first warning.
+    /// Complete message of the refusal, or else the first warning.
     message: Option<String>,
 }
 
@@ -94,9 +97,9 @@ fn cases() -> Vec<(String, Case)> {
     all
 }
 
-// === From the short form to the long one ===
+// === From the short form of a case to the long one ===
 
-/// Takes out a field, or `null`.
+/// Takes a field out of a map; returns `null` if the field is absent.
 fn take(fields: &mut Map<String, Value>, field: &str) -> Value {
     fields.remove(field).unwrap_or_default()
 }
@@ -118,10 +121,10 @@ fn object(kinds: &BTreeMap<String, Kind>, short: &Value) -> Object {
     object
 }
 
-fn rule(home: Home, kinds: &BTreeMap<String, Kind>, index: usize, short: &Value) -> Value {
+fn rule(control_plane: ControlPlane, kinds: &BTreeMap<String, Kind>, index: usize, short: &Value) -> Value {
     let mut fields = short.as_object().expect("a rule").clone();
     let dependent = kinds[take(&mut fields, "from").as_str().expect("from")];
-    let exported = |kind: Kind| home == Home::Kcp && !kind.group.is_empty();
+    let exported = |kind: Kind| control_plane == ControlPlane::Kcp && !kind.group.is_empty();
     let mut rule = local_rule(CONSUMER, dependent, "", dependent);
     rule["metadata"]["name"] = fields.remove("name").unwrap_or(format!("rule-{index}").into());
     let spec = &mut rule["spec"];
@@ -154,14 +157,14 @@ fn rule(home: Home, kinds: &BTreeMap<String, Kind>, index: usize, short: &Value)
     rule
 }
 
-fn world(home: Home, kinds: &BTreeMap<String, Kind>, case: &Case) -> (World, Object) {
-    let mut world = World::new(home);
+fn world(control_plane: ControlPlane, kinds: &BTreeMap<String, Kind>, case: &Case) -> (World, Object) {
+    let mut world = World::new(control_plane);
     world.kinds = kinds.values().copied().collect();
     world.failure_policy = case.failure_policy;
     let rules = case.rules.as_array().cloned().unwrap_or_else(|| vec![case.rules.clone()]);
-    world.rules = rules.iter().enumerate().map(|(index, short)| rule(home, kinds, index, short)).collect();
+    world.rules = rules.iter().enumerate().map(|(index, short)| rule(control_plane, kinds, index, short)).collect();
     world.objects = case.objects.iter().map(|short| object(kinds, short)).collect();
-    if home == Home::Kcp {
+    if control_plane == ControlPlane::Kcp {
         world.knows("root:consumer", CONSUMER);
         let exported = world.kinds.iter().filter(|kind| !kind.group.is_empty());
         world.bindings = exported.map(|kind| binding(CONSUMER, "root:consumer", *kind)).collect();
@@ -169,7 +172,7 @@ fn world(home: Home, kinds: &BTreeMap<String, Kind>, case: &Case) -> (World, Obj
     (world, object(kinds, &case.delete))
 }
 
-// === What comes of it ===
+// === Checks of the decision ===
 
 fn names(by: Option<&Referrers>) -> BTreeSet<String> {
     by.into_iter().flat_map(|by| &by.blockers).map(ToString::to_string).collect()
@@ -177,53 +180,65 @@ fn names(by: Option<&Referrers>) -> BTreeSet<String> {
 
 fn check(name: &str, case: &Case, expected: &Expected) {
     let kinds = kinds();
-    for home in [Home::Kubernetes, Home::Kcp] {
-        let (world, target) = world(home, &kinds, case);
+    for control_plane in [ControlPlane::Kubernetes, ControlPlane::Kcp] {
+        let (world, target) = world(control_plane, &kinds, case);
         let selecting = world.but(|world| world.selects = |_| true);
         let shared = world.deletes_together(&[Object::new(target.kind, "ns", "decoy"), target.clone()]).remove(1);
-        check_one(&format!("{name}, in home {home:?}"), &world, &target, &world.deletes(&target).decision, expected);
         check_one(
-            &format!("{name}, selected, in home {home:?}"),
+            &format!("{name}, on {control_plane:?}"),
+            &world,
+            &target,
+            &world.deletes(&target).decision,
+            expected,
+        );
+        check_one(
+            &format!("{name}, selected, on {control_plane:?}"),
             &world,
             &target,
             &selecting.deletes(&target).decision,
             expected,
         );
-        check_one(&format!("{name}, by a shared list, in home {home:?}"), &world, &target, &shared.decision, expected);
+        check_one(
+            &format!("{name}, by a shared list, on {control_plane:?}"),
+            &world,
+            &target,
+            &shared.decision,
+            expected,
+        );
     }
 }
 
 fn check_one(name: &str, world: &World, target: &Object, decision: &Decision, expected: &Expected) {
-    let home = world.home;
+    let control_plane = world.control_plane;
     let at = format!("{name}: {decision:?}");
-    match (decision.ruling(), &expected.denied, &expected.undecided) {
-        (Ruling::Denied(denial), Some(blockers), None) => {
+    match (decision.verdict(), &expected.denied, &expected.undecided) {
+        (Verdict::Denied(denial), Some(blockers), None) => {
             let Reason::Referenced { by, problems, .. } = denial.reason() else { panic!("{at}") };
             assert_eq!((&names(Some(by)), problems.len()), (blockers, 0), "{at}");
         }
-        (Ruling::Denied(denial), None, Some(part)) => {
+        (Verdict::Denied(denial), None, Some(part)) => {
             assert!(matches!(denial.reason(), Reason::Undecided { .. }), "{at}");
             assert!(denial.message().contains(part), "{at}");
         }
-        (Ruling::Allowed(_), None, None) => {
+        (Verdict::Allowed(_), None, None) => {
             assert_eq!(decision.label(), expected.allowed.as_deref().unwrap_or("unreferenced"), "{at}");
         }
         _ => panic!("{at}"),
     }
-    let notes = decision.notes();
+    let notes = decision.diagnostics();
     assert_eq!(names(notes.warned.as_ref()), expected.warned, "{at}");
     assert_eq!(names(notes.audited.as_ref()), expected.audited, "{at}");
-    // In kcp a rule's name has its logical cluster before it.
-    if let (Some(message), Home::Kubernetes) = (&expected.message, home) {
+    // In kcp, the logical cluster stands before a rule's name in the message.
+    if let (Some(message), ControlPlane::Kubernetes) = (&expected.message, control_plane) {
         let said = decision.message().or(notes.warnings().into_iter().next());
         assert_eq!(said.as_ref(), Some(message), "{at}");
     }
-    if world.rules.iter().all(|rule| Rule::parse(home, rule).is_ok()) {
-        assert_eq!((Verdict::of(decision), Said::of(decision)), naive::decide(world, target), "{at}");
+    if world.rules.iter().all(|rule| Rule::parse(control_plane, rule).is_ok()) {
+        assert_eq!((NaiveVerdict::of(decision), Said::of(decision)), naive::decide(world, target), "{at}");
     }
 }
 
-/// The case with one edit: what stands at a place of it is another thing, or, where that is `null`, is not there.
+/// Returns the case with one edit: replaces the value at a pointer, or removes the value if the new one is `null`.
 fn edited(case: &Case, pointer: &str, value: &Value) -> Case {
     let mut json = json!({
         "rules": case.rules, "objects": case.objects, "delete": case.delete, "failure_policy": case.failure_policy,
@@ -250,7 +265,7 @@ fn edited(case: &Case, pointer: &str, value: &Value) -> Case {
 #[test]
 fn every_case_is_decided_as_it_says_and_so_is_its_twin() {
     let (mut decided, mut wrong) = (0, Vec::new());
-    // Each that goes wrong is named, and not the first alone.
+    // Collects all cases that fail, so that the test names each of them.
     let mut decide = |name: String, case: &Case, expected: &Expected| {
         decided += 1;
         if catch_unwind(AssertUnwindSafe(|| check(&name, case, expected))).is_err() {

@@ -1,6 +1,7 @@
-//! Which edges lie on a cycle, and whose rules can put them there.
+//! Tests of which edges lie on a cycle, and whose rules can put an edge there.
 
-use depguard_core::{Because::*, Workspaces};
+use depguard_core::Workspaces;
+use depguard_core::decision::AllowReason::*;
 use serde_json::json;
 
 use crate::cast::*;
@@ -8,7 +9,7 @@ use crate::world::*;
 
 const COMPUTE_PATH: &str = "root:providers:compute";
 
-/// The VPC `a` is deleted while all its namespace is: `closed` says whether its edge counts as one of a cycle.
+/// Deletes VPC `a` while its namespace is being deleted; `closed` says if the VPC's edge must count as part of a cycle.
 #[track_caller]
 fn judged(world: &World, closed: bool) {
     let outcome = world.deletes(&vpc("ns", "a"));
@@ -24,9 +25,9 @@ fn judged(world: &World, closed: bool) {
 #[test]
 fn only_edges_of_a_cycle_let_go() {
     judged(&torn_down(), true);
-    // Without the way back, the VM simply has to go first.
+    // Without the rule that leads back, the VM must go first.
     judged(&torn_down().but(|world| drop(world.rules.pop())), false);
-    // The way back leads elsewhere.
+    // The rule that leads back names another target.
     let to = |target: Kind| {
         torn_down().but(|world| world.rules[1] = rule(NETWORK, VPC, ".spec.gateway", COMPUTE_PATH, target))
     };
@@ -43,7 +44,7 @@ fn a_kind_that_refers_to_itself_is_a_cycle_and_one_that_does_not_is_none() {
     });
     peers.deletes(&vpc("ns", "a")).asked(&[BINDINGS, VPCS, CLUSTER, NAMESPACE]).allowed(TornDown);
     peers.but(|world| world.going.clear()).deletes(&vpc("ns", "a")).blocked_by(&["VPC/b"]);
-    // The same references, of VMs that nothing leads back to.
+    // VMs hold the same references, and no rule leads back to VMs.
     let vms = peers.but(|world| {
         world.rules = vec![rule(COMPUTE, VM, ".spec.vpcRef.name", PROVIDER, VPC)];
         world.objects = vec![vm("ns", "b", "a")];
@@ -68,7 +69,7 @@ fn a_cycle_may_go_through_several_providers_and_each_must_be_bound() {
     for broken in 1..4 {
         judged(&closed.but(|world| drop(world.rules.remove(broken))), false);
     }
-    // The racks are bound in bindings[1], the zones in bindings[3].
+    // `bindings[1]` binds the racks, `bindings[3]` the zones.
     for unbound in [1, 3] {
         judged(&closed.but(|world| drop(world.bindings.remove(unbound))), false);
         let elsewhere =
@@ -79,22 +80,22 @@ fn a_cycle_may_go_through_several_providers_and_each_must_be_bound() {
     }
 }
 
-/// A stranger exports kinds of the same names, and says of them what would close the cycle.
+/// Gives a stranger, who exports kinds of the same names, a rule that would close the cycle.
 #[test]
 fn a_strangers_rule_closes_no_cycle() {
     let stranger = rule("strang3r", VPC, ".spec.gateway", COMPUTE_PATH, VM);
     let world = torn_down().but(|world| world.rules[1] = stranger);
     judged(&world, false);
-    // Nor does it where the stranger's export is bound as well, with other kinds.
+    // The stranger's rule closes no cycle either if the stranger's export is bound with other kinds.
     let bound = binding("strang3r", "root:strange", ZONE);
     judged(&world.but(|world| world.bindings.push(bound)), false);
-    // The provider's own rule does.
+    // The same rule of the provider closes the cycle.
     judged(&world.but(|world| set(&mut world.rules[1], "/metadata/annotations/kcp.io~1cluster", NETWORK.into())), true);
 }
 
 #[test]
 fn a_bound_provider_closes_no_cycle_through_kinds_that_are_not_its_own() {
-    // The provider of VMs speaks of VPCs as if its own export served them, or under another export's name.
+    // The provider of VMs writes a rule about VPCs, as if its own export or another one of that name served them.
     for export in [NETWORK_GROUP, COMPUTE_GROUP] {
         let world = torn_down().but(|world| {
             world.rules[1] = rule(COMPUTE, VPC, ".spec.gateway", COMPUTE_PATH, VM);
@@ -113,7 +114,8 @@ fn a_tenants_local_rule_about_bound_kinds_closes_no_cycle() {
     }
 }
 
-/// The provider of VPCs says that they refer to config maps: those of its own workspace, and nobody else's.
+/// Gives the provider of VPCs a rule that they refer to config maps. The rule means the config maps of the provider's
+/// own workspace only.
 #[test]
 fn a_providers_local_kinds_are_not_the_tenants() {
     let world = |cluster: &str| {
@@ -127,7 +129,7 @@ fn a_providers_local_kinds_are_not_the_tenants() {
         })
     };
     judged(&world(NETWORK), false);
-    // Where the tenant is the provider, they are.
+    // If the tenant is the provider, the rule means the tenant's config maps.
     let own = world(CONSUMER).but(|world| {
         world.bindings[2]["status"]["apiExportClusterName"] = CONSUMER.into();
         world.knows(PROVIDER, CONSUMER);
@@ -164,7 +166,8 @@ fn a_rule_that_only_warns_closes_no_cycle_and_one_that_is_ignored_when_it_fails_
 fn a_path_that_nobody_knows_is_what_the_binding_names() {
     let forgotten = torn_down().but(|world| world.workspaces = Workspaces::new());
     judged(&forgotten, true);
-    // The rule bears where the binding names no path; but that it is this one's target isn't certain.
+    // The rule applies if the binding names no path. But then the binding's export may be another than the rule's
+    // target.
     for path in [NETWORK, ""] {
         let unclear = |world: &mut World| world.bindings[2]["spec"]["reference"]["export"]["path"] = path.into();
         judged(&forgotten.but(unclear), false);
@@ -173,7 +176,7 @@ fn a_path_that_nobody_knows_is_what_the_binding_names() {
 
 #[test]
 fn an_edge_outside_the_cycle_blocks_beside_one_of_it() {
-    // The pod refers to the VPC too, and nothing leads back to pods.
+    // The pod refers to the VPC too, and no rule leads back to pods.
     let world = torn_down().but(|world| {
         let mut pods = rule(CONSUMER, POD, ".spec.vpc", PROVIDER, VPC);
         pods["spec"]["dependent"].as_object_mut().unwrap().remove("apiExportName");
@@ -186,7 +189,7 @@ fn an_edge_outside_the_cycle_blocks_beside_one_of_it() {
     world.but(|world| drop(world.objects.pop())).deletes(&vpc("ns", "a")).allowed(TornDown);
 }
 
-/// One dependent may refer to the target by an edge of a cycle and by one that isn't.
+/// Lets one dependent refer to the target by an edge of a cycle and by another edge.
 #[test]
 fn the_stricter_of_two_edges_from_one_dependent_counts() {
     let as_local = local_rule(CONSUMER, VM, ".spec.vpcRef.name", VPC);
@@ -196,7 +199,7 @@ fn the_stricter_of_two_edges_from_one_dependent_counts() {
 #[test]
 fn a_cycle_in_a_plain_cluster_needs_no_bindings() {
     let plain = torn_down().but(|world| {
-        world.home = depguard_core::Home::Kubernetes;
+        world.control_plane = depguard_core::ControlPlane::Kubernetes;
         world.rules = vec![local_rule("x", VM, ".spec.vpcRef.name", VPC), local_rule("y", VPC, ".spec.gateway", VM)];
         world.bindings.clear();
     });
@@ -212,13 +215,14 @@ fn a_local_cycle_needs_no_bindings_unless_it_leads_through_exported_kinds() {
         world.going.insert("ns".to_owned());
     });
     pods.deletes(&config("ns", "a")).asked(&[PODS, CLUSTER, NAMESPACE]).allowed(TornDown);
-    // Both rules must be of this workspace.
+    // Both rules must belong to this workspace.
     pods.but(|world| set(&mut world.rules[1], "/metadata/annotations/kcp.io~1cluster", json!("an0ther")))
         .deletes(&config("ns", "a"))
         .asked(&[PODS])
         .blocked_by(&["Pod/p"]);
 
-    // The workspace exports zones, binds them itself, and has a rule from config maps to zones and back to pods.
+    // The workspace exports zones and binds them itself. Its rules lead from config maps to zones, and from zones to
+    // pods.
     let mixed = pods.but(|world| {
         let mut to_zones = local_rule(CONSUMER, CONFIG, ".spec.zone", ZONE);
         to_zones["spec"]["dependencies"][0]["apiExportRef"] = json!({"path": "root:own", "name": NETWORK_GROUP});

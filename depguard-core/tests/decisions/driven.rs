@@ -1,4 +1,4 @@
-//! Evaluations whose queries are answered by a function.
+//! Tests of evaluations whose queries a function answers.
 
 use std::cell::{Cell, RefCell};
 use std::error::Error;
@@ -6,16 +6,16 @@ use std::future::{pending, poll_fn, ready};
 use std::pin::pin;
 use std::task::{Context as Waking, Poll, Waker};
 
-use depguard_core::{
-    Because::*, Context, Decision, Fetched, Group, GroupVersionResource, Home, PathError, Query, Reason, RuleSet,
-    Ruling,
-};
+use depguard_core::decision::AllowReason::*;
+use depguard_core::decision::{Reason, Verdict};
+use depguard_core::model::PathError;
+use depguard_core::{Context, ControlPlane, Decision, Fetched, Group, GroupVersionResource, Query, RuleSet};
 use serde_json::{Value, json};
 
 use crate::cast::*;
 use crate::world::*;
 
-/// As an HTTP client hands it over.
+/// Converts a reply to the form that an HTTP client returns.
 fn fetched(reply: &Reply) -> Fetched<Vec<u8>> {
     match reply {
         Reply::Http(status, body) => Ok::<_, String>((*status, body.clone())).into(),
@@ -24,7 +24,7 @@ fn fetched(reply: &Reply) -> Fetched<Vec<u8>> {
     }
 }
 
-/// Polls until it is done, some thousand times at most.
+/// Polls a future until it is done, some thousand times at most.
 fn wait_for<T>(future: impl Future<Output = T>) -> T {
     let mut future = pin!(future);
     let mut waking = Waking::from_waker(Waker::noop());
@@ -35,7 +35,7 @@ fn wait_for<T>(future: impl Future<Output = T>) -> T {
     polls.next().expect("it ends")
 }
 
-/// Not ready the first `times`.
+/// Becomes ready after `times` polls.
 async fn after(times: usize) {
     let mut left = times;
     poll_fn(|_| match left.checked_sub(1) {
@@ -56,7 +56,7 @@ fn undecided(decision: &Decision, why: &str) {
 
 #[test]
 fn what_a_function_answers_decides_one_by_one_or_side_by_side() {
-    // Bindings, then the VMs by field, by table or page by page.
+    // The queries are the bindings, then the VMs by field, by table or page by page.
     for selects in [true, false] {
         let world = bound().with(vm("ns", "m1", "a")).with(vm("ns", "m2", "b")).with(vm("ns", "m3", "b"));
         let world = world.but(|world| {
@@ -72,9 +72,9 @@ fn what_a_function_answers_decides_one_by_one_or_side_by_side() {
             };
             let side_by_side = wait_for(world.evaluate(&target).decide_until(pending(), get));
             assert_eq!(one_by_one.message(), side_by_side.message());
-            match one_by_one.ruling() {
-                Ruling::Allowed(because) => assert_eq!((*because, blockers), (Unreferenced, 0)),
-                Ruling::Denied(denial) => match denial.reason() {
+            match one_by_one.verdict() {
+                Verdict::Allowed(because) => assert_eq!((*because, blockers), (Unreferenced, 0)),
+                Verdict::Denied(denial) => match denial.reason() {
                     Reason::Referenced { by, .. } => assert_eq!(by.blockers.len(), blockers),
                     other => panic!("{other:?}"),
                 },
@@ -108,7 +108,7 @@ fn what_is_not_answered_by_the_deadline_is_refused() {
         }
     };
     undecided(&wait_for(world.evaluate(&vpc("ns", "a")).decide_until(after(3), hangs)), "was not answered");
-    // A function that is always at once ready doesn't outrun the deadline.
+    // A function that is always ready at once cannot outrun the deadline.
     let endless = RefCell::new(0);
     let list = json!({"metadata": {"resourceVersion": "1", "continue": "t"}, "items": []}).to_string();
     let get = |_: Query| {
@@ -124,7 +124,7 @@ fn deadline(is_there: bool) -> Poll<()> {
     if is_there { Poll::Ready(()) } else { Poll::Pending }
 }
 
-/// A rule for each of so many kinds.
+/// Returns `kinds` rules, each for another kind.
 fn many(kinds: usize) -> Vec<Value> {
     let rule = |n: usize| {
         json!({
@@ -140,7 +140,7 @@ fn many(kinds: usize) -> Vec<Value> {
 
 #[test]
 fn no_more_than_eight_are_under_way_at_once() {
-    let rules = RuleSet::try_load(Home::Kubernetes, &many(20)).unwrap();
+    let rules = RuleSet::try_load(ControlPlane::Kubernetes, &many(20)).unwrap();
     let nodes =
         GroupVersionResource { group: Group::CORE, version: "v1".parse().unwrap(), resource: "nodes".parse().unwrap() };
     let node = json!({"metadata": {"name": "a"}});
@@ -161,12 +161,12 @@ fn no_more_than_eight_are_under_way_at_once() {
 #[test]
 fn a_rule_that_is_wrong_is_told_before_anything_is_decided() {
     let mut rules = many(3);
-    assert_eq!(RuleSet::try_load(Home::Kubernetes, &rules).unwrap().rules(), 3);
+    assert_eq!(RuleSet::try_load(ControlPlane::Kubernetes, &rules).unwrap().rules(), 3);
     rules[1]["spec"]["dependencies"][0]["fieldRef"]["path"] = json!("not a path");
-    let why = RuleSet::try_load(Home::Kubernetes, &rules).unwrap_err();
+    let why = RuleSet::try_load(ControlPlane::Kubernetes, &rules).unwrap_err();
     assert_eq!(why.rule, "r1");
     assert!(why.to_string().starts_with("the rule `r1` can't be used: spec.dependencies[0].fieldRef.path"), "{why}");
-    // For code, each cause by itself.
+    // Code reads each cause by its type.
     let path = why.source().and_then(Error::source).and_then(|why| why.downcast_ref::<PathError>());
     assert_eq!(path.map(|why| &*why.path), Some("not a path"), "{why:?}");
 }

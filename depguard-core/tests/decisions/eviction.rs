@@ -1,6 +1,8 @@
-//! The eviction of a Pod, which deletes it without a review that shows it.
+//! Tests of a Pod's eviction, which deletes the Pod without a review that shows it.
 
-use depguard_core::{Because::*, FailurePolicy, LogicalCluster, OverridePolicy};
+use depguard_core::api::FailurePolicy;
+use depguard_core::decision::AllowReason::*;
+use depguard_core::{LogicalCluster, OverridePolicy};
 use serde_json::{Value, json};
 
 use crate::cast::*;
@@ -12,7 +14,7 @@ fn evicted() -> Object {
     Object::new(POD, "ns", "p").set("/metadata/labels/tier", "gold")
 }
 
-/// VMs name a Pod, in a plain cluster.
+/// Returns a plain cluster where VMs name a Pod.
 fn world() -> World {
     plain().but(|world| world.rules = vec![local_rule("", VM, ".spec.pod", POD)]).with(evicted())
 }
@@ -21,7 +23,7 @@ fn naming(pod: &str) -> Object {
     Object::new(VM, "ns", "m1").set("/spec/pod", pod)
 }
 
-/// The world with another Pod, or none.
+/// Returns the world with another Pod, or without one.
 fn with_pod(world: &World, pod: Option<Object>) -> World {
     world.but(|world| {
         world.objects.retain(|object| object.kind != POD);
@@ -29,7 +31,7 @@ fn with_pod(world: &World, pod: Option<Object>) -> World {
     })
 }
 
-/// The review as an API server sends it.
+/// Returns the eviction's review as an API server sends it.
 fn eviction() -> Value {
     json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {
         "uid": "1", "operation": "CREATE", "oldObject": null, "subResource": "eviction",
@@ -73,14 +75,17 @@ fn a_pod_that_cannot_be_read_stays() {
     let held = world().with(naming("q"));
     for (reply, said) in [
         (Reply::Http(403, b"{}".to_vec()), "give the webhook's user the right to get pods there"),
-        (Reply::Http(404, b"{}".to_vec()), "the read of Pod ns/p found none of that name; retry later"),
+        (Reply::Http(404, b"{}".to_vec()), "the read of Pod ns/p found no Pod of that name; retry later"),
         (Reply::Http(500, b"{}".to_vec()), "HTTP 500"),
-        (Reply::Http(200, b"{}".to_vec()), "was answered with something else"),
+        (Reply::Http(200, b"{}".to_vec()), "was answered with another object than the requested one"),
         (
             Reply::Http(200, json!({"metadata": {"name": "p", "namespace": "other"}}).to_string().into()),
-            "something else",
+            "another object than the requested one",
         ),
-        (Reply::Http(200, json!({"metadata": {"name": "q", "namespace": "ns"}}).to_string().into()), "something else"),
+        (
+            Reply::Http(200, json!({"metadata": {"name": "q", "namespace": "ns"}}).to_string().into()),
+            "another object than the requested one",
+        ),
         (Reply::TooLarge, "too large"),
         (Reply::Cut, "retry later"),
     ] {
@@ -107,7 +112,7 @@ fn rules_that_refuse_nothing_let_it_go() {
     });
     ignores.review(&eviction()).blocked_by(&["VirtualMachine/m1"]);
     with_pod(&ignores, None).review(&eviction()).allowed(Tolerated);
-    // No rule is about Pods: nothing is read.
+    // No rule is about Pods, so nothing is read.
     let other = world().but(|world| world.rules[0]["spec"]["dependencies"][0]["resource"] = "secrets".into());
     other.review(&eviction()).asked(&[]).allowed(NoRule);
 }
@@ -121,7 +126,7 @@ fn what_the_pod_says_of_itself_counts() {
     skipped.review(&eviction()).blocked_by(&["VirtualMachine/m1"]);
     let users = OverridePolicy { users: ["alice".to_owned()].into(), ..OverridePolicy::nobody() };
     skipped.but(|world| world.overrides = users.clone()).review(&eviction()).allowed(Overridden);
-    // Its labels decide whether a selector finds it.
+    // The Pod's labels decide if a selector selects it.
     let selecting = with(evicted()).but(|world| {
         let edge = world.rules[0]["spec"]["dependencies"][0].as_object_mut().unwrap();
         edge.remove("fieldRef");

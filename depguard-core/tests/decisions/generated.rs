@@ -1,6 +1,7 @@
-//! Random worlds, from so few names that their parts often meet.
+//! Generators of random worlds. They draw from few names, so that the parts of a world often meet.
 
-use depguard_core::{FailurePolicy, Home};
+use depguard_core::ControlPlane;
+use depguard_core::api::FailurePolicy;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::{Index, select, subsequence};
@@ -12,7 +13,7 @@ const V1: &[&str] = &["v1"];
 const V2: &[&str] = &["v2"];
 const BOTH: &[&str] = &["v1", "v2"];
 
-/// All kinds of these worlds.
+/// Kinds that occur in these worlds.
 pub(crate) const KINDS: [Kind; 5] = [
     Kind { group: "a.example.com", versions: BOTH, resource: "gears", kind: "Gear", namespaced: true },
     Kind { group: "a.example.com", versions: V1, resource: "racks", kind: "Rack", namespaced: false },
@@ -21,22 +22,22 @@ pub(crate) const KINDS: [Kind; 5] = [
     Kind { group: "", versions: V1, resource: "pods", kind: "Pod", namespaced: true },
 ];
 
-/// Providers: the workspace path, and the logical cluster.
+/// Workspace path and logical cluster of each provider.
 const PROVIDERS: [(&str, &str); 2] = [("root:a", COMPUTE), ("root:b", NETWORK)];
 
-/// By which fields the server selects, and which it prints.
+/// Fields that a server selects by, or prints in tables.
 const NO_FIELD: fn(&str) -> bool = |_| false;
 const EVERY_FIELD: fn(&str) -> bool = |_| true;
 const SOME_FIELDS: fn(&str) -> bool = |field| field.len().is_multiple_of(2);
 
-/// A world, and an object in it whose deletion is to be decided.
+/// World, and an object in it whose deletion is to be decided.
 #[derive(Debug, Clone)]
 pub(crate) struct Case {
     pub(crate) world: World,
     pub(crate) target: Object,
 }
 
-/// A rule, and the kinds that it speaks of.
+/// Rule, and the kinds that it names.
 #[derive(Debug, Clone)]
 struct Ruled {
     json: Value,
@@ -45,34 +46,38 @@ struct Ruled {
 }
 
 pub(crate) fn case() -> impl Strategy<Value = Case> {
-    let home = prop_oneof![2 => Just(Home::Kcp), 1 => Just(Home::Kubernetes)];
-    let rules = |home| prop_oneof![1 => vec(ruled(home), 1..4).boxed(), 1 => knotted(home).boxed()];
-    home.prop_flat_map(move |home| (Just(home), rules(home))).prop_flat_map(|(home, rules)| {
-        let dependents: Vec<_> = rules.iter().map(|rule| rule.dependent).collect();
-        let targets: Vec<_> = rules.iter().flat_map(|rule| rule.targets.clone()).collect();
-        let rules: Vec<_> = rules.into_iter().map(|rule| rule.json).collect();
-        let server = (vec(object_of(dependents), 0..20), subsequence(KINDS.to_vec(), 4..=5), bindings());
-        let scopes = (
-            vec(select(vec![NO_FIELD, EVERY_FIELD, SOME_FIELDS]), 2),
-            subsequence(vec!["x".to_owned(), "y".to_owned()], 0..=2),
-            prop::bool::weighted(0.2),
-        );
-        (server, vec(prop::bool::weighted(0.7), 2), object_of(targets), scopes).prop_map(
-            move |((objects, kinds, bindings), known, target, (selects, going, cluster_going))| {
-                let mut world = World::new(home);
-                (world.objects, world.kinds, world.bindings, world.rules) = (objects, kinds, bindings, rules.clone());
-                (world.selects, world.prints) = (selects[0], selects[1]);
-                (world.going, world.cluster_going) = (going.into_iter().collect(), cluster_going);
-                for ((path, cluster), _) in PROVIDERS.into_iter().zip(known).filter(|(_, known)| *known) {
-                    world.knows(path, cluster);
-                }
-                Case { world, target }
-            },
-        )
-    })
+    let control_plane = prop_oneof![2 => Just(ControlPlane::Kcp), 1 => Just(ControlPlane::Kubernetes)];
+    let rules =
+        |control_plane| prop_oneof![1 => vec(ruled(control_plane), 1..4).boxed(), 1 => knotted(control_plane).boxed()];
+    control_plane.prop_flat_map(move |control_plane| (Just(control_plane), rules(control_plane))).prop_flat_map(
+        |(control_plane, rules)| {
+            let dependents: Vec<_> = rules.iter().map(|rule| rule.dependent).collect();
+            let targets: Vec<_> = rules.iter().flat_map(|rule| rule.targets.clone()).collect();
+            let rules: Vec<_> = rules.into_iter().map(|rule| rule.json).collect();
+            let server = (vec(object_of(dependents), 0..20), subsequence(KINDS.to_vec(), 4..=5), bindings());
+            let scopes = (
+                vec(select(vec![NO_FIELD, EVERY_FIELD, SOME_FIELDS]), 2),
+                subsequence(vec!["x".to_owned(), "y".to_owned()], 0..=2),
+                prop::bool::weighted(0.2),
+            );
+            (server, vec(prop::bool::weighted(0.7), 2), object_of(targets), scopes).prop_map(
+                move |((objects, kinds, bindings), known, target, (selects, going, cluster_going))| {
+                    let mut world = World::new(control_plane);
+                    (world.objects, world.kinds, world.bindings, world.rules) =
+                        (objects, kinds, bindings, rules.clone());
+                    (world.selects, world.prints) = (selects[0], selects[1]);
+                    (world.going, world.cluster_going) = (going.into_iter().collect(), cluster_going);
+                    for ((path, cluster), _) in PROVIDERS.into_iter().zip(known).filter(|(_, known)| *known) {
+                        world.knows(path, cluster);
+                    }
+                    Case { world, target }
+                },
+            )
+        },
+    )
 }
 
-/// A case in which rules want less than a refusal, or of those that are asked for by themselves.
+/// Generates a case whose edges may only warn or audit, and whose rules and review may have failurePolicy `Ignore`.
 pub(crate) fn softened_case() -> impl Strategy<Value = Case> {
     let on_delete = select(vec![json!(null), json!(null), json!("Deny"), json!("Warn"), json!("Audit")]);
     let policy = select(vec![json!(null), json!(null), json!("Fail"), json!("Ignore")]);
@@ -91,7 +96,7 @@ pub(crate) fn softened_case() -> impl Strategy<Value = Case> {
     )
 }
 
-/// An object, likely of one of these kinds.
+/// Generates an object, likely of one of these kinds.
 fn object_of(kinds: Vec<Kind>) -> impl Strategy<Value = Object> {
     prop_oneof![5 => select(kinds), 1 => select(&KINDS[..])].prop_flat_map(object)
 }
@@ -117,7 +122,7 @@ fn object(kind: Kind) -> impl Strategy<Value = Object> {
         })
 }
 
-/// References of every form, to few names.
+/// Generates references of every form, to few names.
 fn spec() -> impl Strategy<Value = Value> {
     let name = || select(vec!["a", "b"]);
     let reference = prop_oneof![
@@ -132,7 +137,9 @@ fn spec() -> impl Strategy<Value = Value> {
     let values = select(vec![json!({}), json!({"namespace": "x"}), json!({"namespace": "y"}), json!("y")]);
     let keys =
         vec((name(), values), 0..3).prop_map(|keys| map(keys.into_iter().map(|(key, value)| (key.to_owned(), value))));
-    let text = select(vec!["x/a", "y/a", "a", "vpc/a", "/a", "x/"]).prop_map(Value::from);
+    let text =
+        select(vec!["x/a", "y/a", "a", "vpc/a", "/a", "x/", "b, x/a", "a,b", " ,y/a,", "Gear:a,Zone:b", "Zone:y/a"]);
+    let text = text.prop_map(Value::from);
     let selector = select(vec![
         json!(null),
         json!({}),
@@ -162,7 +169,7 @@ fn map(entries: impl Iterator<Item = (String, Value)>) -> Value {
     entries.collect::<serde_json::Map<_, _>>().into()
 }
 
-/// A reference with what goes along with it, some of it absent.
+/// Generates a reference with the fields beside it, some of them absent.
 fn one_of_several() -> impl Strategy<Value = Value> {
     let beside = [
         ("namespace", vec![json!("x"), json!("y"), json!("")]),
@@ -179,7 +186,7 @@ fn one_of_several() -> impl Strategy<Value = Value> {
         .prop_map(|(name, beside)| map(beside.into_iter().flatten().chain([("name".to_owned(), name)])))
 }
 
-/// A dependency's own fields.
+/// Generates a dependency's own fields.
 fn reference() -> impl Strategy<Value = Value> {
     let several = subsequence(vec!["namespacePath", "groupPath", "kindPath", "apiVersionPath", "uidPath"], 0..=3);
     let several = (select(vec![".spec.refs[*]", "spec.refs.*", ".spec.refs[0]"]), several).prop_map(|(one, beside)| {
@@ -196,6 +203,13 @@ fn reference() -> impl Strategy<Value = Value> {
         json!({"fieldRef": {"path": ".spec.map", "keys": true, "namespacePath": ".spec.map[*].namespace"}}),
         json!({"fieldRef": {"path": ".spec.text", "pattern": "^vpc/(.*)$", "replacement": "$1"}}),
         json!({"fieldRef": {"path": ".spec.text", "pattern": "([^/]+)$", "namespacePattern": "^([^/]+)/"}}),
+        json!({"fieldRef": {"path": ".spec.text", "split": ","}}),
+        json!({"kind": "Gear", "fieldRef": {"path": ".spec.text", "split": ",", "pattern": "([^/:]+)$",
+            "namespacePattern": "([^/:]+)/", "kindPattern": "^([A-Z][a-z]+):", "groupPath": ".spec.group"}}),
+        json!({"fieldRef": {"path": ".spec.text", "split": ", ", "groupPattern": "^([^/]+)/"}}),
+        json!({"fieldRef": {"value": "a"}}),
+        json!({"fieldRef": {"value": "b", "namespacePath": ".spec.ref"}, "when": {"path": ".spec.state", "in": ["on"]}}),
+        json!({"fieldRef": {"value": "a", "namespace": "y"}, "ownedDependents": "Ignore"}),
         json!({"fieldRef": {"path": ".spec.*"}}),
         json!({"selectorRef": {"path": ".spec.select"}}),
         json!({"selectorRef": {"selector": {"matchLabels": {"tier": "prod"}}}}),
@@ -214,7 +228,7 @@ fn reference() -> impl Strategy<Value = Value> {
     ]
 }
 
-/// Most kinds bound from the provider that a rule would mean, and some from elsewhere.
+/// Generates bindings: most from the provider that a rule is likely to mean, some from elsewhere.
 fn bindings() -> impl Strategy<Value = Vec<Value>> {
     let usual: Vec<_> = PROVIDERS
         .iter()
@@ -232,13 +246,13 @@ fn bindings() -> impl Strategy<Value = Vec<Value>> {
     })
 }
 
-/// Rules about few kinds, each of its provider: they form cycles.
-fn knotted(home: Home) -> impl Strategy<Value = Vec<Ruled>> {
+/// Generates rules about few kinds, each by the kind's provider. Such rules form cycles.
+fn knotted(control_plane: ControlPlane) -> impl Strategy<Value = Vec<Ruled>> {
     let ends = select(vec![(KINDS[0], PROVIDERS[0]), (KINDS[2], PROVIDERS[1])]);
     let edge = (ends.clone(), ends).prop_map(move |((dependent, (_, cluster)), (target, (path, _)))| Ruled {
-        json: match home {
-            Home::Kcp => rule(cluster, dependent, ".spec.ref", path, target),
-            Home::Kubernetes => local_rule(cluster, dependent, ".spec.ref", target),
+        json: match control_plane {
+            ControlPlane::Kcp => rule(cluster, dependent, ".spec.ref", path, target),
+            ControlPlane::Kubernetes => local_rule(cluster, dependent, ".spec.ref", target),
         },
         dependent,
         targets: vec![target],
@@ -246,9 +260,10 @@ fn knotted(home: Home) -> impl Strategy<Value = Vec<Ruled>> {
     vec(edge, 2..5)
 }
 
-fn ruled(home: Home) -> impl Strategy<Value = Ruled> {
+fn ruled(control_plane: ControlPlane) -> impl Strategy<Value = Ruled> {
     let cluster = prop_oneof![4 => select(vec![COMPUTE, NETWORK]), 1 => Just(CONSUMER)];
-    let exported = move |chance: f64| prop::bool::weighted(if home == Home::Kcp { chance } else { 0.03 });
+    let exported =
+        move |chance: f64| prop::bool::weighted(if control_plane == ControlPlane::Kcp { chance } else { 0.03 });
     let dependent = (select(&KINDS[..]), exported(0.8), any::<Index>(), prop::bool::weighted(0.1));
     let provider = prop_oneof![8 => select(vec!["root:a", "root:b"]), 1 => Just("root:c")];
     let dependency = (select(&KINDS[..]), exported(0.8), provider, reference());
@@ -263,7 +278,7 @@ fn ruled(home: Home) -> impl Strategy<Value = Ruled> {
     (cluster, dependent, vec(dependency, 1..4), prop::bool::weighted(0.05), selector).prop_map(
         |(cluster, (dependent, exported, version, unserved), dependencies, with_selector, selector)| {
             let mut json = local_rule(cluster, dependent, "", dependent);
-            // The core group can't be exported.
+            // The core group cannot be exported.
             if exported && !dependent.group.is_empty() {
                 json["spec"]["dependent"]["apiExportName"] = dependent.group.into();
             }

@@ -1,7 +1,10 @@
-//! In which way dependents are looked for, and which lists that takes.
+//! Tests of the strategies by which dependents are looked up, and of the lists that each strategy needs.
 
-use depguard_core::Because::*;
-use depguard_core::{Answer, Decision, Lookup, Reading, Rule, Strategy};
+use depguard_core::api::Strategy;
+use depguard_core::decision::AllowReason::*;
+use depguard_core::lookup::{ListReader, Lookup};
+use depguard_core::protocol::Answer;
+use depguard_core::{Decision, Rule};
 use serde_json::{Value, json};
 
 use crate::cast::*;
@@ -11,10 +14,10 @@ const SELECTED: &str =
     "/apis/compute.example.com/v1alpha1/namespaces/ns/virtualmachines?fieldSelector=spec.vpcRef.name%3Da&limit=500";
 
 fn strategies(outcome: &Outcome) -> Vec<Strategy> {
-    outcome.decision.notes().lookups.iter().map(|planned| planned.strategy).collect()
+    outcome.decision.diagnostics().lookups.iter().map(|planned| planned.strategy).collect()
 }
 
-/// One more edge of the first rule: the same, but for what it reads.
+/// Adds a copy of the first rule's edge, with `edge` over its fields.
 fn also(world: &mut World, edge: &Value) {
     let mut more = world.rules[0]["spec"]["dependencies"][0].clone();
     more.as_object_mut().unwrap().extend(edge.as_object().unwrap().clone());
@@ -40,7 +43,7 @@ fn a_selectable_field_is_asked_for() {
 
 #[test]
 fn what_was_selected_is_matched_again() {
-    // A server that selects more than was asked for.
+    // The server answers with a VM that the selector does not select.
     let world = bound().but(|world| world.selects = |_| true).with(vm("ns", "m1", "b")).with(vm("n2", "m2", "a"));
     world
         .review_with(&vpc("ns", "a").deletion(), |query| Some(world.reply(&query.path.replace("%3Da", "%3Db"))))
@@ -79,7 +82,7 @@ fn only_a_field_that_holds_nothing_but_the_name_is_asked_for() {
         (json!({"path": ".spec.vpcRef", "pattern": "vpc/(.*)", "replacement": "$1"}), None),
     ] {
         let world = ruled(&bound(), "/spec/dependencies/0/fieldRef", edge.clone());
-        let rule = Rule::parse(world.home, &world.rules[0]).unwrap();
+        let rule = Rule::parse(world.control_plane, &world.rules[0]).unwrap();
         assert_eq!(rule.edges()[0].selected_by().as_deref(), field, "{edge}");
     }
     let selector = bound().but(|world| {
@@ -87,11 +90,11 @@ fn only_a_field_that_holds_nothing_but_the_name_is_asked_for() {
         edge.as_object_mut().unwrap().remove("fieldRef");
         edge["selectorRef"] = json!({"path": ".spec.selector"});
     });
-    let rule = Rule::parse(selector.home, &selector.rules[0]).unwrap();
+    let rule = Rule::parse(selector.control_plane, &selector.rules[0]).unwrap();
     assert_eq!(rule.edges()[0].selected_by(), None);
 }
 
-/// The rule says which, so that their metadata tells all that is asked of dependents.
+/// Uses a rule with its own selector. Such a rule needs only the metadata of dependents.
 #[test]
 fn what_a_rules_own_selector_leaves_out_is_not_looked_for() {
     let world = bound().with(vm("ns", "m1", "b")).but(|world| {
@@ -99,7 +102,7 @@ fn what_a_rules_own_selector_leaves_out_is_not_looked_for() {
         edge.as_object_mut().unwrap().remove("fieldRef");
         edge["selectorRef"] = json!({"selector": {"matchLabels": {"tier": "prod"}}});
     });
-    let rule = Rule::parse(world.home, &world.rules[0]).unwrap();
+    let rule = Rule::parse(world.control_plane, &world.rules[0]).unwrap();
     assert!(rule.edges()[0].reads_metadata());
     let labelled = |tier: &str| vpc("ns", "a").set("/metadata/labels/tier", tier);
     world.deletes(&labelled("test")).asked(&[BINDINGS]).allowed(Unreferenced);
@@ -152,7 +155,7 @@ fn what_only_warns_does_not_make_a_refusal_dearer() {
         with_edge(&json!({"fieldRef": {"path": ".spec.vpcs[*]"}, "onDelete": "Warn"})).with(vm("ns", "m1", "a"));
     let outcome = world.deletes(&vpc("ns", "a"));
     outcome.asked(&[BINDINGS, SELECTED, VMS]).blocked_by(&["VirtualMachine/m1"]);
-    // Nor does it fail it.
+    // A failed list of the warning edge does not make the review fail either.
     let outcome = world.review_with(&vpc("ns", "c").deletion(), |query| {
         Some(if query.path == VMS { Reply::Http(500, vec![]) } else { world.reply(&query.path) })
     });
@@ -178,7 +181,7 @@ fn references_in_the_metadata_need_no_whole_objects() {
     }
     let vm = vm("ns", "m1", "").set("/metadata/labels", json!({"vpc": "a"}));
     labelled(".metadata.labels.vpc").with(vm).deletes(&vpc("ns", "a")).blocked_by(&["VirtualMachine/m1"]);
-    // Another edge reads whole objects: so the same list serves both.
+    // Another edge reads whole objects, so one list serves both edges.
     let both =
         labelled(".spec.vpcs[*]").but(|world| also(world, &json!({"fieldRef": {"path": ".metadata.labels['a.b']"}})));
     let outcome = both.deletes(&vpc("ns", "a"));
@@ -189,10 +192,10 @@ fn references_in_the_metadata_need_no_whole_objects() {
 #[test]
 fn the_plan_can_be_read() {
     let outcome = bound().but(|world| world.selects = |_| true).deletes(&vpc("ns", "a"));
-    let plan: Vec<_> = outcome.decision.notes().lookups.iter().map(ToString::to_string).collect();
+    let plan: Vec<_> = outcome.decision.diagnostics().lookups.iter().map(ToString::to_string).collect();
     let expected = "virtualmachines.compute.example.com v1alpha1 in namespace ns of logical cluster c0nsumer by FieldSelector spec.vpcRef.name, for c0mpute|rule";
     assert_eq!(plan, [expected]);
-    // Before anything was asked, too, where no bindings must be known.
+    // The plan is also readable before the first query, if no bindings are needed.
     let plan = plain().evaluate(&vpc("ns", "a")).plan();
     let expected =
         "virtualmachines.compute.example.com v1alpha1 in namespace ns by FieldSelector spec.vpcRef.name, for rule";
@@ -214,18 +217,19 @@ fn only_what_says_so_is_a_refusal_that_is_worth_remembering() {
     let json = |status, body: &str| Reply::Http(status, body.as_bytes().to_vec());
     for (reply, refused, open) in [
         (json(400, r#"{"message":"field label not supported: spec.a"}"#), true, true),
+        (json(400, r#"{"message":"field label \"spec.a\" not supported for Job"}"#), true, true),
         (json(400, r#"{"message":"\"spec.a\" is not a known field selector: only \"metadata.name\""}"#), true, true),
         (json(400, r#"{"message":"limit: invalid"}"#), false, true),
         (json(400, ""), false, true),
         (json(200, "field label not supported"), false, false),
         (json(500, "field label not supported"), false, false),
     ] {
-        let mut reading = Reading::selecting(lookups(&world, &[vpc("ns", "a")]).remove(0));
+        let mut reading = ListReader::by_field(lookups(&world, &[vpc("ns", "a")]).remove(0));
         reading.answer(reply.as_answer());
         assert_eq!((reading.next(), reading.was_refused()), (None, refused), "{reply:?}");
         assert_eq!(!reading.into_lookups().remove(0).has_ended(), open, "{reply:?}");
     }
-    let mut reading = Reading::selecting(lookups(&world, &[vpc("ns", "a")]).remove(0));
+    let mut reading = ListReader::by_field(lookups(&world, &[vpc("ns", "a")]).remove(0));
     reading.answer(Answer::TooLarge);
     assert!(reading.next().is_some() && !reading.was_refused());
 }
@@ -233,7 +237,7 @@ fn only_what_says_so_is_a_refusal_that_is_worth_remembering() {
 #[test]
 fn what_the_server_prints_tells_whom_to_look_at() {
     let world = plain().with(vm("ns", "m1", "a")).with(vm("ns", "m2", "b")).but(|world| world.prints = |_| true);
-    let mut reading = Reading::tabling(lookups(&world, &[vpc("ns", "a"), vpc("ns", "c")])).unwrap();
+    let mut reading = ListReader::by_table(lookups(&world, &[vpc("ns", "a"), vpc("ns", "c")])).unwrap();
     let mut asked = Vec::new();
     while let Some(request) = reading.next() {
         reading.answer(world.reply(&request.path).as_answer());
@@ -255,7 +259,7 @@ fn a_table_that_does_not_show_the_field_leaves_the_lookups_open() {
         (Reply::Http(406, vec![]), true),
         (Reply::Http(404, vec![]), true),
     ] {
-        let mut reading = Reading::tabling(lookups(&world, &[vpc("ns", "a")])).unwrap();
+        let mut reading = ListReader::by_table(lookups(&world, &[vpc("ns", "a")])).unwrap();
         reading.answer(reply.as_answer());
         assert_eq!((reading.next(), reading.was_refused()), (None, refused));
         let lookup = reading.into_lookups().remove(0);
@@ -265,7 +269,7 @@ fn a_table_that_does_not_show_the_field_leaves_the_lookups_open() {
         world.prints = |_| true;
         world.objects.extend((2..20).map(|n| vm("ns", &format!("m{n}"), "a")));
     });
-    let mut reading = Reading::tabling(lookups(&crowd, &[vpc("ns", "a")])).unwrap();
+    let mut reading = ListReader::by_table(lookups(&crowd, &[vpc("ns", "a")])).unwrap();
     reading.answer(crowd.reply(&reading.next().unwrap().path).as_answer());
     assert_eq!((reading.next(), reading.was_refused()), (None, false));
 }
@@ -290,7 +294,7 @@ fn an_object_that_a_table_showed_and_that_cannot_be_read_refuses() {
         (Reply::Http(200, b"7".to_vec()), false),
         (Reply::Http(200, b"{}".to_vec()), false),
     ] {
-        let mut reading = Reading::tabling(lookups(&world, &[vpc("ns", "a")])).unwrap();
+        let mut reading = ListReader::by_table(lookups(&world, &[vpc("ns", "a")])).unwrap();
         reading.answer(world.reply(&reading.next().unwrap().path).as_answer());
         reading.answer(reply.as_answer());
         let [decision] = decided(&world, [vpc("ns", "a")], reading);
@@ -310,14 +314,14 @@ fn only_plain_names_in_one_namespace_are_looked_for_in_a_table() {
     assert!(!fits(json!({"path": ".spec.vpcRef.name", "namespacePath": ".spec.vpcRef.namespace"})));
     assert!(!fits(json!({"path": ".metadata.labels.vpc"})));
     let world = ruled(&plain(), "/spec/dependencies/0/fieldRef/path", ".spec.vpcRefs[*]");
-    let reading = Reading::tabling(lookups(&world, &[vpc("ns", "a")])).unwrap();
+    let reading = ListReader::by_table(lookups(&world, &[vpc("ns", "a")])).unwrap();
     assert!(!decided(&world, [vpc("ns", "a")], reading)[0].allowed());
 }
 
-// === Readings ===
+// === Shared list readers ===
 
-/// What the deletions of these targets come to, by the one reading that was for them all.
-fn decided<const N: usize>(world: &World, targets: [Object; N], reading: Reading) -> [Decision; N] {
+/// Decides the deletions of these targets by one reader that they share.
+fn decided<const N: usize>(world: &World, targets: [Object; N], reading: ListReader) -> [Decision; N] {
     let mut lookups = reading.into_lookups().into_iter();
     targets.map(|target| {
         let mut evaluation = world.evaluate(&target);
@@ -328,7 +332,7 @@ fn decided<const N: usize>(world: &World, targets: [Object; N], reading: Reading
     })
 }
 
-/// The lookups of these deletions, for which nobody has asked yet.
+/// Returns the lookups of these deletions, before any query.
 fn lookups(world: &World, targets: &[Object]) -> Vec<Lookup> {
     targets.iter().flat_map(|target| world.evaluate(target).lookups()).collect()
 }
@@ -336,7 +340,7 @@ fn lookups(world: &World, targets: &[Object]) -> Vec<Lookup> {
 #[test]
 fn an_expired_list_begins_anew_for_all_who_wait_for_it() {
     let world = plain().with(vm("ns", "m1", "a")).with(vm("ns", "m2", "b")).but(|world| world.page = 1);
-    let mut reading = Reading::scanning(lookups(&world, &[vpc("ns", "a"), vpc("ns", "c")])).unwrap();
+    let mut reading = ListReader::by_scan(lookups(&world, &[vpc("ns", "a"), vpc("ns", "c")])).unwrap();
     let first = reading.next().unwrap();
     reading.answer(world.reply(&first.path).as_answer());
     assert_ne!(reading.next().unwrap(), first);
@@ -351,19 +355,19 @@ fn an_expired_list_begins_anew_for_all_who_wait_for_it() {
 #[test]
 fn a_reading_ends_with_the_last_who_waits() {
     let world = plain();
-    let mut reading = Reading::scanning(lookups(&world, &[vpc("ns", "a"), vpc("ns", "c")])).unwrap();
-    reading.abandon(0);
+    let mut reading = ListReader::by_scan(lookups(&world, &[vpc("ns", "a"), vpc("ns", "c")])).unwrap();
+    reading.cancel(0);
     assert!(reading.next().is_some());
-    reading.abandon(1);
+    reading.cancel(1);
     assert_eq!(reading.next(), None);
     assert!(!reading.into_lookups().iter().any(Lookup::has_ended));
-    assert!(Reading::scanning(Vec::new()).is_none());
+    assert!(ListReader::by_scan(Vec::new()).is_none());
 }
 
 #[test]
 fn lookups_of_other_dependents_are_not_answered_by_this_list() {
     let world = plain();
-    let mut reading = Reading::scanning(lookups(&world, &[vpc("ns", "a"), vpc("n2", "a")])).unwrap();
+    let mut reading = ListReader::by_scan(lookups(&world, &[vpc("ns", "a"), vpc("n2", "a")])).unwrap();
     while let Some(request) = reading.next() {
         reading.answer(world.reply(&request.path).as_answer());
     }

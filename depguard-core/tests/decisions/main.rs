@@ -1,4 +1,4 @@
-//! What a deletion is decided by: each refusal with a twin one edit away that is allowed, and properties of all.
+//! Tests of decisions about deletions: each refusal has a twin one edit away that is allowed; properties hold for all.
 
 mod bearing;
 mod cast;
@@ -7,9 +7,9 @@ mod cycles;
 mod driven;
 mod eviction;
 mod generated;
-mod held;
 mod lookups;
 mod naive;
+mod object_references;
 mod overrides;
 mod properties;
 mod referrers;

@@ -1,25 +1,27 @@
-//! The decision procedure once more, over trees of JSON and with all of the server's state at hand.
+//! Naive decision procedure: decides over trees of JSON, with all of the server's state at hand.
 
 mod cycles;
 
 use std::collections::BTreeSet;
 
-use depguard_core::{Because, Decision, FailurePolicy, Home, Reason, Referrers, Ruling, WorkspacePath};
+use depguard_core::api::FailurePolicy;
+use depguard_core::decision::{AllowReason, Reason, Referrers, Verdict};
+use depguard_core::{ControlPlane, Decision, WorkspacePath};
 use serde_json::Value;
 
 use crate::world::{CONSUMER, Object, World};
 
 pub(crate) mod reference;
 
-/// What a decision comes to.
+/// Outcome of a decision.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
-    Allowed(Because),
+pub(crate) enum NaiveVerdict {
+    Allowed(AllowReason),
     Denied { blockers: BTreeSet<String>, problems: bool },
 }
 
-/// What is said besides: who is named in a warning and in the audit annotations, and whether something could not be
-/// found out.
+/// Remarks beside the verdict: objects named in a warning and in the audit annotations, and if they report facts that
+/// could not be found out.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Said {
     warned: BTreeSet<String>,
@@ -32,11 +34,11 @@ fn shown(by: &Referrers) -> BTreeSet<String> {
     by.blockers.iter().map(ToString::to_string).collect()
 }
 
-impl Verdict {
+impl NaiveVerdict {
     pub(crate) fn of(decision: &Decision) -> Self {
-        let denial = match decision.ruling() {
-            Ruling::Allowed(because) => return Self::Allowed(*because),
-            Ruling::Denied(denial) => denial,
+        let denial = match decision.verdict() {
+            Verdict::Allowed(because) => return Self::Allowed(*because),
+            Verdict::Denied(denial) => denial,
         };
         match denial.reason() {
             Reason::Referenced { by, problems, .. } => {
@@ -54,7 +56,7 @@ impl Verdict {
 
 impl Said {
     pub(crate) fn of(decision: &Decision) -> Self {
-        let notes = decision.notes();
+        let notes = decision.diagnostics();
         Self {
             warned: notes.warned.as_ref().map(shown).unwrap_or_default(),
             audited: notes.audited.as_ref().map(shown).unwrap_or_default(),
@@ -64,8 +66,8 @@ impl Said {
     }
 }
 
-/// Whether a tenant may delete `target`.
-pub(crate) fn decide(world: &World, target: &Object) -> (Verdict, Said) {
+/// Decides if a tenant may delete `target`, and returns the remarks beside the verdict.
+pub(crate) fn decide(world: &World, target: &Object) -> (NaiveVerdict, Said) {
     let policy = if world.failure_policy == FailurePolicy::Fail { "Fail" } else { "Ignore" };
     let (mut edges, mut said): (Vec<(&Value, &Value)>, _) = (Vec::new(), Said::default());
     for rule in world.rules.iter().filter(|rule| rule["spec"]["failurePolicy"].as_str().unwrap_or("Fail") == policy) {
@@ -76,14 +78,15 @@ pub(crate) fn decide(world: &World, target: &Object) -> (Verdict, Said) {
         }
     }
     if edges.is_empty() {
-        return (Verdict::Allowed(Because::NoRule), said);
+        return (NaiveVerdict::Allowed(AllowReason::NoRule), said);
     }
     if target.json["metadata"]["deletionTimestamp"].is_string() {
-        return (Verdict::Allowed(Because::Terminating), said);
+        return (NaiveVerdict::Allowed(AllowReason::Terminating), said);
     }
-    edges.retain(|(rule, dependency)| world.home == Home::Kubernetes || bears(world, rule, dependency));
+    edges
+        .retain(|(rule, dependency)| world.control_plane == ControlPlane::Kubernetes || bears(world, rule, dependency));
     if edges.is_empty() {
-        return (Verdict::Allowed(Because::NotBound), said);
+        return (NaiveVerdict::Allowed(AllowReason::NotBound), said);
     }
     let (mut blockers, mut released, mut standing, mut problems) =
         (BTreeSet::new(), BTreeSet::new(), BTreeSet::new(), false);
@@ -125,16 +128,16 @@ pub(crate) fn decide(world: &World, target: &Object) -> (Verdict, Said) {
     said.warned = &said.warned - &refused;
     said.audited = &(&said.audited - &refused) - &said.warned;
     let because = match (&said, released.is_empty()) {
-        (Said { warned, .. }, _) if !warned.is_empty() => Because::Warned,
-        (Said { audited, .. }, _) if !audited.is_empty() => Because::Audited,
-        (Said { told, recorded, .. }, _) if *told || *recorded => Because::Tolerated,
-        (_, false) => Because::TornDown,
-        (_, true) => Because::Unreferenced,
+        (Said { warned, .. }, _) if !warned.is_empty() => AllowReason::Warned,
+        (Said { audited, .. }, _) if !audited.is_empty() => AllowReason::Audited,
+        (Said { told, recorded, .. }, _) if *told || *recorded => AllowReason::Tolerated,
+        (_, false) => AllowReason::TornDown,
+        (_, true) => AllowReason::Unreferenced,
     };
     if refused.is_empty() && !problems {
-        (Verdict::Allowed(because), said)
+        (NaiveVerdict::Allowed(because), said)
     } else {
-        (Verdict::Denied { blockers: refused, problems }, said)
+        (NaiveVerdict::Denied { blockers: refused, problems }, said)
     }
 }
 
@@ -174,22 +177,22 @@ fn bears(world: &World, rule: &Value, dependency: &Value) -> bool {
 fn is_broken(world: &World, rule: &Value) -> bool {
     let exported = |rule: &Value| !rule["apiExportName"].is_null() || !rule["apiExportRef"].is_null();
     let dependencies = rule["spec"]["dependencies"].as_array().unwrap();
-    let misplaced =
-        world.home == Home::Kubernetes && (exported(&rule["spec"]["dependent"]) || dependencies.iter().any(exported));
+    let misplaced = world.control_plane == ControlPlane::Kubernetes
+        && (exported(&rule["spec"]["dependent"]) || dependencies.iter().any(exported));
     let unreadable =
         |dependency: &Value| dependency["fieldRef"]["path"].as_str().is_some_and(|path| path.contains(".."));
     misplaced || !rule["spec"]["selector"].is_null() || dependencies.iter().any(unreadable)
 }
 
-/// Who refers to the target, by one edge.
+/// Object that refers to the target by one edge.
 struct Referrer<'w> {
     shown: String,
     object: &'w Object,
-    /// Whether it can't be told if it does.
+    /// True if the object's reference is unclear.
     doubtful: bool,
 }
 
-/// `None` where nothing can be known.
+/// Returns the objects that refer to the target; `None` if that cannot be known.
 fn blocked_by<'w>(world: &'w World, rule: &Value, dependency: &Value, target: &Object) -> Option<Vec<Referrer<'w>>> {
     let dependent = &rule["spec"]["dependent"];
     let exported = |rule: &Value| !rule["apiExportName"].is_null() || !rule["apiExportRef"].is_null();
@@ -201,12 +204,21 @@ fn blocked_by<'w>(world: &'w World, rule: &Value, dependency: &Value, target: &O
     if !fixed.is_null() && !own["namespace"].is_null() && *fixed != own["namespace"] {
         return Some(Vec::new());
     }
+    // Nobody refers to a target that a rule itself does not name or select, whatever can't be read.
+    let named = &dependency["fieldRef"]["value"];
+    if !named.is_null() && *named != own["name"] {
+        return Some(Vec::new());
+    }
+    let (selector, labels) = (&dependency["selectorRef"]["selector"], own["labels"].as_object());
+    if !selector.is_null() && reference::selects(selector, &labels.cloned().unwrap_or_default()) == Some(false) {
+        return Some(Vec::new());
+    }
     let same = |group: &str, resource: &str| dependent["group"] == group && dependent["resource"] == resource;
     let mut served = world.kinds.iter().filter(|kind| same(kind.group, kind.resource)).peekable();
     let nowhere = served.peek().is_none_or(|kind| kind.versions.is_empty());
     if !served.any(|kind| kind.versions.iter().any(|version| dependent["version"] == *version)) {
-        // A local kind that no version serves has no objects.
-        let local = world.home == Home::Kubernetes || !exported(dependent);
+        // A local kind without a served version has no objects.
+        let local = world.control_plane == ControlPlane::Kubernetes || !exported(dependent);
         return (local && nowhere).then(Vec::new);
     }
     let shown = |object: &Object| {

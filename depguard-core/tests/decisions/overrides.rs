@@ -1,6 +1,7 @@
-//! Who may delete what is still referenced.
+//! Tests of who may delete an object that is still referenced.
 
-use depguard_core::{Because::*, OverridePolicy};
+use depguard_core::OverridePolicy;
+use depguard_core::decision::AllowReason::*;
 
 use crate::cast::*;
 
@@ -18,7 +19,7 @@ fn an_override_counts_only_for_whom_the_operator_allowed() {
         (&world, "alice", &["system:authenticated"], false),
         (&world, "alice", &["masters", "system:masters "], false),
         (&world, "system:masters", &[], false),
-        // The control plane, whatever its groups: it acts for tenants.
+        // The control plane acts for tenants, so its groups do not count.
         (&world, "system:apiserver", &["system:authenticated", "system:masters"], false),
         (&world, "system:kube-controller-manager", &["system:masters"], false),
         (&world, "system:serviceaccount:kube-system:namespace-controller", &["system:masters"], false),
@@ -30,11 +31,11 @@ fn an_override_counts_only_for_whom_the_operator_allowed() {
         let outcome = world.review(&asked_by(&skipped, user, groups));
         if allowed {
             outcome.asked(&[]).allowed(Overridden);
-            assert_eq!(outcome.decision.notes().audit_annotations()["overridden-by"], user);
+            assert_eq!(outcome.decision.diagnostics().audit_annotations()["overridden-by"], user);
         } else {
             outcome.blocked_by(&["VirtualMachine/m1"]);
         }
-        // Without the annotation nobody overrides.
+        // Without the annotation, nobody overrides.
         world.review(&asked_by(&vpc("ns", "a"), user, groups)).blocked_by(&["VirtualMachine/m1"]);
     }
 }

@@ -1,8 +1,12 @@
-//! What holds in every world.
+//! Properties that hold in every world.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use depguard_core::{Because, Extractor, FailurePolicy, FieldPath, Item, Query, Reading};
+use depguard_core::api::FailurePolicy;
+use depguard_core::decision::AllowReason;
+use depguard_core::lookup::ListReader;
+use depguard_core::scan::{Extractor, Item};
+use depguard_core::{FieldPath, Query};
 use proptest::prelude::*;
 use proptest::sample::Index;
 use proptest::strategy::ValueTree;
@@ -10,14 +14,14 @@ use proptest::test_runner::TestRunner;
 use serde_json::{Value, json};
 
 use crate::generated::{Case, any_object, case, softened_case};
-use crate::naive::{self, Said, Verdict};
+use crate::naive::{self, NaiveVerdict, Said};
 use crate::world::*;
 
-fn verdict(Case { world, target }: &Case) -> Verdict {
-    Verdict::of(&world.deletes(target).decision)
+fn verdict(Case { world, target }: &Case) -> NaiveVerdict {
+    NaiveVerdict::of(&world.deletes(target).decision)
 }
 
-/// Answers from which nothing can be learnt.
+/// Generates answers that hold no knowledge.
 fn failure() -> impl Strategy<Value = Option<Reply>> {
     let empty = |metadata: Value| Reply::ok(&json!({"metadata": metadata, "items": []}));
     prop_oneof![
@@ -31,7 +35,7 @@ fn failure() -> impl Strategy<Value = Option<Reply>> {
     ]
 }
 
-/// Answers after which the same can be learnt in another way.
+/// Generates answers after which depguard can learn the same in another way.
 fn detour() -> impl Strategy<Value = Reply> {
     prop_oneof![
         Just(Reply::Http(410, vec![])),
@@ -49,7 +53,7 @@ fn is_discovery(query: &Query) -> bool {
     !query.path.contains('?')
 }
 
-/// Paths that meet in the same values, by names, wildcards and indexes.
+/// Generates paths that lead to the same values, by names, wildcards and indexes.
 fn paths() -> impl Strategy<Value = Vec<String>> {
     let step = prop::sample::select(vec![".ref", ".refs", ".name", ".map", ".a", "['a']", "[*]", ".*", "[0]", "[1]"]);
     let steps = prop::collection::vec(step, 0..4)
@@ -84,13 +88,13 @@ proptest! {
 }
 
 proptest! {
-    // Each case is some evaluations.
+    // Each case runs several evaluations.
     #![proptest_config(ProptestConfig::with_cases(128))]
 
     #[test]
     fn the_decision_is_the_naive_one(case in prop_oneof![case().boxed(), softened_case().boxed()]) {
         let decision = case.world.deletes(&case.target).decision;
-        prop_assert_eq!((Verdict::of(&decision), Said::of(&decision)), naive::decide(&case.world, &case.target));
+        prop_assert_eq!((NaiveVerdict::of(&decision), Said::of(&decision)), naive::decide(&case.world, &case.target));
     }
 
     #[test]
@@ -99,7 +103,7 @@ proptest! {
     ) {
         let world = case.world.but(|world| {
             world.page = page;
-            // As in a real server, so that a name is of one object.
+            // In a real server, each name belongs to one object.
             let mut seen = BTreeSet::new();
             world.objects.retain(|Object { kind, json }| {
                 let [namespace, name] = ["namespace", "name"].map(|field| json["metadata"][field].to_string());
@@ -109,7 +113,7 @@ proptest! {
         let targets: Vec<_> = std::iter::once(case.target).chain(others).collect();
         for (target, together) in targets.iter().zip(world.deletes_together(&targets)) {
             let alone = world.deletes(target).decision;
-            prop_assert_eq!(Verdict::of(&together.decision), Verdict::of(&alone));
+            prop_assert_eq!(NaiveVerdict::of(&together.decision), NaiveVerdict::of(&alone));
             prop_assert_eq!(Said::of(&together.decision), Said::of(&alone));
         }
     }
@@ -146,7 +150,7 @@ proptest! {
         let outcome = world.review_with(&target.deletion(), |query| {
             if Some(query.id) == at { failure.clone() } else { Some(world.reply(&query.path)) }
         });
-        if let Verdict::Denied { blockers, problems } = Verdict::of(&outcome.decision) {
+        if let NaiveVerdict::Denied { blockers, problems } = NaiveVerdict::of(&outcome.decision) {
             prop_assert!(!blockers.is_empty() && !problems);
         }
     }
@@ -171,7 +175,7 @@ proptest! {
             |open| picks.next().unwrap().index(open),
             |query| Some(shuffled.reply(&query.path)),
         );
-        prop_assert_eq!(Verdict::of(&outcome.decision), verdict(&case));
+        prop_assert_eq!(NaiveVerdict::of(&outcome.decision), verdict(&case));
     }
 
     #[test]
@@ -193,14 +197,14 @@ proptest! {
         let Outcome { decision, asked } = world.deletes(target);
         prop_assume!(!asked.is_empty());
         let at = at.get(&asked);
-        // Then the list is read in full.
+        // After this answer the list is read in full.
         let is_detour = at.path.contains("fieldSelector") && matches!(failure, Some(Reply::Http(400, _)));
         prop_assume!(!is_detour);
         let outcome = world.review_with(&target.deletion(), |query| {
             if query.id == at.id { failure.clone() } else { Some(world.reply(&query.path)) }
         });
-        // Nothing is asked for that isn't needed, so without any one answer the decision can't be known. Only of what
-        // is torn down around the same object, one may do as well as the other.
+        // Each query is necessary, so the decision cannot be known if any one answer is missing. The exception: of two
+        // scopes that are torn down around the same object, one may suffice.
         let may_do_without = is_scope(at) && decision.allowed();
         prop_assert!(!outcome.decision.allowed() || may_do_without, "{:?}", asked);
     }
@@ -212,7 +216,7 @@ proptest! {
         let Case { world, target } = &case;
         let world = world.but(|world| world.page = page);
         let straight = world.deletes(target);
-        // What discovery doesn't find isn't there: that is the one 404 which tells something.
+        // A kind that discovery does not find does not exist. Only this 404 holds knowledge.
         let leads_on = |query: &&Query| match detour {
             Reply::Http(400, _) => query.path.contains("fieldSelector"),
             _ => !is_discovery(query),
@@ -225,7 +229,7 @@ proptest! {
         });
         match detour {
             Reply::Http(404, _) => prop_assert!(!outcome.decision.allowed() || straight.decision.allowed()),
-            _ => prop_assert_eq!(outcome.decision.ruling(), straight.decision.ruling()),
+            _ => prop_assert_eq!(outcome.decision.verdict(), straight.decision.verdict()),
         }
     }
 
@@ -237,7 +241,7 @@ proptest! {
         let (mut evaluation, lookups) = world.lookups(&case.target);
         for lookup in lookups {
             let tabled = tabled && lookup.columns().is_some();
-            let mut reading = if tabled { Reading::tabling(vec![lookup]) } else { Reading::scanning(vec![lookup]) }.unwrap();
+            let mut reading = if tabled { ListReader::by_table(vec![lookup]) } else { ListReader::by_scan(vec![lookup]) }.unwrap();
             let mut replies = replies.clone().into_iter().flatten();
             let mut asked = 0;
             while let Some(request) = reading.next() {
@@ -258,7 +262,7 @@ proptest! {
         let (mut evaluation, lookups) = case.world.lookups(&case.target);
         prop_assume!(!lookups.is_empty());
         for lookup in lookups {
-            let mut reading = Reading::scanning(vec![lookup]).unwrap();
+            let mut reading = ListReader::by_scan(vec![lookup]).unwrap();
             while reading.next().is_some() {
                 match &failure {
                     Some(reply) => reading.answer(reply.as_answer()),
@@ -301,7 +305,7 @@ fn in_some_order<T: Clone>(order: &prop::sample::Selector, all: &[T]) -> Vec<T> 
     ordered
 }
 
-/// Any answer; `None` for the right one.
+/// Generates any answer; `None` stands for the right one.
 fn anything() -> impl Strategy<Value = Option<Reply>> {
     let status = prop::sample::select(vec![0, 200, 200, 200, 403, 404, 410, 500]);
     let fragments = prop::sample::select(vec![
@@ -339,7 +343,7 @@ fn anything() -> impl Strategy<Value = Option<Reply>> {
     ]
 }
 
-/// Or the properties would hold of nothing.
+/// Guards the properties above: they must meet worlds of every sort.
 #[test]
 fn the_worlds_are_of_every_sort() {
     let mut runner = TestRunner::deterministic();
@@ -347,13 +351,13 @@ fn the_worlds_are_of_every_sort() {
     for _ in 0..1000 {
         let case = case().new_tree(&mut runner).unwrap().current();
         let sort = match verdict(&case) {
-            Verdict::Allowed(Because::NoRule) => "no rule",
-            Verdict::Allowed(Because::NotBound) => "not bound",
-            Verdict::Allowed(Because::Terminating) => "terminating",
-            Verdict::Allowed(Because::Unreferenced) => "unreferenced",
-            Verdict::Allowed(Because::TornDown) => "torn down",
-            Verdict::Allowed(because) => panic!("{because:?}"),
-            Verdict::Denied { blockers, problems } => match (blockers.len(), problems) {
+            NaiveVerdict::Allowed(AllowReason::NoRule) => "no rule",
+            NaiveVerdict::Allowed(AllowReason::NotBound) => "not bound",
+            NaiveVerdict::Allowed(AllowReason::Terminating) => "terminating",
+            NaiveVerdict::Allowed(AllowReason::Unreferenced) => "unreferenced",
+            NaiveVerdict::Allowed(AllowReason::TornDown) => "torn down",
+            NaiveVerdict::Allowed(because) => panic!("{because:?}"),
+            NaiveVerdict::Denied { blockers, problems } => match (blockers.len(), problems) {
                 (0, _) => "undecided",
                 (1, false) => "one blocker",
                 (_, false) => "several blockers",

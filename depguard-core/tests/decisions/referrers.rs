@@ -1,6 +1,6 @@
-//! Who refers to a target.
+//! Tests of the referrers that a decision names.
 
-use depguard_core::Because::*;
+use depguard_core::decision::AllowReason::*;
 use serde_json::json;
 
 use crate::cast::*;

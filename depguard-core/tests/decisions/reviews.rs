@@ -1,6 +1,7 @@
-//! Which object a review is about, and what is to be done to it.
+//! Tests of how a review names its object and its operation.
 
-use depguard_core::{Because::*, LogicalCluster};
+use depguard_core::LogicalCluster;
+use depguard_core::decision::AllowReason::*;
 use serde_json::json;
 
 use crate::cast::*;
@@ -75,9 +76,9 @@ fn a_review_that_does_not_say_which_object_is_refused() {
     for (pointer, value, part) in [
         ("/request/oldObject", json!(null), "no oldObject"),
         ("/request/oldObject/metadata/name", json!(""), "has no name"),
-        ("/request/oldObject/metadata/name", json!("a/b"), "no API server would have stored"),
-        ("/request/oldObject/metadata/name", json!("a\nb"), "no API server would have stored"),
-        ("/request/oldObject/metadata/name", json!("a".repeat(254)), "no API server would have stored"),
+        ("/request/oldObject/metadata/name", json!("a/b"), "its oldObject has an invalid name"),
+        ("/request/oldObject/metadata/name", json!("a\nb"), "its oldObject has an invalid name"),
+        ("/request/oldObject/metadata/name", json!("a".repeat(254)), "its oldObject has an invalid name"),
         ("/request/oldObject/metadata/namespace", json!("../x"), "namespace"),
         ("/request/oldObject/metadata/namespace", json!("a/b"), "namespace"),
         ("/request/oldObject/metadata/annotations", json!({}), "no annotation kcp.io/cluster"),

@@ -1,6 +1,6 @@
-//! What is torn down goes as a whole, and nothing else goes with it.
+//! Tests of teardown scopes: a scope goes as a whole, and nothing outside goes with it.
 
-use depguard_core::Because::*;
+use depguard_core::decision::AllowReason::*;
 use serde_json::json;
 
 use crate::cast::*;
@@ -8,7 +8,8 @@ use crate::world::*;
 
 const GOING: &str = "2026-01-01T00:00:00Z";
 
-/// VMs and zones refer to each other. Zones lie in no namespace; two VMs, of two namespaces, refer to zone `z`.
+/// Returns a world where VMs and zones refer to each other. Zones lie in no namespace; two VMs of two namespaces refer
+/// to zone `z`.
 fn across() -> World {
     bound().but(|world| {
         world.knows("root:providers:compute", COMPUTE);
@@ -62,28 +63,28 @@ fn a_logical_cluster_that_goes_takes_all_with_it() {
 fn bindings_that_go_take_their_objects_with_them_and_no_scope_is_read() {
     let outcome = unbind(&across(), &[VMS_OF, ZONES_OF]).deletes(&zone("z"));
     outcome.asked(&[BINDINGS, ALL_VMS]).allowed(TornDown);
-    // Each of the two alone does not.
+    // One of the two bindings alone does not take the objects along.
     for one in [VMS_OF, ZONES_OF] {
         let outcome = unbind(&across(), &[one]).deletes(&zone("z"));
         outcome.blocked_by(&["VirtualMachine/ns/m1", "VirtualMachine/other/m2"]);
     }
-    // Nor do bindings of other kinds.
+    // Bindings of other kinds do not take them along either.
     unbind(&across(), &[1, 2]).deletes(&zone("z")).blocked_by(&["VirtualMachine/ns/m1", "VirtualMachine/other/m2"]);
 }
 
-/// The rule is there for just this one.
+/// Puts one of two dependents outside the scope. The rule exists for this dependent.
 #[test]
 fn a_dependent_outside_what_is_torn_down_still_blocks() {
     let unbound = unbind(&across(), &[ZONES_OF]);
     let one = unbound.but(|world| world.going = ["ns".to_owned()].into());
     one.deletes(&zone("z")).blocked_by(&["VirtualMachine/other/m2"]);
     one.but(|world| world.going.extend(["other".to_owned()])).deletes(&zone("z")).allowed(TornDown);
-    // A target outside it is kept as well.
+    // A target outside the scope is kept as well.
     let kept = across().but(|world| world.going = ["ns".to_owned(), "other".to_owned()].into());
     kept.deletes(&zone("z"))
         .asked(&[BINDINGS, ALL_VMS, CLUSTER])
         .blocked_by(&["VirtualMachine/ns/m1", "VirtualMachine/other/m2"]);
-    // So does a dependent that lies in no namespace, whatever namespace the target lies in.
+    // A dependent without a namespace also blocks, in whatever namespace the target lies.
     let racks = torn_down().but(|world| {
         world.rules = vec![
             rule(COMPUTE, RACK, ".spec.vpcRef.name", PROVIDER, VPC),
@@ -95,7 +96,8 @@ fn a_dependent_outside_what_is_torn_down_still_blocks() {
     unbind(&racks, &[1]).deletes(&vpc("ns", "a")).allowed(TornDown);
 }
 
-/// kcp deletes a workspace's bindings, and with them the racks, only when its namespaces are gone, and so the VPCs.
+/// Deletes a VPC that a rack refers to. kcp deletes a workspace's namespaces first, and with them the VPC; only then
+/// its bindings, and with them the racks.
 #[test]
 fn a_dependent_that_kcp_keeps_last_does_not_hold_up_its_logical_cluster() {
     let standing = bound().but(|world| {
@@ -111,11 +113,13 @@ fn a_dependent_that_kcp_keeps_last_does_not_hold_up_its_logical_cluster() {
         Some(if query.path == CLUSTER { Reply::Http(403, Vec::new()) } else { going.reply(&query.path) })
     });
     unreadable.blocked_by(&["Rack/r"]);
-    // The namespace alone doesn't take the rack along.
+    // A namespace's deletion alone does not take the rack along.
     standing.but(|world| world.going = ["ns".to_owned()].into()).deletes(&vpc("ns", "a")).blocked_by(&["Rack/r"]);
-    // That its binding was deleted before is no help: there the rack may wait for another that is kept last.
+    // The VPC may go even if the rack's binding was deleted before: the rack may still wait for another object that kcp
+    // keeps last.
     unbind(&going, &[1]).deletes(&vpc("ns", "a")).allowed(TornDown);
-    // VMs lie in namespaces, and zones are kept last as well: they go one after the other.
+    // Dependents must still go first if they are VMs, which lie in namespaces, or if the target is a zone, which kcp
+    // keeps last as well.
     let vms = bound().with(vm("ns", "m1", "a")).but(|world| world.cluster_going = true);
     vms.deletes(&vpc("ns", "a")).asked(&[BINDINGS, VMS]).blocked_by(&["VirtualMachine/m1"]);
     let zones = going.but(|world| {
@@ -157,10 +161,13 @@ fn a_scope_that_cannot_be_read_counts_as_standing_and_the_missing_right_is_named
         (Some(Reply::Http(500, Vec::new())), "HTTP 500; retry later"),
         (Some(Reply::Cut), "the connection was cut"),
         (Some(Reply::TooLarge), "too large"),
-        (Some(Reply::Http(200, Vec::new())), "something else"),
-        (Some(Reply::ok(&json!({"metadata": {"deletionTimestamp": GOING}}))), "something else"),
-        (Some(Reply::ok(&json!({"metadata": {"resourceVersion": "1"}, "items": []}))), "something else"),
-        (Some(named("another")), "something else"),
+        (Some(Reply::Http(200, Vec::new())), "another object than the requested one"),
+        (Some(Reply::ok(&json!({"metadata": {"deletionTimestamp": GOING}}))), "another object than the requested one"),
+        (
+            Some(Reply::ok(&json!({"metadata": {"resourceVersion": "1"}, "items": []}))),
+            "another object than the requested one",
+        ),
+        (Some(named("another")), "another object than the requested one"),
         (None, "namespace ns was not answered in time"),
     ];
     let world = torn_down();
@@ -175,7 +182,7 @@ fn a_scope_that_cannot_be_read_counts_as_standing_and_the_missing_right_is_named
         let told = "still referenced by VirtualMachine/m1; could not find out what is being torn down: the read of ";
         assert!(message.contains(told) && message.contains(part), "{part:?} is not in: {message}");
     }
-    // What the logical cluster's state would be matters only where the namespace stands.
+    // The logical cluster's state matters only if the namespace is not being deleted.
     let without_cluster = |world: &World| {
         world.review_with(&review, |query| {
             Some(if query.path == CLUSTER { forbidden() } else { world.reply(&query.path) })

@@ -1,10 +1,10 @@
-//! Whatever is torn down ends, and in the order of its references wherever there is one.
+//! Tests that each teardown ends, and in the order of its references if there is such an order.
 
 mod choices;
 mod drawn;
 mod simulation;
 
-use depguard_core::Home;
+use depguard_core::ControlPlane;
 
 use crate::cast::*;
 use crate::world::*;
@@ -13,7 +13,8 @@ use choices::Choices;
 use drawn::Drawn;
 use simulation::{Grant, Scope, Simulation, is_going, name_of, namespace_of};
 
-/// Tears it down. Where dependents outside hold it up, somebody detaches them, and it goes on.
+/// Tears down the scopes of a drawn world. If outside dependents hold a scope up, the dependents are detached, and the
+/// teardown goes on.
 fn tear_down(drawn: &Drawn, choices: &mut Choices, blind: bool) -> Simulation {
     let mut simulation = Simulation::new(drawn.world.clone(), &drawn.scopes);
     simulation.blind = blind;
@@ -59,7 +60,7 @@ fn every_teardown_ends_and_nothing_goes_before_its_dependents_but_in_cycles() {
     }
 }
 
-/// Or the test above would show nothing.
+/// Guards the test above: without reads of scopes, many teardowns must never end.
 #[test]
 fn without_reading_scopes_many_of_them_would_never_end() {
     let stuck = (0..400).filter(|seed| {
@@ -92,8 +93,8 @@ fn two_that_refer_to_each_other_would_hold_each_other_for_ever() {
     ends_only_with_scopes_read(&world, &[Scope::LogicalCluster]);
 }
 
-/// No object refers to another in a cycle here; but the first VPC waits for the second VM, and that is not even asked
-/// for before the first VM is gone, which waits for the second VPC in the same way.
+/// Builds a cycle of kinds without a cycle of objects. The first VPC waits for the second VM, whose deletion is only
+/// requested once the first VM is gone; the first VM waits for the second VPC in the same way.
 #[test]
 fn a_cycle_of_kinds_suffices_without_one_of_objects() {
     let world = torn_down().but(|world| {
@@ -130,7 +131,7 @@ fn a_dependent_outside_holds_a_teardown_up_until_it_is_gone() {
     let mut simulation = Simulation::new(world, &[namespace()]);
     simulation.run(&mut Choices::new(1), &mut |_| panic!("nothing may go"));
     assert_eq!(simulation.scopes, [namespace()]);
-    // What it refers to is on its way out, but the rack itself isn't: it may not go either while the VPC is there.
+    // The VPC that the rack refers to is being deleted, and the rack is not: the rack may not go before the VPC.
     assert!(!simulation.allows(&rack("r", "a")));
     simulation.world.objects[1] = rack("r", "another");
     simulation.run(&mut Choices::new(1), &mut |_| ());
@@ -143,8 +144,8 @@ fn the_drawn_worlds_are_of_every_sort() {
     for seed in 0..400 {
         let drawn = Drawn::new(&mut Choices::new(seed));
         for (sort, is) in [
-            ("kcp", drawn.world.home == Home::Kcp),
-            ("kubernetes", drawn.world.home == Home::Kubernetes),
+            ("kcp", drawn.world.control_plane == ControlPlane::Kcp),
+            ("kubernetes", drawn.world.control_plane == ControlPlane::Kubernetes),
             ("a cycle", drawn.edges.iter().any(|edge| drawn.is_cyclic(edge))),
             ("no cycle", !drawn.edges.iter().any(|edge| drawn.is_cyclic(edge))),
             ("several scopes", drawn.scopes.len() > 1),

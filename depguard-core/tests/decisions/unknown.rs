@@ -1,7 +1,7 @@
-//! What can't be found out is refused.
+//! Tests that depguard refuses if it cannot find out a fact.
 
-use depguard_core::Because::*;
-use depguard_core::Extractor;
+use depguard_core::decision::AllowReason::*;
+use depguard_core::scan::Extractor;
 use serde_json::json;
 
 use crate::cast::*;
@@ -11,7 +11,7 @@ fn status(code: u16) -> Reply {
     Reply::Http(code, br#"{"message":"said so"}"#.to_vec())
 }
 
-/// Answers that tell nothing, whatever was asked.
+/// Returns answers that hold no knowledge, whatever the query was.
 fn failures() -> Vec<(Option<Reply>, &'static str)> {
     let no_version = json!({"metadata": {}, "items": []});
     vec![
@@ -24,15 +24,18 @@ fn failures() -> Vec<(Option<Reply>, &'static str)> {
         (Some(status(204)), "HTTP 204"),
         (Some(Reply::Http(301, Vec::new())), "HTTP 301"),
         (Some(Reply::Cut), "the connection was cut"),
-        (Some(Reply::ok(&no_version)), "no metadata.resourceVersion"),
-        (Some(Reply::ok(&json!({"metadata": {"resourceVersion": ""}, "items": []}))), "no metadata.resourceVersion"),
+        (Some(Reply::ok(&no_version)), "without metadata.resourceVersion"),
+        (
+            Some(Reply::ok(&json!({"metadata": {"resourceVersion": ""}, "items": []}))),
+            "without metadata.resourceVersion",
+        ),
         (Some(Reply::ok(&json!({"metadata": {"resourceVersion": "1"}}))), "holds no `items`"),
         (Some(Reply::ok(&json!({"metadata": {"resourceVersion": "1"}, "items": [7]}))), "not a list"),
         (Some(Reply::ok(&json!(null))), "not a list"),
         (Some(Reply::Http(200, Vec::new())), "not a list"),
         (Some(Reply::Http(200, br#"{"metadata":{"resourceVersion":"1"},"items":["#.to_vec())), "not a list"),
         (Some(Reply::TooLarge), "too large"),
-        (Some(status(410)), "again and again"),
+        (Some(status(410)), "expired (HTTP 410) several times"),
         (None, "was not answered in time"),
     ]
 }
@@ -88,7 +91,10 @@ fn what_was_found_before_a_failure_is_named_beside_it() {
 fn a_bound_kind_that_is_not_found_refuses() {
     let missing = bound().but(|world| world.kinds.retain(|kind| *kind != VM));
     bound().deletes(&vpc("ns", "a")).allowed(Unreferenced);
-    missing.deletes(&vpc("ns", "a")).asked(&[BINDINGS, VMS, ALL_VMS]).undecided("although it is bound");
+    missing
+        .deletes(&vpc("ns", "a"))
+        .asked(&[BINDINGS, VMS, ALL_VMS])
+        .undecided("although an APIBinding binds the kind");
 }
 
 #[test]
@@ -97,7 +103,7 @@ fn a_kcp_without_bindings_is_none() {
     let outcome = world.review_with(&vpc("ns", "a").deletion(), |query| {
         Some(if query.path == BINDINGS { Reply::not_found() } else { world.reply(&query.path) })
     });
-    outcome.undecided("run with --home kubernetes");
+    outcome.undecided("run with --control-plane kubernetes");
 }
 
 #[test]
@@ -180,7 +186,7 @@ fn a_local_kind_that_discovery_knows_in_no_version_has_no_objects() {
 
     let other_version = Kind { versions: &["v1"], ..VM };
     let moved = only_racks(plain()).but(|world| world.kinds.push(other_version));
-    moved.deletes(&vpc("ns", "a")).undecided("but v1 is served");
+    moved.deletes(&vpc("ns", "a")).undecided("but the API server serves v1");
 
     let in_kcp = local(CONSUMER).but(|world| world.kinds.retain(|kind| *kind != POD));
     in_kcp.deletes(&config("ns", "a")).asked(&[PODS, ALL_PODS, "/api", "/api/v1"]).allowed(Unreferenced);
@@ -201,10 +207,10 @@ fn discovery_that_fails_refuses() {
     }
 }
 
-/// A VM in `x` with so many values at `.a` that not all are read, the target's name among them, and one reference to
-/// `ns/b` elsewhere; by the first edge it means its own namespace.
+/// Returns a world with a VM in `x` that holds more values at `.a` than are read, the target's name among them, and one
+/// reference to `ns/b` at another field. By the first edge, the VM means its own namespace.
 fn hoarder() -> World {
-    let mut values = vec!["other"; Extractor::MOST_VALUES];
+    let mut values = vec!["other"; Extractor::MAX_VALUES];
     values.push("a");
     let mut vm = vm("x", "bomb", "").set("/a", json!(values)).set("/spec/far", json!({"name": "b", "namespace": "ns"}));
     vm.json["metadata"]["labels"] = json!({"tier": "gold"});
@@ -222,19 +228,19 @@ fn hoarder() -> World {
 
 #[test]
 fn an_object_with_too_many_values_is_in_doubt_where_its_edge_may_mean_and_only_if_it_is_selected() {
-    const WHY: &str = "VirtualMachine/x/bomb holds more than the 10000 references";
+    const WHY: &str = "VirtualMachine/x/bomb has more than 10000 references";
     let world = hoarder();
     world.deletes(&vpc("x", "a")).undecided(WHY);
     world.deletes(&vpc("ns", "a")).allowed(Unreferenced);
-    // A namespace that the edge says.
+    // The edge names a namespace.
     let fixed = ruled(&world, "/spec/dependencies/0/fieldRef/namespace", "ns");
     fixed.deletes(&vpc("ns", "a")).undecided(WHY);
     fixed.deletes(&vpc("x", "a")).allowed(Unreferenced);
-    // One that the object says may be any.
+    // The object names the namespace, so it may be any.
     let said = ruled(&world, "/spec/dependencies/0/fieldRef/namespacePath", ".spec.far.namespace");
     said.deletes(&vpc("ns", "a")).undecided(WHY);
     said.deletes(&vpc("z", "a")).undecided(WHY);
-    // Nothing that isn't selected refers to anything, wherever its labels stand.
+    // An object that the rule does not select refers to nothing, wherever its labels stand.
     for world in [world, fixed, said] {
         let other = world.but(|world| world.objects[0].json["metadata"]["labels"]["tier"] = "lead".into());
         for namespace in ["ns", "x", "z"] {

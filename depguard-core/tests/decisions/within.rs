@@ -1,23 +1,23 @@
-//! Whose webhook may ask about what.
+//! Tests of which webhook configuration may ask about which kinds.
 
-use depguard_core::Because::*;
 use depguard_core::LogicalCluster;
+use depguard_core::decision::AllowReason::*;
 
 use crate::cast::*;
 use crate::world::*;
 
-/// The same world, asked by the webhook configuration of a logical cluster; `""` is a plain Kubernetes.
+/// Returns the same world, asked by the webhook configuration of a logical cluster; `""` stands for a plain Kubernetes.
 fn asked_from(world: &World, scope: &str) -> World {
     world.but(|world| world.scope = Some((!scope.is_empty()).then(|| LogicalCluster::parse(scope).unwrap())))
 }
 
-/// Refused, and nobody is named.
+/// Asserts a refusal that names no object.
 #[track_caller]
 fn outside(outcome: &Outcome) {
-    outcome.undecided("look at who calls it");
+    outcome.undecided("find out who calls it");
     let message = outcome.decision.message().unwrap();
     assert!(!message.contains("m1") && !message.contains("Pod/p"), "{message}");
-    assert!(outcome.decision.notes().warnings().is_empty());
+    assert!(outcome.decision.diagnostics().warnings().is_empty());
 }
 
 #[test]
@@ -25,16 +25,16 @@ fn a_provider_s_webhook_is_asked_about_its_own_kinds_only() {
     let world = bound().with(vm("ns", "m1", "a"));
     asked_from(&world, NETWORK).deletes(&vpc("ns", "a")).asked(&[BINDINGS, VMS]).blocked_by(&["VirtualMachine/m1"]);
     asked_from(&world, NETWORK).deletes(&vpc("ns", "b")).allowed(Unreferenced);
-    // The workspace where the objects are may ask about all of them.
+    // The workspace that has the objects may ask about all of them.
     asked_from(&world, CONSUMER).deletes(&vpc("ns", "a")).blocked_by(&["VirtualMachine/m1"]);
     for stranger in [COMPUTE, "str4nger", ""] {
         for name in ["a", "b"] {
             outside(&asked_from(&world, stranger).deletes(&vpc("ns", name)));
         }
     }
-    // It asks for no dependents then.
+    // After such a refusal, depguard asks for no dependents.
     asked_from(&world, COMPUTE).deletes(&vpc("ns", "a")).asked(&[BINDINGS]);
-    // What no rule names says nothing of others.
+    // An answer about a kind that no rule names tells nothing about others.
     asked_from(&world, COMPUTE).deletes(&zone("z")).asked(&[]).allowed(NoRule);
 }
 
@@ -42,7 +42,7 @@ fn a_provider_s_webhook_is_asked_about_its_own_kinds_only() {
 fn a_binding_counts_on_whichever_page_and_of_the_last_reading_only() {
     let world = bound().with(vm("ns", "m1", "a")).but(|world| world.page = 1);
     asked_from(&world, NETWORK).deletes(&vpc("ns", "a")).blocked_by(&["VirtualMachine/m1"]);
-    // The binding is there, then the token expires, and then it is gone.
+    // The first reading finds the binding, the continue token expires, and the second reading finds no binding.
     let gone = world.but(|world| drop(world.bindings.remove(2)));
     let mut pages = 0;
     let outcome = asked_from(&world, NETWORK).review_with(&vpc("ns", "a").deletion(), |query| {

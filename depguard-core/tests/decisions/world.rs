@@ -1,23 +1,27 @@
-//! A scripted API server, and reviews for it: enough to write a case in one line.
+//! Scripted API server, and reviews for it: a case fits on one line.
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use depguard_core::api::FailurePolicy;
+use depguard_core::decision::{AllowReason, Reason, Verdict};
+use depguard_core::lookup::{ListReader, Lookup};
+use depguard_core::protocol::Answer;
 use depguard_core::{
-    Answer, Because, Context, Decision, Evaluation, FailurePolicy, Home, LogicalCluster, Lookup, OverridePolicy, Query,
-    Reading, Reason, Review, RuleSet, Ruling, WorkspacePath, Workspaces,
+    Context, ControlPlane, Decision, Evaluation, LogicalCluster, OverridePolicy, Query, Review, RuleSet, WorkspacePath,
+    Workspaces,
 };
 use serde_json::{Value, json};
 
 mod server;
 
-/// The logical cluster where all objects are.
+/// Logical cluster that has all objects.
 pub(crate) const CONSUMER: &str = "c0nsumer";
-/// That of the provider of VMs, where the rules about them are.
+/// Logical cluster of the provider of VMs, which has the rules about them.
 pub(crate) const COMPUTE: &str = "c0mpute";
-/// That of the provider of VPCs.
+/// Logical cluster of the provider of VPCs.
 pub(crate) const NETWORK: &str = "netw0rk";
 
-/// A kind, as an API server serves it.
+/// Kind as an API server serves it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Kind {
     pub(crate) group: &'static str,
@@ -27,17 +31,17 @@ pub(crate) struct Kind {
     pub(crate) namespaced: bool,
 }
 
-/// An object and its kind.
+/// Object and its kind.
 #[derive(Debug, Clone)]
 pub(crate) struct Object {
     pub(crate) kind: Kind,
     pub(crate) json: Value,
 }
 
-/// Rules, and what an API server would say of one logical cluster.
+/// Rules, and the state that an API server has of one logical cluster.
 #[derive(Debug, Clone)]
 pub(crate) struct World {
-    pub(crate) home: Home,
+    pub(crate) control_plane: ControlPlane,
     pub(crate) rules: Vec<Value>,
     pub(crate) workspaces: Workspaces,
     pub(crate) overrides: OverridePolicy,
@@ -45,21 +49,22 @@ pub(crate) struct World {
     pub(crate) bindings: Vec<Value>,
     pub(crate) kinds: Vec<Kind>,
     pub(crate) objects: Vec<Object>,
-    /// The namespaces that are being deleted. All others stand.
+    /// Namespaces that are being deleted. All others are active.
     pub(crate) going: BTreeSet<String>,
-    /// Whether the logical cluster is being deleted.
+    /// Set if the logical cluster is being deleted.
     pub(crate) cluster_going: bool,
-    /// The most objects that the server puts on a page, whatever it is asked for.
+    /// Maximum of objects on a page, whatever limit a request names.
     pub(crate) page: usize,
-    /// Where the webhook configuration lies by which the reviews come, if that counts.
+    /// Logical cluster of the webhook configuration that sends the reviews (`None` for a plain Kubernetes), if it
+    /// matters.
     pub(crate) scope: Option<Option<LogicalCluster>>,
-    /// Whether the server selects by a field, of whichever kind: `spec.vpcRef.name`.
+    /// Function that returns true if the server selects by a field, for every kind: `spec.vpcRef.name`.
     pub(crate) selects: fn(&str) -> bool,
-    /// Whether the server prints a field of those that tables may show: `.spec.vpcRef.name`.
+    /// Function that returns true if the server prints one of the fields that tables may show: `.spec.vpcRef.name`.
     pub(crate) prints: fn(&str) -> bool,
 }
 
-/// What a server answers.
+/// Answer of a server.
 #[derive(Debug, Clone)]
 pub(crate) enum Reply {
     Http(u16, Vec<u8>),
@@ -67,7 +72,7 @@ pub(crate) enum Reply {
     Cut,
 }
 
-/// What came of a review.
+/// Decision of a review, and the queries that were sent.
 #[derive(Debug)]
 pub(crate) struct Outcome {
     pub(crate) decision: Decision,
@@ -89,7 +94,7 @@ impl Object {
         Self { kind, json }
     }
 
-    /// The object with one edit: the value at a JSON pointer.
+    /// Returns the object with one edit: the value at a JSON pointer.
     pub(crate) fn set(mut self, pointer: &str, value: impl Into<Value>) -> Self {
         set(&mut self.json, pointer, value.into());
         self
@@ -103,7 +108,7 @@ impl Object {
         self.set("/metadata/deletionTimestamp", "2026-01-01T00:00:00Z")
     }
 
-    /// The review of its deletion by a tenant, as kcp would send it.
+    /// Returns the review of the object's deletion by a tenant, as kcp would send it.
     pub(crate) fn deletion(&self) -> Value {
         let Kind { group, versions, resource, .. } = self.kind;
         let mut object = self.json.clone();
@@ -120,7 +125,7 @@ impl Object {
     }
 }
 
-/// Puts a value at a JSON pointer, making the objects on the way.
+/// Puts a value at a JSON pointer and makes the objects on the way.
 pub(crate) fn set(json: &mut Value, pointer: &str, value: Value) {
     let mut at = json;
     for key in pointer.split('/').skip(1) {
@@ -135,7 +140,7 @@ pub(crate) fn set(json: &mut Value, pointer: &str, value: Value) {
 
 // === Rules and bindings ===
 
-/// A rule of `cluster` about an edge between two kinds, both local.
+/// Returns a rule of `cluster` about an edge between two local kinds.
 pub(crate) fn local_rule(cluster: &str, dependent: Kind, path: &str, target: Kind) -> Value {
     json!({
         "apiVersion": "dependencies.opendefense.cloud/v1alpha1", "kind": "DependencyRule",
@@ -153,8 +158,8 @@ pub(crate) fn local_rule(cluster: &str, dependent: Kind, path: &str, target: Kin
     })
 }
 
-/// The same about exported kinds: the dependent's export is of the rule's workspace, and bears the group's name, as the
-/// target's does.
+/// Returns the same rule about exported kinds. Each export has the name of its kind's group; the rule's workspace has
+/// the dependent's export.
 pub(crate) fn rule(cluster: &str, dependent: Kind, path: &str, provider: &str, target: Kind) -> Value {
     let mut rule = local_rule(cluster, dependent, path, target);
     rule["spec"]["dependent"]["apiExportName"] = dependent.group.into();
@@ -162,7 +167,7 @@ pub(crate) fn rule(cluster: &str, dependent: Kind, path: &str, provider: &str, t
     rule
 }
 
-/// An APIBinding of one kind, from the APIExport of the group's name.
+/// Returns an APIBinding of one kind, from the APIExport with the name of the group.
 pub(crate) fn binding(cluster: &str, path: &str, kind: Kind) -> Value {
     json!({
         "metadata": {"name": format!("{cluster}-{}", kind.resource)},
@@ -177,9 +182,9 @@ pub(crate) fn binding(cluster: &str, path: &str, kind: Kind) -> Value {
 // === Deciding ===
 
 impl World {
-    pub(crate) fn new(home: Home) -> Self {
+    pub(crate) fn new(control_plane: ControlPlane) -> Self {
         Self {
-            home,
+            control_plane,
             rules: Vec::new(),
             workspaces: Workspaces::new(),
             overrides: OverridePolicy::default(),
@@ -196,7 +201,7 @@ impl World {
         }
     }
 
-    /// The world with one edit.
+    /// Returns the world with one edit.
     pub(crate) fn but(&self, edit: impl FnOnce(&mut Self)) -> Self {
         let mut world = self.clone();
         edit(&mut world);
@@ -211,27 +216,27 @@ impl World {
         self.workspaces.insert(WorkspacePath::parse(path).unwrap(), LogicalCluster::parse(cluster).unwrap());
     }
 
-    /// Decides a review, all queries answered by this server.
+    /// Decides a review; this server answers all queries.
     pub(crate) fn review(&self, review: &Value) -> Outcome {
         self.review_with(review, |query| Some(self.reply(&query.path)))
     }
 
-    /// Decides a review, with `reply` as the server; `None` is no answer.
+    /// Decides a review with `reply` as the server; `None` means that no answer comes.
     pub(crate) fn review_with(&self, review: &Value, reply: impl FnMut(&Query) -> Option<Reply>) -> Outcome {
         self.review_in_order(review, |_| 0, reply)
     }
 
-    /// The same; of so many queries that are open, `pick` says which is answered next.
+    /// Decides a review likewise; `pick` gets the number of open queries and chooses the next one to answer.
     pub(crate) fn review_in_order(
         &self,
         review: &Value,
         pick: impl FnMut(usize) -> usize,
         reply: impl FnMut(&Query) -> Option<Reply>,
     ) -> Outcome {
-        self.review_by(&RuleSet::load(self.home, &self.rules), review, pick, reply)
+        self.review_by(&RuleSet::load(self.control_plane, &self.rules), review, pick, reply)
     }
 
-    /// The same by rules that were loaded before.
+    /// Decides a review likewise, by rules that were loaded before.
     pub(crate) fn review_by(
         &self,
         rules: &RuleSet,
@@ -256,7 +261,7 @@ impl World {
             let query = open.remove(pick(open.len()));
             assert!(asked.len() < 10_000, "it asks without end");
             if let Some(refusal) = self.refusal(&query.path) {
-                // Whoever asks knows it from before, and doesn't ask.
+                // A client knows such a refusal from an earlier request, and does not send the query again.
                 evaluation.answer(query.id, refusal.as_answer());
                 continue;
             }
@@ -274,15 +279,15 @@ impl World {
             .with_failure_policy(self.failure_policy)
     }
 
-    /// Begins to decide a deletion, by a tenant.
+    /// Begins to decide a deletion by a tenant.
     pub(crate) fn evaluate(&self, target: &Object) -> Evaluation {
         let context = self.context();
         let review = target.deletion().to_string();
         let review = Review::parse(review.as_bytes()).expect("a review");
-        RuleSet::load(self.home, &self.rules).evaluate(&review, &context)
+        RuleSet::load(self.control_plane, &self.rules).evaluate(&review, &context)
     }
 
-    /// The lookups of a deletion, once the bindings are known, if they matter.
+    /// Returns the lookups of a deletion, after the bindings were read if they matter.
     pub(crate) fn lookups(&self, target: &Object) -> (Evaluation, Vec<Lookup>) {
         let mut evaluation = self.evaluate(target);
         let mut lookups = evaluation.lookups();
@@ -293,7 +298,7 @@ impl World {
         (evaluation, lookups)
     }
 
-    /// Decides the deletion of each of these by themselves, but with lists that they share.
+    /// Decides each of these deletions by itself, but with lists that the deletions share.
     pub(crate) fn deletes_together(&self, targets: &[Object]) -> Vec<Outcome> {
         let mut evaluations: Vec<_> = targets.iter().map(|target| self.evaluate(target)).collect();
         let mut asked: Vec<Query> = Vec::new();
@@ -314,7 +319,7 @@ impl World {
                 break;
             }
             for (whose, lookups) in lists.into_values() {
-                let read = |reading: Option<Reading>| {
+                let read = |reading: Option<ListReader>| {
                     let mut reading = reading.expect("some lookups");
                     while let Some(request) = reading.next() {
                         reading.answer(self.reply(&request.path).as_answer());
@@ -322,11 +327,11 @@ impl World {
                     reading.into_lookups()
                 };
                 let tabled = match lookups.iter().all(|lookup| lookup.columns().is_some()) {
-                    true => read(Reading::tabling(lookups)),
+                    true => read(ListReader::by_table(lookups)),
                     false => lookups,
                 };
                 let told = tabled.iter().all(Lookup::has_ended);
-                let lookups = if told { tabled } else { read(Reading::scanning(tabled)) };
+                let lookups = if told { tabled } else { read(ListReader::by_scan(tabled)) };
                 for (whose, lookup) in whose.into_iter().zip(lookups) {
                     evaluations[whose].finish(lookup);
                 }
@@ -361,20 +366,20 @@ impl Reply {
     }
 }
 
-// === What came of it ===
+// === Checks of an outcome ===
 
 impl Outcome {
-    /// Allowed, for that reason.
+    /// Asserts that the deletion is allowed for this reason.
     #[track_caller]
-    pub(crate) fn allowed(&self, because: Because) {
-        assert_eq!(self.decision.ruling(), &Ruling::Allowed(because), "{}", self.shown());
+    pub(crate) fn allowed(&self, because: AllowReason) {
+        assert_eq!(self.decision.verdict(), &Verdict::Allowed(because), "{}", self.shown());
     }
 
-    /// Denied, with all these blockers and no problem.
+    /// Asserts that the deletion is denied with exactly these blockers and no problem.
     #[track_caller]
     pub(crate) fn blocked_by(&self, blockers: &[&str]) {
-        match self.decision.ruling() {
-            Ruling::Denied(denial) => match denial.reason() {
+        match self.decision.verdict() {
+            Verdict::Denied(denial) => match denial.reason() {
                 Reason::Referenced { by, problems, .. } => {
                     let found: Vec<_> = by.blockers.iter().map(ToString::to_string).collect();
                     assert_eq!(
@@ -384,19 +389,19 @@ impl Outcome {
                 }
                 _ => panic!("not for a blocker: {}", self.shown()),
             },
-            Ruling::Allowed(_) => panic!("{}", self.shown()),
+            Verdict::Allowed(_) => panic!("{}", self.shown()),
         }
     }
 
-    /// Denied because something could not be found out, with a message that holds `part`.
+    /// Asserts that the deletion is denied because a fact could not be found out, with a message that contains `part`.
     #[track_caller]
     pub(crate) fn undecided(&self, part: &str) {
-        match self.decision.ruling() {
-            Ruling::Denied(denial) => {
+        match self.decision.verdict() {
+            Verdict::Denied(denial) => {
                 assert!(matches!(denial.reason(), Reason::Undecided { .. }), "{}", self.shown());
                 assert!(denial.message().contains(part), "{part:?} is not in: {}", self.shown());
             }
-            Ruling::Allowed(_) => panic!("{}", self.shown()),
+            Verdict::Allowed(_) => panic!("{}", self.shown()),
         }
     }
 
@@ -408,9 +413,9 @@ impl Outcome {
 
     fn shown(&self) -> String {
         let asked: Vec<_> = self.asked.iter().map(|query| query.path.as_str()).collect();
-        match self.decision.ruling() {
-            Ruling::Denied(denial) => format!("denied: {}; asked {asked:?}", denial.message()),
-            Ruling::Allowed(because) => format!("allowed: {because:?}; asked {asked:?}"),
+        match self.decision.verdict() {
+            Verdict::Denied(denial) => format!("denied: {}; asked {asked:?}", denial.message()),
+            Verdict::Allowed(because) => format!("allowed: {because:?}; asked {asked:?}"),
         }
     }
 }

@@ -1,8 +1,9 @@
-//! What counts as a change, against a plain comparison of trees.
+//! Tests of which updates count as changes, against a plain comparison of trees.
 
 use std::collections::BTreeMap;
 
-use depguard_core::{FieldPath, Segment};
+use depguard_core::FieldPath;
+use depguard_core::model::Segment;
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
@@ -10,7 +11,8 @@ use crate::world::*;
 
 const EXEMPT: [&str; 5] = ["finalizers", "ownerReferences", "managedFields", "resourceVersion", "generation"];
 
-/// With fields of the version that the review shows.
+/// Returns the decision's label for a lock whose target names the review's version, so that the lock's fields are of
+/// that version.
 fn label(mut spec: Value, old: &str, new: &str) -> &'static str {
     spec["targets"] = json!([{"group": "compute.example.com", "version": "v1", "resource": "vms", "name": "vm-1"}]);
     label_of(spec, old, new)
@@ -21,11 +23,11 @@ fn label_of(spec: Value, old: &str, new: &str) -> &'static str {
     let bytes = review.replace(r#"{"metadata":{"name":"vm-1"}}"#, old).replace(r#""new""#, new);
     let review = depguard_core::locks::LockReview::parse(bytes.as_bytes()).unwrap();
     let mut world = World::with_lock(spec);
-    let evaluation = depguard_core::locks::LockEvaluation::begin(world.home, &review, world.now);
+    let evaluation = depguard_core::locks::LockEvaluation::begin(world.control_plane, &review, world.now);
     world.drive(evaluation).label()
 }
 
-/// The object without what may always change.
+/// Returns the object without the fields that may always change.
 fn guarded(mut object: Value) -> Value {
     if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
         metadata.retain(|key, _| !EXEMPT.contains(&key.as_str()));
@@ -33,7 +35,7 @@ fn guarded(mut object: Value) -> Value {
     object
 }
 
-/// What stands at a path, by where it stands.
+/// Collects the values at a path, each by its position.
 fn at(path: &[Segment], value: &Value, here: &str, found: &mut BTreeMap<String, Value>) {
     let Some((segment, rest)) = path.split_first() else {
         found.insert(here.to_owned(), value.clone());
@@ -88,7 +90,7 @@ fn object() -> impl Strategy<Value = Value> {
     (metadata, prop::option::of(value()), prop::option::of(value())).prop_map(|(metadata, spec, status)| {
         let mut object = Map::new();
         let mut all: Map<String, Value> = metadata.into_iter().map(|(key, value)| (key.to_owned(), value)).collect();
-        // Those that the review itself is read by must be what they are.
+        // The review itself is read by labels and annotations, so both must be maps of strings.
         for maps in ["labels", "annotations"] {
             if let Some(value) = all.get_mut(maps) {
                 *value = json!({"a": value.to_string()});
@@ -102,7 +104,7 @@ fn object() -> impl Strategy<Value = Value> {
     })
 }
 
-/// Two states that mostly have much in common.
+/// Generates two states that mostly share fields.
 fn states() -> impl Strategy<Value = (Value, Value)> {
     (object(), object(), any::<[bool; 3]>()).prop_map(|(old, other, keep)| {
         let mut new = other;
@@ -122,7 +124,7 @@ fn path() -> impl Strategy<Value = FieldPath> {
         .prop_map(|(root, steps)| FieldPath::parse(&format!("{root}{}", steps.concat())).unwrap())
 }
 
-/// The same JSON in other words: maps the other way round, numbers with a point, letters escaped.
+/// Writes the same JSON differently: maps in reverse order, numbers with a decimal point, letters escaped.
 fn respelled(value: &Value) -> String {
     match value {
         Value::Object(map) => {
@@ -166,7 +168,7 @@ proptest! {
         let spec = json!({"fields": [".spec.never", path.to_string()]});
         prop_assert_eq!(label(spec.clone(), &old.to_string(), &new.to_string()), expected, "{} {} {}", path, old, new);
         prop_assert_eq!(label(spec, &old.to_string(), &respelled(&new)), expected, "{} {} {}", path, old, new);
-        // Where the version is not said, a field that isn't there may have another name.
+        // If the lock names no version, a field that is absent may have another name.
         let is_nowhere = values(&old).is_empty() && !path.to_string().starts_with(".metadata");
         let expected = if differs && is_nowhere { "locked" } else { expected };
         let spec = json!({"fields": [path.to_string()]});
@@ -195,7 +197,8 @@ fn what_cannot_be_compared_counts_as_changed() {
         assert_eq!(label(json!({}), &object(&old), &object(&new)), expected, "{old:.60} {new:.60}");
         assert_eq!(label(json!({"fields": [".spec"]}), &object(&old), &object(&new)), expected, "{old:.60} {new:.60}");
     }
-    // The same where a key stands twice at the outermost, or more values stand at a path than are compared.
+    // An object also counts as changed if a key stands twice at its top level, or if a path has more values than are
+    // compared.
     let twice = r#"{"metadata":{"name":"vm-1","namespace":"default"},"spec":1,"spec":1}"#;
     assert_eq!(label(json!({"fields": [".status"]}), twice, &object("1")), "unlocked");
     assert_eq!(label(json!({}), twice, &object("1")), "locked");

@@ -1,9 +1,10 @@
-//! The older tool's locks: an object of the same name and namespace.
+//! Tests of the older tool's locks: an object of the target's name and namespace.
 
 use std::collections::BTreeSet;
 
 use depguard_core::locks::{LockDecision, LockEvaluation, LockReview};
-use depguard_core::{Group, GroupResource, Home, Resource};
+use depguard_core::model::{GroupResource, Resource};
+use depguard_core::{ControlPlane, Group};
 use serde_json::{Value, json};
 
 use crate::world::*;
@@ -20,7 +21,7 @@ fn decide(world: &mut World, review: &Value) -> LockDecision {
 
 #[test]
 fn a_lock_of_the_same_name_forbids_changes_and_deletions() {
-    let mut world = World::new(Home::Kubernetes);
+    let mut world = World::new(ControlPlane::Kubernetes);
     world.put(LOCK, json!({"metadata": {"name": "vm-1", "namespace": "default"}}));
     let change = update(vm(), with(vm(), "/spec/cpu", json!(3)));
     for (review, expected) in [
@@ -45,7 +46,7 @@ fn a_lock_of_the_same_name_forbids_changes_and_deletions() {
 #[test]
 fn a_lock_that_cannot_be_read_forbids_as_well() {
     for (status, allowed) in [(404, true), (403, false), (500, false), (200, false)] {
-        let mut world = World::new(Home::Kubernetes);
+        let mut world = World::new(ControlPlane::Kubernetes);
         world.faults.push(("/apis/kotas.tech".to_owned(), status));
         assert_eq!(decide(&mut world, &delete(vm())).allowed(), allowed, "{status}");
     }

@@ -1,6 +1,6 @@
-//! When a lock ends.
+//! Tests of when a lock ends.
 
-use depguard_core::locks::{EXPIRY_TOLERANCE, Moment};
+use depguard_core::locks::{EXPIRY_TOLERANCE, Timestamp};
 use serde_json::json;
 
 use crate::world::*;
@@ -26,7 +26,7 @@ fn a_lock_holds_until_it_ends_and_a_little_longer() {
 #[test]
 fn a_lock_without_an_end_does_not_end() {
     let mut world = World::with_lock(json!({}));
-    world.now = Moment::from_unix_millis(i64::MAX);
+    world.now = Timestamp::from_unix_millis(i64::MAX);
     assert_eq!(world.decide(&delete(vm())).label(), "locked");
 }
 
@@ -35,6 +35,6 @@ fn a_lock_whose_creation_is_not_known_has_not_ended() {
     let mut world = World::with_lock(json!({"ttl": "1h"}));
     let path = path_of(depguard_core::locks::LockKind::ObjectLock, "a");
     world.objects.get_mut(&path).unwrap()["metadata"].as_object_mut().unwrap().remove("creationTimestamp");
-    world.now = Moment::from_unix_millis(i64::MAX);
+    world.now = Timestamp::from_unix_millis(i64::MAX);
     assert_eq!(world.decide(&delete(vm())).label(), "locked");
 }

@@ -1,4 +1,4 @@
-//! Who may act in spite of a lock.
+//! Tests of who may act in spite of a lock.
 
 use serde_json::json;
 

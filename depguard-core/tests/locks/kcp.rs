@@ -1,7 +1,7 @@
-//! What differs in a kcp.
+//! Tests of locks that differ in kcp.
 
 use depguard_core::locks::LockKind;
-use depguard_core::{Home, LogicalCluster};
+use depguard_core::{ControlPlane, LogicalCluster};
 use serde_json::{Value, json};
 
 use crate::world::*;
@@ -9,9 +9,9 @@ use crate::world::*;
 const BINDINGS: &str = "/apis/apis.kcp.io/v1alpha2/apibindings";
 const OWN: &str = "/apis/core.kcp.io/v1alpha1/logicalclusters/cluster";
 
-/// In logical cluster c1, which binds `vms` from c2.
+/// Returns a world in logical cluster c1, which binds `vms` from c2.
 fn world(spec: Value) -> World {
-    let mut world = World::new(Home::Kcp);
+    let mut world = World::new(ControlPlane::Kcp);
     world.put(OWN, json!({"metadata": {"name": "cluster"}}));
     bind(&mut world, false);
     world.lock(LockKind::ObjectLock, "a", spec);
@@ -41,23 +41,23 @@ fn as_account(extra: Value) -> Value {
 
 #[test]
 fn a_service_account_of_another_logical_cluster_is_another_one() {
-    const HOME: &str = "authentication.kcp.io/cluster-name";
+    const CLUSTER: &str = "authentication.kcp.io/cluster-name";
     const SCOPES: &str = "authentication.kcp.io/scopes";
     let account = || json!({"serviceAccounts": [{"namespace": "backup", "name": "snapshotter"}]});
     let named = || json!({"users": ["system:serviceaccount:backup:snapshotter"]});
     let global = || json!({"users": ["system:kcp:serviceaccount:c9:backup:snapshotter"]});
     for (holder, extra, expected) in [
-        (account(), json!({HOME: ["c1"], SCOPES: ["cluster:c1"]}), "holder"),
-        (account(), json!({HOME: ["c9"], SCOPES: ["cluster:c9"]}), "locked"),
-        (account(), json!({HOME: ["c9", "c1"]}), "locked"),
-        (account(), json!({HOME: ["c1", "c1"]}), "locked"),
+        (account(), json!({CLUSTER: ["c1"], SCOPES: ["cluster:c1"]}), "holder"),
+        (account(), json!({CLUSTER: ["c9"], SCOPES: ["cluster:c9"]}), "locked"),
+        (account(), json!({CLUSTER: ["c9", "c1"]}), "locked"),
+        (account(), json!({CLUSTER: ["c1", "c1"]}), "locked"),
         (account(), json!({}), "locked"),
-        (account(), json!({HOME: null}), "locked"),
+        (account(), json!({CLUSTER: null}), "locked"),
         (account(), Value::Null, "locked"),
-        (named(), json!({HOME: ["c1"]}), "holder"),
-        (named(), json!({HOME: ["c9"]}), "locked"),
-        (global(), json!({HOME: ["c9"], SCOPES: ["cluster:c9"]}), "holder"),
-        (global(), json!({HOME: ["c1"]}), "locked"),
+        (named(), json!({CLUSTER: ["c1"]}), "holder"),
+        (named(), json!({CLUSTER: ["c9"]}), "locked"),
+        (global(), json!({CLUSTER: ["c9"], SCOPES: ["cluster:c9"]}), "holder"),
+        (global(), json!({CLUSTER: ["c1"]}), "locked"),
     ] {
         let decision = world(json!({"holder": holder})).decide(&as_account(extra.clone()));
         assert_eq!(decision.label(), expected, "{holder} {extra}");
@@ -94,7 +94,7 @@ fn what_a_kcp_sets_itself_is_no_change() {
     ] {
         assert_eq!(world(json!({})).decide(&update(old.clone(), new.clone())).label(), expected, "{new}");
     }
-    // Elsewhere anybody may write it, so it is a change like any other.
+    // Outside kcp anybody may write this annotation, so a change of it is a change like any other.
     let mut plain = World::with_lock(json!({}));
     assert_eq!(plain.decide(&update(old, vm())).label(), "locked");
 }
@@ -132,7 +132,7 @@ fn nobody_is_told_who_has_nothing_to_do_with_the_object() {
         assert_eq!(decision.label(), expected, "{scope:?}");
         assert_eq!(decision.message().unwrap().contains("secret"), expected == "locked");
         assert!(expected == "locked" || !decision.message().unwrap().contains("default/a"));
-        // Nor may he have a lock recorded.
+        // A scope that is refused cannot have a lock recorded either.
         let creation = about(LockKind::ObjectLock, create(in_cluster(lock(LockKind::ObjectLock, "b", json!({})))));
         let writes = world.asked.len();
         assert_eq!(world.decide_within(&creation, Some(scope.as_ref())).allowed(), expected == "locked");
@@ -163,7 +163,7 @@ fn where_an_object_lies_is_not_for_its_writer_to_say() {
     let mut review = update(in_cluster(vm()), with(elsewhere.clone(), "/status/phase", json!("Off")));
     review["request"]["subResource"] = "status".into();
     assert_eq!(world.decide(&review).label(), "locked");
-    // Where only the writer says it, it is not known.
+    // If only the writer's object names the logical cluster, the cluster is unknown.
     review["request"]["oldObject"] = vm();
     assert_eq!(world.decide(&review).label(), "undecided");
 }
@@ -175,5 +175,5 @@ fn a_scale_cannot_be_locked_there() {
     let creation = about(LockKind::ObjectLock, create(object));
     let decision = world(json!({})).decide(&creation);
     assert!(decision.message().unwrap().contains("spec.targets[0].resource names the subresource scale"));
-    assert!(World::new(Home::Kubernetes).decide(&creation).allowed());
+    assert!(World::new(ControlPlane::Kubernetes).decide(&creation).allowed());
 }

@@ -1,5 +1,5 @@
-//! What locks forbid, and whom: each refusal with a twin one edit away that is allowed, properties, and a search through
-//! what may happen at the same time.
+//! Tests of locks: each refusal has a twin one edit away that is allowed; properties; and a search through events that
+//! may happen at the same time.
 
 mod changes;
 mod compat;

@@ -1,6 +1,6 @@
-//! What never locks, each line beside what does.
+//! Tests of operations that are never locked, each beside one that is.
 
-use depguard_core::Home;
+use depguard_core::ControlPlane;
 use depguard_core::locks::LockKind;
 use serde_json::{Value, json};
 
@@ -11,7 +11,7 @@ fn through(mut review: Value, subresource: &str) -> Value {
     review
 }
 
-/// Whether it is let through by a world with this lock, in the word for metrics.
+/// Returns the label that metrics show for a review in a world with this lock.
 fn label(spec: Value, review: &Value) -> &'static str {
     World::with_lock(spec).decide(review).label()
 }
@@ -107,7 +107,7 @@ fn who_evicts_a_pod_deletes_it() {
     assert_eq!(label(pod(&["Delete"]), &eviction("q")), "unlocked");
     assert_eq!(label(pod(&["Update"]), &eviction("p")), "unlocked");
 
-    // An eviction doesn't say the pod's labels.
+    // An eviction's review does not show the pod's labels.
     let selected = json!({"targets": [{"resource": "pods", "selector": {"matchLabels": {"tier": "prod"}}}]});
     for (tier, expected) in [("prod", "locked"), ("test", "unlocked")] {
         let mut world = World::with_lock(selected.clone());
@@ -136,7 +136,7 @@ fn the_clusters_own_bookkeeping_is_never_locked() {
         assert_eq!(label(json!({}), &update(vm(), new.clone())), expected, "{field}");
         assert_eq!(label(json!({}), &update(new, vm())), expected, "{field}");
     }
-    // Beside something else they don't help, nor elsewhere than in the metadata.
+    // A change of anything else beside these fields is locked, and so is a field of the same name outside the metadata.
     let both = with(with(vm(), "/metadata/finalizers", json!(["x"])), "/spec/cpu", json!(3));
     assert_eq!(label(json!({}), &update(vm(), both)), "locked");
     assert_eq!(label(json!({}), &update(vm(), with(vm(), "/spec/finalizers", json!(["x"])))), "locked");
@@ -178,7 +178,7 @@ fn a_frozen_field_is_not_changed_by_the_name_that_another_version_has_for_it() {
         }
         target
     };
-    // The review shows v1, in which `.spec.volumes` is not there.
+    // The review shows v1, which has no `.spec.volumes`.
     let change = || update(vm(), with(vm(), "/spec/disks", json!([])));
     for (version, field, expected) in [
         (json!(null), ".spec.volumes", "locked"),
@@ -191,7 +191,7 @@ fn a_frozen_field_is_not_changed_by_the_name_that_another_version_has_for_it() {
         let spec = json!({"targets": [target(version.clone())], "fields": [field]});
         assert_eq!(label(spec, &change()), expected, "{version} {field}");
     }
-    // Deletions, and locks of all fields, are the same in each version.
+    // Deletions, and locks of all fields, mean the same in each version.
     let spec = json!({"targets": [target(json!("v2"))]});
     assert_eq!(label(spec.clone(), &change()), "locked");
     assert_eq!(label(spec, &delete(vm())), "locked");
@@ -207,7 +207,7 @@ fn who_may_change_labels_does_not_take_an_object_out_of_its_lock() {
     let leaves = || update(vm(), with(vm(), "/metadata/labels/tier", json!("test")));
     assert_eq!(label(spec(&["Update"]), &leaves()), "locked");
     assert_eq!(label(spec(&["Update"]), &update(vm(), with(vm(), "/metadata/labels/a", json!("b")))), "unlocked");
-    // A lock on deletions alone lets all changes through: those of labels too.
+    // A lock on deletions alone allows all changes, also those of labels.
     assert_eq!(label(spec(&["Delete"]), &leaves()), "unlocked");
 }
 
@@ -228,7 +228,7 @@ fn labels_select_and_a_lock_of_the_cluster_reaches_as_far_as_it_says() {
         (LockKind::ClusterObjectLock, selected(json!(null), json!({"tier": "prod"})), "locked"),
         (LockKind::ClusterObjectLock, selected(json!("default"), json!({"tier": "prod"})), "locked"),
         (LockKind::ClusterObjectLock, selected(json!("other"), json!({"tier": "prod"})), "unlocked"),
-        // What is named without a namespace has none.
+        // A ClusterObjectLock's target without a namespace means an object that lies in no namespace.
         (LockKind::ClusterObjectLock, json!({}), "unlocked"),
         (
             LockKind::ClusterObjectLock,
@@ -236,11 +236,11 @@ fn labels_select_and_a_lock_of_the_cluster_reaches_as_far_as_it_says() {
             "locked",
         ),
     ] {
-        let mut world = World::new(Home::Kubernetes);
+        let mut world = World::new(ControlPlane::Kubernetes);
         world.lock(kind, "a", spec.clone());
         assert_eq!(world.decide(&delete(vm())).label(), expected, "{spec}");
     }
-    let mut world = World::new(Home::Kubernetes);
+    let mut world = World::new(ControlPlane::Kubernetes);
     world.lock(LockKind::ClusterObjectLock, "a", json!({}));
     let mut clusterwide = vm();
     clusterwide["metadata"].as_object_mut().unwrap().remove("namespace");
@@ -266,5 +266,8 @@ fn what_is_torn_down_is_released_unless_the_lock_says_hold() {
     let mut world = World::with_lock(json!({}));
     world.faults.push(("/api/v1/namespaces/default".to_owned(), 403));
     let message = world.decide(&delete(vm())).message().unwrap();
-    assert!(message.contains("could not find out: the read of namespace default failed with HTTP 403"), "{message}");
+    assert!(
+        message.contains("depguard could not check everything: the read of namespace default failed with HTTP 403"),
+        "{message}"
+    );
 }

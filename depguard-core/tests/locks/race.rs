@@ -1,25 +1,26 @@
-//! What happens at the same time: locks are made, changed and deleted, tables are cleaned, and a review must not pass if
-//! some lock, the same or one after another, stood all the while.
+//! Search through concurrent events: locks are made, changed and deleted, tables are cleaned. A review must not pass if
+//! a lock, the same one or one after another, stood all the while.
 //!
-//! The real code makes each step, one request at a time, in an order that is drawn. An API server gives up a request
-//! after [`LIFE`] ticks: what it was allowed to store then is not stored.
+//! The real code makes each step, one request at a time, in a random order. An API server gives a request up after
+//! [`LIFE`] ticks and does not store its object then.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use depguard_core::locks::{Ages, Ask, Entry, Lock, LockEvaluation, LockKind, LockReview, LockTable, tables_of};
-use depguard_core::{Answer, Home};
+use depguard_core::ControlPlane;
+use depguard_core::locks::{Ask, Entry, Lock, LockEvaluation, LockKind, LockReview, LockTable, TableGc, tables_of};
+use depguard_core::protocol::Answer;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use crate::world::*;
 
-/// The locks, of which each stands in a table of its own.
+/// Locks of the search; each stands in a table of its own.
 const LOCKS: [(LockKind, &str); 2] = [(LockKind::ObjectLock, "a"), (LockKind::ClusterObjectLock, "b")];
-/// How long a request lives.
+/// Lifetime of a request.
 const LIFE: u64 = 20;
 
-/// A review on its way, one request at a time.
+/// Review in progress, one request at a time.
 struct Running<'r> {
     evaluation: LockEvaluation<'r>,
     asks: VecDeque<Ask>,
@@ -27,10 +28,10 @@ struct Running<'r> {
 
 impl<'r> Running<'r> {
     fn begin(world: &World, review: &LockReview<'r>) -> Self {
-        Self { evaluation: LockEvaluation::begin(Home::Kubernetes, review, world.now), asks: VecDeque::new() }
+        Self { evaluation: LockEvaluation::begin(ControlPlane::Kubernetes, review, world.now), asks: VecDeque::new() }
     }
 
-    /// Sends one request. Whether it has ended.
+    /// Sends one request. Returns true if the review has no more requests.
     fn step(&mut self, world: &mut World) -> bool {
         if self.asks.is_empty() {
             self.asks.extend(self.evaluation.asks());
@@ -46,23 +47,24 @@ impl<'r> Running<'r> {
     }
 }
 
-/// Somebody who makes a lock, or changes it: each target by itself, or both.
+/// Writer that creates or changes a lock: on either target, or on both.
 struct Writer<'r> {
     running: Running<'r>,
     path: String,
     object: Value,
-    /// What is stored only in its place: an API server begins anew where it was changed meanwhile.
+    /// Object that the write replaces. If it was changed meanwhile, the write is dropped, because an API server would
+    /// begin anew.
     old: Option<Value>,
     begun: u64,
 }
 
 struct Reviewer<'r> {
     running: Running<'r>,
-    /// Whether the object was locked at each moment since it began.
+    /// Set if the object was locked at each moment since the review began.
     locked: bool,
 }
 
-/// The controller, between two of its requests.
+/// Controller between two of its requests.
 enum Cleaner {
     Idle,
     Examines { table: LockTable, entry: Entry },
@@ -89,15 +91,16 @@ fn spec(kind: LockKind, targets: usize) -> Value {
     json!({"targets": targets, "holder": {"users": ["alice"]}})
 }
 
-/// Carries out what was drawn; an error if a review let a locked object go, else how many were about one.
+/// Carries out the drawn steps. Returns an error if a review let a locked object go, or else the number of reviews
+/// about a locked one.
 fn search(choices: &[u8], after: u64) -> Result<usize, String> {
-    let mut world = World::new(Home::Kubernetes);
+    let mut world = World::new(ControlPlane::Kubernetes);
     let (mut now, mut reviewed) = (0, 0);
-    let mut ages = Ages::new(Duration::from_secs(after));
+    let mut ages = TableGc::new(Duration::from_secs(after));
     let mut writers: Vec<Option<Writer<'_>>> = vec![None, None];
     let (mut reviewer, mut cleaner): (Option<Reviewer<'_>>, _) = (None, Cleaner::Idle);
     let deletion = by("bob", &[], delete(vm())).to_string();
-    // Reviews borrow what was posted.
+    // Reviews borrow the posted bytes.
     let mut posted = BTreeMap::new();
     for (lock, old, new) in writes(&[0, 1, 2], &[None, Some(0), Some(1), Some(2)]) {
         let review = match old {
@@ -110,7 +113,7 @@ fn search(choices: &[u8], after: u64) -> Result<usize, String> {
     let is_locked = |world: &World| {
         LOCKS.into_iter().any(|lock| stored(world, lock).is_some_and(|stored| stored["spec"] != spec(lock.0, 1)))
     };
-    // What the lock that is stored now has in a table for an entry of its.
+    // Returns the entry that the stored lock needs in this table, in place of a given entry.
     let asked = |world: &World, table: &LockTable, entry: &Entry| {
         let (kind, name) = LOCKS.into_iter().find(|(_, name)| entry.lock == *name).unwrap();
         let lock = Lock::read(kind, &stored(world, (kind, name))?);
@@ -122,14 +125,14 @@ fn search(choices: &[u8], after: u64) -> Result<usize, String> {
         now += 1;
         let argument = usize::from(choice >> 4);
         match choice & 0xf {
-            // Two writers, more often than the others.
+            // Writers come more often than the others; there are two.
             which @ 0..6 => {
                 let slot = &mut writers[usize::from(which % 2)];
                 if let Some(writer) = slot {
                     let in_time = now - writer.begun < LIFE;
                     if !in_time || writer.running.step(&mut world) {
                         let Writer { running, path, object, old, .. } = slot.take().unwrap();
-                        // It is stored a while after it was allowed, or not at all.
+                        // The object is stored a while after it was allowed, or never.
                         let is_as_before = world.objects.get(&path) == old.as_ref();
                         if in_time && is_as_before && running.evaluation.decide().allowed() {
                             world.put(&path, object);
@@ -199,7 +202,7 @@ fn search(choices: &[u8], after: u64) -> Result<usize, String> {
                     }
                 };
             }
-            // Time goes by.
+            // Time passes.
             _ => now += LIFE / 4,
         }
         if let Some(reviewer) = &mut reviewer {
@@ -224,7 +227,7 @@ proptest! {
     }
 }
 
-/// Else the search would prove nothing.
+/// Guards the search: a cleaner that removes entries too early must be found.
 #[test]
 fn the_search_finds_what_cleaning_too_early_does() {
     let mut state = 7_u64;
@@ -238,14 +241,15 @@ fn the_search_finds_what_cleaning_too_early_does() {
     assert!(reviewed > 100, "{reviewed} reviews had a lock to see");
 }
 
-/// One lock comes after a review has read its table, and the other one goes before the review has read that one's.
+/// Adds one lock after a review has read its table, and removes the other one before the review has read the other
+/// table.
 #[test]
 fn a_lock_that_takes_over_from_another_one_is_seen() {
     let [new, old] = LOCKS;
-    let mut world = World::new(Home::Kubernetes);
+    let mut world = World::new(ControlPlane::Kubernetes);
     world.lock(old.0, old.1, spec(old.0, 0));
     let table = tables_of(&Lock::read(old.0, &object(old, 0))).into_keys().next().unwrap();
-    let mut ages = Ages::new(Duration::from_secs(LIFE));
+    let mut ages = TableGc::new(Duration::from_secs(LIFE));
     for now in [0, 100] {
         ages.ripe(&world.table(&table.path()).unwrap(), Duration::from_secs(now), |_| false);
     }

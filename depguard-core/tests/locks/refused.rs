@@ -1,7 +1,8 @@
-//! What a refusal says, to whom, and what is refused for want of knowledge.
+//! Tests of a refusal's message, of who may read it, and of refusals for lack of knowledge.
 
+use depguard_core::ControlPlane;
 use depguard_core::locks::{Ask, LockDecision, LockEvaluation, LockKind, LockReview};
-use depguard_core::{Answer, Home};
+use depguard_core::protocol::Answer;
 use serde_json::{Value, json};
 
 use crate::world::*;
@@ -16,18 +17,18 @@ fn snapshot() -> Value {
 #[test]
 fn who_may_read_the_lock_is_told_why() {
     let mut world = World::with_lock(snapshot());
-    let hidden = "Object is locked; the reason is told to those who may get the lock";
+    let hidden = "Object is locked; users with the verb get on the lock can read the reason";
     assert_eq!(world.decide(&delete(vm())).message().unwrap(), hidden);
     world.may("alice", "get", "objectlocks/default/a");
     let shown = "Object is locked: snapshot running (ObjectLock default/a, held by ServiceAccount backup/snapshotter, until 2027-01-01T00:00:00Z)";
     assert_eq!(world.decide(&delete(vm())).message().unwrap(), shown);
     assert_eq!(world.decide(&by("bob", &[], delete(vm()))).message().unwrap(), hidden);
-    // A lock may give none.
+    // A lock may give no reason.
     let mut unreasoned = World::with_lock(json!({"holder": {"users": ["backup"]}}));
     unreasoned.may("alice", "get", "objectlocks/default/a");
     let shown = "Object is locked: no reason is given (ObjectLock default/a, held by user backup)";
     assert_eq!(unreasoned.decide(&delete(vm())).message().unwrap(), shown);
-    // Who can't be asked about may not.
+    // If the access review fails, the user counts as one who may not see the lock.
     world.faults.push(("/apis/authorization.k8s.io".to_owned(), 500));
     assert_eq!(world.decide(&delete(vm())).message().unwrap(), hidden);
 }
@@ -57,7 +58,7 @@ fn a_refusal_is_a_forbidden_status_with_a_cause_a_lock() {
 
 #[test]
 fn of_many_locks_the_first_are_named() {
-    let mut world = World::new(Home::Kubernetes);
+    let mut world = World::new(ControlPlane::Kubernetes);
     for n in 0..20 {
         world.lock(LockKind::ObjectLock, &format!("l{n:02}"), json!({"reason": "é".repeat(500)}));
         world.may("alice", "get", &format!("objectlocks/default/l{n:02}"));
@@ -69,14 +70,14 @@ fn of_many_locks_the_first_are_named() {
     assert!(message.len() < 5_000 && decision.to_review("r").len() < 8_000);
     assert_eq!(decision.locks().len(), 20);
     assert!(decision.audit_annotations()["lock"].ends_with("ObjectLock default/l02, and 17 more"));
-    // Two tables, one list, the namespace, and three questions about the requester.
+    // The requests are two tables, one list, the namespace, and three access reviews of the requester.
     assert_eq!(world.asked.len(), 7, "{:?}", world.asked);
 }
 
 #[test]
 fn few_locks_are_read_one_by_one() {
     for (count, lists) in [(8, false), (9, true)] {
-        let mut world = World::new(Home::Kubernetes);
+        let mut world = World::new(ControlPlane::Kubernetes);
         for n in 0..count {
             world.lock(LockKind::ObjectLock, &format!("l{n}"), json!({"operations": ["Update"]}));
         }
@@ -88,7 +89,7 @@ fn few_locks_are_read_one_by_one() {
 #[test]
 fn an_entry_of_a_lock_that_is_not_there_locks_nothing() {
     for count in [1, 9] {
-        let mut world = World::new(Home::Kubernetes);
+        let mut world = World::new(ControlPlane::Kubernetes);
         for n in 0..count {
             world.lock(LockKind::ObjectLock, &format!("l{n}"), json!({}));
         }
@@ -100,11 +101,11 @@ fn an_entry_of_a_lock_that_is_not_there_locks_nothing() {
     }
 }
 
-/// Decides a deletion while before each request to a lock `meanwhile` happens, with how many there were.
+/// Decides a deletion and calls `meanwhile` before each request to a lock, with the number of such requests.
 fn decided_while(world: &mut World, mut meanwhile: impl FnMut(&mut World, usize)) -> LockDecision {
     let bytes = delete(vm()).to_string();
     let review = LockReview::parse(bytes.as_bytes()).unwrap();
-    let mut evaluation = LockEvaluation::begin(Home::Kubernetes, &review, world.now);
+    let mut evaluation = LockEvaluation::begin(ControlPlane::Kubernetes, &review, world.now);
     let mut reads = 0;
     loop {
         let asks = evaluation.asks();
@@ -140,7 +141,7 @@ fn a_lock_that_takes_over_from_another_is_seen() {
     });
     assert_eq!(decision.label(), "locked");
 
-    // It is not waited for for ever.
+    // The evaluation does not retry for ever.
     let mut world = World::with_lock(json!({}));
     let decision = decided_while(&mut world, |world, reads| {
         world.objects.retain(|path, _| !path.contains("/objectlocks/"));
@@ -148,7 +149,7 @@ fn a_lock_that_takes_over_from_another_is_seen() {
     });
     assert!(!decision.allowed());
     let message = decision.message().unwrap();
-    assert!(message.contains("its locks changed each time they were read; retry later"), "{message}");
+    assert!(message.contains("its locks changed at each read; retry later"), "{message}");
 }
 
 #[test]
@@ -163,12 +164,13 @@ fn what_cannot_be_read_is_refused_with_what_to_do() {
         ),
         (tables, 403, "give the webhook's user the right to get locktables of dependencies.opendefense.cloud there"),
         (locks, 500, "the read of ObjectLock a failed with HTTP 500 (broken); retry later"),
+        (locks, 404, "the read of ObjectLock a was answered with an HTTP 404 that does not name the lock; retry later"),
         (
             locks,
-            404,
-            "the read of ObjectLock a was answered with HTTP 404, but not as for a lock that is not there; retry later",
+            200,
+            "the read of ObjectLock a was answered with another object than the requested one; check which server \
+             answers there",
         ),
-        (locks, 200, "the read of ObjectLock a was answered with something else; look at what answers there"),
         (tables, 200, "was answered with not a LockTable that this version knows"),
     ] {
         let mut world = World::with_lock(json!({}));
@@ -194,7 +196,7 @@ fn without_tables_there_are_no_locks_only_where_none_are_served() {
         (Some(json!([{"name": "clusterobjectlocks"}])), false),
         (Some(json!(7)), false),
     ] {
-        let mut world = World::new(Home::Kubernetes);
+        let mut world = World::new(ControlPlane::Kubernetes);
         world.faults.push((tables.to_owned(), 404));
         world.objects.remove(discovery);
         if let Some(resources) = &resources {
@@ -206,12 +208,12 @@ fn without_tables_there_are_no_locks_only_where_none_are_served() {
 
 #[test]
 fn deciding_early_refuses() {
-    let world = World::new(Home::Kubernetes);
+    let world = World::new(ControlPlane::Kubernetes);
     let bytes = delete(vm()).to_string();
     let review = LockReview::parse(bytes.as_bytes()).unwrap();
-    let begin = || LockEvaluation::begin(Home::Kubernetes, &review, world.now);
+    let begin = || LockEvaluation::begin(ControlPlane::Kubernetes, &review, world.now);
     assert!(!begin().decide().allowed());
-    // As long as any one answer is missing, however far it came.
+    // The evaluation refuses as long as one answer is missing, however far it came.
     for answered in 0..9 {
         let mut world = World::with_lock(json!({"operations": ["Update"]}));
         let mut evaluation = begin();
@@ -228,7 +230,7 @@ fn deciding_early_refuses() {
                 evaluation.answer(query.id, Answer::Response { status, body: body.to_string().as_bytes() });
             }
         }
-        // Two tables and one lock, and both once more.
+        // The requests are two tables and one lock, and both tables and the lock again.
         assert_eq!(evaluation.decide().allowed(), answered >= 6, "{answered}");
     }
 }
@@ -261,17 +263,17 @@ fn what_is_no_review_of_an_object_is_refused() {
     let mut no_object = update(vm(), vm());
     no_object["request"]["object"] = Value::Null;
     let mut dashed = delete(vm());
-    dashed["request"]["resource"]["resource"] = "v-ms".into();
+    dashed["request"]["resource"]["resource"] = "v_ms".into();
     for (review, text) in [
         (delete(Value::Null), "the review has no oldObject"),
-        (no_object, "it lacks the object, as it is or as it is to be"),
-        (dashed, "its resource `v-ms` is not"),
-        (delete(with(vm(), "/metadata/name", json!("a/b"))), "a name that no API server would have stored"),
+        (no_object, "it lacks the object's old or new state"),
+        (dashed, "its resource `v_ms` is not"),
+        (delete(with(vm(), "/metadata/name", json!("a/b"))), "its oldObject has an invalid name"),
         (delete(with(vm(), "/metadata/namespace", json!("A"))), "its oldObject's namespace `A` is not"),
     ] {
-        let decision = World::new(Home::Kubernetes).decide(&review);
+        let decision = World::new(ControlPlane::Kubernetes).decide(&review);
         let message = decision.message().unwrap();
-        assert!(message.contains(text) && message.contains("look at who sent it"), "{message}");
+        assert!(message.contains(text) && message.contains("find out who sent it"), "{message}");
     }
     for bytes in [
         r#"{"request":{"uid":"1","operation":"DELETE","resource":{"group":"","resource":"pods"},"object":1,"object":2}}"#,

@@ -1,11 +1,15 @@
-//! Tables: their names, what they keep, and what may be taken from them.
+//! Tests of tables: their names, their entries, and which entries may be removed.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use depguard_core::Group;
 use depguard_core::api::LabelSelector;
-use depguard_core::locks::{Ages, Ask, Entry, Lock, LockKind, LockTable, TableError, TableName, TableWrite, tables_of};
-use depguard_core::{Answer, Group, GroupResource, Namespace, Resource};
+use depguard_core::locks::{
+    Ask, Entry, Lock, LockKind, LockTable, TableError, TableGc, TableName, TableWrite, tables_of,
+};
+use depguard_core::model::{GroupResource, Namespace, Resource};
+use depguard_core::protocol::Answer;
 use proptest::prelude::*;
 use serde_json::json;
 
@@ -20,7 +24,7 @@ fn entry(lock: &str, names: &[&str]) -> Entry {
     Entry { names: names.iter().map(|name| (*name).to_owned()).collect(), ..Entry::new(lock, None) }
 }
 
-/// As it is read back from an API server.
+/// Returns the table as an API server would return it.
 fn stored(table: &LockTable, uid: &str) -> LockTable {
     let mut object = table.to_value();
     object["metadata"]["uid"] = uid.into();
@@ -95,7 +99,7 @@ fn a_table_keeps_what_it_said_until_it_is_cleaned() {
     let first = narrowed.entries().next().unwrap();
     assert_eq!((first.names.len(), first.revision, narrowed.revision()), (1, 2, 3));
     assert_eq!(two.cleaned(&seen, None).unwrap().entries().count(), 1);
-    // Admission has written it since.
+    // Admission has written the entry since then.
     let written = two.with(&[entry("a", &[])]).unwrap();
     assert_eq!(written.cleaned(&seen, None), None);
     assert_eq!(one.cleaned(&entry("x", &[]), None), None);
@@ -155,7 +159,7 @@ fn notes_for_one_table_are_written_together_and_one_without_room_keeps_no_other_
         vec![vec![entry("a", &["p"])], vec![many("huge", 4_000)], vec![entry("b", &["p"]), entry("c", &["q"])]],
     );
     assert!(matches!(write.ask(None), Some(Ask::Get(query)) if query.path == pods.path()));
-    // Of what is not stored yet nothing is said to be.
+    // Before the table is stored, no lock counts as recorded.
     assert!((0..3).all(|note| write.outcome(note).is_err()));
     let absent = json!({
         "kind": "Status", "reason": "NotFound", "code": 404, "details": {"kind": "locktables", "name": pods.as_name()},
@@ -168,9 +172,9 @@ fn notes_for_one_table_are_written_together_and_one_without_room_keeps_no_other_
     write.answer(Answer::Response { status: 201, body: &send.body });
     assert_eq!(write.ask(None), None);
     assert_eq!((write.outcome(0), write.outcome(2)), (Ok(()), Ok(())));
-    let why = write.outcome(1).unwrap_err();
+    let why = write.outcome(1).unwrap_err().to_string();
     assert!(
-        why.starts_with("the write of LockTable ns.default.pods is refused: LockTable ns.default.pods has"),
+        why.starts_with("the write of LockTable ns.default.pods is refused: LockTable ns.default.pods is full"),
         "{why}"
     );
 }
@@ -179,16 +183,17 @@ fn notes_for_one_table_are_written_together_and_one_without_room_keeps_no_other_
 fn an_entry_is_ripe_once_it_was_missed_and_unchanged_for_long_enough() {
     let minutes = |count: u64| Duration::from_secs(60 * count);
     let one = LockTable::new(&name(Some("default"), "", "pods")).with(&[entry("a", &["p"])]).unwrap();
-    let mut ages = Ages::new(minutes(5));
+    let mut ages = TableGc::new(minutes(5));
     let missed = |_: &Entry| true;
     let table = stored(&one, "u");
-    // However long its lock was there: it counts from when it is missed.
+    // The age counts from the moment when the lock is missed, however long the lock existed.
     assert!(ages.ripe(&table, minutes(10), |_| false).is_empty());
     assert!(ages.ripe(&table, minutes(90), |_| false).is_empty());
     assert!(ages.ripe(&table, minutes(100), missed).is_empty());
     assert!(ages.ripe(&table, minutes(104), missed).is_empty());
     assert_eq!(ages.ripe(&table, minutes(105), missed).len(), 1);
-    // Written again, with nothing new in it; made anew; and where it is not known which it is.
+    // The age starts again if the entry is written anew without changes, if the table is made anew, or if the table has
+    // no UID.
     assert!(ages.ripe(&stored(&one.with(&[entry("a", &["p"])]).unwrap(), "u"), minutes(106), missed).is_empty());
     assert!(ages.ripe(&stored(&one, "u2"), minutes(200), missed).is_empty());
     assert_eq!(ages.clone().ripe(&stored(&one, "u2"), minutes(205), missed).len(), 1);

@@ -1,43 +1,46 @@
-//! An API server in memory, as far as locks need one, and reviews to decide with it.
+//! API server in memory, as far as locks need one, and reviews to decide with it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use depguard_core::locks::{
-    Ask, Lock, LockDecision, LockEvaluation, LockKind, LockReview, LockTable, Moment, Verb, tables_of,
+    Ask, Lock, LockDecision, LockEvaluation, LockKind, LockReview, LockTable, Timestamp, tables_of,
 };
-use depguard_core::{Answer, Home, LogicalCluster};
+use depguard_core::protocol::Answer;
+use depguard_core::protocol::Verb;
+use depguard_core::{ControlPlane, LogicalCluster};
 use serde_json::{Value, json};
 
 pub(crate) const GROUP: &str = "dependencies.opendefense.cloud";
 
 #[derive(Debug, Clone)]
 pub(crate) struct World {
-    pub(crate) home: Home,
-    pub(crate) now: Moment,
-    /// By path.
+    pub(crate) control_plane: ControlPlane,
+    pub(crate) now: Timestamp,
+    /// Objects by path.
     pub(crate) objects: BTreeMap<String, Value>,
-    /// Whoever may do what: user, verb and lock.
+    /// Rights as user, verb and lock.
     pub(crate) rights: BTreeSet<(String, String, String)>,
-    /// What is answered with a status of its own: paths that begin so.
+    /// Path prefixes that are answered with this status.
     pub(crate) faults: Vec<(String, u16)>,
     pub(crate) asked: Vec<String>,
     pub(crate) version: u64,
 }
 
 impl World {
-    pub(crate) fn new(home: Home) -> Self {
-        let now = Moment::parse("2026-12-01T00:00:00Z").unwrap();
+    pub(crate) fn new(control_plane: ControlPlane) -> Self {
+        let now = Timestamp::parse("2026-12-01T00:00:00Z").unwrap();
         let (objects, rights) = (BTreeMap::new(), BTreeSet::new());
-        let mut world = Self { home, now, objects, rights, faults: Vec::new(), asked: Vec::new(), version: 0 };
+        let mut world = Self { control_plane, now, objects, rights, faults: Vec::new(), asked: Vec::new(), version: 0 };
         let kinds = ["objectlocks", "clusterobjectlocks", "locktables"].map(|name| json!({"name": name}));
         world.put(&format!("/apis/{GROUP}/v1alpha1"), json!({"resources": kinds}));
         world.put("/api/v1/namespaces/default", json!({"metadata": {"name": "default"}}));
         world
     }
 
-    /// With one ObjectLock `default/a` of that spec, about the object `vms/vm-1` unless it says otherwise.
+    /// Returns a world with one ObjectLock `default/a` of this spec. The lock is about `vms/vm-1` unless the spec names
+    /// targets.
     pub(crate) fn with_lock(spec: Value) -> Self {
-        let mut world = Self::new(Home::Kubernetes);
+        let mut world = Self::new(ControlPlane::Kubernetes);
         world.lock(LockKind::ObjectLock, "a", spec);
         world
     }
@@ -51,7 +54,7 @@ impl World {
         self.objects.insert(path.to_owned(), object);
     }
 
-    /// Stores a lock and what admission has written before.
+    /// Stores a lock, after the tables that admission writes before.
     pub(crate) fn lock(&mut self, kind: LockKind, name: &str, spec: Value) {
         let object = lock(kind, name, spec);
         self.record(&Lock::read(kind, &object));
@@ -80,7 +83,7 @@ impl World {
     pub(crate) fn decide_within(&mut self, review: &Value, scope: Option<Option<&LogicalCluster>>) -> LockDecision {
         let bytes = review.to_string();
         let review = LockReview::parse(bytes.as_bytes()).unwrap();
-        let mut evaluation = LockEvaluation::begin(self.home, &review, self.now);
+        let mut evaluation = LockEvaluation::begin(self.control_plane, &review, self.now);
         if let Some(scope) = scope {
             evaluation = evaluation.within(scope);
         }
@@ -106,7 +109,7 @@ impl World {
         evaluation.decide()
     }
 
-    /// One request.
+    /// Answers one request.
     pub(crate) fn serve(&mut self, ask: &Ask) -> (u16, Value) {
         let path = match ask {
             Ask::Get(query) => &query.path,
@@ -154,7 +157,7 @@ impl World {
         (201, json!({"status": {"allowed": allowed}}))
     }
 
-    /// Stores a table, as an API server would.
+    /// Stores a table as an API server would.
     fn store(&mut self, verb: Verb, path: &str, object: Value) -> (u16, Value) {
         let name = object["metadata"]["name"].as_str().unwrap().to_owned();
         let path = if verb == Verb::Create { format!("{path}/{name}") } else { path.to_owned() };
@@ -181,11 +184,11 @@ fn missing(path: &str) -> (u16, Value) {
 }
 
 pub(crate) fn path_of(kind: LockKind, name: &str) -> String {
-    let namespace = depguard_core::Namespace::parse("default").unwrap();
+    let namespace = depguard_core::model::Namespace::parse("default").unwrap();
     format!("{}/{name}", kind.path((kind == LockKind::ObjectLock).then_some(&namespace)))
 }
 
-/// A lock with that spec, about `vms/vm-1` where it names no targets.
+/// Returns a lock with this spec. The lock is about `vms/vm-1` if the spec names no targets.
 pub(crate) fn lock(kind: LockKind, name: &str, mut spec: Value) -> Value {
     let spec_of = spec.as_object_mut().unwrap();
     spec_of
@@ -198,7 +201,7 @@ pub(crate) fn lock(kind: LockKind, name: &str, mut spec: Value) -> Value {
     json!({"apiVersion": format!("{GROUP}/v1alpha1"), "kind": kind.kind(), "metadata": metadata, "spec": spec})
 }
 
-/// `vms/vm-1` in namespace default.
+/// Returns `vms/vm-1` in namespace default.
 pub(crate) fn vm() -> Value {
     json!({
         "apiVersion": "compute.example.com/v1", "kind": "VM",
@@ -220,34 +223,34 @@ fn review(operation: &str, old: Value, new: Value) -> Value {
     review
 }
 
-/// Alice deletes it.
+/// Returns the review of a deletion by Alice.
 pub(crate) fn delete(old: Value) -> Value {
     review("DELETE", old, Value::Null)
 }
 
-/// Alice changes it.
+/// Returns the review of a change by Alice.
 pub(crate) fn update(old: Value, new: Value) -> Value {
     review("UPDATE", old, new)
 }
 
-/// Alice makes it.
+/// Returns the review of a creation by Alice.
 pub(crate) fn create(new: Value) -> Value {
     review("CREATE", Value::Null, new)
 }
 
-/// The same about a lock.
+/// Returns the same review about a lock.
 pub(crate) fn about(kind: LockKind, mut review: Value) -> Value {
     review["request"]["resource"] = json!({"group": GROUP, "version": "v1alpha1", "resource": kind.plural()});
     review
 }
 
-/// The same review by somebody else.
+/// Returns the same review by another user.
 pub(crate) fn by(user: &str, groups: &[&str], mut review: Value) -> Value {
     review["request"]["userInfo"] = json!({"username": user, "groups": groups});
     review
 }
 
-/// The object with one field changed.
+/// Returns the object with one field changed.
 pub(crate) fn with(mut object: Value, pointer: &str, value: Value) -> Value {
     let (parent, field) = pointer.rsplit_once('/').unwrap();
     object.pointer_mut(parent).unwrap()[field] = value;

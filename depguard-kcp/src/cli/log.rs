@@ -1,4 +1,4 @@
-//! How the binaries log.
+//! Log of both binaries.
 
 use std::io::{IsTerminal, stderr};
 
@@ -7,16 +7,16 @@ use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::util::SubscriberInitExt;
 
-/// How the log is written.
+/// Format of the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 #[expect(
     clippy::exhaustive_enums,
     reason = "depguard's other crates decide by each case: none shall pass them by unseen"
 )]
 pub enum LogFormat {
-    /// Lines for a person
+    /// Lines for people
     Text,
-    /// A JSON object a line, each field by its name
+    /// One JSON object a line
     Json,
 }
 
@@ -31,7 +31,7 @@ pub(super) fn to_standard_error(format: LogFormat) {
     }
 }
 
-/// What is logged. Of a watch that fails depguard says itself what matters; kube warns of each list that it may not read,
+/// Filter of the log. Of a watch that fails depguard says itself what matters; kube warns of each list that it may not read,
 /// though a right that was given a moment ago is one that is not in effect yet. Who asks for it has it all the same.
 fn filter(levels: Option<&str>) -> EnvFilter {
     let levels = levels.filter(|levels| EnvFilter::try_new(levels).is_ok()).unwrap_or("info");
@@ -46,6 +46,10 @@ pub fn to_writer<W>(format: LogFormat, levels: &str, writer: W) -> tracing::subs
 where
     W: for<'w> MakeWriter<'w> + Send + Sync + 'static,
 {
+    // tracing asks one thread if anybody wants the events of a line of code, and remembers the answer for all threads.
+    // A thread without a subscriber would say no for this thread, too. So every thread has a subscriber by default,
+    // which writes nothing.
+    let _ = tracing::subscriber::set_global_default(tracing_subscriber::registry());
     match format {
         LogFormat::Text => text(EnvFilter::new(levels), writer, false).set_default(),
         LogFormat::Json => json(EnvFilter::new(levels), writer).set_default(),
@@ -81,5 +85,16 @@ mod tests {
         ] {
             assert_eq!(filter(levels).to_string(), expected, "{levels:?}");
         }
+    }
+
+    #[test]
+    fn a_thread_that_does_not_listen_silences_none_that_does() {
+        let said = || tracing::info!("said");
+        let log = tempfile::NamedTempFile::new().unwrap();
+        let file = log.reopen().unwrap();
+        let _guard = to_writer(LogFormat::Text, "info", move || file.try_clone().unwrap());
+        std::thread::spawn(said).join().unwrap();
+        said();
+        assert_eq!(std::fs::read_to_string(log.path()).unwrap().matches("said").count(), 1);
     }
 }

@@ -1,4 +1,4 @@
-//! Calls to a TLS server: by whose certificate it is known, and by whose it knows the caller.
+//! Tests of calls to a TLS server: the certificates by which caller and server know each other.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,7 +26,7 @@ impl Authority {
         Self { pem: params.self_signed(&key).unwrap().pem(), issuer: Issuer::new(params, key) }
     }
 
-    /// A certificate for this name, and its key, as PEM.
+    /// Issues a certificate for this name. Returns the certificate and its key as PEM.
     fn issue(&self, name: &str) -> (String, String) {
         let key = KeyPair::generate().unwrap();
         let params = CertificateParams::new([name.to_owned()]).unwrap();
@@ -34,7 +34,8 @@ impl Authority {
     }
 }
 
-/// Answers each connection's first request with `body`; where `clients` are given, only to whom they vouch for.
+/// Answers each connection's first request with `answer`. With `clients`, serves only callers for whom this authority
+/// vouches.
 async fn serve((chain, key): (String, String), clients: Option<&Authority>, answer: &'static str) -> String {
     let chain = CertificateDer::pem_slice_iter(chain.as_bytes()).collect::<Result<Vec<_>, _>>().unwrap();
     let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).unwrap();
@@ -76,7 +77,7 @@ async fn a_server_is_known_by_its_certificate_and_its_name() {
     let url = serve(ours.issue("hook.ns.svc"), None, OK).await;
     let (ca, wrong) = (ours.pem.as_bytes(), other.pem.as_bytes());
     assert_eq!(post(Caller::new(&url, Some(ca), Some("hook.ns.svc"), None)).await.unwrap(), "hi");
-    // While a CA is renewed, both are given.
+    // While a CA is renewed, both certificates are given.
     let both = format!("{}{}", other.pem, ours.pem);
     assert_eq!(post(Caller::new(&url, Some(both.as_bytes()), Some("hook.ns.svc"), None)).await.unwrap(), "hi");
     for (roots, name) in [(wrong, Some("hook.ns.svc")), (ca, Some("other.ns.svc")), (ca, None)] {
@@ -87,7 +88,7 @@ async fn a_server_is_known_by_its_certificate_and_its_name() {
     assert!(matches!(error, CallError::Unusable(_)), "{error}");
 }
 
-/// As `openssl req -x509` makes them.
+/// Uses a certificate as `openssl req -x509` makes them.
 #[tokio::test]
 async fn a_certificate_that_is_its_own_ca_is_refused_in_plain_words() {
     let key = KeyPair::generate().unwrap();
@@ -97,7 +98,7 @@ async fn a_certificate_that_is_its_own_ca_is_refused_in_plain_words() {
     let url = serve((pem.clone(), key.serialize_pem()), None, OK).await;
     let error = post(Caller::new(&url, Some(pem.as_bytes()), Some("hook.ns.svc"), None)).await.unwrap_err();
     let text = error.to_string();
-    assert!(matches!(error, CallError::Certificate(_)) && text.contains("a CA's own certificate"), "{text}");
+    assert!(matches!(error, CallError::Certificate(_)) && text.contains("a CA certificate"), "{text}");
 }
 
 #[tokio::test]

@@ -1,11 +1,11 @@
-//! The connection, its endpoints and the JSON helpers against a server that says what each test wants.
+//! Tests of the connection, its endpoints and the JSON methods against a scripted server.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::server::{Answer, Asked, Scripted};
-use depguard_core::{Home, LogicalCluster, WorkspacePath};
+use depguard_core::{ControlPlane, LogicalCluster, WorkspacePath};
 use depguard_kcp::{
     ApiError, ConnectError, ConnectOptions, Connection, MAX_BODY, Preconditions, RequestError, UrlError,
     WorkspaceLookup,
@@ -35,13 +35,14 @@ fn kubeconfig(dir: &Path, server: &str, user: &str) -> PathBuf {
     file
 }
 
-fn options(kubeconfig: PathBuf, home: Home) -> ConnectOptions {
-    ConnectOptions::new(home).kubeconfig(kubeconfig)
+fn options(kubeconfig: PathBuf, control_plane: ControlPlane) -> ConnectOptions {
+    ConnectOptions::new(control_plane).kubeconfig(kubeconfig)
 }
 
 async fn open(server: &str, user: &str) -> (Connection, TempDir) {
     let dir = TempDir::new().unwrap();
-    let connection = Connection::open(&options(kubeconfig(dir.path(), server, user), Home::Kubernetes)).await.unwrap();
+    let connection =
+        Connection::open(&options(kubeconfig(dir.path(), server, user), ControlPlane::Kubernetes)).await.unwrap();
     (connection, dir)
 }
 
@@ -49,12 +50,12 @@ async fn open(server: &str, user: &str) -> (Connection, TempDir) {
 async fn a_path_is_asked_for_under_each_endpoint_with_the_credentials_of_the_kubeconfig() {
     let scripted = Scripted::start(|_| ok("{}")).await;
     let (connection, _dir) = open(&format!("{}/clusters/root:dep-ctrl", scripted.url), "{token: secret}").await;
-    assert_eq!(connection.home_workspace(), Some("root:dep-ctrl"));
+    assert_eq!(connection.own_workspace(), Some("root:dep-ctrl"));
 
     let cluster = connection.cluster(&LogicalCluster::parse("2x3").unwrap());
     let workspace = connection.workspace(&WorkspacePath::parse("root:providers:network").unwrap());
     let wildcard = connection.at(&format!("{}/services/apiexport/2x3/e/", scripted.url)).unwrap().join("/clusters/*");
-    for endpoint in [connection.home(), cluster, workspace, wildcard] {
+    for endpoint in [connection.own_endpoint(), cluster, workspace, wildcard] {
         endpoint.get("/apis/a.b/v1/vpcs?limit=500&continue=a%2Fb").await.unwrap();
     }
 
@@ -78,7 +79,7 @@ async fn a_path_is_asked_for_under_each_endpoint_with_the_credentials_of_the_kub
 async fn a_status_of_any_kind_is_a_response_to_get() {
     let scripted = Scripted::start(|_| Answer::Json(403, FORBIDDEN.to_owned())).await;
     let (connection, _dir) = open(&scripted.url, "{}").await;
-    let response = connection.home().get("/apis").await.unwrap();
+    let response = connection.own_endpoint().get("/apis").await.unwrap();
     assert_eq!(response.status(), 403);
     assert_eq!(response.body(), FORBIDDEN);
 }
@@ -90,10 +91,10 @@ async fn a_token_file_and_an_exec_plugin_give_the_token() {
     let dir = TempDir::new().unwrap();
     std::fs::write(dir.path().join("token"), "from-file").unwrap();
     let file = kubeconfig(dir.path(), &scripted.url, "{tokenFile: token}");
-    let connection = Connection::open(&options(file, Home::Kubernetes)).await.unwrap();
-    connection.home().get("/apis").await.unwrap();
+    let connection = Connection::open(&options(file, ControlPlane::Kubernetes)).await.unwrap();
+    connection.own_endpoint().get("/apis").await.unwrap();
 
-    // Each run of the plugin gives another token, and one that is about to expire: so it runs for each request.
+    // Each run of the plugin gives another token, which has expired already. So the plugin runs for each request.
     let plugin = dir.path().join("plugin");
     std::fs::write(
         &plugin,
@@ -105,8 +106,8 @@ async fn a_token_file_and_an_exec_plugin_give_the_token() {
     std::fs::set_permissions(&plugin, PermissionsExt::from_mode(0o700)).unwrap();
     let exec = "{exec: {apiVersion: client.authentication.k8s.io/v1, command: ./plugin, interactiveMode: Never}}";
     let file = kubeconfig(dir.path(), &scripted.url, exec);
-    let connection = Connection::open(&options(file, Home::Kubernetes)).await.unwrap();
-    connection.home().get("/apis").await.unwrap();
+    let connection = Connection::open(&options(file, ControlPlane::Kubernetes)).await.unwrap();
+    connection.own_endpoint().get("/apis").await.unwrap();
     connection.at(&scripted.url).unwrap().get("/apis").await.unwrap();
 
     let asked = scripted.asked();
@@ -123,23 +124,23 @@ async fn a_failed_exec_plugin_is_an_error_that_names_it() {
     let dir = TempDir::new().unwrap();
     let exec = "{exec: {apiVersion: client.authentication.k8s.io/v1, command: ./gone, interactiveMode: Never}}";
     let file = kubeconfig(dir.path(), "http://127.0.0.1:1", exec);
-    let error = Connection::open(&options(file, Home::Kubernetes)).await.unwrap_err();
+    let error = Connection::open(&options(file, ControlPlane::Kubernetes)).await.unwrap_err();
     assert!(error.to_string().contains("exec"), "{error}");
 }
 
 #[tokio::test]
 async fn a_kubeconfig_that_cannot_work_is_refused_with_what_to_do() {
     let dir = TempDir::new().unwrap();
-    let missing = Connection::open(&options(dir.path().join("nowhere"), Home::Kcp)).await.unwrap_err();
+    let missing = Connection::open(&options(dir.path().join("nowhere"), ControlPlane::Kcp)).await.unwrap_err();
     assert!(missing.to_string().contains("nowhere"), "{missing}");
 
     let file = kubeconfig(dir.path(), "https://kcp:6443", "{}");
-    let unplaced = Connection::open(&options(file.clone(), Home::Kcp)).await.unwrap_err();
+    let unplaced = Connection::open(&options(file.clone(), ControlPlane::Kcp)).await.unwrap_err();
     assert!(unplaced.to_string().contains("must end in `/clusters/"), "{unplaced}");
-    assert!(Connection::open(&options(file, Home::Kubernetes)).await.is_ok());
+    assert!(Connection::open(&options(file, ControlPlane::Kubernetes)).await.is_ok());
 
     let proxied = kubeconfig(dir.path(), "https://kcp', proxy-url: 'http://proxy", "{}");
-    let error = Connection::open(&options(proxied, Home::Kubernetes)).await.unwrap_err();
+    let error = Connection::open(&options(proxied, ControlPlane::Kubernetes)).await.unwrap_err();
     assert!(matches!(error, ConnectError::Proxy(_)), "{error}");
 }
 
@@ -154,9 +155,12 @@ async fn credentials_for_an_encrypted_server_are_not_sent_in_the_clear() {
 async fn a_body_beyond_the_limit_is_too_large() {
     let scripted = Scripted::start(|_| Answer::Big(MAX_BODY + 1)).await;
     let (connection, _dir) = open(&scripted.url, "{}").await;
-    let error = connection.home().get("/apis/a?b").await.unwrap_err();
+    let error = connection.own_endpoint().get("/apis/a?b").await.unwrap_err();
     assert!(matches!(error, RequestError::TooLarge { .. }), "{error}");
-    assert_eq!(error.to_string(), "the answer to `GET /apis/a` is larger than 64 MiB, or than there is space for");
+    assert_eq!(
+        error.to_string(),
+        "the answer to `GET /apis/a` is larger than 64 MiB, or than the memory left for answers"
+    );
 }
 
 #[tokio::test]
@@ -164,15 +168,15 @@ async fn a_body_that_ends_with_the_connection_is_no_answer() {
     let list = r#"{"metadata":{"resourceVersion":"1"},"items":[]}"#;
     let scripted = Scripted::start(move |_| Answer::Unframed(list.to_owned())).await;
     let (connection, _dir) = open(&scripted.url, "{}").await;
-    let error = connection.home().get("/apis").await.unwrap_err().to_string();
-    assert!(error.contains("doesn't say where it ends"), "{error}");
+    let error = connection.own_endpoint().get("/apis").await.unwrap_err().to_string();
+    assert!(error.contains("the answer has no length"), "{error}");
 }
 
 #[tokio::test]
 async fn a_silent_server_is_given_up_after_the_given_time() {
     let scripted = Scripted::start(|_| Answer::Silence).await;
     let (connection, _dir) = open(&scripted.url, "{}").await;
-    let error = connection.home().within(Duration::from_millis(50)).get("/apis").await.unwrap_err();
+    let error = connection.own_endpoint().within(Duration::from_millis(50)).get("/apis").await.unwrap_err();
     assert!(matches!(error, RequestError::TimedOut { .. }), "{error}");
 }
 
@@ -180,18 +184,18 @@ async fn a_silent_server_is_given_up_after_the_given_time() {
 async fn a_cut_connection_is_an_error_that_says_where() {
     let scripted = Scripted::start(|_| Answer::Cut).await;
     let (connection, _dir) = open(&format!("{}/clusters/root", scripted.url), "{}").await;
-    let error = connection.home().get("/apis").await.unwrap_err().to_string();
+    let error = connection.own_endpoint().get("/apis").await.unwrap_err().to_string();
     let expected = format!("`GET /clusters/root/apis` at {} failed: ", scripted.url);
     assert!(error.starts_with(&expected), "{error}");
 
     let (connection, _dir) = open("http://127.0.0.1:1", "{}").await;
-    let error = connection.home().get("/apis").await.unwrap_err().to_string();
+    let error = connection.own_endpoint().get("/apis").await.unwrap_err().to_string();
     assert!(error.contains("refused"), "{error}");
 }
 
 #[tokio::test]
 async fn a_read_whose_connection_was_just_closed_is_sent_once_more_and_a_write_never() {
-    // Answers the first request of a connection, and closes it when it is used again.
+    // The server answers the first request of each connection, and closes the connection when it is used again.
     let asked = std::sync::atomic::AtomicUsize::new(0);
     let scripted = Scripted::start(move |_| match asked.fetch_add(1, std::sync::atomic::Ordering::SeqCst) % 2 {
         0 => ok("{}"),
@@ -199,17 +203,17 @@ async fn a_read_whose_connection_was_just_closed_is_sent_once_more_and_a_write_n
     })
     .await;
     let (connection, _dir) = open(&scripted.url, "{}").await;
-    let home = connection.home();
-    home.get_json("/first").await.unwrap();
-    home.get_json("/second").await.unwrap();
+    let own = connection.own_endpoint();
+    own.get_json("/first").await.unwrap();
+    own.get_json("/second").await.unwrap();
     let asked: Vec<_> = scripted.asked().into_iter().map(|asked| asked.target).collect();
     assert_eq!(asked, ["/first", "/second", "/second"]);
     for write in [
-        home.post_json("/third", &json!({})).await.map(drop),
-        home.put_json("/third", &json!({})).await.map(drop),
-        home.delete("/third", Preconditions::default()).await.map(drop),
+        own.post_json("/third", &json!({})).await.map(drop),
+        own.put_json("/third", &json!({})).await.map(drop),
+        own.delete("/third", Preconditions::default()).await.map(drop),
     ] {
-        // Every other one is cut.
+        // Every second write is cut.
         if let Err(error) = write {
             assert!(error.to_string().contains("failed: "), "{error}");
         }
@@ -222,7 +226,7 @@ async fn what_is_no_path_is_never_sent() {
     let scripted = Scripted::start(|_| ok("{}")).await;
     let (connection, _dir) = open(&scripted.url, "{}").await;
     for path in ["apis", "", "//evil.example.com/apis#", "/apis?fieldSelector=a#b", "http://evil.example.com/"] {
-        assert!(matches!(connection.home().get(path).await, Err(RequestError::Path { .. })), "{path}");
+        assert!(matches!(connection.own_endpoint().get(path).await, Err(RequestError::Path { .. })), "{path}");
     }
     assert!(scripted.asked().is_empty());
 }
@@ -231,7 +235,7 @@ async fn what_is_no_path_is_never_sent() {
 async fn a_refusal_carries_what_the_server_said_and_what_was_asked() {
     let scripted = Scripted::start(|_| Answer::Json(403, FORBIDDEN.to_owned())).await;
     let (connection, _dir) = open(&format!("{}/clusters/root", scripted.url), "{}").await;
-    let error = connection.home().get_json("/apis/a/v1/vpcs/a?x=y").await.unwrap_err();
+    let error = connection.own_endpoint().get_json("/apis/a/v1/vpcs/a?x=y").await.unwrap_err();
     assert_eq!((error.status(), error.reason()), (Some(403), "Forbidden"));
     assert_eq!(
         error.to_string(),
@@ -240,7 +244,7 @@ async fn a_refusal_carries_what_the_server_said_and_what_was_asked() {
 
     let scripted = Scripted::start(|_| Answer::Json(502, "bad gateway\n".to_owned())).await;
     let (connection, _dir) = open(&scripted.url, "{}").await;
-    let error = connection.home().get_json("/apis").await.unwrap_err();
+    let error = connection.own_endpoint().get_json("/apis").await.unwrap_err();
     assert_eq!(error.to_string(), "`GET /apis` was refused: 502 Bad Gateway: bad gateway");
 }
 
@@ -248,13 +252,13 @@ async fn a_refusal_carries_what_the_server_said_and_what_was_asked() {
 async fn writes_say_what_they_write() {
     let scripted = Scripted::start(|_| ok(r#"{"done":true}"#)).await;
     let (connection, _dir) = open(&scripted.url, "{}").await;
-    let home = connection.home();
+    let own = connection.own_endpoint();
     let object = json!({"kind": "X"});
-    home.post_json("/xs", &object).await.unwrap();
-    home.put_json("/xs/a", &object).await.unwrap();
-    assert_eq!(home.apply("/xs/a", &object, "dep guard", true).await.unwrap(), json!({"done": true}));
-    home.delete("/xs/a", Preconditions::default()).await.unwrap();
-    home.delete("/xs/a", Preconditions { uid: Some("u"), resource_version: Some("7") }).await.unwrap();
+    own.post_json("/xs", &object).await.unwrap();
+    own.put_json("/xs/a", &object).await.unwrap();
+    assert_eq!(own.apply("/xs/a", &object, "dep guard", true).await.unwrap(), json!({"done": true}));
+    own.delete("/xs/a", Preconditions::default()).await.unwrap();
+    own.delete("/xs/a", Preconditions { uid: Some("u"), resource_version: Some("7") }).await.unwrap();
 
     let asked = scripted.asked();
     let lines: Vec<_> = asked.iter().map(|Asked { method, target, .. }| format!("{method} {target}")).collect();
@@ -290,7 +294,7 @@ async fn a_list_ends_only_where_continue_is_absent() {
     })
     .await;
     let (connection, _dir) = open(&scripted.url, "{}").await;
-    let list = connection.home().list_json("/xs?labelSelector=a").await.unwrap();
+    let list = connection.own_endpoint().list_json("/xs?labelSelector=a").await.unwrap();
     let names: Vec<_> = list.items.iter().map(|item| item["metadata"]["name"].as_str().unwrap()).collect();
     assert_eq!(names, ["a", "b", "c"]);
     assert_eq!(list.resource_version, "9");
@@ -310,12 +314,12 @@ async fn a_list_begins_again_after_410_but_not_for_ever() {
     })
     .await;
     let (connection, _dir) = open(&scripted.url, "{}").await;
-    let list = connection.home().list_json("/xs").await.unwrap();
+    let list = connection.own_endpoint().list_json("/xs").await.unwrap();
     assert_eq!(list.items.len(), 2, "what the broken attempts gave is left out: {:?}", list.items);
 
     let scripted = Scripted::start(|_| Answer::Json(410, r#"{"reason":"Expired"}"#.to_owned())).await;
     let (connection, _dir) = open(&scripted.url, "{}").await;
-    assert_eq!(connection.home().list_json("/xs").await.unwrap_err().status(), Some(410));
+    assert_eq!(connection.own_endpoint().list_json("/xs").await.unwrap_err().status(), Some(410));
     assert_eq!(scripted.asked().len(), 4);
 }
 
@@ -331,12 +335,12 @@ async fn what_does_not_show_what_is_there_is_no_list() {
     ] {
         let scripted = Scripted::start(move |_| ok(body)).await;
         let (connection, _dir) = open(&scripted.url, "{}").await;
-        let error = connection.home().list_json("/xs").await.unwrap_err();
+        let error = connection.own_endpoint().list_json("/xs").await.unwrap_err();
         assert!(matches!(error, ApiError::Unusable { .. }), "{body}: {error}");
     }
     let scripted = Scripted::start(|_| ok(r#"{"metadata":{"resourceVersion":"1"},"items":null}"#)).await;
     let (connection, _dir) = open(&scripted.url, "{}").await;
-    assert!(connection.home().list_json("/xs").await.unwrap().items.is_empty());
+    assert!(connection.own_endpoint().list_json("/xs").await.unwrap().items.is_empty());
 }
 
 #[tokio::test]
@@ -366,7 +370,7 @@ async fn a_workspace_is_looked_up_in_its_parent() {
     assert_eq!(look_up("root:providers:network").await, WorkspaceLookup::Found { cluster, phase: "Ready".to_owned() });
     assert_eq!(look_up("root:providers:storage").await, WorkspaceLookup::NotFound);
     assert_eq!(look_up("root:nowhere:network").await, WorkspaceLookup::NotFound);
-    // Who may not look into the parent, or has none, may yet look inside.
+    // Users who may not read the parent, or whose workspace has none, may still look inside the workspace.
     for path in ["root:closed:network", "root"] {
         let cluster = LogicalCluster::parse("4x5").unwrap();
         assert_eq!(look_up(path).await, WorkspaceLookup::Found { cluster, phase: "Ready".to_owned() }, "{path}");

@@ -1,8 +1,8 @@
-//! The adapters against servers: one that answers what a test says, and the testbed.
+//! Tests of the adapters against servers: a scripted one, and the testbed.
 
 mod caller;
 mod connection;
-mod mirror;
+mod reflector;
 mod server;
 mod testbed;
 mod transport;

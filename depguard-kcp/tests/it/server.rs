@@ -1,5 +1,5 @@
-//! A server that answers what a test's script says, byte for byte, over plain HTTP: what no well-behaved API server
-//! can be made to answer.
+//! Server that answers over plain HTTP with the bytes of a test's script. No well-behaved API server can be made to
+//! answer so.
 
 use std::sync::{Arc, Mutex};
 
@@ -8,7 +8,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
-/// A request as it came in.
+/// Request as it came in.
 #[derive(Debug, Clone)]
 pub(crate) struct Asked {
     pub(crate) method: String,
@@ -26,21 +26,21 @@ impl Asked {
     }
 }
 
-/// What a script says.
+/// Answer of a script.
 pub(crate) enum Answer {
-    /// A status and a body.
+    /// Status and body.
     Json(u16, String),
-    /// A body of so many bytes.
+    /// Body of this many bytes.
     Big(usize),
-    /// A body that breaks off.
+    /// Body that breaks off.
     Half(String),
-    /// Lines as they come; the connection is cut when there are no more.
+    /// Lines as they come. The connection is cut when there are no more.
     Lines(mpsc::UnboundedReceiver<String>),
-    /// A body that ends with the connection.
+    /// Body that ends with the connection.
     Unframed(String),
-    /// Nothing, for ever.
+    /// Silence for ever.
     Silence,
-    /// The connection is cut.
+    /// Cut of the connection.
     Cut,
 }
 
@@ -122,7 +122,7 @@ async fn stream_lines(stream: &mut TcpStream, mut lines: mpsc::UnboundedReceiver
                     return;
                 }
             }
-            // The client hangs up.
+            // The client hung up.
             _ = stream.read(&mut rest) => return,
         }
     }

@@ -1,13 +1,13 @@
-//! The adapters against the testbed, over TLS and with real virtual workspaces.
+//! Tests of the adapters against the testbed, over TLS and with real virtual workspaces.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use depguard_core::{ExportName, Home, LogicalCluster, WorkspacePath};
+use depguard_core::{ControlPlane, ExportName, LogicalCluster, WorkspacePath};
 use depguard_kcp::{
-    Allowance, BoundWorkspaces, ConnectOptions, Connection, Endpoint, Mirror, MirrorOptions, MirrorState,
-    Preconditions, Watched, WorkspaceLookup, WorkspaceLookups,
+    Allowance, BoundWorkspaces, ConnectOptions, Connection, Endpoint, Preconditions, Reflector, ReflectorOptions,
+    Snapshot, Watched, WorkspaceLookup, WorkspaceLookups,
 };
 use depguard_testbed::{Fault, Options, Place, Testbed, When};
 use serde_json::{Value, json};
@@ -26,10 +26,10 @@ const CONFIGURATIONS: Watched = Watched {
     names: Some("dependency-controller"),
 };
 
-async fn connect(testbed: &Testbed, cluster: &str, user: &str, home: Home) -> Connection {
+async fn connect(testbed: &Testbed, cluster: &str, user: &str, control_plane: ControlPlane) -> Connection {
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), testbed.kubeconfig(cluster, user)).unwrap();
-    let options = ConnectOptions::new(home).kubeconfig(file.path().to_owned());
+    let options = ConnectOptions::new(control_plane).kubeconfig(file.path().to_owned());
     Connection::open(&options).await.unwrap()
 }
 
@@ -37,9 +37,9 @@ fn path(path: &str) -> WorkspacePath {
     WorkspacePath::parse(path).unwrap()
 }
 
-/// Does it again until it works: what was just bound is not served at once.
+/// Repeats an attempt until it succeeds: a new binding is not served at once.
 async fn until<T, E: std::fmt::Debug>(mut attempt: impl AsyncFnMut() -> Result<T, E>) -> T {
-    for _ in 0..200 {
+    for _ in 0..2400 {
         if let Ok(done) = attempt().await {
             return done;
         }
@@ -62,10 +62,10 @@ async fn make_workspace(connection: &Connection, parent: &str, name: &str) {
     .await;
 }
 
-/// depguard's export in `root:dep-ctrl`, as a kcp has it.
+/// Creates depguard's export in `root:dep-ctrl`, as a kcp has it.
 async fn make_export(connection: &Connection) {
     make_workspace(connection, "root", "dep-ctrl").await;
-    let home = connection.workspace(&path("root:dep-ctrl"));
+    let own = connection.workspace(&path("root:dep-ctrl"));
     let schema = json!({
         "apiVersion": "apis.kcp.io/v1alpha1", "kind": "APIResourceSchema",
         "metadata": {"name": format!("v1.dependencyrules.{EXPORT}")},
@@ -77,7 +77,7 @@ async fn make_export(connection: &Connection) {
             }],
         },
     });
-    home.post_json("/apis/apis.kcp.io/v1alpha1/apiresourceschemas", &schema).await.unwrap();
+    own.post_json("/apis/apis.kcp.io/v1alpha1/apiresourceschemas", &schema).await.unwrap();
     let export = json!({
         "apiVersion": "apis.kcp.io/v1alpha2", "kind": "APIExport", "metadata": {"name": EXPORT},
         "spec": {
@@ -91,7 +91,7 @@ async fn make_export(connection: &Connection) {
             }],
         },
     });
-    home.post_json("/apis/apis.kcp.io/v1alpha2/apiexports", &export).await.unwrap();
+    own.post_json("/apis/apis.kcp.io/v1alpha2/apiexports", &export).await.unwrap();
 }
 
 async fn bind(workspace: &Endpoint) {
@@ -122,30 +122,34 @@ fn rule(name: &str) -> Value {
     })
 }
 
-fn mirror(connection: &Connection, home: Home, watched: Vec<Watched>) -> Mirror {
+fn reflector(connection: &Connection, control_plane: ControlPlane, watched: Vec<Watched>) -> Reflector {
     let export_name = ExportName::parse(EXPORT).unwrap();
-    Mirror::start(connection.clone(), MirrorOptions { home, export_name, watched, allowance: Allowance::DEFAULT }).0
+    Reflector::start(
+        connection.clone(),
+        ReflectorOptions { control_plane, export_name, watched, allowance: Allowance::DEFAULT },
+    )
+    .0
 }
 
-async fn once(mirror: &Mirror, what: &str, expected: impl Fn(&MirrorState) -> bool) -> Arc<MirrorState> {
-    let mut states = mirror.subscribe();
+async fn once(reflector: &Reflector, what: &str, expected: impl Fn(&Snapshot) -> bool) -> Arc<Snapshot> {
+    let mut states = reflector.subscribe();
     let waited = tokio::time::timeout(Duration::from_secs(20), states.wait_for(|state| expected(state))).await;
-    let Ok(Ok(state)) = waited else { panic!("never {what}: {:?}", mirror.state()) };
+    let Ok(Ok(state)) = waited else { panic!("never {what}: {:?}", reflector.state()) };
     state.clone()
 }
 
-/// The logical cluster and name of each rule.
-fn rules(state: &MirrorState) -> BTreeSet<(Option<LogicalCluster>, String)> {
+/// Returns the logical cluster and name of each rule.
+fn rules(state: &Snapshot) -> BTreeSet<(Option<LogicalCluster>, String)> {
     state.resource("dependencyrules").unwrap().objects.keys().cloned().collect()
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn rules_of_all_workspaces_are_followed_through_the_exports_virtual_workspace() {
     let testbed = Testbed::start(Options::default()).await.unwrap();
-    let connection = connect(&testbed, "root:dep-ctrl", "admin", Home::Kcp).await;
+    let connection = connect(&testbed, "root:dep-ctrl", "admin", ControlPlane::Kcp).await;
     make_export(&connection).await;
-    let mirror = mirror(&connection, Home::Kcp, vec![RULES, BINDINGS, CONFIGURATIONS]);
-    let state = once(&mirror, "loaded without a binding", MirrorState::is_loaded).await;
+    let reflector = reflector(&connection, ControlPlane::Kcp, vec![RULES, BINDINGS, CONFIGURATIONS]);
+    let state = once(&reflector, "loaded without a binding", Snapshot::is_loaded).await;
     assert!(rules(&state).is_empty());
 
     make_workspace(&connection, "root", "providers").await;
@@ -160,10 +164,10 @@ async fn rules_of_all_workspaces_are_followed_through_the_exports_virtual_worksp
     }
     let paths = [path("root:providers:network"), path("root:providers:compute")];
     let claims =
-        |state: &MirrorState| BoundWorkspaces::read(state.resource("apibindings").unwrap().values()).claims(&paths);
-    // Each resource has a watch of its own, and a binding may be seen after the rule that was written later.
-    let complete = |state: &MirrorState| state.is_loaded() && rules(state) == clusters && claims(state).len() == 2;
-    let state = once(&mirror, "two rules, and the bindings of their workspaces", complete).await;
+        |state: &Snapshot| BoundWorkspaces::read(state.resource("apibindings").unwrap().values()).claims(&paths);
+    // Each resource has its own watch, so a binding may arrive after a rule that was written later.
+    let complete = |state: &Snapshot| state.is_loaded() && rules(state) == clusters && claims(state).len() == 2;
+    let state = once(&reflector, "two rules, and the bindings of their workspaces", complete).await;
 
     let claims = claims(&state);
     let mut lookups = WorkspaceLookups::default();
@@ -173,7 +177,7 @@ async fn rules_of_all_workspaces_are_followed_through_the_exports_virtual_worksp
     assert_eq!(named.collect::<BTreeSet<_>>(), clusters);
     assert_eq!(connection.look_up(&path("root:providers:storage")).await, WorkspaceLookup::NotFound);
 
-    // What is written through the virtual workspace that an object was read at comes back through the mirror.
+    // A rule that is written through an object's origin, a virtual workspace, comes back through the reflector.
     let origin = state.resource("dependencyrules").unwrap().objects.values().next().unwrap().origin.clone();
     let gone = clusters.pop_first().unwrap();
     let cluster = connection.at(&origin).unwrap().join(&format!("/clusters/{}", gone.0.as_ref().unwrap()));
@@ -183,21 +187,21 @@ async fn rules_of_all_workspaces_are_followed_through_the_exports_virtual_worksp
     });
     let at = format!("{CONFIGURATIONS_PATH}/dependency-controller");
     cluster.apply(&at, &configuration, "depguard", true).await.unwrap();
-    let installed = |state: &MirrorState| {
+    let installed = |state: &Snapshot| {
         let objects = &state.resource("validatingwebhookconfigurations").unwrap().objects;
         objects.contains_key(&(gone.0.clone(), "dependency-controller".to_owned()))
     };
-    once(&mirror, "configuration", installed).await;
+    once(&reflector, "configuration", installed).await;
     cluster.delete(&format!("{RULES_PATH}/same-name"), Preconditions::default()).await.unwrap();
-    once(&mirror, "one rule", |state| rules(state) == clusters).await;
-    drop(mirror);
+    once(&reflector, "one rule", |state| rules(state) == clusters).await;
+    drop(reflector);
     testbed.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_workspace_that_lies_about_its_path_is_found_out_unless_nobody_may_look() {
     let testbed = Testbed::start(Options::default()).await.unwrap();
-    let connection = connect(&testbed, "root:dep-ctrl", "admin", Home::Kcp).await;
+    let connection = connect(&testbed, "root:dep-ctrl", "admin", ControlPlane::Kcp).await;
     make_export(&connection).await;
     make_workspace(&connection, "root", "liar").await;
     let liar = connection.workspace(&path("root:liar"));
@@ -207,13 +211,13 @@ async fn a_workspace_that_lies_about_its_path_is_found_out_unless_nobody_may_loo
     liar.put_json(itself, &forged).await.unwrap();
     bind(&liar).await;
 
-    let mirror = mirror(&connection, Home::Kcp, vec![BINDINGS]);
+    let reflector = reflector(&connection, ControlPlane::Kcp, vec![BINDINGS]);
     let network = path("root:network");
     let claims =
-        |state: &MirrorState| BoundWorkspaces::read(state.resource("apibindings").unwrap().values()).claims([&network]);
+        |state: &Snapshot| BoundWorkspaces::read(state.resource("apibindings").unwrap().values()).claims([&network]);
     let claimed = async |by: usize| {
         let state =
-            once(&mirror, "claimed", |state| claims(state).get(&network).is_some_and(|all| all.len() == by)).await;
+            once(&reflector, "claimed", |state| claims(state).get(&network).is_some_and(|all| all.len() == by)).await;
         claims(&state)
     };
     let mut lookups = WorkspaceLookups::default();
@@ -222,7 +226,7 @@ async fn a_workspace_that_lies_about_its_path_is_found_out_unless_nobody_may_loo
     assert_eq!(lookups.get(&network), Some(&WorkspaceLookup::NotFound));
     assert_eq!(lookups.confirmed(&alone).cluster(&network), None);
 
-    // Once the real one binds, the claims are others, and are looked into at once.
+    // Once the real workspace binds, the claims differ, and the path is looked up at once.
     make_workspace(&connection, "root", "network").await;
     bind(&connection.workspace(&network)).await;
     let both = claimed(2).await;
@@ -245,11 +249,11 @@ async fn a_workspace_that_lies_about_its_path_is_found_out_unless_nobody_may_loo
     testbed.stop().await;
 }
 
-/// 75 MB, of which each page may be 1 MiB long: where they come in one body it is too long.
+/// Writes rules of 75 MB. They are too long for one body, and each page of at most 1 MiB is short enough.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_one_workspace_writes_is_read_in_small_pages_and_only_what_is_used_is_kept() {
     let testbed = Testbed::start(Options::default()).await.unwrap();
-    let connection = connect(&testbed, "root:dep-ctrl", "admin", Home::Kcp).await;
+    let connection = connect(&testbed, "root:dep-ctrl", "admin", ControlPlane::Kcp).await;
     make_export(&connection).await;
     make_workspace(&connection, "root", "evil").await;
     let workspace = connection.workspace(&path("root:evil"));
@@ -262,50 +266,50 @@ async fn what_one_workspace_writes_is_read_in_small_pages_and_only_what_is_used_
     });
     let evil = Place::of(EXPORT, "v1alpha1", "dependencyrules").workspace("root:evil");
     testbed.fill(&evil, flood).unwrap();
-    bind(&connection.home()).await;
+    bind(&connection.own_endpoint()).await;
     let honest = rule("honest");
-    until(async || connection.home().post_json(RULES_PATH, &honest).await).await;
+    until(async || connection.own_endpoint().post_json(RULES_PATH, &honest).await).await;
 
-    let mirror = mirror(&connection, Home::Kcp, vec![RULES]);
-    let state = once(&mirror, "loaded", MirrorState::is_loaded).await;
+    let reflector = reflector(&connection, ControlPlane::Kcp, vec![RULES]);
+    let state = once(&reflector, "loaded", Snapshot::is_loaded).await;
     assert_eq!(rules(&state).len(), 301);
     let objects = &state.resource("dependencyrules").unwrap().objects;
     assert!(objects.values().all(|object| object.value.to_string().len() < 1000 && !object.shortened));
-    drop(mirror);
+    drop(reflector);
     testbed.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_workspace_with_more_than_its_allowance_is_shortened_alone_and_until_it_has_less() {
     let testbed = Testbed::start(Options::default()).await.unwrap();
-    let connection = connect(&testbed, "root:dep-ctrl", "admin", Home::Kcp).await;
+    let connection = connect(&testbed, "root:dep-ctrl", "admin", ControlPlane::Kcp).await;
     make_export(&connection).await;
     make_workspace(&connection, "root", "evil").await;
     let evil = connection.workspace(&path("root:evil"));
-    for workspace in [&evil, &connection.home()] {
+    for workspace in [&evil, &connection.own_endpoint()] {
         bind(workspace).await;
         until(async || workspace.post_json(RULES_PATH, &rule("first")).await).await;
     }
     let allowance = Allowance { objects: 2, ..Allowance::DEFAULT };
     let following = |allowance| {
-        let (home, export_name) = (Home::Kcp, ExportName::parse(EXPORT).unwrap());
-        let options = MirrorOptions { home, export_name, watched: vec![RULES], allowance };
-        Mirror::start(connection.clone(), options).0
+        let (control_plane, export_name) = (ControlPlane::Kcp, ExportName::parse(EXPORT).unwrap());
+        let options = ReflectorOptions { control_plane, export_name, watched: vec![RULES], allowance };
+        Reflector::start(connection.clone(), options).0
     };
-    let shortened = |state: &MirrorState| {
+    let shortened = |state: &Snapshot| {
         let objects = &state.resource("dependencyrules").unwrap().objects;
         objects.values().filter(|object| object.shortened).count()
     };
-    let mirror = following(allowance);
-    once(&mirror, "loaded", |state| state.is_loaded() && rules(state).len() == 2).await;
+    let reflector = following(allowance);
+    once(&reflector, "loaded", |state| state.is_loaded() && rules(state).len() == 2).await;
     for name in ["second", "third"] {
         evil.post_json(RULES_PATH, &rule(name)).await.unwrap();
     }
-    once(&mirror, "shortened as it comes", |state| rules(state).len() == 4 && shortened(state) == 3).await;
+    once(&reflector, "shortened as it comes", |state| rules(state).len() == 4 && shortened(state) == 3).await;
     let fresh = following(allowance);
     once(&fresh, "shortened as it is listed", |state| state.is_loaded() && shortened(state) == 3).await;
     evil.delete(&format!("{RULES_PATH}/third"), Preconditions::default()).await.unwrap();
-    once(&mirror, "one less", |state| rules(state).len() == 3 && shortened(state) == 2).await;
+    once(&reflector, "one less", |state| rules(state).len() == 3 && shortened(state) == 2).await;
     let fresh = following(allowance);
     once(&fresh, "whole as it is listed anew", |state| state.is_loaded() && shortened(state) == 0).await;
     testbed.stop().await;
@@ -314,33 +318,33 @@ async fn a_workspace_with_more_than_its_allowance_is_shortened_alone_and_until_i
 #[tokio::test(flavor = "multi_thread")]
 async fn faults_keep_what_was_loaded_and_never_load_what_is_not_there() {
     let testbed = Testbed::start(Options::default()).await.unwrap();
-    let connection = connect(&testbed, "root:dep-ctrl", "admin", Home::Kcp).await;
+    let connection = connect(&testbed, "root:dep-ctrl", "admin", ControlPlane::Kcp).await;
     make_export(&connection).await;
-    let home = connection.home();
-    bind(&home).await;
-    until(async || home.post_json(RULES_PATH, &rule("a")).await).await;
+    let own = connection.own_endpoint();
+    bind(&own).await;
+    until(async || own.post_json(RULES_PATH, &rule("a")).await).await;
 
     let empty = testbed.faults().inject(Fault::EmptyList, When::always().path("dependencyrules"));
-    let following = mirror(&connection, Home::Kcp, vec![RULES]);
-    let told = |state: &MirrorState| state.not_loaded().is_some_and(|why| why.contains("no metadata.resourceVersion"));
+    let following = reflector(&connection, ControlPlane::Kcp, vec![RULES]);
+    let told = |state: &Snapshot| state.not_loaded().is_some_and(|why| why.contains("no metadata.resourceVersion"));
     once(&following, "told that the list shows nothing", told).await;
     testbed.faults().clear(empty);
     once(&following, "loaded", |state| state.is_loaded() && rules(state).len() == 1).await;
 
-    // A watch that is open goes on while lists fail; who has none knows nothing.
+    // An open watch goes on while lists fail. A reflector without an open watch knows nothing.
     let failing = testbed.faults().inject(Fault::InternalError, When::always().path("dependencyrules?&limit="));
-    let late = mirror(&connection, Home::Kcp, vec![RULES]);
-    let told = |state: &MirrorState| state.not_loaded().is_some_and(|why| why.contains("500"));
+    let late = reflector(&connection, ControlPlane::Kcp, vec![RULES]);
+    let told = |state: &Snapshot| state.not_loaded().is_some_and(|why| why.contains("500"));
     once(&late, "told that the list failed", told).await;
-    home.post_json(RULES_PATH, &rule("b")).await.unwrap();
+    own.post_json(RULES_PATH, &rule("b")).await.unwrap();
     once(&following, "told of the new rule", |state| state.is_loaded() && rules(state).len() == 2).await;
     assert!(!late.state().is_loaded() && testbed.faults().hits(failing) > Some(0));
     testbed.faults().clear(failing);
     once(&late, "loaded", |state| state.is_loaded() && rules(state).len() == 2).await;
 
-    // What is known stays when the server is gone, and that it may be old shows.
+    // Known rules stay when the server is gone, and the state shows that they may be old.
     testbed.stop().await;
-    let failing = |state: &MirrorState| state.resources()[0].last_error.is_some() && state.slices_error().is_some();
+    let failing = |state: &Snapshot| state.resources()[0].last_error.is_some() && state.slices_error().is_some();
     let state = once(&following, "failing", failing).await;
     assert!(state.is_loaded());
     assert_eq!(rules(&state).len(), 2);
@@ -349,10 +353,10 @@ async fn faults_keep_what_was_loaded_and_never_load_what_is_not_there() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_plain_clusters_rules_are_listed_in_pages_and_followed() {
     let testbed = Testbed::start(Options::kubernetes()).await.unwrap();
-    let connection = connect(&testbed, "", "admin", Home::Kubernetes).await;
-    let home = connection.home();
-    let following = mirror(&connection, Home::Kubernetes, vec![RULES]);
-    let told = |state: &MirrorState| state.not_loaded().is_some_and(|why| why.contains("404"));
+    let connection = connect(&testbed, "", "admin", ControlPlane::Kubernetes).await;
+    let own = connection.own_endpoint();
+    let following = reflector(&connection, ControlPlane::Kubernetes, vec![RULES]);
+    let told = |state: &Snapshot| state.not_loaded().is_some_and(|why| why.contains("404"));
     once(&following, "told that there is no such kind", told).await;
 
     let crd = json!({
@@ -366,16 +370,16 @@ async fn a_plain_clusters_rules_are_listed_in_pages_and_followed() {
             }],
         },
     });
-    home.post_json("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", &crd).await.unwrap();
-    until(async || home.post_json(RULES_PATH, &rule("r0")).await).await;
+    own.post_json("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", &crd).await.unwrap();
+    until(async || own.post_json(RULES_PATH, &rule("r0")).await).await;
     for index in 1..501 {
-        home.post_json(RULES_PATH, &rule(&format!("r{index}"))).await.unwrap();
+        own.post_json(RULES_PATH, &rule(&format!("r{index}"))).await.unwrap();
     }
-    let conflict = home.post_json(RULES_PATH, &rule("r7")).await.unwrap_err();
+    let conflict = own.post_json(RULES_PATH, &rule("r7")).await.unwrap_err();
     assert_eq!((conflict.status(), conflict.reason(), conflict.is_conflict()), (Some(409), "AlreadyExists", true));
 
     let expired = testbed.faults().inject(Fault::ExpiredContinue, When::always().times(1));
-    let list = home.list_json(RULES_PATH).await.unwrap();
+    let list = own.list_json(RULES_PATH).await.unwrap();
     assert_eq!((list.items.len(), testbed.faults().hits(expired)), (501, Some(1)));
 
     let expected: BTreeSet<_> = (0..501).map(|index| (None, format!("r{index}"))).collect();

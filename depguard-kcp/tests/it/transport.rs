@@ -1,9 +1,9 @@
-//! What requests cost beside themselves: connections and TLS handshakes, counted by a server.
+//! Tests of the cost of requests: a server counts connections and TLS handshakes.
 
 use std::sync::{Arc, Mutex};
 
-use depguard_core::Home;
-use depguard_kcp::{ConnectOptions, Connection, MAX_BODY, RequestError, Space, UpTo};
+use depguard_core::ControlPlane;
+use depguard_kcp::{BodyBudget, ConnectOptions, Connection, MAX_BODY, RequestError, UpTo};
 use futures::future::join_all;
 use rustls::HandshakeKind;
 use tempfile::TempDir;
@@ -11,7 +11,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
 
-/// Answers every request with a body of so many bytes, in chunks where it doesn't tell their number.
+/// Server that answers every request with a body of a fixed size. The body comes in chunks if its length is not
+/// announced.
 struct Server {
     url: String,
     ca: String,
@@ -69,7 +70,7 @@ impl Server {
         );
         let kubeconfig = Some(dir.path().join("kubeconfig"));
         std::fs::write(dir.path().join("kubeconfig"), text).unwrap();
-        let options = ConnectOptions::new(Home::Kubernetes).kubeconfig(kubeconfig);
+        let options = ConnectOptions::new(ControlPlane::Kubernetes).kubeconfig(kubeconfig);
         (Connection::open(&options).await.unwrap(), dir)
     }
 
@@ -120,8 +121,8 @@ async fn one_request_after_the_other_needs_one_connection() {
     let server = Server::start(SMALL).await;
     let (connection, _dir) = server.connect().await;
     for n in 0..50 {
-        // Each endpoint is made anew, as for each review.
-        connection.home().get(&format!("/apis/{n}")).await.unwrap();
+        // Each request uses a new endpoint, as each review does.
+        connection.own_endpoint().get(&format!("/apis/{n}")).await.unwrap();
     }
     assert_eq!(server.handshakes().len(), 1);
 }
@@ -131,8 +132,8 @@ async fn a_burst_leaves_connections_that_the_next_one_uses() {
     let server = Server::start(SMALL).await;
     let (connection, _dir) = server.connect().await;
     for _ in 0..5 {
-        let home = connection.home();
-        let burst = join_all((0..30).map(|_| home.get("/apis"))).await;
+        let own = connection.own_endpoint();
+        let burst = join_all((0..30).map(|_| own.get("/apis"))).await;
         assert!(burst.iter().all(Result::is_ok));
     }
     let handshakes = server.handshakes().len();
@@ -144,7 +145,7 @@ async fn a_connection_that_was_closed_is_opened_again_by_the_session_it_had() {
     let server = Server::start(Manner { closes: true, ..SMALL }).await;
     let (connection, _dir) = server.connect().await;
     for _ in 0..5 {
-        connection.home().get("/apis").await.unwrap();
+        connection.own_endpoint().get("/apis").await.unwrap();
     }
     let handshakes = server.handshakes();
     assert_eq!(handshakes.len(), 5);
@@ -157,19 +158,19 @@ async fn the_form_is_asked_for_and_nothing_is_to_be_packed() {
     let server = Server::start(SMALL).await;
     let (connection, _dir) = server.connect().await;
     let form = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
-    connection.home().get_within("/apis", form, &mut UpTo(MAX_BODY)).await.unwrap();
+    connection.own_endpoint().get_within("/apis", form, &mut UpTo(MAX_BODY)).await.unwrap();
     let head = server.seen.lock().unwrap().heads[0].to_lowercase();
     assert!(head.contains(&format!("accept: {}\r\n", form.to_lowercase())), "{head}");
     assert!(!head.contains("accept-encoding"), "{head}");
 }
 
-/// So much space, and the most that it may become.
+/// Space of `size` bytes, which may grow to `most`.
 struct Counted {
     size: usize,
     most: usize,
 }
 
-impl Space for Counted {
+impl BodyBudget for Counted {
     fn size(&self) -> usize {
         self.size
     }
@@ -190,7 +191,7 @@ async fn a_body_is_taken_in_as_far_as_there_is_space() {
             [(0, 4 * MIB, true), (MIB, 3 * MIB, true), (4 * MIB, 4 * MIB, true), (0, 3 * MIB - 1, false), (0, 0, false)]
         {
             let mut space = Counted { size, most };
-            let answer = connection.home().get_within("/apis", "application/json", &mut space).await;
+            let answer = connection.own_endpoint().get_within("/apis", "application/json", &mut space).await;
             match answer {
                 Ok(response) => assert!(fits && response.body().len() == 3 * MIB),
                 Err(RequestError::TooLarge { .. }) => assert!(!fits, "{chunked} {size} {most}"),

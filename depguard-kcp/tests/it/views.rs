@@ -1,10 +1,10 @@
-//! Where exports' virtual workspaces show a consumer, against servers that say what each test wants.
+//! Tests of finding a consumer at an export's virtual workspaces, against scripted servers.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use depguard_core::{ExportName, Home, LogicalCluster};
+use depguard_core::{ControlPlane, ExportName, LogicalCluster};
 use depguard_kcp::{ConnectOptions, Connection, ExportViews, ShardHosts};
 use futures::future::join_all;
 use serde_json::{Value, json};
@@ -15,7 +15,7 @@ use crate::server::{Answer, Asked, Scripted};
 
 const OURS: &str = "dependencies.opendefense.cloud";
 
-/// A front-proxy that shows slices: depguard's own in its workspace, and those of a provider.
+/// Front-proxy that shows slices: depguard's own in its workspace, and those of a provider.
 struct Front {
     scripted: Scripted,
     own: Arc<Mutex<Vec<String>>>,
@@ -53,7 +53,7 @@ impl Front {
             scripted.url
         );
         std::fs::write(&file, text).unwrap();
-        let options = ConnectOptions::new(Home::Kcp).kubeconfig(file);
+        let options = ConnectOptions::new(ControlPlane::Kcp).kubeconfig(file);
         let connection = Connection::open(&options).await.unwrap();
         Self { scripted, own, provider, fails, _folder: folder, connection }
     }
@@ -64,12 +64,12 @@ impl Front {
         ExportViews::new(self.connection.clone(), ShardHosts::new(self.connection.clone(), &export, named))
     }
 
-    /// Has it answer nothing any more, or again.
+    /// Makes the front-proxy fail, or work again.
     fn fail(&self, fails: bool) {
         self.fails.store(fails, Ordering::Relaxed);
     }
 
-    /// How often the provider's slices were read.
+    /// Returns the number of reads of the provider's slices.
     fn reads(&self) -> usize {
         self.scripted.asked().iter().filter(|asked| asked.target.starts_with("/clusters/p1/")).count()
     }
@@ -91,7 +91,7 @@ fn export() -> (LogicalCluster, ExportName) {
     (cluster("p1"), ExportName::parse("e").unwrap())
 }
 
-/// A shard that shows one consumer.
+/// Starts a shard that shows one consumer.
 async fn shard(shows: &'static str) -> Scripted {
     Scripted::start(move |asked| {
         let status = if asked.target.contains(&format!("/clusters/{shows}/")) { 200 } else { 403 };
@@ -104,7 +104,7 @@ fn endpoint(shard: &Scripted) -> String {
     format!("{}/services/apiexport/p1/e", shard.url)
 }
 
-/// Whoever administers a provider's workspace can write any URL into its slices.
+/// Writes a foreign URL into a provider's slices, as any administrator of the provider's workspace can.
 #[tokio::test]
 async fn credentials_go_to_no_host_that_only_a_provider_names() {
     let (front, stranger) = (Front::start().await, shard("c1").await);
@@ -119,7 +119,8 @@ async fn credentials_go_to_no_host_that_only_a_provider_names() {
     assert!(front.views(&[]).find(&export(), &cluster("c1")).await.is_ok(), "depguard's own slice names it");
 }
 
-/// The first consumer on a new shard has kcp list the shard for all.
+/// Adds an endpoint on an untrusted host. This happens when the first consumer on a new shard makes kcp list that shard
+/// in the slices.
 #[tokio::test]
 async fn an_endpoint_that_is_not_trusted_keeps_nobody_from_the_others() {
     let (front, one, two, new) = (Front::start().await, shard("c1").await, shard("c2").await, shard("c3").await);
@@ -139,7 +140,8 @@ async fn an_endpoint_that_is_not_trusted_keeps_nobody_from_the_others() {
     assert!(new.asked().is_empty(), "it was asked");
 }
 
-/// A provider's shard that is down is no reason to forget where the provider's consumers are.
+/// Lets reads of the slices fail, as when a provider's shard is down. The shards of the provider's consumers must stay
+/// known.
 #[tokio::test]
 async fn endpoints_stay_known_while_their_slices_can_t_be_read() {
     let (front, one, two) = (Front::start().await, shard("c1").await, shard("c2").await);
@@ -147,12 +149,12 @@ async fn endpoints_stay_known_while_their_slices_can_t_be_read() {
     let views = front.views(&[]);
     let known = views.find(&export(), &cluster("c1")).await.unwrap();
     front.fail(true);
-    // Neither one that is looked for anew, nor one that is looked for only now.
+    // This holds for a consumer that is looked up anew, and for one that is looked up for the first time.
     assert!(views.find_anew(&export(), &cluster("c1"), &known).await.is_ok());
     assert!(views.find(&export(), &cluster("c2")).await.is_ok());
     let error = views.find(&export(), &cluster("c3")).await.unwrap_err().to_string();
     assert!(error.starts_with("the endpoints of APIExport e in logical cluster p1 can't be read: "), "{error}");
-    // They are read again when they grow old, and nobody waits for that.
+    // The slices are read again when the endpoints grow old, and no lookup waits for that.
     tokio::time::pause();
     tokio::time::advance(Duration::from_secs(40)).await;
     tokio::time::resume();
@@ -178,7 +180,8 @@ async fn the_virtual_workspace_of_another_export_is_not_this_one_s() {
     assert!(other.asked().is_empty());
 }
 
-/// They name one once somebody has bound the export: it is then found at once, not when what is known grows old.
+/// Lets the slices name an endpoint only once somebody has bound the export. The endpoint must be found at once, and
+/// not only when cached endpoints grow old.
 #[tokio::test]
 async fn slices_that_name_nothing_yet_are_soon_read_again() {
     let (front, shard) = (Front::start().await, shard("c1").await);
@@ -206,7 +209,7 @@ async fn a_consumer_is_looked_for_at_each_endpoint_once() {
         assert_eq!(view.endpoint.url(), format!("{}/clusters/{consumer}", endpoint(shard)));
     }
     assert_eq!(front.reads(), 1);
-    // Each consumer's shard was asked for it, and the other may have been.
+    // Each shard was asked for its own consumer, and perhaps for the other one.
     assert!(one.asked().len() <= 2 && two.asked().len() <= 2, "{:?} {:?}", one.asked(), two.asked());
     let error = views.find(&export(), &cluster("c3")).await.unwrap_err().to_string();
     assert!(error.starts_with("HTTP 403 at each endpoint of APIExport e"), "{error}");
@@ -223,7 +226,7 @@ async fn what_failed_is_looked_for_by_what_the_slices_say_now() {
     assert!(error.starts_with("HTTP 403 at each endpoint"), "{error}");
     front.provider.lock().unwrap().push(endpoint(&two));
     let found = views.find_anew(&export(), &cluster("c2"), &only).await;
-    // What was read since it failed is taken for what the slices say.
+    // The slices were read after the failure, so that reading counts as their present content.
     assert!(found.is_err());
     let only = views.find(&export(), &cluster("c2")).await.unwrap();
     let found = views.find_anew(&export(), &cluster("c2"), &only).await.unwrap();
@@ -238,16 +241,17 @@ async fn an_endpoint_that_can_t_be_asked_may_be_the_one() {
     let views = front.views(&[]);
     assert!(views.find(&export(), &cluster("c1")).await.is_ok());
     let error = views.find(&export(), &cluster("c2")).await.unwrap_err().to_string();
-    assert!(error.starts_with("an endpoint of APIExport e can't be asked, where c2 may be: "), "{error}");
+    assert!(error.starts_with("an endpoint of APIExport e that may serve c2 does not answer: "), "{error}");
 }
 
-/// A shard that takes connections and says nothing must not take all the time that a deletion has.
+/// Adds a shard that accepts connections and never answers. It must not use up the time of a deletion.
 #[tokio::test]
 async fn a_shard_that_says_nothing_is_not_waited_for() {
     let (front, one) = (Front::start().await, shard("c1").await);
     let silent = Scripted::start(|_| Answer::Silence).await;
     *front.provider.lock().unwrap() = vec![endpoint(&one), endpoint(&silent)];
-    // A machine that is busy may be slow now and then; whoever waits for the silent one never has it sooner.
+    // A busy machine may be slow now and then, so one quick lookup suffices. A lookup that waits for the silent shard
+    // is never quick.
     let mut soon = false;
     for _ in 0..20 {
         let begun = std::time::Instant::now();
@@ -260,7 +264,10 @@ async fn a_shard_that_says_nothing_is_not_waited_for() {
     assert!(soon, "the silent one is waited for");
     let views = front.views(&[]);
     let error = views.find(&export(), &cluster("c2")).await.unwrap_err().to_string();
-    assert!(error.contains("where c2 may be: ") && error.contains("had no answer within 2 s"), "{error}");
+    assert!(
+        error.contains("that may serve c2 does not answer: ") && error.contains("had no answer within 2 s"),
+        "{error}"
+    );
 }
 
 #[tokio::test]

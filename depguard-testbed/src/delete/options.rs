@@ -1,4 +1,4 @@
-//! What the body of a DELETE, or its query, says about how to delete.
+//! Options of a deletion, from the body of a DELETE or its query.
 
 use serde_json::{Value, json};
 
@@ -7,7 +7,7 @@ use crate::json::{FOREGROUND, ORPHAN, finalizers, text};
 use crate::routes::Query;
 use crate::status::{ApiError, ApiResult, Cause};
 
-/// What becomes of an object's dependents.
+/// Fate of an object's dependents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Propagation {
     Background,
@@ -15,15 +15,15 @@ pub(crate) enum Propagation {
     Orphan,
 }
 
-/// How to delete.
+/// Options of a deletion.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct DeleteOptions {
-    /// `None` without a body: only then the URL's query has a say.
+    /// Dry run; `None` if the request had no body. Only then the URL's query decides.
     pub(crate) dry_run: Option<bool>,
     uid: Option<String>,
     revision: Option<String>,
     propagation: Option<Propagation>,
-    /// Whether admission was asked already, in other words.
+    /// Set if admission has reviewed the deletion already, as an eviction.
     pub(super) reviewed: bool,
     sent: Value,
 }
@@ -41,7 +41,7 @@ impl Propagation {
         [Self::Background, Self::Foreground, Self::Orphan].into_iter().find(|known| known.name() == name)
     }
 
-    /// Holds the object until the garbage collector has dealt with its dependents.
+    /// Returns the finalizer that holds the object until the garbage collector has dealt with its dependents.
     const fn finalizer(self) -> Option<&'static str> {
         match self {
             Self::Background => None,
@@ -50,7 +50,7 @@ impl Propagation {
         }
     }
 
-    /// What an earlier deletion, or whoever wrote the finalizer, has decided.
+    /// Returns the propagation that the object's finalizers show. An earlier deletion, or a client, has set them.
     pub(crate) fn of(object: &Value) -> Self {
         let has = |name: &str| finalizers(object).iter().any(|finalizer| finalizer == name);
         if has(ORPHAN) {
@@ -88,19 +88,19 @@ impl DeleteOptions {
         })
     }
 
-    /// The options inside an Eviction, which admission has seen as such: no DELETE is reviewed.
+    /// Reads the options inside an Eviction. Admission has reviewed the Eviction itself, so no DELETE is reviewed.
     pub(crate) fn of_eviction(options: &Value) -> ApiResult<Self> {
         let options = if options.is_null() { json!({}) } else { options.clone() };
         Ok(Self { reviewed: true, ..Self::parse(options.to_string().as_bytes(), &Query::default())? })
     }
 
-    /// The controllers' options: in the background, without conditions.
+    /// Returns the options of controllers: in the background, without preconditions.
     pub(crate) fn background() -> Self {
         let propagation = Some(Propagation::Background);
         Self { propagation, sent: json!({"propagationPolicy": "Background"}), ..Self::default() }
     }
 
-    /// The garbage collector's: exactly the object that it has looked at.
+    /// Returns the options of the garbage collector: exactly the object that it has read.
     pub(crate) fn collecting(object: &Value, propagation: Propagation) -> Self {
         let is = |pointer| text(object, pointer).map(str::to_owned);
         let (uid, revision) = (is("/metadata/uid"), is("/metadata/resourceVersion"));
@@ -110,7 +110,7 @@ impl DeleteOptions {
         Self { uid, revision, propagation: Some(propagation), sent, ..Self::default() }
     }
 
-    /// As a review carries them.
+    /// Returns the options as a review carries them.
     pub(crate) fn for_review(&self, dry_run: bool) -> Value {
         let mut options = if self.sent.is_object() { self.sent.clone() } else { json!({}) };
         options["kind"] = json!("DeleteOptions");
@@ -121,8 +121,8 @@ impl DeleteOptions {
         options
     }
 
-    /// The object with the finalizer of its propagation, and without the other one. Where nobody says how, the
-    /// finalizers that it has decide.
+    /// Returns the object with the finalizer of its propagation, and without the other one. If no propagation is given,
+    /// the object's finalizers decide.
     pub(super) fn with_finalizer(&self, object: &Value) -> Value {
         let mut object = object.clone();
         let has = |name: &str, object: &Value| finalizers(object).iter().any(|finalizer| finalizer == name);
@@ -158,7 +158,7 @@ impl DeleteOptions {
     }
 }
 
-/// The policy, or what its predecessor `orphanDependents` says; both at once are one too many.
+/// Reads the policy, or its predecessor `orphanDependents`. Refuses both at once.
 fn propagation(sent: &Value) -> ApiResult<Option<Propagation>> {
     let invalid = |reason, why: &str| {
         let cause = Cause::new(reason, "propagationPolicy", why);

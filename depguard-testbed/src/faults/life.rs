@@ -1,35 +1,36 @@
-//! The life of one process as its API server sees it, and its death at a write.
+//! Life of one process as its API server sees it, and its death at a write.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::watch;
 
-/// When a process dies at a write.
+/// Moment of a process's death at a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(clippy::exhaustive_enums, reason = "a write takes effect or it does not")]
 pub enum Death {
     /// The write never reaches the API server.
     Before,
-    /// The write takes effect, and nobody learns of it.
+    /// The write takes effect, but the process gets no answer.
     After,
 }
 
-/// A POST, PUT, PATCH or DELETE.
+/// Write request: a POST, PUT, PATCH or DELETE.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Write {
-    /// The HTTP method.
+    /// HTTP method.
     pub method: String,
     /// Path and query.
     pub path: String,
 }
 
-/// The writes of one user, for a process that has a user of its own. When it is dropped, the user is served as before.
+/// Record of one user's writes, for a process that has a user of its own. When the record is dropped, the user is
+/// served as before.
 ///
-/// From its death on every request of the user is cut without an answer and without an effect, until it is
-/// [revived](Self::revive): in between the test ends the process and starts another one. What was being carried out
-/// at that moment is carried out, as an API server does it; only the answers are lost.
+/// From the process's death on, every request of the user is cut without an answer and without an effect, until the
+/// process is [revived](Self::revive). Meanwhile the test ends the process and starts another one. Requests in progress
+/// at the moment of death are carried out, as an API server does; only their answers are lost.
 #[derive(Debug)]
 pub struct Life(Arc<Inner>);
 
@@ -46,40 +47,41 @@ struct State {
     end: Option<(usize, Death)>,
 }
 
-/// What is to become of a request.
+/// Fate of a request.
 #[derive(Debug)]
 pub(crate) enum Fate {
     Served(Vec<Last>),
     Cut,
 }
 
-/// A life that a request belongs to, and whether it is its last one.
+/// Life that a request belongs to, and true if the request is its last one.
 #[derive(Debug)]
 pub(crate) struct Last(Arc<Inner>, bool);
 
 impl Life {
-    /// What was written so far, in the order in which it arrived.
+    /// Returns the writes so far, in the order in which they arrived.
     pub fn writes(&self) -> Vec<Write> {
         self.0.lock().writes.clone()
     }
 
-    /// Lets the process die at a write, by its index among all [`writes`](Self::writes). One that is past never comes.
+    /// Lets the process die at a write, by the write's index among all [`writes`](Self::writes). An index in the past
+    /// never matches.
     pub fn die_at(&self, write: usize, death: Death) {
         self.0.lock().end = Some((write, death));
     }
 
-    /// Whether it has died.
+    /// Returns true if the process has died.
     pub fn is_dead(&self) -> bool {
         *self.0.dead.borrow()
     }
 
-    /// Waits until it has died.
+    /// Waits until the process has died.
     pub async fn died(&self) {
-        // The sender is as old as this.
+        // The sender lives as long as this value.
         self.0.dead.subscribe().wait_for(|dead| *dead).await.ok();
     }
 
-    /// Serves the user again, and lets nothing die until it is told to once more.
+    /// Serves the user again. No further death happens until the next [`die_at`](Self::die_at).
     pub fn revive(&self) {
         self.0.lock().end = None;
         self.0.dead.send_replace(false);
@@ -100,7 +102,7 @@ impl Life {
 }
 
 impl Fate {
-    /// The fate of a request in the lives of its user.
+    /// Returns the fate of a request in the lives of its user.
     pub(super) fn of(lives: impl Iterator<Item = Arc<Inner>>, token: &str, method: &str, path: &str) -> Self {
         let mut lasts = Vec::new();
         for life in lives.filter(|life| life.token == token) {
@@ -112,7 +114,7 @@ impl Fate {
         Self::Served(lasts)
     }
 
-    /// Whether the answer gets through.
+    /// Returns true if the answer reaches the process.
     pub(crate) fn is_answered(&self) -> bool {
         let Self::Served(lives) = self else { return false };
         for Last(life, _) in lives.iter().filter(|Last(_, last)| *last) {
@@ -123,7 +125,7 @@ impl Fate {
 }
 
 impl Inner {
-    /// Whether this is the last request that takes effect; `None`: it takes none.
+    /// Returns true if this is the last request that takes effect; `None` if it takes no effect.
     fn meet(&self, method: &str, path: &str) -> Option<bool> {
         let mut state = self.lock();
         if *self.dead.borrow() {

@@ -1,4 +1,4 @@
-//! Everything that was ever written, for whoever judges afterwards what should have happened.
+//! Journal of all writes, for tests that judge a run afterwards.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -7,27 +7,27 @@ use serde_json::Value;
 
 use super::{Change, Key};
 
-/// One change of the store, as it was committed.
+/// Change of the store, as it was committed.
 #[derive(Clone, Debug)]
 #[expect(clippy::exhaustive_structs, reason = "made by depguard's other crates too, which say each field")]
 pub struct Event {
-    /// The revision that this change made: each has the next one.
+    /// Revision that this change made. Each change has the next one.
     pub revision: u64,
-    /// When it was committed.
+    /// Time of the commit.
     pub at: Instant,
     /// API group.
     pub group: String,
-    /// Lower case plural.
+    /// Plural of the resource in lower case.
     pub resource: String,
-    /// The logical cluster; empty in a plain Kubernetes.
+    /// Logical cluster; empty in a plain Kubernetes.
     pub cluster: String,
-    /// Empty for a cluster-scoped object.
+    /// Namespace; empty for a cluster-scoped object.
     pub namespace: String,
-    /// The object's name.
+    /// Name of the object.
     pub name: String,
-    /// The object from then on; `None`: it is gone.
+    /// Object from then on; `None` if it is gone.
     pub object: Option<Arc<Value>>,
-    /// Of an object that a DELETE took away: the store's revision just before admission was asked for the last time.
+    /// Revision of the store just before admission was asked for the last time, for an object that a DELETE removed.
     pub reviewed_at: Option<u64>,
 }
 

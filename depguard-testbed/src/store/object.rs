@@ -1,12 +1,12 @@
-//! An object as it is kept: as a value, as the text that lists are made of, or both.
+//! Object as it is stored: as a value, as the text of which lists are made, or both.
 
 use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
 
 use serde_json::Value;
 
-/// A stored object. What clients write has its value, and its text once it was listed; what the testbed was filled
-/// with has its text only, which takes a fifth of the memory.
+/// Stored object. An object that a client wrote has its value, and its text once it was listed. An object with which
+/// the testbed was filled has its text only, which takes a fifth of the memory.
 #[derive(Debug)]
 pub(crate) struct Object {
     value: Option<Arc<Value>>,
@@ -14,14 +14,14 @@ pub(crate) struct Object {
     cells: OnceLock<Cells>,
 }
 
-/// What a table shows of an object in some columns.
+/// Cells of an object in certain columns of a table.
 #[derive(Debug)]
 struct Cells {
     columns: u64,
     json: Box<str>,
 }
 
-/// An object's members as JSON, `metadata` first, without `kind` and `apiVersion`: those depend on who asks.
+/// Fields of an object as JSON, `metadata` first, without `kind` and `apiVersion`, which depend on the request.
 #[derive(Debug)]
 pub(crate) struct Text {
     json: Box<str>,
@@ -33,12 +33,12 @@ impl Object {
         Self { value: Some(Arc::new(value)), text: OnceLock::new(), cells: OnceLock::new() }
     }
 
-    /// Kept as text only.
+    /// Makes an object that is kept as text only.
     pub(crate) fn packed(value: &Value) -> Self {
         Self { value: None, text: Text::of(value).into(), cells: OnceLock::new() }
     }
 
-    /// The object without `kind` and `apiVersion` if it was packed: whoever shows it adds them.
+    /// Returns the object. A packed object has no `kind` and `apiVersion`: the caller adds them.
     pub(crate) fn value(&self) -> Arc<Value> {
         match &self.value {
             Some(value) => Arc::clone(value),
@@ -46,7 +46,7 @@ impl Object {
         }
     }
 
-    /// The cells in these columns, which are told by a number: a packed object is parsed for them once.
+    /// Returns the cells in these columns, which a number identifies. A packed object is parsed for them once.
     pub(crate) fn cells(&self, columns: u64, make: impl Fn(&Value) -> String) -> Cow<'_, str> {
         let cells = self.cells.get_or_init(|| Cells { columns, json: make(&self.value()).into() });
         if cells.columns == columns { Cow::Borrowed(&*cells.json) } else { Cow::Owned(make(&self.value())) }
@@ -73,12 +73,12 @@ impl Text {
         serde_json::from_str(&format!("{{{}}}", self.json)).unwrap_or_default()
     }
 
-    /// `"metadata":{…},"spec":{…}`
+    /// Returns `"metadata":{…},"spec":{…}`.
     pub(crate) fn members(&self) -> &str {
         &self.json
     }
 
-    /// `"metadata":{…}`
+    /// Returns `"metadata":{…}`.
     pub(crate) fn metadata(&self) -> &str {
         &self.json[..self.metadata]
     }

@@ -1,4 +1,5 @@
-//! Who owns whom, by UID, and what the garbage collector has to look at. Objects without owners cost it nothing.
+//! Owners and dependents by UID, and the objects that the garbage collector must process. Objects without owners cost
+//! it nothing.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -7,18 +8,18 @@ use serde_json::Value;
 use super::Key;
 use crate::json::{array, text, waits_for_dependents};
 
-/// The owner references of the whole store.
+/// Owner references of the whole store.
 #[derive(Debug, Default)]
 pub(super) struct Owners {
-    /// Who names an owner, by the owner's UID.
+    /// Dependents of each owner, by the owner's UID.
     dependents: HashMap<String, BTreeSet<Key>>,
-    /// Terminating objects that the collector has to let go, by their UID.
+    /// Terminating objects that the collector must release, by their UID.
     waiting: HashMap<String, Key>,
     due: BTreeSet<Key>,
 }
 
 impl Owners {
-    /// Takes note of a change, and says whether the collector has to look at something.
+    /// Notes a change. Returns true if the collector has an object to process.
     pub(super) fn change(&mut self, key: &Key, previous: Option<&Value>, now: Option<&Value>) -> bool {
         let due = self.due.len();
         for owner in previous.into_iter().flat_map(owners) {

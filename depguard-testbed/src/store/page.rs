@@ -1,4 +1,4 @@
-//! Reading a part of a range: after a key, no more than a limit, at this revision or an earlier one.
+//! Reads a part of a range: after a key, up to a limit, at this revision or an earlier one.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -7,30 +7,30 @@ use std::sync::Arc;
 use super::{Change, Inner, Key, Object, Range, TooOld};
 use crate::selectors::field_of;
 
-/// What is to be read.
+/// Part of a range to read.
 #[derive(Debug)]
 pub(crate) struct Ask<'a> {
     pub(crate) range: Range<'a>,
-    /// `None`: as it is now.
+    /// Revision; `None` stands for the present one.
     pub(crate) revision: Option<u64>,
-    /// Only what comes after this key.
+    /// Key after which the page begins.
     pub(crate) after: Option<Key>,
     pub(crate) limit: usize,
-    /// A selectable field and the value it must have. What is found so is shown to the filter as well.
+    /// Selectable field and its required value. The objects found by it still pass the filter.
     pub(crate) field: Option<(&'a str, &'a str)>,
-    /// The filter lets all pass: the rest need not be looked at to be counted.
+    /// Set if the filter lets all pass. The remaining objects can then be counted without being read.
     pub(crate) unfiltered: bool,
 }
 
-/// What was read.
+/// Page that was read.
 #[derive(Debug)]
 pub(crate) struct Page {
     pub(crate) objects: Vec<Arc<Object>>,
     pub(crate) last: Option<Key>,
     pub(crate) revision: u64,
-    /// Whether there is more after the last one.
+    /// Set if more objects follow the last one.
     pub(crate) more: bool,
-    /// How many more. Known only of a first page.
+    /// Number of further objects, known only for a first page.
     pub(crate) remaining: Option<usize>,
 }
 
@@ -77,7 +77,7 @@ impl Inner {
         Ok(page)
     }
 
-    /// What has changed in the range since a revision, as it was then.
+    /// Returns the objects of the range that changed after a revision, in their state at that revision.
     fn since(&self, ask: &Ask<'_>, revision: u64) -> BTreeMap<&Key, Option<&Arc<Object>>> {
         let changed = |change: &&Change| {
             ask.range.contains(&change.key) && ask.after.as_ref().is_none_or(|after| *after < change.key)
@@ -86,7 +86,7 @@ impl Inner {
         changes.filter(changed).map(|change| (&change.key, change.previous.as_ref())).collect()
     }
 
-    /// What is there now in the range and after the key.
+    /// Returns the present objects in the range after the key.
     pub(super) fn within<'a>(&'a self, ask: &'a Ask<'_>) -> impl Iterator<Item = (&'a Key, &'a (u64, Arc<Object>))> {
         let range = ask.range;
         self.objects
@@ -113,7 +113,7 @@ impl Inner {
 }
 
 impl<'a> Ask<'a> {
-    /// Everything in a range, as it is now.
+    /// Requests all objects of a range in their present state.
     pub(crate) fn all(range: Range<'a>) -> Self {
         Self { range, revision: None, after: None, limit: usize::MAX, field: None, unfiltered: true }
     }
@@ -133,7 +133,7 @@ impl<'a> Ask<'a> {
     }
 }
 
-/// What is there now, with what has changed since taken back.
+/// Merges the present objects with the former ones: each later change is undone.
 fn merge<'a>(
     now: impl Iterator<Item = (&'a Key, &'a Arc<Object>)>,
     then: BTreeMap<&'a Key, Option<&'a Arc<Object>>>,

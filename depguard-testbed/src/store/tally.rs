@@ -1,5 +1,5 @@
-//! What is known of the objects without looking at each: how many there are where, and which of them have which value
-//! in a selectable field.
+//! Counts and indexes of objects, which save reading each object: the number of objects in each place, and the objects
+//! by the value of a selectable field.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -15,10 +15,10 @@ pub(super) struct Tally {
     indexes: HashMap<(String, String), Vec<Index>>,
 }
 
-/// Group, resource, cluster, namespace.
+/// Group, resource, cluster and namespace.
 type Scope = (String, String, String, String);
 
-/// The keys by the value of one field.
+/// Keys by the value of one field.
 #[derive(Debug)]
 struct Index {
     field: String,
@@ -45,7 +45,7 @@ impl Tally {
         }
     }
 
-    /// How many objects there are in the range.
+    /// Returns the number of objects in the range.
     pub(super) fn count(&self, range: Range<'_>) -> usize {
         let start =
             |cluster: &str| (range.group.to_owned(), range.resource.to_owned(), cluster.to_owned(), String::new());
@@ -65,13 +65,13 @@ impl Tally {
         self.find(range, field).is_some()
     }
 
-    /// The keys whose field has that value, if the field has an index.
+    /// Returns the keys whose field has that value, if the field has an index.
     pub(super) fn keys(&self, range: Range<'_>, field: &str, value: &str) -> Option<&BTreeSet<Key>> {
         static NONE: BTreeSet<Key> = BTreeSet::new();
         Some(self.find(range, field)?.keys.get(value).unwrap_or(&NONE))
     }
 
-    /// Begins an index with the objects that are there.
+    /// Begins an index with the objects that exist.
     pub(super) fn begin(
         &mut self,
         group: &str,

@@ -1,4 +1,4 @@
-//! Questions about rights, and that nobody grants what he has not.
+//! Tests of access reviews, and that nobody grants rights that they lack.
 
 use depguard_testbed::Kind;
 use serde_json::{Value, json};
@@ -15,7 +15,7 @@ fn review(kind: &str, spec: &Value) -> Value {
     json!({"apiVersion": "authorization.k8s.io/v1", "kind": kind, "spec": spec})
 }
 
-/// Whether that user may `verb` the lock `name` in `namespace`.
+/// Returns true if that user may `verb` the lock `name` in `namespace`.
 async fn may(client: &Client, user: &Value, verb: &str, namespace: &str, name: &str) -> bool {
     let mut spec = user.clone();
     spec["resourceAttributes"] = json!({
@@ -105,7 +105,7 @@ async fn in_kcp_a_review_counts_in_its_workspace_and_knows_whose_account_is_mean
     bed.testbed.stop().await;
 }
 
-/// A user who may write roles and bindings, and read ConfigMaps.
+/// Returns a testbed with a user who may write roles and bindings, and read ConfigMaps.
 async fn with_clerk() -> (Bed, Client) {
     let bed = bed(Kind::Kubernetes).await;
     let rules = json!([
@@ -149,7 +149,7 @@ async fn nobody_grants_more_than_he_has_but_who_may_escalate() {
     grant(&bed.admin, "escalates", "clerk", &rules).await;
     clerk.create(ROLES, &role("more", &json!([rule("", "configmaps", "delete")]))).await.ok();
     clerk.create(ROLES, &aggregate).await.ok();
-    // What an aggregated role is the sum of counts at once, whoever made the parts.
+    // The aggregated role gets the rules of a part at once, whoever made the part.
     let mut part = role("part", &json!([rule("", "secrets", "get")]));
     part["metadata"]["labels"] = json!({"part": "yes"});
     clerk.create(ROLES, &part).await.ok();

@@ -1,4 +1,4 @@
-//! Which changes a webhook's rules and selectors pick.
+//! Tests of the changes that a webhook's rules and selectors select.
 
 use serde_json::{Value, json};
 
@@ -22,7 +22,7 @@ async fn set(bed: &Bed, hook: &Hook, rule: &Value, more: &[(&str, Value)]) {
     bed.admin.create(CONFIGURATIONS, &configuration).await.ok();
 }
 
-/// How many calls a dry-run DELETE of gadget `a` makes, in `v1` and in `v1beta1`.
+/// Returns the number of calls that a dry-run DELETE of gadget `a` makes, in `v1` and in `v1beta1`.
 async fn calls_of_deletes(bed: &Bed, hook: &Hook) -> (usize, usize) {
     let before = hook.calls().len();
     bed.admin.delete(&format!("{GADGETS}/a?dryRun=All")).await.ok();

@@ -1,4 +1,4 @@
-//! A testbed with a client, and waiting for what controllers do.
+//! Testbed with a client, and functions that wait for controllers.
 
 use std::future::Future;
 use std::time::Duration;
@@ -29,9 +29,9 @@ impl Bed {
     }
 }
 
-/// Asks again until the answer is one, for at most 10 s.
+/// Asks again until there is an answer, for at most a minute.
 pub(crate) async fn eventually<T, F: Future<Output = Option<T>>>(what: &str, mut ask: impl FnMut() -> F) -> T {
-    for _ in 0..500 {
+    for _ in 0..3000 {
         if let Some(answer) = ask().await {
             return answer;
         }
@@ -49,7 +49,7 @@ pub(crate) async fn gone(client: &Client, path: &str) {
     .await;
 }
 
-/// Waits until the object is as wanted, and gives it.
+/// Waits until the object is as wanted, and returns it.
 pub(crate) async fn becomes(client: &Client, path: &str, wanted: impl Fn(&Value) -> bool) -> Value {
     eventually(&format!("{path} becomes as wanted"), || async {
         let answer = client.get(path).await;
@@ -58,7 +58,7 @@ pub(crate) async fn becomes(client: &Client, path: &str, wanted: impl Fn(&Value)
     .await
 }
 
-/// The condition of that type, if it is there.
+/// Returns the condition of that type, if the object has one.
 pub(crate) fn condition<'a>(object: &'a Value, kind: &str) -> Option<&'a Value> {
     object["status"]["conditions"].as_array()?.iter().find(|condition| condition["type"] == kind)
 }

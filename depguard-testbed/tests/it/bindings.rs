@@ -1,4 +1,4 @@
-//! Exports, bindings, endpoint slices and virtual workspaces.
+//! Tests of exports, bindings, endpoint slices and virtual workspaces.
 
 use serde_json::json;
 

@@ -1,4 +1,4 @@
-//! What an export may do with claimed kinds, and may not.
+//! Tests of an export's rights on claimed kinds.
 
 use serde_json::{Value, json};
 
@@ -8,7 +8,7 @@ use crate::fixtures::{BINDINGS, CONFIGURATIONS, accepted, bind, claim, provide, 
 const GUARD: &str = "guard.example.com";
 const WEBHOOKS: [&str; 2] = ["admissionregistration.k8s.io", "validatingwebhookconfigurations"];
 
-/// An export that claims webhook configurations, bound by `root:network`, which accepts `verbs` of them.
+/// Creates an export that claims webhook configurations. `root:network` binds it and accepts `claims`.
 async fn bound(bed: &Bed, claims: &Value) -> (String, String) {
     let home = workspace(bed, "root", "guard").await;
     let provider = workspace(bed, "root", "network").await;
@@ -57,7 +57,7 @@ async fn a_claim_that_was_not_accepted_is_forbidden() {
     let there = bed.admin.below(&format!("{view}/{provider}"));
     assert_eq!(there.get(CONFIGURATIONS).await.code, 403);
     assert_eq!(bed.admin.below(&format!("{view}/*")).get(CONFIGURATIONS).await.names(), [""; 0]);
-    // The export's own bindings are there to see all the same, but not to write.
+    // The export's own bindings are visible all the same, but not writable.
     let binding = there.get(&format!("{BINDINGS}/guard")).await.ok();
     assert_eq!(binding["metadata"]["annotations"]["kcp.io/path"], "root:network");
     assert_eq!(there.delete(&format!("{BINDINGS}/guard")).await.code, 403);

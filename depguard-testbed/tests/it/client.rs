@@ -1,4 +1,4 @@
-//! A plain HTTP client over TLS: one connection a request.
+//! Plain HTTP client over TLS: one connection a request.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use serde_json::Value;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
-/// Speaks to one server as one user, below one prefix.
+/// Client of one server as one user, below one prefix.
 #[derive(Clone)]
 pub(crate) struct Client {
     authority: String,
@@ -25,7 +25,7 @@ pub(crate) struct Client {
     tls: TlsConnector,
 }
 
-/// An answer: code, headers, and the body as JSON (`Null` if it is none).
+/// Answer: code, headers, and the body as JSON (`Null` if it is none).
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) code: u16,
@@ -35,7 +35,7 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
-    /// The body of a success.
+    /// Returns the body of a success.
     #[track_caller]
     pub(crate) fn ok(self) -> Value {
         assert!((200..300).contains(&self.code), "{} {}", self.code, self.body);
@@ -46,7 +46,7 @@ impl Answer {
         self.body["message"].as_str().unwrap_or_default()
     }
 
-    /// The names of a list's items.
+    /// Returns the names of a list's items.
     #[track_caller]
     pub(crate) fn names(&self) -> Vec<&str> {
         let items = self.body["items"].as_array().unwrap_or_else(|| panic!("no list: {}", self.body));
@@ -75,12 +75,12 @@ impl Client {
         }
     }
 
-    /// The same, below `/clusters/<id or path>`.
+    /// Returns the same client below `/clusters/<id or path>`.
     pub(crate) fn cluster(&self, cluster: &str) -> Self {
         self.below(&format!("/clusters/{cluster}"))
     }
 
-    /// The same, below another prefix of the server.
+    /// Returns the same client below another prefix of the server.
     pub(crate) fn below(&self, prefix: &str) -> Self {
         Self { prefix: prefix.to_owned(), ..self.clone() }
     }
@@ -93,7 +93,7 @@ impl Client {
         self.send("GET", path, None, None).await
     }
 
-    /// Asks for a form of the answer.
+    /// Requests the answer in this form.
     pub(crate) async fn get_as(&self, path: &str, accept: &str) -> Answer {
         Self { accept: accept.to_owned(), ..self.clone() }.get(path).await
     }
@@ -110,7 +110,7 @@ impl Client {
         self.send("PATCH", path, Some("application/merge-patch+json"), Some(body)).await
     }
 
-    /// A JSON patch.
+    /// Sends a JSON patch.
     pub(crate) async fn patch(&self, path: &str, operations: &Value) -> Answer {
         self.send("PATCH", path, Some("application/json-patch+json"), Some(operations)).await
     }
@@ -132,7 +132,7 @@ impl Client {
         self.try_send(method, path, content, body).await.unwrap()
     }
 
-    /// Like `send`, but a connection that breaks is an error.
+    /// Sends a request. Unlike `send`, returns an error if the connection breaks.
     pub(crate) async fn try_send(
         &self,
         method: &str,
@@ -178,14 +178,14 @@ impl Client {
     }
 }
 
-/// A watch's events, one after another.
+/// Events of a watch.
 pub(crate) struct Watch {
     body: Incoming,
     buffer: Vec<u8>,
 }
 
 impl Watch {
-    /// The next event, bookmarks left out.
+    /// Returns the next event that is no bookmark.
     pub(crate) async fn next(&mut self) -> Option<(String, Value)> {
         loop {
             let event = self.next_any().await?;
@@ -195,7 +195,7 @@ impl Watch {
         }
     }
 
-    /// The next event; `None` when the watch has ended.
+    /// Returns the next event; `None` if the watch has ended.
     pub(crate) async fn next_any(&mut self) -> Option<(String, Value)> {
         loop {
             if let Some(end) = self.buffer.iter().position(|byte| *byte == b'\n') {
@@ -209,7 +209,7 @@ impl Watch {
         }
     }
 
-    /// Whether it breaks, rather than ends, once it has told what it has.
+    /// Reads on to the end. Returns true if the connection broke there.
     pub(crate) async fn is_cut(&mut self) -> bool {
         loop {
             let frame = tokio::time::timeout(Duration::from_secs(10), self.body.frame());

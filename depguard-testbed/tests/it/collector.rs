@@ -1,4 +1,4 @@
-//! What becomes of the owned when their owners go.
+//! Tests of the fate of dependents when their owners go.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,7 +13,7 @@ use crate::plain::{GADGETS, gadget};
 const ROLES: &str = "/apis/rbac.authorization.k8s.io/v1/clusterroles";
 const COLLECTOR: &str = "system:serviceaccount:kube-system:generic-garbage-collector";
 
-/// A reference to an object that was made.
+/// Returns a reference to an object that was created.
 fn reference(owner: &Value) -> Value {
     json!({
         "apiVersion": owner["apiVersion"], "kind": owner["kind"],
@@ -93,7 +93,7 @@ async fn an_owner_counts_by_its_uid_and_where_it_lies() {
     for name in ["owned-across-namespaces", "owned-by-a-predecessor"] {
         gone(&bed.admin, &path(name)).await;
     }
-    // The rest was looked at before these two.
+    // The collector processed the other objects before these two.
     bed.admin.get(&format!("{ROLES}/owned-by-namespaced")).await.ok();
     assert_eq!(bed.admin.get(GADGETS).await.names(), ["here", "owned-by-cluster-scoped", "owned-by-unknown-kind"]);
     bed.admin.delete(&format!("{ROLES}/of-cluster")).await.ok();

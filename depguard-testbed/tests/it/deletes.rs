@@ -1,4 +1,4 @@
-//! Deletion: finalizers, preconditions, dry runs, collections, and what admission sees of it.
+//! Tests of deletion: finalizers, preconditions, dry runs, collections, and the reviews of deletions.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -128,7 +128,7 @@ async fn a_collection_goes_in_key_order_and_stops_at_the_first_refusal() {
     assert_eq!(calls.len(), 2);
     assert!(calls.iter().all(|call| call.request.get("name").is_none() && call.request["namespace"] == "default"));
 
-    // The control.
+    // Control: without the webhook, the collection goes.
     bed.admin.delete(&format!("{CONFIGURATIONS}/guard")).await.ok();
     let deleted = bed.admin.delete(GADGETS).await;
     assert_eq!((deleted.names(), &deleted.body["kind"]), (vec!["b", "c"], &json!("GadgetList")));

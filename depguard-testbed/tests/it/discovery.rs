@@ -1,4 +1,4 @@
-//! Discovery, and what is said where there is nothing.
+//! Tests of discovery, and of answers for missing paths.
 
 use serde_json::json;
 
@@ -42,7 +42,7 @@ async fn what_is_not_served_is_not_found() {
         let missing = bed.admin.get(path).await;
         assert_eq!((missing.code, missing.text.as_str()), (404, "404 page not found\n"), "{path}");
     }
-    // Groups that are compiled in say it as a status.
+    // Groups that are compiled in answer with a status.
     let missing = bed.admin.get("/api/v1/things").await;
     assert_eq!((missing.code, missing.message()), (404, "the server could not find the requested resource"));
     let namespaced = "/apis/admissionregistration.k8s.io/v1/namespaces/default/validatingwebhookconfigurations";

@@ -1,4 +1,4 @@
-//! Faults that last: of watches, of endpoints, of the clock; and the journal by which a run is judged.
+//! Tests of lasting faults (of watches, of endpoints, of the clock), and of the journal by which a run is judged.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! Faults on demand, each with its end.
+//! Tests of faults on demand, each with its end.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! Objects put there from the process, and lists of many.
+//! Tests of objects that the process fills in, and of long lists.
 
 use depguard_testbed::Place;
 use serde_json::{Value, json};
@@ -46,7 +46,7 @@ async fn a_selecting_list_goes_on_where_it_stopped() {
     let first = bed.admin.get(&path).await;
     assert_eq!(first.names().len(), 6);
     let token = first.body["metadata"]["continue"].as_str().unwrap();
-    // Not as it is by then.
+    // The next page shows the object all the same, at the first page's revision.
     bed.admin.delete(&format!("{GADGETS}/g000018")).await.ok();
     let rest = bed.admin.get(&format!("{path}&continue={token}")).await;
     assert_eq!(rest.names(), ["g000016", "g000017", "g000018", "g000019"]);

@@ -13,7 +13,7 @@ pub(crate) const BINDINGS: &str = "/apis/apis.kcp.io/v1alpha2/apibindings";
 pub(crate) const CONFIGURATIONS: &str = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations";
 pub(crate) const CRDS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 
-/// Makes a workspace below `parent` and gives its logical cluster.
+/// Creates a workspace below `parent` and returns its logical cluster.
 pub(crate) async fn workspace(bed: &Bed, parent: &str, name: &str) -> String {
     let parent = bed.admin.cluster(parent);
     let object = json!({"apiVersion": "tenancy.kcp.io/v1alpha1", "kind": "Workspace", "metadata": {"name": name}});
@@ -22,12 +22,12 @@ pub(crate) async fn workspace(bed: &Bed, parent: &str, name: &str) -> String {
     ready["spec"]["cluster"].as_str().unwrap().to_owned()
 }
 
-/// The names of a kind, `(kind, plural)` of `group`.
+/// Returns the `names` of a kind.
 pub(crate) fn names(kind: &str, plural: &str) -> Value {
     json!({"kind": kind, "listKind": format!("{kind}List"), "plural": plural, "singular": kind.to_lowercase()})
 }
 
-/// A version of a schema that keeps everything in `spec` and has a status.
+/// Returns a version whose schema keeps all fields of `spec` and that has a status.
 pub(crate) fn version(name: &str, storage: bool) -> Value {
     json!({
         "name": name, "served": true, "storage": storage,
@@ -42,7 +42,7 @@ pub(crate) fn version(name: &str, storage: bool) -> Value {
     })
 }
 
-/// An APIResourceSchema of one version, `v1alpha1`.
+/// Returns an APIResourceSchema with one version, `v1alpha1`.
 pub(crate) fn schema(group: &str, kind: &str, plural: &str, scope: &str) -> Value {
     json!({
         "apiVersion": "apis.kcp.io/v1alpha1", "kind": "APIResourceSchema",
@@ -51,7 +51,7 @@ pub(crate) fn schema(group: &str, kind: &str, plural: &str, scope: &str) -> Valu
     })
 }
 
-/// An APIExport of the schemas, named as its group.
+/// Returns an APIExport of the schemas.
 pub(crate) fn export(name: &str, schemas: &[Value], claims: &Value) -> Value {
     let resources: Vec<Value> = schemas
         .iter()
@@ -68,7 +68,7 @@ pub(crate) fn export(name: &str, schemas: &[Value], claims: &Value) -> Value {
     })
 }
 
-/// Creates schemas and export in a workspace.
+/// Creates the schemas and their export in a workspace.
 pub(crate) async fn provide(workspace: &Client, name: &str, schemas: &[Value], claims: &Value) {
     for schema in schemas {
         workspace.create(SCHEMAS, schema).await.ok();
@@ -108,7 +108,7 @@ pub(crate) fn vpc(name: &str) -> Value {
     })
 }
 
-/// A provider `root:network` of VPCs and a consumer `root:tenant` that has bound them.
+/// Provider `root:network` of VPCs, and a consumer `root:tenant` that has bound them.
 pub(crate) struct Network {
     pub(crate) provider: Client,
     pub(crate) provider_cluster: String,

@@ -1,4 +1,4 @@
-//! Lists of metadata, and tables, as a kube-apiserver 1.36 gave them.
+//! Tests of metadata lists and tables, against the answers of a kube-apiserver 1.36.
 
 use serde_json::{Value, json};
 
@@ -9,7 +9,7 @@ use crate::plain::{GADGETS, gadget, gadgets};
 const METADATA: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
 const TABLE: &str = "application/json;as=Table;g=meta.k8s.io;v=v1";
 
-/// Gadgets whose schema prints columns.
+/// Returns a testbed with gadgets whose schema prints columns.
 async fn with_columns() -> Bed {
     let bed = Bed::kubernetes().await;
     let mut crd = gadgets();

@@ -1,4 +1,4 @@
-//! A webhook that remembers what it was asked.
+//! Webhook that remembers its calls.
 
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex};
@@ -11,7 +11,7 @@ use hyper::body::Incoming;
 use serde_json::{Value, json};
 use tower::service_fn;
 
-/// One call: the URL's path and query, and the review's request.
+/// Call of the webhook: the URL's path and query, and the review's request.
 #[derive(Clone, Debug)]
 pub(crate) struct Call {
     pub(crate) path: String,
@@ -24,7 +24,7 @@ pub(crate) struct Hook {
 }
 
 impl Hook {
-    /// Starts a webhook whose response (without uid) the function makes of the request.
+    /// Starts a webhook. The function makes the response (without uid) from the request.
     pub(crate) async fn start(answer: impl Fn(&Value) -> Value + Send + Sync + 'static) -> Self {
         let calls = Arc::new(Mutex::new(Vec::new()));
         let known = Arc::clone(&calls);
@@ -37,7 +37,7 @@ impl Hook {
                 let review: Value = serde_json::from_slice(&body).unwrap();
                 let request = review["request"].clone();
                 known.lock().unwrap().push(Call { path, request: request.clone() });
-                // The answer may block: it plays whatever happens while a review is out.
+                // The answer may block: it plays events that happen while a review is in progress.
                 let uid = request["uid"].clone();
                 let mut response = tokio::task::spawn_blocking(move || answer(&request)).await.unwrap();
                 response["uid"] = uid;
@@ -51,12 +51,12 @@ impl Hook {
         Self { server, calls }
     }
 
-    /// A webhook that allows.
+    /// Starts a webhook that allows everything.
     pub(crate) async fn allowing() -> Self {
         Self::start(|_| json!({"allowed": true})).await
     }
 
-    /// A webhook that refuses like depguard.
+    /// Starts a webhook that refuses like depguard.
     pub(crate) async fn denying() -> Self {
         Self::start(|_| {
             let status = json!({
@@ -72,7 +72,7 @@ impl Hook {
         self.calls.lock().unwrap().clone()
     }
 
-    /// A configuration that sends this hook what one rule names.
+    /// Returns a configuration that sends this webhook the changes that one rule selects.
     pub(crate) fn configuration(&self, rule: &Value) -> Value {
         json!({
             "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration",
@@ -86,7 +86,7 @@ impl Hook {
     }
 }
 
-/// Deletes of a resource in whatever version.
+/// Returns a webhook's rule for deletions of a resource in every version.
 pub(crate) fn deletes(group: &str, resource: &str) -> Value {
     json!({"apiGroups": [group], "apiVersions": ["*"], "resources": [resource], "operations": ["DELETE"]})
 }

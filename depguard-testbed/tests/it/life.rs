@@ -1,4 +1,4 @@
-//! A process that dies at a write.
+//! Tests of a process that dies at a write.
 
 use depguard_testbed::Death;
 use serde_json::{Value, json};
@@ -16,7 +16,7 @@ async fn create(client: &Client, name: &str) -> Option<Answer> {
     client.try_send("POST", MAPS, None, Some(&map(name))).await.ok()
 }
 
-/// Asks for something as that user; `None`: the connection was cut.
+/// Reads as that user; returns `None` if the connection was cut.
 async fn reads(client: &Client) -> Option<u16> {
     client.try_send("GET", MAPS, None, None).await.ok().map(|answer| answer.code)
 }
@@ -28,7 +28,7 @@ async fn a_process_dies_before_or_after_a_write_and_stays_dead_until_revived() {
     let life = bed.testbed.faults().follow("process", |write| !write.path.contains("/leases"));
     for (death, first, there) in [(Death::Before, "a", vec!["a0"]), (Death::After, "b", vec!["a0", "b0", "b1"])] {
         life.die_at(life.writes().len() + 1, death);
-        // Neither a read, nor what isn't counted, nor anybody else's write is one.
+        // Reads, writes that are not counted, and writes by other users do not count.
         assert_eq!(reads(&process).await, Some(200));
         process.delete("/apis/coordination.k8s.io/v1/namespaces/default/leases/none").await;
         bed.admin.create(MAPS, &map(&format!("else-{first}"))).await.ok();

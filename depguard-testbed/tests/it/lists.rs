@@ -1,4 +1,4 @@
-//! Lists: selectors, and pages of one revision.
+//! Tests of lists: selectors, and pages at one revision.
 
 use serde_json::json;
 
@@ -38,7 +38,7 @@ async fn a_token_or_a_watch_older_than_the_history_is_expired() {
     let page = bed.admin.get(&format!("{GADGETS}?limit=1")).await.ok();
     let (token, revision) = (&page["metadata"]["continue"], &page["metadata"]["resourceVersion"]);
     let (token, revision) = (token.as_str().unwrap(), revision.as_str().unwrap());
-    // More changes than are remembered; many at once, or it takes a while.
+    // There are more changes than the store keeps. They run concurrently, because it would take long otherwise.
     let changes = (0..4_500).map(|count| {
         let admin = bed.admin.clone();
         async move {

@@ -1,4 +1,4 @@
-//! What the testbed plays, shown over the wire.
+//! Tests of the testbed's behaviour over the wire.
 
 mod bed;
 mod client;

@@ -1,4 +1,4 @@
-//! Create, update, patch and apply.
+//! Tests of create, update, patch and apply.
 
 use serde_json::{Value, json};
 

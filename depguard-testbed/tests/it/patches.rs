@@ -1,4 +1,4 @@
-//! JSON patches, and what becomes of owner references that several people write.
+//! Tests of JSON patches, and of owner references that several clients write.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -91,7 +91,7 @@ async fn a_test_sees_the_object_as_it_is_written() {
     let admin: Arc<OnceLock<Client>> = Arc::new(OnceLock::new());
     let (client, runtime, calls) = (Arc::clone(&admin), Handle::current(), AtomicUsize::new(0));
     let hook = Hook::start(move |_| {
-        // Somebody else is faster while the first review is out.
+        // Another client writes while the first review is in progress.
         if calls.fetch_add(1, Ordering::SeqCst) == 0 {
             let status = json!({"status": {"faster": true}});
             runtime.block_on(client.get().unwrap().merge(&format!("{GADGETS}/a/status"), &status)).ok();

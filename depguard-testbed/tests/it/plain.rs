@@ -1,4 +1,4 @@
-//! A plain Kubernetes: CRDs, and webhooks of the one cluster.
+//! Tests of a plain Kubernetes: CRDs, and webhooks of its one cluster.
 
 use depguard_testbed::Options;
 use serde_json::{Value, json};
@@ -9,7 +9,7 @@ use crate::hook::{Hook, deletes};
 
 pub(crate) const GADGETS: &str = "/apis/example.com/v1/namespaces/default/gadgets";
 
-/// `gadgets.example.com`, served as `v1` and `v1beta1`, selectable by `spec.owner`.
+/// Returns `gadgets.example.com`, served as `v1` and `v1beta1`, selectable by `spec.owner`.
 pub(crate) fn gadgets() -> Value {
     let mut served = version("v1", true);
     served["schema"] = json!({"openAPIV3Schema": served["schema"]});
@@ -32,7 +32,7 @@ pub(crate) fn gadget(name: &str, owner: &str) -> Value {
 }
 
 impl Bed {
-    /// A plain Kubernetes with gadgets.
+    /// Returns a plain Kubernetes with gadgets.
     pub(crate) async fn with_gadgets() -> Self {
         let bed = Self::kubernetes().await;
         bed.admin.create(CRDS, &gadgets()).await.ok();

@@ -1,4 +1,4 @@
-//! Who may do what, where RBAC decides.
+//! Tests of rights that RBAC decides.
 
 use depguard_testbed::{Kind, Options};
 use serde_json::{Value, json};
@@ -184,7 +184,7 @@ async fn a_right_in_a_workspace_needs_access_to_it() {
     alice.get(CONFIGMAPS).await.ok();
     alice.get("/apis").await.ok();
     assert_eq!(bed.admin.cluster("root").as_user("alice").get("/apis").await.code, 403, "nor anywhere else");
-    // Its own ServiceAccounts are in it from the start.
+    // A workspace's own ServiceAccounts always have access.
     let user = format!("system:kcp:serviceaccount:{cluster}:default:robot");
     let binding = bound("robot", "read", "system:serviceaccount:default:robot");
     place.create(ROLE_BINDINGS, &binding).await.ok();
@@ -209,7 +209,7 @@ async fn a_service_account_has_another_name_outside() {
     grant(&place, "outside", &outside, &rules).await;
     robot.get(CONFIGMAPS).await.ok();
     assert_eq!(robot.get(WORKSPACES).await.code, 403, "workspaces are kept from accounts of another one");
-    // One whom nothing ties to a workspace is taken for everyone's own, and needs no access.
+    // An account that no name ties to a workspace counts as every workspace's own, and needs no access.
     place.as_user(inside).get(CONFIGMAPS).await.ok();
 }
 

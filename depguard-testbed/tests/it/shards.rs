@@ -1,4 +1,4 @@
-//! A kcp of several shards.
+//! Tests of a kcp of several shards.
 
 use depguard_testbed::Options;
 use serde_json::{Value, json};
@@ -9,7 +9,7 @@ use crate::fixtures::{NETWORK, SLICES, VPCS, WORKSPACES, bind, provide, schema, 
 
 const REGIONS: &str = "/apis/network.example.com/v1alpha1/regions";
 
-/// A provider on `one` and nobody who has bound it.
+/// Returns a kcp with a provider on shard `one` whose export nobody has bound.
 async fn sharded() -> (Bed, String) {
     let bed = Bed::start(Options::kcp().shards(["one", "two"])).await;
     let provider = workspace(&bed, "network", "one").await;
@@ -18,7 +18,7 @@ async fn sharded() -> (Bed, String) {
     (bed, provider)
 }
 
-/// A workspace on a shard; its logical cluster.
+/// Creates a workspace on a shard, and returns its logical cluster.
 async fn workspace(bed: &Bed, name: &str, shard: &str) -> String {
     let root = bed.admin.cluster("root");
     let object = json!({
@@ -50,7 +50,7 @@ async fn listed(bed: &Bed, many: usize) -> Vec<String> {
     urls(&becomes(&provider, &format!("{SLICES}/{NETWORK}"), |slice| urls(slice).len() == many).await)
 }
 
-/// A client of one of the URLs.
+/// Returns a client of one of the URLs.
 fn at(bed: &Bed, url: &str, suffix: &str) -> Client {
     let (host, path) = url.trim_start_matches("https://").split_once('/').unwrap();
     Client::new(&format!("https://{host}"), bed.testbed.ca_pem(), "admin").below(&format!("/{path}{suffix}"))
@@ -86,7 +86,7 @@ async fn each_shard_shows_its_own_and_forbids_the_others() {
         assert_eq!(at(&bed, url, &format!("/clusters/{other}")).get(VPCS).await.code, 403);
         let everywhere = at(&bed, url, "/clusters/*").get("/apis/network.example.com/v1alpha1/vpcs").await;
         assert_eq!(everywhere.names(), [name]);
-        // The front-proxy leads to all.
+        // The front-proxy leads to all shards.
         assert_eq!(bed.admin.cluster(own).get(VPCS).await.names(), [name]);
     }
     let through = format!("/services/apiexport/{provider}/{NETWORK}/clusters");

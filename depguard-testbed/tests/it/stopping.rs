@@ -1,4 +1,4 @@
-//! A stopped testbed leaves nothing behind.
+//! Tests that a stopped testbed leaves nothing behind.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ async fn every_task_has_ended_when_stop_returns() {
     let before = Handle::current().metrics().num_alive_tasks();
     let bed = Bed::kcp().await;
     let network = Network::set_up(&bed).await;
-    // An open watch, and a teardown that can't end.
+    // There is an open watch, and a teardown that can't end.
     let watch = network.tenant.watch(&format!("{VPCS}?watch=true")).await;
     let mut held = vpc("held");
     held["metadata"]["finalizers"] = json!(["example.com/hold"]);
@@ -24,7 +24,7 @@ async fn every_task_has_ended_when_stop_returns() {
 
     bed.testbed.stop().await;
     drop(watch);
-    // The client's own connection tasks see the end a moment later.
+    // The client's own connection tasks notice the end a moment later.
     for _ in 0..3000 {
         if Handle::current().metrics().num_alive_tasks() == before {
             return;

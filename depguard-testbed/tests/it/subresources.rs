@@ -1,4 +1,4 @@
-//! What reviews show of scales, evictions, namespaces, and of who asks.
+//! Tests of reviews of scales, evictions and namespaces, and of their requester.
 
 use serde_json::{Value, json};
 
@@ -13,7 +13,7 @@ pub(crate) fn rule(group: &str, resources: &[&str]) -> Value {
     json!({"apiGroups": [group], "apiVersions": ["*"], "resources": resources, "operations": ["*"]})
 }
 
-/// `machines.example.com`, which can be scaled.
+/// Returns a testbed with `machines.example.com`, which can be scaled.
 async fn with_machines() -> Bed {
     let bed = Bed::kubernetes().await;
     let mut served = version("v1", true);
@@ -70,7 +70,7 @@ async fn a_scale_is_read_and_written_apart_and_reviewed_as_what_it_is() {
 async fn a_rule_names_resources_their_subresources_or_both() {
     let bed = with_machines().await;
     let hook = Hook::allowing().await;
-    // Calls for a change of the object, its status and its scale.
+    // Each entry has the expected calls for a change of the object, its status and its scale.
     for (resources, wanted) in [
         ("machines", [1, 0, 0]),
         ("*", [1, 0, 0]),

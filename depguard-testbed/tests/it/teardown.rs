@@ -1,4 +1,4 @@
-//! Namespaces, workspaces and bindings on their way out, with somebody who refuses.
+//! Tests of the teardown of namespaces, workspaces and bindings while a webhook refuses.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,7 +10,7 @@ use crate::fixtures::{BINDINGS, CONFIGURATIONS, NETWORK, Network, VPCS, WORKSPAC
 use crate::hook::{Hook, deletes};
 use crate::plain::{GADGETS, gadget};
 
-/// A webhook that refuses until it is told to allow.
+/// Returns a webhook that refuses until it is told to allow.
 async fn refusing() -> (Hook, Arc<AtomicBool>) {
     let allowed = Arc::new(AtomicBool::new(false));
     let now = Arc::clone(&allowed);

@@ -1,4 +1,4 @@
-//! Tokens of ServiceAccounts: what they are given for, and how long they are good.
+//! Tests of tokens of ServiceAccounts: their audiences and their life.
 
 use std::time::Duration;
 
@@ -100,7 +100,7 @@ async fn nobody_makes_a_token_of_his_own() {
         "ey%.&.=".to_owned(),
     ] {
         let code = bed.admin.as_user(&forged).get(&format!("{CONFIGMAPS}/none")).await.code;
-        // With a dot too many it is no token of this kind, but a name that nobody has given rights: here everybody has.
+        // A text with a dot too many is no such token, but a user's name. In this testbed every user has all rights.
         assert_eq!(code, if forged.matches('.').count() == 2 { 401 } else { 404 }, "{forged}");
     }
     let elsewhere = bed.admin.as_user(&token(&bed.admin, "robot", &json!({"audiences": ["vault"]})).await);
@@ -119,8 +119,8 @@ async fn a_request_that_does_not_fit_says_why() {
         (json!({"spec": {"expirationSeconds": 599}}), 422, "may not specify a duration less than 10 minutes"),
         (json!({"spec": {"expirationSeconds": -1}}), 422, "Invalid value: -1"),
         (json!({"spec": {"expirationSeconds": 4_294_967_297_u64}}), 422, "larger than 2^32 seconds"),
-        (json!({"spec": {"expirationSeconds": "600"}}), 400, "no whole number"),
-        (json!({"spec": {"audiences": "vault"}}), 400, "no list of strings"),
+        (json!({"spec": {"expirationSeconds": "600"}}), 400, "not a whole number"),
+        (json!({"spec": {"audiences": "vault"}}), 400, "not a list of strings"),
         (json!({"spec": {"boundObjectRef": {"kind": "Secret"}}}), 400, "binds tokens to no object"),
         (json!({"metadata": {"name": "other"}}), 422, "must match the service account name"),
         (json!({"metadata": {"namespace": "other"}}), 400, "does not match the namespace"),
@@ -174,7 +174,7 @@ async fn in_kcp_a_token_is_good_in_its_own_workspace() {
     grant(&other, "of-the-other", &name, &rules).await;
     outside.get(CONFIGMAPS).await.ok();
 
-    // Its rights elsewhere end with it as well.
+    // The account's rights in other workspaces end, too.
     place.delete(&format!("{ACCOUNTS}/robot")).await.ok();
     assert_eq!((inside.get(CONFIGMAPS).await.code, outside.get(CONFIGMAPS).await.code), (401, 401));
     bed.testbed.stop().await;

@@ -1,4 +1,4 @@
-//! Watches.
+//! Tests of watches.
 
 use serde_json::json;
 
@@ -43,7 +43,7 @@ async fn a_wildcard_watch_follows_every_bound_cluster() {
     let (_, binding) = bindings.next().await.unwrap();
     let name = binding["metadata"]["name"].as_str().unwrap();
     network.tenant.delete(&format!("{BINDINGS}/{name}")).await.ok();
-    // Its cluster leaves with it, and its end is told all the same.
+    // The binding's cluster leaves the wildcard, and the binding's deletion is reported all the same.
     while bindings.next().await.unwrap().0 != "DELETED" {}
     while watch.next().await.unwrap().0 != "DELETED" {}
     bed.testbed.stop().await;

@@ -1,4 +1,4 @@
-//! Which webhooks are called, with what, and what their answers do.
+//! Tests of the webhooks that are called, of the reviews that they see, and of the effects of their answers.
 
 use serde_json::json;
 
@@ -14,7 +14,7 @@ async fn a_delete_of_a_bound_object_is_reviewed_where_its_export_lies() {
     network.tenant.create(VPCS, &vpc("a")).await.ok();
     let configuration = hook.configuration(&deletes(NETWORK, "vpcs"));
 
-    // In the consumer's own workspace it counts for nothing.
+    // A configuration in the consumer's own workspace has no effect.
     network.tenant.create(CONFIGURATIONS, &configuration).await.ok();
     network.tenant.delete(&format!("{VPCS}/a")).await.ok();
     assert!(hook.calls().is_empty());
@@ -42,7 +42,7 @@ async fn a_delete_of_a_bound_object_is_reviewed_where_its_export_lies() {
     assert_eq!(request["oldObject"]["metadata"]["annotations"]["kcp.io/cluster"], json!(network.tenant_cluster));
     assert_eq!(request["options"]["kind"], "DeleteOptions");
 
-    // The control: without the configuration the object goes.
+    // Control: without the configuration, the object goes.
     network.provider.delete(&format!("{CONFIGURATIONS}/guard")).await.ok();
     network.tenant.delete(&format!("{VPCS}/a")).await.ok();
     assert_eq!(network.tenant.get(&format!("{VPCS}/a")).await.code, 404);

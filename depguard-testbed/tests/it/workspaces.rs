@@ -1,4 +1,4 @@
-//! Workspaces: made, found by path and by id, taken down.
+//! Tests of workspaces: created, found by path and by id, deleted.
 
 use serde_json::json;
 

@@ -1,10 +1,10 @@
-//! Where the tests play: a testbed that has the provider's kinds, and the provider's webhook.
+//! Environment of the tests: a testbed with the provider's kinds and webhook.
 
 use std::error::Error;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use depguard_core::{ExportName, Home, RuleSet, Workspaces};
+use depguard_core::{ControlPlane, ExportName, RuleSet, Workspaces};
 use depguard_kcp::{ConnectOptions, Connection, Endpoint, Preconditions, ShardHosts};
 use depguard_testbed::{Options, Testbed, WebhookServer};
 use depguard_webhook::{FrontProxy, ThroughExports};
@@ -20,41 +20,44 @@ pub(crate) const SUBNETS: &str = "/apis/network.example.com/v1alpha1/namespaces/
 const WEBHOOKS: &str = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations";
 const EXPORT: &str = "network.example.com";
 
-/// The API server, the webhook that it asks, and the places where tenants have their objects.
+/// API server, the webhook that it calls, and the tenants' endpoints.
 pub(crate) struct Cluster {
     pub(crate) testbed: Testbed,
     webhook: WebhookServer,
-    /// The only cluster, or a workspace each.
+    /// Only cluster, or a workspace for each tenant.
     pub(crate) tenants: Vec<Endpoint>,
     _folder: TempDir,
 }
 
 impl Cluster {
-    /// A plain Kubernetes where RBAC decides. The webhook reads as `reader`, by the rule after `edit`.
+    /// Starts a plain Kubernetes where RBAC decides. The webhook reads as `reader`, and uses the rule after `edit`.
     pub(crate) async fn kubernetes(reader: &str, edit: impl FnOnce(&mut Value)) -> Result<Self> {
         let testbed = Testbed::start(Options::kubernetes().rbac()).await?;
         let folder = tempfile::tempdir()?;
-        let admin = connect(&testbed, &folder, Home::Kubernetes, "", "admin").await?.home();
+        let admin = connect(&testbed, &folder, ControlPlane::Kubernetes, "", "admin").await?.own_endpoint();
         for definition in kinds()? {
             admin.post_json("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", &definition).await?;
         }
         let mut rule = rule()?;
         edit(&mut rule);
-        let port = FrontProxy::new(Home::Kubernetes, connect(&testbed, &folder, Home::Kubernetes, "", reader).await?);
-        let rules = RuleSet::load(Home::Kubernetes, [&rule]);
+        let port = FrontProxy::new(
+            ControlPlane::Kubernetes,
+            connect(&testbed, &folder, ControlPlane::Kubernetes, "", reader).await?,
+        );
+        let rules = RuleSet::load(ControlPlane::Kubernetes, [&rule]);
         let webhook = WebhookServer::start(product::webhook(rules, Workspaces::new(), port)).await?;
         register(&admin, &webhook).await?;
         Ok(Self { testbed, webhook, tenants: vec![admin], _folder: folder })
     }
 
-    /// A kcp of two shards. On each lies the workspace of a tenant who has bound the provider's export; the webhook reads
-    /// through the export's virtual workspaces.
+    /// Starts a kcp of two shards. Each shard has the workspace of a tenant who has bound the provider's export. The
+    /// webhook reads through the export's virtual workspaces.
     pub(crate) async fn shards() -> Result<Self> {
         let testbed = Testbed::start(Options::kcp().shards(["one", "two"])).await?;
         let folder = tempfile::tempdir()?;
-        let connection = connect(&testbed, &folder, Home::Kcp, "root", "admin").await?;
+        let connection = connect(&testbed, &folder, ControlPlane::Kcp, "root", "admin").await?;
         let at = |path: &str| -> Result<Endpoint> { Ok(connection.workspace(&path.parse()?)) };
-        let provider_cluster = make_workspace(&connection.home(), "network", "one").await?;
+        let provider_cluster = make_workspace(&connection.own_endpoint(), "network", "one").await?;
         let provider = at("root:network")?;
         publish(&provider).await?;
 
@@ -65,15 +68,15 @@ impl Cluster {
         let workspaces = [("root:network".parse()?, provider_cluster.parse()?)].into_iter().collect();
         let hosts = ShardHosts::new(connection.clone(), &ExportName::parse(EXPORT)?, Vec::new());
         let port = ThroughExports::new(connection.clone(), hosts);
-        let rules = RuleSet::load(Home::Kcp, [&rule]);
+        let rules = RuleSet::load(ControlPlane::Kcp, [&rule]);
         let webhook = WebhookServer::start(product::webhook(rules, workspaces, port)).await?;
-        // In kcp the webhooks of an exported kind are the provider's, in every workspace that has bound it.
+        // In kcp, the webhooks of an exported kind are the provider's, in every workspace that has bound the export.
         register(&provider, &webhook).await?;
 
         let mut tenants = Vec::new();
         for shard in ["one", "two"] {
             let name = format!("on-{shard}");
-            make_workspace(&connection.home(), &name, shard).await?;
+            make_workspace(&connection.own_endpoint(), &name, shard).await?;
             let tenant = at(&format!("root:{name}"))?;
             bind(&tenant).await?;
             tenants.push(tenant);
@@ -87,7 +90,7 @@ impl Cluster {
     }
 }
 
-/// Makes VPC `a`, and Subnet `s` in it.
+/// Creates VPC `a`, and Subnet `s` in it.
 pub(crate) async fn populate(tenant: &Endpoint) -> Result<()> {
     tenant.post_json(VPCS, &vpc("a", "10.0.0.0/16")).await?;
     let subnet = json!({
@@ -105,13 +108,13 @@ pub(crate) fn vpc(name: &str, range: &str) -> Value {
     })
 }
 
-/// Deletes an object; the error says why it is not to be.
+/// Deletes an object. The error is the reason of the refusal.
 pub(crate) async fn delete(tenant: &Endpoint, collection: &str, name: &str) -> std::result::Result<(), String> {
     let path = format!("{collection}/{name}");
     tenant.delete(&path, Preconditions::default()).await.map(drop).map_err(|error| error.to_string())
 }
 
-/// Asks until there is an answer, for a minute at the most.
+/// Asks until there is an answer, for at most a minute.
 pub(crate) async fn eventually<T>(what: &str, mut ask: impl AsyncFnMut() -> Option<T>) -> T {
     for _ in 0..1200 {
         if let Some(answer) = ask().await {
@@ -130,10 +133,16 @@ fn rule() -> Result<Value> {
     Ok(serde_saphyr::from_str(include_str!("rule.yaml"))?)
 }
 
-async fn connect(testbed: &Testbed, folder: &TempDir, home: Home, workspace: &str, user: &str) -> Result<Connection> {
+async fn connect(
+    testbed: &Testbed,
+    folder: &TempDir,
+    control_plane: ControlPlane,
+    workspace: &str,
+    user: &str,
+) -> Result<Connection> {
     let file: PathBuf = folder.path().join(format!("{}.kubeconfig", user.replace(':', "-")));
     std::fs::write(&file, testbed.kubeconfig(workspace, user))?;
-    Ok(Connection::open(&ConnectOptions::new(home).kubeconfig(Some(file))).await?)
+    Ok(Connection::open(&ConnectOptions::new(control_plane).kubeconfig(Some(file))).await?)
 }
 
 /// Registers the webhook as the provider's manifests do.
@@ -147,7 +156,7 @@ async fn register(place: &Endpoint, webhook: &WebhookServer) -> Result<()> {
     Ok(())
 }
 
-/// Makes a workspace on a shard, and gives its logical cluster.
+/// Creates a workspace on a shard, and returns its logical cluster.
 async fn make_workspace(parent: &Endpoint, name: &str, shard: &str) -> Result<String> {
     const WORKSPACES: &str = "/apis/tenancy.kcp.io/v1alpha1/workspaces";
     let object = json!({

@@ -1,4 +1,4 @@
-//! A provider's test of its rules and its webhook, without a cluster: for others to begin with.
+//! Test of a provider's rules and webhook without a cluster: a template for other providers.
 
 mod cluster;
 mod product;
@@ -8,7 +8,7 @@ use serde_json::json;
 
 use crate::cluster::{Cluster, Result, SUBNETS, VPCS, delete, eventually, populate, vpc};
 
-/// The webhook's account, and what its role lets it read: the kinds that its rule speaks of.
+/// Account of the webhook. Its role lets it read the kinds that its rule names.
 const READER: &str = "system:serviceaccount:network:webhook";
 
 async fn grant(cluster: &Cluster) -> Result<()> {
@@ -93,7 +93,7 @@ async fn each_tenant_is_guarded_on_whichever_shard_he_is() -> Result<()> {
     let [one, two] = &cluster.tenants[..] else { panic!("two tenants") };
     for tenant in [one, two] {
         populate(tenant).await?;
-        // Until the export's endpoint slice lists the tenant's shard, nobody can say who refers to what there.
+        // Until the export's endpoint slice lists the tenant's shard, the referrers there are unknown.
         let refused = eventually("the shard is listed", async || {
             Some(delete(tenant, VPCS, "a").await.unwrap_err()).filter(|refused| refused.contains("still referenced"))
         });

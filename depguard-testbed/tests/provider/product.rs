@@ -1,10 +1,11 @@
-//! The provider's webhook: depguard's answers to deletions, and a check of its own. It would be in the provider's `src/`.
+//! Webhook of the provider: depguard's answers to deletions, and a check of its own. It would lie in the provider's
+//! `src/`.
 
 use std::convert::Infallible;
 
 use bytes::Bytes;
 use depguard_core::{OverridePolicy, RuleSet, Workspaces};
-use depguard_webhook::{Port, ReviewService, Rules};
+use depguard_webhook::{ApiReader, ReviewService, Rules};
 use http::{Request, Response};
 use http_body_util::{BodyExt, Collected, Full};
 use hyper::body::Incoming;
@@ -13,8 +14,8 @@ use tower::{Service, ServiceExt, service_fn};
 
 type Answer = Result<Response<Full<Bytes>>, Infallible>;
 
-/// The webhook with these rules, which finds out by `port` who refers to what.
-pub(crate) fn webhook<P: Port>(
+/// Returns the webhook with these rules. It finds referrers through `port`.
+pub(crate) fn webhook<P: ApiReader>(
     rules: RuleSet,
     workspaces: Workspaces,
     port: P,
@@ -34,9 +35,9 @@ pub(crate) fn webhook<P: Port>(
     })
 }
 
-/// A VPC has a range of private addresses.
+/// Checks that a VPC's range of addresses is private.
 async fn ranges(request: Request<Incoming>) -> Answer {
-    // What can't be read is refused as what isn't there.
+    // An unreadable body counts as one without a range, and is refused.
     let body = request.into_body().collect().await.map(Collected::to_bytes).unwrap_or_default();
     let review: Value = serde_json::from_slice(&body).unwrap_or_default();
     let range = review["request"]["object"]["spec"]["cidr"].as_str().unwrap_or_default();

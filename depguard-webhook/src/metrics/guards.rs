@@ -1,17 +1,17 @@
-//! What is counted of locks and owners.
+//! Metrics of reviews about locks and owners.
 
-use depguard_core::Operation;
 use depguard_core::locks::LockDecision;
+use depguard_core::protocol::Operation;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::registry::Registry;
 
 use super::{Counts, operation_label};
 
-/// What becomes of reviews of owners.
+/// Decisions about reviews of owners.
 const OWNER_DECISIONS: [&str; 8] =
     ["not-a-deletion", "no-owner", "in-order", "lets-go", "owns-nothing", "foreground", "still-owns", "undecided"];
 
-/// What is counted of locks and owners.
+/// Counters of reviews about locks and owners.
 #[derive(Debug)]
 pub(crate) struct Guards {
     locks: Counts<2>,
@@ -35,25 +35,26 @@ impl Default for Guards {
 
 impl Guards {
     pub(super) fn register(&self, registry: &mut Registry) {
-        let help = "Reviews about locks that were decided";
+        let help = "Decided reviews about locks";
         registry.register("depguard_lock_reviews", help, self.locks.clone());
-        let help = "Reviews of GlobalOwners and GroupOwners that were decided";
+        let help = "Decided reviews of GlobalOwners and GroupOwners";
         registry.register("depguard_owner_reviews", help, self.owners.clone());
     }
 
-    /// A review about locks was decided.
+    /// Counts a review about locks that was decided.
     pub(crate) fn lock_reviewed(&self, operation: Operation, decision: &LockDecision) {
         let labels = [("operation", operation_label(operation)), ("decision", decision.label())];
         self.locks.get_or_create(&labels).inc();
     }
 
-    /// A review of an owner was decided.
+    /// Counts a review of an owner that was decided.
     pub(crate) fn owner_reviewed(&self, decision: &'static str) {
         self.owners.get_or_create(&[("decision", decision)]).inc();
     }
 }
 
-/// Among which refusals one about locks is counted: what could not be found out is for the operator to put right.
+/// Returns the cause under which the refusal of a review about locks is counted. Undecided reviews are counted apart:
+/// the operator has to find the fault.
 pub(crate) fn refusal(decision: &LockDecision) -> Option<&'static str> {
     (!decision.allowed()).then_some(if decision.is_undecided() { "undecided" } else { "locked" })
 }

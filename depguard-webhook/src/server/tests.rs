@@ -17,11 +17,11 @@ use tokio::task::yield_now;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-use crate::tls::{self, Certificates};
+use crate::server::tls::{self, Certificates};
 
 mod clients;
 
-/// A server under test whose answers to `/slow` wait until they are let go.
+/// Server under test whose answers to `/slow` wait until the test releases them.
 struct Bench {
     address: SocketAddr,
     roots: RootCertStore,
@@ -36,7 +36,7 @@ impl Bench {
         Self::with(connections, async |certificates| Arc::new(certificates.server_config(None).unwrap())).await.0
     }
 
-    /// Over TLS as it is told, with what that is changed by.
+    /// Starts a server with a TLS configuration, and returns the sender that changes this configuration.
     async fn with(
         connections: usize,
         tls: impl AsyncFnOnce(Arc<Certificates>) -> Arc<ServerConfig>,
@@ -64,7 +64,7 @@ impl Bench {
             }
         });
         let tasks = Tasks::default();
-        let server = Server { connections: Taken::of(connections), ..Server::new(listener, tls, service) };
+        let server = Server { connections: GaugedSemaphore::new(connections), ..Server::new(listener, tls, service) };
         tasks.spawn(server.run(tasks.clone()));
         (Self { address, roots, tasks, begun, go, _folder: folder }, change)
     }
@@ -80,7 +80,7 @@ impl Bench {
         TlsConnector::from(Arc::new(config)).connect(name, self.tcp().await).await.unwrap()
     }
 
-    /// A client that knows the server's certificate.
+    /// Returns a client that trusts the server's certificate.
     fn client(&self, versions: &[&'static SupportedProtocolVersion]) -> ConfigBuilder<ClientConfig, WantsClientCert> {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         ClientConfig::builder_with_provider(provider)
@@ -113,7 +113,7 @@ async fn body(response: Response<Incoming>) -> Bytes {
     response.into_body().collect().await.unwrap().to_bytes()
 }
 
-/// Waits until only so many tasks live: those of the clients go when their connection is closed.
+/// Waits until only so many tasks are alive: tasks of clients end when their connection is closed.
 async fn only_alive(tasks: usize) {
     let settled = async {
         while Handle::current().metrics().num_alive_tasks() > tasks {
@@ -169,13 +169,13 @@ async fn a_handshake_that_never_comes_is_given_up() {
 #[tokio::test(start_paused = true)]
 async fn a_connection_without_a_request_is_closed() {
     let bench = Bench::start(10).await;
-    // The second has begun a request that it never ends, the third says h2 and never speaks it.
+    // The second client begins a request that it never ends; the third agrees on h2 and never speaks it.
     for (protocol, said) in [(&b"http/1.1"[..], ""), (b"http/1.1", "POST /validate HTTP/1.1\r\nHost: "), (b"h2", "")] {
         let mut stream = bench.tls(&[protocol], rustls::DEFAULT_VERSIONS).await;
         stream.write_all(said.as_bytes()).await.unwrap();
         let begun = tokio::time::Instant::now();
         let mut read = Vec::new();
-        // With or without a goodbye.
+        // The connection may end with or without a goodbye.
         let _ = stream.read_to_end(&mut read).await;
         assert!((30..=36).contains(&begun.elapsed().as_secs()), "{said:?}: {:?}", begun.elapsed());
     }

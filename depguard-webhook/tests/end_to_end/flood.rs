@@ -4,24 +4,24 @@
 //! `DEPGUARD_FLOOD=5` floods five times as much, up to the default allowance and beyond. The figures are printed.
 
 use std::fs::File;
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::process::{Child, Command};
 use std::time::Duration;
 
-use depguard_core::Home;
-use depguard_testbed::{Place, Testbed};
+use depguard_core::ControlPlane;
+use depguard_testbed::{Place, Testbed, lasting_port};
 use serde_json::{Value, json};
 
 use crate::scene::{Scene, probe};
 
-/// The limit of the chart, in MiB.
+/// Memory limit of the chart, in MiB.
 const LIMIT: u64 = 256;
 
-/// So many rules a workspace may have, a fifth of the default.
+/// Maximum number of rules of a workspace, a fifth of the default.
 const ALLOWED: usize = 400;
 
-/// The stock binary in a process of its own.
+/// Stock binary in a process of its own.
 struct Stock {
     child: Child,
     review: SocketAddr,
@@ -37,7 +37,7 @@ impl Drop for Stock {
 
 impl Stock {
     async fn start(scene: &Scene, times: usize) -> Self {
-        let free = || TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap();
+        let free = || SocketAddr::from((Ipv4Addr::LOCALHOST, lasting_port(Ipv4Addr::LOCALHOST).unwrap()));
         let (review, metrics) = (free(), free());
         let child = Command::new(env!("CARGO_BIN_EXE_depguard-webhook"))
             .args(["--webhook-port", &review.port().to_string(), "--health-probe-bind-address=0"])
@@ -57,7 +57,7 @@ impl Stock {
         stock
     }
 
-    /// How many rules it decides by: those that can be used, and those that can't.
+    /// Returns the number of usable rules, and of broken ones, by which the webhook decides.
     async fn rules(&self) -> [usize; 2] {
         let (_, text) = probe(self.metrics, "/metrics").await;
         ["usable", "broken"].map(|state| {
@@ -67,7 +67,7 @@ impl Stock {
         })
     }
 
-    /// The most memory that it has taken, in MiB.
+    /// Returns the maximum memory that the process has taken, in MiB.
     fn peak(&self) -> u64 {
         let status = std::fs::read_to_string(Path::new("/proc").join(self.child.id().to_string()).join("status"));
         let status = status.unwrap();
@@ -76,7 +76,7 @@ impl Stock {
     }
 }
 
-/// A flood: its name, who writes what, and how many rules can be used and can't from then on.
+/// Flood: its name, its workspace and its objects, and the numbers of usable and broken rules from then on.
 struct Flood {
     name: &'static str,
     workspace: &'static str,
@@ -111,7 +111,8 @@ fn mk_dependency(field: &Value) -> Value {
     })
 }
 
-/// What comes in turn. Only the last is more than a workspace may have, so that what it wrote before is invalid then, too.
+/// Returns the floods in their order. Only the last one exceeds a workspace's allowance, which also makes the
+/// workspace's former rules invalid.
 fn floods(times: usize) -> [Flood; 6] {
     let plain = || mk_dependency(&json!({"path": ".spec.vpc"}));
     let patterns = |number: usize| {
@@ -173,7 +174,7 @@ fn floods(times: usize) -> [Flood; 6] {
     ]
 }
 
-/// Asks again until it is so, for as long as much takes on a busy machine.
+/// Asks again until it is so, as long as that may take on a busy machine.
 async fn until(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
     let begun = std::time::Instant::now();
     while !is_so().await {
@@ -187,7 +188,7 @@ fn fill(testbed: &Testbed, workspace: &str, [group, version, resource]: [&'stati
     testbed.fill(&Place::of(group, version, resource).workspace(&workspace), objects).unwrap();
 }
 
-/// A VPC that a VM refers to is refused, and one that none does is not.
+/// Returns true if a VPC with a reference is refused, and one without is not.
 async fn decides_rightly(scene: &Scene) -> bool {
     let used = scene.delete_dry("a").await;
     used.is_some_and(|why| why.contains("VirtualMachine/m1")) && scene.delete_dry("b").await.is_none()
@@ -196,12 +197,12 @@ async fn decides_rightly(scene: &Scene) -> bool {
 #[tokio::test(flavor = "multi_thread")]
 async fn one_workspace_neither_fills_the_memory_nor_stops_the_others() {
     let times = std::env::var("DEPGUARD_FLOOD").ok().and_then(|times| times.parse().ok()).unwrap_or(1);
-    let scene = Scene::set_up(Home::Kcp).await;
+    let scene = Scene::set_up(ControlPlane::Kcp).await;
     scene.write_rule(".spec.vpcRef.name").await;
     scene.create_vm("m1", "a").await;
     let stock = Stock::start(&scene, times).await;
     scene.configure(stock.review).await;
-    scene.show_exports().await;
+    scene.claim_exports().await;
     for workspace in ["evil", "greedy"] {
         scene.add_workspace(workspace).await;
     }
@@ -215,7 +216,7 @@ async fn one_workspace_neither_fills_the_memory_nor_stops_the_others() {
         assert!(stock.peak() < LIMIT, "{name}: {} MiB", stock.peak());
         last = rules;
     }
-    // What somebody else writes now counts as ever.
+    // Later changes by another workspace count as ever.
     scene.write_rule(".spec.other").await;
     until("another's rule is taken up", async || scene.delete_dry("a").await.is_none()).await;
     scene.write_rule(".spec.vpcRef.name").await;

@@ -1,4 +1,4 @@
-//! Whatever is sent to a running webhook, over TLS: each gets a clear answer, and harms nobody else.
+//! Hostile requests to a running webhook, over TLS: each gets a clear answer, and harms nobody else.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use depguard_core::Home;
+use depguard_core::ControlPlane;
 use depguard_webhook::Webhook;
 use http::{Method, Request};
 use http_body_util::combinators::BoxBody;
@@ -24,12 +24,12 @@ use tokio_rustls::client::TlsStream;
 
 use crate::scene::{Scene, eventually};
 
-/// Longer than any answer to a review with a short uid.
-const MOST_ANSWERED: usize = 32 << 10;
+/// Bound above any answer to a review with a short uid.
+const MAX_ANSWERED: usize = 32 << 10;
 
 type Body = BoxBody<Bytes, std::io::Error>;
 
-/// Somebody who reaches the port.
+/// Client that reaches the port.
 struct Caller {
     address: SocketAddr,
     h1: TlsConnector,
@@ -56,7 +56,7 @@ impl Caller {
         tls.connect(ServerName::try_from("127.0.0.1").unwrap(), stream).await.unwrap()
     }
 
-    /// The status and the text of the answer, the same by both protocols.
+    /// Sends a request by both protocols, and returns the status and the text of the answer, which must be the same.
     async fn sends(&self, request: impl Fn() -> Request<Body>) -> (u16, String) {
         let by_h1 = self.sends_by_h1(request()).await;
         let stream = TokioIo::new(self.connect(&self.h2).await);
@@ -74,7 +74,7 @@ impl Caller {
         text(sender.send_request(request).await.unwrap()).await
     }
 
-    /// Whether that object may go now, as far as one answer tells.
+    /// Returns true if one answer allows the deletion of this object now.
     async fn may_go(&self, name: &str) -> bool {
         let (_, answer) = self.sends_by_h1(post("/validate", review(name).to_string().into())).await;
         response(&answer)["allowed"] == json!(true)
@@ -85,7 +85,7 @@ impl Caller {
         self.sends(|| post("/validate?timeout=10s", review.clone())).await
     }
 
-    /// A free object still goes, and a referenced one does not.
+    /// Checks that a free object still goes, and that a referenced one does not.
     async fn is_answered_rightly(&self) {
         for (name, allowed) in [("a", false), ("b", true)] {
             let (status, answer) = self.posts(review(name).to_string()).await;
@@ -120,7 +120,7 @@ fn review(name: &str) -> Value {
     }})
 }
 
-/// The review of a deletion that is allowed, with `old` replaced: it must be in there.
+/// Returns the review of an allowed deletion with `old`, which must be in it, replaced by `new`.
 fn edited(old: &str, new: &str) -> String {
     let review = review("b").to_string();
     assert!(review.contains(old), "{old} is not in {review}");
@@ -128,7 +128,7 @@ fn edited(old: &str, new: &str) -> String {
 }
 
 async fn set_up() -> (Scene, Webhook, Caller) {
-    let scene = Scene::set_up(Home::Kubernetes).await;
+    let scene = Scene::set_up(ControlPlane::Kubernetes).await;
     scene.write_rule(".spec.vpcRef.name").await;
     scene.create_vm("m1", "a").await;
     let webhook = scene.start().await;
@@ -161,7 +161,7 @@ async fn what_is_no_review_is_rejected_in_words() {
         ("a string for groups", edited(r#"["system:authenticated"]"#, r#""system:masters""#)),
         ("another version", edited("admission.k8s.io/v1", "admission.k8s.io/v1beta1")),
         ("something behind it", format!("{} {{}}", review("b"))),
-        // Whatever is read stands there once: else two who read the document may see two objects.
+        // Each key that is read must be there once: otherwise two readers of the document may see two objects.
         ("two requests", edited(r#""request":{"#, r#""request":{"uid":"u-0"},"request":{"#)),
         ("two uids", edited(r#""uid":"u-1""#, r#""uid":"u-1","uid":"u-2""#)),
         ("two uids, one escaped", edited(r#""uid":"u-1""#, r#""uid":"u-1","\u0075id":"u-2""#)),
@@ -249,7 +249,7 @@ async fn what_is_large_is_reviewed_within_bounds_or_refused() {
         assert_eq!(status, 200, "{what}");
         let answered = response(&answer);
         assert_eq!((&answered["uid"], &answered["allowed"]), (&json!("u-1"), &json!(allowed)), "{what}");
-        assert!(answer.len() < MOST_ANSWERED, "{what}: {} bytes", answer.len());
+        assert!(answer.len() < MAX_ANSWERED, "{what}: {} bytes", answer.len());
     }
     let untold = format!(r#"{{"request":{{"object":"{}"}}}}"#, "x".repeat(10 << 20));
     let (status, sentence) = caller.posts(untold).await;
@@ -261,7 +261,7 @@ async fn what_is_large_is_reviewed_within_bounds_or_refused() {
 #[tokio::test(flavor = "multi_thread")]
 async fn who_is_slow_or_half_gone_keeps_nobody_from_an_answer() {
     let (_scene, webhook, caller) = set_up().await;
-    // Connections that never become one, that say nothing, that say half of it.
+    // Connections without a handshake, connections without a request, and connections with half a request.
     let mut held: Vec<Box<dyn std::any::Any>> = Vec::new();
     for _ in 0..50 {
         held.push(Box::new(TcpStream::connect(caller.address).await.unwrap()));
@@ -282,9 +282,9 @@ async fn who_is_slow_or_half_gone_keeps_nobody_from_an_answer() {
     };
     let (status, answer) = caller.sends(slow(r#"{"request":{"uid":"u-1","#)).await;
     assert_eq!((status, &response(&answer)["allowed"]), (200, &json!(false)), "{answer}");
-    assert!(answer.contains("the review was not there in time"), "{answer}");
+    assert!(answer.contains("the review did not arrive in time"), "{answer}");
     let (status, sentence) = caller.sends(slow(r#"{"request":{"#)).await;
-    assert_eq!((status, &*sentence), (408, "the review was not there in time\n"));
+    assert_eq!((status, &*sentence), (408, "the review did not arrive in time\n"));
     caller.is_answered_rightly().await;
     drop(held);
     tokio::time::timeout(Duration::from_secs(10), webhook.stop()).await.unwrap();
@@ -317,12 +317,12 @@ async fn a_rule_at_every_limit_is_followed() {
         .await;
     eventually("the rule is in force", async || !caller.may_go("a").await).await;
     let (_, answer) = caller.posts(review("a").to_string()).await;
-    assert!(answer.contains("VirtualMachine/m1") && answer.len() < MOST_ANSWERED, "{answer}");
+    assert!(answer.contains("VirtualMachine/m1") && answer.len() < MAX_ANSWERED, "{answer}");
     caller.is_answered_rightly().await;
     webhook.stop().await;
 }
 
-/// A body that may be shared, as a boxed one must.
+/// Body that may be shared, as a boxed one must.
 struct Guarded<B>(B);
 
 impl<B: hyper::body::Body<Data = Bytes, Error = std::io::Error> + Unpin> hyper::body::Body for Guarded<B> {

@@ -1,11 +1,11 @@
-//! Locks against an API server: what is locked is asked about as the controller has it asked.
+//! Locks against an API server, whose webhook configurations are like the controller's.
 
 use std::net::SocketAddr;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use base64::Engine;
-use depguard_core::Home;
+use depguard_core::ControlPlane;
 use depguard_kcp::{ApiError, Endpoint, PathKey, Preconditions};
 use depguard_testbed::{Fault, When};
 use depguard_webhook::Webhook;
@@ -19,21 +19,21 @@ const TABLES: &str = "/apis/dependencies.opendefense.cloud/v1alpha1/locktables";
 
 pub(crate) const KEY: &str = "0123456789abcdef0123456789abcdef";
 
-/// A scene in which locks can be made, and a webhook that is asked about VPCs and about locks, each by a path that is
-/// signed for where the configuration lies.
-async fn started(home: Home) -> (Scene, Webhook) {
-    let mut scene = Scene::set_up(home).await;
+/// Sets up a scene in which locks can be made. The webhook reviews VPCs and locks, each by a path that is signed for
+/// the workspace of the configuration.
+async fn started(control_plane: ControlPlane) -> (Scene, Webhook) {
+    let mut scene = Scene::set_up(control_plane).await;
     scene.config.enable.locks = true;
     scene.config.path_key = Some(scene.write("path-key", KEY));
-    let own = match home {
-        Home::Kubernetes => {
+    let own = match control_plane {
+        ControlPlane::Kubernetes => {
             for crd in manifests("locks/locks-crd.yaml") {
                 scene.tenant.post_json("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", &crd).await.unwrap();
             }
             scene.tenant.clone()
         }
-        Home::Kcp => {
-            let own = scene.connection("root:dep-ctrl", "admin").await.home();
+        ControlPlane::Kcp => {
+            let own = scene.connection("root:dep-ctrl", "admin").await.own_endpoint();
             for schema in manifests("locks/locks-apiresourceschemas.yaml") {
                 own.post_json("/apis/apis.kcp.io/v1alpha1/apiresourceschemas", &schema).await.unwrap();
             }
@@ -57,14 +57,14 @@ async fn started(home: Home) -> (Scene, Webhook) {
     (scene, webhook)
 }
 
-/// As the controller prints them.
+/// Reads objects as the controller prints them.
 pub(crate) fn manifests(file: &str) -> Vec<Value> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../config");
     let text = std::fs::read_to_string(folder.join(file)).unwrap();
     text.split("\n---\n").map(|object| serde_saphyr::from_str(object).unwrap()).collect()
 }
 
-/// Has a path asked about what `rules` say, signed for that workspace.
+/// Installs a configuration with these rules and this path, signed for the workspace.
 pub(crate) async fn configure(
     scene: &Scene,
     workspace: &Endpoint,
@@ -99,7 +99,7 @@ async fn unlock(scene: &Scene, name: &str) {
     scene.tenant.delete(&format!("{LOCKS}/{name}"), Preconditions::default()).await.unwrap();
 }
 
-/// The message of a refused change; `None`: it is made.
+/// Changes a VPC. Returns the message of a refusal; `None` if the change is made.
 async fn change(tenant: &Endpoint, vpc: &str) -> Option<String> {
     let path = format!("{VPCS}/{vpc}");
     let changed = json!({"apiVersion": "network.example.com/v1", "kind": "VPC",
@@ -107,7 +107,7 @@ async fn change(tenant: &Endpoint, vpc: &str) -> Option<String> {
     refusal(tenant.apply(&path, &changed, "test", true).await)
 }
 
-/// Another number each time.
+/// Returns another number each time.
 fn rand() -> u128 {
     std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_nanos() % 1_000_000_007
 }
@@ -122,8 +122,8 @@ pub(crate) fn refusal(answered: Result<Value, ApiError>) -> Option<String> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_locked_is_neither_changed_nor_deleted_and_all_else_is() {
-    for home in [Home::Kcp, Home::Kubernetes] {
-        let (scene, webhook) = started(home).await;
+    for control_plane in [ControlPlane::Kcp, ControlPlane::Kubernetes] {
+        let (scene, webhook) = started(control_plane).await;
         assert_eq!(change(&scene.tenant, "a").await, None, "no lock");
         lock(&scene, "snapshot-42", "a").await.unwrap();
         let said = "Object is locked: snapshot running (ObjectLock default/snapshot-42)";
@@ -133,7 +133,7 @@ async fn what_is_locked_is_neither_changed_nor_deleted_and_all_else_is() {
         assert!(message.contains(said), "{message}");
         assert_eq!(change(&scene.tenant, "b").await, None);
         assert_eq!(scene.delete("b").await, None);
-        // The table still names it; the lock is what counts.
+        // The table still names the lock, but the lock itself is gone.
         unlock(&scene, "snapshot-42").await;
         let tables = scene.tenant.get_json(TABLES).await.unwrap();
         assert_eq!(tables["items"].as_array().unwrap().len(), 1, "{tables}");
@@ -145,8 +145,8 @@ async fn what_is_locked_is_neither_changed_nor_deleted_and_all_else_is() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lock_is_seen_by_the_change_that_follows_it_while_many_are_made() {
-    for home in [Home::Kcp, Home::Kubernetes] {
-        let (scene, webhook) = started(home).await;
+    for control_plane in [ControlPlane::Kcp, ControlPlane::Kubernetes] {
+        let (scene, webhook) = started(control_plane).await;
         const MANY: usize = 40;
         scene.fill(MANY, |n| n);
         for round in 0..3 {
@@ -163,7 +163,7 @@ async fn a_lock_is_seen_by_the_change_that_follows_it_while_many_are_made() {
                     message.unwrap_or_else(|| panic!("round {round}: vpc-{n} was changed although it is locked"));
                 assert!(message.contains("Object is locked"), "{message}");
             }
-            // Those of this round alone.
+            // Only the locks of this round are removed.
             join_all((0..MANY).map(|n| {
                 let scene = &scene;
                 async move { unlock(scene, &format!("lock-{round}-{n}")).await }
@@ -176,7 +176,7 @@ async fn a_lock_is_seen_by_the_change_that_follows_it_while_many_are_made() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn where_the_table_cannot_be_read_nothing_is_changed() {
-    let (scene, webhook) = started(Home::Kubernetes).await;
+    let (scene, webhook) = started(ControlPlane::Kubernetes).await;
     let faults = scene.testbed().faults();
     for fault in
         [Fault::Forbidden, Fault::InternalError, Fault::NotFound, Fault::TooManyRequests { retry_after: 1 }, Fault::Cut]
@@ -193,11 +193,11 @@ async fn where_the_table_cannot_be_read_nothing_is_changed() {
     webhook.stop().await;
 }
 
-/// The figures of docs/locks.md: `cargo test -p depguard-webhook --test end_to_end costs -- --nocapture`.
+/// Prints the figures of docs/locks.md: `cargo test -p depguard-webhook --test end_to_end costs -- --nocapture`.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_update_of_what_is_not_locked_costs_two_reads() {
     const UPDATES: u32 = 200;
-    let (scene, webhook) = started(Home::Kubernetes).await;
+    let (scene, webhook) = started(ControlPlane::Kubernetes).await;
     lock(&scene, "another", "b").await.unwrap();
     scene.fill(1, |n| n);
     let asked = |part: &str| scene.testbed().faults().inject(Fault::Latency(Duration::ZERO), When::always().path(part));
@@ -221,7 +221,7 @@ async fn an_update_of_what_is_not_locked_costs_two_reads() {
     webhook.stop().await;
 }
 
-/// How long one takes.
+/// Returns the mean duration of one run.
 async fn timed(times: u32, mut what: impl AsyncFnMut()) -> Duration {
     let begun = Instant::now();
     for _ in 0..times {

@@ -1,5 +1,6 @@
 //! The whole webhook against an API server: rules, configurations and objects are written as users write them.
 
+mod corpus;
 mod flood;
 mod hostile;
 mod locks;
@@ -14,7 +15,7 @@ mod withdrawal;
 
 use std::time::Duration;
 
-use depguard_core::{ExportName, Home};
+use depguard_core::{ControlPlane, ExportName};
 use depguard_kcp::{ApiError, Preconditions};
 use depguard_webhook::{ReadThrough, Webhook};
 use serde_json::json;
@@ -29,7 +30,7 @@ impl Scene {
         webhook
     }
 
-    /// The message of a refused deletion; `None` if the VPC is gone.
+    /// Deletes a VPC. Returns the message of a refusal; `None` if the VPC is gone.
     async fn delete(&self, vpc: &str) -> Option<String> {
         let path = format!("{}/{vpc}", scene::VPCS);
         match self.tenant.delete(&path, Preconditions::default()).await {
@@ -64,7 +65,7 @@ async fn a_referenced_object_is_refused_by_name_and_a_free_one_goes() {
     }
 }
 
-/// Without the configuration nothing is refused: it is the webhook that refuses above.
+/// Shows that the webhook refuses in the test above: without its configuration nothing is refused.
 #[tokio::test(flavor = "multi_thread")]
 async fn without_a_configuration_the_same_object_goes() {
     for way in WAYS {
@@ -118,7 +119,7 @@ async fn killed_it_refuses_and_started_again_it_is_right_from_the_first_answer()
 
         scene.config.review_addr = address;
         let webhook = Webhook::start(scene.config.clone()).await.unwrap();
-        // Whether or not the rules are loaded by now.
+        // This holds whether or not the rules are loaded by now.
         for _ in 0..20 {
             assert!(scene.delete_dry("a").await.is_some());
         }
@@ -131,7 +132,7 @@ async fn killed_it_refuses_and_started_again_it_is_right_from_the_first_answer()
 
 #[tokio::test(flavor = "multi_thread")]
 async fn without_all_rules_it_is_not_ready_and_refuses() {
-    let mut scene = Scene::set_up(Home::Kcp).await;
+    let mut scene = Scene::set_up(ControlPlane::Kcp).await;
     scene.config.export_name = ExportName::parse("another.example.com").unwrap();
     let webhook = Webhook::start(scene.config.clone()).await.unwrap();
     scene.configure(webhook.review_addr()).await;
@@ -149,11 +150,11 @@ async fn without_all_rules_it_is_not_ready_and_refuses() {
     webhook.stop().await;
 }
 
-/// Whoever administers a workspace can have it say that it is another: nobody else's objects lose their protection.
+/// An administrator can have a workspace claim another one's path: nobody else's objects lose their protection.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_workspace_that_says_to_be_the_provider_takes_nobody_s_protection_away() {
     for may_look in [true, false] {
-        let scene = Scene::set_up(Home::Kcp).await;
+        let scene = Scene::set_up(ControlPlane::Kcp).await;
         scene.write_rule(".spec.vpcRef.name").await;
         scene.create_vm("m1", "a").await;
         if !may_look {
@@ -163,7 +164,7 @@ async fn a_workspace_that_says_to_be_the_provider_takes_nobody_s_protection_away
         scene.configure(webhook.review_addr()).await;
         scene.lie().await;
         let still_refused = async |when: &str| {
-            // For longer than it takes the webhook to hear of what was changed.
+            // The loop lasts longer than the webhook takes to learn of the change.
             for _ in 0..30 {
                 let message = scene.delete_dry("a").await.unwrap_or_else(|| panic!("{when}, may look: {may_look}"));
                 assert!(message.contains("still referenced by VirtualMachine/m1"), "{message}");
@@ -171,7 +172,7 @@ async fn a_workspace_that_says_to_be_the_provider_takes_nobody_s_protection_away
             }
         };
         still_refused("the liar beside the provider").await;
-        // Another webhook, which does not know that the provider was ever there.
+        // A new webhook does not know that the provider was ever there.
         webhook.stop().await;
         scene.unbind_provider().await;
         webhook = scene.start().await;
@@ -182,11 +183,12 @@ async fn a_workspace_that_says_to_be_the_provider_takes_nobody_s_protection_away
     }
 }
 
-/// A provider accepts the rules of one workspace only, and another one says that it is that.
+/// A provider accepts the rules of one workspace only, and another workspace claims this one's path.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lie_about_ones_path_gets_round_no_consent() {
-    let scene = Scene::set_up(Home::Kcp).await;
+    let scene = Scene::set_up(ControlPlane::Kcp).await;
     scene.claim_exports().await;
+    scene.show_exports().await;
     scene.forge_path_of_rules("somebody").await;
     scene.write_rule(".spec.vpcRef.name").await;
     scene.create_vm("m1", "a").await;
@@ -208,9 +210,32 @@ async fn a_lie_about_ones_path_gets_round_no_consent() {
     webhook.stop().await;
 }
 
+/// While the exports can't be watched, a provider that did not accept the rule may have accepted it: the rule counts.
+#[tokio::test(flavor = "multi_thread")]
+async fn consent_that_can_no_longer_be_watched_restricts_nobody() {
+    let mut scene = Scene::set_up(ControlPlane::Kcp).await;
+    // Longer than any silence of the testbed.
+    scene.config.patience = Duration::from_secs(3);
+    scene.claim_exports().await;
+    scene.show_exports().await;
+    scene.write_rule(".spec.vpcRef.name").await;
+    scene.create_vm("m1", "a").await;
+    scene.accept_rules_from("root:somebody").await;
+    let webhook = scene.start().await;
+    scene.configure(webhook.review_addr()).await;
+    let is_accepted = async || scene.delete_dry("a").await.is_some();
+    eventually("the rule is not accepted", async || !is_accepted().await).await;
+
+    let silent = scene.silence_exports();
+    eventually("the rule counts while nobody knows whether it is accepted", is_accepted).await;
+    scene.show(silent);
+    eventually("it is known again", async || !is_accepted().await).await;
+    webhook.stop().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn only_an_operator_overrides() {
-    let scene = Scene::set_up(Home::Kcp).await;
+    let scene = Scene::set_up(ControlPlane::Kcp).await;
     scene.write_rule(".spec.vpcRef.name").await;
     scene.create_vm("m1", "a").await;
     let webhook = scene.start().await;
@@ -220,7 +245,7 @@ async fn only_an_operator_overrides() {
     vpc["metadata"]["annotations"]["dependencies.opendefense.cloud/skip-protection"] = json!("true");
     scene.tenant.put_json(&path, &vpc).await.unwrap();
 
-    let alice = scene.connection("root:tenant", "alice").await.home();
+    let alice = scene.connection("root:tenant", "alice").await.own_endpoint();
     let refused = alice.delete(&path, Preconditions::default()).await.unwrap_err();
     assert!(refused.to_string().contains("still referenced by VirtualMachine/m1"), "{refused}");
     assert_eq!(scene.delete("a").await, None, "the administrator may");
@@ -229,10 +254,10 @@ async fn only_an_operator_overrides() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn it_stops_without_a_task_left_behind() {
-    let scene = Scene::set_up(Home::Kcp).await;
+    let scene = Scene::set_up(ControlPlane::Kcp).await;
     scene.write_rule(".spec.vpcRef.name").await;
     scene.create_vm("m1", "a").await;
-    // A runtime of its own, so that no task in it is the test's or the API server's.
+    // The webhook has a runtime of its own, so that no task in it belongs to the test or the API server.
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let alive = || runtime.metrics().num_alive_tasks();
     let webhook = runtime.spawn(Webhook::start(scene.config.clone())).await.unwrap().unwrap();
@@ -243,14 +268,14 @@ async fn it_stops_without_a_task_left_behind() {
     assert!(alive() > 0);
     let stopped = tokio::time::timeout(Duration::from_secs(10), runtime.spawn(webhook.stop()));
     stopped.await.expect("it stops within its time").unwrap();
-    // The connections to the API server close on their own, a moment later.
+    // The connections to the API server close by themselves, a moment later.
     eventually("no task lives", async || alive() == 0).await;
     runtime.shutdown_background();
 }
 
 #[tokio::test]
 async fn what_is_wrong_with_the_surroundings_is_said_at_the_start() {
-    let scene = Scene::set_up(Home::Kubernetes).await;
+    let scene = Scene::set_up(ControlPlane::Kubernetes).await;
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap();
     let missing = scene.config.clone().tls_cert_dir("no-such-folder".into());
@@ -258,7 +283,7 @@ async fn what_is_wrong_with_the_surroundings_is_said_at_the_start() {
     assert!(error.starts_with("cannot read `no-such-folder/tls.crt`"), "{error}");
     let through = scene.config.clone().read_through(ReadThrough::Export);
     let error = Webhook::start(through).await.unwrap_err().to_string();
-    assert!(error.contains("leave it out with --home kubernetes"), "{error}");
+    assert!(error.contains("leave it out with --control-plane kubernetes"), "{error}");
     let config = || scene.config.clone();
     let taken = [
         (config().review_addr(address), "--webhook-port"),

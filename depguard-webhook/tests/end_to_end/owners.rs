@@ -1,6 +1,6 @@
-//! Deletions of owners, against an API server that asks again where the object changed meanwhile.
+//! Deletions of owners, against an API server that asks again if the object changed meanwhile.
 
-use depguard_core::Home;
+use depguard_core::ControlPlane;
 use depguard_core::owners::{CASCADE_ANNOTATION, ORPHAN};
 use serde_json::{Value, json};
 
@@ -11,7 +11,7 @@ const OWNERS: &str = "/apis/globalowner.metacontroller.io/v1alpha1/globalowners"
 
 #[tokio::test(flavor = "multi_thread")]
 async fn when_a_global_owner_goes_it_says_what_becomes_of_what_it_owns() {
-    let mut scene = Scene::set_up(Home::Kubernetes).await;
+    let mut scene = Scene::set_up(ControlPlane::Kubernetes).await;
     scene.config.enable.owners = true;
     scene.config.path_key = Some(scene.write("path-key", KEY));
     for crd in manifests("owners/owners-crd.yaml") {
@@ -27,7 +27,7 @@ async fn when_a_global_owner_goes_it_says_what_becomes_of_what_it_owns() {
     for (name, noted_before, policy, expected) in [
         ("background", None, None, Value::Null),
         ("orphan", None, Some("Orphan"), json!(ORPHAN)),
-        // Somebody was refused to delete it before, by another webhook.
+        // Another webhook refused an earlier deletion of this owner.
         ("leftover", Some(ORPHAN), Some("Background"), Value::Null),
         ("again", Some(ORPHAN), Some("Orphan"), json!(ORPHAN)),
     ] {

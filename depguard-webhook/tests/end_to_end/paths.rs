@@ -1,6 +1,6 @@
-//! Paths that are signed, and what each lets its caller ask.
+//! Signed paths, and the scope that each gives its caller.
 
-use depguard_core::Home;
+use depguard_core::ControlPlane;
 use depguard_kcp::PathKey;
 
 use crate::scene::{Scene, eventually};
@@ -8,8 +8,8 @@ use crate::scene::{Scene, eventually};
 const OLD: &str = "0123456789abcdef0123456789abcdef";
 const NEW: &str = "fedcba9876543210fedcba9876543210";
 
-async fn set_up(home: Home) -> Scene {
-    let mut scene = Scene::set_up(home).await;
+async fn set_up(control_plane: ControlPlane) -> Scene {
+    let mut scene = Scene::set_up(control_plane).await;
     scene.write_rule(".spec.vpcRef.name").await;
     scene.create_vm("m1", "a").await;
     scene.config.path_key = Some(scene.write("path-key", OLD));
@@ -18,8 +18,8 @@ async fn set_up(home: Home) -> Scene {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn with_a_key_only_a_signed_path_is_answered() {
-    for home in [Home::Kcp, Home::Kubernetes] {
-        let scene = set_up(home).await;
+    for control_plane in [ControlPlane::Kcp, ControlPlane::Kubernetes] {
+        let scene = set_up(control_plane).await;
         let webhook = scene.start().await;
         let address = webhook.review_addr();
         let [provider, ..] = scene.clusters().await;
@@ -40,10 +40,10 @@ async fn with_a_key_only_a_signed_path_is_answered() {
     }
 }
 
-/// Whoever learns the path of one workspace learns nothing of another's objects by it.
+/// A user who learns the path of one workspace learns nothing of another one's objects by it.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_path_is_good_for_what_its_workspace_may_ask_about() {
-    let scene = set_up(Home::Kcp).await;
+    let scene = set_up(ControlPlane::Kcp).await;
     let webhook = scene.start().await;
     let key = PathKey::parse(OLD).unwrap();
     let [provider, stranger, tenant] = scene.clusters().await;
@@ -51,7 +51,7 @@ async fn a_path_is_good_for_what_its_workspace_may_ask_about() {
         scene.configure_at(webhook.review_addr(), &format!("/validate{}", key.suffix(scope.as_ref()))).await;
         let message = scene.delete_dry("a").await.unwrap();
         assert_eq!(message.contains("VirtualMachine/m1"), answered, "{scope:?}: {message}");
-        assert_eq!(message.contains("look at who calls it"), !answered, "{scope:?}: {message}");
+        assert_eq!(message.contains("find out who calls it"), !answered, "{scope:?}: {message}");
         assert_eq!(scene.delete_dry("b").await.is_none(), answered, "{scope:?}");
     }
     webhook.stop().await;
@@ -59,13 +59,13 @@ async fn a_path_is_good_for_what_its_workspace_may_ask_about() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_key_is_changed_without_a_deletion_that_is_refused_for_it() {
-    let scene = set_up(Home::Kubernetes).await;
+    let scene = set_up(ControlPlane::Kubernetes).await;
     let webhook = scene.start().await;
     let path = |key: &str| format!("/validate{}", PathKey::parse(key).unwrap().suffix(None));
     let goes = async || scene.delete_dry("b").await.is_none();
     scene.configure_at(webhook.review_addr(), &path(OLD)).await;
     assert!(goes().await);
-    // The new one is only known, then it signs, and then the old one is forgotten.
+    // The new key is only known at first, then it signs, and then the old key is forgotten.
     scene.write("path-key", &format!("{OLD}\n{NEW}\n"));
     for _ in 0..60 {
         assert!(goes().await, "while the new key comes");

@@ -1,18 +1,24 @@
-//! An API server with a provider of VPCs, one of VMs, and a tenant who has both: in workspaces of their own, or all in
-//! one plain cluster.
+//! API server with a provider of VPCs, a provider of VMs, and a tenant who has both: in workspaces of their own, or all
+//! in one plain cluster.
+
+mod setup;
 
 use std::net::{Ipv4Addr, SocketAddr};
-use std::path::Path;
 use std::time::Duration;
 
 use base64::Engine;
-use depguard_core::{Home, LogicalCluster};
-use depguard_kcp::{ConnectOptions, Connection, Endpoint, Preconditions};
+use depguard_core::{ControlPlane, LogicalCluster};
+use depguard_kcp::{Connection, Endpoint, Preconditions};
 use depguard_testbed::{Fault, FaultId, Kind, Options, Place, Testbed, When};
 use depguard_webhook::{Config, ReadThrough};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
+
+use self::setup::{
+    bind, bind_forged, bind_showing_exports, connect, export, exports_claim, in_one_cluster, in_workspaces,
+    make_workspace, unbind, write_kubeconfig,
+};
 
 pub(crate) const VPCS: &str = "/apis/network.example.com/v1/namespaces/default/vpcs";
 const VMS: &str = "/apis/compute.example.com/v1/namespaces/default/virtualmachines";
@@ -22,10 +28,10 @@ const BINDINGS: &str = "/apis/apis.kcp.io/v1alpha2/apibindings";
 const EXPORTS: &str = "/apis/apis.kcp.io/v1alpha2/apiexports";
 const OURS: &str = "dependencies.opendefense.cloud";
 
-/// Each has the name of its workspace. `b` is for another tenant, `other` for another provider.
+/// Names of the shards, the same as those of their workspaces. `b` is for another tenant, `other` for another provider.
 const SHARDS: [&str; 6] = ["dep-ctrl", "network", "compute", "tenant", "b", "other"];
 
-/// Group, version, kind, plural and scope.
+/// Group, version, kind, plural and scope of a kind.
 type Described = [&'static str; 5];
 const RULE: Described = [OURS, "v1alpha1", "DependencyRule", "dependencyrules", "Cluster"];
 const VPC: Described = ["network.example.com", "v1", "VPC", "vpcs", "Namespaced"];
@@ -33,53 +39,53 @@ const VM: Described = ["compute.example.com", "v1", "VirtualMachine", "virtualma
 
 const THING: Described = ["other.example.com", "v1", "Thing", "things", "Namespaced"];
 
-/// Where depguard runs and how it reads.
-pub(crate) type Way = (Home, ReadThrough);
+/// Control plane of depguard, and its way to read dependents.
+pub(crate) type Way = (ControlPlane, ReadThrough);
 
 pub(crate) const WAYS: [Way; 3] = [
-    (Home::Kcp, ReadThrough::FrontProxy),
-    (Home::Kcp, ReadThrough::Export),
-    (Home::Kubernetes, ReadThrough::FrontProxy),
+    (ControlPlane::Kcp, ReadThrough::FrontProxy),
+    (ControlPlane::Kcp, ReadThrough::Export),
+    (ControlPlane::Kubernetes, ReadThrough::FrontProxy),
 ];
 
 pub(crate) struct Scene {
-    home: Home,
+    control_plane: ControlPlane,
     testbed: Testbed,
     folder: tempfile::TempDir,
-    /// Where rules are written: the workspace of the VMs' provider.
+    /// Endpoint of the rules: the workspace of the VMs' provider.
     rules: Endpoint,
-    /// Where the configuration is looked up: the workspace of the VPCs' provider.
+    /// Endpoint of the configuration: the workspace of the VPCs' provider.
     provider: Endpoint,
-    /// Where the objects are.
+    /// Endpoint of the objects.
     pub(crate) tenant: Endpoint,
     pub(crate) config: Config,
 }
 
 impl Scene {
-    /// With VPCs `a` and `b`, and no rule.
+    /// Sets up a scene with VPCs `a` and `b`, and without a rule.
     ///
-    /// Where exports are read through, nobody reads their objects in any other way.
-    pub(crate) async fn reading((home, read_through): Way) -> Self {
-        Self::set_up(home).await.through(read_through)
+    /// If dependents are read through exports, reads of VMs in any other way are forbidden.
+    pub(crate) async fn reading((control_plane, read_through): Way) -> Self {
+        Self::set_up(control_plane).await.through(read_through)
     }
 
-    /// The same in a kcp where each workspace lies on a shard of its own.
+    /// Does the same in a kcp with each workspace on a shard of its own.
     pub(crate) async fn on_shards(read_through: ReadThrough) -> Self {
         Self::with_shards(|options| options).await.through(read_through)
     }
 
-    /// The same, where a shard is listed only so long after its first binding.
+    /// Does the same with shards that are listed only so long after their first binding.
     pub(crate) async fn on_shards_listed(late: Duration, read_through: ReadThrough) -> Self {
         Self::with_shards(|options| options.listed_after(late)).await.through(read_through)
     }
 
-    /// The same, where the shard of tenant `b` has a host of its own.
+    /// Does the same with a host of its own for the shard of tenant `b`.
     pub(crate) async fn on_shards_with_b_at(host: &str, read_through: ReadThrough) -> Self {
         Self::with_shards(|options| options.shard_at("b", host)).await.through(read_through)
     }
 
     async fn with_shards(options: impl FnOnce(Options) -> Options) -> Self {
-        Self::placed(Home::Kcp, options(Options::kcp().shards(SHARDS))).await
+        Self::placed(ControlPlane::Kcp, options(Options::kcp().shards(SHARDS))).await
     }
 
     fn through(self, read_through: ReadThrough) -> Self {
@@ -90,41 +96,41 @@ impl Scene {
         Self { config: self.config.read_through(read_through), ..self }
     }
 
-    /// The same by the front-proxy.
-    pub(crate) async fn set_up(home: Home) -> Self {
-        let kind = match home {
-            Home::Kcp => Kind::Kcp,
-            Home::Kubernetes => Kind::Kubernetes,
+    /// Does the same with reads through the front-proxy.
+    pub(crate) async fn set_up(control_plane: ControlPlane) -> Self {
+        let kind = match control_plane {
+            ControlPlane::Kcp => Kind::Kcp,
+            ControlPlane::Kubernetes => Kind::Kubernetes,
         };
-        Self::placed(home, Options::new(kind)).await
+        Self::placed(control_plane, Options::new(kind)).await
     }
 
-    async fn placed(home: Home, options: Options) -> Self {
+    async fn placed(control_plane: ControlPlane, options: Options) -> Self {
         let testbed = Testbed::start(options).await.unwrap();
         let folder = tempfile::tempdir().unwrap();
         let made = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
         std::fs::write(folder.path().join("tls.crt"), made.cert.pem()).unwrap();
         std::fs::write(folder.path().join("tls.key"), made.signing_key.serialize_pem()).unwrap();
-        let (home_of_rules, [rules, provider, tenant]) = match home {
-            Home::Kcp => ("root:dep-ctrl", in_workspaces(&testbed, folder.path()).await),
-            Home::Kubernetes => ("", in_one_cluster(&testbed, folder.path()).await),
+        let (workspace_of_rules, [rules, provider, tenant]) = match control_plane {
+            ControlPlane::Kcp => ("root:dep-ctrl", in_workspaces(&testbed, folder.path()).await),
+            ControlPlane::Kubernetes => ("", in_one_cluster(&testbed, folder.path()).await),
         };
         for name in ["a", "b"] {
             let vpc = json!({"apiVersion": "network.example.com/v1", "kind": "VPC", "metadata": {"name": name}});
             tenant.post_json(VPCS, &vpc).await.unwrap();
         }
         let config = Config::default()
-            .home(home)
-            .kubeconfig(Some(write_kubeconfig(&testbed, folder.path(), home_of_rules, "admin")))
+            .control_plane(control_plane)
+            .kubeconfig(Some(write_kubeconfig(&testbed, folder.path(), workspace_of_rules, "admin")))
             .review_addr((Ipv4Addr::LOCALHOST, 0).into())
             .probe_addr(Some((Ipv4Addr::LOCALHOST, 0).into()))
             .metrics_addr(None)
             .tls_cert_dir(folder.path().to_owned())
             .shutdown_delay(Duration::ZERO);
-        Self { home, testbed, folder, rules, provider, tenant, config }
+        Self { control_plane, testbed, folder, rules, provider, tenant, config }
     }
 
-    /// A connection of another user's.
+    /// Opens a connection of another user.
     pub(crate) async fn connection(&self, workspace: &str, user: &str) -> Connection {
         connect(&self.testbed, self.folder.path(), workspace, user).await
     }
@@ -137,7 +143,7 @@ impl Scene {
         let mut dependency = json!({
             "group": VPC[0], "version": VPC[1], "resource": VPC[3], "fieldRef": {"path": path},
         });
-        if self.home == Home::Kcp {
+        if self.control_plane == ControlPlane::Kcp {
             dependent["apiExportName"] = json!(VM[0]);
             dependency["apiExportRef"] = json!({"path": "root:network", "name": VPC[0]});
         }
@@ -149,7 +155,7 @@ impl Scene {
         self.rules.apply(&format!("{RULES}/vm-vpc"), &rule, "test", true).await.unwrap();
     }
 
-    /// Writes another rule about VMs and VPCs: its `spec` as it is in a plain cluster, with one edit.
+    /// Writes another rule about VMs and VPCs. `edit` changes its `spec`, which is that of a plain cluster.
     pub(crate) async fn write_another_rule(&self, edit: impl FnOnce(&mut Value)) {
         let mut rule = json!({
             "apiVersion": "dependencies.opendefense.cloud/v1alpha1", "kind": "DependencyRule",
@@ -171,10 +177,10 @@ impl Scene {
         create_vm(&self.tenant, name, vpc).await;
     }
 
-    /// Another tenant with the same APIs and a VPC `a`, on the shard of its name.
+    /// Adds another tenant with the same APIs and a VPC `a`, on the shard of its name.
     pub(crate) async fn add_tenant(&self, name: &str) -> Endpoint {
-        make_workspace(&self.connection("root", "admin").await.home(), name).await;
-        let tenant = self.connection(&format!("root:{name}"), "admin").await.home();
+        make_workspace(&self.connection("root", "admin").await.own_endpoint(), name).await;
+        let tenant = self.connection(&format!("root:{name}"), "admin").await.own_endpoint();
         bind(&tenant, "root:network", VPC[0]).await;
         bind(&tenant, "root:compute", VM[0]).await;
         eventually(VPCS, async || tenant.get_json(VPCS).await.is_ok()).await;
@@ -183,10 +189,11 @@ impl Scene {
         tenant
     }
 
-    /// Another provider, of Things that refer to VPCs, with a rule, on the shard `other`. Nobody has bound its API.
+    /// Adds another provider, of Things that refer to VPCs, with a rule, on the shard `other`. Nobody has bound its
+    /// API.
     pub(crate) async fn add_provider(&self) -> Endpoint {
-        make_workspace(&self.connection("root", "admin").await.home(), "other").await;
-        let other = self.connection("root:other", "admin").await.home();
+        make_workspace(&self.connection("root", "admin").await.own_endpoint(), "other").await;
+        let other = self.connection("root:other", "admin").await.own_endpoint();
         export(&other, THING).await;
         bind(&other, "root:dep-ctrl", OURS).await;
         eventually(RULES, async || other.get_json(RULES).await.is_ok()).await;
@@ -194,7 +201,7 @@ impl Scene {
         other
     }
 
-    /// Writes that provider's rule, or changes it.
+    /// Writes this provider's rule, or changes it.
     pub(crate) async fn write_rule_about_things(&self, other: &Endpoint, path: &str) {
         let rule = json!({
             "apiVersion": "dependencies.opendefense.cloud/v1alpha1", "kind": "DependencyRule",
@@ -212,35 +219,33 @@ impl Scene {
         other.apply(&format!("{RULES}/thing-vpc"), &rule, "test", true).await.unwrap();
     }
 
-    /// A tenant binds that provider's API.
+    /// Binds this provider's API in a tenant's workspace.
     pub(crate) async fn bind_things(&self, tenant: &Endpoint) {
         bind(tenant, "root:other", THING[0]).await;
     }
 
-    /// depguard asks to see APIExports, and the VMs' provider lets it.
-    pub(crate) async fn show_exports(&self) {
-        let ours = self.connection("root:dep-ctrl", "admin").await.home();
-        let path = format!("/apis/apis.kcp.io/v1alpha2/apiexports/{OURS}");
-        let mut export = ours.get_json(&path).await.unwrap();
+    /// Makes depguard claim to see APIExports.
+    pub(crate) async fn claim_exports(&self) {
+        let depguard = self.connection("root:dep-ctrl", "admin").await.own_endpoint();
+        let path = format!("{EXPORTS}/{OURS}");
+        let mut export = depguard.get_json(&path).await.unwrap();
         export["spec"]["permissionClaims"] = json!([exports_claim()]);
-        ours.put_json(&path, &export).await.unwrap();
+        depguard.put_json(&path, &export).await.unwrap();
     }
 
-    /// A workspace that has bound depguard and lets it see its APIExports.
+    /// Lets depguard see the APIExports of the VPCs' provider.
+    pub(crate) async fn show_exports(&self) {
+        unbind(&self.provider).await;
+        bind_showing_exports(&self.provider).await;
+    }
+
+    /// Adds a workspace that has bound depguard and lets it see its APIExports.
     pub(crate) async fn add_workspace(&self, name: &str) {
-        make_workspace(&self.connection("root", "admin").await.home(), name).await;
-        let provider = self.connection(&format!("root:{name}"), "admin").await.home();
-        bind(&provider, "root:dep-ctrl", OURS).await;
-        let path = format!("{BINDINGS}/{OURS}");
-        let mut claim = exports_claim();
-        claim["state"] = json!("Accepted");
-        claim["selector"] = json!({"matchAll": true});
-        let mut binding = provider.get_json(&path).await.unwrap();
-        binding["spec"]["permissionClaims"] = json!([claim]);
-        provider.put_json(&path, &binding).await.unwrap();
+        make_workspace(&self.connection("root", "admin").await.own_endpoint(), name).await;
+        bind_showing_exports(&self.connection(&format!("root:{name}"), "admin").await.own_endpoint()).await;
     }
 
-    /// The VMs' provider takes back its binding of depguard, and with it its rules.
+    /// Deletes the binding of depguard of the VMs' provider, and with it the provider's rules.
     pub(crate) async fn unbind_rules(&self) {
         unbind(&self.rules).await;
     }
@@ -250,12 +255,12 @@ impl Scene {
         eventually(RULES, async || self.rules.get_json(RULES).await.is_ok()).await;
     }
 
-    /// Where the configuration is looked up for VPCs.
+    /// Returns the endpoint at which the configuration for VPCs is looked up.
     pub(crate) fn provider(&self) -> &Endpoint {
         &self.provider
     }
 
-    /// What the webhook shows, as PEM.
+    /// Returns the webhook's certificate, as PEM.
     pub(crate) fn certificate(&self) -> Vec<u8> {
         std::fs::read(self.folder.path().join("tls.crt")).unwrap()
     }
@@ -264,7 +269,7 @@ impl Scene {
         &self.testbed
     }
 
-    /// Puts as many VPCs and VMs there, each VM with a reference.
+    /// Stores so many VPCs and VMs, each VM with a reference.
     pub(crate) fn fill(&self, many: usize, refers_to: impl Fn(usize) -> usize) {
         let vpcs = (0..many).map(|n| json!({"metadata": {"name": format!("vpc-{n}")}}));
         let vms = (0..many).map(|n| {
@@ -277,17 +282,17 @@ impl Scene {
         self.testbed.fill(&place(VM), vms).unwrap();
     }
 
-    /// Has each page of VMs take so long.
+    /// Makes each page of VMs take so long.
     pub(crate) fn slow_lists_of_vms(&self, time: Duration) -> FaultId {
         self.testbed.faults().inject(Fault::Latency(time), When::always().path("/virtualmachines?"))
     }
 
-    /// Waits until one of those is under way.
+    /// Waits until a request with this fault is under way.
     pub(crate) async fn until_hit(&self, fault: FaultId) {
         eventually("it is under way", async || self.testbed.faults().hits(fault) > Some(0)).await;
     }
 
-    /// How many lists of VMs were begun so far.
+    /// Returns the number of lists of VMs that were begun so far.
     pub(crate) fn lists_of_vms(&self) -> u64 {
         self.testbed.lists(VM[0], VM[3]).begun
     }
@@ -300,40 +305,25 @@ impl Scene {
         self.tenant.delete(&format!("{VMS}/{name}"), Preconditions::default()).await.unwrap();
     }
 
-    /// The message with which the deletion of a VPC would be refused.
+    /// Returns the message with which the deletion of a VPC would be refused.
     pub(crate) async fn delete_dry(&self, vpc: &str) -> Option<String> {
         delete_dry(&self.tenant, vpc).await
     }
 
-    /// Somebody binds depguard in a workspace that says to be the VPCs' provider.
+    /// Binds depguard in a workspace that claims the path of the VPCs' provider.
     pub(crate) async fn lie(&self) {
-        make_workspace(&self.connection("root", "admin").await.home(), "liar").await;
-        bind_forged(&self.connection("root:liar", "admin").await.home(), "root:network").await;
+        make_workspace(&self.connection("root", "admin").await.own_endpoint(), "liar").await;
+        bind_forged(&self.connection("root:liar", "admin").await.own_endpoint(), "root:network").await;
     }
 
-    /// The workspace of the rules says that it is another one, which is made.
+    /// Makes the workspace of the rules claim another workspace's path; this other workspace is made, too.
     pub(crate) async fn forge_path_of_rules(&self, name: &str) {
-        make_workspace(&self.connection("root", "admin").await.home(), name).await;
+        make_workspace(&self.connection("root", "admin").await.own_endpoint(), name).await;
         unbind(&self.rules).await;
         bind_forged(&self.rules, &format!("root:{name}")).await;
     }
 
-    /// depguard may see what the VPCs' provider exports.
-    pub(crate) async fn claim_exports(&self) {
-        let claim = json!({"group": "apis.kcp.io", "resource": "apiexports", "verbs": ["get", "list", "watch"]});
-        let depguard = self.connection("root:dep-ctrl", "admin").await.home();
-        let path = format!("{EXPORTS}/{OURS}");
-        let mut export = depguard.get_json(&path).await.unwrap();
-        export["spec"]["permissionClaims"] = json!([claim]);
-        depguard.put_json(&path, &export).await.unwrap();
-        let mut accepted = claim;
-        accepted["selector"] = json!({"matchAll": true});
-        accepted["state"] = json!("Accepted");
-        unbind(&self.provider).await;
-        bind_accepting(&self.provider, "root:dep-ctrl", OURS, &[accepted]).await;
-    }
-
-    /// The VPCs' provider accepts only these workspaces' rules.
+    /// Makes the VPCs' provider accept only these workspaces' rules.
     pub(crate) async fn accept_rules_from(&self, workspaces: &str) {
         let path = format!("{EXPORTS}/{}", VPC[0]);
         let mut export = self.provider.get_json(&path).await.unwrap();
@@ -341,22 +331,22 @@ impl Scene {
         self.provider.put_json(&path, &export).await.unwrap();
     }
 
-    /// The VPCs' provider takes back its binding of depguard; what was installed there stays.
+    /// Deletes the binding of depguard of the VPCs' provider; the installed configuration stays.
     pub(crate) async fn unbind_provider(&self) {
         unbind(&self.provider).await;
     }
 
-    /// The same, where nobody looks whether it is done.
+    /// Does the same without waiting until it is done.
     pub(crate) async fn unbind_provider_unseen(&self) {
         self.provider.delete(&format!("{BINDINGS}/{OURS}"), Preconditions::default()).await.unwrap();
     }
 
-    /// The VPCs' provider binds depguard again.
+    /// Binds depguard again for the VPCs' provider.
     pub(crate) async fn bind_provider(&self) {
         bind(&self.provider, "root:dep-ctrl", OURS).await;
     }
 
-    /// The logical clusters of the VPCs' provider, of the VMs' provider, and of the tenant.
+    /// Returns the logical clusters of the VPCs' provider, of the VMs' provider, and of the tenant.
     pub(crate) async fn clusters(&self) -> [Option<LogicalCluster>; 3] {
         let mut clusters = [None, None, None];
         for (cluster, endpoint) in clusters.iter_mut().zip([&self.provider, &self.rules, &self.tenant]) {
@@ -365,9 +355,9 @@ impl Scene {
         clusters
     }
 
-    /// The logical cluster of a workspace; in a plain cluster there is none.
+    /// Returns the logical cluster of a workspace; `None` in a plain cluster.
     pub(crate) async fn cluster_of(&self, workspace: &Endpoint) -> Option<LogicalCluster> {
-        if self.home == Home::Kubernetes {
+        if self.control_plane == ControlPlane::Kubernetes {
             return None;
         }
         let itself = workspace.get_json("/apis/core.kcp.io/v1alpha1/logicalclusters/cluster").await.unwrap();
@@ -375,27 +365,33 @@ impl Scene {
         Some(LogicalCluster::parse(id).unwrap())
     }
 
-    /// A file that the webhook may be given.
+    /// Writes a file that the webhook may be given.
     pub(crate) fn write(&self, name: &str, content: &str) -> std::path::PathBuf {
         let file = self.folder.path().join(name);
         std::fs::write(&file, content).unwrap();
         file
     }
 
-    /// Nobody may look at the Workspace object of the VPCs' provider any more.
+    /// Forbids everybody to look at the Workspace object of the VPCs' provider.
     pub(crate) fn hide_workspaces(&self) {
         self.hide_workspace("network");
     }
 
-    /// Nobody may look where the workspace `root:<name>` is.
+    /// Forbids everybody to look up the workspace `root:<name>`.
     pub(crate) fn hide_workspace(&self, name: &str) -> [FaultId; 2] {
         [format!("/workspaces/{name}"), format!("/clusters/root:{name}/apis/core.kcp.io")]
             .map(|path| self.testbed.faults().inject(Fault::Forbidden, When::always().path(&path)))
     }
 
-    /// They may again.
+    /// Allows it again.
     pub(crate) fn show(&self, hidden: [FaultId; 2]) {
         hidden.into_iter().for_each(|fault| self.testbed.faults().clear(fault));
+    }
+
+    /// Ends depguard's watch of the providers' exports, and lets no other begin.
+    pub(crate) fn silence_exports(&self) -> [FaultId; 2] {
+        [Fault::InternalError, Fault::WatchDropped]
+            .map(|fault| self.testbed.faults().inject(fault, When::always().under("/services/").path("/apiexports")))
     }
 
     /// Installs the webhook as the controller does.
@@ -403,7 +399,7 @@ impl Scene {
         self.configure_at(address, "/validate").await;
     }
 
-    /// The same at another path, or anew.
+    /// Does the same for another path, or once more.
     pub(crate) async fn configure_at(&self, address: SocketAddr, path: &str) {
         let certificate = self.certificate();
         let configuration = json!({
@@ -432,34 +428,24 @@ pub(crate) async fn create_vm(tenant: &Endpoint, name: &str, vpc: &str) {
     tenant.post_json(VMS, &vm).await.unwrap();
 }
 
-/// See [`Scene::delete_dry`].
+/// Does the same as [`Scene::delete_dry`], for any tenant.
 pub(crate) async fn delete_dry(tenant: &Endpoint, vpc: &str) -> Option<String> {
-    // Without a body: beside one, an API server does not look at the query.
+    // The request has no body: with a body, an API server does not look at the query.
     let request = http::Request::delete(format!("{VPCS}/{vpc}?dryRun=All")).body(bytes::Bytes::new()).unwrap();
     let response = tenant.send(request).await.unwrap();
     (!response.status().is_success()).then(|| String::from_utf8_lossy(response.body()).into_owned())
 }
 
-fn exports_claim() -> Value {
-    json!({"group": "apis.kcp.io", "resource": "apiexports", "verbs": ["get", "list", "watch"]})
-}
-
-/// Asks again until it is so: 500 times, or for as long as a minute where answers are slow.
+/// Asks again until it is so, for a minute at most.
 pub(crate) async fn eventually(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
     let end = tokio::time::Instant::now() + Duration::from_secs(60);
-    for _ in 0..500 {
-        if is_so().await {
-            return;
-        }
-        if tokio::time::Instant::now() > end {
-            break;
-        }
+    while !is_so().await {
+        assert!(tokio::time::Instant::now() < end, "never: {what}");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
-    panic!("never: {what}");
 }
 
-/// The status and the text of a probe.
+/// Returns the status and the text of a probe.
 pub(crate) async fn probe(address: SocketAddr, path: &str) -> (u16, String) {
     let mut stream = TcpStream::connect(address).await.unwrap();
     let request = format!("GET {path} HTTP/1.1\r\nhost: probe\r\nconnection: close\r\n\r\n");
@@ -468,128 +454,4 @@ pub(crate) async fn probe(address: SocketAddr, path: &str) -> (u16, String) {
     stream.read_to_string(&mut response).await.unwrap();
     let (head, body) = response.split_once("\r\n\r\n").unwrap();
     (head.split(' ').nth(1).unwrap().parse().unwrap(), body.to_owned())
-}
-
-async fn in_workspaces(testbed: &Testbed, folder: &Path) -> [Endpoint; 3] {
-    let root = connect(testbed, folder, "root", "admin").await.home();
-    for name in ["dep-ctrl", "network", "compute", "tenant"] {
-        make_workspace(&root, name).await;
-    }
-    let at = async |name: &str| connect(testbed, folder, &format!("root:{name}"), "admin").await.home();
-    let (dep_ctrl, network, compute, tenant) =
-        (at("dep-ctrl").await, at("network").await, at("compute").await, at("tenant").await);
-    export(&dep_ctrl, RULE).await;
-    export(&network, VPC).await;
-    export(&compute, VM).await;
-    for provider in [&network, &compute] {
-        bind(provider, "root:dep-ctrl", OURS).await;
-    }
-    bind(&tenant, "root:network", VPC[0]).await;
-    bind(&tenant, "root:compute", VM[0]).await;
-    for (endpoint, path) in [(&compute, RULES), (&tenant, VPCS), (&tenant, VMS)] {
-        eventually(path, async || endpoint.get_json(path).await.is_ok()).await;
-    }
-    [compute, network, tenant]
-}
-
-async fn make_workspace(root: &Endpoint, name: &str) {
-    let workspaces = "/apis/tenancy.kcp.io/v1alpha1/workspaces";
-    let object = json!({
-        "apiVersion": "tenancy.kcp.io/v1alpha1", "kind": "Workspace", "metadata": {"name": name},
-        "spec": {"location": {"selector": {"matchLabels": {"name": name}}}},
-    });
-    root.post_json(workspaces, &object).await.unwrap();
-    let path = format!("{workspaces}/{name}");
-    eventually(name, async || root.get_json(&path).await.is_ok_and(|w| w["status"]["phase"] == "Ready")).await;
-}
-
-async fn in_one_cluster(testbed: &Testbed, folder: &Path) -> [Endpoint; 3] {
-    let cluster = connect(testbed, folder, "", "admin").await.home();
-    for [group, version, kind, plural, scope] in [RULE, VPC, VM] {
-        let mut served = versioned(version);
-        served["schema"] = json!({"openAPIV3Schema": served["schema"]});
-        let object = json!({
-            "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-            "metadata": {"name": format!("{plural}.{group}")},
-            "spec": {"group": group, "names": names(kind, plural), "scope": scope, "versions": [served]},
-        });
-        cluster.post_json("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", &object).await.unwrap();
-    }
-    for path in [RULES, VPCS, VMS] {
-        eventually(path, async || cluster.get_json(path).await.is_ok()).await;
-    }
-    [cluster.clone(), cluster.clone(), cluster]
-}
-
-async fn export(workspace: &Endpoint, [group, version, kind, plural, scope]: Described) {
-    let schema = json!({
-        "apiVersion": "apis.kcp.io/v1alpha1", "kind": "APIResourceSchema",
-        "metadata": {"name": format!("v1.{plural}.{group}")},
-        "spec": {"group": group, "names": names(kind, plural), "scope": scope, "versions": [versioned(version)]},
-    });
-    workspace.post_json("/apis/apis.kcp.io/v1alpha1/apiresourceschemas", &schema).await.unwrap();
-    let resource = json!({
-        "group": group, "name": plural, "schema": schema["metadata"]["name"], "storage": {"crd": {}},
-    });
-    let export = json!({
-        "apiVersion": "apis.kcp.io/v1alpha2", "kind": "APIExport", "metadata": {"name": group},
-        "spec": {"resources": [resource]},
-    });
-    workspace.post_json(EXPORTS, &export).await.unwrap();
-}
-
-/// Binds depguard in a workspace that says to be at `path`.
-async fn bind_forged(workspace: &Endpoint, path: &str) {
-    let itself = "/apis/core.kcp.io/v1alpha1/logicalclusters/cluster";
-    let mut forged = workspace.get_json(itself).await.unwrap();
-    forged["metadata"]["annotations"]["kcp.io/path"] = json!(path);
-    workspace.put_json(itself, &forged).await.unwrap();
-    bind(workspace, "root:dep-ctrl", OURS).await;
-    let binding = workspace.get_json(&format!("{BINDINGS}/{OURS}")).await.unwrap();
-    assert_eq!(binding["metadata"]["annotations"]["kcp.io/path"], path);
-}
-
-/// The workspace takes back its binding of depguard.
-async fn unbind(workspace: &Endpoint) {
-    let path = format!("{BINDINGS}/{OURS}");
-    workspace.delete(&path, Preconditions::default()).await.unwrap();
-    eventually("unbound", async || workspace.get_json(&path).await.is_err()).await;
-}
-
-async fn bind(workspace: &Endpoint, path: &str, export: &str) {
-    bind_accepting(workspace, path, export, &[]).await;
-}
-
-async fn bind_accepting(workspace: &Endpoint, path: &str, export: &str, claims: &[Value]) {
-    let binding = json!({
-        "apiVersion": "apis.kcp.io/v1alpha2", "kind": "APIBinding", "metadata": {"name": export},
-        "spec": {"reference": {"export": {"path": path, "name": export}}, "permissionClaims": claims},
-    });
-    workspace.post_json(BINDINGS, &binding).await.unwrap();
-    let path = format!("{BINDINGS}/{export}");
-    eventually(export, async || workspace.get_json(&path).await.is_ok_and(|b| b["status"]["phase"] == "Bound")).await;
-}
-
-fn names(kind: &str, plural: &str) -> Value {
-    json!({"kind": kind, "listKind": format!("{kind}List"), "plural": plural, "singular": kind.to_lowercase()})
-}
-
-fn versioned(name: &str) -> Value {
-    let anything = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
-    json!({
-        "name": name, "served": true, "storage": true,
-        "schema": {"type": "object", "properties": {"spec": anything}},
-    })
-}
-
-async fn connect(testbed: &Testbed, folder: &Path, cluster: &str, user: &str) -> Connection {
-    let home = if cluster.is_empty() { Home::Kubernetes } else { Home::Kcp };
-    let kubeconfig = Some(write_kubeconfig(testbed, folder, cluster, user));
-    Connection::open(&ConnectOptions::new(home).kubeconfig(kubeconfig)).await.unwrap()
-}
-
-fn write_kubeconfig(testbed: &Testbed, folder: &Path, cluster: &str, user: &str) -> std::path::PathBuf {
-    let file = folder.join(format!("{}-{user}.kubeconfig", cluster.replace(':', "-")));
-    std::fs::write(&file, testbed.kubeconfig(cluster, user)).unwrap();
-    file
 }

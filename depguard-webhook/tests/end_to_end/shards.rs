@@ -1,4 +1,4 @@
-//! A kcp of several shards: each workspace lies on one of its own.
+//! A kcp of several shards, with each workspace on a shard of its own.
 
 use std::time::Duration;
 
@@ -29,7 +29,7 @@ async fn dependents_are_found_on_whichever_shard_they_are() {
     }
 }
 
-/// The endpoint of a shard is listed later than its first binding: until then nobody can say who refers to what there.
+/// The endpoint of a shard is listed later than its first binding: until then nobody can tell the references there.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_first_consumer_on_a_shard_is_refused_until_the_shard_is_listed() {
     let scene = Scene::on_shards_listed(Duration::from_secs(3), ReadThrough::Export).await;
@@ -49,7 +49,7 @@ async fn the_first_consumer_on_a_shard_is_refused_until_the_shard_is_listed() {
     webhook.stop().await;
 }
 
-/// As soon as the first consumer on a new shard binds an export, kcp lists the shard for all consumers of the export.
+/// kcp lists a new shard for all consumers of an export as soon as the first consumer there binds it.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_new_shard_at_a_host_that_is_not_trusted_refuses_only_its_own_deletions() {
     let mut scene = Scene::on_shards_with_b_at("localhost", ReadThrough::Export).await;
@@ -96,12 +96,12 @@ async fn a_shard_that_is_down_refuses_only_what_needs_it() {
             assert_eq!(scene.delete_dry("b").await, None);
             let beyond = delete_dry(&b, "a").await;
             match way {
-                // The shard itself is well, and only its virtual workspaces can't be reached.
+                // The shard itself is well, and only its virtual workspaces are away.
                 ReadThrough::FrontProxy => assert_eq!(beyond, None),
                 ReadThrough::Export => {
                     let message = beyond.expect("its dependents can't be read");
                     assert!(
-                        message.contains("an endpoint of APIExport compute.example.com can't be asked"),
+                        message.contains("an endpoint of APIExport compute.example.com that may serve "),
                         "{message}"
                     );
                     assert!(message.contains("Connection refused") && message.contains("retry later"), "{message}");
@@ -122,7 +122,7 @@ async fn a_shard_with_rules_that_is_down_at_the_start_keeps_it_from_deciding() {
         let mut scene = Scene::on_shards(way).await;
         scene.write_rule(".spec.vpcRef.name").await;
         scene.create_vm("m1", "a").await;
-        // So long that the shard is listed.
+        // The first webhook runs until the shard is listed.
         let mut webhook = scene.start().await;
         scene.configure(webhook.review_addr()).await;
         refusal_at_last(&scene.tenant).await;
@@ -170,7 +170,7 @@ async fn endpoints_that_come_and_go_are_followed() {
     }
 }
 
-/// kcp makes an empty list of a shard's 404, and 403 is what every other shard says: neither is an answer.
+/// kcp turns a shard's 404 into an empty list, and every other shard answers 403: neither is an answer.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_virtual_workspace_says_of_what_is_elsewhere_is_never_taken_for_none() {
     let scene = Scene::on_shards(ReadThrough::Export).await;
@@ -180,7 +180,7 @@ async fn what_a_virtual_workspace_says_of_what_is_elsewhere_is_never_taken_for_n
     scene.configure(webhook.review_addr()).await;
     refusal_at_last(&scene.tenant).await;
     for (fault, expected) in [
-        (Fault::EmptyList, "no metadata.resourceVersion"),
+        (Fault::EmptyList, "without metadata.resourceVersion"),
         (Fault::Forbidden, "HTTP 403"),
         (Fault::InternalError, "HTTP 500"),
         (Fault::Cut, "failed"),
@@ -197,8 +197,9 @@ async fn what_a_virtual_workspace_says_of_what_is_elsewhere_is_never_taken_for_n
     webhook.stop().await;
 }
 
-/// The message of the refusal, once the shard of the rule is listed and the one of the tenant. As soon as the rule is
-/// known, it is refused; before, only while a shard that was just listed is loaded.
+/// Waits until the shards of the rule and of the tenant are listed, and returns the message of the refusal. Once the
+/// rule is known, every deletion must be refused; before that, a deletion may pass, or be refused while a listed shard
+/// is being loaded.
 async fn refusal_at_last(tenant: &Endpoint) -> String {
     eventually("the rule is in force", async || {
         delete_dry(tenant, "a").await.is_some_and(|message| !message.contains("not yet initialized"))

@@ -1,13 +1,13 @@
-//! Deletions at the same time, counted in lists by the API server.
+//! Deletions at the same time, with their lists counted by the API server.
 
 use std::time::Duration;
 
-use depguard_core::Home;
+use depguard_core::ControlPlane;
 use futures::future::join_all;
 
 use crate::scene::{Scene, WAYS};
 
-/// As many as are deleted at once, and as many dependents.
+/// Number of deletions at once, and number of dependents.
 const MANY: usize = 100;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -15,12 +15,12 @@ async fn deletions_at_once_share_a_handful_of_lists_and_each_is_decided_for_itse
     for way in WAYS {
         let scene = Scene::reading(way).await;
         scene.write_rule(".spec.vpcRef.name").await;
-        // Every other one is referred to.
+        // Every other VPC is referenced.
         scene.fill(MANY, |n| n * 2);
         let webhook = scene.start().await;
         scene.configure(webhook.review_addr()).await;
         let before = (scene.lists_of_vms(), scene.lists_of_bindings());
-        // Long enough for all to come before the first lists are answered.
+        // The delay is long enough for all deletions to come before the first lists are answered.
         scene.slow_lists_of_vms(Duration::from_millis(500));
         let vpcs: Vec<_> = (0..MANY).map(|n| format!("vpc-{n}")).collect();
         let messages = join_all(vpcs.iter().map(|vpc| scene.delete_dry(vpc))).await;
@@ -31,10 +31,10 @@ async fn deletions_at_once_share_a_handful_of_lists_and_each_is_decided_for_itse
                 _ => assert_eq!(message, expected),
             }
         }
-        // A few try the field, which is not selectable; the rest, and they, go to two or three lists.
+        // A few lookups try the field, which is not selectable; then these and the rest share two or three lists.
         let lists = scene.lists_of_vms() - before.0;
         assert!((2..=8).contains(&lists), "{lists} lists for {MANY} deletions");
-        if way.0 == Home::Kcp {
+        if way.0 == ControlPlane::Kcp {
             let lists = scene.lists_of_bindings() - before.1;
             assert!((1..=MANY as u64 / 2).contains(&lists), "{lists} lists of bindings for {MANY} deletions");
         }

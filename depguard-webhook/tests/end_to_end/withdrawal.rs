@@ -1,11 +1,11 @@
-//! A provider that unbinds depguard, where what was installed in its workspace stays.
+//! A provider that unbinds depguard, with its installed configuration left in its workspace.
 
 use depguard_testbed::{Fault, When};
 use depguard_webhook::ReadThrough;
 
 use crate::scene::{Scene, eventually};
 
-/// kcp ends the binding at once: the controller is too late to take the configuration away.
+/// kcp ends the binding at once: the controller is too late to remove the configuration.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_provider_exports_is_let_go_only_once_its_withdrawal_is_proved() {
     for way in [ReadThrough::FrontProxy, ReadThrough::Export] {
@@ -17,7 +17,7 @@ async fn what_a_provider_exports_is_let_go_only_once_its_withdrawal_is_proved() 
         let refused = async || scene.delete_dry("a").await.is_some_and(|why| why.contains("VirtualMachine/m1"));
         eventually("the rule is in force", refused).await;
 
-        // Nobody can tell: its APIBindings can't be read, or it may be that nobody has this id.
+        // Nobody can tell yet: the provider's APIBindings can't be read, and its id may belong to nobody.
         let [provider, ..] = scene.clusters().await;
         let under = format!("/clusters/{}/", provider.unwrap());
         let faults = scene.testbed().faults();
@@ -37,7 +37,7 @@ async fn what_a_provider_exports_is_let_go_only_once_its_withdrawal_is_proved() 
         .await;
         faults.clear(unproved);
         eventually("it is let go", async || scene.delete_dry("a").await.is_none()).await;
-        // From the first moment on, whatever is watched says by then.
+        // The rule counts from the first moment on, whatever the watches show by then.
         scene.bind_provider().await;
         assert!(refused().await, "{way:?}");
         webhook.stop().await;

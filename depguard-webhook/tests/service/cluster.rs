@@ -1,19 +1,19 @@
-//! A cluster in memory, as far as locks ask it: objects by path, writes by resourceVersion, and who may do what.
+//! Cluster in memory, as far as locks need it: objects by path, writes by resourceVersion, and access reviews.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use depguard_core::Query;
-use depguard_core::locks::{self, Verb};
-use depguard_webhook::{Fetched, Port, Room, Writer};
+use depguard_core::protocol::{self, Verb};
+use depguard_webhook::{ApiReader, BytePermit, Fetched, Writer};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use serde_json::{Value, json};
 
 use crate::response;
 
-/// Clones are the same cluster.
+/// Cluster in memory. Clones share it.
 #[derive(Clone, Default)]
 pub(crate) struct Cluster(Arc<Mutex<State>>);
 
@@ -24,9 +24,9 @@ struct State {
     sent: Vec<String>,
     may: BTreeSet<(String, String)>,
     broken: Vec<(String, Fetched)>,
-    /// Writes before which somebody else is faster.
+    /// Number of writes that somebody else forestalls.
     conflicts: usize,
-    /// What is never answered.
+    /// Part of the paths that never get an answer.
     hangs: Option<&'static str>,
     latency: Duration,
 }
@@ -38,7 +38,7 @@ impl Cluster {
         self.0.lock().unwrap()
     }
 
-    /// Puts an object there, or takes it away.
+    /// Puts an object at a path, or removes it.
     pub(crate) fn put(&self, path: &str, object: Option<Value>) {
         let mut state = self.state();
         match object {
@@ -56,28 +56,28 @@ impl Cluster {
         self.state().may.insert((user.to_owned(), verb.to_owned()));
     }
 
-    /// Whatever is sent to a path with this in it is answered so.
+    /// Gives this answer to every request to a path with this part.
     pub(crate) fn break_at(&self, part: &str, fetched: Fetched) {
         self.state().broken.push((part.to_owned(), fetched));
     }
 
-    /// Somebody else is faster so often.
+    /// Lets so many writes fail with a conflict, as if somebody else were faster.
     pub(crate) fn conflict(&self, times: usize) {
         self.state().conflicts = times;
     }
 
-    /// Whatever is sent to a path with this in it is never answered.
+    /// Never answers a request to a path with this part.
     pub(crate) fn hang_at(&self, part: &'static str) {
         self.state().hangs = Some(part);
     }
 
-    /// Each answer takes so long.
+    /// Makes each answer take so long.
     pub(crate) fn slow(&self, latency: Duration) {
         self.state().latency = latency;
     }
 
     async fn wait(&self, path: &str) {
-        // What is written meanwhile is seen or not, as anywhere.
+        // Other writes may come in between, as anywhere.
         tokio::task::yield_now().await;
         let latency = self.state().latency;
         if !latency.is_zero() {
@@ -89,7 +89,7 @@ impl Cluster {
         }
     }
 
-    /// What was sent since this was last asked, such as `GET /apis/…`.
+    /// Returns the requests since the last call, such as `GET /apis/…`.
     pub(crate) fn sent(&self) -> Vec<String> {
         std::mem::take(&mut self.state().sent)
     }
@@ -145,7 +145,7 @@ impl State {
         }
     }
 
-    /// Only annotations are ever patched, on the object of one UID.
+    /// Merges a patch: only annotations are ever patched, on the object with one UID.
     fn merge(&mut self, path: &str, patch: &Value) -> Fetched {
         let Some(mut object) = self.objects.get(path).cloned() else { return missing(path) };
         assert_eq!(object["metadata"]["uid"], patch["metadata"]["uid"]);
@@ -162,7 +162,7 @@ impl State {
     }
 }
 
-/// As an API server says it of a kind that it serves.
+/// Returns the 404 of an API server for a kind that it serves.
 fn missing(path: &str) -> Fetched {
     let mut parts = path.rsplit('/');
     let (name, kind) = (parts.next(), parts.next());
@@ -170,7 +170,7 @@ fn missing(path: &str) -> Fetched {
     response(404, &json!({"kind": "Status", "code": 404, "reason": "NotFound", "details": details}))
 }
 
-impl Port for Cluster {
+impl ApiReader for Cluster {
     async fn get(&self, query: &Query) -> Fetched {
         self.wait(&query.path).await;
         let mut state = self.state();
@@ -180,7 +180,7 @@ impl Port for Cluster {
 }
 
 impl Writer for Cluster {
-    fn send<'a>(&'a self, send: &'a locks::Send, _: &'a mut Room) -> BoxFuture<'a, Fetched> {
+    fn send<'a>(&'a self, send: &'a protocol::Send, _: &'a mut BytePermit) -> BoxFuture<'a, Fetched> {
         async move {
             self.wait(&send.path).await;
             let mut state = self.state();

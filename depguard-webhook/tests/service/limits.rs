@@ -1,4 +1,4 @@
-//! Reviews that are too large, too slow, too many, or none at all.
+//! Reviews that are too large, too slow or too many, and requests that are no reviews.
 
 use std::time::Duration;
 
@@ -99,7 +99,7 @@ async fn too_many_reviews_at_once_are_refused_at_once() {
     let ignoring = post_bytes("/validate/ignore", review().to_string());
     let response = service.clone().oneshot(ignoring).await.unwrap();
     assert_eq!(rejected(response).await, (429, "too many reviews at once; retry later\n".to_owned()));
-    // What needs no API server is decided all the same.
+    // A review that needs no API server is decided all the same.
     let mut unnamed = review();
     unnamed["request"]["resource"]["resource"] = json!("subnets");
     assert!(allowed(&answer(service.clone(), post(&unnamed)).await));
@@ -111,7 +111,7 @@ async fn too_many_reviews_at_once_are_refused_at_once() {
 
 type Frames = BoxStream<'static, Result<Frame<Bytes>, std::io::Error>>;
 
-/// A body that sends `beginning` and then nothing more.
+/// Returns a request whose body sends `beginning` and then nothing more.
 fn stuck(beginning: &str) -> Request<StreamBody<Frames>> {
     let frames = futures::stream::iter([Ok(Frame::data(Bytes::from(beginning.to_owned())))]);
     let body = StreamBody::new(frames.chain(futures::stream::pending()).boxed());
@@ -122,11 +122,11 @@ fn stuck(beginning: &str) -> Request<StreamBody<Frames>> {
 async fn a_slow_body_is_given_up_in_time() {
     let begun = Instant::now();
     let response = service(unasked()).oneshot(stuck(r#"{"request":{"uid":"u-1","#)).await.unwrap();
-    assert_eq!(refused(&reviewed(response).await), "the review was not there in time");
+    assert_eq!(refused(&reviewed(response).await), "the review did not arrive in time");
     assert_eq!(begun.elapsed().as_millis(), 1_800);
 
     let response = service(unasked()).oneshot(stuck(r#"{"request":{"#)).await.unwrap();
-    assert_eq!(rejected(response).await, (408, "the review was not there in time\n".to_owned()));
+    assert_eq!(rejected(response).await, (408, "the review did not arrive in time\n".to_owned()));
 }
 
 #[tokio::test]

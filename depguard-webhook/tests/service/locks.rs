@@ -4,8 +4,9 @@ mod failing;
 mod holding;
 mod many;
 
+use depguard_core::ControlPlane;
 use depguard_core::locks::TableName;
-use depguard_core::{GroupResource, Home, Namespace};
+use depguard_core::model::{GroupResource, Namespace};
 use depguard_webhook::ReviewService;
 use serde_json::{Value, json};
 
@@ -17,14 +18,14 @@ const ROOT: &str = "/apis/dependencies.opendefense.cloud/v1alpha1";
 
 fn guarded(cluster: &Cluster) -> ReviewService<Cluster> {
     cluster.put(NAMESPACE, Some(json!({"metadata": {"name": "default"}})));
-    service(cluster.clone()).guarding_locks(Home::Kubernetes, cluster.clone())
+    service(cluster.clone()).guarding_locks(ControlPlane::Kubernetes, cluster.clone())
 }
 
 fn vm_kind() -> GroupResource {
     "virtualmachines.compute.example.com".parse().unwrap()
 }
 
-/// The table of VMs in a namespace, or of all.
+/// Returns the path of the table of VMs in a namespace, or in the cluster.
 fn table(namespace: Option<&str>) -> String {
     let namespace = namespace.map(|name| Namespace::parse(name).unwrap());
     TableName { namespace, kind: vm_kind() }.path()
@@ -34,7 +35,7 @@ fn lock_path(name: &str) -> String {
     format!("{ROOT}/namespaces/default/objectlocks/{name}")
 }
 
-/// An ObjectLock on the VM `vm-1`, as a user writes it and an API server stores it.
+/// Returns an ObjectLock on the VM `vm-1`, as a user writes it and an API server stores it.
 fn lock(name: &str, edit: impl FnOnce(&mut Value)) -> Value {
     let mut lock = json!({
         "apiVersion": "dependencies.opendefense.cloud/v1alpha1", "kind": "ObjectLock",
@@ -56,7 +57,7 @@ fn vm(spec: &Value) -> Value {
     })
 }
 
-/// A review by `user`: of VMs in general, of locks where the objects are such.
+/// Returns a review by `user`: of a lock if the objects are locks, else of a VM.
 fn review(operation: &str, user: &str, old: &Value, new: &Value) -> Value {
     let shown = if new.is_null() { old } else { new };
     let (group, resource) = match shown["kind"].as_str() {
@@ -79,7 +80,7 @@ fn deletion(user: &str) -> Value {
     review("DELETE", user, &vm(&json!({"cpus": 1})), &Value::Null)
 }
 
-/// The same about a VM of another name.
+/// Returns the same review about a VM of another name.
 fn about(name: &str, mut review: Value) -> Value {
     for object in ["oldObject", "object"] {
         review["request"][object]["metadata"]["name"] = json!(name);
@@ -91,7 +92,7 @@ async fn ask(service: &ReviewService<Cluster>, review: &Value) -> Value {
     answer(service.clone(), post_bytes("/lock?timeout=10s", review.to_string())).await
 }
 
-/// Creates a lock as an API server does: reviewed first, stored if it may be.
+/// Creates a lock as an API server does: it is reviewed first, and stored if that allows it.
 async fn create(
     service: &ReviewService<Cluster>,
     cluster: &Cluster,

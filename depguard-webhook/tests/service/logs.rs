@@ -1,4 +1,4 @@
-//! What the service logs, as the binary writes it.
+//! Log lines of the service, as the binary writes them.
 
 use std::io::Write;
 use std::sync::{Arc, Mutex};
@@ -11,7 +11,7 @@ use crate::{answer, at_once, list, post, post_bytes, refused, review, service, u
 
 const FORMATS: [LogFormat; 2] = [LogFormat::Text, LogFormat::Json];
 
-/// What stands in objects, and must not stand in a log.
+/// Text that stands in objects, and must not get into a log.
 const MARKER: &str = "for-nobodys-eyes";
 
 #[derive(Clone, Default)]
@@ -33,7 +33,7 @@ impl Write for Log {
     }
 }
 
-/// The object, with markers wherever its owner may write.
+/// Returns the review of an object with markers wherever its owner may write.
 fn marked() -> Value {
     let mut review = review();
     let object = &mut review["request"]["oldObject"];
@@ -55,7 +55,7 @@ fn marked_vm(name: &str, vpc: &str) -> Value {
     vm
 }
 
-/// The log of one review at the finest level, of which what is at `info` is one line.
+/// Logs one review at the finest level, and returns its one line about the decision.
 async fn logged(format: LogFormat, items: &'static [&'static str]) -> String {
     let log = Log::default();
     let writer = log.clone();
@@ -107,7 +107,7 @@ async fn a_denial_is_one_line_with_all_that_an_operator_asks_for() {
     assert!(!line.contains('\u{1b}'), "colours are for terminals: {line:?}");
 }
 
-/// They are most of all reviews.
+/// Most reviews are allowed.
 #[tokio::test]
 async fn what_is_allowed_is_no_more_than_a_line_for_whoever_debugs() {
     for format in FORMATS {
@@ -133,7 +133,7 @@ async fn of_what_is_no_review_is_logged_where_it_is_wrong_and_not_what_was_sent(
     }
 }
 
-/// What the API server said is for the operator to put right.
+/// The line holds the API server's words: the operator has to find the fault.
 #[tokio::test]
 async fn what_could_not_be_found_out_is_logged_with_why() {
     let log = Log::default();

@@ -6,6 +6,7 @@ mod locks;
 mod logs;
 mod metrics;
 mod owners;
+mod sharing;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -13,8 +14,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use depguard_core::{Home, Inquiry, Loaded, LoadedRule, OverridePolicy, Query, RuleKey, RuleSet, Workspaces, canary};
-use depguard_webhook::{Fetched, Port, ReviewService, Rules};
+use depguard_core::probe::{Loaded, LoadedRule, LoadedRulesRequest, canary};
+use depguard_core::rule::RuleKey;
+use depguard_core::{ControlPlane, OverridePolicy, Query, RuleSet, Workspaces};
+use depguard_webhook::{ApiReader, Fetched, ReviewService, Rules};
 use futures::future::BoxFuture;
 use http::{Request, Response, StatusCode};
 use http_body_util::{BodyExt, Full};
@@ -22,22 +25,22 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 use tower::ServiceExt;
 
-/// Answers each query by a function.
+/// Port that answers each query by a function.
 struct Script<F>(F);
 
-impl<F: Fn(&Query) -> BoxFuture<'static, Fetched> + Send + Sync + 'static> Port for Script<F> {
+impl<F: Fn(&Query) -> BoxFuture<'static, Fetched> + Send + Sync + 'static> ApiReader for Script<F> {
     async fn get(&self, query: &Query) -> Fetched {
         self.0(query).await
     }
 }
 
-/// A port that answers at once.
-fn at_once(answer: impl Fn(&Query) -> Fetched + Send + Sync + 'static) -> impl Port {
+/// Returns a port that answers at once.
+fn at_once(answer: impl Fn(&Query) -> Fetched + Send + Sync + 'static) -> impl ApiReader {
     Script(move |query: &Query| -> BoxFuture<'static, Fetched> { Box::pin(std::future::ready(answer(query))) })
 }
 
-/// A port that must not be asked.
-fn unasked() -> impl Port {
+/// Returns a port that must not be asked.
+fn unasked() -> impl ApiReader {
     at_once(|query| panic!("asked for {}", query.path))
 }
 
@@ -67,11 +70,11 @@ fn rule_about(resource: &str, kind: &str) -> Value {
 
 fn loaded(objects: &[Value]) -> Rules {
     let rules = Rules::not_loaded_yet("starting");
-    rules.load(RuleSet::load(Home::Kubernetes, objects), Workspaces::new());
+    rules.load(RuleSet::load(ControlPlane::Kubernetes, objects), Workspaces::new());
     rules
 }
 
-fn service<P: Port>(port: P) -> ReviewService<P> {
+fn service<P: ApiReader>(port: P) -> ReviewService<P> {
     ReviewService::new(port, loaded(&[rule()]), OverridePolicy::default())
 }
 
@@ -93,11 +96,11 @@ fn post_bytes(uri: &str, body: impl Into<Bytes>) -> Request<Full<Bytes>> {
     request.body(Full::new(body.into())).unwrap()
 }
 
-async fn answer<P: Port>(service: ReviewService<P>, request: Request<Full<Bytes>>) -> Value {
+async fn answer<P: ApiReader>(service: ReviewService<P>, request: Request<Full<Bytes>>) -> Value {
     reviewed(service.oneshot(request).await.unwrap()).await
 }
 
-/// The `response` of an answered review.
+/// Returns the `response` of an answered review.
 async fn reviewed(response: Response<Full<Bytes>>) -> Value {
     assert_eq!(response.status(), StatusCode::OK);
     assert_eq!(response.headers()["content-type"], "application/json");
@@ -114,7 +117,7 @@ async fn rejected(response: Response<Full<Bytes>>) -> (u16, String) {
     (status, String::from_utf8(body.to_vec()).unwrap())
 }
 
-/// The message of a refusal.
+/// Returns the message of a refusal.
 fn refused(response: &Value) -> &str {
     assert_eq!((&response["uid"], &response["allowed"]), (&json!("u-1"), &json!(false)), "{response}");
     assert_eq!((&response["status"]["code"], &response["status"]["reason"]), (&json!(403), &json!("Forbidden")));
@@ -204,7 +207,7 @@ async fn a_port_that_hangs_is_refused_before_the_caller_hangs_up() {
 
 #[tokio::test]
 async fn a_port_that_never_ends_is_refused_in_time() {
-    // A server that always has one more page, without ever making anybody wait.
+    // This server always has one more page, and never makes anybody wait.
     let port =
         at_once(|_| response(200, &json!({"metadata": {"resourceVersion": "7", "continue": "more"}, "items": []})));
     let request = post_bytes("/validate?timeout=300ms", review().to_string());
@@ -233,7 +236,7 @@ async fn queries_run_side_by_side_but_at_most_eight() {
     assert_eq!((most.load(Ordering::Relaxed), begun.elapsed().as_secs()), (8, 3));
 }
 
-/// `a`, `b`, …
+/// Returns `a`, `b`, and so on.
 fn letters(n: u8) -> char {
     char::from(b'a' + n)
 }
@@ -245,7 +248,7 @@ async fn nothing_is_decided_before_all_rules_are_loaded() {
     let response = answer(service.clone(), post(&review())).await;
     assert_eq!(refused(&response), "dependency webhook not yet initialized, retry later (no endpoint answers)");
 
-    rules.load(RuleSet::load(Home::Kubernetes, &[rule()]), Workspaces::new());
+    rules.load(RuleSet::load(ControlPlane::Kubernetes, &[rule()]), Workspaces::new());
     assert!(allowed(&answer(service.clone(), post(&review())).await));
 
     rules.lose("the watch has ended");
@@ -257,9 +260,9 @@ async fn a_changed_rule_counts_from_the_next_review_on() {
     let rules = loaded(&[]);
     let service = ReviewService::new(at_once(|_| list(&[vm("m1", "a")])), rules.clone(), OverridePolicy::default());
     assert!(allowed(&answer(service.clone(), post(&review())).await));
-    rules.load(RuleSet::load(Home::Kubernetes, &[rule()]), Workspaces::new());
+    rules.load(RuleSet::load(ControlPlane::Kubernetes, &[rule()]), Workspaces::new());
     assert!(refused(&answer(service.clone(), post(&review())).await).contains("VirtualMachine/m1"));
-    rules.load(RuleSet::load(Home::Kubernetes, []), Workspaces::new());
+    rules.load(RuleSet::load(ControlPlane::Kubernetes, []), Workspaces::new());
     assert!(allowed(&answer(service, post(&review())).await));
 }
 
@@ -326,11 +329,11 @@ async fn rules_that_are_ignored_where_they_fail_are_asked_for_by_themselves() {
     };
     let referenced = |_: &Query| list(&[vm("m1", "a")]);
     let failing = |_: &Query| response(500, &json!({}));
-    // Each is followed where it is asked for, and refuses for a blocker.
+    // Each rule counts at its own path, and refuses if there is a blocker.
     assert!(refused(&answer(of(referenced, ignored.clone()), post_to("/validate/ignore")).await).contains("m1"));
     assert!(allowed(&answer(of(referenced, ignored.clone()), post_to("/validate")).await));
     assert!(allowed(&answer(of(referenced, rule()), post_to("/validate/ignore")).await));
-    // What fails is told of and not refused.
+    // A failure shows as a warning, and refuses nothing.
     let response = answer(of(failing, ignored), post_to("/validate/ignore")).await;
     assert!(allowed(&response) && response["warnings"][0].as_str().unwrap().contains("HTTP 500"), "{response}");
     let starting = Rules::not_loaded_yet("starting");
@@ -346,7 +349,7 @@ async fn rules_that_are_ignored_where_they_fail_are_asked_for_by_themselves() {
 async fn a_controller_is_told_which_rules_are_in_force() {
     let key = |name: &str| RuleKey { cluster: None, name: name.to_owned() };
     let (known, unknown) = (key("virtualmachines"), key("other"));
-    let inquiry = Inquiry::new("u-1", [&known, &unknown]);
+    let inquiry = LoadedRulesRequest::new("u-1", [&known, &unknown]);
     let ask = async |rules: Rules, path: &str| {
         let service = ReviewService::new(at_once(|_| list(&[])), rules, OverridePolicy::default());
         let response = service.oneshot(post_bytes(path, inquiry.to_review())).await.unwrap();
@@ -358,15 +361,15 @@ async fn a_controller_is_told_which_rules_are_in_force() {
         let said = ask(loaded(std::slice::from_ref(&rule)), path).await;
         assert_eq!(said, Loaded::Rules([(known.clone(), LoadedRule::new(4))].into()), "{path}");
     }
-    let said = ask(Rules::not_loaded_yet("the rules are being loaded"), "/validate").await;
-    assert_eq!(said, Loaded::NotLoaded("the rules are being loaded".to_owned()));
+    let said = ask(Rules::not_loaded_yet("the webhook is loading the rules"), "/validate").await;
+    assert_eq!(said, Loaded::NotLoaded("the webhook is loading the rules".to_owned()));
 }
 
 #[tokio::test]
 async fn a_controller_is_told_of_a_right_that_is_missing() {
     let key = RuleKey { cluster: None, name: "virtualmachines".to_owned() };
-    let inquiry = Inquiry::new("u-1", [&key]);
-    // What is not forbidden is not missing; and what was found out is not tried again and again.
+    let inquiry = LoadedRulesRequest::new("u-1", [&key]);
+    // Only a forbidden read is a missing right, and a known result is not tried again and again.
     for (status, lacks) in [(200, None), (404, None), (500, None), (403, Some("get and list it"))] {
         let reads = Arc::new(AtomicUsize::new(0));
         let counted = Arc::clone(&reads);
@@ -385,7 +388,7 @@ async fn a_controller_is_told_of_a_right_that_is_missing() {
                 None => assert_eq!(found, None, "{status}"),
             }
         }
-        // One that is forbidden is tried again soon: somebody may have granted it.
+        // A forbidden read is tried again soon: somebody may have granted the right.
         assert!(lacks.is_some() || reads.load(Ordering::Relaxed) == 1, "{status}");
     }
 }

@@ -1,8 +1,8 @@
-//! What the service counts, as a provider's own registry shows it.
+//! Metrics of the service, as a provider's own registry shows them.
 
 use bytes::Bytes;
 use depguard_core::OverridePolicy;
-use depguard_webhook::{Fetched, Port, ReviewService, Rules};
+use depguard_webhook::{ApiReader, Fetched, ReviewService, Rules};
 use http::Request;
 use http_body_util::Full;
 use prometheus_client::encoding::text::encode;
@@ -12,8 +12,8 @@ use tower::ServiceExt;
 
 use crate::{answer, at_once, list, post, post_bytes, review, service, unasked, vm};
 
-/// All series after a service has answered these.
-async fn counted<P: Port>(
+/// Returns all series after a service has answered these requests.
+async fn counted<P: ApiReader>(
     service: ReviewService<P>,
     requests: impl IntoIterator<Item = Request<Full<Bytes>>>,
 ) -> String {
@@ -24,14 +24,14 @@ async fn counted<P: Port>(
     shown(&registry)
 }
 
-/// What a service counts from now on.
-pub(crate) fn registered<P: Port>(service: &ReviewService<P>) -> Registry {
+/// Returns a registry with the metrics of a service.
+pub(crate) fn registered<P: ApiReader>(service: &ReviewService<P>) -> Registry {
     let mut registry = Registry::default();
     service.register(&mut registry);
     registry
 }
 
-/// All series, each as its name with labels and its value.
+/// Returns all series, each as its name with labels and its value.
 pub(crate) fn shown(registry: &Registry) -> String {
     let mut text = String::new();
     encode(&mut text, registry).unwrap();
@@ -97,7 +97,7 @@ async fn what_is_no_review_is_counted_by_what_is_wrong_with_it() {
     assert_counted(&text, &series.each_ref().map(String::as_str));
 }
 
-/// Whoever may delete chooses the names in a review, and must not choose the series that are kept.
+/// Checks that a review can't make series: every user who may delete chooses names in it.
 #[tokio::test]
 async fn nothing_that_a_review_names_is_in_a_label() {
     let service = service(unasked());

@@ -1,15 +1,16 @@
 //! Reviews of GlobalOwners and GroupOwners.
 
+use depguard_core::OverridePolicy;
 use depguard_core::owners::{CASCADE_ANNOTATION, GLOBAL_OWNERS, GROUP, GROUP_OWNERS, ORPHAN};
 use depguard_kcp::PathKey;
-use depguard_webhook::PathKeys;
+use depguard_webhook::{Limits, PathKeys, ReviewService};
 use http::StatusCode;
 use serde_json::{Value, json};
 use tower::ServiceExt;
 
 use crate::cluster::Cluster;
 use crate::metrics::{assert_counted, registered, shown};
-use crate::{allowed, answer, post_bytes, refused, rejected, review, service, unasked};
+use crate::{allowed, answer, loaded, post_bytes, refused, rejected, review, service, unasked};
 
 fn deletion(resource: &str, edit: impl FnOnce(&mut Value)) -> String {
     let mut review = review();
@@ -21,6 +22,11 @@ fn deletion(resource: &str, edit: impl FnOnce(&mut Value)) -> String {
 
 fn foreground() -> String {
     deletion(GLOBAL_OWNERS, |request| request["options"]["propagationPolicy"] = json!("Foreground"))
+}
+
+/// Returns the deletion of a GlobalOwner whose objects are to stay, which is noted before it is allowed.
+fn orphan() -> String {
+    deletion(GLOBAL_OWNERS, |request| request["options"]["propagationPolicy"] = json!("Orphan"))
 }
 
 #[tokio::test]
@@ -62,7 +68,6 @@ async fn with_a_key_only_what_was_signed_for_a_plain_cluster_is_decided() {
 
 #[tokio::test(start_paused = true)]
 async fn that_what_it_owns_stays_is_written_before_it_goes_or_it_does_not_go() {
-    let orphan = || deletion(GLOBAL_OWNERS, |request| request["options"]["propagationPolicy"] = json!("Orphan"));
     let path = "/apis/globalowner.metacontroller.io/v1alpha1/globalowners/a";
     for (part, refuses) in [("elsewhere", false), (path, true)] {
         let cluster = Cluster::default();
@@ -75,7 +80,7 @@ async fn that_what_it_owns_stays_is_written_before_it_goes_or_it_does_not_go() {
         assert_eq!((allowed(&answered), noted == ORPHAN), (!refuses, !refuses), "{answered}");
         if refuses {
             let message = refused(&answered);
-            assert!(message.contains("could not be noted") && message.contains("patch globalowners"), "{message}");
+            assert!(message.contains("could not note") && message.contains("patch globalowners"), "{message}");
         }
     }
     let cluster = Cluster::default();
@@ -83,6 +88,24 @@ async fn that_what_it_owns_stays_is_written_before_it_goes_or_it_does_not_go() {
     let service = service(unasked()).guarding_owners(cluster);
     let answered = answer(service, post_bytes("/owner?timeout=2s", orphan())).await;
     assert!(refused(&answered).contains("was not answered in time"), "{answered}");
+}
+
+#[tokio::test]
+async fn only_a_review_that_waits_for_an_api_server_needs_a_place() {
+    let (cluster, limits) = (Cluster::default(), Limits::default().at_once(0));
+    let service = ReviewService::with_limits(unasked(), loaded(&[]), OverridePolicy::default(), limits)
+        .guarding_owners(cluster.clone());
+    let decided = async |body: String| answer(service.clone(), post_bytes("/owner", body)).await;
+    let empty = deletion(GROUP_OWNERS, |request| request["oldObject"]["status"] = json!({"phase": "Empty"}));
+    for body in [deletion(GLOBAL_OWNERS, |_| ()), empty] {
+        let response = decided(body).await;
+        assert!(allowed(&response), "{response}");
+    }
+    let response = decided(foreground()).await;
+    assert!(refused(&response).contains("use --cascade=background"), "{response}");
+    let response = decided(orphan()).await;
+    assert_eq!(refused(&response), "too many reviews at once; retry later");
+    assert_eq!(cluster.sent(), Vec::<String>::new());
 }
 
 #[tokio::test]

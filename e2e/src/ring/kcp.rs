@@ -1,9 +1,12 @@
-//! A real kcp, one shard with its embedded etcd.
+//! A real kcp: one shard with its embedded etcd.
 
-use std::path::Path;
+use std::net::Ipv4Addr;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::process::{Processes, free_port};
+use depguard_testbed::lasting_port;
+
+use super::process::Processes;
 use super::{Access, Ring, Servers};
 use crate::outcome::{Outcome, eventually};
 use crate::selection::RingKind;
@@ -13,11 +16,21 @@ tenant-token,tenant,2,""
 masters-token,masters,3,"system:masters"
 "#;
 
+/// Folder that kcp writes to.
+const ROOT: &str = "kcp";
+
+impl Ring {
+    /// Returns the kubeconfig that a kcp of one shard writes for the shard's administrator.
+    pub fn shard_kubeconfig(&self) -> Outcome<PathBuf> {
+        Ok(self.processes()?.file(ROOT).join("admin.kubeconfig"))
+    }
+}
+
 pub(super) async fn start(kind: RingKind, kcp: &Path) -> Outcome<Ring> {
     let mut servers = Processes::new()?;
     std::fs::write(servers.file("tokens.csv"), TOKENS)?;
-    let port = free_port()?;
-    let root = servers.file("kcp");
+    let port = lasting_port(Ipv4Addr::LOCALHOST)?;
+    let root = servers.file(ROOT);
     servers.spawn(
         kcp,
         &[
@@ -25,12 +38,12 @@ pub(super) async fn start(kind: RingKind, kcp: &Path) -> Outcome<Ring> {
             format!("--root-directory={}", root.display()),
             "--bind-address=127.0.0.1".to_owned(),
             format!("--secure-port={port}"),
-            format!("--embedded-etcd-client-port={}", free_port()?),
-            format!("--embedded-etcd-peer-port={}", free_port()?),
+            format!("--embedded-etcd-client-port={}", lasting_port(Ipv4Addr::LOCALHOST)?),
+            format!("--embedded-etcd-peer-port={}", lasting_port(Ipv4Addr::LOCALHOST)?),
             format!("--token-auth-file={}", servers.file("tokens.csv").display()),
         ],
     )?;
-    // kcp makes its own certificate, which is its own authority.
+    // kcp makes its own self-signed certificate.
     let certificate = root.join("apiserver.crt");
     let ca_pem = eventually("kcp writes its certificate", Duration::from_secs(60), async || {
         Ok(std::fs::read_to_string(&certificate)?)

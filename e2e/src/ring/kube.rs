@@ -1,29 +1,31 @@
-//! A real kube-apiserver with its etcd and the two controllers that deletions need.
+//! A real kube-apiserver with its etcd and, if there is a kube-controller-manager, the controllers that a test needs.
 
+use std::net::Ipv4Addr;
 use std::path::Path;
 
+use depguard_testbed::lasting_port;
 use rcgen::KeyPair;
 
-use super::process::{Processes, free_port};
+use super::process::Processes;
 use super::{Access, Ring, Servers};
 use crate::certificate::Authority;
 use crate::outcome::Outcome;
 use crate::selection::RingKind;
 
-// A controller manager without --use-service-account-credentials does everything as itself, and
-// can then only be given every right, as here.
+// A controller manager without --use-service-account-credentials does everything as one user. That user needs every
+// right, so the token below has them all.
 const TOKENS: &str = r#"admin-token,admin,1,"system:masters"
 tenant-token,tenant,2,""
 controllers-token,system:kube-controller-manager,3,"system:masters"
 "#;
 
-/// Those that deletions need, and the one that sums up ClusterRoles.
+/// Controllers that deletions need, and the controller that aggregates ClusterRoles.
 pub(super) const TEARDOWN: &str = "namespace,garbagecollector,clusterrole-aggregation";
-/// Those, and what makes pods of Deployments and Jobs, and endpoints of pods.
+/// Controllers of [`TEARDOWN`], and the controllers that make pods of Deployments and Jobs, and EndpointSlices of pods.
 pub(super) const WORKLOADS: &str =
     "namespace,garbagecollector,clusterrole-aggregation,serviceaccount,deployment,replicaset,job,endpointslice";
 
-/// Where requests about locks are on record.
+/// Log of the requests about locks.
 pub(super) const AUDIT_LOG: &str = "audit.log";
 const AUDIT_POLICY: &str = r#"{"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "omitStages": ["RequestReceived"],
 "rules": [{"level": "Metadata", "verbs": ["update", "patch", "delete"], "resources": [
@@ -40,7 +42,7 @@ pub(super) async fn start(programs: &Path, controllers: &str) -> Outcome<Ring> {
     std::fs::write(servers.file("accounts.pub"), accounts.public_key_pem())?;
 
     let etcd = start_etcd(&mut servers, &programs.join("etcd"))?;
-    let port = free_port()?;
+    let port = lasting_port(Ipv4Addr::LOCALHOST)?;
     servers.spawn(
         &programs.join("kube-apiserver"),
         &[
@@ -56,7 +58,7 @@ pub(super) async fn start(programs: &Path, controllers: &str) -> Outcome<Ring> {
             "--service-account-issuer=https://kubernetes.default.svc".to_owned(),
             "--service-account-key-file=accounts.pub".to_owned(),
             "--service-account-signing-key-file=accounts.key".to_owned(),
-            // Where a test can play the network's part and listen at a Service's address.
+            // On these loopback addresses, a test can play the network's part and listen at a Service's address.
             "--service-cluster-ip-range=127.96.0.0/16".to_owned(),
             "--watch-cache=true".to_owned(),
             "--audit-policy-file=audit-policy.json".to_owned(),
@@ -67,7 +69,7 @@ pub(super) async fn start(programs: &Path, controllers: &str) -> Outcome<Ring> {
     let url = format!("https://127.0.0.1:{port}");
     let access = Access::new(url, authority.pem(), ["admin-token", "tenant-token", "admin-token"])?;
     let mut ring = Ring::open(RingKind::Kube, access, Servers::Processes(servers)).await?;
-    // Test assets for controllers often hold no controller manager.
+    // Many sets of test binaries lack the controller manager.
     let manager = programs.join("kube-controller-manager");
     if manager.is_file() {
         start_controllers(&mut ring, &manager, controllers)?;
@@ -93,8 +95,8 @@ fn start_controllers(ring: &mut Ring, manager: &Path, controllers: &str) -> Outc
 }
 
 fn start_etcd(servers: &mut Processes, etcd: &Path) -> Outcome<String> {
-    let url = format!("http://127.0.0.1:{}", free_port()?);
-    let peer = format!("http://127.0.0.1:{}", free_port()?);
+    let url = format!("http://127.0.0.1:{}", lasting_port(Ipv4Addr::LOCALHOST)?);
+    let peer = format!("http://127.0.0.1:{}", lasting_port(Ipv4Addr::LOCALHOST)?);
     servers.spawn(
         etcd,
         &[

@@ -1,8 +1,7 @@
-//! Server processes on free ports, ended with their owner.
+//! Server processes on free ports; they end with their owner.
 
-use std::ffi::OsStr;
-use std::fs::File;
-use std::net::TcpListener;
+use std::ffi::{OsStr, OsString};
+use std::fs::OpenOptions;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,14 +12,22 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use crate::outcome::{Outcome, Stop};
 
-/// Processes and the folder they write to. Dropping it ends them, the last started first, and so
-/// does a signal to the test.
+/// Server processes and the folder they write to. Dropping this ends the processes, the last started first; so does a
+/// signal to the test.
 pub(super) struct Processes {
     children: Children,
     folder: TempDir,
 }
 
-type Children = Arc<Mutex<Vec<Child>>>;
+type Children = Arc<Mutex<Vec<Started>>>;
+
+/// A process, and how to start it once more.
+struct Started {
+    name: String,
+    program: PathBuf,
+    arguments: Vec<OsString>,
+    child: Child,
+}
 
 impl Processes {
     pub(super) fn new() -> Outcome<Processes> {
@@ -38,35 +45,80 @@ impl Processes {
         self.folder.path().join(name)
     }
 
-    /// Starts a program; its output goes to a log in the folder.
+    /// Starts a program; the output goes to a log in the folder.
     pub(super) fn spawn<A: AsRef<OsStr>>(&mut self, program: &Path, arguments: &[A]) -> Outcome {
         let name = program.file_name().unwrap_or(program.as_os_str()).to_string_lossy().into_owned();
-        let log = File::create(self.file(&format!("{name}.log")))?;
-        let child = Command::new(program)
+        self.spawn_as(&name, program, arguments)
+    }
+
+    /// Starts a program under a name. A program that runs more than once needs a different name each time.
+    pub(super) fn spawn_as<A: AsRef<OsStr>>(&mut self, name: &str, program: &Path, arguments: &[A]) -> Outcome {
+        let arguments: Vec<OsString> = arguments.iter().map(|argument| argument.as_ref().to_owned()).collect();
+        let child = self.run(name, program, &arguments)?;
+        let started = Started { name: name.to_owned(), program: program.to_owned(), arguments, child };
+        lock(&self.children).push(started);
+        Ok(())
+    }
+
+    fn run(&self, name: &str, program: &Path, arguments: &[OsString]) -> Outcome<Child> {
+        let log = OpenOptions::new().create(true).append(true).open(self.file(&format!("{name}.log")))?;
+        Command::new(program)
             .args(arguments)
             .current_dir(self.folder())
             .stdin(Stdio::null())
             .stdout(log.try_clone()?)
             .stderr(log)
             .spawn()
-            .map_err(|error| Stop::Failed(format!("cannot start `{name}`: {error}")))?;
-        lock(&self.children).push(child);
+            .map_err(|error| Stop::Failed(format!("cannot start `{name}`: {error}")))
+    }
+
+    /// Suspends the process with this name: the kernel still accepts connections for the process, and nobody answers.
+    pub(super) fn suspend(&self, name: &str) -> Outcome {
+        self.signal(name, "-STOP")
+    }
+
+    /// Resumes a suspended process.
+    pub(super) fn resume(&self, name: &str) -> Outcome {
+        self.signal(name, "-CONT")
+    }
+
+    fn signal(&self, name: &str, signal: &str) -> Outcome {
+        let mut children = lock(&self.children);
+        let child = &find(&mut children, name)?.child;
+        let status = Command::new("kill").args([signal, &child.id().to_string()]).status()?;
+        if status.success() { Ok(()) } else { Err(Stop::Failed(format!("kill {signal} of `{name}`: {status}"))) }
+    }
+
+    /// Kills the process with this name, as a crash would.
+    pub(super) fn kill(&self, name: &str) -> Outcome {
+        let mut children = lock(&self.children);
+        let child = &mut find(&mut children, name)?.child;
+        child.kill()?;
+        child.wait()?;
         Ok(())
     }
 
-    /// Waits until a process has ended by itself, which none should.
+    /// Starts a killed process once more; the process finds the data that it had stored.
+    pub(super) fn start_again(&self, name: &str) -> Outcome {
+        let mut children = lock(&self.children);
+        let started = find(&mut children, name)?;
+        started.child = self.run(name, &started.program, &started.arguments)?;
+        Ok(())
+    }
+
+    /// Waits until any process ends by itself, which is always a failure.
     pub(super) async fn until_one_ends(&self) -> Stop {
         loop {
-            for child in lock(&self.children).iter_mut() {
-                if let Ok(Some(status)) = child.try_wait() {
-                    return Stop::Failed(format!("a server ended: {status}"));
+            for started in lock(&self.children).iter_mut() {
+                if let Ok(Some(status)) = started.child.try_wait() {
+                    return Stop::Failed(format!("`{}` ended: {status}", started.name));
                 }
             }
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
     }
 
-    /// Adds what the servers last wrote, for a start that failed.
+    /// Adds the last lines of the servers' logs to a failure.
     pub(super) fn explain(&self, stop: &Stop) -> Stop {
         let mut text = stop.to_string();
         for entry in std::fs::read_dir(self.folder()).into_iter().flatten().flatten() {
@@ -93,10 +145,10 @@ impl Drop for Processes {
 }
 
 fn end(children: &Children) {
-    for mut child in lock(children).drain(..).rev() {
-        // Nothing here is worth a graceful end: the data goes with the folder.
-        let _ = child.kill();
-        let _ = child.wait();
+    for mut started in lock(children).drain(..).rev() {
+        // No graceful end is needed: the data goes with the folder.
+        let _ = started.child.kill();
+        let _ = started.child.wait();
     }
 }
 
@@ -111,11 +163,11 @@ async fn end_on_signal(children: Children, folder: PathBuf) {
     std::process::exit(130);
 }
 
-fn lock(children: &Children) -> MutexGuard<'_, Vec<Child>> {
+fn lock(children: &Children) -> MutexGuard<'_, Vec<Started>> {
     children.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A port that was free a moment ago.
-pub(crate) fn free_port() -> Outcome<u16> {
-    Ok(TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port())
+fn find<'a>(children: &'a mut [Started], name: &str) -> Outcome<&'a mut Started> {
+    let found = children.iter_mut().find(|started| started.name == name);
+    found.ok_or_else(|| Stop::Failed(format!("nothing named `{name}` was started")))
 }

@@ -10,11 +10,11 @@ pub(super) async fn start(kind: RingKind) -> Outcome<Ring> {
     let plays = if kind.is_kcp() { Kind::Kcp } else { Kind::Kubernetes };
     let mut options = Options::new(plays).rbac();
     if kind.reads_through_exports() {
-        // That way is for many shards.
+        // Reading through exports is made for many shards.
         options = options.shards(["one", "two", "three"]);
     }
     let testbed = Testbed::start(options).await?;
-    // There a token is its user's name.
+    // The testbed takes a user's name as a token.
     let access = Access::new(testbed.url().to_owned(), testbed.ca_pem(), ["admin", "tenant", "masters"])?;
     Ring::open(kind, access, Servers::Testbed(testbed)).await
 }

@@ -1,5 +1,5 @@
-//! Every right that the manifests give is needed: without any one of them, the scenario that `docs/rights.md` names beside
-//! it fails.
+//! Proof that every right in the manifests is needed: without any one right, the scenario that `docs/rights.md` names
+//! beside the right fails.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::Path;
@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use depguard_controller::manifests::{ReadThrough, Setup};
-use depguard_core::Home;
+use depguard_core::ControlPlane;
 use depguard_kcp::{Feature, Features};
 use tokio::runtime::Runtime;
 
@@ -18,17 +18,18 @@ use crate::ring::Ring;
 use crate::selection::RingKind;
 use crate::world::{Right, Terms};
 
-/// How long a scenario waits for each thing without one of its rights, at most and at least: half as much again as the whole
-/// took with all of them. With all, it waits as long as ever: a garbage collector may take its time.
+/// Longest and shortest wait for one thing in a scenario that lacks a right. Between the two, the wait is one and a
+/// half times the duration of the whole scenario with all rights. With all rights, a scenario waits as long as usual: a
+/// garbage collector may take its time.
 const PATIENCE: (Duration, Duration) = (Duration::from_secs(10), Duration::from_secs(3));
-/// Set, or a filter that begins with [`PREFIX`], it has these runs follow the scenarios.
+/// Environment variable that makes these runs follow the scenarios; a filter that begins with [`PREFIX`] does the same.
 const VARIABLE: &str = "DEPGUARD_RIGHTS";
 const PREFIX: &str = "rights:";
 
-/// So many scenarios run at once where each has a testbed or a tree of workspaces of its own.
+/// Number of scenarios that run at once if each has a testbed or a tree of workspaces of its own.
 const TESTBEDS: usize = 6;
 
-/// By right, the scenario that fails without it.
+/// The scenario that fails without a right, by account and right.
 type Table = BTreeMap<(String, String), String>;
 
 pub(super) fn run(runtime: &Runtime, lanes: &[Arc<Ring>], scenarios: &[Scenario], filters: &[String], tally: &Tally) {
@@ -76,7 +77,7 @@ pub(super) fn run(runtime: &Runtime, lanes: &[Arc<Ring>], scenarios: &[Scenario]
     if controls.is_empty() && lacking.is_empty() {
         return;
     }
-    // On a testbed each run has a server or workspaces of its own; rights are of a whole cluster.
+    // On a testbed each run has a server or workspaces of its own. Elsewhere rights apply to a whole cluster.
     let own = vec![Arc::clone(first); TESTBEDS];
     let lanes = if kind.is_testbed() { &own } else { lanes };
     let took = run_jobs(runtime, lanes, scenarios, controls, tally);
@@ -93,7 +94,7 @@ fn job(index: usize, lacks: Option<Right>, patience: Duration) -> Job {
     Job { index, mode: Mode::Guarded, terms }
 }
 
-/// What is told of a job, beside the name of its scenario.
+/// Returns the printed line of a job: the terms, and the name of the scenario.
 pub(super) fn line(terms: &Terms, name: &str) -> String {
     match terms {
         Terms { lacks: Some(right), .. } => format!("{PREFIX} without {right} of {} fails: {name}", right.account),
@@ -102,13 +103,13 @@ pub(super) fn line(terms: &Terms, name: &str) -> String {
     }
 }
 
-/// A number that no other world here has.
+/// Returns a number that no other world of this process has.
 pub(super) fn next() -> usize {
     static NEXT: AtomicUsize = AtomicUsize::new(1);
     NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
-/// A scenario that lacks a right has to fail.
+/// Judges the outcome of a scenario that lacks a right: the scenario has to fail.
 pub(super) fn judge(outcome: Outcome) -> Outcome {
     match outcome {
         Err(Stop::Failed(_)) => Ok(()),
@@ -124,22 +125,22 @@ fn key(right: &Right) -> (String, String) {
 }
 
 fn setup(kind: RingKind) -> Setup {
-    let home = if kind.is_kcp() { Home::Kcp } else { Home::Kubernetes };
+    let control_plane = if kind.is_kcp() { ControlPlane::Kcp } else { ControlPlane::Kubernetes };
     let way = if kind.reads_through_exports() { ReadThrough::Export } else { ReadThrough::FrontProxy };
-    let enable = match home {
-        // Which kinds the older tool's locks guard makes no difference.
-        Home::Kubernetes => Features::new([Feature::Locks, Feature::Owners], "pods".parse().ok()),
-        Home::Kcp => Features::new([Feature::Locks], []),
+    let enable = match control_plane {
+        // The kinds that the older tool's locks guard make no difference.
+        ControlPlane::Kubernetes => Features::new([Feature::Locks, Feature::Owners], "pods".parse().ok()),
+        ControlPlane::Kcp => Features::new([Feature::Locks], []),
     };
-    Setup { enable, ..Setup::new(home, way) }
+    Setup { enable, ..Setup::new(control_plane, way) }
 }
 
-/// The rows below the heading of this home and way: account, right, scenario.
+/// Reads the rows of `docs/rights.md` below the heading of this setup: account, right, scenario.
 fn read_table(setup: &Setup) -> Result<Table, String> {
-    let heading = match (setup.home, setup.read_through) {
-        (Home::Kubernetes, _) => "## Home kubernetes",
-        (Home::Kcp, ReadThrough::FrontProxy) => "## Home kcp, `--read-through front-proxy`",
-        (Home::Kcp, ReadThrough::Export) => "## Home kcp, `--read-through export`",
+    let heading = match (setup.control_plane, setup.read_through) {
+        (ControlPlane::Kubernetes, _) => "## Plain Kubernetes",
+        (ControlPlane::Kcp, ReadThrough::FrontProxy) => "## kcp, `--read-through front-proxy`",
+        (ControlPlane::Kcp, ReadThrough::Export) => "## kcp, `--read-through export`",
     };
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/rights.md");
     let text = std::fs::read_to_string(file).map_err(|why| format!("docs/rights.md can't be read: {why}"))?;

@@ -1,4 +1,4 @@
-//! Counts of what passed, failed and was not run, kept by rings that run side by side.
+//! Counts of scenarios that passed, failed or were not run, for rings that run side by side.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 use crate::outcome::{Outcome, Stop};
 use crate::selection::RingKind;
 
-/// Results of all scenarios. Every method prints the line that it counts.
+/// Results of all scenarios. Each result is printed when it is counted; scenarios that the command line leaves out are
+/// only counted.
 pub(super) struct Tally {
     begun: Instant,
     counts: Mutex<Counts>,
@@ -21,7 +22,7 @@ struct Counts {
 }
 
 impl Tally {
-    /// An empty tally, whose time begins now.
+    /// Creates an empty tally, whose time begins now.
     pub(super) fn begin() -> Tally {
         Tally { begun: Instant::now(), counts: Mutex::default() }
     }
@@ -39,13 +40,13 @@ impl Tally {
         }
     }
 
-    /// Counts a failure, which is printed once more at the end.
+    /// Counts a failure; its line is printed once more at the end.
     pub(super) fn fail(&self, line: String) {
         println!("{line}");
         self.counts().failures.push(line);
     }
 
-    /// Counts something that can't run here, for the reason in its line.
+    /// Counts a ring or scenario that can't run here, for the reason in its line.
     pub(super) fn skip(&self, line: &str) {
         println!("{line}");
         self.counts().skipped += 1;
@@ -56,7 +57,7 @@ impl Tally {
         self.counts().filtered += scenarios;
     }
 
-    /// Prints the sum. True if nothing failed.
+    /// Prints the sum. Returns true if nothing failed.
     pub(super) fn conclude(&self) -> bool {
         let Counts { passed, skipped, filtered, failures } = &*self.counts();
         println!();
@@ -65,7 +66,7 @@ impl Tally {
         }
         let failed = failures.len();
         println!("scenarios: {passed} passed, {failed} failed, {skipped} skipped");
-        // As the standard test harness ends, for what reads its output.
+        // The last line looks like the standard test harness's, for programs that read the output.
         println!(
             "test result: {}. {passed} passed; {failed} failed; {skipped} ignored; 0 measured; {filtered} filtered out; finished in {:.2}s",
             if failed == 0 { "ok" } else { "FAILED" },

@@ -1,4 +1,4 @@
-//! A consumer's objects, and what is to become of their deletion.
+//! A consumer's objects, and the expected result of their deletion.
 
 use serde_json::{Value, json};
 
@@ -6,14 +6,15 @@ use super::{Resource, World};
 use crate::api::{Api, Reply};
 use crate::outcome::{Outcome, Stop, ensure, eventually};
 
-/// Who holds the objects.
+/// Holder of objects, in one workspace or in the one cluster.
 #[derive(Clone)]
 pub struct Consumer {
-    /// The administrator in the consumer's workspace, or in the one cluster.
+    /// Client in the consumer's workspace or in the one cluster: of the administrator, or of the user that the consumer
+    /// acts as.
     pub api: Api,
     /// The workspace's path; empty on a plain cluster.
     pub path: String,
-    /// Where its namespaced objects lie.
+    /// The namespace of the consumer's namespaced objects.
     pub namespace: String,
 }
 
@@ -22,14 +23,14 @@ impl Consumer {
         Consumer { api, path, namespace }
     }
 
-    /// The same consumer, in another namespace, which is created.
+    /// Returns the same consumer in another namespace, and creates the namespace.
     pub async fn in_namespace(&self, world: &World, suffix: &str) -> Outcome<Consumer> {
         let consumer = Consumer { namespace: format!("{}-{suffix}", world.id()), ..self.clone() };
         consumer.create_namespace(world).await?;
         Ok(consumer)
     }
 
-    /// An ordinary user who may do everything with this consumer's own objects.
+    /// Returns this consumer as an ordinary user who may do everything with the consumer's own objects.
     pub async fn as_tenant(&self, world: &World) -> Outcome<Consumer> {
         self.give_rights(world).await?;
         let tenant = Consumer { api: world.tenant(&self.path), ..self.clone() };
@@ -42,7 +43,8 @@ impl Consumer {
 
     async fn give_rights(&self, world: &World) -> Outcome {
         let name = format!("tenant-{}", world.id());
-        // In kcp a tenant administers the workspace. On a plain cluster that would be everybody's.
+        // In kcp, a tenant administers the workspace. On a plain cluster, the same role would cover everybody's
+        // objects.
         let mut role = json!("cluster-admin");
         if !world.is_kcp() {
             role = json!(name);
@@ -69,12 +71,12 @@ impl Consumer {
         .await
     }
 
-    /// The path of its namespace.
+    /// Returns the path of the consumer's namespace.
     pub fn namespace_path(&self) -> String {
         format!("/api/v1/namespaces/{}", self.namespace)
     }
 
-    /// The path of an object.
+    /// Returns the path of an object.
     pub fn object(&self, kind: &Resource, name: &str) -> String {
         format!("{}/{name}", kind.collection(&self.namespace))
     }
@@ -84,7 +86,7 @@ impl Consumer {
         self.create_with(kind, json!({"name": name}), spec).await
     }
 
-    /// Creates an object with more metadata than a name.
+    /// Creates an object with this metadata, of which the name is one field.
     pub async fn create_with(&self, kind: &Resource, metadata: Value, spec: Value) -> Outcome {
         let object = json!({
             "apiVersion": kind.api_version(), "kind": kind.kind, "metadata": metadata, "spec": spec,
@@ -92,7 +94,7 @@ impl Consumer {
         self.api.post(&kind.collection(&self.namespace), &object).await?.ok().map(drop)
     }
 
-    /// Creates a target that nothing needs to describe.
+    /// Creates a target with an empty `spec`.
     pub async fn create_target(&self, kind: &Resource, name: &str) -> Outcome {
         self.create(kind, name, json!({})).await
     }
@@ -102,20 +104,20 @@ impl Consumer {
         self.create(kind, name, json!({"vpcRef": {"name": target}})).await
     }
 
-    /// Takes the finalizers off an object.
+    /// Removes the finalizers of an object.
     pub async fn release(&self, kind: &Resource, name: &str) -> Outcome {
         let path = self.object(kind, name);
         self.api.merge(&path, &json!({"metadata": {"finalizers": null}})).await?.ok().map(drop)
     }
 
-    /// Deletes an object and sees it gone.
+    /// Deletes an object and waits until it is gone.
     pub async fn delete(&self, world: &World, kind: &Resource, name: &str) -> Outcome {
         let path = self.object(kind, name);
         self.api.delete(&path).await?.ok()?;
         self.gone(world, &path).await
     }
 
-    /// Waits until there is no such object.
+    /// Waits until the object does not exist.
     pub async fn gone(&self, world: &World, path: &str) -> Outcome {
         eventually("the object is gone", world.patience(), async || {
             let reply = self.api.get(path).await?;
@@ -124,13 +126,13 @@ impl Consumer {
         .await
     }
 
-    /// Deletes an object, which depguard is to refuse with a message that holds `parts`. The
-    /// object is then untouched. A control sees it gone instead, and ends.
+    /// Deletes an object, and expects depguard to refuse with a message that contains all `parts` and to leave the
+    /// object untouched. A control expects the object to go instead, and ends there.
     pub async fn refused(&self, world: &World, kind: &Resource, name: &str, parts: &[&str]) -> Outcome<Reply> {
         self.refused_at(world, &self.object(kind, name), kind, name, parts).await
     }
 
-    /// The same, where the deletion is of more than the object: of its collection, say.
+    /// Checks the same as [`Consumer::refused`] for a deletion of more than the object, such as of its collection.
     pub async fn refused_at(
         &self,
         world: &World,
@@ -157,16 +159,16 @@ impl Consumer {
         Ok(reply)
     }
 
-    /// Checks that an object is there and not on its way out.
+    /// Checks that an object exists and is not being deleted.
     pub async fn untouched(&self, kind: &Resource, name: &str) -> Outcome {
         let object = self.api.get(&self.object(kind, name)).await?.ok()?;
         let terminating = object["metadata"].get("deletionTimestamp").is_some();
         ensure(!terminating, || format!("{}/{name} is on its way out", kind.plural))
     }
 
-    /// Waits until a deletion of this object would be refused as still referenced, without
-    /// deleting it. Every scenario does this once, as an installed configuration is in force a
-    /// little later only. In a control nothing is ever refused, and nothing is waited for.
+    /// Waits until a deletion of this object would be refused as still referenced, without deleting the object. Every
+    /// scenario calls this once, because an installed configuration takes effect a little later. A control waits for
+    /// nothing, because nothing is ever refused there.
     pub async fn until_protected(&self, world: &World, kind: &Resource, name: &str) -> Outcome {
         if world.is_control() {
             return Ok(());
@@ -180,7 +182,7 @@ impl Consumer {
         .await
     }
 
-    /// Waits until a deletion of this object would go through, without deleting it.
+    /// Waits until a deletion of this object would go through, without deleting the object.
     pub async fn until_free(&self, world: &World, kind: &Resource, name: &str) -> Outcome {
         let path = self.object(kind, name);
         eventually("the object is free", world.patience(), async || {

@@ -1,4 +1,4 @@
-//! Locks, and what is to become of whoever changes or deletes what they lock.
+//! Locks, and the expected results of attempts to change or delete locked objects.
 
 use serde_json::{Value, json};
 
@@ -6,46 +6,46 @@ use super::{Consumer, Provider, Resource, World};
 use crate::api::{Api, Reply};
 use crate::outcome::{Outcome, Stop, ensure, eventually};
 
-/// Where depguard's own kinds lie.
+/// Path of depguard's own API group.
 const GROUP: &str = "/apis/dependencies.opendefense.cloud/v1alpha1";
-/// Where ClusterObjectLocks lie.
+/// Path of all ClusterObjectLocks.
 pub const CLUSTER_LOCKS: &str = "/apis/dependencies.opendefense.cloud/v1alpha1/clusterobjectlocks";
-/// Where lock tables lie.
+/// Path of all lock tables.
 pub const TABLES: &str = "/apis/dependencies.opendefense.cloud/v1alpha1/locktables";
-/// The configuration about what is locked.
+/// Path of the webhook configuration for locked objects.
 pub const LOCKS_CONFIGURATION: &str =
     "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/depguard-locks";
-/// The configuration about locks themselves.
+/// Path of the webhook configuration for locks themselves.
 pub const LOCK_KINDS_CONFIGURATION: &str =
     "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/depguard-lock-kinds";
-/// The configuration about what the older tool's locks lock.
+/// Path of the webhook configuration for the objects that the older tool's locks guard.
 pub const COMPAT_CONFIGURATION: &str =
     "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/depguard-compat-locks";
 
-/// What somebody does to an object.
+/// An attempt to change or delete an object.
 #[derive(Clone, Debug)]
 pub enum Attempt {
     /// DELETE.
     Delete,
     /// A JSON merge patch.
     Merge(Value),
-    /// A PUT of what is there with this merged into its `spec`.
+    /// A PUT of the existing object with these fields set in its `spec`.
     Put(Value),
     /// A server-side apply by another manager.
     Apply(Value),
 }
 
-/// A target by name.
+/// Builds a lock's target by name.
 pub fn named(kind: &Resource, name: &str) -> Value {
     json!({"group": kind.group, "resource": kind.plural, "name": name})
 }
 
-/// A target by labels.
+/// Builds a lock's target by labels.
 pub fn labelled(kind: &Resource, labels: &Value) -> Value {
     json!({"group": kind.group, "resource": kind.plural, "selector": {"matchLabels": labels}})
 }
 
-/// The kinds that a configuration has reviewed, as `OPERATION group/resource`, sorted.
+/// Returns the kinds that a configuration reviews, as `OPERATION group/resource`, sorted.
 pub fn reviewed(configuration: &Value) -> Vec<String> {
     let texts = |value: &Value| -> Vec<String> {
         value.as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
@@ -65,17 +65,17 @@ pub fn reviewed(configuration: &Value) -> Vec<String> {
 }
 
 impl Consumer {
-    /// Where its namespace's ObjectLocks lie.
+    /// Returns the path of the ObjectLocks in the consumer's namespace.
     pub fn locks(&self) -> String {
         format!("{GROUP}/namespaces/{}/objectlocks", self.namespace)
     }
 
-    /// Creates an ObjectLock in its namespace, and gives its path.
+    /// Creates an ObjectLock in the consumer's namespace and returns the lock's path.
     pub async fn lock(&self, name: &str, spec: Value) -> Outcome<String> {
         self.create_lock("ObjectLock", &self.locks(), name, spec).await
     }
 
-    /// Creates a ClusterObjectLock, and gives its path.
+    /// Creates a ClusterObjectLock and returns its path.
     pub async fn cluster_lock(&self, name: &str, spec: Value) -> Outcome<String> {
         self.create_lock("ClusterObjectLock", CLUSTER_LOCKS, name, spec).await
     }
@@ -89,14 +89,14 @@ impl Consumer {
         Ok(format!("{collection}/{name}"))
     }
 
-    /// Waits until the lock says that it holds, and until the API server asks about the object at `path`. In a control no
-    /// lock ever holds, and nothing is waited for.
+    /// Waits until the lock's status says that the lock holds, and until a deletion of the object at `path` would be
+    /// refused because of a lock. A control waits for nothing, because no lock ever holds there.
     pub async fn until_locked(&self, world: &World, lock: &str, path: &str) -> Outcome {
         self.until_programmed(world, lock).await?;
         self.until_refused(world, path).await
     }
 
-    /// Waits until a condition of the lock says that it holds, for its present generation.
+    /// Waits until a condition of the lock says that the lock holds, for the lock's present generation.
     pub async fn until_programmed(&self, world: &World, lock: &str) -> Outcome {
         if world.is_control() {
             return Ok(());
@@ -134,7 +134,7 @@ impl Consumer {
         .await
     }
 
-    /// Does it.
+    /// Makes the attempt on the object at `path`.
     pub async fn attempt(&self, path: &str, attempt: &Attempt) -> Outcome<Reply> {
         match attempt {
             Attempt::Delete => self.api.delete(path).await,
@@ -157,8 +157,8 @@ impl Consumer {
         }
     }
 
-    /// Does what a lock is to refuse with a message that holds `parts`; the object is then as it was. A control sees it go
-    /// through, and ends.
+    /// Makes an attempt that a lock is expected to refuse with a message that contains all `parts`; the object must
+    /// stay as it was. A control expects the attempt to go through, and ends there.
     pub async fn locked(&self, world: &World, path: &str, attempt: &Attempt, parts: &[&str]) -> Outcome<Reply> {
         let admin = Consumer { api: world.admin(&self.path), ..self.clone() };
         let before = admin.api.get(path).await?.ok()?;
@@ -184,27 +184,27 @@ impl Consumer {
         Ok(reply)
     }
 
-    /// Does what no lock refuses.
+    /// Makes an attempt that no lock may refuse.
     pub async fn passes(&self, path: &str, attempt: &Attempt) -> Outcome<Value> {
         self.attempt(path, attempt).await?.ok()
     }
 }
 
 impl World {
-    /// The workspace whose API server looks for the configuration about a provider's kinds, or the one cluster, and what
-    /// that configuration has reviewed; nothing if there is none.
+    /// Returns the kinds that the webhook configuration for locked objects reviews in a provider's workspace, or in the
+    /// one cluster; none if there is no such configuration.
     pub async fn reviewed_for_locks(&self, provider: &Provider) -> Outcome<Vec<String>> {
         let reply = provider.api.get(LOCKS_CONFIGURATION).await?;
         if reply.is_gone() { Ok(Vec::new()) } else { Ok(reviewed(&reply.ok()?)) }
     }
 
-    /// Removes all that a scenario of locks may leave in a cluster.
+    /// Removes everything that a scenario with locks may leave in a cluster.
     pub(super) async fn clean_locks(&self, admin: &Api) -> Outcome {
         for configuration in [LOCKS_CONFIGURATION, LOCK_KINDS_CONFIGURATION, COMPAT_CONFIGURATION] {
             admin.delete(configuration).await?;
         }
         for collection in [CLUSTER_LOCKS, TABLES, &format!("{GROUP}/namespaces/{}/objectlocks", self.id)] {
-            // An API server takes a removed configuration up a moment later.
+            // An API server notices a removed configuration a moment later.
             eventually("what is left of locks is removed", self.ring_patience(), async || {
                 admin.delete(collection).await?.ok().map(drop)
             })
@@ -214,7 +214,7 @@ impl World {
     }
 }
 
-/// Whether this says that a lock refuses.
+/// Returns true if this is the refusal of a lock.
 fn is_refusal(reply: &Reply) -> bool {
     reply.status == 403 && reply.message().contains("Object is locked")
 }

@@ -1,4 +1,4 @@
-//! GlobalOwners, and what becomes of the objects that they own.
+//! GlobalOwners and the objects that they own.
 
 use std::time::Duration;
 
@@ -8,23 +8,23 @@ use super::{Resource, World};
 use crate::api::Api;
 use crate::outcome::{Outcome, ensure, eventually};
 
-/// Where GlobalOwners lie.
+/// Path of all GlobalOwners.
 pub const GLOBAL_OWNERS: &str = "/apis/globalowner.metacontroller.io/v1alpha1/globalowners";
-/// Where GroupOwners lie.
+/// Path of all GroupOwners.
 pub const GROUP_OWNERS: &str = "/apis/globalowner.metacontroller.io/v1alpha1/groupowners";
-/// Where ClusterRoles lie.
+/// Path of all ClusterRoles.
 pub const ROLES: &str = "/apis/rbac.authorization.k8s.io/v1/clusterroles";
-/// The configuration by which owners are guarded.
+/// Path of the webhook configuration that guards owners.
 pub const CONFIGURATION: &str = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/depguard-owners";
-/// The label of what a GlobalOwner's UID is on.
+/// Label that holds a GlobalOwner's UID on the objects made for that owner, percent-encoded.
 const LABEL: &str = "dependencies.opendefense.cloud%2Fglobal-owner";
 
-/// An entry of `childResources` without more than the kind.
+/// Builds an entry of `childResources` with nothing but the kind.
 pub fn group(kind: &Resource) -> Value {
     json!({"apiVersion": kind.api_version(), "resource": kind.plural})
 }
 
-/// A GlobalOwner of a world, in the one cluster.
+/// GlobalOwner of a world, in the one cluster.
 pub struct Owner {
     api: Api,
     path: String,
@@ -32,9 +32,9 @@ pub struct Owner {
 }
 
 impl World {
-    /// Creates a GlobalOwner whose name no other world has.
+    /// Creates a GlobalOwner with a name that no other world uses.
     pub async fn own(&self, name: &str, spec: Value) -> Outcome<Owner> {
-        let api = self.home();
+        let api = self.own_cluster();
         let name = format!("{}-{name}", self.id());
         let owner = json!({
             "apiVersion": "globalowner.metacontroller.io/v1alpha1", "kind": "GlobalOwner",
@@ -45,7 +45,7 @@ impl World {
         Ok(Owner { api, path: format!("{GLOBAL_OWNERS}/{name}"), uid })
     }
 
-    /// Removes all that a scenario of owners may leave in a cluster.
+    /// Removes everything that a scenario with owners may leave in a cluster.
     pub(super) async fn clean_owners(&self, admin: &Api) -> Outcome {
         admin.delete(CONFIGURATION).await?;
         eventually("what is left of owners is removed", self.ring_patience(), async || {
@@ -68,22 +68,22 @@ impl World {
 }
 
 impl Owner {
-    /// The path of it.
+    /// Returns the owner's path.
     pub fn path(&self) -> &str {
         &self.path
     }
 
-    /// As it is now.
+    /// Reads the owner as it is now.
     pub async fn get(&self) -> Outcome<Value> {
         self.api.get(&self.path).await?.ok()
     }
 
-    /// The GroupOwners that were made of it.
+    /// Returns the GroupOwners that the controller made for the owner.
     pub async fn groups(&self) -> Outcome<Vec<Value>> {
         self.labelled(GROUP_OWNERS).await
     }
 
-    /// The roles that were made for it.
+    /// Returns the roles that the controller made for the owner.
     pub async fn roles(&self) -> Outcome<Vec<Value>> {
         self.labelled(ROLES).await
     }
@@ -93,7 +93,7 @@ impl Owner {
         Ok(found["items"].as_array().cloned().unwrap_or_default())
     }
 
-    /// Whether one of its GroupOwners is among the owners of an object.
+    /// Returns true if one of the owner's GroupOwners is among the owners of an object.
     pub async fn owns(&self, object: &Value) -> Outcome<bool> {
         let groups = self.groups().await?;
         let references = object["metadata"]["ownerReferences"].as_array().cloned().unwrap_or_default();
@@ -101,7 +101,7 @@ impl Owner {
         Ok(references.iter().any(is))
     }
 
-    /// Waits until it owns the object at a path.
+    /// Waits until the owner owns the object at a path.
     pub async fn until_adopted(&self, world: &World, path: &str) -> Outcome<Value> {
         eventually("the object is adopted", world.patience(), async || {
             let object = self.api.get(path).await?.ok()?;
@@ -113,7 +113,7 @@ impl Owner {
         .await
     }
 
-    /// Waits until it does not.
+    /// Waits until the owner does not own the object at a path.
     pub async fn until_released(&self, world: &World, path: &str) -> Outcome<Value> {
         eventually("the object is released", world.patience(), async || {
             let object = self.api.get(path).await?.ok()?;
@@ -124,7 +124,7 @@ impl Owner {
         .await
     }
 
-    /// Waits until its status is as `check` wants it.
+    /// Waits until `check` accepts the owner's status.
     pub async fn until(&self, world: &World, what: &str, check: impl Fn(&Value) -> bool) -> Outcome<Value> {
         eventually(what, world.patience(), async || {
             let owner = self.get().await?;
@@ -134,12 +134,13 @@ impl Owner {
         .await
     }
 
-    /// Waits until it is gone, and with it its GroupOwners and roles.
+    /// Waits until the owner, its GroupOwners and its roles are gone.
     pub async fn until_gone(&self, world: &World) -> Outcome {
         self.until_gone_within(world.patience()).await
     }
 
-    /// The same, where more of it is the API server's own doing than of depguard.
+    /// Waits for the same as [`Owner::until_gone`] as long as the API server's own work may take, for a removal that is
+    /// more the API server's work than depguard's.
     pub async fn until_collected(&self, world: &World) -> Outcome {
         self.until_gone_within(world.ring_patience()).await
     }
@@ -154,7 +155,7 @@ impl Owner {
         .await
     }
 
-    /// Deletes it, and does not wait.
+    /// Deletes the owner without waiting for its end.
     pub async fn delete(&self) -> Outcome {
         self.api.delete(&self.path).await?.ok().map(drop)
     }

@@ -6,7 +6,7 @@ use super::{Resource, World};
 use crate::api::Api;
 use crate::outcome::{Outcome, Stop, eventually};
 
-/// Who offers kinds to consumers.
+/// Provider of kinds to consumers.
 #[derive(Clone)]
 pub struct Provider {
     /// The administrator in the provider's workspace, or in the one cluster.
@@ -24,14 +24,14 @@ pub(super) const BINDINGS: &str = "/apis/apis.kcp.io/v1alpha2/apibindings";
 pub(super) const CRDS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 
 impl Provider {
-    /// Puts up a provider. On kcp its workspace is `path` below the world's own.
+    /// Creates a provider. On kcp, its workspace is `path` below the world's own.
     pub async fn create(world: &World, path: &str, group: &str, kinds: Vec<Resource>) -> Outcome<Provider> {
         let mut group = group.to_owned();
         let mut workspace = String::new();
         if world.is_kcp() {
             workspace = world.workspace(path).await?;
         } else {
-            // There is only one place for a group on a plain cluster: each world has its own.
+            // A plain cluster serves a group only once: each world has groups of its own.
             group = format!("{}.{group}", world.id());
         }
         let export = world.is_kcp().then(|| (workspace.clone(), group.clone()));
@@ -51,12 +51,12 @@ impl Provider {
         Ok(provider)
     }
 
-    /// All of its kinds.
+    /// Returns all kinds of the provider.
     pub(super) fn kinds(&self) -> &[Resource] {
         &self.kinds
     }
 
-    /// The kind as this provider serves it.
+    /// Returns a kind as this provider serves it.
     pub fn kind(&self, kind: &str) -> Outcome<Resource> {
         let found = self.kinds.iter().find(|resource| resource.kind == kind);
         found.cloned().ok_or_else(|| Stop::Failed(format!("provider {} has no {kind}", self.export)))
@@ -98,7 +98,7 @@ impl Provider {
         Ok(())
     }
 
-    /// Removes the kinds of a plain cluster again, so that the next world finds a quick server.
+    /// Removes the provider's kinds from a plain cluster, so that the next world finds a quick server.
     pub(super) async fn remove(&self, admin: &Api) -> Outcome {
         for kind in &self.kinds {
             admin.delete(&format!("{CRDS}/{}.{}", kind.plural, kind.group)).await?;

@@ -1,41 +1,41 @@
-//! The kinds that the scenarios play with, as a CRD or as an APIResourceSchema.
+//! Kinds that the scenarios use, as a CRD or as an APIResourceSchema.
 
 use serde_json::{Value, json};
 
-/// A kind that a provider offers.
+/// Kind that a provider offers.
 #[derive(Clone, Debug)]
 pub struct Resource {
-    /// API group.
+    /// The API group.
     pub group: String,
-    /// Lower case plural.
+    /// The plural in lower case.
     pub plural: String,
-    /// Kind.
+    /// The kind.
     pub kind: String,
-    /// Served versions, the stored one first.
+    /// The served versions, the stored version first.
     pub versions: &'static [&'static str],
-    /// Whether its objects lie in namespaces.
+    /// Set if the objects are namespaced.
     pub namespaced: bool,
-    /// The path and name of the APIExport that serves it; none on a plain cluster.
+    /// The path and name of the APIExport that serves the kind; none on a plain cluster.
     pub export: Option<(String, String)>,
-    /// What its schema says of `.spec.vpcRef.name`.
+    /// The treatment of `.spec.vpcRef.name` in the schema.
     pub reference: Reference,
-    /// Whether it has the subresources `status` and `scale`.
+    /// Set if the kind has the subresources `status` and `scale`.
     pub scales: bool,
 }
 
-/// What a schema says of the field that refers, besides that it may be there.
+/// Treatment of the referring field in a kind's schema. In all cases the field is allowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reference {
-    /// Nothing.
+    /// The field is not mentioned.
     Plain,
-    /// That objects can be selected by it.
+    /// The field is a selectable field.
     Selectable,
-    /// That it is printed.
+    /// The field is a printer column.
     Printed,
 }
 
 impl Resource {
-    /// A namespaced kind; the plural is the kind in lower case with an `s`.
+    /// Creates a namespaced kind; the plural is the kind in lower case with an `s`.
     pub fn namespaced(kind: &str) -> Resource {
         Resource {
             group: String::new(),
@@ -49,37 +49,37 @@ impl Resource {
         }
     }
 
-    /// A cluster-scoped kind, likewise.
+    /// Creates a cluster-scoped kind, likewise.
     pub fn cluster_scoped(kind: &str) -> Resource {
         Resource { namespaced: false, ..Resource::namespaced(kind) }
     }
 
-    /// Served in these versions instead of `v1alpha1` alone.
+    /// Serves the kind in these versions instead of `v1alpha1` alone.
     pub fn served_in(self, versions: &'static [&'static str]) -> Resource {
         Resource { versions, ..self }
     }
 
-    /// With this in its schema.
+    /// Treats the referring field this way.
     pub fn with_reference(self, reference: Reference) -> Resource {
         Resource { reference, ..self }
     }
 
-    /// With the subresources `status` and `scale`.
+    /// Adds the subresources `status` and `scale`.
     pub fn with_scale(self) -> Resource {
         Resource { scales: true, ..self }
     }
 
-    /// The same kind, asked for in another version.
+    /// Returns the same kind, requested in another version.
     pub fn in_version(&self, version: &'static [&'static str; 1]) -> Resource {
         Resource { versions: version, ..self.clone() }
     }
 
-    /// `group/version`.
+    /// Returns `group/version`.
     pub fn api_version(&self) -> String {
         if self.group.is_empty() { self.versions[0].to_owned() } else { format!("{}/{}", self.group, self.versions[0]) }
     }
 
-    /// Its collection in a namespace, which counts only for a namespaced kind.
+    /// Returns the path of the kind's collection; `namespace` counts only for a namespaced kind.
     pub fn collection(&self, namespace: &str) -> String {
         let root = if self.group.is_empty() { "api" } else { "apis" };
         let api_version = self.api_version();
@@ -103,7 +103,7 @@ impl Resource {
         if self.namespaced { "Namespaced" } else { "Cluster" }
     }
 
-    /// Name of its APIResourceSchema.
+    /// Returns the name of the kind's APIResourceSchema.
     pub(super) fn schema_name(&self) -> String {
         format!("v1.{}", self.full_name())
     }
@@ -111,7 +111,7 @@ impl Resource {
     pub(super) fn api_resource_schema(&self) -> Value {
         let version = |(index, name): (usize, &&str)| self.version(index, name, &self.schema());
         let mut versions: Vec<Value> = self.versions.iter().enumerate().map(version).collect();
-        // The API server wants versions in the order of their age.
+        // The API server expects the oldest version first.
         versions.reverse();
         let mut spec = json!({
             "group": self.group, "names": self.names(), "scope": self.scope(), "versions": versions,
@@ -172,5 +172,5 @@ impl Resource {
     }
 }
 
-/// The field that refers.
+/// Path of the referring field.
 const PATH: &str = ".spec.vpcRef.name";

@@ -1,50 +1,51 @@
-//! depguard's accounts, with the rights of the manifests and no others.
+//! depguard's accounts, with exactly the rights of the manifests.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::path::Path;
 
 use depguard_controller::manifests::{self, Identity, Place, ReadThrough, Setup};
-use depguard_core::{Home, LogicalCluster};
+use depguard_core::{ControlPlane, LogicalCluster};
 use serde_json::{Value, json};
 
-use super::{Provider, World};
+use super::{Provider, World, logical_cluster};
 use crate::api::Api;
 use crate::outcome::{Outcome, Stop, eventually};
 
 const NAMESPACE: &str = "depguard-system";
 const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";
-const LOGICAL_CLUSTER: &str = "/apis/core.kcp.io/v1alpha1/logicalclusters/cluster";
 
-/// One right that the manifests give: one verb of one rule, or the access to a workspace.
+/// One right in the manifests: one verb of one rule, or the access to a workspace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Right {
-    /// Whose it is.
+    /// The account that holds the right.
     pub(crate) account: String,
     place: Place,
-    /// Kind and name of the object that gives it.
+    /// Kind and name of the object that grants the right.
     object: (String, String),
-    /// Which of its rules, and the verb. `None`: the object is the binding to a role that is not ours.
+    /// The index of the rule in that object, and the verb. `None`: the object is the binding to a role of kcp's.
     rule: Option<(usize, String)>,
     what: String,
 }
 
-/// The name of the role that an operator would make for the dependents of his rules.
+/// Name of the role that an operator would make for the dependents of their rules.
 const DEPENDENTS: &str = "dependents";
 
 impl Right {
-    /// All that `setup` gives. In home kubernetes with the one to list dependents, which operators grant.
+    /// Returns all rights that `setup` gives. On a plain cluster, these include the right to list dependents, which
+    /// operators grant.
     pub(crate) fn all(setup: &Setup) -> Vec<Right> {
         let mut rights = Vec::new();
         for (place, objects) in manifests::rbac(setup) {
             let holders: Vec<_> = objects.iter().filter_map(holder).collect();
-            // A role that is bound to nobody is for users.
+            // A role without a binding is for users.
             let of_role = |name: &Value| holders.iter().find(|(role, _)| *role == name).map(|(_, account)| *account);
             for object in &objects {
                 let account = holder(object).map(|(_, account)| account).or(of_role(&object["metadata"]["name"]));
                 rights.extend(account.into_iter().flat_map(|account| Right::of(place, object, account)));
             }
         }
-        if setup.home == Home::Kubernetes {
+        if setup.control_plane == ControlPlane::Kubernetes {
             let role = dependents("", &[("the rules' dependents".to_owned(), String::new())]);
             rights.extend(Right::of(Place::Cluster, &role, "depguard-webhook"));
         }
@@ -85,7 +86,7 @@ impl Right {
         format!("`{resource}{dot}{group}`{name}{namespace}")
     }
 
-    /// Takes this right out of an object of the manifests. `None`: then nothing is left of the object.
+    /// Removes this right from an object of the manifests. Returns `None` if nothing is left of the object.
     fn taken_from(&self, place: Place, mut object: Value) -> Option<Value> {
         let (kind, name) = &self.object;
         if self.place != place || object["kind"] != *kind || object["metadata"]["name"] != *name {
@@ -116,50 +117,52 @@ impl fmt::Display for Right {
     }
 }
 
-/// The role that a binding grants, and the account that gets it.
+/// Returns the role that a binding grants, and the account that gets the role.
 fn holder(binding: &Value) -> Option<(&Value, &str)> {
     let user = binding["subjects"][0]["name"].as_str()?;
-    // What a ServiceAccount is called where it is a user ends with its name.
+    // The user name of a ServiceAccount ends with the account's name.
     Some((&binding["roleRef"]["name"], user.rsplit(':').next()?))
 }
 
 impl World {
-    /// What depguard is set up for here.
+    /// Returns depguard's setup in this world.
     pub(crate) async fn setup(&self) -> Outcome<Setup> {
         if !self.is_kcp() {
             let mut enable = self.features();
             if enable.locks {
-                // Which kinds the older tool's locks guard makes no difference to the rights.
+                // The kinds that the older tool's locks guard make no difference to the rights.
                 enable.compat_lock_kinds = ["pods".parse()?].into();
             }
-            return Ok(Setup { enable, ..Setup::new(Home::Kubernetes, ReadThrough::FrontProxy) });
+            return Ok(Setup { enable, ..Setup::new(ControlPlane::Kubernetes, ReadThrough::FrontProxy) });
         }
         let exports = self.ring.kind().reads_through_exports();
         let way = if exports { ReadThrough::Export } else { ReadThrough::FrontProxy };
-        let itself = self.home().get(LOGICAL_CLUSTER).await?.ok()?;
-        let cluster = itself["metadata"]["annotations"]["kcp.io/cluster"].as_str().unwrap_or_default();
-        let identity = Identity::ServiceAccounts { cluster: Some(LogicalCluster::parse(cluster)?) };
-        let (dep_ctrl_path, enable) = (self.home_path(), self.features());
-        Ok(Setup { dep_ctrl_path, identity, enable, ..Setup::new(Home::Kcp, way) })
+        let cluster = logical_cluster(&self.own_cluster()).await?;
+        let identity = Identity::ServiceAccounts { cluster: Some(LogicalCluster::parse(&cluster)?) };
+        let (dep_ctrl_path, enable) = (self.own_path(), self.features());
+        Ok(Setup { dep_ctrl_path, identity, enable, ..Setup::new(ControlPlane::Kcp, way) })
     }
 
-    /// Gives depguard's accounts what the manifests say, but for what this world lacks.
-    pub(super) async fn grant_home(&self) -> Outcome {
+    /// Gives depguard's accounts the rights of the manifests, except the right that this world lacks.
+    pub(super) async fn grant_rights(&self) -> Outcome {
         let setup = self.setup().await?;
         for (place, objects) in manifests::rbac(&setup) {
-            let api = match place {
-                Place::Cluster | Place::DepCtrl => self.home(),
-                Place::Shards => self.ring.masters().await?.at("/clusters/system:admin"),
-                // Once there are some.
+            let apis = match place {
+                Place::Cluster | Place::DepCtrl => vec![self.own_cluster()],
+                Place::Shards => self.ring.masters_of_shards().await?,
+                // No provider exists yet.
                 Place::Parents | Place::Providers => continue,
             };
-            self.grant(&api, place, objects, &setup).await?;
+            for api in apis {
+                let api = if place == Place::Shards { api.at("/clusters/system:admin") } else { api };
+                self.grant(&api, place, objects.clone(), &setup).await?;
+            }
         }
         Ok(())
     }
 
-    /// Lets the webhook read a provider's kinds: in home kubernetes as an operator would, in home kcp as the provider
-    /// would where dependents are read through exports.
+    /// Lets the webhook read a provider's kinds. On a plain cluster, the operator would grant this; on kcp, the
+    /// provider would, if depguard reads dependents through exports.
     pub(super) async fn grant_dependents(&self, provider: &Provider) -> Outcome {
         let setup = self.setup().await?;
         if self.is_kcp() {
@@ -174,8 +177,8 @@ impl World {
         self.grant_reading(&role).await
     }
 
-    /// Lets the webhook read a kind of a provider's workspace itself, as whoever writes a rule about it would where exports
-    /// are read through.
+    /// Lets the webhook read a kind in a provider's own workspace, as the author of a rule about that kind would if
+    /// depguard reads through exports.
     pub async fn grant_local(&self, provider: &Provider, group: &str, resource: &str) -> Outcome {
         let setup = self.setup().await?;
         let providers = manifests::rbac(&setup).into_iter().filter(|(place, _)| *place == Place::Providers);
@@ -189,7 +192,7 @@ impl World {
         Ok(())
     }
 
-    /// Adds a ClusterRole to what the webhook may read in home kubernetes, and waits until it counts.
+    /// Adds a ClusterRole to the webhook's rights on a plain cluster, and waits until the role takes effect.
     pub async fn grant_reading(&self, role: &Value) -> Outcome {
         let mut role = role.clone();
         if let Some(Right { object: (_, name), rule: Some((_, lacking)), .. }) = &self.terms.lacks
@@ -202,33 +205,35 @@ impl World {
             }
         }
         let role = &role;
-        self.home().post(&format!("{RBAC}/clusterroles"), role).await?.ok_or_there()?;
+        self.own_cluster().post(&format!("{RBAC}/clusterroles"), role).await?.ok_or_there()?;
         if !self.ring.has_controllers() {
-            // Nobody sums up roles here; for a test it is enough to do so by hand.
+            // No controller aggregates roles here; merging the rules by hand is enough for a test.
             let sum = json!({"rules": role["rules"]});
             let path = format!("{RBAC}/clusterroles/depguard-webhook-dependents");
-            return self.home().merge(&path, &sum).await?.ok().map(drop);
+            return self.own_cluster().merge(&path, &sum).await?.ok().map(drop);
         }
         let rules = role["rules"].as_array().cloned().unwrap_or_default();
         eventually("the role is summed up", self.ring_patience(), async || {
-            let sum = self.home().get(&format!("{RBAC}/clusterroles/depguard-webhook-dependents")).await?.ok()?;
+            let sum =
+                self.own_cluster().get(&format!("{RBAC}/clusterroles/depguard-webhook-dependents")).await?.ok()?;
             let has = |rule: &Value| sum["rules"].as_array().into_iter().flatten().any(|one| one == rule);
             if rules.iter().all(has) { Ok(()) } else { Err(Stop::Failed(format!("rules are {}", sum["rules"]))) }
         })
         .await
     }
 
-    /// Writes the kubeconfigs of depguard's accounts and of the administrator, all pointing home.
+    /// Writes the kubeconfigs of depguard's accounts and of the administrator, all for depguard's own workspace or the
+    /// one cluster.
     pub(crate) async fn write_kubeconfigs(&self, folder: &Path) -> Outcome {
         for account in ["controller", "webhook"] {
             let token = self.token(&format!("depguard-{account}")).await?;
             let file = folder.join(format!("{account}.kubeconfig"));
-            self.ring.write_kubeconfig_of(&token, &self.home_path(), &file)?;
+            self.ring.write_kubeconfig_of(&token, &self.own_path(), &file)?;
         }
-        self.ring.write_kubeconfig(&self.home_path(), &folder.join("kubeconfig"))
+        self.ring.write_kubeconfig(&self.own_path(), &folder.join("kubeconfig"))
     }
 
-    /// A token of a ServiceAccount. On the testbed that is a name.
+    /// Returns a token of one of depguard's ServiceAccounts. On the testbed, the token is the user name.
     async fn token(&self, account: &str) -> Outcome<String> {
         if self.ring.kind().is_testbed() {
             return Ok(match self.setup().await?.identity {
@@ -238,10 +243,10 @@ impl World {
                 _ => format!("system:serviceaccount:{NAMESPACE}:{account}"),
             });
         }
-        ask_for_token(&self.home(), NAMESPACE, account).await
+        ask_for_token(&self.own_cluster(), NAMESPACE, account).await
     }
 
-    /// A token of a ServiceAccount of a namespace that `place` can see.
+    /// Returns a token of a ServiceAccount in a namespace that `place` can see.
     pub(super) async fn token_of(&self, place: &Api, namespace: &str, account: &str) -> Outcome<String> {
         if !self.ring.kind().is_testbed() {
             return ask_for_token(place, namespace, account).await;
@@ -249,27 +254,23 @@ impl World {
         if !self.is_kcp() {
             return Ok(format!("system:serviceaccount:{namespace}:{account}"));
         }
-        let itself = place.get(LOGICAL_CLUSTER).await?.ok()?;
-        let cluster = itself["metadata"]["annotations"]["kcp.io/cluster"].as_str().unwrap_or_default();
+        let cluster = logical_cluster(place).await?;
         Ok(format!("system:kcp:serviceaccount:{cluster}:{namespace}:{account}"))
     }
 
-    /// How many lists of each of these resources, named by group and plural, one of depguard's accounts has begun; `None`
-    /// where the server doesn't tell.
+    /// Counts the lists of each of these resources (group and plural) that one of depguard's accounts has begun; `None`
+    /// if the server doesn't count them. A real kube-apiserver counts the lists of all accounts together.
     pub async fn lists(&self, account: &str, resources: &[(&str, &str)]) -> Outcome<Option<Vec<u64>>> {
-        if self.ring.kind().is_testbed() {
+        if let Some(testbed) = self.ring.in_process() {
             let token = self.token(account).await?;
-            let counts = self.ring.in_process().map(|testbed| {
-                let begun = |(group, resource): &(&str, &str)| testbed.lists_by(&token, group, resource).begun;
-                resources.iter().map(begun).collect()
-            });
-            return Ok(counts);
+            let begun = |(group, resource): &(&str, &str)| testbed.lists_by(&token, group, resource).begun;
+            return Ok(Some(resources.iter().map(begun).collect()));
         }
         if self.is_kcp() {
             return Ok(None);
         }
-        // Hardly anybody else is there to list depguard's own kinds.
-        let metrics = self.home().get("/metrics").await?.ok()?;
+        // Hardly any other client lists depguard's own kinds, so the counts of all clients will do.
+        let metrics = self.own_cluster().get("/metrics").await?.ok()?;
         let metrics = metrics.as_str().unwrap_or_default();
         let lists: Vec<_> = metrics
             .lines()
@@ -283,6 +284,15 @@ impl World {
         Ok(Some(resources.iter().map(begun).collect()))
     }
 
+    /// Returns the paths on which the last watch of one of these resources (group and plural) by one of depguard's
+    /// accounts was refused. Only the testbed knows them; for other servers none is returned.
+    pub async fn refused_watches(&self, account: &str, resources: &[(&str, &str)]) -> Outcome<BTreeSet<String>> {
+        let Some(testbed) = self.ring.in_process() else { return Ok(BTreeSet::new()) };
+        let token = self.token(account).await?;
+        let refused = |(group, resource): &(&str, &str)| testbed.refused_watches_by(&token, group, resource);
+        Ok(resources.iter().flat_map(refused).collect())
+    }
+
     async fn grant(&self, api: &Api, place: Place, objects: Vec<Value>, setup: &Setup) -> Outcome {
         for object in objects {
             let left = match &self.terms.lacks {
@@ -290,7 +300,7 @@ impl World {
                 None => Some(object),
             };
             if let Some(mut object) = left {
-                // Many worlds, each with a depguard of its own, share a shard here.
+                // Several worlds, each with its own depguard, share a shard here.
                 if place == Place::Shards
                     && let Identity::ServiceAccounts { cluster: Some(cluster) } = &setup.identity
                 {
@@ -312,7 +322,7 @@ async fn ask_for_token(place: &Api, namespace: &str, account: &str) -> Outcome<S
     Ok(token["status"]["token"].as_str().unwrap_or_default().to_owned())
 }
 
-/// A ClusterRole by which the webhook may list these, each a resource and its group.
+/// Builds a ClusterRole that lets the webhook list these kinds, each a resource and its group.
 fn dependents(suffix: &str, kinds: &[(String, String)]) -> Value {
     let rules: Vec<Value> = kinds
         .iter()
@@ -325,7 +335,7 @@ fn dependents(suffix: &str, kinds: &[(String, String)]) -> Value {
     })
 }
 
-/// Makes the name of an object of ours unlike that of another one like it.
+/// Appends `suffix` to depguard's own names in an object, so that several of these objects can exist side by side.
 fn tell_apart(object: &mut Value, suffix: &str) {
     for pointer in ["/metadata/name", "/roleRef/name"] {
         if let Some(name) = object.pointer_mut(pointer)
@@ -336,7 +346,7 @@ fn tell_apart(object: &mut Value, suffix: &str) {
     }
 }
 
-/// Creates an object, or makes it as it should be.
+/// Creates an object, or merges it into the existing one.
 async fn put_up(api: &Api, object: &Value) -> Outcome {
     let kind = object["kind"].as_str().unwrap_or_default();
     let plural = format!("{}s", kind.to_lowercase());
@@ -345,7 +355,7 @@ async fn put_up(api: &Api, object: &Value) -> Outcome {
         Some(namespace) => format!("{group}/namespaces/{namespace}/{plural}"),
         None => format!("{group}/{plural}"),
     };
-    // A new workspace needs a moment until it has everything.
+    // A new workspace takes a moment to serve everything.
     eventually("the rights are granted", std::time::Duration::from_secs(30), async || {
         let reply = api.post(&collection, object).await?;
         if reply.status != 409 {

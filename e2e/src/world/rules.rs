@@ -1,6 +1,7 @@
-//! Rules and depguard's own kinds.
+//! Rules, and depguard's own kinds.
 
 use depguard_controller::manifests;
+use depguard_controller::packs::RulePack;
 use depguard_kcp::Feature;
 use serde_json::{Value, json};
 
@@ -9,18 +10,23 @@ use super::{Consumer, Provider, Resource, World};
 use crate::api::Api;
 use crate::outcome::{Outcome, Stop, eventually};
 
-/// Where rules lie, in any workspace that has bound depguard, or in the one cluster.
+/// Path of all rules, in any workspace that has bound depguard or in the one cluster.
 pub const RULES: &str = "/apis/dependencies.opendefense.cloud/v1alpha1/dependencyrules";
-/// Where webhook configurations lie.
+/// Path of all webhook configurations.
 pub const CONFIGURATIONS: &str = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations";
-/// The configuration that depguard installs.
+/// Path of the configuration that depguard installs.
 pub const CONFIGURATION: &str =
     "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/dependency-controller";
 
-/// By which one of several controllers is elected.
+/// Path of the Lease by which one of several controllers is elected.
 pub const LEASE: &str = "/apis/coordination.k8s.io/v1/namespaces/depguard-system/leases/depguard-controller";
 
-/// A rule about `dependent`, each of whose `edges` is a target and the path that names it.
+/// Returns a pack of ready-made rules.
+pub fn pack(name: &str) -> Outcome<RulePack> {
+    RulePack::by_name(name).ok_or_else(|| Stop::failed(format!("no pack {name}")))
+}
+
+/// Builds a rule about `dependent`. Each of `edges` is a target and the path of the field that names the target.
 pub fn rule(name: &str, dependent: &Resource, edges: &[(&Resource, &str)]) -> Value {
     let mut about = json!({
         "group": dependent.group, "version": dependent.versions[0],
@@ -48,43 +54,43 @@ pub fn rule(name: &str, dependent: &Resource, edges: &[(&Resource, &str)]) -> Va
 }
 
 impl World {
-    /// Puts up depguard's own API: its export in a workspace of its own, or its CRD.
-    pub(super) async fn set_up_home(&self) -> Outcome {
+    /// Installs depguard's own API: its export in a workspace of its own, or its CRDs.
+    pub(super) async fn set_up_depguard(&self) -> Outcome {
         if self.is_kcp() {
             self.workspace("dep-ctrl").await?;
             eventually("depguard's workspace takes a schema", self.ring_patience(), async || {
-                self.home().post(SCHEMAS, &manifests::api_resource_schema()).await?.ok_or_there()
+                self.own_cluster().post(SCHEMAS, &manifests::api_resource_schema()).await?.ok_or_there()
             })
             .await?;
-            self.home().post(EXPORTS, &manifests::api_export()).await?.ok_or_there()?;
+            self.own_cluster().post(EXPORTS, &manifests::api_export()).await?.ok_or_there()?;
             if self.has(Feature::Locks) {
                 for schema in manifests::lock_schemas() {
-                    self.home().post(SCHEMAS, &schema).await?.ok_or_there()?;
+                    self.own_cluster().post(SCHEMAS, &schema).await?.ok_or_there()?;
                 }
-                self.home().post(EXPORTS, &manifests::lock_export()).await?.ok_or_there()?;
+                self.own_cluster().post(EXPORTS, &manifests::lock_export()).await?.ok_or_there()?;
             }
-            return self.home().post("/api/v1/namespaces", &own_namespace()).await?.ok_or_there();
+            return self.own_cluster().post("/api/v1/namespaces", &own_namespace()).await?.ok_or_there();
         }
         let crds = self.crds();
         for crd in &crds {
-            self.home().post(CRDS, crd).await?.ok_or_there()?;
+            self.own_cluster().post(CRDS, crd).await?.ok_or_there()?;
         }
-        self.home().post("/api/v1/namespaces", &own_namespace()).await?.ok_or_there()?;
+        self.own_cluster().post("/api/v1/namespaces", &own_namespace()).await?.ok_or_there()?;
         let canaries = format!("/api/v1/namespaces/{}/configmaps", manifests::NAMESPACE);
-        self.home().post(&canaries, &manifests::canary()).await?.ok_or_there()?;
+        self.own_cluster().post(&canaries, &manifests::canary()).await?.ok_or_there()?;
         for crd in &crds {
             let text = |pointer| crd.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
             let (group, version) = (text("/spec/group"), text("/spec/versions/0/name"));
             let path = format!("/apis/{group}/{version}/{}", text("/spec/names/plural"));
             eventually("depguard's kinds are served", self.ring_patience(), async || {
-                self.home().get(&path).await?.ok().map(drop)
+                self.own_cluster().get(&path).await?.ok().map(drop)
             })
             .await?;
         }
         Ok(())
     }
 
-    /// The kinds that depguard needs in a plain cluster.
+    /// Returns the CRDs that depguard needs in a plain cluster.
     fn crds(&self) -> Vec<Value> {
         let mut crds = vec![manifests::crd()];
         if self.has(Feature::Locks) {
@@ -97,38 +103,40 @@ impl World {
         crds
     }
 
-    /// A consumer binds depguard's locks and accepts their claim. On a plain cluster there is nothing to bind.
+    /// Binds depguard's locks in a consumer's workspace and accepts their claim. On a plain cluster there is nothing to
+    /// bind.
     pub async fn bind_locks(&self, consumer: &Consumer) -> Outcome {
         if !self.is_kcp() {
             return Ok(());
         }
-        create_binding(self, &consumer.api, &manifests::tenant_binding(&self.home_path())).await?;
+        create_binding(self, &consumer.api, &manifests::tenant_binding(&self.own_path())).await?;
         eventually("locks are served", self.ring_patience(), async || {
             consumer.api.get(&consumer.locks()).await?.ok().map(drop)
         })
         .await
     }
 
-    /// A provider binds depguard and accepts its claims. On a plain cluster there is nothing to bind.
-    pub async fn bind_home(&self, provider: &Provider) -> Outcome {
-        self.bind_home_as(provider, |_| ()).await
+    /// Binds depguard in a provider's workspace and accepts depguard's claims. On a plain cluster there is nothing to
+    /// bind.
+    pub async fn bind_depguard(&self, provider: &Provider) -> Outcome {
+        self.bind_depguard_as(provider, |_| ()).await
     }
 
-    /// The same with an APIBinding that the provider has changed first.
-    pub async fn bind_home_as(&self, provider: &Provider, change: impl FnOnce(&mut Value)) -> Outcome {
+    /// Binds depguard as [`World::bind_depguard`] does, with an APIBinding that `change` has altered.
+    pub async fn bind_depguard_as(&self, provider: &Provider, change: impl FnOnce(&mut Value)) -> Outcome {
         if !self.is_kcp() {
             return Ok(());
         }
-        let mut binding = manifests::provider_binding(&self.home_path());
+        let mut binding = manifests::provider_binding(&self.own_path());
         change(&mut binding);
         create_binding(self, &provider.api, &binding).await?;
         eventually("rules are served", self.ring_patience(), async || provider.api.get(RULES).await?.ok().map(drop))
             .await
     }
 
-    /// Accepts depguard's claims in a workspace that had bound it without.
+    /// Accepts depguard's claims in a workspace that had bound depguard without accepting them.
     pub async fn accept_claims(&self, provider: &Provider) -> Outcome {
-        let binding = manifests::provider_binding(&self.home_path());
+        let binding = manifests::provider_binding(&self.own_path());
         let path = format!("{BINDINGS}/{}", binding["metadata"]["name"].as_str().unwrap_or_default());
         let patch = json!({"spec": {"permissionClaims": binding["spec"]["permissionClaims"]}});
         provider.api.merge(&path, &patch).await?.ok().map(drop)
@@ -149,13 +157,14 @@ impl World {
         provider.api.delete(&format!("{RULES}/{name}")).await?.ok().map(drop)
     }
 
-    /// Waits until a condition of a rule has this status, for the rule as it is. A control waits for nothing.
+    /// Waits until a condition of a rule has this status, for the rule's present generation. A control waits for
+    /// nothing.
     pub async fn condition(&self, provider: &Provider, rule: &str, condition: &str, status: &str) -> Outcome {
         self.condition_says(provider, rule, condition, status, |_| true).await
     }
 
-    /// Waits until a condition of a rule has this status, for the rule as it is, and its message is as `says` wants it: the
-    /// first message may have been written before the controller saw all there is.
+    /// Waits until a condition of a rule has this status for the rule's present generation, and `says` accepts its
+    /// message: the controller may write a first message before it has seen everything.
     pub async fn condition_says(
         &self,
         provider: &Provider,
@@ -193,13 +202,13 @@ impl World {
         .await
     }
 
-    /// The installed configuration, while there is one.
+    /// Returns the installed configuration; `None` if there is none.
     pub async fn configuration(&self, place: &Api) -> Outcome<Option<Value>> {
         let reply = place.get(CONFIGURATION).await?;
         if reply.is_gone() { Ok(None) } else { reply.ok().map(Some) }
     }
 
-    /// Waits until the installed configuration is as `check` wants it.
+    /// Waits until `check` accepts the installed configuration.
     pub async fn until_configured(&self, place: &Api, what: &str, check: impl Fn(&Value) -> bool) -> Outcome<Value> {
         eventually(what, self.patience(), async || match self.configuration(place).await? {
             Some(configuration) if check(&configuration) => Ok(configuration),
@@ -222,13 +231,13 @@ fn own_namespace() -> Value {
     json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": manifests::NAMESPACE}})
 }
 
-/// The webhooks of a configuration that decide by rules, which is all but the canary's.
+/// Returns the webhooks of a configuration that decide by rules: all but the canary's.
 pub fn deciding(configuration: &Value) -> impl Iterator<Item = &Value> {
     let webhooks = configuration["webhooks"].as_array().into_iter().flatten();
     webhooks.filter(|webhook| !webhook["name"].as_str().unwrap_or_default().starts_with("canary."))
 }
 
-/// The kinds whose deletion a configuration hears of, as `group/resource`, sorted.
+/// Returns the kinds whose deletion a configuration reviews, as `group/resource`, sorted.
 pub fn reviewed_kinds(configuration: &Value) -> Vec<String> {
     let mut kinds = Vec::new();
     for webhook in deciding(configuration) {

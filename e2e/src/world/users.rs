@@ -1,4 +1,4 @@
-//! Users of a consumer's workspace, or of the one cluster, who may do this and not that.
+//! Users with limited rights in a consumer's workspace or in the one cluster.
 
 use serde_json::{Value, json};
 
@@ -10,8 +10,8 @@ const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";
 const GROUP: &str = "rbac.authorization.k8s.io";
 
 impl Consumer {
-    /// The ordinary user, who may do everything with this consumer's own objects, and besides only what the rules of a
-    /// role say.
+    /// Returns this consumer as the ordinary user, who may do everything with the consumer's own objects, and beyond
+    /// these only what the rules of a role allow.
     pub async fn as_user_with(&self, world: &World, rules: &[Value]) -> Outcome<Consumer> {
         self.allow(world, rules).await?;
         let user = json!({"apiGroup": GROUP, "kind": "User", "name": "tenant"});
@@ -23,7 +23,7 @@ impl Consumer {
         self.entered(world, world.tenant(&self.path)).await
     }
 
-    /// What [`Consumer::as_user_with`] may besides, from now on.
+    /// Sets the rules that the user of [`Consumer::as_user_with`] has beyond the consumer's own objects, from now on.
     pub async fn allow(&self, world: &World, rules: &[Value]) -> Outcome {
         let role = role(&role_of(world), world, rules);
         if self.api.post(&format!("{RBAC}/clusterroles"), &role).await?.status != 409 {
@@ -32,8 +32,8 @@ impl Consumer {
         self.api.merge(&format!("{RBAC}/clusterroles/{}", role_of(world)), &role).await?.ok().map(drop)
     }
 
-    /// A ServiceAccount of this consumer's namespace, which may do everything with this consumer's own objects and its
-    /// locks, but not unlock what another one locked.
+    /// Returns this consumer as a ServiceAccount in the consumer's namespace. The account may do everything with the
+    /// consumer's own objects and locks, but may not unlock what another user locked.
     pub async fn as_account(&self, world: &World, name: &str) -> Outcome<Consumer> {
         let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name}});
         let path = format!("{}/serviceaccounts", self.namespace_path());
@@ -51,7 +51,7 @@ impl Consumer {
         self.entered(world, world.ring().api_of(&token).await?.at(world.ring().prefix(&self.path))).await
     }
 
-    /// Binds a ClusterRole to somebody.
+    /// Binds a ClusterRole to a user or account.
     pub(super) async fn bind_role(&self, name: &str, role: &Value, subject: &Value) -> Outcome {
         let binding = json!({
             "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": {"name": name},
@@ -60,7 +60,7 @@ impl Consumer {
         self.api.post(&format!("{RBAC}/clusterrolebindings"), &binding).await?.ok_or_there()
     }
 
-    /// This consumer as somebody else, once rights count.
+    /// Returns this consumer as another user, once the user's rights take effect.
     async fn entered(&self, world: &World, api: Api) -> Outcome<Consumer> {
         let user = Consumer { api, ..self.clone() };
         eventually("the user may enter", world.ring_patience(), async || {
@@ -75,7 +75,7 @@ fn role_of(world: &World) -> String {
     format!("user-{}", world.id())
 }
 
-/// The path of what gives the ordinary user his rights in the world of an id.
+/// Returns the path of the ClusterRoleBinding that gives the ordinary user their rights in the world with this id.
 pub(super) fn binding_of(id: &str) -> String {
     format!("{RBAC}/clusterrolebindings/user-{id}")
 }

@@ -1,4 +1,4 @@
-//! What is rendered, before the schemas of a real kube-apiserver.
+//! Rendered objects, checked against the schemas of a real kube-apiserver.
 
 use std::path::PathBuf;
 
@@ -10,14 +10,14 @@ use tempfile::TempDir;
 use crate::chart::{Chart, NAMESPACE};
 use crate::values::{Case, KUBERNETES};
 
-/// A kube-apiserver that is asked, and changes nothing.
+/// A kube-apiserver that only tries objects out (dry run) and changes nothing.
 pub(crate) struct Cluster {
     folder: TempDir,
     tools: Tools,
 }
 
 impl Cluster {
-    /// Makes the namespace, which warns of pods that are not restricted, and the kinds that the API server lacks.
+    /// Creates the namespace, which warns of pods that are not restricted, and the kinds that the API server lacks.
     pub(crate) async fn prepare(ring: &Ring, tools: &Tools) -> Outcome<Cluster> {
         let cluster = Cluster { folder: tempfile::tempdir()?, tools: tools.clone() };
         ring.write_kubeconfig("", &cluster.kubeconfig())?;
@@ -31,13 +31,13 @@ impl Cluster {
         Ok(cluster)
     }
 
-    /// The API server takes every object of a case, knows all of its fields and warns of nothing.
+    /// Checks that the API server accepts every object of a case, knows all fields and warns of nothing.
     pub(crate) fn takes(&self, chart: &Chart, case: &Case) -> Outcome {
-        let said = self.try_out(&chart.render(NAMESPACE, case.home, case.set)?)?;
+        let said = self.try_out(&chart.render(NAMESPACE, case.control_plane, case.set)?)?;
         ensure(!said.contains("Warning"), || format!("the API server warns: {said}"))
     }
 
-    /// That it takes them all says something: it does not take, or warns of, what has a mistake in it.
+    /// Checks that acceptance proves something: the API server refuses, or warns of, objects with a mistake.
     pub(crate) fn sees_mistakes(&self, chart: &Chart) -> Outcome {
         let text = chart.render(NAMESPACE, KUBERNETES, &[])?;
         let unknown = self.try_out(&text.replace("readOnlyRootFilesystem", "readOnlyRootFileSystem"));

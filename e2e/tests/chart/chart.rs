@@ -6,10 +6,10 @@ use depguard_e2e::tools::Tools;
 use depguard_e2e::{Outcome, Stop};
 use serde_json::Value;
 
-/// The namespace for which the controller's `manifests` are printed.
+/// Namespace for which the controller's `manifests` are printed.
 pub(crate) const NAMESPACE: &str = "depguard-system";
 
-/// The chart, and what renders it.
+/// The chart, and the tools that render it.
 pub(crate) struct Chart {
     pub(crate) tools: Tools,
     pub(crate) folder: PathBuf,
@@ -20,17 +20,17 @@ impl Chart {
         Chart { tools, folder: PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../charts/depguard") }
     }
 
-    /// What helm makes of these values, and of settings such as `webhook.replicas=3`, as text.
+    /// Renders the chart with these values, and with settings such as `webhook.replicas=3`, as text.
     pub(crate) fn render(&self, namespace: &str, values: &str, settings: &[&str]) -> Outcome<String> {
         self.helm(&["template", "depguard"], namespace, values, settings)
     }
 
-    /// The same, as objects.
+    /// Renders the chart likewise, as objects.
     pub(crate) fn objects(&self, namespace: &str, values: &str, settings: &[&str]) -> Outcome<Vec<Value>> {
         parse(&self.render(namespace, values, settings)?)
     }
 
-    /// What helm says of them.
+    /// Runs a helm command on the chart with these values and settings, and returns helm's output.
     pub(crate) fn helm(&self, command: &[&str], namespace: &str, values: &str, settings: &[&str]) -> Outcome<String> {
         let file = tempfile::NamedTempFile::with_suffix(".yaml")?;
         std::fs::write(file.path(), values)?;
@@ -41,14 +41,14 @@ impl Chart {
     }
 }
 
-/// The objects of a YAML stream.
+/// Parses the objects of a YAML stream.
 pub(crate) fn parse(text: &str) -> Outcome<Vec<Value>> {
     let objects: Vec<Value> =
         serde_saphyr::from_multiple(text).map_err(|why| Stop::Failed(format!("{why}: {text}")))?;
     Ok(objects.into_iter().filter(|object| !object.is_null()).collect())
 }
 
-/// The one object of that kind and name.
+/// Returns the only object with this kind and name; fails if there is none or more than one.
 pub(crate) fn object<'a>(objects: &'a [Value], kind: &str, name: &str) -> Outcome<&'a Value> {
     let found: Vec<_> =
         objects.iter().filter(|object| object["kind"] == kind && object["metadata"]["name"] == name).collect();

@@ -1,4 +1,4 @@
-//! Somebody who deletes all the time: what may go and what may not.
+//! A client that deletes all the time: objects that may go, and one that may not.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,14 +8,14 @@ use depguard_e2e::{Api, Outcome, Stop, ensure};
 use serde_json::json;
 use tokio::task::JoinHandle;
 
-/// Deletes until it is asked how it went.
+/// Deletes objects until [`Deleter::stop`].
 pub(crate) struct Deleter {
     over: Arc<AtomicBool>,
     task: JoinHandle<Outcome<usize>>,
 }
 
 impl Deleter {
-    /// In a namespace whose ConfigMap `referenced` is used.
+    /// Starts to delete in a namespace where the ConfigMap `referenced` is used.
     pub(crate) fn start(api: Api, namespace: &str, referenced: &str) -> Deleter {
         let over = Arc::new(AtomicBool::new(false));
         let place = format!("/api/v1/namespaces/{namespace}/configmaps");
@@ -23,7 +23,8 @@ impl Deleter {
         Deleter { over, task }
     }
 
-    /// How many went; a failure if one was kept that might go, or the other way round.
+    /// Stops, and returns the number of deleted objects; fails if an object that may go was kept, or if the referenced
+    /// one was not refused.
     pub(crate) async fn stop(self) -> Outcome<usize> {
         self.over.store(true, Ordering::Relaxed);
         self.task.await?

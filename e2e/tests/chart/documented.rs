@@ -1,4 +1,4 @@
-//! What the documents beside operations.md tell a reader to write.
+//! Values and flags in the documents, tried on the chart and on the binaries.
 
 use std::path::{Path, PathBuf};
 
@@ -7,14 +7,14 @@ use depguard_e2e::{Outcome, Stop, ensure};
 use crate::chart::{Chart, NAMESPACE};
 use crate::rendered::is_taken;
 
-/// Each document's block of values is one that the chart takes.
+/// Checks that the chart accepts each block of values in the documents.
 pub(crate) fn values(chart: &Chart) -> Outcome {
     let mut rendered = 0;
     for document in ["install-kubernetes.md", "install-kcp.md", "operations.md"] {
         let text = std::fs::read_to_string(folder().join("docs").join(document))?;
         for block in text.split("```yaml\n").skip(1).filter_map(|block| block.split("```").next()) {
             let whole = block.contains("image: {repository");
-            // What stands for itself is no values; a part of them is completed.
+            // A complete block is used as it stands; a partial one is added to the smallest values.
             let values = if whole { block.to_owned() } else { format!("{}{block}", crate::values::KUBERNETES) };
             if !block.contains("kind:") {
                 let why = |stop: Stop| Stop::Failed(format!("{document}: {block}: {stop}"));
@@ -26,7 +26,7 @@ pub(crate) fn values(chart: &Chart) -> Outcome {
     ensure(rendered > 4, || format!("only {rendered} blocks were found"))
 }
 
-/// Each line that begins with the name of a binary is one that it takes.
+/// Checks that the binaries accept each line that begins with the name of a binary.
 pub(crate) fn flags() -> Outcome {
     let mut files: Vec<PathBuf> =
         std::fs::read_dir(folder().join("docs"))?.map(|entry| Ok(entry?.path())).collect::<Outcome<_>>()?;

@@ -1,4 +1,4 @@
-//! `kubectl depguard install` against the chart: it installs what the chart does, no more and no less.
+//! `kubectl depguard install` compared with the chart: both install the same objects.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::chart::{Chart, NAMESPACE, parse};
 
-/// What the command line puts its own names in for.
+/// Files with the rendered chart, and their values. `kubectl depguard install` replaces the names in these values.
 const RENDERED: [(&str, &str); 2] = [
     (
         "kubernetes.yaml",
@@ -20,7 +20,7 @@ tls: {certManager: {enabled: true}}
     ),
     (
         "kcp.yaml",
-        "home: kcp
+        "controlPlane: kcp
 image: {repository: registry.invalid/depguard, tag: image}
 tls: {certManager: {enabled: true}}
 kcp: {kubeconfig: {controller: {secretName: controller-kubeconfig}, webhook: {secretName: webhook-kubeconfig}}}
@@ -28,34 +28,35 @@ webhook: {url: https://webhook.invalid/validate}
 ",
     ),
 ];
-/// The kinds that it takes from there. Rights and the rules' kind it has from where the chart has them.
+/// Kinds that `kubectl depguard install` takes from these files. It has the rights and the rules' kind from the same
+/// source as the chart.
 const KINDS: [&str; 6] = ["Deployment", "Service", "NetworkPolicy", "PodDisruptionBudget", "Certificate", "Issuer"];
 const HEADER: &str = "# Generated from charts/depguard by the test of the chart; do not edit.\n";
-/// Set, it makes the test write what it would compare.
+/// Environment variable that makes the test write the files before comparing them.
 const WRITE: &str = "DEPGUARD_WRITE";
 
-/// Values of the chart, and the flags that say the same.
+/// Values of the chart, and the flags that mean the same.
 pub(crate) const SAME: [(&str, &[&str]); 5] = [
     (
         "image: {repository: example.com/depguard, tag: '1'}
 tls: {secretName: pair}
 ",
-        &["--home=kubernetes", "--tls-secret=pair"],
+        &["--control-plane=kubernetes", "--tls-secret=pair"],
     ),
     (
         "image: {repository: example.com/depguard, tag: '1'}
 tls: {certManager: {enabled: true}}
 ",
-        &["--home=kubernetes", "--cert-manager"],
+        &["--control-plane=kubernetes", "--cert-manager"],
     ),
     (
         "image: {repository: example.com/depguard, tag: '1'}
 tls: {certManager: {enabled: true, issuerRef: {kind: ClusterIssuer, name: ours}}}
 ",
-        &["--home=kubernetes", "--cert-manager=ClusterIssuer/ours"],
+        &["--control-plane=kubernetes", "--cert-manager=ClusterIssuer/ours"],
     ),
     (
-        "home: kcp
+        "controlPlane: kcp
 image: {repository: example.com/depguard, tag: '1'}
 tls: {secretName: pair}
 readThrough: export
@@ -63,24 +64,24 @@ kcp: {kubeconfig: {controller: {secretName: controller-kubeconfig}, webhook: {se
 webhook: {url: 'https://guard.example.com:9443/validate'}
 ",
         &[
-            "--home=kcp",
+            "--control-plane=kcp",
             "--tls-secret=pair",
             "--webhook-url=https://guard.example.com:9443/validate",
             "--read-through=export",
         ],
     ),
     (
-        "home: kcp
+        "controlPlane: kcp
 image: {repository: example.com/depguard, tag: '1'}
 tls: {certManager: {enabled: true}}
 kcp: {kubeconfig: {controller: {secretName: controller-kubeconfig}, webhook: {secretName: webhook-kubeconfig}}}
 webhook: {url: 'https://10.0.0.1/validate'}
 ",
-        &["--home=kcp", "--cert-manager", "--webhook-url=https://10.0.0.1/validate"],
+        &["--control-plane=kcp", "--cert-manager", "--webhook-url=https://10.0.0.1/validate"],
     ),
 ];
 
-/// The files that it takes the processes from are what helm makes of the chart.
+/// Checks that the files that `kubectl depguard install` uses are what helm makes of the chart.
 pub(crate) fn as_rendered(chart: &Chart) -> Outcome {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../kubectl-depguard/manifests");
     for (file, values) in RENDERED {
@@ -88,7 +89,7 @@ pub(crate) fn as_rendered(chart: &Chart) -> Outcome {
         let mut kept = Vec::new();
         for document in text.split("\n---\n").map(|document| document.trim_start_matches("---\n").trim_matches('\n')) {
             let kind = parse(document)?.first().and_then(|object| object["kind"].as_str().map(str::to_owned));
-            // In kcp the accounts are the processes' own, and may do nothing.
+            // In kcp, these accounts exist only for the processes and have no rights.
             let is_account = file == "kcp.yaml" && kind.as_deref() == Some("ServiceAccount");
             if is_account || kind.is_some_and(|kind| KINDS.contains(&kind.as_str())) {
                 kept.push(document.lines().map(|line| format!("{}\n", line.trim_end())).collect::<String>());
@@ -107,7 +108,7 @@ pub(crate) fn as_rendered(chart: &Chart) -> Outcome {
     Ok(())
 }
 
-/// What it would apply is what the chart renders, but for who made it.
+/// Checks that `kubectl depguard install` would apply what the chart renders, apart from the maker's marks.
 pub(crate) async fn is_the_chart(chart: &Chart, values: &str, flags: &[&str]) -> Outcome {
     const ELSEWHERE: &str = "elsewhere";
     let common = ["kubectl-depguard", "install", "-n", ELSEWHERE, "--image=example.com/depguard:1"];
@@ -115,12 +116,12 @@ pub(crate) async fn is_the_chart(chart: &Chart, values: &str, flags: &[&str]) ->
     let (mut terminal, captured) = Terminal::captured("");
     let status = kubectl_depguard::run(line, &mut terminal).await;
     ensure(status == ExitStatus::Well, || captured.err())?;
-    let is_kcp = values.starts_with("home: kcp");
-    // What is in workspaces is not the chart's to make; nor is a namespace.
+    let is_kcp = values.starts_with("controlPlane: kcp");
+    // The chart creates neither the objects in workspaces nor a namespace.
     let of_chart =
         |object: &Value| object["kind"] != "Namespace" && (!is_kcp || object["metadata"]["namespace"] == ELSEWHERE);
     let installed = by_name(parse(&captured.out())?.into_iter().filter(of_chart))?;
-    // Before a release goes, helm runs a Job; `uninstall` is a command.
+    // Before helm removes a release, it runs a Job; here `uninstall` is a command.
     let rendered = chart.objects(ELSEWHERE, values, &[])?;
     let rendered = by_name(rendered.into_iter().filter(|object| object["kind"] != "Job"))?;
     let names = |objects: &BTreeMap<String, Value>| objects.keys().cloned().collect::<Vec<_>>();
@@ -146,7 +147,7 @@ fn by_name(objects: impl Iterator<Item = Value>) -> Outcome<BTreeMap<String, Val
     Ok(named)
 }
 
-/// Takes away what only says who made an object, and what only helm heeds.
+/// Removes the fields that only say who made an object, and those that only helm reads.
 fn without_maker(value: &mut Value) {
     match value {
         Value::Object(fields) => {

@@ -1,4 +1,4 @@
-//! The chart: what it renders, and that it does on a real kube-apiserver what docs/operations.md says.
+//! Tests of the chart: its rendered objects, and the commands of docs/operations.md on a real kube-apiserver.
 
 mod admitted;
 mod chart;
@@ -34,7 +34,7 @@ fn main() {
     tally.conclude();
 }
 
-/// Without an API server.
+/// Runs the checks that need no API server.
 fn offline(chart: &Chart, tally: &mut Tally) {
     tally.record("helm finds nothing to complain about", rendered::lint(chart));
     for case in values::RENDERED {
@@ -59,7 +59,8 @@ fn offline(chart: &Chart, tally: &mut Tally) {
     }
 }
 
-/// On a real kube-apiserver; on two, as the second is changed.
+/// Runs the checks on real kube-apiservers. The dry runs, the command line and the document have a fresh server each,
+/// because the last two change theirs.
 fn on_a_cluster(chart: &Chart, tally: &mut Tally) {
     const WHAT: &str = "the chart on a kube-apiserver";
     let runtime = match tokio::runtime::Runtime::new() {

@@ -1,7 +1,7 @@
-//! What a cluster without nodes and without a network lacks: a kubelet that runs the pods of one namespace as processes
-//! of this machine, and a way from a Service to them.
+//! Replacement for a node and its network: a kubelet that runs the pods of one namespace as processes of this machine,
+//! and a proxy from Services to these pods.
 //!
-//! Deployments, Jobs and EndpointSlices are looked after by the real controllers.
+//! The real controllers look after Deployments, Jobs and EndpointSlices.
 
 mod kubelet;
 mod mount;
@@ -21,24 +21,24 @@ use self::kubelet::{Kubelet, Logs};
 use self::pod::Pod;
 use self::proxy::Proxy;
 
-/// How often it looks whether something is to be done.
+/// Interval between two looks at the cluster.
 const TICK: Duration = Duration::from_millis(200);
 
-/// The name of the one node.
+/// Name of the only node.
 const NAME: &str = "this-machine";
 
-/// Runs the pods of a namespace until it is dropped.
+/// Runs the pods of a namespace until this is dropped.
 pub(crate) struct Node {
     task: JoinHandle<()>,
     _kubelet: Kubelet,
 }
 
-/// What a pod needs to know of where it runs.
+/// Surroundings of a pod.
 pub(crate) struct Site {
     pub(crate) api: Api,
     pub(crate) ring: Arc<Ring>,
     pub(crate) namespace: String,
-    /// Where the binaries of the image are.
+    /// The folder with the binaries of the image.
     pub(crate) binaries: PathBuf,
     logs: Logs,
 }
@@ -69,7 +69,7 @@ impl Drop for Node {
 async fn run(site: Site) {
     let (mut pods, mut proxy) = (BTreeMap::new(), Proxy::default());
     loop {
-        // A server that is gone, or an object that changed meanwhile: the next look will show.
+        // If the server is gone or an object has changed meanwhile, the next look shows it.
         if let Err(why) = look(&site, &mut pods, &mut proxy).await {
             println!("chart:      the node: {why}");
         }
@@ -106,7 +106,7 @@ async fn look(site: &Site, pods: &mut BTreeMap<String, Pod>, proxy: &mut Proxy) 
     proxy.follow(&services, &slices, &here).await
 }
 
-/// What a scheduler does where there is one node.
+/// Binds a pod to the only node, in the scheduler's place.
 async fn bind(site: &Site, pod: &Value) -> Outcome {
     let name = pod["metadata"]["name"].as_str().unwrap_or_default();
     let binding = json!({

@@ -1,8 +1,8 @@
-//! What helm makes of values.
+//! Checks of the objects that helm renders.
 
 use clap::Parser as _;
 use depguard_controller::manifests::{self, File, ReadThrough, Setup};
-use depguard_core::Home;
+use depguard_core::ControlPlane;
 use depguard_e2e::{Outcome, Stop, ensure};
 use depguard_kcp::{Feature, Features};
 use serde_json::{Value, json};
@@ -17,9 +17,10 @@ pub(crate) fn lint(chart: &Chart) -> Outcome {
     Ok(())
 }
 
-/// Each thing that a case says is there is there, its binaries take their flags, and no pod of it needs a right.
+/// Checks that the expected objects of a case exist, that its binaries accept their flags, and that its pods are
+/// restricted.
 pub(crate) fn check(chart: &Chart, case: &Case) -> Outcome {
-    let objects = chart.objects(NAMESPACE, case.home, case.set)?;
+    let objects = chart.objects(NAMESPACE, case.control_plane, case.set)?;
     for (kind, name, pointer, expected) in case.expected {
         let object = object(&objects, kind, name)?;
         let found = object.pointer(pointer).cloned().unwrap_or_default();
@@ -43,7 +44,7 @@ pub(crate) fn check(chart: &Chart, case: &Case) -> Outcome {
     Ok(())
 }
 
-/// The schema, or a template, says what is wrong.
+/// Checks that the chart's schema, or a template, rejects a setting with a message that contains `said`.
 pub(crate) fn is_rejected(chart: &Chart, values: &str, setting: &str, said: &str) -> Outcome {
     match chart.render(NAMESPACE, values, &[setting]) {
         Ok(_) => Err(Stop::failed("it was rendered")),
@@ -51,9 +52,10 @@ pub(crate) fn is_rejected(chart: &Chart, values: &str, setting: &str, said: &str
     }
 }
 
-/// What is beside labels, and the CRD's staying, is what `depguard-controller manifests` prints.
+/// Checks that the chart has the objects that `depguard-controller manifests` prints. The chart may add labels, and
+/// adds the annotation that keeps a CRD.
 pub(crate) fn as_printed(chart: &Chart) -> Outcome {
-    let setup = Setup::new(Home::Kubernetes, ReadThrough::FrontProxy);
+    let setup = Setup::new(ControlPlane::Kubernetes, ReadThrough::FrontProxy);
     printed_for(chart, &[], &setup)?;
     let all = [r#"enable=["locks", "owners"]"#, r#"compatLockKinds=["pods"]"#];
     let pods = "pods".parse().map_err(|error| Stop::Failed(format!("{error}")))?;
@@ -69,8 +71,11 @@ fn printed_for(chart: &Chart, set: &[&str], setup: &Setup) -> Outcome {
     let objects = chart.objects(NAMESPACE, KUBERNETES, set)?;
     let printed = manifests::files(setup)?;
     for file in &printed {
-        let held = std::fs::read_to_string(chart.folder.join("files").join(file.name)).unwrap_or_default();
-        let how = format!("run depguard-controller manifests --home kubernetes --out {}/files", chart.folder.display());
+        let held = std::fs::read_to_string(chart.folder.join("files").join(&file.name)).unwrap_or_default();
+        let how = format!(
+            "run depguard-controller manifests --control-plane kubernetes --out {}/files",
+            chart.folder.display()
+        );
         ensure(held == file.text, || format!("the chart's {} is out of date: {how}", file.name))?;
         for wanted in parse(&file.text)?.iter().filter(|object| object["kind"] != "Namespace") {
             let at = |object: &Value, field: &str| object["metadata"][field].clone();
@@ -120,7 +125,7 @@ pub(crate) fn elsewhere(chart: &Chart) -> Outcome {
         let kind = object["kind"].as_str().unwrap_or_default();
         let global = kind.starts_with("Cluster") || kind == "CustomResourceDefinition";
         let namespace = object["metadata"]["namespace"].as_str();
-        // Events on what is in no namespace belong there.
+        // Events about cluster-scoped objects belong there.
         let of_events = kind.starts_with("Role") && namespace == Some("default");
         ensure(of_events || namespace == (!global).then_some("elsewhere"), || format!("a {kind} is in {namespace:?}"))?;
     }
@@ -131,7 +136,7 @@ fn is_a_right(object: &Value) -> bool {
     object["apiVersion"].as_str().is_some_and(|version| version.starts_with("rbac.authorization.k8s.io/"))
 }
 
-/// As the Pod Security Standard `restricted` has it, and beyond it: nothing can be written.
+/// Checks that a pod meets the Pod Security Standard `restricted`, and that its file systems are read-only.
 fn is_restricted(pod: &Value) -> Outcome {
     let context = &pod["securityContext"];
     let mut right = context["runAsNonRoot"] == true && context["seccompProfile"]["type"] == "RuntimeDefault";
@@ -145,7 +150,7 @@ fn is_restricted(pod: &Value) -> Outcome {
     ensure(right, || format!("a pod may more than it needs: {pod}"))
 }
 
-/// The binary that is to run understands its flags, and each names a file that is mounted.
+/// Checks that a container's binary accepts the flags, and that each file in a flag lies in a mounted volume.
 fn flags_are_taken(container: &Value) -> Outcome {
     let strings = |field: &str| container[field].as_array().cloned().unwrap_or_default();
     let texts =
@@ -161,7 +166,7 @@ fn flags_are_taken(container: &Value) -> Outcome {
     Ok(())
 }
 
-/// Whether the binary of the image understands its flags.
+/// Checks that a binary of the image accepts these flags.
 pub(crate) fn is_taken(binary: &str, flags: &[String]) -> Outcome {
     let line = std::iter::once(binary).chain(flags.iter().map(String::as_str));
     let parsed = match binary {

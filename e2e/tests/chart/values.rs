@@ -1,23 +1,23 @@
-//! Tables of values, and what is to become of them.
+//! Tables of values, and the expected results.
 
-/// Values, and what they must and must not give.
+/// Values, and the objects that they must and must not give.
 pub(crate) struct Case {
     pub(crate) name: &'static str,
-    /// The smallest values of its home, in which the others are set.
-    pub(crate) home: &'static str,
+    /// The smallest values of a control plane, to which `set` is added.
+    pub(crate) control_plane: &'static str,
     pub(crate) set: &'static [&'static str],
-    /// Kind, name, JSON pointer, and what is there: as a whole, or among the elements of a list.
+    /// Kind, name, JSON pointer, and the expected value: as a whole, or as one element of a list.
     pub(crate) expected: &'static [(&'static str, &'static str, &'static str, &'static str)],
     pub(crate) absent: &'static [(&'static str, &'static str)],
 }
 
-/// All that home kubernetes needs.
+/// Smallest values for Kubernetes.
 pub(crate) const KUBERNETES: &str = "image: {repository: example.com/depguard}
 tls: {secretName: depguard-tls}
 ";
 
-/// All that home kcp needs.
-pub(crate) const KCP: &str = "home: kcp
+/// Smallest values for kcp.
+pub(crate) const KCP: &str = "controlPlane: kcp
 image: {repository: example.com/depguard}
 tls: {secretName: depguard-tls}
 kcp: {kubeconfig: {controller: {secretName: controller-kubeconfig}, webhook: {secretName: webhook-kubeconfig}}}
@@ -30,17 +30,17 @@ const CONTROLLER: &str = "depguard-controller";
 const ARGS: &str = "/spec/template/spec/containers/0/args";
 const VOLUMES: &str = "/spec/template/spec/volumes";
 
-/// What is rendered.
+/// Values that the chart accepts.
 pub(crate) const RENDERED: &[Case] = &[
     Case {
-        name: "home kubernetes",
-        home: KUBERNETES,
+        name: "plain Kubernetes",
+        control_plane: KUBERNETES,
         set: &[],
         expected: &[
             (D, WEBHOOK, "/spec/template/spec/containers/0/image", r#""example.com/depguard:0.1.0""#),
             (D, WEBHOOK, "/spec/template/spec/automountServiceAccountToken", "true"),
             (D, WEBHOOK, "/spec/strategy/rollingUpdate/maxUnavailable", "0"),
-            (D, WEBHOOK, ARGS, r#""--home=kubernetes""#),
+            (D, WEBHOOK, ARGS, r#""--control-plane=kubernetes""#),
             (D, WEBHOOK, ARGS, r#""--override-groups=system:masters,system:kcp:admin""#),
             (D, WEBHOOK, ARGS, r#""--read-through=front-proxy""#),
             (D, WEBHOOK, ARGS, r#""--metrics-bind-address=:8080""#),
@@ -49,7 +49,7 @@ pub(crate) const RENDERED: &[Case] = &[
             (D, CONTROLLER, "/spec/strategy/type", r#""Recreate""#),
             (D, CONTROLLER, ARGS, r#""--webhook-service=depguard-system/depguard-webhook:443""#),
             (D, CONTROLLER, ARGS, r#""--webhook-ca-bundle-path=/etc/depguard/ca/ca.crt""#),
-            // The private key is the webhook's alone.
+            // Only the webhook has the private key.
             (
                 D,
                 CONTROLLER,
@@ -65,30 +65,20 @@ pub(crate) const RENDERED: &[Case] = &[
         absent: &[("ServiceMonitor", "depguard"), ("PrometheusRule", "depguard"), ("Certificate", WEBHOOK)],
     },
     Case {
-        name: "home kcp",
-        home: KCP,
+        name: "kcp",
+        control_plane: KCP,
         set: &[],
         expected: &[
             (D, WEBHOOK, "/spec/template/spec/automountServiceAccountToken", "false"),
-            (D, WEBHOOK, ARGS, r#""--home=kcp""#),
+            (D, WEBHOOK, ARGS, r#""--control-plane=kcp""#),
             (D, WEBHOOK, ARGS, r#""--kubeconfig=/etc/depguard/kubeconfig/kubeconfig""#),
-            (
-                D,
-                WEBHOOK,
-                VOLUMES,
-                r#"{"name": "kubeconfig", "secret": {"secretName": "webhook-kubeconfig", "items": [{"key": "kubeconfig", "path": "kubeconfig"}]}}"#,
-            ),
-            (
-                D,
-                CONTROLLER,
-                VOLUMES,
-                r#"{"name": "kubeconfig", "secret": {"secretName": "controller-kubeconfig", "items": [{"key": "kubeconfig", "path": "kubeconfig"}]}}"#,
-            ),
+            (D, WEBHOOK, VOLUMES, r#"{"name": "kubeconfig", "secret": {"secretName": "webhook-kubeconfig"}}"#),
+            (D, CONTROLLER, VOLUMES, r#"{"name": "kubeconfig", "secret": {"secretName": "controller-kubeconfig"}}"#),
             (D, CONTROLLER, ARGS, r#""--webhook-url=https://depguard.example.com/validate""#),
             (D, CONTROLLER, ARGS, r#""--api-export-name=dependencies.opendefense.cloud""#),
             ("ServiceAccount", WEBHOOK, "/automountServiceAccountToken", "false"),
             ("Job", "depguard-uninstall", ARGS, r#""uninstall""#),
-            ("Job", "depguard-uninstall", ARGS, r#""--home=kcp""#),
+            ("Job", "depguard-uninstall", ARGS, r#""--control-plane=kcp""#),
         ],
         absent: &[
             ("ClusterRole", WEBHOOK),
@@ -97,7 +87,7 @@ pub(crate) const RENDERED: &[Case] = &[
     },
     Case {
         name: "locks, the older tool's too, and owners",
-        home: KUBERNETES,
+        control_plane: KUBERNETES,
         set: &[
             r#"enable=["locks", "owners"]"#,
             r#"compatLockKinds=["pods", "deployments.apps"]"#,
@@ -114,7 +104,7 @@ pub(crate) const RENDERED: &[Case] = &[
     },
     Case {
         name: "the base URL of kcp, and another export",
-        home: KCP,
+        control_plane: KCP,
         set: &[r#"kcp.baseHost="https://kcp.example.com""#, r#"kcp.apiExportName="rules.example.com""#],
         expected: &[
             (D, WEBHOOK, ARGS, r#""--kcp-base-host=https://kcp.example.com""#),
@@ -125,7 +115,7 @@ pub(crate) const RENDERED: &[Case] = &[
     },
     Case {
         name: "a certificate of cert-manager, with a CA of its own",
-        home: KUBERNETES,
+        control_plane: KUBERNETES,
         set: &[r#"tls={"secretName": "", "certManager": {"enabled": true}}"#],
         expected: &[
             ("Certificate", WEBHOOK, "/spec/dnsNames", r#""depguard-webhook.depguard-system.svc""#),
@@ -139,7 +129,7 @@ pub(crate) const RENDERED: &[Case] = &[
     },
     Case {
         name: "a certificate of a given issuer, for the host of a URL",
-        home: KCP,
+        control_plane: KCP,
         set: &[
             r#"tls={"secretName": "", "caKey": "", "certManager": {"enabled": true, "issuerRef": {"kind": "ClusterIssuer", "name": "public"}}}"#,
             r#"webhook.url="https://203.0.113.7:8443/validate""#,
@@ -147,14 +137,14 @@ pub(crate) const RENDERED: &[Case] = &[
         expected: &[
             ("Certificate", WEBHOOK, "/spec/issuerRef", r#"{"kind": "ClusterIssuer", "name": "public"}"#),
             ("Certificate", WEBHOOK, "/spec/ipAddresses", r#"["203.0.113.7"]"#),
-            // The API servers know it anyway.
+            // The API servers know this CA anyway.
             (D, CONTROLLER, "/spec/template/spec/volumes/1", "null"),
         ],
         absent: &[("Certificate", "depguard-ca"), ("Issuer", "depguard-ca")],
     },
     Case {
         name: "who may override",
-        home: KUBERNETES,
+        control_plane: KUBERNETES,
         set: &[r#"overrides={"users": ["alice", "bob"], "groups": []}"#],
         expected: &[
             (D, WEBHOOK, ARGS, r#""--override-users=alice,bob""#),
@@ -164,7 +154,7 @@ pub(crate) const RENDERED: &[Case] = &[
     },
     Case {
         name: "the dependents that the webhook may list",
-        home: KUBERNETES,
+        control_plane: KUBERNETES,
         set: &[r#"dependents=[{"apiGroups": ["", "apps"], "resources": ["pods", "deployments"]}]"#],
         expected: &[
             (
@@ -184,7 +174,7 @@ pub(crate) const RENDERED: &[Case] = &[
     },
     Case {
         name: "the way through the exports",
-        home: KCP,
+        control_plane: KCP,
         set: &[r#"readThrough="export""#, r#"kcp.shardHosts=["a.example.com", "*.example.org"]"#],
         expected: &[
             (D, WEBHOOK, ARGS, r#""--read-through=export""#),
@@ -195,7 +185,7 @@ pub(crate) const RENDERED: &[Case] = &[
     },
     Case {
         name: "a key that only the controller has yet",
-        home: KUBERNETES,
+        control_plane: KUBERNETES,
         set: &[r#"pathKey.secretName="path""#, "pathKey.required=false"],
         expected: &[
             (D, WEBHOOK, "/spec/template/spec/volumes/1", "null"),
@@ -206,7 +196,7 @@ pub(crate) const RENDERED: &[Case] = &[
     },
     Case {
         name: "paths that are made with a key",
-        home: KUBERNETES,
+        control_plane: KUBERNETES,
         set: &[r#"pathKey={"secretName": "path", "key": "secret", "required": true}"#],
         expected: &[
             (D, WEBHOOK, ARGS, r#""--path-key-file=/etc/depguard/path-key/key""#),
@@ -222,7 +212,7 @@ pub(crate) const RENDERED: &[Case] = &[
     },
     Case {
         name: "certificates that API servers must show",
-        home: KUBERNETES,
+        control_plane: KUBERNETES,
         set: &[
             r#"webhook.clientCA={"secretName": "api-servers", "key": "ca.pem", "controllerSecretName": "controller"}"#,
         ],
@@ -241,7 +231,7 @@ pub(crate) const RENDERED: &[Case] = &[
     },
     Case {
         name: "what is logged",
-        home: KUBERNETES,
+        control_plane: KUBERNETES,
         set: &[r#"log={"filter": "debug", "format": "json"}"#],
         expected: &[
             (D, WEBHOOK, ARGS, r#""--log-format=json""#),
@@ -253,7 +243,7 @@ pub(crate) const RENDERED: &[Case] = &[
     },
     Case {
         name: "a webhook of one replica, at a URL, elsewhere",
-        home: KUBERNETES,
+        control_plane: KUBERNETES,
         set: &[
             "webhook.replicas=1",
             "webhook.port=10443",
@@ -275,7 +265,7 @@ pub(crate) const RENDERED: &[Case] = &[
     },
     Case {
         name: "a controller of three replicas",
-        home: KUBERNETES,
+        control_plane: KUBERNETES,
         set: &["controller.replicas=3"],
         expected: &[
             (D, CONTROLLER, ARGS, r#""--leader-elect""#),
@@ -285,7 +275,7 @@ pub(crate) const RENDERED: &[Case] = &[
     },
     Case {
         name: "where pods run, and with what",
-        home: KUBERNETES,
+        control_plane: KUBERNETES,
         set: &[
             r#"image={"repository": "example.com/depguard", "digest": "sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"}"#,
             r#"imagePullSecrets=[{"name": "pull"}]"#,
@@ -323,7 +313,7 @@ pub(crate) const RENDERED: &[Case] = &[
     },
     Case {
         name: "who may connect",
-        home: KUBERNETES,
+        control_plane: KUBERNETES,
         set: &[
             r#"networkPolicy.webhookFrom=[{"ipBlock": {"cidr": "10.0.0.0/8"}}]"#,
             r#"networkPolicy.metricsFrom=[{"podSelector": {}}]"#,
@@ -345,7 +335,7 @@ pub(crate) const RENDERED: &[Case] = &[
     },
     Case {
         name: "what the Prometheus operator reads",
-        home: KUBERNETES,
+        control_plane: KUBERNETES,
         set: &[
             r#"metrics.serviceMonitor={"enabled": true, "interval": "1m", "labels": {"release": "prometheus"}}"#,
             "metrics.port=9090",
@@ -381,7 +371,7 @@ pub(crate) const RENDERED: &[Case] = &[
     },
     Case {
         name: "as little as there can be",
-        home: KUBERNETES,
+        control_plane: KUBERNETES,
         set: &[
             "metrics.enabled=false",
             "networkPolicy.enabled=false",
@@ -400,9 +390,9 @@ pub(crate) const RENDERED: &[Case] = &[
     },
 ];
 
-/// What the schema does not let through, and the field that it speaks of.
+/// Settings that the chart rejects: the values, the setting, and a part of helm's message.
 pub(crate) const REJECTED: &[(&str, &str, &str)] = &[
-    (KUBERNETES, r#"home="openshift""#, "/home"),
+    (KUBERNETES, r#"controlPlane="openshift""#, "/controlPlane"),
     (KUBERNETES, r#"image.repository="""#, "/image/repository"),
     (KUBERNETES, r#"image.digest="md5:0""#, "/image/digest"),
     (KUBERNETES, r#"tls.secretName="""#, "/tls/secretName"),
@@ -427,7 +417,7 @@ pub(crate) const REJECTED: &[(&str, &str, &str)] = &[
         r#"metrics={"enabled": false, "serviceMonitor": {"enabled": true}}"#,
         "/metrics/serviceMonitor/enabled",
     ),
-    // A mistyped name must not pass for a default.
+    // A mistyped name must not leave a default in force.
     (KUBERNETES, "webhok.replicas=3", "webhok"),
     (KUBERNETES, "controller.replica=3", "replica"),
     (KCP, r#"webhook.url="""#, "/webhook/url"),

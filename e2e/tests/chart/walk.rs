@@ -1,4 +1,4 @@
-//! docs/operations.md, walked through on a real kube-apiserver: its commands, in a shell, with the chart's pods as
+//! docs/operations.md, walked through on a real kube-apiserver: a shell runs its commands, and the chart's pods run as
 //! processes of this machine.
 
 use std::path::PathBuf;
@@ -17,10 +17,10 @@ use crate::chart::NAMESPACE;
 use crate::deleter::Deleter;
 use crate::node::Node;
 
-/// Its sections in the order in which they are walked.
+/// Sections of the document, in the order of the walk.
 const SECTIONS: [&str; 6] = ["Install", "Certificates", "Upgrade", "Backup", "Break-glass", "Uninstall"];
 
-/// A command that takes longer hangs.
+/// Time limit of a command; one that takes longer hangs.
 const PATIENCE: Duration = Duration::from_secs(180);
 
 struct Walk {
@@ -33,7 +33,7 @@ struct Walk {
     deleter: Option<Deleter>,
 }
 
-/// Does what the document says.
+/// Takes all steps of the document.
 pub(crate) async fn through(ring: Arc<Ring>, tools: &Tools, document: &str) -> Outcome {
     let mut walk = Walk::begin(ring, tools).await?;
     for section in SECTIONS {
@@ -88,7 +88,7 @@ impl Walk {
         }
     }
 
-    /// What the document leaves to the test.
+    /// Takes a step that the document leaves to the test.
     async fn test(&mut self, what: &str) -> Outcome {
         match what {
             "there is a certificate" => self.issue("."),
@@ -139,7 +139,7 @@ impl Walk {
         .await
     }
 
-    /// A pair for the webhook's Service in that folder, with its CA.
+    /// Writes a certificate and a key for the webhook's Service, and the CA, into this folder.
     fn issue(&self, folder: &str) -> Outcome {
         let folder = self.folder.path().join(folder);
         std::fs::create_dir_all(&folder)?;

@@ -1,7 +1,9 @@
-//! docs/guide.md, docs/locks.md and docs/teardown.md, walked through as they stand, and what the README shows of the first.
+//! docs/guide.md, docs/locks.md and docs/teardown.md, walked through as they stand; the README's excerpts from the
+//! guide; and docs/install-kcp.md on a real kcp.
 //!
-//! `DEPGUARD_WRITE=1` writes into the documents what is printed, for a person to read and commit.
+//! With `DEPGUARD_WRITE=1`, the test writes the printed output into the documents, for a person to read and commit.
 
+mod kcp;
 mod readme;
 mod session;
 mod shell;
@@ -16,7 +18,7 @@ use tokio::runtime::Handle;
 
 use crate::walk::{Place, Walk};
 
-/// Each document, and how many commands it has at least.
+/// Documents, and the smallest number of commands in each.
 const DOCUMENTS: [(&str, usize); 3] = [("docs/guide.md", 17), ("docs/locks.md", 10), ("docs/teardown.md", 8)];
 
 #[tokio::main]
@@ -27,6 +29,11 @@ async fn main() {
             for (check, walked) in side_by_side(&programs) {
                 tally.record(&check, walked);
             }
+            for (check, exports) in
+                [(kcp::DOCUMENT.to_owned(), false), (format!("{}, with export", kcp::DOCUMENT), true)]
+            {
+                tally.record(&check, install_on_kcp(&programs, exports).await);
+            }
             tally.record("a guide that says otherwise fails", mistakes_are_seen(&programs).await);
             tally.record("the README shows what is printed", readme::is_current(&programs).await);
             tally.record("the README's session is the guide's", session::is_current());
@@ -36,10 +43,10 @@ async fn main() {
     tally.conclude();
 }
 
-/// One check, and what became of it.
+/// A check and its result.
 type Checked = (String, Outcome);
 
-/// Walks through all documents, each of which mostly waits for its shell.
+/// Walks through all documents side by side, because a walk mostly waits for its shell.
 fn side_by_side(programs: &Programs) -> Vec<Checked> {
     let runtime = Handle::current();
     std::thread::scope(|scope| {
@@ -56,7 +63,8 @@ fn side_by_side(programs: &Programs) -> Vec<Checked> {
     })
 }
 
-/// Walks through a document, with what plays kubectl and on the API server that the reader has; then with the real ones.
+/// Walks through a document with the kubectl of the examples, on the API server of the playground; then with the real
+/// kubectl, and on a real kube-apiserver.
 async fn document(programs: &Programs, name: &str, commands: usize, checked: &mut Vec<Checked>) -> Outcome {
     let path = folder().join(name);
     let document = std::fs::read_to_string(&path)?;
@@ -64,7 +72,7 @@ async fn document(programs: &Programs, name: &str, commands: usize, checked: &mu
     let place = Place { programs, kubectl: &first, server: None, writes: is_written() };
     let transcript = Walk::begin(place)?.through(&document).await?;
     if is_written() {
-        // What was just printed; the next run holds it against another one.
+        // This is the output of this run; the next run compares it with another one.
         return Ok(std::fs::write(&path, transcript.written_into(&document))?);
     }
     ensure(transcript.commands() >= commands, || format!("only {} commands were run", transcript.commands()))?;
@@ -94,7 +102,12 @@ async fn walked(place: Place<'_>, document: &str) -> Outcome {
     Walk::begin(place)?.through(document).await.map(drop)
 }
 
-/// A guide with a mistake is one that can't be walked through.
+async fn install_on_kcp(programs: &Programs, exports: bool) -> Outcome {
+    let document = std::fs::read_to_string(folder().join(kcp::DOCUMENT))?;
+    kcp::through(programs, &document, exports).await
+}
+
+/// Checks that a walk through a guide with a mistake fails.
 async fn mistakes_are_seen(programs: &Programs) -> Outcome {
     let document = &std::fs::read_to_string(folder().join("docs/guide.md"))?;
     let kubectl = &programs.examples();
@@ -120,7 +133,7 @@ async fn mistakes_are_seen(programs: &Programs) -> Outcome {
     Ok(())
 }
 
-/// Where the programs are that the guide speaks of.
+/// The folder of the programs that the guide uses.
 struct Programs {
     binaries: PathBuf,
 }
@@ -147,7 +160,7 @@ impl Programs {
     }
 }
 
-/// Whether the documents are to be written, and not only held against what is printed.
+/// Returns true if the documents are to be written, not only compared with the output.
 fn is_written() -> bool {
     std::env::var_os("DEPGUARD_WRITE").is_some()
 }

@@ -1,4 +1,4 @@
-//! What the README and the guide show as a command's output, in a block of its own.
+//! Commands whose output the README and the guide show in a block of its own.
 
 use depguard_e2e::{Outcome, Stop, ensure};
 
@@ -9,7 +9,7 @@ const DOCUMENTS: [&str; 2] = ["README.md", "docs/guide.md"];
 
 const BEGIN: &str = "<!-- output of: ";
 
-/// Each block after `<!-- output of: … -->` is what that command prints.
+/// Checks that each block after `<!-- output of: … -->` is the output of that command.
 pub(crate) async fn is_current(programs: &Programs) -> Outcome {
     let kubectl = programs.examples();
     let mut walk = Walk::begin(Place { programs, kubectl: &kubectl, server: None, writes: false })?;

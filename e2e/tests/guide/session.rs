@@ -1,5 +1,4 @@
-//! The README's picture of a terminal: commands of the guide with what they print there, which the guide's test has
-//! compared.
+//! The README's picture of a terminal: commands of the guide with their output, which the guide's test has compared.
 
 use std::fmt::Write as _;
 
@@ -10,7 +9,7 @@ use crate::{folder, is_written};
 
 const PICTURE: &str = "docs/session.svg";
 
-/// How the commands begin that are shown, in this order.
+/// Beginnings of the commands in the picture, in this order.
 const SHOWN: [&str; 4] = [
     "kubectl delete vpc shop",
     "kubectl depguard why vpc shop",
@@ -18,18 +17,18 @@ const SHOWN: [&str; 4] = [
     "kubectl depguard order",
 ];
 
-/// Characters in a line; a longer one goes on in the next.
+/// Characters in a line; a longer line continues on the next.
 const COLUMNS: usize = 108;
-/// Pixels of a character and of a line.
+/// Width of a character and height of a line, in pixels.
 const WIDTH: f32 = 8.43;
 const HEIGHT: usize = 20;
-/// Above the first line, and around.
+/// Space above the first line and at the edges, in pixels.
 const HEAD: usize = 40;
 const MARGIN: usize = 16;
 /// Seconds between a command and its output, and from there to the next command.
 const PAUSES: (f32, f32) = (0.9, 2.4);
 
-/// Whether the committed picture is the one that the guide makes.
+/// Checks that the committed picture is the one that the guide gives.
 pub(crate) fn is_current() -> Outcome {
     let picture = draw(&shown()?);
     let path = folder().join(PICTURE);
@@ -43,7 +42,7 @@ pub(crate) fn is_current() -> Outcome {
     })
 }
 
-/// The commands, each with its output.
+/// Returns the commands of the picture, each with its output.
 fn shown() -> Outcome<Vec<(String, Vec<String>)>> {
     let guide = std::fs::read_to_string(folder().join("docs/guide.md"))?;
     let mut steps = steps(&guide)?.into_iter();
@@ -94,7 +93,7 @@ fn draw(session: &[(String, Vec<String>)]) -> String {
     )
 }
 
-/// Lines that show together, some time after the picture.
+/// Adds lines that appear together, `at` seconds after the picture.
 fn group(text: &mut String, class: &str, lines: &[String], at: f32, row: &mut usize) {
     // Writing to a string can't fail.
     let _ = writeln!(text, "<g class=\"{class}\" style=\"animation-delay: {at:.1}s\">");
@@ -107,7 +106,7 @@ fn group(text: &mut String, class: &str, lines: &[String], at: f32, row: &mut us
     text.push_str("</g>\n");
 }
 
-/// As a terminal breaks a line.
+/// Breaks a line as a terminal does.
 fn wrapped(line: &str) -> Vec<String> {
     let characters: Vec<char> = line.chars().collect();
     if characters.is_empty() {

@@ -1,8 +1,7 @@
-//! A walk through a document: its commands in a shell, and what they print beside what it says.
+//! A walk through a document: a shell runs the commands, and the test compares their output with the document.
 
 use std::ffi::OsString;
 use std::path::Path;
-use std::time::{Duration, Instant};
 
 use depguard_e2e::document::{self, Command, How, Step, difference, steps};
 use depguard_e2e::{Outcome, Ring, Stop, ensure};
@@ -11,22 +10,19 @@ use tempfile::TempDir;
 use crate::shell::{Aside, Done, Shell, environment};
 use crate::{Programs, folder};
 
-/// How long something may take that comes in its own time.
-const PATIENCE: Duration = Duration::from_secs(90);
-
-/// With what a document is walked through.
+/// Programs and server of a walk.
 #[derive(Clone, Copy)]
 pub(crate) struct Place<'a> {
     pub(crate) programs: &'a Programs,
-    /// The folder of the kubectl.
+    /// The folder with kubectl.
     pub(crate) kubectl: &'a Path,
-    /// In the place of the API server that the playground starts.
+    /// The API server to use instead of the playground's.
     pub(crate) server: Option<&'a Ring>,
-    /// Whether it doesn't matter what is printed, as it is only to be written down.
+    /// Set if the output is only written down, not compared.
     pub(crate) writes: bool,
 }
 
-/// What a reader has before him.
+/// A reader's folder, shell and background programs during a walk.
 pub(crate) struct Walk<'a> {
     place: Place<'a>,
     folder: TempDir,
@@ -35,27 +31,25 @@ pub(crate) struct Walk<'a> {
     aside: Vec<Aside>,
 }
 
-/// What was run, and what it printed.
+/// Commands of a walk, and their output.
 #[derive(Default)]
 pub(crate) struct Transcript {
     done: Vec<(Command, String)>,
 }
 
 impl<'a> Walk<'a> {
-    /// In a folder that has what the guide speaks of.
+    /// Begins a walk in a folder with the files that the guide uses.
     pub(crate) fn begin(place: Place<'a>) -> Outcome<Walk<'a>> {
         let own = tempfile::tempdir()?;
         for name in ["examples", "config"] {
             std::os::unix::fs::symlink(folder().join(name).canonicalize()?, own.path().join(name))?;
         }
-        let inherited = std::env::var_os("PATH").unwrap_or_default();
-        let programs = [place.kubectl.to_owned(), place.programs.binaries.clone()];
-        let path = std::env::join_paths(programs.into_iter().chain(std::env::split_paths(&inherited)))?;
+        let path = way_to(place.kubectl, place.programs)?;
         let shell = Shell::open(own.path(), &path)?;
         Ok(Walk { place, folder: own, path, shell, aside: Vec::new() })
     }
 
-    /// Does what the document says.
+    /// Takes all steps of the document.
     pub(crate) async fn through(&mut self, document: &str) -> Outcome<Transcript> {
         let mut transcript = Transcript::default();
         for step in steps(document)? {
@@ -72,37 +66,23 @@ impl<'a> Walk<'a> {
         Ok(transcript)
     }
 
-    /// Runs one line.
+    /// Runs a line in the shell.
     pub(crate) async fn shell(&mut self, line: &str) -> Outcome<Done> {
         self.shell.run(line).await
     }
 
     async fn command(&mut self, command: &Command) -> Outcome<String> {
-        match command.how {
-            How::Exits(code) => {
-                let done = self.shell.run(&command.line).await?;
-                self.is_as_said(command, &done, code)?;
-                Ok(done.printed)
-            }
-            How::Once(code) => {
-                let start = Instant::now();
-                loop {
-                    let done = self.shell.run(&command.line).await?;
-                    let unlike = difference(&command.prints, &done.printed);
-                    if unlike.is_none() && done.code == code {
-                        return Ok(done.printed);
-                    }
-                    if start.elapsed() > PATIENCE {
-                        return self.is_as_said(command, &done, code).map(|()| done.printed);
-                    }
-                    tokio::time::sleep(Duration::from_millis(200)).await;
-                }
-            }
-            How::Aside => self.start(command).await,
-        }
+        let as_said = |done: &Done, code| done.code == code && difference(&command.prints, &done.printed).is_none();
+        let (done, code) = match command.how {
+            How::Exits(code) => (self.shell.run(&command.line).await?, code),
+            How::Once(code) => (self.shell.run_until(&command.line, |done| as_said(done, code)).await?, code),
+            How::Aside => return self.start(command).await,
+        };
+        self.is_as_said(command, &done, code)?;
+        Ok(done.printed)
     }
 
-    /// Starts an example in the place of `cargo run`, which would build it once more.
+    /// Starts a built example instead of running `cargo run`, which would build it once more.
     async fn start(&mut self, command: &Command) -> Outcome<String> {
         let words: Vec<&str> = command.line.split_whitespace().collect();
         let ["cargo", "run", "--example", example, arguments @ ..] = words.as_slice() else {
@@ -132,17 +112,17 @@ impl<'a> Walk<'a> {
 }
 
 impl Transcript {
-    /// How many commands were run.
+    /// Returns the number of commands that ran.
     pub(crate) fn commands(&self) -> usize {
         self.done.len()
     }
 
-    /// Whether each comparison would have seen another output.
+    /// Checks that each comparison would notice a different output.
     pub(crate) fn compares(&self) -> Outcome {
         self.done.iter().try_for_each(|(command, printed)| document::compares(&command.prints, printed))
     }
 
-    /// The document with what was printed, where it says otherwise.
+    /// Returns the document, with the printed output in place of each output that differs.
     pub(crate) fn written_into(&self, document: &str) -> String {
         let mut lines: Vec<String> = document.lines().map(str::to_owned).collect();
         for (command, printed) in self.done.iter().rev().filter(|(command, printed)| !command.is_like(printed)) {
@@ -153,7 +133,14 @@ impl Transcript {
     }
 }
 
-/// Ports are free ones, and differ each time.
+/// Returns the `PATH` of a reader who has this kubectl and has built depguard.
+pub(crate) fn way_to(kubectl: &Path, programs: &Programs) -> Outcome<OsString> {
+    let inherited = std::env::var_os("PATH").unwrap_or_default();
+    let first = [kubectl.to_owned(), programs.binaries.clone()];
+    Ok(std::env::join_paths(first.into_iter().chain(std::env::split_paths(&inherited)))?)
+}
+
+/// Replaces ports by `…`: they are free ports and differ each time.
 fn without_ports(line: &str) -> String {
     let mut parts = line.split("127.0.0.1:");
     let first = parts.next().unwrap_or_default().to_owned();

@@ -30,7 +30,7 @@ pub(crate) struct Alert {
     pub(crate) annotations: BTreeMap<String, String>,
 }
 
-/// All alerts of a file.
+/// Reads all alerts of a file.
 pub(crate) fn read(text: &str) -> Vec<Alert> {
     let file: File = serde_saphyr::from_str(text).unwrap();
     file.groups.into_iter().flat_map(|group| group.rules).collect()

@@ -1,16 +1,16 @@
-//! What docs/operations.md says of the metrics.
+//! Metrics and headings in docs/operations.md.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A metric as its row says.
+/// A metric as documented in its row.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Row {
     pub(crate) kind: String,
-    /// The labels, with their values where they are listed.
+    /// The labels, with their values if the row lists them.
     pub(crate) labels: BTreeMap<String, BTreeSet<String>>,
 }
 
-/// The rows of all tables of metrics.
+/// Reads the rows of all tables of metrics.
 pub(crate) fn metrics(text: &str) -> BTreeMap<String, Row> {
     let rows = text.lines().filter(|line| line.starts_with("| `depguard_"));
     rows.map(|line| {
@@ -25,7 +25,7 @@ pub(crate) fn metrics(text: &str) -> BTreeMap<String, Row> {
     .collect()
 }
 
-/// The anchors of all headings.
+/// Returns the anchors of all headings.
 pub(crate) fn anchors(text: &str) -> BTreeSet<String> {
     let headings = text.lines().filter(|line| line.starts_with('#'));
     headings.map(|line| line.trim_start_matches('#').trim().to_lowercase().replace(' ', "-")).collect()

@@ -1,4 +1,4 @@
-//! What a binary shows at `/metrics`.
+//! Metrics that a binary exposes at `/metrics`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -7,19 +7,19 @@ use depguard_e2e::{Outcome, Stop, ensure};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-/// Metrics by their names, as one writes them in an expression.
+/// Metrics by their names, in the form that PromQL expressions use.
 pub(crate) type Metrics = BTreeMap<String, Metric>;
 
 /// One metric.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Metric {
     pub(crate) kind: String,
-    /// The labels of its series, with all values that were seen.
+    /// The labels of the metric's series, with all values that were seen.
     pub(crate) labels: BTreeMap<String, BTreeSet<String>>,
     pub(crate) series: BTreeMap<String, String>,
 }
 
-/// Reads the page, and what it is made of.
+/// Reads and parses the page of metrics.
 pub(crate) async fn scrape(address: SocketAddr) -> Outcome<Metrics> {
     let mut stream = TcpStream::connect(address).await?;
     stream.write_all(b"GET /metrics HTTP/1.1\r\nhost: metrics\r\nconnection: close\r\n\r\n").await?;
@@ -54,7 +54,7 @@ fn read(page: &str) -> Outcome<Metrics> {
     Ok(metrics)
 }
 
-/// What the series of a counter and of an info are called.
+/// Returns the name of a metric's series; counters and infos have a suffix.
 fn full_name(name: &str, kind: &str) -> String {
     match kind {
         "counter" => format!("{name}_total"),
@@ -63,7 +63,7 @@ fn full_name(name: &str, kind: &str) -> String {
     }
 }
 
-/// No value of ours holds a quote or a comma.
+/// Returns the labels of a series. No label value of depguard contains a quotation mark or a comma.
 fn labels(series: &str) -> impl Iterator<Item = (&str, &str)> {
     let inside = series.split_once('{').map_or("", |(_, labels)| labels.trim_end_matches('}'));
     inside.split(',').filter_map(|pair| Some((pair.split_once('=')?.0, pair.split_once('=')?.1.trim_matches('"'))))

@@ -1,5 +1,5 @@
-//! What an operator sees of depguard: the metrics of both binaries, the alerts that ask for them, and the guide that
-//! explains them, each held against the others.
+//! Operator's view of depguard: the metrics of both binaries, the alerts on these metrics, and the guide that explains
+//! them. The tests compare each with the others.
 
 mod alerts;
 mod documented;
@@ -20,7 +20,8 @@ use exposed::{Metrics, scrape};
 const ALERTS: &str = include_str!("../../../charts/depguard/alerts.yaml");
 const GUIDE: &str = include_str!("../../../docs/operations.md");
 
-/// What both show after a deletion was refused, one was allowed, and a rule could not be used.
+/// Returns the metrics of both binaries after one deletion was refused, one was allowed, and the rule's status was
+/// reported.
 async fn shown(kind: RingKind) -> Outcome<[Metrics; 2]> {
     let ring = Arc::new(Ring::testbed(kind).await?);
     let world = Arc::new(World::create(ring, Mode::Guarded, "observed", "observed").await?);
@@ -39,7 +40,7 @@ async fn shown(kind: RingKind) -> Outcome<[Metrics; 2]> {
         let [webhook, controller] = both(&depguard).await?;
         let enforced = value(&controller, "depguard_controller_rules", &["condition=\"Enforced\""]);
         let denied = value(&webhook, "depguard_refusals_total", &["cause=\"referenced\""]);
-        // What is told of the rules is there before the round has ended.
+        // The metrics about rules appear before the round has ended.
         let ended = value(&controller, "depguard_controller_last_round_timestamp_seconds", &[]);
         let all = enforced > 0.0 && denied > 0.0 && ended > 0.0;
         ensure(all, || format!("{enforced} rules, {denied} refusals, last round {ended}"))?;
@@ -53,14 +54,14 @@ async fn both(depguard: &Depguard) -> Outcome<[Metrics; 2]> {
     Ok([scrape(webhook).await?, scrape(controller).await?])
 }
 
-/// The sum of all series with these labels.
+/// Returns the sum of all series with these labels.
 fn value(metrics: &Metrics, name: &str, labels: &[&str]) -> f64 {
     let series = metrics.get(name).into_iter().flat_map(|metric| &metric.series);
     let wanted = series.filter(|(series, _)| labels.iter().all(|label| series.contains(label)));
     wanted.map(|(_, value)| value.parse::<f64>().unwrap()).sum()
 }
 
-/// What both show, on every testbed; the labels and values of all.
+/// Collects the metrics of both binaries on both kinds of testbed, with all labels and values.
 async fn exposed() -> Metrics {
     let mut all = Metrics::new();
     for kind in [RingKind::TestbedKcp, RingKind::TestbedKubernetes] {
@@ -119,14 +120,14 @@ fn each_alert_says_what_is_wrong_and_where_to_read_what_to_do() {
     }
 }
 
-/// What is wrong with an alert's expression, held against what there is.
+/// Returns the faults in an alert's expression: unknown metrics, labels and values.
 fn faults(alert: &Alert, rows: &BTreeMap<String, Row>) -> Vec<String> {
     let asks = match promql::read(&alert.expr) {
         Ok(asks) => asks,
         Err(why) => return vec![format!("{}: {why}", alert.alert)],
     };
     let row = |series: &promql::Series| {
-        // The series of a histogram have its name with an ending.
+        // A histogram's series carry its name with a suffix.
         let whole = ["_bucket", "_count", "_sum"].into_iter().find_map(|end| series.name.strip_suffix(end));
         let histogram = whole.and_then(|whole| rows.get(whole)).filter(|row| row.kind == "histogram");
         rows.get(&series.name).filter(|row| row.kind != "histogram").or(histogram)

@@ -1,11 +1,11 @@
-//! The part of PromQL that the alerts are written in: enough to know what an expression asks for, and that it is one.
-//! What is beyond is an error, and to be added here.
+//! Parser for the part of PromQL that the alerts use. It checks an expression and finds the metrics in it. Anything
+//! beyond this part is an error and must be added here.
 
-/// What an expression asks for.
+/// Series and groupings of an expression.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Asks {
     pub(crate) series: Vec<Series>,
-    /// The labels by which is summed up, each with the series that are.
+    /// The labels by which an aggregation groups, each with the aggregated series.
     pub(crate) by: Vec<(String, Vec<Series>)>,
 }
 
@@ -13,15 +13,15 @@ pub(crate) struct Asks {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Series {
     pub(crate) name: String,
-    /// Label and value. Of a pattern, each of its alternatives.
+    /// Label and values; a pattern has one value for each alternative.
     pub(crate) labels: Vec<(String, Vec<String>)>,
 }
 
 const AGGREGATIONS: [&str; 5] = ["sum", "max", "min", "avg", "count"];
-/// What takes series over a time.
+/// Functions that take a range of time.
 const OVER_TIME: [&str; 3] = ["rate", "increase", "changes"];
 const FUNCTIONS: [&str; 3] = ["absent", "histogram_quantile", "time"];
-/// Weakest first; those of one strength together.
+/// Operators, weakest first; operators of equal strength stand together.
 const OPERATORS: [&[&str]; 5] =
     [&["or"], &["and", "unless"], &["==", "!=", ">=", "<=", ">", "<"], &["+", "-"], &["*", "/", "%"]];
 
@@ -36,7 +36,7 @@ pub(crate) fn read(text: &str) -> Result<Asks, String> {
     }
 }
 
-/// Words, numbers with units, strings in quotes, and signs.
+/// Splits an expression into words, numbers with units, quoted strings, and signs.
 fn tokens(text: &str) -> Result<Vec<String>, String> {
     let mut tokens = Vec::new();
     let mut rest = text.trim_start();
@@ -84,7 +84,7 @@ impl Reader {
         if found == token { Ok(()) } else { Err(format!("`{found}` where `{token}` belongs")) }
     }
 
-    /// Whether it is over a time, and so to be handed to a function.
+    /// Reads an operation. Returns true if the result is a range of time, which only a function may take.
     fn operation(&mut self, strength: usize) -> Result<bool, String> {
         let Some(operators) = OPERATORS.get(strength) else { return self.operand() };
         let mut over_time = self.operation(strength + 1)?;

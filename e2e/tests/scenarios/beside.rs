@@ -1,4 +1,4 @@
-//! What depguard installs beside what it installs for rules: put right, and taken away in the end.
+//! Objects that depguard installs for locks and owners: depguard repairs them and, in the end, removes them.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -11,8 +11,8 @@ use serde_json::{Value, json};
 
 use crate::owners::{pair, started};
 
-/// The usual cast, which has bound depguard's locks, and depguard running; in a plain cluster with the older tool's locks,
-/// too.
+/// Creates the usual cast, which has bound depguard's locks, and starts depguard; on a plain cluster, with the older
+/// tool's locks, too.
 pub(crate) async fn with_locks(world: &Arc<World>) -> Outcome<(Cast, Depguard)> {
     let cast = world.cast().await?;
     world.bind_locks(&cast.consumer).await?;
@@ -25,15 +25,15 @@ pub(crate) async fn with_locks(world: &Arc<World>) -> Outcome<(Cast, Depguard)> 
     Ok((cast, depguard))
 }
 
-/// Locks a ConfigMap, and gives the lock's path, and each configuration about locks with where it lies.
+/// Locks a ConfigMap. Returns the lock's path, and each webhook configuration about locks with a client for its place.
 async fn locked(world: &World, cast: &Cast) -> Outcome<(String, Vec<(Api, &'static str)>)> {
     let consumer = &cast.consumer;
     let map = json!({"targets": [{"resource": "configmaps", "name": "settings"}], "reason": "kept"});
     let lock = consumer.lock("kept", map).await?;
     consumer.until_programmed(world, &lock).await?;
-    let mut places = vec![(consumer.api.clone(), LOCKS_CONFIGURATION), (world.home(), LOCK_KINDS_CONFIGURATION)];
+    let mut places = vec![(consumer.api.clone(), LOCKS_CONFIGURATION), (world.own_cluster(), LOCK_KINDS_CONFIGURATION)];
     if !world.is_kcp() {
-        places.push((world.home(), COMPAT_CONFIGURATION));
+        places.push((world.own_cluster(), COMPAT_CONFIGURATION));
     }
     for (api, path) in &places {
         until(world, api, path, "it is installed", |_| true).await?;
@@ -44,7 +44,7 @@ async fn locked(world: &World, cast: &Cast) -> Outcome<(String, Vec<(Api, &'stat
 pub(crate) async fn locks_edited(world: Arc<World>) -> Outcome {
     let (cast, _depguard) = with_locks(&world).await?;
     let (lock, places) = locked(&world, &cast).await?;
-    // What is about locks themselves is looked at whenever a lock changes.
+    // The controller checks the configuration for locks themselves whenever a lock changes.
     let changes = Cell::new(0);
     let touch = async || {
         changes.set(changes.get() + 1);
@@ -60,8 +60,8 @@ pub(crate) async fn locks_edited(world: Arc<World>) -> Outcome {
 pub(crate) async fn owners_edited(world: Arc<World>) -> Outcome {
     let (cast, _depguard) = started(&world).await?;
     let (owner, ..) = pair(&world, &cast, false).await?;
-    let home = world.home();
-    // Whatever is still to be done would have the configuration looked at.
+    let own = world.own_cluster();
+    // Unfinished work would make the controller check the configuration.
     eventually("all is settled", world.patience(), async || {
         let state = async || Ok::<_, Stop>((owner.get().await?, owner.groups().await?));
         let before = state().await?;
@@ -69,15 +69,15 @@ pub(crate) async fn owners_edited(world: Arc<World>) -> Outcome {
         ensure(state().await? == before, || "something is still written".to_owned())
     })
     .await?;
-    put_right(&world, &home, OWNERS_CONFIGURATION, &async || Ok(())).await?;
+    put_right(&world, &own, OWNERS_CONFIGURATION, &async || Ok(())).await?;
     let name = |object: &Value| object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
     let (role, group) = (owner.roles().await?.remove(0), owner.groups().await?.remove(0));
     let paths = [format!("{ROLES}/{}", name(&role)), format!("{GROUP_OWNERS}/{}", name(&group))];
-    home.merge(&paths[0], &json!({"rules": []})).await?.ok()?;
-    // Roles are looked at whenever an owner changes.
-    home.merge(&paths[1], &json!({"spec": {"childResource": {"resource": "others"}}})).await?.ok()?;
-    until(&world, &home, &paths[0], "it is put right", |found| found["rules"] == role["rules"]).await?;
-    until(&world, &home, &paths[1], "it is put right", |found| found["spec"] == group["spec"]).await.map(drop)
+    own.merge(&paths[0], &json!({"rules": []})).await?.ok()?;
+    // The controller checks roles whenever an owner changes.
+    own.merge(&paths[1], &json!({"spec": {"childResource": {"resource": "others"}}})).await?.ok()?;
+    until(&world, &own, &paths[0], "it is put right", |found| found["rules"] == role["rules"]).await?;
+    until(&world, &own, &paths[1], "it is put right", |found| found["spec"] == group["spec"]).await.map(drop)
 }
 
 pub(crate) async fn locks_uninstalled(world: Arc<World>) -> Outcome {
@@ -88,13 +88,13 @@ pub(crate) async fn locks_uninstalled(world: Arc<World>) -> Outcome {
 
 pub(crate) async fn owners_uninstalled(world: Arc<World>) -> Outcome {
     let (_, mut depguard) = started(&world).await?;
-    let home = world.home();
-    // While something is owned it would stay.
-    until(&world, &home, OWNERS_CONFIGURATION, "it is installed", |_| true).await?;
-    uninstalled(&world, &mut depguard, &[(home, OWNERS_CONFIGURATION)]).await
+    let own = world.own_cluster();
+    // While an owner owns objects, the configuration would stay.
+    until(&world, &own, OWNERS_CONFIGURATION, "it is installed", |_| true).await?;
+    uninstalled(&world, &mut depguard, &[(own, OWNERS_CONFIGURATION)]).await
 }
 
-/// Uninstalls while the webhook is dead, and sees that nothing is left.
+/// Uninstalls while the webhook is dead, and waits until the configurations are gone.
 async fn uninstalled(world: &World, depguard: &mut Depguard, places: &[(Api, &str)]) -> Outcome {
     depguard.kill_webhook();
     depguard.uninstall().await?;
@@ -108,7 +108,8 @@ async fn uninstalled(world: &World, depguard: &mut Depguard, places: &[(Api, &st
     Ok(())
 }
 
-/// Edits a configuration, and adds to it as another manager would; each is taken back, the one by an apply.
+/// Edits a configuration, and then adds to it as another manager would. Waits until depguard has undone each change,
+/// the first by an apply.
 async fn put_right(world: &World, api: &Api, path: &str, touch: &impl AsyncFn() -> Outcome) -> Outcome {
     let before = api.get(path).await?.ok()?;
     let righted = |found: &Value| found["webhooks"] == before["webhooks"];
@@ -116,12 +117,12 @@ async fn put_right(world: &World, api: &Api, path: &str, touch: &impl AsyncFn() 
     webhooks[0]["failurePolicy"] = json!("Ignore");
     api.merge(path, &json!({"webhooks": webhooks})).await?.ok()?;
     let found = until_touched(world, api, path, "it is put right", touch, righted).await?;
-    // The API server knows then whose these fields are, and keeps what others manage.
+    // After an apply, the API server knows the owner of these fields, and keeps the fields of other managers.
     let managers = found["metadata"]["managedFields"].as_array().cloned().unwrap_or_default();
     let applied = |entry: &Value| entry["manager"] == "depguard-controller" && entry["operation"] == "Apply";
     ensure(managers.iter().any(applied), || format!("managers of {path} are {managers:?}"))?;
 
-    // With this it hears of nothing any more, and an apply of ours leaves it there.
+    // With this condition the webhook is never called, and depguard's own apply leaves the condition in place.
     let never = json!({"name": "never", "expression": "false"});
     let webhook = &before["webhooks"][0];
     let added = json!({
@@ -137,12 +138,12 @@ async fn put_right(world: &World, api: &Api, path: &str, touch: &impl AsyncFn() 
     until_touched(world, api, path, "what was added is taken out", touch, righted).await.map(drop)
 }
 
-/// Waits until what is there is as `check` wants it.
+/// Waits until `check` accepts the object at `path`.
 async fn until(world: &World, api: &Api, path: &str, what: &str, check: impl Fn(&Value) -> bool) -> Outcome<Value> {
     until_touched(world, api, path, what, &async || Ok(()), check).await
 }
 
-/// The same, and does something before each look.
+/// Waits as [`until`] does, and calls `touch` before each look.
 async fn until_touched(
     world: &World,
     api: &Api,

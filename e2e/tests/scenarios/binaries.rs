@@ -10,7 +10,7 @@ use depguard_e2e::{Depguard, Outcome, World};
 
 use crate::deletion::one_reference;
 
-/// A process that ends with its owner.
+/// Process that ends with its owner.
 struct Process(Child);
 
 impl Drop for Process {
@@ -25,7 +25,7 @@ pub(crate) async fn deny_and_allow(world: Arc<World>) -> Outcome {
     let cast = world.cast().await?;
     let machines = rule("machines", &cast.vm, &[(&cast.vpc, ".spec.vpcRef.name")]);
     world.add_rule(&cast.compute, &machines).await?;
-    // Only for its files and its port: nothing is started in this process.
+    // Only the files and the port are needed: nothing starts in this process.
     let files = Depguard::prepare(&world).await?;
     let _processes = if world.is_control() { vec![] } else { start(&world, &files, &controller, &webhook)? };
     one_reference(&world, &cast).await?;
@@ -39,11 +39,15 @@ pub(crate) async fn deny_and_allow(world: Arc<World>) -> Outcome {
 }
 
 fn start(world: &World, files: &Depguard, controller: &Path, webhook: &Path) -> Outcome<Vec<Process>> {
-    let home = if world.is_kcp() { "kcp" } else { "kubernetes" };
+    let control_plane = if world.is_kcp() { "kcp" } else { "kubernetes" };
     let common = |program: &Path, kubeconfig: &str| {
         let mut command = Command::new(program);
         let addresses = ["--health-probe-bind-address", "127.0.0.1:0", "--metrics-bind-address", "0"];
-        command.args(["--home", home]).args(addresses).arg("--path-key-file").arg(files.file("path-key"));
+        command
+            .args(["--control-plane", control_plane])
+            .args(addresses)
+            .arg("--path-key-file")
+            .arg(files.file("path-key"));
         command.arg("--kubeconfig");
         command.arg(files.file(kubeconfig)).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         command
@@ -53,6 +57,9 @@ fn start(world: &World, files: &Depguard, controller: &Path, webhook: &Path) -> 
     let mut webhook = common(webhook, "webhook.kubeconfig");
     if world.ring().kind().reads_through_exports() {
         webhook.args(["--read-through", "export"]);
+    }
+    if !files.shard_hosts().is_empty() {
+        webhook.arg(format!("--shard-hosts={}", files.shard_hosts().join(",")));
     }
     webhook.args(["--webhook-port", &files.port().to_string(), "--tls-cert-dir"]).arg(files.file("."));
     Ok(vec![Process(controller.spawn()?), Process(webhook.spawn()?)])

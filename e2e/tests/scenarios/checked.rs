@@ -1,4 +1,4 @@
-//! What a rule says is held against what is there.
+//! Rules checked against the kinds and fields that exist.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ pub(crate) async fn against_schemas(world: Arc<World>) -> Outcome {
     world.add_rule(compute, &old).await?;
     let _depguard = Depguard::start(&world).await?;
 
-    let whole = |said: &str| said == "everything that the rule names is there";
+    let whole = |said: &str| said == "everything that the rule names exists";
     world.condition_says(compute, "machines", "ResolvedRefs", "True", whole).await?;
     let unchecked = |said: &str| said.contains("spec.dependencies[0].fieldRef.path could not be checked");
     world.condition_says(compute, "machines", "Accepted", "True", unchecked).await?;
@@ -30,7 +30,7 @@ pub(crate) async fn against_schemas(world: Arc<World>) -> Outcome {
     let not_served = |said: &str| said.contains("is not served in version v1beta9, but in v1alpha1");
     world.condition_says(compute, "old", "ResolvedRefs", "False", not_served).await?;
 
-    // On each rule there are events for what became of it.
+    // Each rule has events about its conditions.
     let typo = compute.api.get(&format!("{RULES}/typo")).await?.ok()?["metadata"]["uid"].clone();
     let told = eventually("there is an event on the rule", world.patience(), async || {
         let events = compute.api.get("/api/v1/namespaces/default/events").await?.ok()?;

@@ -1,4 +1,4 @@
-//! Whose rules a provider accepts.
+//! Rules of other workspaces that a provider accepts or rejects.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ pub(crate) async fn accepted(world: Arc<World>) -> Outcome {
     };
     accept("root:somebody, root:else:*").await?;
     world.add_rule(compute, &rule("machines", &cast.vm, &[(&cast.vpc, ".spec.vpcRef.name")])).await?;
-    // The provider's own rule has the same kind reviewed.
+    // The provider's own rule makes the API server review the same kind.
     world.add_rule(network, &rule("regions", &cast.region, &[(&cast.vpc, ".spec.vpcRef.name")])).await?;
     consumer.create_target(&cast.vpc, "a").await?;
     consumer.create_target(&cast.vpc, "b").await?;

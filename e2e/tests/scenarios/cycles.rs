@@ -1,4 +1,4 @@
-//! Objects that refer to each other: each is protected, and yet all of them end together.
+//! Objects that refer to each other: each is protected, and a teardown still ends them all.
 
 use std::sync::Arc;
 
@@ -8,7 +8,8 @@ use serde_json::{Value, json};
 
 use crate::teardown::{BINDINGS, conditions};
 
-/// The usual cast, and a rule each for these edges: `spec.vpcRef` of machines, `spec.gateway` and `spec.peer` of VPCs.
+/// Creates the usual cast, and one rule for each of these edges: `spec.vpcRef` of machines, `spec.gateway` and
+/// `spec.peer` of VPCs. Starts depguard.
 async fn guarded(world: &Arc<World>, edges: &[&str]) -> Outcome<(Cast, Depguard)> {
     let cast = world.cast().await?;
     for edge in edges {
@@ -28,7 +29,8 @@ pub(crate) async fn two_kinds(world: Arc<World>) -> Outcome {
     let consumer = &cast.consumer;
     consumer.create(&cast.vpc, "a", json!({"gateway": {"name": "m1"}})).await?;
     consumer.create_dependent(&cast.vm, "m1", "a").await?;
-    // No two of these refer to each other, but each is the first of its kind, and waits for the second of the other.
+    // `b` and `m2` belong to no pair of objects that refer to each other. But `a`, the first VPC, waits for `m2`, the
+    // second machine, and `m1`, the first machine, waits for `b`, the second VPC.
     consumer.create(&cast.vpc, "b", json!({"gateway": {"name": "m1"}})).await?;
     consumer.create_dependent(&cast.vm, "m2", "a").await?;
     consumer.until_protected(&world, &cast.vpc, "a").await?;
@@ -48,7 +50,7 @@ pub(crate) async fn one_kind(world: Arc<World>) -> Outcome {
     }
     consumer.until_protected(&world, &cast.vpc, "a").await?;
     consumer.refused(&world, &cast.vpc, "a", &["cannot delete vpcs/a: still referenced by VPC/b"]).await?;
-    // Who refers to nobody but itself is free.
+    // An object that refers only to itself is free.
     consumer.delete(&world, &cast.vpc, "d").await?;
     consumer.api.delete(&consumer.namespace_path()).await?.ok()?;
     consumer.gone(&world, &consumer.namespace_path()).await
@@ -75,7 +77,7 @@ pub(crate) async fn two_namespaces(world: Arc<World>) -> Outcome {
 
     let refusal = format!("cannot delete vpcs/a: still referenced by VirtualMachine/{}/m1", two.namespace);
     one.refused(&world, &cast.vpc, "a", &[&refusal]).await?;
-    // One alone waits for the other.
+    // A namespace that is deleted alone waits for the other.
     one.api.delete(&one.namespace_path()).await?.ok()?;
     eventually("the refusal shows on the namespace", world.patience(), async || {
         let said = conditions(&one.api.get(&one.namespace_path()).await?.ok()?);

@@ -1,4 +1,4 @@
-//! One deletion and its answer.
+//! Single deletions and their answers.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use depguard_e2e::{Cast, Depguard, Outcome, Resource, World, ensure};
 use futures::{StreamExt as _, TryStreamExt as _};
 use serde_json::json;
 
-/// The usual providers and consumer, the usual rule, depguard running.
+/// Creates the usual providers, consumer and rule, and starts depguard.
 pub(crate) async fn guarded(world: &Arc<World>) -> Outcome<(Cast, Depguard)> {
     let cast = world.cast().await?;
     let machines = rule("machines", &cast.vm, &[(&cast.vpc, ".spec.vpcRef.name")]);
@@ -16,7 +16,7 @@ pub(crate) async fn guarded(world: &Arc<World>) -> Outcome<(Cast, Depguard)> {
     Ok((cast, depguard))
 }
 
-/// A target `a` that the machine `m1` refers to, already protected.
+/// Creates a target `a` to which the machine `m1` refers, and waits until `a` is protected.
 pub(crate) async fn one_reference(world: &World, cast: &Cast) -> Outcome {
     cast.consumer.create_target(&cast.vpc, "a").await?;
     cast.consumer.create_dependent(&cast.vm, "m1", "a").await?;
@@ -127,7 +127,7 @@ pub(crate) async fn many_blockers(world: Arc<World>) -> Outcome {
     ensure(message.len() < 4_096, || format!("a message of {} bytes", message.len()))?;
     let size = reply.body.to_string().len();
     ensure(size < 16_384, || format!("an answer of {size} bytes"))?;
-    // It names the first, and looks no further than that there are more.
+    // The message names the first dependents and then only says that there are more.
     let named = message.matches("VirtualMachine/").count();
     ensure(named == 20 && message.contains(" and at least "), || message.clone())
 }
@@ -135,10 +135,10 @@ pub(crate) async fn many_blockers(world: Arc<World>) -> Outcome {
 pub(crate) async fn another_provider(world: Arc<World>) -> Outcome {
     let (cast, _depguard) = guarded(&world).await?;
     one_reference(&world, &cast).await?;
-    // The other provider exports the same group and resource, and deletions there are reviewed
-    // too, because of a rule about another kind of dependent.
+    // The other provider exports the same group and resource. Deletions there are reviewed too, because of a rule about
+    // another kind of dependent.
     let other = world.network("providers:other").await?;
-    world.bind_home(&other).await?;
+    world.bind_depguard(&other).await?;
     let other_vpc = other.kind("VPC")?;
     world.add_rule(&cast.compute, &rule("fleets", &cast.fleet, &[(&other_vpc, ".spec.vpcRef.name")])).await?;
     let second = world.consumer("second", &[&other, &cast.compute]).await?;
@@ -157,7 +157,7 @@ pub(crate) async fn another_provider(world: Arc<World>) -> Outcome {
 
 pub(crate) async fn nested_provider(world: Arc<World>) -> Outcome {
     let (network, compute) = tokio::try_join!(world.network("providers:emea:west:network"), world.compute())?;
-    tokio::try_join!(world.bind_home(&network), world.bind_home(&compute))?;
+    tokio::try_join!(world.bind_depguard(&network), world.bind_depguard(&compute))?;
     let cast = world.consume(network, compute).await?;
     let machines = rule("machines", &cast.vm, &[(&cast.vpc, ".spec.vpcRef.name")]);
     world.add_rule(&cast.compute, &machines).await?;

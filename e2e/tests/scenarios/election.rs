@@ -1,4 +1,4 @@
-//! One of several controllers acts.
+//! Election of the one controller that acts.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use depguard_e2e::rules::{LEASE, rule};
 use depguard_e2e::{Depguard, Outcome, World, ensure, eventually};
 use serde_json::Value;
 
-/// An elected controller installs what rules need, and goes on to be the one that does.
+/// Checks that an elected controller installs the configuration and keeps renewing its lease.
 pub(crate) async fn installs_and_renews(world: Arc<World>) -> Outcome {
     let cast = world.cast().await?;
     let machines = rule("machines", &cast.vm, &[(&cast.vpc, ".spec.vpcRef.name")]);
@@ -15,8 +15,8 @@ pub(crate) async fn installs_and_renews(world: Arc<World>) -> Outcome {
     depguard.elect();
     depguard.start_controller().await?;
     world.until_configured(&cast.network.api, "the configuration is installed", |_| true).await?;
-    let home = world.home();
-    let held = async || -> Outcome<Value> { Ok(home.get(LEASE).await?.ok()?["spec"].clone()) };
+    let own = world.own_cluster();
+    let held = async || -> Outcome<Value> { Ok(own.get(LEASE).await?.ok()?["spec"].clone()) };
     let first = held().await?;
     ensure(first["holderIdentity"] != "", || format!("nobody holds the Lease: {first}"))?;
     eventually("the Lease is renewed", world.patience(), async || {

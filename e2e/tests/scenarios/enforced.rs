@@ -1,4 +1,4 @@
-//! A rule says that it is enforced only while it is.
+//! Condition `Enforced`: a rule has it only while the rule is enforced.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +15,7 @@ pub(crate) async fn while_it_is(world: Arc<World>) -> Outcome {
     depguard.look_again_after(Duration::from_secs(1));
 
     depguard.start_controller().await?;
-    let unreached = |said: &str| said.contains("can't be reached from the controller");
+    let unreached = |said: &str| said.contains("the controller can't reach the webhook at ");
     world.condition_says(compute, "machines", "Enforced", "False", unreached).await?;
     depguard.start_webhook().await?;
     world.condition(compute, "machines", "Enforced", "True").await?;
@@ -26,7 +26,7 @@ pub(crate) async fn while_it_is(world: Arc<World>) -> Outcome {
 
     depguard.kill_webhook();
     world.condition(compute, "machines", "Enforced", "False").await?;
-    // As if its certificate had been renewed by an authority of which nobody was told.
+    // As if an authority that the controller does not know had renewed the webhook's certificate.
     depguard.renew_certificate_alone()?;
     depguard.start_webhook().await?;
     world.reason(compute, "machines", "Enforced", "CertificateInvalid").await

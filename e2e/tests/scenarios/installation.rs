@@ -1,4 +1,4 @@
-//! The webhook configuration: put up, put right, never somebody else's.
+//! The webhook configuration: depguard installs it, repairs it, and leaves a foreign one alone.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -38,7 +38,8 @@ pub(crate) async fn edited_by_hand(world: Arc<World>) -> Outcome {
         place.merge(CONFIGURATION, &json!({"webhooks": webhooks})).await?.ok()?;
         let righted = |found: &Value| found["webhooks"] == before["webhooks"];
         let found = world.until_configured(place, "the configuration is put right", righted).await?;
-        // By an apply: the API server knows whose these fields are, and keeps what others manage.
+        // depguard repaired it by an apply: the API server knows the owner of these fields, and keeps the fields of
+        // other managers.
         let managers = found["metadata"]["managedFields"].as_array().cloned().unwrap_or_default();
         let applied = |entry: &Value| entry["manager"] == "depguard-controller" && entry["operation"] == "Apply";
         ensure(managers.iter().any(applied), || format!("managers are {managers:?}"))?;
@@ -53,7 +54,7 @@ pub(crate) async fn added_by_another_manager(world: Arc<World>) -> Outcome {
     if !world.is_control() {
         let place = &cast.network.api;
         let before = world.until_configured(place, "the configuration is installed", |_| true).await?;
-        // With this it hears of nothing any more, and an apply of ours leaves it there.
+        // With this condition the webhook is never called, and depguard's own apply leaves the condition in place.
         let never = json!([{"name": "never", "expression": "false"}]);
         let patch = json!({
             "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration",
@@ -72,7 +73,7 @@ pub(crate) async fn added_by_another_manager(world: Arc<World>) -> Outcome {
     cast.consumer.refused(&world, &cast.vpc, "a", &[REFUSAL]).await.map(drop)
 }
 
-/// A configuration of depguard's name with one webhook of this name, which nobody answers.
+/// Creates a configuration with depguard's name and one webhook with this name, which nobody serves.
 async fn occupy(place: &Api, webhook: &str) -> Outcome<Value> {
     let configuration = json!({
         "apiVersion": "admissionregistration.k8s.io/v1",
@@ -108,7 +109,7 @@ pub(crate) async fn foreign(world: Arc<World>) -> Outcome {
         let found = world.configuration(place).await?.unwrap_or_default();
         let kept = found["webhooks"][0]["name"] == "somebody.example.com";
         ensure(kept, || format!("the foreign configuration was changed: {found}"))?;
-        // Once it is out of the way, ours takes its place.
+        // Once the foreign configuration is gone, depguard installs its own.
         place.delete(CONFIGURATION).await?.ok()?;
     }
     world.condition(&cast.compute, "machines", "Programmed", "True").await?;
@@ -116,7 +117,7 @@ pub(crate) async fn foreign(world: Arc<World>) -> Outcome {
     cast.consumer.refused(&world, &cast.vpc, "a", &[REFUSAL]).await.map(drop)
 }
 
-/// Whether API servers call a path of their own below this URL.
+/// Returns true if API servers call a path of their own below this URL.
 pub(crate) fn is_below(client: &Value, url: &str) -> bool {
     let path = client["url"].as_str().and_then(|called| called.strip_prefix(url));
     path.is_some_and(|path| path.split('/').count() == 3)
@@ -145,13 +146,13 @@ pub(crate) async fn taken_over(world: Arc<World>) -> Outcome {
 
 pub(crate) async fn claim_not_accepted(world: Arc<World>) -> Outcome {
     let (network, compute) = tokio::try_join!(world.network("providers:network"), world.compute())?;
-    world.bind_home(&compute).await?;
+    world.bind_depguard(&compute).await?;
     let reject = |binding: &mut Value| {
         for claim in binding["spec"]["permissionClaims"].as_array_mut().into_iter().flatten() {
             claim["state"] = json!("Rejected");
         }
     };
-    world.bind_home_as(&network, reject).await?;
+    world.bind_depguard_as(&network, reject).await?;
     let cast = world.consume(network, compute).await?;
     let machines = rule("machines", &cast.vm, &[(&cast.vpc, ".spec.vpcRef.name")]);
     world.add_rule(&cast.compute, &machines).await?;
@@ -210,7 +211,7 @@ pub(crate) async fn restarts(world: Arc<World>) -> Outcome {
     let compute = world.compute().await?;
     let kinds = (0..KINDS).map(|number| Resource::namespaced(&format!("Disk{number}"))).collect();
     let storage = world.provider("providers:storage", "storage.example.com", kinds).await?;
-    tokio::try_join!(world.bind_home(&compute), world.bind_home(&storage))?;
+    tokio::try_join!(world.bind_depguard(&compute), world.bind_depguard(&storage))?;
     let vm = compute.kind("VirtualMachine")?;
     let mut wanted = Vec::new();
     for number in 0..KINDS {
@@ -236,11 +237,11 @@ pub(crate) async fn restarts(world: Arc<World>) -> Outcome {
     let restarting = async {
         for round in 0..RESTARTS {
             depguard.stop_controller().await;
-            // Somebody else writes meanwhile, so that what the controller knew is out of date.
+            // Another client writes meanwhile, so that the controller's knowledge is out of date.
             let note = json!({"metadata": {"annotations": {"example.com/round": round.to_string()}}});
             storage.api.merge(CONFIGURATION, &note).await?.ok()?;
             depguard.start_controller().await?;
-            // A rule that says something new shows that this controller has taken over.
+            // The status of a changed rule shows that this controller has taken over.
             let number = round % KINDS;
             let name = format!("disk-{number}");
             let disk = storage.kind(&format!("Disk{number}"))?;

@@ -1,4 +1,4 @@
-//! The command line, as somebody with a kubeconfig of the consumer runs it.
+//! The command line, run by a user with a kubeconfig of the consumer.
 
 use std::ffi::OsString;
 use std::sync::Arc;
@@ -21,9 +21,9 @@ pub(crate) async fn why(world: Arc<World>) -> Outcome {
     let said = administrator(&world, &cast)?.run(&["why", &vpc, "a"]).await;
     said.is(ExitStatus::Finding, &["vpcs/a is blocked by 1", "VirtualMachine/m1", "machines", ".spec.vpcRef.name"])?;
     let said = administrator(&world, &cast)?.run(&["why", &vpc, "b"]).await;
-    said.is(ExitStatus::Well, &["nothing blocks it", "vpcs/b"])?;
+    said.is(ExitStatus::Well, &["nothing blocks the deletion of b", "vpcs/b"])?;
     if !world.is_control() {
-        // Who may not read the rules has the webhook itself say it.
+        // If the user may not read the rules, the command asks the webhook itself by a dry run.
         consumer.as_tenant(&world).await?;
         let said = tenant(&world, &cast)?.run(&["why", &vpc, "a"]).await;
         said.is(ExitStatus::Finding, &["vpcs/a is blocked by 1", "VirtualMachine/m1", "a dry run"])?;
@@ -32,7 +32,7 @@ pub(crate) async fn why(world: Arc<World>) -> Outcome {
 
     consumer.delete(&world, &cast.vm, "m1").await?;
     let said = administrator(&world, &cast)?.run(&["why", &vpc, "a"]).await;
-    said.is(ExitStatus::Well, &["nothing blocks it", "vpcs/a"])?;
+    said.is(ExitStatus::Well, &["nothing blocks the deletion of a", "vpcs/a"])?;
     consumer.delete(&world, &cast.vpc, "a").await
 }
 
@@ -74,7 +74,7 @@ pub(crate) async fn order(world: Arc<World>) -> Outcome {
     said.is(ExitStatus::Well, &[])?;
     let expected = [format!("{}/m1", full_name(&cast.vm)), format!("{}/a", full_name(&cast.vpc))];
     ensure(said.out.lines().eq(&expected), || format!("the order is\n{}", said.out))?;
-    // The API server takes each wave, which it refused in any other order.
+    // The API server accepts each wave; it would refuse any other order.
     user.run(&["order", "--delete", "--yes"]).await.is(ExitStatus::Well, &[])?;
     consumer.gone(&world, &consumer.object(&cast.vm, "m1")).await?;
     consumer.gone(&world, &consumer.object(&cast.vpc, "a")).await
@@ -82,7 +82,7 @@ pub(crate) async fn order(world: Arc<World>) -> Outcome {
 
 pub(crate) async fn lint(world: Arc<World>) -> Outcome {
     let cast = with_schemas(&world).await?;
-    tokio::try_join!(world.bind_home(&cast.network), world.bind_home(&cast.compute))?;
+    tokio::try_join!(world.bind_depguard(&cast.network), world.bind_depguard(&cast.compute))?;
     let wrong = rule("machines", &cast.vm, &[(&cast.vpc, ".spec.vpcRef.nmae")]);
     world.add_rule(&cast.compute, &wrong).await?;
     let provider = User::at(&world, &cast.compute.path, "default")?;
@@ -95,7 +95,7 @@ pub(crate) async fn lint(world: Arc<World>) -> Outcome {
 pub(crate) async fn status(world: Arc<World>) -> Outcome {
     let (cast, mut depguard) = guarded(&world).await?;
     world.condition(&cast.compute, "machines", "Enforced", "True").await?;
-    let operator = User::at(&world, &world.home_path(), "depguard-system")?;
+    let operator = User::at(&world, &world.own_path(), "depguard-system")?;
     operator.run(&["status"]).await.is(ExitStatus::Well, &["machines"])?;
     depguard.kill_webhook();
     depguard.stop_controller().await;
@@ -125,12 +125,12 @@ pub(crate) async fn suggest(world: Arc<World>) -> Outcome {
     expected["metadata"] = suggested["metadata"].clone();
     expected["spec"]["dependencies"][0]["kind"] = "VPC".into();
     ensure(*suggested == expected, || format!("it suggests {suggested}, not {expected}"))?;
-    // The API server takes it as it is.
-    tokio::try_join!(world.bind_home(&cast.network), world.bind_home(&cast.compute))?;
+    // The API server accepts the suggested rule as it is.
+    tokio::try_join!(world.bind_depguard(&cast.network), world.bind_depguard(&cast.compute))?;
     world.add_rule(&cast.compute, suggested).await
 }
 
-/// A service cluster, on which a sync agent leaves the Secret of a Certificate.
+/// Imports a rule on a service cluster, where a sync agent leaves the Secret of a Certificate.
 pub(crate) async fn import(world: Arc<World>) -> Outcome {
     let place = world.provider("", "cert-manager.io", vec![Resource::namespaced("Certificate")]).await?;
     let certificate = place.kind("Certificate")?;
@@ -168,7 +168,7 @@ pub(crate) async fn import(world: Arc<World>) -> Outcome {
     consumer.delete(&world, &secret, "tls-secret").await
 }
 
-/// The usual cast, where the schema of the machines has the field that refers.
+/// Creates the usual cast; the schema of the machines contains the referring field.
 async fn with_schemas(world: &World) -> Outcome<Cast> {
     let network = world.network("providers:network").await?;
     let kinds = vec![
@@ -189,13 +189,13 @@ fn full_name(kind: &Resource) -> String {
 
 // === The command line ===
 
-/// Somebody with a kubeconfig, in a namespace.
+/// A user with a kubeconfig, in a namespace.
 struct User {
     kubeconfig: tempfile::NamedTempFile,
     namespace: String,
 }
 
-/// What a command said.
+/// Result of a command.
 struct Said {
     command: String,
     status: ExitStatus,
@@ -214,7 +214,7 @@ fn tenant(world: &World, cast: &Cast) -> Outcome<User> {
 }
 
 impl User {
-    /// The administrator in a workspace, or in the one cluster.
+    /// Returns the administrator in a workspace or in the one cluster.
     fn at(world: &World, workspace: &str, namespace: &str) -> Outcome<Self> {
         let kubeconfig = tempfile::NamedTempFile::new()?;
         world.ring().write_kubeconfig(workspace, kubeconfig.path())?;

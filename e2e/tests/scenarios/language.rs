@@ -1,12 +1,14 @@
-//! The ways in which one object refers to another.
+//! Ways in which one object can refer to another.
 
 use std::sync::Arc;
 
 use depguard_e2e::rules::rule;
-use depguard_e2e::{Cast, Depguard, Outcome, World};
+use depguard_e2e::{Cast, Depguard, Outcome, Stop, World};
 use serde_json::{Value, json};
 
-/// The usual cast, a rule about machines that refer to VPCs as `change` wants it, depguard running.
+use crate::local::until_refused;
+
+/// Creates the usual cast, adds a rule about machines that refer to VPCs, altered by `change`, and starts depguard.
 async fn guarded(world: &Arc<World>, change: impl FnOnce(&mut Value)) -> Outcome<(Cast, Depguard)> {
     let cast = world.cast().await?;
     let mut machines = rule("machines", &cast.vm, &[(&cast.vpc, ".spec.vpcRef.name")]);
@@ -45,7 +47,7 @@ pub(crate) async fn other_namespace(world: Arc<World>) -> Outcome {
         consumer.create_target(&cast.vpc, name).await?;
         other.create_target(&cast.vpc, name).await?;
     }
-    // Its own `b`, and the other's `a`.
+    // The machine refers to `b` in its own namespace and to `a` in the other.
     let networks = json!([{"name": "b"}, {"name": "a", "namespace": consumer.namespace}]);
     other.create(&cast.vm, "m1", json!({"networks": networks})).await?;
     consumer.until_protected(&world, &cast.vpc, "a").await?;
@@ -86,6 +88,91 @@ pub(crate) async fn typed(world: Arc<World>) -> Outcome {
     consumer.delete(&world, &cast.region, &b).await
 }
 
+pub(crate) async fn several_in_a_string(world: Arc<World>) -> Outcome {
+    let (cast, _depguard) = guarded(&world, |spec| {
+        spec["dependencies"][0]["kind"] = json!("VPC");
+        let path = ".metadata.annotations['config.kubernetes.io/depends-on']";
+        field_ref(
+            spec,
+            json!({
+                "path": path, "split": ",", "pattern": "([^/]+)$", "namespacePattern": "/namespaces/([^/]+)/",
+                "kindPattern": "([^/]+)/[^/]+$", "groupPattern": "^([^/]*)/",
+            }),
+        );
+    })
+    .await?;
+    let consumer = &cast.consumer;
+    let other = consumer.in_namespace(&world, "two").await?;
+    for name in ["a", "b", "c"] {
+        consumer.create_target(&cast.vpc, name).await?;
+    }
+    other.create_target(&cast.vpc, "a").await?;
+    let (group, here) = (&cast.vpc.group, &consumer.namespace);
+    let of = |group: &str, kind: &str, name: &str| format!("{group}/namespaces/{here}/{kind}/{name}");
+    let depends_on = [of(group, "VPC", "a"), of("", "ConfigMap", "b"), of("other.example.com", "VPC", "c")].join(", ");
+    let metadata = json!({"name": "m1", "annotations": {"config.kubernetes.io/depends-on": depends_on}});
+    other.create_with(&cast.vm, metadata, json!({})).await?;
+    consumer.until_protected(&world, &cast.vpc, "a").await?;
+
+    let blocker = format!("still referenced by VirtualMachine/{}/m1", other.namespace);
+    consumer.refused(&world, &cast.vpc, "a", &[&blocker]).await?;
+    consumer.delete(&world, &cast.vpc, "b").await?;
+    consumer.delete(&world, &cast.vpc, "c").await?;
+    other.delete(&world, &cast.vpc, "a").await?;
+    other.delete(&world, &cast.vm, "m1").await?;
+    consumer.delete(&world, &cast.vpc, "a").await
+}
+
+pub(crate) async fn name_in_the_rule(world: Arc<World>) -> Outcome {
+    let (cast, _depguard) = guarded(&world, |spec| field_ref(spec, json!({"value": "default"}))).await?;
+    let consumer = &cast.consumer;
+    for name in ["default", "other"] {
+        consumer.create_target(&cast.vpc, name).await?;
+    }
+    for number in 1..=30 {
+        consumer.create(&cast.vm, &format!("m{number:02}"), json!({})).await?;
+    }
+    consumer.until_protected(&world, &cast.vpc, "default").await?;
+
+    let blockers = ["cannot delete vpcs/default: still referenced by VirtualMachine/m01", "VirtualMachine/m20"];
+    consumer.refused(&world, &cast.vpc, "default", &blockers).await?;
+    consumer.delete(&world, &cast.vpc, "other").await?;
+    for number in 1..=30 {
+        consumer.delete(&world, &cast.vm, &format!("m{number:02}")).await?;
+    }
+    consumer.delete(&world, &cast.vpc, "default").await
+}
+
+pub(crate) async fn definition(world: Arc<World>) -> Outcome {
+    let cast = world.cast().await?;
+    let name = format!("{}.{}", cast.vm.plural, cast.vm.group);
+    let mut instances = rule("definitions", &cast.vm, &[(&cast.vpc, ".spec.vpcRef.name")]);
+    instances["spec"]["dependencies"] = json!([{
+        "group": "apiextensions.k8s.io", "version": "v1", "resource": "customresourcedefinitions",
+        "fieldRef": {"value": name},
+    }]);
+    world.add_rule(&cast.compute, &instances).await?;
+    let _depguard = Depguard::start(&world).await?;
+    cast.consumer.create(&cast.vm, "m1", json!({})).await?;
+
+    let definition = format!("/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{name}");
+    let api = &cast.compute.api;
+    if world.is_control() {
+        api.dry_run_delete(&definition).await?.ok()?;
+        return Err(Stop::ControlSeen);
+    }
+    let message = format!(
+        "cannot delete customresourcedefinitions/{name}: still referenced by VirtualMachine/{}/m1",
+        cast.consumer.namespace
+    );
+    until_refused(&world, api, &definition, &message).await?;
+    // The definition of another kind is free: nothing is listed for it.
+    let other = format!("{}.{}", cast.vpc.plural, cast.vpc.group);
+    api.dry_run_delete(&format!("/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{other}")).await?.ok()?;
+    cast.consumer.delete(&world, &cast.vm, "m1").await?;
+    api.dry_run_delete(&definition).await?.ok().map(drop)
+}
+
 pub(crate) async fn selector(world: Arc<World>) -> Outcome {
     let (cast, _depguard) = guarded(&world, |spec| {
         let dependency = &mut spec["dependencies"][0];
@@ -111,11 +198,11 @@ pub(crate) async fn selector(world: Arc<World>) -> Outcome {
 
     consumer.refused(&world, &cast.vpc, "a", &["cannot delete vpcs/a: still referenced by VirtualMachine/m1"]).await?;
     consumer.delete(&world, &cast.vpc, "b").await?;
-    // What is selected no longer is free.
+    // An object that the selector no longer matches is free.
     let relabel = json!({"metadata": {"labels": {"tier": "test"}}});
     consumer.api.merge(&consumer.object(&cast.vpc, "a"), &relabel).await?.ok()?;
     consumer.delete(&world, &cast.vpc, "a").await?;
-    // What the rule itself selects, everybody refers to.
+    // Every dependent refers to an object that the rule's own selector matches.
     let everybody = "cannot delete vpcs/c: still referenced by VirtualMachine/m1, VirtualMachine/m2";
     consumer.refused(&world, &cast.vpc, "c", &[everybody]).await?;
     consumer.delete(&world, &cast.vm, "m1").await?;

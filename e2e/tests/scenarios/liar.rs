@@ -1,4 +1,4 @@
-//! A workspace that says to be another.
+//! A workspace that claims to be another.
 
 use std::sync::Arc;
 
@@ -17,11 +17,12 @@ pub(crate) async fn of_the_providers_path(world: Arc<World>) -> Outcome {
     let mut depguard = Depguard::start(&world).await?;
     consumer.until_protected(&world, &cast.vpc, "a").await?;
 
-    // Whoever administers a workspace can write this, and what binds depguard there then carries it.
+    // Any administrator of a workspace can write this annotation, and the workspace's binding to depguard then carries
+    // it.
     let liar = world.provider("liar", "liar.example.com", vec![Resource::namespaced("Lie")]).await?;
     let forged = json!({"metadata": {"annotations": {"kcp.io/path": network.path}}});
     liar.api.merge("/apis/core.kcp.io/v1alpha1/logicalclusters/cluster", &forged).await?.ok()?;
-    world.bind_home(&liar).await?;
+    world.bind_depguard(&liar).await?;
     let binding = liar.api.get(BINDING).await?.ok()?;
     let said = &binding["metadata"]["annotations"]["kcp.io/path"];
     ensure(*said == json!(network.path), || format!("the lie did not take: {said}"))?;
@@ -31,8 +32,8 @@ pub(crate) async fn of_the_providers_path(world: Arc<World>) -> Outcome {
         ensure(found.is_none(), || format!("installed where the liar is: {found:?}"))?;
     }
 
-    // Now the liar is the only one that says so. What was installed stays where no controller sees the binding go, and so
-    // does its effect, as far as a webhook knows that was not there to see the provider withdraw.
+    // From here on only the liar claims this path. The installed configuration stays, because no controller saw the
+    // provider's binding go. The rule stays in force for a webhook that did not see the provider withdraw.
     depguard.stop_controller().await;
     depguard.kill_webhook();
     network.api.delete(BINDING).await?.ok()?;
@@ -43,7 +44,7 @@ pub(crate) async fn of_the_providers_path(world: Arc<World>) -> Outcome {
     .await?;
     depguard.start_controller().await?;
     depguard.start_webhook().await?;
-    let told = |said: &str| said.contains("falsely says that this is its path");
+    let told = |said: &str| said.contains("falsely claims this path");
     world.condition_says(&cast.compute, "machines", "ResolvedRefs", "False", told).await?;
     consumer.until_protected(&world, &cast.vpc, "a").await?;
     consumer.refused(&world, &cast.vpc, "a", &["still referenced by VirtualMachine/m1"]).await.map(drop)

@@ -1,4 +1,4 @@
-//! depguard's own comings and goings, and rules that change.
+//! Starts and stops of depguard, and rules that change.
 
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ pub(crate) async fn webhook_killed(world: Arc<World>) -> Outcome {
     }
 
     depguard.start_webhook().await?;
-    // The first answer may be that the rules are not loaded yet, but never a yes.
+    // The first answer may be that the webhook has not loaded the rules yet, but never a permission.
     consumer.refused(&world, &cast.vpc, "a", &[]).await?;
     consumer.until_protected(&world, &cast.vpc, "a").await?;
     consumer.until_free(&world, &cast.vpc, "b").await?;
@@ -68,7 +68,7 @@ pub(crate) async fn rule_removed_while_down(world: Arc<World>) -> Outcome {
 
 pub(crate) async fn rule_before_binding(world: Arc<World>) -> Outcome {
     let (network, compute) = tokio::try_join!(world.network("providers:network"), world.compute())?;
-    world.bind_home(&compute).await?;
+    world.bind_depguard(&compute).await?;
     let cast = world.consume(network, compute).await?;
     let machines = rule("machines", &cast.vm, &[(&cast.vpc, ".spec.vpcRef.name")]);
     world.add_rule(&cast.compute, &machines).await?;
@@ -76,7 +76,7 @@ pub(crate) async fn rule_before_binding(world: Arc<World>) -> Outcome {
     let named = |said: &str| said.contains(&cast.network.path);
     world.condition_says(&cast.compute, "machines", "ResolvedRefs", "False", named).await?;
 
-    world.bind_home(&cast.network).await?;
+    world.bind_depguard(&cast.network).await?;
     one_reference(&world, &cast).await?;
     world.condition(&cast.compute, "machines", "Programmed", "True").await?;
     cast.consumer.refused(&world, &cast.vpc, "a", &[REFUSAL]).await.map(drop)
@@ -88,9 +88,9 @@ pub(crate) async fn unrelated_rule(world: Arc<World>) -> Outcome {
     let consumer = &cast.consumer;
     consumer.create_target(&cast.vpc, "b").await?;
 
-    // A stranger who offers other kinds says that each VPC refers to itself.
+    // A provider of other kinds writes a rule by which each VPC refers to itself.
     let stranger = world.provider("stranger", "stranger.example.com", vec![]).await?;
-    world.bind_home(&stranger).await?;
+    world.bind_depguard(&stranger).await?;
     let trap = rule("trap", &cast.vpc, &[(&cast.vpc, ".metadata.name")]);
     world.add_rule(&stranger, &trap).await?;
     let named = |said: &str| said.contains(&cast.network.export);

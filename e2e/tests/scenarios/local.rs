@@ -1,20 +1,20 @@
-//! The ready-made rules, about kinds that are there anyway.
+//! Ready-made rules, about kinds that every cluster or workspace serves.
 
 use std::sync::Arc;
 
 use depguard_controller::manifests;
-use depguard_core::Home;
+use depguard_e2e::rules::pack;
 use depguard_e2e::{Api, Depguard, Outcome, Stop, World, eventually};
 use serde_json::{Value, json};
 
 pub(crate) async fn config_map_of_pod(world: Arc<World>) -> Outcome {
-    // Its rules are everybody's there, and go with it.
+    // On a plain cluster, these rules apply to every world; they are removed with this provider.
     let place = world.compute().await?;
-    for rule in manifests::rules(Home::Kubernetes) {
-        world.add_rule(&place, &rule).await?;
-    }
-    if let Some(role) = manifests::role_of_rules(Home::Kubernetes) {
-        world.grant_reading(&role).await?;
+    let objects = manifests::pack_objects(&pack("kubernetes-workloads")?);
+    let (role, rules) = objects.split_first().ok_or_else(|| Stop::failed("an empty pack"))?;
+    world.grant_reading(role).await?;
+    for rule in rules {
+        world.add_rule(&place, rule).await?;
     }
     let consumer = world.consumer("consumer", &[]).await?;
     let of = |resource: &str| format!("/api/v1/namespaces/{}/{resource}", consumer.namespace);
@@ -34,7 +34,7 @@ pub(crate) async fn config_map_of_pod(world: Arc<World>) -> Outcome {
     consumer.api.post(&of("pods"), &pod).await?.ok()?;
     let _depguard = Depguard::start(&world).await?;
 
-    for rule in manifests::rules(Home::Kubernetes) {
+    for rule in rules {
         let name = rule["metadata"]["name"].as_str().unwrap_or_default();
         world.condition_says(&place, name, "Accepted", "True", |said| said == "the rule is well formed").await?;
         world.condition(&place, name, "ResolvedRefs", "True").await?;
@@ -53,10 +53,10 @@ pub(crate) async fn config_map_of_pod(world: Arc<World>) -> Outcome {
 
 pub(crate) async fn schema_of_export(world: Arc<World>) -> Outcome {
     let network = world.network("providers:network").await?;
-    world.bind_home(&network).await?;
-    for rule in manifests::rules(Home::Kcp) {
-        world.add_rule(&network, &rule).await?;
-    }
+    world.bind_depguard(&network).await?;
+    let rules = pack("kcp")?.rules();
+    let rule = rules.iter().find(|rule| rule["metadata"]["name"] == "apiresourceschemas");
+    world.add_rule(&network, rule.ok_or_else(|| Stop::failed("the pack lacks the rule"))?).await?;
     let _depguard = Depguard::start(&world).await?;
     let schemas = "/apis/apis.kcp.io/v1alpha1/apiresourceschemas";
     let all = network.api.get(schemas).await?.ok()?;
@@ -71,7 +71,7 @@ pub(crate) async fn schema_of_export(world: Arc<World>) -> Outcome {
     network.api.post(schemas, &free).await?.ok()?;
 
     if world.ring().kind().reads_through_exports() {
-        // No export shows them, and nobody has granted them yet.
+        // No export serves these kinds, and the webhook has no right to read them yet.
         let message = "give the webhook's user the right to get and list it there";
         for name in [&used, &name] {
             let path = format!("{schemas}/{name}");
@@ -81,10 +81,11 @@ pub(crate) async fn schema_of_export(world: Arc<World>) -> Outcome {
             })
             .await?;
         }
-        for rule in manifests::rules(Home::Kcp) {
-            let name = rule["metadata"]["name"].as_str().unwrap_or_default();
-            world.condition_says(&network, name, "Enforced", "Unknown", |said| said.contains("no export")).await?;
-        }
+        world
+            .condition_says(&network, "apiresourceschemas", "Enforced", "Unknown", |said| {
+                said.contains("no APIExport serves")
+            })
+            .await?;
         world.grant_local(&network, "apis.kcp.io", "apiexports").await?;
     }
     let message = format!("cannot delete apiresourceschemas/{used}: still referenced by APIExport/{}", network.export);
@@ -95,18 +96,24 @@ pub(crate) async fn schema_of_export(world: Arc<World>) -> Outcome {
     .await
 }
 
-/// Waits until the deletion would be refused with this message, and then sees it refused. A control sees it go through.
+/// Waits until the deletion would be refused with this message, and then expects the refusal. A control expects the
+/// deletion to go through.
 async fn refused(world: &World, api: &Api, path: &str, message: &str) -> Outcome {
     if world.is_control() {
         api.delete(path).await?.ok()?;
         return Err(Stop::ControlSeen);
     }
+    until_refused(world, api, path, message).await?;
+    let reply = api.delete(path).await?;
+    if reply.status == 403 { Ok(()) } else { Err(reply.unexpected("403")) }
+}
+
+/// Waits until the deletion would be refused with this message.
+pub(crate) async fn until_refused(world: &World, api: &Api, path: &str, message: &str) -> Outcome {
     eventually("the deletion is refused", world.patience(), async || {
         let reply = api.dry_run_delete(path).await?;
         let refused = reply.status == 403 && reply.message().contains(message);
         if refused { Ok(()) } else { Err(reply.unexpected(message)) }
     })
-    .await?;
-    let reply = api.delete(path).await?;
-    if reply.status == 403 { Ok(()) } else { Err(reply.unexpected("403")) }
+    .await
 }

@@ -1,4 +1,4 @@
-//! Locks: nobody changes or deletes what they lock.
+//! Locks: no user may change or delete the locked objects.
 
 pub(crate) mod configured;
 pub(crate) mod holders;
@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use depguard_e2e::{Cast, Depguard, Outcome, World};
 
-/// The usual cast, which has bound depguard's locks, and depguard running.
+/// Creates the usual cast, which has bound depguard's locks, and starts depguard.
 async fn guarded(world: &Arc<World>) -> Outcome<(Cast, Depguard)> {
     let cast = world.cast().await?;
     world.bind_locks(&cast.consumer).await?;

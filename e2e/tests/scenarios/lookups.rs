@@ -1,20 +1,22 @@
-//! How dependents are looked for, and that an API server answers as that takes it to.
+//! Ways to look dependents up, checked against the answers of real API servers.
 
 use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
-use depguard_core::{Home, OverridePolicy, Query, RuleSet, Workspaces};
+use depguard_controller::rule_check;
+use depguard_core::model::{Resource as ResourceName, Version};
+use depguard_core::{ControlPlane, Group, GroupVersionResource, OverridePolicy, Query, RuleSet, Workspaces};
 use depguard_e2e::rules::{RULES, rule};
-use depguard_e2e::{Cast, Depguard, Outcome, Reference, Resource, World, ensure};
+use depguard_e2e::{Cast, Depguard, Outcome, Provider, Reference, Resource, World, ensure};
 use depguard_kcp::{ConnectOptions, Connection};
-use depguard_webhook::{Fetched, FrontProxy, Port, ReviewService, Rules};
+use depguard_webhook::{ApiReader, Fetched, FrontProxy, ReviewService, Rules};
 use http::Request;
 use http_body_util::{BodyExt as _, Full};
 use serde_json::{Value, json};
 use tower::ServiceExt as _;
 
-/// The kinds of dependents, what must be asked of each the first time, and what from then on. Of a list only how it is
-/// asked for.
+/// Kinds of dependents, with the requests that the first review needs and those that every later review needs. A list
+/// is represented by the kind of its request only.
 const KINDS: [(&str, Reference, &[&str], &[&str]); 4] = [
     ("Selected", Reference::Selectable, &["fieldSelector"], &["fieldSelector"]),
     ("Printed", Reference::Printed, &["fieldSelector", "table", "object"], &["table", "object"]),
@@ -22,20 +24,25 @@ const KINDS: [(&str, Reference, &[&str], &[&str]); 4] = [
     ("Labelled", Reference::Plain, &["metadata"], &["metadata"]),
 ];
 
-/// The stock way of reading, which notes what is asked.
+/// Requests for the first kind on a server that drops selectable fields from schemas, as kcp does before 0.32.
+const NOT_SELECTABLE: [&[&str]; 2] = [&["fieldSelector", "table", "list"], &["list"]];
+
+const SCHEMAS: &str = "/apis/apis.kcp.io/v1alpha1/apiresourceschemas";
+
+/// The stock reader, which also notes the queries.
 struct Noting {
     reads: FrontProxy,
     asked: Arc<Mutex<Vec<Query>>>,
 }
 
-impl Port for Noting {
+impl ApiReader for Noting {
     async fn get(&self, query: &Query) -> Fetched {
         self.asked.lock().unwrap().push(query.clone());
         self.reads.get(query).await
     }
 }
 
-/// A webhook of our own, beside the one that decides.
+/// A webhook of this test, beside the deciding one.
 struct Beside {
     service: ReviewService<Noting>,
     asked: Arc<Mutex<Vec<Query>>>,
@@ -47,11 +54,14 @@ pub(crate) async fn cheapest(world: Arc<World>) -> Outcome {
         world.network("providers:network"),
         world.provider("providers:compute", "compute.example.com", kinds.into())
     )?;
-    tokio::try_join!(world.bind_home(&network), world.bind_home(&compute))?;
+    tokio::try_join!(world.bind_depguard(&network), world.bind_depguard(&compute))?;
     let consumer = world.consumer("consumer", &[&network, &compute]).await?;
     let (vpc, region) = (network.kind("VPC")?, network.kind("Region")?);
     let depguard = Depguard::start(&world).await?;
-    for (kind, _, first, then) in KINDS {
+    let is_selectable = keeps_selectable_fields(&world, &compute).await?;
+    for (kind, reference, first, then) in KINDS {
+        let is_dropped = reference == Reference::Selectable && !is_selectable;
+        let [first, then] = if is_dropped { NOT_SELECTABLE } else { [first, then] };
         let dependent = compute.kind(kind)?;
         let labelled = kind == "Labelled";
         let path = if labelled { ".metadata.labels.vpc" } else { ".spec.vpcRef.name" };
@@ -94,21 +104,64 @@ pub(crate) async fn cheapest(world: Arc<World>) -> Outcome {
     Ok(())
 }
 
+pub(crate) async fn built_in_fields(world: Arc<World>) -> Outcome {
+    let api = world.compute().await?.api;
+    let kinds = [
+        ("", "v1", "pods"),
+        ("", "v1", "services"),
+        ("", "v1", "secrets"),
+        ("", "v1", "events"),
+        ("resource.k8s.io", "v1", "resourceslices"),
+        ("certificates.k8s.io", "v1", "certificatesigningrequests"),
+    ];
+    let mut asked = 0;
+    for (group, version, resource) in kinds {
+        let gvr = GroupVersionResource {
+            group: Group::parse(group)?,
+            version: Version::parse(version)?,
+            resource: ResourceName::parse(resource)?,
+        };
+        let list = gvr.path(None, None);
+        let fields = rule_check::built_in_fields(&gvr);
+        ensure(!fields.is_empty(), || format!("no field of {resource}"))?;
+        for field in fields {
+            let field = field.to_string();
+            let selector = format!("{}=a", field.trim_start_matches('.'));
+            api.get(&format!("{list}?fieldSelector={selector}")).await?.ok()?;
+            asked += 1;
+        }
+        let reply = api.get(&format!("{list}?fieldSelector=spec.nothing=a")).await?;
+        ensure(reply.status == 400, || format!("{resource} are selected by a field that there is not"))?;
+    }
+    ensure(asked >= 15, || format!("only {asked} fields were tried"))
+}
+
+/// Returns true if the server has stored the selectable fields of the schemas.
+async fn keeps_selectable_fields(world: &World, provider: &Provider) -> Outcome<bool> {
+    if !world.is_kcp() {
+        return Ok(true);
+    }
+    let schemas = provider.api.get(SCHEMAS).await?.ok()?;
+    let mut schemas = schemas["items"].as_array().into_iter().flatten();
+    Ok(schemas.any(|schema| schema["spec"]["versions"][0].get("selectableFields").is_some()))
+}
+
 impl Beside {
-    /// Decides by the rules that are there now.
+    /// Starts a webhook that decides by the present rules.
     async fn start(world: &World, depguard: &Depguard, cast: &Cast) -> Outcome<Self> {
-        let home = if world.is_kcp() { Home::Kcp } else { Home::Kubernetes };
-        let options = ConnectOptions::new(home).kubeconfig(depguard.file("kubeconfig"));
-        let (reads, asked) = (FrontProxy::new(home, Connection::open(&options).await?), Arc::default());
+        let control_plane = if world.is_kcp() { ControlPlane::Kcp } else { ControlPlane::Kubernetes };
+        let options = ConnectOptions::new(control_plane).kubeconfig(depguard.file("kubeconfig"));
+        let (reads, asked) = (FrontProxy::new(control_plane, Connection::open(&options).await?), Arc::default());
         let found = cast.compute.api.get(RULES).await?.ok()?;
         let rules = Rules::not_loaded_yet("loaded below");
         let objects = found["items"].as_array().into_iter().flatten();
-        rules.load(RuleSet::load(home, objects), Workspaces::new());
+        rules.load(RuleSet::load(control_plane, objects), Workspaces::new());
         let port = Noting { reads, asked: Arc::clone(&asked) };
         Ok(Self { service: ReviewService::new(port, rules, OverridePolicy::default()), asked })
     }
 
-    /// What it says to the deletion of a VPC, nothing if it allows it; and how it looked for dependents.
+    /// Reviews the deletion of a VPC. Returns the message, which is empty if the deletion is allowed, and the kinds of
+    /// requests for dependents.
     async fn review(&self, cast: &Cast, name: &str) -> Outcome<(String, Vec<&'static str>)> {
         let object = cast.consumer.api.get(&cast.consumer.object(&cast.vpc, name)).await?.ok()?;
         let review = json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {

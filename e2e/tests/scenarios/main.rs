@@ -1,4 +1,4 @@
-//! The scenarios, each run on every ring where it makes sense.
+//! The scenarios; each runs on every ring where it makes sense.
 
 mod beside;
 mod binaries;
@@ -9,6 +9,8 @@ mod deletion;
 mod election;
 mod enforced;
 mod eviction;
+mod finalizers;
+mod gitops;
 mod installation;
 mod kubectl;
 mod language;
@@ -22,6 +24,7 @@ mod owners;
 mod policy;
 mod reading;
 mod schema;
+mod shards;
 mod switching;
 mod teardown;
 mod tokens;
@@ -32,8 +35,9 @@ use depguard_e2e::runner;
 
 fn main() {
     let scenarios = [
-        Scenario::new("a referenced object is denied by name and a free one deleted", deletion::referenced),
-        Scenario::new("a collection delete stops at a referenced object", deletion::collection),
+        Scenario::new("a referenced object is denied by name and a free one deleted", deletion::referenced)
+            .on_shards_too(),
+        Scenario::new("a collection delete stops at a referenced object", deletion::collection).on_shards_too(),
         Scenario::new("any served version of the target is protected", deletion::another_version),
         Scenario::new("a cluster-scoped dependent protects a namespaced target", deletion::cluster_scoped_dependent)
             .alone(),
@@ -45,11 +49,26 @@ fn main() {
         Scenario::new("a reference may stand in a list", language::lists),
         Scenario::new("a reference may name another namespace", language::other_namespace),
         Scenario::new("a typed reference protects the kind that it names", language::typed),
+        Scenario::new("several references may stand in one string", language::several_in_a_string),
+        Scenario::new("a rule may name the target itself", language::name_in_the_rule),
+        Scenario::new("a definition stays while objects of its kind exist", language::definition).on_kubernetes(),
         Scenario::new("a selector refers to what it selects", language::selector),
         Scenario::new("dependents are found in the cheapest way that their schema allows", lookups::cheapest).alone(),
-        Scenario::new("a namespace ends in the order of its references", teardown::namespace).tears_down(),
-        Scenario::new("a workspace ends in the order of its references", teardown::workspace).on_kcp().alone(),
-        Scenario::new("unbinding the target's API waits for the dependents", teardown::unbinding).on_kcp().alone(),
+        Scenario::new("Kubernetes selects its own kinds by the fields that are listed", lookups::built_in_fields)
+            .without_control()
+            .on_kubernetes()
+            .on_real_servers(),
+        Scenario::new("a namespace ends in the order of its references", teardown::namespace)
+            .tears_down()
+            .on_shards_too(),
+        Scenario::new("a workspace ends in the order of its references", teardown::workspace)
+            .on_kcp()
+            .alone()
+            .on_shards_too(),
+        Scenario::new("unbinding the target's API waits for the dependents", teardown::unbinding)
+            .on_kcp()
+            .alone()
+            .on_shards_too(),
         Scenario::new("two kinds that refer to each other end with their namespace", cycles::two_kinds).tears_down(),
         Scenario::new("a kind that refers to itself ends with its namespace", cycles::one_kind).tears_down(),
         Scenario::new("two namespaces that refer to each other end together, not one alone", cycles::two_namespaces)
@@ -63,8 +82,9 @@ fn main() {
         Scenario::new("what is on its way out is not held up by who comes later", options::terminating),
         Scenario::new("a tenant lifts nothing by the annotation and a namespace", teardown::tenant).tears_down(),
         Scenario::new("an operator lifts the protection by the annotation", lifecycle::override_by_an_operator),
-        Scenario::new("nothing is deleted while the webhook is away, nor right after", lifecycle::webhook_killed),
-        Scenario::new("a changed rule counts as it is now", lifecycle::rule_changed),
+        Scenario::new("nothing is deleted while the webhook is away, nor right after", lifecycle::webhook_killed)
+            .on_shards_too(),
+        Scenario::new("a changed rule counts as it is now", lifecycle::rule_changed).on_shards_too(),
         Scenario::new("a rule removed while the controller is down leaves nothing", lifecycle::rule_removed_while_down),
         Scenario::new("a rule may come before its target's provider binds", lifecycle::rule_before_binding)
             .on_kcp()
@@ -93,7 +113,7 @@ fn main() {
         )
         .on_kcp()
         .alone(),
-        Scenario::new("a changed URL and CA are applied", installation::moved),
+        Scenario::new("a changed URL and CA are applied", installation::moved).on_shards_too(),
         Scenario::new("a removed target leaves the configuration", installation::target_removed).without_control(),
         Scenario::new("20 restarts lose none of 8 rules' kinds", installation::restarts).without_control().alone(),
         Scenario::new("a rule is held against the schemas of its kinds", checked::against_schemas).without_control(),
@@ -103,7 +123,9 @@ fn main() {
             .without_control()
             .on_kubernetes()
             .on_real_servers(),
-        Scenario::new("a rule says that it is enforced only while it is", enforced::while_it_is).without_control(),
+        Scenario::new("a rule says that it is enforced only while it is", enforced::while_it_is)
+            .without_control()
+            .on_shards_too(),
         Scenario::new("a rule that ignores failures refuses, and lets go while depguard is away", policy::ignore),
         Scenario::new("a rule that only warns refuses nothing, and says so to whoever deletes", policy::warn)
             .without_control(),
@@ -114,15 +136,45 @@ fn main() {
         Scenario::new("what changes is watched, and not listed again and again", reading::watched).without_control(),
         Scenario::new("a Secret that is referred to stays, and is never read", reading::secrets).on_kubernetes(),
         Scenario::new("a Pod that is referred to is not evicted", eviction::refused).on_kubernetes(),
+        Scenario::new("a drain waits for what refers to a Pod", eviction::drained).on_kubernetes().on_real_servers(),
         Scenario::new("a ConfigMap that a Pod uses stays", local::config_map_of_pod).on_real_servers().on_kubernetes(),
         Scenario::new("an APIResourceSchema that an APIExport uses stays", local::schema_of_export).on_kcp().alone(),
+        Scenario::new("a Flux-like prune ends, dependents first", gitops::flux).alone(),
+        Scenario::new("an Argo-like prune ends, dependents first", gitops::argo).alone(),
+        Scenario::new("an uninstall in Helm's order ends, dependents first", gitops::helm).alone(),
+        Scenario::new("a deletion file by file ends, dependents first", gitops::kubectl).alone(),
+        Scenario::new("a destruction side by side ends, dependents first", gitops::terraform).alone(),
+        Scenario::new("a deletion in the rules' order needs one pass", gitops::order).alone(),
+        Scenario::new("kubectl and helm delete again until all is gone", gitops::programs)
+            .on_kubernetes()
+            .on_real_servers(),
+        Scenario::new("a network in use is not given to the agents to tear down", finalizers::network_in_use).alone(),
+        Scenario::new("two agents with one finalizer fight, with depguard too", finalizers::fight)
+            .without_control()
+            .alone(),
         Scenario::new("a list of rules shows dependents, targets and readiness", schema::columns)
             .without_control()
             .on_real_servers(),
         Scenario::new("the API server refuses a rule that can't be right", schema::checks)
             .without_control()
             .on_real_servers(),
-        Scenario::new("the stock binaries deny and allow", binaries::deny_and_allow),
+        Scenario::new("the stock binaries deny and allow", binaries::deny_and_allow).on_shards_too(),
+        Scenario::new("consumers on each shard are protected, and let go", shards::consumers_on_each).on_shards(),
+        Scenario::new("a consumer on a shard whose host nobody named harms no other", shards::host_not_named)
+            .on_shards(),
+        Scenario::new("a targets' provider that unbinds lets its consumers on each shard go", shards::provider_unbinds)
+            .on_shards(),
+        Scenario::new("a shard with providers hangs: only who bound an API from there waits", shards::providers_hang)
+            .stops_a_shard(),
+        Scenario::new(
+            "a shard with providers is killed: only who bound an API from there waits",
+            shards::providers_killed,
+        )
+        .stops_a_shard(),
+        Scenario::new("a shard with consumers only is killed: all others are decided", shards::consumers_killed)
+            .stops_a_shard(),
+        Scenario::new("started while a shard with rules hangs, depguard waits for it", shards::started_meanwhile)
+            .stops_a_shard(),
         Scenario::new("kubectl depguard why names who blocks, to whoever may delete", kubectl::why),
         Scenario::new("kubectl depguard impact shows what depends on an object", kubectl::impact).without_control(),
         Scenario::new("kubectl depguard dangling finds references to nothing", kubectl::dangling).without_control(),

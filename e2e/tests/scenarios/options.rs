@@ -1,4 +1,4 @@
-//! Deletions of every sort: what a DELETE's options may say, and what is on its way out already.
+//! Deletions of every sort: the options of a DELETE, and objects that are being deleted already.
 
 use std::sync::Arc;
 
@@ -7,16 +7,17 @@ use serde_json::{Value, json};
 
 use crate::deletion::{guarded, one_reference};
 
-/// What is asked for, and the answer for an object that is referenced and for one that is free.
+/// Options of a deletion, and the expected status for a referenced object and for a free one.
 struct Case {
     options: Value,
     referenced: u16,
     free: u16,
-    /// Whether the free one is deleted then.
+    /// Set if the free object is deleted then.
     deletes: bool,
 }
 
-/// Whose UID a precondition gives decides for whom it holds; where it doesn't, nobody is asked further.
+/// Returns all cases. A precondition on a UID holds for one of the objects; for the other one the API server answers
+/// 409.
 fn cases(uid_of_referenced: &Value, uid_of_free: &Value) -> [Case; 9] {
     let case = |options: Value, referenced, free, deletes| Case { options, referenced, free, deletes };
     [
@@ -47,7 +48,7 @@ pub(crate) async fn table(world: Arc<World>) -> Outcome {
         if consumer.api.get(&free).await?.is_gone() {
             consumer.create_target(&cast.vpc, "b").await?;
         }
-        // The free one is another each time.
+        // The free object is a new one each time.
         let cases = cases(&uid_of_referenced, &uid(&free).await?);
         let Some(case) = cases.get(number) else { break };
         let options = &case.options;
@@ -82,7 +83,7 @@ pub(crate) async fn terminating(world: Arc<World>) -> Outcome {
     consumer.api.delete(&held).await?.ok()?;
     let marked = consumer.api.get(&held).await?.ok()?["metadata"]["deletionTimestamp"].clone();
     ensure(marked.is_string(), || "the finalizer did not hold it".to_owned())?;
-    // From here on it is referenced; but there is nothing left to grant.
+    // The object is referenced from here on; but its deletion is already granted.
     consumer.create_dependent(&cast.vm, "late", "held").await?;
     for options in [json!({}), json!({"propagationPolicy": "Background"}), json!({"dryRun": ["All"]})] {
         consumer.api.delete_with(&held, &options).await?.ok()?;

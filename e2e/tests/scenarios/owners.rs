@@ -14,20 +14,21 @@ use serde_json::{Value, json};
 
 const HOLD: &str = "example.com/hold";
 
-/// The usual cast, and depguard running.
+/// Creates the usual cast and starts depguard.
 pub(crate) async fn started(world: &Arc<World>) -> Outcome<(Cast, Depguard)> {
     let cast = world.cast().await?;
     let depguard = Depguard::start(world).await?;
     Ok((cast, depguard))
 }
 
-/// An owner of these kinds' objects of the world, in this order.
+/// Builds the spec of an owner of this world's objects of these kinds, in this order.
 fn spec(world: &World, kinds: &[&Resource]) -> Value {
     let groups: Vec<Value> = kinds.iter().map(|kind| depguard_e2e::owners::group(kind)).collect();
     json!({"selector": {"matchLabels": {"adopt": world.id()}}, "childResources": groups})
 }
 
-/// Creates an object with the label by which it is adopted, and gives its path. Held ones have a finalizer.
+/// Creates an object with the label by which the owner adopts it, and returns the object's path. A held object has a
+/// finalizer.
 async fn create(world: &World, cast: &Cast, kind: &Resource, name: &str, held: bool, spec: Value) -> Outcome<String> {
     let mut metadata = json!({"name": name, "labels": {"adopt": world.id()}});
     if held {
@@ -37,7 +38,8 @@ async fn create(world: &World, cast: &Cast, kind: &Resource, name: &str, held: b
     Ok(cast.consumer.object(kind, name))
 }
 
-/// A machine `m1` and a VPC `a`, both adopted, the machine first to go; the machine may be held.
+/// Creates a machine `m1` and a VPC `a`, and an owner of both that removes the machine first; waits until both are
+/// adopted. The machine may be held.
 pub(crate) async fn pair(world: &World, cast: &Cast, held: bool) -> Outcome<(Owner, String, String)> {
     let machine = create(world, cast, &cast.vm, "m1", held, json!({"vpcRef": {"name": "a"}})).await?;
     let vpc = create(world, cast, &cast.vpc, "a", false, json!({})).await?;
@@ -47,13 +49,13 @@ pub(crate) async fn pair(world: &World, cast: &Cast, held: bool) -> Outcome<(Own
     Ok((owner, machine, vpc))
 }
 
-/// Whether an object is on its way out.
+/// Returns true if an object is being deleted.
 async fn is_going(cast: &Cast, path: &str) -> Outcome<bool> {
     let object = cast.consumer.api.get(path).await?.ok()?;
     Ok(object["metadata"].get("deletionTimestamp").is_some())
 }
 
-/// Waits until an object is on its way out.
+/// Waits until an object is being deleted.
 async fn until_going(world: &World, cast: &Cast, path: &str) -> Outcome {
     depguard_e2e::eventually("the object is on its way out", world.patience(), async || {
         ensure(is_going(cast, path).await?, || "not deleted yet".to_owned())

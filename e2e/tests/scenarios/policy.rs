@@ -1,4 +1,4 @@
-//! What a rule wants done, and what where nobody can decide.
+//! Policies of a rule: the action on a reference, and the answer if nobody can decide.
 
 use std::sync::Arc;
 
@@ -17,10 +17,10 @@ pub(crate) async fn ignore(world: Arc<World>) -> Outcome {
     one_reference(&world, &cast).await?;
     let message = "cannot delete vpcs/a: still referenced by VirtualMachine/m1";
     cast.consumer.refused(&world, &cast.vpc, "a", &[message]).await?;
-    let ignores = |said: &str| said.ends_with("where that can't be found out they go on");
+    let ignores = |said: &str| said.ends_with("it allows the deletion (failurePolicy: Ignore)");
     world.condition_says(&cast.compute, "machines", "Enforced", "True", ignores).await?;
 
-    // A second rule about the same kind, with the usual policy, does not lose by it.
+    // A second rule about the same kind, with the usual policy, stays in force.
     world.add_rule(&cast.compute, &rule("fleets", &cast.fleet, &[(&cast.vpc, ".spec.vpcRef.name")])).await?;
     let both = |found: &serde_json::Value| deciding(found).count() == 2;
     let found = world.until_configured(&cast.network.api, "both webhooks are installed", both).await?;
@@ -39,7 +39,7 @@ pub(crate) async fn warn(world: Arc<World>) -> Outcome {
     let mut machines = rule("machines", &cast.vm, &[(&cast.vpc, ".spec.vpcRef.name")]);
     machines["spec"]["dependencies"][0]["onDelete"] = json!("Warn");
     world.add_rule(&cast.compute, &machines).await?;
-    // What is refused beside it shows that the rules are in force.
+    // A refusal by the second rule shows that the rules are in force.
     world.add_rule(&cast.compute, &rule("fleets", &cast.fleet, &[(&cast.vpc, ".spec.vpcRef.name")])).await?;
     let _depguard = Depguard::start(&world).await?;
     let consumer = &cast.consumer;
@@ -49,7 +49,7 @@ pub(crate) async fn warn(world: Arc<World>) -> Outcome {
     consumer.create_dependent(&cast.vm, "m1", "a").await?;
     consumer.create_dependent(&cast.fleet, "f1", "b").await?;
     consumer.until_protected(&world, &cast.vpc, "b").await?;
-    let warns = |said: &str| said.contains("are warned of while they are referred to");
+    let warns = |said: &str| said.contains("depguard warns about deletions of ");
     world.condition_says(&cast.compute, "machines", "Enforced", "True", warns).await?;
     let path = consumer.object(&cast.vpc, "a");
     let reply = consumer.api.delete(&path).await?;

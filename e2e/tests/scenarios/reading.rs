@@ -1,4 +1,4 @@
-//! What depguard reads of an API server, and what it doesn't.
+//! Reads of depguard from an API server: it watches, and does not list repeatedly or read Secrets.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +10,9 @@ use serde_json::json;
 use crate::deletion::{guarded, one_reference};
 use crate::{beside, owners};
 
-/// What both follow, and the group of each.
+const ACCOUNTS: [&str; 2] = ["depguard-controller", "depguard-webhook"];
+
+/// Kinds that both binaries watch, each with its group.
 const FOLLOWED: [(&str, &str); 4] = [
     ("dependencies.opendefense.cloud", "dependencyrules"),
     ("admissionregistration.k8s.io", "validatingwebhookconfigurations"),
@@ -18,10 +20,11 @@ const FOLLOWED: [(&str, &str); 4] = [
     ("apis.kcp.io", "apibindings"),
 ];
 
-/// Longer than what is broken waits at first before it lists again.
+/// Longer than the first pauses of a broken watch before the next list.
 const LONG_ENOUGH: Duration = Duration::from_millis(2500);
-/// Longer than it ever waits, for servers that don't tell who lists. There a kind of which nothing was ever written is listed
-/// anew every 35 s, as no bookmark shows that its watch is well: one of a few such times in a row must be free of that.
+/// Time longer than the longest such pause, and the total time to wait, for servers that do not tell who lists. Such a
+/// server's kinds that were never written are listed anew every 35 s, because no bookmark proves that the watch works.
+/// So one of a few such times in a row must be free of lists.
 const LONGER_THAN_EVER: (Duration, Duration) = (Duration::from_millis(9500), Duration::from_secs(30));
 
 pub(crate) async fn watched(world: Arc<World>) -> Outcome {
@@ -47,12 +50,13 @@ pub(crate) async fn watched_for_owners(world: Arc<World>) -> Outcome {
     not_listed_again(&world, &[(group, "globalowners"), (group, "groupowners")]).await
 }
 
-/// Sees that both list nothing more of what rules need, and of these: a group and a resource each.
+/// Checks that neither binary lists the [`FOLLOWED`] kinds or `more` (group and resource) again, and that no watch of
+/// them was refused. A refused watch means lists again and again, but with pauses that grow.
 async fn not_listed_again(world: &World, more: &[(&str, &str)]) -> Outcome {
     let resources: Vec<_> = FOLLOWED.iter().chain(more).copied().collect();
     let count = async || {
         let mut counts = Vec::new();
-        for account in ["depguard-controller", "depguard-webhook"] {
+        for account in ACCOUNTS {
             let lists = world.lists(account, &resources).await?;
             let lists = lists.ok_or_else(|| Stop::Skipped("the server does not say who lists what".to_owned()))?;
             counts.extend(resources.iter().zip(lists).map(|((_, resource), lists)| (account, *resource, lists)));
@@ -66,8 +70,13 @@ async fn not_listed_again(world: &World, more: &[(&str, &str)]) -> Outcome {
         ensure(before.iter().any(|(.., lists)| *lists > 0), || "not even one list is counted".to_owned())?;
         tokio::time::sleep(long_enough).await;
         let after = count().await?;
-        // The webhook asks which exports a workspace has bound for each deletion; here there was none.
-        ensure(after == before, || format!("it lists again and again: {before:?}, then {after:?}"))
+        // For each deletion, the webhook asks which exports a workspace has bound; here no deletion happened.
+        ensure(after == before, || format!("it lists again and again: {before:?}, then {after:?}"))?;
+        for account in ACCOUNTS {
+            let refused = world.refused_watches(account, &resources).await?;
+            ensure(refused.is_empty(), || format!("{account} may not watch {refused:?}"))?;
+        }
+        Ok(())
     })
     .await
 }
@@ -90,7 +99,7 @@ pub(crate) async fn secrets(world: Arc<World>) -> Outcome {
         .refused(&world, &secret, "used", &["cannot delete secrets/used: still referenced by VirtualMachine/m1"])
         .await?;
     consumer.delete(&world, &secret, "free").await?;
-    // Whether a Secret was asked for is seen at the end of the ring, for all scenarios; that it need not be, by the rights.
+    // The runner checks, for all scenarios of a ring, that no Secret was read; the rights prove that none needs to be.
     eventually("the rule is enforced", world.patience(), async || {
         let rule = compute.api.get(&format!("{RULES}/keys")).await?.ok()?;
         let said = rule["status"]["conditions"].to_string();

@@ -1,15 +1,15 @@
-//! What an API server itself checks of a rule, by its schema.
+//! Checks of a rule that an API server makes by the rule's schema.
 
 use std::sync::Arc;
 
-use depguard_core::{Home, Rule};
+use depguard_core::{ControlPlane, Rule};
 use depguard_e2e::rules::{RULES, rule};
 use depguard_e2e::{Depguard, Outcome, Stop, World, ensure};
 use serde_json::{Value, json};
 
 type Edit = fn(&mut Value);
 
-/// What is right: an API server takes it.
+/// Correct rules: an API server accepts them.
 const RIGHT: &[(&str, Edit)] = &[
     ("nothing more than the reference has", |_| {}),
     ("no dependencies", |r| r["spec"]["dependencies"] = json!([])),
@@ -44,6 +44,17 @@ const RIGHT: &[(&str, Edit)] = &[
         field_ref(r)["pattern"] = json!("^.*/(.*)$");
         field_ref(r)["namespacePattern"] = json!("^(.*)/.*$");
     }),
+    ("several names in one string, with kinds and groups", |r| {
+        r["spec"]["dependencies"][0]["kind"] = json!("VPC");
+        r["spec"]["dependencies"][0]["fieldRef"] = json!({
+            "path": ".metadata.annotations['config.kubernetes.io/depends-on']", "split": ",", "pattern": "([^/]+)$",
+            "namespacePattern": "/namespaces/([^/]+)/", "kindPattern": "([^/]+)/[^/]+$", "groupPattern": "^([^/]*)/",
+        });
+    }),
+    ("a name in the rule", |r| {
+        r["spec"]["dependencies"][0]["fieldRef"] = json!({"value": "vpcs.network.example.com", "keys": false, "namespacePath": ".spec.project",
+                "namespacePattern": "^project-(.*)$"});
+    }),
     ("a message with placeholders", |r| {
         r["spec"]["dependencies"][0]["message"] = json!("{blockers} use {target} ({rule}), é {{x}} }");
     }),
@@ -66,7 +77,7 @@ const RIGHT: &[(&str, Edit)] = &[
     }),
 ];
 
-/// What is not, and a part of what is said of it.
+/// Wrong rules, each with a part of the expected message.
 const WRONG: &[(&str, Edit, &str)] = &[
     (
         "the older form",
@@ -111,7 +122,30 @@ const WRONG: &[(&str, Edit, &str)] = &[
         "write namespace, or namespacePath and namespacePattern",
     ),
     ("a replacement of nothing", |r| field_ref(r)["replacement"] = json!("$1"), "replacement needs a pattern"),
-    ("a kind that is not told", |r| field_ref(r)["kindPath"] = json!(".spec.kind"), "fieldRef.kindPath needs kind"),
+    ("a name and a path", |r| field_ref(r)["value"] = json!("a"), "exactly one of path and value"),
+    ("neither a name nor a path", |r| *field_ref(r) = json!({"namespace": "a"}), "exactly one of path and value"),
+    (
+        "a name that is split",
+        |r| *field_ref(r) = json!({"value": "a", "split": ","}),
+        "beside value only namespace, namespacePath and namespacePattern",
+    ),
+    (
+        "a name with a namespace out of nothing",
+        |r| *field_ref(r) = json!({"value": "a", "namespacePattern": "^(.*)/"}),
+        "namespacePattern needs a namespacePath beside value",
+    ),
+    ("a name that no object has", |r| *field_ref(r) = json!({"value": "a/b"}), "fieldRef.value"),
+    ("an empty separator", |r| field_ref(r)["split"] = json!(""), "fieldRef.split"),
+    (
+        "a kind in a string that is not told",
+        |r| field_ref(r)["kindPattern"] = json!("^(.*)/"),
+        "fieldRef.kindPath and fieldRef.kindPattern need kind",
+    ),
+    (
+        "a kind that is not told",
+        |r| field_ref(r)["kindPath"] = json!(".spec.kind"),
+        "fieldRef.kindPath and fieldRef.kindPattern need kind",
+    ),
     (
         "an exported core kind",
         |r| {
@@ -175,7 +209,7 @@ const WRONG: &[(&str, Edit, &str)] = &[
 
 pub(crate) async fn checks(world: Arc<World>) -> Outcome {
     let (network, compute) = tokio::try_join!(world.network("providers:network"), world.compute())?;
-    world.bind_home(&compute).await?;
+    world.bind_depguard(&compute).await?;
     let right = rule("r", &compute.kind("VirtualMachine")?, &[(&network.kind("VPC")?, ".spec.vpcRef.name")]);
     let dry_run = format!("{RULES}?dryRun=All&fieldValidation=Strict");
     let mut failures = Vec::new();
@@ -210,13 +244,13 @@ pub(crate) async fn checks(world: Arc<World>) -> Outcome {
             None => reply.status == 201,
             Some(said) => reply.status == 422 && message.contains(said),
         };
-        // Both must say the same: what is stored and can't be used refuses deletions.
+        // The schema and the parser must agree: a stored rule that depguard cannot use refuses deletions.
         rule["metadata"]["annotations"] = json!({"kcp.io/cluster": "any"});
-        let home = if world.is_kcp() { Home::Kcp } else { Home::Kubernetes };
-        if let (None, Err(why)) = (said, Rule::parse(home, &rule)) {
+        let control_plane = if world.is_kcp() { ControlPlane::Kcp } else { ControlPlane::Kubernetes };
+        if let (None, Err(why)) = (said, Rule::parse(control_plane, &rule)) {
             failures.push(format!("{name}: can't be used: {why}"));
         }
-        if said.is_some() && Rule::parse(home, &rule).is_ok() {
+        if said.is_some() && Rule::parse(control_plane, &rule).is_ok() {
             failures.push(format!("{name}: could be used all the same"));
         }
         if !as_expected {
@@ -227,7 +261,7 @@ pub(crate) async fn checks(world: Arc<World>) -> Outcome {
     if failures.is_empty() { Ok(()) } else { Err(Stop::Failed(failures.join("\n    "))) }
 }
 
-/// What `kubectl get dependencyrules` shows.
+/// Checks the columns of `kubectl get dependencyrules`.
 pub(crate) async fn columns(world: Arc<World>) -> Outcome {
     let cast = world.cast().await?;
     let compute = &cast.compute;

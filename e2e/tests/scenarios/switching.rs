@@ -1,4 +1,4 @@
-//! From opendefensecloud/dependency-controller to depguard, on the same export.
+//! Switch from opendefensecloud/dependency-controller to depguard, on the same export.
 
 use std::sync::Arc;
 
@@ -12,15 +12,15 @@ use crate::installation::is_below;
 
 const EXPORT: &str = "/apis/apis.kcp.io/v1alpha2/apiexports/dependencies.opendefense.cloud";
 const SCHEMAS: &str = "/apis/apis.kcp.io/v1alpha1/apiresourceschemas";
-/// The name that the reference's schema has here. Its content can't be changed, so ours must have another.
+/// Name of the reference's schema. A schema's content can't be changed, so depguard's schema must have another name.
 const THEIR_SCHEMA: &str = "v1.dependencyrules.dependencies.opendefense.cloud";
 
-/// What `docs/switching.md` tells to do, while the providers' rules, bindings and configurations stay.
+/// Takes the steps of `docs/switching.md`, while the providers' rules, bindings and configurations stay.
 pub(crate) async fn from_the_reference(world: Arc<World>) -> Outcome {
-    let home = world.home();
-    offer_theirs(&world, &home).await?;
+    let own = world.own_cluster();
+    offer_theirs(&world, &own).await?;
     let (network, compute) = tokio::try_join!(world.network("providers:network"), world.compute())?;
-    let bind = async |provider| world.bind_home_as(provider, their_claims).await;
+    let bind = async |provider| world.bind_depguard_as(provider, their_claims).await;
     tokio::try_join!(bind(&network), bind(&compute))?;
     let cast = world.consume(network, compute).await?;
     let machines = rule("machines", &cast.vm, &[(&cast.vpc, ".spec.vpcRef.name")]);
@@ -28,26 +28,26 @@ pub(crate) async fn from_the_reference(world: Arc<World>) -> Outcome {
     let before = cast.compute.api.get(&format!("{RULES}/machines")).await?.ok()?;
     ensure(before.get("status").is_none(), || format!("the reference's rules have no status: {before}"))?;
     cast.network.api.post(CONFIGURATIONS, &their_configuration(&cast.network.export)).await?.ok()?;
-    let identity = identity(&home).await?;
+    let identity = identity(&own).await?;
 
-    // From here on it is what the operator does.
-    home.post(SCHEMAS, &manifests::api_resource_schema()).await?.ok_or_there()?;
+    // The operator's steps begin here.
+    own.post(SCHEMAS, &manifests::api_resource_schema()).await?.ok_or_there()?;
     let ours = manifests::api_export();
-    home.merge(EXPORT, &json!({"spec": ours["spec"]})).await?.ok()?;
+    own.merge(EXPORT, &json!({"spec": ours["spec"]})).await?.ok()?;
     let depguard = Depguard::start(&world).await?;
     world.condition(&cast.compute, "machines", "Programmed", "True").await?;
-    ensure(self::identity(&home).await? == identity, || "the export has another identity".to_owned())?;
+    ensure(self::identity(&own).await? == identity, || "the export has another identity".to_owned())?;
     let rule = cast.compute.api.get(&format!("{RULES}/machines")).await?.ok()?;
     ensure(rule["metadata"]["uid"] == before["metadata"]["uid"], || format!("another rule: {rule}"))?;
     if !world.is_control() {
         let taken = |found: &Value| is_below(&found["webhooks"][0]["clientConfig"], &depguard.url());
         world.until_configured(&cast.network.api, "the configuration is taken over", taken).await?;
     } else {
-        // Nobody answers at the reference's URL any more.
+        // The reference's URL no longer answers.
         cast.network.api.delete(CONFIGURATION).await?;
     }
     one_reference(&world, &cast).await?;
-    // An API server takes a changed configuration up a moment later.
+    // An API server notices a changed configuration a moment later.
     match world.is_control() {
         true => cast.consumer.until_free(&world, &cast.vpc, "a").await?,
         false => cast.consumer.until_protected(&world, &cast.vpc, "a").await?,
@@ -56,7 +56,7 @@ pub(crate) async fn from_the_reference(world: Arc<World>) -> Outcome {
         .refused(&world, &cast.vpc, "a", &["cannot delete vpcs/a: still referenced by VirtualMachine/m1"])
         .await?;
 
-    // The claims that are new tell more in the status, once they are accepted.
+    // Once the providers accept the new claims, the status tells more.
     let named = |said: &str| said.contains("apiexports") || said.contains("apiresourceschemas");
     world.condition_says(&cast.compute, "machines", "ResolvedRefs", "Unknown", named).await?;
     world.accept_claims(&cast.network).await?;
@@ -64,15 +64,15 @@ pub(crate) async fn from_the_reference(world: Arc<World>) -> Outcome {
     world.condition(&cast.compute, "machines", "ResolvedRefs", "True").await.map(drop)
 }
 
-/// Puts the export back to what the reference ships.
-async fn offer_theirs(world: &World, home: &Api) -> Outcome {
-    home.post(SCHEMAS, &their_schema()).await?.ok_or_there()?;
+/// Sets the export to what the reference ships.
+async fn offer_theirs(world: &World, own: &Api) -> Outcome {
+    own.post(SCHEMAS, &their_schema()).await?.ok_or_there()?;
     let mut export = manifests::api_export();
     export["spec"]["resources"][0]["schema"] = json!(THEIR_SCHEMA);
     let claims = their_claim_list(&export["spec"]["permissionClaims"]);
     let patch = json!({"spec": {"resources": export["spec"]["resources"], "permissionClaims": claims}});
     eventually("the export is as the reference has it", world.patience(), async || {
-        home.merge(EXPORT, &patch).await?.ok().map(drop)
+        own.merge(EXPORT, &patch).await?.ok().map(drop)
     })
     .await
 }
@@ -82,15 +82,15 @@ fn their_claims(binding: &mut Value) {
     binding["spec"]["permissionClaims"] = json!(claims);
 }
 
-/// It claims webhook configurations alone, and not to patch them.
+/// Returns the reference's claims: webhook configurations only, and without the right to patch them.
 fn their_claim_list(ours: &Value) -> Vec<Value> {
     let mut claim = ours[0].clone();
     claim["verbs"] = json!(["get", "list", "watch", "create", "update", "delete"]);
     vec![claim]
 }
 
-async fn identity(home: &Api) -> Outcome<Value> {
-    let export = home.get(EXPORT).await?.ok()?;
+async fn identity(own: &Api) -> Outcome<Value> {
+    let export = own.get(EXPORT).await?.ok()?;
     let hash = export["status"]["identityHash"].clone();
     if hash.is_string() { Ok(hash) } else { Err(Stop::Failed(format!("no identity yet: {}", export["status"]))) }
 }
@@ -113,7 +113,7 @@ fn their_configuration(group: &str) -> Value {
     })
 }
 
-/// Its fields, without its patterns.
+/// Builds the reference's schema with the fields, but without the patterns.
 fn their_schema() -> Value {
     let text = json!({"type": "string"});
     let object = |properties: &[(&str, &Value)]| {

@@ -1,4 +1,4 @@
-//! Whole scopes that go: what depends on others has to go first, and then all ends.
+//! Teardown of whole scopes: dependents have to go first, and then everything ends.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use crate::deletion::guarded;
 
 pub(crate) const BINDINGS: &str = "/apis/apis.kcp.io/v1alpha2/apibindings";
 
-/// A target `a`, and a machine `m1` that refers to it and that a finalizer will hold.
+/// Creates a target `a`, and a machine `m1` that refers to `a` and that a finalizer will hold.
 async fn held_reference(world: &World, cast: &Cast) -> Outcome {
     cast.consumer.create_target(&cast.vpc, "a").await?;
     let metadata = json!({"name": "m1", "finalizers": ["example.com/hold"]});
@@ -17,9 +17,8 @@ async fn held_reference(world: &World, cast: &Cast) -> Outcome {
     cast.consumer.until_protected(world, &cast.vpc, "a").await
 }
 
-/// Waits until the dependent is on its way out and the deletion of the target has been refused,
-/// as what is torn down at `scope` says; the target is then untouched. A control sees the target
-/// gone before its dependent, and ends.
+/// Waits until the dependent is being deleted and the deletion of the target has been refused, as the object at `scope`
+/// reports; the target must stay untouched. A control expects the target to go before its dependent, and ends there.
 async fn target_waits(world: &World, cast: &Cast, scope: (&Api, &str)) -> Outcome {
     let consumer = &cast.consumer;
     let dependent = consumer.object(&cast.vm, "m1");
@@ -36,7 +35,7 @@ async fn target_waits(world: &World, cast: &Cast, scope: (&Api, &str)) -> Outcom
     }
     eventually("the refusal shows on what is torn down", world.patience(), async || {
         let object = scope.0.get(scope.1).await?.ok()?;
-        // A workspace's teardown deletes its namespaces too, and then it is those that say what holds them up.
+        // A workspace's teardown also deletes its namespaces; then the namespaces report what holds them up.
         let namespaces = consumer.api.get("/api/v1/namespaces").await?.ok()?;
         let namespaces = namespaces["items"].as_array().cloned().unwrap_or_default();
         let said: Vec<_> = [&object].into_iter().chain(&namespaces).map(conditions).collect();
@@ -114,7 +113,7 @@ pub(crate) async fn tenant(world: Arc<World>) -> Outcome {
     if !world.is_control() {
         tenant.refused(&world, &cast.vpc, "a", &["still referenced by VirtualMachine/m1"]).await?;
     }
-    // The namespace's own deletion is carried out by the control plane, a member of system:masters.
+    // The control plane, a member of system:masters, carries out the deletion of the namespace.
     tenant.api.delete(&tenant.namespace_path()).await?.ok()?;
     namespace_waits(&world, &cast).await?;
     cast.consumer.release(&cast.vm, "m1").await?;

@@ -1,4 +1,5 @@
-//! What a ServiceAccount's token is worth: shown of the testbed, which others test with, beside real servers.
+//! Rights and lifetime of a ServiceAccount's token, on real servers and on the testbed, which others use for their
+//! tests.
 
 use std::sync::Arc;
 
@@ -39,13 +40,13 @@ pub(crate) async fn of_accounts(world: Arc<World>) -> Outcome {
     refused(&elsewhere, "/api", 401).await?;
     refused(&robot, &format!("/api/v1/namespaces/{}/configmaps", consumer.namespace), 403).await?;
     if world.is_kcp() {
-        let home = world.home_path();
+        let home = world.own_path();
         let abroad = world.ring().api_of(request["status"]["token"].as_str().unwrap_or_default()).await?;
         refused(&abroad.at(world.ring().prefix(&home)), "/apis", 403).await?;
     }
 
     consumer.api.delete(&path).await?.ok()?;
-    // Real servers remember for some seconds that it was good.
+    // Real servers keep accepting the token for some seconds.
     let ended = async || refused(&robot, "/api", 401).await;
     eventually("the token ends with its account", world.patience(), ended).await?;
     consumer.api.post(&accounts, &account).await?.ok()?;

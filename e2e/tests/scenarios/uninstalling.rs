@@ -1,4 +1,4 @@
-//! depguard goes, and nothing is refused any more.
+//! Uninstalling depguard: nothing is refused any more.
 
 use std::sync::Arc;
 
@@ -21,13 +21,13 @@ pub(crate) async fn webhook_dead(world: Arc<World>) -> Outcome {
     let reply = cast.consumer.api.delete(&cast.consumer.object(&cast.vpc, "a")).await?;
     ensure(reply.status >= 400, || "it was deleted though nobody could be asked".to_owned())?;
     depguard.uninstall().await?;
-    // The controller still runs, and leaves it at that.
+    // The controller still runs, and installs nothing again.
     ensure(world.configuration(&cast.network.api).await?.is_none(), || "it is there".to_owned())?;
     cast.consumer.until_free(&world, &cast.vpc, "a").await?;
     cast.consumer.delete(&world, &cast.vpc, "a").await
 }
 
-/// With rules about everything that depguard and Helm are made of, and nobody to decide by them.
+/// Installs rules about all kinds that depguard and Helm use, without a webhook that answers.
 pub(crate) async fn own_namespace(world: Arc<World>) -> Outcome {
     let kinds = ["pods", "secrets", "configmaps", "services", "serviceaccounts"];
     let dependencies = kinds
@@ -41,8 +41,8 @@ pub(crate) async fn own_namespace(world: Arc<World>) -> Outcome {
             "dependencies": dependencies,
         },
     });
-    let home = world.home();
-    home.post("/apis/dependencies.opendefense.cloud/v1alpha1/dependencyrules", &all).await?.ok()?;
+    let own = world.own_cluster();
+    own.post("/apis/dependencies.opendefense.cloud/v1alpha1/dependencyrules", &all).await?.ok()?;
     let mut depguard = Depguard::prepare(&world).await?;
     depguard.start_controller().await?;
     let object = |kind: &str, name: &str| json!({"apiVersion": "v1", "kind": kind, "metadata": {"name": name}});
@@ -55,14 +55,14 @@ pub(crate) async fn own_namespace(world: Arc<World>) -> Outcome {
         ("default", "secrets", object("Secret", "protected")),
         ("default", "secrets", release),
     ] {
-        home.post(&format!("/api/v1/namespaces/{namespace}/{plural}"), &object).await?.ok_or_there()?;
+        own.post(&format!("/api/v1/namespaces/{namespace}/{plural}"), &object).await?.ok_or_there()?;
     }
-    // Of five kinds, and of Pods their evictions, too.
+    // The five kinds, and the evictions of Pods.
     let reviewed = |found: &serde_json::Value| depguard_e2e::rules::reviewed_kinds(found).len() == 6;
-    world.until_configured(&home, "all of them are reviewed", reviewed).await?;
+    world.until_configured(&own, "all of them are reviewed", reviewed).await?;
     let path = |of: &str| format!("/api/v1/namespaces/{of}");
     depguard_e2e::eventually("what is protected can't be deleted", world.patience(), async || {
-        let reply = home.delete(&format!("{}?dryRun=All", path("default/secrets/protected"))).await?;
+        let reply = own.delete(&format!("{}?dryRun=All", path("default/secrets/protected"))).await?;
         ensure(reply.status >= 400, || "it can".to_owned())
     })
     .await?;
@@ -72,13 +72,13 @@ pub(crate) async fn own_namespace(world: Arc<World>) -> Outcome {
         "depguard-system/serviceaccounts/runner",
         "default/secrets/release",
     ] {
-        home.delete(&path(of)).await?.ok()?;
+        own.delete(&path(of)).await?.ok()?;
     }
     depguard.stop_controller().await;
     depguard.uninstall().await?;
-    home.delete("/apis/dependencies.opendefense.cloud/v1alpha1/dependencyrules/all").await?.ok()?;
+    own.delete("/apis/dependencies.opendefense.cloud/v1alpha1/dependencyrules/all").await?.ok()?;
     depguard_e2e::eventually("everything can be deleted", world.patience(), async || {
-        home.delete(&path("default/secrets/protected")).await?.ok().map(drop)
+        own.delete(&path("default/secrets/protected")).await?.ok().map(drop)
     })
     .await
 }

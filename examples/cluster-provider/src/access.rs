@@ -1,8 +1,8 @@
-//! AccessRequests: who may do what in a Cluster's workspace, and the kubeconfig for it.
+//! AccessRequests: rights in a Cluster's workspace, and the kubeconfig for them.
 //!
-//! A request is granted by a ServiceAccount in the workspace with roles and bindings for what is asked, and a Secret beside
-//! the request with a kubeconfig for its token. All of them go with the request. Whatever the operator's own controllers do
-//! is left to them: labels, `clusterRef`, `ttl`, and the phase `Pending`, at first and after a change.
+//! A request is granted by a ServiceAccount in the workspace with the requested roles and bindings, and by a Secret
+//! beside the request with a kubeconfig for its token. All of them are deleted with the request. The operator's own
+//! controllers do the rest: labels, `clusterRef`, `ttl`, and the phase `Pending`, at first and after each change.
 
 mod credentials;
 mod objects;
@@ -36,16 +36,16 @@ use secret::{Slot, new_token};
 use status::{Grant, Halt, Step, status};
 use wanted::{Identity, Wanted};
 
-/// How long a token lives, unless the server shortens that.
+/// Lifetime of a token, unless the server shortens it.
 pub const LIFETIME: Duration = Duration::from_secs(24 * 60 * 60);
-/// When what was granted is looked at again: nobody tells of changes in a workspace, or of a Secret that is gone.
+/// Interval of looking at granted requests again, because nothing reports changes in a workspace or a deleted Secret.
 const RESYNC: Duration = Duration::from_secs(5 * 60);
-/// When something is looked for again that others bring.
+/// Pause before looking again for something that others create.
 const SOON: Duration = Duration::from_secs(10);
-/// How many requests are worked on at once.
+/// Maximum of requests that are reconciled at a time.
 const AT_ONCE: u16 = 4;
 
-/// Reconciles AccessRequests until told to stop.
+/// Reconciles AccessRequests until it is told to stop.
 pub async fn run(platform: Arc<Platform>, workspaces: Arc<Workspaces>, lifetime: Duration, stop: CancellationToken) {
     let ours = Config::default().labels(&format!("{PROVIDER}={},{PROFILE}", platform.provider()));
     let controller = Controller::new(platform.all::<AccessRequests>(), ours);
@@ -76,7 +76,7 @@ impl Access {
         if !Platform::is_asked(request) {
             return self.look(request).await;
         }
-        // The cache may be behind: what was answered already must not bring a second token.
+        // The cache may be old: a request that was answered already must not get a second token.
         match self.platform.find::<AccessRequests>(request.namespace(), request.name()).await? {
             Some(request) => self.look(&request).await,
             None => Ok(Action::await_change()),
@@ -93,15 +93,15 @@ impl Access {
         self.answer(request).await
     }
 
-    /// Takes access back, and lets the request go or stay as it is.
+    /// Revokes the access, and releases the request or leaves it as it is.
     async fn end(&self, request: &AccessRequest) -> Result<Action> {
         match self.revoke(request).await {
             Ok(()) => {
                 self.platform.release(request).await?;
-                info!("{}: access is taken back", request.shown());
+                info!("{}: access is withdrawn", request.shown());
                 Ok(Action::await_change())
             }
-            // A deletion that hangs should say why. A denial is what it was.
+            // A deletion that hangs should say why. A denial stays what it was.
             Err(error) if request.is_terminating() => {
                 self.report(request, Step::Cluster, Err(Halt::Failed(error))).await
             }
@@ -109,7 +109,7 @@ impl Access {
         }
     }
 
-    /// Grants a request, or says why not.
+    /// Grants a request, or reports why not.
     async fn answer(&self, request: &AccessRequest) -> Result<Action> {
         let asked = refusal::token(&request.spec).and_then(|asked| Wanted::by(asked, &self.identity(request)));
         if asked.is_ok() && !holds(request) {
@@ -127,7 +127,7 @@ impl Access {
         self.report(request, step, came_to).await
     }
 
-    /// Says what became of a request, and when to look at it again.
+    /// Reports the outcome of a request, and returns the time of the next look.
     async fn report(&self, request: &AccessRequest, step: Step, came_to: Result<Grant, Halt>) -> Result<Action> {
         let after = status(request.status.as_ref(), request.generation(), step, &came_to);
         if after.common.phase != phase(request) {
@@ -145,13 +145,13 @@ impl Access {
         }
     }
 
-    /// Takes the annotation off by which somebody asked for this look. Only when it is answered: after a failure in between
-    /// the next look would find the old token good, and nobody asking for another.
+    /// Removes the annotation by which somebody asked for this look, but only when the request is answered. If it were
+    /// removed before a failure, the next look would find the old token good and no annotation for a new one.
     async fn take_up(&self, request: &AccessRequest) -> Result<()> {
         if !Platform::is_asked(request) {
             return Ok(());
         }
-        // Its status was written: what was read of it is out of date.
+        // The status was written, so the request that was read before is out of date.
         if let Some(now) = self.platform.find::<AccessRequests>(request.namespace(), request.name()).await? {
             self.platform.take_up(&now).await?;
         }
@@ -175,7 +175,7 @@ impl Access {
         let slot = Slot::of(request, &self.platform);
         let found = slot.find().await?;
         let stored = found.as_ref().and_then(|secret| Token::stored(secret, &door));
-        // Who asks for another look gets a new token, however good the old one is.
+        // A request for another look gets a new token, however good the old one is.
         let anew = Platform::is_asked(request);
         let token = match stored.filter(|token| !anew && !token.renewed_in(Timestamp::now()).is_zero()) {
             Some(token) => token,
@@ -190,44 +190,45 @@ impl Access {
         Ok(Grant { message: token.shown(), secret: slot.name, look_again_in })
     }
 
-    /// The Cluster of a request, and its workspace.
+    /// Returns the Cluster of a request, and its workspace.
     async fn workspace(&self, request: &AccessRequest) -> Result<(Cluster, Workspace), Halt> {
         let invalid = |message| Halt::Waits { reason: "InvalidReference", message };
         let Some(reference) = &request.spec.cluster_ref else {
-            let message = "`spec.clusterRef` is not set: the operator takes it from `spec.requestRef` once that \
-                           ClusterRequest is granted";
+            let message = "`spec.clusterRef` is not set: the operator sets it from `spec.requestRef` once that \
+                     ClusterRequest is granted";
             return Err(Halt::Waits { reason: "WaitingForClusterRequest", message: message.to_owned() });
         };
         let Some(cluster) = self.platform.find::<Clusters>(&reference.namespace, &reference.name).await? else {
             let message = format!(
-                "there is no Cluster `{}/{}`: make it, or delete this request",
+                "Cluster `{}/{}` does not exist: create it, or delete this request",
                 reference.namespace, reference.name
             );
             return Err(Halt::Gone { message });
         };
         let profile = cluster.spec.profile.as_str();
         if request.label(PROFILE) != Some(profile) {
-            let message = format!("{} is of the profile `{profile}`, unlike the label {PROFILE} says", cluster.shown());
+            let message =
+                format!("{} has the profile `{profile}`, but the label {PROFILE} names another one", cluster.shown());
             return Err(invalid(message));
         }
         let found = self.platform.find::<ClusterProfiles>("", profile).await?;
         if found.is_none_or(|found| found.spec.provider_ref.name != self.platform.provider()) {
-            return Err(invalid(format!("the profile `{profile}` of {} is not this provider's", cluster.shown())));
+            return Err(invalid(format!("the profile `{profile}` of {} belongs to another provider", cluster.shown())));
         }
         match self.workspaces.find(&cluster).await? {
             Some(workspace) => Ok((cluster, workspace)),
             None => {
-                let message = format!("{} has no workspace yet that could be used", cluster.shown());
+                let message = format!("{} has no usable workspace yet", cluster.shown());
                 Err(Halt::Waits { reason: "ClusterNotReady", message })
             }
         }
     }
 
-    /// Takes everything back that was made for a request. Its account goes first, and its tokens with it.
+    /// Deletes everything that was made for a request. Its account goes first, and its tokens with it.
     async fn revoke(&self, request: &AccessRequest) -> Result<()> {
         let identity = self.identity(request);
         if let Some(cluster) = &request.spec.cluster_ref {
-            // Not by the Cluster, which may be gone already while its workspace is still there.
+            // The Cluster does not decide, because it may be gone already while its workspace still exists.
             for workspace in self.workspaces.of(cluster).await? {
                 let client = self.workspaces.client(&workspace)?;
                 Objects::new(client, &self.platform, &identity).clear().await?;
@@ -242,9 +243,10 @@ impl Access {
     }
 }
 
-/// Whose turn it is, as the contract has it: the operator prepares a request and takes it up again after each change, the
-/// provider answers what is pending and keeps what is granted. A request without a phase is one that the operator has not
-/// prepared: made pending by somebody else, it would never be. What it holds by its finalizer is always its own to end.
+/// Returns true if this provider must act, as the contract says. The operator prepares a request, and takes it up again
+/// after each change. The provider answers pending requests and maintains granted ones. The operator has not prepared a
+/// request without a phase yet; if another party made it pending, the operator would never prepare it. A request with
+/// this provider's finalizer is always this provider's to end.
 fn is_responsible(request: &AccessRequest, provider: &str) -> bool {
     if request.label(PROVIDER) != Some(provider) || request.label(PROFILE).is_none() {
         return false;

@@ -1,4 +1,4 @@
-//! The command line: the deployment contract's commands, and without one, the play.
+//! Command line: the deployment contract's commands. Without a command, the program plays.
 
 use std::io::IsTerminal;
 use std::net::SocketAddr;
@@ -35,7 +35,7 @@ enum Command {
     Run(RunArgs),
 }
 
-/// Where the two API servers are.
+/// Addresses of the two API servers.
 #[derive(Debug, Args)]
 struct Servers {
     /// Kubeconfig of the platform cluster [default: KUBECONFIG, or the pod's own account; for the play, a testbed]
@@ -54,11 +54,11 @@ struct Common {
     #[arg(long)]
     environment: String,
 
-    /// How much is logged
+    /// Verbosity of the log
     #[arg(long, value_enum, default_value_t, ignore_case = true)]
     verbosity: Verbosity,
 
-    /// Name of the ClusterProvider that this is
+    /// Name of this provider's ClusterProvider
     #[arg(long)]
     provider_name: String,
 }
@@ -68,21 +68,22 @@ struct RunArgs {
     #[command(flatten)]
     common: Common,
 
-    /// Whether one of several replicas leads. This example has no leader: run one
+    /// Leader election among replicas. This example has none: run one replica
     #[arg(long, num_args = 0..=1, default_missing_value = "true", default_value_t = false)]
     leader_elect: bool,
 
-    /// How many seconds a kubeconfig's token lives, unless kcp shortens that. It is renewed when four fifths are over
+    /// Lifetime of a kubeconfig's token in seconds, which kcp may shorten. The provider renews the token after four
+    /// fifths of it
     // No API server grants less than ten minutes.
     #[arg(long, env = "TOKEN_LIFETIME", value_name = "SECONDS", default_value_t = access::LIFETIME.as_secs(),
         value_parser = clap::value_parser!(u64).range(600..))]
     token_lifetime: u64,
 
-    /// Where the webhook listens
+    /// Address on which the webhook listens
     #[arg(long, env = "WEBHOOK_LISTEN", value_name = "ADDRESS", default_value = "0.0.0.0:9443")]
     webhook_listen: SocketAddr,
 
-    /// Where the platform cluster's API server reaches the webhook [default: https://POD_IP:<port>]
+    /// URL at which the platform cluster's API server reaches the webhook [default: https://POD_IP:<port>]
     #[arg(long, env = "WEBHOOK_URL", value_name = "URL")]
     webhook_url: Option<String>,
 
@@ -90,8 +91,8 @@ struct RunArgs {
     #[arg(long, env = "WEBHOOK_CERT_DIR", value_name = "FOLDER")]
     webhook_cert_dir: Option<PathBuf>,
 
-    /// A user who may delete what is still in use, where the object's annotation
-    /// dependencies.opendefense.cloud/skip-protection is "true": openMCP's scheduler
+    /// User who may delete an object that is still in use, such as openMCP's scheduler, if the object has the
+    /// annotation dependencies.opendefense.cloud/skip-protection: "true"
     #[arg(long = "override-user", env = "OVERRIDE_USERS", value_name = "USER", value_delimiter = ',')]
     override_users: Vec<String>,
 }
@@ -125,8 +126,8 @@ async fn run(servers: &Servers, arguments: RunArgs) -> Result<()> {
     let platform = Arc::new(platform(servers, &arguments.common).await?);
     let kcp = servers.kcp_kubeconfig.clone().or_else(|| std::env::var_os("KCP_KUBECONFIG").map(PathBuf::from));
     let Some(kcp) = kcp else {
-        let why =
-            "no kcp is named: say with `--kcp-kubeconfig`, or KCP_KUBECONFIG, which workspace is to hold the others";
+        let why = "no kcp is set: set `--kcp-kubeconfig` or KCP_KUBECONFIG to a kubeconfig of the workspace that is to hold \
+             the clusters' workspaces";
         return Err(Error::Refused(why.to_owned()));
     };
     let workspaces = Arc::new(Workspaces::open(read_kubeconfig(Some(&kcp)).await?)?);

@@ -1,4 +1,4 @@
-//! Clusters: a workspace each.
+//! Clusters, each of which becomes a workspace.
 
 mod version;
 
@@ -21,27 +21,27 @@ use crate::platform::Platform;
 use crate::workspaces::{Progress, Removal, Workspace, Workspaces};
 use crate::{Result, reconcile};
 
-/// How often to look at what kcp is doing: it tells nobody here.
+/// Interval of looking at kcp's progress, which kcp does not report here.
 const SOON: Duration = Duration::from_secs(1);
-/// How often to look whether what was ready still is.
+/// Interval of checking if ready Clusters still are.
 const LATER: Duration = Duration::from_secs(60);
 
-/// Condition: the version is one that the profile offers.
+/// Condition: the profile offers the version.
 const VERSION: &str = "VersionSupported";
-/// Condition: the workspace is there and answers.
+/// Condition: the workspace exists and answers.
 const WORKSPACE: &str = "WorkspaceReady";
 
-/// What a reconcile works with.
+/// Context of a reconcile.
 struct Context {
     platform: Arc<Platform>,
     workspaces: Arc<Workspaces>,
 }
 
-/// Reconciles Clusters until told to stop.
+/// Reconciles Clusters until it is told to stop.
 pub async fn run(platform: Arc<Platform>, workspaces: Arc<Workspaces>, stop: CancellationToken) {
     let controller = Controller::new(platform.all::<crate::api::Clusters>(), watcher::Config::default());
     let clusters = controller.store();
-    // A profile that comes or changes matters to the Clusters that name it.
+    // A new or changed profile matters to the Clusters that name it.
     let controller = controller.watches(platform.all(), watcher::Config::default(), move |profile: ClusterProfile| {
         let named = clusters.state().into_iter().filter(|cluster| cluster.spec.profile == profile.name());
         named.map(|cluster| ObjectRef::from_obj(&*cluster)).collect::<Vec<_>>()
@@ -61,7 +61,8 @@ async fn one(cluster: Arc<Cluster>, context: Arc<Context>) -> Result<Action> {
     if cluster.is_terminating() {
         return take_down(platform, workspaces, &cluster).await;
     }
-    // Before the finalizer, so that whoever finds that without its profile knows whose it is.
+    // The label comes before the finalizer, so that a Cluster with the finalizer but without its profile shows whose it
+    // is.
     if cluster.label(PROVIDER) != Some(platform.provider()) {
         platform.patch(&cluster, json!({"metadata": {"labels": {PROVIDER: platform.provider()}}})).await?;
         return Ok(Action::await_change());
@@ -72,8 +73,8 @@ async fn one(cluster: Arc<Cluster>, context: Arc<Context>) -> Result<Action> {
     set_up(platform, workspaces, &cluster, profile.as_ref()).await
 }
 
-/// Whether this provider is the one to act: the profile says so. Where the profile is gone, what this provider wrote on the
-/// Cluster while it was there.
+/// Returns true if this provider must act. The profile decides. If the profile is gone, the label and finalizer that
+/// this provider wrote on the Cluster decide.
 fn is_own(platform: &Platform, cluster: &Cluster, profile: Option<&ClusterProfile>) -> bool {
     match profile {
         Some(profile) => profile.spec.provider_ref.name == platform.provider(),
@@ -95,7 +96,7 @@ async fn set_up(
     let say = |status: &mut ClusterStatus, aspect| status.common.say(cluster.generation(), aspect);
     say(&mut status, Aspect { kind: VERSION, status: words.status, reason: words.reason, message: &words.message });
 
-    // What is there already stays as it is, whatever became of its version.
+    // An existing workspace stays as it is, whatever happened to its version.
     let progress = match (&choice, workspaces.find(cluster).await) {
         (_, Ok(Some(workspace))) => Ok(Progress::Ready(workspace)),
         (choice, Ok(None)) if choice.version().is_some() => workspaces.ensure(platform, cluster).await,
@@ -127,7 +128,7 @@ async fn set_up(
     progress.map(|_| later)
 }
 
-/// Deletes the workspace once nobody else holds the Cluster, and lets the Cluster go once the workspace is gone.
+/// Deletes the workspace once nobody else holds the Cluster. Releases the Cluster once the workspace is gone.
 async fn take_down(platform: &Platform, workspaces: &Workspaces, cluster: &Cluster) -> Result<Action> {
     if !cluster.finalizers().iter().any(|finalizer| finalizer == FINALIZER) {
         return Ok(Action::await_change());
@@ -140,7 +141,7 @@ async fn take_down(platform: &Platform, workspaces: &Workspaces, cluster: &Clust
         match workspaces.remove(cluster).await {
             Ok(Removal::Gone) => {
                 platform.release(cluster).await?;
-                info!("{}: its workspace is gone", cluster.shown());
+                info!("{}: the workspace is gone", cluster.shown());
                 return Ok(Action::await_change());
             }
             Ok(Removal::Going(why)) => ("Deleting", why, Action::requeue(SOON), None),
@@ -156,7 +157,7 @@ async fn take_down(platform: &Platform, workspaces: &Workspaces, cluster: &Clust
     failure.map_or(Ok(later), Err)
 }
 
-/// Where the Cluster's API server is.
+/// Writes the addresses of the Cluster's API server into its status.
 fn tell(status: &mut ClusterStatus, workspace: &Workspace) {
     let endpoint = |name: &str, url: &str| Endpoint { name: name.to_owned(), url: url.to_owned() };
     status.api_server = workspace.url.clone();
@@ -168,7 +169,7 @@ fn tell(status: &mut ClusterStatus, workspace: &Workspace) {
     ]));
 }
 
-/// Writes the version's label and the annotation, where they say something new. Whether they did.
+/// Writes the version's label and the annotation if they are new. Returns true if it wrote.
 async fn describe(
     platform: &Platform,
     cluster: &Cluster,

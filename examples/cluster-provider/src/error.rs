@@ -1,41 +1,41 @@
-//! What can go wrong.
+//! Errors of this crate.
 
-/// What this crate's operations give.
+/// Result of this crate's operations.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Why something could not be done. What lies behind it is its `source`.
+/// Reason why something could not be done. The cause is its `source`.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// An API server could not be asked, or said no.
+    /// An API server could not be asked, or refused.
     #[error("cannot {doing}")]
     Api {
-        /// What was tried, as in ``read ClusterProfile `default` ``.
+        /// Attempted action, as in ``read ClusterProfile `default` ``.
         doing: String,
-        /// What came of it.
+        /// Error of the client.
         source: Box<kube_client::Error>,
     },
-    /// A kubeconfig could not be used.
+    /// A kubeconfig is unusable.
     #[error("cannot use the kubeconfig {which}")]
     Kubeconfig {
-        /// Which one: a file, or where else it was looked for.
+        /// Origin of the kubeconfig: a file, or another place where it was looked for.
         which: String,
-        /// Why not.
+        /// Error in the kubeconfig.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
-    /// Something is there that this provider must not take for its own, or is not as it must be. Says what to do.
+    /// An object does not belong to this provider, or is not as it must be. The message says what to do.
     #[error("{0}")]
     Refused(String),
 }
 
 impl Error {
-    /// For `map_err`: says what was tried.
+    /// Makes an error for `map_err`, with the attempted action.
     pub fn api(doing: impl Into<String>) -> impl FnOnce(kube_client::Error) -> Self {
         let doing = doing.into();
         |source| Self::Api { doing, source: Box::new(source) }
     }
 
-    /// The HTTP status that an API server answered with, if it answered.
+    /// Returns the HTTP status of the API server's answer, if there was one.
     pub fn status(&self) -> Option<u16> {
         match self {
             Self::Api { source, .. } => match &**source {
@@ -46,7 +46,7 @@ impl Error {
         }
     }
 
-    /// The whole chain in one line, for conditions and logs.
+    /// Returns the error with its causes in one line, for conditions and logs.
     pub fn in_full(&self) -> String {
         match self {
             Self::Api { doing, source } => match &**source {

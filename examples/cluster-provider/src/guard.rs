@@ -1,8 +1,8 @@
-//! This provider's own webhook: depguard's core decides which deletions wait for others.
+//! Webhook of this provider: depguard's core decides which deletions must wait for others.
 //!
-//! A deletion comes as a review to the server, the judge has the core decide it by what stands on the
-//! platform cluster, and the configuration tells the API server to ask. Whatever goes wrong on the way, the API
-//! server refuses the deletion.
+//! A deletion comes to the server as a review. The judge lets the core decide it, with the objects on the platform
+//! cluster. The configuration makes the API server ask. If anything fails on the way, the API server refuses the
+//! deletion.
 
 mod certificate;
 mod configuration;
@@ -25,17 +25,17 @@ use certificate::Certificate;
 pub use configuration::{remove, webhook_name};
 use review::Judge;
 
-/// How the webhook is served and reached.
+/// Options of the webhook.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Where to listen.
+    /// Address to listen at.
     pub listen: SocketAddr,
-    /// Where the platform cluster's API server reaches it; `None`: `https://<where it listens>`.
+    /// URL by which the platform cluster's API server reaches the webhook; `None` for `https://<listen address>`.
     pub url: Option<String>,
-    /// The folder with `tls.crt` and `tls.key`; `None`: a certificate made for the occasion.
+    /// Folder with `tls.crt` and `tls.key`; `None` for a certificate that is made at the start.
     pub certificate: Option<PathBuf>,
-    /// Users who may delete what is still in use, where the object itself says so: openMCP's scheduler deletes a Cluster
-    /// while the last request for it is still there, and only once.
+    /// Users who may delete an object that is still in use, if the object itself says so. openMCP's scheduler deletes a
+    /// Cluster while the last request for it still exists, and tries only once.
     pub overrides: Vec<String>,
 }
 
@@ -45,20 +45,20 @@ impl Default for Options {
     }
 }
 
-/// Serves the webhook and installs its configuration, until told to stop.
+/// Serves the webhook and installs its configuration, until it is told to stop.
 ///
-/// The configuration stays then: deletions are refused until the provider is back. See [`remove`].
+/// The configuration stays, so deletions are refused until the provider is back. See [`remove`].
 pub async fn run(platform: Arc<Platform>, options: Options, stop: CancellationToken) -> Result<()> {
     let rules = rules::built_in()?;
-    let cannot_listen = |why| Error::Refused(format!("the webhook cannot listen at {}: {why}", options.listen));
+    let cannot_listen = |why| Error::Refused(format!("the webhook cannot listen on {}: {why}", options.listen));
     let listener = TcpListener::bind(options.listen).await.map_err(cannot_listen)?;
     let address = listener.local_addr().map_err(cannot_listen)?;
     let url = match options.url {
         Some(url) => url,
         None if !address.ip().is_unspecified() => format!("https://{address}"),
         None => {
-            let why = format!("the webhook listens at {address}, where nobody can call it by that address");
-            return Err(Error::Refused(format!("{why}: say `--webhook-url https://<where it is reached>`")));
+            let why = format!("the webhook listens on {address}, which is not an address that API servers can call");
+            return Err(Error::Refused(format!("{why}: set `--webhook-url https://<address for API servers>`")));
         }
     };
     let certificate = match options.certificate {
@@ -70,7 +70,7 @@ pub async fn run(platform: Arc<Platform>, options: Options, stop: CancellationTo
     let served = server::serve(listener, tls, judge, stop.clone());
     let installed = async {
         configuration::install(&platform, &url, &certificate.authority).await?;
-        info!("deletions are reviewed at {url}");
+        info!("the webhook reviews deletions at {url}");
         Ok(())
     };
     let (installed, ()) = tokio::join!(async { installed.await.inspect_err(|_| stop.cancel()) }, served);

@@ -1,11 +1,11 @@
-//! An [openMCP](https://github.com/openmcp-project) cluster provider whose clusters are kcp workspaces.
+//! [openMCP](https://github.com/openmcp-project) cluster provider whose clusters are kcp workspaces.
 //!
-//! - [`api`]: what stands on the platform cluster, as far as this provider reads and writes it
-//! - [`platform`], [`workspaces`]: the two API servers it works on
+//! - [`api`]: objects on the platform cluster, as far as this provider reads and writes them
+//! - [`platform`], [`workspaces`]: the two API servers on which it works
 //! - [`profiles`], [`clusters`], [`access`]: its reconcilers
-//! - `reconcile`: what those have in common
+//! - `reconcile`: common parts of the reconcilers
 //! - [`guard`]: its own webhook, with depguard's core in it
-//! - [`provider`]: `init` and `run`, which put them together; [`play`] shows all of it
+//! - [`provider`]: `init` and `run`, which put them together; [`play`] shows all of them
 
 pub mod access;
 pub mod api;

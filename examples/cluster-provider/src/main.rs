@@ -1,4 +1,4 @@
-//! The program.
+//! Program of the provider.
 
 use std::process::ExitCode;
 

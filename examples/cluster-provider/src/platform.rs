@@ -1,4 +1,4 @@
-//! The platform cluster, where Clusters and AccessRequests stand.
+//! Platform cluster, which has the Clusters and AccessRequests.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use crate::api::{ENVIRONMENT, FINALIZER, IGNORE, Kind, MANAGED_BY, OPERATION, Object, RECONCILE};
 use crate::{Error, Result};
 
-/// The platform cluster, and who this provider is there. A clone is the same.
+/// Client of the platform cluster, with this provider's name and environment. Clones share the client.
 #[derive(Clone)]
 pub struct Platform {
     client: Client,
@@ -21,38 +21,38 @@ pub struct Platform {
 }
 
 impl Platform {
-    /// This provider in this environment, on the cluster that the client reaches.
+    /// Makes a platform for this provider in this environment, on the cluster that the client reaches.
     pub fn new(client: Client, provider: impl Into<String>, environment: impl Into<String>) -> Self {
         Self { client, provider: provider.into(), environment: environment.into() }
     }
 
-    /// For objects of other kinds than the contract's.
+    /// Returns the client, for objects of other kinds than the contract's.
     pub fn client(&self) -> Client {
         self.client.clone()
     }
 
-    /// This provider's name, as `--provider-name` says it.
+    /// Returns this provider's name, as in `--provider-name`.
     pub fn provider(&self) -> &str {
         &self.provider
     }
 
-    /// The environment's name.
+    /// Returns the environment's name.
     pub fn environment(&self) -> &str {
         &self.environment
     }
 
-    /// What whatever this provider makes is labelled with.
+    /// Returns the labels of all objects that this provider makes.
     pub fn labels(&self) -> BTreeMap<String, String> {
         let labels = [(MANAGED_BY, &self.provider), (ENVIRONMENT, &self.environment)];
         labels.map(|(key, value)| (key.to_owned(), value.clone())).into()
     }
 
-    /// All objects of a kind, in every namespace.
+    /// Returns the API of all objects of a kind, in every namespace.
     pub fn all<K: Kind>(&self) -> Api<Object<K>> {
         Api::all(self.client.clone())
     }
 
-    /// The object of this name, if it is there. The namespace of a cluster-scoped one is empty.
+    /// Returns the object of this name, if it exists. `namespace` is empty for a cluster-scoped object.
     pub async fn find<K: Kind>(&self, namespace: &str, name: &str) -> Result<Option<Object<K>>> {
         if name.is_empty() {
             return Ok(None);
@@ -67,12 +67,13 @@ impl Platform {
         }
     }
 
-    /// Patches an object by JSON merge, provided that it still is what was read.
+    /// Patches an object by JSON merge, if it has not changed since it was read.
     pub async fn patch<K: Kind>(&self, object: &Object<K>, patch: Value) -> Result<()> {
         self.send(object, None, patch).await
     }
 
-    /// Adds this provider's finalizer, if it is not there. Whether it wasn't: then the object is no longer what was read.
+    /// Adds this provider's finalizer, if it is missing. Returns true if it was missing: then the object has changed
+    /// since it was read.
     pub async fn hold<K: Kind>(&self, object: &Object<K>) -> Result<bool> {
         if object.finalizers().iter().any(|finalizer| finalizer == FINALIZER) {
             return Ok(false);
@@ -82,7 +83,7 @@ impl Platform {
         Ok(true)
     }
 
-    /// Takes this provider's finalizer off, if it is there.
+    /// Removes this provider's finalizer, if it is there.
     pub async fn release<K: Kind>(&self, object: &Object<K>) -> Result<()> {
         if !object.finalizers().iter().any(|finalizer| finalizer == FINALIZER) {
             return Ok(());
@@ -91,13 +92,13 @@ impl Platform {
         self.patch(object, json!({"metadata": {"finalizers": finalizers}})).await
     }
 
-    /// Writes a status where it says something new.
+    /// Writes a status if it differs.
     pub async fn report<K: Kind>(&self, object: &Object<K>, status: &K::Status) -> Result<()> {
         if object.status.as_ref() == Some(status) {
             return Ok(());
         }
         let mut patch = json!({"status": status});
-        // What is no longer said must be taken out: a merge leaves alone what it isn't told of.
+        // Fields that the new status lacks must be removed. A merge leaves fields alone that it does not name.
         let before = serde_json::to_value(&object.status).unwrap_or_default();
         for field in before.as_object().into_iter().flat_map(serde_json::Map::keys) {
             patch["status"].as_object_mut().map(|after| after.entry(field.as_str()).or_insert(Value::Null));
@@ -105,17 +106,17 @@ impl Platform {
         self.send(object, Some("status"), patch).await
     }
 
-    /// Whether the object's annotation [`OPERATION`] says to leave it alone.
+    /// Returns true if the object's annotation [`OPERATION`] says to leave it alone.
     pub fn is_ignored<K: Kind>(object: &Object<K>) -> bool {
         object.annotation(OPERATION) == Some(IGNORE)
     }
 
-    /// Whether the object's annotation [`OPERATION`] asks for another look.
+    /// Returns true if the object's annotation [`OPERATION`] asks for another look.
     pub fn is_asked<K: Kind>(object: &Object<K>) -> bool {
         object.annotation(OPERATION) == Some(RECONCILE)
     }
 
-    /// Takes the annotation off that asks for another look, if it is there. Whether it was.
+    /// Removes the annotation that asks for another look, if it is there. Returns true if it was.
     pub async fn take_up<K: Kind>(&self, object: &Object<K>) -> Result<bool> {
         if !Self::is_asked(object) {
             return Ok(false);
@@ -127,7 +128,8 @@ impl Platform {
     async fn send<K: Kind>(&self, object: &Object<K>, subresource: Option<&str>, mut patch: Value) -> Result<()> {
         let what = subresource.map_or(String::new(), |subresource| format!("the {subresource} of "));
         let doing = || format!("write {what}{}", object.shown());
-        // Lists are replaced whole: what somebody else added meanwhile must not be lost.
+        // A merge replaces whole lists, so entries that another client added meanwhile would be lost without this
+        // version.
         patch["metadata"]["resourceVersion"] = json!(object.metadata.resource_version);
         let (requests, parameters, patch) =
             (requests::<K>(object.namespace()), PatchParams::default(), Patch::Merge(patch));
@@ -141,14 +143,14 @@ impl Platform {
     }
 }
 
-/// Whether an API server says that the object of this name is not there. A 404 of a server that is starting, or of a path
-/// that nobody serves, names no object, and says nothing of any.
+/// Returns true if an API server says that the object of this name does not exist. The 404 of a server that is
+/// starting, or of a path that is not served, names no object and proves nothing.
 pub fn says_gone(error: &kube_client::Error, name: &str) -> bool {
     let kube_client::Error::Api(status) = error else { return false };
     status.code == 404 && status.details.as_ref().is_some_and(|details| details.name == name)
 }
 
-/// What a kubeconfig says; without one, `KUBECONFIG`, `~/.kube/config` or the pod's own account.
+/// Reads a kubeconfig; without a file, `KUBECONFIG`, `~/.kube/config` or the pod's own account.
 pub async fn read_kubeconfig(file: Option<&Path>) -> Result<Config> {
     let Some(file) = file else {
         return Config::infer().await.map_err(|source| Error::Kubeconfig {
@@ -161,13 +163,13 @@ pub async fn read_kubeconfig(file: Option<&Path>) -> Result<Config> {
     Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.map_err(failed)
 }
 
-/// A client for what a kubeconfig says.
+/// Returns a client for a configuration.
 pub fn connect(config: Config) -> Result<Client> {
     let url = config.cluster_url.to_string();
     Client::try_from(config).map_err(Error::api(format!("reach `{url}`")))
 }
 
-/// Requests about objects of a kind, in a namespace unless that is empty.
+/// Returns requests about objects of a kind, in this namespace unless it is empty.
 pub(crate) fn requests<K: Kind>(namespace: &str) -> Request {
     let namespace = Some(namespace).filter(|namespace| !namespace.is_empty());
     Request::new(Object::<K>::url_path(&(), namespace))

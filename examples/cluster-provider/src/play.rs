@@ -1,5 +1,5 @@
-//! The whole of it in one go, with a transcript: `cargo run -p cluster-provider-example`. Each act says what it is about
-//! to show, and fails where it is not so.
+//! Play of the whole provider, with a transcript: `cargo run -p cluster-provider-example`. Each act announces what it
+//! shows, and fails if it does not come about.
 
 mod access;
 mod cluster;
@@ -16,13 +16,13 @@ use crate::Result;
 
 pub use stage::Stage;
 
-/// Plays on the servers of these kubeconfigs, and where there is none, on a testbed.
+/// Plays on the servers of these kubeconfigs. A testbed replaces a missing one.
 pub async fn play(platform: Option<&Path>, kcp: Option<&Path>) -> Result<()> {
     let stage = Stage::set(platform, kcp).await?;
     let played = acts(&stage).await;
     let closed = stage.close(played.is_ok()).await;
     played.and(closed)?;
-    println!("\neach act went as it says");
+    println!("\nall acts succeeded");
     Ok(())
 }
 

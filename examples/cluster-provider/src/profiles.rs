@@ -1,4 +1,4 @@
-//! ClusterProfiles, from this provider's configurations.
+//! ClusterProfiles from this provider's configurations.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,17 +18,17 @@ use crate::api::{
 use crate::platform::Platform;
 use crate::{Error, Result, reconcile};
 
-/// When the deletion of a profile that was refused is tried again.
+/// Pause before the refused deletion of a profile is tried again.
 const AGAIN: Duration = Duration::from_secs(5);
-/// A profile's name is also the value of a label, on AccessRequests.
-const LONGEST_NAME: usize = 63;
+/// Maximum length of a profile's name, which is also the value of a label on AccessRequests.
+const MAX_NAME: usize = 63;
 
-/// Condition: each profile of the configuration is there as it says.
+/// Condition: each profile of the configuration exists with the configured content.
 const OFFERED: &str = "ProfilesOffered";
-/// Condition: no profile is there that the configuration doesn't say.
+/// Condition: no profile exists that the configuration does not name.
 const REMOVED: &str = "OthersRemoved";
 
-/// Reconciles WorkspaceProviderConfigs until told to stop.
+/// Reconciles WorkspaceProviderConfigs until it is told to stop.
 pub async fn run(platform: Arc<Platform>, stop: CancellationToken) {
     let own = watcher::Config::default().labels(&format!("{MANAGED_BY}={}", platform.provider()));
     let controller = Controller::new(platform.all(), watcher::Config::default()).watches(
@@ -39,7 +39,7 @@ pub async fn run(platform: Arc<Platform>, stop: CancellationToken) {
     reconcile::run(controller, one, platform, stop).await;
 }
 
-/// The name of a configuration's profile: another provider's, or another environment's, can't be the same.
+/// Returns the name of a configuration's profile. No other provider and no other environment can have the same name.
 pub fn name_of(platform: &Platform, profile: &str) -> String {
     format!("{}.{}.{profile}", platform.environment(), platform.provider())
 }
@@ -77,12 +77,12 @@ async fn one(config: Arc<WorkspaceProviderConfig>, platform: Arc<Platform>) -> R
     Ok(if failures.is_empty() && kept.is_empty() { Action::await_change() } else { Action::requeue(AGAIN) })
 }
 
-/// Makes one profile as the configuration says, and gives its name.
+/// Creates one profile as the configuration says, and returns its name.
 async fn offer(platform: &Platform, config: &WorkspaceProviderConfig, profile: &str) -> Result<String> {
     let name = name_of(platform, profile);
-    if name.len() > LONGEST_NAME || config.name().len() > LONGEST_NAME {
+    if name.len() > MAX_NAME || config.name().len() > MAX_NAME {
         return Err(Error::Refused(format!(
-            "`{name}` or `{}` is longer than {LONGEST_NAME} characters, and so can't be a label's value: choose a shorter \
+            "`{name}` or `{}` has more than {MAX_NAME} characters, so it can't be a label's value: choose a shorter \
              name",
             config.name()
         )));
@@ -102,7 +102,7 @@ async fn offer(platform: &Platform, config: &WorkspaceProviderConfig, profile: &
     };
     if !is_of(platform, config, &found) {
         return Err(Error::Refused(format!(
-            "{} is another configuration's or another provider's: give the profile another name",
+            "{} belongs to another configuration or another provider: give the profile another name",
             found.shown()
         )));
     }
@@ -112,8 +112,8 @@ async fn offer(platform: &Platform, config: &WorkspaceProviderConfig, profile: &
     Ok(name)
 }
 
-/// Deletes what the configuration no longer says. What is still used is refused by the [guard](crate::guard), and stays:
-/// its words.
+/// Deletes the profiles that the configuration no longer names. The [guard](crate::guard) refuses to delete those in
+/// use, and they stay. Returns the refusals' messages.
 async fn withdraw_others(
     platform: &Platform,
     config: &WorkspaceProviderConfig,
@@ -136,7 +136,7 @@ async fn withdraw_others(
     Ok(kept)
 }
 
-/// Whether this provider made the profile of this configuration.
+/// Returns true if this provider made the profile from this configuration.
 fn is_of(platform: &Platform, config: &WorkspaceProviderConfig, profile: &ClusterProfile) -> bool {
     profile.label(MANAGED_BY) == Some(platform.provider())
         && profile.spec.provider_ref.name == platform.provider()

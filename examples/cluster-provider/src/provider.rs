@@ -12,13 +12,14 @@ use crate::platform::Platform;
 use crate::workspaces::Workspaces;
 use crate::{Result, access, clusters, guard, profiles};
 
-/// Brings this provider's own CustomResourceDefinition to the platform cluster. Those of the contract are the operator's.
+/// Installs this provider's own CustomResourceDefinition on the platform cluster. The operator installs those of the
+/// contract.
 pub async fn init(platform: &Platform) -> Result<()> {
     definitions::install(platform).await
 }
 
-/// Runs reconcilers and webhook until told to stop, or one of them can't go on. For tokens of that lifetime the
-/// workspaces are asked.
+/// Runs reconcilers and webhook until it is told to stop, or until one of them can't go on. Workspaces are asked for
+/// tokens of this lifetime.
 pub async fn run(
     platform: Arc<Platform>,
     workspaces: Arc<Workspaces>,
@@ -35,7 +36,7 @@ pub async fn run(
         );
         Ok(())
     };
-    // Where one fails the others are told to stop, and what they are doing is finished.
+    // If one part fails, the others are told to stop, and they finish their work.
     let until_failure = async |part: Result<()>| part.inspect_err(|_| stop.cancel());
     let (webhook, rest) = tokio::join!(
         async { until_failure(guard::run(platform.clone(), guard, stop.clone()).await).await },

@@ -1,4 +1,4 @@
-//! What all reconcilers have in common.
+//! Common parts of all reconcilers.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,13 +13,13 @@ use tracing::{debug, warn};
 use crate::api::{Kind, Object};
 use crate::{Error, Result};
 
-/// When something that went wrong is tried again.
+/// Pause before a failed look is repeated.
 const AGAIN: Duration = Duration::from_secs(3);
 
-/// How long one look may take: a server that answers nothing must not hold up an object for ever.
+/// Time limit of one look. A server that never answers must not block an object for ever.
 const LONGEST: Duration = Duration::from_secs(60);
 
-/// Runs a reconciler until told to stop; what it is doing then it finishes first.
+/// Runs a reconciler until it is told to stop. Looks in progress are finished first.
 pub(crate) async fn run<K: Kind, C: Send + Sync + 'static, F>(
     controller: Controller<Object<K>>,
     mut reconcile: impl FnMut(Arc<Object<K>>, Arc<C>) -> F,
@@ -29,7 +29,7 @@ pub(crate) async fn run<K: Kind, C: Send + Sync + 'static, F>(
     F: Future<Output = Result<Action>> + Send + 'static,
 {
     let failed = |object: Arc<Object<K>>, error: &Error, _| {
-        // Somebody else wrote it meanwhile: the change that this was brings the next look.
+        // Another client wrote the object meanwhile. That change causes the next look.
         match error.status() {
             Some(409) => debug!("{}: {}", object.shown(), error.in_full()),
             _ => warn!("{}: {}", object.shown(), error.in_full()),

@@ -1,4 +1,4 @@
-//! A kcp workspace a Cluster, under the workspace of the provider's kcp kubeconfig.
+//! kcp workspaces, one for each Cluster, under the workspace of the provider's kcp kubeconfig.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -12,57 +12,57 @@ use crate::api::{Cluster, OWN_GROUP, ObjectRef};
 use crate::platform::{Platform, connect, says_gone};
 use crate::{Error, Result};
 
-/// The most of a Cluster's name that its workspace's name shows.
+/// Maximum of characters of a Cluster's name that its workspace's name shows.
 const SHOWN: usize = 40;
 
-/// Where the workspaces are, and whoever may make them there.
+/// Parent of the workspaces, and the credentials to create them.
 #[derive(Clone)]
 pub struct Workspaces {
     parent: Api<DynamicObject>,
     config: Config,
-    /// The server's URL up to `/clusters`.
+    /// URL of the server up to `/clusters`.
     base: String,
 }
 
-/// A workspace that is ready.
+/// Workspace that is ready.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Workspace {
-    /// Its name, under its parent.
+    /// Name of the workspace under its parent.
     pub name: String,
-    /// Its logical cluster.
+    /// Logical cluster of the workspace.
     pub logical_cluster: String,
-    /// Its API server as kcp tells everybody.
+    /// URL of the API server that kcp tells everybody.
     pub url: String,
-    /// Its API server as this provider reaches it.
+    /// URL of the API server by which this provider reaches it.
     pub internal_url: String,
 }
 
-/// How far a workspace is.
+/// Progress of a workspace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Progress {
-    /// It can be used.
+    /// The workspace can be used.
     Ready(Workspace),
-    /// It is being made; what it waits for.
+    /// The workspace is being created, and waits for this.
     Making(String),
 }
 
-/// How far a workspace's removal is.
+/// Progress of a workspace's removal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Removal {
-    /// It is gone.
+    /// The workspace is gone.
     Gone,
-    /// It is going; what it waits for.
+    /// The workspace is being deleted, and waits for this.
     Going(String),
 }
 
 impl Workspaces {
-    /// Under the workspace that the configuration's server names: `https://…/clusters/<workspace>`.
+    /// Opens the workspace that the configuration's server names: `https://…/clusters/<workspace>`.
     pub fn open(config: Config) -> Result<Self> {
         let url = config.cluster_url.to_string();
         let Some((base, _)) = url.split_once("/clusters/") else {
             return Err(Error::Refused(format!(
-                "the kubeconfig for kcp names the server `{url}`, which is no workspace: it must end in \
-                 `/clusters/<path of the workspace that is to hold the others>`"
+                "the server `{url}` of the kubeconfig for kcp is not a workspace: it must end in `/clusters/<path of \
+                 the workspace that is to hold the clusters' workspaces>`"
             )));
         };
         let base = base.to_owned();
@@ -70,14 +70,14 @@ impl Workspaces {
         Ok(Self { parent: Api::all_with(connect(config.clone())?, &kind), config, base })
     }
 
-    /// The name of a Cluster's workspace: readable, and another one for each Cluster there ever was.
+    /// Returns the name of a Cluster's workspace: readable, and unique for each Cluster that ever existed.
     pub fn name_of(cluster: &Cluster) -> String {
         let readable: String = cluster.name().chars().map(|c| if c == '.' { '-' } else { c }).take(SHOWN).collect();
         let digest: String = Sha256::digest(cluster.uid()).iter().take(5).map(|byte| format!("{byte:02x}")).collect();
         format!("{}-{digest}", readable.trim_end_matches('-'))
     }
 
-    /// Makes a Cluster's workspace, if it is not there.
+    /// Creates a Cluster's workspace, if it is missing.
     pub async fn ensure(&self, platform: &Platform, cluster: &Cluster) -> Result<Progress> {
         let name = Self::name_of(cluster);
         let found = match self.read(&name).await? {
@@ -88,14 +88,14 @@ impl Workspaces {
         let phase = text(&found, "/status/phase").unwrap_or("none yet");
         Ok(match self.ready(&name, &found) {
             Some(workspace) => Progress::Ready(workspace),
-            None if found.metadata.deletion_timestamp.is_some() => {
-                Progress::Making(format!("somebody deleted workspace `{name}`: it is made anew once it is gone"))
-            }
-            None => Progress::Making(format!("kcp is making workspace `{name}`, phase {phase}")),
+            None if found.metadata.deletion_timestamp.is_some() => Progress::Making(format!(
+                "somebody deleted workspace `{name}`; the provider creates it again once it is gone"
+            )),
+            None => Progress::Making(format!("kcp is creating workspace `{name}`, phase {phase}")),
         })
     }
 
-    /// A Cluster's workspace, if it is there and ready.
+    /// Returns a Cluster's workspace, if it exists and is ready.
     pub async fn find(&self, cluster: &Cluster) -> Result<Option<Workspace>> {
         let name = Self::name_of(cluster);
         let Some(found) = self.read(&name).await? else { return Ok(None) };
@@ -103,8 +103,8 @@ impl Workspaces {
         Ok(self.ready(&name, &found))
     }
 
-    /// All workspaces that were made for Clusters of that name, also where the Cluster is gone: as far as they are still
-    /// there, and something could have been done in them.
+    /// Returns all workspaces that were made for Clusters of that name, even if the Cluster is gone. Leaves out
+    /// workspaces that are gone, and those in which nothing can have been done yet.
     pub async fn of(&self, cluster: &ObjectRef) -> Result<Vec<Workspace>> {
         let of = format!("{}/{}", cluster.namespace, cluster.name);
         let all = self.parent.list(&ListParams::default()).await.map_err(Error::api("list workspaces"))?;
@@ -113,7 +113,7 @@ impl Workspaces {
         Ok(made.filter_map(|found| self.place(found.metadata.name.as_deref()?, &found)).collect())
     }
 
-    /// Deletes a Cluster's workspace, and all that is in it.
+    /// Deletes a Cluster's workspace with all its content.
     pub async fn remove(&self, cluster: &Cluster) -> Result<Removal> {
         let name = Self::name_of(cluster);
         let Some(found) = self.read(&name).await? else { return Ok(Removal::Gone) };
@@ -129,16 +129,17 @@ impl Workspaces {
         Ok(Removal::Going(format!("kcp is deleting workspace `{name}`{why}")))
     }
 
-    /// A client for a workspace, as the user of the kcp kubeconfig.
+    /// Returns a client for a workspace, as the user of the kcp kubeconfig.
     pub fn client(&self, workspace: &Workspace) -> Result<Client> {
         let url = &workspace.internal_url;
         let mut config = self.config.clone();
-        config.cluster_url =
-            url.parse().map_err(|_| Error::Refused(format!("kcp gives a workspace the URL `{url}`, which is none")))?;
+        config.cluster_url = url
+            .parse()
+            .map_err(|_| Error::Refused(format!("kcp reports `{url}` for a workspace, which is not a URL")))?;
         connect(config)
     }
 
-    /// The certificate authority of kcp's server as PEM; `None`: one that every machine knows.
+    /// Returns the certificate authority of kcp's server as PEM; `None` for one that every machine knows.
     pub fn ca_pem(&self) -> Option<String> {
         let pem = |der: &Vec<u8>| {
             let lines: Vec<_> =
@@ -204,18 +205,18 @@ fn annotation<'a>(found: &'a DynamicObject, key: &str) -> Option<&'a str> {
     found.metadata.annotations.as_ref()?.get(key).map(String::as_str)
 }
 
-/// A workspace of that name that somebody else made is nobody's to use or to delete.
+/// Refuses a workspace of that name that another party made. This provider may neither use nor delete it.
 fn refuse_unless_of(found: &DynamicObject, cluster: &Cluster) -> Result<()> {
     if annotation(found, &uid_key()) == Some(cluster.uid()) {
         return Ok(());
     }
     let name = found.metadata.name.as_deref().unwrap_or_default();
     Err(Error::Refused(format!(
-        "workspace `{name}` in kcp was not made for this Cluster: delete the workspace, if nobody needs it"
+        "workspace `{name}` in kcp was not made for this Cluster: delete the workspace if nobody needs it"
     )))
 }
 
-/// What kcp says of a workspace that won't go.
+/// Returns kcp's message about a workspace whose deletion is held up.
 fn held_up(found: &DynamicObject) -> Option<&str> {
     let conditions = found.data.pointer("/status/conditions").and_then(Value::as_array)?;
     let content = conditions.iter().find(|condition| condition["type"] == "WorkspaceContentDeleted")?;

@@ -1,4 +1,4 @@
-//! Removals that are wrong, for whoever wants to know that the judge would see it.
+//! Wrong removals, which show that the judge sees mistakes.
 
 use super::judge::judge;
 use super::stage::{OWNERS, Stage};
@@ -6,27 +6,27 @@ use super::world::{self, Comes, End, OWNER, Thing, World};
 use crate::Result;
 use crate::scene::eventually;
 
-/// What a wrong removal does.
+/// Mistake of a wrong removal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mistake {
-    /// It begins with the last group.
+    /// The removal begins with the last group.
     Reversed,
-    /// It goes on while objects of a group are held by their finalizers.
+    /// The removal goes on while finalizers hold objects of a group.
     Hasty,
-    /// It leaves GroupOwners and roles behind.
+    /// The removal leaves GroupOwners and roles behind.
     Forgetful,
-    /// It deletes what was released.
+    /// The removal deletes objects that were released.
     Deaf,
-    /// It takes only what was adopted before the GlobalOwner was deleted.
+    /// The removal takes only objects that were adopted before the GlobalOwner was deleted.
     Blind,
 }
 
 impl Mistake {
-    /// All of them.
+    /// List of all mistakes.
     pub const ALL: [Self; 5] = [Self::Reversed, Self::Hasty, Self::Forgetful, Self::Deaf, Self::Blind];
 }
 
-/// Adopts objects of two groups by a controller, removes them wrongly without it, and gives what the judge says.
+/// Lets a controller adopt objects of two groups, removes them wrongly without it, and returns the judge's violations.
 pub async fn control(mistake: Mistake) -> Result<Vec<String>> {
     let thing = |group: usize, is_held| Thing { is_held, ..Thing::of(group, vec![group]) };
     let unadopted = Thing { comes: Comes::AtDeletion, ..thing(0, false) };
@@ -67,7 +67,7 @@ pub async fn control(mistake: Mistake) -> Result<Vec<String>> {
         }
     }
     if mistake != Mistake::Forgetful {
-        // It cleans up, so that nothing else is wrong.
+        // Cleans up, so that nothing else is wrong.
         for (collection, label) in [
             ("/apis/globalowner.metacontroller.io/v1alpha1/groupowners", ""),
             (

@@ -1,12 +1,12 @@
-//! Judges a removal by what the API server has written down, and by none of depguard's code.
+//! Judges a removal by the journal of the API server, without any of depguard's code.
 //!
-//! - **Order.** When an object begins to be deleted, or is gone at once, no object of a group that goes before its own may
-//!   be there. An object of several groups goes with any of them.
-//! - **What stays.** Nothing of a GlobalOwner that was released is deleted, nothing before the GlobalOwner is being deleted,
-//!   and nothing that is marked to stay out or that somebody else owns. depguard's finalizer is on no object.
-//! - **Nothing is left over.** In the end there is no GlobalOwner, no GroupOwner, no ClusterRole of theirs, no reference to
-//!   a GroupOwner, and nothing that was selected when the GlobalOwner began to be deleted, owned or not, or before a group
-//!   was done that goes before its own.
+//! - **Order.** When an object begins to be deleted, or is gone at once, no object of a group that goes before its own
+//!   may exist. An object of several groups goes with any of them.
+//! - **Objects that stay.** No object of a released GlobalOwner is deleted, no object before the GlobalOwner is being
+//!   deleted, and no object that is marked to stay out or that somebody else owns. No object has depguard's finalizer.
+//! - **Leftovers.** In the end there is no GlobalOwner, no GroupOwner, no ClusterRole of theirs, and no reference to a
+//!   GroupOwner. All objects that were selected when the GlobalOwner began to be deleted are gone, owned or not. Later
+//!   objects are gone as well if they came before a group was done that goes before their own.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -17,31 +17,31 @@ use serde_json::Value;
 use super::stage::is_of_world;
 use super::world::{OWNER, Thing, World, label};
 
-/// The label of ClusterRoles that were made for groups.
+/// Label of ClusterRoles that were made for groups.
 const OF_OWNER: &str = "dependencies.opendefense.cloud/global-owner";
 const TEARDOWN: &str = "dependencies.opendefense.cloud/teardown";
 
-/// What was found.
+/// Findings of the judge.
 #[derive(Debug, Default)]
 pub(super) struct Verdict {
     pub(super) violations: Vec<String>,
-    /// How many statuses of the GlobalOwner told of what was stuck.
+    /// Number of the GlobalOwner's statuses that reported stuck objects.
     pub(super) stuck: usize,
 }
 
 type Key = (String, String, String, String);
 
-/// What there is at a moment of the journal.
+/// State at a moment of the journal.
 #[derive(Default)]
 struct State {
     objects: BTreeMap<Key, Arc<Value>>,
-    /// The group of each GroupOwner there ever was, by its UID.
+    /// Group of each GroupOwner that ever existed, by its UID.
     groups: BTreeMap<String, usize>,
-    /// The groups that were marked as done.
+    /// Groups that were marked as done.
     done: BTreeSet<usize>,
-    /// Whether the GlobalOwner is being removed, by a controller that has seen it before.
+    /// True if a controller that has seen the GlobalOwner before is removing it.
     is_removed: bool,
-    /// What must be gone in the end.
+    /// Objects that must be gone in the end.
     promised: BTreeSet<String>,
 }
 
@@ -97,7 +97,8 @@ impl State {
         }
     }
 
-    /// Takes in an object that was just made. Where a group that goes before its own is not done, its own is looked at later.
+    /// Notes a new object. If a group that goes before its own is not done, its own group will still be looked at, so
+    /// the object must go.
     fn comes(&mut self, world: &World, name: &str) {
         let groups = thing(world, name).map(|thing| thing.groups.clone()).unwrap_or_default();
         let is_before_its_look = |group: &usize| {
@@ -114,9 +115,9 @@ impl State {
         }
     }
 
-    /// What is wrong with an object's deletion, as it was until now.
+    /// Returns the violation of an object's deletion, if there is one. `object` is its last state before.
     fn deleted(&self, world: &World, name: &str, object: &Value) -> Option<String> {
-        let groups = self.of(object);
+        let groups = self.of(world, name, object);
         let stays = object["metadata"]["annotations"].get("dependencies.opendefense.cloud/adopt").is_some()
             || object["metadata"]["ownerReferences"]
                 .as_array()
@@ -124,36 +125,36 @@ impl State {
                 .flatten()
                 .any(|owner| owner["kind"] == "ConfigMap");
         if stays {
-            return Some(format!("{name} was to stay, and is deleted"));
+            return Some(format!("{name} was deleted although it should have stayed"));
         }
-        if groups.is_empty() {
+        if !super::stage::is_owned(object) {
             return None;
         }
         if world.is_released() {
-            return Some(format!("{name} is deleted, though the GlobalOwner was released"));
+            return Some(format!("{name} was deleted although the GlobalOwner was released"));
         }
         if !self.owner().is_none_or(|owner| is_going(owner)) {
-            return Some(format!("{name} is deleted, though the GlobalOwner is not"));
+            return Some(format!("{name} was deleted although the GlobalOwner was not"));
         }
         let too_early = |group: &usize| {
             let mut others = self.objects.iter().filter(|(key, _)| key.0 == super::world::GROUP);
             others.find_map(|(key, other)| {
-                let mut of = self.of(other);
-                if self.promised.contains(&key.3) {
-                    of.extend(thing(world, &key.3).into_iter().flat_map(|thing| &thing.groups));
-                }
-                let before = of.into_iter().find(|other| world.goes_before(*other, *group))?;
-                Some(format!("{name} of group {group} is deleted while {} of group {before} is there", key.3))
+                let before =
+                    self.of(world, &key.3, other).into_iter().find(|other| world.goes_before(*other, *group))?;
+                Some(format!("{name} of group {group} was deleted while {} of group {before} still existed", key.3))
             })
         };
         let early: Vec<_> = groups.iter().map(too_early).collect();
         early.into_iter().collect::<Option<Vec<_>>>()?.into_iter().next()
     }
 
-    /// The groups that own an object.
-    fn of(&self, object: &Value) -> Vec<usize> {
+    /// Returns the groups of an object: those that own it, and once it must go, those that select it. A controller that
+    /// was killed may have written only some of the references.
+    fn of(&self, world: &World, name: &str, object: &Value) -> Vec<usize> {
         let owners = object["metadata"]["ownerReferences"].as_array().into_iter().flatten();
-        owners.filter_map(|owner| self.groups.get(owner["uid"].as_str()?).copied()).collect()
+        let owning = owners.filter_map(|owner| self.groups.get(owner["uid"].as_str()?));
+        let selecting = thing(world, name).filter(|_| self.promised.contains(name)).into_iter();
+        owning.chain(selecting.flat_map(|thing| &thing.groups)).copied().collect()
     }
 
     fn owner(&self) -> Option<&Arc<Value>> {
@@ -165,23 +166,23 @@ impl State {
         for ((group, resource, _, name), object) in &self.objects {
             let is_role = resource == "clusterroles" && object["metadata"]["labels"].get(OF_OWNER).is_some();
             if matches!(resource.as_str(), "globalowners" | "groupowners") || is_role {
-                left.push(format!("{resource}/{name} is left over"));
+                left.push(format!("{resource}/{name} still exists"));
             }
             if group != super::world::GROUP {
                 continue;
             }
             if super::stage::is_owned(object) {
-                left.push(format!("{name} has a reference to a GroupOwner yet"));
+                left.push(format!("{name} still has a reference to a GroupOwner"));
             }
             if self.promised.contains(name) {
-                left.push(format!("{name} was selected, and is not gone"));
+                left.push(format!("{name} was selected, but still exists"));
             }
         }
         left
     }
 }
 
-/// The object of the world that has this name.
+/// Returns the object of the world with this name.
 fn thing<'w>(world: &'w World, name: &str) -> Option<&'w Thing> {
     world.objects.get(name.strip_prefix('x')?.parse::<usize>().ok()?)
 }

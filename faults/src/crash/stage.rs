@@ -1,16 +1,16 @@
-//! Everything that takes part in one removal: an API server, the webhook, one controller after the other, whoever sees to
-//! finalizers, and whoever deletes the GlobalOwner.
+//! Participants of one removal: an API server, the webhook, one controller after the other, a task that removes
+//! finalizers, and the client that deletes the GlobalOwner.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Mutex;
 use std::time::Duration;
 
 use depguard_controller::{Controller, WebhookTarget, manifests};
-use depguard_core::{ExportName, Home};
-use depguard_kcp::{ConnectOptions, Connection, Endpoint, Features};
-use depguard_testbed::{Death, Event, Life, Options, Testbed, Write};
+use depguard_core::{ControlPlane, ExportName};
+use depguard_kcp::{ConnectOptions, Connection, Endpoint, Features, Preconditions};
+use depguard_testbed::{Death, Event, Life, Options, Testbed, Write, lasting_port};
 use depguard_webhook::Webhook;
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -24,10 +24,10 @@ const OURS: &str = "dependencies.opendefense.cloud";
 const CRDS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 const RULES: &str = "/apis/dependencies.opendefense.cloud/v1alpha1/dependencyrules";
 pub(super) const OWNERS: &str = "/apis/globalowner.metacontroller.io/v1alpha1/globalowners";
-/// The user as which the controllers write: with the rights of the manifests and no more.
+/// User as which the controllers write: with the rights of the manifests and no others.
 const CONTROLLER: &str = "system:serviceaccount:depguard-system:depguard-controller";
 const LOOK: Duration = Duration::from_millis(60);
-/// How many looks a finalizer holds an object, and somebody else's dependent its targets.
+/// Number of looks for which a finalizer holds an object, and a foreign dependent its targets.
 const HELD: usize = 4;
 
 pub(super) struct Stage {
@@ -38,9 +38,9 @@ pub(super) struct Stage {
     others: Vec<JoinHandle<()>>,
     folder: TempDir,
     port: u16,
-    /// The UID of the ConfigMap that owns some objects.
+    /// UID of the ConfigMap that owns some objects.
     other: String,
-    /// The objects that were made, and after how many writes the GlobalOwner was deleted.
+    /// Objects that were created, and the number of writes after which the GlobalOwner was deleted.
     made: Mutex<Made>,
 }
 
@@ -51,7 +51,7 @@ struct Made {
 }
 
 impl Stage {
-    /// All of it running, and the rules of the world in force; no object is there yet.
+    /// Starts all participants with the world's rules in force. There are no objects yet.
     pub(super) async fn set(world: &World) -> Result<Self> {
         let testbed = Testbed::start(Options::kubernetes().rbac()).await?;
         testbed.keep_journal();
@@ -66,27 +66,30 @@ impl Stage {
         ] {
             std::fs::write(folder.path().join(name), content)?;
         }
-        let options = ConnectOptions::new(Home::Kubernetes).kubeconfig(folder.path().join("client"));
-        let client = Connection::open(&options).await?.home();
+        let options = ConnectOptions::new(ControlPlane::Kubernetes).kubeconfig(folder.path().join("client"));
+        let client = Connection::open(&options).await?.own_endpoint();
         let kinds = (0..KINDS).map(world::definition);
         for definition in manifests::owner_crds().into_iter().chain([manifests::crd()]).chain(kinds) {
             client.post_json(CRDS, &definition).await?;
         }
-        let setup =
-            manifests::Setup { enable: features(), ..manifests::Setup::new(Home::Kubernetes, Default::default()) };
+        let setup = manifests::Setup {
+            enable: features(),
+            ..manifests::Setup::new(ControlPlane::Kubernetes, Default::default())
+        };
         for object in manifests::rbac(&setup).into_iter().flat_map(|(_, objects)| objects) {
             client.post_json(&collection_of(&object)?, &object).await?;
         }
         for path in [RULES, OWNERS].map(str::to_owned).into_iter().chain((0..KINDS).map(world::collection)) {
             eventually(&path, async || client.get_json(&path).await.is_ok()).await?;
         }
-        // What isn't about owners is another matter, and so are leases; and an event that was lost is lost.
+        // Writes of leases, rules and webhook configurations do not count, because they are not about owners. Events
+        // count, and a lost one stays lost.
         let life = testbed.faults().follow(CONTROLLER, |write: &Write| {
             !["leases", "dependencyrules", "validatingwebhookconfigurations"]
                 .iter()
                 .any(|part| write.path.contains(part))
         });
-        let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port();
+        let port = lasting_port(Ipv4Addr::LOCALHOST)?;
         let (others, other, made) = (Vec::new(), String::new(), Mutex::default());
         let mut stage = Self { testbed, client, life, webhook: None, others, folder, port, other, made };
         stage.start_webhook().await?;
@@ -97,7 +100,7 @@ impl Stage {
     /// Starts another controller.
     pub(super) async fn controller(&self) -> Result<Controller> {
         let webhook = WebhookTarget::Url(format!("https://127.0.0.1:{}/validate", self.port));
-        let config = depguard_controller::Config::new(Home::Kubernetes, ExportName::parse(OURS)?, webhook)
+        let config = depguard_controller::Config::new(ControlPlane::Kubernetes, ExportName::parse(OURS)?, webhook)
             .kubeconfig(Some(self.file("controller")))
             .probe_addr(None)
             .metrics_addr(None)
@@ -106,8 +109,7 @@ impl Stage {
         Ok(Controller::start(config).await?)
     }
 
-    /// Makes the objects and the GlobalOwner; from then on finalizers are seen to, and the GlobalOwner is deleted when the
-    /// world says so.
+    /// Creates the first objects and the GlobalOwner. From then on a task removes finalizers.
     pub(super) async fn raise(&mut self, world: &World) -> Result {
         let other = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "other"}});
         let other = self.client.post_json("/api/v1/namespaces/default/configmaps", &other).await?;
@@ -118,7 +120,7 @@ impl Stage {
         Ok(())
     }
 
-    /// Makes the objects that come now, but for those that were made.
+    /// Creates the objects that are due and do not exist yet.
     async fn make(&self, world: &World, comes: impl Fn(Comes) -> bool) -> Result {
         for (place, thing) in world.objects.iter().enumerate() {
             let is_due = comes(thing.comes) && self.made.lock().is_ok_and(|mut made| made.things.insert(place));
@@ -129,7 +131,7 @@ impl Stage {
         Ok(())
     }
 
-    /// Deletes the GlobalOwner once the world wants it, and makes what comes at that moment and later.
+    /// Deletes the GlobalOwner when the world wants it, and creates the objects of that moment and of later ones.
     pub(super) async fn until_gone(&self, world: &World) -> Result {
         let path = format!("{OWNERS}/{OWNER}");
         loop {
@@ -155,7 +157,7 @@ impl Stage {
         }
     }
 
-    /// Deletes the GlobalOwner, unless that was done, the moment after the last objects were made.
+    /// Creates the last objects and deletes the GlobalOwner right after. Does nothing that was done before.
     pub(super) async fn end_owner(&self, world: &World) -> Result {
         self.make(world, |comes| comes == Comes::AtDeletion).await?;
         if let Ok(mut made) = self.made.lock() {
@@ -173,7 +175,7 @@ impl Stage {
         }
     }
 
-    /// Lets the controller die at a write: after so many others.
+    /// Lets the controller die at a write, after `gap` other writes.
     pub(super) fn die_in(&self, gap: usize, death: Death) {
         self.life.die_at(self.life.writes().len() + gap, death);
     }
@@ -186,7 +188,7 @@ impl Stage {
         self.life.revive();
     }
 
-    /// Ends everything, and gives what the API server has written down.
+    /// Ends everything, and returns the journal of the API server.
     pub(super) async fn end(self) -> Result<Vec<Event>> {
         self.others.iter().for_each(JoinHandle::abort);
         let journal = self.testbed.journal();
@@ -199,7 +201,7 @@ impl Stage {
 
     async fn start_webhook(&mut self) -> Result {
         let config = depguard_webhook::Config::default()
-            .home(Home::Kubernetes)
+            .control_plane(ControlPlane::Kubernetes)
             .export_name(ExportName::parse(OURS)?)
             .kubeconfig(Some(self.file("webhook")))
             .review_addr(SocketAddr::from((Ipv4Addr::LOCALHOST, self.port)))
@@ -212,7 +214,7 @@ impl Stage {
         Ok(())
     }
 
-    /// Has the rules in force before anything else happens.
+    /// Waits until the rules are in force, before anything else happens.
     async fn enforce(&self, world: &World) -> Result {
         let rules = world.dependency_rules();
         if rules.is_empty() {
@@ -240,7 +242,7 @@ impl Stage {
     }
 }
 
-/// Where an object of the manifests is created.
+/// Returns the path where an object of the manifests is created.
 fn collection_of(object: &Value) -> Result<String> {
     let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
     let root = match text("/apiVersion") {
@@ -261,8 +263,8 @@ fn features() -> Features {
     Features { owners: true, ..Features::default() }
 }
 
-/// Takes finalizers off what is being deleted, some time later. And once the GlobalOwner is being deleted, whoever made
-/// dependents that no group owns takes them away: until then they hold what they refer to.
+/// Removes the finalizers of terminating objects after a while. Once the GlobalOwner is being deleted, also deletes
+/// dependents that no group owns, as their authors would: until then they hold their targets.
 async fn see_to_finalizers(client: Endpoint) {
     let mut seen: BTreeMap<String, usize> = BTreeMap::new();
     loop {
@@ -286,7 +288,7 @@ async fn see_to_finalizers(client: Endpoint) {
                     continue;
                 }
                 let path = format!("{}/{name}", world::collection(kind));
-                // What fails, by a change in between, is done at the next look.
+                // A write that fails because of a concurrent change is repeated at the next look.
                 if is_going && metadata["finalizers"].as_array().is_some_and(|all| all.contains(&json!(FINALIZER))) {
                     let mut released = object.clone();
                     if let Some(all) = released["metadata"]["finalizers"].as_array_mut() {
@@ -294,20 +296,22 @@ async fn see_to_finalizers(client: Endpoint) {
                     }
                     let _ = client.put_json(&path, &released).await;
                 } else if holds {
-                    let _ = client.delete(&path, Default::default()).await;
+                    // Only as it was seen: an object that a group owns by now is the controller's to delete.
+                    let resource_version = metadata["resourceVersion"].as_str();
+                    let _ = client.delete(&path, Preconditions { uid: None, resource_version }).await;
                 }
             }
         }
     }
 }
 
-/// Whether some GroupOwner owns an object.
+/// Returns true if a GroupOwner owns the object.
 pub(super) fn is_owned(object: &Value) -> bool {
     let owners = object["metadata"]["ownerReferences"].as_array();
     owners.into_iter().flatten().any(|owner| owner["kind"] == "GroupOwner")
 }
 
-/// Whether an event is about an object of the world.
+/// Returns true if an event is about an object of the world.
 pub(super) fn is_of_world(event: &Event) -> bool {
     event.group == GROUP
 }

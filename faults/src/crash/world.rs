@@ -1,70 +1,70 @@
-//! A graph of objects under one GlobalOwner, as a seed draws it.
+//! Graph of objects under one GlobalOwner, drawn from a seed.
 
 use serde_json::{Value, json};
 
 use crate::random::Random;
 
-/// The group of all kinds.
+/// Group of all kinds.
 pub(super) const GROUP: &str = "crash.example.com";
-/// Its version.
+/// Version of all kinds.
 pub(super) const VERSION: &str = "v1";
-/// How many kinds there are; the last one has no namespaces.
+/// Number of kinds. The last one is cluster-scoped.
 pub(super) const KINDS: usize = 4;
-/// What holds an object for a while after its deletion.
+/// Finalizer that holds an object for a while after its deletion.
 pub(super) const FINALIZER: &str = "crash.example.com/held";
-/// The GlobalOwner's name.
+/// Name of the GlobalOwner.
 pub(super) const OWNER: &str = "all";
 
-/// All that is drawn.
+/// Drawn graph and its circumstances.
 #[derive(Debug, Clone)]
 pub(super) struct World {
-    /// The kind of each group, in the listed order.
+    /// Kind of each group, in the listed order.
     pub(super) groups: Vec<usize>,
     pub(super) by_rules: bool,
-    /// Kinds that refer to kinds, by rules that refuse.
+    /// Kinds that refer to other kinds, by rules that refuse deletions.
     pub(super) rules: Vec<(usize, usize)>,
     pub(super) objects: Vec<Thing>,
     pub(super) end: End,
-    /// After how many of the controller's writes the GlobalOwner is deleted, unless all is adopted before.
+    /// Number of the controller's writes after which the GlobalOwner is deleted, unless all objects are adopted before.
     pub(super) delete_after: usize,
-    /// Whether it is deleted while no controller is there, after the first of them was killed.
+    /// True if the GlobalOwner is deleted while no controller runs, after some controllers were killed.
     pub(super) unseen: bool,
     pub(super) at_every_write: bool,
 }
 
-/// An object.
+/// Object of the graph.
 #[derive(Debug, Clone)]
 pub(super) struct Thing {
     pub(super) kind: usize,
-    /// The groups that select it.
+    /// Groups that select the object.
     pub(super) groups: Vec<usize>,
-    /// Objects that it refers to, by their places: one of each kind at the most.
+    /// Places of the objects that it refers to: at most one of each kind.
     pub(super) refers: Vec<usize>,
     pub(super) is_held: bool,
     pub(super) opted_out: bool,
-    /// Another one owns it too.
+    /// True if another owner owns the object too.
     pub(super) is_anothers: bool,
     pub(super) comes: Comes,
 }
 
-/// When an object is made.
+/// Time at which an object is created.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Comes {
-    /// Before the GlobalOwner.
+    /// Created before the GlobalOwner.
     First,
-    /// At the last moment before the GlobalOwner is deleted.
+    /// Created at the last moment before the GlobalOwner is deleted.
     AtDeletion,
-    /// After so many of the controller's writes since.
+    /// Created after this many of the controller's writes since the deletion.
     Later(usize),
 }
 
-/// How the GlobalOwner is deleted.
+/// Way in which the GlobalOwner is deleted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum End {
     Background,
-    /// By the propagation of the deletion.
+    /// Orphaned by the propagation of the deletion.
     Orphan,
-    /// By its deletionPolicy.
+    /// Released by the GlobalOwner's deletionPolicy.
     Policy,
 }
 
@@ -76,7 +76,7 @@ impl World {
         let mut rules = Vec::new();
         for from in 0..KINDS {
             for to in 0..KINDS {
-                // Rules that contradict a listed order would hold it up for ever, as they should.
+                // Rules that contradict a listed order would rightly block it for ever.
                 let of = |kind: usize| groups.iter().filter(|known| **known == kind).count();
                 let fits = match (by_rules, from == to) {
                     (true, true) => true,
@@ -106,7 +106,7 @@ impl World {
                 });
             }
         }
-        // A few that nobody owns; those that refer to others hold these up until they are deleted by whoever made them.
+        // A few objects have no owner. Those that refer to others hold these up until their authors delete them.
         for _ in 0..random.within(1, 3) {
             let kind = rules.get(random.below(rules.len())).map_or(0, |(dependent, _)| *dependent);
             objects.push(Thing::of(kind, vec![]));
@@ -117,14 +117,14 @@ impl World {
             for to in &order[place + 1..] {
                 let (dependent, target) = (&objects[*from], &objects[*to]);
                 let known = dependent.refers.iter().any(|known| objects[*known].kind == target.kind);
-                // What stays would hold its targets for ever.
+                // A dependent that stays would hold its targets for ever.
                 let stays = dependent.opted_out || dependent.is_anothers;
                 if rules.contains(&(dependent.kind, target.kind)) && !known && !stays && random.below(2) == 0 {
                     objects[*from].refers.push(*to);
                 }
             }
         }
-        // They refer to nothing: what comes too late to be removed holds nothing up.
+        // These objects refer to nothing, so one that comes too late to be removed holds nothing up.
         for _ in 0..random.below(5) {
             let group = random.below(groups.len());
             let comes = if random.below(2) == 0 { Comes::AtDeletion } else { Comes::Later(random.below(30)) };
@@ -145,8 +145,8 @@ impl World {
         self.end != End::Background
     }
 
-    /// Whether all of one group must be gone before anything of another one is deleted: told without any of depguard's
-    /// code.
+    /// Returns true if all of one group must be gone before any of another one is deleted. Decides without any of
+    /// depguard's code.
     pub(super) fn goes_before(&self, one: usize, other: usize) -> bool {
         if !self.by_rules {
             return one < other;
@@ -190,7 +190,7 @@ impl World {
         })
     }
 
-    /// An object as it is created; `other` is the UID of the ConfigMap that owns some of them.
+    /// Returns an object as it is created. `other` is the UID of the ConfigMap that owns some of them.
     pub(super) fn object(&self, place: usize, other: &str) -> Value {
         let thing = &self.objects[place];
         let labels = thing.groups.iter().map(|group| (label(*group), json!("true")));
@@ -213,7 +213,7 @@ impl World {
         object
     }
 
-    /// One rule a kind that refers to others.
+    /// Returns one rule for each kind that refers to others.
     pub(super) fn dependency_rules(&self) -> Vec<Value> {
         let of_kind = |from: usize| {
             let targets = self.rules.iter().filter(|(dependent, _)| *dependent == from).map(|(_, to)| {
@@ -234,19 +234,19 @@ impl World {
 }
 
 impl Thing {
-    /// One that is there from the beginning, and is these groups'.
+    /// Returns an object that exists from the beginning and belongs to these groups.
     pub(super) fn of(kind: usize, groups: Vec<usize>) -> Self {
         let comes = Comes::First;
         Self { kind, groups, refers: vec![], is_held: false, opted_out: false, is_anothers: false, comes }
     }
 
-    /// Whether it is none that a removal takes away.
+    /// Returns true if a removal leaves the object.
     pub(super) fn stays(&self) -> bool {
         self.groups.is_empty() || self.opted_out || self.is_anothers
     }
 }
 
-/// Whether the kind has groups, all of them before those of the other one.
+/// Returns true if `from` has groups, and all of them come before those of `to`.
 fn is_before(groups: &[usize], from: usize, to: usize) -> bool {
     let last = groups.iter().rposition(|kind| *kind == from);
     let first = groups.iter().position(|kind| *kind == to);
@@ -265,12 +265,12 @@ pub(super) fn name(place: usize) -> String {
     format!("x{place}")
 }
 
-/// The label by which a group selects.
+/// Returns the label by which a group selects.
 pub(super) fn label(group: usize) -> String {
     format!("in-{group}")
 }
 
-/// Where objects of a kind are made.
+/// Returns the path where objects of a kind are created.
 pub(super) fn collection(kind: usize) -> String {
     let namespace = if kind + 1 < KINDS { "/namespaces/default" } else { "" };
     format!("/apis/{GROUP}/{VERSION}{namespace}/{}", plural(kind))

@@ -1,6 +1,6 @@
-//! What the store has written down, arranged for the judge: who referred to what from when to when, and by which rules.
+//! History for the judge, made from the store's journal: the references with their beginning and end, and the rules.
 //!
-//! There is one consumer; what is not in its workspace is not looked at.
+//! There is one consumer. Objects outside its workspace are ignored.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -13,19 +13,19 @@ use crate::kinds::NETWORK;
 
 const OURS: &str = "dependencies.opendefense.cloud";
 
-/// Objects of a kind refer to those of another by the string at a path.
+/// Edge: objects of a kind refer to those of another by the string at a path.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Edge {
     group: String,
     dependent: String,
     target: String,
-    /// The name, as a JSON pointer.
+    /// Path of the name, as a JSON pointer.
     pointer: String,
-    /// The namespace, likewise; where there is none, or nothing at it, it is the dependent's own.
+    /// Path of the namespace, likewise. Without a path or a value, the namespace is the dependent's own.
     namespace: Option<String>,
 }
 
-/// What was in force from one change of rules to the next.
+/// Edges that were in force from one change of the rules to the next.
 #[derive(Debug, Clone)]
 pub(crate) struct State {
     revision: u64,
@@ -33,21 +33,21 @@ pub(crate) struct State {
     edges: BTreeSet<Edge>,
 }
 
-/// A dependent refers to something.
+/// Reference of a dependent to an object.
 #[derive(Debug, Clone)]
 struct Reference {
     dependent: String,
     from: (u64, Instant),
-    /// `None`: it still does.
+    /// End of the reference; `None` if it still exists.
     to: Option<(u64, Instant)>,
 }
 
-/// An object that a DELETE took away.
+/// Object that a DELETE removed.
 #[derive(Debug, Clone)]
 pub(crate) struct Deletion {
     pub(crate) object: Object,
     pub(crate) reviewed_at: u64,
-    /// No later than the review began.
+    /// Time that is not later than the beginning of the review.
     pub(crate) reviewed: Instant,
     pub(crate) revision: u64,
 }
@@ -61,7 +61,7 @@ pub(crate) struct History {
 }
 
 impl History {
-    /// Arranges the events, which are in their order and go back to before the first rule.
+    /// Makes the history from the events, which are in order and go back to before the first rule.
     pub(crate) fn of(events: &[Event]) -> Self {
         let times = events.iter().map(|event| (event.revision, event.at)).collect();
         let mut history =
@@ -81,7 +81,7 @@ impl History {
         history
     }
 
-    /// Notes what a dependent refers to by an edge from this change on.
+    /// Notes the object that a dependent refers to by an edge from this change on.
     fn note(&mut self, event: &Event, edge: &Edge, referring: &mut BTreeMap<(Edge, String, String), Object>) {
         let named = event.object.as_ref().and_then(|object| object.pointer(&edge.pointer)?.as_str());
         let said = edge.namespace.as_ref().and_then(|path| event.object.as_ref()?.pointer(path)?.as_str());
@@ -113,25 +113,26 @@ impl History {
         &self.deletions
     }
 
-    /// The newest revision at a moment.
+    /// Returns the newest revision at a moment.
     pub(crate) fn revision_at(&self, moment: Instant) -> u64 {
         let next = self.events.partition_point(|(_, at)| *at <= moment);
         next.checked_sub(1).and_then(|last| self.events.get(last)).map_or(0, |(revision, _)| *revision)
     }
 
-    /// When a revision was made.
+    /// Returns the time of a revision.
     fn time_of(&self, revision: u64) -> Instant {
         let next = self.events.partition_point(|(at, _)| *at <= revision);
         self.events[next.saturating_sub(1)].1
     }
 
-    /// All states that were in force at some time from then until that revision.
+    /// Returns all states that were in force at some time between `from` and the revision `to`.
     pub(crate) fn rules_within(&self, from: Instant, to: u64) -> Vec<&State> {
         let first = self.states.partition_point(|state| state.from <= from).saturating_sub(1);
         self.states[first..].iter().take_while(|state| state.revision <= to).collect()
     }
 
-    /// Who referred to the object, by each of these states, at every revision from `from` to `to`.
+    /// Returns a dependent that referred to the object at every revision from `from` to `to`. There must be one for
+    /// each of these states.
     pub(crate) fn refers_throughout(&self, object: &Object, states: &[&State], from: u64, to: u64) -> Option<String> {
         let mut found = None;
         for state in states {
@@ -142,8 +143,8 @@ impl History {
         found
     }
 
-    /// Since when nothing has referred to the object any more, where a state counts for `lag` after it ended. Where
-    /// something still does: since now.
+    /// Returns the time since which nothing has referred to the object. A state counts for `lag` after its end. If
+    /// something still refers to the object, returns the time of `to`.
     pub(crate) fn freed(&self, object: &Object, lag: Duration, to: u64) -> Instant {
         let now = self.time_of(to);
         let mut freed = self.events[0].1;
@@ -157,7 +158,7 @@ impl History {
         freed
     }
 
-    /// Whether something began or ceased to refer to the object in that time.
+    /// Returns true if a reference to the object began or ended in that time.
     pub(crate) fn changed_within(&self, object: &Object, from: Instant, to: Instant) -> bool {
         let within = |(_, at): (u64, Instant)| from <= at && at <= to;
         let all: BTreeSet<Edge> = self.states.iter().flat_map(|state| state.edges.clone()).collect();
@@ -174,7 +175,7 @@ impl History {
     }
 }
 
-/// The rules as they changed. Without an endpoint nobody's are in force.
+/// Returns the states of the rules. Without an endpoint, no rules are in force.
 fn states(events: &[Event]) -> Vec<State> {
     let mut rules = BTreeMap::new();
     let mut shown = false;

@@ -1,4 +1,4 @@
-//! The judge itself: it must see what is wrong, and nothing else.
+//! Tests of the judge: it must see each violation, and nothing else.
 
 use std::sync::Arc;
 
@@ -8,14 +8,14 @@ use serde_json::{Value, json};
 use super::*;
 use crate::kinds::{COMPUTE, NETWORK, OTHER_REF, Pair, REF};
 
-/// A store's journal, written by hand: each event a tenth of a second after the one before, unless time passes.
+/// Journal of a store, written by hand. Each event comes a tenth of a second after the one before, unless time passes.
 struct Journal {
     events: Vec<Event>,
     at: Instant,
 }
 
 impl Journal {
-    /// With an endpoint and a rule.
+    /// Returns a journal with an endpoint and a rule.
     fn new() -> Self {
         let mut journal = Self { events: Vec::new(), at: Instant::now() };
         journal.slice(true).rule(REF).pass(60);
@@ -72,7 +72,7 @@ impl Journal {
 
     fn pass(&mut self, seconds: u64) -> &mut Self {
         self.at += Duration::from_secs(seconds);
-        // Something else is written.
+        // Another object is written at this time.
         self.add("", "namespaces", "any", Some(json!({})), None);
         self
     }
@@ -162,7 +162,10 @@ fn what_is_referred_to_may_be_refused_for_ever_and_while_a_fault_is_on_so_may_al
     let refused = journal.no_machine().pass(60).refuse("a");
     let span = Span { fault: Fault::Latency, began, ended: refused.answered + Duration::from_secs(1) };
     assert_eq!(journal.judge(std::slice::from_ref(&refused), &[span]).violations, [""; 0]);
-    assert_eq!(journal.judge(&[refused], &[]).violations, ["vpcs/default/a was free and still refused: no"]);
+    assert_eq!(
+        journal.judge(&[refused], &[]).violations,
+        ["the deletion of vpcs/default/a was refused although nothing referred to it: no"]
+    );
 }
 
 #[test]

@@ -1,9 +1,9 @@
-//! Removals in order while the controller is killed at its writes. `DEPGUARD_CRASH_GRAPHS` and `DEPGUARD_CRASH_SEED` draw
-//! others.
+//! Tests of ordered removals while the controller is killed at its writes. `DEPGUARD_CRASH_GRAPHS` and
+//! `DEPGUARD_CRASH_SEED` draw other graphs.
 
 use depguard_faults::crash::{Mistake, control, run};
 
-/// As many graphs as there is time for on a busy machine.
+/// Number of graphs that a busy machine has time for.
 const GRAPHS: usize = 9;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -13,7 +13,7 @@ async fn a_removal_keeps_its_order_wherever_its_controller_is_killed() {
     let summary = run(number("DEPGUARD_CRASH_SEED", 1) as u64, graphs).await.unwrap();
     println!("{summary}");
     assert_eq!(summary.violations, [""; 0]);
-    // That it was hard enough.
+    // The run must have been hard enough.
     assert!(summary.kills >= 10 * graphs, "{summary}");
 }
 

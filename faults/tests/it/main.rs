@@ -1,4 +1,4 @@
-//! Short runs of depguard under faults. They share one program, since most of each is waiting.
+//! Short runs of depguard under faults. They share one program, because most of each run is waiting.
 
 mod crash;
 mod run;

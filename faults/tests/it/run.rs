@@ -1,4 +1,4 @@
-//! A short run through every usual fault, as `cargo run -p depguard-faults -- --deletes 380` is one.
+//! Test of a short run through every usual fault, like `cargo run -p depguard-faults -- --deletes 380`.
 
 use depguard_faults::{Fault, Options, ReadThrough};
 
@@ -7,7 +7,7 @@ async fn nothing_that_is_referenced_is_deleted_and_nothing_free_is_refused_for_l
     let summary = depguard_faults::run(&Options { seed: 1, deletes: 380, ..Options::default() }).await.unwrap();
     println!("{summary}");
     assert_eq!(summary.violations, [""; 0]);
-    // That it was hard enough.
+    // The run must have been hard enough.
     assert_eq!(summary.deletes, 380);
     assert!(summary.referenced * 100 >= summary.deletes * 40, "{summary}");
     assert!(summary.just * 10 >= summary.deletes, "{summary}");
@@ -17,7 +17,7 @@ async fn nothing_that_is_referenced_is_deleted_and_nothing_free_is_refused_for_l
     }
 }
 
-/// Where dependents are read through their own exports, other answers may be mistaken for "none".
+/// Reads dependents through their own exports. Other answers may be mistaken for an empty list there.
 #[tokio::test(flavor = "multi_thread")]
 async fn nor_where_dependents_are_read_through_exports() {
     let only = vec![Fault::NotFound, Fault::BareList, Fault::CutMidPage, Fault::EndpointsUnreadable];

@@ -1,28 +1,31 @@
-//! `dangling`: references that point to nothing.
+//! `dangling`: lists references to objects that don't exist.
 
 use std::collections::HashMap;
 
-use depguard_core::{Means, api::OnDelete};
+use depguard_core::api::OnDelete;
+use depguard_core::lookup::ReferenceTarget;
+use depguard_core::rule::Reference as RuleReference;
 use serde::Serialize;
 
-use crate::cli::Global;
-use crate::files::FileArgs;
-use crate::kinds::{KindInfo, resource_name};
-use crate::outcome::{Failure, Outcome};
-use crate::output::{Format, OutputArgs, Table, print_json, print_yaml};
-use crate::rules::Unread;
-use crate::scan::{Described, Follow, Reference, Scan, Scope};
-use crate::source::Source;
-use crate::terminal::Terminal;
+use crate::cluster::files::FileArgs;
+use crate::cluster::kinds::{KindInfo, resource_name};
+use crate::cluster::rules::ReadFailure;
+use crate::cluster::source::Source;
+use crate::engine::reference_scan::{Follow, ObjectIdentity, Reference, Scan, Scope};
+use crate::io::exit::{Failure, Outcome};
+use crate::io::output::{Format, OutputArgs, Table, print_json, print_yaml};
+use crate::io::terminal::Terminal;
+use crate::options::Global;
 
-/// List references that point to nothing
+/// List references to objects that do not exist
 ///
-/// Looks at every reference that the rules find, as a database does when it validates a foreign key, and lists those
-/// whose target isn't there. A label selector that selects nothing is none of them. Looks in the namespace of the
-/// context, or in all with -A, and always at objects without a namespace; of files, at all objects.
+/// Checks every reference that the rules find, as a database does when it validates a foreign key, and lists the
+/// references without a target. A label selector that selects nothing is not a dangling reference. Reads the namespace
+/// of the context, or all namespaces with -A, and always the objects without a namespace; with -f, all objects of the
+/// files.
 ///
-/// Exit code: 1 where some are found; 2 where none is found among those that could be looked at, but not all could, or
-/// where there was nothing to look at: no rule that applies, no such namespace, no object of a kind that rules name.
+/// Exit code: 1 if there are dangling references; 2 if there are none, but some references could not be checked, or if
+/// there was nothing to check: no rule that applies, no such namespace, no object of a kind that rules name.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
@@ -31,37 +34,37 @@ pub(crate) struct Args {
     output: OutputArgs,
 }
 
-/// What was found.
+/// Result of the command.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Report {
-    dangling: Vec<Dangling>,
-    /// How many references were looked at.
+    dangling: Vec<DanglingReference>,
+    /// Number of references that were checked.
     looked_at: usize,
-    /// How many could not be.
+    /// Number of references that could not be checked.
     not_looked_at: usize,
-    unread: Vec<Unread>,
+    unread: Vec<ReadFailure>,
 }
 
 #[derive(Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Dangling {
+struct DanglingReference {
     rule: String,
-    dependent: Described,
+    dependent: ObjectIdentity,
     field: String,
-    target: Missing,
+    target: MissingTarget,
     on_delete: OnDelete,
 }
 
-/// A target that isn't there.
+/// Target that doesn't exist.
 #[derive(Debug, PartialEq, Eq, Serialize)]
-struct Missing {
+struct MissingTarget {
     #[serde(flatten)]
-    object: Described,
-    /// The UID that it would have to have.
+    object: ObjectIdentity,
+    /// UID that the target would need.
     #[serde(skip_serializing_if = "Option::is_none")]
     uid: Option<String>,
-    /// How people read it.
+    /// Name for people.
     #[serde(skip)]
     shown: String,
 }
@@ -73,7 +76,7 @@ pub(crate) async fn run(args: &Args, global: &Global, terminal: &mut Terminal) -
     let scope = Scope { namespace: namespace.as_ref(), follow: Follow::Targets, labels: false, fallback: None };
     let scan = Scan::read(&source, &rules, scope, None, terminal).await?;
     let report = Report::of(&scan);
-    scan.tell_unread(terminal)?;
+    crate::engine::reference_scan::print_unread(&report.unread, terminal)?;
     if let Some(nothing) = scan.coverage.nothing().filter(|_| report.dangling.is_empty()) {
         return Err(nothing);
     }
@@ -83,16 +86,23 @@ pub(crate) async fn run(args: &Args, global: &Global, terminal: &mut Terminal) -
 
 impl Report {
     fn of(scan: &Scan) -> Self {
-        let mut report = Self { dangling: Vec::new(), looked_at: 0, not_looked_at: 0, unread: scan.all_unread() };
-        // Where a rule names a resource only, an object of it tells its kind.
+        let mut report = Self { dangling: Vec::new(), looked_at: 0, not_looked_at: 0, unread: scan.unread.clone() };
+        // If a rule gives only the resource of a kind, an object tells the kind's name.
         let kinds: HashMap<_, _> =
             scan.objects.iter().map(|object| (object.kind.gvr.group_resource(), &object.kind)).collect();
         for reference in &scan.references {
-            let (Some(from), Some(bearing)) = (scan.objects.get(reference.from), scan.edges.get(reference.edge)) else {
+            let (Some(from), Some(applied)) = (scan.objects.get(reference.from), scan.edges.get(reference.edge)) else {
                 continue;
             };
-            let Means::Named { .. } = reference.means else { continue };
-            if !(from.inside || from.namespace().is_none()) {
+            let is_meant = from.inside || from.namespace().is_none();
+            let is_by_name = matches!(applied.edge.reference, RuleReference::Field(_) | RuleReference::Fixed(_));
+            if !(is_meant && is_by_name) {
+                continue;
+            }
+            if let ReferenceTarget::Unclear { why, .. } = &reference.means {
+                report.not_looked_at += 1;
+                let what = format!("the references of {from} by {}", applied.edge.field());
+                report.unread.push(ReadFailure { what, why: format!("it {why}") });
                 continue;
             }
             match (reference.exists, reference.looked_at) {
@@ -100,19 +110,19 @@ impl Report {
                 (true, _) => report.looked_at += 1,
                 (false, true) => {
                     report.looked_at += 1;
-                    let target = bearing.target();
+                    let target = applied.target();
                     let Some(kind) = kinds.get(&target).copied().or(scan.kind(&target)) else { continue };
-                    report.dangling.push(Dangling {
-                        rule: bearing.rule().name.clone(),
-                        dependent: from.described(),
-                        field: bearing.edge.field(),
-                        target: Missing::of(reference, kind),
-                        on_delete: bearing.edge.on_delete,
+                    report.dangling.push(DanglingReference {
+                        rule: applied.rule().name.clone(),
+                        dependent: from.identity(),
+                        field: applied.edge.field(),
+                        target: MissingTarget::of(reference, kind),
+                        on_delete: applied.edge.on_delete,
                     });
                 }
             }
         }
-        report.dangling.sort_by_cached_key(Dangling::order);
+        report.dangling.sort_by_cached_key(DanglingReference::order);
         report
     }
 
@@ -123,34 +133,39 @@ impl Report {
         if self.not_looked_at == 0 && scan.is_whole() {
             return Ok(Outcome::Well);
         }
-        let message = match self.not_looked_at {
-            0 => "not all could be looked at, so that nobody can tell whether a reference dangles".to_owned(),
-            1 => "one reference could not be looked at, and of the others none dangles".to_owned(),
-            many => format!("{many} references could not be looked at, and of the others none dangles"),
+        let message = match (self.not_looked_at, scan.unread.len()) {
+            (0, 1) => {
+                "incomplete: 1 rule or kind could not be read, so missing references may go unreported".to_owned()
+            }
+            (0, many) => {
+                format!("incomplete: {many} rules or kinds could not be read, so missing references may go unreported")
+            }
+            (1, _) => "incomplete: 1 reference could not be checked; no other one dangles".to_owned(),
+            (many, _) => format!("incomplete: {many} references could not be checked; no other one dangles"),
         };
         Err(Failure::new(message)
-            .hint("the notes above say which kinds or rules: get the right to list them, or correct them"))
+            .hint("the notes above name the rules and kinds: get the right to list them, or correct them"))
     }
 }
 
-impl Dangling {
-    /// As people look for it.
+impl DanglingReference {
+    /// Returns the sort key: people look for the dependent first.
     fn order(&self) -> (String, Option<String>, String, String, String, String) {
-        let Described { kind, namespace, name, .. } = &self.dependent;
+        let ObjectIdentity { kind, namespace, name, .. } = &self.dependent;
         let (rule, field) = (self.rule.clone(), self.field.clone());
         (kind.clone(), namespace.clone(), name.clone(), rule, field, self.target.shown.clone())
     }
 }
 
-impl Missing {
+impl MissingTarget {
     fn of(reference: &Reference, kind: &KindInfo) -> Self {
         let (mut namespace, mut name, mut uid) = (None, "", None);
-        if let Means::Named { name: named, namespace: within, uid: exactly } = &reference.means {
+        if let ReferenceTarget::Named { name: named, namespace: within, uid: exactly } = &reference.means {
             name = named;
             namespace = within.as_deref().map(str::to_owned).filter(|_| kind.namespaced != Some(false));
             uid = exactly.as_deref().map(str::to_owned);
         }
-        let object = Described::new(kind, namespace, name);
+        let object = ObjectIdentity::new(kind, namespace, name);
         let mut shown = match (&object.namespace, kind.namespaced) {
             (None, Some(true)) => format!("{}/{name} in any namespace", object.kind),
             _ => object.to_string(),
@@ -178,20 +193,20 @@ fn print(report: &Report, format: Option<Format>, terminal: &mut Terminal) -> Re
             if wide {
                 table = Table::new(["RULE", "DEPENDENT", "FIELD", "MISSING TARGET", "RESOURCE", "ON DELETE"]);
             }
-            for Dangling { rule, dependent, field, target, on_delete } in &report.dangling {
+            for DanglingReference { rule, dependent, field, target, on_delete } in &report.dangling {
                 let mut cells = vec![rule.clone(), dependent.to_string(), field.clone(), target.shown.clone()];
                 if wide {
-                    let Described { group, resource, .. } = &target.object;
+                    let ObjectIdentity { group, resource, .. } = &target.object;
                     cells.extend([resource_name(resource, group), format!("{on_delete:?}")]);
                 }
                 table.push(cells);
             }
             if table.is_empty() {
                 let looked_at = match report.looked_at {
-                    1 => "1 reference was".to_owned(),
-                    many => format!("{many} references were"),
+                    1 => "1 reference".to_owned(),
+                    many => format!("{many} references"),
                 };
-                return Ok(writeln!(terminal.err(), "nothing dangles: {looked_at} looked at")?);
+                return Ok(writeln!(terminal.err(), "no dangling reference: {looked_at} checked")?);
             }
             Ok(terminal.out().write_all(table.render().as_bytes())?)
         }

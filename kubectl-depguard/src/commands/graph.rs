@@ -1,57 +1,58 @@
-//! `graph`: kinds and rules, or objects and their references, as text that other programs draw.
+//! `graph`: prints kinds and rules, or objects and their references, as text that other programs draw.
 
 use clap::ValueEnum;
-use depguard_core::Edge;
 use depguard_core::api::OnDelete;
+use depguard_core::rule::Edge;
 
-use crate::cli::Global;
-use crate::drawing::Arrow;
-use crate::files::FileArgs;
-use crate::outcome::{Failure, Outcome};
-use crate::source::Source;
-use crate::terminal::Terminal;
+use crate::cluster::files::FileArgs;
+use crate::cluster::source::Source;
+use crate::io::exit::{Failure, Outcome};
+use crate::io::graph_formats::Arrow;
+use crate::io::terminal::Terminal;
+use crate::options::Global;
 
 mod kinds;
 mod objects;
 
-/// Draw kinds and the rules between them, or objects and what they refer to
+/// Draw kinds and the rules between them, or objects and their references
 ///
-/// An arrow leads from the kind that refers to the one that it refers to, and says by which rule and field. It is dashed
-/// where the rule only warns or audits. In kcp, only rules whose both ends are bound here are drawn.
+/// An arrow points from the kind of the dependents to the kind of their targets. It shows the rule and the field, and
+/// is dashed if the rule only warns or audits. In kcp, the drawing has only rules whose two kinds are both bound here.
 ///
-/// With --objects the same is drawn of the objects of a namespace: blockers, which keep another from being deleted, stand
-/// out in red, and what is referred to and isn't there is dotted.
+/// With --objects, the drawing shows the objects of a namespace instead. Blockers, which keep another object from being
+/// deleted, are red; missing targets are dotted.
 ///
-/// Exit code: 2 where there was nothing to look at: no rule that applies, no such namespace, no object.
+/// Exit code: 2 if the drawing is incomplete, because a rule can't be used or something could not be read, or if there
+/// was nothing to draw: no rule that applies, no such namespace, no object.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
     files: FileArgs,
 
-    /// In which language
+    /// Language of the drawing
     #[arg(short, long, value_enum, value_name = "LANGUAGE", default_value_t)]
     output: Language,
 
-    /// Draw the objects of a namespace (-n), or of all (-A)
+    /// Draw the objects of a namespace (-n), or of all namespaces (-A)
     #[arg(long)]
     objects: bool,
 }
 
 #[derive(Debug, Clone, Copy, Default, ValueEnum)]
 enum Language {
-    /// Graphviz: `| dot -Tsvg`
+    /// Graphviz, for `| dot -Tsvg`
     #[default]
     Dot,
-    /// Mermaid, which Markdown on many sites holds
+    /// Mermaid, for Markdown
     Mermaid,
 }
 
 pub(crate) async fn run(args: Args, global: &Global, terminal: &mut Terminal) -> Result<Outcome, Failure> {
     if !args.objects && (global.namespace.is_some() || global.all_namespaces) {
-        terminal.note("kinds are in no namespace, so that -n and -A are passed over: --objects draws objects")?;
+        terminal.note("ignored -n and -A: kinds have no namespace; --objects draws objects")?;
     }
     let source = Source::open(global, &args.files, terminal).await?;
-    let drawing = match args.objects {
+    let (drawing, coverage) = match args.objects {
         false => kinds::draw(&source, terminal).await?,
         true => objects::draw(&source, source.scope(global)?.as_ref(), terminal).await?,
     };
@@ -60,10 +61,10 @@ pub(crate) async fn run(args: Args, global: &Global, terminal: &mut Terminal) ->
         Language::Mermaid => drawing.mermaid(),
     };
     terminal.out().write_all(text.as_bytes())?;
-    Ok(Outcome::Well)
+    coverage.all_is_well("the drawing is incomplete")
 }
 
-/// An arrow that says by which rule and field.
+/// Builds an arrow with the rule and the field as its label.
 fn arrow(from: usize, to: usize, rule: &str, edge: &Edge) -> Arrow {
     let (dashed, weaker) = match edge.on_delete {
         OnDelete::Deny => (false, ""),

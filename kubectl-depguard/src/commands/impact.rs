@@ -1,31 +1,33 @@
-//! `impact`: what depends on an object, and on that in turn.
+//! `impact`: lists the objects that depend on an object, directly or through others.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use depguard_core::{Means, api::OnDelete};
+use depguard_core::api::OnDelete;
+use depguard_core::lookup::ReferenceTarget;
 use serde::Serialize;
 
-use crate::cli::Global;
-use crate::files::FileArgs;
-use crate::kinds::{KindInfo, ObjectArgs};
-use crate::outcome::{Failure, Outcome};
-use crate::output::{Format, OutputArgs, Table, one_line, print_json, print_yaml};
-use crate::rules::Unread;
-use crate::scan::{Described, Follow, Scan, Scope};
-use crate::source::Source;
-use crate::terminal::{Terminal, Tone};
+use crate::cluster::files::FileArgs;
+use crate::cluster::kinds::{KindInfo, ObjectArgs};
+use crate::cluster::rules::ReadFailure;
+use crate::cluster::source::Source;
+use crate::engine::reference_scan::{Follow, ObjectIdentity, Scan, Scope};
+use crate::io::exit::{Failure, Outcome};
+use crate::io::output::{Format, OutputArgs, Table, one_line, print_json, print_yaml};
+use crate::io::terminal::{Terminal, Tone};
+use crate::options::Global;
 
 mod tree;
 
-use self::tree::{Again, Branches, Line};
+use self::tree::{Branches, Line, Repetition};
 
-/// Show what depends on an object, and on that in turn
+/// Show which objects depend on an object, directly or through others
 ///
-/// Follows all rules from the object to whoever refers to it, and on from those, as a tree. What refers to the object
-/// keeps it from being deleted, unless its rule only warns or audits. Looks in all namespaces, as far as they may be read.
+/// Follows all rules from the object to its dependents, from these to their own dependents, and so on, and prints a
+/// tree. A direct dependent blocks the deletion of the object, unless its rule only warns or audits. Reads all
+/// namespaces that you may read.
 ///
-/// Exit code: 2 where nothing was found, but not all could be looked at, or there is no rule that applies.
+/// Exit code: 2 if something could not be read, so that dependents may be missing, or if no rule applies.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
@@ -36,38 +38,39 @@ pub(crate) struct Args {
     output: OutputArgs,
 }
 
-/// What was found. The tree is flat, so that it can be as deep as it is: each dependent says what it depends on.
+/// Result of the command. The list of dependents is flat, so that it can be of any depth: each dependent names the
+/// object that it depends on.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Report {
-    target: Described,
+    target: ObjectIdentity,
     dependents: Vec<Dependent>,
-    /// How many objects depend on the target, each counted once.
+    /// Number of objects that depend on the target, each counted once.
     count: usize,
-    unread: Vec<Unread>,
+    unread: Vec<ReadFailure>,
 }
 
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Dependent {
     #[serde(flatten)]
-    object: Described,
-    /// 1: on the target itself.
+    object: ObjectIdentity,
+    /// 1 for a dependent of the target itself.
     depth: usize,
-    depends_on: Described,
-    by: Vec<By>,
+    depends_on: ObjectIdentity,
+    by: Vec<RuleField>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    again: Option<Again>,
+    again: Option<Repetition>,
 }
 
-/// By which rule and field one object refers to another.
+/// Rule and field by which one object refers to another.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct By {
+struct RuleField {
     rule: String,
     field: String,
     on_delete: OnDelete,
-    /// Why it can't be told whether it does.
+    /// Reason why the reference could not be resolved, if it could not.
     #[serde(skip_serializing_if = "Option::is_none")]
     unclear: Option<String>,
 }
@@ -78,13 +81,13 @@ pub(crate) async fn run(args: &Args, global: &Global, terminal: &mut Terminal) -
     let kind = source.kind(named).await?;
     let namespace = source.namespace(global)?.filter(|_| kind.namespaced != Some(false));
     if namespace.is_none() && kind.namespaced == Some(true) {
-        return Err(Failure::new(format!("{} {name} is in one namespace, not in all", kind.kind))
-            .hint("name it with --namespace; who refers to it is looked for in all of them"));
+        return Err(Failure::new(format!("-A names no {} {name}: it is in one namespace", kind.kind))
+            .hint("name the namespace with --namespace; dependents are searched in all namespaces"));
     }
     let Some(object) = source.object(&kind, namespace.as_ref(), name).await? else {
         let place = namespace.as_ref().map_or(String::new(), |namespace| format!(" in namespace {namespace}"));
         return Err(Failure::new(format!("there is no {} {name}{place}", kind.kind))
-            .hint("name its namespace with --namespace, or look for it with kubectl get"));
+            .hint("name its namespace with --namespace, or find it with `kubectl get -A`"));
     };
     let rules = source.rules().await?;
     let scope = Scope { namespace: None, follow: Follow::Dependents, labels: false, fallback: namespace.as_ref() };
@@ -95,7 +98,7 @@ pub(crate) async fn run(args: &Args, global: &Global, terminal: &mut Terminal) -
     };
     let lines = tree::lines(&scan, root);
     let report = Report::of(&scan, root, &kind, &lines);
-    scan.tell_unread(terminal)?;
+    scan.print_unread(terminal)?;
     if let Some(nothing) = scan.coverage.nothing().filter(|_| report.count == 0) {
         return Err(nothing);
     }
@@ -105,7 +108,7 @@ pub(crate) async fn run(args: &Args, global: &Global, terminal: &mut Terminal) -
 
 impl Report {
     fn of(scan: &Scan, root: usize, kind: &KindInfo, lines: &[Line]) -> Self {
-        let described = |index: usize| scan.objects.get(index).map(crate::scan::Object::described);
+        let described = |index: usize| scan.objects.get(index).map(crate::engine::reference_scan::Object::identity);
         let dependents = lines.iter().filter_map(|line| {
             Some(Dependent {
                 object: described(line.object)?,
@@ -116,25 +119,34 @@ impl Report {
             })
         });
         Self {
-            target: described(root).unwrap_or_else(|| Described::new(kind, None, "")),
+            target: described(root).unwrap_or_else(|| ObjectIdentity::new(kind, None, "")),
             dependents: dependents.collect(),
             count: lines.iter().filter(|line| line.again.is_none()).count(),
-            unread: scan.all_unread(),
+            unread: scan.unread.clone(),
         }
     }
 
+    /// Ends the command. A tree that may lack dependents is a failure, even if it has some.
     fn outcome(&self, scan: &Scan) -> Result<Outcome, Failure> {
-        if self.count > 0 || scan.is_whole() {
-            return Ok(Outcome::Well);
-        }
-        let what = format!("nothing that could be looked at depends on {}, but not all could", self.target);
-        Err(Failure::new(what).hint(
-            "the notes above say what: get the right to list it, correct the rules, or ask the API server itself whether \
-             it would be deleted (`kubectl delete --dry-run=server`)",
+        let message = match scan.unread.len() {
+            0 => return Ok(Outcome::Well),
+            1 => {
+                format!("incomplete: 1 rule or kind could not be read, so dependents of {} may be missing", self.target)
+            }
+            many => {
+                format!(
+                    "incomplete: {many} rules or kinds could not be read, so dependents of {} may be missing",
+                    self.target
+                )
+            }
+        };
+        Err(Failure::new(message).hint(
+            "the notes above name them: get the right to list them, correct the rules, or let the API server try the \
+             deletion (`kubectl delete --dry-run=server`)",
         ))
     }
 
-    /// `3 objects depend on VPC/x/a: 2 VirtualMachine, 1 Backup`.
+    /// Sums up the result: `3 objects depend on VPC/x/a: 2 VirtualMachine, 1 Backup`.
     fn summary(&self, scan: &Scan) -> String {
         let mut kinds: BTreeMap<&str, usize> = BTreeMap::new();
         for dependent in self.dependents.iter().filter(|dependent| dependent.again.is_none()) {
@@ -145,25 +157,26 @@ impl Report {
         let kinds: Vec<_> = kinds.into_iter().map(|(kind, count)| format!("{count} {kind}")).collect();
         let at_least = if scan.is_whole() { "" } else { "at least " };
         match self.count {
-            0 => format!("nothing depends on {}", self.target),
+            0 if scan.is_whole() => format!("nothing depends on {}", self.target),
+            0 => format!("found no object that depends on {}", self.target),
             1 => format!("{at_least}1 object depends on {}: {}", self.target, kinds.join(", ")),
             many => format!("{at_least}{many} objects depend on {}: {}", self.target, kinds.join(", ")),
         }
     }
 }
 
-/// By what the object of a line refers to that of the line above it.
-fn by(scan: &Scan, line: &Line) -> Vec<By> {
+/// Returns the rules and fields by which the object of a line refers to its parent.
+fn by(scan: &Scan, line: &Line) -> Vec<RuleField> {
     let by = line.references.iter().filter_map(|index| {
         let reference = scan.references.get(*index)?;
-        let bearing = scan.edges.get(reference.edge)?;
-        Some(By {
-            rule: bearing.rule().name.clone(),
-            field: bearing.edge.field(),
-            on_delete: bearing.edge.on_delete,
+        let applied = scan.edges.get(reference.edge)?;
+        Some(RuleField {
+            rule: applied.rule().name.clone(),
+            field: applied.edge.field(),
+            on_delete: applied.edge.on_delete,
             unclear: match &reference.means {
-                Means::Unclear { why, .. } => Some(why.clone()),
-                Means::Named { .. } | Means::Selected { .. } => None,
+                ReferenceTarget::Unclear { why, .. } => Some(why.clone()),
+                ReferenceTarget::Named { .. } | ReferenceTarget::Selected { .. } => None,
             },
         })
     });
@@ -173,7 +186,7 @@ fn by(scan: &Scan, line: &Line) -> Vec<By> {
     by
 }
 
-impl By {
+impl RuleField {
     fn text(&self) -> String {
         let Self { rule, field, on_delete, unclear } = self;
         let mut text = format!("{field} (rule {rule})");
@@ -182,7 +195,7 @@ impl By {
             let _ = write!(text, " [{on_delete:?}]");
         }
         if let Some(why) = unclear {
-            let _ = write!(text, " [can't be told: it {why}]");
+            let _ = write!(text, " [unresolved: it {why}]");
         }
         text
     }
@@ -206,7 +219,7 @@ fn print(
         Some(Format::Wide) => {
             let mut table = Table::new(["DEPENDENT", "DEPENDS ON", "DEPTH", "FIELD", "RULE", "ON DELETE"]);
             for Dependent { object, depth, depends_on, by, .. } in &report.dependents {
-                for By { rule, field, on_delete, .. } in by {
+                for RuleField { rule, field, on_delete, .. } in by {
                     table.push([
                         object.to_string(),
                         depends_on.to_string(),
@@ -224,13 +237,13 @@ fn print(
             writeln!(terminal.out(), "{target}")?;
             let mut branches = Branches::default();
             for (line, dependent) in lines.iter().zip(&report.dependents) {
-                let by: Vec<_> = dependent.by.iter().map(By::text).collect();
+                let by: Vec<_> = dependent.by.iter().map(RuleField::text).collect();
                 let object = terminal.paint(Tone::Strong, &one_line(&dependent.object.to_string()));
                 let by = terminal.paint(Tone::Faint, &one_line(&by.join(", ")));
                 let again = match line.again {
                     None => String::new(),
-                    Some(Again::Cycle) => terminal.paint(Tone::Warning, " … a cycle"),
-                    Some(Again::Above) => terminal.paint(Tone::Faint, " … as above"),
+                    Some(Repetition::Cycle) => terminal.paint(Tone::Warning, " … a cycle"),
+                    Some(Repetition::Above) => terminal.paint(Tone::Faint, " … as above"),
                 };
                 writeln!(terminal.out(), "{}{object}   {by}{again}", branches.next(line))?;
             }

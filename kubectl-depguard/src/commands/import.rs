@@ -1,4 +1,4 @@
-//! `kubectl depguard import`: rules from what a provider has already written.
+//! `kubectl depguard import`: derives rules from the PublishedResources that a provider has already written.
 
 mod derive;
 mod fields;
@@ -10,38 +10,39 @@ mod side;
 mod written;
 
 use clap::ValueEnum;
+use depguard_core::LogicalCluster;
 use depguard_core::api::OnDelete;
-use depguard_core::{LogicalCluster, Namespace};
+use depguard_core::model::Namespace;
 
-use self::derive::{Import, Imported};
+use self::derive::{Import, ImportResult};
 use self::side::{Exports, Side};
-use self::written::Published;
-use crate::cli::Global;
-use crate::disk::is_definition;
-use crate::draft::{ExportAt, export_at};
-use crate::files::FileArgs;
-use crate::kinds::{KindInfo, Kinds};
-use crate::outcome::{Failure, Outcome};
-use crate::output::RulesFormat;
-use crate::terminal::Terminal;
+use self::written::{Published, is_published_resource};
+use crate::cluster::files::FileArgs;
+use crate::cluster::kinds::{KindInfo, Kinds};
+use crate::cluster::manifests::is_definition;
+use crate::engine::rule_draft::{ExportAt, export_at};
+use crate::io::exit::{Failure, Outcome};
+use crate::io::output::RulesFormat;
+use crate::io::terminal::Terminal;
+use crate::options::Global;
 
-/// Derive rules from what a provider has already written
+/// Derive rules from a provider's PublishedResources
 ///
-/// Reads the PublishedResources of kcp's api-syncagent (syncagent.kcp.io) or of KDP's Servlet (services.kdp.k8c.io), and
-/// prints a DependencyRule for each that has related resources: while an object refers to a related one, that is not
-/// deleted. Definitions of the kinds among the files tell their plurals, versions and scopes; APIExports among them tell
-/// whose an identityHash is. What can't be said in a rule is reported on standard error, and in the JSON; then the exit
-/// code is 1. docs/import.md explains what becomes what.
+/// Reads the PublishedResources of kcp's api-syncagent (syncagent.kcp.io) or of KDP's Servlet (services.kdp.k8c.io),
+/// and prints a DependencyRule for each one with related resources. The rule protects a related object while another
+/// object refers to it. Definitions of kinds among the files give the plurals, versions and scopes; APIExports among
+/// the files resolve each identityHash. If a rule can't express a field, the command reports the field on standard
+/// error and in the JSON output, and ends with exit code 1. docs/import.md explains the translation.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// What to derive them from
+    /// Kind of object to derive the rules from
     #[arg(value_enum, value_name = "FROM")]
     from: From,
 
     #[command(flatten)]
     files: FileArgs,
 
-    /// Where the rules are to be applied
+    /// Side to which you will apply the rules
     #[arg(long, value_enum, value_name = "SIDE", default_value_t)]
     side: Side,
 
@@ -49,40 +50,39 @@ pub(crate) struct Args {
     #[arg(long, value_name = "NAME=PATH", value_parser = export_at, required_if_eq("side", "kcp"))]
     export: Option<ExportAt>,
 
-    /// What happens when a copy is deleted: the agent deletes copies itself, and makes them anew
-    #[arg(long, value_enum, value_name = "WHAT", default_value_t)]
+    /// Action when a copy is deleted; the agent itself deletes copies, and creates them again
+    #[arg(long, value_enum, value_name = "ACTION", default_value_t)]
     copies: Copies,
 
-    /// Tell where the copy of an object of a workspace is, as in 2kmlo5t0xpzp:web/shop; an api-syncagent is taken for one
-    /// of version 0.3 or later
+    /// Print the place of the copy of this object, as in 2kmlo5t0xpzp:web/shop; assumes api-syncagent 0.3 or later
     #[arg(long, value_name = "CLUSTER:NAMESPACE/NAME", value_parser = original)]
     copy_of: Option<Original>,
 
-    /// How to print it
+    /// Output format
     #[arg(short, long, value_enum, value_name = "FORMAT", default_value_t)]
     output: RulesFormat,
 }
 
-/// What rules are derived from.
+/// Kind of object that rules are derived from.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum From {
-    /// The PublishedResources of a sync agent
+    /// PublishedResources of a sync agent
     PublishedResource,
 }
 
 /// `onDelete` of a rule about copies.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Copies {
-    /// Refused, to the agent as well, which may then never get any further
+    /// Refuse the deletion; that may block the agent, too, for good
     Deny,
-    /// Whoever deletes is warned
+    /// Warn the user who deletes
     #[default]
     Warn,
-    /// It is recorded
+    /// Record the deletion in the audit log
     Audit,
 }
 
-/// An object of a workspace, as `--copy-of` names it.
+/// Object of a workspace, as `--copy-of` names it.
 #[derive(Debug, Clone)]
 pub(crate) struct Original {
     cluster: LogicalCluster,
@@ -93,21 +93,28 @@ pub(crate) struct Original {
 pub(crate) async fn run(args: Args, _: &Global, terminal: &mut Terminal) -> Result<Outcome, Failure> {
     let From::PublishedResource = args.from;
     if args.files.is_empty() {
-        return Err(Failure::new("no file is named").hint("name files that hold PublishedResources with -f"));
+        return Err(Failure::new("no file is named").hint("name files with PublishedResources with -f"));
     }
     let documents = args.files.read(terminal)?;
     let mut kinds = Kinds::default();
     for document in documents.iter().filter(|document| is_definition(&document.value)) {
         KindInfo::of_definition(&document.value).into_iter().for_each(|kind| kinds.learn(kind));
     }
-    let published: Vec<_> = documents.iter().filter_map(Published::of).collect();
+    let (mut published, mut imported) = (Vec::new(), ImportResult::default());
+    for document in &documents {
+        match Published::of(document) {
+            Some(of_known_agent) => published.push(of_known_agent),
+            None if is_published_resource(document) => imported.report.pass_over(document),
+            None => {}
+        }
+    }
     if published.is_empty() {
-        return Err(Failure::new("there is no PublishedResource in what was given")
-            .hint("name files that hold some with -f: of syncagent.kcp.io/v1alpha1 or services.kdp.k8c.io/v1alpha1"));
+        return Err(Failure::new("the files contain no PublishedResource").hint(
+            "name files with PublishedResources of syncagent.kcp.io/v1alpha1 or services.kdp.k8c.io/v1alpha1 with -f",
+        ));
     }
     let exports = Exports::new(args.export, documents.iter().map(|document| &*document.value));
     let import = Import { side: args.side, kinds: &kinds, exports: &exports, copies: args.copies.into() };
-    let mut imported = Imported::default();
     for published in &published {
         import.add(published, &mut imported);
         if let Some(original) = &args.copy_of {
@@ -129,7 +136,7 @@ impl std::convert::From<Copies> for OnDelete {
 }
 
 fn original(text: &str) -> Result<Original, String> {
-    let wrong = "write CLUSTER:NAMESPACE/NAME, or CLUSTER:NAME for what is in no namespace";
+    let wrong = "write CLUSTER:NAMESPACE/NAME, or CLUSTER:NAME for a cluster-scoped object";
     let (cluster, object) = text.split_once(':').ok_or(wrong)?;
     let (namespace, name) = match object.split_once('/') {
         Some((namespace, name)) => (Some(Namespace::parse(namespace).map_err(|why| why.to_string())?), name),

@@ -1,6 +1,5 @@
-//! `install`: what depguard needs, for those without Helm.
+//! `install`: applies everything that depguard needs, for users without Helm.
 
-pub(crate) mod address;
 mod apply;
 pub(crate) mod certificate;
 pub(crate) mod chart;
@@ -11,39 +10,42 @@ use std::path::{Path, PathBuf};
 
 use depguard_controller::WebhookTarget;
 use depguard_controller::manifests::{NAMESPACE, ReadThrough};
-use depguard_core::{Home, WorkspacePath, api};
-use depguard_kcp::{ConnectOptions, Connection, Endpoint};
+use depguard_core::{ControlPlane, WorkspacePath, api};
+use depguard_kcp::{ApiError, ConnectOptions, Connection, Endpoint};
 use serde_json::json;
 
-use self::apply::Applier;
-pub(crate) use self::apply::{Targets, path_of};
+pub(crate) use self::apply::{Applier, Targets, path_of};
 use self::certificate::Pair;
 use self::chart::{Issuer, Names};
 use self::objects::{Item, Place};
-use crate::cli::{DryRun, Global};
-use crate::live::Live;
-use crate::outcome::{Failure, Outcome};
-use crate::output::OutputArgs;
-use crate::terminal::Terminal;
+use crate::cluster::api_server::ApiServer;
+use crate::cluster::resource_path;
+use crate::io::exit::{Failure, Outcome};
+use crate::io::output::OutputArgs;
+use crate::io::terminal::Terminal;
+use crate::options::{DryRun, Global};
 
-/// Install depguard, or bring what is installed up to date
+/// Install depguard, or update an installation
 ///
-/// Applies what the Helm chart would, with the chart's defaults, and prints a line an object. It can be run again at any
-/// time; what is as it should be stays as it is. Everything goes to namespace depguard-system, or the one of -n. For other
-/// settings than these flags, take the chart.
+/// Applies the objects that the Helm chart would create with its defaults, and prints one line per object. You can run
+/// it again at any time; correct objects stay unchanged. Everything goes to namespace depguard-system, or to the
+/// namespace of -n. For a setting without a flag, use the chart.
 ///
-/// The certificate of the webhook is in a Secret that is there (--tls-secret), or cert-manager makes it (--cert-manager),
-/// or it is made here, by a CA of its own whose key stays in Secret `depguard-ca`. One that is made here is good for a
-/// year and NOT renewed by itself: another install renews it, by the same CA, once it has no more than 120 days left.
+/// The webhook's certificate comes from an existing Secret (--tls-secret), from cert-manager (--cert-manager), or from
+/// this command, which creates a CA of its own and keeps the CA's key in Secret `depguard-ca`. A certificate of this
+/// command is valid for a year and is NOT renewed by itself: run install again within its last 120 days to get a new
+/// one from the same CA.
 ///
-/// In home kcp the kubeconfig is an administrator's. Done are depguard's own workspace, its APIExport and the rights in
-/// it, and the bindings of the providers that are named. The processes run in a Kubernetes cluster, by --pods-kubeconfig;
-/// their kubeconfigs for the kcp are not made: they must be there, as key `kubeconfig` of the Secrets
-/// `controller-kubeconfig` and `webhook-kubeconfig`. Rights on shards are granted where --shard-kubeconfig leads. What is
-/// not done is said at the end; with `--dry-run=client -o yaml` it is printed.
+/// In kcp, use an administrator's kubeconfig. The command creates depguard's own workspace, its APIExport and the
+/// rights in it, and the bindings of the named providers. The processes run in a Kubernetes cluster
+/// (--pods-kubeconfig). You create their kubeconfigs for kcp yourself, as key `kubeconfig` of the Secrets
+/// `controller-kubeconfig` and `webhook-kubeconfig`. With --shard-kubeconfig, the command grants the rights on shards.
+/// At its end it prints the steps that it leaves to you; `--dry-run=client -o yaml` prints their objects.
+///
+/// Exit code: 0 if the command did its own steps, even if steps are left to you; 2 if a step failed.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The image of both binaries
+    /// Image with both binaries
     #[arg(long, value_name = "IMAGE", value_parser = image)]
     image: Option<String>,
 
@@ -51,39 +53,39 @@ pub(crate) struct Args {
     #[arg(long, value_name = "NAME", value_parser = secret)]
     tls_secret: Option<String>,
 
-    /// Let cert-manager make the certificate, by a CA of its own, or by an issuer that is there
+    /// Let cert-manager make the certificate, by a CA of its own or by an existing issuer
     #[arg(long, value_name = "KIND/NAME", num_args = 0..=1, require_equals = true, conflicts_with = "tls_secret", value_parser = issuer)]
     cert_manager: Option<Option<Issuer>>,
 
-    /// Home kcp: URL at which shards reach the webhook: https://host/validate
+    /// kcp only: URL at which shards reach the webhook: https://host/validate
     #[arg(long, value_name = "URL")]
     webhook_url: Option<String>,
 
-    /// Home kcp: depguard's own workspace, which is made where it is not there
+    /// kcp only: depguard's own workspace; install creates it if it does not exist
     #[arg(long, value_name = "PATH", default_value = depguard_controller::manifests::DEP_CTRL_PATH)]
     workspace: WorkspacePath,
 
-    /// Home kcp: workspace of a provider that is to bind depguard, and accept all its claims; may be repeated
+    /// kcp only: workspace of a provider that will bind depguard and accept all its claims; may be repeated
     #[arg(long, value_name = "PATH")]
     provider: Vec<WorkspacePath>,
 
-    /// Home kcp: the way in which the webhook reads dependents
+    /// kcp only: way in which the webhook reads dependents
     #[arg(long, value_enum, default_value_t, value_name = "WAY")]
     read_through: ReadThrough,
 
-    /// Home kcp: kubeconfig of a shard's administrator, to grant rights on it; may be repeated
+    /// kcp only: kubeconfig of a shard's administrator, to grant rights on the shard; may be repeated
     #[arg(long, value_name = "FILE")]
     shard_kubeconfig: Vec<PathBuf>,
 
-    /// Home kcp: kubeconfig of the cluster in which the processes run
+    /// kcp only: kubeconfig of the cluster in which the processes run
     #[arg(long, value_name = "FILE")]
     pods_kubeconfig: Option<PathBuf>,
 
-    /// Change nothing: `client` says what would be applied, `server` lets the API server check it
-    #[arg(long, value_enum, value_name = "WHO", num_args = 0..=1, require_equals = true, default_missing_value = "client")]
+    /// Change nothing: `client` prints the objects, `server` lets the API server check them
+    #[arg(long, value_enum, value_name = "MODE", num_args = 0..=1, require_equals = true, default_missing_value = "client")]
     dry_run: Option<DryRun>,
 
-    /// Take over fields that somebody else set
+    /// Take over fields that another manager set
     #[arg(long)]
     force_conflicts: bool,
 
@@ -92,24 +94,24 @@ pub(crate) struct Args {
 }
 
 pub(crate) async fn run(args: Args, global: &Global, terminal: &mut Terminal) -> Result<Outcome, Failure> {
-    let (home, targets) = args.open(global).await?;
-    args.check(home)?;
+    let (control_plane, targets) = args.open(global).await?;
+    args.check(control_plane)?;
     let namespace = own_namespace(global);
     let mut applier = Applier::new(targets, args.dry_run, args.force_conflicts, args.output.output);
-    let notes = match home {
-        Home::Kubernetes => {
+    let notes = match control_plane {
+        ControlPlane::Kubernetes => {
             let mut items = objects::rights(&namespace);
             adopt_namespace(&mut applier, &mut items, terminal).await?;
             applier.apply(&items, terminal).await?;
-            args.processes(home, &namespace, &mut applier, terminal).await?;
-            let until = if has_rules(&applier.targets).await {
-                ""
-            } else {
-                "nothing is refused until there is a DependencyRule; "
+            args.processes(control_plane, &namespace, &mut applier, terminal).await?;
+            let until = match has_rules(&applier.targets).await {
+                Ok(true) => String::new(),
+                Ok(false) => "depguard refuses nothing until you create a DependencyRule; ".to_owned(),
+                Err(why) => format!("could not read the DependencyRules ({why}); "),
             };
-            vec![format!("{until}`kubectl depguard status` says how things are")]
+            vec![format!("{until}`kubectl depguard status` shows the state")]
         }
-        Home::Kcp => kcp::install(&args, &namespace, &mut applier, terminal).await?,
+        ControlPlane::Kcp => kcp::install(&args, &namespace, &mut applier, terminal).await?,
     };
     applier.finish(terminal)?;
     for note in notes {
@@ -118,56 +120,60 @@ pub(crate) async fn run(args: Args, global: &Global, terminal: &mut Terminal) ->
     Ok(Outcome::Well)
 }
 
-/// Whether the cluster has rules already, as far as it can be told.
-async fn has_rules(targets: &Targets) -> bool {
-    let Some(cluster) = &targets.cluster else { return false };
-    let rules = cluster.list_json(&format!("/apis/{}/{}/{}", api::GROUP, api::VERSION, api::PLURAL)).await;
-    rules.is_ok_and(|rules| !rules.items.is_empty())
+/// Returns true if the cluster has rules already.
+async fn has_rules(targets: &Targets) -> Result<bool, ApiError> {
+    let Some(cluster) = &targets.cluster else { return Ok(false) };
+    match cluster.list_json(&format!("/apis/{}/{}/{}", api::GROUP, api::VERSION, api::PLURAL)).await {
+        Ok(rules) => Ok(!rules.items.is_empty()),
+        Err(why) if why.is_not_found() => Ok(false),
+        Err(why) => Err(why),
+    }
 }
 
-/// depguard's own namespace: not the one that the kubeconfig's context happens to name.
+/// Returns depguard's own namespace, which is never the namespace of the kubeconfig's context.
 pub(crate) fn own_namespace(global: &Global) -> String {
     global.namespace.as_ref().map_or_else(|| NAMESPACE.to_owned(), ToString::to_string)
 }
 
-/// The API server of a kubeconfig that is not the first.
-pub(crate) async fn connect(kubeconfig: &Path, home: Home) -> Result<Connection, Failure> {
-    let options = ConnectOptions::new(home).kubeconfig(kubeconfig.to_owned());
+/// Connects to the API server of a further kubeconfig.
+pub(crate) async fn connect(kubeconfig: &Path, control_plane: ControlPlane) -> Result<Connection, Failure> {
+    let options = ConnectOptions::new(control_plane).kubeconfig(kubeconfig.to_owned());
     Connection::open(&options).await.map_err(Failure::new)
 }
 
-/// `system:admin` of the shard that a kubeconfig leads to, whichever workspace it names, or none as kcp's own.
+/// Returns `system:admin` of the shard that a kubeconfig leads to. The kubeconfig may name any workspace, or none, as
+/// kcp's own does.
 pub(crate) async fn shard(kubeconfig: &Path) -> Result<Endpoint, Failure> {
     let admin = WorkspacePath::parse("system:admin").map_err(Failure::new)?;
-    // A connection to a kcp would want a workspace to be named.
-    Ok(connect(kubeconfig, Home::Kubernetes).await?.workspace(&admin))
+    // A connection to kcp would require a workspace in the kubeconfig.
+    Ok(connect(kubeconfig, ControlPlane::Kubernetes).await?.workspace(&admin))
 }
 
 impl Args {
-    /// Where everything goes. A dry run of the client alone needs no kubeconfig.
-    async fn open(&self, global: &Global) -> Result<(Home, Targets), Failure> {
-        if let (Some(DryRun::Client), Some(home)) = (self.dry_run, global.home()) {
-            return Ok((home, Targets::default()));
+    /// Opens the targets of the objects. A dry run of the client alone needs no kubeconfig.
+    async fn open(&self, global: &Global) -> Result<(ControlPlane, Targets), Failure> {
+        if let (Some(DryRun::Client), Some(control_plane)) = (self.dry_run, global.control_plane()) {
+            return Ok((control_plane, Targets::default()));
         }
-        let live = Live::open(global).await?;
+        let live = ApiServer::open(global).await?;
         let mut targets = Targets::default();
-        match live.home() {
-            Home::Kubernetes => targets.cluster = Some(live.endpoint()),
-            Home::Kcp => {
+        match live.control_plane() {
+            ControlPlane::Kubernetes => targets.cluster = Some(live.endpoint()),
+            ControlPlane::Kcp => {
                 targets.kcp = Some(live.connection().clone());
                 for kubeconfig in &self.shard_kubeconfig {
                     targets.shards.push(shard(kubeconfig).await?);
                 }
                 if let Some(kubeconfig) = &self.pods_kubeconfig {
-                    targets.cluster = Some(connect(kubeconfig, Home::Kubernetes).await?.home());
+                    targets.cluster = Some(connect(kubeconfig, ControlPlane::Kubernetes).await?.own_endpoint());
                 }
             }
         }
-        Ok((live.home(), targets))
+        Ok((live.control_plane(), targets))
     }
 
-    /// What can't be left to an API server to say.
-    fn check(&self, home: Home) -> Result<(), Failure> {
+    /// Refuses options that don't fit together, and that no API server would refuse.
+    fn check(&self, control_plane: ControlPlane) -> Result<(), Failure> {
         let of_kcp = [
             ("--webhook-url", self.webhook_url.is_some()),
             ("--provider", !self.provider.is_empty()),
@@ -176,32 +182,32 @@ impl Args {
             ("--read-through", self.read_through == ReadThrough::Export),
         ];
         match of_kcp.iter().find(|(_, given)| *given) {
-            Some((flag, _)) if home == Home::Kubernetes => {
-                return Err(Failure::new(format!("{flag} is for home kcp only"))
-                    .hint("leave it out, or say --home kcp; the Helm chart has further settings"));
+            Some((flag, _)) if control_plane == ControlPlane::Kubernetes => {
+                return Err(Failure::new(format!("{flag} is for kcp only"))
+                    .hint("leave it out, or add --control-plane kcp; the Helm chart has further settings"));
             }
             _ => {}
         }
-        let runs_here = home == Home::Kubernetes || self.has_processes();
+        let runs_here = control_plane == ControlPlane::Kubernetes || self.has_processes();
         if runs_here && self.image.is_none() {
             return Err(Failure::new("no image is named, and there is no published one yet")
-                .hint("build it from the Dockerfile, push it to where the nodes pull from, and name it by --image"));
+                .hint("build one from the Dockerfile, push it to a registry of the nodes, and name it with --image"));
         }
-        if home == Home::Kcp && self.has_processes() {
+        if control_plane == ControlPlane::Kcp && self.has_processes() {
             let url = self.webhook_url.clone().unwrap_or_default();
-            WebhookTarget::Url(url).check(home).map_err(Failure::new)?;
+            WebhookTarget::Url(url).check(control_plane).map_err(Failure::new)?;
         }
         Ok(())
     }
 
-    /// Whether the processes are installed as well.
+    /// Returns true if the processes are installed as well.
     fn has_processes(&self) -> bool {
         self.pods_kubeconfig.is_some() || (self.dry_run == Some(DryRun::Client) && self.image.is_some())
     }
 
-    fn names(&self, home: Home, namespace: &str) -> Names {
+    fn names(&self, control_plane: ControlPlane, namespace: &str) -> Names {
         Names {
-            home,
+            control_plane,
             namespace: namespace.to_owned(),
             image: self.image.clone().unwrap_or_default(),
             tls_secret: self.tls_secret.clone().unwrap_or_else(|| chart::TLS_SECRET.to_owned()),
@@ -210,15 +216,15 @@ impl Args {
         }
     }
 
-    /// The certificate, and what needs it.
+    /// Installs the certificate and the processes that need it.
     async fn processes(
         &self,
-        home: Home,
+        control_plane: ControlPlane,
         namespace: &str,
         applier: &mut Applier,
         terminal: &mut Terminal,
     ) -> Result<(), Failure> {
-        let names = self.names(home, namespace);
+        let names = self.names(control_plane, namespace);
         let endpoint = applier.targets.endpoint(&Place::Cluster);
         let issuer = self.cert_manager.as_ref().map(|given| given.clone().unwrap_or(Issuer::Own));
         if issuer.is_none() && self.tls_secret.is_none() {
@@ -234,31 +240,41 @@ impl Args {
             }
         }
         if let (Some(endpoint), Some(name), None) = (&endpoint, &self.tls_secret, self.dry_run) {
-            is_usable(endpoint, namespace, name).await?;
+            is_usable(endpoint, namespace, name, terminal).await?;
         }
         applier.apply(&objects::processes(&names, issuer.as_ref())?, terminal).await
     }
 }
 
-/// Leaves a namespace alone that was there before: it is somebody else's, and not to be deleted one day.
+/// Leaves an existing namespace unchanged: it belongs to somebody else, and must not be deleted with depguard one day.
 async fn adopt_namespace(applier: &mut Applier, items: &mut Vec<Item>, terminal: &mut Terminal) -> Result<(), Failure> {
-    let is_namespace = |item: &Item| address::text(&item.object, "/kind") == "Namespace";
+    let is_namespace = |item: &Item| resource_path::text(&item.object, "/kind") == "Namespace";
     let Some(at) = items.iter().position(is_namespace) else { return Ok(()) };
     let (Some(item), Some(endpoint)) = (items.get(at), applier.targets.endpoint(&Place::Cluster)) else {
         return Ok(());
     };
-    let found = endpoint.get_json(&path_of(&item.object)?).await;
-    if found.is_ok_and(|found| !objects::is_ours(&found)) {
-        let item = items.remove(at);
-        applier.keep(&item, terminal)?;
+    match endpoint.get_json(&path_of(&item.object)?).await {
+        Ok(found) if objects::is_ours(&found) => {}
+        Ok(_) => {
+            let item = items.remove(at);
+            applier.keep(&item, terminal)?;
+        }
+        Err(why) if why.is_not_found() => {}
+        Err(why) => {
+            return Err(Failure::new(format!(
+                "could not find out who owns {}: {why}",
+                resource_path::shown(&item.object)
+            ))
+            .hint("nothing was changed; get the right to read it, or run it again"));
+        }
     }
     Ok(())
 }
 
-/// A Secret without which no webhook would start.
-async fn is_usable(endpoint: &Endpoint, namespace: &str, name: &str) -> Result<(), Failure> {
+/// Checks the Secret without which no webhook would start.
+async fn is_usable(endpoint: &Endpoint, namespace: &str, name: &str, terminal: &mut Terminal) -> Result<(), Failure> {
     let hint = format!(
-        "make it: `kubectl -n {namespace} create secret generic {name} --from-file=tls.crt --from-file=tls.key --from-file=ca.crt`"
+        "create it: `kubectl -n {namespace} create secret generic {name} --from-file=tls.crt --from-file=tls.key --from-file=ca.crt`"
     );
     match endpoint.get_json(&format!("/api/v1/namespaces/{namespace}/secrets/{name}")).await {
         Ok(secret) => {
@@ -272,8 +288,11 @@ async fn is_usable(endpoint: &Endpoint, namespace: &str, name: &str) -> Result<(
         Err(why) if why.is_not_found() => {
             Err(Failure::new(format!("there is no Secret {name} in namespace {namespace}")).hint(hint))
         }
-        // Who may not read Secrets may still install.
-        Err(why) if why.status() == Some(403) => Ok(()),
+        // A user who may not read Secrets may still install.
+        Err(why) if why.status() == Some(403) => Ok(terminal.note(&format!(
+            "no right to read Secret {name} in namespace {namespace}, which the webhook needs: check that it has \
+             tls.crt, tls.key and ca.crt"
+        ))?),
         Err(why) => Err(Failure::new(why)),
     }
 }

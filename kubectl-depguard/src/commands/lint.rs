@@ -1,17 +1,18 @@
-//! `lint`: what the controller would say of rules, before they are applied.
+//! `lint`: reports in advance what the controller would report about applied rules.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use clap::ValueEnum;
-use depguard_core::Home;
+use depguard_core::ControlPlane;
 use serde_json::Value;
 
-use crate::cli::Global;
-use crate::files::{self, FileArgs, Text};
-use crate::live::Live;
-use crate::outcome::{Failure, Outcome};
-use crate::terminal::Terminal;
+use crate::cluster::api_server::ApiServer;
+use crate::cluster::documents::Text;
+use crate::cluster::files::{self, FileArgs};
+use crate::io::exit::{Failure, Outcome};
+use crate::io::terminal::Terminal;
+use crate::options::Global;
 
 mod against;
 mod code;
@@ -24,48 +25,50 @@ mod patches;
 mod print;
 mod reading;
 mod shape;
+mod siblings;
 mod subject;
 mod together;
 
-use against::Against;
+use against::KindChecker;
 use code::Severity;
 use finding::Report;
-use kinds::{Kinds, Named};
+use kinds::{KindReference, Kinds};
 use patches::Patches;
 use subject::Subject;
 
-/// Check rules before they are applied
+/// Check rules before you apply them
 ///
-/// Says what the controller would say: unknown fields, paths that the schema doesn't have, kinds that are not served,
-/// cycles, references that are said twice, and which fields to make selectable. Definitions among the files of -f count
-/// as well. Without -f the rules that the API server has are checked. docs/lint.md explains each code.
+/// Reports what the controller would report: unknown fields, paths that the schema does not have, kinds that are not
+/// served, cycles, duplicate references, and fields to make selectable; and fields that look like a reference of a rule,
+/// but that no rule covers. Definitions among the files of -f count as
+/// well. Without -f, lint checks the rules on the API server. docs/lint.md explains each code.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
     files: FileArgs,
 
-    /// File or folder with CustomResourceDefinitions, or APIResourceSchemas and APIExports; may be given several times
+    /// File or folder with CustomResourceDefinitions, or APIResourceSchemas and APIExports; may be repeated
     #[arg(long, value_name = "FILE", num_args = 1..)]
     schemas: Vec<PathBuf>,
 
-    /// With -f: take kinds and existing rules from the API server too
+    /// With -f: also read kinds and existing rules from the API server
     #[arg(long)]
     live: bool,
 
-    /// Print the changes that make lookups cheap, as commands, instead of the findings
+    /// Print the commands that make lookups cheap, instead of the findings
     #[arg(long, conflicts_with = "output")]
     patch: bool,
 
-    /// How bad a finding must be for exit code 1
+    /// Lowest severity that leads to exit code 1
     #[arg(long, value_enum, value_name = "SEVERITY", default_value = "error")]
     fail_on: Severity,
 
-    /// How to print it [default: for people]
+    /// Output format [default: text for people]
     #[arg(short, long, value_enum, value_name = "FORMAT")]
     output: Option<Format>,
 }
 
-/// How findings are printed.
+/// Output format of findings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Format {
     /// JSON, with the patches
@@ -79,24 +82,27 @@ enum Format {
 pub(crate) async fn run(args: Args, global: &Global, terminal: &mut Terminal) -> Result<Outcome, Failure> {
     let documents = args.files.read_texts(terminal)?;
     let schemas = files::read_texts(&args.schemas, args.files.recursive, terminal)?;
-    let live = if args.live || args.files.is_empty() { Some(Live::open(global).await?) } else { None };
-    let home = global.home().or(live.as_ref().map(Live::home));
-    let stored = match &live {
-        Some(live) => live::rules(live, terminal).await?,
-        None => Vec::new(),
+    let live = if args.live || args.files.is_empty() { Some(ApiServer::open(global).await?) } else { None };
+    let control_plane = global.control_plane().or(live.as_ref().map(ApiServer::control_plane));
+    let (stored, unread) = match &live {
+        Some(live) => live::rules(live).await?,
+        None => (Vec::new(), None),
     };
-    let mut linting = Linting::new(home, documents, schemas, stored);
+    let mut linting = Linting::new(control_plane, documents, schemas, stored);
+    if let Some(unread) = unread.as_ref().filter(|_| linting.rules.is_empty()) {
+        return Err(Failure::new(format!("could not read {unread}")).hint("get the right to list them"));
+    }
     if linting.rules.is_empty() {
-        return Err(Failure::new("there is no DependencyRule in what was given")
-            .hint("name files with rules by -f, or a cluster that has some by --kubeconfig"));
+        return Err(Failure::new("found no DependencyRule")
+            .hint("name files with rules with -f, or a cluster with rules with --kubeconfig"));
     }
     if let Some(live) = &live {
-        let progress = terminal.progress("looking at kinds");
+        let progress = terminal.progress("reading kinds");
         for (named, known) in live::kinds(live, linting.wanted()).await {
             progress.inc(1);
             linting.kinds.live.insert(named, known);
         }
-        // For the nearest; without it there is none.
+        // The served kinds are needed to suggest the nearest one; without them there is no suggestion.
         if let Ok(served) = live.kinds().await {
             linting.kinds.served = served.iter().map(|kind| kind.gvr.group_resource()).collect();
         }
@@ -107,66 +113,76 @@ pub(crate) async fn run(args: Args, global: &Global, terminal: &mut Terminal) ->
     } else {
         print::report(&report, args.output, terminal)?;
     }
-    let fails = report.findings.iter().any(|finding| finding.severity <= args.fail_on);
-    Ok(if fails { Outcome::Finding } else { Outcome::Well })
+    if report.has(args.fail_on) {
+        return Ok(Outcome::Finding);
+    }
+    match unread {
+        None => Ok(Outcome::Well),
+        Some(unread) => {
+            Err(Failure::new(format!("incomplete: cycles and overlaps were not checked; could not read {unread}"))
+                .hint("get the right to list them, or leave --live out"))
+        }
+    }
 }
 
-/// What is checked, and what is known so far.
+/// Linting in progress: its input and its findings so far.
 struct Linting {
-    home: Home,
-    /// The rules that are asked about.
+    control_plane: ControlPlane,
+    /// Rules to report about.
     rules: Vec<Subject>,
-    /// Those that there are besides.
+    /// Further rules, for checks across rules.
     others: Vec<Subject>,
     kinds: Kinds,
     report: Report,
 }
 
 impl Linting {
-    /// Sorts out what was given. Without a home it is a kcp where a rule names an export.
-    fn new(home: Option<Home>, documents: Vec<Text>, schemas: Vec<Text>, stored: Vec<Value>) -> Self {
+    /// Sorts the input. If no control plane is given and a rule names an export, the control plane is kcp.
+    fn new(control_plane: Option<ControlPlane>, documents: Vec<Text>, schemas: Vec<Text>, stored: Vec<Value>) -> Self {
         let (rules, definitions): (Vec<_>, Vec<_>) =
             documents.into_iter().partition(|text| reading::is_meant_as_rule(&text.document.value));
         let definitions = definitions.into_iter().chain(schemas).map(Subject::written).collect();
         let mut rules: Vec<_> = rules.into_iter().map(Subject::written).collect();
         let names: BTreeSet<_> = rules.iter().map(|rule| rule.name().to_owned()).collect();
-        // What was given will replace what is stored.
+        // Rules in files will replace stored rules of the same name.
         let stored = stored.into_iter().map(Subject::stored);
         let mut others: Vec<_> = stored.filter(|stored| !names.contains(stored.name())).collect();
         if rules.is_empty() {
             std::mem::swap(&mut rules, &mut others);
         }
         let is_kcp = || rules.iter().any(|rule| reading::names_exports(&rule.value));
-        let home = home.unwrap_or_else(|| if is_kcp() { Home::Kcp } else { Home::Kubernetes });
+        let control_plane =
+            control_plane.unwrap_or_else(|| if is_kcp() { ControlPlane::Kcp } else { ControlPlane::Kubernetes });
         let mut report = Report::default();
         let kinds = Kinds::read(definitions, &mut report);
-        Self { home, rules, others, kinds, report }
+        Self { control_plane, rules, others, kinds, report }
     }
 
-    /// The kinds that rules name and of which no definition was given; with `true` those whose fields matter.
-    fn wanted(&self) -> Vec<(Named, bool)> {
+    /// Returns the kinds that rules name without a definition in the files; `true` for a kind whose fields matter.
+    fn wanted(&self) -> Vec<(KindReference, bool)> {
         let mut wanted = BTreeMap::new();
-        for rule in &reading::rules(self.home, &self.rules, &mut Report::default()) {
-            wanted.insert(Named::dependent(&rule.rule), true);
+        for rule in &reading::rules(self.control_plane, &self.rules, &mut Report::default()) {
+            wanted.insert(KindReference::dependent(&rule.rule), true);
             for edge in rule.edges() {
-                wanted.entry(Named::target(edge)).or_insert(false);
+                wanted.entry(KindReference::target(edge)).or_insert(false);
             }
         }
         wanted.into_iter().filter(|(named, _)| !self.kinds.is_defined(named)).collect()
     }
 
-    /// All that is to be said.
+    /// Finishes all checks and returns the report.
     fn finish(mut self) -> Report {
         let mut report = self.report;
         report.rules = self.rules.len();
-        let rules = reading::rules(self.home, &self.rules, &mut report);
+        let rules = reading::rules(self.control_plane, &self.rules, &mut report);
         let mut patches = Patches::default();
-        let mut against = Against::new(&mut self.kinds);
+        let mut against = KindChecker::new(&mut self.kinds);
         for rule in &rules {
             against.check(rule, &mut patches, &mut report);
         }
-        let others = reading::rules(self.home, &self.others, &mut Report::default());
+        let others = reading::rules(self.control_plane, &self.others, &mut Report::default());
         together::check(&rules, &others, &mut report);
+        siblings::check(&rules, &others, &mut self.kinds, &mut report);
         report.patches = patches.finish();
         report.sort();
         report

@@ -1,19 +1,20 @@
-//! `order`: in which order objects can be deleted, and their deletion.
+//! `order`: computes the order in which objects can be deleted, and deletes them.
 
 use std::time::Duration;
 
-use depguard_core::{Home, Namespace, WorkspacePath, parse_duration};
+use depguard_core::model::{Namespace, parse_duration};
+use depguard_core::{ControlPlane, WorkspacePath};
 use depguard_kcp::Endpoint;
 use tokio::sync::watch;
 
-use crate::cli::{DryRun, Global};
-use crate::files::FileArgs;
-use crate::locks::Locks;
-use crate::outcome::{Failure, Outcome};
-use crate::output::{Format, OutputArgs};
-use crate::scan::{Follow, Scan, Scope};
-use crate::source::Source;
-use crate::terminal::Terminal;
+use crate::cluster::files::FileArgs;
+use crate::cluster::source::Source;
+use crate::engine::locks::Locks;
+use crate::engine::reference_scan::{Follow, Scan, Scope};
+use crate::io::exit::{Failure, Outcome};
+use crate::io::output::{Format, OutputArgs};
+use crate::io::terminal::Terminal;
+use crate::options::{DryRun, Global};
 
 mod delete;
 mod dry_run;
@@ -22,30 +23,29 @@ mod plan;
 mod print;
 mod request;
 
-use delete::Carrier;
+use delete::PlanExecutor;
 use plan::Plan;
 use request::Requests;
 
-/// Tell in which order objects can be deleted, or delete them so
+/// Show the order in which objects can be deleted, or delete them in that order
 ///
-/// Whatever refers to an object must go before it. Objects of a wave are held by nobody once the waves before it are gone.
-/// Only kinds that rules name are ordered, and only rules that refuse (onDelete: Deny) count. Objects that protect each
-/// other are in no wave: it is told what ends them.
+/// Dependents go before their targets. Once the waves before it are gone, nothing blocks the objects of a wave. Only
+/// kinds that rules name are ordered, and only rules that refuse (onDelete: Deny) count. Objects that protect each
+/// other are in no wave; the command says how to end such a cycle. Locked objects, and the objects that they refer to,
+/// are in no wave either.
 ///
-/// GlobalOwner NAME instead of a place: in which waves that GlobalOwner's groups would be removed, and how many objects of
-/// each, by its spec.order.
+/// With GlobalOwner NAME instead of a place, the command shows in which waves that GlobalOwner would remove its groups,
+/// by its spec.order, and how many objects each group has.
 ///
-/// What a lock keeps is in no wave either, nor is what it refers to.
-///
-/// Exit code: 0 where all has a wave, or is gone; 1 where something can't go, or is left; 2 where the plan is incomplete,
-/// since a rule can't be used or something could not be looked at, or there was nothing to look at.
+/// Exit code: 0 if every object has a wave, or is gone; 1 if an object can't be deleted, or is left; 2 if the plan is
+/// incomplete, because a rule can't be used or something could not be read, or if there was nothing to read.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// A namespace, or in kcp a workspace by its path, as root:acme [default: the namespace of -n]
+    /// Namespace, or in kcp the path of a workspace, as root:acme [default: the namespace of -n]
     #[arg(value_name = "NAMESPACE|WORKSPACE|GlobalOwner")]
     place: Option<String>,
 
-    /// The name of a GlobalOwner, after that word
+    /// Name of a GlobalOwner, after that word
     #[arg(value_name = "NAME", requires = "place", conflicts_with = "delete")]
     name: Option<String>,
 
@@ -55,33 +55,34 @@ pub(crate) struct Args {
     #[command(flatten)]
     output: OutputArgs,
 
-    /// Delete the objects, wave by wave, each gone before the next begins; may be interrupted and run again
+    /// Delete the objects wave by wave, each gone before the next begins; can be interrupted and run again
     #[arg(long, conflicts_with = "filename")]
     delete: bool,
 
-    /// Only say what would be deleted (client), or have the server try the first wave (server)
-    #[arg(long, value_enum, requires = "delete", value_name = "WHO")]
+    /// Print what would be deleted (client), or let the server try the first wave (server)
+    #[arg(long, value_enum, requires = "delete", value_name = "MODE")]
     dry_run: Option<DryRun>,
 
-    /// How long a wave may take, finalizers and all, as 90s or 1h30m [default: 30m]
+    /// Time limit of a wave, including finalizers, as 90s or 1h30m [default: 30m]
     #[arg(long, requires = "delete", value_parser = duration)]
     timeout: Option<Duration>,
 
-    /// Don't ask
+    /// Delete without a question
     #[arg(short, long, requires = "delete")]
     yes: bool,
 }
 
-/// How long a wave may take unless told otherwise.
+/// Default time limit of a wave.
 const TIME: Duration = Duration::from_secs(30 * 60);
-/// The longest that a wave may take.
-const MOST_TIME: Duration = Duration::from_secs(7 * 24 * 3600);
+/// Upper bound of the time limit of a wave.
+const MAX_TIME: Duration = Duration::from_secs(7 * 24 * 3600);
 
 pub(crate) async fn run(args: Args, global: &Global, terminal: &mut Terminal) -> Result<Outcome, Failure> {
-    // Beside -f, which --delete excludes, nobody else says that they need it.
+    // clap doesn't enforce `requires = "delete"` beside `-f`, as `--delete` excludes `-f`.
     if !args.delete && (args.yes || args.timeout.is_some() || args.dry_run.is_some()) {
-        return Err(Failure::new("--yes, --timeout and --dry-run are about a deletion, and none was asked for")
-            .hint("say --delete too, or leave them out"));
+        return Err(
+            Failure::new("--yes, --timeout and --dry-run need --delete").hint("add --delete, or leave them out")
+        );
     }
     if let Some(name) = owner::named(args.place.as_deref(), args.name.as_deref())? {
         if args.delete {
@@ -97,20 +98,22 @@ pub(crate) async fn run(args: Args, global: &Global, terminal: &mut Terminal) ->
     let fallback = namespace.as_ref();
     let scope = Scope { namespace: fallback, follow: Follow::Dependents, labels: !locks.is_empty(), fallback };
     let scan = Scan::read(&source, &rules, scope, None, terminal).await?;
-    scan.tell_unread(terminal)?;
-    let plan = Plan::new(rules.home, scan, &locks);
+    scan.print_unread(terminal)?;
+    let plan = Plan::new(rules.control_plane, scan, &locks);
     let endpoint = match &source {
-        Source::Live(live) if args.delete => live.endpoint(),
+        Source::ApiServer(live) if args.delete => live.endpoint(),
         _ => {
             print::plan(&plan, args.output.output, terminal)?;
             return plan.outcome(true);
         }
     };
     if matches!(args.output.output, Some(Format::Json | Format::Yaml)) {
-        return Err(Failure::new("with --delete the output can't be json or yaml").hint("leave out -o, or say -o name"));
+        return Err(
+            Failure::new("with --delete the output can't be json or yaml").hint("leave out -o, or write -o name")
+        );
     }
-    if rules.home == Home::Kubernetes && namespace.is_none() {
-        return Err(Failure::new("of a whole cluster nothing is deleted, its own parts would be among it")
+    if rules.control_plane == ControlPlane::Kubernetes && namespace.is_none() {
+        return Err(Failure::new("order deletes no whole cluster, because that would include the cluster's own parts")
             .hint("name a namespace"));
     }
     match args.dry_run {
@@ -123,8 +126,8 @@ pub(crate) async fn run(args: Args, global: &Global, terminal: &mut Terminal) ->
 async fn delete(args: &Args, plan: &Plan, endpoint: &Endpoint, terminal: &mut Terminal) -> Result<Outcome, Failure> {
     if !args.yes {
         if !terminal.is_interactive() {
-            return Err(Failure::new("nothing was deleted, since nobody is there to be asked")
-                .hint("say --yes to delete without being asked, or --dry-run=client to see what would be"));
+            return Err(Failure::new("nothing was deleted: without a terminal, order can't ask for confirmation")
+                .hint("add --yes to delete without a question, or --dry-run=client to see the deletions"));
         }
         print::plan(plan, None, terminal)?;
         let question = format!("Delete {} in {} waves?", print::objects(plan.count()), plan.waves.len());
@@ -140,19 +143,19 @@ async fn delete(args: &Args, plan: &Plan, endpoint: &Endpoint, terminal: &mut Te
         }
     });
     let requests = Requests::new(endpoint);
-    let carrier = Carrier {
+    let executor = PlanExecutor {
         plan,
         requests,
         timeout: args.timeout.unwrap_or(TIME),
         stop,
         names_only: args.output.output.is_some(),
     };
-    let left = carrier.carry_out(terminal).await;
+    let left = executor.execute(terminal).await;
     interrupt.abort();
-    carrier.conclude(&left?, terminal)
+    executor.conclude(&left?, terminal)
 }
 
-/// Where to look, and in which namespace.
+/// Opens the place to read, and returns it with the namespace.
 async fn place(args: &Args, global: &Global, terminal: &mut Terminal) -> Result<(Source, Option<Namespace>), Failure> {
     let mut source = Source::open(global, &args.files, terminal).await?;
     let Some(place) = &args.place else {
@@ -163,21 +166,21 @@ async fn place(args: &Args, global: &Global, terminal: &mut Terminal) -> Result<
     if is_workspace {
         let path = WorkspacePath::parse(place).map_err(Failure::new)?;
         source = match source {
-            Source::Live(live) => Source::Live(Box::new(live.in_workspace(&path)?)),
-            Source::Disk(_) => {
-                return Err(Failure::new(format!("`{place}` is a workspace, and files are in none"))
+            Source::ApiServer(live) => Source::ApiServer(Box::new(live.in_workspace(&path)?)),
+            Source::Manifests(_) => {
+                return Err(Failure::new(format!("`{place}` is a workspace, but files have no workspace"))
                     .hint("name a namespace, or leave out -f"));
             }
         };
         return Ok((source, global.namespace.clone()));
     }
     if global.namespace.is_some() || global.all_namespaces {
-        return Err(Failure::new(format!("besides `{place}`, -n or -A says which namespaces")).hint("say it once"));
+        return Err(Failure::new(format!("`{place}` and -n or -A both name namespaces")).hint("use only one of them"));
     }
     Namespace::parse(place).map(|namespace| (source, Some(namespace))).map_err(Failure::new)
 }
 
 fn duration(text: &str) -> Result<Duration, String> {
-    let duration = parse_duration(text).filter(|duration| *duration <= MOST_TIME);
+    let duration = parse_duration(text).filter(|duration| *duration <= MAX_TIME);
     duration.ok_or_else(|| "write it as `90s` or `1h30m`, at most 168h".to_owned())
 }

@@ -1,44 +1,47 @@
-//! `status`: how the rules are, what runs, until when the certificate is good, and what was refused lately.
+//! `status`: shows the state of the rules and processes, the end of the certificate, and the latest refusals.
 
 mod handshake;
 mod parts;
 mod refusals;
 pub(super) mod rules;
 
-use depguard_core::Home;
+use depguard_core::ControlPlane;
 use k8s_openapi::jiff::Timestamp;
 use serde::Serialize;
 
 use self::parts::{Certificate, Process};
 use self::refusals::Refusal;
 use self::rules::RuleStatus;
-use super::install::{connect, own_namespace};
-use crate::cli::Global;
-use crate::live::Live;
-use crate::outcome::{Failure, Outcome};
-use crate::output::{Format, OutputArgs, Table, print_json, print_yaml};
-use crate::terminal::Terminal;
+use crate::cluster::api_server::ApiServer;
+use crate::commands::install::{connect, own_namespace};
+use crate::io::exit::{Failure, Outcome};
+use crate::io::output::{Format, OutputArgs, Table, print_json, print_yaml};
+use crate::io::terminal::Terminal;
+use crate::options::Global;
 
-/// Show how the rules are, what runs, until when the certificate is good, and what was refused lately
+/// Show rules, processes, certificates and recent refusals
 ///
-/// Exit code 1 where a condition of a rule is not true, nothing is installed, no process is ready, or the controller has
-/// stopped. A rule that was enforced is not any more where no webhook configuration has deletions of its targets reviewed.
-/// What could not be looked at is counted, with the right that it needs; exit code 2 where all else is well, but in home
-/// kubernetes the configurations or the processes could not be looked at.
+/// Exit code: 1 if a condition of a rule is not true, nothing is installed, no process is ready, the controller has
+/// stopped, or a certificate has expired; 2 if everything else is well, but the processes, the controller's Lease or
+/// the webhook configurations could not be read, or if nothing was found and something could not be read. In kcp, only
+/// the configurations of depguard's own workspace count for exit code 2: a tenant sees no others. A rule is no longer
+/// enforced if no webhook configuration covers deletions of its targets. If something could not be read, the command
+/// names the right that it needs.
 ///
-/// The last refusals are those in the logs of the webhook's pods: depguard records them nowhere else, so they go with the
-/// pods, and logs below level `info` have none. How many there were since a pod began is in its metrics.
+/// The refusals come from the logs of the webhook's pods. depguard records them nowhere else: they go with the pods,
+/// and logs below level `info` have none. The webhook's metrics count the refusals since a pod began.
 ///
-/// In home kcp the rules are those of the kubeconfig's workspace, and those of the workspaces whose exports it has bound, as
-/// far as they protect something there; of depguard's own workspace, those of all that have bound it. The processes are looked at where --pods-kubeconfig leads, in the namespace that what is installed names, in
-/// depguard-system, or in the one of -n.
+/// In kcp, the command shows the rules of the kubeconfig's workspace, and the rules of workspaces whose exports it has
+/// bound, if they protect something there. In depguard's own workspace, it shows the rules of all workspaces that have
+/// bound depguard. It reads the processes in the cluster of --pods-kubeconfig, in the namespace of -n, or in the one
+/// that the webhook configurations name, or in depguard-system.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Home kcp: kubeconfig of the cluster in which the processes run
+    /// kcp only: kubeconfig of the cluster in which the processes run
     #[arg(long, value_name = "FILE")]
     pods_kubeconfig: Option<std::path::PathBuf>,
 
-    /// How many of the last refusals to show
+    /// Number of refusals to show, the latest first
     #[arg(long, value_name = "NUMBER", default_value_t = 5)]
     refusals: usize,
 
@@ -46,49 +49,51 @@ pub(crate) struct Args {
     output: OutputArgs,
 }
 
-/// All that is shown.
+/// Content of the status.
 #[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Report {
-    /// Whether anything of depguard's was found.
+    /// True if any part of depguard was found.
     installed: bool,
     rules: Vec<RuleStatus>,
     processes: Vec<Process>,
     certificates: Vec<Certificate>,
-    /// How many ObjectLocks and ClusterObjectLocks there are.
+    /// Number of ObjectLocks and ClusterObjectLocks.
     locks: usize,
-    /// What is wrong besides the rules' conditions.
+    /// Problems beside the rules' conditions.
     problems: Vec<String>,
-    /// `None`: they could not be looked at.
+    /// `None` if the refusals could not be read.
     refusals: Option<Vec<Refusal>>,
-    unread: Vec<Unread>,
+    unread: Vec<StatusReadFailure>,
 }
 
-/// What could not be looked at.
+/// Something that could not be read, and the reason.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub(super) struct Unread {
+pub(super) struct StatusReadFailure {
     pub(super) what: String,
     pub(super) why: String,
-    /// Whether nobody can say without it that rules are enforced.
+    /// True if it is unknown without this part whether rules are enforced.
     #[serde(skip)]
     pub(super) is_vital: bool,
 }
 
 pub(crate) async fn run(args: Args, global: &Global, terminal: &mut Terminal) -> Result<Outcome, Failure> {
-    let live = Live::open(global).await?;
+    let live = ApiServer::open(global).await?;
     let mut report = Report::default();
     let mut found = rules::read(&live, &mut report.unread).await?;
-    found.hold_against_configurations(live.home());
+    found.correct_by_configurations(live.control_plane());
     report.installed = !found.configurations.is_empty() || found.is_elsewhere;
     report.rules = std::mem::take(&mut found.rules);
     report.locks = rules::locks(&live, &mut report.unread).await;
-    let cluster = match (live.home(), &args.pods_kubeconfig) {
-        (Home::Kubernetes, _) => Some(live.endpoint()),
-        (Home::Kcp, Some(kubeconfig)) => Some(connect(kubeconfig, Home::Kubernetes).await?.home()),
-        (Home::Kcp, None) => {
-            report.unread.push(Unread {
+    let cluster = match (live.control_plane(), &args.pods_kubeconfig) {
+        (ControlPlane::Kubernetes, _) => Some(live.endpoint()),
+        (ControlPlane::Kcp, Some(kubeconfig)) => {
+            Some(connect(kubeconfig, ControlPlane::Kubernetes).await?.own_endpoint())
+        }
+        (ControlPlane::Kcp, None) => {
+            report.unread.push(StatusReadFailure {
                 what: "the processes".to_owned(),
-                why: "they run in a Kubernetes cluster: name it by --pods-kubeconfig".to_owned(),
+                why: "they run in a Kubernetes cluster: name it with --pods-kubeconfig".to_owned(),
                 is_vital: false,
             });
             None
@@ -100,24 +105,26 @@ pub(crate) async fn run(args: Args, global: &Global, terminal: &mut Terminal) ->
             _ => own_namespace(global),
         };
         parts::lease(&cluster, &namespace, &mut report).await;
-        if let Some(secret) = parts::processes(&cluster, &namespace, &mut report).await {
+        if let Some(secret) = parts::processes(&cluster, &namespace, &found.configurations, &mut report).await {
             parts::certificate(&cluster, &namespace, &secret, &mut report).await;
             report.refusals = refusals::read(&cluster, &namespace, args.refusals, &mut report.unread).await;
         }
     }
     parts::handshakes(&found.configurations, &mut report).await;
     print(&report, args.output.output, terminal)?;
-    report.outcome(live.home())
+    report.outcome()
 }
 
 impl Report {
-    fn outcome(&self, home: Home) -> Result<Outcome, Failure> {
-        if !self.installed || !self.problems.is_empty() || !self.rules.iter().all(RuleStatus::is_well) {
+    fn outcome(&self) -> Result<Outcome, Failure> {
+        let is_untold = self.unread.iter().any(|unread| unread.is_vital);
+        if !self.problems.is_empty() || !self.rules.iter().all(RuleStatus::is_well) {
             return Ok(Outcome::Finding);
         }
-        match home == Home::Kubernetes && self.unread.iter().any(|unread| unread.is_vital) {
-            false => Ok(Outcome::Well),
-            true => Err(Failure::new("nothing is wrong with what could be looked at, but not all could be")
+        match (self.installed, is_untold) {
+            (true, false) => Ok(Outcome::Well),
+            (false, false) => Ok(Outcome::Finding),
+            (_, true) => Err(Failure::new("incomplete: found no problem, but some parts could not be read")
                 .hint("get the rights that are named above")),
         }
     }
@@ -143,41 +150,48 @@ fn print(report: &Report, format: Option<Format>, terminal: &mut Terminal) -> Re
     tables.extend(report.refusals.as_ref().map(|refusals| refusals::table(refusals, now)));
     let tables: Vec<_> = tables.iter().filter(|table| !table.is_empty()).map(Table::render).collect();
     terminal.out().write_all(tables.join("\n").as_bytes())?;
-    let mut said = Vec::new();
+    let mut lines = Vec::new();
     match (report.installed, report.rules.is_empty()) {
-        (false, true) => {
-            said.push("depguard is not installed here: `kubectl depguard install`, or the Helm chart".to_owned());
+        (false, true) if report.unread.iter().any(|unread| unread.is_vital) => {
+            lines
+                .push("could not find out whether depguard is installed here: some parts could not be read".to_owned());
         }
-        (false, false) => said.push(
-            "no webhook configuration and no process of depguard's was found, so that nothing is refused: \
-             `kubectl depguard install`, or the Helm chart"
+        (false, true) => {
+            lines.push(
+                "depguard is not installed here: install it with `kubectl depguard install` or the Helm chart"
+                    .to_owned(),
+            );
+        }
+        (false, false) => lines.push(
+            "found no webhook configuration and no process of depguard, so nothing is refused: install it with \
+             `kubectl depguard install` or the Helm chart"
                 .to_owned(),
         ),
-        (true, true) => said.push("there are no rules, so nothing is refused for a reference".to_owned()),
+        (true, true) => lines.push("there are no rules, so depguard refuses no deletion for a reference".to_owned()),
         (true, false) => {}
     }
     match report.locks {
         0 => {}
-        1 => said.push("there is 1 lock: `kubectl get objectlocks,clusterobjectlocks -A`".to_owned()),
-        many => said.push(format!("there are {many} locks: `kubectl get objectlocks,clusterobjectlocks -A`")),
+        1 => lines.push("there is 1 lock: `kubectl get objectlocks,clusterobjectlocks -A`".to_owned()),
+        many => lines.push(format!("there are {many} locks: `kubectl get objectlocks,clusterobjectlocks -A`")),
     }
     match report.rules.iter().filter(|rule| rule.conditions.is_empty()).count() {
         0 => {}
-        1 => said.push("no controller has looked at 1 rule yet: run it again in some seconds".to_owned()),
-        many => said.push(format!("no controller has looked at {many} rules yet: run it again in some seconds")),
+        1 => lines.push("no controller has checked 1 rule yet: run it again in a few seconds".to_owned()),
+        many => lines.push(format!("no controller has checked {many} rules yet: run it again in a few seconds")),
     }
-    said.extend(report.problems.iter().cloned());
+    lines.extend(report.problems.iter().cloned());
     if report.refusals.as_ref().is_some_and(Vec::is_empty) {
-        said.push("no refusal is in the logs of the webhook's pods".to_owned());
+        lines.push(format!("no refusal in the last {} lines of the readable logs", refusals::LINES));
     }
-    said.extend(report.unread.iter().map(|unread| format!("could not look at {}: {}", unread.what, unread.why)));
-    for line in said {
-        terminal.err().write_all(format!("{}\n", crate::output::one_line(&line)).as_bytes())?;
+    lines.extend(report.unread.iter().map(|unread| format!("could not read {}: {}", unread.what, unread.why)));
+    for line in lines {
+        terminal.err().write_all(format!("{}\n", crate::io::output::one_line(&line)).as_bytes())?;
     }
     Ok(())
 }
 
-/// How long ago, or how far ahead, as kubectl says it: `45s`, `12m`, `5h`, `3d`, `2y`.
+/// Formats a duration like kubectl: `45s`, `12m`, `5h`, `3d`, `2y`.
 fn span(seconds: i64) -> String {
     let seconds = seconds.max(0);
     match seconds {
@@ -189,22 +203,22 @@ fn span(seconds: i64) -> String {
     }
 }
 
-/// The same of a time such as `2026-01-01T00:00:00Z`; empty where it can't be read.
+/// Formats the age of a time such as `2026-01-01T00:00:00Z`; empty if the time can't be read.
 fn since(time: &str, now: Timestamp) -> String {
     let then: Option<Timestamp> = time.parse().ok();
     then.map(|then| span(now.as_second().saturating_sub(then.as_second()))).unwrap_or_default()
 }
 
-/// What is not to be had, and by which right it would be.
-fn unread(what: impl Into<String>, right: &str, why: &depguard_kcp::ApiError) -> Unread {
+/// Builds the report of an unreadable part. If a right is missing, the reason names it.
+fn unread(what: impl Into<String>, right: &str, why: &depguard_kcp::ApiError) -> StatusReadFailure {
     let why = match why.status() {
-        Some(401 | 403) => format!("it needs the right to {right}"),
+        Some(401 | 403) => format!("you need the right to {right}"),
         _ => why.to_string(),
     };
-    Unread { what: what.into(), why, is_vital: false }
+    StatusReadFailure { what: what.into(), why, is_vital: false }
 }
 
-impl Unread {
+impl StatusReadFailure {
     fn vital(self) -> Self {
         Self { is_vital: true, ..self }
     }

@@ -1,70 +1,84 @@
-//! `kubectl depguard suggest`: rules that the schemas of kinds seem to ask for.
+//! `kubectl depguard suggest`: proposes rules from the schemas of kinds.
 
 mod conventions;
 mod definition;
 mod fields;
-#[cfg(test)]
-mod measured;
 mod print;
 mod propose;
 mod reference;
 mod targets;
-#[cfg(test)]
-mod tests;
 mod words;
 
 use std::collections::BTreeMap;
 
-use depguard_core::Home;
+use depguard_core::ControlPlane;
 use serde::Serialize;
 
 use self::definition::{Definition, Export, definitions};
-use self::propose::{Proposal, proposals};
+use self::propose::{Proposal, proposals, proposals_of_definitions};
 use self::reference::Confidence;
-use crate::cli::Global;
-use crate::draft::{ExportAt, export_at};
-use crate::files::FileArgs;
-use crate::live::Live;
-use crate::outcome::{Failure, Outcome};
-use crate::output::{RulesFormat, Table, print_json};
-use crate::rules::BoundKind;
-use crate::terminal::Terminal;
+use crate::cluster::api_server::ApiServer;
+use crate::cluster::files::FileArgs;
+use crate::cluster::rules::{BoundKind, ReadFailure};
+use crate::engine::rule_draft::{ExportAt, export_at};
+use crate::io::exit::{Failure, Outcome};
+use crate::io::output::{RulesFormat, Table, print_json};
+use crate::io::terminal::Terminal;
+use crate::options::Global;
 
-/// Propose rules for references that schemas seem to hold
+/// Propose rules from the schemas of kinds
 ///
-/// Reads CustomResourceDefinitions or APIResourceSchemas (and the APIExports that serve these), looks for fields that are
-/// called and shaped as references are, and prints a DependencyRule for each kind that has some, to be reviewed. Each
-/// reference comes with its reason and with how sure it is. Fields of status are never taken for references. What refers
-/// to a kind that isn't known, or can't be said in a rule, is listed as a comment.
+/// Reads CustomResourceDefinitions, or APIResourceSchemas and the APIExports that serve them. Finds fields that have
+/// the name and shape of a reference, and prints a DependencyRule for each kind with such fields, for you to review.
+/// Each reference comes with a reason and a confidence. Fields of status never count as references. References to
+/// unknown kinds, and references that a rule can't express, are printed as comments.
+///
+/// Exit code: 2 if some definitions could not be read, or if there were none.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
     files: FileArgs,
 
-    /// Read the kinds of the API server; so it is, too, where no file is named
+    /// Read the kinds of the API server, as without -f
     #[arg(long, conflicts_with = "filename")]
     live: bool,
 
-    /// Leave out what is less sure
+    /// Lowest confidence of the references to print
     #[arg(long, value_enum, value_name = "LEVEL", default_value_t = Confidence::Low)]
     min_confidence: Confidence,
 
-    /// Workspace path of an APIExport that the files don't tell, as in network.example.com=root:providers:network
+    /// Propose instead, for each definition, a rule by which the definition stays while objects of its kind exist. Not
+    /// for kcp, whose providers run `kubectl depguard rules apply kcp`
+    #[arg(long, conflicts_with_all = ["min_confidence", "exports"])]
+    definitions: bool,
+
+    /// Workspace path of an APIExport, if the files lack it, as in network.example.com=root:providers:network
     #[arg(long = "export", value_name = "NAME=PATH", value_parser = export_at)]
     exports: Vec<ExportAt>,
 
-    /// How to print it
+    /// Output format
     #[arg(short, long, value_enum, value_name = "FORMAT", default_value_t)]
     output: RulesFormat,
 }
 
 pub(crate) async fn run(args: &Args, global: &Global, terminal: &mut Terminal) -> Result<Outcome, Failure> {
-    let (definitions, home) = read(args, global, terminal).await?;
-    if definitions.is_empty() {
-        return Err(Failure::new("there is no CustomResourceDefinition and no APIResourceSchema to look at")
-            .hint("name files that hold some with -f"));
+    let (definitions, unread, control_plane) = read(args, global, terminal).await?;
+    for unread in &unread {
+        terminal.note(&format!("could not read {unread}"))?;
     }
-    let proposals = proposals(&definitions, home, args.min_confidence);
+    if definitions.is_empty() && unread.is_empty() {
+        return Err(Failure::new("found no CustomResourceDefinition and no APIResourceSchema")
+            .hint("name files with definitions with -f"));
+    }
+    let proposals = if args.definitions {
+        if control_plane == ControlPlane::Kcp {
+            return Err(Failure::new("a kcp has no CustomResourceDefinitions that a rule could protect")
+                .hint("run `kubectl depguard rules apply kcp` in the workspace of each provider"));
+        }
+        proposals_of_definitions(&definitions)
+    } else {
+        proposals(&definitions, control_plane, args.min_confidence)
+    };
     if proposals.is_empty() {
         let looked = match definitions.len() {
             1 => "1 kind".to_owned(),
@@ -80,7 +94,11 @@ pub(crate) async fn run(args: &Args, global: &Global, terminal: &mut Terminal) -
         RulesFormat::Json => print_json(&Proposals { proposals: &proposals }, terminal)?,
         RulesFormat::Table => terminal.out().write_all(table(&proposals).render().as_bytes())?,
     }
-    Ok(Outcome::Well)
+    match unread.is_empty() {
+        true => Ok(Outcome::Well),
+        false => Err(Failure::new("incomplete: some definitions could not be read, so references may be missing")
+            .hint("the notes above name them: get the right to read them, or correct them")),
+    }
 }
 
 #[derive(Serialize)]
@@ -88,32 +106,36 @@ struct Proposals<'p> {
     proposals: &'p [Proposal],
 }
 
-/// The given kinds, and the home for which rules are written: kcp where an APIExport serves one of them.
-async fn read(args: &Args, global: &Global, terminal: &mut Terminal) -> Result<(Vec<Definition>, Home), Failure> {
+/// Reads the given kinds. Returns them with the parts that could not be read, and with the control plane of the rules: kcp if
+/// an APIExport serves one of the kinds.
+async fn read(
+    args: &Args,
+    global: &Global,
+    terminal: &mut Terminal,
+) -> Result<(Vec<Definition>, Vec<ReadFailure>, ControlPlane), Failure> {
     let workspaces: BTreeMap<_, _> =
         args.exports.iter().map(|export| (export.name.to_string(), export.path.to_string())).collect();
     if args.files.is_empty() {
-        let live = Live::open(global).await?;
-        return Ok((of_server(&live, &workspaces, terminal).await?, live.home()));
+        let live = ApiServer::open(global).await?;
+        let (definitions, unread) = of_server(&live, &workspaces).await?;
+        return Ok((definitions, unread, live.control_plane()));
     }
     let documents = args.files.read(terminal)?;
-    let definitions = definitions(documents.iter().map(|document| &*document.value), &workspaces);
+    let (definitions, unread) = definitions(documents.iter().map(|document| &*document.value), &workspaces);
     let exported = definitions.iter().any(|definition| definition.export.is_some());
-    let home = global.home().unwrap_or(if exported { Home::Kcp } else { Home::Kubernetes });
-    Ok((definitions, home))
+    let control_plane =
+        global.control_plane().unwrap_or(if exported { ControlPlane::Kcp } else { ControlPlane::Kubernetes });
+    Ok((definitions, unread, control_plane))
 }
 
-/// What an API server serves; in kcp with the exports that the workspace binds.
+/// Reads the kinds that an API server serves; in kcp with the APIExports that the workspace binds.
 async fn of_server(
-    live: &Live,
+    live: &ApiServer,
     workspaces: &BTreeMap<String, String>,
-    terminal: &mut Terminal,
-) -> Result<Vec<Definition>, Failure> {
-    let (objects, unread) = live.definitions().await?;
-    for unread in unread {
-        writeln!(terminal.err(), "could not look at {unread}")?;
-    }
-    let mut definitions = definitions(objects.iter().map(|object| &**object), workspaces);
+) -> Result<(Vec<Definition>, Vec<ReadFailure>), Failure> {
+    let (objects, mut missing) = live.definitions().await?;
+    let (mut definitions, unread) = definitions(objects.iter().map(|object| &**object), workspaces);
+    missing.extend(unread);
     let (bound, _) = live.bound().await?;
     for definition in &mut definitions {
         let name = &definition.name;
@@ -125,7 +147,7 @@ async fn of_server(
             name: kind.export.to_string(),
         });
     }
-    Ok(definitions)
+    Ok((definitions, missing))
 }
 
 fn table(proposals: &[Proposal]) -> Table {

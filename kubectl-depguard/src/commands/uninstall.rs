@@ -1,4 +1,4 @@
-//! `uninstall`: first what refuses, then the rest.
+//! `uninstall`: removes the webhook configurations first, then the rest.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -6,57 +6,58 @@ use std::time::Duration;
 
 use depguard_controller::manifests::ReadThrough;
 use depguard_controller::{Removed, Uninstall, UninstallError};
-use depguard_core::{ExportName, Home, WorkspacePath, api};
+use depguard_core::{ControlPlane, ExportName, WorkspacePath, api};
 use depguard_kcp::{Endpoint, Preconditions};
 use serde_json::Value;
 
-use super::install::address::{shown, text};
-use super::install::chart::{self, Issuer, Names};
-use super::install::objects::{self, Item, Place, Workspaces, is_ours};
-use super::install::{Targets, connect, own_namespace, path_of, shard};
-use super::status::rules;
-use crate::cli::{DryRun, Global};
-use crate::live::{Live, next_step};
-use crate::outcome::{Failure, Outcome};
-use crate::terminal::Terminal;
+use crate::cluster::api_server::{ApiServer, next_step};
+use crate::cluster::resource_path::{shown, text};
+use crate::commands::install::chart::{self, Issuer, Names};
+use crate::commands::install::objects::{self, Item, Place, Workspaces, is_ours};
+use crate::commands::install::{Targets, connect, own_namespace, path_of, shard};
+use crate::commands::status::rules;
+use crate::io::exit::{Failure, Outcome};
+use crate::io::terminal::Terminal;
+use crate::options::{DryRun, Global};
 
-/// Uninstall depguard, also while its webhook is dead
+/// Uninstall depguard, even while its webhook is down
 ///
-/// First every webhook configuration goes, so that nothing is refused any more; controllers that still run are told to
-/// write no more. Only then what `install` made: the processes, their certificate, rights and accounts, and the namespace,
-/// depguard-system or the one of -n, where nothing else is in it. What Helm or somebody else made is left alone and named.
+/// First removes every webhook configuration, so that nothing is refused any more, and tells running controllers to
+/// write no more. Then removes the objects that `install` made: the processes, their certificate, rights and accounts,
+/// and the namespace (depguard-system, or that of -n) if it contains nothing else. Objects of Helm or of somebody else
+/// stay, and the command names them.
 ///
-/// Asks before anything is removed; where nobody is there to be asked, --yes says it.
+/// Asks before it removes anything; without a terminal, give --yes.
 ///
-/// Rules stay, and say nothing any more, unless --crd is given. In home kcp the kubeconfig must point at depguard's own
-/// workspace; its APIExport and the providers' bindings stay, as rules would go with them.
+/// Rules stay, without any effect, unless you give --crd. In kcp, the kubeconfig must point at depguard's own
+/// workspace; its APIExport and the providers' bindings stay, because rules would go with them.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Home kubernetes: delete the CustomResourceDefinition too, and with it every DependencyRule
+    /// Kubernetes only: also delete the CustomResourceDefinition, and with it every DependencyRule
     #[arg(long)]
     crd: bool,
 
-    /// Home kcp: kubeconfig of the cluster in which the processes run
+    /// kcp only: kubeconfig of the cluster in which the processes run
     #[arg(long, value_name = "FILE")]
     pods_kubeconfig: Option<PathBuf>,
 
-    /// Home kcp: kubeconfig of a shard's administrator, to take back rights on it; may be repeated
+    /// kcp only: kubeconfig of a shard's administrator, to revoke rights on the shard; may be repeated
     #[arg(long, value_name = "FILE")]
     shard_kubeconfig: Vec<PathBuf>,
 
-    /// Only say what would be removed (client), or in home kubernetes have the server try it (server)
-    #[arg(long, value_enum, value_name = "WHO")]
+    /// Print what would be removed (client), or in plain Kubernetes let the server try it (server)
+    #[arg(long, value_enum, value_name = "MODE")]
     dry_run: Option<DryRun>,
 
-    /// Don't ask
+    /// Remove without a question
     #[arg(short, long)]
     yes: bool,
 
-    /// Name of the controllers' Lease, where they were given one
+    /// Name of the controllers' Lease, if you changed it
     #[arg(long, value_name = "NAME", default_value = "depguard-controller")]
     leader_election_id: String,
 
-    /// Seconds after which to give up on the webhook configurations
+    /// Time limit for the webhook configurations, in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 120)]
     timeout: u64,
 }
@@ -66,45 +67,47 @@ const KIND: &str = "validatingwebhookconfiguration.admissionregistration.k8s.io"
 const REQUEST: Duration = Duration::from_secs(30);
 
 pub(crate) async fn run(args: Args, global: &Global, terminal: &mut Terminal) -> Result<Outcome, Failure> {
-    let live = Live::open(global).await?;
-    let home = live.home();
-    if args.crd && home == Home::Kcp {
-        return Err(Failure::new("--crd is for home kubernetes only")
+    let live = ApiServer::open(global).await?;
+    let control_plane = live.control_plane();
+    if args.crd && control_plane == ControlPlane::Kcp {
+        return Err(Failure::new("--crd is for plain Kubernetes only")
             .hint("in kcp rules go with the bindings: `kubectl delete apibinding` in each provider's workspace"));
     }
-    if args.dry_run == Some(DryRun::Server) && home == Home::Kcp {
-        return Err(
-            Failure::new("in home kcp no server tries what goes in all workspaces").hint("say --dry-run=client")
-        );
+    if args.dry_run == Some(DryRun::Server) && control_plane == ControlPlane::Kcp {
+        return Err(Failure::new("--dry-run=server is for plain Kubernetes only").hint("use --dry-run=client"));
     }
-    let mut done =
-        Removal { targets: Targets::default(), said: Vec::new(), notes: BTreeSet::new(), dry_run: args.dry_run };
+    let mut done = Removal {
+        targets: Targets::default(),
+        deleted_names: Vec::new(),
+        notes: BTreeSet::new(),
+        dry_run: args.dry_run,
+    };
     match args.dry_run {
         Some(_) => done.preview(&live, terminal).await?,
         None if !is_meant(&args, &live, terminal).await? => return Ok(Outcome::Finding),
         None => {
             let progress = terminal.progress("removing webhook configurations");
-            let removed = configurations(&args, global, home).await;
+            let removed = configurations(&args, global, control_plane).await;
             drop(progress);
             let removed = removed?;
             done.notes = removed.notes;
             for Removed { configuration, place, .. } in removed.removed {
-                let place = if home == Home::Kcp { format!(" in {place}") } else { String::new() };
+                let place = if control_plane == ControlPlane::Kcp { format!(" in {place}") } else { String::new() };
                 done.say(format!("{KIND}/{configuration}"), &place, terminal)?;
             }
         }
     }
     let namespace = own_namespace(global);
-    match home {
-        Home::Kubernetes => {
+    match control_plane {
+        ControlPlane::Kubernetes => {
             done.targets.cluster = Some(live.endpoint());
-            let items = [objects::rights(&namespace), of_processes(home, &namespace)?].concat();
+            let items = [objects::rights(&namespace), of_processes(control_plane, &namespace)?].concat();
             done.remove(items, args.crd, terminal).await?;
             done.rules(&live.endpoint(), args.crd).await;
         }
-        Home::Kcp => done.in_kcp(&args, &live, &namespace, terminal).await?,
+        ControlPlane::Kcp => done.in_kcp(&args, &live, &namespace, terminal).await?,
     }
-    if done.said.is_empty() {
+    if done.deleted_names.is_empty() {
         terminal.out().write_all(b"there was nothing to remove\n")?;
     }
     for note in done.notes {
@@ -113,24 +116,24 @@ pub(crate) async fn run(args: Args, global: &Global, terminal: &mut Terminal) ->
     Ok(Outcome::Well)
 }
 
-/// Asks whether to go on.
-async fn is_meant(args: &Args, live: &Live, terminal: &mut Terminal) -> Result<bool, Failure> {
+/// Asks the user whether to go on.
+async fn is_meant(args: &Args, live: &ApiServer, terminal: &mut Terminal) -> Result<bool, Failure> {
     if args.yes {
         return Ok(true);
     }
     if !terminal.is_interactive() {
-        return Err(Failure::new("nothing was removed, since nobody is there to be asked")
-            .hint("say --yes to remove without being asked, or --dry-run=client to see what would be"));
+        return Err(Failure::new("nothing was removed: without a terminal, uninstall can't ask for confirmation")
+            .hint("add --yes to remove without a question, or --dry-run=client to see the removals"));
     }
-    // How many there are makes the question clearer, and is not needed to ask it.
+    // The number of rules makes the question clearer, but the question works without it.
     let rules = match rules::read(live, &mut Vec::new()).await.map(|found| found.count()) {
         Ok(1) => "1 rule".to_owned(),
         Ok(count) => format!("{count} rules"),
         Err(_) => "rules".to_owned(),
     };
     let question = match args.crd {
-        true => format!("Remove depguard and delete {rules}? Nothing is refused any more then."),
-        false => format!("Remove depguard? Its {rules} protect nothing any more then."),
+        true => format!("Remove depguard and delete {rules}? After that, nothing is refused any more."),
+        false => format!("Remove depguard? After that, its {rules} protect nothing."),
     };
     let is_meant = terminal.ask(&question)?;
     if !is_meant {
@@ -139,11 +142,16 @@ async fn is_meant(args: &Args, live: &Live, terminal: &mut Terminal) -> Result<b
     Ok(is_meant)
 }
 
-/// What refuses deletions goes before anything else; where it can't, nothing else does.
-async fn configurations(args: &Args, global: &Global, home: Home) -> Result<depguard_controller::Uninstalled, Failure> {
+/// Removes the webhook configurations, which refuse deletions, before anything else. If that fails, nothing else is
+/// removed.
+async fn configurations(
+    args: &Args,
+    global: &Global,
+    control_plane: ControlPlane,
+) -> Result<depguard_controller::Uninstalled, Failure> {
     let export = ExportName::parse(api::GROUP).map_err(Failure::new)?;
-    let given = global.namespace.as_ref().filter(|_| home == Home::Kubernetes);
-    let what = Uninstall::new(home, export)
+    let given = global.namespace.as_ref().filter(|_| control_plane == ControlPlane::Kubernetes);
+    let what = Uninstall::new(control_plane, export)
         .kubeconfig(global.kubeconfig.clone())
         .context(global.context.clone())
         .leader_election_namespace(given.map(ToString::to_string))
@@ -153,15 +161,16 @@ async fn configurations(args: &Args, global: &Global, home: Home) -> Result<depg
         let failure = Failure::new(format!("nothing else was removed: {why}"));
         match why {
             UninstallError::Connect(_) => failure,
-            _ => failure.hint("the processes still run and decide; run it again once that is put right"),
+            _ => failure.hint("the processes still run and decide; correct this, and run it again"),
         }
     })
 }
 
-/// The processes, whoever makes their certificate, and the Secrets of one that was made here.
-fn of_processes(home: Home, namespace: &str) -> Result<Vec<Item>, Failure> {
+/// Returns the objects of the processes with every possible issuer of their certificate, and the Secrets of a
+/// certificate that `install` made.
+fn of_processes(control_plane: ControlPlane, namespace: &str) -> Result<Vec<Item>, Failure> {
     let names = Names {
-        home,
+        control_plane,
         namespace: namespace.to_owned(),
         image: String::new(),
         tls_secret: chart::TLS_SECRET.to_owned(),
@@ -176,7 +185,8 @@ fn of_processes(home: Home, namespace: &str) -> Result<Vec<Item>, Failure> {
     Ok(items)
 }
 
-/// In which order kinds go: what runs, then what it runs by, and last where it ran.
+/// Returns the position of an object's kind in the order of removal: first what runs, then the objects that it needs.
+/// All other kinds, such as the namespace, come last.
 fn turn(object: &Value) -> usize {
     const TURNS: [&str; 14] = [
         "Deployment",
@@ -199,31 +209,31 @@ fn turn(object: &Value) -> usize {
 
 struct Removal {
     targets: Targets,
-    said: Vec<String>,
+    deleted_names: Vec<String>,
     notes: BTreeSet<String>,
     dry_run: Option<DryRun>,
 }
 
 impl Removal {
-    /// Says that something was deleted, or would be.
+    /// Prints that something was deleted, or would be.
     fn say(&mut self, name: String, place: &str, terminal: &mut Terminal) -> Result<(), Failure> {
         let what = match self.dry_run {
             None => "deleted",
             Some(DryRun::Client) => "would be deleted",
-            Some(DryRun::Server) => "would be deleted, as the server says",
+            Some(DryRun::Server) => "would be deleted (server dry run)",
         };
         writeln!(terminal.out(), "{name} {what}{place}")?;
-        self.said.push(name);
+        self.deleted_names.push(name);
         Ok(())
     }
 
-    /// Says which webhook configurations would go.
-    async fn preview(&mut self, live: &Live, terminal: &mut Terminal) -> Result<(), Failure> {
+    /// Prints the webhook configurations that would be deleted.
+    async fn preview(&mut self, live: &ApiServer, terminal: &mut Terminal) -> Result<(), Failure> {
         let mut unread = Vec::new();
         let found = rules::read(live, &mut unread).await?;
-        if let Some(unread) = unread.iter().find(|unread| unread.is_vital) {
-            return Err(Failure::new(format!("could not look at {}: {}", unread.what, unread.why))
-                .hint("get that right, or nobody can say what would go"));
+        if let Some(unread) = unread.first() {
+            return Err(Failure::new(format!("could not read {}: {}", unread.what, unread.why))
+                .hint("get that right, which the preview needs"));
         }
         for found in found.configurations {
             let cluster = text(&found, "/metadata/annotations/kcp.io~1cluster");
@@ -238,7 +248,7 @@ impl Removal {
         Ok(())
     }
 
-    /// Deletes what is there and was made by install.
+    /// Deletes those of the objects that exist and were made by `install`.
     async fn remove(&mut self, mut items: Vec<Item>, crd: bool, terminal: &mut Terminal) -> Result<(), Failure> {
         items.sort_by_key(|item| turn(&item.object));
         for item in items {
@@ -254,7 +264,7 @@ impl Removal {
             if kind == "CustomResourceDefinition" && !crd {
                 continue;
             }
-            // The rules' kind is deleted because somebody said so, whoever made it.
+            // The CRD is deleted because the user asked for that, whoever made it.
             if !is_ours(&found) && kind != "CustomResourceDefinition" {
                 self.notes.insert(format!("{name}{place} stays: install did not make it{}", maker(&found)));
                 continue;
@@ -280,7 +290,7 @@ impl Removal {
         Ok(())
     }
 
-    /// Says what becomes of the rules.
+    /// Adds a note about the rules that stay.
     async fn rules(&mut self, endpoint: &Endpoint, deleted: bool) {
         let path = format!("/apis/{}/{}/{}", api::GROUP, api::VERSION, api::PLURAL);
         if deleted {
@@ -291,7 +301,7 @@ impl Removal {
                 let count = list.items.len();
                 let rules = if count == 1 { "1 rule".to_owned() } else { format!("{count} rules") };
                 self.notes
-                    .insert(format!("{RULES} stays, with {rules}, which protect nothing now: --crd deletes them"));
+                    .insert(format!("{RULES} stays, with {rules}, which protect nothing any more: --crd deletes them"));
             }
             Err(why) if why.is_not_found() => {}
             Err(_) => _ = self.notes.insert(format!("{RULES} stays, with all rules: --crd deletes them")),
@@ -301,17 +311,17 @@ impl Removal {
     async fn in_kcp(
         &mut self,
         args: &Args,
-        live: &Live,
+        live: &ApiServer,
         namespace: &str,
         terminal: &mut Terminal,
     ) -> Result<(), Failure> {
-        let own = live.connection().home_workspace().unwrap_or_default();
+        let own = live.connection().own_workspace().unwrap_or_default();
         let own = WorkspacePath::parse(own).map_err(Failure::new)?;
         for kubeconfig in &args.shard_kubeconfig {
             self.targets.shards.push(shard(kubeconfig).await?);
         }
         if let Some(kubeconfig) = &args.pods_kubeconfig {
-            self.targets.cluster = Some(connect(kubeconfig, Home::Kubernetes).await?.home());
+            self.targets.cluster = Some(connect(kubeconfig, ControlPlane::Kubernetes).await?.own_endpoint());
         }
         self.targets.kcp = Some(live.connection().clone());
         let shards = self.targets.shards.len();
@@ -320,34 +330,34 @@ impl Removal {
         let mut items = objects::in_workspaces(&workspaces, ReadThrough::default());
         items.retain(|item| !stays(item));
         items.push(objects::namespace(namespace));
-        items.extend(of_processes(Home::Kcp, namespace)?);
+        items.extend(of_processes(ControlPlane::Kcp, namespace)?);
         self.remove(items, false, terminal).await?;
         self.notes.insert(format!(
-            "the APIExport {} in workspace {own} and the providers' APIBindings stay, as every rule would go with them",
+            "the APIExport {} in workspace {own} and the providers' APIBindings stay: every rule would go with them",
             api::GROUP
         ));
-        for (missing, said) in [
+        for (missing, deleted_names) in [
             (
                 args.pods_kubeconfig.is_none(),
-                "the processes stay where they run: name their cluster by --pods-kubeconfig",
+                "the processes stay where they run: name their cluster with --pods-kubeconfig",
             ),
-            (shards == 0, "the rights on shards stay: name the shards' administrators by --shard-kubeconfig"),
+            (shards == 0, "the rights on shards stay: name the shards' administrators with --shard-kubeconfig"),
         ] {
             if missing {
-                self.notes.insert(said.to_owned());
+                self.notes.insert(deleted_names.to_owned());
             }
         }
         Ok(())
     }
 }
 
-/// Who else made an object, where it says so.
+/// Names the Helm release that made an object, as the end of a sentence; empty if there is none.
 fn maker(object: &Value) -> String {
     let release = object.pointer("/metadata/annotations/meta.helm.sh~1release-name").and_then(Value::as_str);
     release.map(|release| format!(", but the Helm release `{release}`: `helm uninstall {release}`")).unwrap_or_default()
 }
 
-/// What else is in the namespace, that would go with it. `None`: nothing.
+/// Describes other objects in the namespace, which would be deleted with it; `None` if there are none.
 async fn holds(endpoint: &Endpoint, namespace: &str) -> Option<String> {
     const KINDS: [&str; 5] =
         ["/api/v1 pods", "/api/v1 secrets", "/api/v1 configmaps", "/api/v1 services", "/apis/apps/v1 deployments"];
@@ -357,8 +367,8 @@ async fn holds(endpoint: &Endpoint, namespace: &str) -> Option<String> {
         let list = match endpoint.list_json(&format!("{root}/namespaces/{namespace}/{plural}")).await {
             Ok(list) => list,
             Err(why) if why.is_not_found() => continue,
-            // What can't be seen is not deleted.
-            Err(why) => return Some(format!("it could not be seen whether it holds other {plural} ({why})")),
+            // A namespace is kept if its content can't be read.
+            Err(why) => return Some(format!("could not list its {plural} ({why})")),
         };
         let is_other = |object: &&Value| {
             let label = |name: &str| object.pointer(&format!("/metadata/labels/app.kubernetes.io~1{name}"));
@@ -374,8 +384,8 @@ async fn holds(endpoint: &Endpoint, namespace: &str) -> Option<String> {
     }
     let first = others.first()?;
     Some(match others.len() {
-        1 => format!("it holds {first}"),
-        more => format!("it holds {first} and {} more", more.saturating_sub(1)),
+        1 => format!("it contains {first}"),
+        more => format!("it contains {first} and {} more", more.saturating_sub(1)),
     })
 }
 
@@ -386,15 +396,15 @@ fn failed(name: &str, why: impl std::fmt::Display) -> Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::commands::install::address;
+    use crate::cluster::resource_path;
 
     #[test]
     fn what_runs_goes_first_and_its_namespace_last() {
-        let mut items = [objects::rights("n"), of_processes(Home::Kubernetes, "n").unwrap()].concat();
+        let mut items = [objects::rights("n"), of_processes(ControlPlane::Kubernetes, "n").unwrap()].concat();
         items.sort_by_key(|item| turn(&item.object));
         let kinds: Vec<_> = items.iter().map(|item| text(&item.object, "/kind")).collect();
         assert_eq!(kinds[..2], ["Deployment", "Deployment"]);
         assert_eq!(kinds.last(), Some(&"Namespace"));
-        assert!(items.iter().all(|item| address::path(&item.object).is_some()));
+        assert!(items.iter().all(|item| resource_path::path(&item.object).is_some()));
     }
 }

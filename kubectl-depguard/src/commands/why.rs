@@ -1,14 +1,14 @@
-//! `why`: who blocks the deletion of an object, and how each lets go.
+//! `why`: shows the objects that block a deletion, and how each lets go.
 
 use serde_json::Value;
 
-use crate::cli::Global;
-use crate::files::FileArgs;
-use crate::kinds::ObjectArgs;
-use crate::outcome::{Failure, Outcome};
-use crate::output::OutputArgs;
-use crate::source::Source;
-use crate::terminal::Terminal;
+use crate::cluster::files::FileArgs;
+use crate::cluster::kinds::ObjectArgs;
+use crate::cluster::source::Source;
+use crate::io::exit::{Failure, Outcome};
+use crate::io::output::OutputArgs;
+use crate::io::terminal::Terminal;
+use crate::options::Global;
 
 mod all;
 mod answer;
@@ -19,19 +19,20 @@ mod release;
 
 use self::answer::{Answer, Target};
 
-/// Show what blocks the deletion of an object, and how each lets go
+/// Show what blocks the deletion of an object, and how to release it
 ///
-/// Whoever refers to it, locks, and finalizers, by the rules, locks and objects that you may read, or those of the files.
-/// Where these name nothing, or some of them must not be read, the API server is asked by a dry run of the deletion, which
-/// deletes nothing: other webhooks and policies may refuse, too. The answer says which of the two it came from.
+/// Lists the objects that refer to it, its locks and its finalizers, by the rules, locks and objects that you may read,
+/// or by those of the files. If these name no blocker, or if you may not read some of them, the command asks the API
+/// server by a dry run of the deletion, which deletes nothing; other webhooks and policies may refuse it, too. The
+/// answer names its source.
 ///
-/// Exit code: 0 nothing blocks it, 1 something does, 2 it could not be told.
+/// Exit code: 0 if nothing blocks the deletion, 1 if something does, 2 if the command could not find out.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
     object: ObjectArgs,
 
-    /// Name all blockers; else the search ends with the page of dependents on which enough for a refusal are found
+    /// Name all blockers; by default the search ends at the page of dependents that has enough for a refusal
     #[arg(long)]
     all: bool,
 
@@ -46,14 +47,17 @@ pub(crate) async fn run(args: Args, global: &Global, terminal: &mut Terminal) ->
     let source = Source::open(global, &args.files, terminal).await?;
     let kind = source.kind(named).await?;
     if global.all_namespaces && kind.namespaced != Some(false) {
-        return Err(Failure::new(format!("{} are in namespaces, and one of them is asked about", kind.gvr.resource))
-            .hint("name its namespace with --namespace instead of --all-namespaces"));
+        return Err(Failure::new(format!(
+            "-A names no single object of {}, which are in namespaces",
+            kind.gvr.resource
+        ))
+        .hint("name its namespace with --namespace instead of --all-namespaces"));
     }
     let namespace = source.namespace(global)?.filter(|_| kind.namespaced != Some(false));
     let object = source.object(&kind, namespace.as_ref(), name).await?.ok_or_else(|| {
         let place = namespace.map(|namespace| format!(" in namespace {namespace}")).unwrap_or_default();
         Failure::new(format!("there is no {}/{name}{place}", kind.gvr.group_resource()))
-            .hint("look at its name, and name its namespace with --namespace")
+            .hint("check the name, and name the namespace with --namespace")
     })?;
     let target = Target::new(&kind, object);
     let answer = Answer::find(&source, &target, args.all, terminal).await?;
@@ -61,11 +65,11 @@ pub(crate) async fn run(args: Args, global: &Global, terminal: &mut Terminal) ->
     match answer.blocked {
         Some(false) => Ok(Outcome::Well),
         Some(true) => Ok(Outcome::Finding),
-        None => Err(answer.untold()),
+        None => Err(answer.failure()),
     }
 }
 
-/// A text in an object.
+/// Returns a text in an object, unless it is empty.
 fn text<'v>(object: &'v Value, pointer: &str) -> Option<&'v str> {
     object.pointer(pointer).and_then(Value::as_str).filter(|text| !text.is_empty())
 }

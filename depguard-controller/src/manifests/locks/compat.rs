@@ -1,13 +1,13 @@
-//! The kind of the older tool.
+//! Kind of the older tool's Locks.
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::manifests::definition::{Definition, object_schema};
 
-/// The CustomResourceDefinition of `kotas.tech/v1` Locks: a Lock without a spec locks the object of its own name and
-/// namespace, of whichever guarded kind.
+/// Returns the CustomResourceDefinition of `kotas.tech/v1` Locks. A Lock has no spec; it locks the object of its own
+/// name and namespace, of any guarded kind.
 pub fn compat_crd() -> Value {
-    let description = "Lock locks the object of its own name and namespace, of each guarded kind.";
+    let description = "Lock locks the objects of the protected kinds that have its own name and namespace.";
     let definition = Definition {
         group: "kotas.tech",
         version: "v1",
@@ -17,7 +17,7 @@ pub fn compat_crd() -> Value {
         scope: "Namespaced",
         columns: Vec::new(),
         subresources: None,
-        schema: object_schema("Lock", description, &[], json!({})),
+        schema: object_schema("Lock", description, &[], &[]),
     };
     definition.crd()
 }

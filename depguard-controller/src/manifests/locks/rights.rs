@@ -1,28 +1,27 @@
-//! The rights that locks need, apart from those for rules: without locks nobody has them.
+//! Rights that locks need, apart from those for rules: without locks nobody has them.
 
 use depguard_core::locks::{LockKind, TABLE_PLURAL};
-use depguard_core::{Home, api};
+use depguard_core::{ControlPlane, api};
 use serde_json::{Value, json};
 
-use super::super::rbac::{CONTROLLER, Place, WEBHOOK, allow, cluster_role, granted, of_account, outside, user_at_home};
-use super::super::{ReadThrough, Setup, with};
-use super::LOCK_EXPORT;
-use crate::locks::{COMPAT_CONFIGURATION, CONFIGURATION, KINDS_CONFIGURATION};
+use crate::manifests::rbac::{CONTROLLER, Place, WEBHOOK, allow, cluster_role, granted, of_account, outside, own_user};
+use crate::manifests::{ReadThrough, Setup, with};
+use crate::model::names::{COMPAT_LOCKS_CONFIGURATION, LOCK_EXPORT, LOCK_KINDS_CONFIGURATION, LOCKS_CONFIGURATION};
 
 const AGGREGATE_TO: &str = "rbac.authorization.k8s.io/aggregate-to-";
 const READ: [&str; 3] = ["get", "list", "watch"];
 
-/// All rights that locks need, by where they are granted.
+/// Returns all rights that locks need, by the place in which they are granted.
 pub(super) fn of_locks(setup: &Setup) -> Vec<(Place, Vec<Value>)> {
-    match setup.home {
-        Home::Kubernetes => vec![(Place::Cluster, kubernetes())],
-        Home::Kcp => vec![(Place::DepCtrl, dep_ctrl(setup)), (Place::Shards, shards(setup))],
+    match setup.control_plane {
+        ControlPlane::Kubernetes => vec![(Place::Cluster, kubernetes())],
+        ControlPlane::Kcp => vec![(Place::DepCtrl, dep_ctrl(setup)), (Place::Shards, shards(setup))],
     }
 }
 
-/// The rights that the older tool's Locks need, in home kubernetes.
+/// Returns the rights that the older tool's Locks need, in plain Kubernetes.
 pub(super) fn of_compat_locks() -> Vec<Value> {
-    let controller = [configurations(&[COMPAT_CONFIGURATION])];
+    let controller = [configurations(&[COMPAT_LOCKS_CONFIGURATION])];
     let webhook = [allow("kotas.tech", ["locks"], &["get"])];
     [
         granted(&format!("{CONTROLLER}-compat-locks"), &of_account(CONTROLLER), &controller),
@@ -36,7 +35,7 @@ fn kubernetes() -> Vec<Value> {
         allow(api::GROUP, LockKind::ALL.map(LockKind::plural), &READ),
         allow(api::GROUP, LockKind::ALL.map(|kind| format!("{}/status", kind.plural())), &["update"]),
         allow(api::GROUP, [TABLE_PLURAL], &["get", "list", "watch", "create", "update", "delete"]),
-        configurations(&[CONFIGURATION, KINDS_CONFIGURATION]),
+        configurations(&[LOCKS_CONFIGURATION, LOCK_KINDS_CONFIGURATION]),
     ];
     let mut objects = granted(&format!("{CONTROLLER}-locks"), &of_account(CONTROLLER), &controller);
     objects.extend(granted(&format!("{WEBHOOK}-locks"), &of_account(WEBHOOK), &webhook()));
@@ -44,7 +43,7 @@ fn kubernetes() -> Vec<Value> {
     objects
 }
 
-/// What the webhook reads at a review, and writes where a lock is made.
+/// Returns the webhook's rights: it reads locks at a review, and writes tables when a lock is made.
 fn webhook() -> Vec<Value> {
     let reads = [allow(api::GROUP, LockKind::ALL.map(LockKind::plural), &["get", "list"])];
     [&reads[..], &webhook_writes(&["get", "create", "update"])].concat()
@@ -57,8 +56,8 @@ fn webhook_writes(tables: &[&str]) -> Vec<Value> {
     ]
 }
 
-/// A namespace's admin makes locks there, whoever sees its objects sees them. Nobody gets at the tables, and to unlock
-/// what another one locked is granted by a role of its own.
+/// Returns the users' roles. The admin of a namespace makes locks there, and everybody who sees its objects sees its
+/// locks. No role allows access to the tables, and a role of its own allows to unlock what somebody else locked.
 fn users() -> Vec<Value> {
     let role = |name: &str, rule: Value| cluster_role(&format!("depguard-locks-{name}"), Some(&[rule]));
     let aggregated = |name: &str, verbs: &[&str]| {
@@ -75,8 +74,8 @@ fn users() -> Vec<Value> {
     ]
 }
 
-/// depguard's own workspace: the export's content, and the configuration about locks themselves, as what is bound is
-/// reviewed where its export is.
+/// Returns the rights in depguard's own workspace: to the export's content, and to the configuration about locks
+/// themselves, since bound kinds are reviewed where their export is.
 fn dep_ctrl(setup: &Setup) -> Vec<Value> {
     let content =
         allow("apis.kcp.io", ["apiexports/content"], &["get", "list", "watch", "create", "update", "patch", "delete"]);
@@ -87,14 +86,15 @@ fn dep_ctrl(setup: &Setup) -> Vec<Value> {
     );
     let rules = [
         with(content, "resourceNames", json!([LOCK_EXPORT])),
-        with(kinds, "resourceNames", json!([KINDS_CONFIGURATION])),
+        with(kinds, "resourceNames", json!([LOCK_KINDS_CONFIGURATION])),
         allow("admissionregistration.k8s.io", ["validatingwebhookconfigurations"], &["create"]),
     ];
-    granted(&format!("{CONTROLLER}-locks"), &user_at_home(setup, CONTROLLER), &rules)
+    granted(&format!("{CONTROLLER}-locks"), &own_user(setup, CONTROLLER), &rules)
 }
 
-/// Every workspace of a shard: locks are read where they are, and which export serves what they lock. Both accounts are let
-/// in for rules, and where the webhook may read everything, that is locks too.
+/// Returns the rights in every workspace of a shard: locks are read where they are, and the bindings tell which export
+/// serves the locked kinds. The rights for rules already let both accounts into the workspaces. If the webhook may read
+/// everything, that includes locks.
 fn shards(setup: &Setup) -> Vec<Value> {
     let grant = |name: &str, rules: &[Value]| granted(&format!("{name}-locks"), &outside(setup, name), rules);
     let webhook = match setup.read_through {

@@ -1,19 +1,94 @@
-//! The API of GlobalOwners and GroupOwners: their CustomResourceDefinitions.
+//! API of GlobalOwners and GroupOwners: their CustomResourceDefinitions.
 //!
-//! What the published API has is here as it is there; what is beyond it is optional.
+//! Fields of the published API are as they are there; fields beyond it are optional.
 
+use depguard_core::api::Condition;
+use schemars::JsonSchema;
 use serde_json::{Value, json};
 
-use super::spec::{NAMESPACE, RESOURCE, choice, selector, string};
-use crate::manifests::definition::{Definition, column, condition_column, object_schema, status_schema};
-use crate::manifests::with;
-use crate::owners::api::{GLOBAL_OWNERS, GROUP, GROUP_OWNERS, MAX_GROUPS, MAX_NAMES, Names, VERSION};
+use crate::manifests::definition::{Definition, column, condition_column, object_schema};
+use crate::manifests::structural::structural;
+use crate::owners::api::{GLOBAL_OWNERS, GROUP, GROUP_OWNERS, Names, VERSION};
+use crate::owners::removal::order::PlannedWave;
+use crate::owners::spec::{GlobalSpec, GroupSpec};
 
-/// `v1`, or a group and a version.
-const API_VERSION: &str = r"^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?v[1-9][0-9]*([a-z]+[1-9][0-9]*)?$";
-const OBJECT_NAME: &str = r"^[^/%]+$";
+/// The controller's result for the GlobalOwner.
+#[derive(JsonSchema)]
+#[schemars(rename_all = "camelCase")]
+#[expect(dead_code, reason = "the controller writes the fields one by one")]
+struct GlobalStatus {
+    /// The generation that the status speaks of.
+    observed_generation: Option<i64>,
+    /// Accepted, Adopted, Ordered and Ready.
+    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
+    conditions: Option<Vec<Condition>>,
+    /// Owning, Removing or Releasing.
+    phase: Option<String>,
+    /// The number of the wave that is being removed, from 1 on.
+    wave: Option<i32>,
+    /// The number of waves.
+    waves: Option<i32>,
+    /// Objects that are owned; while it is being removed, those of the wave that are still there.
+    remaining: Option<i64>,
+    /// The number of objects that are stuck.
+    stuck_count: Option<i64>,
+    /// The order in which the groups would be removed, or are: wave by wave.
+    plan: Option<Vec<PlannedWave>>,
+    /// Objects whose removal was refused, or does not end: the first few.
+    stuck: Option<Vec<OwnedResource>>,
+    #[schemars(flatten)]
+    left_behind: LeftBehind,
+}
 
-/// The CustomResourceDefinitions of both kinds.
+/// The objects that the group owns.
+#[derive(JsonSchema)]
+#[schemars(rename_all = "camelCase")]
+#[expect(dead_code, reason = "the controller writes the fields one by one")]
+struct GroupStatus {
+    /// The generation that the status speaks of.
+    observed_generation: Option<i64>,
+    /// Adopted and Ready.
+    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
+    conditions: Option<Vec<Condition>>,
+    /// Owning; Removing: it owns all that was selected when its removal began; Released or Empty: nothing refers to it
+    /// any more.
+    phase: Option<String>,
+    /// The number of objects that the group owns.
+    owned: Option<i64>,
+    /// The objects that the group owns: of many objects the first.
+    owned_resources: Option<Vec<OwnedResource>>,
+    #[schemars(flatten)]
+    left_behind: LeftBehind,
+}
+
+#[derive(JsonSchema)]
+#[schemars(rename_all = "camelCase")]
+#[expect(dead_code, reason = "the controller writes the fields one by one")]
+struct LeftBehind {
+    /// The number of objects that are selected and stay, as they came after their group had begun to go.
+    left_behind_count: Option<i64>,
+    /// These objects: the first few.
+    left_behind: Option<Vec<OwnedResource>>,
+}
+
+/// An object, and the reason why it stays, if it is to go.
+#[derive(JsonSchema)]
+#[schemars(rename_all = "camelCase")]
+#[expect(dead_code, reason = "the controller writes the fields one by one")]
+struct OwnedResource {
+    /// The object's group and version.
+    api_version: Option<String>,
+    /// The object's kind.
+    kind: Option<String>,
+    /// The object's name.
+    name: Option<String>,
+    /// The object's namespace.
+    namespace: Option<String>,
+    /// The reason why the object stays.
+    message: Option<String>,
+}
+
+/// Returns the CustomResourceDefinitions of both kinds.
 pub fn owner_crds() -> Vec<Value> {
     vec![
         crd(
@@ -21,7 +96,7 @@ pub fn owner_crds() -> Vec<Value> {
             "GlobalOwner adopts objects of many kinds, group by group. Deleted, it removes them in the order of its \
              groups.",
             vec![column("Phase", "string", ".status.phase"), column("Remaining", "integer", ".status.remaining")],
-            json!({"spec": global_spec(), "status": global_status()}),
+            [structural(GlobalSpec::json_schema), structural(GlobalStatus::json_schema)],
         ),
         crd(
             GROUP_OWNERS,
@@ -32,12 +107,12 @@ pub fn owner_crds() -> Vec<Value> {
                 column("Owned", "integer", ".status.owned"),
                 column("Phase", "string", ".status.phase"),
             ],
-            json!({"spec": group_spec(), "status": group_status()}),
+            [structural(GroupSpec::json_schema), structural(GroupStatus::json_schema)],
         ),
     ]
 }
 
-fn crd(names: Names, description: &str, mut columns: Vec<Value>, own: Value) -> Value {
+fn crd(names: Names, description: &str, mut columns: Vec<Value>, [spec, status]: [Value; 2]) -> Value {
     columns.push(condition_column("Ready", "Ready"));
     let definition = Definition {
         group: GROUP,
@@ -48,161 +123,7 @@ fn crd(names: Names, description: &str, mut columns: Vec<Value>, own: Value) -> 
         scope: "Cluster",
         columns,
         subresources: Some(json!({"status": {}})),
-        schema: object_schema(names.kind, description, &["metadata", "spec"], own),
+        schema: object_schema(names.kind, description, &["metadata", "spec"], &[("spec", spec), ("status", status)]),
     };
     definition.crd()
-}
-
-fn global_spec() -> Value {
-    json!({
-        "type": "object",
-        "description": "What is adopted, and how it is removed.",
-        "required": ["childResources"],
-        "properties": {
-            "selector": selector("Counts for each entry that has no selector of its own. Empty: every object."),
-            "childResources": {
-                "type": "array",
-                "description": "The groups of objects. Their order is that of their removal, the first one first.",
-                "maxItems": MAX_GROUPS,
-                "items": child_resource(),
-            },
-            "order": choice(&["Listed", "ByRules"],
-                "In which order groups are removed: as they are listed (Listed, also if left out), or as \
-                DependencyRules say, what refers to something before what it refers to (ByRules)."),
-            "deletionPolicy": choice(&["Delete", "Orphan"],
-                "What happens to the objects when the GlobalOwner is deleted: they are removed (Delete, also if left \
-                out), or released (Orphan)."),
-        },
-    })
-}
-
-fn group_spec() -> Value {
-    json!({
-        "type": "object",
-        "description": "The group.",
-        "required": ["childResource"],
-        "properties": {
-            "selector": selector("The labels by which its objects are selected."),
-            "childResource": child_resource(),
-        },
-    })
-}
-
-fn child_resource() -> Value {
-    json!({
-        "type": "object",
-        "description": "One group: objects of one resource.",
-        "required": ["apiVersion", "resource"],
-        "properties": {
-            "apiVersion": string(1, 317, API_VERSION, "The resource's group and version, such as v1 or apps/v1."),
-            "resource": string(1, 253, RESOURCE, "The resource's plural name, such as configmaps."),
-            "names": {
-                "type": "array",
-                "description": "The names of the objects. Left out: whatever they are called.",
-                "maxItems": MAX_NAMES,
-                "items": string(1, 253, OBJECT_NAME, "A name."),
-            },
-            "namespace": string(1, 63, NAMESPACE, "The namespace that the objects lie in. Left out: in any, or in none."),
-            "selector": selector("The labels of the objects, instead of spec.selector."),
-        },
-        "x-kubernetes-validations": [{
-            "rule": "!has(self.selector) || (!has(self.names) && !has(self.namespace))",
-            "message": "a selector, or names and namespace: write one or the other",
-        }],
-    })
-}
-
-fn global_status() -> Value {
-    let own = json!({
-            "phase": {"type": "string", "description": "Owning, Removing or Releasing."},
-            "wave": {"type": "integer", "format": "int32", "description": "Which wave is being removed, from 1 on."},
-            "waves": {"type": "integer", "format": "int32", "description": "How many waves there are."},
-            "remaining": {
-                "type": "integer",
-                "format": "int64",
-                "description": "Objects that are owned; while it is being removed, those of the wave that are still there.",
-            },
-            "stuckCount": {"type": "integer", "format": "int64", "description": "How many objects are stuck."},
-            "plan": {
-                "type": "array",
-                "description": "In which order the groups would be removed, or are: wave by wave.",
-                "items": {
-                    "type": "object",
-                    "required": ["wave"],
-                    "properties": {
-                        "wave": {"type": "integer", "format": "int32", "description": "Which one, from 1 on."},
-                        "groups": {
-                            "type": "array",
-                            "description": "The groups that are removed at once.",
-                            "items": {
-                                "type": "object",
-                                "properties": {
-                                    "groupOwner": {"type": "string", "description": "The GroupOwner's name."},
-                                    "resource": {"type": "string", "description": "The resource and its API group."},
-                                    "objects": {
-                                        "type": "integer",
-                                        "format": "int64",
-                                        "description": "How many objects it owns.",
-                                    },
-                                },
-                            },
-                        },
-                    },
-                },
-            },
-            "stuck": {
-                "type": "array",
-                "description": "Objects whose removal was refused, or does not end: the first few.",
-                "items": with(owned_resource(), "description", json!("One of them, and why.")),
-            },
-            "leftBehindCount": left_behind_count(),
-            "leftBehind": left_behind(),
-    });
-    status_schema("What the controller made of it.", "Accepted, Adopted, Ordered and Ready.", own)
-}
-
-fn group_status() -> Value {
-    let own = json!({
-            "phase": {
-                "type": "string",
-                "description": "Owning; Removing: it owns all that was selected when its removal began; Released or Empty: \
-                                nothing refers to it any more.",
-            },
-            "owned": {"type": "integer", "format": "int64", "description": "How many objects it owns."},
-            "ownedResources": {
-                "type": "array",
-                "description": "What it owns: of many objects the first.",
-                "items": owned_resource(),
-            },
-            "leftBehindCount": left_behind_count(),
-            "leftBehind": left_behind(),
-    });
-    status_schema("What the group owns.", "Adopted and Ready.", own)
-}
-
-fn left_behind_count() -> Value {
-    json!({
-        "type": "integer",
-        "format": "int64",
-        "description": "How many objects are selected and stay, as they came after their group had begun to go.",
-    })
-}
-
-fn left_behind() -> Value {
-    json!({"type": "array", "description": "These objects: the first few.", "items": owned_resource()})
-}
-
-fn owned_resource() -> Value {
-    let text = |description: &str| json!({"type": "string", "description": description});
-    json!({
-        "type": "object",
-        "description": "An object.",
-        "properties": {
-            "apiVersion": text("Its group and version."),
-            "kind": text("Its kind."),
-            "name": text("Its name."),
-            "namespace": text("Its namespace."),
-            "message": text("What keeps it."),
-        },
-    })
 }

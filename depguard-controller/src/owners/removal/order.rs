@@ -1,27 +1,30 @@
-//! In which order groups are removed: the plan that a status shows and that `kubectl depguard order` prints.
+//! Order in which groups are removed: the plan that a status shows and that `kubectl depguard order` prints.
 
 use std::collections::BTreeSet;
 
-use depguard_core::{GroupResource, KindWaves, Rule};
+use depguard_core::Rule;
+use depguard_core::model::GroupResource;
+use depguard_core::rule::KindOrder;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::owners::spec::{Entry, group_name};
 
-/// `spec.order`
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+/// Value of `spec.order`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, JsonSchema)]
 pub(crate) enum Order {
-    /// As they are listed, one after the other.
+    /// Groups go as they are listed, one after the other.
     #[default]
     Listed,
-    /// As the rules want it, dependents first; groups that no rule puts in an order go together.
+    /// Groups go as DependencyRules demand, dependents first; groups that no rule puts in an order go together.
     ByRules,
 }
 
-/// The groups of a GlobalOwner in the order of their removal.
+/// Groups of a GlobalOwner in the order of their removal.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Plan {
-    /// One after the other.
+    /// Waves, one after the other.
     pub waves: Vec<PlannedWave>,
     /// Kinds that refer to each other in a cycle, so that no order of theirs is right. They share a wave.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -29,39 +32,44 @@ pub struct Plan {
 }
 
 /// Groups that are removed at once.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[non_exhaustive]
 pub struct PlannedWave {
-    /// Which one, from 1 on.
+    /// Number of the wave, from 1 on.
+    #[schemars(with = "i32")]
     pub wave: usize,
-    /// Its groups.
+    /// Groups of the wave.
+    #[schemars(default)]
     pub groups: Vec<PlannedGroup>,
 }
 
-/// One group.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+/// Group in a plan.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct PlannedGroup {
-    /// The name of its GroupOwner; left out where the GlobalOwner has no UID yet, of which it is made.
+    /// Name of the group's GroupOwner; left out if the GlobalOwner has no UID yet, which is part of this name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub group_owner: Option<String>,
-    /// Its resource, with its API group.
+    /// Resource of the group, with its API group.
+    #[schemars(default)]
     pub resource: String,
-    /// How many objects would go; left out where that is not known.
+    /// Number of objects that the group owns; left out if it is not known.
+    #[schemars(with = "Option<i64>")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub objects: Option<usize>,
 }
 
-/// Groups, whose kinds these are, in waves.
-pub(crate) fn waves<'r>(order: Order, kinds: &[GroupResource], rules: impl IntoIterator<Item = &'r Rule>) -> KindWaves {
+/// Puts groups of these kinds in waves.
+pub(crate) fn waves<'r>(order: Order, kinds: &[GroupResource], rules: impl IntoIterator<Item = &'r Rule>) -> KindOrder {
     match order {
-        Order::Listed => KindWaves { waves: (0..kinds.len()).map(|group| vec![group]).collect(), cycles: Vec::new() },
-        Order::ByRules => KindWaves::of(rules, kinds),
+        Order::Listed => KindOrder { waves: (0..kinds.len()).map(|group| vec![group]).collect(), cycles: Vec::new() },
+        Order::ByRules => KindOrder::of(rules, kinds),
     }
 }
 
-/// The plan for a GlobalOwner of this name and UID, where it has one; `objects` tells how many a group has, by its place.
+/// Returns the plan for a GlobalOwner with this name and, if it has one, this UID; `objects` gives the number of
+/// objects of the group at an index.
 pub(crate) fn plan<'r>(
     (owner, uid): (&str, Option<&str>),
     order: Order,
@@ -70,7 +78,7 @@ pub(crate) fn plan<'r>(
     objects: impl Fn(usize) -> Option<usize>,
 ) -> Plan {
     let kinds: Vec<_> = entries.iter().map(|entry| entry.resource.group_resource()).collect();
-    let KindWaves { waves, cycles } = waves(order, &kinds, rules);
+    let KindOrder { waves, cycles } = waves(order, &kinds, rules);
     let group = |place: &usize| {
         let entry = entries.get(*place)?;
         let (resource, objects) = (entry.resource.group_resource().to_string(), objects(*place));

@@ -1,4 +1,4 @@
-//! Removals of random worlds, played against what an API server would make of each write, and broken off anywhere.
+//! Removals of random worlds, played against a model of an API server, and broken off anywhere.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use self::plot::*;
 use self::world::*;
-use super::memory::LONG;
+use super::failures::LONG;
 use super::*;
 use crate::owners::spec::{self, DeletionPolicy};
 use crate::owners::write::{Next, Write};
@@ -26,7 +26,7 @@ proptest! {
         let before = world.objects.clone();
         let is_removed = world.plot.orphan == Orphan::No;
         world.play();
-        // Also what was not adopted yet, and whatever references it carries.
+        // This includes objects that were not adopted yet, whatever references they carry.
         for (uid, live) in &before {
             let goes = world.wave_of(live).is_some() && is_removed;
             prop_assert_eq!(world.objects.contains_key(uid), !goes, "{}", uid);
@@ -84,7 +84,7 @@ fn a_removal_that_waits_for_rules_says_so_and_one_that_needs_no_order_does_not_w
     let mut world = begun(vec![held(0, 0)]);
     let all = world.resources();
     let (mut memory, now) = (Memory::default(), Instant::now());
-    let mut step = |observed: &super::super::observed::Observed, seconds| {
+    let mut step = |observed: &crate::owners::snapshot::Observed, seconds| {
         let now = now + Duration::from_secs(seconds);
         let next = next(observed, &memory, now);
         memory.note_step(&next.waits, next.looks.clone(), now);
@@ -110,12 +110,12 @@ fn whatever_is_waited_for_long_is_stuck_also_where_nobody_refused_it() {
         memory.note_step(&next.waits, next.looks, now);
         next.status.unwrap()["stuck"][0].clone()
     };
-    // Each deletion is asked for, and the object changes before.
+    // Each deletion is asked for, and the object changes before it is carried out.
     assert_eq!(stuck(&mut world, &mut memory, 0), Value::Null);
     assert_eq!(stuck(&mut world, &mut memory, 29), Value::Null);
     assert_eq!(stuck(&mut world, &mut memory, 30)["name"], "x0");
     assert_eq!(memory.next(now), Some(now + LONG));
-    // A GroupOwner that is held when all is done.
+    // A GroupOwner that is held after all groups are done.
     world.objects.clear();
     for group in world.groups.values_mut() {
         group["status"]["phase"] = json!(EMPTY);
@@ -146,14 +146,14 @@ fn removing(objects: Vec<Seed>) -> World {
     changed(vec![(0, ALL_TIERS), (1, ALL_TIERS)], None, objects)
 }
 
-/// A removal in which all that is selected was looked at.
+/// Returns a removal in which all groups were looked at and are marked.
 fn begun(objects: Vec<Seed>) -> World {
     let mut world = removing(objects);
     world.groups.values_mut().for_each(|group| group["status"]["phase"] = json!(REMOVING));
     world
 }
 
-/// A removal whose list was changed just before.
+/// Returns a removal whose list was changed just before.
 fn changed(listed: Vec<Picks>, before: Option<Vec<Picks>>, objects: Vec<Seed>) -> World {
     let (rules, roleless, chances) = (vec![], BTreeSet::new(), vec![1]);
     let (late, orphan) = (vec![], Orphan::No);
@@ -161,12 +161,12 @@ fn changed(listed: Vec<Picks>, before: Option<Vec<Picks>>, objects: Vec<Seed>) -
     World::of(Plot { listed, before, by_rules: false, rules, objects, roleless, orphan, late, endless, chances })
 }
 
-/// Of this kind and tier, and owned by this group.
+/// Returns an object of this kind and tier that this group owns.
 fn owned(kind: usize, tier: u8, group: usize) -> Seed {
     Seed { kind, tier, owners: BTreeSet::from([group]), ..held(0, 0) }
 }
 
-/// The reasons of the events among some writes.
+/// Returns the reasons of the events among the writes.
 fn reasons(next: &Next) -> Vec<&str> {
     let events = next.writes.iter().filter_map(|write| match write {
         Write::Event(event) => event["reason"].as_str(),
@@ -195,7 +195,7 @@ fn what_was_refused_is_told_with_the_words_of_the_refusal_the_first_few_and_how_
     assert_eq!((&status["stuckCount"], status["stuck"].as_array().unwrap().len()), (&json!(30), 20));
     assert_eq!(status["stuck"][0]["message"].as_str().unwrap().chars().count(), 500);
     assert_eq!(status["conditions"][0]["reason"], "Stuck");
-    // Told once, and no event more while nothing changes.
+    // The event is sent once, and not again while nothing changes.
     world.owner.as_mut().unwrap()["status"] = status;
     assert_eq!(reasons(&world.look_whole(&memory, now)), [""; 0]);
 }
@@ -225,7 +225,7 @@ fn a_group_that_is_listed_no_more_is_released_and_nothing_of_it_is_deleted() {
     assert!(!next.writes.iter().any(|write| matches!(write, Write::DeleteObject { .. })), "{next:?}");
 }
 
-/// The ClusterRoles that are made.
+/// Returns the ClusterRoles that are made.
 fn made(next: &Next) -> Vec<&str> {
     let made = next.writes.iter().filter_map(|write| match write {
         Write::CreateRole(role) => role["metadata"]["name"].as_str(),
@@ -244,7 +244,7 @@ fn roles_that_are_missing_are_made_and_one_that_cannot_be_is_told() {
         world.roles.clear();
         let (mut memory, now) = (Memory::default(), Instant::now());
         let names: Vec<_> = world.groups.keys().cloned().collect();
-        // That of a later wave, too.
+        // Also the role of a later wave.
         assert_eq!(made(&world.look(&memory, now)), names, "{orphan:?}");
         for name in &names {
             let [_, key] = Write::creation_keys(name);
@@ -285,16 +285,16 @@ fn no_role_is_made_where_somebody_else_makes_them() {
     assert_eq!(made(&next(&observed, &Memory::default(), Instant::now())), [""; 0]);
 }
 
-/// What the list was when the GroupOwners were made: tier 0 of kind 0, kind 1, and tier 1 of kind 0.
+/// List when the GroupOwners were made: tier 0 of kind 0, kind 1, and tier 1 of kind 0.
 const BEFORE: [Picks; 3] = [(0, 1), (1, ALL_TIERS), (0, 2)];
 
 #[test]
 fn what_is_listed_goes_in_the_order_of_the_list_whichever_group_owns_it_yet() {
     for (listed, order) in [
         (vec![(0, 2), (1, ALL_TIERS), (0, 1)], ["uid-2", "uid-1", "uid-0"].as_slice()),
-        // The number of what is dropped passes to the next of its kind.
+        // The number of a dropped entry passes to the next entry of its kind.
         (vec![(1, ALL_TIERS), (0, 2)], &["uid-1", "uid-2"]),
-        // The last has no GroupOwner yet.
+        // The first entry has no GroupOwner yet.
         (vec![(0, 4), (0, 2), (1, ALL_TIERS), (0, 1)], &["uid-2", "uid-1", "uid-0"]),
         (vec![(1, ALL_TIERS)], &["uid-1"]),
     ] {

@@ -33,7 +33,7 @@ fn an_entry_selects_by_its_own_labels_else_by_those_of_all_and_by_names_besides(
         let object = object(namespace, name, labels);
         assert_eq!(entries[entry].selects(&object), selects, "{entry} {object:?}");
     }
-    // Named, and not selected: that is told.
+    // The object is named, and not selected: users are told of that.
     assert!(entries[0].names(&object(Some("default"), "test", &[])));
     assert!(!entries[1].names(&object(Some("default"), "test", &[])));
 }
@@ -54,9 +54,9 @@ fn what_is_wrong_is_told_by_its_field_and_adopts_nothing() {
         entries(&json!({"childResources": [child]})).unwrap_err().to_string()
     };
     for (fields, said) in [
-        (json!({}), "spec.childResources[0]: no selector, names or namespace say which objects"),
-        (json!({"selector": {}, "names": ["a"]}), "spec.childResources[0]: has a selector beside names"),
-        (json!({"selector": {}, "namespace": "a"}), "spec.childResources[0]: has a selector beside names"),
+        (json!({}), "spec.childResources[0]: has no selector, names or namespace"),
+        (json!({"selector": {}, "names": ["a"]}), "spec.childResources[0]: has both a selector and names"),
+        (json!({"selector": {}, "namespace": "a"}), "spec.childResources[0]: has both a selector and names"),
         (json!({"apiVersion": "a/b/c", "selector": {}}), "spec.childResources[0].apiVersion: "),
         (json!({"resource": "Secret", "selector": {}}), "spec.childResources[0].resource: "),
         (

@@ -1,4 +1,5 @@
-use depguard_core::{Group, Resource, Version};
+use depguard_core::Group;
+use depguard_core::model::{Resource, Version};
 use depguard_kcp::OwnerReference;
 
 use super::*;
@@ -50,7 +51,7 @@ fn an_object_is_adopted_and_released_only_in_the_state_that_was_seen() {
     }
     assert_eq!(operations(&adopt(&[])).1[2]["path"], "/metadata/ownerReferences");
     assert_eq!(operations(&adopt(&["x"])).1[2]["path"], "/metadata/ownerReferences/-");
-    // The last first, so that none moves another.
+    // The last reference comes first, so that no removal moves another one.
     let removed: Vec<_> = operations(&release).1.into_iter().filter(|operation| operation["op"] == "remove").collect();
     let paths: Vec<_> = removed.iter().map(|operation| operation["path"].as_str().unwrap()).collect();
     assert_eq!(paths, ["/metadata/ownerReferences/3", "/metadata/ownerReferences/1"]);

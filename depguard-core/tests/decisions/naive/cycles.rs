@@ -1,18 +1,18 @@
-//! Cycles and scopes once more: which edges lie on a cycle, by trying all of them, and what is torn down.
+//! Naive search for cycles, which tries all edges, and naive test for teardown.
 
-use depguard_core::{Home, WorkspacePath};
+use depguard_core::{ControlPlane, WorkspacePath};
 use serde_json::{Value, json};
 
 use super::is_broken;
 use crate::world::{CONSUMER, Object, World};
 
-/// Whose kind it is, and which: logical cluster, export, group, resource.
+/// Identity of a kind: logical cluster, export, group, resource.
 type End = [Value; 4];
 
-/// The binding that serves the kinds at an edge's ends, dependent and target; `None` for a local kind.
+/// Bindings that serve the kinds of an edge's dependent and target; `None` for a local kind.
 type Ends<'w> = (Option<&'w Value>, Option<&'w Value>);
 
-/// Where the edge lies on a cycle of edges that certainly bear: what binds its two ends.
+/// Returns the bindings of an edge's two ends if the edge lies on a cycle of edges that certainly apply.
 pub(super) fn on_one<'w>(world: &'w World, rule: &Value, dependency: &Value) -> Option<Ends<'w>> {
     let mut edges = Vec::new();
     for rule in world.rules.iter().filter(|rule| !is_broken(world, rule)) {
@@ -23,7 +23,7 @@ pub(super) fn on_one<'w>(world: &'w World, rule: &Value, dependency: &Value) -> 
     let (dependent, target, bound) =
         ends(world, rule, dependency).filter(|_| refuses(dependency) && !is_broken(world, rule))?;
     let mut reached = vec![target];
-    // Each round reaches one more, or the last one was reached.
+    // Each round reaches one more kind, until no further kind can be reached.
     for _ in 0..edges.len() {
         let next = edges.iter().find(|(from, to)| reached.contains(from) && !reached.contains(to));
         reached.extend(next.map(|(_, to)| to.clone()));
@@ -35,13 +35,13 @@ fn refuses(dependency: &Value) -> bool {
     dependency["onDelete"].as_str().is_none_or(|on_delete| on_delete == "Deny")
 }
 
-/// The ends of an edge that certainly bears.
+/// Returns the ends of an edge that certainly applies.
 fn ends<'w>(world: &'w World, rule: &Value, dependency: &Value) -> Option<(End, End, Ends<'w>)> {
     let dependent = &rule["spec"]["dependent"];
     let end = |cluster: Value, export: &Value, kind: &Value| {
         [cluster, export.clone(), kind["group"].clone(), kind["resource"].clone()]
     };
-    if world.home == Home::Kubernetes {
+    if world.control_plane == ControlPlane::Kubernetes {
         let nobodys = |kind| end(Value::Null, &Value::Null, kind);
         return Some((nobodys(dependent), nobodys(dependency), (None, None)));
     }
@@ -73,7 +73,7 @@ fn ends<'w>(world: &'w World, rule: &Value, dependency: &Value) -> Option<(End, 
     ))
 }
 
-/// The only binding of a kind, where it is of that export, and of the right provider and path.
+/// Returns the only binding of a kind, if it is of that export and of the right provider and path.
 fn binding<'w>(
     world: &'w World,
     kind: &Value,
@@ -91,18 +91,18 @@ fn binding<'w>(
     right.then_some(one)
 }
 
-/// Whether an object, of a kind bound so, lies in what is torn down.
+/// Returns true if an object of a kind bound so lies in a scope that is torn down.
 pub(super) fn is_going(world: &World, bound: Option<&Value>, object: &Object) -> bool {
     let namespace = object.json["metadata"]["namespace"].as_str();
-    (world.home == Home::Kcp && world.cluster_going)
+    (world.control_plane == ControlPlane::Kcp && world.cluster_going)
         || namespace.is_some_and(|namespace| world.going.contains(namespace))
         || bound.is_some_and(|binding| binding["metadata"]["deletionTimestamp"].is_string())
 }
 
-/// Whether kcp, when it deletes the logical cluster, leaves the dependent until the target is gone.
+/// Returns true if kcp, when it deletes the logical cluster, keeps the dependent until the target is gone.
 pub(super) fn is_kept_last(world: &World, rule: &Value, dependency: &Value, target: &Object, object: &Object) -> bool {
     let dependent = &rule["spec"]["dependent"];
-    world.home == Home::Kcp
+    world.control_plane == ControlPlane::Kcp
         && !dependent["apiExportName"].is_null()
         && object.json["metadata"]["namespace"].is_null()
         && (dependency["apiExportRef"].is_null() || target.json["metadata"]["namespace"].is_string())

@@ -1,9 +1,9 @@
-//! Whether one object refers to another, as a rule's dependency says, over trees of JSON.
+//! Naive reading of references: decides over trees of JSON if one object refers to another by a rule's dependency.
 
 use regex::Regex;
 use serde_json::{Map, Value};
 
-/// `None` where that can't be told.
+/// Returns true if the dependent refers to the target; `None` if that is unclear.
 pub(crate) fn refers(dependent: &Value, dependency: &Value, object: &Value, target: &Value) -> Option<bool> {
     let (own, of_target) = (&object["metadata"], &target["metadata"]);
     if own["uid"] == of_target["uid"] && !own["uid"].is_null() && own["uid"] != "" {
@@ -19,7 +19,7 @@ pub(crate) fn refers(dependent: &Value, dependency: &Value, object: &Value, targ
     }
     let field = &dependency["fieldRef"];
     let by_labels = &dependency["selectorRef"];
-    // A selector of the rule's own counts once for each object: as often as it has a name.
+    // A selector that stands in the rule counts once for each object, and each object has one name.
     let path = field["path"].as_str().or(by_labels["path"].as_str()).unwrap_or(".metadata.name");
     let mut refers = Some(false);
     for (turns, text, value) in subjects(object, path, field) {
@@ -46,29 +46,30 @@ pub(crate) fn refers(dependent: &Value, dependency: &Value, object: &Value, targ
             None => Some(text.clone()),
             Some(pattern) => cut(pattern, field["replacement"].as_str(), &text),
         };
-        let said = match field["namespacePath"].is_null() {
-            false => beside(&field["namespacePath"]),
-            true => Some(text).filter(|_| !field["namespacePattern"].is_null()),
+        // A value that goes along with the name: at a path of its own, or a part of the same text.
+        let part = |of: &str| {
+            let (path, pattern) = (&field[format!("{of}Path")], field[format!("{of}Pattern")].as_str());
+            let whole = if path.is_null() { pattern.map(|_| text.clone()) } else { beside(path) };
+            let said = match pattern {
+                None => whole,
+                Some(pattern) => whole.and_then(|whole| cut(pattern, None, &whole)),
+            };
+            said.filter(|said| !said.is_empty())
         };
-        let said = match field["namespacePattern"].as_str() {
-            None => said,
-            Some(pattern) => said.and_then(|said| cut(pattern, None, &said)),
-        };
+        let said = part("namespace");
         let said = field["namespace"].as_str().map(str::to_owned).or(said).filter(|said| !said.is_empty());
         let there = match said {
             Some(said) => of_target["namespace"].is_null() || of_target["namespace"] == said.as_str(),
             None => own_namespace,
         };
-        let absent_or = |field: &Value, wanted: &Value, part: fn(&str) -> &str| {
-            beside(field).filter(|said| !said.is_empty()).is_none_or(|said| *wanted == part(&said))
-        };
+        let absent_or = |said: Option<String>, wanted: &Value| said.is_none_or(|said| *wanted == said);
         let group = |version: &str| version.split_once('/').map_or(String::new(), |(group, _)| group.to_owned());
         let of_version = beside(&field["apiVersionPath"]).filter(|said| !said.is_empty());
         if name.as_deref() == of_target["name"].as_str()
             && there
-            && absent_or(&field["groupPath"], &dependency["group"], |said| said)
-            && absent_or(&field["kindPath"], &dependency["kind"], |said| said)
-            && absent_or(&field["uidPath"], &of_target["uid"], |said| said)
+            && absent_or(part("group"), &dependency["group"])
+            && absent_or(part("kind"), &dependency["kind"])
+            && absent_or(part("uid"), &of_target["uid"])
             && of_version.is_none_or(|version| dependency["group"] == group(&version))
         {
             return Some(true);
@@ -79,9 +80,12 @@ pub(crate) fn refers(dependent: &Value, dependency: &Value, object: &Value, targ
 
 type Subject<'v> = (Vec<usize>, Option<String>, &'v Value);
 
-/// Each thing that may refer: its turns, its text, and where it is a selector that.
+/// Returns each value that may be a reference: the turns taken at wildcards, its text, and the value itself.
 fn subjects<'v>(object: &'v Value, path: &str, field: &Value) -> Vec<Subject<'v>> {
     let mut subjects = Vec::new();
+    if field["value"].is_string() {
+        return vec![(Vec::new(), field["value"].as_str().map(str::to_owned), object)];
+    }
     for (turns, value) in at(object, path) {
         match value {
             _ if field.is_null() => subjects.push((turns, None, value)),
@@ -97,20 +101,28 @@ fn subjects<'v>(object: &'v Value, path: &str, field: &Value) -> Vec<Subject<'v>
             _ => {}
         }
     }
-    subjects
+    let Some(separator) = field["split"].as_str() else { return subjects };
+    let mut parts = Vec::new();
+    for (turns, text, value) in subjects {
+        let text = text.unwrap_or_default();
+        let trimmed = text.split(separator).map(|part| part.trim_matches([' ', '\t', '\n', '\r', '\x0c']));
+        let of_text = trimmed.filter(|part| !part.is_empty()).map(|part| (turns.clone(), Some(part.to_owned()), value));
+        parts.extend(of_text);
+    }
+    parts
 }
 
 fn strings(list: &Value) -> Vec<String> {
     list.as_array().into_iter().flatten().filter_map(|value| value.as_str().map(str::to_owned)).collect()
 }
 
-/// The string at a path, by the same turns as far as it has any.
+/// Returns the string at a path that takes the same turns, as far as the path has wildcards.
 fn string_at(object: &Value, path: &str, turns: &[usize]) -> Option<String> {
     let (_, value) = at(object, path).into_iter().find(|(own, _)| turns.starts_with(own))?;
     value.as_str().map(str::to_owned)
 }
 
-/// The values at a path, each with the turns that were taken at wildcards.
+/// Returns the values at a path, each with the turns that were taken at wildcards.
 pub(crate) fn at<'v>(object: &'v Value, path: &str) -> Vec<(Vec<usize>, &'v Value)> {
     let step = Regex::new(r#"^(?:\.?([A-Za-z_0-9]+)|(\.?\*|\[\*\])|\[([0-9]+)\]|\['([^']*)'\])"#).unwrap();
     let (mut rest, mut values) = (path, vec![(Vec::new(), object)]);
@@ -153,8 +165,9 @@ fn cut(pattern: &str, replacement: Option<&str>, text: &str) -> Option<String> {
     Some(made)
 }
 
-/// Whether a selector selects; `None` where it is none. An absent one selects nothing.
-fn selects(selector: &Value, labels: &Map<String, Value>) -> Option<bool> {
+/// Returns true if a selector selects the labels; `None` if the value is no selector. An absent selector selects
+/// nothing.
+pub(crate) fn selects(selector: &Value, labels: &Map<String, Value>) -> Option<bool> {
     let Value::Object(map) = selector else { return selector.is_null().then_some(false) };
     let is_selector = map.keys().all(|key| key == "matchLabels" || key == "matchExpressions");
     let all = |wanted: &Map<String, Value>| {

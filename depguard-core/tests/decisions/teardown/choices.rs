@@ -1,6 +1,6 @@
-//! Chance that comes from a seed, so that a failure can be played again.
+//! Random choices from a seed, so that a failure can be replayed.
 
-/// A small generator (xorshift): what it chooses matters, not how well.
+/// Small generator (xorshift): the choices need to vary, not to be of good quality.
 #[derive(Debug, Clone)]
 pub(crate) struct Choices(u64);
 

@@ -1,6 +1,6 @@
-//! Worlds drawn at random: rules that bear, objects that refer to each other by them, and what is torn down.
+//! Random worlds: rules that apply, objects that refer to each other by these rules, and scopes that are torn down.
 
-use depguard_core::Home;
+use depguard_core::ControlPlane;
 use serde_json::{Value, json};
 
 use super::choices::Choices;
@@ -11,7 +11,7 @@ const fn kind(group: &'static str, resource: &'static str, kind: &'static str, n
     Kind { group, versions: &["v1"], resource, kind, namespaced }
 }
 
-/// Each provider's group is also the name of its export.
+/// Group, logical cluster and workspace path of each provider. The group is also the name of the provider's export.
 const PROVIDERS: [(&str, &str, &str); 2] = [("a.example.com", COMPUTE, "root:a"), ("b.example.com", NETWORK, "root:b")];
 
 const KINDS: [Kind; 6] = [
@@ -26,13 +26,13 @@ const KINDS: [Kind; 6] = [
 const NAMES: [&str; 3] = ["a", "b", "c"];
 const NAMESPACES: [&str; 2] = ["x", "y"];
 
-/// A rule's edge: objects of one kind name one of another in the field `spec.<field>`.
+/// Edge of a rule: objects of one kind name an object of another kind in the field `spec.<field>`.
 #[derive(Debug, Clone)]
 pub(super) struct Edge {
     dependent: Kind,
     target: Kind,
     field: String,
-    /// Whether `spec.<field>ns` may name another namespace than the dependent's own.
+    /// Set if `spec.<field>ns` may name another namespace than the dependent's own.
     across: bool,
 }
 
@@ -45,13 +45,14 @@ pub(super) struct Drawn {
 
 impl Drawn {
     pub(super) fn new(choices: &mut Choices) -> Self {
-        let home = choices.one_of(&[Home::Kcp, Home::Kcp, Home::Kubernetes]);
-        let mut drawn = Self { world: World::new(home), edges: Vec::new(), scopes: scopes(home, choices) };
+        let control_plane = choices.one_of(&[ControlPlane::Kcp, ControlPlane::Kcp, ControlPlane::Kubernetes]);
+        let mut drawn =
+            Self { world: World::new(control_plane), edges: Vec::new(), scopes: scopes(control_plane, choices) };
         drawn.world.kinds = KINDS.to_vec();
         for (_, cluster, path) in PROVIDERS {
             drawn.world.knows(path, cluster);
         }
-        if home == Home::Kcp {
+        if control_plane == ControlPlane::Kcp {
             drawn.world.bindings = PROVIDERS.map(binding_of_all).to_vec();
         }
         let kinds = choices.shuffled(KINDS.to_vec());
@@ -75,12 +76,12 @@ impl Drawn {
         drawn
     }
 
-    /// Adds an edge, if it bears; and maybe a stranger's rule that says the reverse.
+    /// Adds an edge if it applies, and maybe a stranger's rule about the reverse edge.
     fn add(&mut self, edge: Edge, stranger: bool) {
         let Edge { dependent, target, field, across } = &edge;
         let path = format!(".spec.{field}");
-        let mut json = match (self.world.home, provider(*dependent), provider(*target)) {
-            (Home::Kubernetes, ..) => local_rule("x", *dependent, &path, *target),
+        let mut json = match (self.world.control_plane, provider(*dependent), provider(*target)) {
+            (ControlPlane::Kubernetes, ..) => local_rule("x", *dependent, &path, *target),
             (_, None, None) => local_rule(CONSUMER, *dependent, &path, *target),
             (_, Some((_, cluster, _)), Some((.., workspace))) => rule(cluster, *dependent, &path, workspace, *target),
             (_, None, Some((.., workspace))) => {
@@ -88,10 +89,12 @@ impl Drawn {
                 rule["spec"]["dependent"].as_object_mut().unwrap().remove("apiExportName");
                 rule
             }
-            // A rule about local targets bears in its own workspace, which has no objects here.
+            // A rule about local targets applies in its own workspace only, which has no objects here.
             (_, Some(_), None) => return,
         };
-        if let (Home::Kcp, true, Some((.., workspace))) = (self.world.home, stranger, provider(*dependent)) {
+        if let (ControlPlane::Kcp, true, Some((.., workspace))) =
+            (self.world.control_plane, stranger, provider(*dependent))
+        {
             self.world.rules.push(rule("strang3r", *target, &path, workspace, *dependent));
         }
         if *across {
@@ -114,7 +117,7 @@ impl Drawn {
         if choices.one_in(4) { object.set("/metadata/finalizers", json!(["example.com/hold"])) } else { object }
     }
 
-    /// Who refers to the object, and by which edge.
+    /// Returns the objects that refer to `object`, each with its edge.
     pub(super) fn referrers<'w>(&'w self, world: &'w World, object: &'w Object) -> Vec<(&'w Object, &'w Edge)> {
         let refers = |dependent: &Object, edge: &Edge| {
             let said = dependent.json["spec"][format!("{}ns", edge.field)].as_str().map(str::to_owned);
@@ -129,7 +132,7 @@ impl Drawn {
         all.filter(|(dependent, edge)| refers(dependent, edge)).collect()
     }
 
-    /// Whether the target's kind leads back to the dependent's.
+    /// Returns true if edges lead from the target's kind back to the dependent's kind.
     pub(super) fn is_cyclic(&self, edge: &Edge) -> bool {
         let mut reached = vec![edge.target];
         for _ in 0..KINDS.len() {
@@ -142,7 +145,7 @@ impl Drawn {
         reached.contains(&edge.dependent)
     }
 
-    /// Whether a target may go before its dependent, both being torn down.
+    /// Returns true if a target may go before its dependent while both are torn down.
     pub(super) fn is_excused(&self, world: &World, edge: &Edge, target: &Object) -> bool {
         let kept_last = world.cluster_going && !edge.dependent.namespaced && provider(edge.dependent).is_some();
         let goes_first = target.kind.namespaced || provider(target.kind).is_none();
@@ -163,9 +166,9 @@ fn binding_of_all((group, cluster, path): (&'static str, &str, &str)) -> Value {
     one
 }
 
-fn scopes(home: Home, choices: &mut Choices) -> Vec<Scope> {
+fn scopes(control_plane: ControlPlane, choices: &mut Choices) -> Vec<Scope> {
     let mut all = vec![Scope::Namespace("x".to_owned()), Scope::Namespace("y".to_owned())];
-    if home == Home::Kcp {
+    if control_plane == ControlPlane::Kcp {
         all.extend(PROVIDERS.map(|(group, ..)| Scope::Binding(group.to_owned())));
         all.push(Scope::LogicalCluster);
     }

@@ -1,27 +1,27 @@
-//! Namespaces, a logical cluster and bindings that are torn down, as hard as the real ones are: through admission, one
-//! object after the other in the order of their keys, each collection up to its first refusal, kinds in any order, many
-//! scopes at a time; and what has finalizers lingers.
+//! Simulation of namespaces, a logical cluster and bindings that are torn down. The simulation is as hard as the real
+//! teardowns: each deletion passes admission; a collection's objects go one after the other in the order of their keys,
+//! up to the first refusal; kinds come in any order; many scopes go at a time; objects with finalizers linger.
 //!
-//! As in kcp, a logical cluster deletes its namespaces and its local objects first, and only when they are gone its
-//! bindings, each of which takes its kinds' objects along. (Objects of bound kinds that lie in no namespace are left
-//! until then.)
+//! As in kcp, a logical cluster deletes its namespaces and its local objects first. When they are gone, it deletes its
+//! bindings, and each binding takes the objects of its kinds along. Objects of bound kinds that lie in no namespace
+//! stay until then.
 
-use depguard_core::{Home, RuleSet};
+use depguard_core::{ControlPlane, RuleSet};
 use serde_json::Value;
 
 use super::choices::Choices;
 use crate::world::*;
 
-/// What is being torn down.
+/// Scope that is being torn down.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Scope {
     Namespace(String),
     LogicalCluster,
-    /// An APIBinding, by its name.
+    /// Name of an APIBinding.
     Binding(String),
 }
 
-/// An object that was let go, and the world just before.
+/// Object whose deletion was allowed, and the world just before.
 pub(crate) struct Grant<'w> {
     pub(crate) world: &'w World,
     pub(crate) object: &'w Object,
@@ -31,14 +31,14 @@ pub(crate) struct Simulation {
     pub(crate) world: World,
     pub(crate) scopes: Vec<Scope>,
     rules: RuleSet,
-    /// Whether the webhook may read what is torn down.
+    /// Set if the webhook may not read the scopes that are torn down.
     pub(crate) blind: bool,
 }
 
 impl Simulation {
     /// Begins to tear down `scopes`.
     pub(crate) fn new(world: World, scopes: &[Scope]) -> Self {
-        let rules = RuleSet::load(world.home, &world.rules);
+        let rules = RuleSet::load(world.control_plane, &world.rules);
         let mut simulation = Self { world, scopes: Vec::new(), rules, blind: false };
         for scope in scopes {
             simulation.begin(scope.clone());
@@ -61,7 +61,7 @@ impl Simulation {
         self.scopes.push(scope);
     }
 
-    /// Works until all is torn down, or until a whole round changed nothing. Tells each deletion to `granted`.
+    /// Works until all scopes are torn down, or until a whole round changes nothing. Calls `granted` for each deletion.
     pub(crate) fn run(&mut self, choices: &mut Choices, granted: &mut impl FnMut(&Grant<'_>)) {
         for _ in 0..1_000 {
             let mut changed = false;
@@ -76,7 +76,7 @@ impl Simulation {
         panic!("a teardown goes on for ever: {:?}", self.world.objects);
     }
 
-    /// One round over a scope.
+    /// Works one round over a scope.
     fn work(&mut self, scope: &Scope, choices: &mut Choices, granted: &mut impl FnMut(&Grant<'_>)) -> bool {
         let mut changed = false;
         for kind in choices.shuffled(self.world.kinds.clone()) {
@@ -97,7 +97,8 @@ impl Simulation {
         changed
     }
 
-    /// Where the scope's objects of a kind are deleted together.
+    /// Returns the namespaces in which the scope deletes its objects of a kind together; `None` stands for no
+    /// namespace.
     fn namespaces_of(&self, scope: &Scope, kind: Kind) -> Vec<Option<String>> {
         match scope {
             Scope::Namespace(name) if kind.namespaced => vec![Some(name.clone())],
@@ -139,7 +140,7 @@ impl Simulation {
         changed
     }
 
-    /// What the webhook answers. A collection delete's review bears no name.
+    /// Returns true if the webhook allows the deletion. The review of a collection's deletion has no name.
     pub(crate) fn allows(&self, object: &Object) -> bool {
         let mut review = object.deletion();
         review["request"].as_object_mut().unwrap().remove("name");
@@ -165,7 +166,7 @@ impl Simulation {
         outcome.decision.allowed()
     }
 
-    /// A logical cluster deletes its namespaces at once, and its bindings when all else is gone.
+    /// Continues a logical cluster's deletion: deletes its namespaces at once, and its bindings once all else is gone.
     fn advance(&mut self) -> bool {
         let before = self.scopes.len();
         for namespace in self.world.objects.iter().filter_map(namespace_of).collect::<Vec<_>>() {
@@ -193,16 +194,16 @@ impl Simulation {
         last && !self.world.objects.iter().any(lies_in)
     }
 
-    /// Whoever holds terminating objects lets some of them go.
+    /// Lets some of the terminating objects go, as their controllers would.
     fn finalize(&mut self, choices: &mut Choices) -> bool {
         let terminating = |object: &Object| object.json["metadata"]["deletionTimestamp"].is_string();
         let any = self.world.objects.iter().any(terminating);
         self.world.objects.retain(|object| !terminating(object) || choices.one_in(2));
-        // Those that were kept go later: nothing is stuck for their sake.
+        // The kept objects go later, so nothing is stuck because of them.
         any
     }
 
-    /// Whether an object lies in what is torn down.
+    /// Returns true if an object lies in a scope that is torn down.
     pub(crate) fn is_going(&self, object: &Object) -> bool {
         is_going(&self.world, object)
     }
@@ -213,7 +214,7 @@ impl Simulation {
 }
 
 pub(crate) fn is_going(world: &World, object: &Object) -> bool {
-    (world.home == Home::Kcp && world.cluster_going)
+    (world.control_plane == ControlPlane::Kcp && world.cluster_going)
         || namespace_of(object).is_some_and(|namespace| world.going.contains(&namespace))
         || binding_of(world, object.kind).is_some_and(|binding| binding["metadata"]["deletionTimestamp"].is_string())
 }

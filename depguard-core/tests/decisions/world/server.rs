@@ -1,15 +1,15 @@
-//! What the API server of a world answers.
+//! Answers of a world's API server.
 
-use depguard_core::Home;
+use depguard_core::ControlPlane;
 use serde_json::{Value, json};
 
 use super::{Kind, Reply, World};
 
 impl World {
-    /// What the server says to a field selector by a field that it doesn't select by.
+    /// Returns the server's error for a field selector by a field that it does not select by.
     pub(super) fn refusal(&self, path: &str) -> Option<Reply> {
         let (field, _) = selector(path.split_once('?')?.1)?;
-        // What an API server selects by is a scalar: its schema says so.
+        // API servers select by scalars only, as the field's schema says.
         let is_scalar =
             |json: &Value| json.pointer(&pointer(&field)).is_none_or(|at| !at.is_array() && !at.is_object());
         let selects = (self.selects)(&field) && self.objects.iter().all(|object| is_scalar(&object.json));
@@ -17,7 +17,7 @@ impl World {
             .then(|| Reply::Http(400, format!(r#"{{"message":"field label not supported: {field}"}}"#).into_bytes()))
     }
 
-    /// The answer to a GET.
+    /// Returns the answer to a GET.
     pub(crate) fn reply(&self, path_and_query: &str) -> Reply {
         let (path, query) = path_and_query.split_once('?').unwrap_or((path_and_query, ""));
         let segments: Vec<_> = path.split('/').skip(1).collect();
@@ -26,12 +26,12 @@ impl World {
             ["apis", group, ref rest @ ..] => (group, rest),
             _ => return Reply::not_found(),
         };
-        if let ("apis.kcp.io", ["v1alpha2", "apibindings"], Home::Kcp) = (group, rest, self.home) {
+        if let ("apis.kcp.io", ["v1alpha2", "apibindings"], ControlPlane::Kcp) = (group, rest, self.control_plane) {
             return self.list(self.bindings.iter(), query);
         }
         match (group, rest) {
             ("", ["v1", "namespaces", name]) => return scope(name, self.going.contains(*name)),
-            ("core.kcp.io", ["v1alpha1", "logicalclusters", "cluster"]) if self.home == Home::Kcp => {
+            ("core.kcp.io", ["v1alpha1", "logicalclusters", "cluster"]) if self.control_plane == ControlPlane::Kcp => {
                 return scope("cluster", self.cluster_going);
             }
             _ => {}
@@ -73,7 +73,8 @@ impl World {
             .filter(move |json| namespace.is_none_or(|namespace| json["metadata"]["namespace"] == namespace))
     }
 
-    /// A page of a list. Its token holds what a URL must not, so that only one that was encoded comes back whole.
+    /// Returns a page of a list. The continue token has characters that a URL may not hold, so only an encoded token
+    /// comes back whole.
     fn list<'w>(&self, items: impl Iterator<Item = &'w Value>, query: &str) -> Reply {
         let parameter =
             |name: &str| query.split('&').find_map(|parameter| parameter.strip_prefix(name)?.strip_prefix('='));
@@ -130,21 +131,21 @@ impl World {
     }
 }
 
-/// The fields that tables may show.
+/// Fields that tables may show.
 const PRINTABLE: [&str; 4] = [".spec.vpcRef.name", ".spec.configRef", ".spec.ref", ".spec.ref.name"];
 
 fn pointer(field: &str) -> String {
     format!("/{}", field.replace('.', "/"))
 }
 
-/// The field and the value of a field selector, of values that need no escape in a URL but for the equals sign.
+/// Returns the field and the value of a field selector. Only the equals sign may be escaped.
 fn selector(query: &str) -> Option<(String, String)> {
     let selector = query.split('&').find_map(|parameter| parameter.strip_prefix("fieldSelector="))?;
     let (field, value) = selector.split_once("%3D")?;
     Some((field.to_owned(), value.to_owned()))
 }
 
-/// A namespace, or the logical cluster.
+/// Returns a namespace, or the logical cluster.
 fn scope(name: &str, going: bool) -> Reply {
     let mut metadata = json!({"name": name, "uid": name});
     if going {

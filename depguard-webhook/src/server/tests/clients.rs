@@ -1,4 +1,4 @@
-//! Who is let in where clients must show a certificate.
+//! Access for clients that must show a certificate.
 
 use std::path::Path;
 
@@ -8,15 +8,15 @@ use rcgen::{BasicConstraints, CertificateParams, ExtendedKeyUsagePurpose, IsCa, 
 use rustls::pki_types::PrivateKeyDer;
 
 use super::*;
-use crate::client_ca;
+use crate::server::client_ca;
 
-/// A certificate authority for clients.
+/// Certificate authority for clients.
 struct Authority {
     pem: String,
     issuer: Issuer<'static, KeyPair>,
 }
 
-/// A chain and its key.
+/// Certificate chain and its key.
 type Shown = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
 
 impl Authority {
@@ -39,7 +39,7 @@ impl Authority {
     }
 }
 
-/// A server that lets those in whom `authorities` have signed, and follows that file.
+/// Starts a server that lets in clients with a certificate of `authorities`, and follows their file.
 async fn start(folder: &Path, authorities: &[&Authority]) -> (Bench, Registry) {
     let (reloads, mut registry) = (Reloads::default(), Registry::default());
     reloads.register(&mut registry);
@@ -55,7 +55,7 @@ async fn start(folder: &Path, authorities: &[&Authority]) -> (Bench, Registry) {
     (bench, registry)
 }
 
-/// At once, so that nobody sees half of it.
+/// Writes the file in one step, so that nobody sees half of it.
 fn write(folder: &Path, content: &str) {
     std::fs::write(folder.join("new"), content).unwrap();
     std::fs::rename(folder.join("new"), folder.join("clients.crt")).unwrap();
@@ -65,7 +65,7 @@ fn pem(authorities: &[&Authority]) -> String {
     authorities.iter().map(|authority| authority.pem.as_str()).collect()
 }
 
-/// Waits until the metrics show this.
+/// Waits until the metrics show this text.
 async fn shown(registry: &Registry, what: &str) {
     until(what, async || {
         let mut text = String::new();
@@ -75,7 +75,7 @@ async fn shown(registry: &Registry, what: &str) {
     .await;
 }
 
-/// Waits until it is so.
+/// Waits until `is_so` returns true.
 async fn until(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
     let waiting = async {
         while !is_so().await {
@@ -86,7 +86,7 @@ async fn until(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
 }
 
 impl Bench {
-    /// Asks on a connection of its own. `Err`: nobody answers.
+    /// Sends a request on a connection of its own. `Err` if nobody answers.
     async fn asks(
         &self,
         shown: Option<&Shown>,
@@ -102,7 +102,7 @@ impl Bench {
         let stream = stream.map_err(|why| why.to_string())?;
         let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(|why| why.to_string())?;
         tokio::spawn(connection);
-        // With TLS 1.3 a client is done before it hears that it is not let in.
+        // With TLS 1.3 a client ends its handshake before it learns that it is not let in.
         let response = sender.send_request(get("/")).await.map_err(|why| why.to_string())?;
         assert_eq!(body(response).await, "done");
         Ok(sender)
@@ -151,7 +151,7 @@ async fn a_changed_authority_is_taken_up_and_a_broken_file_is_not() {
     }
     std::fs::remove_file(folder.path().join("clients.crt")).unwrap();
     shown(&metrics, "depguard_reload_failures_total{file=\"client-ca\"} 4\n").await;
-    // What is as it was before closes nobody's connection.
+    // A file with the same content closes nobody's connection.
     write(folder.path(), &pem(&[&old]));
     shown(&metrics, "depguard_reload_failing{file=\"client-ca\"} 0\n").await;
     assert_eq!(body(kept.send_request(get("/")).await.unwrap()).await, "done");
@@ -159,7 +159,7 @@ async fn a_changed_authority_is_taken_up_and_a_broken_file_is_not() {
     write(folder.path(), &pem(&[&old, &new]));
     until("the new one is let in", async || bench.asks(Some(&by_new), version).await.is_ok()).await;
     bench.asks(Some(&by_old), version).await.unwrap();
-    // Whoever was let in before must come again.
+    // A client that was let in before must connect again.
     until("it is asked to go", async || kept.send_request(get("/")).await.is_err()).await;
     write(folder.path(), &pem(&[&new]));
     until("the old one is not let in", async || bench.asks(Some(&by_old), version).await.is_err()).await;

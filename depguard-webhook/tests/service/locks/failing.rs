@@ -1,7 +1,7 @@
-//! What can't be found out, or is no review, is refused.
+//! Failed reads and malformed reviews: both are refused.
 
 use depguard_core::locks::TABLE_PLURAL;
-use depguard_core::{Home, OverridePolicy};
+use depguard_core::{ControlPlane, OverridePolicy};
 use depguard_webhook::{Fetched, Limits, ReviewService};
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
@@ -24,7 +24,7 @@ async fn what_cannot_be_read_is_refused_and_says_what() {
         (TABLE_PLURAL, Fetched::Failed("no route to host".to_owned()), "no route to host"),
         ("objectlocks/snapshot-42", response(503, &json!({})), "503"),
         ("objectlocks/snapshot-42", response(404, &missing("other")), "404"),
-        ("objectlocks/snapshot-42", response(200, &lock("other", |_| ())), "something else"),
+        ("objectlocks/snapshot-42", response(200, &lock("other", |_| ())), "another object than the requested one"),
         ("objectlocks/snapshot-42", Fetched::Failed("reset".to_owned()), "reset"),
     ] {
         let cluster = Cluster::default();
@@ -54,7 +54,7 @@ async fn what_hangs_is_refused_before_the_caller_hangs_up_and_so_is_who_waits_be
             .map(|review| answer(service.clone(), post_bytes("/lock?timeout=2s", review.to_string())))
             .collect();
         let allowed = answers.filter(|answered| std::future::ready(answered["allowed"] == true)).count().await;
-        // Where only the lock or the question hangs, another lock can be made.
+        // If only the lock or the access review hangs, another lock can be made.
         assert_eq!(allowed, if part == TABLE_PLURAL { 0 } else { 2 }, "{part}");
         assert!(begun.elapsed().as_millis() < 2_000, "{part}: {:?}", begun.elapsed());
     }
@@ -65,7 +65,7 @@ async fn too_many_reviews_about_locks_at_once_are_refused_at_once() {
     let cluster = Cluster::default();
     let limits = Limits::default().at_once(0);
     let service = ReviewService::with_limits(cluster.clone(), loaded(&[]), OverridePolicy::default(), limits);
-    let service = service.guarding_locks(Home::Kubernetes, cluster);
+    let service = service.guarding_locks(ControlPlane::Kubernetes, cluster);
     assert_eq!(refused(&ask(&service, &update("alice")).await), "too many reviews at once; retry later");
 }
 
@@ -78,7 +78,7 @@ async fn a_lock_that_nobody_would_find_is_refused() {
     ] {
         let cluster = Cluster::default();
         let service = guarded(&cluster);
-        // Reads go through.
+        // Reads succeed.
         cluster.put(&table(Some("default")), None);
         cluster.break_at(&format!("{ROOT}/{TABLE_PLURAL}"), fetched);
         let made = create(&service, &cluster, "a", |_| ()).await;

@@ -1,9 +1,9 @@
-//! What a lock forbids, to whom, and until when.
+//! Effect of a lock: the requests that it forbids, its holder, and its end.
 
 use std::collections::BTreeSet;
 
 use depguard_core::locks::TABLE_PLURAL;
-use depguard_core::{Home, LogicalCluster};
+use depguard_core::{ControlPlane, LogicalCluster};
 use depguard_kcp::PathKey;
 use depguard_webhook::PathKeys;
 use http::StatusCode;
@@ -25,7 +25,7 @@ async fn what_is_not_locked_costs_two_reads_and_what_needs_none_costs_none() {
         [None, Some("default")].map(|ns| format!("GET {}", table(ns))).into()
     );
 
-    // Whoever only keeps the books of an object is not asked about.
+    // A change of mere bookkeeping fields needs no look at locks.
     let mut kept = vm(&json!({"cpus": 1}));
     kept["metadata"]["finalizers"] = json!(["example.com/a"]);
     kept["metadata"]["managedFields"] = json!([{"manager": "kubelet"}]);
@@ -71,7 +71,7 @@ async fn who_may_not_read_the_lock_is_not_told_why() {
     create(&service, &cluster, "secret-name", |spec| spec["reason"] = json!("a secret reason")).await;
     for broken in [false, true] {
         if broken {
-            // Who can't be asked about may not.
+            // A user whose rights can't be checked counts as having none.
             cluster.break_at("subjectaccessreviews", response(500, &json!({})));
         }
         let answered = ask(&service, &update("mallory")).await;
@@ -108,7 +108,7 @@ async fn a_lock_protects_itself() {
             assert_eq!(response["auditAnnotations"]["lock"], "ObjectLock default/a", "{response}");
         }
     }
-    // Whether he may unlock it can't be told.
+    // Nobody can tell now whether the user may unlock it.
     cluster.break_at("subjectaccessreviews", response(500, &json!({})));
     assert_eq!(ask(&service, &changes("admin")[0]).await["allowed"], false);
 }
@@ -133,7 +133,7 @@ async fn in_a_namespace_that_goes_a_lock_lets_go_unless_it_is_to_hold() {
             ask(&service, &deletion("system:serviceaccount:kube-system:namespace-controller")).await["allowed"],
             released
         );
-        // Nobody changes it meanwhile.
+        // Changes stay forbidden meanwhile.
         assert_eq!(ask(&service, &update("alice")).await["allowed"], false);
     }
 }
@@ -142,8 +142,9 @@ async fn in_a_namespace_that_goes_a_lock_lets_go_unless_it_is_to_hold() {
 async fn in_kcp_only_the_cluster_that_the_path_is_for_is_decided() {
     let key = || PathKey::parse("0123456789abcdef0123456789abcdef").unwrap();
     let cluster = Cluster::default();
-    let service =
-        service(cluster.clone()).guarding_locks(Home::Kcp, cluster.clone()).with_path_keys(PathKeys::new(key()));
+    let service = service(cluster.clone())
+        .guarding_locks(ControlPlane::Kcp, cluster.clone())
+        .with_path_keys(PathKeys::new(key()));
     let of = |id: &str| LogicalCluster::parse(id).unwrap();
     let in_kcp = |mut review: Value| {
         for object in ["oldObject", "object"] {
@@ -163,7 +164,7 @@ async fn in_kcp_only_the_cluster_that_the_path_is_for_is_decided() {
     cluster.put(&lock_path("a"), Some(stored));
     let response = answer(service.clone(), post_bytes(&path("tenant1"), in_kcp(update("alice")))).await;
     assert!(refused(&response).starts_with("Object is locked"), "{response}");
-    // Somebody who has another's URL is told nothing, and has nothing written.
+    // A caller with another workspace's URL is told nothing, and nothing is written for the caller.
     cluster.put("/apis/apis.kcp.io/v1alpha2/apibindings?limit=500", Some(json!({"metadata": {}, "items": []})));
     let response = answer(service.clone(), post_bytes(&path("stranger"), in_kcp(update("alice")))).await;
     let message = refused(&response);
@@ -189,7 +190,7 @@ async fn a_lock_of_the_older_kind_is_looked_for_by_name() {
     assert!(allowed(&decide(review("CREATE", "alice", &Value::Null, &vm(&json!({})))).await));
     cluster.break_at("/kotas.tech/", response(500, &json!({})));
     assert!(refused(&decide(update("alice")).await).contains("could not find out whether"));
-    // That alone opens no other path.
+    // Locks of the older kind alone open no other path.
     let response = service.oneshot(post_bytes("/lock", update("alice").to_string())).await.unwrap();
     assert_eq!(response.status(), StatusCode::NOT_FOUND);
 }

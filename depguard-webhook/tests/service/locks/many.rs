@@ -1,4 +1,4 @@
-//! Many locks and many updates at once, and what is written for them.
+//! Many locks and many updates at once, and the writes for them.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use super::{about, ask, create, guarded, lock, review, table, update};
 use crate::cluster::Cluster;
 use crate::{allowed, refused};
 
-/// Each creator stores its lock and changes the object at once, side by side with all others.
+/// Creates locks side by side: each creator stores its lock and then changes the object at once.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_lock_that_is_created_is_seen_by_the_next_update_however_many_are_created_at_once() {
     for round in 0..20 {
@@ -37,7 +37,7 @@ async fn a_lock_that_is_created_is_seen_by_the_next_update_however_many_are_crea
     }
 }
 
-/// Reads are shared by those that came before they were sent, as those of deletions are.
+/// Reads are shared by reviews that came before the read was sent, as those of deletions are.
 #[tokio::test(start_paused = true)]
 async fn many_updates_at_once_share_their_reads() {
     let cluster = Cluster::default();
@@ -99,7 +99,7 @@ async fn a_table_that_others_write_too_is_written_in_the_end_or_the_lock_is_refu
     cluster.sent();
     let made = create(&service, &cluster, "b", |_| ()).await;
     let message = refused(&made);
-    assert!(message.contains("can't be stored, since nobody would find it"), "{message}");
+    assert!(message.contains("can't be stored, because depguard could not record it in a lock table"), "{message}");
     let writes = cluster.sent().iter().filter(|sent| sent.starts_with("PUT")).count();
     assert!((2..100).contains(&writes), "{writes}");
 }

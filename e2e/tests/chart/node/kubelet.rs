@@ -1,4 +1,4 @@
-//! What of a kubelet API servers ask: the log of a pod.
+//! The part of a kubelet that API servers call: the log of a pod.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -14,13 +14,13 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 use tokio_rustls::TlsAcceptor;
 
-/// How long a request may take.
+/// Time limit of a request.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Where the log of each pod is, by the pod's name.
+/// The log file of each pod, by the pod's name.
 pub(super) type Logs = Arc<Mutex<BTreeMap<String, PathBuf>>>;
 
-/// Listens until it is dropped.
+/// Serves logs until this is dropped.
 pub(super) struct Kubelet {
     pub(super) port: u16,
     task: JoinHandle<()>,
@@ -28,7 +28,7 @@ pub(super) struct Kubelet {
 
 impl Kubelet {
     pub(super) async fn start(logs: Logs) -> Outcome<Kubelet> {
-        // API servers don't look at who issued it, unless they are told to.
+        // API servers do not verify the issuer unless they are told to.
         let folder = tempfile::tempdir()?;
         Authority::new("kubelet")?.issue(folder.path())?;
         let chain = CertificateDer::pem_file_iter(folder.path().join("tls.crt"))?.collect::<Result<Vec<_>, _>>()?;
@@ -42,7 +42,7 @@ impl Kubelet {
         let task = tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
                 let (acceptor, logs) = (acceptor.clone(), Arc::clone(&logs));
-                // Whoever asks sees that there is no answer.
+                // An error is dropped: the caller notices the missing answer.
                 tokio::spawn(async move { tokio::time::timeout(PATIENCE, answer(acceptor, stream, logs)).await });
             }
         });
@@ -56,7 +56,7 @@ impl Drop for Kubelet {
     }
 }
 
-/// `GET /containerLogs/<namespace>/<pod>/<container>?…`
+/// Answers `GET /containerLogs/<namespace>/<pod>/<container>?…`.
 async fn answer(acceptor: TlsAcceptor, stream: TcpStream, logs: Logs) -> Outcome {
     let mut stream = acceptor.accept(stream).await?;
     let mut request = Vec::new();

@@ -1,4 +1,4 @@
-//! Secrets as files, swapped as a kubelet swaps them.
+//! Secrets as files, exchanged as a kubelet exchanges them.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::Site;
 
-/// One mounted volume.
+/// One mounted Secret.
 pub(super) struct Mount {
     volume: Value,
     place: String,
@@ -20,7 +20,8 @@ pub(super) struct Mount {
 }
 
 impl Mount {
-    /// Those of a pod's first container, below `folder`. (The volume with the token is left to `Pod`.)
+    /// Returns the Secret volumes that a pod's first container mounts, below `folder`. (`Pod` handles the volume with
+    /// the token.)
     pub(super) fn all(pod: &Value, folder: &Path) -> Vec<Mount> {
         let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
         let volumes = list(&pod["spec"]["volumes"]);
@@ -34,12 +35,12 @@ impl Mount {
         mounts.iter().filter_map(mount).collect()
     }
 
-    /// The flag as it is where the volume lies here.
+    /// Translates a flag: the volume's path in the pod becomes the path on this machine.
     pub(super) fn translate(&self, flag: &str) -> String {
         flag.replace(&format!("={}", self.place), &format!("={}", self.folder.display()))
     }
 
-    /// Writes what the Secret holds now. Every file changes at one stroke: `..data` is made to point elsewhere.
+    /// Writes the present content of the Secret. All files change at once, because `..data` is a link that is replaced.
     pub(super) async fn refresh(&mut self, site: &Site) -> Outcome {
         let secret = &self.volume["secret"];
         let name = secret["secretName"].as_str().unwrap_or_default();

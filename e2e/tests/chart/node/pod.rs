@@ -1,12 +1,14 @@
-//! A pod, as a process with the flags and variables of its first container.
+//! A pod as a process with the flags and variables of the pod's first container.
 
 use std::collections::BTreeMap;
 use std::fs::File;
+use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use depguard_e2e::{Outcome, Stop};
+use depguard_testbed::lasting_port;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -15,22 +17,22 @@ use tokio::net::TcpStream;
 use super::Site;
 use super::mount::Mount;
 
-/// How often mounted Secrets are read again. (A kubelet takes up to two minutes.)
+/// Interval at which mounted Secrets are read again. (A kubelet takes up to two minutes.)
 const REFRESH: Duration = Duration::from_secs(2);
-/// The file that both outputs go to.
+/// File for standard output and standard error.
 const LOG: &str = "log";
 const PROBE: Duration = Duration::from_secs(1);
 
-/// A running pod. It ends when this is dropped.
+/// A running pod; the process ends when this is dropped.
 pub(crate) struct Pod {
     folder: TempDir,
     address: String,
-    /// Where the container's ports are here.
+    /// The local port for each port of the container.
     ports: BTreeMap<u16, u16>,
     mounts: Vec<Mount>,
     refreshed: Instant,
     child: Child,
-    /// It was asked to end.
+    /// Set once the process was asked to end.
     leaving: bool,
     told: Value,
 }
@@ -46,7 +48,7 @@ impl Pod {
         let mut ports = BTreeMap::new();
         for port in container["ports"].as_array().into_iter().flatten() {
             let port = port["containerPort"].as_u64().and_then(|port| u16::try_from(port).ok()).unwrap_or_default();
-            ports.insert(port, std::net::TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port());
+            ports.insert(port, lasting_port(Ipv4Addr::LOCALHOST)?);
         }
         let kubeconfig = folder.path().join("account");
         std::fs::write(&kubeconfig, site.ring.kubeconfig_of(&token(site, pod).await?))?;
@@ -60,7 +62,7 @@ impl Pod {
         Ok(Pod { folder, address, ports, mounts, refreshed: now, child, leaving: false, told })
     }
 
-    /// Its own address, which nothing routes.
+    /// Returns the pod's own address, which nothing routes.
     pub(super) fn address(&self) -> &str {
         &self.address
     }
@@ -69,12 +71,12 @@ impl Pod {
         &self.ports
     }
 
-    /// Does what a kubelet does now and then.
+    /// Does a kubelet's regular work: refreshes Secrets, ends a deleted pod, reports the status.
     pub(super) async fn attend(&mut self, site: &Site, pod: &Value) -> Outcome {
         if self.refreshed.elapsed() > REFRESH {
             self.refreshed = Instant::now();
             for mount in &mut self.mounts {
-                // A Secret that is gone takes nothing away from a pod that runs.
+                // A running pod keeps the files of a Secret that is gone.
                 let _ = mount.refresh(site).await;
             }
         }
@@ -107,7 +109,8 @@ impl Pod {
         Ok(())
     }
 
-    /// A Job's pod ends; that of a Deployment must not.
+    /// Returns the status of a pod whose process ended. A Job's pod may end; a Deployment's must not, unless it was
+    /// asked to.
     fn ended(&self, pod: &Value, status: ExitStatus) -> Outcome<Value> {
         if pod["spec"]["restartPolicy"] != "Never" && !self.leaving {
             return Err(Stop::Failed(format!("{} ended: {status}\n{}", pod["metadata"]["name"], self.log())));
@@ -139,7 +142,7 @@ impl Pod {
         matches!(tokio::time::timeout(PROBE, asked).await, Ok(Ok(true)))
     }
 
-    /// Where it logs to.
+    /// Returns the log file.
     pub(super) fn log_file(&self) -> PathBuf {
         self.folder.path().join(LOG)
     }
@@ -161,7 +164,7 @@ impl Drop for Pod {
 fn command(site: &Site, pod: &Value, container: &Value, mounts: &[Mount], ports: &BTreeMap<u16, u16>) -> Command {
     let program = container["command"][0].as_str().unwrap_or_default();
     let mut command = Command::new(site.binaries.join(program.trim_start_matches('/')));
-    // With its own files and its own network a pod needs none of this.
+    // A real pod has files and a network of its own. Here, paths and ports in the flags are translated.
     for flag in container["args"].as_array().into_iter().flatten().filter_map(Value::as_str) {
         let flag = mounts.iter().fold(flag.to_owned(), |flag, mount| mount.translate(&flag));
         let is_of = |port: &u16| flag.ends_with(&format!("={port}")) || flag.ends_with(&format!("=:{port}"));
@@ -181,7 +184,8 @@ fn command(site: &Site, pod: &Value, container: &Value, mounts: &[Mount], ports:
     command
 }
 
-/// No name server knows Services here: a flag for whoever is to call one.
+/// Returns a flag with the address of the webhook's Service for the program that calls the Service, because no name
+/// server knows Services here.
 async fn resolved(site: &Site, container: &Value) -> Outcome<Option<String>> {
     let flags = container["args"].as_array().into_iter().flatten().filter_map(Value::as_str);
     let Some(service) = flags.filter_map(|flag| flag.strip_prefix("--webhook-service=")).next() else {
@@ -194,7 +198,7 @@ async fn resolved(site: &Site, container: &Value) -> Outcome<Option<String>> {
     Ok(Some(format!("--webhook-probe-address={address}:{port}")))
 }
 
-/// A token of the pod's ServiceAccount: it may do what the chart lets that do.
+/// Requests a token of the pod's ServiceAccount, which has the rights of the chart.
 async fn token(site: &Site, pod: &Value) -> Outcome<String> {
     let account = pod["spec"]["serviceAccountName"].as_str().unwrap_or_default();
     let path = format!("/api/v1/namespaces/{}/serviceaccounts/{account}/token", site.namespace);

@@ -1,4 +1,4 @@
-//! From a Service's address to the pods that its EndpointSlices call ready.
+//! Proxy from the addresses of Services to the pods that their EndpointSlices call ready.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -9,10 +9,10 @@ use serde_json::Value;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 
-/// The ports of each pod, by its address.
+/// Local ports of each pod, by the pod's address and the container's port.
 type Pods = BTreeMap<String, BTreeMap<u16, u16>>;
 
-/// Listens at each Service's address. Connections stay with the pod that they were made to.
+/// Listens at each Service's address. A connection stays with the pod that it was opened to.
 #[derive(Default)]
 pub(super) struct Proxy {
     listening: BTreeMap<(String, u16), Listening>,
@@ -24,7 +24,7 @@ struct Listening {
 }
 
 impl Proxy {
-    /// Takes up what changed.
+    /// Adapts the listeners to these Services, EndpointSlices and pods.
     pub(super) async fn follow(&mut self, services: &[Value], slices: &[Value], pods: &Pods) -> Outcome {
         let mut wanted = BTreeMap::new();
         for service in services {
@@ -58,7 +58,7 @@ impl Drop for Listening {
     }
 }
 
-/// Where the ready pods of a Service listen.
+/// Returns the local ports of a Service's ready pods.
 fn ready(service: &Value, port: &Value, slices: &[Value], pods: &Pods) -> Vec<u16> {
     let of = |slice: &&Value| slice["metadata"]["labels"]["kubernetes.io/service-name"] == service["metadata"]["name"];
     let mut found = Vec::new();
@@ -84,7 +84,7 @@ async fn forward(listener: TcpListener, ready: Arc<Mutex<Vec<u16>>>) {
         let Some(port) = ready.get(turn % ready.len().max(1)).copied() else { continue };
         tokio::spawn(async move {
             if let Ok(mut pod) = TcpStream::connect(("127.0.0.1", port)).await {
-                // However it ends, it is over for both.
+                // Either side may end the connection; then it is over for both.
                 let _ = tokio::io::copy_bidirectional(&mut caller, &mut pod).await;
             }
         });

@@ -1,4 +1,4 @@
-//! What depguard installs for locks, and how it keeps it right.
+//! Webhook configurations that depguard installs for locks, and their repair.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ async fn until_reviewed(world: &World, cast: &Cast, wanted: &[(&str, &Resource)]
         wanted.iter().map(|(operation, kind)| format!("{operation} {}/{}", kind.group, kind.plural)).collect();
     wanted.sort();
     eventually("what is reviewed is what locks name", world.patience(), async || {
-        // One provider offers what is locked here.
+        // A single provider offers the locked kinds.
         let found = world.reviewed_for_locks(&cast.compute).await?;
         ensure(found == wanted, || format!("{found:?} are reviewed, and not {wanted:?}"))
     })
@@ -44,7 +44,7 @@ pub(crate) async fn narrow(world: Arc<World>) -> Outcome {
         if reply.is_gone() { Ok(()) } else { Err(reply.unexpected("404")) }
     })
     .await?;
-    // Nor a table.
+    // No lock table may be left either.
     eventually("no table is left", world.patience(), async || {
         let tables = consumer.api.get(TABLES).await?.ok()?;
         let of_ours = |table: &&Value| table["spec"]["group"] == cast.vm.group.as_str();
@@ -64,7 +64,7 @@ pub(crate) async fn repaired(world: Arc<World>) -> Outcome {
     let (m1, m2) = (consumer.object(&cast.vm, "m1"), consumer.object(&cast.vm, "m2"));
     consumer.until_locked(&world, &lock, &m1).await?;
     if !world.is_control() {
-        // Whoever may do everything takes the table away.
+        // An administrator deletes the table.
         let tables = consumer.api.get(TABLES).await?.ok()?;
         let ours = |table: &&Value| table["spec"]["namespace"] == consumer.namespace.as_str();
         let table = tables["items"].as_array().into_iter().flatten().find(ours).cloned().unwrap_or_default();
@@ -76,12 +76,12 @@ pub(crate) async fn repaired(world: Arc<World>) -> Outcome {
     consumer.until_refused(&world, &m1).await?;
     consumer.locked(&world, &m1, &Attempt::Delete, &["Object is locked: kept"]).await?;
 
-    // A lock that nobody was asked about.
+    // A lock that no webhook reviewed.
     depguard.stop_controller().await;
     world.admin(&lock_kinds_place(&world)).delete(LOCK_KINDS_CONFIGURATION).await?.ok()?;
     let number = std::cell::Cell::new(0);
     let unseen = eventually("a lock is made that nobody saw", world.patience(), async || {
-        // The API server takes a removed configuration up a moment later.
+        // The API server notices a removed configuration a moment later.
         number.set(number.get() + 1);
         let name = format!("unseen{}", number.get());
         let lock = consumer.lock(&name, json!({"targets": [named(&cast.vm, "m2")], "reason": "unseen"})).await?;
@@ -99,9 +99,9 @@ pub(crate) async fn repaired(world: Arc<World>) -> Outcome {
     found.ok().map(drop)
 }
 
-/// Where the export of locks is, or the one cluster.
+/// Returns the path of the workspace with the export of locks; empty on a plain cluster.
 fn lock_kinds_place(world: &World) -> String {
-    world.home_path()
+    world.own_path()
 }
 
 pub(crate) async fn compat(world: Arc<World>) -> Outcome {
@@ -127,7 +127,7 @@ pub(crate) async fn compat(world: Arc<World>) -> Outcome {
     consumer.until_refused(&world, &m1).await?;
     let resize = Attempt::Merge(json!({"spec": {"size": 2}}));
     for attempt in [resize.clone(), Attempt::Delete] {
-        // What the API server says first is who refused.
+        // The API server's message begins with the webhook that refused.
         consumer.locked(&world, &m1, &attempt, &["denied the request: Object is locked"]).await?;
         other.passes(&other.object(&cast.vm, "m2"), &attempt).await?;
     }

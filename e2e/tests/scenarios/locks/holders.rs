@@ -1,4 +1,4 @@
-//! Who may act all the same, and who is told what.
+//! Users who may act in spite of a lock, and the messages for all others.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use super::guarded;
 
 const RESIZE: fn(u32) -> Attempt = |size| Attempt::Merge(json!({"spec": {"size": size}}));
 
-/// One rule of a role about locks.
+/// Builds a rule of a role about locks.
 fn may(verbs: &[&str]) -> Value {
     json!({"apiGroups": ["dependencies.opendefense.cloud"], "resources": ["objectlocks"], "verbs": verbs})
 }
@@ -30,10 +30,10 @@ pub(crate) async fn holder(world: Arc<World>) -> Outcome {
     consumer.until_locked(&world, &lock, &m1).await?;
     stranger.locked(&world, &m1, &RESIZE(2), &["Object is locked: snapshot running"]).await?;
     stranger.locked(&world, &m1, &Attempt::Delete, &["Object is locked: snapshot running"]).await?;
-    // Not even who may do everything.
+    // Not even an administrator may act.
     consumer.locked(&world, &m1, &RESIZE(2), &["Object is locked: snapshot running"]).await?;
     snapshotter.passes(&m1, &RESIZE(3)).await?;
-    // Nor may others change or take away the lock; its holder may.
+    // Others may not change or remove the lock either; the lock's holder may.
     for attempt in [Attempt::Merge(json!({"spec": {"targets": [named(&cast.vm, "m2")]}})), Attempt::Delete] {
         stranger.locked(&world, &lock, &attempt, &[]).await?;
     }
@@ -61,7 +61,7 @@ pub(crate) async fn unlock(world: Arc<World>) -> Outcome {
         tenant.passes(&lock, &Attempt::Delete).await.map(drop)
     })
     .await?;
-    // That is on record where the API server keeps one.
+    // An API server with an audit log has recorded both decisions.
     if let Some(audits) = world.ring().audits_of_locks(&consumer.namespace)? {
         for decision in ["refused", "unlock"] {
             let decided = |(name, value): (&String, &Value)| name.ends_with("/lock-decision") && value == decision;
@@ -111,7 +111,7 @@ pub(crate) async fn expired(world: Arc<World>) -> Outcome {
     consumer.locked(&world, &m1, &Attempt::Delete, &["Object is locked: for good"]).await?;
     consumer.passes(&m2, &RESIZE(2)).await?;
     consumer.delete(&world, &cast.vm, "m2").await?;
-    // Nor does it hold itself any longer, whoever may delete it.
+    // The expired lock does not hold itself either: any user with the right may delete it.
     let tenant = consumer.as_user_with(&world, &[may(&["get", "delete"])]).await?;
     tenant.passes(&short, &Attempt::Delete).await.map(drop)
 }

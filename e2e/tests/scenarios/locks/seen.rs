@@ -1,4 +1,4 @@
-//! That no lock is overlooked.
+//! Locks that appear and disappear in quick succession: none may be overlooked.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ pub(crate) async fn at_once(world: Arc<World>) -> Outcome {
     let first = consumer.object(vm, "first");
     consumer.until_locked(&world, &lock, &first).await?;
     consumer.locked(&world, &first, &Attempt::Delete, &["Object is locked: the first"]).await?;
-    // The kind is reviewed: from here on a lock holds as soon as it is there, and no longer than it is.
+    // The kind is reviewed now: from here on a lock holds as soon as it exists, and no longer than it exists.
     futures::stream::iter(0..ROUNDS)
         .map(|round| round_trip(&world, consumer, vm, format!("m{round}")))
         .buffer_unordered(12)
@@ -30,7 +30,7 @@ async fn round_trip(world: &World, consumer: &Consumer, vm: &Resource, name: Str
     consumer.create(vm, &name, json!({})).await?;
     let path = consumer.object(vm, &name);
     let reason = format!("round {name}");
-    // Of many at once some may have to come again; such a one is not there yet.
+    // Some of many concurrent creations may be refused and are repeated; a refused lock does not exist.
     let lock = eventually("the lock is made", world.patience(), async || {
         consumer.lock(&name, json!({"targets": [named(vm, &name)], "reason": reason})).await
     })
@@ -40,7 +40,7 @@ async fn round_trip(world: &World, consumer: &Consumer, vm: &Resource, name: Str
     consumer.api.delete(&path).await?.ok().map(drop)
 }
 
-/// More locks of one object than are read one by one.
+/// Locks one object with more locks than depguard reads one by one.
 pub(crate) async fn many_of_one(world: Arc<World>) -> Outcome {
     const LOCKS: usize = 10;
     let (cast, _depguard) = guarded(&world).await?;
@@ -53,7 +53,7 @@ pub(crate) async fn many_of_one(world: Arc<World>) -> Outcome {
     for number in 1..LOCKS {
         consumer.lock(&format!("lock-{number}"), spec.clone()).await?;
     }
-    // One of another kind, which has a table of its own.
+    // A lock of another kind, which has a lock table of its own.
     consumer.lock("other", json!({"targets": [named(&cast.vpc, "a")], "reason": "another"})).await?;
     for number in 0..LOCKS {
         consumer.locked(&world, &m1, &Attempt::Delete, &["Object is locked: one of many"]).await?;

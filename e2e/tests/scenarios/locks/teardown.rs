@@ -1,4 +1,4 @@
-//! Locks in a namespace that goes.
+//! Locks in a namespace that is being deleted.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use serde_json::json;
 use super::guarded;
 use crate::teardown::conditions;
 
-/// A locked machine, and the lock's path.
+/// Creates a locked machine, and returns the lock's path.
 async fn locked(world: &World, cast: &Cast, during: &str) -> Outcome<String> {
     let consumer = &cast.consumer;
     consumer.create(&cast.vm, "m1", json!({})).await?;

@@ -1,4 +1,4 @@
-//! What a lock refuses, and what passes.
+//! Operations that a lock refuses, and operations that pass.
 
 use std::sync::Arc;
 
@@ -39,7 +39,7 @@ pub(crate) async fn whole(world: Arc<World>) -> Outcome {
     for attempt in &attempts {
         consumer.locked(&world, &m1, attempt, &parts).await?;
     }
-    // Another one is free, and so is who comes anew.
+    // Another object is free, and so is a new one.
     let m2 = consumer.object(&cast.vm, "m2");
     consumer.passes(&m2, &merge(json!({"size": 2}))).await?;
     consumer.create(&cast.vm, "m3", json!({})).await?;
@@ -68,7 +68,7 @@ pub(crate) async fn exempt(world: Arc<World>) -> Outcome {
         let finalizers = json!(["example.com/hold", "example.com/more"]);
         let patch = json!({"metadata": {"finalizers": finalizers, "ownerReferences": reference}});
         consumer.passes(&m1, &Attempt::Merge(patch)).await?;
-        // Says nothing new, and only who manages what is recorded.
+        // This apply changes nothing; the API server only records its manager.
         consumer.passes(&m1, &Attempt::Apply(json!({"size": 1}))).await?;
         consumer.passes(&m1, &Attempt::Merge(json!({"spec": {"size": 1}}))).await?;
         let after = consumer.api.get(&m1).await?.ok()?;
@@ -78,7 +78,7 @@ pub(crate) async fn exempt(world: Arc<World>) -> Outcome {
     let both = json!({"metadata": {"finalizers": null}, "spec": {"size": 2}});
     consumer.locked(&world, &m1, &Attempt::Merge(both), &["Object is locked: busy"]).await?;
 
-    // Once it is on its way out there is nothing left to grant.
+    // The deletion of this object is already granted, so a late lock refuses nothing.
     consumer.create_with(&cast.vm, json!({"name": "m2", "finalizers": ["example.com/hold"]}), json!({})).await?;
     let m2 = consumer.object(&cast.vm, "m2");
     consumer.api.delete(&m2).await?.ok()?;
@@ -91,7 +91,7 @@ pub(crate) async fn exempt(world: Arc<World>) -> Outcome {
 pub(crate) async fn subresources(world: Arc<World>) -> Outcome {
     let kinds = vec![Resource::namespaced("Pool").with_scale()];
     let provider = world.provider("providers:compute", "compute.example.com", kinds).await?;
-    world.bind_home(&provider).await?;
+    world.bind_depguard(&provider).await?;
     let consumer = world.consumer("consumer", &[&provider]).await?;
     world.bind_locks(&consumer).await?;
     let pool = provider.kind("Pool")?;
@@ -114,7 +114,7 @@ pub(crate) async fn subresources(world: Arc<World>) -> Outcome {
     target["resource"] = json!("pools/scale");
     let named = json!({"targets": [target], "reason": "budget"});
     if world.is_kcp() {
-        // A review of a scale does not say of which logical cluster, and nobody could find the lock.
+        // The review of a scale does not name the logical cluster, so the webhook could not find the lock.
         let said =
             consumer.lock("scale", named).await.map_or_else(|stop| stop.to_string(), |_| "it is taken".to_owned());
         return ensure(said.contains("names the subresource scale"), || said);
@@ -130,7 +130,7 @@ pub(crate) async fn subresources(world: Arc<World>) -> Outcome {
     consumer.passes(&status, &Attempt::Merge(json!({"status": {"replicas": 2}}))).await.map(drop)
 }
 
-/// A token is no update: it is created.
+/// Locks the tokens of a ServiceAccount, although a token is created, not updated.
 pub(crate) async fn through(world: Arc<World>) -> Outcome {
     let (cast, _depguard) = guarded(&world).await?;
     let consumer = &cast.consumer;
@@ -161,7 +161,7 @@ pub(crate) async fn fields(world: Arc<World>) -> Outcome {
     let disks = |size: u32, comment: &str| json!({"disks": [{"name": "root", "size": size, "comment": comment}]});
     consumer.create(&cast.vm, "m1", disks(1, "a")).await?;
     let mut target = named(&cast.vm, "m1");
-    // There is no `.spec.boot` yet, and in this version that is no other field's name.
+    // The object has no `.spec.boot` yet, and in this version no other field has that name.
     target["version"] = cast.vm.versions[0].into();
     let lock = json!({
         "targets": [target], "reason": "no resizing", "fields": [".spec.disks[*].size", ".spec.boot"],
@@ -217,7 +217,7 @@ pub(crate) async fn selector(world: Arc<World>) -> Outcome {
 
     let parts = ["Object is locked: precious"];
     consumer.locked(&world, &m1, &Attempt::Delete, &parts).await?;
-    // Nor is the label taken away by who wants to get round it.
+    // A user may not remove the label to get around the lock either.
     consumer.locked(&world, &m1, &label(Value::Null), &parts).await?;
     consumer.passes(&m2, &label(json!("gold"))).await?;
     consumer.locked(&world, &m2, &Attempt::Delete, &parts).await?;

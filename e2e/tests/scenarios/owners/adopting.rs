@@ -1,4 +1,4 @@
-//! What is adopted, what is not, and what is let go again.
+//! Adoption: objects that an owner adopts, leaves alone, or releases again.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::{create, spec, started};
 
-/// The older tool's example: a ConfigMap and a Secret with the label `adopt`.
+/// Runs the older tool's example: a ConfigMap and a Secret with the label `adopt`.
 pub(crate) async fn example(world: Arc<World>) -> Outcome {
     let consumer = world.consumer("consumer", &[]).await?;
     let _depguard = Depguard::start(&world).await?;
@@ -50,7 +50,7 @@ pub(crate) async fn example(world: Arc<World>) -> Outcome {
         ensure(names("ConfigMap") && names("Secret"), || format!("{owned:?}"))
     })
     .await?;
-    // Roles of no more than these resources.
+    // The roles cover these resources only.
     let roles = owner.roles().await?;
     let granted: Vec<&Value> =
         roles.iter().filter_map(|role| role["rules"].as_array()).flatten().map(|rule| &rule["resources"]).collect();
@@ -87,7 +87,7 @@ pub(crate) async fn labels(world: Arc<World>) -> Outcome {
         references.iter().any(|reference| reference["uid"] == other["metadata"]["uid"])
     };
     ensure(keeps(&adopted), || format!("the other owner is lost: {adopted}"))?;
-    // One that comes later, and one that gets the label later.
+    // The owner also adopts an object that is created later, and one that gets the label later.
     let late = create(&world, &cast, &cast.vm, "late", false, json!({})).await?;
     owner.until_adopted(&world, &late).await?;
     ensure(!owner.owns(&consumer.api.get(&plain).await?.ok()?).await?, || "one without the label".to_owned())?;
@@ -100,7 +100,7 @@ pub(crate) async fn labels(world: Arc<World>) -> Outcome {
     ensure(keeps(&released), || format!("the other owner is lost: {released}"))?;
     owner.delete().await?;
     owner.until_gone(&world).await?;
-    // What was let go stays, what was owned goes.
+    // The released object stays, and the owned ones go.
     consumer.untouched(&cast.vm, "first").await?;
     consumer.gone(&world, &late).await?;
     consumer.gone(&world, &plain).await
@@ -135,7 +135,7 @@ pub(crate) async fn not_stolen(world: Arc<World>) -> Outcome {
         let object = consumer.api.get(path).await?.ok()?;
         ensure(!owner.owns(&object).await?, || format!("it was adopted: {object}"))?;
     }
-    // Who opts out later is let go.
+    // An object that opts out later is released.
     consumer.api.merge(&free, &opt_out).await?.ok()?;
     owner.until_released(&world, &free).await?;
     owner.delete().await?;
@@ -157,7 +157,7 @@ pub(crate) async fn selected(world: Arc<World>) -> Outcome {
         }
         entry
     };
-    // An own selector, or names and a namespace: each entry says it in its own way.
+    // Each entry has its own way to choose objects: a selector of its own, or names and a namespace.
     let tier = json!({"tier": world.id()});
     let spec = json!({
         "selector": {"matchLabels": {"adopt": world.id()}},
@@ -185,7 +185,7 @@ pub(crate) async fn selected(world: Arc<World>) -> Outcome {
     if world.ring().kind().is_testbed() {
         return Ok(());
     }
-    // Both at once is refused by an API server that has CEL.
+    // An API server with CEL refuses an entry with both.
     let both = json!({"childResources": [machines(json!({"selector": {"matchLabels": tier}, "names": ["a"]}))]});
     let refused = world.own("both", both).await;
     ensure(refused.is_err_and(|stop| stop.to_string().contains("selector")), || "both are taken".to_owned())

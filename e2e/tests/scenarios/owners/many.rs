@@ -1,4 +1,4 @@
-//! Many objects of three groups, all of them held by finalizers, and their end as seen from outside.
+//! Removal of many objects in three groups, all held by finalizers, as a watch sees it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,12 +10,12 @@ use serde_json::json;
 
 use super::{create, spec};
 
-/// How many objects a group has.
+/// Environment variable with the number of objects in a group.
 const VARIABLE: &str = "DEPGUARD_TEARDOWN_OBJECTS";
-/// How many requests of the test's own are under way at once.
+/// Number of the test's own requests that run at once.
 const AT_ONCE: usize = 16;
 
-/// When an object was marked for deletion, and when it was gone, as the server counts its writes.
+/// Resource versions at which an object was marked for deletion and was gone.
 #[derive(Clone, Copy, Debug, Default)]
 struct End {
     marked: Option<u64>,
@@ -94,7 +94,7 @@ pub(crate) async fn three_groups(world: Arc<World>) -> Outcome {
         let own = u64::try_from(3 * count)?;
         for (verb, took) in after {
             let took = took - before.get(&verb).copied().unwrap_or_default();
-            // The test has released each by a patch.
+            // The test itself has released each object by a patch.
             let took = if verb == "PATCH" { took.saturating_sub(own) } else { took };
             figures = format!("{figures}, {verb} {took}");
         }
@@ -104,7 +104,7 @@ pub(crate) async fn three_groups(world: Arc<World>) -> Outcome {
     Ok(())
 }
 
-/// Follows a group since then to its end, and releases each object as soon as it was marked.
+/// Watches a group until all its objects are gone, and releases each object as soon as it is marked for deletion.
 async fn watched(api: &Api, collection: String, mut since: u64, count: usize) -> Outcome<BTreeMap<String, End>> {
     let mut watch = api.watch(&collection, &since.to_string()).await?;
     let mut ends = BTreeMap::<String, End>::new();
@@ -115,7 +115,7 @@ async fn watched(api: &Api, collection: String, mut since: u64, count: usize) ->
             Some(released) = releasing.next(), if !releasing.is_empty() => { released?; continue; }
         };
         let Some(event) = event else {
-            // As a server does to those of a kind that is new, and to those that have been quiet for long.
+            // A server ends the watches of a new kind, and watches that have been quiet for long.
             watch = api.watch(&collection, &since.to_string()).await?;
             continue;
         };
@@ -140,9 +140,9 @@ async fn released(api: &Api, path: String) -> Outcome {
     if reply.is_gone() { Err(Stop::Failed(format!("{path} went while it was held"))) } else { reply.ok().map(drop) }
 }
 
-/// How many requests the server has had about the world's kinds, by verb; `None` where it doesn't tell.
+/// Counts the requests about the world's kinds, by verb; returns `None` if the server does not count them.
 async fn requests(world: &World) -> Outcome<Option<BTreeMap<String, u64>>> {
-    let page = world.home().get("/metrics").await?;
+    let page = world.own_cluster().get("/metrics").await?;
     let Some(page) = page.body.as_str().filter(|_| page.status == 200) else { return Ok(None) };
     let mut counts = BTreeMap::new();
     let of_world = format!("group=\"{}.", world.id());

@@ -1,4 +1,4 @@
-//! Deletions that would let the garbage collector take everything at once.
+//! Deletions that would let the garbage collector remove everything at once: depguard refuses them.
 
 use std::sync::Arc;
 
@@ -8,7 +8,8 @@ use serde_json::{Value, json};
 
 use super::{pair, spec, started};
 
-/// Waits until a deletion with these options would be refused with words that say what to do instead, and sees it refused.
+/// Waits until a deletion with these options would be refused with words that say what to do instead, and then expects
+/// the refusal.
 async fn refused(world: &World, cast: &Cast, path: &str, options: &Value, words: &str) -> Outcome {
     let api = &cast.consumer.api;
     let mut dry = options.clone();
@@ -36,7 +37,7 @@ pub(crate) async fn foreground(world: Arc<World>) -> Outcome {
     refused(&world, &cast, owner.path(), &options, "--cascade=background").await?;
     cast.consumer.untouched(&cast.vm, "m1").await?;
     cast.consumer.untouched(&cast.vpc, "a").await?;
-    // What it says to use instead.
+    // The message suggests this option instead.
     cast.consumer.api.delete_with(owner.path(), &json!({"propagationPolicy": "Background"})).await?.ok()?;
     cast.consumer.gone(&world, &machine).await?;
     cast.consumer.gone(&world, &vpc).await?;
@@ -50,8 +51,8 @@ pub(crate) async fn group_owner(world: Arc<World>) -> Outcome {
             "metadata": {"name": format!("{}-alone", world.id())},
             "spec": {"childResource": {"apiVersion": "v1", "resource": "configmaps"}},
         });
-        world.home().post(GROUP_OWNERS, &owner).await?.ok()?;
-        world.home().delete(&format!("{GROUP_OWNERS}/{}-alone", world.id())).await?.ok()?;
+        world.own_cluster().post(GROUP_OWNERS, &owner).await?.ok()?;
+        world.own_cluster().delete(&format!("{GROUP_OWNERS}/{}-alone", world.id())).await?.ok()?;
         return Err(Stop::ControlSeen);
     }
     let (cast, _depguard) = started(&world).await?;

@@ -1,4 +1,4 @@
-//! An owner that goes, and leaves its objects.
+//! Owners that are deleted and leave their objects.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ pub(crate) async fn orphaned(world: Arc<World>) -> Outcome {
     let (cast, _depguard) = started(&world).await?;
     let consumer = &cast.consumer;
     let (owner, machine, vpc) = pair(&world, &cast, false).await?;
-    // What `kubectl delete --cascade=orphan` says.
+    // `kubectl delete --cascade=orphan` sends this option.
     consumer.api.delete_with(owner.path(), &json!({"propagationPolicy": "Orphan"})).await?.ok()?;
     owner.until_gone(&world).await?;
     for (kind, name, path) in [(&cast.vm, "m1", &machine), (&cast.vpc, "a", &vpc)] {

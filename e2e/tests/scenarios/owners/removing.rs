@@ -1,4 +1,4 @@
-//! Removal in order.
+//! Removal of an owner's objects, in order.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ pub(crate) async fn in_order(world: Arc<World>) -> Outcome {
     ensure(finalizers(&adopted) == 0, || format!("a finalizer is on an owned object: {adopted}"))?;
     owner.delete().await?;
     until_going(&world, &cast, &machine).await?;
-    // Its finalizer holds the machine; the VPC waits for it, and says who waits for whom.
+    // A finalizer holds the machine. The VPC waits for the machine, and the owner's status says so.
     let status = owner
         .until(&world, "the status shows the wave", |status| {
             status["wave"] == 1 && status["remaining"].as_u64().is_some_and(|left| left > 0)
@@ -37,7 +37,7 @@ pub(crate) async fn by_rules(world: Arc<World>) -> Outcome {
     world.add_rule(&cast.compute, &rule("machines", &cast.vm, &[(&cast.vpc, ".spec.vpcRef.name")])).await?;
     let machine = create(&world, &cast, &cast.vm, "m1", true, json!({"vpcRef": {"name": "a"}})).await?;
     let vpc = create(&world, &cast, &cast.vpc, "a", false, json!({})).await?;
-    // Listed the wrong way round.
+    // The kinds are listed in the wrong order.
     let mut spec = spec(&world, &[&cast.vpc, &cast.vm]);
     spec["order"] = json!("ByRules");
     let owner = world.own("by-rules", spec).await?;
@@ -63,7 +63,7 @@ pub(crate) async fn stuck(world: Arc<World>) -> Outcome {
     let consumer = &cast.consumer;
     world.add_rule(&cast.compute, &rule("machines", &cast.vm, &[(&cast.vpc, ".spec.vpcRef.name")])).await?;
     let vpc = create(&world, &cast, &cast.vpc, "a", false, json!({})).await?;
-    // A machine of somebody else uses it.
+    // A machine that the owner does not own uses the VPC.
     consumer.create_dependent(&cast.vm, "theirs", "a").await?;
     let region = create(&world, &cast, &cast.region, &format!("{}-north", world.id()), false, json!({})).await?;
     consumer.until_protected(&world, &cast.vpc, "a").await?;
@@ -78,7 +78,7 @@ pub(crate) async fn stuck(world: Arc<World>) -> Outcome {
     };
     let stuck = owner.until(&world, "the status says what is stuck", says_why).await?;
     depguard_e2e::eventually("an event says so", world.patience(), async || {
-        let events = world.home().get("/api/v1/events").await?.ok()?;
+        let events = world.own_cluster().get("/api/v1/events").await?.ok()?;
         let mut events = events["items"].as_array().cloned().unwrap_or_default();
         events.retain(|event| event["involvedObject"]["uid"] == stuck["metadata"]["uid"]);
         let told = |event: &Value| event["message"].as_str().is_some_and(|message| message.contains(denial));
@@ -86,7 +86,7 @@ pub(crate) async fn stuck(world: Arc<World>) -> Outcome {
     })
     .await?;
     ensure(!is_going(&cast, &region).await?, || "the second group has begun before the first is gone".to_owned())?;
-    // What it waited for goes, and so does it.
+    // Once that machine goes, the VPC goes, too.
     consumer.delete(&world, &cast.vm, "theirs").await?;
     consumer.gone(&world, &vpc).await?;
     consumer.gone(&world, &region).await?;
@@ -100,7 +100,7 @@ pub(crate) async fn restarted(world: Arc<World>) -> Outcome {
     owner.delete().await?;
     until_going(&world, &cast, &machine).await?;
     depguard.stop_controller().await;
-    // The first group is gone while nobody looks.
+    // The first group goes while no controller runs.
     consumer.release(&cast.vm, "m1").await?;
     consumer.gone(&world, &machine).await?;
     ensure(!is_going(&cast, &vpc).await?, || "nobody was there to delete it".to_owned())?;
@@ -110,7 +110,7 @@ pub(crate) async fn restarted(world: Arc<World>) -> Outcome {
     owner.until_gone(&world).await
 }
 
-/// Deleted while the controller is away, with everything that it would do still to do.
+/// Deletes an owner while the controller is away, with all of the controller's work still to do.
 pub(crate) async fn deleted_while_away(world: Arc<World>) -> Outcome {
     let (cast, mut depguard) = started(&world).await?;
     let (owner, machine, vpc) = pair(&world, &cast, false).await?;
@@ -123,26 +123,26 @@ pub(crate) async fn deleted_while_away(world: Arc<World>) -> Outcome {
     owner.until_gone(&world).await
 }
 
-/// Somebody takes away the finalizer that was to keep it until all is done.
+/// Removes the finalizer that should keep an owner until all work is done.
 pub(crate) async fn finalizer_taken(world: Arc<World>) -> Outcome {
     let (cast, mut depguard) = started(&world).await?;
     let (owner, ..) = pair(&world, &cast, false).await?;
     depguard.stop_controller().await;
     owner.delete().await?;
-    world.home().merge(owner.path(), &json!({"metadata": {"finalizers": null}})).await?.ok()?;
+    world.own_cluster().merge(owner.path(), &json!({"metadata": {"finalizers": null}})).await?.ok()?;
     depguard.start_controller().await?;
     depguard_e2e::eventually("its roles are gone", world.patience(), async || {
         let roles = owner.roles().await?;
         ensure(roles.is_empty(), || format!("{roles:?}"))
     })
     .await?;
-    // The garbage collector has tried before, and waits ever longer.
+    // The garbage collector has tried before, and its pauses grow.
     owner.until_collected(&world).await?;
     cast.consumer.untouched(&cast.vm, "m1").await?;
     cast.consumer.untouched(&cast.vpc, "a").await
 }
 
-/// Somebody writes a reference that looks as if it were to a group, on an object of their own.
+/// Writes, on a foreign object, a reference that only looks like one to a GroupOwner.
 pub(crate) async fn foreign_reference(world: Arc<World>) -> Outcome {
     let (cast, _depguard) = started(&world).await?;
     let consumer = &cast.consumer;
@@ -162,7 +162,8 @@ pub(crate) async fn foreign_reference(world: Arc<World>) -> Outcome {
     owner.until_gone(&world).await
 }
 
-/// An object is made while the controller is away, a moment before the owner is deleted; another one once its group goes.
+/// Creates an object while the controller is away, a moment before the owner is deleted, and another one once its group
+/// is being removed.
 pub(crate) async fn not_adopted_yet(world: Arc<World>) -> Outcome {
     let (cast, mut depguard) = started(&world).await?;
     let consumer = &cast.consumer;
@@ -182,7 +183,7 @@ pub(crate) async fn not_adopted_yet(world: Arc<World>) -> Outcome {
     owner.until_gone(&world).await?;
     consumer.untouched(&cast.vm, "late").await?;
     depguard_e2e::eventually("an event names what stays", world.patience(), async || {
-        let events = world.home().get("/api/v1/events").await?.ok()?;
+        let events = world.own_cluster().get("/api/v1/events").await?.ok()?;
         let mut events = events["items"].as_array().cloned().unwrap_or_default();
         events.retain(|event| event["involvedObject"]["uid"] == uid);
         let told = |event: &Value| {

@@ -1,4 +1,4 @@
-//! The kubeconfig that a request gets, as its Secret holds it.
+//! Kubeconfig of a request, as its Secret holds it.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -13,36 +13,36 @@ use crate::api::secret::{CA, CREATED, EXPIRES, HOST, KUBECONFIG, TOKEN};
 /// Annotation of the Secret: the UID of the ServiceAccount to which the token is bound.
 pub(super) const ACCOUNT_UID: &str = "workspaces.example.com/service-account-uid";
 
-/// For how many milliseconds a token is kept at least, however short it lives and whatever the clocks say: nothing may
-/// spin.
+/// Minimum time for which a token is kept, in milliseconds, however short its life is and whatever the clocks say. It
+/// prevents a busy loop.
 const LEAST: i64 = 1_000;
 
-/// Where a token counts.
+/// Place where a token is valid.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Door {
-    /// The cluster, as the kubeconfig calls it.
+    /// Name of the cluster in the kubeconfig.
     pub(super) cluster: String,
-    /// The URL of the cluster's API server.
+    /// URL of the cluster's API server.
     pub(super) server: String,
-    /// Its certificate authority, as PEM; none for one that every machine knows.
+    /// Certificate authority of the server, as PEM; `None` for one that every machine knows.
     pub(super) ca: Option<String>,
-    /// The UID of the ServiceAccount.
+    /// UID of the ServiceAccount.
     pub(super) account_uid: String,
 }
 
-/// A token, and from when until when it counts.
+/// Token with its period of validity.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) struct Token {
-    /// The token itself.
+    /// Text of the token.
     pub(super) token: String,
-    /// When it was made.
+    /// Time of creation.
     pub(super) created: Timestamp,
-    /// When it expires.
+    /// Time of expiry.
     pub(super) expires: Timestamp,
 }
 
 impl Token {
-    /// How long until it is to be renewed: when 80 % of its time are over.
+    /// Returns the time until the token must be renewed, at 80 % of its life.
     pub(super) fn renewed_in(&self, now: Timestamp) -> Duration {
         let (created, expires) = (self.created.as_millisecond(), self.expires.as_millisecond());
         let lasts = (expires.saturating_sub(created) / 5 * 4).max(LEAST);
@@ -50,12 +50,12 @@ impl Token {
         Duration::from_millis(u64::try_from(left).unwrap_or_default())
     }
 
-    /// What is said of it: never the token itself.
+    /// Returns a message about the token, without the token itself.
     pub(super) fn shown(&self) -> String {
-        format!("the kubeconfig is good until {} and renewed before", self.expires)
+        format!("the kubeconfig is valid until {}; the provider renews it before", self.expires)
     }
 
-    /// The Secret's content.
+    /// Returns the Secret's content.
     pub(super) fn data(&self, door: &Door) -> BTreeMap<String, ByteString> {
         let entries = [
             (KUBECONFIG, Some(self.kubeconfig(door))),
@@ -69,7 +69,7 @@ impl Token {
         filled.map(|(key, value)| (key.to_owned(), ByteString(value.into_bytes()))).collect()
     }
 
-    /// JSON is YAML, so that nothing in it can break out.
+    /// Returns the kubeconfig. JSON is YAML, so no value can break out.
     fn kubeconfig(&self, door: &Door) -> String {
         let name = &door.cluster;
         let mut cluster = json!({"server": door.server});
@@ -87,8 +87,8 @@ impl Token {
         format!("{kubeconfig:#}\n")
     }
 
-    /// The token that a Secret holds, if the Secret is what it was written to be, for this very door. One that somebody
-    /// edited is as good as none.
+    /// Returns the token of a Secret, if the Secret is exactly as it was written for this door. An edited Secret counts
+    /// as none.
     pub(super) fn stored(secret: &Secret, door: &Door) -> Option<Self> {
         let data = secret.data.as_ref()?;
         let text = |key: &str| std::str::from_utf8(&data.get(key)?.0).ok();
@@ -139,7 +139,7 @@ mod tests {
             (1_000, 4_600, 3_000, 880),
             (1_000, 4_600, 3_880, 0),
             (1_000, 4_600, 9_000, 0),
-            // A clock that is behind the server's, and an expiry that makes no sense.
+            // The clock is behind the server's, and the expiry makes no sense.
             (1_000, 4_600, 900, 2_980),
             (1_000, 500, 1_000, 1),
             (1_000, 500, 1_001, 0),

@@ -1,4 +1,4 @@
-//! A request's objects in its cluster: bringing them about, and taking away what is no longer asked for.
+//! Objects of a request in its cluster: creates the wanted ones, and deletes those that are no longer wanted.
 
 use kube_client::core::params::{DeleteParams, ListParams, Patch, PatchParams, PostParams, Preconditions};
 use kube_client::core::{ApiResource, DynamicObject, GroupVersionKind, ObjectMeta, Status};
@@ -11,10 +11,10 @@ use super::wanted::{Identity, Kind, Object, Wanted};
 use crate::platform::{Platform, says_gone};
 use crate::{Error, Result};
 
-/// Label of whatever is made for a request in its cluster: the request's identity.
+/// Label of all objects that are made for a request in its cluster. Its value is the request's identity.
 const ACCESS: &str = "workspaces.example.com/access";
 
-/// One cluster, as far as one request goes.
+/// Client of one cluster for one request.
 pub(super) struct Objects<'a> {
     client: Client,
     platform: &'a Platform,
@@ -26,8 +26,8 @@ impl<'a> Objects<'a> {
         Self { client, platform, identity }
     }
 
-    /// Takes away what is not wanted, and then makes what is: rights that are no longer asked for must not wait for others
-    /// that can't be given yet. Gives the UID of the ServiceAccount.
+    /// Deletes unwanted objects, and then creates the wanted ones. So no revoked right waits for a new right that can't
+    /// be granted yet. Returns the UID of the ServiceAccount.
     pub(super) async fn bring(&self, wanted: &Wanted) -> Result<String, Halt> {
         self.keep(Some(wanted)).await?;
         for namespace in &wanted.namespaces {
@@ -41,7 +41,7 @@ impl<'a> Objects<'a> {
         account.ok_or_else(|| Error::Refused("the cluster gave the ServiceAccount no UID".to_owned()).into())
     }
 
-    /// Takes away everything that was made for the request. Namespaces stay: others may have put something there.
+    /// Deletes everything that was made for the request. Namespaces stay, because others may have put objects there.
     pub(super) async fn clear(&self) -> Result<()> {
         self.keep(None).await
     }
@@ -60,7 +60,7 @@ impl<'a> Objects<'a> {
             Err(error) if status_of(&error).is_none_or(|status| status.code != 409) => {
                 Err(Error::api(doing("make"))(error))
             }
-            // Somebody else was faster, if it was not us.
+            // Another client, or an earlier attempt, created it first.
             _ => Ok(()),
         }
     }
@@ -76,7 +76,7 @@ impl<'a> Objects<'a> {
             return Err(Refusal::Taken { kind: wanted.kind.name(), name: full_name(wanted) }.into());
         }
         if found.metadata.deletion_timestamp.is_some() {
-            let message = format!("{} is being deleted in the cluster, and will be made anew", shown(wanted));
+            let message = format!("{} is being deleted in the cluster; the provider creates it again", shown(wanted));
             return Err(Halt::Waits { reason: "BeingDeleted", message });
         }
         let fields = wanted.content.as_object().into_iter().flatten();
@@ -89,13 +89,13 @@ impl<'a> Objects<'a> {
         patched.map_err(|error| self.not_written(wanted, doing("write"), error))
     }
 
-    /// What it means that the cluster did not take an object.
+    /// Returns the reason to halt after the cluster did not accept an object.
     fn not_written(&self, wanted: &Object, doing: String, error: kube_client::Error) -> Halt {
         match (status_of(&error), &wanted.namespace) {
             (Some(Status { code: 404, .. }), Some(namespace)) => Halt::Waits {
                 reason: "NamespaceMissing",
                 message: format!(
-                    "there is no namespace `{namespace}` in the cluster: make it, or leave \
+                    "the cluster has no namespace `{namespace}`: create it, or leave \
                      `disableAutomaticNamespaceCreation` out"
                 ),
             },
@@ -107,7 +107,7 @@ impl<'a> Objects<'a> {
         }
     }
 
-    /// Deletes what was made for the request, but for what is wanted.
+    /// Deletes the objects that were made for the request, except the wanted ones.
     async fn keep(&self, wanted: Option<&Wanted>) -> Result<()> {
         let ours = ListParams::default().labels(&format!("{ACCESS}={}", self.identity.as_str()));
         for kind in Kind::ALL {
@@ -147,7 +147,7 @@ impl<'a> Objects<'a> {
         DynamicObject { types: None, metadata, data }
     }
 
-    /// The kind's objects: of a namespace, or of all of them.
+    /// Returns the API of a kind: in one namespace, or in all.
     fn api(&self, kind: Kind, namespace: Option<&str>) -> Api<DynamicObject> {
         let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(kind.group(), "v1", kind.name()));
         match namespace {

@@ -1,91 +1,91 @@
-//! What a request must not ask for.
+//! Reasons for which a request is denied.
 
 use crate::api::{AccessRequestSpec, ObjectRef, RoleRef, TokenConfig};
 
-/// How many roles and bindings one request may ask for: each costs requests to its cluster, again and again.
+/// Maximum of roles and bindings of one request: each of them costs requests to its cluster, again and again.
 const MOST: usize = 256;
 
-/// Why a request is denied, for good, as long as it says what it says.
+/// Reason for which a request is denied for good, as long as it stays the same.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Refusal {
-    /// Both ways of access at once.
-    #[error("`spec.token` and `spec.oidc` are both set: keep exactly one of them")]
+    /// The request has both ways of access.
+    #[error("`spec.token` and `spec.oidc` are both set: keep only one of them")]
     TwoWays,
-    /// No way of access.
+    /// The request has no way of access.
     #[error("neither `spec.token` nor `spec.oidc` is set: ask for access with `spec.token`")]
     NoWay,
-    /// OIDC.
+    /// The request wants access by OIDC.
     #[error("this provider gives no access by OIDC: ask for it with `spec.token` instead of `spec.oidc`")]
     Oidc,
-    /// A name that no role, or no namespace, has.
-    #[error("`{field}` is `{value}`, which is no name of a {what}: {hint}")]
+    /// A name is not valid for a role or a namespace.
+    #[error("`{field}` is `{value}`, which is not a valid name of a {what}: {hint}")]
     Name {
-        /// The field's path.
+        /// Path of the field.
         field: String,
-        /// What it holds.
+        /// Value of the field.
         value: String,
-        /// What is to be named.
+        /// Kind of the named object.
         what: &'static str,
-        /// What a name is made of.
+        /// Rule for valid names.
         hint: &'static str,
     },
-    /// A reference to a role of an unknown kind.
+    /// A reference names a role of an unknown kind.
     #[error("`{field}.kind` is `{kind}`: it can be `Role` or `ClusterRole`")]
     Kind {
-        /// The reference's path.
+        /// Path of the reference.
         field: String,
-        /// What it says.
+        /// Kind in the reference.
         kind: String,
     },
-    /// A reference to a Role without a namespace, or to a ClusterRole with one.
+    /// A reference names a Role without a namespace, or a ClusterRole with one.
     #[error("`{field}` names a {kind} {wrong}")]
     Scope {
-        /// The reference's path.
+        /// Path of the reference.
         field: String,
-        /// `Role` or `ClusterRole`.
+        /// Kind of the role: `Role` or `ClusterRole`.
         kind: &'static str,
-        /// What is wrong, and what to do.
+        /// Error, and its remedy.
         wrong: &'static str,
     },
-    /// The same role twice, with rules of its own each time.
-    #[error("`{field}` asks for the role `{name}` a second time: put the rules of both into one entry")]
+    /// The request has the same role twice, each time with rules of its own.
+    #[error("`{field}` asks for the role `{name}` again: put the rules of both into one entry")]
     Twice {
-        /// The second permission's path.
+        /// Path of the second permission.
         field: String,
-        /// The role's name.
+        /// Name of the role.
         name: String,
     },
-    /// Too many roles.
-    #[error("it asks for {count} roles and bindings, more than {MOST}: sum rules up in fewer roles")]
+    /// The request has too many roles.
+    #[error("the request asks for {count} roles and bindings, more than {MOST}: combine rules in fewer roles")]
     TooMany {
-        /// How many.
+        /// Number of roles and bindings.
         count: usize,
     },
-    /// A role that somebody else made.
+    /// Another party made a role of this name.
     #[error(
         "the {kind} `{name}` exists in the cluster and was not made for this request: choose another name in \
          `spec.token.permissions`, or bind it as it is by `spec.token.roleRefs`"
     )]
     Taken {
-        /// The role's or binding's kind.
+        /// Kind of the role or binding.
         kind: &'static str,
-        /// Its name, with its namespace before it where it has one.
+        /// Name of the role or binding, after its namespace if it has one.
         name: String,
     },
-    /// The cluster's API server calls something in it invalid.
+    /// The cluster's API server calls an object invalid.
     #[error("the cluster rejects the {kind} `{name}`: {message}")]
     Rejected {
-        /// The role's or binding's kind.
+        /// Kind of the role or binding.
         kind: &'static str,
-        /// Its name, with its namespace before it where it has one.
+        /// Name of the role or binding, after its namespace if it has one.
         name: String,
-        /// What the server said.
+        /// Message of the server.
         message: String,
     },
 }
 
 impl Refusal {
-    /// The condition's reason.
+    /// Returns the condition's reason.
     pub(super) fn reason(&self) -> &'static str {
         match self {
             Self::Oidc => "OIDCNotSupported",
@@ -96,8 +96,8 @@ impl Refusal {
     }
 }
 
-/// The access that is asked for, if it is by token and nothing in it leads a URL astray: the rest is for the cluster's
-/// API server to judge.
+/// Returns the requested access, if it is by token and no name in it leads a URL astray. The cluster's API server
+/// judges the rest.
 pub(super) fn token(spec: &AccessRequestSpec) -> Result<&TokenConfig, Refusal> {
     let token = match (&spec.token, &spec.oidc) {
         (Some(token), None) => token,
@@ -128,9 +128,7 @@ fn check_reference(reference: &RoleRef, field: String) -> Result<(), Refusal> {
     match (reference.kind.as_str(), reference.namespace.is_empty()) {
         ("ClusterRole", true) => Ok(()),
         ("Role", false) => check_namespace(&reference.namespace, &field),
-        ("Role", true) => {
-            Err(Refusal::Scope { field, kind: "Role", wrong: "without a namespace: say in which it lies" })
-        }
+        ("Role", true) => Err(Refusal::Scope { field, kind: "Role", wrong: "without a namespace: set its namespace" }),
         ("ClusterRole", false) => Err(Refusal::Scope {
             field,
             kind: "ClusterRole",
@@ -176,7 +174,7 @@ fn check_namespace(namespace: &str, field: &str) -> Result<(), Refusal> {
     ))
 }
 
-/// A name that is none, as much of it as a message shows.
+/// Returns the refusal of an invalid name, cut to the length that a message shows.
 fn bad_name(field: String, value: &str, what: &'static str, hint: &'static str) -> Refusal {
     Refusal::Name { field, value: value.chars().take(60).collect(), what, hint }
 }
@@ -204,7 +202,7 @@ mod tests {
         );
         assert_eq!(
             verdict(json!({"token": {}, "oidc": oidc})),
-            "InvalidRequest: `spec.token` and `spec.oidc` are both set: keep exactly one of them"
+            "InvalidRequest: `spec.token` and `spec.oidc` are both set: keep only one of them"
         );
         assert_eq!(
             verdict(json!({})),
@@ -221,7 +219,10 @@ mod tests {
             (json!({"kind": "Role", "name": "r"}), "names a Role without a namespace"),
             (json!({"kind": "ClusterRole", "name": "r", "namespace": "apps"}), "names a ClusterRole with a namespace"),
             (json!({"kind": "User", "name": "r"}), "`spec.token.roleRefs[0].kind` is `User`"),
-            (json!({"kind": "Role", "name": "r", "namespace": "a/b"}), "`a/b`, which is no name of a namespace"),
+            (
+                json!({"kind": "Role", "name": "r", "namespace": "a/b"}),
+                "`a/b`, which is not a valid name of a namespace",
+            ),
         ] {
             let said = refer(reference);
             assert!(said.contains(says), "{said}");

@@ -1,4 +1,4 @@
-//! A request's Secret on the platform cluster, and the token in it.
+//! Secret of a request on the platform cluster, and the token in it.
 
 use std::time::Duration;
 
@@ -20,10 +20,10 @@ use crate::platform::{Platform, says_gone};
 use crate::{Error, Result};
 
 const SUFFIX: &str = ".kubeconfig";
-/// How long a name may be.
+/// Maximum length of a name.
 const LONGEST: usize = 253;
 
-/// The Secret of one request.
+/// Secret of one request.
 pub(super) struct Slot<'a> {
     secrets: Api<Secret>,
     request: &'a AccessRequest,
@@ -37,15 +37,15 @@ impl<'a> Slot<'a> {
         Self { secrets, request, platform, name: name_for(request.name()) }
     }
 
-    /// The Secret, if it is there. One that is not the request's is not touched.
+    /// Returns the Secret if it exists. Refuses a Secret that does not belong to the request.
     pub(super) async fn find(&self) -> Result<Option<Secret>, Halt> {
         let found = self.secrets.get_opt(&self.name).await.map_err(Error::api(format!("read {}", self.shown())))?;
         match found {
             Some(secret) if !self.is_ours(&secret) => Err(Halt::Waits {
                 reason: "SecretExists",
                 message: format!(
-                    "{} exists and is not this request's, which needs that name: delete it if nobody needs it, or \
-                     make a request of another name",
+                    "{} exists and does not belong to this request, which needs that name: delete it if nobody needs \
+                     it, or create a request with another name",
                     self.shown()
                 ),
             }),
@@ -53,7 +53,7 @@ impl<'a> Slot<'a> {
         }
     }
 
-    /// Writes a token into it. `found`: the Secret as it was read.
+    /// Writes a token into the Secret. `found` is the Secret as it was read.
     pub(super) async fn fill(&self, found: Option<&Secret>, token: &Token, door: &Door) -> Result<()> {
         let doing = || Error::api(format!("write {}", self.shown()));
         let mut manifest = json!({
@@ -78,7 +78,7 @@ impl<'a> Slot<'a> {
         Ok(())
     }
 
-    /// Deletes it, if it is there and the request's.
+    /// Deletes the Secret if it exists and belongs to the request.
     pub(super) async fn empty(&self) -> Result<()> {
         let secret = match self.secrets.get(&self.name).await {
             Ok(secret) if self.is_ours(&secret) => secret,
@@ -116,13 +116,14 @@ impl<'a> Slot<'a> {
     }
 }
 
-/// Asks the cluster for a token of the request's ServiceAccount. The server may grant another lifetime than is asked for.
+/// Requests a token of the request's ServiceAccount from the cluster. The server may grant another lifetime than the
+/// requested one.
 pub(super) async fn new_token(client: Client, identity: &Identity, lifetime: Duration) -> Result<Token> {
     let accounts: Api<ServiceAccount> = Api::namespaced(client, ACCOUNTS);
     let seconds = i64::try_from(lifetime.as_secs()).unwrap_or(i64::MAX);
     let spec = TokenRequestSpec { expiration_seconds: Some(seconds), ..TokenRequestSpec::default() };
     let asked = TokenRequest { spec: Some(spec), ..TokenRequest::default() };
-    // By the clock that says when it is to be renewed, which may be another than the server's.
+    // The same clock decides about the renewal. It may differ from the server's.
     let created = Timestamp::now();
     let doing = format!("get a token of ServiceAccount `{ACCOUNTS}/{}` in the cluster", identity.as_str());
     let given = accounts.create_token_request(identity.as_str(), &PostParams::default(), &asked).await;
@@ -132,7 +133,7 @@ pub(super) async fn new_token(client: Client, identity: &Identity, lifetime: Dur
     Ok(Token { token, created, expires })
 }
 
-/// The Secret's name, told apart by a hash where it would be too long.
+/// Returns the Secret's name. A name that would be too long is cut, and gets a hash.
 fn name_for(request: &str) -> String {
     if request.len() + SUFFIX.len() <= LONGEST {
         return format!("{request}{SUFFIX}");

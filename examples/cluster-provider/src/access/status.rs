@@ -1,4 +1,4 @@
-//! What is said of a request.
+//! Status of a request.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::api::{
 
 use super::refusal::Refusal;
 
-/// What has to be so for a request to be granted, one after the other: a condition each.
+/// Steps towards granting a request, one after the other. Each has a condition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Step {
     Request,
@@ -31,28 +31,29 @@ impl Step {
         }
     }
 
-    /// What is said of a step that is behind: never of the last, which speaks for itself.
+    /// Returns the reason and message of a step that is done. The last step never comes here, because it has a message
+    /// of its own.
     fn done(self) -> (&'static str, &'static str) {
         match self {
-            Self::Request => ("Valid", "it asks for access by a token, which this provider gives"),
+            Self::Request => ("Valid", "the request asks for access by token, which this provider gives"),
             Self::Cluster => ("Ready", "the cluster has a workspace"),
             Self::Permissions | Self::Kubeconfig => {
-                ("Bound", "the ServiceAccount has the rights that are asked for, and no others")
+                ("Bound", "the ServiceAccount has the requested rights, and no others")
             }
         }
     }
 }
 
-/// Why a request is not granted.
+/// Reason why a request is not granted.
 #[derive(Debug)]
 pub(super) enum Halt {
-    /// It never will be, as it is.
+    /// The request will never be granted as it is.
     Denied(Refusal),
-    /// Something is not there yet that others bring.
+    /// Something that others create is still missing.
     Waits { reason: &'static str, message: String },
-    /// Its cluster is no more.
+    /// The request's cluster does not exist any more.
     Gone { message: String },
-    /// It could not be found out.
+    /// The answer could not be found out.
     Failed(Error),
 }
 
@@ -68,18 +69,18 @@ impl From<Refusal> for Halt {
     }
 }
 
-/// What a request has got.
+/// Result of a granted request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Grant {
-    /// The Secret's name.
+    /// Name of the Secret.
     pub(super) secret: String,
-    /// What is said of its kubeconfig.
+    /// Message about its kubeconfig.
     pub(super) message: String,
-    /// When that is to be renewed.
+    /// Time until the kubeconfig must be renewed.
     pub(super) look_again_in: Duration,
 }
 
-/// What a request's status becomes that came to `step`, the last where it is granted.
+/// Returns the status of a request that came to `step`, which is the last one if the request is granted.
 pub(super) fn status(
     before: Option<&AccessRequestStatus>,
     generation: i64,
@@ -113,7 +114,7 @@ pub(super) fn status(
             say(step, False, "InvalidReference", message);
             PENDING
         }
-        // Nothing is known to be otherwise: what was granted stays so.
+        // A failure proves nothing, so a granted request stays granted.
         Err(Halt::Failed(error)) => {
             say(step, Unknown, "InteractionProblem", &error.in_full());
             if was_granted { GRANTED } else { PENDING }

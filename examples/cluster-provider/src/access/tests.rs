@@ -39,10 +39,10 @@ fn after_a_change_it_is_the_operators_turn_first() {
         (json!({"/status": null}), false),
         (json!({"/status/phase": ""}), false),
         (json!({"/status/phase": "Terminating"}), false),
-        // Denied: it ends what it holds, and no more.
+        // A denied request that holds a finalizer is ended, and nothing more.
         (json!({"/status/phase": "Denied"}), true),
         (json!({"/status/phase": "Denied", "/metadata/finalizers": []}), false),
-        // Deleted: no phase may keep it from going.
+        // No phase may keep a deleted request from going.
         (json!({"/metadata/deletionTimestamp": "2026-01-01T00:00:00Z", "/metadata/generation": 3}), true),
         (json!({"/metadata/deletionTimestamp": "2026-01-01T00:00:00Z", "/status/phase": "Other"}), true),
         (json!({"/metadata/deletionTimestamp": "2026-01-01T00:00:00Z", "/metadata/finalizers": []}), false),

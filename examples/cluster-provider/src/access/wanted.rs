@@ -1,4 +1,4 @@
-//! Which objects of a cluster a request asks for: nothing here reads or writes any.
+//! Objects of a cluster that a request asks for. This module only computes them, and reads or writes none.
 
 use std::collections::BTreeSet;
 
@@ -9,49 +9,50 @@ use sha2::{Digest, Sha256};
 use super::refusal::Refusal;
 use crate::api::{Permissions, TokenConfig};
 
-/// The namespace, in each cluster, of the ServiceAccounts of its access requests.
+/// Namespace, in each cluster, of the ServiceAccounts of its access requests.
 pub(super) const ACCOUNTS: &str = "cluster-access";
 
 const RBAC: &str = "rbac.authorization.k8s.io";
 
-/// Who a request is, to the objects that are made for it: the same for a request of the same name that is made again,
-/// as from a backup, and another one for each provider, so that clusters may be shared.
+/// Identity of a request for the objects that are made for it. A request that is created again under the same name, as
+/// from a backup, has the same identity. Each provider has other identities, so that clusters may be shared.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Identity(String);
 
 impl Identity {
-    /// Of the request `namespace/name` of a provider in an environment.
+    /// Returns the identity of the request `namespace/name` of a provider in an environment.
     pub(super) fn of(environment: &str, provider: &str, namespace: &str, name: &str) -> Self {
         Self(format!("access-{}", hash(&[environment, provider, namespace, name])))
     }
 
-    /// The ServiceAccount's name, and the value of the label by which its objects are found.
+    /// Returns the ServiceAccount's name, which is also the value of the label by which the request's objects are
+    /// found.
     pub(super) fn as_str(&self) -> &str {
         &self.0
     }
 }
 
-/// The kinds of objects that are made for a request, in the order in which they are made.
+/// Kinds of objects that are made for a request, in the order of their creation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Kind {
-    /// Whose token it is.
+    /// Account that the token belongs to.
     ServiceAccount,
-    /// What it may do everywhere.
+    /// Rights in the whole cluster.
     ClusterRole,
-    /// What it may do in one namespace.
+    /// Rights in one namespace.
     Role,
-    /// That it may.
+    /// Grant of a ClusterRole.
     ClusterRoleBinding,
-    /// That it may, in one namespace.
+    /// Grant of a role in one namespace.
     RoleBinding,
 }
 
 impl Kind {
-    /// All of them. The account is the first to go, too: its tokens end with it.
+    /// List of all kinds. The account is also the first to be deleted: its tokens end with it.
     pub(super) const ALL: [Self; 5] =
         [Self::ServiceAccount, Self::ClusterRole, Self::Role, Self::ClusterRoleBinding, Self::RoleBinding];
 
-    /// Its name in the API.
+    /// Returns the kind's name in the API.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::ServiceAccount => "ServiceAccount",
@@ -62,36 +63,36 @@ impl Kind {
         }
     }
 
-    /// The group it belongs to.
+    /// Returns the kind's group.
     pub(super) fn group(self) -> &'static str {
         if self == Self::ServiceAccount { "" } else { RBAC }
     }
 }
 
-/// One object that a request asks for.
+/// Object that a request asks for.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Object {
-    /// Its kind.
+    /// Kind of the object.
     pub(super) kind: Kind,
-    /// Its namespace, where it has one.
+    /// Namespace of the object, if it has one.
     pub(super) namespace: Option<String>,
-    /// Its name.
+    /// Name of the object.
     pub(super) name: String,
-    /// What it holds beside its metadata.
+    /// Content of the object beside its metadata.
     pub(super) content: Value,
 }
 
-/// All that a request asks for in its cluster.
+/// Everything that a request asks for in its cluster.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Wanted {
-    /// Namespaces to make where they are not there. They stay when the request goes: others may use them.
+    /// Namespaces to create if they are missing. They stay after the request, because others may use them.
     pub(super) namespaces: BTreeSet<String>,
-    /// The other objects, in the order in which they are made.
+    /// Other objects, in the order of their creation.
     pub(super) objects: Vec<Object>,
 }
 
 impl Wanted {
-    /// What a request asks for whose names were checked.
+    /// Returns everything that a request asks for. The names in it must have been checked.
     pub(super) fn by(access: &TokenConfig, identity: &Identity) -> Result<Self, Refusal> {
         let mut wanted = Self { namespaces: BTreeSet::from([ACCOUNTS.to_owned()]), objects: Vec::new() };
         wanted.add(Kind::ServiceAccount, Some(ACCOUNTS), identity.as_str().to_owned(), json!({}));
@@ -118,8 +119,8 @@ impl Wanted {
         Ok(wanted)
     }
 
-    /// Binds the role of a namespace, or of the whole cluster. What a binding refers to can't be changed, so that its
-    /// name is made of it; a role is bound once, however often it is named.
+    /// Binds the role of a namespace, or of the whole cluster. A binding's role can't be changed, so the binding's name
+    /// is made from it. A role is bound once, however often it is named.
     fn bind(&mut self, identity: &Identity, namespace: Option<&str>, role: &str) {
         let (kind, of) = match namespace {
             Some(_) => (Kind::RoleBinding, "Role"),
@@ -134,7 +135,7 @@ impl Wanted {
         self.add(kind, namespace, name, content);
     }
 
-    /// Whether that object is among them.
+    /// Returns true if that object is among the wanted ones.
     pub(super) fn has(&self, kind: Kind, namespace: Option<&str>, name: &str) -> bool {
         let it = (kind, namespace, name);
         self.objects.iter().any(|object| (object.kind, object.namespace.as_deref(), object.name.as_str()) == it)
@@ -145,7 +146,7 @@ impl Wanted {
     }
 }
 
-/// The rule as a server answers it: without lists that are empty.
+/// Returns the rule as a server returns it: without empty lists.
 fn plain(rule: &PolicyRule) -> PolicyRule {
     let filled = |list: &Option<Vec<String>>| list.clone().filter(|list| !list.is_empty());
     PolicyRule {
@@ -157,7 +158,7 @@ fn plain(rule: &PolicyRule) -> PolicyRule {
     }
 }
 
-/// 20 hexadecimal digits of the parts, told apart by a byte that no name has.
+/// Returns 20 hexadecimal digits of a hash of the parts. A byte that no name has separates them.
 fn hash(parts: &[&str]) -> String {
     let digest = Sha256::digest(parts.join("\0").as_bytes());
     digest.iter().take(10).map(|byte| format!("{byte:02x}")).collect()

@@ -7,21 +7,21 @@ use serde_json::Value;
 
 use super::{Common, GROUP, Kind, LocalRef, Object, ObjectRef};
 
-/// The kind AccessRequest.
+/// Kind AccessRequest.
 #[derive(Debug, Clone)]
 pub enum AccessRequests {}
 
-/// A request for access to a cluster.
+/// Request for access to a cluster.
 pub type AccessRequest = Object<AccessRequests>;
 
-/// What an [`AccessRequest`] asks for.
+/// Access that an [`AccessRequest`] asks for.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AccessRequestSpec {
-    /// The Cluster.
+    /// Cluster of the request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cluster_ref: Option<ObjectRef>,
-    /// The ClusterRequest that was given the Cluster, if no Cluster is named.
+    /// ClusterRequest whose Cluster is meant, if no Cluster is named.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request_ref: Option<ObjectRef>,
     /// Access by a ServiceAccount's token.
@@ -36,62 +36,62 @@ pub struct AccessRequestSpec {
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TokenConfig {
-    /// Roles to make and to bind.
+    /// Roles to create and to bind.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub permissions: Vec<Permissions>,
-    /// Roles that are there, to bind.
+    /// Existing roles to bind.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub role_refs: Vec<RoleRef>,
 }
 
-/// A Role (with a namespace) or ClusterRole (without) that is to be made.
+/// Role (with a namespace) or ClusterRole (without one) to create.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Permissions {
-    /// Its name; empty: the provider chooses one.
+    /// Name of the role; if it is empty, the provider chooses one.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub name: String,
-    /// Its namespace.
+    /// Namespace of the role.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub namespace: String,
-    /// Whether the namespace is left unmade if it is not there.
+    /// Set if a missing namespace is not created.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub disable_automatic_namespace_creation: bool,
-    /// What it allows.
+    /// Rules of the role.
     #[serde(default)]
     pub rules: Vec<PolicyRule>,
 }
 
-/// A role that is there.
+/// Existing role.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct RoleRef {
-    /// `Role` or `ClusterRole`.
+    /// Kind of the role: `Role` or `ClusterRole`.
     #[serde(default)]
     pub kind: String,
-    /// Its name.
+    /// Name of the role.
     #[serde(default)]
     pub name: String,
-    /// The namespace of a Role.
+    /// Namespace of a Role.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub namespace: String,
 }
 
-/// Access by an OIDC provider, which this provider doesn't offer: only that it was asked for matters.
+/// Access by an OIDC provider, which this provider doesn't offer. Only its presence matters.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct OidcConfig {
-    /// All of it.
+    /// Fields of the configuration.
     #[serde(flatten)]
     pub fields: serde_json::Map<String, Value>,
 }
 
-/// What came of an [`AccessRequest`].
+/// Status of an [`AccessRequest`].
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AccessRequestStatus {
-    /// What every status has.
+    /// Fields of every status.
     #[serde(flatten)]
     pub common: Common,
-    /// The Secret with the kubeconfig, in the request's namespace.
+    /// Secret with the kubeconfig, in the request's namespace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secret_ref: Option<LocalRef>,
 }

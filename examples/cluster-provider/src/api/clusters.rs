@@ -8,64 +8,64 @@ use serde_json::Value;
 
 use super::{Common, GROUP, Kind, LocalRef, Nothing, Object, ObjectRef};
 
-/// The kind Cluster.
+/// Kind Cluster.
 #[derive(Debug, Clone)]
 pub enum Clusters {}
 
-/// A cluster that is wanted.
+/// Cluster that somebody wants.
 pub type Cluster = Object<Clusters>;
 
-/// What a [`Cluster`] should be.
+/// Desired state of a [`Cluster`].
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterSpec {
-    /// The name of its [`ClusterProfile`].
+    /// Name of the Cluster's [`ClusterProfile`].
     #[serde(default)]
     pub profile: String,
-    /// Which Kubernetes it should be.
+    /// Kubernetes version of the Cluster.
     #[serde(default)]
     pub kubernetes: Kubernetes,
-    /// What it is for. The scheduler's.
+    /// Purposes of the Cluster, for the scheduler.
     #[serde(default)]
     pub purposes: Vec<String>,
-    /// `Exclusive` or `Shared`. The scheduler's.
+    /// Tenancy for the scheduler: `Exclusive` or `Shared`.
     #[serde(default)]
     pub tenancy: String,
 }
 
-/// Which Kubernetes.
+/// Kubernetes version.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Kubernetes {
-    /// The version wanted; empty: the provider chooses.
+    /// Wanted version; if it is empty, the provider chooses.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub version: String,
 }
 
-/// What a [`Cluster`] is.
+/// Actual state of a [`Cluster`].
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterStatus {
-    /// What every status has.
+    /// Fields of every status.
     #[serde(flatten)]
     pub common: Common,
-    /// The API server's URL.
+    /// URL of the API server.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub api_server: String,
-    /// The same by name.
+    /// URLs of the API server, by name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub endpoints: Vec<Endpoint>,
-    /// What this provider notes for itself.
+    /// Notes of this provider for itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub provider_status: Option<BTreeMap<String, Value>>,
 }
 
-/// One way to reach an API server.
+/// Address of an API server.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Endpoint {
-    /// Which.
+    /// Name of the endpoint.
     #[serde(default)]
     pub name: String,
-    /// Where.
+    /// URL of the endpoint.
     #[serde(default)]
     pub url: String,
 }
@@ -79,35 +79,35 @@ impl Kind for Clusters {
     const PLURAL: &'static str = "clusters";
 }
 
-/// The kind ClusterProfile.
+/// Kind ClusterProfile.
 #[derive(Debug, Clone)]
 pub enum ClusterProfiles {}
 
-/// A sort of clusters that a provider offers.
+/// Sort of clusters that a provider offers.
 pub type ClusterProfile = Object<ClusterProfiles>;
 
-/// What a [`ClusterProfile`] offers.
+/// Offer of a [`ClusterProfile`].
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterProfileSpec {
-    /// The provider.
+    /// Provider of the clusters.
     #[serde(default)]
     pub provider_ref: LocalRef,
-    /// The configuration that the provider took it from.
+    /// Configuration from which the provider made the profile.
     #[serde(default)]
     pub provider_config_ref: LocalRef,
-    /// The versions to choose from.
+    /// Versions to choose from.
     #[serde(default)]
     pub supported_versions: Vec<SupportedVersion>,
 }
 
-/// A version of Kubernetes that is offered.
+/// Kubernetes version that is offered.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SupportedVersion {
-    /// As in `1.36.0`.
+    /// Version, such as `1.36.0`.
     #[serde(default)]
     pub version: String,
-    /// Whether it still works, but should no longer be chosen.
+    /// Set if the version still works, but should no longer be chosen.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub deprecated: bool,
 }
@@ -121,28 +121,28 @@ impl Kind for ClusterProfiles {
     const PLURAL: &'static str = "clusterprofiles";
 }
 
-/// The kind ClusterRequest.
+/// Kind ClusterRequest.
 #[derive(Debug, Clone)]
 pub enum ClusterRequests {}
 
-/// A request for some cluster, which the scheduler answers.
+/// Request for some cluster, which the scheduler answers.
 pub type ClusterRequest = Object<ClusterRequests>;
 
-/// What a [`ClusterRequest`] is for.
+/// Content of a [`ClusterRequest`].
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct ClusterRequestSpec {
-    /// What the cluster is to be used for.
+    /// Purpose of the cluster.
     #[serde(default)]
     pub purpose: String,
 }
 
-/// What came of a [`ClusterRequest`].
+/// Status of a [`ClusterRequest`].
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct ClusterRequestStatus {
-    /// What every status has.
+    /// Fields of every status.
     #[serde(flatten)]
     pub common: Common,
-    /// The cluster that it was given.
+    /// Cluster that the request was given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cluster: Option<ObjectRef>,
 }

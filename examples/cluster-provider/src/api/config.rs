@@ -1,49 +1,49 @@
-//! This provider's own configuration.
+//! Configuration of this provider.
 
 use kube_client::core::ClusterResourceScope;
 use serde::{Deserialize, Serialize};
 
 use super::{Common, Kind, OWN_GROUP, Object, SupportedVersion};
 
-/// The kind WorkspaceProviderConfig.
+/// Kind WorkspaceProviderConfig.
 #[derive(Debug, Clone)]
 pub enum WorkspaceProviderConfigs {}
 
-/// What a provider offers: one that bears the provider's name in its spec. There may be several.
+/// Configuration of a provider's offer, with the provider's name in its spec. There may be several.
 pub type WorkspaceProviderConfig = Object<WorkspaceProviderConfigs>;
 
-/// What a [`WorkspaceProviderConfig`] says.
+/// Content of a [`WorkspaceProviderConfig`].
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct WorkspaceProviderConfigSpec {
-    /// The provider that it is for, which knows its name by `--provider-name`.
+    /// Name of the provider that the configuration is for, as in `--provider-name`.
     #[serde(default)]
     pub provider: String,
-    /// What it offers.
+    /// Profiles that the provider offers.
     #[serde(default)]
     pub profiles: Vec<ProfileConfig>,
 }
 
-/// One sort of clusters.
+/// Sort of clusters.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ProfileConfig {
-    /// Its name; that of the ClusterProfile is `<environment>.<provider>.<name>`.
+    /// Name of the profile. The name of its ClusterProfile is `<environment>.<provider>.<name>`.
     #[serde(default)]
     pub name: String,
-    /// The versions to choose from, the default first.
+    /// Versions to choose from, the default first.
     #[serde(default)]
     pub versions: Vec<SupportedVersion>,
 }
 
-/// What came of a [`WorkspaceProviderConfig`].
+/// Status of a [`WorkspaceProviderConfig`].
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct WorkspaceProviderConfigStatus {
-    /// What every status has.
+    /// Fields of every status.
     #[serde(flatten)]
     pub common: Common,
-    /// The ClusterProfiles there are of it.
+    /// Names of the ClusterProfiles that exist for it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub profiles: Vec<String>,
 }

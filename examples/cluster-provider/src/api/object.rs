@@ -1,4 +1,4 @@
-//! Any custom object: one type for all kinds, which a missing field can't keep from being read.
+//! Custom object of any kind. A missing field never makes it unreadable.
 
 use std::borrow::Cow;
 use std::fmt::Debug;
@@ -9,30 +9,30 @@ use serde::{Deserialize, Serialize};
 
 use super::VERSION;
 
-/// What a kind is called, and what its objects hold.
+/// Names of a kind, and the content of its objects.
 pub trait Kind: Debug + Clone + Send + Sync + 'static {
-    /// Its `spec`. What a stranger left out is as if it were the default: one bad object must not stop a watch of all.
+    /// Type of the `spec`. A missing field has its default, because one bad object must not stop a watch of all.
     type Spec: Debug + Clone + Default + Serialize + DeserializeOwned + Send + Sync + 'static;
-    /// Its `status`.
+    /// Type of the `status`.
     type Status: Debug + Clone + Default + PartialEq + Serialize + DeserializeOwned + Send + Sync + 'static;
-    /// Namespaced or not.
+    /// Scope of the kind: namespaced or not.
     type Scope: 'static;
-    /// The API group.
+    /// API group of the kind.
     const GROUP: &'static str;
-    /// The kind's name.
+    /// Name of the kind.
     const KIND: &'static str;
-    /// Its resource.
+    /// Plural of the kind's resource.
     const PLURAL: &'static str;
 }
 
-/// A `spec` or `status` without anything in it.
+/// Empty `spec` or `status`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Nothing {}
 
-/// The name of an object of the same namespace, or of a cluster-scoped one.
+/// Name of an object in the same namespace, or of a cluster-scoped one.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LocalRef {
-    /// Its name.
+    /// Name of the object.
     #[serde(default)]
     pub name: String,
 }
@@ -40,15 +40,15 @@ pub struct LocalRef {
 /// Name and namespace of an object.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ObjectRef {
-    /// Its name.
+    /// Name of the object.
     #[serde(default)]
     pub name: String,
-    /// Its namespace.
+    /// Namespace of the object.
     #[serde(default)]
     pub namespace: String,
 }
 
-/// An object of one kind.
+/// Object of one kind.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", bound = "")]
 pub struct Object<K: Kind> {
@@ -56,19 +56,19 @@ pub struct Object<K: Kind> {
     api_version: String,
     #[serde(default)]
     kind: String,
-    /// Its metadata.
+    /// Metadata of the object.
     #[serde(default)]
     pub metadata: ObjectMeta,
-    /// What is wanted.
+    /// Desired state.
     #[serde(default)]
     pub spec: K::Spec,
-    /// What is.
+    /// Actual state.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<K::Status>,
 }
 
 impl<K: Kind> Object<K> {
-    /// A new one, cluster-scoped unless a namespace is put into its metadata.
+    /// Makes a new object, which is cluster-scoped unless its metadata gets a namespace.
     pub fn new(name: &str, spec: K::Spec) -> Self {
         Self {
             api_version: format!("{}/{VERSION}", K::GROUP),
@@ -79,47 +79,47 @@ impl<K: Kind> Object<K> {
         }
     }
 
-    /// Its name; empty where it has none yet.
+    /// Returns the name; empty if there is none yet.
     pub fn name(&self) -> &str {
         self.metadata.name.as_deref().unwrap_or_default()
     }
 
-    /// Its namespace; empty where it is cluster-scoped.
+    /// Returns the namespace; empty if the object is cluster-scoped.
     pub fn namespace(&self) -> &str {
         self.metadata.namespace.as_deref().unwrap_or_default()
     }
 
-    /// Its UID; empty where it is not stored yet.
+    /// Returns the UID; empty if the object is not stored yet.
     pub fn uid(&self) -> &str {
         self.metadata.uid.as_deref().unwrap_or_default()
     }
 
-    /// Which version of its spec it is.
+    /// Returns the generation of the spec.
     pub fn generation(&self) -> i64 {
         self.metadata.generation.unwrap_or_default()
     }
 
-    /// Whether its deletion was asked for.
+    /// Returns true if the object is being deleted.
     pub fn is_terminating(&self) -> bool {
         self.metadata.deletion_timestamp.is_some()
     }
 
-    /// A label's value.
+    /// Returns a label's value.
     pub fn label(&self, key: &str) -> Option<&str> {
         self.metadata.labels.as_ref().and_then(|labels| labels.get(key)).map(String::as_str)
     }
 
-    /// An annotation's value.
+    /// Returns an annotation's value.
     pub fn annotation(&self, key: &str) -> Option<&str> {
         self.metadata.annotations.as_ref().and_then(|annotations| annotations.get(key)).map(String::as_str)
     }
 
-    /// Its finalizers.
+    /// Returns the finalizers.
     pub fn finalizers(&self) -> &[String] {
         self.metadata.finalizers.as_deref().unwrap_or_default()
     }
 
-    /// As messages name it: ``Cluster `namespace/name` ``.
+    /// Returns the object's name in messages: ``Cluster `namespace/name` ``.
     pub fn shown(&self) -> String {
         match self.namespace() {
             "" => format!("{} `{}`", K::KIND, self.name()),

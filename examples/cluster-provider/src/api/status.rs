@@ -1,4 +1,4 @@
-//! What every status of the contract has: the generation seen, a phase, and conditions.
+//! Common fields of every status of the contract: the observed generation, a phase, and conditions.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use k8s_openapi::jiff::Timestamp;
@@ -6,42 +6,42 @@ use serde::{Deserialize, Serialize};
 
 use super::{PROGRESSING, READY, TERMINATING};
 
-/// What every status begins with.
+/// Common fields of every status.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Common {
-    /// The generation that the rest speaks of.
+    /// Generation that the other fields are about.
     #[serde(default)]
     pub observed_generation: i64,
-    /// All of it in a word.
+    /// Summary in a word.
     #[serde(default)]
     pub phase: String,
-    /// What is so and what isn't, one by type.
+    /// Conditions, one of each type.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
 }
 
-/// Whether something is so.
+/// Status of a condition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Status {
-    /// It is.
+    /// The condition holds.
     True,
-    /// It isn't.
+    /// The condition does not hold.
     False,
-    /// It could not be found out.
+    /// The condition could not be found out.
     Unknown,
 }
 
-/// What is said of one aspect of an object.
+/// Report on one aspect of an object.
 #[derive(Debug, Clone, Copy)]
 pub struct Aspect<'a> {
-    /// Which aspect, in CamelCase.
+    /// Name of the aspect, in CamelCase.
     pub kind: &'a str,
-    /// Whether it is as it should be.
+    /// Status of the aspect.
     pub status: Status,
-    /// Why, in CamelCase.
+    /// Reason in CamelCase.
     pub reason: &'a str,
-    /// Why, for people.
+    /// Reason for people.
     pub message: &'a str,
 }
 
@@ -56,7 +56,7 @@ impl Status {
 }
 
 impl Common {
-    /// Says something of one aspect. Others stay as they are, and so does `lastTransitionTime` where the status does.
+    /// Reports one aspect. The others stay the same; `lastTransitionTime` stays the same if the status does.
     pub fn say(&mut self, generation: i64, aspect: Aspect<'_>) {
         let before = self.conditions.iter().position(|condition| condition.type_ == aspect.kind);
         let stays = before
@@ -77,12 +77,12 @@ impl Common {
         }
     }
 
-    /// The condition of this type.
+    /// Returns the condition of this type.
     pub fn condition(&self, kind: &str) -> Option<&Condition> {
         self.conditions.iter().find(|condition| condition.type_ == kind)
     }
 
-    /// Takes the phase from the conditions, by the contract's general rule, and notes the generation.
+    /// Derives the phase from the conditions, by the contract's general rule, and notes the generation.
     pub fn conclude(&mut self, generation: i64, is_terminating: bool) {
         self.observed_generation = generation;
         let phase = match is_terminating {
@@ -94,7 +94,7 @@ impl Common {
     }
 }
 
-/// Whether there are conditions, and all of them are true.
+/// Returns true if there are conditions, and all of them are true.
 pub fn is_ready(conditions: &[Condition]) -> bool {
     !conditions.is_empty() && conditions.iter().all(|condition| condition.status == "True")
 }

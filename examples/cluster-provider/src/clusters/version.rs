@@ -1,29 +1,29 @@
-//! Which of a profile's versions a Cluster gets.
+//! Chooses one of a profile's versions for a Cluster.
 
 use crate::api::{ClusterProfile, Status, SupportedVersion};
 
-/// What came of a Cluster's wish.
+/// Result of a Cluster's wish.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Choice {
-    /// A version that is offered.
+    /// The profile offers this version.
     Offered(String),
-    /// A version that still is, and what to choose instead.
+    /// The profile still offers this version; the list has better ones.
     Deprecated(String, Vec<String>),
-    /// No such version; what there is.
+    /// The profile does not offer this version; the list has those that it offers.
     Unsupported(String, Vec<String>),
-    /// The profile offers none at all, or is gone.
+    /// The profile offers no versions, or is gone.
     Nothing,
 }
 
-/// What a condition says of it.
+/// Status, reason and message of a condition.
 pub(super) struct Words {
     pub(super) status: Status,
     pub(super) reason: &'static str,
     pub(super) message: String,
 }
 
-/// Takes the version that is wished for, whole or as its first parts (`1.36`). Without a wish, and among several, the first
-/// that is not deprecated, in the profile's order.
+/// Chooses the wished version, which may be given by its first parts only (`1.36`). Without a wish, or if several
+/// versions fit, chooses the first in the profile's order that is not deprecated.
 pub(super) fn choose(wish: &str, profile: Option<&ClusterProfile>) -> Choice {
     let offered = profile.map_or(&[][..], |profile| &profile.spec.supported_versions);
     let wish = wish.strip_prefix('v').unwrap_or(wish);
@@ -46,7 +46,7 @@ pub(super) fn choose(wish: &str, profile: Option<&ClusterProfile>) -> Choice {
 }
 
 impl Choice {
-    /// The version, if it is one to run.
+    /// Returns the version, if the Cluster can run it.
     pub(super) fn version(&self) -> Option<&str> {
         match self {
             Self::Offered(version) | Self::Deprecated(version, _) => Some(version),
@@ -54,14 +54,14 @@ impl Choice {
         }
     }
 
-    /// What to say of it, of a profile of this name.
+    /// Returns the condition for this choice. `profile` is the profile's name.
     pub(super) fn words(&self, profile: &str) -> Words {
         let words = |status, reason, message| Words { status, reason, message };
         match self {
             Self::Offered(version) => words(Status::True, "Supported", format!("version `{version}`")),
             Self::Deprecated(version, better) => {
                 let better = match better.is_empty() {
-                    true => "the profile offers no other yet".to_owned(),
+                    true => "the profile offers no other version yet".to_owned(),
                     false => format!("choose one of {}", better.join(", ")),
                 };
                 words(Status::True, "Deprecated", format!("version `{version}` is deprecated: {better}"))

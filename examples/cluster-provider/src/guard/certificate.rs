@@ -1,4 +1,4 @@
-//! The certificate that the webhook shows.
+//! Certificate of the webhook.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -9,17 +9,17 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
 use crate::{Error, Result};
 
-/// A certificate with its key, and whom to trust for it. All of it as PEM.
+/// Certificate with its key and its authority, all of them as PEM.
 pub(super) struct Certificate {
     chain: String,
     key: String,
-    /// The certificate of the authority that made it.
+    /// Certificate of the authority that issued it.
     pub(super) authority: String,
 }
 
 impl Certificate {
-    /// `tls.crt`, `tls.key` and `ca.crt` of a folder, as cert-manager writes them; without `ca.crt` the first is its own
-    /// authority. They are read once: a renewed certificate counts from the next start on.
+    /// Reads `tls.crt`, `tls.key` and `ca.crt` of a folder, as cert-manager writes them. Without `ca.crt`, the
+    /// certificate is its own authority. The files are read once: a renewed certificate is used after the next start.
     pub(super) fn read(folder: &Path) -> Result<Self> {
         let read = |name: &str| {
             let file = folder.join(name);
@@ -31,15 +31,15 @@ impl Certificate {
         Ok(Self { key: read("tls.key")?, chain, authority })
     }
 
-    /// One that is its own authority, for the host of a URL.
+    /// Makes a certificate for the host of a URL. The certificate is its own authority.
     pub(super) fn make(url: &str) -> Result<Self> {
         let host = url.parse::<http::Uri>().ok().and_then(|url| url.host().map(str::to_owned));
         let Some(host) = host else {
             return Err(Error::Refused(format!(
-                "the webhook's URL `{url}` names no host: write it as in `https://10.0.0.7:9443`"
+                "the webhook's URL `{url}` has no host: write a URL such as `https://10.0.0.7:9443`"
             )));
         };
-        // As in a certificate, an IPv6 address stands without the brackets that a URL has.
+        // In a certificate, an IPv6 address has no brackets, as it has in a URL.
         let host = host.trim_matches(['[', ']']).to_owned();
         let made = rcgen::generate_simple_self_signed([host])
             .map_err(|error| Error::Refused(format!("cannot make a certificate for `{url}`: {error}")))?;
@@ -47,7 +47,7 @@ impl Certificate {
         Ok(Self { key: made.signing_key.serialize_pem(), authority: chain.clone(), chain })
     }
 
-    /// What a server does TLS with.
+    /// Returns the TLS configuration of a server.
     pub(super) fn server(&self) -> Result<Arc<ServerConfig>> {
         let unusable = |why: String| {
             Error::Refused(format!("the webhook's certificate can't be used: {why}; tls.crt and tls.key must be PEM"))

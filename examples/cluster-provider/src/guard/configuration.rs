@@ -1,4 +1,4 @@
-//! What tells the platform cluster's API server to ask this webhook.
+//! Configuration that makes the platform cluster's API server ask this webhook.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -11,15 +11,16 @@ use crate::api::{GROUP, OWN_GROUP};
 use crate::platform::Platform;
 use crate::{Error, Result};
 
-/// How long the API server waits for an answer, in seconds. It tells the webhook.
+/// Time in which the API server waits for an answer, in seconds. The API server tells the webhook.
 const TIMEOUT: u32 = 10;
 
-/// The webhook's name, which begins each refusal; its configuration has the same.
+/// Returns the webhook's name, which begins each refusal. Its configuration has the same name.
 pub fn webhook_name(platform: &Platform) -> String {
     format!("{}.clusters.{OWN_GROUP}", platform.provider())
 }
 
-/// Has the API server ask before anything is deleted that others may refer to. Unanswered, it refuses.
+/// Makes the API server ask before the deletion of any object that others may refer to. Without an answer, the API
+/// server refuses.
 pub(super) async fn install(platform: &Platform, url: &str, authority: &str) -> Result<()> {
     let name = webhook_name(platform);
     let configuration = json!({
@@ -50,7 +51,7 @@ pub(super) async fn install(platform: &Platform, url: &str, authority: &str) -> 
     Ok(())
 }
 
-/// Has the API server ask no more: for whoever takes the provider away for good.
+/// Makes the API server stop asking. This is for removing the provider for good.
 pub async fn remove(platform: &Platform) -> Result<()> {
     let name = webhook_name(platform);
     match all(platform).delete(&name, &DeleteParams::default()).await {

@@ -1,4 +1,4 @@
-//! The decision of one review: the core says what it must know, the platform cluster answers, the core decides.
+//! Decides one review: the core names what it must know, the platform cluster answers, the core decides.
 
 #[cfg(test)]
 mod tests;
@@ -17,14 +17,14 @@ use tokio::sync::Semaphore;
 use tokio::time::{Instant, sleep_until, timeout_at};
 use tracing::info;
 
-/// The longest review, in bytes: an API server stores no object of half of that.
-const LONGEST_REVIEW: usize = 4 << 20;
-/// The longest page of a list, in bytes; of one that is longer the core asks for a shorter part.
-const LONGEST_PAGE: usize = 8 << 20;
-/// Reviews at once: each holds its body and some pages.
+/// Maximum length of a review, in bytes. An API server stores no object of half that length.
+const MAX_REVIEW: usize = 4 << 20;
+/// Maximum length of a page of a list, in bytes. If a page is longer, the core requests a shorter one.
+const MAX_PAGE: usize = 8 << 20;
+/// Maximum of reviews at a time: each holds its body and some pages.
 const AT_ONCE: usize = 8;
 
-/// Decides reviews.
+/// Judge of reviews.
 pub(super) struct Judge {
     rules: RuleSet,
     overrides: OverridePolicy,
@@ -32,22 +32,22 @@ pub(super) struct Judge {
     places: Semaphore,
 }
 
-/// A body as it comes from a connection, or from a test.
+/// Body that comes from a connection, or from a test.
 pub(super) trait Posted: body::Body<Data = Bytes, Error: Into<Box<dyn Error + Send + Sync>>> {}
 
 impl<B: body::Body<Data = Bytes, Error: Into<Box<dyn Error + Send + Sync>>>> Posted for B {}
 
-/// Why a review has no decision: an HTTP status and what to say. The API server then refuses.
+/// Reason why a review has no decision: an HTTP status and a message. The API server then refuses.
 type Failure = (StatusCode, String);
 
 impl Judge {
-    /// By these rules, about what stands in a cluster; these users may override them.
+    /// Makes a judge with these rules, for the objects of a cluster. These users may override the rules.
     pub(super) fn new(rules: RuleSet, overrides: Vec<String>, cluster: Client) -> Self {
         let overrides = OverridePolicy { users: overrides.into_iter().collect(), ..OverridePolicy::default() };
         Self { rules, overrides, cluster, places: Semaphore::new(AT_ONCE) }
     }
 
-    /// Answers what an API server posts.
+    /// Answers a review that an API server posts.
     pub(super) async fn answer<B: Posted>(&self, request: Request<B>) -> Response<Full<Bytes>> {
         match self.review(request).await {
             Ok(review) => {
@@ -71,23 +71,23 @@ impl Judge {
         let Ok(Ok(_place)) = timeout_at(deadline, self.places.acquire()).await else {
             return Err((StatusCode::SERVICE_UNAVAILABLE, "too many reviews at once: try again".to_owned()));
         };
-        let body = timeout_at(deadline, Limited::new(request.into_body(), LONGEST_REVIEW).collect());
+        let body = timeout_at(deadline, Limited::new(request.into_body(), MAX_REVIEW).collect());
         let body =
             body.await.map_err(|_| (StatusCode::REQUEST_TIMEOUT, "the review did not arrive in time".to_owned()))?;
         let body = body.map_err(|why| match why.is::<LengthLimitError>() {
-            true => (StatusCode::PAYLOAD_TOO_LARGE, format!("the review is longer than {} MiB", LONGEST_REVIEW >> 20)),
+            true => (StatusCode::PAYLOAD_TOO_LARGE, format!("the review is longer than {} MiB", MAX_REVIEW >> 20)),
             false => (StatusCode::BAD_REQUEST, format!("the review broke off: {why}")),
         })?;
         let body = body.to_bytes();
         let review = Review::parse(&body).map_err(|why| (StatusCode::BAD_REQUEST, why.to_string()))?;
         let context = Context::default().with_overrides(&self.overrides);
         let evaluation = self.rules.evaluate(&review, &context);
-        // What is not known by the deadline is refused, with what was still missing.
+        // Facts that are unknown at the deadline lead to a refusal, which names them.
         let decision = evaluation.decide_until(sleep_until(deadline), |query| self.get(query)).await;
         let user = review.requester().username();
         if let Some(why) = decision.message() {
             info!("refused {user}: {why}");
-        } else if decision.notes().overridden_by.is_some() {
+        } else if decision.diagnostics().overridden_by.is_some() {
             info!("{user} overrode the protection of {} {}", review.resource(), review.name().unwrap_or_default());
         }
         Ok(decision.to_review(review.uid()))
@@ -103,7 +103,7 @@ impl Judge {
             Ok(response) => response.into_parts(),
             Err(why) => return Fetched::Failed(why.to_string()),
         };
-        match Limited::new(body, LONGEST_PAGE).collect().await {
+        match Limited::new(body, MAX_PAGE).collect().await {
             Ok(body) => Fetched::Response { status: parts.status.as_u16(), body: body.to_bytes() },
             Err(why) if why.is::<LengthLimitError>() => Fetched::TooLarge,
             Err(why) => Fetched::Failed(why.to_string()),

@@ -1,4 +1,4 @@
-//! An HTTPS server with an upper bound on everything: connections, handshakes, headers. The rest bounds the judge.
+//! HTTPS server with limits on connections, handshakes and headers. The judge has the other limits.
 
 use std::convert::Infallible;
 use std::pin::pin;
@@ -19,14 +19,14 @@ use tracing::{debug, warn};
 
 use super::review::Judge;
 
-/// Connections at once; further ones wait in the operating system's queue.
+/// Maximum of connections at a time. Further ones wait in the operating system's queue.
 const CONNECTIONS: usize = 128;
-/// How long a handshake may take, and the headers of a request.
+/// Time limit of a handshake, and of a request's headers.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// The pause after a connection could not be taken, as with too many open files.
+/// Pause after a connection could not be taken, as with too many open files.
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// Takes connections until told to stop; then those that there are finish what they are at.
+/// Takes connections until it is told to stop. Then the open connections finish their requests.
 pub(super) async fn serve(listener: TcpListener, tls: Arc<ServerConfig>, judge: Judge, stop: CancellationToken) {
     let (acceptor, judge) = (TlsAcceptor::from(tls), Arc::new(judge));
     let (places, connections) = (Arc::new(Semaphore::new(CONNECTIONS)), TaskTracker::new());
@@ -45,7 +45,7 @@ pub(super) async fn serve(listener: TcpListener, tls: Arc<ServerConfig>, judge: 
                 });
             }
             Err(why) => {
-                warn!("the webhook cannot take a connection: {why}");
+                warn!("the webhook cannot accept a connection: {why}");
                 sleep(PAUSE).await;
             }
         }

@@ -1,4 +1,4 @@
-//! A kubeconfig for a workspace: what it may do, for how long, and how it ends.
+//! Act about a workspace's kubeconfig: its rights, its life, and its end.
 
 mod holder;
 
@@ -17,11 +17,11 @@ use super::stage::Stage;
 use crate::api::{AccessRequest, AccessRequests, Clusters, DENIED, GRANTED, ObjectRef};
 use crate::{Error, Result};
 
-/// The request of the play.
+/// Request of the play.
 const READER: &str = "reader";
-/// A namespace of the workspace, which the provider makes.
+/// Namespace of the workspace that the provider makes.
 const APPS: &str = "apps";
-/// A role that is in the workspace already.
+/// Role that exists in the workspace already.
 const EXISTING: &str = "namespace-reader";
 
 pub(super) async fn act(stage: &Stage) -> Result<()> {
@@ -126,7 +126,7 @@ async fn ended(stage: &Stage, inside: &Client, holder: &Holder<'_>) -> Result<()
     stage.await_gone::<AccessRequests>(&stage.namespace(), READER).await?;
     let said = stage
         .eventually("the kubeconfig ends", async || match list_configmaps(kept.clone()).await {
-            // A real server remembers for a while whose token it was: by then he may do nothing.
+            // A real server remembers for a while whose token this was. By then the token's user has no rights.
             Err(kube_client::Error::Api(status)) if matches!(status.code, 401 | 403) => Ok(Some(status.message)),
             Err(error) => Err(Error::api("list configmaps with a kubeconfig that was kept")(error)),
             Ok(_) => Ok(None),
@@ -146,7 +146,7 @@ async fn ended(stage: &Stage, inside: &Client, holder: &Holder<'_>) -> Result<()
     Ok(())
 }
 
-/// Makes a request for access to the play's Cluster, which the operator prepares.
+/// Creates a request for access to the play's Cluster, which the operator prepares.
 async fn ask(stage: &Stage, name: &str, spec: Value) -> Result<()> {
     let mut request = AccessRequest::new(name, parse(spec)?);
     request.metadata.namespace = Some(stage.namespace());
@@ -155,7 +155,7 @@ async fn ask(stage: &Stage, name: &str, spec: Value) -> Result<()> {
     operator::prepare(stage, name).await
 }
 
-/// The workspace of the play's Cluster, as its administrator.
+/// Returns a client of the workspace of the play's Cluster, as its administrator.
 async fn workspace(stage: &Stage) -> Result<Client> {
     let cluster = stage.there::<Clusters>(&stage.namespace(), CLUSTER).await?;
     let found = stage.workspaces.find(&cluster).await?;

@@ -1,4 +1,4 @@
-//! A Cluster becomes a workspace.
+//! Act in which a Cluster becomes a workspace.
 
 use super::profile::PROFILE;
 use super::stage::{Stage, outline};
@@ -8,10 +8,10 @@ use crate::api::{
 };
 use crate::{Error, Result, profiles};
 
-/// The Cluster of the play.
+/// Name of the play's Cluster.
 pub(super) const CLUSTER: &str = "blue";
 
-/// The Cluster of another provider's profile, and that profile.
+/// Name of the Cluster of another provider's profile, and of that profile.
 const FOREIGN: &str = "foreign";
 
 pub(super) async fn act(stage: &Stage) -> Result<()> {
@@ -63,7 +63,7 @@ async fn has_a_version(stage: &Stage) -> Result<()> {
     }
 }
 
-/// Others came after it, and have what they asked for.
+/// Shows that the foreign Cluster is untouched. Later Clusters are ready, so the provider had time for it.
 async fn leaves_others_alone(stage: &Stage) -> Result<()> {
     stage.title("a Cluster of another provider's profile is left as it was made");
     let foreign = stage.there::<Clusters>(&stage.namespace(), FOREIGN).await?;

@@ -1,4 +1,4 @@
-//! Everything goes, in order.
+//! Act in which everything is deleted, in order.
 
 use serde_json::json;
 
@@ -35,7 +35,8 @@ pub(super) async fn act(stage: &Stage) -> Result<()> {
     }
 }
 
-/// The scheduler marks a Cluster by a finalizer for each ClusterRequest that was given it.
+/// Shows that a request's finalizer holds a workspace. The scheduler marks a Cluster by a finalizer for each
+/// ClusterRequest that was given the Cluster.
 async fn waits_for_requests(stage: &Stage) -> Result<()> {
     stage.title("while a request's finalizer is on a Cluster, its workspace stays");
     let cluster = stage.there::<Clusters>(&stage.namespace(), CLUSTER).await?;

@@ -1,4 +1,4 @@
-//! What is still in use can't be deleted, and the refusal names who uses it.
+//! Act in which objects in use can't be deleted, and the refusal names their users.
 
 use super::cluster::CLUSTER;
 use super::profile::PROFILE;
@@ -9,7 +9,7 @@ use crate::api::{
 };
 use crate::{Error, Result, guard, profiles};
 
-/// A request that was given the play's Cluster, and who has access by it.
+/// Names of a request that was given the play's Cluster, and of the access by it.
 const REQUEST: &str = "wanted";
 const USER: &str = "ci";
 
@@ -29,11 +29,11 @@ pub(super) async fn act(stage: &Stage) -> Result<()> {
     stage.await_gone::<ClusterRequests>(&namespace, REQUEST).await
 }
 
-/// Deletes what must stay: at first only as if, until the webhook is there.
+/// Tries to delete an object that must stay: first as dry runs, until the webhook is there.
 async fn refused<K: Kind>(stage: &Stage, namespace: &str, name: &str, by: &str) -> Result<()> {
     let object = stage.there::<K>(namespace, name).await?;
     let webhook = format!("admission webhook \"{}\" denied the request: ", guard::webhook_name(&stage.platform));
-    // By whom, among others.
+    // The user may be one among others.
     let is_meant = |error: &Error| {
         let said = error.in_full();
         said.contains(&webhook) && said.split([' ', ',']).any(|word| word == by)
@@ -54,7 +54,7 @@ async fn refused<K: Kind>(stage: &Stage, namespace: &str, name: &str, by: &str) 
     Ok(())
 }
 
-/// A request that was given the Cluster, as openMCP's scheduler leaves it.
+/// Creates a request that was given the Cluster, as openMCP's scheduler leaves it.
 async fn request(stage: &Stage) -> Result<()> {
     let mut request = ClusterRequest::new(REQUEST, ClusterRequestSpec { purpose: "play".to_owned() });
     request.metadata.namespace = Some(stage.namespace());
@@ -65,7 +65,7 @@ async fn request(stage: &Stage) -> Result<()> {
     stage.platform.report(&request, &ClusterRequestStatus { common, cluster: Some(cluster) }).await
 }
 
-/// Who has access by that request. It has no labels yet: no provider does anything about it.
+/// Creates an access by that request. It has no labels yet, so no provider acts on it.
 async fn access(stage: &Stage) -> Result<()> {
     let by = ObjectRef { name: REQUEST.to_owned(), namespace: stage.namespace() };
     let token = Some(TokenConfig::default());

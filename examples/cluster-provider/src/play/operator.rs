@@ -1,4 +1,5 @@
-//! What the operator's own controller does with AccessRequests before a provider's turn: the play has no operator.
+//! Stand-in for the operator's controller, which prepares AccessRequests before a provider acts. The play has no
+//! operator.
 
 use serde_json::json;
 
@@ -8,7 +9,8 @@ use crate::api::{
 };
 use crate::{Error, Result};
 
-/// Finds the Cluster and its provider, says both, and makes the request pending: after it is made, and after each change.
+/// Finds the Cluster and its provider, writes both into the request, and makes the request pending. The operator does
+/// this after the creation and after each change.
 pub(super) async fn prepare(stage: &Stage, name: &str) -> Result<()> {
     let namespace = stage.namespace();
     let request = stage.there::<AccessRequests>(&namespace, name).await?;
@@ -37,7 +39,7 @@ pub(super) async fn prepare(stage: &Stage, name: &str) -> Result<()> {
     .await
 }
 
-/// Writes a request, however often somebody else writes it meanwhile.
+/// Writes a request, and repeats the write after concurrent writes of others.
 pub(super) async fn write(
     stage: &Stage,
     name: &str,

@@ -1,4 +1,4 @@
-//! A configuration becomes ClusterProfiles.
+//! Act in which a configuration becomes ClusterProfiles.
 
 use super::stage::{Stage, outline};
 use crate::api::{
@@ -7,9 +7,9 @@ use crate::api::{
 };
 use crate::{Result, profiles};
 
-/// The configuration's name.
+/// Name of the configuration.
 pub(super) const CONFIG: &str = "workspaces";
-/// The profile that Clusters of the play have.
+/// Profile of the play's Clusters.
 pub(super) const PROFILE: &str = "standard";
 
 pub(super) async fn act(stage: &Stage) -> Result<()> {

@@ -1,4 +1,4 @@
-//! What an act works with: both API servers, and the provider that runs between them. What it does, it prints.
+//! Stage of the acts: both API servers, and the provider that runs between them. It prints everything that it does.
 
 mod setting;
 
@@ -21,14 +21,14 @@ use crate::{Error, Result, guard, provider};
 
 use self::setting::Setting;
 
-/// How long anything may take to come about. Generous: a busy machine must not fail the play.
+/// Time limit of every wait, generous so that a busy machine does not fail the play.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Both API servers, with the provider running.
 pub struct Stage {
-    /// The platform cluster, as its administrator, who is also the provider here.
+    /// Platform cluster, as its administrator, who is also the provider here.
     pub platform: Arc<Platform>,
-    /// Where the workspaces are.
+    /// Workspaces of the Clusters.
     pub workspaces: Arc<Workspaces>,
     setting: Setting,
     running: JoinHandle<Result<()>>,
@@ -54,32 +54,32 @@ impl Stage {
         Ok(Self { platform, workspaces, setting, running: tokio::spawn(running), stop })
     }
 
-    /// The namespace of what the play makes on the platform cluster.
+    /// Returns the namespace of the play's objects on the platform cluster.
     pub fn namespace(&self) -> String {
         self.setting.namespace().to_owned()
     }
 
-    /// The name for something cluster-scoped, which nothing else has on a server that is not the play's own.
+    /// Returns the name for a cluster-scoped object, unique on a server that is not the play's own.
     pub fn named(&self, name: &str) -> String {
         self.setting.named(name)
     }
 
-    /// How long a kubeconfig's token lives.
+    /// Returns the lifetime of a kubeconfig's token.
     pub fn token_lifetime(&self) -> Duration {
         self.setting.token_lifetime()
     }
 
-    /// Says what comes next.
+    /// Prints the title of the next act.
     pub fn title(&self, title: &str) {
         println!("\n# {title}");
     }
 
-    /// Shows something of it.
+    /// Prints a line of the transcript.
     pub fn show(&self, line: &str) {
         println!("{line}");
     }
 
-    /// Makes an object, as soon as its kind is served.
+    /// Creates an object as soon as its kind is served.
     pub async fn create<K: Kind>(&self, object: Object<K>) -> Result<()> {
         let doing = format!("make {}", object.shown());
         let body =
@@ -96,7 +96,7 @@ impl Stage {
         Ok(())
     }
 
-    /// Asks for an object's deletion.
+    /// Deletes an object.
     pub async fn delete<K: Kind>(&self, namespace: &str, name: &str) -> Result<()> {
         let object = self.there::<K>(namespace, name).await?;
         self.try_deletion(&object, false).await?;
@@ -104,7 +104,7 @@ impl Stage {
         Ok(())
     }
 
-    /// Asks for an object's deletion, or as if, without a word of it.
+    /// Deletes an object without printing, maybe as a dry run.
     pub async fn try_deletion<K: Kind>(&self, object: &Object<K>, dry_run: bool) -> Result<()> {
         let parameters = DeleteParams { dry_run, ..DeleteParams::default() };
         let request = requests::<K>(object.namespace()).delete(object.name(), &parameters);
@@ -112,10 +112,10 @@ impl Stage {
         Ok(())
     }
 
-    /// An object that must be there.
+    /// Returns an object that must exist.
     pub async fn there<K: Kind>(&self, namespace: &str, name: &str) -> Result<Object<K>> {
         let found = self.platform.find::<K>(namespace, name).await?;
-        found.ok_or_else(|| Error::Refused(format!("there is no {} `{name}`", K::KIND)))
+        found.ok_or_else(|| Error::Refused(format!("{} `{name}` does not exist", K::KIND)))
     }
 
     /// Waits until an object is gone.
@@ -163,7 +163,7 @@ impl Stage {
         let found = self.eventually(&what, async || {
             let found = self.there::<K>(namespace, name).await?;
             last = serde_json::to_value(&found.status).unwrap_or_default();
-            // What is said of an older generation is not said of what was asked for.
+            // A status of an older generation tells nothing about the present spec.
             let is_of_now = last["observedGeneration"] == found.generation();
             Ok((is_of_now && reached(&last)).then_some(found))
         });
@@ -181,12 +181,12 @@ impl Stage {
         found
     }
 
-    /// Waits until there is something.
+    /// Waits until there is a result.
     pub async fn eventually<T>(&self, what: &str, attempt: impl AsyncFnMut() -> Result<Option<T>>) -> Result<T> {
         self.within(PATIENCE, what, attempt).await
     }
 
-    /// Waits until there is something that takes as long as a token lives.
+    /// Waits likewise for a result that takes as long as a token lives.
     pub async fn after_a_token<T>(&self, what: &str, attempt: impl AsyncFnMut() -> Result<Option<T>>) -> Result<T> {
         self.within(PATIENCE + self.token_lifetime(), what, attempt).await
     }
@@ -203,16 +203,16 @@ impl Stage {
                 return Ok(found);
             }
             if self.running.is_finished() {
-                return Err(Error::Refused(format!("the provider ended before this was so: {what}")));
+                return Err(Error::Refused(format!("the provider ended before: {what}")));
             }
             if begun.elapsed() > patience {
-                return Err(Error::Refused(format!("not within {} s: {what}", patience.as_secs())));
+                return Err(Error::Refused(format!("timed out after {} s, waiting for: {what}", patience.as_secs())));
             }
             sleep(Duration::from_millis(100)).await;
         }
     }
 
-    /// Ends the provider and what the play itself started.
+    /// Ends the provider, and everything that the play itself started.
     pub(super) async fn close(self, is_clean: bool) -> Result<()> {
         let swept = if is_clean { self.setting.sweep(&self.platform).await } else { Ok(()) };
         if let (false, Some(leftovers)) = (is_clean, self.setting.leftovers()) {
@@ -220,11 +220,12 @@ impl Stage {
         }
         self.stop.cancel();
         let ended = self.running.await;
-        // It outlives the provider, or deletions would slip through while that is away. Here it stays away.
+        // The configuration stays when a provider ends, or deletions would pass while the provider is away. Here the
+        // provider stays away.
         let removed = guard::remove(&self.platform).await;
         self.setting.stop().await;
         swept.and(removed)?;
-        ended.map_err(|error| Error::Refused(format!("the provider did not end as it should: {error}")))?
+        ended.map_err(|error| Error::Refused(format!("the provider ended with an error: {error}")))?
     }
 
     async fn send(
@@ -237,7 +238,7 @@ impl Stage {
     }
 }
 
-/// Something in one line.
+/// Formats a value in one line.
 pub(super) fn outline(value: &impl Serialize) -> String {
     serde_json::to_string(value).unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! A profile that is still used can't be withdrawn.
+//! Act in which a profile in use can't be withdrawn.
 
 use serde_json::json;
 

@@ -1,4 +1,4 @@
-//! CustomResourceDefinitions.
+//! CustomResourceDefinitions of this provider and of the contract.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube_client::Api;
@@ -8,12 +8,12 @@ use serde_json::Value;
 use crate::platform::Platform;
 use crate::{Error, Result};
 
-/// This provider's own.
+/// Definition of this provider's own kind.
 const OWN: &str = include_str!("../../crds/workspaceproviderconfigs.yaml");
-/// The contract's, for a platform cluster that is only played.
+/// Definitions of the contract, for a platform cluster that is only played.
 const CONTRACT: &str = include_str!("../../crds/contract.yaml");
 
-/// Applies this provider's own: there or not, older or newer.
+/// Applies this provider's own definition, whether it is missing, older or newer.
 pub(super) async fn install(platform: &Platform) -> Result<()> {
     for definition in documents(OWN)? {
         apply(platform, &definition).await?;
@@ -21,7 +21,7 @@ pub(super) async fn install(platform: &Platform) -> Result<()> {
     Ok(())
 }
 
-/// Applies those of the contract that are not there: where they are, the operator brought them.
+/// Applies those definitions of the contract that are missing. The others came with the operator.
 pub(crate) async fn install_contract(platform: &Platform) -> Result<()> {
     let definitions: Api<CustomResourceDefinition> = Api::all(platform.client());
     for definition in documents(CONTRACT)? {

@@ -1,4 +1,4 @@
-//! The provider's webhook, beside depguard's own and on a real API server.
+//! Tests of the provider's webhook, beside depguard's own and on a real API server.
 
 mod bench;
 mod corpus;

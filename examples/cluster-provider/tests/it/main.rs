@@ -1,5 +1,5 @@
-//! The provider on testbeds: all it does, the two commands it is deployed by, kcp in trouble, and its webhook beside
-//! depguard's own.
+//! Tests of the provider on testbeds: the whole play, the two commands of its deployment, kcp in trouble, and its
+//! webhook beside depguard's own.
 
 mod guard;
 mod play;

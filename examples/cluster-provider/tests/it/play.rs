@@ -1,4 +1,4 @@
-//! The play, act by act, as `cargo run -p cluster-provider-example` shows it.
+//! Test of the play, act by act, as `cargo run -p cluster-provider-example` shows it.
 
 use cluster_provider_example::play;
 

@@ -1,4 +1,4 @@
-//! The program as openMCP deploys it: a job with `init`, then a deployment with `run`.
+//! Test of the program as openMCP deploys it: a job with `init`, then a deployment with `run`.
 
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
@@ -15,7 +15,7 @@ use crate::trouble::bring_contract;
 
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// As the operator's deployment controller writes them.
+/// Arguments that the operator's deployment controller writes.
 const CONTRACT: [&str; 3] = ["--environment=dev", "--verbosity=INFO", "--provider-name=mine"];
 
 #[tokio::test(flavor = "multi_thread")]
@@ -59,7 +59,7 @@ async fn init_and_run_do_what_the_deployment_contract_says() {
     assert!(ended.success(), "{ended:?}");
 }
 
-/// Ends with the test, however that ends.
+/// Child process that ends with the test, however the test ends.
 struct Running(Child);
 
 impl Drop for Running {

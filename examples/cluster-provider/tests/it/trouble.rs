@@ -1,4 +1,4 @@
-//! What becomes of a Cluster when kcp, or somebody in it, does something else than expected.
+//! Tests of a Cluster while kcp, or somebody in kcp, does something unexpected.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -25,7 +25,7 @@ async fn a_workspace_that_may_still_be_there_holds_its_cluster() {
     let scene = Scene::set().await;
     scene.start();
     scene.ready().await;
-    // As kcp answers while it starts, or where the workspace that holds the others can't be found.
+    // kcp answers so while it starts, or if it can't find the parent workspace.
     let silence = scene.kcp.faults().inject(Fault::NotFound, When::always().path("/workspaces/"));
     scene.delete().await;
     scene.until_condition("KcpProblem", "cannot read workspace").await;
@@ -68,7 +68,7 @@ async fn a_workspace_that_somebody_deleted_is_made_anew() {
 
 /// Both API servers, and a Cluster.
 struct Scene {
-    /// The platform cluster ends with the scene.
+    /// Platform cluster, which ends with the scene.
     _platform: Testbed,
     kcp: Testbed,
     at: Arc<Platform>,
@@ -142,7 +142,7 @@ impl Scene {
     async fn touch(&self) {
         let Some(cluster) = self.cluster().await else { return };
         let asked = json!({"metadata": {"annotations": {"openmcp.cloud/operation": "reconcile"}}});
-        // Refused where the provider wrote it meanwhile: then it has just looked.
+        // The patch is refused if the provider wrote the object meanwhile. Then the provider has just looked.
         let _ = self.at.patch(&cluster, asked).await;
     }
 
@@ -174,7 +174,7 @@ impl Drop for Scene {
     }
 }
 
-/// The kinds of the contract, as an operator brings them.
+/// Installs the kinds of the contract, as an operator does.
 pub(crate) async fn bring_contract(at: &Platform) {
     let definitions: Api<CustomResourceDefinition> = Api::all(at.client());
     let contract: Vec<_> = serde_saphyr::from_multiple(include_str!("../../crds/contract.yaml")).unwrap();

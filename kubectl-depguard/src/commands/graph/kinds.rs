@@ -1,32 +1,27 @@
-//! Kinds, and the rules between them.
+//! Graph of kinds, and the rules between them.
 
 use std::collections::BTreeMap;
 
-use depguard_core::{GroupResource, Rule};
+use depguard_core::model::GroupResource;
 
 use super::arrow;
-use crate::drawing::{Drawing, Look, Shape};
-use crate::outcome::Failure;
-use crate::scan::Coverage;
-use crate::source::Source;
-use crate::terminal::Terminal;
+use crate::cluster::source::Source;
+use crate::engine::reference_scan::Coverage;
+use crate::io::exit::Failure;
+use crate::io::graph_formats::{BoxStyle, Graph, Shape};
+use crate::io::terminal::Terminal;
 
-/// The rules that bear, as arrows between kinds.
-pub(super) async fn draw(source: &Source, terminal: &mut Terminal) -> Result<Drawing, Failure> {
+/// Draws the rules that apply as arrows between kinds.
+pub(super) async fn draw(source: &Source, terminal: &mut Terminal) -> Result<(Graph, Coverage), Failure> {
     let rules = source.rules().await?;
-    if let Some(nothing) = Coverage::of_rules(&rules, source).nothing() {
+    let checked = rules.check();
+    let coverage = Coverage::of_rules(&rules, &checked, source);
+    if let Some(nothing) = coverage.nothing() {
         return Err(nothing);
     }
-    let (mut drawing, mut boxes) = (Drawing::default(), BTreeMap::new());
-    for rule in rules.parsed() {
-        let rule: Rule = match rule {
-            Ok(rule) => rule,
-            Err(why) => {
-                terminal.note(&format!("a rule that can't be used is not drawn: {why}"))?;
-                continue;
-            }
-        };
-        for edge in rule.edges().iter().filter(|edge| rules.bears(&rule, edge)) {
+    let (mut drawing, mut boxes) = (Graph::default(), BTreeMap::new());
+    for (_, rule) in &checked.usable {
+        for edge in rule.edges().iter().filter(|edge| rules.applies(rule, edge)) {
             let dependent = (rule.dependent().gvr.group_resource(), Some(rule.dependent().kind.to_string()));
             let target = (edge.target.gvr.group_resource(), edge.target.kind.as_ref().map(ToString::to_string));
             let mut ends = [0, 0];
@@ -40,23 +35,23 @@ pub(super) async fn draw(source: &Source, terminal: &mut Terminal) -> Result<Dra
             drawing.arrows.push(arrow(from, to, &rule.key().name, edge));
         }
     }
-    // A rule need not say its target's kind; whoever serves or defines it does.
+    // A rule may leave out its target's kind; the API server or a definition names it.
     let unnamed: Vec<_> = boxes.into_iter().filter(|(_, at)| drawing.boxes.get(*at).is_some_and(is_unnamed)).collect();
     for (kind, at) in unnamed {
         if let (Ok(Some(known)), Some(shape)) = (source.kind_of(&kind).await, drawing.boxes.get_mut(at)) {
             shape.lines = vec![known.kind, kind.to_string()];
         }
     }
-    for unread in rules.unread {
-        terminal.note(&format!("could not look at {unread}"))?;
+    for missing in coverage.missing() {
+        terminal.note(&format!("could not read {missing}; the drawing leaves it out"))?;
     }
-    Ok(drawing)
+    Ok((drawing, coverage))
 }
 
-/// The box of a kind, made where there is none yet.
-fn place(drawing: &mut Drawing, boxes: &mut BTreeMap<GroupResource, usize>, kind: &GroupResource) -> usize {
+/// Returns the box of a kind, and makes it if there is none yet.
+fn place(drawing: &mut Graph, boxes: &mut BTreeMap<GroupResource, usize>, kind: &GroupResource) -> usize {
     *boxes.entry(kind.clone()).or_insert_with(|| {
-        drawing.boxes.push(Shape { lines: vec![kind.to_string()], look: Look::Plain });
+        drawing.boxes.push(Shape { lines: vec![kind.to_string()], look: BoxStyle::Plain });
         drawing.boxes.len().saturating_sub(1)
     })
 }

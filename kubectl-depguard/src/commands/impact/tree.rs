@@ -1,45 +1,45 @@
-//! The tree of dependents, line by line.
+//! Tree of dependents, line by line.
 
 use std::collections::{BTreeMap, HashSet};
 
 use serde::Serialize;
 
-use crate::scan::Scan;
+use crate::engine::reference_scan::Scan;
 
-/// A dependent, in the order in which a tree is printed.
+/// Line of the tree: one dependent, in the order of printing.
 #[derive(Debug)]
 pub(super) struct Line {
-    /// An index in the scan's objects.
+    /// Dependent: an index in the scan's objects.
     pub(super) object: usize,
-    /// What it depends on, likewise.
+    /// Object that the dependent depends on: an index in the scan's objects.
     pub(super) parent: usize,
-    /// By which references: indexes in the scan's.
+    /// References of the dependent to its parent: indexes in the scan's references.
     pub(super) references: Vec<usize>,
-    /// From 1.
+    /// Depth, from 1.
     pub(super) depth: usize,
-    /// Whether it is the last that depends on its parent.
+    /// True for the last dependent of its parent.
     pub(super) is_last: bool,
-    pub(super) again: Option<Again>,
+    pub(super) again: Option<Repetition>,
 }
 
-/// Why a line's own dependents are not below it.
+/// Reason why a line's own dependents are not listed below it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub(super) enum Again {
-    /// It is among those that depend on itself.
+pub(super) enum Repetition {
+    /// The object depends on itself, through the lines above.
     Cycle,
-    /// They are below it elsewhere.
+    /// The dependents are listed below an earlier line.
     Above,
 }
 
-/// Draws the branches before the lines.
+/// Branches of the tree, drawn before the lines.
 #[derive(Debug, Default)]
 pub(super) struct Branches(Vec<bool>);
 
-/// Deeper than this, lines are indented no further.
-const MOST_INDENTED: usize = 40;
+/// Limit on the indentation of lines.
+const MAX_INDENTED: usize = 40;
 
-/// Everyone who depends on `root`. Each object's dependents are listed once, so that there are no more lines than
-/// references, however they are entangled.
+/// Lists all dependents of `root`, direct and indirect. Each object's dependents are listed once, so that there are
+/// never more lines than references.
 pub(super) fn lines(scan: &Scan, root: usize) -> Vec<Line> {
     let held_by = scan.held_by();
     let dependents = |object: usize| {
@@ -52,12 +52,12 @@ pub(super) fn lines(scan: &Scan, root: usize) -> Vec<Line> {
                 dependents.entry(order).or_insert((from, Vec::new())).1.push(*reference);
             }
         }
-        // The last is taken first.
+        // The last element is taken first.
         dependents.into_values().rev().collect::<Vec<_>>()
     };
     let mut lines = Vec::new();
-    let (mut seen, mut above) = (HashSet::from([root]), HashSet::from([root]));
-    // Each object of the path that leads here, with what is still to be listed below it.
+    let (mut listed, mut above) = (HashSet::from([root]), HashSet::from([root]));
+    // Each object on the path to the current line, with its dependents that are still to be listed.
     let mut path = vec![(root, dependents(root))];
     while let Some((parent, siblings)) = path.last_mut() {
         let parent = *parent;
@@ -67,10 +67,10 @@ pub(super) fn lines(scan: &Scan, root: usize) -> Vec<Line> {
             continue;
         };
         let is_last = siblings.is_empty();
-        let again = match (seen.insert(object), above.contains(&object)) {
+        let again = match (listed.insert(object), above.contains(&object)) {
             (true, _) => None,
-            (false, true) => Some(Again::Cycle),
-            (false, false) => Some(Again::Above),
+            (false, true) => Some(Repetition::Cycle),
+            (false, false) => Some(Repetition::Above),
         };
         lines.push(Line { object, parent, references, depth: path.len(), is_last, again });
         if again.is_none() {
@@ -82,14 +82,14 @@ pub(super) fn lines(scan: &Scan, root: usize) -> Vec<Line> {
 }
 
 impl Branches {
-    /// What stands before the next line.
+    /// Returns the branches before the next line.
     pub(super) fn next(&mut self, line: &Line) -> String {
-        let level = line.depth.min(MOST_INDENTED);
+        let level = line.depth.min(MAX_INDENTED);
         self.0.truncate(level.saturating_sub(1));
         let above: String = self.0.iter().map(|ended| if *ended { "    " } else { "│   " }).collect();
         self.0.push(line.is_last);
         let own = if line.is_last { "└── " } else { "├── " };
-        match line.depth > MOST_INDENTED {
+        match line.depth > MAX_INDENTED {
             true => format!("{above}{own}({} deep) ", line.depth),
             false => format!("{above}{own}"),
         }
@@ -101,19 +101,19 @@ mod tests {
     use std::collections::BTreeSet;
     use std::sync::Arc;
 
-    use depguard_core::Namespace;
+    use depguard_core::model::Namespace;
     use proptest::collection::vec;
     use proptest::prelude::*;
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::disk::Disk;
-    use crate::files::{Document, Origin};
-    use crate::scan::{Follow, Scope};
-    use crate::source::Source;
-    use crate::terminal::Terminal;
+    use crate::cluster::documents::{Document, Origin};
+    use crate::cluster::manifests::Manifests;
+    use crate::cluster::source::Source;
+    use crate::engine::reference_scan::{Follow, Scope};
+    use crate::io::terminal::Terminal;
 
-    /// Nodes of which each refers to those of the numbers that it is given.
+    /// Builds a scan of nodes; each node refers to the nodes of the given numbers.
     async fn scan(nodes: &[Vec<usize>]) -> Scan {
         let rule = json!({
             "apiVersion": "dependencies.opendefense.cloud/v1alpha1", "kind": "DependencyRule", "metadata": {"name": "r"},
@@ -133,7 +133,8 @@ mod tests {
         });
         let document = |value: Value| Document { value: Arc::new(value), origin: Origin { file: "f".into(), line: 1 } };
         let namespace = Namespace::parse("ns").unwrap();
-        let source = Source::Disk(Disk::new([rule].into_iter().chain(nodes).map(document).collect(), &namespace));
+        let source =
+            Source::Manifests(Manifests::new([rule].into_iter().chain(nodes).map(document).collect(), &namespace));
         let scope = Scope { namespace: None, follow: Follow::Dependents, labels: false, fallback: None };
         let (terminal, _) = Terminal::captured("");
         Scan::read(&source, &source.rules().await.unwrap(), scope, None, &terminal).await.unwrap()
@@ -164,7 +165,7 @@ mod tests {
             let first: Vec<_> = lines.iter().filter(|line| line.again.is_none()).map(|line| name(&scan, line.object)).collect();
             prop_assert_eq!(first.len(), reached.len());
             prop_assert_eq!(first.into_iter().collect::<BTreeSet<_>>(), reached.clone());
-            // Each reference among them stands in one line.
+            // Each reference between them has one line.
             let pairs: Vec<_> = lines.iter().map(|line| (name(&scan, line.object), name(&scan, line.parent))).collect();
             let unique: BTreeSet<_> = pairs.iter().copied().collect();
             prop_assert_eq!(pairs.len(), unique.len());
@@ -174,12 +175,12 @@ mod tests {
                 .filter(|(from, to)| refers(*from, *to) && listed(to))
                 .collect();
             prop_assert_eq!(unique, expected);
-            // What is called a cycle is one: the object is among those above its line.
+            // A line that says "cycle" is in one: the object is on a line above it.
             let mut above = vec![root];
             for line in &lines {
                 above.truncate(line.depth);
                 prop_assert_eq!(above.last(), Some(&line.parent));
-                prop_assert_eq!(line.again == Some(Again::Cycle), above.contains(&line.object));
+                prop_assert_eq!(line.again == Some(Repetition::Cycle), above.contains(&line.object));
                 above.push(line.object);
             }
         }

@@ -1,20 +1,20 @@
-//! Paths as the agents write them, in the syntax of gjson, and as rules do.
+//! Paths: translated from gjson's syntax, which the agents use, to the syntax of rules.
 
-use crate::draft::segment;
+use crate::engine::rule_draft::segment;
 
-/// A path of a rule.
+/// Path of a rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Path {
     pub(super) path: String,
-    /// What was taken for granted, if anything.
+    /// Assumption that the translation made, if any.
     pub(super) assumed: Option<String>,
 }
 
-/// The path of a rule that leads where one of gjson's does.
+/// Translates a path of gjson into the path of a rule.
 pub(super) fn path(written: &str) -> Result<Path, String> {
     let (plain, mut assumed) = match written.strip_prefix('.') {
         Some(rest) => {
-            (rest, Some(format!("`{written}` is read without its first dot, with which the agent finds nothing")))
+            (rest, Some(format!("reads `{written}` without its first dot; with the dot the agent finds nothing")))
         }
         None => (written, None),
     };
@@ -25,13 +25,13 @@ pub(super) fn path(written: &str) -> Result<Path, String> {
         match component {
             Component::Each if at == last => {
                 return Err(format!(
-                    "the path `{written}` counts the elements of a list: write it without `.#` where they are strings, else \
-                     end it with a field of theirs"
+                    "the path `{written}` counts the elements of a list: remove `.#` if they are strings, or end the \
+                     path with a field of the elements"
                 ));
             }
             Component::Each => path.push_str("[*]"),
             Component::Name(name) if is_number(name) => {
-                assumed.get_or_insert_with(|| format!("in `{written}`, `{name}` is taken for an element of a list"));
+                assumed.get_or_insert_with(|| format!("takes `{name}` in `{written}` for the index of a list"));
                 path.push_str(&format!("[{name}]"));
             }
             Component::Name(name) => path.push_str(&segment(name)),
@@ -40,7 +40,7 @@ pub(super) fn path(written: &str) -> Result<Path, String> {
     Ok(Path { path, assumed })
 }
 
-/// The path of a template that does nothing but print a field: `{{ .Object.spec.secretName }}`.
+/// Returns the path in a template that only prints a field: `{{ .Object.spec.secretName }}`.
 pub(super) fn of_template(template: &str) -> Option<String> {
     let field = template.trim().strip_prefix("{{")?.strip_suffix("}}")?.trim().strip_prefix(".Object.")?;
     let plain = |name: &str| {
@@ -58,7 +58,7 @@ enum Component {
 }
 
 fn components(path: &str) -> Result<Vec<Component>, &'static str> {
-    const SYNTAX: &str = "has gjson's wildcards, queries, pipes or modifiers, which a rule's path has not: name the \
+    const SYNTAX: &str = "has gjson's wildcards, queries, pipes or modifiers, which a rule's path can't have: name the \
                           field, with `#` for each element of a list";
     let (mut components, mut name, mut hashes, mut escaped) = (Vec::new(), String::new(), false, false);
     let mut letters = path.chars();

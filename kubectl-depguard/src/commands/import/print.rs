@@ -1,14 +1,16 @@
-//! How what was imported is printed.
+//! Output of an import.
 
-use super::derive::{CopyOf, Imported, label_selector};
+use depguard_core::api::FieldRef;
+
+use super::derive::{CopyOf, ImportResult, label_selector};
 use super::report::{Effect, Finding};
-use crate::kinds::resource_name;
-use crate::outcome::Failure;
-use crate::output::{RulesFormat, Table, one_line, print_json, yaml};
-use crate::terminal::{Terminal, Tone};
+use crate::cluster::kinds::resource_name;
+use crate::io::exit::Failure;
+use crate::io::output::{RulesFormat, Table, one_line, print_json, yaml};
+use crate::io::terminal::{Terminal, Tone};
 
-/// Prints the rules, and on standard error what is to be said besides.
-pub(super) fn imported(imported: &Imported, format: RulesFormat, terminal: &mut Terminal) -> Result<(), Failure> {
+/// Prints the rules, and on standard error the findings.
+pub(super) fn imported(imported: &ImportResult, format: RulesFormat, terminal: &mut Terminal) -> Result<(), Failure> {
     match format {
         RulesFormat::Json => print_json(imported, terminal)?,
         RulesFormat::Yaml => {
@@ -30,20 +32,22 @@ pub(super) fn imported(imported: &Imported, format: RulesFormat, terminal: &mut 
     Ok(())
 }
 
-fn table(imported: &Imported) -> Table {
+fn table(imported: &ImportResult) -> Table {
     let mut table = Table::new(["RULE", "DEPENDENT", "FIELD", "TARGET", "NAMESPACE", "ON DELETE"]);
     for rule in &imported.rules {
         let dependent = &rule.spec.dependent;
         for dependency in &rule.spec.dependencies {
             let field = dependency.field_ref.as_ref();
-            let said = field.and_then(|field| field.namespace_path.as_deref().or(field.namespace.as_deref()));
-            let path = field.map_or("<labels>", |field| field.path.as_str());
+            let namespace = field.and_then(|field| field.namespace_path.as_deref().or(field.namespace.as_deref()));
+            // A rule without a path holds the name itself.
+            let read = |field: &FieldRef| field.path.clone().or(field.value.as_ref().map(|name| format!("<{name}>")));
+            let path = field.map_or(Some("<labels>".to_owned()), read).unwrap_or_default();
             table.push([
                 rule.metadata.name.clone(),
                 resource_name(&dependent.resource, &dependent.group),
-                path.to_owned(),
+                path,
                 resource_name(&dependency.resource, &dependency.group),
-                said.unwrap_or("<own>").to_owned(),
+                namespace.unwrap_or("<own>").to_owned(),
                 format!("{:?}", dependency.on_delete.unwrap_or_default()),
             ]);
         }
@@ -51,7 +55,7 @@ fn table(imported: &Imported) -> Table {
     table
 }
 
-/// `missing: pr.yaml:1: publish-certs: spec.related[0]: why`.
+/// Formats a finding: `missing: pr.yaml:1: publish-certs: spec.related[0]: why`.
 fn line(finding: &Finding, terminal: &Terminal) -> String {
     let Finding { effect, published_resource, file, line, field, message } = finding;
     let tone = match effect {
@@ -67,7 +71,7 @@ fn located(copy: &CopyOf) -> String {
     let CopyOf { published_resource, resource, namespace, name, labels } = copy;
     let place = namespace.as_ref().map_or_else(|| name.clone(), |namespace| format!("{namespace}/{name}"));
     format!(
-        "{published_resource}: made now, the copy is {resource} {place}; an existing one is found by \
+        "{published_resource}: a new copy would be {resource} {place}; find an existing copy by \
          `kubectl get {resource} -A -l {}`",
         label_selector(labels)
     )

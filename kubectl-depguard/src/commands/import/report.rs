@@ -1,17 +1,18 @@
-//! What is to be said of an import besides the rules.
+//! Report of an import: everything that the rules don't show.
 
 use serde::Serialize;
 
 use super::written::Published;
+use crate::cluster::documents::{Document, Origin};
 
-/// All that is to be said.
+/// Findings of an import.
 #[derive(Debug, Default, Serialize)]
 #[serde(transparent)]
 pub(super) struct Report {
     pub(super) findings: Vec<Finding>,
 }
 
-/// What a rule says otherwise than the PublishedResource, or doesn't say.
+/// Difference between a rule and its PublishedResource.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Finding {
@@ -23,21 +24,21 @@ pub(super) struct Finding {
     pub(super) message: String,
 }
 
-/// What it comes to.
+/// Effect of a difference.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) enum Effect {
-    /// It is in no rule.
+    /// No rule contains the field.
     Missing,
-    /// It is in no rule, for no rule about it would be enforced.
+    /// No rule contains the field, as no such rule would be enforced.
     NotEnforceable,
-    /// The rule refuses more deletions than was said.
+    /// The rule refuses more deletions than the PublishedResource asks for.
     Wider,
-    /// The rule doesn't refuse.
+    /// The rule doesn't refuse deletions.
     Weaker,
-    /// Something was taken for granted.
+    /// The import made an assumption.
     Assumed,
-    /// Nothing is to be protected.
+    /// There is nothing to protect.
     Nothing,
 }
 
@@ -49,24 +50,40 @@ impl Report {
         field: impl Into<String>,
         message: impl Into<String>,
     ) {
-        let finding = Finding {
-            effect,
-            published_resource: published.name.to_owned(),
-            file: published.origin.file.to_string(),
-            line: published.origin.line,
-            field: field.into(),
-            message: message.into(),
-        };
-        // Two ways to say one reference say the same of it.
+        let (field, message) = (field.into(), message.into());
+        let finding = Finding::new(effect, published.name, published.origin, field, message);
+        // Two references for one locator have the same findings.
         let same = |other: &&Finding| (&other.file, other.line) == (&finding.file, finding.line);
         if !self.findings.iter().rev().take_while(same).any(|other| *other == finding) {
             self.findings.push(finding);
         }
     }
 
-    /// Whether all that was said is in rules.
+    /// Reports a document of kind PublishedResource that belongs to no known agent.
+    pub(super) fn pass_over(&mut self, document: &Document) {
+        let own = |pointer| document.value.pointer(pointer).and_then(serde_json::Value::as_str).unwrap_or_default();
+        let message =
+            format!("is `{}`, of an agent that depguard does not know: no rule contains it", own("/apiVersion"));
+        let (name, field) = (own("/metadata/name"), "apiVersion".to_owned());
+        self.findings.push(Finding::new(Effect::Missing, name, &document.origin, field, message));
+    }
+
+    /// Returns true if the rules contain everything that the PublishedResources say.
     pub(super) fn is_complete(&self) -> bool {
         !self.findings.iter().any(|finding| finding.effect <= Effect::NotEnforceable)
+    }
+}
+
+impl Finding {
+    fn new(effect: Effect, published_resource: &str, origin: &Origin, field: String, message: String) -> Self {
+        Self {
+            effect,
+            published_resource: published_resource.to_owned(),
+            file: origin.file.to_string(),
+            line: origin.line,
+            field,
+            message,
+        }
     }
 }
 

@@ -1,31 +1,31 @@
-//! What an agent makes of a field's value by a regular expression, and how a rule says that.
+//! Rewriting of a field's value: translated from an agent's regular expression to a rule's pattern and replacement.
 //!
-//! The agent replaces every match within the value, and leaves the rest and what doesn't match as it is. A rule takes
-//! the first match, makes the name of it, and where nothing matches there is no reference.
+//! The agent replaces every match within the value. It keeps the text around a match, and a value without a match. A
+//! rule takes the first match and makes the name from that match alone; without a match there is no reference.
 
-use depguard_core::Pattern;
+use depguard_core::model::Pattern;
 
 use super::written::Regex;
 
-/// What a rule says.
+/// Rewriting that a rule can express.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Rewriting {
     /// The value itself.
     None,
-    /// Whatever the value is, this.
+    /// This text, whatever the value is.
     Fixed(String),
-    /// This pattern and replacement.
+    /// Result of this pattern and replacement.
     Replaced {
         pattern: String,
         replacement: String,
-        /// Whether the value itself is meant as well where the pattern doesn't match, which this doesn't say.
+        /// True if, without a match, the agent means the value itself, which pattern and replacement don't express.
         also_itself: bool,
-        /// The expression of the agent, where it matches all of a value and nothing but its first group is taken.
+        /// The agent's expression, if it matches a whole value and the result is its first group alone.
         first_group: Option<String>,
     },
 }
 
-/// How a rule says what the agent does.
+/// Translates the agent's expression for a rule.
 pub(super) fn rewriting(regex: Option<&Regex>) -> Result<Rewriting, String> {
     let Some(Regex { pattern, replacement }) = regex else { return Ok(Rewriting::None) };
     if pattern.is_empty() {
@@ -33,13 +33,13 @@ pub(super) fn rewriting(regex: Option<&Regex>) -> Result<Rewriting, String> {
     }
     let failed = |why: &str| format!("the pattern `{pattern}` with the replacement `{replacement}` {why}");
     let read = read(replacement).map_err(failed)?;
-    // Before groups are added to it, which a replacement could name by mistake.
+    // This check comes first, as the replacement could name a group that is added below by mistake.
     can_be_used(pattern, replacement).map_err(|why| failed(&why))?;
     let body = pattern.strip_prefix('^').unwrap_or(pattern);
     let all = matches!(body.strip_suffix('$').unwrap_or(body), ".*" | "(.*)" | ".+" | "(.+)");
     let takes_first = matches!(replacement.as_str(), "$1" | "${1}");
     let takes_match = matches!(replacement.as_str(), "$0" | "${0}");
-    // Every match stays what it is.
+    // Every match is replaced by itself.
     if takes_match || all && takes_first && body.contains('(') {
         return Ok(Rewriting::None);
     }
@@ -50,18 +50,18 @@ pub(super) fn rewriting(regex: Option<&Regex>) -> Result<Rewriting, String> {
     } else {
         let ends = shape(pattern).map_err(failed)?;
         first_group = Some(pattern.clone()).filter(|_| ends && takes_first);
-        // Of the whole match would be what is added below, too: it gets a group of its own.
+        // `$0` would include the part that is added below: the agent's pattern gets a group of its own.
         let (pattern, replacement) = match read.has_match {
             true => (&format!("({pattern})"), &read.shifted),
             false => (pattern, replacement),
         };
-        // What stands behind the match stays.
+        // The agent keeps the text behind the match.
         let (pattern, replacement) = match ends {
             true => (pattern.clone(), replacement.clone()),
             false => (format!("{pattern}(?s:(?P<tail>.*))$"), format!("{replacement}${{tail}}")),
         };
         match read.only_groups {
-            // Where it doesn't match, all groups but the last are empty.
+            // If the agent's pattern doesn't match, all groups but the last are empty.
             true => (format!("{pattern}|^(?s:(?P<whole>.*))$"), format!("{replacement}${{whole}}"), false),
             false => (pattern, replacement, true),
         }
@@ -71,17 +71,17 @@ pub(super) fn rewriting(regex: Option<&Regex>) -> Result<Rewriting, String> {
 }
 
 fn can_be_used(pattern: &str, replacement: &str) -> Result<(), String> {
-    Pattern::parse(pattern, Some(replacement)).map(drop).map_err(|why| format!("can't be said in a rule: {why}"))
+    Pattern::parse(pattern, Some(replacement)).map(drop).map_err(|why| format!("can't be expressed in a rule: {why}"))
 }
 
-/// What a replacement says.
+/// Replacement of an agent, parsed.
 #[derive(Default)]
 struct Replacement {
-    /// Whether it is made of groups alone, without text of its own.
+    /// True if it consists of groups alone, without text of its own.
     only_groups: bool,
-    /// Whether the whole match is among them.
+    /// True if one of these groups is the whole match.
     has_match: bool,
-    /// The same for a pattern that is the first group of another: there each group has the next number.
+    /// The same replacement for a pattern in a group of its own: the number of each group is one higher.
     shifted: String,
 }
 
@@ -92,7 +92,9 @@ fn read(replacement: &str) -> Result<Replacement, &'static str> {
         let after = rest.strip_prefix(letter).unwrap_or_default();
         rest = match (letter, after.chars().next()) {
             ('\\', Some('0'..='9')) => {
-                return Err("makes no name: the agent fills groups in for `$1`, and leaves `\\1` as it is; write `$1`");
+                return Err(
+                    "makes no name: the agent replaces `$1` with a group, and keeps `\\1` as it is; write `$1`",
+                );
             }
             ('$', Some('$')) => {
                 read.only_groups = false;
@@ -106,7 +108,7 @@ fn read(replacement: &str) -> Result<Replacement, &'static str> {
                     after.split_at_checked(end).unwrap_or((after, ""))
                 });
                 let is_name = name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
-                // To Go `$01` is no number, and `$1ä` no group and a letter.
+                // To Go, `$01` is no number, and `$1ä` is not a group and a letter.
                 if name.is_empty() || !is_name || name.len() > 1 && name.starts_with('0') {
                     return Err("has a `$` that names no group: write `$$` for a dollar sign");
                 }
@@ -129,11 +131,12 @@ fn read(replacement: &str) -> Result<Replacement, &'static str> {
     Ok(read)
 }
 
-/// Whether the pattern, which begins at the value's begin and so matches once at most, goes on to its end.
+/// Returns true if the pattern goes on to the end of the value. It must begin at the value's begin, so that it matches
+/// once at most.
 fn shape(pattern: &str) -> Result<bool, &'static str> {
-    const ANCHOR: &str = "may match several times, or anywhere in the value, and the agent keeps what is around: begin it \
-                          with `^`, without `|` outside of brackets";
-    const DIALECT: &str = "has what Go's expressions and a rule's read in different ways: write it without flags, \
+    const ANCHOR: &str = "may match several times, or anywhere in the value, and the agent keeps the text around: \
+                          begin it with `^`, without `|` outside of brackets";
+    const DIALECT: &str = "has parts that mean something else in Go than in a rule: write it without flags, \
                            and without brackets and doubled signs within `[]`";
     if !pattern.starts_with('^') {
         return Err(ANCHOR);
@@ -150,7 +153,7 @@ fn shape(pattern: &str) -> Result<bool, &'static str> {
                 rest = after.split_at_checked(escaped).map_or("", |(_, rest)| rest);
                 class = class.map(|_| false);
             }
-            // The first bracket of a class is one of its letters.
+            // A bracket that comes first in a class is a letter of the class.
             (']', Some(false)) => class = None,
             ('[', Some(_)) => return Err(DIALECT),
             ('&' | '-' | '~', Some(_)) if after.starts_with(letter) => return Err(DIALECT),
@@ -184,7 +187,7 @@ mod tests {
         Regex { pattern: pattern.to_owned(), replacement: replacement.to_owned() }
     }
 
-    /// The names that a rule takes from a value.
+    /// Returns the names that a rule takes from a value.
     fn names(rewriting: &Rewriting, value: &str) -> Vec<String> {
         match rewriting {
             Rewriting::None => vec![value.to_owned()],
@@ -196,7 +199,7 @@ mod tests {
         }
     }
 
-    /// What `regexp.ReplaceAllString` of Go 1.26 makes of the value, as a program printed it.
+    /// Expected names: output of `regexp.ReplaceAllString` in Go 1.26.
     #[test]
     fn a_name_is_what_go_makes_of_it() {
         for (pattern, replacement, value, expected) in [
@@ -227,7 +230,7 @@ mod tests {
         ] {
             let names = names(&rewriting(Some(&regex(pattern, replacement))).unwrap(), value);
             assert!(names.iter().any(|name| name == expected), "{pattern} {replacement} {value}: {names:?}");
-            // What is said besides is no more than the value itself.
+            // Every other name is the value itself.
             assert!(names.iter().all(|name| name == expected || name == value), "{names:?}");
         }
         for (pattern, replacement) in [("(.*)", "$1"), ("^(.+)$", "${1}"), ("^.*$", "$0"), ("o", "${0}")] {
@@ -251,9 +254,9 @@ mod tests {
             ("^(?i)a$", "x", "without flags"),
             ("^[[a]b]$", "x", "without brackets"),
             ("^[a&&b]$", "x", "doubled signs"),
-            ("^a{,3}$", "x", "can't be said in a rule"),
+            ("^a{,3}$", "x", "can't be expressed in a rule"),
             ("^(", "x", "unclosed group"),
-            (r"^\Qa\E$", "x", "can't be said in a rule"),
+            (r"^\Qa\E$", "x", "can't be expressed in a rule"),
         ] {
             let why = rewriting(Some(&regex(pattern, replacement))).unwrap_err();
             assert!(why.contains(part), "{pattern}: {why}");

@@ -1,37 +1,37 @@
-//! Which kinds there are on the side that the rules are for.
+//! Kinds on the side that the rules are for.
 
 use std::collections::BTreeMap;
 
 use clap::ValueEnum;
 use depguard_core::api::{ExportRef, PATH_ANNOTATION};
-use depguard_core::naming::Agent;
-use depguard_core::{ExportName, Home};
+use depguard_core::{ControlPlane, ExportName};
 use serde_json::Value;
 
 use super::written::{Published, Related, RelatedOrigin, Spec};
-use crate::draft::ExportAt;
-use crate::kinds::{KindInfo, Kinds, guess_resource, resource_name};
+use crate::cluster::kinds::{KindInfo, Kinds, guess_resource, resource_name};
+use crate::engine::rule_draft::ExportAt;
+use crate::engine::synced_names::Agent;
 
-/// Where the rules are to be applied.
+/// Side on which the rules will be applied.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Side {
-    /// On the service cluster, where the copies are: every related kind can be protected
+    /// Service cluster, which has the copies; rules can protect every related kind
     #[default]
     ServiceCluster,
-    /// In the workspace of the APIExport, for its consumers' workspaces: kinds of APIExports alone
+    /// Workspace of the APIExport, for its consumers' workspaces; rules can protect only kinds of APIExports
     Kcp,
 }
 
-/// The APIExports that are known.
+/// Known APIExports.
 #[derive(Debug, Default)]
 pub(super) struct Exports {
-    /// The one that serves the published kinds.
+    /// The APIExport that serves the published kinds.
     own: Option<ExportAt>,
-    /// By their identity hashes.
+    /// Other APIExports, by their identity hashes.
     others: BTreeMap<String, ExportRef>,
 }
 
-/// A kind on a side, and what had to be taken for granted to tell it.
+/// Kind on a side, with the assumptions that were needed to find it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct SideKind {
     pub(super) group: String,
@@ -39,38 +39,38 @@ pub(super) struct SideKind {
     pub(super) resource: String,
     pub(super) kind: Option<String>,
     pub(super) namespaced: Option<bool>,
-    /// Field and what.
+    /// Field and assumption.
     pub(super) assumed: Vec<(&'static str, String)>,
 }
 
-/// Why a kind is in no rule.
+/// Reason why no rule contains a kind.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum NoKind {
+pub(super) enum KindError {
     Unknown(&'static str, String),
     NotEnforceable(String),
 }
 
 impl Side {
-    pub(super) fn home(self) -> Home {
+    pub(super) fn control_plane(self) -> ControlPlane {
         match self {
-            Self::ServiceCluster => Home::Kubernetes,
-            Self::Kcp => Home::Kcp,
+            Self::ServiceCluster => ControlPlane::Kubernetes,
+            Self::Kcp => ControlPlane::Kcp,
         }
     }
 
-    /// Whether it has the originals of such related objects, or their copies.
+    /// Returns true if this side has the originals of such related objects; otherwise it has their copies.
     pub(super) fn has_originals(self, origin: RelatedOrigin) -> bool {
         (self == Self::Kcp) == (origin == RelatedOrigin::Kcp)
     }
 
-    /// The published kind there.
+    /// Returns the published kind on this side.
     pub(super) fn primary(
         self,
         published: &Published<'_>,
         spec: &Spec,
         kinds: &Kinds,
         exports: &Exports,
-    ) -> Result<SideKind, NoKind> {
+    ) -> Result<SideKind, KindError> {
         let source = &spec.resource;
         let same = |known: &&KindInfo| known.gvr.group.as_str() == source.api_group && known.kind == source.kind;
         let known: Vec<_> = kinds.iter().filter(same).collect();
@@ -79,7 +79,8 @@ impl Side {
         let chosen = source.version.clone().into_iter().chain(source.versions.iter().flatten().cloned());
         let chosen: Vec<_> = chosen.filter(|version| !version.is_empty()).collect();
 
-        // The agent reads copies in the version that is stored; the originals in that, or else in the last chosen.
+        // The agent reads copies in the stored version. It reads originals in the stored version, too, if that is
+        // chosen; otherwise in the last chosen version.
         let stored = known.first().map(|known| known.gvr.version.to_string());
         let is_chosen =
             |version: &String| chosen.is_empty() || chosen.contains(version) || self == Self::ServiceCluster;
@@ -87,18 +88,18 @@ impl Side {
             (Some(stored), _) => stored,
             (None, [only]) => only.clone(),
             (None, [.., last]) => {
-                assume("spec.resource.versions", format!("of several versions, objects are read in `{last}`"));
+                assume("spec.resource.versions", format!("reads objects in `{last}`, the last of several versions"));
                 last.clone()
             }
             (None, []) => {
-                let why = "no version is said: add the kind's CustomResourceDefinition to the files";
-                return Err(NoKind::Unknown("spec.resource", why.to_owned()));
+                let why = "has no version: add the kind's CustomResourceDefinition to the files";
+                return Err(KindError::Unknown("spec.resource", why.to_owned()));
             }
         };
         let projection = spec.projection.clone().unwrap_or_default();
-        let said = |field: &Option<String>| field.clone().filter(|text| !text.is_empty());
-        let renamed = said(&projection.kind).filter(|_| self == Self::Kcp);
-        let resource = match (said(&projection.plural).filter(|_| self == Self::Kcp), &renamed, known.first()) {
+        let nonempty = |field: &Option<String>| field.clone().filter(|text| !text.is_empty());
+        let renamed = nonempty(&projection.kind).filter(|_| self == Self::Kcp);
+        let resource = match (nonempty(&projection.plural).filter(|_| self == Self::Kcp), &renamed, known.first()) {
             (Some(plural), ..) => plural,
             (None, Some(kind), _) => format!("{}s", kind.to_lowercase()),
             (None, None, Some(known)) => known.gvr.resource.to_string(),
@@ -107,7 +108,7 @@ impl Side {
                 assume(
                     "spec.resource.kind",
                     format!(
-                        "the plural of {} is taken to be `{guess}`: add the kind's CustomResourceDefinition to the files \
+                        "the plural of {} is probably `{guess}`: add the kind's CustomResourceDefinition to the files \
                          to be sure",
                         source.kind
                     ),
@@ -127,57 +128,56 @@ impl Side {
                 assumed,
             });
         }
-        let group = match (said(&projection.group), published.agent) {
+        let group = match (nonempty(&projection.group), published.agent) {
             (Some(group), _) => group,
             (None, Agent::SyncAgent) => source.api_group.clone(),
             (None, Agent::Servlet) => {
                 let export = exports.own.as_ref().map(|own| own.name.to_string()).unwrap_or_default();
-                assume(
-                    "spec.projection",
-                    format!("the API group in kcp is taken to be the APIExport's name, `{export}`"),
-                );
+                assume("spec.projection", format!("the API group in kcp is probably the APIExport's name, `{export}`"));
                 export
             }
         };
         let projected = projection.versions.as_ref().and_then(|versions| versions.get(&version)).cloned();
         Ok(SideKind {
             group,
-            version: said(&projection.version).or(said(&projected)).unwrap_or(version),
+            version: nonempty(&projection.version).or(nonempty(&projected)).unwrap_or(version),
             resource,
             kind: renamed.or(Some(source.kind.clone())),
-            namespaced: said(&projection.scope).map(|scope| scope == "Namespaced").or(scope),
+            namespaced: nonempty(&projection.scope).map(|scope| scope == "Namespaced").or(scope),
             assumed,
         })
     }
 
-    /// A related kind there, and in kcp the APIExport that serves it.
+    /// Returns a related kind on this side, and in kcp the APIExport that serves it.
     pub(super) fn related(
         self,
         related: &Related,
         kinds: &Kinds,
         exports: &Exports,
-    ) -> Result<(SideKind, Option<ExportRef>), NoKind> {
-        let said = |field: &Option<String>| field.clone().filter(|text| !text.is_empty());
-        let (mut group, mut version, mut resource) = match (said(&related.kind).as_deref(), said(&related.resource)) {
-            (Some("Secret"), None) => (String::new(), "v1".to_owned(), "secrets".to_owned()),
-            (Some("ConfigMap"), None) => (String::new(), "v1".to_owned(), "configmaps".to_owned()),
-            (Some(kind), None) => {
-                let why = format!("`{kind}` is neither Secret nor ConfigMap: say group, version and resource instead");
-                return Err(NoKind::Unknown("kind", why));
-            }
-            (None, Some(resource)) => match said(&related.version) {
-                Some(version) => (said(&related.group).unwrap_or_default(), version, resource),
-                None => return Err(NoKind::Unknown("version", "no version is said: write it".to_owned())),
-            },
-            (None, None) => return Err(NoKind::Unknown("resource", "no resource is said: write it".to_owned())),
-            (Some(_), Some(_)) => {
-                return Err(NoKind::Unknown("kind", "stands beside resource: leave it out".to_owned()));
-            }
-        };
+    ) -> Result<(SideKind, Option<ExportRef>), KindError> {
+        let nonempty = |field: &Option<String>| field.clone().filter(|text| !text.is_empty());
+        let (mut group, mut version, mut resource) =
+            match (nonempty(&related.kind).as_deref(), nonempty(&related.resource)) {
+                (Some("Secret"), None) => (String::new(), "v1".to_owned(), "secrets".to_owned()),
+                (Some("ConfigMap"), None) => (String::new(), "v1".to_owned(), "configmaps".to_owned()),
+                (Some(kind), None) => {
+                    let why =
+                        format!("`{kind}` is neither Secret nor ConfigMap: write group, version and resource instead");
+                    return Err(KindError::Unknown("kind", why));
+                }
+                (None, Some(resource)) => match nonempty(&related.version) {
+                    Some(version) => (nonempty(&related.group).unwrap_or_default(), version, resource),
+                    None => return Err(KindError::Unknown("version", "is missing: write it".to_owned())),
+                },
+                (None, None) => return Err(KindError::Unknown("resource", "is missing: write it".to_owned())),
+                (Some(_), Some(_)) => {
+                    return Err(KindError::Unknown("kind", "resource is set, too: remove kind".to_owned()));
+                }
+            };
         if let Some(projection) = related.projection.as_ref().filter(|_| !self.has_originals(related.origin)) {
-            group = said(&projection.group).unwrap_or(group);
-            version = said(&projection.version).unwrap_or(version);
-            resource = said(&projection.resource).unwrap_or(resource);
+            group = nonempty(&projection.group).unwrap_or(group);
+            version = nonempty(&projection.version).unwrap_or(version);
+            resource = nonempty(&projection.resource).unwrap_or(resource);
         }
         let known =
             kinds.iter().find(|known| known.gvr.group.as_str() == group && known.gvr.resource.as_str() == resource);
@@ -190,14 +190,14 @@ impl Side {
         let kind = SideKind { group, version, resource, kind, namespaced, assumed: Vec::new() };
         let export = match self {
             Self::ServiceCluster => None,
-            Self::Kcp => Some(exports.serving(&kind, said(&related.identity_hash))?),
+            Self::Kcp => Some(exports.serving(&kind, nonempty(&related.identity_hash))?),
         };
         Ok((kind, export))
     }
 }
 
 impl Exports {
-    /// The own one, and those among some objects.
+    /// Collects the provider's own APIExport, and the APIExports among some objects.
     pub(super) fn new<'v>(own: Option<ExportAt>, objects: impl Iterator<Item = &'v Value>) -> Self {
         let exports = objects.filter(|object| object.get("kind").and_then(Value::as_str) == Some("APIExport"));
         let others = exports.filter_map(|export| {
@@ -212,24 +212,24 @@ impl Exports {
         self.own.as_ref().map(|own| &own.name)
     }
 
-    fn serving(&self, kind: &SideKind, identity: Option<String>) -> Result<ExportRef, NoKind> {
+    fn serving(&self, kind: &SideKind, identity: Option<String>) -> Result<ExportRef, KindError> {
         if let Some(identity) = identity {
             return self.others.get(&identity).cloned().ok_or_else(|| {
-                let why = "no APIExport of this identity is among the files: add it, with its status and its annotation \
+                let why = "the files have no APIExport of this identity: add it, with its status and its annotation \
                            `kcp.io/path`";
-                NoKind::Unknown("identityHash", why.to_owned())
+                KindError::Unknown("identityHash", why.to_owned())
             });
         }
         let SideKind { group, resource, .. } = kind;
         if !group.contains('.') || group.ends_with(".k8s.io") || group.ends_with(".kcp.io") {
             let named = resource_name(resource, group);
-            return Err(NoKind::NotEnforceable(format!(
-                "{named} are no kind of an APIExport, and kcp asks webhooks about local kinds only in the workspace of the \
-                 object: what a consumer deletes there can't be refused; on the service cluster it can"
+            return Err(KindError::NotEnforceable(format!(
+                "no APIExport serves {named}, and kcp asks webhooks about such kinds only in the object's own \
+                 workspace: depguard can't refuse what consumers delete; write the rule for the service cluster instead"
             )));
         }
         let own = self.own.as_ref().ok_or_else(|| {
-            NoKind::Unknown("resource", "the APIExport that serves it isn't known: name it with --export".to_owned())
+            KindError::Unknown("resource", "the APIExport that serves it is unknown: name it with --export".to_owned())
         })?;
         Ok(ExportRef { path: own.path.to_string(), name: own.name.to_string() })
     }

@@ -1,22 +1,22 @@
-//! PublishedResources as they are written, of both agents.
+//! PublishedResources of both agents, as they are written.
 
 use std::collections::BTreeMap;
 
-use depguard_core::naming::Agent;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::files::{Document, Origin};
+use crate::cluster::documents::{Document, Origin};
+use crate::engine::synced_names::Agent;
 
-/// A PublishedResource.
+/// PublishedResource of a document.
 #[derive(Debug)]
 pub(super) struct Published<'a> {
     pub(super) agent: Agent,
     pub(super) name: &'a str,
     pub(super) origin: &'a Origin,
-    /// Its spec, or why that can't be read.
+    /// Spec, or the reason why it can't be read.
     pub(super) spec: Result<Spec, String>,
-    /// The fields of the spec that aren't known here.
+    /// Fields of the spec that depguard doesn't know.
     pub(super) unknown: Vec<String>,
 }
 
@@ -31,7 +31,7 @@ pub(super) struct Spec {
     pub(super) synchronization: Option<Synchronization>,
 }
 
-/// The kind on the service cluster.
+/// Kind on the service cluster.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "camelCase", expecting = "an object")]
 pub(super) struct Source {
@@ -55,7 +55,7 @@ pub(super) struct Naming {
     pub(super) name: Option<String>,
 }
 
-/// How the kind is in kcp.
+/// Name, versions and scope of the kind in kcp.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(expecting = "an object")]
 pub(super) struct Projection {
@@ -73,7 +73,7 @@ pub(super) struct Synchronization {
     pub(super) enabled: bool,
 }
 
-/// A related resource, in either shape: `reference` is the older one, `object` the newer.
+/// Related resource, in either shape: `reference` is the older one, `object` the newer.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "camelCase", expecting = "an object")]
 pub(super) struct Related {
@@ -90,7 +90,7 @@ pub(super) struct Related {
     pub(super) object: Option<Object>,
 }
 
-/// On which side the original is.
+/// Side of the originals.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum RelatedOrigin {
@@ -99,7 +99,7 @@ pub(super) enum RelatedOrigin {
     Kcp,
 }
 
-/// How it is on the other side.
+/// Kind of the copies on the other side.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(expecting = "an object")]
 pub(super) struct RelatedProjection {
@@ -123,7 +123,7 @@ pub(super) struct Object {
     pub(super) namespace: Option<Locator>,
 }
 
-/// One of these.
+/// Locator of a value: exactly one field is set.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(expecting = "an object")]
 pub(super) struct Locator {
@@ -132,7 +132,7 @@ pub(super) struct Locator {
     pub(super) template: Option<Template>,
 }
 
-/// A field of the primary object, and what is made of its value.
+/// Field of the primary object, and the rewriting of its value.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(expecting = "an object")]
 pub(super) struct Reference {
@@ -157,14 +157,14 @@ pub(super) struct Template {
 }
 
 impl<'a> Published<'a> {
-    /// Reads a document; `None` where it is no PublishedResource.
+    /// Reads a document; `None` if it is no PublishedResource of a known agent.
     pub(super) fn of(document: &'a Document) -> Option<Self> {
         let text = |field: &str| document.value.get(field).and_then(Value::as_str);
         let (group, _) = text("apiVersion")?.split_once('/')?;
         let agent = Agent::of_group(group).filter(|_| text("kind") == Some("PublishedResource"))?;
         let spec = document.value.get("spec").unwrap_or(&Value::Null);
         let mut unknown = Vec::new();
-        SPEC.look(spec, "spec", &mut unknown);
+        SPEC.collect_unknown(spec, "spec", &mut unknown);
         Some(Self {
             agent,
             name: document.value.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default(),
@@ -175,33 +175,38 @@ impl<'a> Published<'a> {
     }
 }
 
-/// The fields of an object that are known: those that are read as they stand, or say nothing of references; and those that
-/// are objects, or lists of them. Serde passes over what it doesn't know, and of that a user is to be told.
-struct Known {
-    plain: &'static [&'static str],
-    objects: &'static [(&'static str, &'static Known)],
+/// Returns true for a PublishedResource of any agent, known or not.
+pub(super) fn is_published_resource(document: &Document) -> bool {
+    document.value.get("kind").and_then(Value::as_str) == Some("PublishedResource")
 }
 
-const SPEC: Known = Known {
-    // Mutations change what a copy says; on each side the rule goes by what the object there says.
+/// Known fields of an object: `plain` fields are read as they are, or say nothing about references; `objects` are
+/// objects or lists of objects. Serde skips unknown fields, but the user must hear about them.
+struct KnownFields {
+    plain: &'static [&'static str],
+    objects: &'static [(&'static str, &'static KnownFields)],
+}
+
+const SPEC: KnownFields = KnownFields {
+    // Mutations change the content of a copy. On each side, the rule reads the objects of that side.
     plain: &["mutation", "enableWorkspacePaths"],
     objects: &[
-        ("resource", &Known { plain: &["apiGroup", "kind", "version", "versions"], objects: &[] }),
-        ("filter", &Known { plain: &["namespace", "resource"], objects: &[] }),
-        ("naming", &Known { plain: &["namespace", "name"], objects: &[] }),
+        ("resource", &KnownFields { plain: &["apiGroup", "kind", "version", "versions"], objects: &[] }),
+        ("filter", &KnownFields { plain: &["namespace", "resource"], objects: &[] }),
+        ("naming", &KnownFields { plain: &["namespace", "name"], objects: &[] }),
         (
             "projection",
-            &Known {
+            &KnownFields {
                 plain: &["group", "version", "versions", "scope", "kind", "plural", "shortNames", "categories"],
                 objects: &[],
             },
         ),
         ("related", &RELATED),
-        ("synchronization", &Known { plain: &["enabled"], objects: &[] }),
+        ("synchronization", &KnownFields { plain: &["enabled"], objects: &[] }),
     ],
 };
-const RELATED: Known = Known {
-    // How a copy is kept, not which it is.
+const RELATED: KnownFields = KnownFields {
+    // `cleanup` and the like say how a copy is kept, not which object it copies.
     plain: &[
         "identifier",
         "origin",
@@ -217,36 +222,39 @@ const RELATED: Known = Known {
         "syncStatus",
     ],
     objects: &[
-        ("projection", &Known { plain: &["group", "version", "resource"], objects: &[] }),
-        ("reference", &Known { plain: &[], objects: &[("name", &REFERENCE), ("namespace", &REFERENCE)] }),
+        ("projection", &KnownFields { plain: &["group", "version", "resource"], objects: &[] }),
+        ("reference", &KnownFields { plain: &[], objects: &[("name", &REFERENCE), ("namespace", &REFERENCE)] }),
         (
             "object",
-            &Known {
+            &KnownFields {
                 plain: &["selector"],
                 objects: &[("reference", &REFERENCE), ("template", &TEMPLATE), ("namespace", &LOCATOR)],
             },
         ),
     ],
 };
-const LOCATOR: Known = Known { plain: &["selector"], objects: &[("reference", &REFERENCE), ("template", &TEMPLATE)] };
-const REFERENCE: Known =
-    Known { plain: &["path"], objects: &[("regex", &Known { plain: &["pattern", "replacement"], objects: &[] })] };
-const TEMPLATE: Known = Known { plain: &["template"], objects: &[] };
+const LOCATOR: KnownFields =
+    KnownFields { plain: &["selector"], objects: &[("reference", &REFERENCE), ("template", &TEMPLATE)] };
+const REFERENCE: KnownFields = KnownFields {
+    plain: &["path"],
+    objects: &[("regex", &KnownFields { plain: &["pattern", "replacement"], objects: &[] })],
+};
+const TEMPLATE: KnownFields = KnownFields { plain: &["template"], objects: &[] };
 
-impl Known {
-    /// Adds the paths of what isn't known.
-    fn look(&self, value: &Value, at: &str, unknown: &mut Vec<String>) {
+impl KnownFields {
+    /// Adds the paths of the unknown fields.
+    fn collect_unknown(&self, value: &Value, at: &str, unknown: &mut Vec<String>) {
         match value {
             Value::Array(values) => {
                 for (index, value) in values.iter().enumerate() {
-                    self.look(value, &format!("{at}[{index}]"), unknown);
+                    self.collect_unknown(value, &format!("{at}[{index}]"), unknown);
                 }
             }
             Value::Object(fields) => {
                 for (field, value) in fields {
                     let inner = format!("{at}.{field}");
                     match self.objects.iter().find(|(name, _)| name == field) {
-                        Some((_, known)) => known.look(value, &inner, unknown),
+                        Some((_, known)) => known.collect_unknown(value, &inner, unknown),
                         None if self.plain.contains(&field.as_str()) => {}
                         None => unknown.push(inner),
                     }

@@ -1,4 +1,4 @@
-//! Applies objects, one after the other, and says what became of each.
+//! Applies objects one by one, and reports the change of each.
 
 use std::time::Duration;
 
@@ -6,54 +6,54 @@ use depguard_kcp::{ApiError, Connection, Endpoint};
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
-use super::address::{namespace, path, shown, text};
 use super::objects::{Item, MANAGER, Place};
-use crate::cli::DryRun;
-use crate::outcome::Failure;
-use crate::output::{Format, print_json, print_yaml};
-use crate::terminal::Terminal;
+use crate::cluster::resource_path::{namespace, path, shown, text};
+use crate::io::exit::Failure;
+use crate::io::output::{Format, print_json, print_yaml};
+use crate::io::terminal::Terminal;
+use crate::options::DryRun;
 
-/// How long one request may take.
+/// Timeout of one request.
 const REQUEST: Duration = Duration::from_secs(30);
-/// How long it may take until something new is served.
+/// Limit on the wait until something new is served.
 const PATIENCE: Duration = Duration::from_secs(60);
 const PAUSE: Duration = Duration::from_millis(300);
 
-/// Where requests go.
+/// Endpoints to which objects are applied.
 #[derive(Debug, Default)]
 pub(crate) struct Targets {
-    /// The cluster of the processes.
+    /// Cluster of the processes.
     pub(crate) cluster: Option<Endpoint>,
     pub(crate) kcp: Option<Connection>,
-    /// `system:admin` of each shard that was named.
+    /// `system:admin` of each shard that the user named.
     pub(crate) shards: Vec<Endpoint>,
 }
 
-/// What became of an object.
+/// Change of one object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Change {
     Created,
     Configured,
     Unchanged,
-    /// It could not be tried.
+    /// The dry run could not try the object.
     Untried,
 }
 
-/// How to apply.
+/// Applies objects with the user's options.
 #[derive(Debug)]
 pub(crate) struct Applier {
     pub(crate) targets: Targets,
     pub(crate) dry_run: Option<DryRun>,
-    /// Whether fields that somebody else owns are taken over.
+    /// True to take over fields that somebody else owns.
     pub(crate) force: bool,
     pub(crate) output: Option<Format>,
     done: Vec<(Place, Value)>,
-    /// What was not there before.
+    /// Objects that did not exist before.
     made: Vec<(Place, Value)>,
 }
 
 impl Targets {
-    /// Where a place is. `None`: nothing leads there.
+    /// Returns the endpoint of a place; `None` if nothing leads there.
     pub(crate) fn endpoint(&self, place: &Place) -> Option<Endpoint> {
         let endpoint = match place {
             Place::Cluster => self.cluster.clone(),
@@ -70,25 +70,25 @@ impl Applier {
         Self { targets, dry_run, force, output, done: Vec::new(), made: Vec::new() }
     }
 
-    /// Applies them all, provided that none is a Helm release's.
+    /// Applies all objects, unless one of them belongs to a Helm release.
     pub(crate) async fn apply(&mut self, items: &[Item], terminal: &mut Terminal) -> Result<(), Failure> {
         if self.dry_run == Some(DryRun::Client) {
             for item in items {
-                self.tell(item, &item.object, Change::Created, terminal)?;
+                self.report(item, &item.object, Change::Created, terminal)?;
             }
             return Ok(());
         }
         let mut known = Vec::new();
         for item in items {
             known.push(match self.targets.endpoint(&item.place) {
-                Some(endpoint) => self.look(&endpoint, item).await?,
+                Some(endpoint) => self.existing(&endpoint, item).await?,
                 None => None,
             });
         }
         for (item, known) in items.iter().zip(known) {
             let Some(endpoint) = self.targets.endpoint(&item.place) else { continue };
             if self.dry_run.is_some() && self.lacks_its_place(item) {
-                self.tell(item, &item.object, Change::Untried, terminal)?;
+                self.report(item, &item.object, Change::Untried, terminal)?;
                 continue;
             }
             let written = self.write(&endpoint, item).await?;
@@ -97,7 +97,7 @@ impl Applier {
                 Some(known) if content(known) == content(&written) => Change::Unchanged,
                 Some(_) => Change::Configured,
             };
-            self.tell(item, &written, change, terminal)?;
+            self.report(item, &written, change, terminal)?;
             if text(&item.object, "/kind") == "CustomResourceDefinition" && self.dry_run.is_none() {
                 until_established(&endpoint, &item.object).await?;
             }
@@ -105,12 +105,12 @@ impl Applier {
         Ok(())
     }
 
-    /// Says that an object is left as it is.
+    /// Reports that an object is left unchanged.
     pub(crate) fn keep(&mut self, item: &Item, terminal: &mut Terminal) -> Result<(), Failure> {
-        self.tell(item, &item.object, Change::Unchanged, terminal)
+        self.report(item, &item.object, Change::Unchanged, terminal)
     }
 
-    /// Prints what was applied, where that was asked for.
+    /// Prints the applied objects, if the user asked for that.
     pub(crate) fn finish(self, terminal: &mut Terminal) -> Result<(), Failure> {
         match self.output {
             Some(Format::Json) => {
@@ -134,7 +134,7 @@ impl Applier {
         }
     }
 
-    async fn look(&self, endpoint: &Endpoint, item: &Item) -> Result<Option<Value>, Failure> {
+    async fn existing(&self, endpoint: &Endpoint, item: &Item) -> Result<Option<Value>, Failure> {
         let path = path_of(&item.object)?;
         let found = match endpoint.get_json(&path).await {
             Ok(found) => found,
@@ -142,10 +142,10 @@ impl Applier {
             Err(why) => return Err(refused(&item.object, &why)),
         };
         let release = found.pointer("/metadata/annotations/meta.helm.sh~1release-name").and_then(Value::as_str);
-        // The rules' kind stays behind when its release goes.
+        // The CRD of the rules stays behind when its release is uninstalled.
         match release.filter(|_| text(&found, "/kind") != "CustomResourceDefinition") {
             Some(release) => Err(Failure::new(format!(
-                "{} is part of the Helm release `{release}`, and nothing was changed",
+                "{} belongs to the Helm release `{release}`; nothing was changed",
                 shown(&item.object)
             ))
             .hint("change it by `helm upgrade`, or uninstall that release first")),
@@ -161,7 +161,7 @@ impl Applier {
         let end = Instant::now() + PATIENCE;
         loop {
             match endpoint.apply(&path, &item.object, MANAGER, self.force).await {
-                // A workspace that is new does not serve everything at once.
+                // A new workspace does not serve everything at once.
                 Err(why) if in_workspace(item) && matches!(why.status(), Some(403 | 404)) && Instant::now() < end => {
                     sleep(PAUSE).await;
                 }
@@ -171,7 +171,7 @@ impl Applier {
         }
     }
 
-    /// In a dry run nothing can be tried in a namespace that would have been made before.
+    /// Returns true if the object's namespace would be created first: a dry run can't try anything in it.
     fn lacks_its_place(&self, item: &Item) -> bool {
         let is = |(place, object): &(Place, Value), namespace: &str| {
             *place == item.place && text(object, "/kind") == "Namespace" && text(object, "/metadata/name") == namespace
@@ -179,7 +179,7 @@ impl Applier {
         namespace(&item.object).is_some_and(|namespace| self.made.iter().any(|made| is(made, namespace)))
     }
 
-    fn tell(&mut self, item: &Item, object: &Value, change: Change, terminal: &mut Terminal) -> Result<(), Failure> {
+    fn report(&mut self, item: &Item, object: &Value, change: Change, terminal: &mut Terminal) -> Result<(), Failure> {
         if change == Change::Created {
             self.made.push((item.place.clone(), item.object.clone()));
         }
@@ -193,7 +193,7 @@ impl Applier {
             Change::Created => format!("{name} created{place}{how}"),
             Change::Configured => format!("{name} configured{place}{how}"),
             Change::Unchanged => format!("{name} unchanged{place}{how}"),
-            Change::Untried => format!("{name} not tried{place}, as its namespace is not there yet{how}"),
+            Change::Untried => format!("{name} not tried{place}: its namespace does not exist yet{how}"),
         };
         match self.output {
             Some(Format::Json | Format::Yaml) => {}
@@ -214,10 +214,10 @@ fn in_workspace(item: &Item) -> bool {
 }
 
 pub(crate) fn path_of(object: &Value) -> Result<String, Failure> {
-    path(object).ok_or_else(|| Failure::new(format!("{} is of a kind that is not known here", shown(object))))
+    path(object).ok_or_else(|| Failure::new(format!("{} is of a kind that install does not know", shown(object))))
 }
 
-/// What of an object is somebody's wish, and not the API server's account of it.
+/// Returns the part of an object that users set, without the API server's bookkeeping.
 fn content(object: &Value) -> Value {
     let mut object = object.clone();
     if let Some(fields) = object.as_object_mut() {
@@ -248,14 +248,16 @@ async fn until_established(endpoint: &Endpoint, definition: &Value) -> Result<()
     }
 }
 
-/// What to do about a no.
+/// Builds the failure for a refused request, with the next step.
 fn refused(object: &Value, why: &ApiError) -> Failure {
     let failure = Failure::new(format!("{}: {why}", shown(object)));
     let is_of_cert_manager = text(object, "/apiVersion").starts_with("cert-manager.io/");
     match why.status() {
-        Some(403) => failure.hint("run it as an administrator: it makes roles, which only who has their rights may"),
+        Some(403) => {
+            failure.hint("run it as an administrator: only a user with all rights of a role may create the role")
+        }
         Some(404) if is_of_cert_manager => failure.hint("install cert-manager first, or leave --cert-manager out"),
-        Some(409) => failure.hint("--force-conflicts takes over what somebody else set"),
-        _ => failure.hint("what was done stays; run it again"),
+        Some(409) => failure.hint("--force-conflicts takes over the fields of other managers"),
+        _ => failure.hint("the objects applied so far stay; run it again"),
     }
 }

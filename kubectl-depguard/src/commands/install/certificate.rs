@@ -1,7 +1,7 @@
-//! A certificate for the webhook, made here by a CA of its own, for clusters without cert-manager.
+//! Certificate for the webhook, issued by depguard's own CA, for clusters without cert-manager.
 //!
-//! Both are kept in Secrets. Nothing renews them by itself: a later install does, by the same CA, so that API servers know
-//! what comes.
+//! Both are kept in Secrets. Nothing renews them automatically. A later install renews the certificate with the same
+//! CA, so that API servers trust the new one.
 
 use std::net::IpAddr;
 
@@ -19,27 +19,27 @@ use serde_json::{Value, json};
 
 use super::chart::{CA_SECRET, TLS_SECRET};
 use super::objects::{is_ours, secret};
-use crate::outcome::Failure;
+use crate::io::exit::Failure;
 
-/// How long each is good, in days.
+/// Validity in days, of the certificate and of the CA.
 const DAYS_OF_PAIR: i64 = 365;
 const DAYS_OF_CA: i64 = 3650;
-/// A certificate with no more days left is made anew.
+/// A certificate with no more days left is renewed.
 const DAYS_LEFT: i64 = 120;
 const DAY: i64 = 86_400;
-/// Says on the Secret which names its certificate is for.
+/// Annotation of the Secret: the names that the certificate is for.
 const NAMES: &str = "depguard.opendefense.cloud/names";
 
-/// What is to become of the Secrets.
+/// State of the Secrets.
 #[derive(Debug)]
 pub(crate) enum Pair {
-    /// They are there, and good.
+    /// The Secrets exist and are good.
     Kept,
-    /// They are to be applied.
+    /// The Secrets must be applied.
     Made(Vec<Value>),
 }
 
-/// The Secrets for a webhook of these names. `endpoint`: where they may be already.
+/// Returns the Secrets for a webhook of these names. `endpoint`: the cluster that may have them already.
 pub(crate) async fn pair(endpoint: Option<&Endpoint>, namespace: &str, names: &[String]) -> Result<Pair, Failure> {
     let (tls, ca) = match endpoint {
         Some(endpoint) => (read(endpoint, namespace, TLS_SECRET).await?, read(endpoint, namespace, CA_SECRET).await?),
@@ -50,19 +50,18 @@ pub(crate) async fn pair(endpoint: Option<&Endpoint>, namespace: &str, names: &[
     }
     let known = ca.as_ref().filter(|ca| is_ours(ca));
     let authority = match known {
-        Some(secret) => Authority::of(secret).ok_or_else(|| {
-            Failure::new(format!("the Secret {CA_SECRET} in namespace {namespace} holds no CA that can be used")).hint(
-                "renew the certificate by hand, as docs/operations.md has it, and name its Secret by --tls-secret",
-            )
+        Some(secret) => CertificateAuthority::of(secret).ok_or_else(|| {
+            Failure::new(format!("the Secret {CA_SECRET} in namespace {namespace} has no usable CA"))
+                .hint("renew the certificate by hand (see docs/operations.md), and name its Secret with --tls-secret")
         })?,
         None if tls.is_some() => {
             return Err(Failure::new(format!(
-                "the certificate in Secret {TLS_SECRET} has to be renewed, and its CA, Secret {CA_SECRET}, is not there: \
-                 API servers would not know one of another CA"
+                "the certificate in Secret {TLS_SECRET} must be renewed, but Secret {CA_SECRET} with its CA does not \
+                 exist; API servers would not trust another CA"
             ))
-            .hint("renew it by hand, as docs/operations.md has it, and name its Secret by --tls-secret"));
+            .hint("renew it by hand (see docs/operations.md), and name its Secret with --tls-secret"));
         }
-        None => Authority::new()?,
+        None => CertificateAuthority::new()?,
     };
     let tls = authority.issue(namespace, names)?;
     Ok(Pair::Made(match known {
@@ -71,13 +70,13 @@ pub(crate) async fn pair(endpoint: Option<&Endpoint>, namespace: &str, names: &[
     }))
 }
 
-/// When the first certificate of a chain ends, in seconds since 1970. `None`: that can't be read.
+/// Returns the earliest end of the certificates in a chain, in seconds since 1970; `None` if any can't be read.
 pub(crate) fn ends(chain: &[u8]) -> Option<i64> {
     let certificates = CertificateDer::pem_slice_iter(chain).filter_map(Result::ok);
     certificates.map(|certificate| depguard_kcp::certificate_expiry(&certificate)).min().flatten()
 }
 
-/// What a Secret holds under a key.
+/// Returns the value of a Secret's key.
 pub(crate) fn held(secret: &Value, key: &str) -> Option<Vec<u8>> {
     BASE64_STANDARD.decode(secret.get("data")?.get(key)?.as_str()?).ok()
 }
@@ -98,14 +97,14 @@ fn is_good(tls: &Value, names: &[String]) -> bool {
     left > DAYS_LEFT && of == Some(&names.join(","))
 }
 
-/// A CA that signs.
-struct Authority {
+/// CA that signs certificates.
+struct CertificateAuthority {
     pem: String,
     key: String,
     issuer: Issuer<'static, KeyPair>,
 }
 
-impl Authority {
+impl CertificateAuthority {
     fn new() -> Result<Self, Failure> {
         let key = KeyPair::generate().map_err(failed)?;
         let mut params = Self::params();
@@ -118,7 +117,7 @@ impl Authority {
         let text = |key: &str| String::from_utf8(held(secret, key)?).ok();
         let (pem, key) = (text("tls.crt")?, text("tls.key")?);
         let pair = KeyPair::from_pem(&key).ok()?;
-        // What signs is the key, under the name that all CAs made here have.
+        // The key signs, under the name that all CAs of `install` have.
         Some(Self { pem, key, issuer: Issuer::new(Self::params(), pair) })
     }
 
@@ -137,7 +136,7 @@ impl Authority {
 
     fn issue(&self, namespace: &str, names: &[String]) -> Result<Value, Failure> {
         let wrong = |why| {
-            Failure::new(format!("no certificate can be made for {}: {why}", names.join(", ")))
+            Failure::new(format!("could not create a certificate for {}: {why}", names.join(", ")))
                 .hint("name a host that is a DNS name or an IP address in --webhook-url")
         };
         let key = KeyPair::generate().map_err(failed)?;
@@ -158,7 +157,7 @@ impl Authority {
     }
 }
 
-/// From yesterday, as clocks differ, for so many days.
+/// Sets the validity: from yesterday, as clocks differ, for this many days.
 fn last(params: &mut CertificateParams, days: i64) -> Result<(), Failure> {
     let now = Timestamp::now();
     let date = |days: i64| {
@@ -172,5 +171,6 @@ fn last(params: &mut CertificateParams, days: i64) -> Result<(), Failure> {
 }
 
 fn failed(why: impl std::fmt::Display) -> Failure {
-    Failure::new(format!("no certificate could be made: {why}")).hint("name a Secret that holds one by --tls-secret")
+    Failure::new(format!("could not create a certificate: {why}"))
+        .hint("name a Secret with a certificate with --tls-secret")
 }

@@ -1,47 +1,47 @@
-//! The processes, as the chart has them: its own rendering, with other names put in. Both files are made from the chart by
-//! its test, which compares all that is installed with it.
+//! Processes as the chart renders them, with the user's names put in. The chart's test renders both files, and compares
+//! everything that is installed with the chart.
 
 use std::net::IpAddr;
 
 use depguard_controller::manifests::{NAMESPACE, ReadThrough};
-use depguard_core::Home;
+use depguard_core::ControlPlane;
 use serde_json::{Map, Value, json};
 
-use super::address::text;
 use super::objects::{MANAGED_BY, MANAGER};
-use crate::outcome::Failure;
+use crate::cluster::resource_path::text;
+use crate::io::exit::Failure;
 
 const KUBERNETES: &str = include_str!("../../../manifests/kubernetes.yaml");
 const KCP: &str = include_str!("../../../manifests/kcp.yaml");
 
-/// What the chart was rendered with.
+/// Placeholders that the chart was rendered with.
 const IMAGE: &str = "registry.invalid/depguard:image";
 const URL: &str = "https://webhook.invalid/validate";
 const HOST: &str = "webhook.invalid";
 const WAY: &str = "--read-through=front-proxy";
-/// The Secret of the certificate, unless one is given.
+/// Secret of the certificate, unless the user names another.
 pub(crate) const TLS_SECRET: &str = "depguard-webhook-tls";
-/// The Secret of the CA that made it, where there is one of our own.
+/// Secret of the CA that issued the certificate, if the CA is depguard's own.
 pub(crate) const CA_SECRET: &str = "depguard-ca";
 
-/// What is put in.
+/// Values for the placeholders.
 #[derive(Debug, Clone)]
 pub(crate) struct Names {
-    pub(crate) home: Home,
+    pub(crate) control_plane: ControlPlane,
     pub(crate) namespace: String,
     pub(crate) image: String,
     pub(crate) tls_secret: String,
-    /// Where kcp's shards reach the webhook.
+    /// URL at which kcp's shards reach the webhook.
     pub(crate) webhook_url: Option<String>,
     pub(crate) read_through: ReadThrough,
 }
 
-/// Who makes the certificate, where cert-manager does.
+/// Issuer of the certificate, if cert-manager makes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Issuer {
-    /// A CA of depguard's own.
+    /// CA of depguard's own.
     Own,
-    /// One that is there.
+    /// Issuer that exists already.
     Given {
         /// `Issuer` or `ClusterIssuer`.
         kind: String,
@@ -49,9 +49,10 @@ pub(crate) enum Issuer {
     },
 }
 
-/// Deployments, Services and what goes with them; the certificate only where cert-manager makes it.
+/// Returns the Deployments, Services and the objects that belong to them; the certificate only if cert-manager makes
+/// it.
 pub(crate) fn objects(names: &Names, issuer: Option<&Issuer>) -> Result<Vec<Value>, Failure> {
-    let rendered = if names.home == Home::Kcp { KCP } else { KUBERNETES };
+    let rendered = if names.control_plane == ControlPlane::Kcp { KCP } else { KUBERNETES };
     let rendered: Vec<Value> = serde_saphyr::from_multiple(rendered).map_err(Failure::new)?;
     let way = match names.read_through {
         ReadThrough::FrontProxy => WAY,
@@ -77,7 +78,7 @@ pub(crate) fn objects(names: &Names, issuer: Option<&Issuer>) -> Result<Vec<Valu
         .collect())
 }
 
-/// The host of a URL such as `https://host:port/path`, without the brackets of an IPv6 address.
+/// Returns the host of a URL such as `https://host:port/path`, without the brackets of an IPv6 address.
 pub(crate) fn host(url: &str) -> &str {
     let authority = url.split_once("://").map_or(url, |(_, rest)| rest).split('/').next().unwrap_or_default();
     match authority.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
@@ -86,7 +87,7 @@ pub(crate) fn host(url: &str) -> &str {
     }
 }
 
-/// The names by which API servers know the webhook.
+/// Returns the names by which API servers know the webhook.
 pub(crate) fn dns_names(names: &Names) -> Vec<String> {
     let service = format!("depguard-webhook.{}.svc", names.namespace);
     let url = names.webhook_url.as_deref().map(|url| host(url).to_owned());
@@ -103,7 +104,7 @@ fn is_wanted(object: &Value, issuer: Option<&Issuer>) -> bool {
     }
 }
 
-/// What of the certificate can't be put in as a text.
+/// Sets the fields of the Certificate that replaced text can't express.
 fn certify(certificate: &mut Value, url: &str, issuer: Option<&Issuer>) {
     let Some(spec) = certificate.get_mut("spec").and_then(Value::as_object_mut) else { return };
     if let Some(Issuer::Given { kind, name }) = issuer {
@@ -122,14 +123,14 @@ fn certify(certificate: &mut Value, url: &str, issuer: Option<&Issuer>) {
     }
 }
 
-/// Puts names in wherever they stand, and says who installed it.
+/// Replaces text everywhere in a value, and marks the objects with their installer.
 pub(crate) fn replace(value: &mut Value, put_in: &[(&str, &str)]) {
     match value {
         Value::String(text) => {
             for (from, to) in put_in {
                 if text.contains(from) {
                     *text = text.replace(from, to);
-                    // What was put in is a person's, and stays as it is.
+                    // The inserted text is the user's, and stays as it is.
                     break;
                 }
             }
@@ -169,15 +170,15 @@ mod tests {
     #[test]
     fn nothing_is_left_of_what_the_chart_was_rendered_with() {
         let names = Names {
-            home: Home::Kcp,
+            control_plane: ControlPlane::Kcp,
             namespace: "elsewhere".to_owned(),
             image: "example.com/depguard@sha256:0".to_owned(),
             tls_secret: "pair".to_owned(),
             webhook_url: Some("https://10.0.0.1/validate".to_owned()),
             read_through: ReadThrough::Export,
         };
-        for home in [Home::Kcp, Home::Kubernetes] {
-            let names = Names { home, ..names.clone() };
+        for control_plane in [ControlPlane::Kcp, ControlPlane::Kubernetes] {
+            let names = Names { control_plane, ..names.clone() };
             let text = json!(objects(&names, Some(&Issuer::Own)).unwrap()).to_string();
             for left in [NAMESPACE, IMAGE, TLS_SECRET, HOST, WAY, "Helm", "helm.sh"] {
                 assert!(!text.contains(left), "{left} in {text}");

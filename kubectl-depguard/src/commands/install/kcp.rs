@@ -1,4 +1,4 @@
-//! Home kcp: the workspaces, and what can't be done from here.
+//! Installation in kcp: depguard's workspaces, and the steps that `install` can't do.
 
 use std::time::Duration;
 
@@ -8,18 +8,18 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
 use super::Args;
-use super::address::text;
 use super::apply::Applier;
 use super::objects::{self, Item, Place, Workspaces};
-use crate::cli::DryRun;
-use crate::outcome::Failure;
-use crate::terminal::Terminal;
+use crate::cluster::resource_path::text;
+use crate::io::exit::Failure;
+use crate::io::terminal::Terminal;
+use crate::options::DryRun;
 
 const ITSELF: &str = "/apis/core.kcp.io/v1alpha1/logicalclusters/cluster";
 const PATIENCE: Duration = Duration::from_secs(60);
 const PAUSE: Duration = Duration::from_millis(300);
 
-/// Installs, and gives what is left to do.
+/// Installs depguard, and returns the steps that are left to the user.
 pub(super) async fn install(
     args: &Args,
     namespace: &str,
@@ -45,12 +45,13 @@ pub(super) async fn install(
         let mut items = vec![objects::namespace(namespace)];
         super::adopt_namespace(applier, &mut items, terminal).await?;
         applier.apply(&items, terminal).await?;
-        args.processes(depguard_core::Home::Kcp, namespace, applier, terminal).await?;
+        args.processes(depguard_core::ControlPlane::Kcp, namespace, applier, terminal).await?;
     }
     Ok(left(args, namespace, cluster.as_ref()))
 }
 
-/// Makes depguard's workspace where it is not there, and gives its logical cluster. `None`: in a dry run it is not there.
+/// Creates depguard's workspace if it doesn't exist, and returns its logical cluster; `None` if a dry run finds no
+/// workspace.
 async fn workspace(
     kcp: &Connection,
     own: &WorkspacePath,
@@ -61,8 +62,8 @@ async fn workspace(
         return Ok(Some(cluster));
     }
     let nameless = || {
-        Failure::new(format!("there is no workspace {own}, and it can't be made"))
-            .hint("name one below a workspace that is there, as in --workspace root:dep-ctrl")
+        Failure::new(format!("workspace {own} does not exist, and can't be created"))
+            .hint("name one below an existing workspace, as in --workspace root:dep-ctrl")
     };
     let (parent, name) = own.as_str().rsplit_once(':').ok_or_else(nameless)?;
     let parent = WorkspacePath::parse(parent).map_err(|_| nameless())?;
@@ -84,11 +85,11 @@ async fn workspace(
     }
 }
 
-/// `None`: there is no such workspace, or nothing can be read there yet.
+/// Returns the logical cluster of a workspace; `None` if the workspace doesn't exist or can't be read yet.
 async fn cluster_of(kcp: &Connection, path: &WorkspacePath) -> Result<Option<LogicalCluster>, Failure> {
     let itself: Value = match kcp.workspace(path).get_json(ITSELF).await {
         Ok(itself) => itself,
-        // kcp says 403 of what is not there.
+        // kcp answers 403 for a workspace that doesn't exist.
         Err(why) if matches!(why.status(), Some(403 | 404)) => return Ok(None),
         Err(why) => return Err(Failure::new(why)),
     };
@@ -99,32 +100,32 @@ async fn cluster_of(kcp: &Connection, path: &WorkspacePath) -> Result<Option<Log
 fn left(args: &Args, namespace: &str, cluster: Option<&LogicalCluster>) -> Vec<String> {
     let mut left = Vec::new();
     if cluster.is_none() && args.dry_run == Some(DryRun::Server) {
-        left.push(format!("what would be made in workspace {} was not tried: it is not there yet", args.workspace));
+        left.push(format!("the objects of workspace {} were not tried: it does not exist yet", args.workspace));
     }
     if args.shard_kubeconfig.is_empty() {
         left.push(
-            "not done: the rights on each shard, without which nothing can be read there: name the shards' \
-             administrators by --shard-kubeconfig, or apply to system:admin of each what --dry-run=client -o yaml prints"
+            "not done: rights on the shards, which depguard needs to read there; name the shards' administrators with \
+             --shard-kubeconfig, or apply the objects of --dry-run=client -o yaml to system:admin of each shard"
                 .to_owned(),
         );
     }
     if args.provider.is_empty() {
         left.push(
-            "not done: the bindings of providers, by which depguard reads their rules and protects their objects: name \
-             their workspaces by --provider"
+            "not done: the providers' bindings, by which depguard reads their rules and protects their objects; name \
+             the providers' workspaces with --provider"
                 .to_owned(),
         );
     }
     if args.pods_kubeconfig.is_none() {
         left.push(
-            "not done: the processes: name the cluster in which they are to run by --pods-kubeconfig, with --image and \
+            "not done: the processes; name their cluster with --pods-kubeconfig, together with --image and \
              --webhook-url, or install the chart there"
                 .to_owned(),
         );
     } else {
         left.push(format!(
-            "not done: the processes' kubeconfigs for workspace {}, which must be in the Secrets controller-kubeconfig \
-             and webhook-kubeconfig of namespace {namespace}: docs/install-kcp.md",
+            "not done: the processes' kubeconfigs for workspace {}; put them into the Secrets controller-kubeconfig \
+             and webhook-kubeconfig of namespace {namespace} (see docs/install-kcp.md)",
             args.workspace
         ));
     }

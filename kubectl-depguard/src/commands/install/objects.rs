@@ -1,72 +1,72 @@
-//! What depguard is made of, and where each of it goes. Rules' kind, rights and accounts are the controller's manifests,
-//! the processes are the chart's.
+//! Objects of depguard, and the place of each. The CRD of the rules, the roles and the accounts are the controller's
+//! manifests; the processes are the chart's.
 
 use depguard_controller::manifests::{self, Identity, NAMESPACE, Place as RightsIn, Setup};
-use depguard_core::{Home, LogicalCluster, WorkspacePath};
+use depguard_core::{ControlPlane, LogicalCluster, WorkspacePath};
 use serde_json::{Value, json};
 
 use super::chart::{self, Issuer, Names};
-use crate::outcome::Failure;
+use crate::io::exit::Failure;
 
-/// Who it is that applies, to the API server.
+/// Field manager that applies the objects.
 pub(crate) const MANAGER: &str = "kubectl-depguard";
-/// The label that says who made an object.
+/// Label that names the tool which made an object.
 pub(crate) const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
 
-/// Where an object goes.
+/// Place of an object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Place {
-    /// The cluster in which the processes run.
+    /// Cluster in which the processes run.
     Cluster,
-    /// A workspace of the kcp.
+    /// Workspace of the kcp.
     Workspace(WorkspacePath),
-    /// The workspace `system:admin` of a shard, by its number among those that were named.
+    /// Workspace `system:admin` of a shard, by its number among the shards that the user named.
     Shard(usize),
-    /// A place to which nothing leads from here; the text says which.
+    /// Place that can't be reached; the text names it.
     Nowhere(&'static str),
 }
 
-/// An object, and where it goes.
+/// Object, and its place.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Item {
     pub(crate) place: Place,
     pub(crate) object: Value,
 }
 
-/// The workspaces of a kcp that depguard is installed in.
+/// Workspaces of a kcp in which depguard is installed.
 #[derive(Debug, Clone)]
 pub(crate) struct Workspaces {
-    /// depguard's own.
+    /// depguard's own workspace.
     pub(crate) own: WorkspacePath,
-    /// Its logical cluster, where that is known.
+    /// Logical cluster of depguard's workspace, if it is known.
     pub(crate) cluster: Option<LogicalCluster>,
     pub(crate) providers: Vec<WorkspacePath>,
-    /// How many shards can be reached; their rights are granted there.
+    /// Number of reachable shards, in which rights are granted.
     pub(crate) shards: usize,
 }
 
-/// The namespace, the rules' kind, accounts and rights, in home kubernetes.
+/// Returns the namespace, the CRD of the rules, accounts and rights, for plain Kubernetes.
 pub(crate) fn rights(namespace: &str) -> Vec<Item> {
-    let setup = Setup::new(Home::Kubernetes, manifests::ReadThrough::default());
+    let setup = Setup::new(ControlPlane::Kubernetes, manifests::ReadThrough::default());
     let mut objects: Vec<Value> = manifests::rbac(&setup).into_iter().flat_map(|(_, objects)| objects).collect();
-    // The first is the namespace; an object of the rules' kind lies in none.
+    // The first object is the namespace. The CRD has no namespace, and goes behind it.
     objects.insert(1.min(objects.len()), manifests::crd());
     objects.into_iter().map(|object| item(Place::Cluster, signed(object, "rights", namespace))).collect()
 }
 
-/// The processes, with what makes their certificate.
+/// Returns the processes, and the objects that make their certificate.
 pub(crate) fn processes(names: &Names, issuer: Option<&Issuer>) -> Result<Vec<Item>, Failure> {
     let objects = chart::objects(names, issuer)?;
     Ok(objects.into_iter().map(|object| item(Place::Cluster, object)).collect())
 }
 
-/// The namespace for them in a cluster that is not depguard's home.
+/// Returns the namespace of the processes in a cluster other than depguard's own control plane.
 pub(crate) fn namespace(name: &str) -> Item {
     let object = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
     item(Place::Cluster, signed(object, "rights", name))
 }
 
-/// A Secret that is made here.
+/// Builds a Secret of `install`.
 pub(crate) fn secret(namespace: &str, name: &str, data: &Value, annotations: &Value) -> Value {
     let secret = json!({
         "apiVersion": "v1",
@@ -78,13 +78,13 @@ pub(crate) fn secret(namespace: &str, name: &str, data: &Value, annotations: &Va
     signed(secret, "webhook", namespace)
 }
 
-/// The export, the rights and the bindings, in home kcp.
+/// Returns the export, the rights and the bindings, for kcp.
 pub(crate) fn in_workspaces(workspaces: &Workspaces, read_through: manifests::ReadThrough) -> Vec<Item> {
     let own = || Place::Workspace(workspaces.own.clone());
     let setup = Setup {
         dep_ctrl_path: workspaces.own.to_string(),
         identity: Identity::ServiceAccounts { cluster: workspaces.cluster.clone() },
-        ..Setup::new(Home::Kcp, read_through)
+        ..Setup::new(ControlPlane::Kcp, read_through)
     };
     let mut items = vec![item(own(), manifests::api_resource_schema()), item(own(), manifests::api_export())];
     let bindings = workspaces
@@ -115,7 +115,7 @@ pub(crate) fn in_workspaces(workspaces: &Workspaces, read_through: manifests::Re
     items
 }
 
-/// Whether install made it.
+/// Returns true if `install` made the object.
 pub(crate) fn is_ours(object: &Value) -> bool {
     object.pointer("/metadata/labels").and_then(|labels| labels.get(MANAGED_BY)).is_some_and(|by| by == MANAGER)
 }
@@ -124,7 +124,7 @@ fn item(place: Place, object: Value) -> Item {
     Item { place, object }
 }
 
-/// The object in that namespace, with the labels that the chart gives.
+/// Returns the object in that namespace, with the labels that the chart gives.
 fn signed(mut object: Value, component: &str, namespace: &str) -> Value {
     if namespace != NAMESPACE {
         chart::replace(&mut object, &[(NAMESPACE, namespace)]);
@@ -148,7 +148,7 @@ fn signed(mut object: Value, component: &str, namespace: &str) -> Value {
 }
 
 impl Place {
-    /// What is said behind an object's name: nothing in the one cluster of home kubernetes.
+    /// Returns the text behind an object's name: empty for the one cluster of plain Kubernetes.
     pub(crate) fn shown(&self) -> String {
         match self {
             Self::Cluster => String::new(),

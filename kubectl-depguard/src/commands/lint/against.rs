@@ -1,47 +1,49 @@
-//! A rule against the kinds that it names: what the controller will say of it, by the controller's own code, and the
-//! nearest of what there is.
+//! Checks of a rule against the kinds that it names. The controller's own code decides; this module adds the nearest
+//! existing path.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use depguard_controller::fitting::{self, Fit, KindFacts, Mismatch, PathFit, Seen, Wanted};
+use depguard_controller::rule_check::{self, ExpectedType, KindFacts, Mismatch, PathFit, SchemaFit};
+use depguard_core::FieldPath;
 use depguard_core::api::Strategy;
-use depguard_core::{Edge, FieldPath, GroupResource, Kind};
+use depguard_core::model::{GroupResource, Kind};
+use depguard_core::rule::Edge;
 
 use super::code::Code;
 use super::finding::Report;
-use super::kinds::{Kinds, Known, Named};
+use super::kinds::{KindFindings, KindReference, Kinds};
 use super::nearest;
 use super::patches::Patches;
-use super::reading::{Written, dependency_of};
+use super::reading::{ParsedRule, dependency_of};
 
-/// How often the nearest path is looked for: each time all paths of a schema are compared.
-const MOST_COMPARED: usize = 500;
+/// Limit on the searches for the nearest path: each compares all paths of a schema.
+const MAX_COMPARED: usize = 500;
 
-/// Checks rules against kinds.
-pub(super) struct Against<'k> {
+/// Checker of rules against kinds.
+pub(super) struct KindChecker<'k> {
     kinds: &'k mut Kinds,
-    paths: BTreeMap<(Named, bool), Vec<FieldPath>>,
+    paths: BTreeMap<(KindReference, bool), Vec<FieldPath>>,
     compared: usize,
-    /// The kinds that are not known, and were told to be so.
-    told: BTreeSet<GroupResource>,
+    /// Kinds that are reported as unknown already.
+    reported: BTreeSet<GroupResource>,
 }
 
-impl<'k> Against<'k> {
+impl<'k> KindChecker<'k> {
     pub(super) fn new(kinds: &'k mut Kinds) -> Self {
-        Self { kinds, paths: BTreeMap::new(), compared: 0, told: BTreeSet::new() }
+        Self { kinds, paths: BTreeMap::new(), compared: 0, reported: BTreeSet::new() }
     }
 
-    /// Reports what is wrong with a rule, and what would make its lookups cheap.
-    pub(super) fn check(&mut self, written: &Written<'_>, patches: &mut Patches, report: &mut Report) {
+    /// Reports the mistakes of a rule, and the changes that would make its lookups cheap.
+    pub(super) fn check(&mut self, written: &ParsedRule<'_>, patches: &mut Patches, report: &mut Report) {
         let dependent = written.rule.dependent();
-        let named = Named::dependent(&written.rule);
+        let named = KindReference::dependent(&written.rule);
         let dependents = self.served(written, &named, Some(&dependent.kind), "spec.dependent", report);
         if let Some(facts) = facts(&dependents) {
             self.check_paths(written, &named, facts, report);
         }
         for edge in written.edges() {
             let field = format!("spec.dependencies[{}]", edge.index);
-            let target = Named::target(edge);
+            let target = KindReference::target(edge);
             let targets = self.served(written, &target, edge.target.kind.as_ref(), &field, report);
             if let (Some(found), Some(dependents)) = (&dependents, facts(&dependents)) {
                 suggest(written, edge, found, dependents, facts(&targets), patches, report);
@@ -49,27 +51,27 @@ impl<'k> Against<'k> {
         }
     }
 
-    /// Whether a kind is as the rule says. What is known of it, if that is anything.
+    /// Checks a kind against the rule, and returns the kind's facts if any are known.
     fn served(
         &mut self,
-        written: &Written<'_>,
-        named: &Named,
+        written: &ParsedRule<'_>,
+        named: &KindReference,
         kind: Option<&Kind>,
         field: &str,
         report: &mut Report,
-    ) -> Option<Known> {
+    ) -> Option<KindFindings> {
         let known = match self.kinds.get(named) {
             Ok(known) => known,
             Err(unknown) => {
                 if unknown.code != Code::KindUnchecked {
                     report.push(unknown.code, written.subject, format!("{field}.resource"), unknown.message);
-                } else if self.told.insert(named.gvr.group_resource()) {
+                } else if self.reported.insert(named.gvr.group_resource()) {
                     report.push(unknown.code, written.subject, field, unknown.message);
                 }
                 return None;
             }
         };
-        if let Err(problem) = fitting::kind(Some(&known.seen), &named.gvr, kind, field) {
+        if let Err(problem) = rule_check::kind(Some(&known.seen), &named.gvr, kind, field) {
             let (code, at) = match problem.what {
                 Mismatch::Unknown => (Code::KindUnchecked, field.to_owned()),
                 Mismatch::NotServed => (Code::KindNotServed, format!("{field}.resource")),
@@ -80,7 +82,7 @@ impl<'k> Against<'k> {
             let todo = match problem.what {
                 Mismatch::Unknown => "; give its definition with --schemas".to_owned(),
                 Mismatch::NotServed => {
-                    nearest().map(|nearest| format!("; write `{nearest}` if that is meant")).unwrap_or_default()
+                    nearest().map(|nearest| format!("; write `{nearest}` if you mean that")).unwrap_or_default()
                 }
                 Mismatch::Version | Mismatch::Kind => String::new(),
             };
@@ -89,80 +91,82 @@ impl<'k> Against<'k> {
         Some(known)
     }
 
-    fn check_paths(&mut self, written: &Written<'_>, named: &Named, facts: &KindFacts, report: &mut Report) {
+    fn check_paths(&mut self, written: &ParsedRule<'_>, named: &KindReference, facts: &KindFacts, report: &mut Report) {
         let usable: BTreeSet<_> = written.edges().map(|edge| edge.index).collect();
         let Some(schema) = &facts.schema else {
-            // Of a version that isn't served that was said already.
+            // A version that isn't served is reported already.
             if facts.served.iter().any(|served| served == named.gvr.version.as_str()) {
                 let message = format!(
-                    "the paths were not checked: the schema of {} is not known; give its definition with --schemas",
+                    "the paths were not checked: the schema of {} is unknown; give its definition with --schemas",
                     named.gvr
                 );
                 report.push(Code::KindUnchecked, written.subject, "spec.dependent", message);
             }
             return;
         };
-        for path in fitting::paths(&written.rule, schema) {
+        for path in rule_check::paths(&written.rule, schema) {
             if dependency_of(&path.field).is_none_or(|index| !usable.contains(&index)) {
                 continue;
             }
             let (code, todo) = match path.fit {
-                Fit::Fits => continue,
-                Fit::Open => (Code::PathUnchecked, "; see for yourself that it is right".to_owned()),
-                Fit::Missing(_) => (Code::PathNotFound, self.advice(&path, named, schema)),
-                Fit::Other(_) => (Code::PathNotAName, self.advice(&path, named, schema)),
+                SchemaFit::Fits => continue,
+                SchemaFit::Open => (Code::PathUnchecked, "; check it by hand".to_owned()),
+                SchemaFit::Missing(_) => (Code::PathNotFound, self.advice(&path, named, schema)),
+                SchemaFit::Other(_) => (Code::PathNotAName, self.advice(&path, named, schema)),
             };
             report.push(code, written.subject, path.field.clone(), format!("{path}{todo}"));
         }
     }
 
-    /// The nearest path that there is.
-    fn advice(&mut self, path: &PathFit<'_>, named: &Named, schema: &fitting::Schema) -> String {
+    /// Returns advice with the nearest existing path.
+    fn advice(&mut self, path: &PathFit<'_>, named: &KindReference, schema: &rule_check::Schema) -> String {
         self.compared = self.compared.saturating_add(1);
-        let wants_map = path.wanted == Wanted::Map;
-        let nearest = (self.compared <= MOST_COMPARED).then(|| {
+        let wants_map = path.wanted == ExpectedType::Map;
+        let nearest = (self.compared <= MAX_COMPARED).then(|| {
             let paths = self.paths.entry((named.clone(), wants_map)).or_insert_with(|| schema.paths(path.wanted));
             nearest::path(path.path, paths).cloned()
         });
         match nearest.flatten() {
-            Some(nearest) => format!("; write `{nearest}` if that is meant"),
+            Some(nearest) => format!("; write `{nearest}` if you mean that"),
             None => "; correct the path".to_owned(),
         }
     }
 }
 
-/// Says which field to make selectable.
+/// Suggests a field to make selectable.
 fn suggest(
-    written: &Written<'_>,
+    written: &ParsedRule<'_>,
     edge: &Edge,
-    found: &Known,
+    found: &KindFindings,
     dependents: &KindFacts,
     targets: Option<&KindFacts>,
     patches: &mut Patches,
     report: &mut Report,
 ) {
-    let lookup = fitting::lookup(edge, dependents, targets);
+    let lookup = rule_check::lookup(edge, dependents, targets);
     let Some(path) = lookup.add else { return };
     let gvr = &written.rule.dependent().gvr;
+    let resource = &gvr.resource;
     let read = match lookup.strategy {
-        Some(Strategy::NamespaceScan) => "all of its namespace",
-        Some(Strategy::Table) => "a table of all of its namespace",
-        _ => "all of them",
+        Some(Strategy::NamespaceScan) => format!("all {resource} of the namespace"),
+        Some(Strategy::Table) => format!("a table of all {resource} of the namespace"),
+        _ => format!("all {resource}"),
     };
     let room = found.definition.as_ref().map(|definition| patches.add(definition, gvr.version.as_str(), &path));
     let how = match (room, found.definition.as_ref().map(|definition| definition.kind())) {
-        (Some(false), _) => "; a version may have eight, and the others are taken first: choose".to_owned(),
-        (Some(true), Some("APIResourceSchema")) => {
-            "; an APIResourceSchema can't be changed, so make a new one (--patch prints how)".to_owned()
+        (Some(false), _) => {
+            "; a version can have only eight selectable fields, and other fields come first: choose".to_owned()
         }
-        (Some(true), _) => "; --patch prints how".to_owned(),
+        (Some(true), Some("APIResourceSchema")) => {
+            "; an APIResourceSchema can't be changed, so create a new one (--patch prints the command)".to_owned()
+        }
+        (Some(true), _) => "; --patch prints the command".to_owned(),
         (None, _) => String::new(),
     };
     let message = format!(
-        "a deletion of {} reads {read} to find the {} that refer to it: {}{how}",
+        "each deletion of {} reads {read} to find references: {}{how}",
         edge.target.gvr.resource,
-        gvr.resource,
-        fitting::selectable_hint(gvr, &path)
+        rule_check::selectable_hint(gvr, &path)
     );
     report.push(
         Code::SelectableField,
@@ -172,9 +176,6 @@ fn suggest(
     );
 }
 
-fn facts(known: &Option<Known>) -> Option<&KindFacts> {
-    match &known.as_ref()?.seen {
-        Seen::Facts(facts) => Some(facts),
-        Seen::NotServed | Seen::Unknown(_) => None,
-    }
+fn facts(known: &Option<KindFindings>) -> Option<&KindFacts> {
+    known.as_ref()?.seen.facts()
 }

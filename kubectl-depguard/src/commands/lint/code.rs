@@ -1,20 +1,20 @@
-//! What can be found, by codes that keep their meaning. docs/lint.md explains each.
+//! Codes of findings. Each code keeps its meaning; docs/lint.md explains them.
 
 use serde::Serialize;
 
-/// How bad a finding is.
+/// Severity of a finding, the worst first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Severity {
-    /// The rule does not do what it says
+    /// The rule does not work as written
     Error,
-    /// It works, but hardly as meant
+    /// The rule works, but probably not as intended
     Warning,
     /// Worth knowing
     Info,
 }
 
-/// What was found.
+/// Code of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Code {
     UnknownField,
@@ -26,6 +26,7 @@ pub(crate) enum Code {
     PathNotAName,
     PathUnchecked,
     KindUnchecked,
+    SimilarField,
     KindNotServed,
     VersionNotServed,
     WrongKindName,
@@ -39,9 +40,9 @@ pub(crate) enum Code {
 }
 
 impl Code {
-    /// Every code, in the order of its numbers.
+    /// All codes, in the order of their numbers.
     #[cfg(test)]
-    pub(crate) const ALL: [Self; 19] = [
+    pub(crate) const ALL: [Self; 20] = [
         Self::UnknownField,
         Self::WrongShape,
         Self::InvalidRule,
@@ -51,6 +52,7 @@ impl Code {
         Self::PathNotAName,
         Self::PathUnchecked,
         Self::KindUnchecked,
+        Self::SimilarField,
         Self::KindNotServed,
         Self::VersionNotServed,
         Self::WrongKindName,
@@ -63,17 +65,17 @@ impl Code {
         Self::SelectableField,
     ];
 
-    /// As it is printed.
+    /// Returns the code as it is printed.
     pub(crate) fn as_str(self) -> &'static str {
         self.about().0
     }
 
-    /// How bad it is.
+    /// Returns the severity of such findings.
     pub(crate) fn severity(self) -> Severity {
         self.about().1
     }
 
-    /// What it is, in a few words.
+    /// Returns a title in a few words.
     pub(crate) fn title(self) -> &'static str {
         self.about().2
     }
@@ -90,6 +92,7 @@ impl Code {
             Self::PathNotAName => ("DG102", Error, "path to no name"),
             Self::PathUnchecked => ("DG103", Info, "path not checked"),
             Self::KindUnchecked => ("DG104", Info, "kind not checked"),
+            Self::SimilarField => ("DG105", Warning, "similar field without a rule"),
             Self::KindNotServed => ("DG111", Error, "kind not served"),
             Self::VersionNotServed => ("DG112", Error, "version not served"),
             Self::WrongKindName => ("DG113", Error, "wrong kind name"),

@@ -1,10 +1,12 @@
-//! What is known of the kinds that rules name: from the definitions that were given, and from an API server.
+//! Facts about the kinds that rules name, from definitions in files and from an API server.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use depguard_controller::fitting::{KindFacts, Seen};
-use depguard_core::{Edge, ExportName, GroupResource, GroupVersionResource, Rule, WorkspacePath};
+use depguard_controller::rule_check::{KindFacts, Seen};
+use depguard_core::model::GroupResource;
+use depguard_core::rule::Edge;
+use depguard_core::{ExportName, GroupVersionResource, Rule, WorkspacePath};
 use serde_json::Value;
 
 use super::code::Code;
@@ -12,42 +14,42 @@ use super::finding::Report;
 use super::nearest;
 use super::subject::Subject;
 
-/// A kind as a rule names it.
+/// Kind as a rule names it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Named {
-    /// The APIExport that serves it, and its workspace; without a path, the rule's own.
+pub(super) struct KindReference {
+    /// APIExport that serves the kind, and its workspace; without a path, the rule's own workspace.
     pub(super) export: Option<(Option<WorkspacePath>, ExportName)>,
     pub(super) gvr: GroupVersionResource,
 }
 
-/// What was found out about a kind.
+/// Facts about a kind, as far as they are known.
 #[derive(Debug, Clone)]
-pub(super) struct Known {
+pub(super) struct KindFindings {
     pub(super) seen: Seen,
-    /// Its CustomResourceDefinition or APIResourceSchema.
+    /// CustomResourceDefinition or APIResourceSchema of the kind.
     pub(super) definition: Option<Arc<Subject>>,
 }
 
-/// Why nothing is known of a kind.
+/// Reason why nothing is known of a kind.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Unknown {
+pub(super) struct KindProblem {
     pub(super) code: Code,
     pub(super) message: String,
 }
 
-/// What is known of kinds.
+/// Facts about all kinds.
 #[derive(Debug, Default)]
 pub(super) struct Kinds {
     definitions: BTreeMap<GroupResource, Arc<Subject>>,
-    /// What the definitions say, once it was read.
-    read: BTreeMap<GroupVersionResource, Known>,
-    /// What an API server said of them.
-    pub(super) live: BTreeMap<Named, Result<Known, Unknown>>,
-    /// The kinds that it serves.
+    /// Facts from the definitions, as far as these were read.
+    read: BTreeMap<GroupVersionResource, KindFindings>,
+    /// Facts from an API server.
+    pub(super) live: BTreeMap<KindReference, Result<KindFindings, KindProblem>>,
+    /// Kinds that the API server serves.
     pub(super) served: BTreeSet<GroupResource>,
 }
 
-impl Named {
+impl KindReference {
     pub(super) fn dependent(rule: &Rule) -> Self {
         let dependent = rule.dependent();
         Self { export: dependent.export.clone().map(|export| (None, export)), gvr: dependent.gvr.clone() }
@@ -60,16 +62,17 @@ impl Named {
 }
 
 impl Kinds {
-    /// Reads definitions: of one kind the last of those that an APIExport among the documents names, else the last.
+    /// Reads definitions. If a kind has several, the last one counts that an APIExport among the documents names,
+    /// otherwise the last one.
     pub(super) fn read(documents: Vec<Subject>, report: &mut Report) -> Self {
         let (definitions, others): (Vec<_>, Vec<_>) =
-            documents.into_iter().partition(|subject| crate::disk::is_definition(&subject.value));
+            documents.into_iter().partition(|subject| crate::cluster::manifests::is_definition(&subject.value));
         let used: BTreeSet<_> = others.iter().flat_map(|other| schemas_of(&other.value)).collect();
         let mut kinds = Self::default();
         for definition in definitions {
             let Some(kind) = kind_of(&definition.value) else {
-                let message = "it can't be told which kind this defines: correct spec.group, spec.names, spec.scope and \
-                               spec.versions";
+                let message =
+                    "the definition defines no kind: correct spec.group, spec.names, spec.scope and spec.versions";
                 report.push(Code::DefinitionUnreadable, &definition, "spec", message.to_owned());
                 continue;
             };
@@ -81,8 +84,8 @@ impl Kinds {
             let (is_used, was_used) = (used.contains(definition.name()), used.contains(other.name()));
             if is_used == was_used {
                 let message = format!(
-                    "{} defines {kind} as well, and this one is taken: give one of them, or the APIExport that names \
-                     the one which counts",
+                    "{} defines {kind}, too; this definition counts: give only one, or the APIExport that names the \
+                     right one",
                     other.place()
                 );
                 report.push(Code::DefinitionTwice, &definition, "metadata.name", message);
@@ -94,24 +97,20 @@ impl Kinds {
         kinds
     }
 
-    /// Whether a definition of it was given.
-    pub(super) fn is_defined(&self, named: &Named) -> bool {
+    /// Returns true if the kind has a definition in the files.
+    pub(super) fn is_defined(&self, named: &KindReference) -> bool {
         self.definitions.contains_key(&named.gvr.group_resource())
     }
 
-    /// What is known of a kind.
-    pub(super) fn get(&mut self, named: &Named) -> Result<Known, Unknown> {
+    /// Returns the facts about a kind.
+    pub(super) fn get(&mut self, named: &KindReference) -> Result<KindFindings, KindProblem> {
         if let Some(known) = self.read.get(&named.gvr) {
             return Ok(known.clone());
         }
         let kind = named.gvr.group_resource();
         if let Some(definition) = self.definitions.get(&kind) {
-            let facts = KindFacts::of_definition(&definition.value, named.gvr.version.as_str());
-            let seen = match facts {
-                Some(facts) => Seen::Facts(Arc::new(facts)),
-                None => Seen::Unknown("its definition can't be read".to_owned()),
-            };
-            let known = Known { seen, definition: Some(Arc::clone(definition)) };
+            let seen = Seen::of_definition(&definition.value, named.gvr.version.as_str());
+            let known = KindFindings { seen, definition: Some(Arc::clone(definition)) };
             self.read.insert(named.gvr.clone(), known.clone());
             return Ok(known);
         }
@@ -120,34 +119,34 @@ impl Kinds {
         }
         let others: Vec<_> = self.of_group(&kind).collect();
         if others.is_empty() {
-            let message = format!("{kind} was not looked at: give its definition with --schemas, or ask with --live");
-            return Err(Unknown { code: Code::KindUnchecked, message });
+            let message = format!("{kind} was not checked: give its definition with --schemas, or read it with --live");
+            return Err(KindProblem { code: Code::KindUnchecked, message });
         }
         let todo = match self.nearest(&kind) {
-            Some(nearest) => format!("write `{nearest}` if that is meant, or give its definition with --schemas"),
+            Some(nearest) => format!("write `{nearest}` if you mean that, or give its definition with --schemas"),
             None => "correct the group and resource, or give its definition with --schemas".to_owned(),
         };
         let message = format!("{} has {}, but no {}: {todo}", kind.group, others.join(", "), kind.resource);
-        Err(Unknown { code: Code::KindNotServed, message })
+        Err(KindProblem { code: Code::KindNotServed, message })
     }
 }
 
 impl Kinds {
-    /// The resource of the same group whose name is nearest.
+    /// Returns the resource of the same group with the nearest name.
     pub(super) fn nearest(&self, kind: &GroupResource) -> Option<&str> {
         let served = self.served.iter().filter(|served| served.group == kind.group);
         let served = served.map(|served| served.resource.as_str());
         nearest::of(kind.resource.as_str(), self.of_group(kind).chain(served))
     }
 
-    /// The resources of the same group that were defined.
+    /// Returns the resources of the same group that have definitions.
     fn of_group(&self, kind: &GroupResource) -> impl Iterator<Item = &str> {
         let same = self.definitions.keys().filter(|defined| defined.group == kind.group);
         same.map(|defined| defined.resource.as_str())
     }
 }
 
-/// The kind that a CustomResourceDefinition or an APIResourceSchema defines.
+/// Returns the kind that a CustomResourceDefinition or an APIResourceSchema defines.
 pub(super) fn kind_of(definition: &Value) -> Option<GroupResource> {
     KindFacts::of_definition(definition, "")?;
     let text = |pointer: &str| definition.pointer(pointer).and_then(Value::as_str);
@@ -157,7 +156,7 @@ pub(super) fn kind_of(definition: &Value) -> Option<GroupResource> {
     })
 }
 
-/// The APIResourceSchemas that an APIExport names.
+/// Returns the APIResourceSchemas that an APIExport names.
 fn schemas_of(object: &Value) -> Vec<String> {
     let is_export = object.get("kind").and_then(Value::as_str) == Some("APIExport");
     let resources = object.pointer("/spec/resources").and_then(Value::as_array).filter(|_| is_export);

@@ -1,15 +1,15 @@
-//! On which line each field of a document stands.
+//! Line numbers of a document's fields.
 
 use std::fmt;
 
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_saphyr::Spanned;
 
-/// The lines of a document's fields.
+/// Line numbers of a document's fields.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Lines(Node);
 
-/// What stands somewhere: each field or element with its line, from 1.
+/// Value in a document: each field or element has its line, from 1.
 #[derive(Debug, Clone, Default)]
 enum Node {
     Map(Vec<(String, usize, Node)>),
@@ -19,13 +19,13 @@ enum Node {
 }
 
 impl Lines {
-    /// Reads the text of one document. Of a text that is none, no lines are known.
+    /// Reads the text of one document. A text that can't be read has no line numbers.
     pub(super) fn read(text: &str) -> Self {
-        Self(crate::yaml::read(text).unwrap_or_default())
+        Self(crate::cluster::yaml::read(text).unwrap_or_default())
     }
 
-    /// The line of a field: `spec.dependencies[0].fieldRef.path`. Where it is not there, that of the innermost field
-    /// around it; `None`: not even the first is there.
+    /// Returns the line of a field such as `spec.dependencies[0].fieldRef.path`. If the field doesn't exist, returns
+    /// the line of the innermost existing field around it; `None` if not even the first one exists.
     pub(super) fn of(&self, field: &str) -> Option<usize> {
         let (mut node, mut rest, mut line) = (&self.0, field, None);
         while let Some((next, at, after)) = node.step(rest) {
@@ -36,7 +36,8 @@ impl Lines {
 }
 
 impl Node {
-    /// What the first step of a field leads to, its line, and the steps after it. A name may hold dots: the longest wins.
+    /// Takes the first step of a field path. Returns the node, its line, and the remaining steps. A name may contain
+    /// dots: the longest name wins.
     fn step<'n, 'f>(&'n self, field: &'f str) -> Option<(&'n Node, usize, &'f str)> {
         let field = field.strip_prefix('.').unwrap_or(field);
         match self {

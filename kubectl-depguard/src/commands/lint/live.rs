@@ -1,40 +1,37 @@
-//! What an API server knows of the kinds that rules name: read as the controller reads it.
+//! Facts about kinds from an API server, read as the controller reads them.
 
 use std::sync::Arc;
 
-use depguard_controller::fitting::Seen;
-use depguard_controller::look;
-use depguard_core::{ExportName, GroupResource, api};
+use depguard_controller::read_kind;
+use depguard_controller::rule_check::Seen;
+use depguard_core::model::GroupResource;
+use depguard_core::{ExportName, api};
 use depguard_kcp::Endpoint;
 use futures::{StreamExt, stream};
 use serde_json::Value;
 
 use super::code::Code;
-use super::kinds::{Known, Named, Unknown};
+use super::kinds::{KindFindings, KindProblem, KindReference};
 use super::subject::Subject;
-use crate::live::{Live, refused};
-use crate::outcome::Failure;
-use crate::terminal::Terminal;
+use crate::cluster::api_server::{ApiServer, refused};
+use crate::cluster::rules::ReadFailure;
+use crate::io::exit::Failure;
 
-/// Kinds that are looked at at once: a published schema can take some megabytes.
+/// Limit on the kinds that are read at once: a published schema can take some megabytes.
 const AT_ONCE: usize = 2;
 
-/// The rules that the workspace or the cluster has; none where it doesn't know rules. Who must not read them is told so.
-pub(super) async fn rules(live: &Live, terminal: &mut Terminal) -> Result<Vec<Value>, Failure> {
+/// Reads the rules of the workspace or cluster, or the reason why they can't be read. Without the kind there are no
+/// rules.
+pub(super) async fn rules(live: &ApiServer) -> Result<(Vec<Value>, Option<ReadFailure>), Failure> {
     let path = format!("/apis/{}/{}/{}", api::GROUP, api::VERSION, api::PLURAL);
     match live.endpoint().list_json(&path).await {
-        Ok(list) => Ok(list.items.into_iter().map(whole).collect()),
-        Err(why) if why.is_not_found() => Ok(Vec::new()),
-        Err(why) => {
-            let unread = refused("the rules that there are".to_owned(), &why)?;
-            terminal
-                .note(&format!("could not look at {unread}, so nothing is said of cycles and overlaps with them"))?;
-            Ok(Vec::new())
-        }
+        Ok(list) => Ok((list.items.into_iter().map(whole).collect(), None)),
+        Err(why) if why.is_not_found() => Ok((Vec::new(), None)),
+        Err(why) => Ok((Vec::new(), Some(refused("the existing rules".to_owned(), &why)?))),
     }
 }
 
-/// A list need not say of what kind each of its items is.
+/// Adds `apiVersion` and `kind` to an item of a list, which may leave them out.
 fn whole(mut rule: Value) -> Value {
     if let Some(rule) = rule.as_object_mut() {
         rule.entry("apiVersion").or_insert_with(|| format!("{}/{}", api::GROUP, api::VERSION).into());
@@ -43,8 +40,11 @@ fn whole(mut rule: Value) -> Value {
     rule
 }
 
-/// What is known of these kinds; of those with `true` the fields as well.
-pub(super) async fn kinds(live: &Live, wanted: Vec<(Named, bool)>) -> Vec<(Named, Result<Known, Unknown>)> {
+/// Reads the facts about these kinds; for a kind with `true`, the fields as well.
+pub(super) async fn kinds(
+    live: &ApiServer,
+    wanted: Vec<(KindReference, bool)>,
+) -> Vec<(KindReference, Result<KindFindings, KindProblem>)> {
     let seen = stream::iter(wanted).map(|(named, with_schema)| async move {
         let known = kind(live, &named, with_schema).await;
         (named, known)
@@ -52,45 +52,45 @@ pub(super) async fn kinds(live: &Live, wanted: Vec<(Named, bool)>) -> Vec<(Named
     seen.buffered(AT_ONCE).collect().await
 }
 
-async fn kind(live: &Live, named: &Named, with_schema: bool) -> Result<Known, Unknown> {
+async fn kind(live: &ApiServer, named: &KindReference, with_schema: bool) -> Result<KindFindings, KindProblem> {
     let kind = named.gvr.group_resource();
     let Some((path, export)) = &named.export else {
-        let seen = look(&live.endpoint(), &named.gvr, None, with_schema).await;
+        let seen = read_kind(&live.endpoint(), &named.gvr, None, with_schema).await;
         let definition = format!("/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{kind}");
-        return Ok(Known { definition: definition_of(&live.endpoint(), &seen, &definition).await, seen });
+        return Ok(KindFindings { definition: definition_of(&live.endpoint(), &seen, &definition).await, seen });
     };
     let (endpoint, place) = match path {
         None => (live.endpoint(), "this workspace".to_owned()),
         Some(path) => (live.connection().workspace(path), format!("workspace {path}")),
     };
     let schema = schema_of(&endpoint, export, &kind, &place).await?;
-    let seen = look(&endpoint, &named.gvr, Some(&schema), with_schema).await;
+    let seen = read_kind(&endpoint, &named.gvr, Some(&schema), with_schema).await;
     let definition = format!("/apis/apis.kcp.io/v1alpha1/apiresourceschemas/{schema}");
-    Ok(Known { definition: definition_of(&endpoint, &seen, &definition).await, seen })
+    Ok(KindFindings { definition: definition_of(&endpoint, &seen, &definition).await, seen })
 }
 
-/// The definition of a kind of which more is to be told than what it is.
+/// Reads the definition of a custom kind whose schema is known; other kinds need none.
 async fn definition_of(endpoint: &Endpoint, seen: &Seen, path: &str) -> Option<Arc<Subject>> {
     seen.facts().filter(|facts| facts.is_custom && facts.schema.is_some())?;
     Some(Arc::new(Subject::stored(endpoint.get_json(path).await.ok()?)))
 }
 
-/// The APIResourceSchema by which an APIExport serves a kind.
+/// Returns the APIResourceSchema by which an APIExport serves a kind.
 async fn schema_of(
     endpoint: &Endpoint,
     export: &ExportName,
     kind: &GroupResource,
     place: &str,
-) -> Result<String, Unknown> {
-    let not_found = |message| Err(Unknown { code: Code::ExportNotFound, message });
+) -> Result<String, KindProblem> {
+    let not_found = |message| Err(KindProblem { code: Code::ExportNotFound, message });
     let object = match endpoint.get_json(&format!("/apis/apis.kcp.io/v1alpha2/apiexports/{export}")).await {
         Ok(object) => object,
         Err(why) if why.is_not_found() => {
             return not_found(format!("APIExport {export} not found in {place}: create it, or correct its name"));
         }
         Err(why) => {
-            let message = format!("it is not known whether APIExport {export} in {place} serves {kind}: {why}");
-            return Err(Unknown { code: Code::KindUnchecked, message });
+            let message = format!("could not find out whether APIExport {export} in {place} serves {kind}: {why}");
+            return Err(KindProblem { code: Code::KindUnchecked, message });
         }
     };
     let resources = object.pointer("/spec/resources").and_then(Value::as_array).into_iter().flatten();

@@ -1,8 +1,8 @@
-//! The nearest of what there is to what was written.
+//! Search for the existing name or path that is nearest to a written one.
 
 use depguard_core::FieldPath;
 
-/// The nearest name, if one is near: at most every third letter is another.
+/// Returns the nearest name, if one is near: at most every third letter differs.
 pub(super) fn of<'n>(written: &str, names: impl IntoIterator<Item = &'n str>) -> Option<&'n str> {
     let most = |name: &str| written.len().max(name.len()).div_ceil(3);
     let names = names.into_iter().map(|name| (distance(written, name), name));
@@ -10,16 +10,16 @@ pub(super) fn of<'n>(written: &str, names: impl IntoIterator<Item = &'n str>) ->
     near.min().map(|(_, name)| name)
 }
 
-/// The nearest path, if one has something in common with what was written.
+/// Returns the nearest path, if one has enough in common with the written path.
 pub(super) fn path<'p>(written: &FieldPath, paths: &'p [FieldPath]) -> Option<&'p FieldPath> {
     let written = written.to_string();
     let last = |path: &str| path.rsplit(['.', ']']).find(|part| !part.is_empty()).map(str::to_owned);
     let mut best: Option<(usize, bool, usize, &FieldPath)> = None;
     for path in paths {
         let text = path.to_string();
-        // Half of it may be another: what is missing is often a level in between, or the last one.
+        // Up to half of the path may differ: often a level in between is missing, or the last one.
         let most = best.map_or(written.len().max(text.len()) / 2, |(distance, ..)| distance);
-        // The path of an object, where that of its name was meant.
+        // The written path leads to an object whose name was probably meant.
         let goes_on = text.strip_prefix(&written).is_some_and(|rest| rest.starts_with(['.', '[']));
         if !goes_on && written.len().abs_diff(text.len()) > most {
             continue;
@@ -33,7 +33,8 @@ pub(super) fn path<'p>(written: &FieldPath, paths: &'p [FieldPath]) -> Option<&'
     best.map(|(.., path)| path)
 }
 
-/// The letters to change, in either case, to leave out, to put in, or to swap with their neighbours.
+/// Counts the edits between two texts, ignoring case: letters to change, to leave out, to put in, or to swap with a
+/// neighbour.
 fn distance(a: &str, b: &str) -> usize {
     strsim::osa_distance(&a.to_lowercase(), &b.to_lowercase())
 }

@@ -1,58 +1,58 @@
-//! The changes of definitions that make lookups cheap, as JSON patches.
+//! JSON patches of definitions that make lookups cheap.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use depguard_controller::fitting::MOST_SELECTABLE;
+use depguard_controller::rule_check::MAX_SELECTABLE;
 use depguard_core::FieldPath;
 use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::subject::Subject;
 
-/// What to change in one definition.
+/// Patch of one definition.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct Patch {
     /// `CustomResourceDefinition` or `APIResourceSchema`.
     pub(crate) kind: String,
     pub(crate) name: String,
-    /// Whether it can't be changed, so that a new one is needed.
+    /// True if the definition can't be changed, so that a new one is needed.
     pub(crate) immutable: bool,
-    /// A JSON patch (RFC 6902).
+    /// Operations of the JSON patch (RFC 6902).
     pub(crate) patch: Vec<Value>,
 }
 
-/// The fields to make selectable, by definition and version, in the order in which they were asked for.
+/// Fields to make selectable, by definition and version, in the order of the rules that need them.
 #[derive(Debug, Default)]
-pub(super) struct Patches(BTreeMap<(String, String), Wanted>);
+pub(super) struct Patches(BTreeMap<(String, String), SelectableFields>);
 
-/// The fields to make selectable in one definition.
+/// Fields to make selectable in one definition.
 #[derive(Debug)]
-struct Wanted {
+struct SelectableFields {
     definition: Arc<Subject>,
     versions: BTreeMap<String, Vec<FieldPath>>,
 }
 
 impl Patches {
-    /// Adds a field. Whether there is room for it.
+    /// Adds a field. Returns false if the version has no room for it.
     pub(super) fn add(&mut self, definition: &Arc<Subject>, version: &str, path: &FieldPath) -> bool {
         let key = (definition.kind().to_owned(), definition.name().to_owned());
-        let new = || Wanted { definition: Arc::clone(definition), versions: BTreeMap::new() };
+        let new = || SelectableFields { definition: Arc::clone(definition), versions: BTreeMap::new() };
         let fields = self.0.entry(key).or_insert_with(new).versions.entry(version.to_owned()).or_default();
         if fields.contains(path) {
             return true;
         }
         let there = version_of(&definition.value, version).map_or(0, |(_, version)| selectable(version).unwrap_or(0));
-        let has_room = there.saturating_add(fields.len()) < MOST_SELECTABLE;
+        let has_room = there.saturating_add(fields.len()) < MAX_SELECTABLE;
         if has_room {
             fields.push(path.clone());
         }
         has_room
     }
 
-    /// The patches, one for each definition.
+    /// Returns the patches, one for each definition.
     pub(super) fn finish(self) -> Vec<Patch> {
-        let patches = self.0.into_iter().map(|((kind, name), Wanted { definition, versions })| {
+        let patches = self.0.into_iter().map(|((kind, name), SelectableFields { definition, versions })| {
             let operations =
                 versions.iter().flat_map(|(version, fields)| operations(&definition.value, version, fields));
             Patch { immutable: kind == "APIResourceSchema", patch: operations.collect(), kind, name }
@@ -61,7 +61,7 @@ impl Patches {
     }
 }
 
-/// Each list of operations begins with a test that the version is still where it was.
+/// Returns the operations for one version. They begin with a test that the version is still at the same index.
 fn operations(definition: &Value, version: &str, fields: &[FieldPath]) -> Vec<Value> {
     let Some((index, found)) = version_of(definition, version).filter(|_| !fields.is_empty()) else {
         return Vec::new();
@@ -84,7 +84,7 @@ fn version_of<'v>(definition: &'v Value, name: &str) -> Option<(usize, &'v Value
     versions.iter().enumerate().find(|(_, version)| version.get("name").and_then(Value::as_str) == Some(name))
 }
 
-/// How many selectable fields a version has; `None`: not even the list.
+/// Returns the number of a version's selectable fields; `None` if the version has no such list.
 fn selectable(version: &Value) -> Option<usize> {
     version.get("selectableFields").and_then(Value::as_array).map(Vec::len)
 }

@@ -1,4 +1,4 @@
-//! How findings are printed.
+//! Output of findings.
 
 use serde_json::json;
 
@@ -6,11 +6,11 @@ use super::Format;
 use super::code::Severity;
 use super::finding::{Finding, Report};
 use super::patches::Patch;
-use crate::outcome::Failure;
-use crate::output::{Table, one_line, print_json, print_yaml};
-use crate::terminal::{Terminal, Tone};
+use crate::io::exit::Failure;
+use crate::io::output::{Table, one_line, print_json, print_yaml};
+use crate::io::terminal::{Terminal, Tone};
 
-/// Prints what was found.
+/// Prints the report.
 pub(super) fn report(report: &Report, format: Option<Format>, terminal: &mut Terminal) -> Result<(), Failure> {
     let value = || {
         json!({
@@ -39,7 +39,7 @@ pub(super) fn report(report: &Report, format: Option<Format>, terminal: &mut Ter
     }
 }
 
-/// Prints the patches, as a script that a person reads before it is run.
+/// Prints the patches as a script that a person reads before they run it.
 pub(super) fn patches(patches: &[Patch], terminal: &mut Terminal) -> Result<(), Failure> {
     let mut text = String::new();
     for Patch { kind, name, immutable, patch } in patches {
@@ -47,8 +47,8 @@ pub(super) fn patches(patches: &[Patch], terminal: &mut Terminal) -> Result<(), 
         let (kind, name) = (one_line(&kind.to_lowercase()), one_line(name).replace('\'', r"'\''"));
         if *immutable {
             text.push_str(&format!(
-                "# An APIResourceSchema can't be changed. Give what this prints another metadata.name, leave uid, \
-                 resourceVersion and\n# creationTimestamp out, create it, and name it in spec.resources[].schema of the \
+                "# An APIResourceSchema can't be changed. Give this command's output another metadata.name, remove \
+                 uid,\n# resourceVersion and creationTimestamp, create it, and name it in spec.resources[].schema of the \
                  APIExport.\n\
                  kubectl get {kind} '{name}' -o yaml | kubectl patch --local -f - --type json -p '{patch}' -o yaml\n"
             ));
@@ -57,7 +57,7 @@ pub(super) fn patches(patches: &[Patch], terminal: &mut Terminal) -> Result<(), 
         }
     }
     if patches.is_empty() {
-        terminal.err().write_all(b"no field is to be made selectable\n")?;
+        terminal.err().write_all(b"no field to make selectable\n")?;
     }
     Ok(terminal.out().write_all(text.as_bytes())?)
 }
@@ -100,7 +100,7 @@ fn summary(report: &Report, terminal: &mut Terminal) -> Result<(), Failure> {
     Ok(terminal.err().write_all(format!("{text}\n").as_bytes())?)
 }
 
-/// As a workflow of GitHub's takes it: a line that marks the place in the changed file.
+/// Formats a finding as a workflow command of GitHub, which marks the place in the changed file.
 fn github(finding: &Finding) -> String {
     let command = match finding.severity {
         Severity::Error => "error",

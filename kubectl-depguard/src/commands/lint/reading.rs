@@ -1,9 +1,9 @@
-//! From documents to rules, with all that is wrong with their text.
+//! Reads rules from documents, and reports all mistakes in their text.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
 
-use depguard_core::{Home, Rule, RuleError, api};
+use depguard_core::{ControlPlane, Rule, RuleError, api};
 use serde_json::{Value, json};
 
 use super::code::Code;
@@ -11,25 +11,25 @@ use super::finding::Report;
 use super::shape;
 use super::subject::Subject;
 
-/// The mistakes of one rule that are looked for one after the other.
-const MOST_MISTAKES: usize = 50;
+/// Limit on the mistakes of one rule that are found one after the other.
+const MAX_MISTAKES: usize = 50;
 
-/// A rule, and where it was written.
-pub(super) struct Written<'s> {
+/// Rule, and the object that it was read from.
+pub(super) struct ParsedRule<'s> {
     pub(super) subject: &'s Subject,
     pub(super) rule: Rule,
-    /// The dependencies that can't be used. The rule holds something else in their places.
+    /// Indexes of the dependencies that can't be used. The rule has a placeholder instead of each.
     unusable: BTreeSet<usize>,
 }
 
-impl Written<'_> {
-    /// The dependencies that can be used.
-    pub(super) fn edges(&self) -> impl Iterator<Item = &depguard_core::Edge> {
+impl ParsedRule<'_> {
+    /// Returns the dependencies that can be used.
+    pub(super) fn edges(&self) -> impl Iterator<Item = &depguard_core::rule::Edge> {
         self.rule.edges().iter().filter(|edge| !self.unusable.contains(&edge.index))
     }
 }
 
-/// The schema that an API server holds rules against.
+/// Returns the schema against which an API server validates rules.
 pub(super) fn schema() -> &'static Value {
     static SCHEMA: LazyLock<Value> = LazyLock::new(|| {
         let mut crd = depguard_controller::manifests::crd();
@@ -38,13 +38,17 @@ pub(super) fn schema() -> &'static Value {
     &SCHEMA
 }
 
-/// Whether somebody meant a document to be a rule.
+/// Returns true if a document is meant as a rule, even if its kind is missing.
 pub(super) fn is_meant_as_rule(object: &Value) -> bool {
     let text = |field: &str| object.get(field).and_then(Value::as_str).unwrap_or_default();
-    text("kind") == api::KIND || text("apiVersion").split_once('/').is_some_and(|(group, _)| group == api::GROUP)
+    let has = |field: &str| object.pointer(&format!("/spec/{field}")).is_some();
+    let is_nameless = object.get("kind").is_none() && has("dependent") && has("dependencies");
+    is_nameless
+        || text("kind") == api::KIND
+        || text("apiVersion").split_once('/').is_some_and(|(group, _)| group == api::GROUP)
 }
 
-/// Whether a rule names an APIExport.
+/// Returns true if a rule names an APIExport.
 pub(super) fn names_exports(object: &Value) -> bool {
     let has = |object: &Value, field: &str| object.get(field).is_some_and(|value| !value.is_null());
     let spec = object.get("spec").unwrap_or(&Value::Null);
@@ -53,20 +57,23 @@ pub(super) fn names_exports(object: &Value) -> bool {
         || dependencies.into_iter().any(|dependency| has(dependency, "apiExportRef"))
 }
 
-/// Reads rules, and reports what is wrong with them.
-pub(super) fn rules<'s>(home: Home, subjects: &'s [Subject], report: &mut Report) -> Vec<Written<'s>> {
-    let rules: Vec<_> = subjects.iter().filter_map(|subject| rule(home, subject, report)).collect();
+/// Reads rules, and reports their mistakes.
+pub(super) fn rules<'s>(
+    control_plane: ControlPlane,
+    subjects: &'s [Subject],
+    report: &mut Report,
+) -> Vec<ParsedRule<'s>> {
+    let rules: Vec<_> = subjects.iter().filter_map(|subject| rule(control_plane, subject, report)).collect();
     let mut first: BTreeMap<(String, Option<&str>), &Subject> = BTreeMap::new();
     for subject in subjects.iter().filter(|subject| !subject.name().is_empty()) {
-        // Rules of different exports are probably of different workspaces.
+        // Rules of different exports are probably in different workspaces.
         let export = subject.value.pointer("/spec/dependent/apiExportName").and_then(Value::as_str);
         match first.entry((subject.name().to_owned(), export)) {
             std::collections::btree_map::Entry::Vacant(entry) => _ = entry.insert(subject),
             std::collections::btree_map::Entry::Occupied(entry) => {
                 let (name, other) = (subject.name(), entry.get().place());
                 let message = format!(
-                    "{other} has a rule {name} as well, and whichever is applied last replaces the other: name one of \
-                     them otherwise"
+                    "{other} has a rule {name}, too; the one that is applied last replaces the other: rename one of them"
                 );
                 report.push(Code::DuplicateName, subject, "metadata.name", message);
             }
@@ -75,7 +82,7 @@ pub(super) fn rules<'s>(home: Home, subjects: &'s [Subject], report: &mut Report
     rules
 }
 
-fn rule<'s>(home: Home, subject: &'s Subject, report: &mut Report) -> Option<Written<'s>> {
+fn rule<'s>(control_plane: ControlPlane, subject: &'s Subject, report: &mut Report) -> Option<ParsedRule<'s>> {
     let (mut object, flaws) = shape::check(&subject.value, schema());
     let mut unusable = BTreeSet::new();
     let mut is_lost = false;
@@ -95,22 +102,21 @@ fn rule<'s>(home: Home, subject: &'s Subject, report: &mut Report) -> Option<Wri
     }
     let dependencies = object.pointer("/spec/dependencies").and_then(Value::as_array).map_or(0, Vec::len);
     if dependencies == 0 {
-        let message = "spec.dependencies is empty, so the rule protects nothing: add what the dependent refers to, or \
-                       delete the rule";
+        let message = "spec.dependencies is empty, so the rule protects nothing: add a dependency, or delete the rule";
         report.push(Code::NoDependency, subject, "spec.dependencies", message.to_owned());
     }
     unusable.iter().for_each(|index| replace(&mut object, *index));
-    if home == Home::Kcp {
+    if control_plane == ControlPlane::Kcp {
         placed(&mut object);
     }
-    for _ in 0..MOST_MISTAKES {
-        let error = match Rule::parse(home, &object) {
-            Ok(rule) => return Some(Written { subject, rule, unusable }),
+    for _ in 0..MAX_MISTAKES {
+        let error = match Rule::parse(control_plane, &object) {
+            Ok(rule) => return Some(ParsedRule { subject, rule, unusable }),
             Err(error) => error,
         };
         let field = error.field().unwrap_or("spec").to_owned();
         report.push(Code::InvalidRule, subject, &field, with_advice(&error));
-        // What is wrong with the others is told too.
+        // The next round reports the mistakes of the other dependencies.
         let index = dependency_of(&field).filter(|index| unusable.insert(*index))?;
         replace(&mut object, index);
     }
@@ -133,12 +139,12 @@ fn check_head(subject: &Subject, report: &mut Report) {
     }
 }
 
-/// The index in `spec.dependencies` of a field there.
+/// Returns the index in `spec.dependencies` from the path of a field there.
 pub(super) fn dependency_of(field: &str) -> Option<usize> {
     field.strip_prefix("spec.dependencies[")?.split_once(']')?.0.parse().ok()
 }
 
-/// Puts something that can be used in the place of a dependency.
+/// Replaces a dependency with one that can be used.
 fn replace(object: &mut Value, index: usize) {
     let dependency = object.pointer_mut(&format!("/spec/dependencies/{index}"));
     if let Some(dependency) = dependency {
@@ -146,7 +152,7 @@ fn replace(object: &mut Value, index: usize) {
     }
 }
 
-/// A file doesn't say in which workspace its rules will be.
+/// Adds the annotation of a workspace: a file doesn't say in which workspace its rules will be.
 fn placed(object: &mut Value) {
     let Some(object) = object.as_object_mut() else { return };
     let metadata = object.entry("metadata").or_insert_with(|| json!({}));
@@ -156,6 +162,6 @@ fn placed(object: &mut Value) {
 }
 
 fn with_advice(error: &RuleError) -> String {
-    let said = error.to_string();
-    if said.contains(": ") { said } else { format!("{said}: correct it, as docs/rules.md says") }
+    let message = error.to_string();
+    if message.contains(": ") { message } else { format!("{message}: correct it, as docs/rules.md says") }
 }

@@ -1,13 +1,13 @@
-//! What findings are about: an object, and where it was written.
+//! Subjects of findings: an object, and the place where it was written.
 
 use std::sync::{Arc, OnceLock};
 
 use serde_json::Value;
 
 use super::lines::Lines;
-use crate::files::{Origin, Text};
+use crate::cluster::documents::{Origin, Text};
 
-/// An object that was written by somebody: in a file, or in an API server.
+/// Object in a file, or on an API server.
 #[derive(Debug)]
 pub(super) struct Subject {
     pub(super) value: Arc<Value>,
@@ -16,12 +16,12 @@ pub(super) struct Subject {
 }
 
 impl Subject {
-    /// An object of a file.
+    /// Builds the subject of an object in a file.
     pub(super) fn written(text: Text) -> Self {
         Self { value: Arc::clone(&text.document.value), text: Some(text), lines: OnceLock::new() }
     }
 
-    /// An object of an API server.
+    /// Builds the subject of an object on an API server.
     pub(super) fn stored(value: Value) -> Self {
         Self { value: Arc::new(value), text: None, lines: OnceLock::new() }
     }
@@ -34,7 +34,7 @@ impl Subject {
         self.value.get("kind").and_then(Value::as_str).unwrap_or_default()
     }
 
-    /// The file, and the line of a field in it, or of what is around it.
+    /// Returns the file, and the line of a field in it or of the innermost existing field around it.
     pub(super) fn at(&self, field: &str) -> Option<Origin> {
         let Text { document, text, begin, within } = self.text.as_ref()?;
         let line = self.lines.get_or_init(|| Lines::read(text)).of(&format!("{within}{field}"));
@@ -42,7 +42,7 @@ impl Subject {
         Some(Origin { file: Arc::clone(&document.origin.file), line })
     }
 
-    /// How others refer to it: `rules.yaml:7`, or as kubectl names objects.
+    /// Returns a name to refer to the subject: `rules.yaml:7`, or the name as kubectl prints it.
     pub(super) fn place(&self) -> String {
         match &self.text {
             Some(text) => text.document.origin.to_string(),

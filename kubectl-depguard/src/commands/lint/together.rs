@@ -1,107 +1,112 @@
-//! What rules say together: kinds that refer to each other in a cycle, and references that are said twice.
+//! Checks across rules: cycles of kinds that refer to each other, and references that two rules state.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use depguard_core::ExportName;
 use depguard_core::api::{FailurePolicy, OnDelete, OwnedDependents};
-use depguard_core::{Edge, ExportName, GroupResource, Reference, components};
+use depguard_core::graph::strongly_connected_components;
+use depguard_core::model::GroupResource;
+use depguard_core::rule::{Edge, Reference};
 
 use super::code::Code;
 use super::finding::Report;
-use super::reading::Written;
+use super::reading::ParsedRule;
 
-/// The references to which one that is alike is compared.
-const MOST_COMPARED: usize = 64;
-/// The kinds that are named of a cycle.
-const MOST_NAMED: usize = 12;
+/// Limit on the similar references with which one is compared.
+const MAX_COMPARED: usize = 64;
+/// Limit on the kinds that the message about a cycle names.
+const MAX_NAMED: usize = 12;
 
-/// A kind: its export's name, and its resource.
+/// Kind: the name of its export, and its resource.
 type Node<'r> = (Option<&'r ExportName>, GroupResource);
 
-/// A reference, and the rule that has it.
+/// Reference, and the rule that states it.
 #[derive(Clone, Copy)]
-struct Said<'r> {
-    rule: &'r Written<'r>,
+struct RuleEdge<'r> {
+    rule: &'r ParsedRule<'r>,
     edge: &'r Edge,
-    /// Whether something is to be said about it.
-    is_asked: bool,
+    /// True if findings about this reference are reported.
+    is_reported: bool,
 }
 
-/// Reports cycles, and references that are said twice, where one of `rules` has a part in them.
-pub(super) fn check(rules: &[Written<'_>], others: &[Written<'_>], report: &mut Report) {
-    let said = |is_asked| move |rule| edges_of(rule, is_asked);
-    let edges: Vec<_> = others.iter().flat_map(said(false)).chain(rules.iter().flat_map(said(true))).collect();
+/// Reports cycles and repeated references that involve one of `rules`.
+pub(super) fn check(rules: &[ParsedRule<'_>], others: &[ParsedRule<'_>], report: &mut Report) {
+    let rule_edge = |is_reported| move |rule| edges_of(rule, is_reported);
+    let edges: Vec<_> =
+        others.iter().flat_map(rule_edge(false)).chain(rules.iter().flat_map(rule_edge(true))).collect();
     report_cycles(&edges, report);
     report_overlaps(&edges, report);
 }
 
-fn edges_of<'r>(rule: &'r Written<'r>, is_asked: bool) -> impl Iterator<Item = Said<'r>> {
-    rule.edges().map(move |edge| Said { rule, edge, is_asked })
+fn edges_of<'r>(rule: &'r ParsedRule<'r>, is_reported: bool) -> impl Iterator<Item = RuleEdge<'r>> {
+    rule.edges().map(move |edge| RuleEdge { rule, edge, is_reported })
 }
 
 // === Cycles ===
 
-fn report_cycles(edges: &[Said<'_>], report: &mut Report) {
-    // Only those who refuse wait for each other.
-    let refusing: Vec<_> = edges.iter().filter(|said| said.edge.on_delete == OnDelete::Deny).copied().collect();
+fn report_cycles(edges: &[RuleEdge<'_>], report: &mut Report) {
+    // Only rules that refuse deletions can wait for each other.
+    let refusing: Vec<_> =
+        edges.iter().filter(|rule_edge| rule_edge.edge.on_delete == OnDelete::Deny).copied().collect();
     let mut numbers: BTreeMap<Node<'_>, usize> = BTreeMap::new();
-    for node in refusing.iter().flat_map(|said| [said.dependent(), said.target()]) {
+    for node in refusing.iter().flat_map(|rule_edge| [rule_edge.dependent(), rule_edge.target()]) {
         let next = numbers.len();
         numbers.entry(node).or_insert(next);
     }
     let number = |node: Node<'_>| numbers.get(&node).copied().unwrap_or_default();
-    let ends: Vec<_> = refusing.iter().map(|said| (number(said.dependent()), number(said.target()))).collect();
+    let ends: Vec<_> =
+        refusing.iter().map(|rule_edge| (number(rule_edge.dependent()), number(rule_edge.target()))).collect();
     let mut leaving = vec![Vec::new(); numbers.len()];
     for (dependent, target) in &ends {
         if let Some(leaving) = leaving.get_mut(*dependent) {
             leaving.push(*target);
         }
     }
-    let component = components(&leaving);
+    let component = strongly_connected_components(&leaving);
     let kinds: BTreeMap<usize, &GroupResource> = numbers.iter().map(|((_, kind), number)| (*number, kind)).collect();
     let mut cycles: BTreeMap<usize, BTreeSet<&str>> = BTreeMap::new();
     let on_cycle = |dependent: usize, target: usize| {
         let own = component.get(dependent).copied();
         own.filter(|own| component.get(target) == Some(own) && dependent != target)
     };
-    for (said, (dependent, target)) in refusing.iter().zip(&ends) {
+    for (rule_edge, (dependent, target)) in refusing.iter().zip(&ends) {
         if let Some(cycle) = on_cycle(*dependent, *target) {
-            cycles.entry(cycle).or_default().insert(said.rule.subject.name());
+            cycles.entry(cycle).or_default().insert(rule_edge.rule.subject.name());
         }
     }
-    for (said, (dependent, target)) in refusing.iter().zip(&ends).filter(|(said, _)| said.is_asked) {
+    for (rule_edge, (dependent, target)) in refusing.iter().zip(&ends).filter(|(rule_edge, _)| rule_edge.is_reported) {
         if dependent == target {
-            let kind = said.dependent().1;
+            let kind = rule_edge.dependent().1;
             let message = format!(
-                "{kind} refer to {kind}: one can't be deleted before those that refer to it; only where all of them are \
-                 torn down together (a namespace, a workspace, a binding) they go in any order; correct the target if \
-                 that is not meant"
+                "{kind} refer to {kind}: an object can't be deleted before the objects that refer to it, except in a \
+                 teardown of their namespace, workspace or binding; correct the target if you don't intend this"
             );
-            report.push(Code::SelfReference, said.rule.subject, said.field(), message);
+            report.push(Code::SelfReference, rule_edge.rule.subject, rule_edge.field(), message);
         } else if let Some(rules) = on_cycle(*dependent, *target).and_then(|cycle| cycles.remove(&cycle)) {
             let way = [*dependent].into_iter().chain(way(&leaving, *target, *dependent));
             let mut shown: Vec<_> = way.filter_map(|number| kinds.get(&number)).map(ToString::to_string).collect();
-            if shown.len() > MOST_NAMED {
-                shown.truncate(MOST_NAMED);
+            if shown.len() > MAX_NAMED {
+                shown.truncate(MAX_NAMED);
                 shown.push("…".to_owned());
             }
-            report.push(Code::Cycle, said.rule.subject, said.field(), cycle_message(&shown, &rules));
+            report.push(Code::Cycle, rule_edge.rule.subject, rule_edge.field(), cycle_message(&shown, &rules));
         }
     }
 }
 
 fn cycle_message(kinds: &[String], rules: &BTreeSet<&str>) -> String {
-    let more = if rules.len() > MOST_NAMED { ", …" } else { "" };
+    let more = if rules.len() > MAX_NAMED { ", …" } else { "" };
     let by = if rules.len() == 1 { "rule" } else { "rules" };
-    let rules = rules.iter().take(MOST_NAMED).copied().collect::<Vec<_>>().join(", ");
+    let rules = rules.iter().take(MAX_NAMED).copied().collect::<Vec<_>>().join(", ");
     format!(
-        "a cycle of {by} {rules}{more}: {}. Objects that refer to each other so can't be deleted one by one: somebody has \
-         to detach one first. Where all of them are torn down together (a namespace, a workspace, a binding), they don't \
-         hold each other up; take out the reference that is none, or give one of them `onDelete: Warn`",
+        "a cycle of {by} {rules}{more}: {}. Objects in such a cycle can't be deleted one by one: somebody must detach \
+         one first. In a teardown of their namespace, workspace or binding they don't block each other. If you don't \
+         intend this, remove a reference, or give one of them `onDelete: Warn`",
         kinds.join(" → ")
     )
 }
 
-/// The nodes of a shortest way, both ends with it.
+/// Returns the nodes of a shortest path, including both ends.
 fn way(leaving: &[Vec<usize>], from: usize, to: usize) -> Vec<usize> {
     let mut before: BTreeMap<usize, usize> = BTreeMap::new();
     let mut ahead = VecDeque::from([from]);
@@ -126,49 +131,49 @@ fn way(leaving: &[Vec<usize>], from: usize, to: usize) -> Vec<usize> {
     way
 }
 
-// === References that are said twice ===
+// === Repeated references ===
 
-fn report_overlaps(edges: &[Said<'_>], report: &mut Report) {
-    let mut alike: BTreeMap<(Node<'_>, Node<'_>, String), Vec<Said<'_>>> = BTreeMap::new();
-    for said in edges {
-        let key = (said.dependent(), said.target(), said.edge.reference.to_string());
+fn report_overlaps(edges: &[RuleEdge<'_>], report: &mut Report) {
+    let mut alike: BTreeMap<(Node<'_>, Node<'_>, String), Vec<RuleEdge<'_>>> = BTreeMap::new();
+    for rule_edge in edges {
+        let key = (rule_edge.dependent(), rule_edge.target(), rule_edge.edge.reference.to_string());
         let others = alike.entry(key).or_default();
-        // What is asked about comes last.
-        let covering = others.iter().find(|other| other.covers(*said));
-        let covered = others.iter().find(|other| said.covers(**other));
-        if let Some(other) = covering.or(covered).filter(|_| said.is_asked) {
-            let message = overlap_message(*other, *said, covering.is_some());
-            report.push(Code::SameReference, said.rule.subject, said.field(), message);
+        // References to report about come last in `edges`.
+        let covering = others.iter().find(|other| other.covers(*rule_edge));
+        let covered = others.iter().find(|other| rule_edge.covers(**other));
+        if let Some(other) = covering.or(covered).filter(|_| rule_edge.is_reported) {
+            let message = overlap_message(*other, *rule_edge, covering.is_some());
+            report.push(Code::SameReference, rule_edge.rule.subject, rule_edge.field(), message);
         }
-        if others.len() < MOST_COMPARED {
-            others.push(*said);
+        if others.len() < MAX_COMPARED {
+            others.push(*rule_edge);
         }
     }
 }
 
-fn overlap_message(other: Said<'_>, own: Said<'_>, other_covers: bool) -> String {
+fn overlap_message(other: RuleEdge<'_>, own: RuleEdge<'_>, other_covers: bool) -> String {
     let reference = &own.edge.reference;
     let place = match other.rule.subject.name() == own.rule.subject.name() {
         true => format!("spec.dependencies[{}]", other.edge.index),
         false => format!("spec.dependencies[{}] of rule {}", other.edge.index, other.rule.subject.name()),
     };
     let (winner, loser) = if other_covers { (other, own) } else { (own, other) };
-    let whose = if other_covers { "this one does nothing more" } else { "that one does nothing more" };
+    let whose = if other_covers { "this one adds nothing" } else { "that one adds nothing" };
     let which = if other_covers { "this one" } else { "that one" };
     match winner.edge.on_delete == loser.edge.on_delete {
         true => format!(
-            "{place} says the same of `{reference}` and {}, and {whose}: leave {which} out",
+            "{place} states the same reference by `{reference}` to {}, so {whose}: remove {which}",
             own.edge.target.gvr.resource
         ),
         false => format!(
-            "{place} speaks of `{reference}` and {} too, and {:?} wins over {:?}, so {whose}: leave {which} out, or narrow one \
-             of them by `when` or a selector",
+            "{place} states a reference by `{reference}` to {}, too, and {:?} wins over {:?}, so {whose}: remove \
+             {which}, or narrow one of them by `when` or a selector",
             own.edge.target.gvr.resource, winner.edge.on_delete, loser.edge.on_delete
         ),
     }
 }
 
-impl<'r> Said<'r> {
+impl<'r> RuleEdge<'r> {
     fn dependent(self) -> Node<'r> {
         let dependent = self.rule.rule.dependent();
         (dependent.export.as_ref(), dependent.gvr.group_resource())
@@ -182,22 +187,24 @@ impl<'r> Said<'r> {
     fn field(self) -> String {
         let field = match self.edge.reference {
             Reference::Field(_) => "fieldRef.path",
+            Reference::Fixed(_) => "fieldRef.value",
             Reference::Selector(_) => "selectorRef.path",
             Reference::Selected(_) => "selectorRef.selector",
         };
         format!("spec.dependencies[{}].{field}", self.edge.index)
     }
 
-    /// Whether it does all that the other does: the same reference, at least as often, at least as strictly.
-    fn covers(self, other: Said<'_>) -> bool {
+    /// Returns true if this reference has every effect of the other one: it is the same reference, in at least the same
+    /// cases, at least as strict.
+    fn covers(self, other: RuleEdge<'_>) -> bool {
         let (own_selector, selector) = (&self.rule.rule.dependent().selector, &other.rule.rule.dependent().selector);
-        let strictness = |said: Said<'_>| match said.edge.on_delete {
+        let strictness = |rule_edge: RuleEdge<'_>| match rule_edge.edge.on_delete {
             OnDelete::Audit => 0,
             OnDelete::Warn => 1,
             OnDelete::Deny => 2,
         };
-        let holds_out = |said: Said<'_>| said.rule.rule.failure_policy() == FailurePolicy::Fail;
-        let counts_owned = |said: Said<'_>| said.edge.owned_dependents == OwnedDependents::Block;
+        let holds_out = |rule_edge: RuleEdge<'_>| rule_edge.rule.rule.failure_policy() == FailurePolicy::Fail;
+        let counts_owned = |rule_edge: RuleEdge<'_>| rule_edge.edge.owned_dependents == OwnedDependents::Block;
         self.edge.reference == other.edge.reference
             && (self.edge.when.is_none() || self.edge.when == other.edge.when)
             && (own_selector.is_none() || own_selector == selector)

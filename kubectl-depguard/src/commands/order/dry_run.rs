@@ -1,18 +1,18 @@
-//! What a deletion would do, without doing it.
+//! Dry run: reports what a deletion would do.
 
 use futures::stream::{self, StreamExt};
 
 use super::plan::Plan;
 use super::print::{line, remarks};
 use super::request::{Answer, Requests};
-use crate::outcome::{Failure, Outcome};
-use crate::output::one_line;
-use crate::terminal::Terminal;
+use crate::io::exit::{Failure, Outcome};
+use crate::io::output::one_line;
+use crate::io::terminal::Terminal;
 
-/// Requests at once.
+/// Limit on concurrent requests.
 const AT_ONCE: usize = 8;
 
-/// Says what would be deleted. Nothing is sent.
+/// Prints the objects that would be deleted. No request is sent.
 pub(super) fn client(plan: &Plan, terminal: &mut Terminal) -> Result<Outcome, Failure> {
     for (number, wave) in plan.waves.iter().enumerate() {
         for object in wave.iter().filter_map(|object| plan.object(*object)) {
@@ -24,7 +24,7 @@ pub(super) fn client(plan: &Plan, terminal: &mut Terminal) -> Result<Outcome, Fa
     plan.outcome(true)
 }
 
-/// Has the server decide about the first wave. Nothing is deleted.
+/// Asks the server to decide about the first wave. Nothing is deleted.
 pub(super) async fn server(plan: &Plan, requests: &Requests, terminal: &mut Terminal) -> Result<Outcome, Failure> {
     let first = plan.waves.first().into_iter().flatten().filter_map(|object| plan.object(*object));
     let mut asked =
@@ -33,7 +33,7 @@ pub(super) async fn server(plan: &Plan, requests: &Requests, terminal: &mut Term
     while let Some((object, answer)) = asked.next().await {
         let name = line(object);
         match answer {
-            Answer::Granted => writeln!(terminal.out(), "wave 1: {name} would be deleted, as the server says")?,
+            Answer::Granted => writeln!(terminal.out(), "wave 1: {name} would be deleted (server dry run)")?,
             Answer::Refused(why) | Answer::Later(why) => {
                 all_granted = false;
                 writeln!(terminal.out(), "wave 1: {name} would be refused: {}", one_line(&why))?;
@@ -44,7 +44,7 @@ pub(super) async fn server(plan: &Plan, requests: &Requests, terminal: &mut Term
     if plan.waves.len() > 1 {
         let rest: usize = plan.waves.iter().skip(1).map(Vec::len).sum();
         terminal.note(&format!(
-            "{rest} objects of later waves were not tried: the server would refuse them while those before them are there"
+            "{rest} objects of later waves were not tried: the server refuses them while earlier waves exist"
         ))?;
     }
     remarks(plan, terminal)?;

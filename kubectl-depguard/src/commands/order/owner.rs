@@ -1,35 +1,35 @@
-//! In which order a GlobalOwner would remove its groups.
+//! Order in which a GlobalOwner would remove its groups.
 
 use depguard_controller::owners::{Outlook, Plan, PlannedGroup};
 use depguard_core::owners::{GLOBAL_OWNERS, GROUP};
-use depguard_core::{GroupVersionResource, Home, Rule};
+use depguard_core::{ControlPlane, GroupVersionResource, Rule};
 
-use crate::kinds::KindInfo;
-use crate::outcome::{Failure, Outcome};
-use crate::output::{Format, Table, print_json, print_yaml};
-use crate::rules::Rules;
-use crate::source::Source;
-use crate::terminal::Terminal;
+use crate::cluster::kinds::KindInfo;
+use crate::cluster::rules::Rules;
+use crate::cluster::source::Source;
+use crate::io::exit::{Failure, Outcome};
+use crate::io::output::{Format, Table, print_json, print_yaml};
+use crate::io::terminal::Terminal;
 
-/// The name of a GlobalOwner, where these two words name one: `GlobalOwner NAME`, or `globalowner/NAME`.
+/// Returns the name of a GlobalOwner, if these two words name one: `GlobalOwner NAME`, or `globalowner/NAME`.
 pub(super) fn named<'a>(place: Option<&'a str>, name: Option<&'a str>) -> Result<Option<&'a str>, Failure> {
     let (kind, name) = match (place.map(|place| (place, place.split_once('/'))), name) {
         (Some((kind, None)), Some(name)) => (kind, name),
         (Some((_, Some((kind, name)))), None) => (kind, name),
         (Some((place, None)), None) if is_global_owner(place) => {
-            return Err(Failure::new("this names no GlobalOwner").hint("say which: GlobalOwner NAME"));
+            return Err(Failure::new("no GlobalOwner is named").hint("write GlobalOwner NAME"));
         }
         (_, None) => return Ok(None),
         (_, Some(name)) => (place.unwrap_or_default(), name),
     };
     match is_global_owner(kind) && !name.is_empty() {
         true => Ok(Some(name)),
-        false => Err(Failure::new(format!("`{kind}` is no kind whose objects remove others"))
-            .hint("say GlobalOwner NAME, or one namespace or workspace")),
+        false => Err(Failure::new(format!("objects of kind `{kind}` remove no other objects"))
+            .hint("write GlobalOwner NAME, or one namespace or workspace")),
     }
 }
 
-/// Tells the order; nothing is deleted.
+/// Prints the order; nothing is deleted.
 pub(super) async fn run(
     name: &str,
     source: &Source,
@@ -37,47 +37,54 @@ pub(super) async fn run(
     terminal: &mut Terminal,
 ) -> Result<Outcome, Failure> {
     let rules = source.rules().await?;
-    if rules.home == Home::Kcp {
-        return Err(Failure::new("there are no GlobalOwners in kcp").hint("name a workspace, to order what is in it"));
+    if rules.control_plane == ControlPlane::Kcp {
+        return Err(Failure::new("there are no GlobalOwners in kcp").hint("name a workspace to order its objects"));
     }
-    let kind = source.kind(&format!("{GLOBAL_OWNERS}.{GROUP}")).await.map_err(|_| none(name))?;
-    let object = source.object(&kind, None, name).await?.ok_or_else(|| none(name))?;
-    let outlook = Outlook::of(&object).map_err(|why| Failure::new(why).hint("correct it, or nothing is adopted"))?;
+    let kinds = source.kinds().await?;
+    let kind = kinds
+        .find(&format!("{GLOBAL_OWNERS}.{GROUP}"))
+        .map_err(|why| if kinds.is_whole() { none(name) } else { why })?;
+    let object = source.object(kind, None, name).await?.ok_or_else(|| none(name))?;
+    let outlook =
+        Outlook::of(&object).map_err(|why| Failure::new(why).hint("correct it; until then it adopts nothing"))?;
     let Some(mut outlook) = outlook else { return Err(none(name)) };
     let resources: Vec<_> = outlook.resources().into_iter().cloned().collect();
     let mut is_incomplete = !rules.unread.is_empty();
+    for unread in &rules.unread {
+        terminal.note(&format!("could not read {unread}"))?;
+    }
     for resource in resources {
         is_incomplete |= !count(&resource, &mut outlook, source, terminal).await?;
     }
     let (usable, broken) = parsed(&rules);
     let plan = outlook.plan(&usable);
-    tell(&plan, format, terminal)?;
+    print(&plan, format, terminal)?;
     for cycle in &plan.cycles {
         let kinds: Vec<_> = cycle.iter().map(String::as_str).collect();
-        terminal.note(&format!("{} refer to each other in a cycle, and are removed at once", kinds.join(", ")))?;
+        terminal.note(&format!("{} refer to each other in a cycle, and are removed together", kinds.join(", ")))?;
     }
     if broken > 0 {
-        terminal.note(&format!("{broken} rules can't be used, and order nothing: see `kubectl depguard lint`"))?;
+        terminal.note(&format!("{broken} rules can't be used, and don't count: see `kubectl depguard lint`"))?;
     }
     if outlook.is_released() {
-        terminal.note("its deletionPolicy is Orphan: deleted, it releases its objects, and none of them goes")?;
+        terminal.note("its deletionPolicy is Orphan: its deletion releases all objects, and removes none")?;
     }
     match plan.cycles.is_empty() {
         false => Ok(Outcome::Finding),
         true if broken > 0 || is_incomplete => Err(Failure::new("the plan is incomplete: the notes above say why")
-            .hint("correct the rules, or get the right to read what is missing")),
+            .hint("correct the rules, or get the right to read the missing parts")),
         true => Ok(Outcome::Well),
     }
 }
 
-/// Whether they could be looked at.
+/// Counts the objects of a resource. Returns true if they could be read.
 async fn count(
     resource: &GroupVersionResource,
     outlook: &mut Outlook,
     source: &Source,
     terminal: &mut Terminal,
 ) -> Result<bool, Failure> {
-    // In the version that is written, whatever version of it is known.
+    // The owner's version counts, whatever version of the kind is known.
     let known = source.kind_of(&resource.group_resource()).await?;
     let kind = match known {
         Some(known) => KindInfo { gvr: resource.clone(), ..known },
@@ -86,7 +93,7 @@ async fn count(
     let unread = source.objects(&kind, None, terminal, |object| outlook.count(resource, &object)).await?;
     match unread {
         Some(unread) => {
-            terminal.note(&format!("could not look at {unread}: they are counted as none"))?;
+            terminal.note(&format!("could not read {unread}; counted as 0 objects"))?;
             Ok(false)
         }
         None => Ok(true),
@@ -98,7 +105,7 @@ fn parsed(rules: &Rules) -> (Vec<Rule>, usize) {
     (usable.into_iter().flatten().collect(), broken.len())
 }
 
-fn tell(plan: &Plan, format: Option<Format>, terminal: &mut Terminal) -> Result<(), Failure> {
+fn print(plan: &Plan, format: Option<Format>, terminal: &mut Terminal) -> Result<(), Failure> {
     match format {
         Some(Format::Json) => return print_json(plan, terminal),
         Some(Format::Yaml) => return print_yaml(plan, terminal),
@@ -132,7 +139,7 @@ fn tell(plan: &Plan, format: Option<Format>, terminal: &mut Terminal) -> Result<
 
 fn none(name: &str) -> Failure {
     Failure::new(format!("there is no GlobalOwner `{name}`"))
-        .hint("look for it with `kubectl get globalowners`, or name the file that it is in with -f")
+        .hint("find it with `kubectl get globalowners`, or name its file with -f")
 }
 
 fn is_global_owner(word: &str) -> bool {

@@ -1,45 +1,47 @@
-//! The order as it is told: waves, cycles, and what can't go.
+//! Deletion plan: waves, cycles, and the objects that can't go.
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use depguard_core::ControlPlane;
 use depguard_core::api::OnDelete;
-use depguard_core::{Home, Turns, to_clear};
+use depguard_core::graph::{DeletionOrder, feedback_edges};
 use serde::Serialize;
 
-use crate::locks::{LockedBy, Locks};
-use crate::outcome::{Failure, Outcome};
-use crate::scan::{Bearing, Described, Object, Scan};
+use crate::engine::locks::{LockSummary, Locks};
+use crate::engine::reference_scan::{AppliedEdge, Object, ObjectIdentity, Scan};
+use crate::io::exit::{Failure, Outcome};
 
-/// What goes when. Objects are named by their places in the scan.
+/// Plan of a deletion. Its numbers are indexes in the scan's objects.
 #[derive(Debug)]
 pub(super) struct Plan {
     scan: Scan,
-    home: Home,
+    control_plane: ControlPlane,
     pub(super) waves: Vec<Vec<usize>>,
     pub(super) cycles: Vec<Vec<usize>>,
-    /// To go as well, and held by a cycle or by one that is not to go.
+    /// Objects that should go, but are held by a cycle or by an object that stays.
     pub(super) held: Vec<usize>,
-    /// To go as well, and locked.
-    pub(super) locked: BTreeMap<usize, Vec<LockedBy>>,
-    holds: Vec<Hold>,
-    /// The references that hold each object, by their places in `holds`.
+    /// Objects that should go, but are locked.
+    pub(super) locked: BTreeMap<usize, Vec<LockSummary>>,
+    holds: Vec<BlockingReference>,
+    /// References that hold each object: indexes in `holds`.
     by_target: BTreeMap<usize, Vec<usize>>,
-    /// Of each cycle, the references to clear, likewise.
+    /// References to clear for each cycle: indexes in `holds`.
     clear: Vec<Vec<usize>>,
 }
 
-/// A reference that keeps its target from being deleted.
+/// Reference that keeps its target from being deleted.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Hold {
+pub(super) struct BlockingReference {
     pub(super) from: usize,
     to: usize,
     edge: usize,
 }
 
 impl Plan {
-    /// Orders what the scan was asked for; the others that it found stay. Only Deny holds, and nothing holds an object that
-    /// is being deleted already: its deletion was granted. What a lock keeps stays, whoever holds the lock.
-    pub(super) fn new(home: Home, mut scan: Scan, locks: &Locks) -> Self {
+    /// Orders the objects that the user asked for; the others in the scan stay. Only references with `Deny` hold an
+    /// object. Nothing holds an object that is being deleted already, as its deletion was granted. A locked object
+    /// stays, whoever holds the lock.
+    pub(super) fn new(control_plane: ControlPlane, mut scan: Scan, locks: &Locks) -> Self {
         scan.coverage.miss(&locks.unread);
         let going = scan.objects.iter().enumerate().filter(|(_, object)| object.inside && !object.terminating);
         let locked = going.filter_map(|(index, object)| {
@@ -50,7 +52,7 @@ impl Plan {
         let locked: BTreeMap<_, _> = locked.collect();
         let mut refers: Vec<Vec<usize>> = scan.objects.iter().map(|_| Vec::new()).collect();
         let (mut holds, mut by_target) = (Vec::new(), BTreeMap::<usize, Vec<usize>>::new());
-        let denies = |edge: &Bearing| edge.edge.on_delete == OnDelete::Deny;
+        let denies = |edge: &AppliedEdge| edge.edge.on_delete == OnDelete::Deny;
         for reference in scan.references.iter().filter(|found| scan.edges.get(found.edge).is_some_and(denies)) {
             let (from, edge) = (reference.from, reference.edge);
             for &to in &reference.holds {
@@ -61,30 +63,40 @@ impl Plan {
                     refers.push(to);
                 }
                 by_target.entry(to).or_default().push(holds.len());
-                holds.push(Hold { from, to, edge });
+                holds.push(BlockingReference { from, to, edge });
             }
         }
         let stays = |index| locked.contains_key(&index) || scan.objects.get(index).is_some_and(|object| !object.inside);
-        let turns = Turns::of(&refers, stays);
+        let turns = DeletionOrder::of(&refers, stays);
         let clear = turns.cycles.iter().map(|cycle| {
-            let pairs: BTreeSet<_> = to_clear(cycle, &refers).into_iter().collect();
+            let pairs: BTreeSet<_> = feedback_edges(cycle, &refers).into_iter().collect();
             let closing = holds.iter().enumerate().filter(|(_, hold)| pairs.contains(&(hold.from, hold.to)));
             closing.map(|(index, _)| index).collect()
         });
         let clear = clear.collect();
-        Self { scan, home, waves: turns.waves, cycles: turns.cycles, held: turns.held, locked, holds, by_target, clear }
+        Self {
+            scan,
+            control_plane,
+            waves: turns.waves,
+            cycles: turns.cycles,
+            held: turns.held,
+            locked,
+            holds,
+            by_target,
+            clear,
+        }
     }
 
     pub(super) fn object(&self, index: usize) -> Option<&Object> {
         self.scan.objects.get(index)
     }
 
-    /// How many are in a wave.
+    /// Returns the number of objects in all waves.
     pub(super) fn count(&self) -> usize {
         self.waves.iter().map(Vec::len).sum()
     }
 
-    /// The end of a command that went by the plan; `is_done`: nothing of it was refused, or is left.
+    /// Ends a command that followed the plan; `is_done`: nothing was refused or is left.
     pub(super) fn outcome(&self, is_done: bool) -> Result<Outcome, Failure> {
         let can_all_go = self.cycles.is_empty() && self.held.is_empty() && self.locked.is_empty();
         match is_done && can_all_go {
@@ -93,24 +105,24 @@ impl Plan {
         }
     }
 
-    /// The kinds that are looked at.
+    /// Returns the kinds that the plan covers.
     pub(super) fn kinds(&self) -> BTreeSet<String> {
         let ends = self.scan.edges.iter().flat_map(|edge| [edge.dependent(), edge.target()]);
         ends.map(|kind| kind.to_string()).collect()
     }
 
-    /// The references that hold an object.
-    pub(super) fn held_by(&self, index: usize) -> impl Iterator<Item = &Hold> {
+    /// Returns the references that hold an object.
+    pub(super) fn held_by(&self, index: usize) -> impl Iterator<Item = &BlockingReference> {
         self.by_target.get(&index).into_iter().flatten().filter_map(|hold| self.holds.get(*hold))
     }
 
-    /// `VirtualMachine/ns/m1 (rule vms, spec.vpcRef.name)`
-    pub(super) fn describe(&self, hold: &Hold) -> String {
+    /// Names a reference: `VirtualMachine/ns/m1 (rule vms, spec.vpcRef.name)`.
+    pub(super) fn describe(&self, hold: &BlockingReference) -> String {
         let (rule, field) = self.through(hold);
         format!("{} (rule {rule}, {field})", self.named(hold.from))
     }
 
-    /// What a cycle means, and what ends it: sentences.
+    /// Explains a cycle in sentences: its meaning, and how to end it.
     pub(super) fn explain(&self, cycle: usize) -> String {
         let members = self.cycles.get(cycle).map_or(&[][..], Vec::as_slice);
         let names: Vec<_> = members.iter().map(|member| self.named(*member)).collect();
@@ -122,7 +134,7 @@ impl Plan {
             })
             .collect();
         format!(
-            "{} protect each other, so that none of them can be deleted alone. {} Or clear first: {}.",
+            "{} protect each other, so none of them can be deleted alone. {} Or clear first: {}.",
             joined(&names),
             self.what_ends(members),
             clear.join("; "),
@@ -133,34 +145,36 @@ impl Plan {
         let members = members.iter().filter_map(|member| self.object(*member));
         let places: BTreeSet<_> = members.map(Object::namespace).collect();
         let namespaces: Vec<_> = places.iter().flatten().map(|name| (*name).to_owned()).collect();
-        match (places.contains(&None), self.home) {
+        match (places.contains(&None), self.control_plane) {
             (false, _) if namespaces.len() == 1 => {
                 format!("They end when namespace {} is deleted.", namespaces.concat())
             }
             (false, _) => format!("They end when the namespaces {} are all being deleted.", joined(&namespaces)),
-            (true, Home::Kcp) => "They end when their workspace is deleted.".to_owned(),
-            (true, Home::Kubernetes) => "No teardown ends them, since not all of them are in a namespace.".to_owned(),
+            (true, ControlPlane::Kcp) => "They end when their workspace is deleted.".to_owned(),
+            (true, ControlPlane::Kubernetes) => {
+                "No teardown ends them, because some of them have no namespace.".to_owned()
+            }
         }
     }
 
-    /// The plan as programs read it.
-    pub(super) fn told(&self) -> Told<'_> {
+    /// Returns the plan for JSON and YAML output.
+    pub(super) fn report(&self) -> PlanReport<'_> {
         let item = |index: &usize| {
             let object = self.object(*index)?;
             let blockers = self.held_by(*index).filter_map(|hold| {
                 let (rule, field) = self.through(hold);
-                Some(Blocker { object: self.object(hold.from)?.described(), rule, field })
+                Some(Blocker { object: self.object(hold.from)?.identity(), rule, field })
             });
             Some(Item {
                 locked_by: self.locked.get(index).map_or(&[], Vec::as_slice),
-                object: object.described(),
+                object: object.identity(),
                 uid: object.referent.uid.as_deref(),
                 being_deleted: object.terminating,
                 blocked_by: blockers.collect(),
             })
         };
         let items = |objects: &Vec<usize>| objects.iter().filter_map(item).collect();
-        Told {
+        PlanReport {
             kinds: self.kinds(),
             waves: self.waves.iter().map(items).collect(),
             cycles: (self.cycles.iter().enumerate())
@@ -176,8 +190,8 @@ impl Plan {
         self.object(index).map(ToString::to_string).unwrap_or_default()
     }
 
-    /// The rule and the field of a reference.
-    fn through(&self, hold: &Hold) -> (&str, String) {
+    /// Returns the rule and the field of a reference.
+    fn through(&self, hold: &BlockingReference) -> (&str, String) {
         let edge = self.scan.edges.get(hold.edge);
         edge.map(|edge| (edge.rule().name.as_str(), edge.edge.field())).unwrap_or_default()
     }
@@ -191,10 +205,10 @@ fn joined(names: &[String]) -> String {
     }
 }
 
-/// See [`Plan::told`].
+/// Plan for JSON and YAML output, see [`Plan::report`].
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Told<'a> {
+pub(super) struct PlanReport<'a> {
     kinds: BTreeSet<String>,
     waves: Vec<Vec<Item<'a>>>,
     cycles: Vec<Cycle<'a>>,
@@ -213,19 +227,19 @@ struct Cycle<'a> {
 #[serde(rename_all = "camelCase")]
 struct Item<'a> {
     #[serde(flatten)]
-    object: Described,
+    object: ObjectIdentity,
     #[serde(skip_serializing_if = "Option::is_none")]
     uid: Option<&'a str>,
     being_deleted: bool,
     blocked_by: Vec<Blocker<'a>>,
-    #[serde(skip_serializing_if = "<[LockedBy]>::is_empty")]
-    locked_by: &'a [LockedBy],
+    #[serde(skip_serializing_if = "<[LockSummary]>::is_empty")]
+    locked_by: &'a [LockSummary],
 }
 
 #[derive(Debug, Serialize)]
 struct Blocker<'a> {
     #[serde(flatten)]
-    object: Described,
+    object: ObjectIdentity,
     rule: &'a str,
     field: String,
 }

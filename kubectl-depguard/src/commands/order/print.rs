@@ -1,23 +1,23 @@
-//! The order on paper.
+//! Output of a plan.
 
 use super::plan::Plan;
-use crate::outcome::Failure;
-use crate::output::{Format, Table, one_line, print_json, print_yaml};
-use crate::scan::Object;
-use crate::terminal::Terminal;
+use crate::engine::reference_scan::Object;
+use crate::io::exit::Failure;
+use crate::io::output::{Format, Table, one_line, print_json, print_yaml};
+use crate::io::terminal::Terminal;
 
-/// The most kinds that a line names.
-const MOST_KINDS: usize = 5;
+/// Limit on the kinds that a line names.
+const MAX_KINDS: usize = 5;
 
-/// Prints the plan as it was asked for.
+/// Prints the plan in the requested format.
 pub(super) fn plan(plan: &Plan, format: Option<Format>, terminal: &mut Terminal) -> Result<(), Failure> {
     match format {
-        Some(Format::Json) => print_json(&plan.told(), terminal),
-        Some(Format::Yaml) => print_yaml(&plan.told(), terminal),
+        Some(Format::Json) => print_json(&plan.report(), terminal),
+        Some(Format::Yaml) => print_yaml(&plan.report(), terminal),
         Some(Format::Name) => {
             let mut text = String::new();
             for object in plan.waves.iter().flatten().filter_map(|object| plan.object(*object)) {
-                text.push_str(&object.described().short());
+                text.push_str(&object.identity().short());
                 text.push('\n');
             }
             Ok(terminal.out().write_all(text.as_bytes())?)
@@ -27,15 +27,15 @@ pub(super) fn plan(plan: &Plan, format: Option<Format>, terminal: &mut Terminal)
     }
 }
 
-/// `1 object`, `2 objects`
+/// Counts in words: `1 object`, `2 objects`.
 pub(super) fn objects(count: usize) -> String {
     if count == 1 { "1 object".to_owned() } else { format!("{count} objects") }
 }
 
-/// `vpcs.network.example.com/a in namespace x`
+/// Names an object: `vpcs.network.example.com/a in namespace x`.
 pub(super) fn line(object: &Object) -> String {
     let within = object.namespace().map(|namespace| format!(" in namespace {namespace}")).unwrap_or_default();
-    one_line(&format!("{}{within}", object.described().short()))
+    one_line(&format!("{}{within}", object.identity().short()))
 }
 
 fn table(plan: &Plan, wide: bool, terminal: &mut Terminal) -> Result<(), Failure> {
@@ -47,7 +47,7 @@ fn table(plan: &Plan, wide: bool, terminal: &mut Terminal) -> Result<(), Failure
         let Some(object) = plan.object(index) else { return };
         let state = if object.terminating { "being deleted" } else { state };
         let namespace = object.namespace().unwrap_or_default().to_owned();
-        let mut row = vec![wave.to_owned(), namespace, object.described().short(), state.to_owned()];
+        let mut row = vec![wave.to_owned(), namespace, object.identity().short(), state.to_owned()];
         if wide {
             row.push(plan.held_by(index).map(|hold| plan.describe(hold)).collect::<Vec<_>>().join(", "));
         }
@@ -66,7 +66,8 @@ fn table(plan: &Plan, wide: bool, terminal: &mut Terminal) -> Result<(), Failure
     remarks(plan, terminal)
 }
 
-/// What a table can't say: what cycles mean, who holds what can't go, and which kinds were looked at.
+/// Prints notes beside the table: the meaning of cycles, the holders of objects that can't go, and the kinds that were
+/// read.
 pub(super) fn remarks(plan: &Plan, terminal: &mut Terminal) -> Result<(), Failure> {
     for cycle in 0..plan.cycles.len() {
         let meaning = plan.explain(cycle);
@@ -75,7 +76,7 @@ pub(super) fn remarks(plan: &Plan, terminal: &mut Terminal) -> Result<(), Failur
     for &index in &plan.held {
         let by: Vec<_> = plan.held_by(index).map(|hold| plan.describe(hold)).collect();
         let name = plan.object(index).map(ToString::to_string).unwrap_or_default();
-        terminal.note(&format!("{name} can't go while it is blocked by {}", by.join(", ")))?;
+        terminal.note(&format!("{name} can't be deleted while it is blocked by {}", by.join(", ")))?;
     }
     for (&index, locks) in &plan.locked {
         let name = plan.object(index).map(ToString::to_string).unwrap_or_default();
@@ -84,12 +85,12 @@ pub(super) fn remarks(plan: &Plan, terminal: &mut Terminal) -> Result<(), Failur
     }
     let kinds: Vec<_> = plan.kinds().into_iter().collect();
     let told = match kinds.as_slice() {
-        [] => "no rule bears here, so nothing is ordered".to_owned(),
+        [] => "no rule applies here, so there is nothing to order".to_owned(),
         kinds => {
-            let (named, rest) = kinds.split_at(kinds.len().min(MOST_KINDS));
+            let (named, rest) = kinds.split_at(kinds.len().min(MAX_KINDS));
             let more =
                 if rest.is_empty() { String::new() } else { format!(" and {} more (all by -o json)", rest.len()) };
-            format!("only kinds that rules name are ordered: {}{more}", named.join(", "))
+            format!("the order covers only kinds that rules name: {}{more}", named.join(", "))
         }
     };
     Ok(terminal.note(&told)?)

@@ -1,40 +1,40 @@
-//! One object's deletion: what is asked, and what the answer comes to.
+//! Deletion of one object: the request, and the meaning of the response.
 
 use std::time::Duration;
 
 use depguard_kcp::{ApiError, Endpoint, RequestError};
 use serde_json::{Value, json};
 
-use crate::scan::Object;
+use crate::engine::reference_scan::Object;
 
-/// Who deletes and looks.
+/// Client that deletes and reads objects.
 #[derive(Debug, Clone)]
 pub(super) struct Requests(Endpoint);
 
-/// What the answer to a deletion comes to.
+/// Meaning of the response to a deletion.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Answer {
-    /// It goes, or is gone.
+    /// The object is being deleted, or is gone.
     Granted,
-    /// Not now; the same may be asked again.
+    /// The deletion is impossible at the moment; the same request may be sent again.
     Later(String),
-    /// No.
+    /// The deletion is refused.
     Refused(String),
 }
 
-/// What is there of an object.
+/// State of an object on the API server.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Seen {
-    /// Nothing, or another object of its name.
+pub(super) enum ObjectState {
+    /// The object is gone, or another object has its name.
     Gone,
     There {
         finalizers: Vec<String>,
     },
-    /// It could not be looked at.
+    /// The object could not be read.
     Unknown(String),
 }
 
-/// How long one request may take.
+/// Timeout of one request.
 const REQUEST: Duration = Duration::from_secs(30);
 
 impl Requests {
@@ -42,16 +42,16 @@ impl Requests {
         Self(endpoint.within(REQUEST))
     }
 
-    /// Deletes the very object that was planned, and what it owns in the background, as kubectl does.
+    /// Deletes exactly the object of the plan. Objects that it owns are deleted in the background, as with kubectl.
     pub(super) async fn delete(&self, object: &Object) -> Answer {
         match self.send(object, false).await {
-            // The precondition, or a change at the same moment.
-            Answer::Later(_) if self.look(object).await == Seen::Gone => Answer::Granted,
+            // The precondition failed, or another change happened at the same moment.
+            Answer::Later(_) if self.look(object).await == ObjectState::Gone => Answer::Granted,
             answer => answer,
         }
     }
 
-    /// Asks what its deletion would come to.
+    /// Sends the deletion as a dry run.
     pub(super) async fn try_out(&self, object: &Object) -> Answer {
         self.send(object, true).await
     }
@@ -59,7 +59,8 @@ impl Requests {
     async fn send(&self, object: &Object, dry: bool) -> Answer {
         let Some(uid) = &object.referent.uid else {
             return Answer::Refused(
-                "it has no UID, so that it can't be told from a namesake; delete it by hand".into(),
+                "it has no UID, so depguard can't distinguish it from a later object of this name; delete it by hand"
+                    .into(),
             );
         };
         let mut options = json!({
@@ -76,18 +77,18 @@ impl Requests {
         }
     }
 
-    pub(super) async fn look(&self, object: &Object) -> Seen {
+    pub(super) async fn look(&self, object: &Object) -> ObjectState {
         match self.0.get_json(&path_of(object)).await {
             Ok(found) if found.pointer("/metadata/uid").and_then(Value::as_str) != object.referent.uid.as_deref() => {
-                Seen::Gone
+                ObjectState::Gone
             }
             Ok(found) => {
                 let finalizers = found.pointer("/metadata/finalizers").and_then(Value::as_array);
                 let finalizers = finalizers.into_iter().flatten().filter_map(|name| name.as_str().map(str::to_owned));
-                Seen::There { finalizers: finalizers.collect() }
+                ObjectState::There { finalizers: finalizers.collect() }
             }
-            Err(why) if names(&why, object.name()) => Seen::Gone,
-            Err(why) => Seen::Unknown(why.to_string()),
+            Err(why) if names(&why, object.name()) => ObjectState::Gone,
+            Err(why) => ObjectState::Unknown(why.to_string()),
         }
     }
 }
@@ -96,8 +97,8 @@ fn path_of(object: &Object) -> String {
     object.kind.path(object.namespace(), Some(object.name()))
 }
 
-/// Whether it says that there is no object of that name. A 404 that names none is about the kind, or about nothing: so an
-/// API server answers while it starts.
+/// Returns true if the error says that no object of that name exists. A 404 without the name is about the kind, or
+/// about nothing: an API server answers so while it starts.
 fn names(why: &ApiError, name: &str) -> bool {
     matches!(why, ApiError::Refused { status, .. } if status.code == 404 && status.name == name)
 }
@@ -107,11 +108,11 @@ fn answer_to(why: &ApiError, name: &str) -> Answer {
         why if names(why, name) => return Answer::Granted,
         ApiError::Refused { status, .. } => status,
         ApiError::Request(RequestError::Path { .. }) => return Answer::Refused(why.to_string()),
-        // It may have been carried out: the UID keeps a second one from harming another object.
+        // The deletion may have happened: the UID keeps a second request from harming another object.
         _ => return Answer::Later(why.to_string()),
     };
     let told = if status.message.is_empty() { status.to_string() } else { status.message.clone() };
-    // The webhook says so where it could not find out: rules not loaded, a list that failed.
+    // The webhook says "retry later" if it could not find out: rules are not loaded, or a list failed.
     let later = matches!(status.code, 404 | 409 | 429 | 500..=599) || status.message.contains("retry later");
     if later { Answer::Later(told) } else { Answer::Refused(told) }
 }

@@ -1,4 +1,5 @@
-//! The certificate that is shown at an address, whoever issued it and however old it is: nothing is sent there.
+//! TLS handshake that reads the certificate shown at an address, whoever issued it and however old it is. No request is
+//! sent.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -11,52 +12,52 @@ use rustls::{ClientConfig, DigitallySignedStruct, Error, SignatureScheme};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
-/// How long it may take.
+/// Timeout of the handshake.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// `host:port` of an `https` URL.
+/// Returns the `host:port` of an `https` URL.
 pub(super) fn authority(url: &str) -> Option<String> {
     let authority = url.strip_prefix("https://")?.split(['/', '?']).next().filter(|authority| !authority.is_empty())?;
     let has_port = authority.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
     Some(if has_port { authority.to_owned() } else { format!("{authority}:443") })
 }
 
-/// When the first certificate of the chain that is shown ends.
+/// Returns the earliest end of the certificates in the shown chain, in seconds since 1970.
 pub(super) async fn ends(authority: &str) -> Result<i64, String> {
-    let shown = tokio::time::timeout(PATIENCE, look(authority)).await;
+    let shown = tokio::time::timeout(PATIENCE, read_expiry(authority)).await;
     shown.unwrap_or_else(|_| Err(format!("no answer within {} s", PATIENCE.as_secs())))
 }
 
-async fn look(authority: &str) -> Result<i64, String> {
+async fn read_expiry(authority: &str) -> Result<i64, String> {
     let host = authority.rsplit_once(':').map_or(authority, |(host, _)| host).trim_matches(['[', ']']).to_owned();
     let name = ServerName::try_from(host).map_err(|why| why.to_string())?;
     let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let note = Arc::new(Note { provider: Arc::clone(&provider), ends: Mutex::default() });
+    let recorder = Arc::new(ExpiryRecorder { provider: Arc::clone(&provider), ends: Mutex::default() });
     let config = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .map_err(|why| why.to_string())?
         .dangerous()
-        .with_custom_certificate_verifier(Arc::<Note>::clone(&note))
+        .with_custom_certificate_verifier(Arc::<ExpiryRecorder>::clone(&recorder))
         .with_no_client_auth();
     let stream = TcpStream::connect(authority).await.map_err(|why| why.to_string())?;
     let done = TlsConnector::from(Arc::new(config)).connect(name, stream).await;
-    // A server that wants to know who calls has shown its own by then.
-    let ends = *note.ends.lock().unwrap_or_else(PoisonError::into_inner);
+    // A server that asks for a client certificate has shown its own by then.
+    let ends = *recorder.ends.lock().unwrap_or_else(PoisonError::into_inner);
     match (ends, done) {
         (Some(ends), _) => Ok(ends),
         (None, Err(why)) => Err(why.to_string()),
-        (None, Ok(_)) => Err("its end can't be read".to_owned()),
+        (None, Ok(_)) => Err("could not read its end of validity".to_owned()),
     }
 }
 
-/// Believes everything and notes when it ends: what is asked is only that.
+/// Verifier that accepts every certificate and records its end, as only the end matters.
 #[derive(Debug)]
-struct Note {
+struct ExpiryRecorder {
     provider: Arc<CryptoProvider>,
     ends: Mutex<Option<i64>>,
 }
 
-impl ServerCertVerifier for Note {
+impl ServerCertVerifier for ExpiryRecorder {
     fn verify_server_cert(
         &self,
         end_entity: &CertificateDer<'_>,

@@ -1,4 +1,4 @@
-//! What runs, and until when its certificate is good.
+//! Processes of depguard, and the end of the webhook's certificate.
 
 use std::collections::BTreeSet;
 
@@ -8,17 +8,17 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::{Report, handshake, span, unread};
-use crate::commands::install::address::text;
+use crate::cluster::resource_path::text;
 use crate::commands::install::certificate::{ends, held};
-use crate::output::Table;
+use crate::io::output::Table;
 
-/// The Lease of the controllers' election, unless they were given another.
+/// Default name of the Lease for the controllers' election.
 const LEASE: &str = "depguard-controller";
 const PROCESSES: [&str; 2] = ["depguard-controller", "depguard-webhook"];
-/// The webhook that is asked about the canary: it names depguard's own namespace.
+/// Webhook for the canary; its configuration names depguard's own namespace.
 const CANARY: &str = "canary.dependency-controller.dependencies.opendefense.cloud";
 
-/// A Deployment.
+/// State of a Deployment.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(super) struct Process {
     pub(super) name: String,
@@ -27,18 +27,18 @@ pub(super) struct Process {
     pub(super) image: String,
 }
 
-/// A certificate that API servers are shown.
+/// Certificate that API servers see.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(super) struct Certificate {
-    /// `secret/name`, or a host.
+    /// Name of the source: `secret/name`, or a host.
     pub(super) of: String,
-    /// Seconds since 1970.
+    /// End of the validity, in seconds since 1970.
     #[serde(skip)]
     pub(super) ends: i64,
     pub(super) expires: String,
 }
 
-/// depguard's own namespace, by what is installed.
+/// Returns depguard's own namespace, as the installed configurations name it.
 pub(super) fn namespace(configurations: &[Value]) -> Option<String> {
     let webhooks = configurations.iter().filter_map(|object| object.get("webhooks")?.as_array()).flatten();
     let canary = webhooks.into_iter().find(|webhook| text(webhook, "/name") == CANARY)?;
@@ -46,13 +46,30 @@ pub(super) fn namespace(configurations: &[Value]) -> Option<String> {
     (!namespace.is_empty()).then(|| namespace.to_owned())
 }
 
-/// Reads the Deployments, and gives the name of the Secret with the webhook's certificate where there is a webhook.
-pub(super) async fn processes(cluster: &Endpoint, namespace: &str, report: &mut Report) -> Option<String> {
+/// Reads the Deployments. If there is a webhook, returns the name of the Secret with its certificate. `configurations`:
+/// the installed ones, which show whether API servers reach the webhook through a Service.
+pub(super) async fn processes(
+    cluster: &Endpoint,
+    namespace: &str,
+    configurations: &[Value],
+    report: &mut Report,
+) -> Option<String> {
     let mut secret = None;
+    let webhooks = configurations.iter().filter_map(|object| object.get("webhooks")?.as_array()).flatten();
+    let has_service = webhooks.into_iter().any(|webhook| webhook.pointer("/clientConfig/service").is_some());
     for name in PROCESSES {
         let path = format!("/apis/apps/v1/namespaces/{namespace}/deployments/{name}");
         let found = match cluster.get_json(&path).await {
             Ok(found) => found,
+            Err(why) if why.is_not_found() && has_service => {
+                let why = format!("it is not in namespace {namespace}: name its namespace with -n");
+                report.unread.push(super::StatusReadFailure {
+                    what: format!("deployment {name}"),
+                    why,
+                    is_vital: true,
+                });
+                continue;
+            }
             Err(why) if why.is_not_found() => continue,
             Err(why) => {
                 let right = format!("get deployments.apps in namespace {namespace}");
@@ -79,8 +96,8 @@ pub(super) async fn processes(cluster: &Endpoint, namespace: &str, report: &mut 
     secret
 }
 
-/// Looks whether the elected controller still renews its Lease: what the rules' conditions say is as old as that. Without a
-/// Lease there is no election, and nothing to be told.
+/// Checks that the elected controller still renews its Lease: the rules' conditions are as old as the last renewal.
+/// Without a Lease there is no election, and nothing to report.
 pub(super) async fn lease(cluster: &Endpoint, namespace: &str, report: &mut Report) {
     let path = format!("/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/{LEASE}");
     match cluster.get_json(&path).await {
@@ -88,31 +105,32 @@ pub(super) async fn lease(cluster: &Endpoint, namespace: &str, report: &mut Repo
         Err(why) if why.is_not_found() => {}
         Err(why) => {
             let right = format!("get leases.coordination.k8s.io in namespace {namespace}");
-            report.unread.push(unread(format!("lease {LEASE}"), &right, &why));
+            report.unread.push(unread(format!("lease {LEASE}"), &right, &why).vital());
         }
     }
 }
 
-/// What is wrong with a Lease that its holder no longer renews. Clocks may differ by as long as it lasts.
+/// Returns the problem if no holder renews the Lease. The check allows clocks to differ by the duration of the Lease.
 fn stopped(lease: &Value, now: Timestamp) -> Option<String> {
-    let renewed: Timestamp = text(lease, "/spec/renewTime").parse().ok()?;
+    let Ok(renewed) = text(lease, "/spec/renewTime").parse::<Timestamp>() else {
+        return Some(format!("the Lease {LEASE} has no renewTime, so it is unknown whether a controller runs"));
+    };
     let lasts = lease.pointer("/spec/leaseDurationSeconds").and_then(Value::as_i64).unwrap_or_default();
     let age = now.as_second().saturating_sub(renewed.as_second());
     let is_held = !text(lease, "/spec/holderIdentity").is_empty();
-    (!is_held || age > lasts.saturating_mul(2)).then(|| {
-        format!("no controller has held its Lease for {}: what the conditions say is as old as that", span(age))
-    })
+    (!is_held || age > lasts.saturating_mul(2))
+        .then(|| format!("no controller has renewed its Lease for {}: the conditions are as old as that", span(age)))
 }
 
-/// Reads the certificate out of its Secret.
+/// Reads the certificate from its Secret.
 pub(super) async fn certificate(cluster: &Endpoint, namespace: &str, secret: &str, report: &mut Report) {
     let what = format!("the certificate in secret {secret}");
     match cluster.get_json(&format!("/api/v1/namespaces/{namespace}/secrets/{secret}")).await {
         Ok(found) => match held(&found, "tls.crt").and_then(|chain| ends(&chain)) {
-            Some(ends) => report.certificates.push(Certificate::new(format!("secret/{secret}"), ends)),
+            Some(ends) => report.certify(Certificate::new(format!("secret/{secret}"), ends)),
             None => {
-                let why = "it holds no tls.crt that can be read".to_owned();
-                report.unread.push(super::Unread { what, why, is_vital: false });
+                let why = "it has no readable tls.crt".to_owned();
+                report.unread.push(super::StatusReadFailure { what, why, is_vital: false });
             }
         },
         Err(why) => {
@@ -122,17 +140,17 @@ pub(super) async fn certificate(cluster: &Endpoint, namespace: &str, secret: &st
     }
 }
 
-/// Asks for the certificate where what is installed names a URL.
+/// Reads the certificate shown at each URL in the installed configurations.
 pub(super) async fn handshakes(configurations: &[Value], report: &mut Report) {
     let webhooks = configurations.iter().filter_map(|object| object.get("webhooks")?.as_array()).flatten();
     let urls = webhooks.map(|webhook| text(webhook, "/clientConfig/url"));
     let hosts: BTreeSet<_> = urls.filter_map(handshake::authority).collect();
     for host in hosts {
         match handshake::ends(&host).await {
-            Ok(ends) => report.certificates.push(Certificate::new(host, ends)),
+            Ok(ends) => report.certify(Certificate::new(host, ends)),
             Err(why) => {
                 let what = format!("the certificate shown at {host}");
-                report.unread.push(super::Unread { what, why, is_vital: false });
+                report.unread.push(super::StatusReadFailure { what, why, is_vital: false });
             }
         }
     }
@@ -151,6 +169,17 @@ pub(super) fn tables(report: &Report, now: Timestamp) -> [Table; 2] {
         certificates.push([certificate.of.clone(), certificate.expires.clone(), left]);
     }
     [processes, certificates]
+}
+
+impl Report {
+    /// Adds a certificate to the report. API servers reject an expired certificate, so that the webhook can't answer
+    /// them.
+    fn certify(&mut self, certificate: Certificate) {
+        if certificate.ends <= Timestamp::now().as_second() {
+            self.problems.push(format!("the certificate of {} has expired: renew it", certificate.of));
+        }
+        self.certificates.push(certificate);
+    }
 }
 
 impl Certificate {

@@ -1,20 +1,20 @@
-//! The last refusals, out of the logs of the webhook's pods: a line `denied` each.
+//! Latest refusals, from the logs of the webhook's pods, which have one `denied` line for each.
 
-use depguard_core::percent_encode;
+use depguard_core::model::percent_encode;
 use depguard_kcp::Endpoint;
 use k8s_openapi::jiff::Timestamp;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use super::{Unread, since, unread};
-use crate::commands::install::address::text;
-use crate::output::Table;
+use super::{StatusReadFailure, since, unread};
+use crate::cluster::resource_path::text;
+use crate::io::output::Table;
 
-/// How many lines of a log are looked at.
-const LINES: usize = 5000;
+/// Number of lines that are read from the end of each log.
+pub(super) const LINES: usize = 5000;
 const PODS: &str = "labelSelector=app.kubernetes.io%2Fname%3Ddepguard%2Capp.kubernetes.io%2Fcomponent%3Dwebhook";
 
-/// What the webhook said of a deletion that it refused.
+/// Deletion that the webhook refused, with its reasons.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Refusal {
@@ -33,12 +33,12 @@ pub(super) struct Refusal {
     dry_run: bool,
 }
 
-/// The last so many. `None`: no log could be looked at.
+/// Reads the latest refusals, at most `most`; `None` if no log could be read.
 pub(super) async fn read(
     cluster: &Endpoint,
     namespace: &str,
     most: usize,
-    unread_: &mut Vec<Unread>,
+    unread_: &mut Vec<StatusReadFailure>,
 ) -> Option<Vec<Refusal>> {
     let pods = match cluster.list_json(&format!("/api/v1/namespaces/{namespace}/pods?{PODS}")).await {
         Ok(list) => list.items,
@@ -62,20 +62,24 @@ pub(super) async fn read(
                 continue;
             }
             Ok(answer) if matches!(answer.status().as_u16(), 401 | 403) => {
-                format!("it needs the right to get pods/log in namespace {namespace}")
+                format!("you need the right to get pods/log in namespace {namespace}")
             }
             Ok(answer) => {
-                let said: Value = serde_json::from_slice(answer.body()).unwrap_or_default();
-                format!("HTTP {} {}", answer.status().as_u16(), text(&said, "/message"))
+                let answer_text: Value = serde_json::from_slice(answer.body()).unwrap_or_default();
+                format!("HTTP {} {}", answer.status().as_u16(), text(&answer_text, "/message"))
             }
             Err(why) => why.to_string(),
         };
-        unread_.push(Unread { what: format!("the last refusals in the log of pod {name}"), why, is_vital: false });
+        unread_.push(StatusReadFailure {
+            what: format!("the last refusals in the log of pod {name}"),
+            why,
+            is_vital: false,
+        });
     }
     if read == 0 {
         if pods.is_empty() {
             let why = format!("no pod of the webhook is in namespace {namespace}");
-            unread_.push(Unread { what: "the last refusals".to_owned(), why, is_vital: false });
+            unread_.push(StatusReadFailure { what: "the last refusals".to_owned(), why, is_vital: false });
         }
         return None;
     }
@@ -85,7 +89,7 @@ pub(super) async fn read(
 
 pub(super) fn table(refusals: &[Refusal], now: Timestamp) -> Table {
     let mut table = Table::new(["REFUSED", "KIND", "NAMESPACE", "NAME", "BLOCKERS", "RULES", "BY", "WHY"]);
-    // The latest first, as it is what somebody looks for.
+    // The latest refusal comes first, as users usually look for it.
     for refusal in refusals.iter().rev() {
         let age = format!("{} ago", since(&refusal.time, now));
         let tried =
@@ -106,7 +110,7 @@ pub(super) fn table(refusals: &[Refusal], now: Timestamp) -> Table {
 }
 
 impl Refusal {
-    /// A line of either format; `None`: it tells of something else.
+    /// Parses a log line in either format; `None` if the line is no refusal.
     fn parse(line: &str) -> Option<Self> {
         let (time, fields) = match serde_json::from_str::<Map<String, Value>>(line) {
             Ok(object) => {
@@ -116,8 +120,8 @@ impl Refusal {
             }
             Err(_) => {
                 let (time, rest) = line.split_once(' ')?;
-                let (_, said) = rest.split_once(": denied ")?;
-                let mut fields = pairs(said);
+                let (_, answer_text) = rest.split_once(": denied ")?;
+                let mut fields = pairs(answer_text);
                 fields.insert("message".to_owned(), Value::from("denied"));
                 (time.to_owned(), fields)
             }
@@ -143,7 +147,7 @@ impl Refusal {
     }
 }
 
-/// `name="a b" blockers=2`, as lines for people have them.
+/// Parses the pairs in a log line for people: `name="a b" blockers=2`.
 fn pairs(text: &str) -> Map<String, Value> {
     let (mut pairs, mut rest) = (Map::new(), text.trim());
     while let Some((name, behind)) = rest.split_once('=') {
@@ -160,7 +164,7 @@ fn pairs(text: &str) -> Map<String, Value> {
     pairs
 }
 
-/// The text up to the quote that ends it, and what is behind.
+/// Returns the text up to the closing quote, and the rest behind the quote.
 fn unquoted(text: &str) -> (Value, &str) {
     let (mut value, mut escaped) = (String::new(), false);
     for (at, c) in text.char_indices() {
@@ -182,8 +186,8 @@ mod tests {
 
     use super::*;
 
-    const TEXT: &str = r#"2026-11-22T01:02:03.000004Z  INFO depguard_webhook::report: denied namespace="shop" name="a" kind="configmaps" requester="O \"B\"" dry_run=true decided="undecided" plan="pods=NamespaceScan" blockers=0 rules="" why="it failed: retry later" misfits=0"#;
-    const JSON: &str = r#"{"timestamp":"2026-11-22T01:02:02Z","level":"INFO","message":"denied","cluster":"2x","namespace":"","name":"b","kind":"vpcs.network.example.com","requester":"admin","dry_run":false,"decided":"referenced","blockers":2,"rules":"2x/vm","misfits":0,"target":"depguard_webhook::report"}"#;
+    const TEXT: &str = r#"2026-11-22T01:02:03.000004Z  INFO depguard_webhook::service::decision_log: denied namespace="shop" name="a" kind="configmaps" requester="O \"B\"" dry_run=true decided="undecided" plan="pods=NamespaceScan" blockers=0 rules="" why="it failed: retry later" misfits=0"#;
+    const JSON: &str = r#"{"timestamp":"2026-11-22T01:02:02Z","level":"INFO","message":"denied","cluster":"2x","namespace":"","name":"b","kind":"vpcs.network.example.com","requester":"admin","dry_run":false,"decided":"referenced","blockers":2,"rules":"2x/vm","misfits":0,"target":"depguard_webhook::service::decision_log"}"#;
 
     #[test]
     fn a_refusal_is_read_in_either_format() {

@@ -1,66 +1,67 @@
-//! The rules, and the configurations that are installed for them.
+//! Rules, and the webhook configurations that are installed for them.
 
 use std::collections::BTreeMap;
 
 use depguard_core::locks::LockKind;
-use depguard_core::{Home, api};
+use depguard_core::{ControlPlane, api};
 use depguard_kcp::{ApiError, Endpoint};
 use k8s_openapi::jiff::Timestamp;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::{Unread, since, unread};
-use crate::commands::install::address::text;
-use crate::kinds::resource_name;
-use crate::live::{Live, next_step};
-use crate::outcome::Failure;
-use crate::output::Table;
+use super::{StatusReadFailure, since, unread};
+use crate::cluster::api_server::{ApiServer, next_step};
+use crate::cluster::kinds::resource_name;
+use crate::cluster::resource_path::text;
+use crate::cluster::rules::CheckedRules;
+use crate::io::exit::Failure;
+use crate::io::output::Table;
 
-/// The conditions in the order in which they come true.
+/// Conditions, in the order in which they become true.
 const CONDITIONS: [&str; 4] = ["Accepted", "ResolvedRefs", "Programmed", "Enforced"];
 const SLICES: &str = "/apis/apis.kcp.io/v1alpha1/apiexportendpointslices";
 const BINDINGS: &str = "/apis/apis.kcp.io/v1alpha2/apibindings";
 pub(crate) const CONFIGURATIONS: &str = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations";
 const CONFIGURATION: &str = "dependency-controller";
-/// Configurations of what is enabled beside rules.
+/// Configurations of features beside rules.
 const OTHERS: [&str; 4] = ["depguard-locks", "depguard-lock-kinds", "depguard-compat-locks", "depguard-owners"];
 
-/// What there is of rules.
+/// Rules and configurations that were found.
 #[derive(Debug, Default)]
-pub(crate) struct Found {
+pub(crate) struct RuleInventory {
     pub(super) rules: Vec<RuleStatus>,
     pub(crate) configurations: Vec<Value>,
-    /// Whether all configurations that matter for the rules were looked at.
+    /// True if all configurations that matter for the rules were read.
     all_configurations: bool,
-    /// Whether it is installed in another workspace of the kcp, for this one too.
+    /// True if depguard is installed in another workspace of the kcp, and serves this one, too.
     pub(super) is_elsewhere: bool,
 }
 
-impl Found {
-    /// How many rules there are.
+impl RuleInventory {
+    /// Number of rules.
     pub(crate) fn count(&self) -> usize {
         self.rules.len()
     }
 }
 
-/// How a rule is.
+/// Status of a rule.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(super) struct RuleStatus {
-    /// Of depguard's own workspace: whose it is.
+    /// Workspace of the rule, if it may differ from the kubeconfig's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) workspace: Option<String>,
     pub(super) name: String,
-    /// Whether all is said of the rule as it is now, and it is enforced.
+    /// True if the condition `Enforced` is true for the current version of the rule.
     pub(super) enforced: bool,
     #[serde(skip)]
     created: String,
-    /// Group and resource of what it protects.
+    /// Group and resource of each target.
     #[serde(skip)]
     targets: Vec<(String, String)>,
     pub(super) conditions: Vec<Condition>,
 }
 
-/// A condition of a rule.
+/// Condition of a rule.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Condition {
@@ -70,36 +71,37 @@ pub(super) struct Condition {
     pub(super) reason: String,
     pub(super) message: String,
     pub(super) last_transition_time: String,
-    /// It speaks of the rule as it was before.
+    /// True if the condition is about an earlier version of the rule.
     pub(super) outdated: bool,
 }
 
-/// Reads them; of depguard's own workspace those of everybody who has bound it.
-pub(crate) async fn read(live: &Live, unread: &mut Vec<Unread>) -> Result<Found, Failure> {
-    let views = match live.home() {
-        Home::Kcp => views(live, unread).await?,
-        Home::Kubernetes => Vec::new(),
+/// Reads the rules and configurations. In depguard's own workspace, these are the ones of every workspace that has
+/// bound depguard's export.
+pub(crate) async fn read(live: &ApiServer, unread: &mut Vec<StatusReadFailure>) -> Result<RuleInventory, Failure> {
+    let views = match live.control_plane() {
+        ControlPlane::Kcp => views(live, unread).await?,
+        ControlPlane::Kubernetes => Vec::new(),
     };
     if views.is_empty() {
-        let mut found = here(&live.endpoint(), live.home(), unread).await?;
-        if live.home() == Home::Kcp {
+        let mut found = here(&live.endpoint(), live.control_plane(), unread).await?;
+        if live.control_plane() == ControlPlane::Kcp {
             bound(live, &mut found, unread).await?;
         }
         return Ok(found);
     }
-    let mut found = Found { all_configurations: true, is_elsewhere: true, ..Found::default() };
+    let mut found = RuleInventory { all_configurations: true, is_elsewhere: true, ..RuleInventory::default() };
     for view in views {
         let paths = match view.list_json(BINDINGS).await {
             Ok(list) => list.items.iter().filter_map(path_of).collect(),
-            // Then they go by their logical clusters.
+            // Without paths, workspaces are shown by their logical clusters.
             Err(_) => BTreeMap::new(),
         };
-        for object in view.list_json(&rules()).await.map_err(|why| untold(&why))?.items {
+        for object in view.list_json(&rules()).await.map_err(|why| rules_failure(&why))?.items {
             let cluster = cluster_of(&object);
             let workspace = paths.get(&cluster).cloned().unwrap_or(cluster);
             found.rules.push(RuleStatus { workspace: Some(workspace), ..RuleStatus::of(&object) });
         }
-        configurations(&view, unread, &mut found).await;
+        configurations(&view, unread, &mut found, true).await;
     }
     found.rules.sort_by(|a, b| (&a.workspace, &a.name).cmp(&(&b.workspace, &b.name)));
     Ok(found)
@@ -121,7 +123,7 @@ pub(super) fn table(rules: &[RuleStatus], now: Timestamp) -> Table {
     table
 }
 
-/// A row a condition, with its message.
+/// Builds a table with one row for each condition, including its message.
 pub(super) fn wide(rules: &[RuleStatus], now: Timestamp) -> Table {
     let of_many = rules.iter().any(|rule| rule.workspace.is_some());
     let headings = ["RULE", "CONDITION", "STATUS", "REASON", "AGE", "MESSAGE"];
@@ -129,13 +131,13 @@ pub(super) fn wide(rules: &[RuleStatus], now: Timestamp) -> Table {
     for rule in rules {
         let workspace = || of_many.then(|| rule.workspace.clone().unwrap_or_default());
         if rule.conditions.is_empty() {
-            let cells = ["", "Unknown", "", "", "no controller has looked at it yet"].map(str::to_owned);
+            let cells = ["", "Unknown", "", "", "no controller has checked it yet"].map(str::to_owned);
             table.push(workspace().into_iter().chain([rule.name.clone()]).chain(cells));
         }
         for it in &rule.conditions {
             let age = since(&it.last_transition_time, now);
             let message = if it.outdated {
-                format!("(of the rule before its last change) {}", it.message)
+                format!("(about an earlier version of the rule) {}", it.message)
             } else {
                 it.message.clone()
             };
@@ -146,14 +148,14 @@ pub(super) fn wide(rules: &[RuleStatus], now: Timestamp) -> Table {
     table
 }
 
-/// The virtual workspaces of depguard's export, where this is its workspace.
-async fn views(live: &Live, unread_: &mut Vec<Unread>) -> Result<Vec<Endpoint>, Failure> {
+/// Returns the virtual workspaces of depguard's export, if this is the workspace of the export.
+async fn views(live: &ApiServer, unread_: &mut Vec<StatusReadFailure>) -> Result<Vec<Endpoint>, Failure> {
     let slices = match live.endpoint().list_json(SLICES).await {
         Ok(list) => list.items,
         Err(why) if why.is_not_found() => return Ok(Vec::new()),
         Err(why) if why.status() == Some(403) => {
             let right = "list apiexportendpointslices.apis.kcp.io";
-            unread_.push(unread("whether this is depguard's own workspace", right, &why));
+            unread_.push(unread("the APIExportEndpointSlices of this workspace", right, &why));
             return Ok(Vec::new());
         }
         Err(why) => return Err(Failure::new(why)),
@@ -167,51 +169,62 @@ async fn views(live: &Live, unread_: &mut Vec<Unread>) -> Result<Vec<Endpoint>, 
     Ok(views)
 }
 
-/// Those of the cluster, or of the workspace, that the kubeconfig points to.
-async fn here(endpoint: &Endpoint, home: Home, unread: &mut Vec<Unread>) -> Result<Found, Failure> {
-    // In kcp those of a target's provider are in another workspace.
-    let mut found = Found { all_configurations: home == Home::Kubernetes, ..Found::default() };
+/// Reads the rules and configurations of the cluster or workspace that the kubeconfig points to.
+async fn here(
+    endpoint: &Endpoint,
+    control_plane: ControlPlane,
+    unread: &mut Vec<StatusReadFailure>,
+) -> Result<RuleInventory, Failure> {
+    // In kcp, the configurations of a target's provider are in another workspace.
+    let mut found =
+        RuleInventory { all_configurations: control_plane == ControlPlane::Kubernetes, ..RuleInventory::default() };
     match endpoint.list_json(&rules()).await {
         Ok(list) => {
             found.rules = list.items.iter().map(RuleStatus::of).collect();
-            // Whoever has bound depguard's export is served its kind.
-            found.is_elsewhere = home == Home::Kcp;
+            // The kind is served in each workspace that has bound depguard's export.
+            found.is_elsewhere = control_plane == ControlPlane::Kcp;
         }
         Err(why) if why.is_not_found() => {}
-        // kcp says so of what nobody bound.
-        Err(why) if why.status() == Some(403) && home == Home::Kcp => {
+        // kcp answers 403 for a kind that is not bound.
+        Err(why) if why.status() == Some(403) && control_plane == ControlPlane::Kcp => {
             unread.push(self::unread(
                 "the rules of this workspace",
                 "list dependencyrules.dependencies.opendefense.cloud",
                 &why,
             ));
         }
-        Err(why) => return Err(untold(&why)),
+        Err(why) => return Err(rules_failure(&why)),
     }
-    configurations(endpoint, unread, &mut found).await;
+    configurations(endpoint, unread, &mut found, control_plane == ControlPlane::Kubernetes).await;
     Ok(found)
 }
 
-/// Adds the rules of the workspaces whose exports are bound, as far as they protect something here.
-async fn bound(live: &Live, found: &mut Found, unread: &mut Vec<Unread>) -> Result<(), Failure> {
+/// Adds the rules of workspaces whose exports are bound, if they protect a kind here.
+async fn bound(
+    live: &ApiServer,
+    found: &mut RuleInventory,
+    unread: &mut Vec<StatusReadFailure>,
+) -> Result<(), Failure> {
     let rules = live.rules().await?;
     let own = rules.bound.as_ref().and_then(|bound| bound.cluster.clone());
-    for (object, rule) in rules.objects.iter().zip(rules.parsed()) {
-        let Ok(rule) = rule else { continue };
+    // The conditions of a rule that can't be used are shown in its own workspace.
+    let CheckedRules { usable, unread: unreadable } = rules.check();
+    for (object, rule) in &usable {
         let is_foreign = rule.key().cluster.is_some() && rule.key().cluster != own;
-        if is_foreign && rule.edges().iter().any(|edge| rules.bears(&rule, edge)) {
+        if is_foreign && rule.edges().iter().any(|edge| rules.applies(rule, edge)) {
             let shown = rules.shown(rule.key());
             let workspace = shown.split_once('|').map(|(workspace, _)| workspace.to_owned());
             found.rules.push(RuleStatus { workspace, ..RuleStatus::of(object) });
             found.is_elsewhere = true;
         }
     }
-    unread.extend(rules.unread.iter().map(|it| Unread { what: it.what.clone(), why: it.why.clone(), is_vital: false }));
+    let is_vital = !found.is_elsewhere;
+    unread.extend(unreadable.into_iter().map(|it| StatusReadFailure { what: it.what, why: it.why, is_vital }));
     Ok(())
 }
 
-/// How many ObjectLocks and ClusterObjectLocks there are.
-pub(super) async fn locks(live: &Live, unread_: &mut Vec<Unread>) -> usize {
+/// Counts the ObjectLocks and ClusterObjectLocks.
+pub(super) async fn locks(live: &ApiServer, unread_: &mut Vec<StatusReadFailure>) -> usize {
     let mut count = 0_usize;
     for kind in LockKind::ALL {
         match live.endpoint().list_json(&kind.path(None)).await {
@@ -226,7 +239,13 @@ pub(super) async fn locks(live: &Live, unread_: &mut Vec<Unread>) -> usize {
     count
 }
 
-async fn configurations(endpoint: &Endpoint, unread_: &mut Vec<Unread>, found: &mut Found) {
+/// Reads the webhook configurations. `is_vital`: it is unknown without them whether rules are enforced.
+async fn configurations(
+    endpoint: &Endpoint,
+    unread_: &mut Vec<StatusReadFailure>,
+    found: &mut RuleInventory,
+    is_vital: bool,
+) {
     match endpoint.list_json(CONFIGURATIONS).await {
         Ok(list) => {
             let is_ours = |object: &Value| {
@@ -238,14 +257,15 @@ async fn configurations(endpoint: &Endpoint, unread_: &mut Vec<Unread>, found: &
         Err(why) => {
             found.all_configurations = false;
             let right = "list validatingwebhookconfigurations.admissionregistration.k8s.io";
-            unread_.push(unread("what is installed at the API server", right, &why).vital());
+            unread_.push(StatusReadFailure { is_vital, ..unread("the webhook configurations", right, &why) });
         }
     }
 }
 
-impl Found {
-    /// Takes back what a condition says that nobody keeps up: a controller that is gone corrects none.
-    pub(super) fn hold_against_configurations(&mut self, home: Home) {
+impl RuleInventory {
+    /// Sets `Enforced` to false for each rule with a target that no configuration covers: a controller that is gone
+    /// doesn't correct its conditions.
+    pub(super) fn correct_by_configurations(&mut self, control_plane: ControlPlane) {
         if !self.all_configurations {
             return;
         }
@@ -268,13 +288,13 @@ impl Found {
             let Some((group, resource)) = rule.targets.iter().find(|target| !is_reviewed(target)).cloned() else {
                 continue;
             };
-            let place = if home == Home::Kcp { "its provider's workspace" } else { "the cluster" };
+            let place = if control_plane == ControlPlane::Kcp { "its provider's workspace" } else { "the cluster" };
             rule.enforced = false;
             for condition in rule.conditions.iter_mut().filter(|condition| condition.type_ == "Enforced") {
                 condition.status = "False".to_owned();
                 condition.reason = "NotInstalled".to_owned();
                 condition.message = format!(
-                    "no webhook configuration of {place} has deletions of {} reviewed, whatever was said before",
+                    "No webhook configuration of {place} covers deletions of {}; the stored condition is out of date.",
                     resource_name(&resource, &group)
                 );
             }
@@ -282,11 +302,11 @@ impl Found {
     }
 }
 
-/// Without the rules nothing can be said.
-fn untold(why: &ApiError) -> Failure {
-    let failure = Failure::new(format!("the rules can't be read: {why}"));
+/// Builds the failure of a command that can't read the rules.
+fn rules_failure(why: &ApiError) -> Failure {
+    let failure = Failure::new(format!("could not read the rules: {why}"));
     match why.status() {
-        Some(401 | 403) => failure.hint("it needs the right to list dependencyrules.dependencies.opendefense.cloud"),
+        Some(401 | 403) => failure.hint("you need the right to list dependencyrules.dependencies.opendefense.cloud"),
         _ => failure.hint(next_step(why)),
     }
 }
@@ -324,7 +344,7 @@ impl RuleStatus {
         }
     }
 
-    /// Whether every condition is there, is true, and is about the rule as it is now.
+    /// Returns true if every condition exists, is true, and is about the current version of the rule.
     pub(super) fn is_well(&self) -> bool {
         let is_true = |name: &str| self.condition(name).is_some_and(|it| it.status == "True" && !it.outdated);
         self.enforced && CONDITIONS.into_iter().all(is_true)
@@ -385,9 +405,13 @@ mod tests {
         assert!(shown.ends_with("vm     True       Unknown    Unknown      False (R)   5m\n"), "{shown}");
         let shown = wide(&[RuleStatus::of(&rule(2, "True")), RuleStatus::of(&json!({}))], now).render();
         assert!(
-            shown.contains("Enforced    True      R          5m    (of the rule before its last change) m"),
+            shown.contains("Enforced    True      R          5m    (about an earlier version of the rule) m"),
             "{shown}"
         );
-        assert!(shown.contains("no controller has looked at it yet"), "{shown}");
+        assert!(shown.contains("no controller has checked it yet"), "{shown}");
+        // Until a controller reports, the age is the age of the rule.
+        let young = json!({"metadata": {"name": "vm", "creationTimestamp": "2026-01-01T00:04:00Z"}});
+        let shown = table(&[RuleStatus::of(&young)], now).render();
+        assert!(shown.ends_with("Unknown    60s\n"), "{shown}");
     }
 }

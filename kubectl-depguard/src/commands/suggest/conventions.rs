@@ -1,28 +1,28 @@
-//! The conventions by which fields of Kubernetes kinds say that they refer, as tables. What is done with them:
-//! `reference.rs` and `targets.rs`.
+//! Naming conventions of fields that refer to objects in Kubernetes kinds, as tables. `reference.rs` and `targets.rs`
+//! apply them.
 
-/// Last words of a field that say that it refers: `vpcRef`, `vpcReference`, `vpcRefs`.
+/// Last words of the name of a referring field: `vpcRef`, `vpcReference`, `vpcRefs`.
 pub(super) const REFERRING: &[&str] = &["ref", "refs", "reference", "references"];
 
-/// Last words of a field that holds a name: `secretName`, `networkNames`.
+/// Last words of the name of a field that holds a name: `secretName`, `networkNames`.
 pub(super) const NAMING: &[&str] = &["name", "names"];
 
-/// Words between the kind and what says that it refers: `secretKeyRef`, `secretKeySelector`, `secretObjectRef`.
+/// Words between the kind and the referring word: `secretKeyRef`, `secretKeySelector`, `secretObjectRef`.
 pub(super) const BETWEEN: &[&str] = &["key", "object", "resource"];
 
-/// The field of a reference that holds the name.
+/// Field of a reference that holds the name.
 pub(super) const NAME: &str = "name";
-/// The field of a reference that holds the kind.
+/// Field of a reference that holds the kind.
 pub(super) const KIND: &str = "kind";
-/// The field of a reference that holds the namespace.
+/// Field of a reference that holds the namespace.
 pub(super) const NAMESPACE: &str = "namespace";
-/// The fields of a reference that hold the group.
+/// Fields of a reference that hold the group.
 pub(super) const GROUPS: &[&str] = &["apiGroup", "group"];
-/// The field of a reference that holds group and version.
+/// Field of a reference that holds group and version.
 pub(super) const API_VERSION: &str = "apiVersion";
 
-/// What an object holds that is a reference and nothing else: ObjectReference, LocalObjectReference, SecretKeySelector,
-/// TypedObjectReference and their like.
+/// Fields of an object that is only a reference: ObjectReference, LocalObjectReference, SecretKeySelector,
+/// TypedObjectReference and similar types.
 pub(super) const OF_A_REFERENCE: &[&str] = &[
     "name",
     "namespace",
@@ -45,30 +45,31 @@ pub(super) const OF_A_REFERENCE: &[&str] = &[
     "version",
 ];
 
-/// First words of a field that names what a controller is to make, and so holds nothing: `writeConnectionSecretToRef`.
+/// First words of a field that names an object for a controller to make, and so protects nothing:
+/// `writeConnectionSecretToRef`.
 pub(super) const MADE: &[&str] = &["write", "output", "generate", "generated", "create", "created", "publish"];
 
-/// Fields that hold no references, however they and what is in them are called.
+/// Fields without references, whatever their own name and the names in them.
 pub(super) const NEVER: &[&str] = &["metadata", "labels", "annotations", "matchLabels", "matchExpressions"];
 
-/// A kind that every cluster has.
+/// Kind that every cluster has.
 pub(super) struct WellKnown {
     pub(super) group: &'static str,
     pub(super) version: &'static str,
     pub(super) kind: &'static str,
     pub(super) resource: &'static str,
     pub(super) namespaced: bool,
-    /// Other words for it, in fields that say that they name or refer: `claimName`.
+    /// Other words for the kind, in fields that name or refer: `claimName`.
     pub(super) also: &'static [&'static str],
-    pub(super) use_of_word: Use,
+    pub(super) use_of_word: WordUse,
 }
 
-/// How the word is used in names of fields.
+/// Use of the kind's word in names of fields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Use {
-    /// For this kind: a field of that name refers to it.
+pub(super) enum WordUse {
+    /// The word means this kind: a field of that name refers to it.
     Own,
-    /// For many things, as `node` and `role` are: only a field that says more refers to it.
+    /// The word means many things, as `node` and `role` do: only a more explicit field refers to the kind.
     Common,
 }
 
@@ -79,15 +80,15 @@ const fn known(
     resource: &'static str,
     namespaced: bool,
     also: &'static [&'static str],
-    use_of_word: Use,
+    use_of_word: WordUse,
 ) -> WellKnown {
     WellKnown { group, version, kind, resource, namespaced, also, use_of_word }
 }
 
-/// The kinds that fields name. Namespaces are not among them: a field that names one says where, not what.
+/// Kinds that fields name. Namespace is not in the list: a field that names a namespace names a place, not a target.
 pub(super) const WELL_KNOWN: &[WellKnown] = &[
-    known("", "v1", "Secret", "secrets", true, &[], Use::Own),
-    known("", "v1", "ConfigMap", "configmaps", true, &[], Use::Own),
+    known("", "v1", "Secret", "secrets", true, &[], WordUse::Own),
+    known("", "v1", "ConfigMap", "configmaps", true, &[], WordUse::Own),
     known(
         "",
         "v1",
@@ -95,24 +96,24 @@ pub(super) const WELL_KNOWN: &[WellKnown] = &[
         "persistentvolumeclaims",
         true,
         &["claim", "claims", "pvc", "pvcs"],
-        Use::Own,
+        WordUse::Own,
     ),
-    known("", "v1", "ServiceAccount", "serviceaccounts", true, &[], Use::Own),
-    known("", "v1", "PersistentVolume", "persistentvolumes", false, &["pv", "pvs"], Use::Own),
-    known("", "v1", "Service", "services", true, &[], Use::Common),
-    known("", "v1", "Pod", "pods", true, &[], Use::Common),
-    known("", "v1", "Node", "nodes", false, &[], Use::Common),
-    known("apps", "v1", "Deployment", "deployments", true, &[], Use::Common),
-    known("apps", "v1", "StatefulSet", "statefulsets", true, &[], Use::Common),
-    known("apps", "v1", "DaemonSet", "daemonsets", true, &[], Use::Common),
-    known("batch", "v1", "Job", "jobs", true, &[], Use::Common),
-    known("batch", "v1", "CronJob", "cronjobs", true, &[], Use::Common),
-    known("networking.k8s.io", "v1", "Ingress", "ingresses", true, &[], Use::Common),
-    known("networking.k8s.io", "v1", "IngressClass", "ingressclasses", false, &[], Use::Own),
-    known("node.k8s.io", "v1", "RuntimeClass", "runtimeclasses", false, &[], Use::Own),
-    known("rbac.authorization.k8s.io", "v1", "ClusterRole", "clusterroles", false, &[], Use::Own),
-    known("rbac.authorization.k8s.io", "v1", "Role", "roles", true, &[], Use::Common),
-    known("resource.k8s.io", "v1", "ResourceClaim", "resourceclaims", true, &[], Use::Own),
-    known("scheduling.k8s.io", "v1", "PriorityClass", "priorityclasses", false, &[], Use::Own),
-    known("storage.k8s.io", "v1", "StorageClass", "storageclasses", false, &[], Use::Own),
+    known("", "v1", "ServiceAccount", "serviceaccounts", true, &[], WordUse::Own),
+    known("", "v1", "PersistentVolume", "persistentvolumes", false, &["pv", "pvs"], WordUse::Own),
+    known("", "v1", "Service", "services", true, &[], WordUse::Common),
+    known("", "v1", "Pod", "pods", true, &[], WordUse::Common),
+    known("", "v1", "Node", "nodes", false, &[], WordUse::Common),
+    known("apps", "v1", "Deployment", "deployments", true, &[], WordUse::Common),
+    known("apps", "v1", "StatefulSet", "statefulsets", true, &[], WordUse::Common),
+    known("apps", "v1", "DaemonSet", "daemonsets", true, &[], WordUse::Common),
+    known("batch", "v1", "Job", "jobs", true, &[], WordUse::Common),
+    known("batch", "v1", "CronJob", "cronjobs", true, &[], WordUse::Common),
+    known("networking.k8s.io", "v1", "Ingress", "ingresses", true, &[], WordUse::Common),
+    known("networking.k8s.io", "v1", "IngressClass", "ingressclasses", false, &[], WordUse::Own),
+    known("node.k8s.io", "v1", "RuntimeClass", "runtimeclasses", false, &[], WordUse::Own),
+    known("rbac.authorization.k8s.io", "v1", "ClusterRole", "clusterroles", false, &[], WordUse::Own),
+    known("rbac.authorization.k8s.io", "v1", "Role", "roles", true, &[], WordUse::Common),
+    known("resource.k8s.io", "v1", "ResourceClaim", "resourceclaims", true, &[], WordUse::Own),
+    known("scheduling.k8s.io", "v1", "PriorityClass", "priorityclasses", false, &[], WordUse::Own),
+    known("storage.k8s.io", "v1", "StorageClass", "storageclasses", false, &[], WordUse::Own),
 ];

@@ -1,11 +1,14 @@
-//! The kinds that are given: CustomResourceDefinitions, APIResourceSchemas, and the APIExports that serve these.
+//! Definitions of kinds: CustomResourceDefinitions, APIResourceSchemas, and the APIExports that serve the latter.
 
 use std::collections::BTreeMap;
 
 use depguard_core::api::PATH_ANNOTATION;
 use serde_json::Value;
 
-/// A kind, as a rule names it.
+use crate::cluster::documents::name_of;
+use crate::cluster::rules::ReadFailure;
+
+/// Kind, as a rule names it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct KindName {
     pub(super) group: String,
@@ -15,37 +18,53 @@ pub(super) struct KindName {
     pub(super) namespaced: bool,
 }
 
-/// The APIExport that serves a kind.
+/// APIExport that serves a kind.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Export {
     pub(super) name: String,
-    /// The path of its workspace, where that is known.
+    /// Path of the export's workspace, if it is known.
     pub(super) workspace: Option<String>,
 }
 
-/// A kind with its schema.
+/// Kind with its schema.
 #[derive(Debug, Clone)]
 pub(super) struct Definition {
     pub(super) name: KindName,
     pub(super) export: Option<Export>,
     pub(super) schema: Value,
+    /// Controllers of the definition, such as a CompositeResourceDefinition: whoever deletes the controller deletes the
+    /// definition.
+    pub(super) owners: Vec<DefinitionOwner>,
 }
 
-/// The definitions among some objects, each kind once, in the version that is stored or else the first that is served.
-/// `workspaces` says of exports, by name, where they are, before their own annotation does.
+/// Object that made a definition.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct DefinitionOwner {
+    pub(super) group: String,
+    pub(super) kind: String,
+    pub(super) name: String,
+}
+
+/// Returns the definitions among some objects, each kind once, in the stored version or otherwise in the first served
+/// one, and the definitions that can't be read. `workspaces` gives the paths of exports by name; it takes precedence
+/// over an export's own annotation.
 pub(super) fn definitions<'v>(
     objects: impl Iterator<Item = &'v Value> + Clone,
     workspaces: &BTreeMap<String, String>,
-) -> Vec<Definition> {
+) -> (Vec<Definition>, Vec<ReadFailure>) {
     let exports: Vec<_> = objects.clone().filter(|object| text(object, "kind") == Some("APIExport")).collect();
     let mut found: BTreeMap<(String, String), Definition> = BTreeMap::new();
+    let mut missing = Vec::new();
     for object in objects {
         let schema_name = match text(object, "kind") {
             Some("CustomResourceDefinition") => None,
             Some("APIResourceSchema") => object.pointer("/metadata/name").and_then(Value::as_str),
             _ => continue,
         };
-        let Some((name, schema)) = read(object) else { continue };
+        let Some((name, schema)) = read(object) else {
+            missing.push(unread(object));
+            continue;
+        };
         let export = exports.iter().find(|export| serves(export, &name, schema_name)).and_then(|export| {
             let name = export.pointer("/metadata/name")?.as_str()?.to_owned();
             let annotations = export.pointer("/metadata/annotations");
@@ -53,12 +72,29 @@ pub(super) fn definitions<'v>(
             Some(Export { workspace: workspaces.get(&name).cloned().or(said), name })
         });
         let key = (name.group.clone(), name.resource.clone());
-        // Of several schemas of one kind, the export serves one.
+        // If a kind has several schemas, the export serves one of them.
         if export.is_some() || !found.contains_key(&key) {
-            found.insert(key, Definition { name, export, schema });
+            found.insert(key, Definition { name, export, schema, owners: owners(object) });
         }
     }
-    found.into_values().collect()
+    (found.into_values().collect(), missing)
+}
+
+fn owners(object: &Value) -> Vec<DefinitionOwner> {
+    let owners = object.pointer("/metadata/ownerReferences").and_then(Value::as_array);
+    let controllers = owners.into_iter().flatten().filter(|owner| owner.get("controller") == Some(&Value::Bool(true)));
+    let owner = |owner: &Value| {
+        let (group, _) = text(owner, "apiVersion")?.split_once('/')?;
+        let [kind, name] = [text(owner, "kind")?, text(owner, "name")?].map(str::to_owned);
+        Some(DefinitionOwner { group: group.to_owned(), kind, name })
+    };
+    controllers.filter_map(owner).collect()
+}
+
+/// Describes a definition that can't be read, so that its kind is missing.
+fn unread(object: &Value) -> ReadFailure {
+    let why = "its spec names no kind, or no served version with a schema";
+    ReadFailure { what: format!("the definition {}", name_of(object)), why: why.to_owned() }
 }
 
 fn read(object: &Value) -> Option<(KindName, Value)> {
@@ -80,7 +116,7 @@ fn read(object: &Value) -> Option<(KindName, Value)> {
     Some((name, schema))
 }
 
-/// Whether an APIExport serves a kind: by the name of its schema, in the way of either version of the API.
+/// Returns true if an APIExport serves a kind: by the name of the schema, in either version of the API.
 fn serves(export: &Value, name: &KindName, schema: Option<&str>) -> bool {
     let list = |field: &str| {
         export.get("spec").and_then(|spec| spec.get(field)).and_then(Value::as_array).map_or(&[][..], Vec::as_slice)

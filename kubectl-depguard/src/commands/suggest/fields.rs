@@ -1,31 +1,28 @@
-//! The fields of a schema that may refer: strings, and objects that hold a name.
+//! Fields of a schema that may refer: strings, and objects with a name.
 
 use serde_json::{Map, Value};
 
 use super::conventions::NEVER;
-use crate::draft::segment;
+use crate::engine::rule_draft::segment;
 
-/// No more `[*]` than a path may have.
-const MOST_WILDCARDS: usize = depguard_core::FieldPath::MAX_WILDCARDS;
-
-/// A string, an object, or lists and maps of them.
+/// String or object, or a list or map of these.
 pub(super) struct Field<'s> {
-    /// The property's name, without the lists and maps that it is.
+    /// Name of the property.
     pub(super) name: &'s str,
-    /// The name of the property around it.
+    /// Name of the property around it.
     pub(super) around: &'s str,
-    /// Leads to the string, or to the object.
+    /// Path of the string or object.
     pub(super) path: String,
-    /// The path of the object that it is a property of.
+    /// Path of the object that has the property.
     pub(super) base: String,
     pub(super) schema: &'s Value,
-    /// The properties beside it, and itself.
+    /// All properties of the object that has the property, including this one.
     pub(super) beside: &'s Map<String, Value>,
-    /// Whether it is a list or a map.
+    /// True if the property is a list or a map.
     pub(super) many: bool,
 }
 
-/// All fields of an object that its owner writes: nothing of `status`, and nothing of any metadata.
+/// Visits all fields that an object's owner writes: nothing in `status`, and nothing in any metadata.
 pub(super) fn each<'s>(schema: &'s Value, visit: &mut dyn FnMut(&Field<'s>)) {
     let Some(properties) = properties(schema) else { return };
     for (name, schema) in properties {
@@ -52,9 +49,6 @@ fn property<'s>(
         (schema, many) = (inner, true);
         path.push_str("[*]");
     }
-    if path.matches("[*]").count() > MOST_WILDCARDS {
-        return;
-    }
     visit(&Field { name, around, path: path.clone(), base: base.to_owned(), schema, beside, many });
     let Some(inside) = properties(schema) else { return };
     for (inner, schema) in inside {
@@ -62,24 +56,24 @@ fn property<'s>(
     }
 }
 
-/// What a list or a map holds.
+/// Returns the schema of a list's or map's elements.
 fn element(schema: &Value) -> Option<&Value> {
     let of_list = schema.get("items").filter(|_| schema.get("type").and_then(Value::as_str) == Some("array"));
     let of_map = schema.get("additionalProperties").filter(|_| schema.get("properties").is_none());
     of_list.or(of_map).filter(|inner| inner.is_object())
 }
 
-/// The properties of an object.
+/// Returns the properties of an object.
 pub(super) fn properties(schema: &Value) -> Option<&Map<String, Value>> {
     schema.get("properties")?.as_object()
 }
 
-/// Whether a field is a string that may hold any name.
+/// Returns true if a field is a string that may hold any name.
 pub(super) fn is_name(schema: &Value) -> bool {
     is_text(schema) && schema.get("enum").is_none() && schema.get("format").is_none()
 }
 
-/// Whether a field is a string.
+/// Returns true if a field is a string.
 pub(super) fn is_text(schema: &Value) -> bool {
     schema.get("type").and_then(Value::as_str) == Some("string")
 }

@@ -1,16 +1,16 @@
-//! Proposals as YAML to be reviewed: rules, with the reasons as comments.
+//! Proposals as YAML for review: rules, with the reasons as comments.
 
 use super::propose::{Proposal, Reason};
-use crate::outcome::Failure;
-use crate::output;
+use crate::io::exit::Failure;
+use crate::io::output;
 
-/// One document a rule. What can't be written as a rule stands in comments.
+/// Writes one document for each rule. References without a dependency become comments.
 pub(super) fn yaml(proposals: &[Proposal]) -> Result<String, Failure> {
     let mut text = String::new();
     for proposal in proposals {
         text.push_str("---\n");
         if proposal.references.is_empty() {
-            text.push_str(&format!("# {}: no rule, for no reference is resolved to a kind.\n", proposal.dependent));
+            text.push_str(&format!("# {}: no rule, because no reference could be resolved.\n", proposal.dependent));
         } else {
             let mut rule = proposal.rule.clone();
             let dependencies = std::mem::take(&mut rule.spec.dependencies);
@@ -25,17 +25,15 @@ pub(super) fn yaml(proposals: &[Proposal]) -> Result<String, Failure> {
             }
         }
         for reason in &proposal.unresolved {
-            text.push_str(&comment(
-                "",
-                &Reason { reason: format!("{}: {}", reason.path, reason.reason), ..reason.clone() },
-            ));
+            let at = if reason.path.is_empty() { String::new() } else { format!("{}: ", reason.path) };
+            text.push_str(&comment("", &Reason { reason: format!("{at}{}", reason.reason), ..reason.clone() }));
         }
     }
     Ok(text)
 }
 
 fn comment(indent: &str, reason: &Reason) -> String {
-    // A schema's names are strangers' text: what would end the comment is not printed.
+    // The names in a schema are other people's text: characters that would end the comment are not printed.
     let text: String = reason.reason.chars().map(|letter| if letter.is_control() { ' ' } else { letter }).collect();
     format!("{indent}# {}: {text}\n", reason.confidence.word())
 }

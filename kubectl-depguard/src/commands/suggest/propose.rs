@@ -1,37 +1,38 @@
-//! From references to rules: one a kind of dependent, each of whose dependencies can be used as it stands.
+//! Proposals of rules from references: one rule for each kind of dependent, in which every dependency can be used as it
+//! is.
 
 use std::collections::BTreeSet;
 
-use depguard_core::Home;
+use depguard_core::ControlPlane;
 use depguard_core::api::{Dependency, DependencyRule, Dependent, ExportRef, FieldRef};
 use serde::Serialize;
 
 use super::definition::Definition;
 use super::fields;
-use super::reference::{Confidence, Found, GroupPath, judge};
+use super::reference::{Confidence, GroupPath, ReferenceCandidate, judge};
 use super::targets::{Kinds, Target};
-use crate::draft;
-use crate::kinds::resource_name;
+use crate::cluster::kinds::resource_name;
+use crate::engine::rule_draft;
 
-/// What is proposed for a kind of dependent.
+/// Proposal for one kind of dependent.
 #[derive(Debug, Serialize)]
 pub(super) struct Proposal {
-    /// The dependents' kind, in the words of `kubectl`: `virtualmachines.compute.example.com`.
+    /// Kind of the dependents as kubectl names it: `virtualmachines.compute.example.com`.
     pub(super) dependent: String,
-    /// Without dependencies where none was found that can be used.
+    /// Proposed rule; without dependencies if none can be used.
     #[serde(skip_serializing_if = "has_no_dependencies")]
     pub(super) rule: DependencyRule,
-    /// Beside each dependency of the rule, why it is one.
+    /// Reasons, one for each dependency of the rule.
     pub(super) references: Vec<Reason>,
-    /// References for which there is no dependency.
+    /// References without a dependency.
     pub(super) unresolved: Vec<Reason>,
 }
 
-/// Why a field is taken for a reference.
+/// Reason to take a field for a reference.
 #[derive(Debug, Clone, Serialize)]
 pub(super) struct Reason {
     pub(super) path: String,
-    /// `vpcs.network.example.com`; none where the kind isn't known.
+    /// Target such as `vpcs.network.example.com`; `None` if the kind is unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) target: Option<String>,
     pub(super) confidence: Confidence,
@@ -42,14 +43,14 @@ fn has_no_dependencies(rule: &DependencyRule) -> bool {
     rule.spec.dependencies.is_empty()
 }
 
-/// Proposes rules for the kinds that seem to refer to others, at least as surely as `least`.
-pub(super) fn proposals(definitions: &[Definition], home: Home, least: Confidence) -> Vec<Proposal> {
+/// Proposes rules for the kinds that seem to refer to others, with at least the confidence `least`.
+pub(super) fn proposals(definitions: &[Definition], control_plane: ControlPlane, least: Confidence) -> Vec<Proposal> {
     let kinds = Kinds::new(definitions);
     let mut names = BTreeSet::new();
     let proposals = definitions.iter().map(|definition| {
-        let mut proposal = Proposal::of(definition, home);
+        let mut proposal = Proposal::of(definition, control_plane);
         for found in references(definition, &kinds).into_iter().filter(|found| found.confidence >= least) {
-            proposal.add(&found, definition, home);
+            proposal.add(&found, definition, control_plane);
         }
         let metadata = &mut proposal.rule.metadata;
         if !names.insert(metadata.name.clone()) {
@@ -60,18 +61,23 @@ pub(super) fn proposals(definitions: &[Definition], home: Home, least: Confidenc
     proposals.filter(|proposal| !proposal.references.is_empty() || !proposal.unresolved.is_empty()).collect()
 }
 
-/// The likely references of a kind, by their paths.
-pub(super) fn references(definition: &Definition, kinds: &Kinds) -> Vec<Found> {
+/// Proposes rules by which each definition, and the object that made it, stays while objects of its kind exist.
+pub(super) fn proposals_of_definitions(definitions: &[Definition]) -> Vec<Proposal> {
+    definitions.iter().map(|definition| Proposal::of_definition(definition, definitions)).collect()
+}
+
+/// Returns the likely references of a kind, sorted by path.
+pub(super) fn references(definition: &Definition, kinds: &Kinds) -> Vec<ReferenceCandidate> {
     let mut found = Vec::new();
     fields::each(&definition.schema, &mut |field| found.extend(judge(field, kinds, &definition.name)));
-    found.sort_by(|one: &Found, other| one.path.cmp(&other.path));
+    found.sort_by(|one: &ReferenceCandidate, other| one.path.cmp(&other.path));
     found
 }
 
 impl Proposal {
-    fn of(definition: &Definition, home: Home) -> Self {
+    fn of(definition: &Definition, control_plane: ControlPlane) -> Self {
         let name = &definition.name;
-        let export = definition.export.as_ref().filter(|_| home == Home::Kcp);
+        let export = definition.export.as_ref().filter(|_| control_plane == ControlPlane::Kcp);
         let dependent = Dependent {
             api_export_name: export.map(|export| export.name.clone()),
             api_export_ref: None,
@@ -81,12 +87,53 @@ impl Proposal {
             resource: name.resource.clone(),
             selector: None,
         };
-        let rule = draft::rule(name.resource.clone(), dependent);
+        let rule = rule_draft::rule(name.resource.clone(), dependent);
         let dependent = resource_name(&name.resource, &name.group);
         Self { dependent, rule, references: Vec::new(), unresolved: Vec::new() }
     }
 
-    fn add(&mut self, found: &Found, definition: &Definition, home: Home) {
+    fn of_definition(definition: &Definition, all: &[Definition]) -> Self {
+        const DEFINITIONS: [&str; 3] = ["apiextensions.k8s.io", "v1", "customresourcedefinitions"];
+        let control_plane = ControlPlane::Kubernetes;
+        let mut proposal = Self::of(definition, control_plane);
+        let dependent = proposal.dependent.clone();
+        proposal.rule.metadata.name = format!("definition-{dependent}");
+        proposal.add_named(DEFINITIONS, &dependent, format!("{dependent} is the definition of the kind"));
+        for owner in &definition.owners {
+            let reason = format!("{}/{} made the definition", owner.kind, owner.name);
+            let kind = all.iter().map(|definition| &definition.name);
+            match kind.clone().find(|kind| kind.group == owner.group && kind.kind == owner.kind) {
+                Some(kind) => proposal.add_named([&kind.group, &kind.version, &kind.resource], &owner.name, reason),
+                None => proposal.unresolved.push(Reason {
+                    path: String::new(),
+                    target: None,
+                    confidence: Confidence::High,
+                    reason: format!("{reason}, but the definition of its kind is not given"),
+                }),
+            }
+        }
+        proposal
+    }
+
+    /// Adds the target of that name, to which each dependent refers.
+    fn add_named(&mut self, [group, version, resource]: [&str; 3], name: &str, reason: String) {
+        let field = FieldRef { value: Some(name.to_owned()), ..FieldRef::default() };
+        let dependency = plain([group, version, resource], field);
+        let target = Some(resource_name(resource, group));
+        let mut reason = Reason { path: String::new(), target, confidence: Confidence::High, reason };
+        match self.checked(dependency, ControlPlane::Kubernetes) {
+            Ok(dependency) => {
+                self.rule.spec.dependencies.push(dependency);
+                self.references.push(reason);
+            }
+            Err(why) => {
+                reason.reason = format!("{}; {why}", reason.reason);
+                self.unresolved.push(reason);
+            }
+        }
+    }
+
+    fn add(&mut self, found: &ReferenceCandidate, definition: &Definition, control_plane: ControlPlane) {
         let reason = |target: Option<&Target>, reason: String| Reason {
             path: found.path.clone(),
             target: target.map(|target| resource_name(&target.name.resource, &target.name.group)),
@@ -94,11 +141,12 @@ impl Proposal {
             reason,
         };
         if found.targets.is_empty() {
-            self.unresolved.push(reason(None, format!("{}: name the kind in a rule of your own", found.why)));
+            self.unresolved.push(reason(None, format!("{}; name the kind in a rule of your own", found.why)));
         }
         for target in &found.targets {
-            let dependency = export_of(target, definition, home).map(|export| dependency(found, target, export));
-            match dependency.and_then(|dependency| self.checked(dependency, home)) {
+            let dependency =
+                export_of(target, definition, control_plane).map(|export| dependency(found, target, export));
+            match dependency.and_then(|dependency| self.checked(dependency, control_plane)) {
                 Ok(dependency) => {
                     self.rule.spec.dependencies.push(dependency);
                     self.references.push(reason(Some(target), found.why.clone()));
@@ -108,55 +156,71 @@ impl Proposal {
         }
     }
 
-    /// The dependency, if a rule of it alone can be used.
-    fn checked(&self, dependency: Dependency, home: Home) -> Result<Dependency, String> {
-        draft::can_be_used(&self.rule, &dependency, home).map_err(|why| format!("no rule can say so: {why}"))?;
+    /// Returns the dependency if the core accepts a rule with this dependency alone.
+    fn checked(&self, dependency: Dependency, control_plane: ControlPlane) -> Result<Dependency, String> {
+        rule_draft::can_be_used(&self.rule, &dependency, control_plane)
+            .map_err(|why| format!("a rule can't express it: {why}"))?;
         Ok(dependency)
     }
 }
 
-/// By which export a rule names a target; an error where it can't.
-fn export_of(target: &Target, dependent: &Definition, home: Home) -> Result<Option<ExportRef>, String> {
-    if home == Home::Kubernetes {
+/// Returns the export by which a rule names a target; an error if a rule can't name it.
+fn export_of(
+    target: &Target,
+    dependent: &Definition,
+    control_plane: ControlPlane,
+) -> Result<Option<ExportRef>, String> {
+    if control_plane == ControlPlane::Kubernetes {
         return Ok(None);
     }
     let kind = &target.name.kind;
     match (&dependent.export, &target.export) {
         (None, None) => Ok(None),
         (Some(own), None) => Err(format!(
-            "`{kind}` is served by no APIExport that is given, and a rule of the APIExport `{}` bears on no local kind",
+            "no given APIExport serves `{kind}`, and a rule of the APIExport `{}` never applies to local kinds",
             own.name
         )),
         (_, Some(export)) => match &export.workspace {
             Some(path) => Ok(Some(ExportRef { path: path.clone(), name: export.name.clone() })),
             None => Err(format!(
-                "where the APIExport `{0}` is isn't known: say it, as in `--export {0}=root:providers:network`",
+                "the workspace of the APIExport `{0}` is unknown: name it, as in `--export {0}=root:providers:network`",
                 export.name
             )),
         },
     }
 }
 
-fn dependency(found: &Found, target: &Target, export: Option<ExportRef>) -> Dependency {
+fn dependency(found: &ReferenceCandidate, target: &Target, export: Option<ExportRef>) -> Dependency {
     let (group_path, api_version_path) = match &found.group {
         Some(GroupPath::Group(path)) => (Some(path.clone()), None),
         Some(GroupPath::ApiVersion(path)) => (None, Some(path.clone())),
         None => (None, None),
     };
+    let field = FieldRef {
+        path: Some(found.path.clone()),
+        namespace_path: found.namespace.clone().filter(|_| target.name.namespaced),
+        kind_path: found.kind.clone(),
+        group_path,
+        api_version_path,
+        ..FieldRef::default()
+    };
+    let name = &target.name;
     Dependency {
         api_export_ref: export,
-        group: target.name.group.clone(),
-        version: target.name.version.clone(),
-        resource: target.name.resource.clone(),
-        kind: Some(target.name.kind.clone()),
-        field_ref: Some(FieldRef {
-            path: found.path.clone(),
-            namespace_path: found.namespace.clone().filter(|_| target.name.namespaced),
-            kind_path: found.kind.clone(),
-            group_path,
-            api_version_path,
-            ..FieldRef::default()
-        }),
+        kind: Some(name.kind.clone()),
+        ..plain([&name.group, &name.version, &name.resource], field)
+    }
+}
+
+/// Returns a dependency on a local kind, by this reference alone.
+fn plain([group, version, resource]: [&str; 3], field: FieldRef) -> Dependency {
+    Dependency {
+        api_export_ref: None,
+        group: group.to_owned(),
+        version: version.to_owned(),
+        resource: resource.to_owned(),
+        kind: None,
+        field_ref: Some(field),
         selector_ref: None,
         when: None,
         on_delete: None,

@@ -1,4 +1,4 @@
-//! Whether a field refers, to which kinds, how sure that is and why.
+//! Detection of references: finds whether a field refers, its possible targets, the confidence and the reason.
 
 use serde_json::{Map, Value};
 
@@ -7,11 +7,11 @@ use super::conventions::{
 };
 use super::definition::KindName;
 use super::fields::{Field, is_name, is_text, properties};
-use super::targets::{How, Kinds, Target};
+use super::targets::{Kinds, MatchKind, Target};
 use super::words::words;
-use crate::draft::segment;
+use crate::engine::rule_draft::segment;
 
-/// How sure it is that a field refers.
+/// Confidence that a field refers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Confidence {
@@ -21,7 +21,7 @@ pub(crate) enum Confidence {
 }
 
 impl Confidence {
-    /// As it is printed.
+    /// Returns the confidence as it is printed.
     pub(super) fn word(self) -> &'static str {
         match self {
             Self::Low => "low",
@@ -31,37 +31,37 @@ impl Confidence {
     }
 }
 
-/// A field that is likely to refer.
+/// Field that probably refers.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Found {
-    /// Leads to the name.
+pub(super) struct ReferenceCandidate {
+    /// Path of the name.
     pub(super) path: String,
     pub(super) namespace: Option<String>,
     pub(super) kind: Option<String>,
     pub(super) group: Option<GroupPath>,
-    /// Empty where none is known.
+    /// Possible targets; empty if none is known.
     pub(super) targets: Vec<Target>,
     pub(super) confidence: Confidence,
     pub(super) why: String,
 }
 
-/// Where a reference tells the group of its target.
+/// Field that holds the group of a reference's target.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum GroupPath {
     Group(String),
     ApiVersion(String),
 }
 
-/// What is made of a field of the kind `own`. `None`: it is no reference.
-pub(super) fn judge(field: &Field<'_>, kinds: &Kinds, own: &KindName) -> Option<Found> {
-    let said = Said::of(field);
+/// Detects whether a field of the kind `own` is a reference; `None` if it is none.
+pub(super) fn judge(field: &Field<'_>, kinds: &Kinds, own: &KindName) -> Option<ReferenceCandidate> {
+    let field_words = FieldWords::of(field);
     let mut found = match properties(field.schema) {
-        Some(inside) => object(field, inside, &said, kinds, own),
-        None => text(field, &said, kinds, own),
+        Some(inside) => object(field, inside, &field_words, kinds, own),
+        None => text(field, &field_words, kinds, own),
     }?;
-    if said.is_made {
+    if field_words.is_made {
         found.confidence = Confidence::Low;
-        found.why.push_str(", but it seems to be made by a controller");
+        found.why.push_str(", but a controller seems to create it");
     }
     if !found.targets.iter().any(|target| target.name.namespaced) && !found.targets.is_empty() {
         found.namespace = None;
@@ -69,17 +69,17 @@ pub(super) fn judge(field: &Field<'_>, kinds: &Kinds, own: &KindName) -> Option<
     Some(found)
 }
 
-// === What its name says ===
+// === The words of its name ===
 
-struct Said {
-    /// The words for the kind.
+struct FieldWords {
+    /// Words for the kind.
     kind: Vec<String>,
     refers: bool,
     names: bool,
     is_made: bool,
 }
 
-impl Said {
+impl FieldWords {
     fn of(field: &Field<'_>) -> Self {
         let mut kind = words(field.name);
         let is_made = kind.first().is_some_and(|first| MADE.contains(&first.as_str()));
@@ -88,7 +88,7 @@ impl Said {
         if refers && kind.len() > 1 {
             strip(&mut kind, BETWEEN);
         }
-        // `secretKeySelector` holds name and key. Another selector holds labels.
+        // `secretKeySelector` holds a name and a key. Any other selector holds labels.
         if kind.ends_with(&["key".to_owned(), "selector".to_owned()]) {
             kind.truncate(kind.len() - 2);
         }
@@ -107,11 +107,17 @@ fn strip(words: &mut Vec<String>, last: &[&str]) -> bool {
     ends
 }
 
-// === An object that holds a name ===
+// === An object with a name ===
 
-fn object(field: &Field<'_>, inside: &Map<String, Value>, said: &Said, kinds: &Kinds, own: &KindName) -> Option<Found> {
+fn object(
+    field: &Field<'_>,
+    inside: &Map<String, Value>,
+    field_words: &FieldWords,
+    kinds: &Kinds,
+    own: &KindName,
+) -> Option<ReferenceCandidate> {
     use Confidence::{High, Low, Medium};
-    if !inside.get(NAME).is_some_and(is_name) || field.base.is_empty() && !said.refers {
+    if !inside.get(NAME).is_some_and(is_name) || field.base.is_empty() && !field_words.refers {
         return None;
     }
     let has_text = |name: &str| inside.get(name).is_some_and(is_text);
@@ -120,7 +126,7 @@ fn object(field: &Field<'_>, inside: &Map<String, Value>, said: &Said, kinds: &K
     let group = (GROUPS.iter().copied().find(|name| has_text(name)).map(|name| GroupPath::Group(at(field, name))))
         .or_else(|| has_text(API_VERSION).then(|| GroupPath::ApiVersion(at(field, API_VERSION))));
     let found = |targets: Vec<&Target>, confidence, why: String| {
-        Some(Found {
+        Some(ReferenceCandidate {
             path: at(field, NAME),
             namespace: has_text(NAMESPACE).then(|| at(field, NAMESPACE)),
             kind: typed.then(|| at(field, KIND)),
@@ -133,55 +139,58 @@ fn object(field: &Field<'_>, inside: &Map<String, Value>, said: &Said, kinds: &K
     let name = field.name;
     let listed = kinds_listed(inside, kinds, &own.group);
     if !listed.is_empty() {
-        let confidence = if said.refers || only_refers { High } else { Medium };
-        return found(listed, confidence, format!("`{name}` holds a name and a kind, and the schema says which kinds"));
+        let confidence = if field_words.refers || only_refers { High } else { Medium };
+        return found(listed, confidence, format!("`{name}` has a name and a kind, and the schema lists the kinds"));
     }
-    let meant = kinds.meant(&said.kind, own, said.refers);
-    // Where the reference tells its kind, all that are called so may be meant; else the first.
+    let meant = kinds.meant(&field_words.kind, own, field_words.refers);
+    // If the reference holds its kind, all kinds of this name may be meant; otherwise the first.
     let most = if typed { usize::MAX } else { 1 };
     let is_local_reference = only_refers && inside.len() == 1;
-    match (said.refers, typed, meant) {
-        (true, false, Some((How::Part, targets))) if targets.len() > 1 => {
-            found(vec![], Medium, format!("`{name}` says that it refers, and may mean {}", listing(&targets)))
+    match (field_words.refers, typed, meant) {
+        (true, false, Some((MatchKind::Part, targets))) if targets.len() > 1 => {
+            found(vec![], Medium, format!("`{name}` is named like a reference, perhaps to {}", listing(&targets)))
         }
         (true, _, Some((how, targets))) => {
-            let sure = how != How::Part && (targets.first().is_some_and(|target| target.telling) || how == How::Whole);
+            let sure = how != MatchKind::Part
+                && (targets.first().is_some_and(|target| target.telling) || how == MatchKind::Whole);
             let targets: Vec<_> = targets.into_iter().take(most).collect();
-            let why = format!("`{name}` says that it refers, and means {}", listing(&targets));
+            let why = format!("`{name}` is named like a reference to {}", listing(&targets));
             found(targets, if sure { High } else { Medium }, why)
         }
-        (true, true, None) => found(vec![], Medium, format!("`{name}` refers to a kind that only objects tell")),
-        (true, false, None) => found(vec![], Medium, format!("`{name}` says that it refers, but not to what")),
+        (true, true, None) => {
+            found(vec![], Medium, format!("`{name}` is named like a reference, but only the objects name its kind"))
+        }
+        (true, false, None) => found(vec![], Medium, format!("`{name}` is named like a reference to an unknown kind")),
         (false, true, meant) => {
             let targets = meant.map(|(_, targets)| targets).unwrap_or_default();
             let confidence = if only_refers && group.is_some() { Medium } else { Low };
             let shaped = only_refers || group.is_some();
             shaped.then_some(())?;
-            found(targets, confidence, format!("`{name}` holds a name and a kind, as references do"))
+            found(targets, confidence, format!("`{name}` has a name and a kind, like a reference"))
         }
         (false, false, Some((how, targets))) => {
             let telling = targets.first().is_some_and(|target| target.telling);
             let confidence = match (how, only_refers) {
-                (How::Whole, true) if telling && !field.many => High,
-                (How::Whole, true) => Medium,
-                (How::Tail, true) if telling && is_local_reference => High,
-                (How::Tail, true) if telling => Medium,
-                (How::Tail, true) | (How::Whole, false) => Low,
+                (MatchKind::Whole, true) if telling && !field.many => High,
+                (MatchKind::Whole, true) => Medium,
+                (MatchKind::Tail, true) if telling && is_local_reference => High,
+                (MatchKind::Tail, true) if telling => Medium,
+                (MatchKind::Tail, true) | (MatchKind::Whole, false) => Low,
                 _ => return None,
             };
             let targets: Vec<_> = targets.into_iter().take(most).collect();
-            let why = format!("`{name}` holds a name, and is called like {}", listing(&targets));
+            let why = format!("`{name}` has a name, and is named like {}", listing(&targets));
             found(targets, confidence, why)
         }
         (false, false, None) => {
             let is_pair = inside.len() == 2 && has_text(NAMESPACE);
             is_pair.then_some(())?;
-            found(vec![], Low, format!("`{name}` holds a name and a namespace, and nothing else"))
+            found(vec![], Low, format!("`{name}` has only a name and a namespace"))
         }
     }
 }
 
-/// The kinds that the schema lists, or gives as the default, for a reference's `kind`.
+/// Returns the kinds that the schema lists, or sets as the default, for a reference's `kind`.
 fn kinds_listed<'k>(inside: &Map<String, Value>, kinds: &'k Kinds, own_group: &str) -> Vec<&'k Target> {
     let group = GROUPS.iter().find_map(|name| only(inside.get(*name)?));
     let of_version = || only(inside.get(API_VERSION)?).map(|version| version.split_once('/').map_or("", |(g, _)| g));
@@ -192,7 +201,7 @@ fn kinds_listed<'k>(inside: &Map<String, Value>, kinds: &'k Kinds, own_group: &s
     listed.chain(default).filter_map(|kind| kinds.of_kind(kind, group, own_group)).collect()
 }
 
-/// The one value that a field may have, or has where it isn't written.
+/// Returns the one value that a field may have, or its default.
 fn only(schema: &Value) -> Option<&str> {
     let listed = schema.get("enum").and_then(Value::as_array);
     match listed.map(Vec::as_slice) {
@@ -207,14 +216,14 @@ fn at(field: &Field<'_>, name: &str) -> String {
 
 // === A string ===
 
-fn text(field: &Field<'_>, said: &Said, kinds: &Kinds, own: &KindName) -> Option<Found> {
+fn text(field: &Field<'_>, field_words: &FieldWords, kinds: &Kinds, own: &KindName) -> Option<ReferenceCandidate> {
     use Confidence::{High, Low, Medium};
     if !is_name(field.schema) || words(field.name) == ["name"] {
         return None;
     }
     let name = field.name;
     let found = |target: Option<&Target>, confidence, why: String| {
-        Some(Found {
+        Some(ReferenceCandidate {
             path: field.path.clone(),
             namespace: namespace_beside(field),
             kind: None,
@@ -224,31 +233,31 @@ fn text(field: &Field<'_>, said: &Said, kinds: &Kinds, own: &KindName) -> Option
             why,
         })
     };
-    let Some((how, targets)) = kinds.meant(&said.kind, own, said.refers || said.names) else {
+    let Some((how, targets)) = kinds.meant(&field_words.kind, own, field_words.refers || field_words.names) else {
         let alone = words(name).len() > 1;
-        return (said.refers && alone)
-            .then(|| found(None, Low, format!("`{name}` says that it refers, but not to what")))
+        return (field_words.refers && alone)
+            .then(|| found(None, Low, format!("`{name}` is named like a reference to an unknown kind")))
             .flatten();
     };
     let target = *targets.first()?;
-    let confidence = match (said.refers || said.names, how) {
-        (true, How::Whole) if target.telling => High,
-        (true, How::Whole) => Medium,
-        (true, How::Tail) if target.telling && !target.given => High,
-        (true, How::Tail) if target.telling => Medium,
-        (true, How::Part) if said.refers => Medium,
-        (true, How::Tail | How::Part) => Low,
-        (false, How::Whole) if target.telling && (!target.given || target.name.group == own.group) => Medium,
-        (false, How::Whole) if target.telling => Low,
-        (false, How::Tail) if target.telling => Low,
+    let confidence = match (field_words.refers || field_words.names, how) {
+        (true, MatchKind::Whole) if target.telling => High,
+        (true, MatchKind::Whole) => Medium,
+        (true, MatchKind::Tail) if target.telling && !target.given => High,
+        (true, MatchKind::Tail) if target.telling => Medium,
+        (true, MatchKind::Part) if field_words.refers => Medium,
+        (true, MatchKind::Tail | MatchKind::Part) => Low,
+        (false, MatchKind::Whole) if target.telling && (!target.given || target.name.group == own.group) => Medium,
+        (false, MatchKind::Whole) if target.telling => Low,
+        (false, MatchKind::Tail) if target.telling => Low,
         (false, _) => return None,
     };
-    let what = if said.names { "ends as names do, and means" } else { "is called like" };
+    let what = if field_words.names { "is named like the name of" } else { "is named like" };
     found(Some(target), confidence, format!("`{name}` {what} {}", listing(&[target])))
 }
 
-/// The field beside a name that holds its namespace: `secretNamespace` beside `secretName`, or `namespace` where no
-/// `name` stands beside it, whose namespace it would be.
+/// Returns the path of the field that holds the namespace of a name: `secretNamespace` beside `secretName`, or
+/// `namespace` unless a `name` stands beside it, to which it would belong.
 fn namespace_beside(field: &Field<'_>) -> Option<String> {
     let stem = field.name.strip_suffix("Name").unwrap_or(field.name);
     let own = format!("{stem}Namespace");

@@ -1,41 +1,41 @@
-//! Which kind a field's words mean.
+//! Targets: the kinds that the words of a field mean.
 
-use super::conventions::{Use, WELL_KNOWN};
+use super::conventions::{WELL_KNOWN, WordUse};
 use super::definition::{Definition, Export, KindName};
 use super::words::{singulars, words};
 
-/// A kind that may be referred to.
+/// Kind that may be referred to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Target {
     pub(super) name: KindName,
     pub(super) export: Option<Export>,
-    /// Whether it is one of the given kinds, and not only a well-known one.
+    /// True for a given kind, false for a kind that is only well-known.
     pub(super) given: bool,
-    /// Whether its word alone says that it is meant.
+    /// True if the kind's word alone is enough to mean it.
     pub(super) telling: bool,
     names: Vec<String>,
-    /// Other words for it, in fields that say that they name or refer.
+    /// Other words for the kind, in fields that name or refer.
     also: &'static [&'static str],
 }
 
-/// How a field's words meet a kind.
+/// Match of a field's words with the name of a kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum How {
-    /// They are its name: `vpc` and `VPC`.
+pub(super) enum MatchKind {
+    /// The words are the name: `vpc` and `VPC`.
     Whole,
-    /// They end with its name: `peerVpc` and `VPC`.
+    /// The words end with the name: `peerVpc` and `VPC`.
     Tail,
-    /// Its name ends with them: `request` and `ClusterRequest`.
+    /// The name ends with the words: `request` and `ClusterRequest`.
     Part,
 }
 
-/// The kinds that may be referred to.
+/// All kinds that may be referred to.
 pub(super) struct Kinds {
     all: Vec<Target>,
 }
 
 impl Kinds {
-    /// The given ones, and the well-known.
+    /// Collects the given kinds and the well-known ones.
     pub(super) fn new(definitions: &[Definition]) -> Self {
         let given = definitions.iter().map(|definition| Target {
             names: joined_names(&definition.name),
@@ -56,14 +56,14 @@ impl Kinds {
             };
             let is_given = |target: &Target| target.name.group == name.group && target.name.resource == name.resource;
             if !all.iter().any(is_given) {
-                let (names, telling) = (joined_names(&name), known.use_of_word == Use::Own);
+                let (names, telling) = (joined_names(&name), known.use_of_word == WordUse::Own);
                 all.push(Target { name, export: None, given: false, telling, names, also: known.also });
             }
         }
         Self { all }
     }
 
-    /// The kind of that name; of a group, where that is said, else first of the dependent's own.
+    /// Returns the kind of that name in the group. Without a group, the dependent's own group comes first.
     pub(super) fn of_kind(&self, kind: &str, group: Option<&str>, own_group: &str) -> Option<&Target> {
         let mut named = self.all.iter().filter(|target| target.name.kind == kind);
         match group {
@@ -72,14 +72,14 @@ impl Kinds {
         }
     }
 
-    /// The kinds that some words of a field of `own` mean, best first. Only the first is meant where a field tells no
-    /// kind. `explicit`: the field says that it names or refers.
-    pub(super) fn meant(&self, words: &[String], own: &KindName, explicit: bool) -> Option<(How, Vec<&Target>)> {
+    /// Returns the kinds that some words of a field of `own` mean, the best first. Only the first is meant if the field
+    /// holds no kind. `explicit`: the field's name says that it names or refers.
+    pub(super) fn meant(&self, words: &[String], own: &KindName, explicit: bool) -> Option<(MatchKind, Vec<&Target>)> {
         let own_group = own.group.as_str();
         for start in 0..words.len() {
             let tail = words.get(start..).unwrap_or_default();
             if let Some(target) = self.called(&tail.concat(), own_group, explicit && start == 0) {
-                let how = if start == 0 { How::Whole } else { How::Tail };
+                let how = if start == 0 { MatchKind::Whole } else { MatchKind::Tail };
                 let wider = self.ending_with(tail, own_group).filter(|wider| *wider != target);
                 return Some((how, std::iter::once(target).chain(wider).collect()));
             }
@@ -89,7 +89,7 @@ impl Kinds {
         if parts.len() > 1 {
             parts.retain(|target| target.name != *own);
         }
-        (!parts.is_empty()).then_some((How::Part, parts))
+        (!parts.is_empty()).then_some((MatchKind::Part, parts))
     }
 
     fn called(&self, joined: &str, own_group: &str, by_other_words: bool) -> Option<&Target> {
@@ -99,7 +99,7 @@ impl Kinds {
         nearest(self.all.iter().filter(called), own_group)
     }
 
-    /// The given kinds of the dependent's own group whose names end with these words.
+    /// Returns the given kinds of the dependent's own group whose names end with these words.
     fn ending_with(&self, tail: &[String], own_group: &str) -> impl Iterator<Item = &Target> {
         let (last, before) = tail.split_last().map_or((None, &[][..]), |(last, before)| (Some(last), before));
         let tails: Vec<Vec<String>> = (last.into_iter())
@@ -115,7 +115,7 @@ impl Kinds {
     }
 }
 
-/// One of the same group, else a given one, else any.
+/// Returns a target of the same group, otherwise a given one, otherwise any.
 fn nearest<'t>(targets: impl Iterator<Item = &'t Target>, own_group: &str) -> Option<&'t Target> {
     targets.min_by_key(|target| (target.name.group != own_group, !target.given))
 }

@@ -1,7 +1,7 @@
-//! Names of fields and kinds, as words.
+//! Words in the names of fields and kinds.
 
-/// The words of a camel-cased name, in lower case: `vpcRefName` and `VPCRefName` are both vpc, ref, name. Digits stay
-/// with the word before them.
+/// Returns the words of a camel-cased name, in lower case: `vpcRefName` and `VPCRefName` both give vpc, ref, name.
+/// Digits belong to the word before them.
 pub(super) fn words(name: &str) -> Vec<String> {
     let letters: Vec<char> = name.chars().collect();
     let mut words: Vec<String> = Vec::new();
@@ -27,13 +27,13 @@ pub(super) fn words(name: &str) -> Vec<String> {
     words
 }
 
-/// Whether what follows is the `s` of `VPCs`: then the last capital begins no word.
+/// Returns true if the `s` of a plural such as `VPCs` follows: the last capital then begins no word.
 fn is_plural_of_capitals(letters: &[char], at: usize) -> bool {
     let capital_before = at.checked_sub(1).and_then(|at| letters.get(at)).is_some_and(char::is_ascii_uppercase);
     capital_before && letters.get(at + 1) == Some(&'s') && !letters.get(at + 2).is_some_and(char::is_ascii_lowercase)
 }
 
-/// What a plural may be the plural of.
+/// Returns the possible singulars of a word, and the word itself.
 pub(super) fn singulars(word: &str) -> impl Iterator<Item = String> {
     let ies = word.strip_suffix("ies").map(|stem| format!("{stem}y"));
     let es = word.strip_suffix("es").map(str::to_owned);

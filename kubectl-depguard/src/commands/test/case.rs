@@ -4,40 +4,42 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
-use depguard_core::{GroupResource, Namespace, RuleSet, Workspaces};
+use depguard_core::model::{GroupResource, Namespace};
+use depguard_core::{RuleSet, Workspaces};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::suite::{By, Expect, Suite, Test, namespace_of};
-use crate::answers::Answers;
-use crate::disk::Disk;
-use crate::judge::{Deletion, Judgment, Law, Referring, Server};
-use crate::kinds::KindInfo;
-use crate::outcome::Failure;
-use crate::source::Source;
-use crate::terminal::Terminal;
+use super::suite::{Expect, Requester, Suite, Test, namespace_of};
+use crate::cluster::kinds::KindInfo;
+use crate::cluster::manifests::Manifests;
+use crate::cluster::rules::Rules;
+use crate::cluster::source::Source;
+use crate::engine::offline_server::OfflineServer;
+use crate::engine::simulated_delete::{Deletion, Judgment, Policies, ReferrerSet, Server};
+use crate::io::exit::Failure;
+use crate::io::terminal::Terminal;
 
-/// A suite, and what came of its tests.
+/// Suite with the results of its tests.
 #[derive(Debug, Serialize)]
-pub(crate) struct Ran {
+pub(crate) struct SuiteResult {
     pub(crate) name: String,
     pub(crate) file: String,
-    pub(crate) tests: Vec<Tested>,
+    pub(crate) tests: Vec<TestResult>,
 }
 
-/// What came of a test.
+/// Result of a test.
 #[derive(Debug, Serialize)]
-pub(crate) struct Tested {
+pub(crate) struct TestResult {
     pub(crate) name: String,
     pub(crate) line: usize,
     #[serde(rename = "result")]
     outcome: &'static str,
-    /// What was expected and is not so.
+    /// Differences from the expectation.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) differences: Vec<Difference>,
 }
 
-/// Something that is not as it was expected.
+/// Difference between the expectation and the decision.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Difference {
     pub(crate) what: &'static str,
@@ -45,53 +47,66 @@ pub(crate) struct Difference {
     pub(crate) got: String,
 }
 
-/// Who deletes, where a test says nothing.
+/// User and group of a deletion, unless the test names them.
 const SOMEBODY: &str = "tester";
 const GROUP: &str = "system:authenticated";
 
-pub(crate) async fn run(suite: Suite, terminal: &mut Terminal) -> Result<Ran, Failure> {
+pub(crate) async fn run(suite: Suite, terminal: &mut Terminal) -> Result<SuiteResult, Failure> {
     let Suite { name, file, namespace, documents, overrides, tests } = suite;
-    let disk = Disk::new(documents, &namespace);
-    twice(&disk)?;
-    let rules = disk.rules();
+    let manifests = Manifests::new(documents, &namespace);
+    let rules = manifests.rules();
+    check_unique(&manifests, &rules, &file)?;
+    if let Some(unread) = rules.unread.first() {
+        return Err(Failure::new(format!("{file}: could not read {unread}")).hint("correct it"));
+    }
     for broken in rules.parsed().filter_map(Result::err) {
         terminal.err().write_all(format!("{file}: a rule can't be used: {broken}\n").as_bytes())?;
     }
     let set = rules.set();
-    let answers = Answers::of(&disk);
-    let stage = Stage { source: Source::Disk(disk), answers, set, overrides, namespace };
+    let answers = OfflineServer::of(&manifests);
+    let context = SuiteContext { source: Source::Manifests(manifests), answers, set, overrides, namespace };
     let mut tested = Vec::new();
     for (line, test) in tests {
-        let differences = match stage.play(&test, &format!("{file}:{line}")).await {
+        let differences = match context.run(&test, &format!("{file}:{line}")).await {
             Ok(judgment) => differences(&test, &judgment),
-            // The others are run all the same.
+            // The other tests run all the same.
             Err(failure) => vec![Difference {
                 what: "test",
-                expected: "one that can be run".to_owned(),
+                expected: "a test that can run".to_owned(),
                 got: failure.message().to_owned(),
             }],
         };
         let outcome = if differences.is_empty() { "pass" } else { "fail" };
-        tested.push(Tested { name: test.title(), line, outcome, differences });
+        tested.push(TestResult { name: test.title(), line, outcome, differences });
     }
-    Ok(Ran { name, file: file.to_string(), tests: tested })
+    Ok(SuiteResult { name, file: file.to_string(), tests: tested })
 }
 
-/// Of two objects of one name a server would hold one, and nobody could say which.
-fn twice(disk: &Disk) -> Result<(), Failure> {
+/// Refuses two objects or two rules of the same name: a server would hold only one of them, and it is unknown which.
+fn check_unique(manifests: &Manifests, rules: &Rules, file: &str) -> Result<(), Failure> {
+    let mut names = BTreeSet::new();
+    for rule in &rules.objects {
+        let name = rule.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default().to_owned();
+        if names.contains(&name) {
+            return Err(
+                Failure::new(format!("{file}: there are two rules `{name}`")).hint("rename one of them, or remove it")
+            );
+        }
+        names.insert(name);
+    }
     let mut seen = BTreeMap::new();
-    for object in disk.objects() {
+    for object in manifests.objects() {
         let text = |pointer| object.value.pointer(pointer).and_then(Value::as_str);
         let name = (object.gvr.group_resource(), text("/metadata/namespace"), text("/metadata/name"));
         if let Some(first) = seen.insert(name, &object.origin) {
-            return Err(Failure::new(format!("{}: this object is there already, at {first}", object.origin))
-                .hint("give it another name, or take one of them away"));
+            return Err(Failure::new(format!("{}: duplicate object, first at {first}", object.origin))
+                .hint("rename it, or remove one of them"));
         }
     }
     Ok(())
 }
 
-impl Tested {
+impl TestResult {
     pub(crate) fn passed(&self) -> bool {
         self.differences.is_empty()
     }
@@ -103,17 +118,17 @@ impl fmt::Display for Difference {
     }
 }
 
-/// All that a suite's tests share.
-struct Stage {
+/// State that all tests of a suite share.
+struct SuiteContext {
     source: Source,
-    answers: Answers,
+    answers: OfflineServer,
     set: RuleSet,
     overrides: depguard_core::OverridePolicy,
     namespace: Namespace,
 }
 
-impl Stage {
-    async fn play(&self, test: &Test, at: &str) -> Result<Judgment, Failure> {
+impl SuiteContext {
+    async fn run(&self, test: &Test, at: &str) -> Result<Judgment, Failure> {
         let namespace = match &test.namespace {
             Some(name) => namespace_of(name, at)?,
             None => self.namespace.clone(),
@@ -125,12 +140,12 @@ impl Stage {
             let group_resource: GroupResource = kind.gvr.group_resource();
             answers.get_or_insert_with(|| self.answers.clone()).remove(&group_resource, &object);
         }
-        let By { user, groups } = test.by.clone().unwrap_or_default();
+        let Requester { user, groups } = test.by.clone().unwrap_or_default();
         let groups: Vec<_> = groups.into_iter().chain([GROUP.to_owned()]).collect();
-        let law = Law { rules: &self.set, workspaces: &Workspaces::new(), overrides: &self.overrides };
+        let policies = Policies { rules: &self.set, workspaces: &Workspaces::new(), overrides: &self.overrides };
         let deletion =
             Deletion { gvr: &kind.gvr, object: &object, user: user.as_deref().unwrap_or(SOMEBODY), groups: &groups };
-        law.judge(deletion, Server::Memory(answers.as_ref().unwrap_or(&self.answers))).await
+        policies.judge(deletion, Server::Offline(answers.as_ref().unwrap_or(&self.answers))).await
     }
 
     async fn find(&self, named: &str, namespace: &Namespace) -> Result<(KindInfo, Arc<Value>), Failure> {
@@ -146,7 +161,7 @@ impl Stage {
     }
 }
 
-/// What is not as the test expects it. What it doesn't speak of may be anything.
+/// Returns the differences from the expectation. A test may leave out any field, which then may have any value.
 fn differences(test: &Test, judgment: &Judgment) -> Vec<Difference> {
     let mut differences = Vec::new();
     let mut differs = |what, expected: String, got: String| differences.push(Difference { what, expected, got });
@@ -172,7 +187,7 @@ fn differences(test: &Test, judgment: &Judgment) -> Vec<Difference> {
     ] {
         let Some(expected) = expected else { continue };
         let expected: BTreeSet<_> = expected.iter().cloned().collect();
-        let found: BTreeSet<_> = got.who.iter().map(ToString::to_string).collect();
+        let found: BTreeSet<_> = got.objects.iter().map(ToString::to_string).collect();
         if got.more || expected != found {
             differs(what, listed(&expected), list_of(&found, &got));
         }
@@ -195,7 +210,7 @@ fn listed(names: &BTreeSet<String>) -> String {
     if names.is_empty() { "none".to_owned() } else { names.iter().cloned().collect::<Vec<_>>().join(", ") }
 }
 
-fn list_of(names: &BTreeSet<String>, referring: &Referring) -> String {
-    let more = if referring.more { " and more than a refusal names" } else { "" };
+fn list_of(names: &BTreeSet<String>, referring: &ReferrerSet) -> String {
+    let more = if referring.more { ", and more than a refusal names" } else { "" };
     format!("{}{more}", listed(names))
 }

@@ -1,18 +1,18 @@
-//! JUnit's XML, as CI systems read it.
+//! JUnit XML for CI systems.
 
 use std::fmt::Write;
 
-use super::case::Ran;
+use super::case::SuiteResult;
 
-/// The report of all suites.
-pub(crate) fn print(ran: &[Ran]) -> String {
-    let failed = |suite: &Ran| suite.tests.iter().filter(|test| !test.passed()).count();
+/// Returns the report of all suites.
+pub(crate) fn print(results: &[SuiteResult]) -> String {
+    let failed = |suite: &SuiteResult| suite.tests.iter().filter(|test| !test.passed()).count();
     let (tests, failures): (usize, usize) =
-        ran.iter().fold((0, 0), |(tests, failures), suite| (tests + suite.tests.len(), failures + failed(suite)));
+        results.iter().fold((0, 0), |(tests, failures), suite| (tests + suite.tests.len(), failures + failed(suite)));
     let mut xml = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
     // Writing to a string can't fail.
     let _ = writeln!(xml, "<testsuites tests=\"{tests}\" failures=\"{failures}\">");
-    for suite in ran {
+    for suite in results {
         let (name, file) = (escaped(&suite.name), escaped(&suite.file));
         let (tests, failures) = (suite.tests.len(), failed(suite));
         let _ = writeln!(
@@ -39,7 +39,7 @@ pub(crate) fn print(ran: &[Ran]) -> String {
     xml
 }
 
-/// A text as it may stand in an attribute and between tags. What XML can't hold at all becomes U+FFFD.
+/// Escapes a text for attributes and for text between tags. A character that XML can't hold becomes U+FFFD.
 fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {
@@ -49,7 +49,7 @@ fn escaped(text: &str) -> String {
             '>' => escaped.push_str("&gt;"),
             '"' => escaped.push_str("&quot;"),
             '\'' => escaped.push_str("&apos;"),
-            // A reader makes a space of each, unless it is written as a number.
+            // XML readers replace each of these with a space, unless it is written as a number.
             '\t' | '\n' | '\r' => {
                 let _ = write!(escaped, "&#{};", u32::from(c));
             }

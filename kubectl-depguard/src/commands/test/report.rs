@@ -1,34 +1,34 @@
-//! What came of the tests, for people and for programs.
+//! Results of the tests, for people and for programs.
 
 use serde::Serialize;
 
-use super::case::Ran;
-use crate::outcome::Failure;
-use crate::output::{Table, one_line};
-use crate::terminal::{Terminal, Tone};
+use super::case::SuiteResult;
+use crate::io::exit::Failure;
+use crate::io::output::{Table, one_line};
+use crate::io::terminal::{Terminal, Tone};
 
-const MOST_CHARACTERS: usize = 80;
+const MAX_CHARACTERS: usize = 80;
 
-/// All suites, and how many tests failed.
+/// All suites, with the number of failed tests.
 #[derive(Serialize)]
-pub(crate) struct Summed<'a> {
+pub(crate) struct Summary<'a> {
     tests: usize,
     failed: usize,
-    suites: &'a [Ran],
+    suites: &'a [SuiteResult],
 }
 
-pub(crate) fn summed_up(ran: &[Ran]) -> Summed<'_> {
-    let tests = || ran.iter().flat_map(|suite| &suite.tests);
-    Summed { tests: tests().count(), failed: tests().filter(|test| !test.passed()).count(), suites: ran }
+pub(crate) fn summary(results: &[SuiteResult]) -> Summary<'_> {
+    let tests = || results.iter().flat_map(|suite| &suite.tests);
+    Summary { tests: tests().count(), failed: tests().filter(|test| !test.passed()).count(), suites: results }
 }
 
-/// A table, and then what was expected and what was got of each that failed.
-pub(crate) fn for_people(ran: &[Ran], wide: bool, terminal: &mut Terminal) -> Result<(), Failure> {
-    let several = wide || ran.len() > 1;
+/// Prints a table, and below it the expected and actual values of each failed test.
+pub(crate) fn for_people(results: &[SuiteResult], wide: bool, terminal: &mut Terminal) -> Result<(), Failure> {
+    let several = wide || results.len() > 1;
     let headings = several.then_some("SUITE").into_iter().chain(["NAME", "RESULT", "WHY"]);
     let mut table = Table::new(headings.chain(wide.then_some("PLACE")));
     let mut failures = String::new();
-    for suite in ran {
+    for suite in results {
         for test in &suite.tests {
             let place = format!("{}:{}", suite.file, test.line);
             let why = test.differences.first().map_or_else(|| "-".to_owned(), |first| clipped(&first.to_string()));
@@ -50,7 +50,7 @@ pub(crate) fn for_people(ran: &[Ran], wide: bool, terminal: &mut Terminal) -> Re
             }
         }
     }
-    let Summed { tests, failed, .. } = summed_up(ran);
+    let Summary { tests, failed, .. } = summary(results);
     let tone = if failed == 0 { Tone::Good } else { Tone::Bad };
     let total = match failed {
         0 => format!("{tests} passed"),
@@ -60,9 +60,9 @@ pub(crate) fn for_people(ran: &[Ran], wide: bool, terminal: &mut Terminal) -> Re
     Ok(terminal.out().write_all(text.as_bytes())?)
 }
 
-/// What a cell has room for; all of it is told below the table.
+/// Shortens a text to the width of a cell; the full text is printed below the table.
 fn clipped(text: &str) -> String {
-    match text.char_indices().nth(MOST_CHARACTERS) {
+    match text.char_indices().nth(MAX_CHARACTERS) {
         Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
         None => text.to_owned(),
     }

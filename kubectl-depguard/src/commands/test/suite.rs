@@ -1,20 +1,22 @@
-//! A suite as its author writes it.
+//! Suites as their authors write them.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use depguard_core::{Group, Namespace, OverridePolicy, Version};
+use depguard_core::model::{Namespace, Version};
+use depguard_core::{Group, OverridePolicy};
 use serde::Deserialize;
 use serde_json::Value;
 use serde_saphyr::Spanned;
 
-use crate::files::{self, Document, Origin};
-use crate::kinds::guess_resource;
-use crate::outcome::Failure;
-use crate::terminal::Terminal;
-use crate::yaml::Mistake;
+use crate::cluster::documents::{Document, Origin};
+use crate::cluster::files;
+use crate::cluster::kinds::guess_resource;
+use crate::cluster::yaml::{self, YamlError};
+use crate::io::exit::Failure;
+use crate::io::terminal::Terminal;
 
-/// Rules, objects, and what must be decided of them.
+/// Rules, objects, and the expected decisions about them.
 #[derive(Debug)]
 pub(crate) struct Suite {
     pub(crate) name: String,
@@ -26,16 +28,16 @@ pub(crate) struct Suite {
     pub(crate) tests: Vec<(usize, Test)>,
 }
 
-/// One deletion. `line` is where it stands.
+/// Test of one deletion.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, expecting = "a test: a map with `delete` and `expect`")]
 pub(crate) struct Test {
     pub(crate) name: Option<String>,
-    /// `KIND/NAME`
+    /// Object to delete: `KIND/NAME`.
     pub(crate) delete: String,
     pub(crate) namespace: Option<String>,
-    pub(crate) by: Option<By>,
-    /// Objects that are not there in this test.
+    pub(crate) by: Option<Requester>,
+    /// Objects that don't exist in this test.
     #[serde(default)]
     pub(crate) without: Vec<String>,
     pub(crate) expect: Expect,
@@ -46,24 +48,24 @@ pub(crate) struct Test {
     pub(crate) warnings: Option<Vec<String>>,
 }
 
-/// Who deletes.
+/// User who deletes, and the user's groups.
 #[derive(Debug, Clone, Default, Deserialize)]
-#[serde(deny_unknown_fields, expecting = "who deletes: a map with `user` and `groups`")]
-pub(crate) struct By {
+#[serde(deny_unknown_fields, expecting = "a requester: a map with `user` and `groups`")]
+pub(crate) struct Requester {
     pub(crate) user: Option<String>,
     #[serde(default)]
     pub(crate) groups: Vec<String>,
 }
 
-/// What must be decided.
+/// Expected decision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case", expecting = "a decision, such as `denied` or `allowed`")]
 pub(crate) enum Expect {
-    /// Whatever allows it.
+    /// Allowed for any reason.
     Allowed,
-    /// For those who refer to it.
+    /// Refused because of dependents.
     Denied,
-    /// Refused, since it can't be found out.
+    /// Refused because the decision can't be found out.
     Undecided,
     NoRule,
     Unreferenced,
@@ -81,7 +83,7 @@ pub(crate) enum Expect {
     deny_unknown_fields,
     expecting = "a suite: a map with `rules`, `objects` and `tests`"
 )]
-struct Written {
+struct SuiteFile {
     name: Option<String>,
     namespace: Option<String>,
     #[serde(default)]
@@ -93,7 +95,7 @@ struct Written {
 }
 
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields, expecting = "who may override: a map with `users` and `groups`")]
+#[serde(deny_unknown_fields, expecting = "an override policy: a map with `users` and `groups`")]
 struct Overrides {
     #[serde(default)]
     users: Vec<String>,
@@ -104,35 +106,34 @@ struct Overrides {
 const DEFAULT_NAMESPACE: &str = "default";
 
 impl Suite {
-    /// Reads the suites in these files and folders. What else is in a folder, rules for instance, is passed over.
+    /// Reads the suites in these files and folders. Other files in a folder, for example rules, are skipped.
     pub(crate) fn read(paths: &[PathBuf], recursive: bool, terminal: &mut Terminal) -> Result<Vec<Self>, Failure> {
         let mut written = Vec::new();
         files::texts(paths, recursive, terminal, |name, path, bytes| {
-            let text = std::str::from_utf8(bytes).map_err(|_| {
-                Failure::new(format!("`{name}` is not text in UTF-8")).hint("name files of YAML or JSON")
-            })?;
+            let text = std::str::from_utf8(bytes)
+                .map_err(|_| Failure::new(format!("`{name}` is not UTF-8 text")).hint("name files of YAML or JSON"))?;
             let in_folder = path.is_some_and(|path| !paths.iter().any(|named| named == path));
             if in_folder && !holds_suites(text) {
                 return Ok(());
             }
             let folder = path.and_then(Path::parent).map(Path::to_owned).unwrap_or_default();
-            let suites: Vec<Written> = serde_saphyr::from_multiple(text).map_err(|why| unreadable(name, &why))?;
+            let suites: Vec<SuiteFile> = yaml::read_all(text).map_err(|why| unreadable(name, &why))?;
             written.extend(suites.into_iter().map(|suite| (name.to_owned(), folder.clone(), suite)));
             Ok(())
         })?;
         if written.is_empty() {
-            return Err(Failure::new("there is no suite in what was named")
+            return Err(Failure::new("the named files contain no suite")
                 .hint("a suite is a map with `rules`, `objects` and `tests`; see docs/test-suites.md"));
         }
         written.into_iter().map(|(file, folder, written)| Self::complete(file, &folder, written, terminal)).collect()
     }
 
-    fn complete(file: String, folder: &Path, written: Written, terminal: &mut Terminal) -> Result<Self, Failure> {
-        let Written { name, namespace, rules, objects, overrides, tests } = written;
+    fn complete(file: String, folder: &Path, written: SuiteFile, terminal: &mut Terminal) -> Result<Self, Failure> {
+        let SuiteFile { name, namespace, rules, objects, overrides, tests } = written;
         let file: Arc<str> = file.into();
         if tests.is_empty() {
             return Err(
-                Failure::new(format!("{file}: the suite holds no tests")).hint("write at least one under `tests`")
+                Failure::new(format!("{file}: the suite has no tests")).hint("write at least one under `tests`")
             );
         }
         let mut documents = Vec::new();
@@ -142,8 +143,8 @@ impl Suite {
                 Value::String(path) => documents.extend(files::read(&[folder.join(path)], false, terminal)?),
                 value @ Value::Object(_) => documents.push(Document { value: Arc::new(value), origin }),
                 _ => {
-                    return Err(Failure::new(format!("{origin}: this is neither an object nor a file"))
-                        .hint("write a manifest, or the path of a file or folder, as seen from the suite"));
+                    return Err(Failure::new(format!("{origin}: neither an object nor a file"))
+                        .hint("write a manifest, or the path of a file or folder, relative to the suite"));
                 }
             }
         }
@@ -168,14 +169,14 @@ impl Suite {
 }
 
 impl Test {
-    /// Its name, or what it does.
+    /// Returns the name of the test, or a description of its deletion.
     pub(crate) fn title(&self) -> String {
         self.name.clone().unwrap_or_else(|| format!("delete {}", self.delete))
     }
 }
 
 impl Expect {
-    /// As it is written.
+    /// Returns the decision as a suite writes it.
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Allowed => "allowed",
@@ -197,14 +198,17 @@ pub(crate) fn namespace_of(name: &str, at: &str) -> Result<Namespace, Failure> {
     Namespace::parse(name).map_err(|why| Failure::new(format!("{at}: the namespace {why}")).hint("correct the suite"))
 }
 
-/// Whether a file looks like suites: its documents are no objects of an API.
+/// Returns true if a file looks like suites: it has `tests`, or it is no API object and has other fields of a suite.
 fn holds_suites(text: &str) -> bool {
-    let documents = serde_saphyr::from_multiple::<Value>(text);
-    // One that can't be read is looked at as a suite, so that its mistake is told.
-    documents.map_or(true, |documents| documents.iter().any(|document| document.get("tests").is_some()))
+    let is_suite = |document: &Value| {
+        let has = |field: &str| document.get(field).is_some();
+        has("tests") || (!has("apiVersion") && !has("kind") && (has("rules") || has("objects") || has("overrides")))
+    };
+    // A file that can't be read counts as a suite, so that its error is reported.
+    yaml::read_all::<Value>(text).map_or(true, |documents| documents.iter().any(is_suite))
 }
 
-/// An object that nobody could place would be missing among the dependents, and a deletion pass for it.
+/// Checks an object. One that can't be placed would be missing among the dependents, and a deletion would wrongly pass.
 fn check(document: &Document) -> Result<(), Failure> {
     let given = |pointer| {
         let text = document.value.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
@@ -213,22 +217,21 @@ fn check(document: &Document) -> Result<(), Failure> {
     for pointer in ["/apiVersion", "/kind", "/metadata/name"] {
         if given(pointer).is_none() {
             let field = pointer.trim_start_matches('/').replace('/', ".");
-            return Err(Failure::new(format!("{}: this object has no {field}", document.origin)).hint("write it there"));
+            return Err(Failure::new(format!("{}: the object has no {field}", document.origin)).hint("add it"));
         }
     }
     let (api_version, kind) = (given("/apiVersion").unwrap_or_default(), given("/kind").unwrap_or_default());
     let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
     if Group::parse(group).is_err() || Version::parse(version).is_err() || guess_resource(kind).is_none() {
-        return Err(Failure::new(format!("{}: there can't be a kind `{kind}` in `{api_version}`", document.origin))
+        return Err(Failure::new(format!("{}: `{kind}` of `{api_version}` is not a valid kind", document.origin))
             .hint("correct its apiVersion or kind"));
     }
     Ok(())
 }
 
-fn unreadable(file: &str, why: &serde_saphyr::Error) -> Failure {
-    let mistake = Mistake::new(why);
+fn unreadable(file: &str, mistake: &YamlError) -> Failure {
     let line = mistake.line.map(|line| format!(":{line}")).unwrap_or_default();
-    Failure::new(format!("{file}{line}: this is no suite: {mistake}")).hint("docs/test-suites.md has all its fields")
+    Failure::new(format!("{file}{line}: not a suite: {mistake}")).hint("docs/test-suites.md lists all fields")
 }
 
 fn line_of(line: u64) -> usize {

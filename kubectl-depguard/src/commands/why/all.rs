@@ -1,45 +1,49 @@
-//! All blockers, where they are more than a refusal names.
+//! Search for all blockers, if there are more than a refusal names.
 
 use std::collections::BTreeMap;
 
+use depguard_core::Rule;
 use depguard_core::api::OnDelete;
-use depguard_core::{Blocker, Edge, Means, ReferenceReader, Referent, Rule};
+use depguard_core::decision::Blocker;
+use depguard_core::lookup::{ReferenceReader, ReferenceTarget, ReferencedObject};
+use depguard_core::rule::Edge;
+use serde_json::Value;
 
-use super::answer::{Blocking, Target};
+use super::answer::{BlockerDetails, Target};
 use super::text;
-use crate::kinds::KindInfo;
-use crate::outcome::Failure;
-use crate::rules::Rules;
-use crate::source::Source;
-use crate::terminal::Terminal;
+use crate::cluster::kinds::KindInfo;
+use crate::cluster::rules::Rules;
+use crate::cluster::source::Source;
+use crate::io::exit::Failure;
+use crate::io::terminal::Terminal;
 
-/// What was found.
+/// Result of the search.
 #[derive(Debug, Default)]
-pub(crate) struct Every {
-    pub(crate) blockers: Vec<Blocking>,
-    /// Whether there are more than are kept.
+pub(crate) struct AllBlockers {
+    pub(crate) blockers: Vec<BlockerDetails>,
+    /// True if there are more blockers than the limit.
     pub(crate) more: bool,
     pub(crate) unread: Vec<String>,
 }
 
-/// The most that are kept.
-const MOST: usize = 100_000;
+/// Limit on the blockers.
+const MAX: usize = 100_000;
 
-/// Looks at every dependent of every rule that refuses the deletion, as far as they may be read.
+/// Checks every dependent of every rule that refuses the deletion, as far as the caller may read them.
 pub(crate) async fn find(
     source: &Source,
     target: &Target,
     rules: &Rules,
+    usable: &[(&Value, Rule)],
     terminal: &Terminal,
-) -> Result<Every, Failure> {
-    let parsed: Vec<Rule> = rules.parsed().flatten().collect();
-    let referent = Referent::read(&target.object);
+) -> Result<AllBlockers, Failure> {
+    let referent = ReferencedObject::read(&target.object);
     let kind = target.info.gvr.group_resource();
     let refuses = |rule: &Rule, edge: &Edge| {
-        edge.target.gvr.group_resource() == kind && edge.on_delete == OnDelete::Deny && rules.bears(rule, edge)
+        edge.target.gvr.group_resource() == kind && edge.on_delete == OnDelete::Deny && rules.applies(rule, edge)
     };
-    let (mut found, mut every) = (BTreeMap::new(), Every::default());
-    for rule in &parsed {
+    let (mut found, mut every) = (BTreeMap::new(), AllBlockers::default());
+    for (_, rule) in usable {
         let edges: Vec<_> = rule.edges().iter().filter(|edge| refuses(rule, edge)).collect();
         if edges.is_empty() {
             continue;
@@ -49,21 +53,21 @@ pub(crate) async fn find(
         let dependents = KindInfo::bare(gvr, rule.dependent().kind.as_str(), known);
         let own = edges.iter().all(|edge| edge.reference.stays_in_namespace());
         let namespace = referent.namespace.as_ref().filter(|_| own);
-        let namespace = namespace.and_then(|namespace| depguard_core::Namespace::parse(namespace).ok());
+        let namespace = namespace.and_then(|namespace| depguard_core::model::Namespace::parse(namespace).ok());
         let reader = ReferenceReader::new(edges.iter().map(|edge| (rule, *edge)));
         let mut failed = None;
         let unread = source
             .objects(&dependents, namespace.as_ref(), terminal, |object| {
                 let read = reader.read(&object, |held| {
                     let Some(edge) = edges.get(held.edge) else { return };
-                    if matches!(held.means, Means::Unclear { .. }) || !held.refers_to(&referent) {
+                    if matches!(held.means, ReferenceTarget::Unclear { .. }) || !held.refers_to(&referent) {
                         return;
                     }
                     let blocker = blocker(target, rule, edge, &object);
-                    if found.len() < MOST {
-                        let blocking = || Blocking {
+                    if found.len() < MAX {
+                        let blocking = || BlockerDetails {
                             rule: Some(rules.shown(rule.key())),
-                            ..Blocking::of(target, rule, edge, &blocker, Some(&object))
+                            ..BlockerDetails::of(target, rule, edge, &blocker, Some(&object))
                         };
                         found.entry(blocker.to_string()).or_insert_with(blocking);
                     } else {
@@ -75,7 +79,7 @@ pub(crate) async fn find(
             .await?;
         if let Some(why) = failed {
             let kind = dependents.gvr.group_resource();
-            return Err(Failure::new(format!("one of the {kind} can't be read: {why}")).hint("look at them"));
+            return Err(Failure::new(format!("could not read one of the {kind}: {why}")).hint("check these objects"));
         }
         every.unread.extend(unread.map(|unread| unread.to_string()));
     }
@@ -83,7 +87,7 @@ pub(crate) async fn find(
     Ok(every)
 }
 
-fn blocker(target: &Target, rule: &Rule, edge: &Edge, object: &serde_json::Value) -> Blocker {
+fn blocker(target: &Target, rule: &Rule, edge: &Edge, object: &Value) -> Blocker {
     let owned = |pointer| text(object, pointer).map(str::to_owned);
     let namespace = owned("/metadata/namespace");
     Blocker {

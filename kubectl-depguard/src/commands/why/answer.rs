@@ -1,105 +1,110 @@
-//! What blocks a deletion, and which way that came to be known.
+//! Answer about a deletion: the objects that block it, and the source of that knowledge.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use depguard_core::{Blocker, Edge, GroupResource, Namespace, OverridePolicy, Referent, Rule};
+use depguard_core::decision::Blocker;
+use depguard_core::lookup::ReferencedObject;
+use depguard_core::model::{GroupResource, Namespace};
+use depguard_core::rule::Edge;
+use depguard_core::{OverridePolicy, Rule};
 use serde::Serialize;
 use serde_json::Value;
 
 use super::all;
-use super::ask::{Said, ask};
-use super::own::Own;
-use super::release::{Held, Release};
+use super::ask::{DryRunAnswer, ask};
+use super::own::TargetState;
+use super::release::{Release, TargetIdentity};
 use super::text;
-use crate::answers::Answers;
-use crate::judge::{Deletion, Judgment, Law, Server};
-use crate::kinds::KindInfo;
-use crate::locks::{LockedBy, Locks};
-use crate::outcome::Failure;
-use crate::rules::{Rules, Unread};
-use crate::scan::Coverage;
-use crate::source::Source;
-use crate::terminal::Terminal;
+use crate::cluster::kinds::KindInfo;
+use crate::cluster::rules::{ReadFailure, Rules};
+use crate::cluster::source::Source;
+use crate::engine::locks::{LockSummary, Locks};
+use crate::engine::offline_server::OfflineServer;
+use crate::engine::reference_scan::Coverage;
+use crate::engine::simulated_delete::{Deletion, Judgment, Policies, Server};
+use crate::io::exit::Failure;
+use crate::io::terminal::Terminal;
 
-/// The object that is to be deleted.
+/// Object to delete.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Target {
     group: String,
     version: String,
-    resource: String,
+    pub(super) resource: String,
     kind: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     namespace: Option<String>,
-    name: String,
+    pub(super) name: String,
     #[serde(skip)]
     pub(super) info: KindInfo,
     #[serde(skip)]
     pub(super) object: Arc<Value>,
 }
 
-/// How long an API server may take for one request.
+/// Timeout of one request to an API server.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Who blocks it.
+/// Answer: blockers, locks, and everything that is unknown.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Answer<'a> {
     pub(crate) target: &'a Target,
-    /// Whether anything does; `null`: it could not be told.
+    /// True if anything blocks the deletion; `null` if that could not be found out.
     pub(crate) blocked: Option<bool>,
-    /// The decision in one word, as the webhook's metrics have it.
+    /// Decision in one word, as in the webhook's metrics.
     pub(crate) decision: &'static str,
-    pub(crate) told_by: ToldBy,
-    pub(crate) blockers: Vec<Blocking>,
-    /// The locks that keep it.
+    #[serde(rename = "toldBy")]
+    pub(crate) basis: AnswerSource,
+    pub(crate) blockers: Vec<BlockerDetails>,
+    /// Locks that protect the object.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(crate) locks: Vec<LockedBy>,
+    pub(crate) locks: Vec<LockSummary>,
     #[serde(flatten)]
-    pub(crate) own: Own,
-    /// Whether the search was given up before all were found.
+    pub(crate) own: TargetState,
+    /// True if the search stopped before it found all blockers.
     pub(crate) more: bool,
-    /// What the API server said beside or instead of blockers, or why it said nothing.
+    /// Message of the API server beside or instead of blockers, or the reason why it gave no answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) message: Option<String>,
-    /// What whoever deletes would be warned of.
+    /// Warnings that the user who deletes would get.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) warnings: Vec<String>,
-    /// What could not be looked at.
+    /// Parts that could not be read.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) unread: Vec<String>,
-    /// What could not be found out, and what to do.
+    /// Problems that leave something unknown, with the next step for each.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) problems: Vec<String>,
-    /// Rights that would have helped.
+    /// Missing rights, which would have helped to find out.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) missing_rights: Vec<String>,
 }
 
-/// Where an answer came from.
+/// Source of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum ToldBy {
-    /// The files.
+pub(crate) enum AnswerSource {
+    /// Files.
     Files,
-    /// The rules and objects that the caller may read.
+    /// Rules and objects that the caller may read.
     Rules,
-    /// The API server, to a dry run of the deletion.
+    /// API server, by a dry run of the deletion.
     DryRun,
-    /// The rules that the caller may read, and the API server for the others.
+    /// Rules that the caller may read, and the API server for the others.
     RulesAndDryRun,
 }
 
-/// One that blocks.
+/// Object that blocks the deletion.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Blocking {
-    /// As a refusal names it: `VirtualMachine/ns/m1`.
+pub(crate) struct BlockerDetails {
+    /// Name as in a refusal: `VirtualMachine/ns/m1`.
     #[serde(skip)]
     pub(crate) shown: String,
     pub(crate) kind: String,
-    /// Not known where the API server was asked.
+    /// `None` if only the API server named the blocker.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) group: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -130,7 +135,7 @@ impl Target {
         }
     }
 
-    /// `vpcs/a`
+    /// Returns the target as `vpcs/a`.
     pub(crate) fn shown(&self) -> String {
         format!("{}/{}", self.resource, self.name)
     }
@@ -153,51 +158,52 @@ impl<'a> Answer<'a> {
         terminal: &Terminal,
     ) -> Result<Self, Failure> {
         let rules = source.rules().await?;
+        let checked = rules.check();
         let namespace = target.namespace.as_deref().and_then(|namespace| Namespace::parse(namespace).ok());
         let locks = Locks::read(source, namespace.as_ref(), terminal).await?;
-        if let (Source::Disk(_), true) = (source, locks.is_empty())
-            && let Some(nothing) = Coverage::of_rules(&rules, source).nothing()
+        if let (Source::Manifests(_), true) = (source, locks.is_empty())
+            && let Some(nothing) = Coverage::of_rules(&rules, &checked, source).nothing()
         {
             return Err(nothing);
         }
         let set = rules.set();
         let overrides = OverridePolicy::nobody();
-        let law = Law { rules: &set, workspaces: &rules.workspaces, overrides: &overrides };
+        let policies = Policies { rules: &set, workspaces: &rules.workspaces, overrides: &overrides };
         let deletion = Deletion { gvr: &target.info.gvr, object: &target.object, user: "", groups: &[] };
-        let (judgment, told_by) = match source {
-            Source::Disk(disk) => {
-                let answers = Answers::of(disk);
-                (law.judge(deletion, Server::Memory(&answers)).await?, ToldBy::Files)
+        let (judgment, basis) = match source {
+            Source::Manifests(manifests) => {
+                let answers = OfflineServer::of(manifests);
+                (policies.judge(deletion, Server::Offline(&answers)).await?, AnswerSource::Files)
             }
-            Source::Live(live) => {
+            Source::ApiServer(live) => {
                 let endpoint = live.endpoint().within(PATIENCE);
-                (law.judge(deletion, Server::Live(&endpoint)).await?, ToldBy::Rules)
+                (policies.judge(deletion, Server::ApiServer(&endpoint)).await?, AnswerSource::Rules)
             }
         };
-        let mut answer = Self::of(target, &judgment, &rules, told_by);
-        answer.lock(&locks);
+        let mut answer = Self::of(target, &judgment, &rules, basis);
+        answer.add_locks(&locks);
         let found = judgment.blockers();
         if found.more && all {
-            let every = all::find(source, target, &rules, terminal).await?;
+            let every = all::find(source, target, &rules, &checked.usable, terminal).await?;
             (answer.blockers, answer.more) = (every.blockers, every.more);
             answer.unread.extend(every.unread);
         } else {
-            for blocker in &found.who {
-                answer.blockers.push(Blocking::find(source, target, &rules, blocker).await);
+            for blocker in &found.objects {
+                answer.blockers.push(BlockerDetails::find(source, target, &rules, &checked.usable, blocker).await);
             }
             answer.more = found.more;
         }
         match source {
-            Source::Live(live) => {
+            Source::ApiServer(live) => {
                 let is_in_doubt = answer.is_in_doubt();
                 if is_in_doubt || answer.blocked == Some(false) {
                     let endpoint = live.endpoint().within(PATIENCE);
-                    let said = ask(&endpoint, &target.path(), &target.right_to_delete()).await?;
-                    answer.hear(said, is_in_doubt);
+                    let dry_run = ask(&endpoint, &target.path(), &target.right_to_delete()).await?;
+                    answer.add_dry_run(dry_run, is_in_doubt);
                 }
             }
-            // Nobody else can be asked.
-            Source::Disk(_) => {
+            // Files are the only source: there is no API server to ask.
+            Source::Manifests(_) => {
                 if answer.blocked == Some(false) && !(answer.unread.is_empty() && answer.locks.is_empty()) {
                     answer.blocked = None;
                 }
@@ -206,14 +212,14 @@ impl<'a> Answer<'a> {
         Ok(answer)
     }
 
-    /// Takes in the locks.
-    fn lock(&mut self, locks: &Locks) {
-        self.unread.extend(locks.unread.iter().map(Unread::to_string));
-        // What is on its way out is locked by none.
+    /// Adds the locks that protect the target.
+    fn add_locks(&mut self, locks: &Locks) {
+        self.unread.extend(locks.unread.iter().map(ReadFailure::to_string));
+        // A lock never protects an object that is being deleted already.
         if self.own.deletion_timestamp.is_some() {
             return;
         }
-        let referent = Referent::read(&self.target.object);
+        let referent = ReferencedObject::read(&self.target.object);
         let kind = self.target.info.gvr.group_resource();
         self.locks = locks.of(&kind, referent.namespace.as_deref(), &referent.name, &referent.labels);
         if self.locks.iter().any(|lock| lock.in_force) && self.blocked != Some(true) {
@@ -221,13 +227,13 @@ impl<'a> Answer<'a> {
         }
     }
 
-    /// Whether something that may block it could not be looked at, or is perhaps not in force.
+    /// Returns true if a possible blocker could not be read, or a lock is perhaps not in force.
     fn is_in_doubt(&self) -> bool {
         !(self.problems.is_empty() && self.unread.is_empty() && self.locks.iter().all(|lock| lock.in_force))
     }
 
-    fn of(target: &'a Target, judgment: &Judgment, rules: &Rules, told_by: ToldBy) -> Self {
-        let own = Own::of(&target.object);
+    fn of(target: &'a Target, judgment: &Judgment, rules: &Rules, basis: AnswerSource) -> Self {
+        let own = TargetState::of(&target.object);
         let blocked = match (judgment.allowed(), judgment.label()) {
             (true, _) => Some(own.is_held()),
             (false, "referenced") => Some(true),
@@ -237,7 +243,7 @@ impl<'a> Answer<'a> {
             target,
             blocked,
             decision: judgment.label(),
-            told_by,
+            basis,
             blockers: Vec::new(),
             locks: Vec::new(),
             own,
@@ -250,45 +256,46 @@ impl<'a> Answer<'a> {
         }
     }
 
-    /// What the API server said, where the rules, locks and objects that could be read don't tell all, or name nothing.
-    fn hear(&mut self, said: Said, is_in_doubt: bool) {
+    /// Adds the API server's answer, which is needed if the readable rules, locks and objects leave doubt or name no
+    /// blocker.
+    fn add_dry_run(&mut self, dry_run: DryRunAnswer, is_in_doubt: bool) {
         let is_known = self.blocked == Some(true);
-        if matches!(said, Said::Yes | Said::Blocked { .. }) {
-            // It found out what the caller could not.
+        if matches!(dry_run, DryRunAnswer::Yes | DryRunAnswer::Blocked { .. }) {
+            // The webhook found out what the caller could not.
             self.problems.clear();
         }
-        let besides = if is_known || !is_in_doubt { ToldBy::RulesAndDryRun } else { ToldBy::DryRun };
-        match said {
-            Said::Yes if is_known => {
-                // The rules that can be read say another thing, and so does the server once they are in force.
+        let basis = if is_known || !is_in_doubt { AnswerSource::RulesAndDryRun } else { AnswerSource::DryRun };
+        match dry_run {
+            DryRunAnswer::Yes if is_known => {
+                // The readable rules name a blocker. The server will refuse, too, once they are in force.
             }
-            Said::Yes => {
+            DryRunAnswer::Yes => {
                 self.locks.clear();
                 if is_in_doubt {
                     self.decision = "allowed";
                 }
-                (self.blocked, self.told_by) = (Some(false), besides);
+                (self.blocked, self.basis) = (Some(false), basis);
             }
-            Said::Blocked { causes, message } => {
-                self.told_by = besides;
+            DryRunAnswer::Blocked { causes, message } => {
+                self.basis = basis;
                 (self.blocked, self.decision) = (Some(true), "referenced");
-                // Of many a message names some, and says that there are more.
+                // A message about many blockers names some of them, and says that there are more.
                 self.more |= message.contains(" more (") || message.contains(" and at least ");
                 for cause in causes {
                     if !self.blockers.iter().any(|blocker| blocker.shown == cause.message) {
-                        self.blockers.push(Blocking::told(&cause.message, &cause.field));
+                        self.blockers.push(BlockerDetails::from_refusal(&cause.message, &cause.field));
                     }
                 }
                 self.message = Some(message);
             }
-            Said::Locked(message) | Said::Refused(message) => {
+            DryRunAnswer::Locked(message) | DryRunAnswer::Refused(message) => {
                 let decision = if message.contains(super::ask::LOCKED) { "locked" } else { "refused" };
                 (self.blocked, self.decision) = (Some(true), if is_known { self.decision } else { decision });
-                self.told_by = besides;
+                self.basis = basis;
                 self.message = Some(message);
             }
-            Said::Untold { why, missing } => {
-                // Who may not delete it is told what can be read, if all of that could be.
+            DryRunAnswer::Unknown { why, missing } => {
+                // Without the right to delete, the answer from the readable parts counts, if all parts could be read.
                 if !is_known && (is_in_doubt || missing.is_none()) {
                     self.blocked = None;
                 }
@@ -298,39 +305,45 @@ impl<'a> Answer<'a> {
         }
     }
 
-    /// Why it could not be told.
-    pub(crate) fn untold(&self) -> Failure {
+    /// Builds the failure of a command that could not find out what blocks the deletion.
+    pub(crate) fn failure(&self) -> Failure {
         let failure = Failure::new(format!("could not find out what blocks {}", self.target.shown()));
         if self.missing_rights.is_empty() {
-            return failure.hint("see above for what to do");
+            return failure.hint("the lines above say what to do");
         }
         failure.hint(format!("ask for the right to {}", self.missing_rights.join(", or to ")))
     }
 }
 
-impl Blocking {
-    /// With how it lets go, as far as the object may be read.
-    async fn find(source: &Source, target: &Target, rules: &Rules, blocker: &Blocker) -> Self {
-        let parsed: Vec<Rule> = rules.parsed().flatten().collect();
-        let Some((rule, edge)) = edge_of(&parsed, blocker, &target.info.gvr.group_resource()) else {
+impl BlockerDetails {
+    /// Describes a blocker, and how it lets go, as far as the caller may read its object.
+    async fn find(
+        source: &Source,
+        target: &Target,
+        rules: &Rules,
+        usable: &[(&Value, Rule)],
+        blocker: &Blocker,
+    ) -> Self {
+        let Some((rule, edge)) = edge_of(usable, blocker, &target.info.gvr.group_resource()) else {
             let rule = Some(rules.shown(&blocker.rule));
-            return Self { rule, ..Self::told(&blocker.to_string(), &blocker.field) };
+            return Self { rule, ..Self::from_refusal(&blocker.to_string(), &blocker.field) };
         };
         let gvr = rule.dependent().gvr.clone();
         let namespaced = source.kind_of(&gvr.group_resource()).await.ok().flatten().and_then(|kind| kind.namespaced);
         let kind = KindInfo::bare(gvr, &blocker.kind, namespaced);
         let namespace = blocker.namespace.as_ref().or(target.namespace.as_ref());
         let namespace = namespace.and_then(|namespace| Namespace::parse(namespace).ok());
-        // What must not be read is explained as far as the rule tells.
+        // An object that can't be read is explained as far as the rule allows.
         let object = source.object(&kind, namespace.as_ref(), &blocker.name).await.ok().flatten();
         let shown = rules.shown(rule.key());
         Self { rule: Some(shown), ..Self::of(target, rule, edge, blocker, object.as_deref()) }
     }
 
-    /// By an edge of a rule.
+    /// Describes a blocker that refers by an edge of a rule.
     pub(super) fn of(target: &Target, rule: &Rule, edge: &Edge, blocker: &Blocker, object: Option<&Value>) -> Self {
         let gvr = &rule.dependent().gvr;
-        let held = Held { shown: &target.shown(), name: &target.name, uid: text(&target.object, "/metadata/uid") };
+        let held =
+            TargetIdentity { shown: &target.shown(), name: &target.name, uid: text(&target.object, "/metadata/uid") };
         let namespace = match object {
             Some(object) => text(object, "/metadata/namespace").map(str::to_owned),
             None => blocker.namespace.clone(),
@@ -347,11 +360,11 @@ impl Blocking {
             released_by: Vec::new(),
             notes: Vec::new(),
         };
-        blocking.released(Release::of(edge, object, held))
+        blocking.with_release(Release::of(edge, object, held))
     }
 
-    /// As a refusal names it.
-    fn told(shown: &str, field: &str) -> Self {
+    /// Describes a blocker from its name in a refusal.
+    fn from_refusal(shown: &str, field: &str) -> Self {
         let mut parts = shown.splitn(3, '/');
         let (kind, second, third) = (parts.next().unwrap_or_default(), parts.next(), parts.next());
         let (namespace, name) = match (second, third) {
@@ -371,18 +384,22 @@ impl Blocking {
             released_by: Vec::new(),
             notes: Vec::new(),
         }
-        .released(Release::of_field(field))
+        .with_release(Release::of_field(field))
     }
 
-    fn released(mut self, release: Release) -> Self {
+    fn with_release(mut self, release: Release) -> Self {
         (self.released_by, self.notes) = (release.by, release.notes);
         self
     }
 }
 
-/// The rule and the edge by which somebody blocks.
-fn edge_of<'r>(rules: &'r [Rule], blocker: &Blocker, target: &GroupResource) -> Option<(&'r Rule, &'r Edge)> {
-    let rule = rules.iter().find(|rule| *rule.key() == blocker.rule)?;
+/// Returns the rule and the edge by which an object blocks.
+fn edge_of<'r>(
+    usable: &'r [(&Value, Rule)],
+    blocker: &Blocker,
+    target: &GroupResource,
+) -> Option<(&'r Rule, &'r Edge)> {
+    let (_, rule) = usable.iter().find(|(_, rule)| *rule.key() == blocker.rule)?;
     let is_it = |edge: &&Edge| edge.target.gvr.group_resource() == *target && edge.field() == blocker.field;
     Some((rule, rule.edges().iter().find(is_it)?))
 }

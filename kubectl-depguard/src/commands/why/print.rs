@@ -1,16 +1,16 @@
-//! How the answer is printed.
+//! Output of an answer.
 
-use super::answer::{Answer, Blocking, ToldBy};
-use crate::kinds::resource_name;
-use crate::locks::LockedBy;
-use crate::outcome::Failure;
-use crate::output::{Format, Table, one_line, print_json, print_yaml};
-use crate::terminal::{Terminal, Tone};
+use super::answer::{Answer, AnswerSource, BlockerDetails, Target};
+use crate::cluster::kinds::resource_name;
+use crate::engine::locks::LockSummary;
+use crate::io::exit::Failure;
+use crate::io::output::{Format, Table, one_line, print_json, print_yaml};
+use crate::io::terminal::{Terminal, Tone};
 
-/// Ways to let go that a table has room for.
-const MOST_WAYS: usize = 3;
+/// Limit on the ways to let go in one cell of a table.
+const MAX_WAYS: usize = 3;
 
-/// `all`: whether all blockers were asked for.
+/// Prints the answer. `all`: the user asked for all blockers.
 pub(crate) fn print(
     answer: &Answer<'_>,
     all: bool,
@@ -31,18 +31,18 @@ pub(crate) fn print(
 
 fn for_people(answer: &Answer<'_>, all: bool, wide: bool, terminal: &mut Terminal) -> Result<(), Failure> {
     let shown = answer.target.shown();
-    let way = match answer.told_by {
-        ToldBy::Files => "as the files say",
-        ToldBy::Rules => "as the rules and objects that you may read say",
-        ToldBy::DryRun => "as the API server says to a dry run",
-        ToldBy::RulesAndDryRun => "as the rules that you may read and a dry run say",
+    let way = match answer.basis {
+        AnswerSource::Files => "the files",
+        AnswerSource::Rules => "the rules and objects that you may read",
+        AnswerSource::DryRun => "a dry run",
+        AnswerSource::RulesAndDryRun => "the rules that you may read, and a dry run",
     };
-    let (tone, said) = match answer.blocked {
-        Some(false) => (Tone::Good, format!("nothing blocks it: {}", because(answer.decision, &shown))),
+    let (tone, verdict) = match answer.blocked {
+        Some(false) => (Tone::Good, unblocked(answer)),
         Some(true) => (Tone::Bad, format!("{shown} {}", what_blocks(answer))),
-        None => (Tone::Warning, format!("{shown}: it can't be told what blocks it")),
+        None => (Tone::Warning, format!("could not find out what blocks the deletion of {shown}")),
     };
-    let mut text = format!("{}, {way}\n", terminal.paint(tone, &said));
+    let mut text = format!("{} (source: {way})\n", terminal.paint(tone, &verdict));
     if !answer.blockers.is_empty() {
         text.push('\n');
         text.push_str(&table(&answer.blockers, wide).render());
@@ -55,20 +55,16 @@ fn for_people(answer: &Answer<'_>, all: bool, wide: bool, terminal: &mut Termina
     if let Some(message) = &answer.message
         && (answer.blockers.is_empty() || wide)
     {
-        let asked = if answer.blocked == Some(false) {
-            "the API server could not be asked by a dry run"
-        } else {
-            "the API server says"
-        };
+        let asked = if answer.blocked == Some(false) { "the dry run failed" } else { "the API server says" };
         also.push(format!("{asked}: {message}"));
     }
     also.extend(answer.warnings.iter().map(|warning| format!("warning: {warning}")));
-    if answer.more && !all && matches!(answer.told_by, ToldBy::Files | ToldBy::Rules) {
-        also.push("there are more: name them with --all".to_owned());
+    if answer.more && !all && matches!(answer.basis, AnswerSource::Files | AnswerSource::Rules) {
+        also.push("there are more blockers: --all lists them".to_owned());
     }
     if !answer.unread.is_empty() {
         let what = if wide { format!(": {}", answer.unread.join(", ")) } else { String::new() };
-        also.push(format!("{} could not be looked at{what}", answer.unread.len()));
+        also.push(format!("{} could not be read{what}", counted(answer.unread.len(), "part")));
     }
     also.extend(answer.problems.iter().map(|problem| format!("could not find out: {problem}")));
     if !also.is_empty() {
@@ -78,47 +74,47 @@ fn for_people(answer: &Answer<'_>, all: bool, wide: bool, terminal: &mut Termina
     Ok(terminal.out().write_all(text.as_bytes())?)
 }
 
-/// The end of a sentence that begins with the object.
+/// Returns the end of a sentence that begins with the object.
 fn what_blocks(answer: &Answer<'_>) -> String {
-    let mut told = Vec::new();
+    let mut reasons = Vec::new();
     if !answer.blockers.is_empty() {
         let (least, count) = (if answer.more { "at least " } else { "" }, answer.blockers.len());
-        told.push(format!("is blocked by {least}{count} {}", if count == 1 { "object" } else { "objects" }));
+        reasons.push(format!("is blocked by {least}{count} {}", if count == 1 { "object" } else { "objects" }));
     }
     match answer.locks.iter().filter(|lock| lock.in_force).count() {
-        0 if answer.decision == "locked" => told.push("is locked".to_owned()),
+        0 if answer.decision == "locked" => reasons.push("is locked".to_owned()),
         0 => {}
-        1 => told.push("is locked by 1 lock".to_owned()),
-        many => told.push(format!("is locked by {many} locks")),
+        1 => reasons.push("is locked by 1 lock".to_owned()),
+        many => reasons.push(format!("is locked by {many} locks")),
     }
     if answer.own.is_held() {
-        told.extend(answer.own.deletion());
+        reasons.extend(answer.own.deletion());
     }
-    match told.is_empty() {
-        true => "is refused, but not for a reference".to_owned(),
-        false => told.join(" and "),
+    match reasons.is_empty() {
+        true => "is refused for a reason other than a reference".to_owned(),
+        false => reasons.join(" and "),
     }
 }
 
-fn locks(locks: &[LockedBy]) -> Table {
+fn locks(locks: &[LockSummary]) -> Table {
     let mut table = Table::new(["LOCK", "REASON", "HELD BY", "UNTIL", "RELEASED BY"]);
-    for LockedBy { lock, reason, held_by, until, in_force } in locks {
+    for LockSummary { lock, reason, held_by, until, in_force } in locks {
         let way = match (*in_force, held_by.is_empty()) {
             (true, true) => "delete the lock",
             (true, false) => "delete the lock, or act as its holder",
-            (false, _) => "it may not be in force",
+            (false, _) => "may not be in force",
         };
         table.push([lock.clone(), reason.clone(), held_by.clone(), until.clone(), way.to_owned()]);
     }
     table
 }
 
-fn table(blockers: &[Blocking], wide: bool) -> Table {
+fn table(blockers: &[BlockerDetails], wide: bool) -> Table {
     let headings = ["BLOCKER", "RULE", "FIELD", "RELEASED BY"];
     let mut table = Table::new(headings.into_iter().chain(wide.then_some("NOTES")));
     for blocker in blockers {
         let rule = blocker.rule.clone().unwrap_or_else(|| "<unread>".to_owned());
-        let ways: Vec<_> = blocker.released_by.iter().take(MOST_WAYS).map(String::as_str).collect();
+        let ways: Vec<_> = blocker.released_by.iter().take(MAX_WAYS).map(String::as_str).collect();
         let notes = blocker.notes.join("; ");
         let mut ways = ways.join(", or ");
         if !wide && !notes.is_empty() {
@@ -129,23 +125,30 @@ fn table(blockers: &[Blocking], wide: bool) -> Table {
     table
 }
 
-/// Why nothing blocks it.
-fn because(decision: &str, shown: &str) -> String {
-    match decision {
-        "no-rule" => format!("{shown} is of a kind that no rule names"),
-        "not-bound" => format!("{shown} is of a kind that no rule bears on here"),
-        "terminating" => format!("{shown} is being deleted already"),
-        "torn-down" => format!("only what is torn down with it refers to {shown}"),
-        "warned" => format!("{shown} is referred to, but the rules want no more than a warning"),
-        "audited" => format!("{shown} is referred to, but the rules want it no more than recorded"),
-        "allowed" => format!("{shown} would be deleted"),
-        _ => format!("nothing refers to {shown}"),
-    }
+/// Says that nothing blocks the deletion, and why.
+fn unblocked(answer: &Answer<'_>) -> String {
+    let Target { resource, name, .. } = answer.target;
+    let reason = match answer.decision {
+        "no-rule" => format!("no rule protects {resource}"),
+        "not-bound" => format!("no rule applies to {resource} here"),
+        "terminating" => return format!("{resource}/{name} is being deleted already; nothing blocks its deletion"),
+        "torn-down" => format!("only objects of the same teardown refer to {resource}/{name}"),
+        "warned" => format!("rules only warn about the references to {resource}/{name}"),
+        "audited" => format!("rules only record the references to {resource}/{name}"),
+        "allowed" => format!("the API server would delete {resource}/{name}"),
+        _ => format!("nothing refers to {resource}/{name}"),
+    };
+    format!("{reason}; nothing blocks the deletion of {name}")
 }
 
-impl Blocking {
-    /// As the other commands name objects: `virtualmachines.compute.example.com/m1`; by its kind where the API server was
-    /// asked, who names no resource.
+/// Counts in words: `1 part`, `2 parts`.
+fn counted(count: usize, noun: &str) -> String {
+    if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
+}
+
+impl BlockerDetails {
+    /// Names the blocker like other commands: `virtualmachines.compute.example.com/m1`. If only the API server named
+    /// it, its kind stands for the resource, which is unknown.
     fn named(&self) -> String {
         if let (Some(resource), Some(group)) = (&self.resource, &self.group) {
             return format!("{}/{}", resource_name(resource, group), self.name);

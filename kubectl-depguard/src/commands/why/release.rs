@@ -1,34 +1,36 @@
-//! How a dependent can be made to let go of what it refers to.
+//! Ways to make a dependent let go of the object that it refers to.
 
-use depguard_core::{Edge, FieldPath, Reference, Segment};
+use depguard_core::FieldPath;
+use depguard_core::model::Segment;
+use depguard_core::rule::{Edge, Reference};
 use serde_json::Value;
 
-/// What can be done about one blocker.
+/// Ways to deal with one blocker.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Release {
-    /// One of these is enough, the first the most obvious.
+    /// Alternatives, the most obvious first: one of them is enough.
     pub(crate) by: Vec<String>,
-    /// What must be known before it is done.
+    /// Facts to know before any of them.
     pub(crate) notes: Vec<String>,
 }
 
-/// Lists and maps with more entries than this are not looked through for the one that refers.
-const MOST_PLACES: usize = 10_000;
-/// The places of one dependent that are told.
-const MOST_TOLD: usize = 3;
+/// Limit on the entries of lists and maps that are searched for the reference.
+const MAX_PLACES: usize = 10_000;
+/// Limit on the places in one dependent that are named.
+const MAX_TOLD: usize = 3;
 
-/// What is known of the target.
+/// Target of the reference.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Held<'a> {
-    /// `vpcs/a`
+pub(crate) struct TargetIdentity<'a> {
+    /// Name such as `vpcs/a`.
     pub(crate) shown: &'a str,
     pub(crate) name: &'a str,
     pub(crate) uid: Option<&'a str>,
 }
 
 impl Release {
-    /// For a dependent that refers by this edge; without the object only what the rule tells.
-    pub(crate) fn of(edge: &Edge, dependent: Option<&Value>, held: Held<'_>) -> Self {
+    /// Builds the ways for a dependent that refers by this edge; without its object, only from the rule.
+    pub(crate) fn of(edge: &Edge, dependent: Option<&Value>, held: TargetIdentity<'_>) -> Self {
         let mut release = Self::default();
         let metadata = |field: &str| dependent.and_then(|dependent| dependent.get("metadata")?.get(field));
         match metadata("deletionTimestamp").and_then(Value::as_str) {
@@ -39,33 +41,35 @@ impl Release {
                     true => String::new(),
                     false => format!(", and waits for {}", finalizers.join(", ")),
                 };
-                release.notes.push(format!("it is being deleted since {since}{waits}"));
+                release.notes.push(format!("it has been terminating since {since}{waits}"));
             }
             None => release.by.push("delete it".to_owned()),
         }
         release.by.extend(by_field(edge, dependent, held));
         if let Some(when) = &edge.when {
-            release.by.push(format!("let {} be none of {}", when.path, when.values.join(", ")));
+            release.by.push(format!("change {} to a value other than {}", when.path, when.values.join(", ")));
         }
         for owner in metadata("ownerReferences").and_then(Value::as_array).into_iter().flatten() {
             let own = |field: &str| owner.get(field).and_then(Value::as_str).unwrap_or_default();
             if held.uid == Some(own("uid")) {
-                let note =
-                    format!("{} owns it; with `ownedDependents: Ignore` in the rule it would go along", held.shown);
+                let note = format!(
+                    "{} owns it; with `ownedDependents: Ignore` in the rule, both would be deleted",
+                    held.shown
+                );
                 release.notes.push(note);
             } else if owner.get("controller").and_then(Value::as_bool) == Some(true) {
                 let shown = format!("{}/{}", own("kind"), own("name"));
-                release.notes.push(format!("{shown} controls it, and may make it anew: change or delete that"));
+                release.notes.push(format!("{shown} controls it, and may create it again: change or delete {shown}"));
             }
         }
         release
     }
 
-    /// For a dependent of which only the field is known, as a refusal tells it: `spec.networks[*].vpc`.
+    /// Builds the ways for a dependent of which only the field is known, as a refusal names it: `spec.networks[*].vpc`.
     pub(crate) fn of_field(field: &str) -> Self {
         let mut by = vec!["delete it".to_owned()];
         if field.contains("[*]") {
-            by.push(format!("take the entry out of .{field}"));
+            by.push(format!("remove the entry from .{field}"));
         } else if !field.is_empty() {
             by.push(format!("change .{field}"));
         }
@@ -73,7 +77,7 @@ impl Release {
     }
 }
 
-fn by_field(edge: &Edge, dependent: Option<&Value>, held: Held<'_>) -> Vec<String> {
+fn by_field(edge: &Edge, dependent: Option<&Value>, held: TargetIdentity<'_>) -> Vec<String> {
     let (path, name) = (edge.reference.path(), held.name);
     let field = match &edge.reference {
         Reference::Selector(path) => {
@@ -82,50 +86,53 @@ fn by_field(edge: &Edge, dependent: Option<&Value>, held: Held<'_>) -> Vec<Strin
         Reference::Selected(selector) => {
             return vec![format!("change the labels of {}: the rule selects {selector}", held.shown)];
         }
+        // Each dependent refers to the target, whatever its fields hold.
+        Reference::Fixed(_) => return Vec::new(),
         Reference::Field(field) => field,
     };
-    // What a pattern makes of a value is not undone here.
-    let says = |value: &str| if field.pattern.is_some() { value.contains(name) } else { value == name };
+    // Neither a pattern nor a separator is reversed here: with one, the value only has to contain the name.
+    let is_whole = field.pattern.is_none() && field.split.is_none();
+    let says = |value: &str| if is_whole { value == name } else { value.contains(name) };
     let mut told: Vec<_> = dependent
         .map(|dependent| places(path, dependent))
         .unwrap_or_default()
         .into_iter()
         .flat_map(|place| if field.keys { in_keys(&place, says) } else { in_value(&place, says) })
         .collect();
-    let more = told.len().saturating_sub(MOST_TOLD);
-    told.truncate(MOST_TOLD);
+    let more = told.len().saturating_sub(MAX_TOLD);
+    told.truncate(MAX_TOLD);
     if more > 0 {
         told.push(format!("and {more} more"));
     }
     if told.len() > 1 {
-        // Each of them refers by itself.
+        // Each place refers by itself: all must be changed.
         return vec![told.join(" and ")];
     }
     let general = || match (field.keys, path.segments().contains(&Segment::Wildcard)) {
-        (true, _) => format!("take the key out of the map {path}"),
-        (false, true) => format!("take the entry out of {path}"),
+        (true, _) => format!("remove the key from the map {path}"),
+        (false, true) => format!("remove the entry from {path}"),
         (false, false) => format!("change {path}"),
     };
     if told.is_empty() { vec![general()] } else { told }
 }
 
-/// A value at a path, and which it is.
+/// Value at a path.
 struct Place<'v> {
-    /// `.spec.networks[1].name`
+    /// Path such as `.spec.networks[1].name`.
     path: String,
     value: &'v Value,
-    /// The element or value at the last wildcard: `.spec.networks[1]`, and whether it is of a list.
+    /// Element or value at the last wildcard, such as `.spec.networks[1]`, and true if it is in a list.
     entry: Option<(String, bool)>,
 }
 
-/// What stands at a path.
+/// Returns the values at a path.
 fn places<'v>(path: &FieldPath, object: &'v Value) -> Vec<Place<'v>> {
     let mut places = vec![Place { path: String::new(), value: object, entry: None }];
     for segment in path.segments() {
         let mut next = Vec::new();
         for Place { path, value, entry } in places {
             let mut go = |step: String, value: &'v Value, entry: Option<(String, bool)>| {
-                if next.len() < MOST_PLACES {
+                if next.len() < MAX_PLACES {
                     next.push(Place { path: format!("{path}{step}"), value, entry });
                 }
             };
@@ -158,7 +165,7 @@ fn places<'v>(path: &FieldPath, object: &'v Value) -> Vec<Place<'v>> {
     places
 }
 
-/// A name as a path writes it.
+/// Returns a name as a path writes it.
 fn step(name: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || c == '_';
     if !name.is_empty() && name.chars().all(plain) && !name.starts_with(|c: char| c.is_ascii_digit()) {
@@ -170,19 +177,19 @@ fn step(name: &str) -> String {
 
 fn in_keys(place: &Place<'_>, says: impl Fn(&str) -> bool) -> Vec<String> {
     let keys = place.value.as_object().into_iter().flat_map(serde_json::Map::keys);
-    keys.filter(|key| says(key)).map(|key| format!("take the key `{key}` out of the map {}", place.path)).collect()
+    keys.filter(|key| says(key)).map(|key| format!("remove the key `{key}` from the map {}", place.path)).collect()
 }
 
 fn in_value(place: &Place<'_>, says: impl Fn(&str) -> bool) -> Vec<String> {
     match place.value {
         Value::String(value) if says(value) => vec![match &place.entry {
             None => format!("change {}", place.path),
-            Some((entry, true)) => format!("take {entry} out of the list"),
-            Some((entry, false)) => format!("take {entry} out of the map"),
+            Some((entry, true)) => format!("remove {entry} from the list"),
+            Some((entry, false)) => format!("remove {entry} from the map"),
         }],
         Value::Array(list) if list.iter().any(|value| value.as_str().is_some_and(&says)) => {
             let names: Vec<_> = list.iter().filter_map(Value::as_str).filter(|value| says(value)).collect();
-            names.into_iter().map(|name| format!("take `{name}` out of the list {}", place.path)).collect()
+            names.into_iter().map(|name| format!("remove `{name}` from the list {}", place.path)).collect()
         }
         _ => Vec::new(),
     }
@@ -194,7 +201,7 @@ fn strings(list: Option<&Value>) -> Vec<&str> {
 
 #[cfg(test)]
 mod tests {
-    use depguard_core::{Home, Rule};
+    use depguard_core::{ControlPlane, Rule};
     use serde_json::json;
 
     use super::*;
@@ -208,8 +215,8 @@ mod tests {
             "dependent": {"group": "compute.example.com", "version": "v1", "kind": "VM", "resource": "vms"},
             "dependencies": [dependency],
         }});
-        let rule = Rule::parse(Home::Kubernetes, &rule).unwrap();
-        Release::of(&rule.edges()[0], Some(dependent), Held { shown: "vpcs/a", name: "a", uid: Some("u") })
+        let rule = Rule::parse(ControlPlane::Kubernetes, &rule).unwrap();
+        Release::of(&rule.edges()[0], Some(dependent), TargetIdentity { shown: "vpcs/a", name: "a", uid: Some("u") })
     }
 
     #[test]
@@ -220,13 +227,13 @@ mod tests {
         }});
         for (field, expected) in [
             (json!({"path": ".spec.vpc"}), "change .spec.vpc"),
-            (json!({"path": ".spec.vpcs"}), "take `a` out of the list .spec.vpcs"),
-            (json!({"path": ".spec.vpcs[*]"}), "take .spec.vpcs[1] out of the list"),
-            (json!({"path": ".spec.nets[*].vpc"}), "take .spec.nets[1] out of the list"),
-            (json!({"path": ".spec.map[*].vpc"}), "take .spec.map['x-y'] out of the map"),
-            (json!({"path": ".spec.keys", "keys": true}), "take the key `a` out of the map .spec.keys"),
+            (json!({"path": ".spec.vpcs"}), "remove `a` from the list .spec.vpcs"),
+            (json!({"path": ".spec.vpcs[*]"}), "remove .spec.vpcs[1] from the list"),
+            (json!({"path": ".spec.nets[*].vpc"}), "remove .spec.nets[1] from the list"),
+            (json!({"path": ".spec.map[*].vpc"}), "remove .spec.map['x-y'] from the map"),
+            (json!({"path": ".spec.keys", "keys": true}), "remove the key `a` from the map .spec.keys"),
             (json!({"path": ".spec.text", "pattern": "^vpc/(.*)$"}), "change .spec.text"),
-            (json!({"path": ".spec.gone[*].vpc"}), "take the entry out of .spec.gone[*].vpc"),
+            (json!({"path": ".spec.gone[*].vpc"}), "remove the entry from .spec.gone[*].vpc"),
         ] {
             assert_eq!(by(json!({"fieldRef": field}), &vm).by, ["delete it", expected], "{field}");
         }
@@ -241,7 +248,7 @@ mod tests {
         let twice = json!({"spec": {"vpcs": ["a", "a"]}});
         assert_eq!(
             by(json!({"fieldRef": {"path": ".spec.vpcs[*]"}}), &twice).by[1],
-            "take .spec.vpcs[0] out of the list and take .spec.vpcs[1] out of the list"
+            "remove .spec.vpcs[0] from the list and remove .spec.vpcs[1] from the list"
         );
     }
 
@@ -259,13 +266,16 @@ mod tests {
         });
         let release =
             by(json!({"fieldRef": {"path": ".spec.vpc"}, "when": {"path": ".spec.state", "in": ["Running"]}}), &vm);
-        assert_eq!(release.by, ["wait until it is gone", "change .spec.vpc", "let .spec.state be none of Running"]);
+        assert_eq!(
+            release.by,
+            ["wait until it is gone", "change .spec.vpc", "change .spec.state to a value other than Running"]
+        );
         assert_eq!(
             release.notes,
             [
-                "it is being deleted since 2026-01-01T00:00:00Z, and waits for example.com/disk",
-                "vpcs/a owns it; with `ownedDependents: Ignore` in the rule it would go along",
-                "Pool/p controls it, and may make it anew: change or delete that",
+                "it has been terminating since 2026-01-01T00:00:00Z, and waits for example.com/disk",
+                "vpcs/a owns it; with `ownedDependents: Ignore` in the rule, both would be deleted",
+                "Pool/p controls it, and may create it again: change or delete Pool/p",
             ]
         );
     }

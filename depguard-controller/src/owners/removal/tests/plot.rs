@@ -1,4 +1,4 @@
-//! What worlds of removals are made of, by chance.
+//! Random plots of removals.
 
 use std::collections::BTreeSet;
 
@@ -8,59 +8,59 @@ pub(super) const KINDS: usize = 4;
 pub(super) const TIERS: u8 = 3;
 pub(super) const ALL_TIERS: u8 = (1 << TIERS) - 1;
 
-/// What a world is made of.
+/// Plot of one world.
 #[derive(Debug, Clone)]
 pub(super) struct Plot {
-    /// The entries that are listed.
+    /// Entries that are listed now.
     pub(super) listed: Vec<Picks>,
-    /// Those that were listed when the GroupOwners were made, where that is something else.
+    /// Entries that were listed when the GroupOwners were made; `None` if they were the same.
     pub(super) before: Option<Vec<Picks>>,
     pub(super) by_rules: bool,
     /// Dependent and target kinds of the rules.
     pub(super) rules: Vec<(usize, usize)>,
     pub(super) objects: Vec<Seed>,
-    /// The groups that have no role yet.
+    /// Groups that have no role yet.
     pub(super) roleless: BTreeSet<usize>,
     pub(super) orphan: Orphan,
-    /// What is made meanwhile, one after the other.
+    /// Objects that are made meanwhile, one after the other.
     pub(super) late: Vec<Seed>,
-    /// Whether the last of these is made again and again.
+    /// True if the last of these is made again and again.
     pub(super) endless: bool,
-    /// What chance decides: how many writes are done before the next crash, and what a watch has not seen yet.
+    /// Draws: the number of writes before the next crash, and the objects that a watch has not seen yet.
     pub(super) chances: Vec<u8>,
 }
 
-/// The kind that an entry selects, and of which tiers: one bit each.
+/// Kind that an entry selects, and its tiers: one bit each.
 pub(super) type Picks = (usize, u8);
 
 #[derive(Debug, Clone)]
 pub(super) struct Seed {
     pub(super) kind: usize,
     pub(super) tier: u8,
-    /// The groups that own it, as far as they are of its kind.
+    /// Groups that own the object, as far as they are of its kind.
     pub(super) owners: BTreeSet<usize>,
     pub(super) opted_out: bool,
     pub(super) is_anothers: bool,
-    /// The references that whoever made it wrote on it.
+    /// References that the object's maker wrote on it.
     pub(super) foreign: Vec<Foreign>,
-    /// How often its deletion is refused.
+    /// Number of times that its deletion is refused.
     pub(super) refusals: u8,
-    /// How many looks its finalizers hold it.
+    /// Number of looks for which its finalizers hold it.
     pub(super) held: u8,
 }
 
-/// A reference that no controller of ours has written.
+/// Owner reference that no controller of ours has written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Foreign {
-    /// It has the name of a group, in this version, and a UID that is nobody's.
+    /// Name of a group, in this version, with a UID that nobody has.
     Dangling(usize, &'static str),
-    /// It has the kind and the name of a group, and is of another API group.
+    /// Kind and name of a group, in another API group.
     OtherApiGroup(usize),
-    /// A group of another GlobalOwner.
+    /// Group of another GlobalOwner.
     OtherGroup,
     /// The GlobalOwner itself.
     GlobalOwner,
-    /// Nothing stands in it.
+    /// Empty reference.
     Nothing,
 }
 
@@ -68,9 +68,9 @@ pub(super) enum Foreign {
 pub(super) enum Orphan {
     No,
     Policy,
-    /// The collector's finalizer is there.
+    /// The garbage collector's finalizer is there.
     Finalizer,
-    /// The collector was there already: the GroupOwners' references are gone, and so is its finalizer.
+    /// The garbage collector is done: the GroupOwners' references are gone, and its finalizer, too.
     Collected,
 }
 

@@ -1,45 +1,49 @@
-//! A cluster in which groups are removed, step by step, and whatever goes wrong with it.
+//! Cluster in which groups are removed, step by step, with all that may go wrong.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use depguard_core::owners::{EMPTY, RELEASED};
-use depguard_core::{GroupVersionResource, Home, Rule};
+use depguard_core::{ControlPlane, GroupVersionResource};
 use depguard_kcp::{Metadata, OwnerReference};
 use serde_json::{Value, json};
 
 use super::super::*;
 use super::plot::*;
+use crate::owners::adoption::make_role;
 use crate::owners::api::{FINALIZER, GLOBAL_OWNER, GROUP, Names};
-use crate::owners::keep::make_role;
-use crate::owners::observed::{GlobalOwner, GroupOwner, Guard, Listing, Object, Role};
+use crate::owners::snapshot::{GlobalOwner, GroupOwner, Guard, Listing, Object, Role};
 use crate::owners::spec::{self, Entry, group_name};
 use crate::owners::write::{Next, Write};
+use crate::rules::written_rule::WrittenRule;
 
-/// More looks than any of these removals needs.
+/// Number of looks, more than any of these removals needs.
 pub(super) const LOOKS: usize = 400;
-/// The looks in which it may be killed: who is always killed before the first write never ends.
+/// Number of looks in which the controller may be killed: a controller that is always killed before its first write
+/// never ends.
 pub(super) const CRASHES: usize = 200;
 
-/// A cluster, as far as a removal sees it.
+/// Cluster, as far as a removal sees it.
 pub(super) struct World {
     pub(super) plot: Plot,
     pub(super) owner: Option<Value>,
     pub(super) groups: BTreeMap<String, Value>,
     pub(super) roles: BTreeMap<String, Value>,
     pub(super) objects: BTreeMap<String, Live>,
-    /// What is listed, and in which wave it goes.
+    /// Listed entries, each with the wave in which its objects go.
     pub(super) waves: Vec<(Picks, usize)>,
-    /// What was deleted, in that order.
+    /// UIDs of the deleted objects, in the order of their deletion.
     pub(super) deleted: Vec<String>,
-    pub(super) rules: Vec<Rule>,
-    /// The entries of another GlobalOwner, which stays.
+    pub(super) rules: Vec<WrittenRule>,
+    /// Entries of another GlobalOwner, which stays.
     pub(super) others: Vec<Entry>,
-    /// The messages of the events that told of what stays.
+    /// Messages of the events about objects that stay.
     pub(super) told: Vec<String>,
     pub(super) now: String,
     pub(super) chance: usize,
+    /// Number of objects that came late.
+    pub(super) arrived: usize,
 }
 
 #[derive(Debug, Clone)]
@@ -47,9 +51,9 @@ pub(super) struct Live {
     pub(super) object: Object,
     pub(super) kind: usize,
     pub(super) tier: u8,
-    /// Whether somebody else owns it, too.
+    /// True if somebody else owns the object, too.
     pub(super) is_anothers: bool,
-    /// Whether it was made while the GlobalOwner was being deleted.
+    /// True if the object was made while the GlobalOwner was being deleted.
     pub(super) is_late: bool,
     pub(super) refusals: u8,
     pub(super) held: u8,
@@ -65,26 +69,27 @@ pub(super) fn child((kind, tiers): &Picks) -> Value {
     json!({"apiVersion": "example.com/v1", "resource": resource(*kind), "selector": selector})
 }
 
-/// Whether some group owns it.
+/// Returns true if some group owns the object.
 pub(super) fn is_owned(live: &Live) -> bool {
     live.object.metadata.owner_references.iter().any(|owner| owner.uid.starts_with("group-"))
 }
 
-pub(super) fn rule(from: usize, to: usize) -> Rule {
+pub(super) fn rule(from: usize, to: usize) -> WrittenRule {
     let object = json!({"metadata": {"name": "r"}, "spec": {
         "dependent": {"group": "example.com", "version": "v1", "kind": "Kind", "resource": resource(from)},
         "dependencies": [{
             "group": "example.com", "version": "v1", "resource": resource(to), "fieldRef": {"path": ".spec.ref"},
         }],
     }});
-    Rule::parse(Home::Kubernetes, &object).unwrap()
+    WrittenRule::read(ControlPlane::Kubernetes, &object)
 }
 
 impl World {
     pub(super) fn of(plot: Plot) -> Self {
         let children = |picks: &[Picks]| json!({"childResources": picks.iter().map(child).collect::<Vec<_>>()});
         let made = plot.before.as_ref().unwrap_or(&plot.listed).clone();
-        // Where there is no GroupOwner, the collector leaves no trace: then only what the webhook notes tells of it.
+        // Without GroupOwners the garbage collector leaves no trace: only the webhook's note tells that the objects
+        // stay.
         let is_noted = plot.orphan == Orphan::Policy || plot.orphan == Orphan::Collected && made.is_empty();
         let policy = if is_noted { "Orphan" } else { "Delete" };
         let order = if plot.by_rules { "ByRules" } else { "Listed" };
@@ -103,7 +108,8 @@ impl World {
         let entries = spec::entries(&owner["spec"]).unwrap();
         let rules: Vec<_> = plot.rules.iter().map(|(from, to)| rule(*from, *to)).collect();
         let kinds: Vec<_> = entries.iter().map(|entry| entry.resource.group_resource()).collect();
-        let ordered = order::waves(spec::order(&owner["spec"]), &kinds, &rules).waves;
+        let usable = rules.iter().map(|rule| rule.rule().unwrap());
+        let ordered = order::waves(spec::order(&owner["spec"]), &kinds, usable).waves;
         let wave = |index| ordered.iter().position(|wave| wave.contains(&index)).unwrap();
         let waves = plot.listed.iter().enumerate().map(|(index, picks)| (*picks, wave(index))).collect();
         let entries = spec::entries(&children(&made)).unwrap();
@@ -141,6 +147,7 @@ impl World {
             told: Vec::new(),
             now,
             chance: 0,
+            arrived: 0,
         };
         let observed = world.observed(&BTreeSet::new());
         for (index, (name, entry)) in names.iter().zip(&entries).enumerate() {
@@ -161,7 +168,7 @@ impl World {
         let mut listings = BTreeMap::new();
         for gvr in entries {
             let consistent = lists.contains(&gvr);
-            // Each role lets all objects of its resource be seen, whichever group they are in.
+            // Each role lets all objects of its resource be seen, in whatever group they are.
             if !self.roles.values().any(|role| role["rules"][0]["resources"][0] == gvr.resource.as_str()) {
                 let why = "403 Forbidden".to_owned();
                 listings.insert(gvr, if consistent { Listing::Unreadable(why) } else { Listing::Unwatched(why) });
@@ -190,13 +197,12 @@ impl World {
             listings,
             others: self.others.clone(),
             rules: self.rules.clone(),
-            broken_rules: Vec::new(),
             unordered: None,
             precreated_roles: false,
         }
     }
 
-    /// What an API server makes of a write; what no removal may do fails.
+    /// Does what an API server makes of a write. Panics at a write that no removal may do.
     pub(super) fn apply(&mut self, write: &Write) -> Came {
         match write {
             Write::DeleteObject { object, .. } => return self.delete(object.uid()),
@@ -213,7 +219,7 @@ impl World {
                 assert!(!is_done || self.left_of(&uid).is_empty(), "{uid} is marked, and has {:?}", self.left_of(&uid));
             }
             Write::CreateGroup(group) => {
-                assert!(!tell::is_ending(&self.observed(&BTreeSet::new())), "a group is made again");
+                assert!(!report::is_ending(&self.observed(&BTreeSet::new())), "a group is made again");
                 let name = group["metadata"]["name"].as_str().unwrap().to_owned();
                 let mut group = group.clone();
                 group["metadata"]["uid"] = json!(format!("group-of-{name}"));
@@ -287,7 +293,7 @@ impl World {
         made.chain(spec::entries(&owner["spec"]).unwrap().into_iter().map(|entry| entry.resource)).collect()
     }
 
-    /// In which wave an object that is owned is to go; `None`: it stays.
+    /// Returns the wave in which an owned object is to go; `None` if it stays.
     pub(super) fn wave_of(&self, live: &Live) -> Option<usize> {
         let stays = live.object.opted_out || live.is_anothers;
         let selects = |(kind, tiers): &Picks| *kind == live.kind && tiers & (1 << live.tier) != 0;
@@ -300,20 +306,21 @@ impl World {
         left.map(|live| live.object.uid()).collect()
     }
 
-    /// Makes one more object, of those that come late.
+    /// Makes the next of the objects that come late.
     pub(super) fn arrive(&mut self) {
         let seed = match self.plot.late.as_slice() {
             [last] if self.plot.endless => last.clone(),
             [] => return,
             _ => self.plot.late.remove(0),
         };
-        let number = self.objects.len() + self.deleted.len() + 100;
+        self.arrived += 1;
+        let number = self.arrived + 100;
         let seed = Seed { owners: BTreeSet::new(), ..seed };
         let made = Live { is_late: true, ..live(number, &seed, &[], &[]) };
         self.objects.insert(format!("uid-{number}"), made);
     }
 
-    /// Finalizers are done at some time.
+    /// Lets time pass: finalizers are done at some time.
     pub(super) fn pass(&mut self) {
         self.objects.retain(|_, live| {
             if live.object.is_deleting() {
@@ -336,7 +343,7 @@ impl World {
         }
     }
 
-    /// What comes next where all was listed just now.
+    /// Returns the next actions after a fresh list of all resources.
     pub(super) fn look_whole(&mut self, memory: &Memory, now: Instant) -> Next {
         let all = self.resources();
         next(&self.observed(&all), memory, now)
@@ -348,7 +355,7 @@ impl World {
         for look in 0..LOOKS {
             now += Duration::from_secs(60);
             let next = self.look(&memory, now);
-            // Killed after so many writes: those that were under way may be done or not, and what was remembered is gone.
+            // The controller is killed after so many writes, and its memory is gone.
             let crash = self.chance();
             let crashes = look < CRASHES && crash.is_multiple_of(4);
             let writes = if crashes { usize::from(crash / 4) } else { usize::MAX };
@@ -364,8 +371,8 @@ impl World {
                 owner["status"] = status;
             }
             self.pass();
-            // What comes when all has been looked at for the last time is nobody's.
-            if !tell::is_ending(&self.observed(&BTreeSet::new())) && (self.plot.endless || self.chance() % 4 == 1) {
+            // An object that comes after the last look belongs to nobody.
+            if !report::is_ending(&self.observed(&BTreeSet::new())) && (self.plot.endless || self.chance() % 4 == 1) {
                 self.arrive();
             }
         }
@@ -378,7 +385,7 @@ fn reference(kind: &str, name: &str, uid: String) -> OwnerReference {
     OwnerReference { api_version, kind: kind.to_owned(), name: name.to_owned(), uid, controller }
 }
 
-/// An object that is owned by some of the groups that were made, which have these names.
+/// Makes an object that some of the present groups own; `names` are the names of their GroupOwners.
 fn live(number: usize, seed: &Seed, made: &[Picks], names: &[String]) -> Live {
     let own = seed.owners.iter().filter(|group| made.get(**group).is_some_and(|picks| picks.0 == seed.kind));
     let mut owner_references: Vec<_> =

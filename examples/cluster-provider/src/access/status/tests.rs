@@ -17,7 +17,7 @@ fn failed() -> Result<Grant, Halt> {
     Err(Halt::Failed(Error::Refused("no answer".to_owned())))
 }
 
-/// `phase[@secret]: Condition=status/reason …`
+/// Formats a status as `phase[@secret]: Condition=status/reason …`.
 fn line(status: &AccessRequestStatus) -> String {
     let secret = status.secret_ref.as_ref().map_or(String::new(), |secret| format!("@{}", secret.name));
     let conditions = status.common.conditions.iter();

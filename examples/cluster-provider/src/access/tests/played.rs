@@ -1,4 +1,4 @@
-//! The reconciler alone, on testbeds: what others do around a request.
+//! Tests of the reconciler alone, on testbeds, while others act around a request.
 
 use std::time::Instant;
 
@@ -19,15 +19,15 @@ use crate::provider::definitions;
 use crate::workspaces::Progress;
 
 const API: &str = "clusters.openmcp.cloud/v1alpha1";
-/// Generous: a busy machine must not fail a test.
+/// Time limit, generous so that a busy machine fails no test.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// A platform cluster with the Cluster `team/blue`, its workspace, and the reconciler between them.
+/// Platform cluster with the Cluster `team/blue`, its workspace, and the reconciler between them.
 struct World {
     requests: Api<AccessRequest>,
     clusters: Api<Cluster>,
     secrets: Api<Secret>,
-    /// The workspace, as its administrator.
+    /// Client in the workspace, as its administrator.
     inside: Client,
     stop: CancellationToken,
     running: JoinHandle<()>,
@@ -70,7 +70,7 @@ impl World {
         Self { requests, clusters, secrets: Api::namespaced(client, "team"), inside, stop, running, testbeds }
     }
 
-    /// A request for access to the Cluster, as the operator prepares it.
+    /// Creates a request for access to the Cluster, as the operator prepares it.
     async fn ask(&self, token: Value) {
         let labels = json!({PROVIDER: "workspaces", PROFILE: "small"});
         let spec = json!({"clusterRef": {"namespace": "team", "name": "blue"}, "token": token});
@@ -80,14 +80,14 @@ impl World {
         self.make_pending().await;
     }
 
-    /// As the operator does at first and after each change.
+    /// Makes the request pending, as the operator does at first and after each change.
     async fn make_pending(&self) {
         let generation = self.requests.get("reader").await.unwrap().generation();
         let pending = Patch::Merge(json!({"status": {"phase": PENDING, "observedGeneration": generation}}));
         self.requests.patch_status("reader", &PatchParams::default(), &pending).await.unwrap();
     }
 
-    /// Waits until the request is in that phase, with that reason at one of its conditions.
+    /// Waits until the request is in that phase, and one of its conditions has that reason.
     async fn until_it_is(&self, phase: &str, reason: &str) -> AccessRequest {
         until(async || {
             let request = self.requests.get("reader").await.unwrap();
@@ -103,7 +103,7 @@ impl World {
         self.requests.patch("reader", &PatchParams::default(), &Patch::Merge(annotated)).await.unwrap();
     }
 
-    /// Whether the workspace has an account for a request.
+    /// Returns true if the workspace has an account for a request.
     async fn has_account(&self) -> bool {
         let accounts: Api<ServiceAccount> = Api::namespaced(self.inside.clone(), wanted::ACCOUNTS);
         accounts
@@ -206,7 +206,7 @@ async fn a_new_token_that_was_asked_for_comes_though_kcp_fails_in_between() {
     let after = after.await;
     assert_eq!(world.testbeds[1].faults().hits(failure), Some(1));
     until(async || (!Platform::is_asked(&world.requests.get("reader").await.unwrap())).then_some(())).await;
-    // The annotation's end is a change, too: that look must bring no other token.
+    // Removing the annotation is a change, too. The look that it causes must not bring another token.
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert_eq!(world.secrets.get("reader.kubeconfig").await.unwrap().data, after.data);
     assert_eq!(world.testbeds[1].faults().hits(asked_for), Some(2));
@@ -262,7 +262,7 @@ where
     let object: K = serde_json::from_value(manifest).unwrap();
     until(async || match api.create(&PostParams::default(), &object).await {
         Ok(made) => Some(made),
-        // A kind that is not served yet.
+        // The kind is not served yet.
         Err(kube_client::Error::Api(status)) if status.code == 404 => None,
         Err(error) => panic!("{error}"),
     })

@@ -10,7 +10,7 @@ fn wanted(token: Value) -> Wanted {
     Wanted::by(&serde_json::from_value(token).unwrap(), &identity()).unwrap()
 }
 
-/// Each object as `Kind [namespace/]name`, with the identity as `~` and a binding's hash as what it binds.
+/// Formats each object as `Kind [namespace/]name`, with `~` for the identity, and with a binding's role for its hash.
 fn lines(token: Value) -> Vec<String> {
     let line = |object: Object| {
         let namespace = object.namespace.map(|namespace| format!("{namespace}/")).unwrap_or_default();
@@ -64,10 +64,7 @@ fn one_role_has_one_entry() {
     assert!(by(role("", "apps"), role("", "apps")).is_ok());
     for (name, second) in [("a", "a"), (made_up.as_str(), "")] {
         let twice = by(role(name, "apps"), role(second, "apps")).unwrap_err();
-        assert!(
-            twice.starts_with(&format!("`spec.token.permissions[1]` asks for the role `{name}` a second")),
-            "{twice}"
-        );
+        assert!(twice.starts_with(&format!("`spec.token.permissions[1]` asks for the role `{name}` again")), "{twice}");
     }
 }
 

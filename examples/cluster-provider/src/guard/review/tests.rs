@@ -9,7 +9,7 @@ use tokio::net::TcpListener;
 use super::*;
 use crate::guard::rules;
 
-/// A judge whose cluster never answers, though it may take connections, and takes none once that is dropped.
+/// Returns a judge whose cluster never answers. The cluster takes connections until the listener is dropped.
 async fn judge() -> (Judge, TcpListener) {
     let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address: SocketAddr = silent.local_addr().unwrap();
@@ -43,7 +43,7 @@ async fn what_is_no_review_has_no_decision() {
     for (request, status) in [
         (get, StatusCode::METHOD_NOT_ALLOWED),
         (post("", "{}"), StatusCode::BAD_REQUEST),
-        (post("", vec![b' '; LONGEST_REVIEW + 1]), StatusCode::PAYLOAD_TOO_LARGE),
+        (post("", vec![b' '; MAX_REVIEW + 1]), StatusCode::PAYLOAD_TOO_LARGE),
     ] {
         assert_eq!(judge.answer(request).await.status(), status);
     }

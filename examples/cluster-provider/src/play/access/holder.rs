@@ -1,4 +1,4 @@
-//! Whoever holds the kubeconfig of a request.
+//! Holder of a request's kubeconfig.
 
 use k8s_openapi::api::core::v1::{Secret, ServiceAccount};
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding};
@@ -14,7 +14,7 @@ use crate::api::{AccessRequest, MANAGED_BY, secret};
 use crate::platform::connect;
 use crate::{Error, Result};
 
-/// Who reads the kubeconfig anew each time, as one does that is mounted.
+/// Holder who reads the kubeconfig anew each time, as a pod does that mounts it.
 pub(super) struct Holder<'a> {
     stage: &'a Stage,
     secrets: Api<Secret>,
@@ -22,33 +22,33 @@ pub(super) struct Holder<'a> {
 }
 
 impl<'a> Holder<'a> {
-    /// Of a request that was granted.
+    /// Returns the holder of a granted request's kubeconfig.
     pub(super) fn of(stage: &'a Stage, request: &AccessRequest) -> Result<Self> {
         let named = request.status.as_ref().and_then(|status| status.secret_ref.as_ref());
         let name = named.ok_or_else(|| Error::Refused(format!("{} has no secretRef", request.shown())))?.name.clone();
         Ok(Self { stage, secrets: Api::namespaced(stage.platform.client(), request.namespace()), name })
     }
 
-    /// What the Secret has, without what is secret.
+    /// Returns the keys of the Secret, without its secret values.
     pub(super) async fn outline(&self) -> Result<String> {
         let data = self.secret().await?.data.unwrap_or_default();
         let keys: Vec<&str> = data.keys().map(String::as_str).collect();
         Ok(format!("Secret `{}` has {}", self.name, keys.join(", ")))
     }
 
-    /// Its token.
+    /// Returns the token of the Secret.
     pub(super) async fn token(&self) -> Result<String> {
         self.text(secret::TOKEN).await
     }
 
-    /// When that expires.
+    /// Returns the time of the token's expiry.
     pub(super) async fn expires(&self) -> Result<Timestamp> {
         let text = self.text(secret::EXPIRES).await?;
         let time = text.parse().ok().and_then(|seconds| Timestamp::from_second(seconds).ok());
         time.ok_or_else(|| Error::Refused(format!("Secret `{}` says that it expires at `{text}`", self.name)))
     }
 
-    /// A client with the kubeconfig as it is now, and will be with this client.
+    /// Returns a client with the present kubeconfig, which the client keeps.
     pub(super) async fn client(&self) -> Result<Client> {
         let failed =
             |source| Error::Kubeconfig { which: format!("in Secret `{}`", self.name), source: Box::new(source) };
@@ -56,7 +56,7 @@ impl<'a> Holder<'a> {
         connect(Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.map_err(failed)?)
     }
 
-    /// Does something that is allowed, and shows what came of it.
+    /// Does something that is allowed, and shows the result.
     pub(super) async fn may(
         &self,
         what: &str,
@@ -67,7 +67,7 @@ impl<'a> Holder<'a> {
         Ok(())
     }
 
-    /// Tries something that is not allowed, and shows how that is said.
+    /// Tries something that is not allowed, and shows the refusal.
     pub(super) async fn must_not(
         &self,
         what: &str,
@@ -80,7 +80,7 @@ impl<'a> Holder<'a> {
         Ok(())
     }
 
-    /// Fails where the Secret is still there.
+    /// Fails if the Secret still exists.
     pub(super) async fn is_gone(&self) -> Result<()> {
         match self.secrets.get_opt(&self.name).await.map_err(Error::api(format!("read Secret `{}`", self.name)))? {
             Some(_) => Err(Error::Refused(format!("Secret `{}` is still there", self.name))),
@@ -88,7 +88,7 @@ impl<'a> Holder<'a> {
         }
     }
 
-    /// What came of it, or how it was refused; nothing where the token ran out between reading and using it.
+    /// Returns the result or the refusal; `None` if the token expired between reading and using it.
     async fn attempt(
         &self,
         what: &str,
@@ -113,7 +113,7 @@ impl<'a> Holder<'a> {
     }
 }
 
-/// What a provider made for requests in a workspace, but for namespaces.
+/// Returns the names of all objects that a provider made for requests in a workspace, except namespaces.
 pub(super) async fn made_in(workspace: &Client) -> Result<Vec<String>> {
     let mut made = of_kind::<ServiceAccount>(workspace).await?;
     made.extend(of_kind::<ClusterRole>(workspace).await?);

@@ -1,4 +1,4 @@
-//! Where the play takes place: testbeds of its own, or servers that were there before and stay as they were.
+//! Servers of the play: testbeds of its own, or existing servers that stay as they were.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -15,18 +15,18 @@ use crate::play::profile::CONFIG;
 use crate::provider::definitions;
 use crate::{Error, Result};
 
-/// The environment's name in the play.
+/// Name of the environment in the play.
 const ENVIRONMENT: &str = "play";
-/// How long a real server lets a token live at least.
+/// Shortest life of a token on a real server.
 const SHORTEST: Duration = Duration::from_secs(600);
-/// The same of a testbed of the play's own.
+/// Shortest life of a token on the play's own testbed.
 const SHORTEST_HERE: Duration = Duration::from_secs(5);
 
-/// Where, and by which names.
+/// Servers and names of the play.
 pub(super) struct Setting {
     platform: Option<PathBuf>,
     kcp: Option<PathBuf>,
-    /// What tells this play from an earlier one on the same server.
+    /// Suffix that tells this play's objects from an earlier one's on the same server.
     suffix: String,
     namespace: String,
     testbeds: Vec<Testbed>,
@@ -51,7 +51,7 @@ impl Setting {
         format!("{name}{}", self.suffix)
     }
 
-    /// The shortest that the server grants, for the play waits until tokens are renewed.
+    /// Returns the shortest life that the server grants, because the play waits until tokens are renewed.
     pub(super) fn token_lifetime(&self) -> Duration {
         if self.kcp.is_some() { SHORTEST } else { SHORTEST_HERE }
     }
@@ -74,7 +74,8 @@ impl Setting {
         Ok(config)
     }
 
-    /// Brings what a platform cluster has before any provider comes: the contract's kinds, and a namespace.
+    /// Creates the objects that a platform cluster has before any provider comes: the contract's kinds, and a
+    /// namespace.
     pub(super) async fn prepare(&self, platform: &Platform) -> Result<()> {
         definitions::install_contract(platform).await?;
         let namespaces: Api<Namespace> = Api::all(platform.client());
@@ -85,7 +86,7 @@ impl Setting {
         Ok(())
     }
 
-    /// Takes the namespace away again.
+    /// Deletes the namespace again.
     pub(super) async fn sweep(&self, platform: &Platform) -> Result<()> {
         let namespaces: Api<Namespace> = Api::all(platform.client());
         let gone = namespaces.delete(&self.namespace, &DeleteParams::default()).await;
@@ -93,11 +94,14 @@ impl Setting {
         Ok(())
     }
 
-    /// Where to look at what a play that failed has left on a server that is not its own.
+    /// Returns a hint at the objects that a failed play left on a server that is not its own.
     pub(super) fn leftovers(&self) -> Option<String> {
         self.platform.as_ref()?;
         let config = self.named(CONFIG);
-        Some(format!("what was made stays: see namespace `{}` and WorkspaceProviderConfig `{config}`", self.namespace))
+        Some(format!(
+            "the created objects stay: see namespace `{}` and WorkspaceProviderConfig `{config}`",
+            self.namespace
+        ))
     }
 
     pub(super) async fn stop(self) {

@@ -1,4 +1,4 @@
-//! A platform cluster with one of the two webhooks on it.
+//! Platform cluster with one of the two webhooks.
 
 use std::net::Ipv4Addr;
 use std::sync::Arc;
@@ -7,7 +7,8 @@ use std::time::Duration;
 use cluster_provider_example::guard;
 use cluster_provider_example::platform::Platform;
 use depguard_controller::{Controller, WebhookTarget, manifests};
-use depguard_core::{ExportName, Home, OverridePolicy};
+use depguard_core::{ControlPlane, ExportName, OverridePolicy};
+use depguard_e2e::rules::pack;
 use depguard_e2e::{Api, Authority, Outcome, Ring, RingKind, eventually};
 use depguard_webhook::Webhook;
 use kube_client::config::{KubeConfigOptions, Kubeconfig};
@@ -17,22 +18,22 @@ use tempfile::TempDir;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-/// Who may override, where the object says so.
+/// User who may override, if the object says so.
 pub(crate) const SCHEDULER: &str = "system:serviceaccount:openmcp-system:operator";
-/// An ordinary user.
+/// Ordinary user.
 const TENANT: &str = "tenant";
 const CONTRACT: &str = include_str!("../../../crds/contract.yaml");
 const CRDS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 const ROLES: &str = "rbac.authorization.k8s.io/v1";
 const RULES: &str = "/apis/dependencies.opendefense.cloud/v1alpha1/dependencyrules";
 
-/// A testbed with the contract's kinds and a webhook.
+/// Testbed with the contract's kinds and a webhook.
 pub(crate) struct Bench {
     ring: Ring,
     pub(crate) admin: Api,
     pub(crate) scheduler: Api,
     pub(crate) tenant: Api,
-    /// Begins each refusal.
+    /// Name of the webhook, which begins each refusal.
     pub(crate) webhook: String,
     running: Running,
 }
@@ -43,7 +44,7 @@ enum Running {
 }
 
 impl Bench {
-    /// With the provider's own webhook.
+    /// Starts a bench with the provider's own webhook.
     pub(crate) async fn provider() -> Outcome<Self> {
         let ring = cluster().await?;
         let kubeconfig = Kubeconfig::from_yaml(&ring.kubeconfig_of("admin"))?;
@@ -56,12 +57,12 @@ impl Bench {
         Self::with(ring, webhook, Running::Provider { stop, ended }).await
     }
 
-    /// With depguard's own controller and webhook, and the rules as they are shipped.
+    /// Starts a bench with depguard's own controller and webhook, and the shipped rules.
     pub(crate) async fn stock() -> Outcome<Self> {
         let ring = cluster().await?;
         let admin = ring.admin().await?;
         admin.post(CRDS, &manifests::crd()).await?.ok()?;
-        for rule in manifests::openmcp_rules() {
+        for rule in pack("openmcp")?.rules() {
             eventually("rules are served", ring.patience(), async || admin.post(RULES, &rule).await?.ok_or_there())
                 .await?;
         }
@@ -72,7 +73,7 @@ impl Bench {
         let overrides = OverridePolicy { users: [SCHEDULER.to_owned()].into(), ..OverridePolicy::default() };
         let webhook = Webhook::start(
             depguard_webhook::Config::default()
-                .home(Home::Kubernetes)
+                .control_plane(ControlPlane::Kubernetes)
                 .kubeconfig(file("kubeconfig"))
                 .review_addr((Ipv4Addr::LOCALHOST, 0).into())
                 .probe_addr(None)
@@ -84,7 +85,7 @@ impl Bench {
         let target = WebhookTarget::Url(format!("https://{}/validate", webhook.review_addr()));
         let export = ExportName::parse("dependencies.opendefense.cloud")?;
         let controller = Controller::start(
-            depguard_controller::Config::new(Home::Kubernetes, export, target)
+            depguard_controller::Config::new(ControlPlane::Kubernetes, export, target)
                 .kubeconfig(file("kubeconfig"))
                 .probe_addr(None)
                 .ca_bundle_path(file("ca.crt")),
@@ -117,7 +118,7 @@ impl Bench {
         self.ring.patience()
     }
 
-    /// Ends the webhook as it is told to.
+    /// Ends the webhook in its own way.
     pub(crate) async fn end(self) -> Outcome {
         match self.running {
             Running::Provider { stop, ended } => {
@@ -133,7 +134,7 @@ impl Bench {
     }
 }
 
-/// A testbed with the contract's kinds.
+/// Starts a testbed with the contract's kinds.
 async fn cluster() -> Outcome<Ring> {
     let ring = Ring::testbed(RingKind::TestbedKubernetes).await?;
     let admin = ring.admin().await?;

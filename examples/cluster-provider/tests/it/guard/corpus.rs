@@ -1,4 +1,4 @@
-//! The same deletions, decided by both webhooks.
+//! Tests of the same deletions with both webhooks.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::bench::Bench;
 
-/// One case; see the file.
+/// Case of the corpus; see the file.
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Case {
@@ -16,11 +16,11 @@ struct Case {
     objects: Vec<Thing>,
     delete: Deletion,
     refused: String,
-    /// JSON pointers into the case, and what stands there in the twin.
+    /// JSON pointers into the case, and the values that the twin has there.
     twin: BTreeMap<String, Value>,
 }
 
-/// An object, without what every one of its kind has.
+/// Object without the fields that all objects of its kind need.
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Thing {
@@ -34,7 +34,7 @@ struct Thing {
     spec: Value,
     #[serde(default)]
     status: Value,
-    /// Whether its deletion was asked for, and a finalizer holds it.
+    /// Set if the object is being deleted, and a finalizer holds it.
     #[serde(default)]
     is_going: bool,
 }
@@ -65,7 +65,7 @@ async fn both_webhooks_decide_alike() {
     let (provider, stock) = tokio::try_join!(Bench::provider(), Bench::stock()).unwrap();
     for case in &cases {
         let (ours, theirs) = tokio::try_join!(refused(&provider, case), refused(&stock, case)).unwrap();
-        // Besides the message there is a cause for each who refers.
+        // Beside the message, the refusal has a cause for each referrer.
         assert_eq!(ours["details"], theirs["details"], "{}", case.case);
         assert!(ours["details"]["causes"].as_array().is_some_and(|causes| !causes.is_empty()), "{}", case.case);
         let twin = case.twin();
@@ -74,11 +74,11 @@ async fn both_webhooks_decide_alike() {
     tokio::try_join!(provider.end(), stock.end()).unwrap();
 }
 
-/// What is answered to a deletion that must be refused.
+/// Returns the answer to a deletion that must be refused.
 async fn refused(bench: &Bench, case: &Case) -> Outcome<Value> {
     case.set_up(bench).await?;
     let expected = format!("admission webhook \"{}\" denied the request: {}", bench.webhook, case.refused);
-    // Just at first: the webhook is there from some time on.
+    // The webhook is not there at first, so the deletion is repeated.
     let reply = eventually(&case.case, bench.patience(), async || {
         let reply = case.delete.try_on(bench).await?;
         if reply.status == 403 && reply.message() == expected { Ok(reply) } else { Err(reply.unexpected(&expected)) }
@@ -113,7 +113,8 @@ impl Case {
         Ok(())
     }
 
-    /// In an order in which nothing refers to what is deleted: that this is allowed is a part of the case.
+    /// Deletes the objects in an order in which nothing refers to the deleted one. That this is allowed is part of the
+    /// case.
     async fn clear_up(&self, bench: &Bench) -> Outcome {
         for object in self.objects.iter().rev() {
             let path = path(&object.kind, &object.namespace, &object.name);
@@ -161,7 +162,7 @@ impl Thing {
 }
 
 impl Deletion {
-    /// Changes nothing, but is decided as if it did.
+    /// Tries the deletion as a dry run, which is decided like a real one.
     async fn try_on(&self, bench: &Bench) -> Outcome<Reply> {
         let api = match self.by {
             By::Admin => &bench.admin,
@@ -172,7 +173,7 @@ impl Deletion {
     }
 }
 
-/// What every object of a kind must say.
+/// Returns the fields that every object of a kind needs.
 fn least(kind: &str) -> Value {
     match kind {
         "ClusterProfile" => {
@@ -191,7 +192,7 @@ fn path(kind: &str, namespace: &str, name: &str) -> String {
     path.trim_end_matches('/').to_owned()
 }
 
-/// Puts fields over those that are there.
+/// Puts fields over the existing ones.
 fn lay(below: &mut Value, above: &Value) {
     for (field, value) in above.as_object().into_iter().flatten() {
         below[field] = value.clone();

@@ -1,4 +1,4 @@
-//! The whole play on a real kube-apiserver that has openMCP's own CustomResourceDefinitions.
+//! Test of the whole play on a real kube-apiserver with openMCP's own CustomResourceDefinitions.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -7,22 +7,22 @@ use cluster_provider_example::play;
 use depguard_e2e::{Outcome, Ring, eventually};
 use serde_json::Value;
 
-/// The folder with the definitions, which are not in this repository.
-const FOLDER: &str = "DEPGUARD_OPENMCP_CRDS";
+/// Variable with a folder of definitions by product, which are not in this repository.
+const FOLDER: &str = "DEPGUARD_CRDS";
 const CRDS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_real_definitions_take_all_that_the_provider_writes() {
-    // Printed whether or not the test passes.
+    // This is printed whether or not the test passes.
     let skipped = |why: &str| writeln!(std::io::stderr(), "not played on a real kube-apiserver: {why}").unwrap();
     let Some(folder) = std::env::var_os(FOLDER) else {
-        return skipped(&format!("{FOLDER} names no folder with openMCP's CustomResourceDefinitions"));
+        return skipped(&format!("{FOLDER} names no folder with CustomResourceDefinitions of `openmcp`"));
     };
     let ring = match Ring::cluster().await {
         Ok(ring) => ring.unwrap(),
         Err(why) => return skipped(&why),
     };
-    define(&ring, Path::new(&folder)).await.unwrap();
+    define(&ring, &Path::new(&folder).join("openmcp")).await.unwrap();
     let kubeconfig = tempfile::NamedTempFile::new().unwrap();
     ring.write_kubeconfig("", kubeconfig.path()).unwrap();
     if let Err(why) = play::play(Some(kubeconfig.path()), None).await {

@@ -1,0 +1,3 @@
+pub(crate) mod election;
+pub(crate) mod lease;
+pub(crate) mod write_permit;

@@ -1,0 +1,283 @@
+//! One round about locks: reads the reflectors, writes configurations, tables and statuses.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use depguard_core::api::CLUSTER_ANNOTATION;
+use depguard_core::locks::Timestamp;
+use depguard_core::{ControlPlane, LogicalCluster};
+use depguard_kcp::{Connection, Endpoint, Features, Snapshot};
+use futures::StreamExt;
+use serde_json::Value;
+use tokio::time::Instant;
+
+use crate::locks::export_access::{Access, Way};
+use crate::locks::lingering::Lingering;
+use crate::locks::lock_kinds::{Kinds, LACKING};
+use crate::locks::plan::{Plan, PlanInput, named, plan};
+use crate::locks::status::{self, Observed};
+use crate::locks::upkeep::{self, Keeping};
+use crate::locks::webhooks::Guarded;
+use crate::locks::{snapshot, webhooks};
+use crate::model::install_outcome::Outcome;
+use crate::model::install_place::InstallPlace;
+use crate::model::names::{COMPAT_LOCKS_CONFIGURATION, LOCK_KINDS_CONFIGURATION, LOCKS_CONFIGURATION};
+use crate::model::vital_kind::VitalKind;
+use crate::runtime::apply::{self, endpoint, own_endpoint};
+use crate::runtime::client_config::Clients;
+use crate::runtime::deference::Deference;
+use crate::runtime::round::{ReconcileContext, in_time};
+
+/// Executor of rounds.
+pub(super) struct Rounds {
+    pub(super) basis: ReconcileContext,
+    pub(super) features: Features,
+    pub(super) vital: BTreeSet<VitalKind>,
+    pub(super) memory: Memory,
+}
+
+/// State that lasts from one round to the next.
+pub(super) struct Memory {
+    kinds: Kinds,
+    keeping: Keeping,
+    lingering: Lingering,
+    /// Configurations that are left to a newer version of depguard.
+    deference: Deference<(&'static str, InstallPlace)>,
+    /// depguard's own workspace, in kcp.
+    own: Option<LogicalCluster>,
+}
+
+/// Result of a round.
+#[derive(Debug, Default)]
+pub(super) struct Ended {
+    /// True if something failed and is to be tried again.
+    pub(super) failed: bool,
+    /// Time until the next look, whether the round failed or not.
+    pub(super) again: Option<Duration>,
+}
+
+impl Memory {
+    /// Returns an empty memory. `clean_after` is the time for which no lock must have asked for an entry before the
+    /// entry goes; `deference` is the time for which a configuration is left to a newer version.
+    pub(super) fn new(clean_after: Duration, deference: Duration) -> Self {
+        let (keeping, deference) = (Keeping::new(clean_after), Deference::new(deference));
+        Self { kinds: Kinds::default(), keeping, lingering: Lingering::default(), deference, own: None }
+    }
+}
+
+impl Rounds {
+    /// Does what `state` asks for, which must be loaded; `rules` is the reflector of rules.
+    pub(super) async fn round(&mut self, state: &Snapshot, rules: &Snapshot, clients: &Clients) -> Ended {
+        let own = clients.own_namespace.as_deref();
+        let mut ended = Ended::default();
+        if !self.features.compat_lock_kinds.is_empty() {
+            let client = clients.beside(&None, webhooks::COMPAT_PATH);
+            let desired = webhooks::of_compat_locks(&self.features.compat_lock_kinds, &client, own);
+            let outcome = self
+                .install(COMPAT_LOCKS_CONFIGURATION, &None, Ok(own_endpoint(&self.basis.connection)), Some(&desired))
+                .await;
+            ended.failed |= outcome != Outcome::Installed;
+        }
+        if self.features.locks {
+            ended.failed |= !self.install_lock_kinds(clients).await;
+            self.locks(state, rules, clients, &mut ended).await;
+        }
+        ended
+    }
+
+    async fn locks(&mut self, state: &Snapshot, rules: &Snapshot, clients: &Clients, ended: &mut Ended) {
+        let mut kinds = std::mem::take(&mut self.memory.kinds);
+        let locks = snapshot::locks(state);
+        let own_namespace = clients.own_namespace.as_deref();
+        let now = k8s_openapi::jiff::Timestamp::now();
+        let moment = Timestamp::from_unix_millis(now.as_millisecond());
+        let named = named(&locks, own_namespace);
+        let vital = self.vital.clone();
+        kinds.refresh(&self.basis.connection, self.basis.control_plane, &named).await;
+        let input = PlanInput {
+            control_plane: self.basis.control_plane,
+            now: moment,
+            own_namespace,
+            vital: &vital,
+            locks,
+            kinds: &kinds,
+        };
+        let programmed = input.locks.iter().filter(|seen| status::is_programmed(seen)).count();
+        self.basis.metrics.locks(programmed, input.locks.len().saturating_sub(programmed));
+        let stored = snapshot::tables(state);
+        let mut found =
+            Observed { tables: upkeep::repair(&self.basis.connection, &input, &stored).await, ..Observed::default() };
+        let mut plan = plan(&input);
+        let leaves = self.memory.lingering.keep_in(&mut plan, Instant::now());
+        self.install_all(&plan, clients, state, rules, &mut found).await;
+        ended.failed |= !found.tables.is_empty() || found.outcomes.values().any(|done| *done != Outcome::Installed);
+        let now = now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+        ended.failed |= !report(&self.basis.connection, &input, &found, &now).await;
+        let lacks = |(cluster, kind): &(_, _)| kinds.serves(cluster, kind, None) != Ok(true);
+        if plan.is_partial || named.iter().any(lacks) {
+            ended.again = Some(LACKING);
+        }
+        let missing = self.memory.keeping.clean(&self.basis.connection, &input, &stored).await;
+        for after in missing.into_iter().chain(leaves) {
+            ended.again = Some(ended.again.map_or(after, |again| again.min(after)));
+        }
+        self.memory.kinds = kinds;
+    }
+
+    /// Installs the configuration about locks themselves: in kcp where their APIExport is, since bound kinds are
+    /// reviewed there.
+    async fn install_lock_kinds(&mut self, clients: &Clients) -> bool {
+        let own = match self.own_workspace(clients).await {
+            Ok(own) => own,
+            Err(why) => {
+                tracing::warn!("could not install {LOCK_KINDS_CONFIGURATION}, trying again: {why}");
+                return false;
+            }
+        };
+        let client = clients.beside(&own, webhooks::PATH);
+        let desired = webhooks::of_lock_kinds(&client, clients.own_namespace.as_deref());
+        let endpoint = Ok(own_endpoint(&self.basis.connection));
+        self.install(LOCK_KINDS_CONFIGURATION, &own, endpoint, Some(&desired)).await == Outcome::Installed
+    }
+
+    /// Returns the logical cluster of depguard's own workspace if paths are signed for it; `None` if they are not.
+    async fn own_workspace(&mut self, clients: &Clients) -> Result<InstallPlace, String> {
+        if self.basis.control_plane == ControlPlane::Kubernetes || clients.key.is_none() {
+            return Ok(None);
+        }
+        if self.memory.own.is_none() {
+            let slices = "/apis/apis.kcp.io/v1alpha1/apiexportendpointslices";
+            let slices =
+                own_endpoint(&self.basis.connection).list_json(slices).await.map_err(|error| error.to_string())?;
+            let annotation = |slice: &Value| {
+                let cluster = slice.pointer("/metadata/annotations")?.get(CLUSTER_ANNOTATION)?.as_str()?;
+                LogicalCluster::parse(cluster).ok()
+            };
+            let own = slices.items.iter().find_map(annotation);
+            self.memory.own =
+                Some(own.ok_or("no APIExportEndpointSlice names the logical cluster of depguard's workspace")?);
+        }
+        Ok(self.memory.own.clone())
+    }
+
+    async fn install_all(
+        &mut self,
+        plan: &Plan,
+        clients: &Clients,
+        state: &Snapshot,
+        rules: &Snapshot,
+        found: &mut Observed,
+    ) {
+        let access = Access::read(self.basis.control_plane, self.basis.export_name.as_str(), state, rules);
+        let mut there = snapshot::places(state, LOCKS_CONFIGURATION);
+        there.extend(snapshot::places(rules, LOCKS_CONFIGURATION));
+        let places: BTreeSet<InstallPlace> = plan.places.keys().chain(&there).cloned().collect();
+        for place in places {
+            let guarded = plan.places.get(&place);
+            let outcome = match access.to(&self.basis.connection, &place) {
+                Way::Unbound => {
+                    found.unbound.insert(place);
+                    continue;
+                }
+                Way::NotAccepted => Outcome::ClaimNotAccepted,
+                Way::Unbinding(endpoint) => {
+                    self.install(LOCKS_CONFIGURATION, &place, endpoint, None).await;
+                    Outcome::Pending("the APIBinding there is being deleted".to_owned())
+                }
+                Way::Open(endpoint) => {
+                    // Some lock that can't be placed now may ask for this configuration.
+                    let may_lack = plan.is_partial && there.contains(&place);
+                    match desired(endpoint.as_ref(), &place, guarded, clients, may_lack).await {
+                        Ok(desired) => self.install(LOCKS_CONFIGURATION, &place, endpoint, desired.as_ref()).await,
+                        Err(why) => Outcome::Failed(why),
+                    }
+                }
+            };
+            if guarded.is_some()
+                || !matches!(outcome, Outcome::Installed | Outcome::Foreign | Outcome::ClaimNotAccepted)
+            {
+                found.outcomes.insert(place, outcome);
+            }
+        }
+    }
+
+    /// Makes the configuration of this name as desired, or removes ours if none is desired.
+    async fn install(
+        &mut self,
+        name: &'static str,
+        place: &InstallPlace,
+        endpoint: Result<Endpoint, String>,
+        desired: Option<&Value>,
+    ) -> Outcome {
+        let key = (name, place.clone());
+        let overruled = self.memory.deference.is_over(&key, Instant::now());
+        let done = match endpoint {
+            Ok(endpoint) => apply::install(&endpoint, name, desired, overruled).await,
+            Err(why) => apply::ApplyResult::with(Outcome::Failed(why)),
+        };
+        self.memory.deference.note(key, &done.outcome, Instant::now());
+        self.basis.metrics.installed(&done.outcome, desired.is_some(), done.changed);
+        let place = place.as_ref().map_or("the cluster", LogicalCluster::as_str);
+        match &done.outcome {
+            Outcome::Installed if !done.changed => {}
+            Outcome::Installed if desired.is_some() => tracing::info!(place, name, "the configuration is installed"),
+            Outcome::Installed => tracing::info!(place, name, "the configuration is removed: no lock needs it"),
+            outcome => tracing::warn!(place, name, "the configuration could not be installed: {outcome:?}"),
+        }
+        done.outcome
+    }
+}
+
+/// Returns the configuration that a place should have. With `may_lack`, it is no narrower than the existing one.
+async fn desired(
+    endpoint: Result<&Endpoint, &String>,
+    place: &InstallPlace,
+    guarded: Option<&Guarded>,
+    clients: &Clients,
+    may_lack: bool,
+) -> Result<Option<Value>, String> {
+    let client = clients.beside(place, webhooks::PATH);
+    let of = |guarded: &Guarded| guarded.configuration(&client, clients.own_namespace.as_deref());
+    if may_lack && let Ok(endpoint) = endpoint {
+        let existing = apply::read(endpoint, LOCKS_CONFIGURATION).await.map_err(|error| error.to_string())?;
+        if let Some(existing) = existing {
+            let narrow = guarded.map_or_else(|| of(&Guarded::default()), of);
+            return Ok(Some(webhooks::no_narrower(narrow, &existing)));
+        }
+    }
+    Ok(guarded.map(of))
+}
+
+/// Writes the lock statuses that changed. Returns false if some could not be written.
+async fn report(connection: &Connection, input: &PlanInput<'_>, found: &Observed, now: &str) -> bool {
+    let due = input.locks.iter().filter_map(|seen| {
+        let status = status::status(input, seen, found, now);
+        if seen.object.get("status") == Some(&status) {
+            return None;
+        }
+        let mut object = seen.object.clone();
+        object.as_object_mut()?.insert("status".to_owned(), status);
+        Some((seen, object))
+    });
+    let jobs = due.map(|(seen, object)| async move {
+        let path = format!("{}/{}/status", seen.key.kind.path(seen.lock.namespace()), seen.lock.name());
+        let written = match endpoint(connection, seen.origin, seen.key.cluster.as_ref()) {
+            Ok(endpoint) => endpoint.put_json(&path, &object).await.map_err(|error| {
+                // The lock changed or went; the reflector will show this.
+                (error.is_conflict() || error.is_not_found(), error.to_string())
+            }),
+            Err(why) => Err((false, why)),
+        };
+        match written {
+            Err((false, why)) => {
+                tracing::warn!(lock = %seen.lock, "could not write the lock's status, trying again: {why}");
+                false
+            }
+            Ok(_) | Err((true, _)) => true,
+        }
+    });
+    let jobs: Vec<_> = jobs.collect();
+    let all = jobs.len();
+    let written: Vec<bool> = in_time(jobs).collect().await;
+    written.len() == all && written.iter().all(|written| *written)
+}

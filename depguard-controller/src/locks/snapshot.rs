@@ -1,0 +1,71 @@
+//! Locks and their tables, read from the snapshot of the watched objects.
+
+use std::collections::BTreeSet;
+
+use depguard_core::locks::{Lock, LockKind, LockTable, TABLE_KIND, TABLE_PLURAL};
+use depguard_core::{ControlPlane, LogicalCluster, api};
+use depguard_kcp::{Features, Snapshot, Watched};
+
+use crate::locks::plan::{LockKey, Seen};
+use crate::model::install_place::InstallPlace;
+use crate::model::names::{COMPAT_LOCKS_CONFIGURATION, LOCK_KINDS_CONFIGURATION, LOCKS_CONFIGURATION};
+use crate::rules::snapshot;
+
+/// Returns the resources to watch for the features that are switched on. In kcp they are watched through the APIExport
+/// of locks.
+pub(super) fn watched(control_plane: ControlPlane, features: &Features) -> Vec<Watched> {
+    let of_ours =
+        |plural, kind| Watched { group: api::GROUP, version: api::VERSION, plural, kind, required: true, names: None };
+    let mut watched = Vec::new();
+    if features.locks {
+        watched.extend(LockKind::ALL.map(|kind| of_ours(kind.plural(), kind.kind())));
+        watched.push(of_ours(TABLE_PLURAL, TABLE_KIND));
+        watched.push(snapshot::configuration(LOCKS_CONFIGURATION));
+        match control_plane {
+            ControlPlane::Kcp => watched.push(Watched::BINDINGS),
+            ControlPlane::Kubernetes => watched.push(snapshot::configuration(LOCK_KINDS_CONFIGURATION)),
+        }
+    }
+    if !features.compat_lock_kinds.is_empty() {
+        watched.push(snapshot::configuration(COMPAT_LOCKS_CONFIGURATION));
+    }
+    watched
+}
+
+/// Returns the locks.
+pub(super) fn locks(state: &Snapshot) -> Vec<Seen<'_>> {
+    let mut seen = Vec::new();
+    for kind in LockKind::ALL {
+        let objects = state.resource(kind.plural()).into_iter().flat_map(|resource| &resource.objects);
+        seen.extend(objects.map(|((cluster, name), found)| Seen {
+            key: LockKey { cluster: cluster.clone(), kind, name: name.clone() },
+            object: &found.value,
+            origin: &found.origin,
+            lock: Lock::read(kind, &found.value),
+        }));
+    }
+    seen
+}
+
+/// Lock table, and where it was read.
+pub(super) struct SeenTable<'v> {
+    pub(super) cluster: Option<LogicalCluster>,
+    pub(super) origin: &'v str,
+    pub(super) table: LockTable,
+}
+
+/// Returns the tables that can be read.
+pub(super) fn tables(state: &Snapshot) -> Vec<SeenTable<'_>> {
+    let objects = state.resource(TABLE_PLURAL).into_iter().flat_map(|resource| &resource.objects);
+    let tables = objects.filter_map(|((cluster, _), found)| {
+        let table = LockTable::from_value(&found.value).ok()?;
+        Some(SeenTable { cluster: cluster.clone(), origin: &found.origin, table })
+    });
+    tables.collect()
+}
+
+/// Returns the places in which there is a configuration of this name.
+pub(super) fn places(state: &Snapshot, name: &str) -> BTreeSet<InstallPlace> {
+    let all = state.resources().iter().filter(|resource| resource.watched.names == Some(name));
+    all.flat_map(|resource| resource.objects.keys()).map(|(cluster, _)| cluster.clone()).collect()
+}

@@ -1,0 +1,75 @@
+//! APIExports, as far as workspaces let depguard see them.
+
+use std::collections::BTreeMap;
+
+use depguard_core::api::CLUSTER_ANNOTATION;
+use depguard_core::model::GroupResource;
+use depguard_core::{ExportName, LogicalCluster};
+use serde_json::Value;
+
+/// APIExports of the workspaces that accepted the claim on them.
+#[derive(Debug)]
+pub(crate) enum Exports<'v> {
+    /// No APIExport can be seen, for this reason.
+    Unavailable(String),
+    /// APIExports by logical cluster and name.
+    Seen(BTreeMap<(&'v str, &'v str), &'v Value>),
+}
+
+/// Answer to the question whether an APIExport serves a kind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Served {
+    Yes,
+    /// The export exists, and serves other kinds.
+    OtherKinds,
+    /// There is no such export.
+    NoExport,
+}
+
+impl<'v> Exports<'v> {
+    /// Reads APIExports.
+    pub(crate) fn read(objects: impl IntoIterator<Item = &'v Value>) -> Self {
+        let key = |object: &'v Value| {
+            let cluster = object.pointer("/metadata/annotations")?.get(CLUSTER_ANNOTATION)?.as_str()?;
+            Some((cluster, object.pointer("/metadata/name")?.as_str()?))
+        };
+        Self::Seen(objects.into_iter().filter_map(|object| Some((key(object)?, object))).collect())
+    }
+
+    /// Returns whether this export serves the kind. The workspace must have accepted the claim on its exports.
+    pub(crate) fn serves(
+        &self,
+        cluster: &LogicalCluster,
+        export: &ExportName,
+        kind: &GroupResource,
+    ) -> Result<Served, &str> {
+        let seen = match self {
+            Self::Unavailable(why) => return Err(why),
+            Self::Seen(seen) => seen,
+        };
+        Ok(match seen.get(&(cluster.as_str(), export.as_str())) {
+            None => Served::NoExport,
+            Some(export) if resource(export, kind).is_some() => Served::Yes,
+            Some(_) => Served::OtherKinds,
+        })
+    }
+
+    /// Returns the name of the APIResourceSchema by which this export serves the kind.
+    pub(crate) fn schema(
+        &self,
+        cluster: &LogicalCluster,
+        export: &ExportName,
+        kind: &GroupResource,
+    ) -> Option<&'v str> {
+        let Self::Seen(seen) = self else { return None };
+        let export = seen.get(&(cluster.as_str(), export.as_str()))?;
+        resource(export, kind)?.get("schema")?.as_str()
+    }
+}
+
+fn resource<'v>(export: &'v Value, kind: &GroupResource) -> Option<&'v Value> {
+    export.pointer("/spec/resources")?.as_array()?.iter().find(|resource| {
+        let field = |name: &str| resource.get(name).and_then(Value::as_str).unwrap_or_default();
+        field("group") == kind.group.as_str() && field("name") == kind.resource.as_str()
+    })
+}

@@ -1,0 +1,20 @@
+//! Names of the objects that depguard makes.
+
+/// depguard's own namespace, unless told otherwise.
+pub const NAMESPACE: &str = "depguard-system";
+/// Name of the controllers' Lease, unless told otherwise.
+pub(crate) const LEASE: &str = "depguard-controller";
+/// Name of the APIExport of locks, beside the export of rules: a workspace that uses locks need not be a provider.
+pub const LOCK_EXPORT: &str = "locks.dependencies.opendefense.cloud";
+/// Name of the configuration about locks themselves.
+pub(crate) const LOCK_KINDS_CONFIGURATION: &str = "depguard-lock-kinds";
+/// Name of the configuration about locked objects.
+pub(crate) const LOCKS_CONFIGURATION: &str = "depguard-locks";
+/// Name of the configuration about objects that the older tool's Locks lock.
+pub(crate) const COMPAT_LOCKS_CONFIGURATION: &str = "depguard-compat-locks";
+/// `status.phase` of a GroupOwner that owns objects, or is about to.
+pub(crate) const OWNING: &str = "Owning";
+/// `status.phase` of a GlobalOwner whose groups are removed.
+pub(crate) const REMOVING: &str = "Removing";
+/// `status.phase` of a GlobalOwner whose groups are released.
+pub(crate) const RELEASING: &str = "Releasing";

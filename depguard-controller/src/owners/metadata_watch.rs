@@ -1,0 +1,323 @@
+//! Objects of one resource, from a watch of their metadata. Only two kinds of objects are kept: those that a group may
+//! select, and those that some GroupOwner owns.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use depguard_core::GroupVersionResource;
+use depguard_kcp::{ApiError, Endpoint, Metadata, MetadataEvent};
+use futures::StreamExt;
+use serde_json::Value;
+use tokio::sync::Notify;
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep, timeout_at};
+
+use crate::owners::snapshot::{Listing, Object, Observed};
+use crate::owners::spec::Entry;
+
+/// Maximum number of objects that are kept of a resource.
+const MAX_OBJECTS: usize = 200_000;
+/// Time for which a list may be silent.
+const LIST_SILENCE: Duration = Duration::from_secs(60);
+/// Time after which a watch begins anew, with a list that finds whatever the watch may have missed.
+const REFRESH: Duration = Duration::from_secs(300);
+/// Milliseconds between attempts: short waits first, since a new right counts only after a moment.
+const WAITS: [u64; 6] = [250, 500, 1000, 2000, 4000, 8000];
+const MAX_WAIT: u64 = 30_000;
+/// Duration of a working watch after which the waits begin with short ones again.
+const STEADY: Duration = Duration::from_secs(10);
+
+/// Watch that ends when it is dropped.
+pub(crate) struct Watching {
+    entries: Vec<Entry>,
+    shown: Arc<Mutex<Shown>>,
+    task: JoinHandle<()>,
+}
+
+#[derive(Default)]
+struct Shown {
+    kind: String,
+    objects: BTreeMap<(Option<String>, String), Arc<Object>>,
+    state: State,
+}
+
+#[derive(Default, Clone, PartialEq, Eq)]
+enum State {
+    #[default]
+    Pending,
+    Loaded,
+    NotServed(String),
+    Unreadable(String),
+}
+
+impl Watching {
+    /// Begins to watch the objects that these groups may select. Each change notifies `news`.
+    pub(crate) fn start(
+        endpoint: Endpoint,
+        resource: GroupVersionResource,
+        entries: Vec<Entry>,
+        news: Arc<Notify>,
+    ) -> Self {
+        let shown = Arc::<Mutex<Shown>>::default();
+        let watch = Watch { endpoint, resource, entries: entries.clone(), shown: Arc::clone(&shown), news };
+        Self { entries, shown, task: tokio::spawn(watch.run()) }
+    }
+
+    /// Returns true if the watch was begun for these entries.
+    pub(crate) fn is_for(&self, entries: &[Entry]) -> bool {
+        self.entries == entries
+    }
+
+    /// Returns the objects that the watch has shown so far.
+    pub(crate) fn listing(&self) -> Listing {
+        let shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
+        match &shown.state {
+            State::Pending => Listing::Pending,
+            State::NotServed(why) => Listing::NotServed(why.clone()),
+            State::Unreadable(why) => Listing::Unwatched(why.clone()),
+            State::Loaded => Listing::Objects {
+                kind: shown.kind.clone(),
+                objects: shown.objects.values().cloned().collect(),
+                consistent: false,
+            },
+        }
+    }
+
+    /// Takes in the metadata that a write showed, before the watch shows it. The watch may already be ahead: an object
+    /// that it has reported as gone is not put back, or a removal would wait for the object until the next list.
+    pub(crate) fn saw(&self, metadata: Metadata) {
+        let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
+        if is_ahead(&shown.objects, &metadata) {
+            take_in(&mut shown.objects, &self.entries, metadata);
+        }
+    }
+
+    /// Takes in that an object is gone.
+    pub(crate) fn lost(&self, metadata: &Metadata) {
+        let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
+        let key = (metadata.namespace.clone(), metadata.name.clone());
+        if shown.objects.get(&key).is_some_and(|object| object.uid() == metadata.uid) {
+            shown.objects.remove(&key);
+        }
+    }
+}
+
+impl Drop for Watching {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+/// Lists the objects of a resource in all namespaces, as they are now: those that a group may select, and those that
+/// some GroupOwner owns.
+pub(crate) async fn list(endpoint: &Endpoint, resource: &GroupVersionResource, observed: &Observed) -> Listing {
+    let kind = match kind(endpoint, resource).await {
+        Ok(kind) => kind,
+        Err(listing) => return listing,
+    };
+    let keep = |metadata: Metadata| {
+        let is_of_interest = observed.is_of_interest(resource, &metadata);
+        Some(Object::of(metadata)).filter(|object| is_of_interest || object.is_owned()).map(Arc::new)
+    };
+    match endpoint.list_metadata(&format!("{}/{}", resource.root(), resource.resource), keep).await {
+        Ok(objects) => Listing::Objects { kind, objects, consistent: true },
+        Err(error) => Listing::Unreadable(format!("{} can't be listed: {error}", resource.group_resource())),
+    }
+}
+
+struct Watch {
+    endpoint: Endpoint,
+    resource: GroupVersionResource,
+    entries: Vec<Entry>,
+    shown: Arc<Mutex<Shown>>,
+    news: Arc<Notify>,
+}
+
+impl Watch {
+    async fn run(self) {
+        let mut attempt = 0_usize;
+        loop {
+            let started = Instant::now();
+            match self.follow(started + REFRESH).await {
+                Ok(()) => attempt = 0,
+                Err(state) => {
+                    self.show(|shown| {
+                        let is_news = shown.state != state;
+                        shown.state = state;
+                        shown.objects.clear();
+                        (is_news, ())
+                    });
+                    attempt = if started.elapsed() > STEADY { 0 } else { attempt };
+                    sleep(Duration::from_millis(WAITS.get(attempt).copied().unwrap_or(MAX_WAIT))).await;
+                    attempt = attempt.saturating_add(1);
+                }
+            }
+        }
+    }
+
+    /// Follows the resource until it is time to begin anew, or until a failure.
+    async fn follow(&self, end: Instant) -> Result<(), State> {
+        let resource = &self.resource;
+        let kind = kind(&self.endpoint, resource).await.map_err(|listing| match listing {
+            Listing::NotServed(why) => State::NotServed(why),
+            Listing::Unwatched(why) | Listing::Unreadable(why) => State::Unreadable(why),
+            Listing::Pending | Listing::Objects { .. } => State::Pending,
+        })?;
+        let unreadable =
+            |why: &str| State::Unreadable(format!("{} can't be watched: {why}", resource.group_resource()));
+        let mut events = Box::pin(self.endpoint.watch_metadata(resource, &kind));
+        let mut listed = Some(BTreeMap::new());
+        loop {
+            let patience = if listed.is_some() { Instant::now() + LIST_SILENCE } else { end };
+            let event = match timeout_at(patience, events.next()).await {
+                Ok(Some(Ok(event))) => event,
+                Ok(Some(Err(why))) => return Err(unreadable(&why)),
+                Ok(None) => return Err(unreadable("the watch ended")),
+                Err(_) if listed.is_some() => return Err(unreadable("no answer came")),
+                Err(_) => return Ok(()),
+            };
+            match event {
+                MetadataEvent::Listing => listed = Some(BTreeMap::new()),
+                MetadataEvent::Listed(metadata) => {
+                    let objects = listed.get_or_insert_default();
+                    take_in(objects, &self.entries, metadata);
+                    if objects.len() > MAX_OBJECTS {
+                        return Err(unreadable(&format!(
+                            "more than {MAX_OBJECTS} objects are selected: narrow the selector"
+                        )));
+                    }
+                }
+                MetadataEvent::Complete => {
+                    let objects = listed.take().unwrap_or_default();
+                    self.show(|shown| {
+                        *shown = Shown { kind: kind.clone(), objects, state: State::Loaded };
+                        (true, ())
+                    });
+                }
+                MetadataEvent::Changed(metadata) => {
+                    let full = self.show(|shown| {
+                        let news = take_in(&mut shown.objects, &self.entries, metadata);
+                        (news, shown.objects.len() > MAX_OBJECTS)
+                    });
+                    if full {
+                        return Err(unreadable(&format!(
+                            "more than {MAX_OBJECTS} objects are selected: narrow the selector"
+                        )));
+                    }
+                }
+                MetadataEvent::Gone(metadata) => {
+                    let key = (metadata.namespace, metadata.name);
+                    self.show(|shown| (shown.objects.remove(&key).is_some(), ()));
+                }
+            }
+        }
+    }
+
+    /// Changes the shown state, and notifies if the change says that it is news: most objects belong to nobody.
+    fn show<T>(&self, change: impl FnOnce(&mut Shown) -> (bool, T)) -> T {
+        let (is_news, result) = change(&mut self.shown.lock().unwrap_or_else(PoisonError::into_inner));
+        if is_news {
+            self.news.notify_one();
+        }
+        result
+    }
+}
+
+/// Returns true if an object of this UID is known and the metadata is not older than the known metadata.
+fn is_ahead(objects: &BTreeMap<(Option<String>, String), Arc<Object>>, metadata: &Metadata) -> bool {
+    let Some(known) = objects.get(&(metadata.namespace.clone(), metadata.name.clone())) else { return false };
+    let revision = |metadata: &Metadata| metadata.resource_version.parse::<u64>().ok();
+    let is_behind = revision(metadata).zip(revision(&known.metadata)).is_some_and(|(new, old)| new < old);
+    known.uid() == metadata.uid && !is_behind
+}
+
+/// Keeps an object that is of interest, and forgets any other one. Returns true if that changed anything.
+fn take_in(
+    objects: &mut BTreeMap<(Option<String>, String), Arc<Object>>,
+    entries: &[Entry],
+    metadata: Metadata,
+) -> bool {
+    let key = (metadata.namespace.clone(), metadata.name.clone());
+    let is_of_interest = entries.iter().any(|entry| entry.selects(&metadata) || entry.names(&metadata));
+    let object = Object::of(metadata);
+    if is_of_interest || object.is_owned() {
+        objects.insert(key, Arc::new(object));
+        true
+    } else {
+        objects.remove(&key).is_some()
+    }
+}
+
+/// Returns the kind of a resource, by discovery.
+///
+/// An API server that is just starting may not know yet what it serves, and objects exist even if the API server serves
+/// only other versions. So a resource counts as not served only if it has no CustomResourceDefinition, and no version
+/// of its API group has it.
+async fn kind(endpoint: &Endpoint, resource: &GroupVersionResource) -> Result<String, Listing> {
+    let unreadable =
+        |error: &ApiError| Listing::Unreadable(format!("{} can't be discovered: {error}", resource.group_resource()));
+    if let Some(kind) = served(endpoint, &resource.root(), resource).await.map_err(|error| unreadable(&error))? {
+        return Ok(kind);
+    }
+    let not_served =
+        Listing::NotServed(format!("the API server does not serve {resource}: install it, or remove it from the spec"));
+    if resource.group.is_core() {
+        return Err(not_served);
+    }
+    let otherwise =
+        Listing::Unreadable(format!("the API server does not serve {resource}: write a version that it serves"));
+    let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+    match endpoint.get_json(&format!("{definitions}/{}.{}", resource.resource, resource.group)).await {
+        Ok(_) => return Err(otherwise),
+        Err(error) if error.is_not_found() => {}
+        Err(error) => return Err(unreadable(&error)),
+    }
+    let group = format!("/apis/{}", resource.group);
+    let versions = match endpoint.get_json(&group).await {
+        Ok(found) => found.get("versions").and_then(Value::as_array).cloned().unwrap_or_default(),
+        Err(error) if error.is_not_found() => Vec::new(),
+        Err(error) => return Err(unreadable(&error)),
+    };
+    for version in versions.iter().filter_map(|version| version.get("version")?.as_str()) {
+        let root = format!("{group}/{version}");
+        if served(endpoint, &root, resource).await.map_err(|error| unreadable(&error))?.is_some() {
+            return Err(otherwise);
+        }
+    }
+    Err(not_served)
+}
+
+/// Returns the kind of a resource, if this version of its API group has it.
+async fn served(endpoint: &Endpoint, root: &str, resource: &GroupVersionResource) -> Result<Option<String>, ApiError> {
+    let found = match endpoint.get_json(root).await {
+        Ok(found) => found,
+        Err(error) if error.is_not_found() => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    let text = |found: &Value, field: &str| found.get(field).and_then(Value::as_str).map(str::to_owned);
+    let mut resources = found.get("resources").and_then(Value::as_array).into_iter().flatten();
+    let found = resources.find(|found| text(found, "name").as_deref() == Some(resource.resource.as_str()));
+    Ok(found.and_then(|found| text(found, "kind")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_that_comes_after_the_watch_puts_nothing_back() {
+        let object = |uid: &str, revision: &str| Metadata {
+            name: "a".to_owned(),
+            uid: uid.to_owned(),
+            resource_version: revision.to_owned(),
+            ..Metadata::default()
+        };
+        let mut objects = BTreeMap::new();
+        assert!(!is_ahead(&objects, &object("1", "9")), "the watch reported that it is gone");
+        objects.insert((None, "a".to_owned()), Arc::new(Object::of(object("1", "9"))));
+        for (uid, revision, ahead) in [("1", "8", false), ("1", "10", true), ("1", "x", true), ("2", "10", false)] {
+            assert_eq!(is_ahead(&objects, &object(uid, revision)), ahead, "{uid} {revision}");
+        }
+    }
+}

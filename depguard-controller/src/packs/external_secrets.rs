@@ -1,0 +1,532 @@
+//! Rules about External Secrets: stores and generators that are in use, and the credentials of both.
+
+use depguard_core::ControlPlane;
+use serde_json::Value;
+
+use super::notation::{CONFIG_MAP, Dependency, Kind, SECRET, SERVICE_ACCOUNT, out, rule};
+use super::{LeftOut, RulePack};
+
+const GROUP: &str = "external-secrets.io";
+const EXTERNAL_SECRET: Kind = Kind::new(GROUP, "v1", "ExternalSecret", "externalsecrets");
+const CLUSTER_EXTERNAL_SECRET: Kind = Kind::new(GROUP, "v1", "ClusterExternalSecret", "clusterexternalsecrets");
+const PUSH_SECRET: Kind = Kind::new(GROUP, "v1alpha1", "PushSecret", "pushsecrets");
+const CLUSTER_PUSH_SECRET: Kind = Kind::new(GROUP, "v1alpha1", "ClusterPushSecret", "clusterpushsecrets");
+const SECRET_STORE: Kind = Kind::new(GROUP, "v1", "SecretStore", "secretstores");
+const CLUSTER_SECRET_STORE: Kind = Kind::new(GROUP, "v1", "ClusterSecretStore", "clustersecretstores");
+const CLUSTER_GENERATOR: Kind = generator("ClusterGenerator", "clustergenerators");
+const GENERATOR_STATE: Kind = generator("GeneratorState", "generatorstates");
+
+/// Objects with the credentials of a store or generator: the paths to the references, each with a `name` and, in most
+/// shapes, a `namespace`.
+#[derive(Clone, Copy)]
+struct Credentials {
+    secrets: &'static [&'static str],
+    service_accounts: &'static [&'static str],
+    config_maps: &'static [&'static str],
+    /// Authorities, each in a Secret or a ConfigMap as `type` says.
+    authorities: &'static [&'static str],
+}
+
+const NONE: Credentials = Credentials { secrets: &[], service_accounts: &[], config_maps: &[], authorities: &[] };
+
+impl Credentials {
+    const fn secrets(secrets: &'static [&'static str]) -> Self {
+        Self { secrets, ..NONE }
+    }
+
+    const fn service_accounts(self, service_accounts: &'static [&'static str]) -> Self {
+        Self { service_accounts, ..self }
+    }
+
+    const fn config_maps(self, config_maps: &'static [&'static str]) -> Self {
+        Self { config_maps, ..self }
+    }
+
+    const fn authorities(self, authorities: &'static [&'static str]) -> Self {
+        Self { authorities, ..self }
+    }
+
+    /// Returns the references that stand below a path.
+    fn dependencies(self, at: &str, refer: fn(Kind, &str) -> Dependency) -> Vec<Dependency> {
+        let of = |kind, fields: &[&str]| fields.iter().map(|field| refer(kind, &format!("{at}.{field}"))).collect();
+        let mut dependencies: Vec<Dependency> = of(SECRET, self.secrets);
+        dependencies.extend(of(SERVICE_ACCOUNT, self.service_accounts));
+        dependencies.extend(of(CONFIG_MAP, self.config_maps));
+        for field in self.authorities {
+            let at = format!("{at}.{field}");
+            dependencies.extend([SECRET, CONFIG_MAP].map(|kind| refer(kind, &at).kind_at(format!("{at}.type"))));
+        }
+        dependencies
+    }
+}
+
+const AWS: Credentials = Credentials::secrets(&[
+    "secretRef.accessKeyIDSecretRef",
+    "secretRef.secretAccessKeySecretRef",
+    "secretRef.sessionTokenSecretRef",
+])
+.service_accounts(&["jwt.serviceAccountRef"]);
+
+const BEYONDTRUST_WORKLOAD: Credentials = Credentials::secrets(&["auth.apikey.token"]).authorities(&["caProvider"]);
+
+const GOOGLE: Credentials = Credentials::secrets(&[
+    "secretRef.secretAccessKeySecretRef",
+    "workloadIdentityFederation.awsSecurityCredentials.awsCredentialsSecretRef",
+])
+.service_accounts(&["workloadIdentity.serviceAccountRef", "workloadIdentityFederation.serviceAccountRef"])
+.config_maps(&["workloadIdentityFederation.credConfig"]);
+
+/// Credentials for another cluster's API server.
+const KUBERNETES: Credentials =
+    Credentials::secrets(&["auth.cert.clientCert", "auth.cert.clientKey", "auth.token.bearerToken", "authRef"])
+        .service_accounts(&["auth.serviceAccount"])
+        .authorities(&["server.caProvider"]);
+
+const VAULT: Credentials = Credentials::secrets(&[
+    "auth.appRole.roleRef",
+    "auth.appRole.secretRef",
+    "auth.cert.clientCert",
+    "auth.cert.secretRef",
+    "auth.gcp.secretRef.secretAccessKeySecretRef",
+    "auth.iam.secretRef.accessKeyIDSecretRef",
+    "auth.iam.secretRef.secretAccessKeySecretRef",
+    "auth.iam.secretRef.sessionTokenSecretRef",
+    "auth.jwt.secretRef",
+    "auth.kubernetes.secretRef",
+    "auth.ldap.secretRef",
+    "auth.tokenSecretRef",
+    "auth.userPass.secretRef",
+    "tls.certSecretRef",
+    "tls.keySecretRef",
+])
+.service_accounts(&[
+    "auth.gcp.serviceAccountRef",
+    "auth.gcp.workloadIdentity.serviceAccountRef",
+    "auth.iam.jwt.serviceAccountRef",
+    "auth.jwt.kubernetesServiceAccountToken.serviceAccountRef",
+    "auth.kubernetes.serviceAccountRef",
+])
+.authorities(&["caProvider"]);
+
+const WEBHOOK: Credentials =
+    Credentials::secrets(&["auth.ntlm.passwordSecret", "auth.ntlm.usernameSecret", "secrets[*].secretRef"])
+        .authorities(&["caProvider"]);
+
+const YANDEX: Credentials = Credentials::secrets(&["auth.authorizedKeySecretRef", "caProvider.certSecretRef"]);
+
+/// Providers of stores, and the credentials of each below `.spec.provider`.
+const PROVIDERS: [(&str, Credentials); 42] = [
+    (
+        "akeyless",
+        Credentials::secrets(&[
+            "authSecretRef.kubernetesAuth.secretRef",
+            "authSecretRef.secretRef.accessID",
+            "authSecretRef.secretRef.accessType",
+            "authSecretRef.secretRef.accessTypeParam",
+        ])
+        .service_accounts(&["authSecretRef.kubernetesAuth.serviceAccountRef", "authSecretRef.serviceAccountRef"])
+        .authorities(&["caProvider"]),
+    ),
+    ("aws.auth", AWS),
+    (
+        "azurekv",
+        Credentials::secrets(&[
+            "authSecretRef.clientCertificate",
+            "authSecretRef.clientId",
+            "authSecretRef.clientSecret",
+            "authSecretRef.tenantId",
+        ])
+        .service_accounts(&["serviceAccountRef"]),
+    ),
+    ("barbican.auth", Credentials::secrets(&["password.secretRef", "username.secretRef"])),
+    (
+        "beyondtrust.auth",
+        Credentials::secrets(&[
+            "apiKey.secretRef",
+            "certificate.secretRef",
+            "certificateKey.secretRef",
+            "clientId.secretRef",
+            "clientSecret.secretRef",
+        ]),
+    ),
+    ("beyondtrustworkloadcredentials", BEYONDTRUST_WORKLOAD),
+    ("bitwardensecretsmanager", Credentials::secrets(&["auth.secretRef.credentials"]).authorities(&["caProvider"])),
+    ("chef", Credentials::secrets(&["auth.secretRef.privateKeySecretRef"])),
+    ("cloudrusm.auth.secretRef", Credentials::secrets(&["accessKeyIDSecretRef", "accessKeySecretSecretRef"])),
+    (
+        "conjur",
+        Credentials::secrets(&[
+            "auth.apikey.apiKeyRef",
+            "auth.apikey.userRef",
+            "auth.cert.clientCertRef",
+            "auth.cert.clientKeyRef",
+            "auth.jwt.secretRef",
+        ])
+        .service_accounts(&["auth.jwt.serviceAccountRef"])
+        .authorities(&["caProvider"]),
+    ),
+    ("crd", KUBERNETES),
+    ("delinea", Credentials::secrets(&["clientId.secretRef", "clientSecret.secretRef"])),
+    (
+        "doppler.auth",
+        Credentials::secrets(&["secretRef.dopplerToken"]).service_accounts(&["oidcConfig.serviceAccountRef"]),
+    ),
+    ("dvls.auth.secretRef", Credentials::secrets(&["appId", "appSecret"])),
+    ("fortanix", Credentials::secrets(&["apiKey.secretRef"])),
+    ("gcpsm.auth", GOOGLE),
+    ("github", Credentials::secrets(&["auth.privateKey"])),
+    ("gitlab", Credentials::secrets(&["auth.SecretRef.accessToken"]).authorities(&["caProvider"])),
+    ("ibm", Credentials::secrets(&["auth.secretRef.secretApiKeySecretRef"])),
+    (
+        "infisical",
+        Credentials::secrets(&[
+            "auth.awsAuthCredentials.identityId",
+            "auth.azureAuthCredentials.identityId",
+            "auth.azureAuthCredentials.resource",
+            "auth.gcpIamAuthCredentials.identityId",
+            "auth.gcpIamAuthCredentials.serviceAccountKeyFilePath",
+            "auth.gcpIdTokenAuthCredentials.identityId",
+            "auth.jwtAuthCredentials.identityId",
+            "auth.jwtAuthCredentials.jwt",
+            "auth.kubernetesAuthCredentials.identityId",
+            "auth.kubernetesAuthCredentials.serviceAccountTokenPath",
+            "auth.ldapAuthCredentials.identityId",
+            "auth.ldapAuthCredentials.ldapPassword",
+            "auth.ldapAuthCredentials.ldapUsername",
+            "auth.ociAuthCredentials.fingerprint",
+            "auth.ociAuthCredentials.identityId",
+            "auth.ociAuthCredentials.privateKey",
+            "auth.ociAuthCredentials.privateKeyPassphrase",
+            "auth.ociAuthCredentials.region",
+            "auth.ociAuthCredentials.tenancyId",
+            "auth.ociAuthCredentials.userId",
+            "auth.tokenAuthCredentials.accessToken",
+            "auth.universalAuthCredentials.clientId",
+            "auth.universalAuthCredentials.clientSecret",
+        ])
+        .authorities(&["caProvider"]),
+    ),
+    ("keepersecurity", Credentials::secrets(&["authRef"])),
+    ("kubernetes", KUBERNETES),
+    (
+        "nebiusmysterybox",
+        Credentials::secrets(&["auth.serviceAccountCredsSecretRef", "auth.tokenSecretRef", "caProvider.certSecretRef"]),
+    ),
+    ("ngrok", Credentials::secrets(&["auth.apiKey.secretRef"])),
+    ("onboardbase.auth", Credentials::secrets(&["apiKeyRef", "passcodeRef"])),
+    ("onepassword", Credentials::secrets(&["auth.secretRef.connectTokenSecretRef"])),
+    ("onepasswordSDK", Credentials::secrets(&["auth.serviceAccountSecretRef"])),
+    (
+        "openBao",
+        Credentials::secrets(&[
+            "auth.appRole.roleRef",
+            "auth.appRole.secretRef",
+            "auth.tokenSecretRef",
+            "auth.userPass.secretRef",
+        ])
+        .authorities(&["caProvider"]),
+    ),
+    (
+        "oracle",
+        Credentials::secrets(&["auth.secretRef.fingerprint", "auth.secretRef.privatekey"])
+            .service_accounts(&["serviceAccountRef"]),
+    ),
+    (
+        "ovh.auth",
+        Credentials::secrets(&["mtls.certSecretRef", "mtls.keySecretRef", "token.tokenSecretRef"])
+            .authorities(&["mtls.caProvider"]),
+    ),
+    (
+        "passbolt",
+        Credentials::secrets(&["auth.passwordSecretRef", "auth.privateKeySecretRef"]).authorities(&["caProvider"]),
+    ),
+    ("passworddepot", Credentials::secrets(&["auth.secretRef.credentials"])),
+    ("previder", Credentials::secrets(&["auth.secretRef.accessToken"])),
+    (
+        "pulumi",
+        Credentials::secrets(&["accessToken.secretRef", "auth.accessToken.secretRef"])
+            .service_accounts(&["auth.oidcConfig.serviceAccountRef"]),
+    ),
+    ("scaleway", Credentials::secrets(&["accessKey.secretRef", "secretKey.secretRef"])),
+    (
+        "secretserver",
+        Credentials::secrets(&["password.secretRef", "token.secretRef", "username.secretRef"])
+            .authorities(&["caProvider"]),
+    ),
+    ("senhasegura", Credentials::secrets(&["auth.clientSecretSecretRef"])),
+    ("vault", VAULT),
+    ("volcengine.auth.secretRef", Credentials::secrets(&["accessKeyID", "secretAccessKey", "token"])),
+    ("webhook", WEBHOOK),
+    ("yandexcertificatemanager", YANDEX),
+    ("yandexlockbox", YANDEX),
+];
+
+/// Generators of a namespace: kind, plural, and the credentials below a path.
+const GENERATORS: [(&str, &str, &str, Credentials); 17] = [
+    (
+        "ACRAccessToken",
+        "acraccesstokens",
+        ".spec.auth",
+        Credentials::secrets(&["servicePrincipal.secretRef.clientId", "servicePrincipal.secretRef.clientSecret"])
+            .service_accounts(&["workloadIdentity.serviceAccountRef"]),
+    ),
+    (
+        "BeyondtrustWorkloadCredentialsDynamicSecret",
+        "beyondtrustworkloadcredentialsdynamicsecrets",
+        ".spec.provider",
+        BEYONDTRUST_WORKLOAD,
+    ),
+    ("CloudsmithAccessToken", "cloudsmithaccesstokens", ".spec", NONE.service_accounts(&["serviceAccountRef"])),
+    ("ECRAuthorizationToken", "ecrauthorizationtokens", ".spec.auth", AWS),
+    ("Fake", "fakes", ".spec", NONE),
+    ("GCRAccessToken", "gcraccesstokens", ".spec.auth", GOOGLE),
+    ("GithubAccessToken", "githubaccesstokens", ".spec.auth", Credentials::secrets(&["privateKey.secretRef"])),
+    ("GitlabDeployToken", "gitlabdeploytokens", ".spec.auth", Credentials::secrets(&["token.secretRef"])),
+    ("Grafana", "grafanas", ".spec.auth", Credentials::secrets(&["basic.password", "token"])),
+    ("MFA", "mfas", ".spec", Credentials::secrets(&["secret"])),
+    ("Password", "passwords", ".spec", NONE),
+    ("QuayAccessToken", "quayaccesstokens", ".spec", NONE.service_accounts(&["serviceAccountRef"])),
+    ("SSHKey", "sshkeys", ".spec", NONE),
+    ("STSSessionToken", "stssessiontokens", ".spec.auth", AWS),
+    ("UUID", "uuids", ".spec", NONE),
+    ("VaultDynamicSecret", "vaultdynamicsecrets", ".spec.provider", VAULT),
+    ("Webhook", "webhooks", ".spec", WEBHOOK),
+];
+
+pub(super) const PACK: RulePack = RulePack {
+    name: "external-secrets",
+    control_plane: ControlPlane::Kubernetes,
+    protects: "keeps a SecretStore, ClusterSecretStore or generator that ExternalSecrets and PushSecrets use, the \
+               Secrets, ServiceAccounts and ConfigMaps with the credentials of stores and generators, the Secrets \
+               that PushSecrets push, and the parts of templates",
+    notes: &[
+        "Apply the rules in a cluster with the External Secrets Operator.",
+        "The rules order a teardown: ExternalSecrets and PushSecrets go first, then their stores, then the \
+         credentials of the stores. So a PushSecret whose deletionPolicy is Delete can still delete the copies, and \
+         a GeneratorState of GitLab or Grafana the tokens. helm uninstall deletes Secrets first, so run the command \
+         again after a refusal.",
+        "A ClusterExternalSecret or ClusterPushSecret keeps ClusterSecretStores and ClusterGenerators. The \
+         ExternalSecrets and PushSecrets that the operator makes of them keep the objects of their namespaces.",
+        "If a ClusterSecretStore names a Secret or ServiceAccount without a namespace, the operator takes the object \
+         of that name from the namespace of each ExternalSecret. The rule then keeps the objects of that name in all \
+         namespaces, so a namespace with such an object ends only after the store, or after an override. If you have \
+         such stores, leave out the rule external-secrets-clustersecretstores.",
+        "A ClusterGenerator keeps no credentials, since these are in the namespaces of the ExternalSecrets.",
+        "A Secret that a PushSecret pushes stays while the PushSecret exists. If the deletionPolicy is Delete, the \
+         operator would delete the pushed copies with the Secret: delete the PushSecret instead.",
+    ],
+    held_against: "the CustomResourceDefinitions of External Secrets, commit cc5bfbc22 (2026-08-08)",
+    rules,
+    left_out: &[
+        out("externalsecrets", ".spec.data[*].sourceRef.generatorRef", "the operator does not read the field"),
+        out("externalsecrets", ".spec.target.name", "the operator writes the Secret"),
+        out("externalsecrets", ".spec.target.manifest", "the operator writes the object"),
+        out("externalsecrets", ".status.binding.name", "the operator writes the Secret"),
+        out(
+            "clusterexternalsecrets",
+            ".spec.externalSecretSpec.data[*].sourceRef.generatorRef",
+            "the operator does not read the field",
+        ),
+        out(
+            "clusterexternalsecrets",
+            ".spec.externalSecretSpec.target",
+            "the ExternalSecrets made of it count instead",
+        ),
+        made("clusterexternalsecrets", ".spec.externalSecretName"),
+        made("clusterexternalsecrets", ".status.externalSecretName"),
+        namespaces("clusterexternalsecrets", ".spec.namespaces[*]"),
+        namespaces("clusterexternalsecrets", ".spec.namespaceSelector"),
+        namespaces("clusterexternalsecrets", ".spec.namespaceSelectors[*]"),
+        namespaces("clusterexternalsecrets", ".status.provisionedNamespaces[*]"),
+        namespaces("clusterexternalsecrets", ".status.failedNamespaces[*].namespace"),
+        out(
+            "pushsecrets",
+            ".spec.secretStoreRefs[*].labelSelector",
+            "takes the stores that exist; stores with something to clean up stand in the status",
+        ),
+        out("pushsecrets", ".spec.dataTo[*].storeRef", "names a store that secretStoreRefs must name, too"),
+        out("pushsecrets", ".spec.selector.secret.selector", "takes the Secrets that exist"),
+        out(
+            "clusterpushsecrets",
+            ".spec.pushSecretSpec.secretStoreRefs[*].labelSelector",
+            "takes the stores that exist",
+        ),
+        out(
+            "clusterpushsecrets",
+            ".spec.pushSecretSpec.dataTo[*].storeRef",
+            "names a store that secretStoreRefs must name, too",
+        ),
+        out("clusterpushsecrets", ".spec.pushSecretSpec.selector.secret", "the PushSecrets made of it count instead"),
+        out("clusterpushsecrets", ".spec.pushSecretSpec.template", "the PushSecrets made of it count instead"),
+        made("clusterpushsecrets", ".spec.pushSecretName"),
+        made("clusterpushsecrets", ".status.pushSecretName"),
+        namespaces("clusterpushsecrets", ".spec.namespaceSelectors[*]"),
+        namespaces("clusterpushsecrets", ".status.provisionedNamespaces[*]"),
+        namespaces("clusterpushsecrets", ".status.failedNamespaces[*].namespace"),
+        namespaces("secretstores", ".spec.conditions[*]"),
+        namespaces("clustersecretstores", ".spec.conditions[*]"),
+        elsewhere("secretstores", ".spec.provider.akeyless.authSecretRef.kubernetesAuth.k8sConfName"),
+        elsewhere("clustersecretstores", ".spec.provider.akeyless.authSecretRef.kubernetesAuth.k8sConfName"),
+        elsewhere("secretstores", ".spec.provider.kubernetes.remoteNamespace"),
+        elsewhere("clustersecretstores", ".spec.provider.kubernetes.remoteNamespace"),
+        elsewhere("secretstores", ".spec.provider.ngrok.vault.name"),
+        elsewhere("clustersecretstores", ".spec.provider.ngrok.vault.name"),
+        elsewhere("secretstores", ".spec.provider.onepasswordSDK.integrationInfo.name"),
+        elsewhere("clustersecretstores", ".spec.provider.onepasswordSDK.integrationInfo.name"),
+        elsewhere("secretstores", ".spec.provider.crd.whitelist.rules[*]"),
+        elsewhere("clustersecretstores", ".spec.provider.crd.whitelist.rules[*]"),
+        variable("secretstores", ".spec.provider.webhook.secrets[*].name"),
+        variable("clustersecretstores", ".spec.provider.webhook.secrets[*].name"),
+        variable("webhooks", ".spec.secrets[*].name"),
+        elsewhere("gitlabdeploytokens", ".spec.name"),
+        elsewhere("grafanas", ".spec.serviceAccount.name"),
+        out(
+            "clustergenerators",
+            ".spec.generator",
+            "means the namespaces of ExternalSecrets, and would keep those namespaces",
+        ),
+    ],
+};
+
+const fn made(resource: &'static str, path: &'static str) -> LeftOut {
+    out(resource, path, "the operator makes the objects of that name")
+}
+
+const fn namespaces(resource: &'static str, path: &'static str) -> LeftOut {
+    out(resource, path, "means namespaces, which may go")
+}
+
+const fn elsewhere(resource: &'static str, path: &'static str) -> LeftOut {
+    out(resource, path, "names something in the provider's system")
+}
+
+const fn variable(resource: &'static str, path: &'static str) -> LeftOut {
+    out(resource, path, "names a variable of the request")
+}
+
+const fn generator(kind: &'static str, resource: &'static str) -> Kind {
+    Kind::new("generators.external-secrets.io", "v1alpha1", kind, resource)
+}
+
+fn rules() -> Vec<Value> {
+    let mut rules = vec![
+        rule("external-secrets-externalsecrets", EXTERNAL_SECRET, external_secret()),
+        rule("external-secrets-clusterexternalsecrets", CLUSTER_EXTERNAL_SECRET, cluster_external_secret()),
+        rule("external-secrets-pushsecrets", PUSH_SECRET, push_secret()),
+        rule("external-secrets-clusterpushsecrets", CLUSTER_PUSH_SECRET, cluster_push_secret()),
+        rule("external-secrets-secretstores", SECRET_STORE, providers(beside)),
+        rule("external-secrets-clustersecretstores", CLUSTER_SECRET_STORE, providers(anywhere)),
+        rule("external-secrets-generatorstates", GENERATOR_STATE, generator_state()),
+    ];
+    for (kind, plural, at, credentials) in GENERATORS {
+        let dependencies = credentials.dependencies(at, beside);
+        if !dependencies.is_empty() {
+            rules.push(rule(&format!("external-secrets-{plural}"), generator(kind, plural), dependencies));
+        }
+    }
+    rules
+}
+
+fn external_secret() -> Vec<Dependency> {
+    let stores = [".spec.secretStoreRef", ".spec.data[*].sourceRef.storeRef", ".spec.dataFrom[*].sourceRef.storeRef"];
+    let mut dependencies: Vec<_> =
+        stores.into_iter().flat_map(|at| [secret_store(at), cluster_secret_store(at)]).collect();
+    dependencies.extend(generators(".spec.dataFrom[*].sourceRef.generatorRef"));
+    dependencies.extend(template(".spec.target.template"));
+    dependencies
+}
+
+fn cluster_external_secret() -> [Dependency; 4] {
+    let spec = ".spec.externalSecretSpec";
+    [
+        cluster_secret_store(&format!("{spec}.secretStoreRef")),
+        cluster_secret_store(&format!("{spec}.data[*].sourceRef.storeRef")),
+        cluster_secret_store(&format!("{spec}.dataFrom[*].sourceRef.storeRef")),
+        of_kind(CLUSTER_GENERATOR, &format!("{spec}.dataFrom[*].sourceRef.generatorRef")),
+    ]
+}
+
+fn push_secret() -> Vec<Dependency> {
+    let stores = ".spec.secretStoreRefs[*]";
+    let mut dependencies = vec![
+        secret_store(stores),
+        cluster_secret_store(stores),
+        pushed_to(SECRET_STORE, "^SecretStore/(.+)$"),
+        pushed_to(CLUSTER_SECRET_STORE, "^ClusterSecretStore/(.+)$"),
+        SECRET.at(".spec.selector.secret.name"),
+    ];
+    dependencies.extend(generators(".spec.selector.generatorRef"));
+    dependencies.extend(template(".spec.template"));
+    dependencies
+}
+
+fn cluster_push_secret() -> [Dependency; 2] {
+    let spec = ".spec.pushSecretSpec";
+    [
+        cluster_secret_store(&format!("{spec}.secretStoreRefs[*]")),
+        of_kind(CLUSTER_GENERATOR, &format!("{spec}.selector.generatorRef")),
+    ]
+}
+
+/// Returns the references to the credentials with which the operator deletes what a generator has made. The state has a
+/// copy of the generator.
+fn generator_state() -> [Dependency; 3] {
+    let credential = |kind: &str, field: &str| {
+        SECRET.at(format!(".spec.resource.spec.auth.{field}.name")).when(".spec.resource.kind", &[kind])
+    };
+    [
+        credential("GitlabDeployToken", "token.secretRef"),
+        credential("Grafana", "basic.password"),
+        credential("Grafana", "token"),
+    ]
+}
+
+/// Returns the references of stores to the credentials for their providers.
+fn providers(refer: fn(Kind, &str) -> Dependency) -> impl Iterator<Item = Dependency> {
+    PROVIDERS
+        .into_iter()
+        .flat_map(move |(at, credentials)| credentials.dependencies(&format!(".spec.provider.{at}"), refer))
+}
+
+/// Returns the references to generators of every kind.
+fn generators(at: &str) -> impl Iterator<Item = Dependency> {
+    let kinds = GENERATORS.into_iter().map(|(kind, plural, ..)| generator(kind, plural));
+    kinds.chain([CLUSTER_GENERATOR]).map(move |kind| of_kind(kind, at))
+}
+
+/// Returns the references to the parts of a template.
+fn template(at: &str) -> [Dependency; 2] {
+    [
+        CONFIG_MAP.at(format!("{at}.templateFrom[*].configMap.name")),
+        SECRET.at(format!("{at}.templateFrom[*].secret.name")),
+    ]
+}
+
+/// Returns a reference to a SecretStore, which is meant if there is no kind.
+fn secret_store(at: &str) -> Dependency {
+    of_kind(SECRET_STORE, at)
+}
+
+/// Returns a reference to a ClusterSecretStore.
+fn cluster_secret_store(at: &str) -> Dependency {
+    CLUSTER_SECRET_STORE.at(format!("{at}.name")).when(format!("{at}.kind"), &["ClusterSecretStore"])
+}
+
+/// Returns a reference to the stores from which a PushSecret must delete what it pushed.
+fn pushed_to(store: Kind, key: &str) -> Dependency {
+    store.at(".status.syncedPushSecrets").keys().pattern(key).when(".spec.deletionPolicy", &["Delete"])
+}
+
+fn of_kind(target: Kind, at: &str) -> Dependency {
+    target.at(format!("{at}.name")).kind_at(format!("{at}.kind"))
+}
+
+/// Returns a reference to the dependent's own namespace.
+fn beside(target: Kind, at: &str) -> Dependency {
+    target.at(format!("{at}.name"))
+}
+
+/// Returns a reference to the namespace beside the name.
+fn anywhere(target: Kind, at: &str) -> Dependency {
+    beside(target, at).namespace_at(format!("{at}.namespace"))
+}

@@ -1,0 +1,3 @@
+pub(crate) mod prober;
+pub(crate) mod result;
+pub(crate) mod webhook_probe;

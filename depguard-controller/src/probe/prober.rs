@@ -1,0 +1,248 @@
+//! Checks whether the installed configurations are in force, again and again. The prober is a task beside the rounds,
+//! so that a webhook without an answer holds no write up.
+
+use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use depguard_core::probe::canary;
+use depguard_kcp::{Endpoint, latest};
+use futures::{StreamExt, stream};
+use serde_json::Value;
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep, timeout};
+
+use crate::model::condition::Finding;
+use crate::model::install_place::InstallPlace;
+use crate::model::webhook_configuration;
+use crate::probe::result::{
+    CONFIGURATION_CHANGED, DISPATCH_UNKNOWN, ExpectedRules, NOT_ASKED, NOT_DISPATCHED, ProbeResult, ProbeResults,
+};
+use crate::probe::webhook_probe::{self, Address};
+use crate::runtime::apply;
+
+/// Maximum number of places that are probed together.
+const AT_ONCE: usize = 16;
+/// Time limit for all places. The rest counts as not asked.
+const PATIENCE: Duration = Duration::from_secs(45);
+/// Time limit of one request to an API server.
+const REQUEST: Duration = Duration::from_secs(10);
+/// Time that a webhook may take to load a rule, and an API server to take up a configuration, before the rule's status
+/// reports a problem.
+const SETTLING: Duration = Duration::from_millis(1500);
+/// First pause between two probes while something is not well; each further pause is twice as long.
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+
+/// Probe to run, and the mark by which its result is recognized.
+#[derive(Debug)]
+pub(crate) struct Job {
+    probe: Probe,
+    /// Hash of the probe: another probe has another hash.
+    hash: u64,
+}
+
+/// Probe of a place: the desired configuration, and the way to check it.
+#[derive(Debug)]
+pub(crate) struct Probe {
+    /// Configuration that should be installed.
+    pub(crate) desired: Value,
+    /// API server on which it is installed.
+    pub(crate) endpoint: Endpoint,
+    /// Rules that the configuration is for.
+    pub(crate) rules: ExpectedRules,
+    /// Namespace of the canary.
+    pub(crate) own_namespace: Option<String>,
+    /// Address to connect to instead of the configuration's.
+    pub(crate) instead: Option<String>,
+    /// Folder with the certificate by which the webhook recognizes the controller.
+    pub(crate) identity: Option<PathBuf>,
+}
+
+/// Probes to run, by place.
+pub(crate) type Jobs = BTreeMap<InstallPlace, Arc<Job>>;
+
+/// Task that runs the probes.
+pub(crate) struct Prober {
+    jobs: watch::Receiver<Jobs>,
+    results: watch::Sender<ProbeResults>,
+    /// Pause between two probes while all is well.
+    pause: Duration,
+}
+
+/// Handle by which the rounds use the prober.
+pub(crate) struct ProbeHandle {
+    jobs: watch::Sender<Jobs>,
+    results: watch::Receiver<ProbeResults>,
+}
+
+/// Makes the prober, and the handle by which the rounds use it.
+pub(crate) fn prober(pause: Duration) -> (Prober, ProbeHandle) {
+    let (jobs, to_do) = watch::channel(Jobs::new());
+    let (done, results) = watch::channel(ProbeResults::new());
+    (Prober { jobs: to_do, results: done, pause }, ProbeHandle { jobs, results })
+}
+
+impl ProbeHandle {
+    /// Has these places probed from now on, and returns what is known of them. Waits a while for the results of new
+    /// probes.
+    pub(crate) async fn probe(&mut self, jobs: Jobs) -> ProbeResults {
+        self.jobs.send_if_modified(|known| {
+            let hash = |(place, job): (&InstallPlace, &Arc<Job>)| (place.clone(), job.hash);
+            let news = known.iter().map(hash).ne(jobs.iter().map(hash));
+            if news {
+                known.clone_from(&jobs);
+            }
+            news
+        });
+        let is_known = |results: &ProbeResults| {
+            jobs.iter().all(|(place, job)| results.get(place).is_some_and(|result| result.job_hash == job.hash))
+        };
+        // A place without a result after that is reported as such.
+        _ = timeout(SETTLING + Duration::from_millis(500), self.results.wait_for(|results| is_known(results))).await;
+        let mut results = latest(&mut self.results);
+        results.retain(|place, result| jobs.get(place).is_some_and(|job| job.hash == result.job_hash));
+        results
+    }
+
+    /// Stops all probes.
+    pub(crate) fn stop(&mut self) {
+        self.jobs.send_if_modified(|jobs| !std::mem::take(jobs).is_empty());
+    }
+
+    /// Waits until a probe finds something new.
+    pub(crate) async fn changed(&mut self) {
+        if self.results.changed().await.is_err() {
+            // The task is gone, and soon the controller is, too.
+            std::future::pending::<()>().await;
+        }
+    }
+}
+
+impl Prober {
+    /// Probes until the handle is dropped.
+    pub(crate) async fn run(mut self) {
+        let mut pause = FIRST_PAUSE;
+        let mut changed = Instant::now();
+        loop {
+            let jobs = latest(&mut self.jobs);
+            let found = probe_all(&jobs).await;
+            let well = jobs.iter().all(|(place, job)| found.get(place).is_some_and(|result| job.is_well(result)));
+            if well || changed.elapsed() >= SETTLING || found.values().all(|result| !result.may_settle()) {
+                self.results.send_if_modified(|known| {
+                    let news = *known != found;
+                    *known = found;
+                    news
+                });
+            }
+            let next = if well { self.pause } else { pause.min(self.pause) };
+            tokio::select! {
+                more = self.jobs.changed() => {
+                    if more.is_err() {
+                        return;
+                    }
+                    (pause, changed) = (FIRST_PAUSE, Instant::now());
+                }
+                () = sleep(next) => pause = if well { FIRST_PAUSE } else { next * 2 },
+            }
+        }
+    }
+}
+
+impl Job {
+    pub(crate) fn new(probe: Probe) -> Self {
+        let mut hasher = DefaultHasher::new();
+        (probe.desired.to_string(), probe.endpoint.url(), &probe.rules, &probe.own_namespace).hash(&mut hasher);
+        Self { probe, hash: hasher.finish() }
+    }
+
+    fn is_well(&self, result: &ProbeResult) -> bool {
+        let mut rules = self.probe.rules.iter();
+        rules.all(|(key, (policy, generation))| result.of_rule(key, *policy, *generation).is_none())
+    }
+}
+
+/// Runs all probes.
+async fn probe_all(jobs: &Jobs) -> ProbeResults {
+    let probes: Vec<_> = jobs.iter().map(|(place, job)| (place.clone(), Arc::clone(job))).collect();
+    let probes = stream::iter(probes)
+        .map(|(place, job)| async move { (place, ProbeResult { job_hash: job.hash, ..job.probe.run().await }) });
+    let mut probes = Box::pin(probes.buffer_unordered(AT_ONCE).take_until(sleep(PATIENCE)));
+    let mut results = ProbeResults::new();
+    while let Some((place, result)) = probes.next().await {
+        results.insert(place, Arc::new(result));
+    }
+    for (place, job) in jobs {
+        results.entry(place.clone()).or_insert_with(|| {
+            let why = "the webhook answers slowly, so there was no time left to ask it about this rule";
+            let problem = Finding::unknown(NOT_ASKED, why);
+            Arc::new(ProbeResult { job_hash: job.hash, ..ProbeResult::of_problem(problem) })
+        });
+    }
+    results
+}
+
+impl Probe {
+    async fn run(&self) -> ProbeResult {
+        let endpoint = self.endpoint.within(REQUEST);
+        let changed = match apply::read(&endpoint, webhook_configuration::NAME).await {
+            Ok(Some(found)) if webhook_configuration::is_in_force(&found, &self.desired) => None,
+            Ok(Some(_)) => Some("somebody changed the webhook configuration; depguard is restoring it"),
+            Ok(None) => Some("the webhook configuration is gone; depguard is installing it again"),
+            Err(why) => {
+                let why = format!("could not read the webhook configuration back: {why}");
+                return ProbeResult::of_problem(Finding::unknown(NOT_ASKED, why));
+            }
+        };
+        if let Some(why) = changed {
+            return ProbeResult::of_problem(Finding::no(CONFIGURATION_CHANGED, why));
+        }
+        let mut loaded = BTreeMap::new();
+        for webhook in self.desired.get("webhooks").and_then(Value::as_array).into_iter().flatten() {
+            let Some(policy) = webhook_configuration::policy_of(webhook) else { continue };
+            let rules: Vec<_> = self.rules.iter().filter(|(_, (of, _))| *of == policy).map(|(key, _)| key).collect();
+            let answer = match Address::of(webhook, self.instead.as_deref()) {
+                Some(address) => webhook_probe::ask(&address, self.identity.as_deref(), &rules).await,
+                None => {
+                    Err(Finding::unknown(NOT_ASKED, "the webhook configuration has no usable address of the webhook"))
+                }
+            };
+            loaded.insert(policy, answer);
+        }
+        let answered = loaded.values().all(Result::is_ok);
+        let dispatch = match self.own_namespace.as_ref().filter(|_| answered) {
+            Some(namespace) => try_canary(&endpoint, namespace).await.err(),
+            None => None,
+        };
+        ProbeResult { loaded, dispatch, ..ProbeResult::default() }
+    }
+}
+
+/// Tries whether the API server asks the webhook: the webhook always refuses this deletion, so it must be refused.
+async fn try_canary(endpoint: &Endpoint, namespace: &str) -> Result<(), Finding> {
+    let name = canary::NAME;
+    let unknown = |why: String| {
+        let why = format!("could not test whether the API server calls the webhook: {why}");
+        Err(Finding::unknown(DISPATCH_UNKNOWN, why))
+    };
+    match endpoint.delete_dry_run(&format!("/api/v1/namespaces/{namespace}/configmaps/{name}")).await {
+        Ok(_) => Err(Finding::no(
+            NOT_DISPATCHED,
+            format!(
+                "the API server did not call the webhook about ConfigMap {namespace}/{name}: check that it reaches \
+                 the webhook, and that the ConfigMap has the label {}",
+                canary::LABEL
+            ),
+        )),
+        Err(error) if error.to_string().contains(canary::MESSAGE) => Ok(()),
+        Err(error) if error.is_not_found() => unknown(format!(
+            "namespace {namespace} has no ConfigMap {name}: create it as `depguard-controller manifests \
+             --control-plane kubernetes` prints it"
+        )),
+        Err(error) => unknown(error.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,11 @@
+pub(crate) mod accepted;
+pub(crate) mod enforced;
+pub(crate) mod named_kinds;
+pub(crate) mod plan;
+pub(crate) mod programmed;
+pub(crate) mod reconciler;
+pub(crate) mod resolved_refs;
+pub(crate) mod runner;
+pub(crate) mod snapshot;
+pub(crate) mod status;
+pub(crate) mod written_rule;

@@ -1,0 +1,150 @@
+//! Kinds that a rule names: where they are read, and what follows for the rule. Pure.
+
+use depguard_core::api::Strategy;
+use depguard_core::model::Kind;
+use depguard_core::rule::Edge;
+use depguard_core::{ControlPlane, ExportName, GroupVersionResource, Rule};
+
+use crate::model::api_bindings::{Claim, SCHEMAS};
+use crate::model::condition::{Finding, Findings};
+use crate::model::install_place::InstallPlace;
+use crate::rules::plan::{PlanInput, RulePlan, TargetPlan};
+use crate::schema::kind_reader::{KindKey, Kinds};
+use crate::schema::rule_check::{self, KindFacts, Mismatch, Schema};
+
+/// Kinds that a rule names, with the results of reading them.
+pub(crate) struct NamedKinds<'a> {
+    input: &'a PlanInput<'a>,
+    kinds: &'a Kinds,
+    plan: &'a RulePlan<'a>,
+    rule: &'a Rule,
+}
+
+impl<'a> NamedKinds<'a> {
+    /// Makes the kinds of a usable rule; `kinds` has those of all rules.
+    pub(crate) fn new(input: &'a PlanInput<'a>, kinds: &'a Kinds, plan: &'a RulePlan<'a>, rule: &'a Rule) -> Self {
+        Self { input, kinds, plan, rule }
+    }
+
+    /// Returns the kinds that are known to be missing, so that the rule can't do what it says: a target's kind, or the
+    /// dependents' kind in the version in which they are read. (Of a target, every served version is protected.)
+    pub(crate) fn missing_kinds(&self) -> Vec<String> {
+        let problem = |key: Option<KindKey>, field: &str| {
+            let key = key?;
+            rule_check::kind(self.kinds.get(&key), &key.gvr, None, field).err()
+        };
+        let dependent = problem(self.dependent_key(), "spec.dependent");
+        let dependent = dependent.filter(|problem| matches!(problem.what, Mismatch::NotServed | Mismatch::Version));
+        let targets = self.targets().filter_map(|(edge, key)| {
+            let problem = problem(key, &field_of(edge))?;
+            (problem.what == Mismatch::NotServed).then_some(problem)
+        });
+        dependent.into_iter().chain(targets).map(|problem| problem.to_string()).collect()
+    }
+
+    /// Returns the dependencies for which it is known that no dependent can hold such a reference.
+    pub(crate) fn unmatchable_dependencies(&self) -> Vec<usize> {
+        let Some(schema) = self.schema() else { return Vec::new() };
+        let unmatchable = self.rule.edges().iter().filter(|edge| rule_check::is_blind(edge, schema));
+        unmatchable.map(|edge| edge.index).collect()
+    }
+
+    /// Adds a finding for each kind that is not served as the rule says.
+    pub(crate) fn check_served(&self, findings: &mut Findings) {
+        let mut check = |key: Option<KindKey>, kind: Option<&Kind>, field: &str| {
+            let Some(key) = key else { return };
+            let Err(problem) = rule_check::kind(self.kinds.get(&key), &key.gvr, kind, field) else { return };
+            findings.push(match problem.what {
+                Mismatch::Unknown => Finding::unknown("Unknown", problem.to_string()),
+                Mismatch::NotServed | Mismatch::Version | Mismatch::Kind => {
+                    Finding::no("KindNotFound", problem.to_string())
+                }
+            });
+        };
+        check(self.dependent_key(), Some(&self.rule.dependent().kind), "spec.dependent");
+        for (edge, key) in self.targets() {
+            check(key, edge.target.kind.as_ref(), &field_of(edge));
+        }
+    }
+
+    /// Returns the way in which the dependents of an edge are found, and a field to add to their schema if that makes
+    /// it cheaper.
+    pub(crate) fn lookup(&self, index: usize) -> (Option<Strategy>, Option<String>) {
+        let (edge, target) = (self.rule.edges().get(index), self.plan.targets.get(index));
+        let (Some(edge), Some(target)) = (edge, target) else { return (None, None) };
+        let Some(dependents) = self.facts(self.dependent_key()) else { return (None, None) };
+        let lookup = rule_check::lookup(edge, dependents, self.facts(target_key(self.input, edge, target)));
+        (lookup.strategy, lookup.add.map(|path| rule_check::selectable_hint(&self.rule.dependent().gvr, &path)))
+    }
+
+    /// Returns the schema of the dependents, if it is known.
+    pub(crate) fn schema(&self) -> Option<&'a Schema> {
+        self.facts(self.dependent_key())?.schema.as_ref()
+    }
+
+    fn facts(&self, key: Option<KindKey>) -> Option<&'a KindFacts> {
+        self.kinds.get(&key?)?.facts()
+    }
+
+    fn dependent_key(&self) -> Option<KindKey> {
+        dependent_key(self.input, self.plan, self.rule)
+    }
+
+    /// Returns the edges, each with the kind of its target if that can be looked at.
+    fn targets(&self) -> impl Iterator<Item = (&'a Edge, Option<KindKey>)> {
+        let targets = self.rule.edges().iter().zip(&self.plan.targets);
+        targets.map(|(edge, target)| (edge, target_key(self.input, edge, target)))
+    }
+}
+
+/// Returns the kinds that a rule names and that can be looked at, the dependent's first. In kcp a workspace's own
+/// kinds can't be looked at.
+pub(crate) fn kind_keys(input: &PlanInput<'_>, plan: &RulePlan<'_>) -> Vec<KindKey> {
+    let Ok(rule) = plan.rule() else { return Vec::new() };
+    let targets = rule.edges().iter().zip(&plan.targets);
+    let targets = targets.filter_map(|(edge, target)| target_key(input, edge, target));
+    dependent_key(input, plan, rule).into_iter().chain(targets).collect()
+}
+
+fn dependent_key(input: &PlanInput<'_>, plan: &RulePlan<'_>, rule: &Rule) -> Option<KindKey> {
+    let dependent = rule.dependent();
+    kind_key(input, &plan.key.cluster, dependent.export.as_ref(), &dependent.gvr, true)
+}
+
+fn target_key(input: &PlanInput<'_>, edge: &Edge, target: &TargetPlan) -> Option<KindKey> {
+    let export = target.export.as_ref();
+    let place = match export {
+        None => target.places.first()?.clone(),
+        Some(export) => {
+            let mut clusters = input.clusters(&export.path);
+            let (Some(cluster), None) = (clusters.next(), clusters.next()) else { return None };
+            Some(cluster.clone())
+        }
+    };
+    kind_key(input, &place, export.map(|export| &export.name), &edge.target.gvr, false)
+}
+
+fn kind_key(
+    input: &PlanInput<'_>,
+    place: &InstallPlace,
+    export: Option<&ExportName>,
+    gvr: &GroupVersionResource,
+    with_schema: bool,
+) -> Option<KindKey> {
+    let schema = match (input.control_plane, place, export) {
+        (ControlPlane::Kubernetes, ..) => None,
+        (ControlPlane::Kcp, Some(cluster), Some(export)) => {
+            let claim = input.bindings.of(cluster)?.claim(SCHEMAS);
+            if claim != Claim::Applied {
+                return None;
+            }
+            Some(input.exports.schema(cluster, export, &gvr.group_resource())?.to_owned())
+        }
+        (ControlPlane::Kcp, ..) => return None,
+    };
+    Some(KindKey { place: place.clone(), schema, gvr: gvr.clone(), with_schema })
+}
+
+fn field_of(edge: &Edge) -> String {
+    format!("spec.dependencies[{}]", edge.index)
+}

@@ -1,0 +1,319 @@
+//! One round about rules: from the watched objects to the writes.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use depguard_core::rule::RuleKey;
+use depguard_core::{LogicalCluster, api};
+use depguard_kcp::{Derived, Endpoint, ReadThrough, Snapshot, WorkspaceLookups, bundle_expiry};
+use futures::StreamExt;
+use serde_json::Value;
+use tokio::time::Instant;
+
+use crate::model::install_outcome::Outcome;
+use crate::model::install_place::InstallPlace;
+use crate::model::webhook_configuration::{self, Step};
+use crate::probe::prober::{Job, Jobs, Probe, ProbeHandle};
+use crate::rules::plan::{self, PlacePlan, Plan, PlanInput};
+use crate::rules::status::{self, Observed, RuleStatus};
+use crate::rules::written_rule::WrittenRule;
+use crate::rules::{named_kinds, snapshot};
+use crate::runtime::apply::{ApplyResult, endpoint, install, own_endpoint, write_status};
+use crate::runtime::backoff::Retries;
+use crate::runtime::client_config::Clients;
+use crate::runtime::deference::Deference;
+use crate::runtime::events;
+use crate::runtime::round::{ReconcileContext, in_time};
+use crate::schema::kind_reader::KindCache;
+
+/// Executor of rounds. It remembers nothing of what it installed: only failures, and when to try again.
+pub(crate) struct Reconciler {
+    pub(crate) basis: ReconcileContext,
+    pub(crate) read_through: ReadThrough,
+    pub(crate) lookups: WorkspaceLookups,
+    pub(crate) kinds: KindCache,
+    pub(crate) failures: Failures,
+    /// Rules, each parsed once until it is written anew.
+    pub(crate) written: Derived<WrittenRule>,
+    pub(crate) probe_handle: ProbeHandle,
+    /// Address at which the webhook is probed, instead of the installed one.
+    pub(crate) probe_address: Option<String>,
+    /// Folder with the certificate by which the webhook recognizes the controller.
+    pub(crate) identity: Option<PathBuf>,
+}
+
+/// Failures, and when to try again.
+pub(crate) struct Failures {
+    places: Retries<InstallPlace>,
+    /// Outcomes to report until then.
+    outcomes: HashMap<InstallPlace, Outcome>,
+    /// Configurations that are left to a newer version.
+    deference: Deference<InstallPlace>,
+    statuses: Retries<RuleKey>,
+}
+
+impl Reconciler {
+    /// Carries out one round for `state`, which must be loaded: looks up, plans, installs, probes, writes statuses.
+    pub(crate) async fn round(&mut self, state: &Snapshot, clients: Clients) {
+        let begun = Instant::now();
+        self.basis.metrics.ca_expiry(clients.ca_bundle.as_deref().and_then(bundle_expiry));
+        let export_name = self.basis.export_name.clone();
+        let export_name = export_name.as_str();
+        let (control_plane, read_through) = (self.basis.control_plane, self.read_through);
+        let allowance = self.basis.allowance;
+        let rules = state.resource(api::PLURAL).map(Arc::as_ref);
+        self.written.refresh(rules, |rule| WrittenRule::from_watched(control_plane, allowance, rule));
+        let further = rules.into_iter().flat_map(|rules| &rules.further);
+        let further = further.map(|about| WrittenRule::of_too_many(control_plane, allowance, about)).collect();
+        let mut input =
+            snapshot::plan_input(control_plane, read_through, export_name, state, &self.written, further, clients);
+        let claims = input.claims();
+        self.lookups.refresh(&self.basis.connection, &claims).await;
+        input.add_lookups(&claims, &self.lookups);
+        let plan = plan::plan(&input);
+        let origins = snapshot::origins(export_name, state);
+        let outcomes = self.install_configurations(&input, &plan, &origins).await;
+        let wanted = plan.rules.iter().flat_map(|rule| named_kinds::kind_keys(&input, rule));
+        let wanted = wanted.map(|key| (key.clone(), self.endpoint_of_place(&key.place, &origins))).collect();
+        let kinds = self.kinds.refresh(wanted).await;
+        let jobs = self.jobs(&input, &plan, &outcomes, &origins);
+        let found = Observed { outcomes, kinds, probe_results: self.probe_handle.probe(jobs).await };
+        let now = k8s_openapi::jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+        let statuses = status::new_statuses(&input, &plan, &found, &now);
+        self.basis.metrics.rules(statuses.iter().map(|status| &status.object));
+        self.write_statuses(state, statuses, &now).await;
+        let keys: HashSet<_> = plan.rules.iter().map(|rule| &rule.key).collect();
+        self.failures.statuses.keep(|key| keys.contains(key));
+        self.basis.metrics.ended(begun.elapsed());
+    }
+
+    /// Returns the time at which a failure is to be tried again.
+    pub(crate) fn next_retry(&self) -> Option<Instant> {
+        let Failures { places, statuses, deference, .. } = &self.failures;
+        let failures = [places.next(), statuses.next(), deference.next(Instant::now())];
+        failures.into_iter().chain([self.kinds.next_retry()]).flatten().min()
+    }
+
+    /// Returns jobs for the configurations that are in order: the prober checks whether they are in force.
+    fn jobs(
+        &self,
+        input: &PlanInput<'_>,
+        plan: &Plan<'_>,
+        outcomes: &BTreeMap<InstallPlace, Outcome>,
+        origins: &BTreeMap<LogicalCluster, Arc<str>>,
+    ) -> Jobs {
+        let mut rules = plan.rules_by_place();
+        let in_force = |place: &InstallPlace| outcomes.get(place).is_some_and(Outcome::is_in_force);
+        let installed = plan.places.iter().filter(|(place, _)| in_force(place));
+        let jobs = installed.filter_map(|(place, what)| {
+            let PlacePlan::Do { desired: Some(desired), .. } = what else { return None };
+            let job = Job::new(Probe {
+                desired: desired.clone(),
+                endpoint: self.endpoint_of_place(place, origins).ok()?,
+                rules: rules.remove(place).unwrap_or_default(),
+                own_namespace: input.clients.own_namespace.clone(),
+                instead: self.probe_address.clone(),
+                identity: self.identity.clone(),
+            });
+            Some((place.clone(), Arc::new(job)))
+        });
+        jobs.collect()
+    }
+
+    async fn install_configurations(
+        &mut self,
+        input: &PlanInput<'_>,
+        plan: &Plan<'_>,
+        origins: &BTreeMap<LogicalCluster, Arc<str>>,
+    ) -> BTreeMap<InstallPlace, Outcome> {
+        let mut outcomes = BTreeMap::new();
+        let mut jobs = Vec::new();
+        let now = Instant::now();
+        for (place, what) in &plan.places {
+            let known = match what {
+                PlacePlan::ClaimNotAccepted => Outcome::ClaimNotAccepted,
+                PlacePlan::PathUnknown => {
+                    Outcome::Pending("the APIBinding there does not show the workspace's path yet".to_owned())
+                }
+                PlacePlan::Do { step: Step::Nothing, .. } => Outcome::Installed,
+                PlacePlan::Do { step: Step::LeaveForeign, .. } => Outcome::Foreign,
+                PlacePlan::Do { step: Step::Defer { in_force }, .. }
+                    if !self.failures.deference.is_over(place, now) =>
+                {
+                    Outcome::Newer { in_force: *in_force }
+                }
+                PlacePlan::Do { desired, .. } => {
+                    let attempt_hash = hash_of(desired.as_ref(), input.configurations.get(place).copied());
+                    let due = self.failures.places.is_due(place, attempt_hash, now);
+                    match self.failures.outcomes.get(place).filter(|_| !due) {
+                        Some(failed) => failed.clone(),
+                        None => {
+                            let overruled = self.failures.deference.is_over(place, now);
+                            let endpoint = self.endpoint_of_place(place, origins);
+                            jobs.push((place.clone(), attempt_hash, desired.clone(), endpoint, overruled));
+                            continue;
+                        }
+                    }
+                }
+            };
+            self.failures.forget(place, &known);
+            outcomes.insert(place.clone(), known);
+        }
+        let jobs = jobs.into_iter().map(|(place, attempt_hash, desired, endpoint, overruled)| async move {
+            let done = match endpoint {
+                Ok(endpoint) => install(&endpoint, webhook_configuration::NAME, desired.as_ref(), overruled).await,
+                Err(why) => ApplyResult::with(Outcome::Failed(why)),
+            };
+            (place, attempt_hash, desired.is_some(), done)
+        });
+        let mut jobs = in_time(jobs);
+        while let Some((place, attempt_hash, wanted, ApplyResult { outcome, changed })) = jobs.next().await {
+            log(&place, wanted, changed, &outcome);
+            self.basis.metrics.installed(&outcome, wanted, changed);
+            self.failures.tried(&place, attempt_hash, &outcome);
+            outcomes.insert(place, outcome);
+        }
+        for place in plan.places.keys() {
+            let late = || {
+                Outcome::Pending(
+                    "earlier writes took all the time of this round; this write follows in the next one".to_owned(),
+                )
+            };
+            outcomes.entry(place.clone()).or_insert_with(late);
+        }
+        self.failures.keep(|place| plan.places.contains_key(place));
+        outcomes
+    }
+
+    /// Writes the rules' statuses that changed, and events about the changes.
+    async fn write_statuses(&mut self, state: &Snapshot, statuses: Vec<RuleStatus<'_>>, now: &str) {
+        let due = statuses.into_iter().filter(|said| said.is_new).filter_map(|RuleStatus { rule, object, .. }| {
+            let attempt_hash = hash_of(None, Some(rule.object));
+            let due = self.failures.statuses.is_due(&rule.key, attempt_hash, Instant::now());
+            let events = events::of_change(rule.object, &object, now);
+            due.then(|| (rule.key.clone(), attempt_hash, object, events, self.endpoint_of_rule(state, &rule.key)))
+        });
+        let due: Vec<_> = due.collect();
+        let jobs = due.into_iter().map(|(key, attempt_hash, object, events, endpoint)| async move {
+            let written = match endpoint {
+                Ok(endpoint) => match write_status(&endpoint, &object).await {
+                    Ok(()) => {
+                        events::write(&endpoint, &events).await;
+                        Ok(())
+                    }
+                    // The rule changed or went; the reflector will show this.
+                    Err(error) => Err((error.is_conflict() || error.is_not_found(), error.to_string())),
+                },
+                Err(why) => Err((false, why)),
+            };
+            (key, attempt_hash, written)
+        });
+        let mut jobs = in_time(jobs);
+        while let Some((key, attempt_hash, written)) = jobs.next().await {
+            match written {
+                Ok(()) => {
+                    self.basis.metrics.status("written");
+                    self.failures.statuses.done(&key);
+                }
+                Err((expected, why)) => {
+                    self.basis.metrics.status(if expected { "outdated" } else { "failed" });
+                    if expected {
+                        tracing::debug!(rule = %key, "the rule's status is out of date: {why}");
+                    } else {
+                        tracing::warn!(rule = %key, "could not write the rule's status, trying again: {why}");
+                    }
+                    self.failures.statuses.failed(key, attempt_hash, Instant::now());
+                }
+            }
+        }
+    }
+
+    /// Returns the endpoint of a place's API server.
+    fn endpoint_of_place(
+        &self,
+        place: &InstallPlace,
+        origins: &BTreeMap<LogicalCluster, Arc<str>>,
+    ) -> Result<Endpoint, String> {
+        let Some(cluster) = place else { return Ok(own_endpoint(&self.basis.connection)) };
+        let origin = origins.get(cluster).ok_or("no endpoint of depguard's APIExport shows the APIBinding there")?;
+        endpoint(&self.basis.connection, origin, Some(cluster))
+    }
+
+    /// Returns the endpoint of the API server at which a rule was read.
+    fn endpoint_of_rule(&self, state: &Snapshot, key: &RuleKey) -> Result<Endpoint, String> {
+        let rules = state.resource(api::PLURAL).ok_or("rules are not watched")?;
+        let found = rules.objects.get(&(key.cluster.clone(), key.name.clone())).ok_or("the rule is gone")?;
+        endpoint(&self.basis.connection, &found.origin, key.cluster.as_ref())
+    }
+}
+
+impl Failures {
+    /// Returns an empty record. `deference` is the time for which a configuration is left to a newer version.
+    pub(crate) fn new(deference: Duration) -> Self {
+        Self {
+            places: Retries::new(),
+            outcomes: HashMap::new(),
+            deference: Deference::new(deference),
+            statuses: Retries::new(),
+        }
+    }
+
+    /// Notes the outcome of an attempt.
+    fn tried(&mut self, place: &InstallPlace, attempt_hash: u64, outcome: &Outcome) {
+        match outcome {
+            Outcome::Failed(_) | Outcome::Pending(_) => {
+                self.places.failed(place.clone(), attempt_hash, Instant::now());
+                self.outcomes.insert(place.clone(), outcome.clone());
+            }
+            _ => self.forget(place, outcome),
+        }
+    }
+
+    /// Forgets the failure of a place that is in order, or in which nothing can be done.
+    fn forget(&mut self, place: &InstallPlace, outcome: &Outcome) {
+        self.deference.note(place.clone(), outcome, Instant::now());
+        if !matches!(outcome, Outcome::Failed(_) | Outcome::Pending(_)) {
+            self.places.done(place);
+            self.outcomes.remove(place);
+        }
+    }
+
+    fn keep(&mut self, wanted: impl Fn(&InstallPlace) -> bool) {
+        self.places.keep(&wanted);
+        self.outcomes.retain(|place, _| wanted(place));
+        self.deference.keep(&wanted);
+    }
+}
+
+fn log(place: &InstallPlace, wanted: bool, changed: bool, outcome: &Outcome) {
+    let place = place.as_ref().map_or("the cluster", LogicalCluster::as_str);
+    match outcome {
+        Outcome::Installed if !changed => tracing::debug!(place, "the webhook configuration is up to date"),
+        Outcome::Installed if wanted => tracing::info!(place, "the webhook configuration is installed"),
+        Outcome::Installed => tracing::info!(place, "the webhook configuration is removed: no rule needs it"),
+        Outcome::Pending(why) => tracing::info!(place, "the webhook configuration changed meanwhile: {why}"),
+        Outcome::Newer { .. } => {
+            tracing::info!(
+                place,
+                "a newer version of depguard wrote the webhook configuration, which stays for a while"
+            );
+        }
+        Outcome::Failed(why) => tracing::warn!(place, "could not write the webhook configuration: {why}"),
+        Outcome::Foreign => tracing::warn!(place, "the webhook configuration is not depguard's and was left alone"),
+        Outcome::ClaimNotAccepted => {
+            tracing::warn!(place, "the workspace has not accepted the claim on webhook configurations");
+        }
+    }
+}
+
+/// Hashes the input of an attempt: the same input need not be tried again before it is due.
+fn hash_of(desired: Option<&Value>, existing: Option<&Value>) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    desired.map(ToString::to_string).hash(&mut hasher);
+    let version = existing.and_then(|existing| existing.pointer("/metadata/resourceVersion"));
+    version.and_then(Value::as_str).hash(&mut hasher);
+    hasher.finish()
+}

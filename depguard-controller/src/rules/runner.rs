@@ -1,0 +1,78 @@
+//! Rounds about rules, for as long as the controller runs.
+
+use depguard_kcp::{Health, latest};
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep_until};
+
+use crate::leader::write_permit::WritePermit;
+use crate::rules::reconciler::Reconciler;
+use crate::rules::snapshot::is_leaving;
+use crate::runtime::round::{settled_unless, while_granted};
+
+/// All work about rules.
+pub(crate) struct RuleRunner {
+    pub(crate) reconciler: Reconciler,
+    /// Health of the controller: it can do its work, or not.
+    pub(crate) ready: watch::Sender<Health>,
+}
+
+impl RuleRunner {
+    /// Carries out a round whenever something changed, a failure is due again, or the time has come. Carries out none
+    /// while a watched resource is missing or not followed: another controller that sees a newer rule may have installed
+    /// what this one would take away. Breaks a round off once the permit to write is gone.
+    pub(crate) async fn run(mut self) {
+        loop {
+            let basis = &mut self.reconciler.basis;
+            let state = latest(&mut basis.rules);
+            let clients = latest(&mut basis.clients);
+            let permit = latest(&mut basis.permit);
+            self.reconciler.basis.metrics.leads(permit == WritePermit::Granted);
+            let mut retry = None;
+            match (state.unseen(), permit) {
+                (Some(why), _) => _ = self.ready.send_replace(Health::NotReady(why.to_owned())),
+                (None, WritePermit::Granted) => {
+                    let permit = self.reconciler.basis.permit.clone();
+                    let done = while_granted(permit, self.reconciler.round(&state, clients)).await;
+                    retry = self.reconciler.next_retry();
+                    match done {
+                        Some(()) => _ = self.ready.send_replace(Health::Ready),
+                        None => {
+                            tracing::warn!(
+                                "the controller may not write any more; it stopped in the middle of a round"
+                            );
+                        }
+                    }
+                }
+                (None, WritePermit::StandingBy(why)) => {
+                    tracing::debug!("standing by: {why}");
+                    self.reconciler.probe_handle.stop();
+                    self.ready.send_replace(Health::Ready);
+                }
+                (None, WritePermit::Withheld(why)) => {
+                    tracing::warn!("the controller writes nothing: {why}");
+                    self.reconciler.probe_handle.stop();
+                    self.ready.send_replace(Health::NotReady(why));
+                }
+            }
+            drop(state);
+            if !self.wait(retry).await {
+                return;
+            }
+        }
+    }
+
+    /// Waits for a reason for another round. Returns false if there can't be one any more. `retry` is the time at which
+    /// a failure of the last round is due. Without a round there is none: nobody would try a failure that is overdue, and
+    /// the wait would end at once, again and again.
+    async fn wait(&mut self, retry: Option<Instant>) -> bool {
+        let basis = &mut self.reconciler.basis;
+        let resync = Instant::now() + basis.resync;
+        tokio::select! {
+            changed = settled_unless(&mut basis.rules, |state| is_leaving(basis.export_name.as_str(), state)) => changed,
+            changed = basis.clients.changed() => changed.is_ok(),
+            changed = basis.permit.changed() => changed.is_ok(),
+            () = sleep_until(retry.map_or(resync, |retry| retry.min(resync))) => true,
+            () = self.reconciler.probe_handle.changed() => true,
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! Input of a plan, made from a snapshot of the watched objects.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use depguard_core::applicability::RuleGrants;
+use depguard_core::{ControlPlane, LogicalCluster};
+use depguard_kcp::{Derived, Features, ReadThrough, Readiness, Snapshot, Watched, WatchedResource};
+use serde_json::Value;
+
+use crate::model::api_bindings::Bindings;
+use crate::model::api_exports::Exports;
+use crate::model::names::LOCKS_CONFIGURATION;
+use crate::model::webhook_configuration;
+use crate::rules::plan::PlanInput;
+use crate::rules::written_rule::WrittenRule;
+use crate::runtime::client_config::Clients;
+
+pub(crate) const CONFIGURATIONS: &str = "validatingwebhookconfigurations";
+
+/// Returns the resources to watch for rules. With locks in kcp, these include the configurations of locks in
+/// workspaces that have not bound the APIExport of locks.
+pub(crate) fn watched(control_plane: ControlPlane, features: &Features) -> Vec<Watched> {
+    let configurations = configuration(webhook_configuration::NAME);
+    match control_plane {
+        ControlPlane::Kcp => {
+            let mut watched = vec![Watched::RULES, configurations, Watched::BINDINGS, Watched::EXPORTS];
+            if features.locks {
+                watched.push(Watched { required: false, ..configuration(LOCKS_CONFIGURATION) });
+            }
+            watched
+        }
+        ControlPlane::Kubernetes => vec![Watched::RULES, configurations],
+    }
+}
+
+/// Returns the watch of the webhook configurations of this name.
+pub(crate) fn configuration(name: &'static str) -> Watched {
+    Watched {
+        group: "admissionregistration.k8s.io",
+        version: "v1",
+        plural: CONFIGURATIONS,
+        kind: "ValidatingWebhookConfiguration",
+        required: true,
+        names: Some(name),
+    }
+}
+
+/// Makes the input of a plan from `state`, without results of look-ups.
+pub(crate) fn plan_input<'v>(
+    control_plane: ControlPlane,
+    read_through: ReadThrough,
+    export_name: &'v str,
+    state: &'v Snapshot,
+    written: &Derived<WrittenRule>,
+    further: Vec<WrittenRule>,
+    clients: Clients,
+) -> PlanInput<'v> {
+    let rules = state.resource(Watched::RULES.plural).into_iter().flat_map(|resource| &resource.objects);
+    let values = |plural| state.resource(plural).into_iter().flat_map(|resource| resource.values());
+    let configurations = state.resource(CONFIGURATIONS).into_iter().flat_map(|resource| &resource.objects);
+    // Consents that can't be followed any more may have changed: then everybody's rules count, as they do for the
+    // webhook.
+    let is_followed = state.is_followed(Watched::EXPORTS.plural, Snapshot::PATIENCE);
+    let exports = values(Watched::EXPORTS.plural).filter(|_| is_followed);
+    PlanInput {
+        control_plane,
+        read_through,
+        export_name,
+        rules: rules.filter_map(|(key, rule)| Some((rule.value.as_ref(), written.get(key)?.clone()))).collect(),
+        further,
+        bindings: bindings(export_name, state),
+        configurations: configurations.map(|((cluster, _), found)| (cluster.clone(), found.value.as_ref())).collect(),
+        exports: served(state.resource(Watched::EXPORTS.plural)),
+        consents: RuleGrants::read(exports, ours(export_name, state)),
+        lookups: BTreeMap::new(),
+        clients,
+    }
+}
+
+/// Returns the workspaces that have bound depguard.
+pub(crate) fn bindings(export_name: &str, state: &Snapshot) -> Bindings {
+    Bindings::read(ours(export_name, state))
+}
+
+/// Returns the URL for each workspace that has bound depguard: that of the virtual workspace that shows its binding.
+pub(crate) fn origins(export_name: &str, state: &Snapshot) -> BTreeMap<LogicalCluster, Arc<str>> {
+    let objects = state.resource(Watched::BINDINGS.plural).into_iter().flat_map(|resource| &resource.objects);
+    let ours = objects.filter(|(_, found)| is_ours(&found.value, export_name));
+    ours.filter_map(|((cluster, _), found)| Some((cluster.clone()?, found.origin.clone()))).collect()
+}
+
+/// Returns true if a workspace is unbinding depguard while a configuration of ours is there: kcp ends a binding within
+/// a fifth of a second, and with it goes the access to the configuration.
+pub(crate) fn is_leaving(export_name: &str, state: &Snapshot) -> bool {
+    let configured = state.resource(CONFIGURATIONS).into_iter().flat_map(|resource| resource.objects.keys());
+    let mut configured = configured.filter_map(|(cluster, _)| cluster.as_ref()).peekable();
+    if configured.peek().is_none() {
+        return false;
+    }
+    let bindings = bindings(export_name, state);
+    configured.any(|cluster| bindings.of(cluster).is_some_and(|binding| binding.terminating))
+}
+
+fn ours<'v>(export_name: &'v str, state: &'v Snapshot) -> impl Iterator<Item = &'v Value> {
+    let all = state.resource(Watched::BINDINGS.plural).into_iter().flat_map(|resource| resource.values());
+    all.filter(move |binding| is_ours(binding, export_name))
+}
+
+/// Returns true if a binding is of this export: a workspace may let depguard see its other bindings, too.
+fn is_ours(binding: &Value, export_name: &str) -> bool {
+    binding.pointer("/spec/reference/export/name").and_then(Value::as_str) == Some(export_name)
+}
+
+fn served(exports: Option<&Arc<WatchedResource>>) -> Exports<'_> {
+    match exports {
+        None => Exports::Unavailable("APIExports are not watched".to_owned()),
+        Some(exports) => match &exports.readiness {
+            Readiness::Loaded => Exports::read(exports.values()),
+            Readiness::NotLoaded { why } | Readiness::Unavailable { why } => Exports::Unavailable(why.clone()),
+        },
+    }
+}

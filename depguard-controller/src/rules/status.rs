@@ -1,0 +1,171 @@
+//! Status of each rule: pure.
+
+use std::collections::BTreeMap;
+
+use depguard_core::Rule;
+use depguard_core::api::{DependencyRuleStatus, Strategy, TargetStatus};
+use serde_json::{Value, json};
+
+use crate::model::condition::{Finding, conditions};
+use crate::model::install_outcome::Outcome;
+use crate::model::install_place::InstallPlace;
+use crate::probe::result::ProbeResults;
+use crate::rules::enforced::Flaws;
+use crate::rules::named_kinds::NamedKinds;
+use crate::rules::plan::{Plan, PlanInput, RulePlan, TargetPlan};
+use crate::rules::written_rule::{ALLOWANCE_EXCEEDED, Unusable};
+use crate::rules::{accepted, enforced, programmed, resolved_refs};
+use crate::schema::kind_reader::Kinds;
+
+/// Maximum number of resources that a rule's summary names.
+const MAX_NAMED: usize = 6;
+
+/// Results of carrying out a plan.
+#[derive(Debug, Default)]
+pub(crate) struct Observed {
+    pub(crate) outcomes: BTreeMap<InstallPlace, Outcome>,
+    pub(crate) kinds: Kinds,
+    pub(crate) probe_results: ProbeResults,
+}
+
+/// New status of one rule.
+pub(crate) struct RuleStatus<'p> {
+    pub(crate) rule: &'p RulePlan<'p>,
+    /// The whole object, to be PUT on its status subresource.
+    pub(crate) object: Value,
+    /// True if the status has changed.
+    pub(crate) is_new: bool,
+}
+
+/// Returns the new status of each rule. `now` is in RFC 3339.
+pub(crate) fn new_statuses<'p>(
+    input: &PlanInput<'_>,
+    plan: &'p Plan<'_>,
+    found: &Observed,
+    now: &str,
+) -> Vec<RuleStatus<'p>> {
+    let said = plan.rules.iter().filter_map(|rule| {
+        let old = rule.object.get("status");
+        let status = json!(status(input, rule, found, old, now));
+        let mut object = rule.object.clone();
+        let is_new = old != Some(&status) && !tells_of_too_many(rule, old);
+        object.as_object_mut()?.insert("status".to_owned(), status);
+        Some(RuleStatus { rule, object, is_new })
+    });
+    said.collect()
+}
+
+/// Returns true if the stored status already says that there are too many rules for this one to be read. Nothing more
+/// is known of such a rule.
+fn tells_of_too_many(rule: &RulePlan<'_>, old: Option<&Value>) -> bool {
+    let generation = rule.object.pointer("/metadata/generation");
+    let conditions = old.and_then(|old| old.get("conditions")?.as_array()).into_iter().flatten();
+    let mut accepted = conditions.filter(|condition| condition.get("type").is_some_and(|of| of == "Accepted"));
+    rule.rule().is_err_and(|why| why.reason == ALLOWANCE_EXCEEDED)
+        && accepted.any(|condition| {
+            condition.get("reason").is_some_and(|reason| reason == ALLOWANCE_EXCEEDED)
+                && condition.get("observedGeneration") == generation
+        })
+}
+
+fn status(
+    input: &PlanInput<'_>,
+    rule: &RulePlan<'_>,
+    found: &Observed,
+    old: Option<&Value>,
+    now: &str,
+) -> DependencyRuleStatus {
+    let generation = rule.object.pointer("/metadata/generation").and_then(Value::as_i64);
+    let findings = match rule.rule() {
+        Ok(parsed) => of_rule(input, rule, parsed, found),
+        Err(error) => of_invalid(input, rule, error, &found.outcomes),
+    };
+    DependencyRuleStatus {
+        observed_generation: generation,
+        summary: summary(rule),
+        conditions: conditions(findings, old, generation, now),
+        targets: targets(input, rule, &found.kinds),
+    }
+}
+
+fn of_rule(
+    input: &PlanInput<'_>,
+    rule: &RulePlan<'_>,
+    parsed: &Rule,
+    found: &Observed,
+) -> Vec<(&'static str, Finding)> {
+    let programmed = programmed::programmed(input, rule, &found.outcomes);
+    let named = NamedKinds::new(input, &found.kinds, rule, parsed);
+    let flaws = Flaws {
+        unmatchable: named.unmatchable_dependencies(),
+        unreviewed: accepted::unreviewed(parsed),
+        missing: named.missing_kinds(),
+    };
+    let enforced = enforced::enforced(input, rule, parsed, &flaws, &programmed, &found.probe_results);
+    vec![
+        ("Accepted", accepted::accepted(parsed, named.schema())),
+        ("ResolvedRefs", resolved_refs::resolved(input, rule, parsed, &named)),
+        ("Programmed", programmed),
+        ("Enforced", enforced),
+    ]
+}
+
+fn of_invalid(
+    input: &PlanInput<'_>,
+    rule: &RulePlan<'_>,
+    Unusable { reason, message }: &Unusable,
+    outcomes: &BTreeMap<InstallPlace, Outcome>,
+) -> Vec<(&'static str, Finding)> {
+    let programmed = programmed::programmed(input, rule, outcomes);
+    vec![
+        ("Accepted", Finding::no(reason, message)),
+        ("ResolvedRefs", Finding::unknown(reason, "not checked: the rule is not accepted")),
+        ("Programmed", if rule.targets.is_empty() { Finding::no(reason, "nothing to install") } else { programmed }),
+        ("Enforced", enforced::of_invalid(rule)),
+    ]
+}
+
+/// Returns the resources of the targets, each once: `vpcs,subnets`.
+fn summary(rule: &RulePlan<'_>) -> Option<String> {
+    let mut names: Vec<&str> = Vec::new();
+    for target in &rule.targets {
+        let name = target.kind.resource.as_str();
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    let more = names.len().saturating_sub(MAX_NAMED);
+    let mut text = names.into_iter().take(MAX_NAMED).collect::<Vec<_>>().join(",");
+    if more > 0 {
+        text.push_str(&format!(" and {more} more"));
+    }
+    (!text.is_empty()).then_some(text)
+}
+
+/// Returns the status of each target: the place of the dependency, and the way in which its dependents are found.
+fn targets(input: &PlanInput<'_>, rule: &RulePlan<'_>, kinds: &Kinds) -> Vec<TargetStatus> {
+    let Ok(parsed) = rule.rule() else { return Vec::new() };
+    let named = NamedKinds::new(input, kinds, rule, parsed);
+    let targets = rule.targets.iter().enumerate();
+    targets.map(|(index, target)| target_status(input, target, named.lookup(index))).collect()
+}
+
+fn target_status(
+    input: &PlanInput<'_>,
+    target: &TargetPlan,
+    (lookup, hint): (Option<Strategy>, Option<String>),
+) -> TargetStatus {
+    let cluster = target.places.first().and_then(Option::as_ref).or(target.refused.first());
+    let named = target.export.as_ref().map(|export| export.path.to_string());
+    let own = || input.bindings.of(cluster?)?.path.as_ref().map(ToString::to_string);
+    TargetStatus {
+        dependency: u32::try_from(target.dependency).unwrap_or(u32::MAX),
+        workspace: named.or_else(own),
+        logical_cluster: cluster.map(ToString::to_string),
+        lookup,
+        hint,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,482 @@
+mod schemas;
+mod ways;
+
+use std::sync::Arc;
+
+use depguard_core::api::FailurePolicy;
+use depguard_core::applicability::{PathLookups, RuleGrants};
+use depguard_core::probe::LoadedRule;
+use depguard_core::{ControlPlane, WorkspacePath};
+use depguard_kcp::{Allowance, WorkspaceLookup};
+use serde_json::json;
+
+use super::*;
+use crate::manifests::ReadThrough;
+use crate::model::api_bindings::Bindings;
+use crate::model::api_exports::Exports;
+use crate::probe::result::{ExpectedRules, ProbeResult};
+use crate::rules::named_kinds::kind_keys;
+use crate::rules::plan::plan;
+use crate::rules::written_rule::WrittenRule;
+use crate::schema::kind_facts::{KindFacts, Seen};
+use crate::schema::kind_reader::KindKey;
+use crate::schema::openapi::Schema;
+use crate::testing::{accepting, binding, clients, cluster, export, local, path, rule};
+
+const NETWORK: &str = "root:providers:network";
+const NOW: &str = "2026-02-02T00:00:00Z";
+
+/// Rules and their surroundings, with everything in order.
+struct Setting {
+    control_plane: ControlPlane,
+    read_through: ReadThrough,
+    rules: Vec<Value>,
+    bindings: Vec<Value>,
+    exports: Option<Vec<Value>>,
+    outcome: Outcome,
+    lookups: BTreeMap<WorkspacePath, WorkspaceLookup>,
+    /// Facts about kinds, where they differ from what the rules say.
+    seen: Vec<(&'static str, Seen)>,
+    /// True if there are more rules than are allowed.
+    too_many: bool,
+}
+
+impl Setting {
+    fn of(rule: Value) -> Self {
+        Self {
+            control_plane: ControlPlane::Kcp,
+            read_through: ReadThrough::FrontProxy,
+            rules: vec![rule],
+            bindings: vec![binding("compute", "root:compute"), binding("network", NETWORK)],
+            exports: Some(vec![
+                export("compute", "virtualmachines.compute.example.com"),
+                export("network", "vpcs.network.example.com"),
+            ]),
+            outcome: Outcome::Installed,
+            lookups: BTreeMap::new(),
+            seen: Vec::new(),
+            too_many: false,
+        }
+    }
+
+    fn see(&self, key: &KindKey) -> Seen {
+        let resource = key.gvr.resource.as_str();
+        let seen = self.seen.iter().find(|(name, _)| *name == resource);
+        seen.map_or_else(|| facts(resource, |_| ()), |(_, seen)| seen.clone())
+    }
+
+    fn found(&self) -> PathLookups {
+        let found = self.lookups.iter().filter_map(|(path, lookup)| match lookup {
+            WorkspaceLookup::Found { cluster, .. } => Some((path.clone(), Some(cluster.clone()))),
+            WorkspaceLookup::NotFound | WorkspaceLookup::Unknown { .. } => None,
+        });
+        found.collect()
+    }
+
+    fn read(&self, rule: &Value) -> WrittenRule {
+        if self.too_many {
+            WrittenRule::of_too_many(self.control_plane, Allowance { objects: 7, memory: 3 << 20 }, rule)
+        } else {
+            WrittenRule::read(self.control_plane, rule)
+        }
+    }
+
+    /// Returns the objects that are to be written.
+    fn changed(&self) -> Vec<Value> {
+        let input = PlanInput {
+            control_plane: self.control_plane,
+            read_through: self.read_through,
+            export_name: "dependencies.opendefense.cloud",
+            rules: self.rules.iter().map(|rule| (rule, self.read(rule))).collect(),
+            further: Vec::new(),
+            bindings: Bindings::read(&self.bindings),
+            configurations: BTreeMap::new(),
+            exports: match &self.exports {
+                Some(exports) => Exports::read(exports),
+                None => Exports::Unavailable("403 Forbidden".to_owned()),
+            },
+            consents: RuleGrants::read(self.exports.iter().flatten(), &self.bindings).looked_up(&self.found()),
+            lookups: self.lookups.clone(),
+            clients: clients(),
+        };
+        let plan = plan(&input);
+        let outcomes = plan.places.keys().map(|place| (place.clone(), self.outcome.clone())).collect();
+        let keys = plan.rules.iter().flat_map(|rule| kind_keys(&input, rule));
+        let kinds = keys.map(|key| (key.clone(), self.see(&key))).collect();
+        let probe_results = plan.rules_by_place().into_iter();
+        let probe_results = probe_results.map(|(place, rules)| (place.clone(), in_force(&rules))).collect();
+        let found = Observed { outcomes, kinds, probe_results };
+        let said = new_statuses(&input, &plan, &found, NOW).into_iter().filter(|said| said.is_new);
+        said.map(|said| said.object).collect()
+    }
+
+    /// Returns `status reason: message` of a condition.
+    fn condition(&self, type_: &str) -> String {
+        let object = self.changed().remove(0);
+        let conditions = object.pointer("/status/conditions").and_then(Value::as_array).unwrap();
+        let condition = conditions.iter().find(|condition| condition["type"] == type_).unwrap();
+        let text = |field: &str| condition[field].as_str().unwrap().to_owned();
+        assert_eq!(condition["observedGeneration"], 3);
+        format!("{} {}: {}", text("status"), text("reason"), text("message"))
+    }
+}
+
+/// Returns a result in which the webhook has loaded these rules.
+fn in_force(rules: &ExpectedRules) -> Arc<ProbeResult> {
+    let mut loaded =
+        BTreeMap::from([FailurePolicy::Fail, FailurePolicy::Ignore].map(|policy| (policy, Ok(BTreeMap::new()))));
+    for (key, (policy, generation)) in rules {
+        if let Some(Ok(loaded)) = loaded.get_mut(policy) {
+            loaded.insert(key.clone(), LoadedRule::new(*generation));
+        }
+    }
+    Arc::new(ProbeResult { loaded, ..ProbeResult::default() })
+}
+
+/// Returns the facts about a kind as the rules here name it, after an edit.
+fn facts(resource: &str, edit: impl Fn(&mut KindFacts)) -> Seen {
+    let schema = json!({"type": "object", "properties": {"spec": {"type": "object", "properties": {
+        "vpcRef": {"type": "object", "properties": {"name": {"type": "string"}, "port": {"type": "integer"}}},
+        "open": {"type": "object", "x-kubernetes-preserve-unknown-fields": true},
+    }}}});
+    let mut facts = KindFacts {
+        kind: if resource == "virtualmachines" { "VirtualMachine" } else { "VPC" }.to_owned(),
+        namespaced: true,
+        served: vec!["v1alpha1".to_owned()],
+        schema: Some(Schema { root: schema, components: serde_json::Map::new() }),
+        selectable: Vec::new(),
+        printed: Vec::new(),
+        is_custom: true,
+    };
+    edit(&mut facts);
+    Seen::Facts(Arc::new(facts))
+}
+
+fn vm_to_vpc() -> Value {
+    rule("compute", "a", &[(NETWORK, "vpcs.network.example.com")])
+}
+
+#[test]
+fn a_rule_in_order_says_so_and_where_its_targets_are() {
+    let setting = Setting::of(vm_to_vpc());
+    assert_eq!(setting.condition("Accepted"), "True Accepted: the rule is well formed");
+    assert!(setting.condition("ResolvedRefs").starts_with("True ResolvedRefs: "));
+    assert_eq!(setting.condition("Programmed"), "True Programmed: installed in workspace root:providers:network");
+    let object = setting.changed().remove(0);
+    assert_eq!(object["status"]["observedGeneration"], 3);
+    assert_eq!(object["metadata"]["resourceVersion"], "11");
+    assert_eq!(
+        object["status"]["targets"],
+        json!([{
+            "dependency": 0, "workspace": NETWORK, "logicalCluster": "network", "lookup": "NamespaceScan",
+            "hint": "add `jsonPath: .spec.vpcRef.name` to selectableFields of version v1alpha1 of \
+                virtualmachines.compute.example.com",
+        }])
+    );
+}
+
+#[test]
+fn a_status_that_is_right_is_not_written_again_and_keeps_its_times() {
+    let mut setting = Setting::of(vm_to_vpc());
+    setting.rules = setting.changed();
+    assert_eq!(setting.changed(), Vec::<Value>::new());
+
+    // Another message, and the status of another condition.
+    setting.rules[0]["status"]["conditions"][0]["lastTransitionTime"] = json!("2020-01-01T00:00:00Z");
+    setting.rules[0]["status"]["conditions"][1]["lastTransitionTime"] = json!("2020-01-01T00:00:00Z");
+    setting.rules[0]["status"]["conditions"][2]["lastTransitionTime"] = json!("2020-01-01T00:00:00Z");
+    setting.outcome = Outcome::Failed("500".to_owned());
+    let written = setting.changed().remove(0);
+    let times = ["2020-01-01T00:00:00Z", "2020-01-01T00:00:00Z", NOW];
+    for (index, time) in times.into_iter().enumerate() {
+        assert_eq!(written["status"]["conditions"][index]["lastTransitionTime"], time, "condition {index}");
+    }
+}
+
+#[test]
+fn who_has_more_rules_than_allowed_is_told_what_to_do_and_once() {
+    let mut setting = Setting { too_many: true, ..Setting::of(vm_to_vpc()) };
+    let accepted = setting.condition("Accepted");
+    assert!(accepted.starts_with("False AllowanceExceeded: there are too many rules in its workspace: at most 7"));
+    assert!(accepted.contains("3 MiB") && accepted.contains("--workspace-max-objects"), "{accepted}");
+    let enforced = setting.condition("Enforced");
+    assert!(enforced.contains("deletions of vpcs.network.example.com are refused where it applies"), "{enforced}");
+
+    // Of the stored status only the condition `Accepted` is left in the reflector.
+    setting.rules = setting.changed();
+    setting.rules[0]["status"]["conditions"].as_array_mut().unwrap().truncate(1);
+    assert_eq!(setting.changed(), Vec::<Value>::new());
+    setting.rules[0]["metadata"]["generation"] = json!(4);
+    assert_eq!(setting.changed().len(), 1, "it was written anew");
+    setting.too_many = false;
+    assert_eq!(setting.changed()[0]["status"]["conditions"][0]["status"], "True");
+}
+
+#[test]
+fn what_keeps_a_target_from_being_installed_is_said_with_what_to_do() {
+    for (outcome, expected) in [
+        (
+            Outcome::ClaimNotAccepted,
+            "False ClaimNotAccepted: workspace root:providers:network has not accepted the claim on \
+             validatingwebhookconfigurations: accept it in the APIBinding of dependencies.opendefense.cloud there",
+        ),
+        (
+            Outcome::Foreign,
+            "False ForeignConfiguration: ValidatingWebhookConfiguration dependency-controller in workspace \
+             root:providers:network is not depguard's and was left alone: delete or rename it",
+        ),
+        (
+            Outcome::Failed("`POST /x` was refused: 500".to_owned()),
+            "False ApplyFailed: could not install in workspace root:providers:network, trying again: `POST /x` was \
+             refused: 500",
+        ),
+        (
+            Outcome::Newer { in_force: false },
+            "False NewerConfiguration: a newer version of depguard wrote ValidatingWebhookConfiguration \
+             dependency-controller in workspace root:providers:network, and it lacks something: unless",
+        ),
+        (
+            Outcome::Newer { in_force: true },
+            "True NewerConfiguration: installed in workspace root:providers:network; a newer version of \
+             depguard wrote the configuration in workspace root:providers:network, which stays for a while",
+        ),
+        (
+            Outcome::Pending("409".to_owned()),
+            "False Pending: not yet installed in workspace root:providers:network: 409",
+        ),
+    ] {
+        let setting = Setting { outcome, ..Setting::of(vm_to_vpc()) };
+        let said = setting.condition("Programmed");
+        assert!(said.starts_with(expected), "{said}");
+        assert!(setting.condition("ResolvedRefs").starts_with("True "));
+    }
+}
+
+fn found(id: &str) -> WorkspaceLookup {
+    WorkspaceLookup::Found { cluster: cluster(id), phase: "Ready".to_owned() }
+}
+
+#[test]
+fn a_workspace_that_lies_about_its_path_is_named() {
+    let mut setting = Setting::of(vm_to_vpc());
+    let mut said = |lookup| {
+        setting.lookups = BTreeMap::from([(path(NETWORK), lookup)]);
+        ["ResolvedRefs", "Programmed"].map(|type_| setting.condition(type_))
+    };
+    let lie = "; logical cluster network falsely claims this path";
+    let [resolved, programmed] = said(found("other"));
+    assert!(resolved.starts_with("False NotBound: ") && resolved.ends_with(lie), "{resolved}");
+    assert!(programmed.starts_with("False Pending: depguard can install nothing in workspace"), "{programmed}");
+    assert!(programmed.ends_with("delete ValidatingWebhookConfiguration dependency-controller there"), "{programmed}");
+    let [resolved, programmed] = said(WorkspaceLookup::NotFound);
+    assert!(resolved.starts_with("False WorkspaceNotFound: ") && resolved.ends_with(lie), "{resolved}");
+    assert_eq!(programmed, "True Programmed: installed in workspace with logical cluster network");
+    let [resolved, programmed] = said(WorkspaceLookup::Unknown { why: "403".to_owned() });
+    assert!(
+        resolved.starts_with("True ")
+            && resolved.contains("could not verify the path that workspace root:providers:network claims (403)"),
+        "{resolved}"
+    );
+    assert_eq!(programmed, format!("True Programmed: installed in workspace {NETWORK}"));
+    let [resolved, programmed] = said(found("network"));
+    assert_eq!(resolved, "True ResolvedRefs: everything that the rule names exists");
+    assert_eq!(programmed, format!("True Programmed: installed in workspace {NETWORK}"));
+}
+
+#[test]
+fn a_workspace_that_is_not_there_is_told_from_one_that_has_not_bound() {
+    let mut setting = Setting::of(vm_to_vpc());
+    setting.bindings.pop();
+    for (lookup, expected) in [
+        (
+            Some(WorkspaceLookup::NotFound),
+            "False WorkspaceNotFound: workspace root:providers:network not found: create it, or correct \
+             spec.dependencies[0].apiExportRef.path",
+        ),
+        (
+            Some(found("other")),
+            "False NotBound: workspace root:providers:network has not bound dependencies.opendefense.cloud: create",
+        ),
+        (
+            Some(WorkspaceLookup::Unknown { why: "403".to_owned() }),
+            "False NotBound: workspace root:providers:network has not bound dependencies.opendefense.cloud, or does \
+             not exist (403): create",
+        ),
+        (None, "False NotBound: workspace root:providers:network has not bound"),
+    ] {
+        setting.lookups = lookup.into_iter().map(|lookup| (path(NETWORK), lookup)).collect();
+        let said = setting.condition("ResolvedRefs");
+        assert!(said.starts_with(expected), "{said}");
+        assert!(setting.condition("Programmed").starts_with("False Pending: "));
+        let target = &setting.changed()[0]["status"]["targets"][0];
+        assert_eq!(target["workspace"], NETWORK);
+        assert_eq!((target.get("logicalCluster"), target.get("lookup")), (None, None));
+    }
+}
+
+#[test]
+fn an_export_that_is_not_there_or_serves_other_kinds_is_named() {
+    let mut setting = Setting::of(vm_to_vpc());
+    setting.exports = Some(vec![export("compute", "virtualmachines.compute.example.com")]);
+    assert_eq!(
+        setting.condition("ResolvedRefs"),
+        "False ExportNotFound: APIExport network.example.com not found in workspace root:providers:network: create \
+         it, or correct spec.dependencies[0].apiExportRef.name"
+    );
+    // An export of the same name in another workspace is another export.
+    setting.exports = Some(vec![
+        export("network", "virtualmachines.compute.example.com"),
+        export("network", "lans.network.example.com"),
+    ]);
+    let said = setting.condition("ResolvedRefs");
+    assert!(said.contains("APIExport compute.example.com not found in workspace root:compute"), "{said}");
+    assert!(
+        said.contains("APIExport network.example.com in workspace root:providers:network does not serve"),
+        "{said}"
+    );
+    // The rule is installed all the same: consumers' bindings outlive an export.
+    assert!(setting.condition("Programmed").starts_with("True "));
+}
+
+#[test]
+fn what_may_not_be_seen_is_unknown() {
+    let mut setting = Setting::of(vm_to_vpc());
+    setting.exports = None;
+    assert!(setting.condition("ResolvedRefs").starts_with("Unknown Unknown: "));
+    setting.bindings[0]["spec"]["permissionClaims"][1]["state"] = json!("Rejected");
+    let said = setting.condition("ResolvedRefs");
+    assert!(
+        said.starts_with("Unknown ClaimNotAccepted: workspace root:compute has not accepted the claim on apiexports"),
+        "{said}"
+    );
+    // A known problem comes before an unknown.
+    setting.bindings.pop();
+    assert!(setting.condition("ResolvedRefs").starts_with("False NotBound: "));
+}
+
+#[test]
+fn a_path_that_two_workspaces_have_is_not_resolved() {
+    let mut setting = Setting::of(vm_to_vpc());
+    setting.bindings.push(binding("liar", NETWORK));
+    assert!(setting.condition("ResolvedRefs").starts_with("False WorkspaceAmbiguous: several workspaces"));
+}
+
+#[test]
+fn a_rule_that_cannot_be_used_says_why_and_what_that_means() {
+    let mut broken = vm_to_vpc();
+    broken["spec"]["dependencies"][0]["fieldRef"]["path"] = json!(".spec..name");
+    let setting = Setting::of(broken);
+    let said = setting.condition("Accepted");
+    assert!(said.starts_with("False Invalid: spec.dependencies[0].fieldRef.path: "), "{said}");
+    assert!(said.contains("at offset 6"), "{said}");
+    assert!(setting.condition("ResolvedRefs").starts_with("Unknown Invalid: "));
+    assert!(setting.condition("Programmed").starts_with("True Programmed: installed in workspace root:providers"));
+    assert_eq!(
+        setting.condition("Enforced"),
+        "False NotEnforceable: until the rule is corrected, deletions of vpcs.network.example.com are refused where it \
+         applies"
+    );
+    let mut ignoring = setting.rules[0].clone();
+    ignoring["spec"]["failurePolicy"] = json!("Ignore");
+    let said = Setting::of(ignoring).condition("Enforced");
+    assert!(said.contains("deletions of vpcs.network.example.com are allowed as if the rule did not exist"), "{said}");
+    let mut shapeless = vm_to_vpc();
+    shapeless["spec"] = json!({});
+    assert_eq!(Setting::of(shapeless.clone()).condition("Programmed"), "False Invalid: nothing to install");
+    assert!(
+        Setting::of(shapeless).condition("Enforced").starts_with("False NotEnforceable: the rule protects nothing")
+    );
+}
+
+#[test]
+fn what_a_rule_does_is_said() {
+    let mut rule =
+        rule("compute", "a", &[(NETWORK, "vpcs.network.example.com"), (NETWORK, "lans.network.example.com")]);
+    let said = Setting::of(rule.clone()).condition("Enforced");
+    assert_eq!(
+        said,
+        "True Enforced: depguard refuses deletions of lans.network.example.com, vpcs.network.example.com while \
+         dependents refer to them"
+    );
+    assert_eq!(Setting::of(rule.clone()).changed()[0]["status"]["summary"], "vpcs,lans");
+    let waiting = Setting { outcome: Outcome::Pending("409".to_owned()), ..Setting::of(rule.clone()) };
+    assert!(
+        waiting.condition("Enforced").starts_with("False NotProgrammed: a webhook configuration is not installed: ")
+    );
+    rule["spec"]["dependencies"] = json!([]);
+    assert!(Setting::of(rule).condition("Enforced").starts_with("True Enforced: the rule names no dependency"));
+}
+
+#[test]
+fn a_rule_without_consent_says_so_and_what_to_do() {
+    let mut setting = Setting::of(vm_to_vpc());
+    let export = export("network", "vpcs.network.example.com");
+    let accept = |setting: &mut Setting, accept: &str| {
+        setting.exports.as_mut().unwrap()[1] = accepting(export.clone(), accept);
+    };
+    accept(&mut setting, "root:else");
+    assert_eq!(
+        setting.condition("ResolvedRefs"),
+        "False RefNotPermitted: workspace root:providers:network does not accept rules of workspace root:compute about \
+         the kinds of its APIExport network.example.com, so the rule does not protect them: ask its owner to add \
+         root:compute to the annotation dependencies.opendefense.cloud/accept-rules-from of the APIExport"
+    );
+    assert!(
+        setting
+            .condition("Programmed")
+            .starts_with("False RefNotPermitted: no webhook configuration is installed in workspace")
+    );
+    assert!(
+        setting
+            .condition("Enforced")
+            .starts_with("False NotEnforceable: the rule does not protect vpcs.network.example.com")
+    );
+    assert_eq!(setting.changed()[0]["status"]["targets"][0]["logicalCluster"], "network");
+    accept(&mut setting, "root:compute");
+    assert!(setting.condition("Enforced").starts_with("True "));
+    let assumed = "accepts the rule only while depguard can't verify that the rule's workspace is root:compute: add \
+                   clusters/compute to the annotation";
+    assert!(setting.condition("ResolvedRefs").contains(assumed), "{}", setting.condition("ResolvedRefs"));
+    let found = |id| WorkspaceLookup::Found { cluster: cluster(id), phase: "Ready".to_owned() };
+    setting.lookups.insert(path("root:compute"), found("compute"));
+    assert!(!setting.condition("ResolvedRefs").contains("only while"));
+    // The workspace only claims this path.
+    setting.lookups.insert(path("root:compute"), found("honest"));
+    let said = setting.condition("ResolvedRefs");
+    let refused = "does not accept rules of workspace with logical cluster compute";
+    assert!(said.contains(refused) && said.contains("add clusters/compute to"), "{said}");
+    accept(&mut setting, "clusters/compute");
+    assert!(setting.condition("Enforced").starts_with("True "));
+    setting.lookups.clear();
+    accept(&mut setting, "root:else, Compute");
+    let said = setting.condition("ResolvedRefs");
+    assert!(
+        said.starts_with("True ") && said.contains("accepts all rules: `Compute` in it is not a workspace path"),
+        "{said}"
+    );
+}
+
+#[test]
+fn a_local_rule_and_one_without_dependencies_are_in_order() {
+    let setting = Setting::of(local(rule("compute", "a", &[(NETWORK, "configmaps")])));
+    assert!(setting.condition("ResolvedRefs").starts_with("True "));
+    assert_eq!(setting.condition("Programmed"), "True Programmed: installed in workspace root:compute");
+    assert_eq!(
+        setting.changed()[0]["status"]["targets"],
+        json!([{"dependency": 0, "workspace": "root:compute", "logicalCluster": "compute"}])
+    );
+    let setting = Setting::of(rule("compute", "a", &[]));
+    assert!(setting.condition("Programmed").starts_with("True Programmed: there is nothing to install"));
+
+    let local = local(rule("ignored", "a", &[(NETWORK, "configmaps")]));
+    let setting = Setting { control_plane: ControlPlane::Kubernetes, ..Setting::of(local) };
+    assert_eq!(setting.condition("Programmed"), "True Programmed: installed in the cluster");
+}
+
+#[test]
+fn a_message_names_a_few_and_counts_the_rest() {
+    let targets: Vec<_> = (0..9).map(|n| (format!("root:p{n}"), "vpcs.network.example.com")).collect();
+    let targets: Vec<_> = targets.iter().map(|(path, kind)| (path.as_str(), *kind)).collect();
+    let said = Setting::of(rule("compute", "a", &targets)).condition("Programmed");
+    assert!(said.ends_with("; and 4 more"), "{said}");
+}

@@ -1,0 +1,164 @@
+//! Statuses of rules, by the kinds that the rules name.
+
+use super::*;
+
+#[test]
+fn a_path_that_leads_nowhere_is_named_and_one_in_an_open_schema_is_noted() {
+    let with_path = |path: &str| {
+        let mut rule = vm_to_vpc();
+        rule["spec"]["dependencies"][0]["fieldRef"]["path"] = json!(path);
+        Setting::of(rule)
+    };
+    assert_eq!(
+        with_path(".spec.vpcRef.nam").condition("Accepted"),
+        "False FieldNotFound: spec.dependencies[0].fieldRef.path does not fit virtualmachines.compute.example.com \
+         v1alpha1: `.spec.vpcRef` has no field `nam`: it has `name`, `port`"
+    );
+    assert!(with_path(".spec.vpcRef.port").condition("Accepted").starts_with("False FieldNotFound: "));
+    let said = with_path(".spec.open.vpc").condition("Accepted");
+    assert!(
+        said.starts_with("True Accepted: the rule is well formed; spec.dependencies[0].fieldRef.path could not"),
+        "{said}"
+    );
+    // The rule is in force all the same.
+    assert!(with_path(".spec.vpcRef.nam").condition("Programmed").starts_with("True "));
+    assert_eq!(
+        with_path(".spec.vpcRef.nam").condition("Enforced"),
+        "False NotEnforceable: spec.dependencies[0] can't find dependents: see the condition Accepted"
+    );
+    let target = &with_path(".spec.open.vpc").changed()[0]["status"]["targets"][0];
+    assert_eq!((&target["lookup"], target.get("hint")), (&json!("NamespaceScan"), None));
+
+    let mut rule = vm_to_vpc();
+    rule["spec"]["dependencies"][0]["fieldRef"]["uidPath"] = json!(".spec.vpcRef.uid");
+    let said = Setting::of(rule).condition("Accepted");
+    assert!(said.contains("spec.dependencies[0].fieldRef.uidPath does not fit"), "{said}");
+}
+
+#[test]
+fn a_kind_that_is_not_served_so_is_named() {
+    let said = |resource: &'static str, seen: Seen| {
+        let setting = Setting { seen: vec![(resource, seen)], ..Setting::of(vm_to_vpc()) };
+        setting.condition("ResolvedRefs")
+    };
+    assert_eq!(
+        said("virtualmachines", Seen::NotServed),
+        "False KindNotFound: there is no virtualmachines.compute.example.com v1alpha1: correct the group, version and \
+         resource of spec.dependent"
+    );
+    assert_eq!(
+        said("vpcs", facts("vpcs", |facts| facts.served = vec!["v1".to_owned(), "v2".to_owned()])),
+        "False KindNotFound: vpcs.network.example.com is not served in version v1alpha1, but in v1, v2: correct \
+         spec.dependencies[0].version"
+    );
+    assert_eq!(
+        said("virtualmachines", facts("virtualmachines", |facts| facts.kind = "Machine".to_owned())),
+        "False KindNotFound: the kind of virtualmachines.compute.example.com v1alpha1 is Machine: correct \
+         spec.dependent.kind"
+    );
+    assert!(
+        said("vpcs", Seen::Unknown("500".to_owned()))
+            .starts_with("Unknown Unknown: could not find out whether the API server serves vpcs")
+    );
+    let said_of_dependents =
+        said("virtualmachines", facts("virtualmachines", |facts| facts.served = vec!["v1".to_owned()]));
+    assert!(said_of_dependents.ends_with("until then, deletions of its targets are refused"), "{said_of_dependents}");
+    let enforced = |resource: &'static str, seen: Seen| {
+        Setting { seen: vec![(resource, seen)], ..Setting::of(vm_to_vpc()) }.condition("Enforced")
+    };
+    let gone = "there is no vpcs.network.example.com v1alpha1: correct the group, version and resource of spec.dependencies[0]";
+    assert_eq!(enforced("vpcs", Seen::NotServed), format!("False KindNotFound: {gone}"));
+    assert!(
+        enforced("virtualmachines", Seen::NotServed).starts_with("False KindNotFound: there is no virtualmachines")
+    );
+    let older = |facts: &mut KindFacts| facts.served = vec!["v1".to_owned()];
+    let said = enforced("virtualmachines", facts("virtualmachines", older));
+    assert!(said.starts_with("False KindNotFound: virtualmachines.compute.example.com is not served in"), "{said}");
+    // Each served version of a target is protected, and the kind's name is only for messages.
+    assert!(enforced("vpcs", facts("vpcs", older)).starts_with("True Enforced"));
+    let renamed = facts("virtualmachines", |facts| facts.kind = "Machine".to_owned());
+    assert!(enforced("virtualmachines", renamed).starts_with("True Enforced"));
+    assert!(enforced("vpcs", Seen::Unknown("500".to_owned())).starts_with("True Enforced"));
+    let setting = Setting { seen: vec![("vpcs", Seen::NotServed)], ..Setting::of(vm_to_vpc()) };
+    assert!(setting.condition("Programmed").starts_with("True Programmed"), "a kind may come later");
+    // Its paths are not checked either.
+    let blind =
+        Setting { seen: vec![("virtualmachines", Seen::Unknown("500".to_owned()))], ..Setting::of(vm_to_vpc()) };
+    assert!(
+        blind.condition("Accepted").starts_with("True Accepted: the rule is well formed; the paths were not checked")
+    );
+
+    let mut setting = Setting::of(vm_to_vpc());
+    setting.bindings[0]["spec"]["permissionClaims"][2]["state"] = json!("Rejected");
+    let said = setting.condition("ResolvedRefs");
+    assert!(
+        said.starts_with(
+            "Unknown ClaimNotAccepted: workspace root:compute has not accepted the claim on apiresourceschemas"
+        ),
+        "{said}"
+    );
+}
+
+#[test]
+fn what_lookups_cost_is_told() {
+    let target = |edit: fn(&mut Value), of: &'static str, kind: fn(&mut KindFacts)| {
+        let mut rule = vm_to_vpc();
+        edit(&mut rule["spec"]["dependencies"][0]["fieldRef"]);
+        let setting = Setting { seen: vec![(of, facts(of, kind))], ..Setting::of(rule) };
+        let target = setting.changed()[0]["status"]["targets"][0].clone();
+        (target["lookup"].as_str().unwrap().to_owned(), target.get("hint").is_some())
+    };
+    let (scan, all) = ("NamespaceScan".to_owned(), "ClusterScan".to_owned());
+    let selectable: fn(&mut KindFacts) =
+        |kind| kind.selectable = vec![depguard_core::FieldPath::parse(".spec.vpcRef.name").unwrap()];
+    let printed: fn(&mut KindFacts) =
+        |kind| kind.printed = vec![depguard_core::FieldPath::parse(".spec.vpcRef.name").unwrap()];
+    assert_eq!(target(|_| (), "virtualmachines", printed), ("Table".to_owned(), true));
+    assert_eq!(target(|field| field["pattern"] = json!("a"), "virtualmachines", printed), (scan.clone(), false));
+    let label: fn(&mut Value) = |field| field["path"] = json!(".metadata.labels.vpc");
+    assert_eq!(target(label, "virtualmachines", printed), ("Metadata".to_owned(), false));
+    assert_eq!(target(|_| (), "virtualmachines", selectable), ("FieldSelector".to_owned(), false));
+    assert_eq!(target(|_| (), "vpcs", |kind| kind.namespaced = false), (all.clone(), true));
+    assert_eq!(target(|_| (), "virtualmachines", |kind| kind.namespaced = false), (all.clone(), true));
+    assert_eq!(target(|_| (), "virtualmachines", |kind| kind.is_custom = false), (scan.clone(), false));
+    assert_eq!(target(|field| field["namespace"] = json!("a"), "vpcs", |_| ()), (all.clone(), true));
+    assert_eq!(target(|field| field["namespacePath"] = json!(".spec.vpcRef.name"), "vpcs", |_| ()), (all, true));
+    assert_eq!(target(|field| field["pattern"] = json!("a"), "virtualmachines", selectable), (scan, false));
+}
+
+#[test]
+fn a_rule_about_what_nobody_is_asked_about_says_that_it_refuses_nothing() {
+    let of = |kind: &str| {
+        let rule = local(rule("ignored", "a", &[(NETWORK, kind)]));
+        let group = kind.split_once('.').map_or("", |(_, group)| group);
+        let mut rule = rule;
+        rule["spec"]["dependencies"][0]["group"] = json!(group);
+        Setting { control_plane: ControlPlane::Kubernetes, ..Setting::of(rule) }
+    };
+    let setting = of("validatingwebhookconfigurations.admissionregistration.k8s.io");
+    assert_eq!(
+        setting.condition("Accepted"),
+        "False NotReviewed: spec.dependencies[0] has no effect: \
+         validatingwebhookconfigurations.admissionregistration.k8s.io configure admission, so API servers ask no webhook \
+         about them"
+    );
+    let said = setting.condition("Enforced");
+    assert!(
+        said.starts_with("False NotEnforceable: the rule refuses no deletion: validatingwebhookconfigurations."),
+        "{said}"
+    );
+    let said = of("tokenreviews.authentication.k8s.io").condition("Enforced");
+    assert!(said.contains("are answers that are never stored"), "{said}");
+    assert!(of("configmaps").condition("Enforced").starts_with("True "));
+    // Kinds of mere answers can't refer to anything either; kinds that configure admission can.
+    let mut answers = local(rule("ignored", "a", &[(NETWORK, "configmaps")]));
+    for (group, resource, status) in [
+        ("authentication.k8s.io", "tokenreviews", "False"),
+        ("admissionregistration.k8s.io", "validatingadmissionpolicies", "True"),
+    ] {
+        answers["spec"]["dependent"]["group"] = json!(group);
+        answers["spec"]["dependent"]["resource"] = json!(resource);
+        let setting = Setting { control_plane: ControlPlane::Kubernetes, ..Setting::of(answers.clone()) };
+        assert!(setting.condition("Accepted").starts_with(status), "{resource}: {}", setting.condition("Accepted"));
+    }
+}

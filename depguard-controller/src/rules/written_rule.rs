@@ -1,0 +1,127 @@
+//! Content of a rule as it was written, parsed once until the rule is written anew.
+
+use std::sync::Arc;
+
+use depguard_core::api::FailurePolicy;
+use depguard_core::model::GroupResource;
+use depguard_core::rule::{ExportRef, PartialRule, RuleKey};
+use depguard_core::{ControlPlane, LogicalCluster, Rule, RuleError};
+use depguard_kcp::{Allowance, WatchedObject};
+use serde_json::Value;
+
+/// Reason of the condition of rules that are too many.
+pub(crate) const ALLOWANCE_EXCEEDED: &str = "AllowanceExceeded";
+
+/// Content of a rule, as far as it can be read. Clones share the content.
+#[derive(Debug, Clone)]
+pub(crate) struct WrittenRule(Arc<Parts>);
+
+#[derive(Debug)]
+struct Parts {
+    key: RuleKey,
+    failure_policy: FailurePolicy,
+    rule: Result<Rule, Unusable>,
+    targets: Vec<WrittenTarget>,
+}
+
+/// Reason why a rule can't be used, in the form of its conditions.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Unusable {
+    pub(crate) reason: &'static str,
+    pub(crate) message: String,
+}
+
+/// Target of a rule.
+#[derive(Debug, Clone)]
+pub(crate) struct WrittenTarget {
+    /// Index in `spec.dependencies`.
+    pub(crate) dependency: usize,
+    pub(crate) export: Option<ExportRef>,
+    pub(crate) kind: GroupResource,
+}
+
+impl WrittenRule {
+    /// Reads a watched rule, of which the reflector may hold only a part.
+    pub(crate) fn from_watched(control_plane: ControlPlane, allowance: Allowance, rule: &WatchedObject) -> Self {
+        if rule.shortened {
+            Self::of_too_many(control_plane, allowance, &rule.value)
+        } else {
+            Self::read(control_plane, &rule.value)
+        }
+    }
+
+    /// Reads the remaining part of a rule, or of several, when there are too many.
+    pub(crate) fn of_too_many(control_plane: ControlPlane, allowance: Allowance, left: &Value) -> Self {
+        Self::broken(control_plane, left, &allowance.exceeded(control_plane))
+    }
+
+    pub(crate) fn read(control_plane: ControlPlane, object: &Value) -> Self {
+        match Rule::parse(control_plane, object) {
+            Ok(rule) => {
+                let targets = rule.edges().iter().map(|edge| WrittenTarget {
+                    dependency: edge.index,
+                    export: edge.target.export.clone(),
+                    kind: edge.target.gvr.group_resource(),
+                });
+                let (targets, key) = (targets.collect(), rule.key().clone());
+                Self(Arc::new(Parts { key, failure_policy: rule.failure_policy(), rule: Ok(rule), targets }))
+            }
+            Err(error) => Self::broken(control_plane, object, &error),
+        }
+    }
+
+    /// Returns a rule that can't be used. Its failure policy decides wherever the rule applies. API servers ask the
+    /// webhook only where the rule's targets are installed.
+    fn broken(control_plane: ControlPlane, object: &Value, error: &RuleError) -> Self {
+        let outline = PartialRule::read(control_plane, object)
+            .filter(|outline| control_plane == ControlPlane::Kubernetes || outline.key.cluster.is_some());
+        let (key, targets, failure_policy) = match outline {
+            Some(outline) => (outline.key, outline.targets, outline.failure_policy),
+            None => (key_of(control_plane, object), Vec::new(), FailurePolicy::Fail),
+        };
+        let targets = targets.into_iter().enumerate();
+        let targets = targets.map(|(dependency, (export, kind))| WrittenTarget { dependency, export, kind }).collect();
+        Self(Arc::new(Parts { key, failure_policy, rule: Err(Unusable::new(error)), targets }))
+    }
+
+    pub(crate) fn key(&self) -> &RuleKey {
+        &self.0.key
+    }
+
+    pub(crate) fn failure_policy(&self) -> FailurePolicy {
+        self.0.failure_policy
+    }
+
+    /// Returns the rule, or the reason why it can't be used.
+    pub(crate) fn rule(&self) -> Result<&Rule, &Unusable> {
+        self.0.rule.as_ref()
+    }
+
+    /// Returns the targets, also those that could be read from a rule that can't be used.
+    pub(crate) fn targets(&self) -> &[WrittenTarget] {
+        &self.0.targets
+    }
+}
+
+impl Unusable {
+    fn new(error: &RuleError) -> Self {
+        let reason = match error {
+            RuleError::Allowance { .. } => ALLOWANCE_EXCEEDED,
+            _ => "Invalid",
+        };
+        Self { reason, message: error.to_string() }
+    }
+}
+
+/// Returns the key of a rule whose spec can't be read at all.
+fn key_of(control_plane: ControlPlane, object: &Value) -> RuleKey {
+    let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str);
+    let cluster = match control_plane {
+        ControlPlane::Kcp => text("/metadata/annotations/kcp.io~1cluster"),
+        ControlPlane::Kubernetes => None,
+    };
+    RuleKey {
+        cluster: cluster.and_then(|cluster| LogicalCluster::parse(cluster).ok()),
+        name: text("/metadata/name").unwrap_or_default().to_owned(),
+    }
+}

@@ -1,0 +1,10 @@
+pub(crate) mod apply;
+pub(crate) mod backoff;
+pub(crate) mod ca_bundle;
+pub(crate) mod client_config;
+pub(crate) mod deference;
+pub(crate) mod events;
+pub(crate) mod health;
+pub(crate) mod metrics;
+pub(crate) mod round;
+pub(crate) mod start_error;

@@ -1,0 +1,280 @@
+//! Metrics of the controller, for a monitoring system.
+//!
+//! Labels are words of closed sets: a condition's status and reason are the controller's own.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use depguard_kcp::{Gauges, Reload, Reloads, Series};
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::Registry;
+use serde_json::Value;
+
+use crate::model::install_outcome::Outcome;
+use crate::model::names::{OWNING, RELEASING, REMOVING};
+
+type Counts = Family<[(&'static str, &'static str); 1], Counter>;
+
+/// Buckets from a round without any work to one that takes as long as it may.
+const DURATIONS: [f64; 10] = [0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 15.0, 60.0, 120.0];
+
+/// Phases of a GlobalOwner.
+const PHASES: [&str; 3] = [OWNING, REMOVING, RELEASING];
+
+/// Metrics of one controller. Clones share them.
+#[derive(Debug, Clone)]
+pub(crate) struct Metrics {
+    rounds: Histogram,
+    installs: Counts,
+    statuses: Counts,
+    reloads: Reloads,
+    known: Arc<Mutex<Known>>,
+}
+
+/// Facts that the last round knew.
+#[derive(Debug, Default)]
+struct Known {
+    ended: Option<SystemTime>,
+    leads: bool,
+    ca_expiry: Option<i64>,
+    conditions: BTreeMap<[String; 3], usize>,
+    /// Number of locks that are programmed, and number of those that are not.
+    locks: [usize; 2],
+    /// Number of GlobalOwners by phase, in the order of [`PHASES`].
+    owners: [usize; PHASES.len()],
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        let metrics = Self {
+            rounds: Histogram::new(DURATIONS),
+            installs: Family::default(),
+            statuses: Family::default(),
+            reloads: Reloads::default(),
+            known: Arc::default(),
+        };
+        // A monitoring system sees an increase only if it has seen the series before.
+        let installs = ["installed", "removed", "unchanged", "foreign", "claim-not-accepted", "pending", "failed"];
+        for outcome in installs {
+            metrics.installs.get_or_create(&[("outcome", outcome)]).inc_by(0);
+        }
+        for outcome in ["written", "outdated", "failed"] {
+            metrics.statuses.get_or_create(&[("outcome", outcome)]).inc_by(0);
+        }
+        metrics
+    }
+}
+
+impl Metrics {
+    /// Adds all metrics to a registry; `ready` returns true if the controller can do its work.
+    pub(crate) fn register(&self, registry: &mut Registry, ready: impl Fn() -> bool + Send + Sync + 'static) {
+        let help = "Duration of a round, with its writes";
+        registry.register("depguard_controller_round_duration_seconds", help, self.rounds.clone());
+        let help = "Webhook configurations checked or written, by outcome";
+        registry.register("depguard_controller_installs", help, self.installs.clone());
+        let help = "Writes of rules' statuses, by outcome";
+        registry.register("depguard_controller_status_writes", help, self.statuses.clone());
+        self.reloads.register(registry);
+
+        let help = "1 if everything that decides about configurations is loaded and current, else 0";
+        registry.gauge("depguard_controller_ready", help, move || Some(f64::from(u8::from(ready()))));
+        let help = "1 if this controller does the work, 0 if it waits for another one to end";
+        self.gauge(registry, "depguard_controller_leader", help, |known| Some(f64::from(u8::from(known.leads))));
+        let help = "End of the last round, in seconds since 1970";
+        self.gauge(registry, "depguard_controller_last_round_timestamp_seconds", help, |known| {
+            Some(known.ended?.duration_since(SystemTime::UNIX_EPOCH).ok()?.as_secs_f64())
+        });
+        let help = "End of the CA bundle's last certificate, in seconds since 1970";
+        self.gauge(registry, "depguard_controller_ca_expiry_timestamp_seconds", help, |known| {
+            known.ca_expiry.map(|expiry| expiry as f64)
+        });
+        self.numbers(
+            registry,
+            "depguard_controller_locks",
+            "Locks, by their condition Programmed",
+            "programmed",
+            |known| ["True", "False"].into_iter().zip(known.locks).collect(),
+        );
+        let help = "GlobalOwners, by phase";
+        self.numbers(registry, "depguard_controller_owners", help, "phase", |known| {
+            PHASES.into_iter().zip(known.owners).collect()
+        });
+        let known = Arc::clone(&self.known);
+        let help = "Rules, by condition";
+        registry.gauges("depguard_controller_rules", help, move || {
+            let known = known.lock().unwrap_or_else(PoisonError::into_inner);
+            let series = known.conditions.iter().map(|([condition, status, reason], rules)| {
+                let labels = [("condition", condition), ("status", status), ("reason", reason)];
+                (labels.map(|(label, value)| (label, value.clone())), *rules as f64)
+            });
+            series.collect::<Vec<Series<3, String>>>()
+        });
+    }
+
+    fn gauge(
+        &self,
+        registry: &mut Registry,
+        name: &'static str,
+        help: &'static str,
+        look: impl Fn(&Known) -> Option<f64> + Send + Sync + 'static,
+    ) {
+        let known = Arc::clone(&self.known);
+        registry.gauge(name, help, move || look(&known.lock().unwrap_or_else(PoisonError::into_inner)));
+    }
+
+    /// Registers a gauge with one label. All values of the label are always there.
+    fn numbers(
+        &self,
+        registry: &mut Registry,
+        name: &'static str,
+        help: &'static str,
+        label: &'static str,
+        look: impl Fn(&Known) -> Vec<(&'static str, usize)> + Send + Sync + 'static,
+    ) {
+        let known = Arc::clone(&self.known);
+        registry.gauges(name, help, move || {
+            let numbers = look(&known.lock().unwrap_or_else(PoisonError::into_inner));
+            let series = numbers.into_iter().map(|(value, number)| ([(label, value.to_owned())], number as f64));
+            series.collect::<Vec<Series<1, String>>>()
+        });
+    }
+
+    fn know(&self, learn: impl FnOnce(&mut Known)) {
+        learn(&mut self.known.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+
+    /// Notes whether this controller does the work.
+    pub(crate) fn leads(&self, leads: bool) {
+        self.know(|known| {
+            known.leads = leads;
+            if !leads {
+                // The numbers are out of date: another controller knows the present ones.
+                known.conditions.clear();
+                known.locks = Default::default();
+                known.owners = Default::default();
+            }
+        });
+    }
+
+    /// Notes that a round has ended, and its duration.
+    pub(crate) fn ended(&self, took: Duration) {
+        self.rounds.observe(took.as_secs_f64());
+        self.know(|known| known.ended = Some(SystemTime::now()));
+    }
+
+    /// Notes the conditions of all rules; each item is a whole rule.
+    pub(crate) fn rules<'v>(&self, rules: impl IntoIterator<Item = &'v Value>) {
+        let mut conditions = BTreeMap::new();
+        for rule in rules {
+            let each = rule.pointer("/status/conditions").and_then(Value::as_array);
+            for condition in each.into_iter().flatten() {
+                let word = |field: &str| condition.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
+                *conditions.entry(["type", "status", "reason"].map(word)).or_insert(0) += 1;
+            }
+        }
+        self.know(|known| known.conditions = conditions);
+    }
+
+    /// Notes the numbers of locks that are programmed and that are not.
+    pub(crate) fn locks(&self, programmed: usize, others: usize) {
+        self.know(|known| known.locks = [programmed, others]);
+    }
+
+    /// Notes the phases of the GlobalOwners.
+    pub(crate) fn owners<'p>(&self, phases: impl IntoIterator<Item = &'p str>) {
+        let mut owners = [0; PHASES.len()];
+        for phase in phases {
+            let count = PHASES.iter().zip(&mut owners).find(|(known, _)| **known == phase);
+            count.into_iter().for_each(|(_, count)| *count += 1);
+        }
+        self.know(|known| known.owners = owners);
+    }
+
+    /// Counts an attempt to install: the configuration is `wanted` or not, and was `changed` or not.
+    pub(crate) fn installed(&self, outcome: &Outcome, wanted: bool, changed: bool) {
+        let outcome = match outcome {
+            Outcome::Installed if !changed => "unchanged",
+            Outcome::Installed if wanted => "installed",
+            Outcome::Installed => "removed",
+            Outcome::Foreign => "foreign",
+            Outcome::ClaimNotAccepted => "claim-not-accepted",
+            Outcome::Newer { .. } => "newer",
+            Outcome::Pending(_) => "pending",
+            Outcome::Failed(_) => "failed",
+        };
+        self.installs.get_or_create(&[("outcome", outcome)]).inc();
+    }
+
+    /// Counts an attempt to write a status: it was written, was out of date by then, or could not be written.
+    pub(crate) fn status(&self, outcome: &'static str) {
+        self.statuses.get_or_create(&[("outcome", outcome)]).inc();
+    }
+
+    /// Notes the time at which the CA bundle in force expires.
+    pub(crate) fn ca_expiry(&self, expiry: Option<i64>) {
+        self.know(|known| known.ca_expiry = expiry);
+    }
+
+    /// Returns the reload metrics of a file that is read again when it changes; `file` is a word of a closed set.
+    pub(crate) fn reload(&self, file: &'static str) -> Reload {
+        self.reloads.of(file)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use prometheus_client::encoding::text::encode;
+    use serde_json::json;
+
+    #[test]
+    fn locks_and_owners_are_counted_for_as_long_as_it_leads() {
+        let (metrics, mut registry) = (Metrics::default(), Registry::default());
+        metrics.register(&mut registry, || true);
+        let shown = || {
+            let mut text = String::new();
+            encode(&mut text, &registry).unwrap();
+            let of = |line: &&str| {
+                line.starts_with("depguard_controller_locks{") || line.starts_with("depguard_controller_owners{")
+            };
+            text.lines().filter(of).map(|line| line.rsplit(' ').next().unwrap().to_owned()).collect::<Vec<_>>()
+        };
+        metrics.leads(true);
+        metrics.locks(3, 1);
+        metrics.owners(["Owning", "Releasing", "Owning", "of a later version"]);
+        assert_eq!(shown(), ["3.0", "1.0", "2.0", "0.0", "1.0"]);
+        metrics.leads(false);
+        assert_eq!(shown(), ["0.0"; 5]);
+    }
+
+    #[test]
+    fn rules_are_told_by_their_conditions_for_as_long_as_it_leads() {
+        let (metrics, mut registry) = (Metrics::default(), Registry::default());
+        metrics.register(&mut registry, || true);
+        let shown = || {
+            let mut text = String::new();
+            encode(&mut text, &registry).unwrap();
+            let rules = text.lines().filter(|line| line.starts_with("depguard_controller_rules{"));
+            rules.map(str::to_owned).collect::<Vec<_>>()
+        };
+        let rule = |status, reason| {
+            json!({"metadata": {"name": "a"}, "status": {"conditions": [
+                {"type": "Enforced", "status": status, "reason": reason, "message": "b"},
+            ]}})
+        };
+        metrics.leads(true);
+        metrics.rules(&[rule("True", "Enforced"), rule("False", "NotProgrammed"), rule("True", "Enforced")]);
+        let expected = [
+            r#"depguard_controller_rules{condition="Enforced",status="False",reason="NotProgrammed"} 1.0"#,
+            r#"depguard_controller_rules{condition="Enforced",status="True",reason="Enforced"} 2.0"#,
+        ];
+        assert_eq!(shown(), expected);
+        metrics.rules(&[rule("True", "Enforced")]);
+        assert_eq!(shown(), [expected[1].replace("2.0", "1.0")]);
+        metrics.leads(false);
+        assert!(shown().is_empty());
+    }
+}

@@ -1,0 +1,5 @@
+pub(crate) mod built_in_fields;
+pub(crate) mod kind_facts;
+pub(crate) mod kind_reader;
+pub(crate) mod openapi;
+pub mod rule_check;

@@ -1,0 +1,244 @@
+//! Facts about a kind: its name, its scope, its versions, its schema.
+
+use std::sync::Arc;
+
+use depguard_core::{FieldPath, GroupVersionResource};
+use serde_json::{Map, Value};
+
+use crate::schema::built_in_fields::built_in_fields;
+use crate::schema::openapi::Schema;
+
+/// Result of reading a kind.
+#[derive(Debug, Clone, PartialEq)]
+#[expect(
+    clippy::exhaustive_enums,
+    reason = "depguard's other crates decide by each case: none shall pass them by unseen"
+)]
+pub enum Seen {
+    /// Facts about the kind.
+    Facts(Arc<KindFacts>),
+    /// There is no such kind in this version.
+    NotServed,
+    /// The kind could not be read, for this reason.
+    Unknown(String),
+}
+
+/// Facts about a kind in one of its versions.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct KindFacts {
+    /// Name of the kind: `VPC`.
+    pub kind: String,
+    /// True if its objects are in namespaces.
+    pub namespaced: bool,
+    /// Versions that are served.
+    pub served: Vec<String>,
+    /// Schema of the version, if it is available.
+    pub schema: Option<Schema>,
+    /// Fields by which an API server can select objects of this version.
+    pub selectable: Vec<FieldPath>,
+    /// Fields that an API server prints in tables of this version, and that it names in these tables.
+    pub printed: Vec<FieldPath>,
+    /// True if the kind's provider can change its schema.
+    pub is_custom: bool,
+}
+
+impl Seen {
+    /// Reads an APIResourceSchema or a CustomResourceDefinition.
+    pub fn of_definition(object: &Value, version: &str) -> Self {
+        match KindFacts::of_definition(object, version) {
+            Some(facts) => Self::Facts(Arc::new(facts)),
+            None => Self::Unknown("its definition can't be read".to_owned()),
+        }
+    }
+
+    /// Returns the facts, if they are known.
+    pub fn facts(&self) -> Option<&KindFacts> {
+        match self {
+            Self::Facts(facts) => Some(facts),
+            Self::NotServed | Self::Unknown(_) => None,
+        }
+    }
+}
+
+impl KindFacts {
+    /// Reads an APIResourceSchema or a CustomResourceDefinition.
+    pub fn of_definition(object: &Value, version: &str) -> Option<Self> {
+        let spec = object.get("spec")?;
+        let versions = spec.get("versions")?.as_array()?;
+        let named = |found: &&Value| text(found, "name") == Some(version);
+        let served = versions.iter().filter(|found| found.get("served") == Some(&Value::Bool(true)));
+        let found = versions.iter().find(named);
+        let schema = found.and_then(|found| found.get("schema"));
+        // A CustomResourceDefinition has its schema a level deeper.
+        let schema = schema.map(|schema| schema.get("openAPIV3Schema").unwrap_or(schema));
+        Some(Self {
+            kind: text(spec.get("names")?, "kind")?.to_owned(),
+            namespaced: text(spec, "scope")? == "Namespaced",
+            served: served.filter_map(|found| text(found, "name").map(str::to_owned)).collect(),
+            schema: schema.map(|schema| Schema { root: plain(schema), components: Map::new() }),
+            selectable: paths(found.and_then(|found| found.get("selectableFields")), "jsonPath"),
+            printed: found.map(printed).unwrap_or_default(),
+            is_custom: true,
+        })
+    }
+
+    /// Reads the discovery of a group's version, an APIResourceList; `None` if it has no such resource.
+    pub fn of_discovery(list: &Value, gvr: &GroupVersionResource) -> Option<Self> {
+        let resources = list.get("resources")?.as_array()?;
+        let found = resources.iter().find(|found| text(found, "name") == Some(gvr.resource.as_str()))?;
+        Some(Self {
+            kind: text(found, "kind")?.to_owned(),
+            namespaced: found.get("namespaced") == Some(&Value::Bool(true)),
+            served: vec![gvr.version.to_string()],
+            schema: None,
+            selectable: built_in_fields(gvr),
+            printed: Vec::new(),
+            is_custom: false,
+        })
+    }
+
+    /// Adds the schema that an API server publishes for a group's version, in OpenAPI v3. Only the parts that the kind
+    /// needs are kept.
+    pub fn with_published(mut self, document: &Value, gvr: &GroupVersionResource) -> Self {
+        let Some(all) = document.pointer("/components/schemas").and_then(Value::as_object) else { return self };
+        let is_kind = |schema: &Value| {
+            let kinds = schema.get("x-kubernetes-group-version-kind").and_then(Value::as_array);
+            kinds.into_iter().flatten().any(|kind| {
+                text(kind, "kind") == Some(&self.kind)
+                    && text(kind, "version") == Some(gvr.version.as_str())
+                    && text(kind, "group").unwrap_or_default() == gvr.group.as_str()
+            })
+        };
+        let Some(root) = all.values().find(|schema| is_kind(schema)) else { return self };
+        let root = plain(root);
+        let mut components = Map::new();
+        let mut wanted = Vec::new();
+        references(&root, &mut wanted);
+        while let Some(name) = wanted.pop() {
+            if let (false, Some(schema)) = (components.contains_key(&name), all.get(&name)) {
+                let schema = plain(schema);
+                references(&schema, &mut wanted);
+                components.insert(name, schema);
+            }
+        }
+        self.selectable.extend(paths(root.get("x-kubernetes-selectable-fields"), "fieldPath"));
+        self.schema = Some(Schema { root, components });
+        self
+    }
+}
+
+/// Returns a schema without its descriptions, which are most of it.
+fn plain(schema: &Value) -> Value {
+    match schema {
+        Value::Object(fields) => {
+            let kept = fields.iter().filter(|(name, value)| *name != "description" || !value.is_string());
+            Value::Object(kept.map(|(name, value)| (name.clone(), plain(value))).collect())
+        }
+        Value::Array(items) => items.iter().map(plain).collect(),
+        other => other.clone(),
+    }
+}
+
+/// Collects the names of the schemas that a schema refers to.
+fn references(schema: &Value, into: &mut Vec<String>) {
+    match schema {
+        Value::Object(fields) => {
+            let name = fields.get("$ref").and_then(Value::as_str);
+            into.extend(name.and_then(|name| name.rsplit('/').next()).map(str::to_owned));
+            fields.values().for_each(|value| references(value, into));
+        }
+        Value::Array(items) => items.iter().for_each(|value| references(value, into)),
+        _ => {}
+    }
+}
+
+/// Returns the fields of printed columns that tables name. A table names the field in the column's description, and
+/// only if the schema gives no description.
+fn printed(version: &Value) -> Vec<FieldPath> {
+    let columns = version.get("additionalPrinterColumns").and_then(Value::as_array).into_iter().flatten();
+    let telling = |column: &&Value| {
+        text(column, "type") == Some("string") && text(column, "description").unwrap_or_default().is_empty()
+    };
+    let telling: Vec<_> = columns.filter(telling).cloned().collect();
+    paths(Some(&Value::Array(telling)), "jsonPath")
+}
+
+fn paths(fields: Option<&Value>, path: &str) -> Vec<FieldPath> {
+    let fields = fields.and_then(Value::as_array).into_iter().flatten();
+    fields.filter_map(|field| FieldPath::parse(text(field, path)?).ok()).collect()
+}
+
+fn text<'v>(object: &'v Value, field: &str) -> Option<&'v str> {
+    object.get(field)?.as_str()
+}
+
+#[cfg(test)]
+mod tests {
+    use depguard_core::Group;
+    use depguard_core::model::{Resource, Version};
+    use serde_json::json;
+
+    use super::*;
+    use crate::schema::openapi::{ExpectedType, SchemaFit};
+
+    fn gvr(group: &str, version: &str, resource: &str) -> GroupVersionResource {
+        GroupVersionResource {
+            group: Group::parse(group).unwrap(),
+            version: Version::parse(version).unwrap(),
+            resource: Resource::parse(resource).unwrap(),
+        }
+    }
+
+    fn fit(facts: &KindFacts, path: &str) -> SchemaFit {
+        facts.schema.as_ref().unwrap().fit(&FieldPath::parse(path).unwrap(), ExpectedType::Names)
+    }
+
+    #[test]
+    fn a_definition_tells_scope_versions_and_schema_in_either_shape() {
+        let schema = json!({"type": "object", "description": "x", "properties": {
+            "spec": {"type": "object", "properties": {"description": {"type": "string", "description": "x"}}},
+        }});
+        for schema in [schema.clone(), json!({"openAPIV3Schema": schema})] {
+            let object = json!({"spec": {"scope": "Namespaced", "names": {"kind": "VM"}, "versions": [
+                {"name": "v1", "served": true, "schema": schema, "selectableFields": [{"jsonPath": ".spec.description"}],
+                    "additionalPrinterColumns": [
+                        {"name": "A", "type": "string", "jsonPath": ".spec.a"},
+                        {"name": "B", "type": "string", "jsonPath": ".spec.b", "description": "of our own"},
+                        {"name": "C", "type": "integer", "jsonPath": ".spec.c"},
+                    ]},
+                {"name": "v1alpha1", "served": false, "schema": {}},
+            ]}});
+            let facts = KindFacts::of_definition(&object, "v1").unwrap();
+            assert_eq!((facts.kind.as_str(), facts.namespaced, &*facts.served), ("VM", true, &["v1".to_owned()][..]));
+            assert_eq!(fit(&facts, ".spec.description"), SchemaFit::Fits);
+            assert_eq!(facts.selectable, [FieldPath::parse(".spec.description").unwrap()]);
+            assert_eq!(facts.printed, [FieldPath::parse(".spec.a").unwrap()]);
+            assert_eq!(KindFacts::of_definition(&object, "v2").unwrap().schema, None);
+        }
+        assert_eq!(KindFacts::of_definition(&json!({"spec": {}}), "v1"), None);
+    }
+
+    #[test]
+    fn a_published_schema_is_cut_down_to_what_the_kind_needs() {
+        let discovery = json!({"resources": [
+            {"name": "pods/status", "kind": "Pod", "namespaced": true}, {"name": "pods", "kind": "Pod", "namespaced": true},
+        ]});
+        let document = json!({"components": {"schemas": {
+            "a.Pod": {"type": "object", "x-kubernetes-group-version-kind": [{"group": "", "kind": "Pod", "version": "v1"}],
+                "properties": {"metadata": {"allOf": [{"$ref": "#/components/schemas/a.Meta"}]},
+                    "spec": {"allOf": [{"$ref": "#/components/schemas/a.Spec"}]}}},
+            "a.Meta": {"type": "object", "properties": {"name": {"type": "string"}}},
+            "a.Spec": {"type": "object", "properties": {"account": {"type": "string"}, "self": {"$ref": "#/components/schemas/a.Spec"}}},
+            "a.Other": {"type": "object"},
+        }}});
+        let pods = gvr("", "v1", "pods");
+        let facts = KindFacts::of_discovery(&discovery, &pods).unwrap().with_published(&document, &pods);
+        let components = &facts.schema.as_ref().unwrap().components;
+        assert_eq!(components.keys().collect::<Vec<_>>(), ["a.Meta", "a.Spec"]);
+        assert_eq!(fit(&facts, ".spec.self.account"), SchemaFit::Fits);
+        assert_eq!(fit(&facts, ".metadata.name"), SchemaFit::Fits);
+        assert!(matches!(fit(&facts, ".spec.acount"), SchemaFit::Missing(_)));
+        assert_eq!(KindFacts::of_discovery(&discovery, &gvr("", "v1", "secrets")), None);
+    }
+}

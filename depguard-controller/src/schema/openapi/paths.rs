@@ -1,0 +1,106 @@
+//! Enumeration of a schema's paths.
+
+use depguard_core::FieldPath;
+use serde_json::{Map, Value};
+
+use crate::schema::openapi::{ExpectedType, Schema, SchemaWalk, every_object_s};
+
+/// Maximum number of paths that are returned.
+const MAX_PATHS: usize = 10_000;
+/// Maximum number of nodes that are visited: a schema may refer to itself.
+const MAX_PLACES: usize = 50_000;
+/// Maximum depth of a path.
+const DEPTH: usize = 24;
+
+impl Schema {
+    /// Returns the paths at which the wanted value may be, those of the upper levels first. Items of lists and values
+    /// of maps are written as `[*]`. Returns at most 10,000 paths, and only paths that a rule can hold.
+    pub fn paths(&self, wanted: ExpectedType) -> Vec<FieldPath> {
+        let mut found = Vec::new();
+        let mut walk = SchemaWalk { schema: self, open: false, never: None };
+        let mut level = vec![(String::new(), &self.root)];
+        let mut places = 0;
+        for depth in 0..DEPTH {
+            let mut next = Vec::new();
+            for (walked, node) in level {
+                for (step, inner) in self.steps(node, depth == 0) {
+                    places += 1;
+                    let walked = format!("{walked}{step}");
+                    // A path with too many wildcards, or of too great a length, stays so deeper down.
+                    let (Ok(path), true) = (FieldPath::parse(&walked), places < MAX_PLACES) else { continue };
+                    if walk.leaf(inner, wanted, &walked) {
+                        found.push(path);
+                    }
+                    if found.len() >= MAX_PATHS {
+                        return found;
+                    }
+                    next.push((walked, inner));
+                }
+            }
+            level = next;
+        }
+        found
+    }
+
+    /// Returns the nodes one step below a node, each with the step as a path writes it.
+    fn steps<'s>(&'s self, node: &'s Value, at_root: bool) -> Vec<(String, &'s Value)> {
+        let node = self.resolve(node);
+        let properties = node.get("properties").and_then(Value::as_object).into_iter().flat_map(Map::iter);
+        let properties = properties.map(|(name, own)| {
+            let known = if at_root { every_object_s(name, Some(own)) } else { None };
+            (crate::schema::openapi::shown_name(name), known.unwrap_or(own))
+        });
+        let others = node.get("additionalProperties").filter(|others| others.is_object());
+        let all = others.or(node.get("items")).map(|inner| ("[*]".to_owned(), inner));
+        properties.chain(all).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::schema::openapi::SchemaFit;
+
+    fn schema(root: Value, components: &Value) -> Schema {
+        Schema { root, components: components.as_object().cloned().unwrap() }
+    }
+
+    #[test]
+    fn every_path_that_is_told_fits() {
+        let schema = schema(
+            json!({"type": "object", "properties": {"metadata": {"type": "object"}, "spec": {"properties": {
+                "vpcRef": {"properties": {"name": {"type": "string"}, "port": {"type": "integer"}}},
+                "networks": {"type": "array", "items": {"properties": {"vpc": {"type": "string"}}}},
+                "zones": {"type": "array", "items": {"type": "string"}},
+                "by/name": {"additionalProperties": {"properties": {"vpc": {"type": "string"}}}},
+            }}}}),
+            &json!({}),
+        );
+        let paths = schema.paths(ExpectedType::Names);
+        for path in &paths {
+            assert_eq!(schema.fit(path, ExpectedType::Names), SchemaFit::Fits, "{path}");
+        }
+        let paths: Vec<_> = paths.iter().map(ToString::to_string).filter(|path| path.starts_with(".spec")).collect();
+        let expected =
+            [".spec.zones", ".spec.networks[*].vpc", ".spec.vpcRef.name", ".spec.zones[*]", ".spec['by/name'][*].vpc"];
+        let sorted = |mut paths: Vec<String>| {
+            paths.sort();
+            paths
+        };
+        assert_eq!(sorted(paths), sorted(expected.map(str::to_owned).to_vec()));
+        assert!(schema.paths(ExpectedType::Map).contains(&FieldPath::parse(".metadata.labels").unwrap()));
+    }
+
+    #[test]
+    fn a_schema_that_holds_itself_has_paths_without_end_of_which_some_are_told() {
+        let own = json!({"$ref": "#/components/schemas/A"});
+        let fields: Map<_, _> = (0..40).map(|number| (format!("f{number}"), own.clone())).collect();
+        let mut all = fields.clone();
+        all.insert("name".to_owned(), json!({"type": "string"}));
+        let schema = schema(own, &json!({"A": {"type": "object", "properties": all}}));
+        let paths = schema.paths(ExpectedType::Text);
+        assert!(paths.len() > 40 && paths.len() <= MAX_PATHS, "{}", paths.len());
+    }
+}

@@ -1,0 +1,222 @@
+//! Fit of a rule to the kinds that it names. The controller reports it in a rule's status; these functions tell it
+//! before the rule is applied. Pure.
+//!
+//! A kind is read from its definition, or from what an API server publishes ([`KindFacts`]). [`paths`] then tells where
+//! a rule's paths lead in the kind, [`kind`] checks the kind against the rule, and [`lookup`] tells how dependents will
+//! be found:
+//!
+//! ```
+//! use depguard_controller::rule_check::{SchemaFit, KindFacts, paths};
+//! use depguard_core::{ControlPlane, Rule};
+//! use serde_json::json;
+//!
+//! let definition = json!({"spec": {"scope": "Namespaced", "names": {"kind": "VM"}, "versions": [
+//!     {"name": "v1", "served": true, "schema": {"openAPIV3Schema": {"type": "object", "properties": {
+//!         "spec": {"type": "object", "properties": {"vpc": {"type": "string"}}},
+//!     }}}},
+//! ]}});
+//! let rule = json!({"metadata": {"name": "vms"}, "spec": {
+//!     "dependent": {"group": "example.com", "version": "v1", "kind": "VM", "resource": "vms"},
+//!     "dependencies": [
+//!         {"group": "example.com", "version": "v1", "resource": "vpcs", "fieldRef": {"path": ".spec.vpc"}},
+//!         {"group": "example.com", "version": "v1", "resource": "vpcs", "fieldRef": {"path": ".spec.vcp"}},
+//!     ],
+//! }});
+//!
+//! let facts = KindFacts::of_definition(&definition, "v1").unwrap();
+//! let rule = Rule::parse(ControlPlane::Kubernetes, &rule)?;
+//! let found = paths(&rule, facts.schema.as_ref().unwrap());
+//! assert_eq!(found[0].fit, SchemaFit::Fits);
+//! assert_eq!(
+//!     found[1].to_string(),
+//!     "spec.dependencies[1].fieldRef.path does not fit vms.example.com v1: `.spec` has no field `vcp`: it has `vpc`"
+//! );
+//! # Ok::<(), depguard_core::RuleError>(())
+//! ```
+
+use std::fmt;
+
+use depguard_core::api::Strategy;
+use depguard_core::model::Kind;
+use depguard_core::rule::{Edge, Reference};
+use depguard_core::{FieldPath, GroupVersionResource, Rule};
+
+pub use crate::schema::built_in_fields::built_in_fields;
+pub use crate::schema::kind_facts::{KindFacts, Seen};
+pub use crate::schema::openapi::{ExpectedType, Schema, SchemaFit};
+
+/// Maximum number of selectable fields that a version may have.
+pub const MAX_SELECTABLE: usize = 8;
+
+/// Fit of one path of a rule to the schema of its dependents. Prints the problem, if there is one.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct PathFit<'r> {
+    /// Kind of the dependents.
+    pub dependents: &'r GroupVersionResource,
+    /// Field of the rule that holds the path: `spec.dependencies[0].fieldRef.path`.
+    pub field: String,
+    /// Path in the dependents.
+    pub path: &'r FieldPath,
+    /// Value that must be at the path.
+    pub wanted: ExpectedType,
+    /// Value that the schema allows at the path.
+    pub fit: SchemaFit,
+}
+
+/// Returns the fit of each path of a rule to the schema of its dependents.
+pub fn paths<'r>(rule: &'r Rule, schema: &Schema) -> Vec<PathFit<'r>> {
+    let paths = rule.edges().iter().flat_map(|edge| edge.paths().map(move |(field, path)| (edge, field, path)));
+    let fit = |(edge, field, path): (&Edge, &str, &'r FieldPath)| {
+        let wanted = wanted(edge, path);
+        let field = format!("spec.dependencies[{}].{field}", edge.index);
+        PathFit { dependents: &rule.dependent().gvr, field, path, wanted, fit: schema.fit(path, wanted) }
+    };
+    paths.map(fit).collect()
+}
+
+/// Returns true if no dependent can hold such a reference.
+pub(crate) fn is_blind(edge: &Edge, schema: &Schema) -> bool {
+    let is_missing = |path| matches!(schema.fit(path, wanted(edge, path)), SchemaFit::Missing(_) | SchemaFit::Other(_));
+    match &edge.reference {
+        Reference::Fixed(_) | Reference::Selected(_) => false,
+        Reference::Field(_) | Reference::Selector(_) => is_missing(edge.reference.path()),
+    }
+}
+
+/// Difference between a kind and a rule's words about it. Prints what to correct.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KindProblem {
+    /// Class of the problem.
+    pub what: Mismatch,
+    message: String,
+}
+
+/// Class of a difference between a kind and a rule's words about it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(
+    clippy::exhaustive_enums,
+    reason = "depguard's other crates decide by each case: none shall pass them by unseen"
+)]
+pub enum Mismatch {
+    /// The kind could not be read.
+    Unknown,
+    /// There is no kind of this group, version and resource.
+    NotServed,
+    /// The kind is served, but not in this version.
+    Version,
+    /// The kind has another name.
+    Kind,
+}
+
+/// Checks that a kind is served as a rule says. `seen` holds the facts about the kind, if it was read; `kind` is its
+/// name in the rule; `field` is the rule's field that names it: `spec.dependent`, `spec.dependencies[0]`.
+pub fn kind(
+    seen: Option<&Seen>,
+    gvr: &GroupVersionResource,
+    kind: Option<&Kind>,
+    field: &str,
+) -> Result<(), KindProblem> {
+    let shown = name(gvr);
+    let problem = |what, message| Err(KindProblem { what, message });
+    match seen {
+        None => problem(Mismatch::Unknown, format!("depguard has not read {shown} yet")),
+        Some(Seen::Unknown(why)) => {
+            problem(Mismatch::Unknown, format!("could not find out whether the API server serves {shown}: {why}"))
+        }
+        Some(Seen::NotServed) => problem(
+            Mismatch::NotServed,
+            format!("there is no {shown}: correct the group, version and resource of {field}"),
+        ),
+        Some(Seen::Facts(facts)) if !facts.served.iter().any(|served| served == gvr.version.as_str()) => {
+            let (served, kind) = (facts.served.join(", "), gvr.group_resource());
+            let until =
+                if field == "spec.dependent" { "; until then, deletions of its targets are refused" } else { "" };
+            let version = &gvr.version;
+            problem(
+                Mismatch::Version,
+                format!("{kind} is not served in version {version}, but in {served}: correct {field}.version{until}"),
+            )
+        }
+        Some(Seen::Facts(facts)) if kind.is_some_and(|kind| kind.as_str() != facts.kind) => {
+            problem(Mismatch::Kind, format!("the kind of {shown} is {}: correct {field}.kind", facts.kind))
+        }
+        Some(Seen::Facts(_)) => Ok(()),
+    }
+}
+
+/// Lookup of the dependents of an edge.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Lookup {
+    /// Cheapest way that the dependents' schema allows; `None` if it is not known.
+    pub strategy: Option<Strategy>,
+    /// Field to add to the dependents' `selectableFields`, to allow the cheapest way of all.
+    pub add: Option<FieldPath>,
+}
+
+/// Returns the lookup of the dependents of an edge, with the field that would make it cheaper.
+pub fn lookup(edge: &Edge, dependents: &KindFacts, targets: Option<&KindFacts>) -> Lookup {
+    let plain = edge.selected_by().map(|_| edge.reference.path());
+    if plain.is_some_and(|path| dependents.selectable.contains(path)) {
+        return Lookup { strategy: Some(Strategy::FieldSelector), add: None };
+    }
+    if edge.reads_metadata() {
+        return Lookup { strategy: Some(Strategy::Metadata), add: None };
+    }
+    let may_be_selectable = |path: &&FieldPath| {
+        let is_text = |schema: &Schema| schema.fit(path, ExpectedType::Text) == SchemaFit::Fits;
+        dependents.is_custom
+            && dependents.selectable.len() < MAX_SELECTABLE
+            && dependents.schema.as_ref().is_some_and(is_text)
+    };
+    let add = plain.filter(may_be_selectable).cloned();
+    let Some(targets) = targets else { return Lookup { strategy: None, add } };
+    let one_namespace = dependents.namespaced && targets.namespaced && edge.reference.stays_in_namespace();
+    let strategy = match (one_namespace, plain.is_some_and(|path| dependents.printed.contains(path))) {
+        (true, true) => Strategy::Table,
+        (true, false) => Strategy::NamespaceScan,
+        (false, _) => Strategy::ClusterScan,
+    };
+    Lookup { strategy: Some(strategy), add }
+}
+
+/// Returns the advice by which a kind's objects can be selected by a field.
+pub fn selectable_hint(gvr: &GroupVersionResource, path: &FieldPath) -> String {
+    format!("add `jsonPath: {path}` to selectableFields of version {} of {}", gvr.version, gvr.group_resource())
+}
+
+/// Returns a name such as `virtualmachines.compute.example.com v1alpha1`.
+pub(crate) fn name(gvr: &GroupVersionResource) -> String {
+    format!("{} {}", gvr.group_resource(), gvr.version)
+}
+
+fn wanted(edge: &Edge, path: &FieldPath) -> ExpectedType {
+    match &edge.reference {
+        Reference::Selector(own) if own == path => ExpectedType::Map,
+        Reference::Field(field) if field.path == *path && field.keys => ExpectedType::Map,
+        Reference::Field(field) if field.path == *path => ExpectedType::Names,
+        _ => ExpectedType::Text,
+    }
+}
+
+impl fmt::Display for PathFit<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (field, path, dependents) = (&self.field, self.path, name(self.dependents));
+        match &self.fit {
+            SchemaFit::Fits => write!(f, "{field} fits {dependents}"),
+            SchemaFit::Open => {
+                write!(f, "{field} could not be checked: the schema of {dependents} allows anything at `{path}`")
+            }
+            SchemaFit::Missing(why) | SchemaFit::Other(why) => {
+                write!(f, "{field} does not fit {dependents}: {why}")
+            }
+        }
+    }
+}
+
+impl fmt::Display for KindProblem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}

@@ -1,0 +1,158 @@
+//! Refusal of a deletion.
+
+use std::fmt::Write;
+
+use serde_json::{Value, json};
+
+use super::referrers::{Blocker, Referrers};
+use crate::model::names::{Group, GroupResource, Resource};
+use crate::protocol::admission_review::Review;
+use crate::protocol::problem::{Unresolved, clipped, joined};
+
+/// The reason for refusing a deletion, and the object.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Denial {
+    subject: Option<Subject>,
+    reason: Reason,
+    pub(super) refusal: RefusalCode,
+}
+
+/// The code and the reason of a refusal, in the form that an API server passes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum RefusalCode {
+    /// 403, for a deletion: only a change of the referrers allows the deletion.
+    Forbidden,
+    /// 429, the code with which a PodDisruptionBudget refuses an eviction: `kubectl drain` then tries again, while a
+    /// 403 ends it.
+    TooManyRequests,
+}
+
+impl RefusalCode {
+    /// Returns the code that the sender of this review can use.
+    pub fn of(review: &Review<'_>) -> Self {
+        if review.is_eviction() { Self::TooManyRequests } else { Self::Forbidden }
+    }
+
+    /// Returns the `metav1.Status` with this message.
+    pub fn status(self, message: &str) -> Value {
+        let (code, reason) = match self {
+            Self::Forbidden => (403, "Forbidden"),
+            Self::TooManyRequests => (429, "TooManyRequests"),
+        };
+        json!({"metadata": {}, "status": "Failure", "code": code, "reason": reason, "message": message})
+    }
+}
+
+/// The object of the deletion.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Subject {
+    pub(crate) kind: GroupResource,
+    pub(crate) name: String,
+}
+
+/// The reason for refusing a deletion.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Reason {
+    /// Other objects refer to the object.
+    Referenced {
+        /// The referrers.
+        by: Referrers,
+        /// Further problems.
+        problems: Vec<Unresolved>,
+        /// Reasons why it is unknown if the referrers are torn down together with the object, if that would allow the
+        /// deletion.
+        unread: Vec<Unresolved>,
+    },
+    /// The referrers are unknown.
+    Undecided {
+        /// The problems, with advice.
+        problems: Vec<Unresolved>,
+    },
+    /// The rules are not loaded yet.
+    NotReady {
+        /// The missing part.
+        missing: String,
+    },
+}
+
+impl Denial {
+    pub(crate) fn new(subject: Option<Subject>, reason: Reason, refusal: RefusalCode) -> Self {
+        Self { subject, reason, refusal }
+    }
+
+    /// Returns the reason, for programs.
+    pub fn reason(&self) -> &Reason {
+        &self.reason
+    }
+
+    /// Returns the reason, for people.
+    pub fn message(&self) -> String {
+        let subject = self.subject.as_ref();
+        let subject = subject.map(|subject| format!("cannot delete {subject}: ")).unwrap_or_default();
+        match &self.reason {
+            Reason::NotReady { missing } if missing.is_empty() => {
+                "dependency webhook not yet initialized, retry later".to_owned()
+            }
+            Reason::NotReady { missing } => {
+                format!("dependency webhook not yet initialized, retry later ({})", clipped(missing))
+            }
+            Reason::Undecided { problems } => {
+                format!("{subject}could not find out what refers to it: {}", joined(problems))
+            }
+            Reason::Referenced { by, problems, unread } => {
+                let mut message = format!("{subject}still referenced by {}", by.text());
+                // Writing to a string can't fail.
+                if !problems.is_empty() {
+                    let _ = write!(message, "; could not find out what else refers to it: {}", joined(problems));
+                }
+                if !unread.is_empty() {
+                    let _ = write!(message, "; could not find out what is being torn down: {}", joined(unread));
+                }
+                message
+            }
+        }
+    }
+
+    pub(super) fn status(&self) -> Value {
+        let mut status = self.refusal.status(&self.message());
+        if let Some(Subject { kind: GroupResource { group, resource }, name }) = &self.subject {
+            let causes: Vec<_> = match &self.reason {
+                Reason::Referenced { by, .. } => by.named().iter().map(Blocker::cause).collect(),
+                Reason::Undecided { .. } | Reason::NotReady { .. } => Vec::new(),
+            };
+            let (group, resource): (&Group, &Resource) = (group, resource);
+            let details = json!({"name": name, "group": group, "kind": resource, "causes": causes});
+            if let Some(status) = status.as_object_mut() {
+                status.insert("details".to_owned(), details);
+            }
+        }
+        status
+    }
+}
+
+impl Reason {
+    /// Returns the problems, with advice.
+    pub fn problems(&self) -> Vec<Unresolved> {
+        match self {
+            Self::Referenced { problems, unread, .. } => problems.iter().chain(unread).cloned().collect(),
+            Self::Undecided { problems } => problems.clone(),
+            Self::NotReady { missing } => vec![missing.as_str().into()],
+        }
+    }
+
+    pub(super) fn label(&self) -> &'static str {
+        match self {
+            Self::Referenced { .. } => "referenced",
+            Self::Undecided { .. } => "undecided",
+            Self::NotReady { .. } => "not-ready",
+        }
+    }
+}
+
+impl std::fmt::Display for Subject {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}/{}", self.kind.resource, self.name)
+    }
+}

@@ -1,0 +1,138 @@
+//! Deletion without its object: the edges that protect the kind, and the requester.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use super::{Bindings, Evaluation, InProgress, PendingQuery, State};
+use crate::applicability::api_bindings::BINDINGS_PATH;
+use crate::applicability::edges::{BoundKinds, CandidateEdge};
+use crate::applicability::teardown::TeardownScopes;
+use crate::applicability::workspace_paths::Workspaces;
+use crate::evaluation::begin::Context;
+use crate::evaluation::decision::{AllowReason, Decision, Diagnostics, Reason, RefusalCode, Subject, Verdict};
+use crate::model::api::{FailurePolicy, OnDelete};
+use crate::model::control_plane::ControlPlane;
+use crate::model::names::GroupResource;
+use crate::protocol::admission_review::{Review, ReviewedObject, unreadable_review};
+use crate::protocol::deletion_target::DeletionTarget;
+use crate::protocol::paged_list::Listing;
+use crate::protocol::problem::Unresolved;
+use crate::rule::compiled_edge::CompiledEdge;
+use crate::rule::cycles::Graph;
+
+/// Deletion that a review requests, with the edges that protect the kind; its object is not read yet.
+#[derive(Debug, Clone)]
+pub(crate) struct RequestedDeletion {
+    control_plane: ControlPlane,
+    edges: Vec<Arc<CompiledEdge>>,
+    graph: Arc<Graph>,
+    workspaces: Workspaces,
+    failure_policy: FailurePolicy,
+    refusal: RefusalCode,
+    /// The requester's name, if the operator allows them to override the protection.
+    overrider: Option<String>,
+}
+
+impl RequestedDeletion {
+    /// Creates the deletion that a review requests, directly or by an eviction, of an object that `edges` protect.
+    pub(crate) fn new(
+        control_plane: ControlPlane,
+        review: &Review<'_>,
+        edges: Vec<Arc<CompiledEdge>>,
+        graph: &Arc<Graph>,
+        context: &Context<'_>,
+    ) -> Self {
+        let requester = review.requester();
+        Self {
+            control_plane,
+            edges,
+            graph: Arc::clone(graph),
+            workspaces: context.workspaces.clone(),
+            failure_policy: context.failure_policy,
+            refusal: RefusalCode::of(review),
+            overrider: context.overrides.allows(requester).then(|| requester.username().to_owned()),
+        }
+    }
+
+    /// Returns the kind of the object; `None` if no rule names the kind.
+    pub(super) fn kind(&self) -> Option<GroupResource> {
+        self.edges.first().map(|edge| edge.target.clone())
+    }
+
+    /// Begins to decide the deletion of this stored object.
+    pub(crate) fn begin(&self, object: Option<&ReviewedObject<'_>>) -> Evaluation {
+        let Some(kind) = self.kind() else { return Evaluation::settled(Decision::allow(AllowReason::NoRule)) };
+        let Some(object) = object else { return self.unreadable(kind, "the review has no oldObject") };
+        if object.is_terminating() {
+            return Evaluation::settled(Decision::allow(AllowReason::Terminating));
+        }
+        if let Some(overrider) = self.overrider.as_ref().filter(|_| object.wants_no_protection()) {
+            let notes = Diagnostics { overridden_by: Some(overrider.clone()), ..Diagnostics::default() };
+            return Evaluation::settled(Decision::new(Verdict::Allowed(AllowReason::Overridden), notes));
+        }
+        match DeletionTarget::read(self.control_plane, kind.clone(), object) {
+            Ok(target) => self.begin_with_target(kind, target),
+            Err(why) => self.unreadable(kind, &why),
+        }
+    }
+
+    fn begin_with_target(&self, kind: GroupResource, target: DeletionTarget) -> Evaluation {
+        let Self { control_plane, edges, graph, workspaces, failure_policy, refusal, overrider: _ } = self;
+        let candidates: Vec<_> =
+            (edges.iter()).filter_map(|edge| CandidateEdge::new(*control_plane, edge, &target, workspaces)).collect();
+        if candidates.is_empty() {
+            return Evaluation::settled(Decision::allow(AllowReason::NotBound));
+        }
+        let mut progress = InProgress {
+            bindings: None,
+            caller_scope: None,
+            graph: Arc::clone(graph),
+            kinds: BoundKinds::new(*control_plane, target.cluster.clone(), workspaces),
+            applies: false,
+            groups: Vec::new(),
+            due: Vec::new(),
+            checked_out: 0,
+            readers: BTreeMap::new(),
+            scopes: TeardownScopes::new(target.cluster.clone(), target.namespace.clone()),
+            failure_policy: *failure_policy,
+            refusal: *refusal,
+            problems: Vec::new(),
+            diagnostics: Diagnostics {
+                subject: Some(Subject { kind, name: target.name.clone() }),
+                ..Diagnostics::default()
+            },
+            target: Arc::new(target),
+            open: BTreeMap::new(),
+            ready: VecDeque::new(),
+            next_id: 0,
+            next_reader: 0,
+        };
+        if candidates.iter().all(|candidate| candidate.applies() && !progress.leads_to_exports(&candidate.edge)) {
+            progress.begin_lookups(candidates);
+        } else {
+            let cyclic = candidates.iter().any(|candidate| graph.may_close(&candidate.edge));
+            let on_delete = candidates.iter().map(|candidate| candidate.edge.on_delete).min().unwrap_or_default();
+            let listing = Listing::new(BINDINGS_PATH.to_owned());
+            progress.bindings = Some(Bindings { listing, candidates, cyclic, on_delete });
+            progress.ready.push_back(PendingQuery::Bindings);
+        }
+        Evaluation(State::InProgress(Box::new(progress)))
+    }
+
+    /// Returns the decision for a review that lacks a part that every API server sends.
+    pub(super) fn unreadable(&self, kind: GroupResource, why: &str) -> Evaluation {
+        let subject = Subject { kind, name: "?".to_owned() };
+        Evaluation::settled(self.undecided(subject, unreadable_review(why).into()))
+    }
+
+    /// Returns the decision if the referrers of the object are unknown: a refusal, unless no rule asks for one.
+    pub(super) fn undecided(&self, subject: Subject, problem: Unresolved) -> Decision {
+        let problems = vec![problem];
+        let denies = self.edges.iter().any(|edge| edge.on_delete == OnDelete::Deny);
+        if self.failure_policy == FailurePolicy::Fail && denies {
+            return Decision::deny(subject, Reason::Undecided { problems }, self.refusal);
+        }
+        let notes = Diagnostics { subject: Some(subject), problems, ..Diagnostics::default() };
+        Decision::new(Verdict::Allowed(AllowReason::Tolerated), notes)
+    }
+}

@@ -1,0 +1,4 @@
+#[cfg(feature = "locks")]
+pub mod locks;
+#[cfg(feature = "owners")]
+pub mod owners;

@@ -1,0 +1,243 @@
+//! Planner of lookups: the cheapest requests that find every dependent.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::sync::Arc;
+
+use crate::applicability::teardown_exemption::TeardownExemption;
+use crate::model::api::{OnDelete, OwnedDependents, Strategy};
+use crate::model::field_path::{FieldPath, Segment};
+use crate::model::names::{ExportName, GroupVersionResource, LogicalCluster, Namespace};
+use crate::protocol::request::Accept;
+use crate::rule::compiled_edge::{CompiledEdge, EdgeState};
+use crate::rule::{Edge, FieldReference, Reference, RuleKey};
+
+/// The most fields of one kind of dependents that are requested one by one. With more fields, all dependents are read
+/// at once.
+const MAX_FIELDS: usize = 4;
+
+/// The fields of an object's metadata that an API server returns unchanged when it is asked for the metadata alone.
+const METADATA: [&str; 7] =
+    ["annotations", "finalizers", "generateName", "labels", "name", "namespace", "ownerReferences"];
+
+/// The objects of a search: the objects of one kind, in one namespace or in all.
+///
+/// Lookups with equal dependents may share a list.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[expect(clippy::exhaustive_structs, reason = "made by depguard's other crates too, which say each field")]
+pub struct Dependents {
+    /// The logical cluster; `None` on plain Kubernetes.
+    pub cluster: Option<LogicalCluster>,
+    /// The APIExport that serves the kind; `None` for a local kind.
+    pub export: Option<(LogicalCluster, ExportName)>,
+    /// The resource, in the version in which it is read.
+    pub gvr: GroupVersionResource,
+    /// The namespace; `None`: all of them.
+    pub namespace: Option<Namespace>,
+    /// The requested form of each object.
+    pub accept: Accept,
+}
+
+/// Plan for finding the dependents of one kind that refer to a target, with the rules that need it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(clippy::exhaustive_structs, reason = "made by depguard's other crates too, which say each field")]
+pub struct LookupPlan {
+    /// The objects to search.
+    pub dependents: Dependents,
+    /// The strategy of the search.
+    pub strategy: Strategy,
+    /// The field by which the API server selects, with [`Strategy::FieldSelector`]: `spec.vpcRef.name`.
+    pub field: Option<String>,
+    /// The rules that need the search.
+    pub rules: Vec<RuleKey>,
+}
+
+/// Edges that one lookup searches together.
+#[derive(Debug)]
+pub(crate) struct LookupEdges {
+    pub(crate) dependents: Dependents,
+    pub(crate) edges: Vec<Arc<CompiledEdge>>,
+    /// The `onDelete` action that these edges share.
+    pub(crate) on_delete: OnDelete,
+    /// The teardown exemption that these edges share.
+    pub(crate) exemption: Option<TeardownExemption>,
+    /// The field by which an API server may select the dependents that refer to the target; `None`: all are read.
+    pub(crate) field: Option<String>,
+}
+
+/// An edge that needs a lookup, and the scope of the lookup.
+#[derive(Debug)]
+pub(crate) struct PlannedEdge {
+    pub(crate) export: Option<(LogicalCluster, ExportName)>,
+    pub(crate) namespace: Option<Namespace>,
+    pub(crate) edge: Arc<CompiledEdge>,
+    pub(crate) exemption: Option<TeardownExemption>,
+}
+
+/// Plans the lookups for these edges: one list for each kind of dependents, or lists by field selectors.
+///
+/// Edges are grouped by teardown exemption and by `onDelete`, so that a failed list of one group never affects
+/// another group's verdict. (Their lists may still be shared.)
+pub(crate) fn plan(cluster: Option<&LogicalCluster>, wanted: Vec<PlannedEdge>) -> Vec<LookupEdges> {
+    let mut kinds: BTreeMap<_, Vec<_>> = BTreeMap::new();
+    for wanted in wanted {
+        let EdgeState::Usable { dependent, edge } = &wanted.edge.state else { continue };
+        let (gvr, field) = (dependent.gvr.clone(), edge.selected_by());
+        kinds.entry((wanted.export.clone(), gvr)).or_default().push((wanted, field));
+    }
+    let mut lookups = BTreeMap::new();
+    for ((export, gvr), mut wanted) in kinds {
+        scan_once(&mut wanted);
+        // One list of whole objects also serves the edges that need only metadata.
+        let reads_whole = |namespace: &Option<Namespace>| {
+            let mut scanning =
+                wanted.iter().filter(|(wanted, field)| field.is_none() && wanted.namespace == *namespace);
+            scanning.any(|(wanted, _)| !reads_metadata(&wanted.edge))
+        };
+        let whole: BTreeSet<_> =
+            wanted.iter().map(|(wanted, _)| wanted.namespace.clone()).filter(reads_whole).collect();
+        for (PlannedEdge { namespace, edge, exemption, .. }, field) in wanted {
+            let whole = if field.is_none() { whole.contains(&namespace) } else { !reads_metadata(&edge) };
+            let accept = if whole { Accept::Json } else { Accept::Metadata };
+            let (cluster, export, gvr) = (cluster.cloned(), export.clone(), gvr.clone());
+            let dependents = Dependents { cluster, export, gvr, namespace, accept };
+            let key = (dependents, edge.on_delete, exemption, field);
+            lookups.entry(key).or_insert_with(Vec::new).push(edge);
+        }
+    }
+    let lookup = |((dependents, on_delete, exemption, field), edges)| LookupEdges {
+        dependents,
+        edges,
+        on_delete,
+        exemption,
+        field,
+    };
+    lookups.into_iter().map(lookup).collect()
+}
+
+/// Lets one list serve all edges about a kind if all of its objects must be read anyway.
+///
+/// Only a refusing edge can force that: an edge that merely warns must make a refusal neither more expensive nor
+/// likelier to fail.
+fn scan_once(wanted: &mut [(PlannedEdge, Option<String>)]) {
+    let must =
+        |(wanted, field): &(PlannedEdge, Option<String>)| wanted.edge.on_delete == OnDelete::Deny && field.is_none();
+    if wanted.iter().any(|each| must(each) && each.0.namespace.is_none()) {
+        for (wanted, field) in wanted {
+            (wanted.namespace, *field) = (None, None);
+        }
+        return;
+    }
+    let mut fields: BTreeMap<_, BTreeSet<_>> = BTreeMap::new();
+    let mut scanned = BTreeSet::new();
+    for each @ (PlannedEdge { namespace, .. }, field) in wanted.iter() {
+        fields.entry(namespace.clone()).or_default().extend(field.clone());
+        if must(each) {
+            scanned.insert(namespace.clone());
+        }
+    }
+    scanned.extend(fields.into_iter().filter(|(_, fields)| fields.len() > MAX_FIELDS).map(|(namespace, _)| namespace));
+    for (wanted, field) in wanted {
+        if scanned.contains(&wanted.namespace) {
+            *field = None;
+        }
+    }
+}
+
+fn reads_metadata(edge: &CompiledEdge) -> bool {
+    match &edge.state {
+        EdgeState::Usable { edge, .. } => edge.reads_metadata(),
+        EdgeState::Invalid(_) => false,
+    }
+}
+
+// === Capabilities of an edge ===
+
+impl Edge {
+    /// Returns the field by which an API server can select the dependents that refer to a target, if its schema makes
+    /// the field selectable: `spec.vpcRef.name`, as in a field selector.
+    ///
+    /// This is sound only if the field's whole value is the target's name: then the server selects every referrer.
+    /// (In a list of names each name is a reference, but an API server selects only by scalars, and makes the schema
+    /// follow that.)
+    pub fn selected_by(&self) -> Option<String> {
+        let Reference::Field(field) = &self.reference else { return None };
+        // The paths beside the name only narrow what was found by the name.
+        let FieldReference { path, keys, split, pattern, place: _, group: _, kind: _, api_version: _, uid: _ } =
+            &**field;
+        if *keys || split.is_some() || pattern.is_some() {
+            return None;
+        }
+        let names: Vec<_> = path.segments().iter().map(label).collect::<Option<_>>()?;
+        match names.as_slice() {
+            // No other field of the metadata is ever selectable.
+            ["metadata", field, ..] if !matches!(*field, "name" | "namespace") => None,
+            names => Some(names.join(".")),
+        }
+    }
+
+    /// Returns true if each dependent that the rule selects refers to the target, wherever the target's name fits.
+    pub(crate) fn is_of_each(&self) -> bool {
+        let Self { index: _, target: _, reference, when, on_delete: _, owned_dependents, message: _ } = self;
+        matches!(reference, Reference::Fixed(_)) && when.is_none() && *owned_dependents == OwnedDependents::Block
+    }
+
+    /// Returns true if all values that are read of a dependent are in its metadata.
+    pub fn reads_metadata(&self) -> bool {
+        // Owners and the labels of the dependents' selector are always in the metadata.
+        self.paths().all(|(_, path)| is_metadata(path))
+    }
+}
+
+/// Returns a step as it stands in a field selector, where a name with a dot would count as two names.
+fn label(segment: &Segment) -> Option<&str> {
+    let Segment::Name(name) = segment else { return None };
+    let plain = |c: u8| c.is_ascii_alphanumeric() || matches!(c, b'_' | b'-');
+    (!name.is_empty() && name.bytes().all(plain)).then_some(name)
+}
+
+fn is_metadata(path: &FieldPath) -> bool {
+    match path.segments() {
+        [Segment::Name(metadata), Segment::Name(field), ..] => {
+            metadata == "metadata" && METADATA.contains(&field.as_str())
+        }
+        _ => false,
+    }
+}
+
+// === Path, strategy and text ===
+
+impl Dependents {
+    /// Returns the path of their list.
+    pub(crate) fn path(&self) -> String {
+        self.gvr.path(self.namespace.as_ref().map(Namespace::as_str), None)
+    }
+
+    /// Returns the strategy for reading all of them.
+    pub(crate) fn strategy(&self) -> Strategy {
+        match (self.accept, &self.namespace) {
+            (Accept::Metadata, _) => Strategy::Metadata,
+            (_, Some(_)) => Strategy::NamespaceScan,
+            (_, None) => Strategy::ClusterScan,
+        }
+    }
+}
+
+impl fmt::Display for LookupPlan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { dependents: Dependents { cluster, gvr, namespace, .. }, strategy, field, rules } = self;
+        write!(f, "{gvr}")?;
+        if let Some(namespace) = namespace {
+            write!(f, " in namespace {namespace}")?;
+        }
+        if let Some(cluster) = cluster {
+            write!(f, " of logical cluster {cluster}")?;
+        }
+        write!(f, " by {}", strategy.as_str())?;
+        if let Some(field) = field {
+            write!(f, " {field}")?;
+        }
+        let rules: Vec<_> = rules.iter().map(RuleKey::to_string).collect();
+        write!(f, ", for {}", rules.join(", "))
+    }
+}

@@ -1,0 +1,528 @@
+//! The wire types of `dependencies.opendefense.cloud/v1alpha1`, as users write them and API servers store them.
+//! The types hold whatever the user wrote; [`Rule::parse`](crate::Rule::parse) checks it. An unknown field is an
+//! error and is not ignored: a narrower rule that is read as a wider one, or the reverse, would lead to wrong
+//! decisions.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+#[cfg(feature = "schemars")]
+use crate::model::{name_pattern::Pattern, schema};
+
+/// The API group.
+pub const GROUP: &str = "dependencies.opendefense.cloud";
+/// The API version.
+pub const VERSION: &str = "v1alpha1";
+/// The kind of a rule.
+pub const KIND: &str = "DependencyRule";
+/// The resource of rules.
+pub const PLURAL: &str = "dependencyrules";
+
+/// The annotation in which kcp names an object's logical cluster. kcp sets it from the storage key.
+pub const CLUSTER_ANNOTATION: &str = "kcp.io/cluster";
+/// The annotation in which kcp names the workspace path of an APIBinding's or APIExport's workspace.
+pub const PATH_ANNOTATION: &str = "kcp.io/path";
+/// The annotation on a target that lifts its protection for users whom the operator has allowed to do so.
+pub const SKIP_ANNOTATION: &str = "dependencies.opendefense.cloud/skip-protection";
+
+/// The annotation on an APIExport that names the workspaces whose rules may protect the exported kinds: workspace
+/// paths, separated by commas.
+pub const ACCEPT_ANNOTATION: &str = "dependencies.opendefense.cloud/accept-rules-from";
+
+/// Foreign key: kind A refers to kind B through a field.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[expect(clippy::exhaustive_structs, reason = "what stands in the API: it grows with that, as docs/embedding.md says")]
+pub struct DependencyRule {
+    /// `dependencies.opendefense.cloud/v1alpha1`.
+    #[serde(default)]
+    pub api_version: String,
+    /// `DependencyRule`.
+    #[serde(default)]
+    pub kind: String,
+    /// The part of the metadata that depguard needs.
+    #[serde(default)]
+    pub metadata: ObjectMeta,
+    /// The rule as the user wrote it.
+    pub spec: DependencyRuleSpec,
+    /// The controller's result.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub status: Option<DependencyRuleStatus>,
+}
+
+/// The part of an object's metadata that depguard reads.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[expect(clippy::exhaustive_structs, reason = "what stands in the API: it grows with that, as docs/embedding.md says")]
+pub struct ObjectMeta {
+    /// The object's name.
+    #[serde(default)]
+    pub name: String,
+    /// Number of changes of `spec`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub generation: Option<i64>,
+    /// Annotations; in kcp one of them names the logical cluster.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub annotations: BTreeMap<String, String>,
+}
+
+/// One kind of dependent and what it refers to.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+// A rule without `dependencies` is still read, so that the error can say what to write.
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schemars", schemars(extend("required" = ["dependent", "dependencies"])))]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[expect(clippy::exhaustive_structs, reason = "what stands in the API: it grows with that, as docs/embedding.md says")]
+pub struct DependencyRuleSpec {
+    /// The outcome of a deletion if this rule can't be evaluated, or depguard can't be reached. Left out: `Fail`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failure_policy: Option<FailurePolicy>,
+    /// The kind that holds the references.
+    pub dependent: Dependent,
+    /// The references of the dependent, one entry a field.
+    #[serde(default)]
+    pub dependencies: Vec<Dependency>,
+}
+
+/// The outcome if a rule can't be evaluated, or if the webhook can't be reached.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
+#[expect(clippy::exhaustive_enums, reason = "Kubernetes' own two")]
+pub enum FailurePolicy {
+    /// The deletion is refused.
+    #[default]
+    Fail,
+    /// The deletion goes on, as far as this rule is concerned.
+    Ignore,
+}
+
+/// The kind that holds the references.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema), schemars(extend("x-kubernetes-validations" = [
+    {"rule": "!has(self.apiExportRef)",
+     "message": "apiExportRef was replaced: write the export's name in apiExportName (it stands in the rule's own \
+        workspace, so it has no path)"},
+    {"rule": "!has(self.apiExportName) || self.group != ''",
+     "message": "the core group is always local: name a group or leave apiExportName out"},
+])))]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[expect(clippy::exhaustive_structs, reason = "what stands in the API: it grows with that, as docs/embedding.md says")]
+pub struct Dependent {
+    /// The APIExport, in this rule's own workspace, that serves the kind. Left out: a kind of this workspace or cluster
+    /// itself.
+    #[cfg_attr(feature = "schemars", schemars(with = "schema::ExportName"))]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub api_export_name: Option<String>,
+    /// The field that older rules had instead of `apiExportName`; no longer accepted.
+    // It is read so that the error can say what to write. It is in the schema so that it is not pruned, and a rule of
+    // the older form is refused and never taken for a local one.
+    #[cfg_attr(feature = "schemars", schemars(schema_with = "schema::old_export_ref"))]
+    #[serde(default, skip_serializing)]
+    pub api_export_ref: Option<ExportRef>,
+    /// The API group; empty for the core group.
+    #[cfg_attr(feature = "schemars", schemars(with = "schema::Group"))]
+    pub group: String,
+    /// The version in which dependents are read.
+    #[cfg_attr(feature = "schemars", schemars(with = "schema::Version"))]
+    pub version: String,
+    /// The kind, for messages.
+    #[cfg_attr(feature = "schemars", schemars(with = "schema::Kind"))]
+    pub kind: String,
+    /// The resource, plural.
+    #[cfg_attr(feature = "schemars", schemars(with = "schema::Resource"))]
+    pub resource: String,
+    /// Only dependents with these labels count. Left out, or empty: all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub selector: Option<LabelSelector>,
+}
+
+/// A selection by labels, in the shape of `metav1.LabelSelector`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema), schemars(extend("x-kubernetes-map-type" = "atomic")))]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[expect(clippy::exhaustive_structs, reason = "what stands in the API: it grows with that, as docs/embedding.md says")]
+pub struct LabelSelector {
+    /// Labels, all of which must be there.
+    #[cfg_attr(feature = "schemars", schemars(
+        with = "BTreeMap<String, schema::LabelValue>",
+        extend("maxProperties" = 64),
+        extend("x-kubernetes-validations" = [{
+            "rule": format!("self.all(key, size(key) <= 317 && key.matches('{}'))", schema::LABEL_KEY),
+            "message": "not a label's key, such as tier or example.com/tier",
+        }]),
+    ))]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub match_labels: Option<BTreeMap<String, String>>,
+    /// Requirements, all of which must hold.
+    #[cfg_attr(feature = "schemars", schemars(length(max = 64)))]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub match_expressions: Option<Vec<LabelSelectorRequirement>>,
+}
+
+/// Requirement on the value of one label.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema), schemars(extend("x-kubernetes-validations" = [{
+    "rule": "(self.operator in ['In', 'NotIn']) == (has(self.values) && size(self.values) > 0)",
+    "message": "In and NotIn need values, Exists and DoesNotExist take none",
+}])))]
+#[serde(deny_unknown_fields)]
+#[expect(clippy::exhaustive_structs, reason = "what stands in the API: it grows with that, as docs/embedding.md says")]
+pub struct LabelSelectorRequirement {
+    /// The label.
+    #[cfg_attr(feature = "schemars", schemars(length(min = 1, max = 317), pattern(schema::LABEL_KEY)))]
+    pub key: String,
+    /// The relation that must hold between the label's value and the listed values.
+    pub operator: LabelSelectorOperator,
+    /// The values: at least one for `In` and `NotIn`, none for the other operators.
+    #[cfg_attr(feature = "schemars", schemars(with = "Vec<schema::LabelValue>", length(max = 64)))]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub values: Option<Vec<String>>,
+}
+
+/// Relation between a label's value and the values of a requirement.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
+#[expect(clippy::exhaustive_enums, reason = "Kubernetes' own four")]
+pub enum LabelSelectorOperator {
+    /// The label is one of the values.
+    In,
+    /// The label is none of the values, or is not there.
+    NotIn,
+    /// The label is there.
+    Exists,
+    /// The label is not there.
+    DoesNotExist,
+}
+
+/// One reference that the dependent holds, and the kind that it refers to.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema), schemars(extend("x-kubernetes-validations" = [
+    {"rule": "has(self.fieldRef) != has(self.selectorRef)", "message": "write exactly one of fieldRef and selectorRef"},
+    {"rule": "!has(self.fieldRef) || !(has(self.fieldRef.kindPath) || has(self.fieldRef.kindPattern)) || has(self.kind)",
+     "message": "fieldRef.kindPath and fieldRef.kindPattern need kind: which value of that field means this target"},
+    {"rule": "!has(self.apiExportRef) || self.group != ''",
+     "message": "the core group is always local: name a group or leave apiExportRef out"},
+])))]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[expect(clippy::exhaustive_structs, reason = "what stands in the API: it grows with that, as docs/embedding.md says")]
+pub struct Dependency {
+    /// The APIExport that serves the target. Left out: a kind of this workspace or cluster itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub api_export_ref: Option<ExportRef>,
+    /// The API group; empty for the core group.
+    #[cfg_attr(feature = "schemars", schemars(with = "schema::Group"))]
+    pub group: String,
+    /// A served version; the target is protected in all of them.
+    #[cfg_attr(feature = "schemars", schemars(with = "schema::Version"))]
+    pub version: String,
+    /// The resource, plural.
+    #[cfg_attr(feature = "schemars", schemars(with = "schema::Resource"))]
+    pub resource: String,
+    /// The kind, for messages; needed if `fieldRef.kindPath` or `fieldRef.kindPattern` is set.
+    #[cfg_attr(feature = "schemars", schemars(with = "schema::Kind"))]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kind: Option<String>,
+    /// The field of the dependent that names the target. Either this or `selectorRef`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub field_ref: Option<FieldRef>,
+    /// A label selector that the dependent holds, or the rule for all of them: it refers to every target with these
+    /// labels, in its own namespace.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub selector_ref: Option<SelectorRef>,
+    /// The reference counts only where a field of the dependent has one of these values. Where it is absent, it has
+    /// none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub when: Option<When>,
+    /// The outcome of the deletion of a target that is still referred to. Left out: `Deny`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub on_delete: Option<OnDelete>,
+    /// Treatment of a dependent that the target itself owns, by its ownerReferences. Left out: `Block`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub owned_dependents: Option<OwnedDependents>,
+    /// Added to the answer, for whoever wanted to delete. `{target}`, `{blockers}` and `{rule}` stand for what it is
+    /// about; `{{` is a brace.
+    #[cfg_attr(feature = "schemars", schemars(with = "schema::Message"))]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+}
+
+/// An APIExport in a workspace.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+#[expect(clippy::exhaustive_structs, reason = "what stands in the API: it grows with that, as docs/embedding.md says")]
+pub struct ExportRef {
+    /// The provider's workspace path.
+    #[cfg_attr(feature = "schemars", schemars(with = "schema::WorkspacePath"))]
+    pub path: String,
+    /// The APIExport's name.
+    #[cfg_attr(feature = "schemars", schemars(with = "schema::ExportName"))]
+    pub name: String,
+}
+
+/// A field of the dependent that names the target, and further fields that narrow the target down.
+///
+/// If another path shares `[*]` with `path`, both are read in the same element of the list or value of the map. If
+/// the group, the kind, the version or the UID has no value, every target matches it. If the namespace has no value,
+/// the dependent's own namespace is meant.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema), schemars(extend("x-kubernetes-validations" = [
+    {"rule": "!has(self.namespace) || (!has(self.namespacePath) && !has(self.namespacePattern))",
+     "message": "write namespace, or namespacePath and namespacePattern"},
+    {"rule": "!has(self.replacement) || has(self.pattern)", "message": "replacement needs a pattern"},
+    {"rule": "has(self.path) != has(self.value)", "message": "write exactly one of path and value"},
+    {"rule": "!has(self.value) || !(has(self.split) || has(self.pattern) || (has(self.keys) && self.keys))",
+     "message": "beside value only namespace, namespacePath and namespacePattern can be written"},
+    {"rule": "!has(self.value) || !(has(self.groupPath) || has(self.groupPattern) || has(self.kindPath))",
+     "message": "beside value only namespace, namespacePath and namespacePattern can be written"},
+    {"rule": "!has(self.value) || !(has(self.kindPattern) || has(self.apiVersionPath) || has(self.uidPath))",
+     "message": "beside value only namespace, namespacePath and namespacePattern can be written"},
+    {"rule": "!has(self.value) || !has(self.namespacePattern) || has(self.namespacePath)",
+     "message": "namespacePattern needs a namespacePath beside value"},
+])))]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[expect(clippy::exhaustive_structs, reason = "what stands in the API: it grows with that, as docs/embedding.md says")]
+pub struct FieldRef {
+    /// The path of the field: a string, or a list of strings. Such as `.spec.vpcRef.name` or
+    /// `.spec.networks[*].vpcRef.name`. Either this or `value`.
+    #[cfg_attr(feature = "schemars", schemars(with = "schema::FieldPath"))]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path: Option<String>,
+    /// The name itself, if it is the same for all dependents: each dependent refers to the target of this name.
+    #[cfg_attr(feature = "schemars", schemars(with = "schema::ObjectName"))]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub value: Option<String>,
+    /// The path of the target's namespace. Where it is absent, the dependent's own.
+    #[cfg_attr(feature = "schemars", schemars(with = "schema::FieldPath"))]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub namespace_path: Option<String>,
+    /// The namespace that all targets are in.
+    #[cfg_attr(feature = "schemars", schemars(with = "schema::Namespace"))]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<String>,
+    /// An RE2 expression, whose first group is the namespace: in the value at `namespacePath`, or at `path` where that
+    /// is left out.
+    #[cfg_attr(feature = "schemars", schemars(length(max = Pattern::MAX_LEN)))]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub namespace_pattern: Option<String>,
+    /// The separator of several names in one string, such as `,`. Each part of the string, without the spaces around
+    /// the part, is read like a string of its own; an empty part is no reference.
+    #[cfg_attr(feature = "schemars", schemars(with = "schema::Separator"))]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub split: Option<String>,
+    /// The path of the target's API group; the reference counts only if it is this target's, or absent.
+    #[cfg_attr(feature = "schemars", schemars(with = "schema::FieldPath"))]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group_path: Option<String>,
+    /// An RE2 expression, whose first group is the API group: in the value at `groupPath`, or at `path` where that is
+    /// left out. A value that does not match names any group.
+    #[cfg_attr(feature = "schemars", schemars(length(max = Pattern::MAX_LEN)))]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group_pattern: Option<String>,
+    /// The path of the target's kind, likewise.
+    #[cfg_attr(feature = "schemars", schemars(with = "schema::FieldPath"))]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kind_path: Option<String>,
+    /// An RE2 expression, whose first group is the kind, likewise.
+    #[cfg_attr(feature = "schemars", schemars(length(max = Pattern::MAX_LEN)))]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kind_pattern: Option<String>,
+    /// The path of the target's `apiVersion`, likewise; only its group is compared.
+    #[cfg_attr(feature = "schemars", schemars(with = "schema::FieldPath"))]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub api_version_path: Option<String>,
+    /// The path of the target's UID, likewise.
+    #[cfg_attr(feature = "schemars", schemars(with = "schema::FieldPath"))]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub uid_path: Option<String>,
+    /// The keys of the map at `path` are the names.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub keys: bool,
+    /// An RE2 expression. A value that it does not match is no reference.
+    #[cfg_attr(feature = "schemars", schemars(length(max = Pattern::MAX_LEN)))]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pattern: Option<String>,
+    /// The name, made of the pattern's groups: `$1`, or `${name}`. Left out: the first group, or the whole match.
+    #[cfg_attr(feature = "schemars", schemars(length(max = Pattern::MAX_LEN)))]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replacement: Option<String>,
+}
+
+/// Targets that are selected by their labels. Exactly one of the two fields is set.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema), schemars(extend("x-kubernetes-validations" = [
+    {"rule": "has(self.path) != has(self.selector)", "message": "write exactly one of path and selector"},
+])))]
+#[serde(deny_unknown_fields)]
+#[expect(clippy::exhaustive_structs, reason = "what stands in the API: it grows with that, as docs/embedding.md says")]
+pub struct SelectorRef {
+    /// The path of a LabelSelector, or of a plain map of labels, such as `.spec.selector`.
+    #[cfg_attr(feature = "schemars", schemars(with = "schema::FieldPath"))]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path: Option<String>,
+    /// The selector itself, the same for every dependent.
+    // In a list without bound, an API server would find the selector's checks too expensive.
+    #[cfg_attr(feature = "schemars", schemars(transform = schema::without_cel_rules))]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub selector: Option<LabelSelector>,
+}
+
+/// A condition on a field of the dependent.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+#[expect(clippy::exhaustive_structs, reason = "what stands in the API: it grows with that, as docs/embedding.md says")]
+pub struct When {
+    /// The path of the field, such as `.spec.state`.
+    #[cfg_attr(feature = "schemars", schemars(with = "schema::FieldPath"))]
+    pub path: String,
+    /// The values that the field may have.
+    #[cfg_attr(feature = "schemars", schemars(length(min = 1, max = 64), inner(length(max = 253))))]
+    pub r#in: Vec<String>,
+}
+
+/// The outcome of the deletion of a target that is still referred to.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
+#[expect(
+    clippy::exhaustive_enums,
+    reason = "depguard's other crates decide by each case: none shall pass them by unseen"
+)]
+pub enum OnDelete {
+    /// The deletion is refused.
+    #[default]
+    Deny,
+    /// The deletion goes on, with a warning to the user who deletes.
+    Warn,
+    /// The deletion goes on, and is only recorded.
+    Audit,
+}
+
+/// Treatment of a dependent that the target owns by an ownerReference.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
+#[expect(
+    clippy::exhaustive_enums,
+    reason = "depguard's other crates decide by each case: none shall pass them by unseen"
+)]
+pub enum OwnedDependents {
+    /// The dependent counts like any other.
+    #[default]
+    Block,
+    /// The dependent doesn't count: it goes when the target goes.
+    Ignore,
+}
+
+/// The controller's result for the rule.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+#[expect(clippy::exhaustive_structs, reason = "what stands in the API: it grows with that, as docs/embedding.md says")]
+pub struct DependencyRuleStatus {
+    /// The generation that the status speaks of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
+    /// The resources of the targets, for a column.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub summary: Option<String>,
+    /// The conditions `Accepted`, `ResolvedRefs`, `Programmed` and `Enforced`.
+    #[cfg_attr(feature = "schemars", schemars(
+        extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]),
+    ))]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub conditions: Vec<Condition>,
+    /// The place where each dependency was found, and the way in which its dependents are looked for.
+    #[cfg_attr(feature = "schemars", schemars(
+        extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["dependency"]),
+    ))]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub targets: Vec<TargetStatus>,
+}
+
+/// A condition, in the shape of `metav1.Condition`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+#[expect(clippy::exhaustive_structs, reason = "what stands in the API: it grows with that, as docs/embedding.md says")]
+pub struct Condition {
+    /// The condition's type.
+    #[cfg_attr(feature = "schemars", schemars(length(max = 316)))]
+    #[serde(rename = "type")]
+    pub type_: String,
+    /// The status: `True`, `False` or `Unknown`.
+    #[cfg_attr(feature = "schemars", schemars(extend("enum" = ["True", "False", "Unknown"])))]
+    pub status: String,
+    /// The generation to which the condition applies.
+    #[cfg_attr(feature = "schemars", schemars(range(min = 0)))]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
+    /// The time of the last change of `status`, in RFC 3339.
+    #[cfg_attr(feature = "schemars", schemars(extend("format" = "date-time")))]
+    pub last_transition_time: String,
+    /// The reason: one word in camel case.
+    #[cfg_attr(
+        feature = "schemars",
+        schemars(length(min = 1, max = 1024), pattern("^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$"),)
+    )]
+    pub reason: String,
+    /// The message, for people.
+    #[cfg_attr(feature = "schemars", schemars(length(max = 32768)))]
+    pub message: String,
+}
+
+/// The place where a dependency was found.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+#[expect(clippy::exhaustive_structs, reason = "what stands in the API: it grows with that, as docs/embedding.md says")]
+pub struct TargetStatus {
+    /// The index in `spec.dependencies`.
+    #[cfg_attr(feature = "schemars", schemars(with = "i32"))]
+    pub dependency: u32,
+    /// The provider's workspace path.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workspace: Option<String>,
+    /// The provider's logical cluster.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub logical_cluster: Option<String>,
+    /// The cheapest way to find the dependents that their schema allows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lookup: Option<Strategy>,
+    /// The addition to the dependents' schema that would make the lookup cheaper.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hint: Option<String>,
+}
+
+/// Strategies for finding dependents, from cheap to expensive.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
+#[expect(
+    clippy::exhaustive_enums,
+    reason = "depguard's other crates decide by each case: none shall pass them by unseen"
+)]
+pub enum Strategy {
+    /// The API server returns only the dependents that name the target.
+    FieldSelector,
+    /// The printed columns of all dependents are read, as a table.
+    Table,
+    /// The metadata of all dependents is read.
+    Metadata,
+    /// All dependents of one namespace are read.
+    NamespaceScan,
+    /// All dependents are read.
+    ClusterScan,
+}
+
+impl Strategy {
+    /// Returns the strategy as one word of a closed set, so that it can be a metric's label.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::FieldSelector => "FieldSelector",
+            Self::Table => "Table",
+            Self::Metadata => "Metadata",
+            Self::NamespaceScan => "NamespaceScan",
+            Self::ClusterScan => "ClusterScan",
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! Schemas of what a wire type holds as plain text, and steps that several wire types share.
+//!
+//! Each text has the limits and the pattern of the type that parses it.
+
+use std::borrow::Cow;
+
+use schemars::transform::transform_subschemas;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+
+pub(crate) use crate::model::field_path::FieldPath;
+pub(crate) use crate::model::message_template::Message;
+pub(crate) use crate::model::names::{
+    ExportName, Group, Kind, Namespace, ObjectName, Resource, Separator, Version, WorkspacePath,
+};
+
+/// Value of a label.
+pub(crate) struct LabelValue;
+
+/// Pattern of a label's key.
+pub(crate) const LABEL_KEY: &str = r"^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$";
+
+/// Pattern of `[*]`, `[0]`, `['quoted']` or `["quoted"]`.
+macro_rules! bracket {
+    () => {
+        r#"\[(\*|0|[1-9][0-9]*|'([^'\\\p{Cc}]|\\['"\\])+'|"([^"\\\p{Cc}]|\\['"\\])+")\]"#
+    };
+}
+
+macro_rules! texts {
+    ($($type:ident: $min:literal..=$max:expr, $pattern:expr;)*) => {$(
+        impl JsonSchema for $type {
+            fn schema_name() -> Cow<'static, str> {
+                stringify!($type).into()
+            }
+
+            fn json_schema(_: &mut SchemaGenerator) -> Schema {
+                json_schema!({"type": "string", "minLength": $min, "maxLength": $max, "pattern": $pattern})
+            }
+        }
+    )*};
+}
+
+texts! {
+    ExportName: 1..=Self::MAX_LEN, r"^[a-z]([-a-z0-9]*[a-z0-9])?(\.[a-z]([-a-z0-9]*[a-z0-9])?)*$";
+    Group: 0..=Self::MAX_LEN, r"^([a-z]([-a-z0-9]*[a-z0-9])?(\.[a-z]([-a-z0-9]*[a-z0-9])?)*)?$";
+    Kind: 1..=Self::MAX_LEN, r"^[A-Z][A-Za-z0-9]*$";
+    LabelValue: 0..=63, r"^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$";
+    Namespace: 1..=Self::MAX_LEN, r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$";
+    ObjectName: 1..=Self::MAX_LEN, r"^[a-z0-9A-Z]([-a-z0-9A-Z.:_]*[a-z0-9A-Z])?$";
+    Resource: 1..=Self::MAX_LEN, r"^[a-z]([-a-z0-9]*[a-z0-9])?$";
+    Separator: 1..=Self::MAX_LEN, r"^[ -~\t\n]+$";
+    Version: 1..=Self::MAX_LEN, r"^v[1-9][0-9]*([a-z]+[1-9][0-9]*)?$";
+    WorkspacePath: 1..=Self::MAX_LEN, r"^[a-z0-9][a-z0-9-]*(:[a-z0-9][a-z0-9-]*)*$";
+    // A name or a bracket, followed by brackets and by names behind dots. The first dot is not part of the length.
+    FieldPath: 1..=Self::MAX_LEN + 1, concat!(
+        r"^(\.?([a-zA-Z_][a-zA-Z0-9_]*|\*)|", bracket!(), r")(\.([a-zA-Z_][a-zA-Z0-9_]*|\*)|", bracket!(), r")*$",
+    );
+    // Text of one line, its braces doubled or around a placeholder.
+    Message: 1..=Self::MAX_LEN, r"^([^{\p{Cc}]|\{\{|\{(target|blockers|rule)\})+$";
+}
+
+/// Returns the schema of a list of objects with whatever fields.
+#[cfg_attr(not(feature = "locks"), expect(dead_code, reason = "only the schemas of locks need this"))]
+pub(crate) fn any_objects(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({"type": "array", "items": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}})
+}
+
+/// Returns the schema of `dependent.apiExportRef`, which holds whatever older rules held there.
+pub(crate) fn old_export_ref(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({"type": "object", "properties": {"path": {"type": "string"}, "name": {"type": "string"}}})
+}
+
+/// Removes the CEL rules of a schema and of all schemas in it.
+pub(crate) fn without_cel_rules(schema: &mut Schema) {
+    schema.remove("x-kubernetes-validations");
+    transform_subschemas(&mut without_cel_rules, schema);
+}

@@ -1,0 +1,5 @@
+mod loaded_rules;
+
+pub mod canary;
+
+pub use loaded_rules::{Loaded, LoadedError, LoadedRule, LoadedRulesRequest};

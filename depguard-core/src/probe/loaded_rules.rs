@@ -1,0 +1,315 @@
+//! Inquiry about the rules that a webhook has loaded: a review that no API server sends.
+//!
+//! A controller posts the inquiry to the URL that it installed. The answer tells whether the webhook is there, and
+//! whether it decides by the rules that the controller sees. The inquiry looks like a `CONNECT` to
+//! `dependencyrules/enforcement`, which is a resource of no API server. The answer is always `allowed`, so an inquiry
+//! can't cause a deletion.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use crate::model::api;
+use crate::model::names::LogicalCluster;
+use crate::protocol::admission_review::{Operation, Review, ReviewError};
+use crate::rule::RuleKey;
+use crate::rule::set::RuleSet;
+
+/// A request to a webhook, which asks for the rules that the webhook has loaded, out of some rules.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LoadedRulesRequest {
+    uid: String,
+    rules: Vec<Entry>,
+}
+
+/// A webhook's answer to an [`LoadedRulesRequest`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(
+    clippy::exhaustive_enums,
+    reason = "depguard's other crates decide by each case: none shall pass them by unseen"
+)]
+pub enum Loaded {
+    /// The webhook decides by rules; these are the rules of the inquiry that it has loaded.
+    Rules(BTreeMap<RuleKey, LoadedRule>),
+    /// The webhook can't decide yet, for this reason.
+    NotLoaded(String),
+    /// The webhook gave an ordinary answer: it doesn't know the inquiry.
+    Silent,
+}
+
+/// A rule that a webhook has loaded.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub struct LoadedRule {
+    /// The rule's generation; 0 if it has none.
+    pub generation: i64,
+    /// The right that the webhook lacks to decide by the rule, as a sentence. `None`: no right is known to be
+    /// missing.
+    pub lacks: Option<String>,
+}
+
+impl LoadedRule {
+    /// Creates a rule in this generation, without a missing right.
+    pub fn new(generation: i64) -> Self {
+        Self { generation, lacks: None }
+    }
+
+    /// Returns the rule with this missing right.
+    pub fn lacking(self, right: impl Into<String>) -> Self {
+        Self { lacks: Some(right.into()), ..self }
+    }
+}
+
+/// The reason why an answer to an [`LoadedRulesRequest`] can't be used.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LoadedError {
+    /// An answer that is no answered AdmissionReview.
+    #[error("it did not answer with an AdmissionReview ({0})")]
+    Malformed(#[from] serde_json::Error),
+    /// The answer to another review.
+    #[error("it answered a different review")]
+    OtherUid,
+}
+
+const SUBRESOURCE: &str = "enforcement";
+/// Audit annotations of the answer.
+const LOADED: &str = "loaded";
+const NOT_LOADED: &str = "notLoaded";
+const VERSION: &str = "version";
+
+impl LoadedRulesRequest {
+    /// Creates an inquiry about these rules. The answer repeats `uid`.
+    pub fn new<'k>(uid: impl Into<String>, rules: impl IntoIterator<Item = &'k RuleKey>) -> Self {
+        let rules = rules.into_iter().map(|key| Entry::new(key, None));
+        Self { uid: uid.into(), rules: rules.collect() }
+    }
+
+    /// Returns the rules of the inquiry.
+    pub fn rules(&self) -> impl Iterator<Item = RuleKey> {
+        self.rules.iter().filter_map(Entry::key)
+    }
+
+    /// Reads an inquiry from the bytes from which `review` was parsed; `None` for an ordinary review.
+    pub fn of(review: &Review<'_>, bytes: &[u8]) -> Result<Option<Self>, ReviewError> {
+        let is_inquiry = review.operation() == Operation::Connect
+            && (review.group(), review.resource()) == (api::GROUP, api::PLURAL)
+            && review.sub_resource() == Some(SUBRESOURCE);
+        if !is_inquiry {
+            return Ok(None);
+        }
+        let asked: Question = serde_json::from_slice(bytes)?;
+        Ok(Some(Self { uid: review.uid().to_owned(), rules: asked.request.object.rules }))
+    }
+
+    /// Returns the AdmissionReview to post.
+    pub fn to_review(&self) -> Vec<u8> {
+        let object = json!({"rules": self.rules});
+        json!({
+            "apiVersion": "admission.k8s.io/v1",
+            "kind": "AdmissionReview",
+            "request": {
+                "uid": self.uid,
+                "kind": {"group": api::GROUP, "version": api::VERSION, "kind": api::KIND},
+                "resource": {"group": api::GROUP, "version": api::VERSION, "resource": api::PLURAL},
+                "subResource": SUBRESOURCE,
+                "operation": "CONNECT",
+                "userInfo": {},
+                "object": object,
+            },
+        })
+        .to_string()
+        .into_bytes()
+    }
+
+    /// Returns the AdmissionReview with the answer of a webhook that decides by `rules`; `Err` holds the reason why
+    /// it can't decide yet. `lacks` lists the rules for which the webhook lacks a right, each with that right.
+    pub fn answer(&self, rules: Result<&RuleSet, &str>, lacks: &BTreeMap<RuleKey, String>) -> Vec<u8> {
+        let (annotation, text) = match rules {
+            Ok(rules) => {
+                let loaded = |key: RuleKey| {
+                    let rule =
+                        LoadedRule { lacks: lacks.get(&key).cloned(), ..LoadedRule::new(rules.generation_of(&key)?) };
+                    Some(Entry::new(&key, Some(rule)))
+                };
+                (LOADED, json!(self.rules().filter_map(loaded).collect::<Vec<_>>()).to_string())
+            }
+            Err(why) => (NOT_LOADED, why.to_owned()),
+        };
+        let annotations = BTreeMap::from([(annotation, text), (VERSION, env!("CARGO_PKG_VERSION").to_owned())]);
+        json!({
+            "apiVersion": "admission.k8s.io/v1",
+            "kind": "AdmissionReview",
+            "response": {"uid": self.uid, "allowed": true, "auditAnnotations": annotations},
+        })
+        .to_string()
+        .into_bytes()
+    }
+
+    /// Reads a webhook's answer to this inquiry.
+    pub fn read(&self, answer: &[u8]) -> Result<Loaded, LoadedError> {
+        let answer: Answered = serde_json::from_slice(answer)?;
+        if answer.response.uid != self.uid {
+            return Err(LoadedError::OtherUid);
+        }
+        let annotations = answer.response.audit_annotations;
+        if let Some(why) = annotations.get(NOT_LOADED) {
+            return Ok(Loaded::NotLoaded(why.clone()));
+        }
+        let Some(loaded) = annotations.get(LOADED) else { return Ok(Loaded::Silent) };
+        let entries: Vec<Entry> = serde_json::from_str(loaded)?;
+        let rules = entries.iter().filter_map(|entry| Some((entry.key()?, entry.rule())));
+        Ok(Loaded::Rules(rules.collect()))
+    }
+}
+
+/// A rule on the wire.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Entry {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    logical_cluster: Option<String>,
+    name: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    generation: Option<i64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    lacks: Option<String>,
+}
+
+impl Entry {
+    fn new(key: &RuleKey, loaded: Option<LoadedRule>) -> Self {
+        let (generation, lacks) = loaded.map(|rule| (rule.generation, rule.lacks)).unzip();
+        let logical_cluster = key.cluster.as_ref().map(ToString::to_string);
+        Self { logical_cluster, name: key.name.clone(), generation, lacks: lacks.flatten() }
+    }
+
+    fn rule(&self) -> LoadedRule {
+        LoadedRule { generation: self.generation.unwrap_or_default(), lacks: self.lacks.clone() }
+    }
+
+    /// Returns the rule's key; `None` if the logical cluster's name is invalid.
+    fn key(&self) -> Option<RuleKey> {
+        let cluster = self.logical_cluster.as_deref().map(LogicalCluster::parse).transpose().ok()?;
+        Some(RuleKey { cluster, name: self.name.clone() })
+    }
+}
+
+#[derive(Deserialize)]
+struct Question {
+    request: QuestionRequest,
+}
+
+#[derive(Deserialize)]
+struct QuestionRequest {
+    object: QuestionObject,
+}
+
+#[derive(Deserialize)]
+struct QuestionObject {
+    rules: Vec<Entry>,
+}
+
+#[derive(Deserialize)]
+struct Answered {
+    response: AnsweredResponse,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct AnsweredResponse {
+    uid: String,
+    #[serde(default)]
+    audit_annotations: BTreeMap<String, String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use super::*;
+    use crate::model::control_plane::ControlPlane;
+
+    fn key(cluster: Option<&str>, name: &str) -> RuleKey {
+        RuleKey { cluster: cluster.map(|id| LogicalCluster::parse(id).unwrap()), name: name.to_owned() }
+    }
+
+    fn rule(cluster: &str, name: &str, generation: i64, path: &str) -> Value {
+        json!({
+            "metadata": {"name": name, "generation": generation, "annotations": {"kcp.io/cluster": cluster}},
+            "spec": {
+                "dependent": {"apiExportName": "c.example.com", "group": "c.example.com", "version": "v1", "kind": "A", "resource": "as"},
+                "dependencies": [{"group": "n.example.com", "version": "v1", "resource": "bs", "fieldRef": {"path": path},
+                    "apiExportRef": {"path": "root:n", "name": "n.example.com"}}],
+            },
+        })
+    }
+
+    /// Sends the inquiry over the wire and reads the answer.
+    fn ask(inquiry: &LoadedRulesRequest, rules: Result<&RuleSet, &str>) -> Loaded {
+        let bytes = inquiry.to_review();
+        let review = Review::parse(&bytes).unwrap();
+        let read = LoadedRulesRequest::of(&review, &bytes).unwrap().unwrap();
+        assert_eq!(read, *inquiry);
+        inquiry.read(&read.answer(rules, &BTreeMap::new())).unwrap()
+    }
+
+    #[test]
+    fn what_is_loaded_is_told_with_its_generation_also_of_rules_that_cannot_be_used() {
+        let objects =
+            [rule("a1", "one", 3, ".spec.b"), rule("a1", "broken", 5, "not a path"), rule("b1", "one", 7, ".spec.b")];
+        let rules = RuleSet::load(ControlPlane::Kcp, &objects);
+        let keys = [key(Some("a1"), "one"), key(Some("a1"), "broken"), key(Some("a1"), "absent"), key(None, "one")];
+        let expected = [(keys[0].clone(), LoadedRule::new(3)), (keys[1].clone(), LoadedRule::new(5))];
+        assert_eq!(ask(&LoadedRulesRequest::new("u", &keys), Ok(&rules)), Loaded::Rules(expected.clone().into()));
+        let inquiry = LoadedRulesRequest::new("u", &keys);
+        let lacks = [(keys[0].clone(), "list as".to_owned()), (keys[2].clone(), "list bs".to_owned())].into();
+        let [one, broken] = expected;
+        let expected = [(one.0, one.1.lacking("list as")), broken];
+        assert_eq!(inquiry.read(&inquiry.answer(Ok(&rules), &lacks)).unwrap(), Loaded::Rules(expected.into()));
+    }
+
+    #[test]
+    fn a_webhook_without_rules_says_why() {
+        let inquiry = LoadedRulesRequest::new("u", &[key(None, "one")]);
+        assert_eq!(ask(&inquiry, Err("they are being loaded")), Loaded::NotLoaded("they are being loaded".to_owned()));
+    }
+
+    #[test]
+    fn an_ordinary_review_is_no_inquiry() {
+        let bytes = LoadedRulesRequest::new("u", &[]).to_review();
+        let inquiry: Value = serde_json::from_slice(&bytes).unwrap();
+        for (field, value) in [
+            ("/request/operation", "DELETE"),
+            ("/request/subResource", "status"),
+            ("/request/resource/resource", "pods"),
+            ("/request/resource/group", ""),
+        ] {
+            let mut ordinary = inquiry.clone();
+            *ordinary.pointer_mut(field).unwrap() = json!(value);
+            let bytes = ordinary.to_string();
+            let review = Review::parse(bytes.as_bytes()).unwrap();
+            assert_eq!(LoadedRulesRequest::of(&review, bytes.as_bytes()).unwrap(), None, "{field}");
+        }
+    }
+
+    #[test]
+    fn an_answer_that_is_no_answer_is_told_from_one_that_says_nothing() {
+        let inquiry = LoadedRulesRequest::new("u", &[]);
+        let read = |answer: Value| inquiry.read(answer.to_string().as_bytes());
+        assert!(matches!(read(json!({"response": {"uid": "u", "allowed": true}})), Ok(Loaded::Silent)));
+        assert!(matches!(read(json!({"response": {"uid": "v", "allowed": true}})), Err(LoadedError::OtherUid)));
+        assert!(matches!(read(json!({"kind": "Status"})), Err(LoadedError::Malformed(_))));
+        let annotations = json!({"loaded": "not JSON"});
+        let odd = read(json!({"response": {"uid": "u", "auditAnnotations": annotations}}));
+        assert!(matches!(odd, Err(LoadedError::Malformed(_))));
+    }
+
+    #[test]
+    fn a_malformed_inquiry_is_an_error() {
+        let mut question: Value = serde_json::from_slice(&LoadedRulesRequest::new("u", &[]).to_review()).unwrap();
+        question["request"]["object"] = json!({"rules": [{"logicalCluster": 7}]});
+        let bytes = question.to_string();
+        assert!(LoadedRulesRequest::of(&Review::parse(bytes.as_bytes()).unwrap(), bytes.as_bytes()).is_err());
+    }
+}

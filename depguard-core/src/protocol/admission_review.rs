@@ -1,0 +1,404 @@
+//! AdmissionReview, borrowed from its bytes.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::Deserialize;
+use serde::de::{Deserializer, Error, MapAccess, Visitor};
+
+use crate::model::api;
+use crate::scan::text::Text;
+
+/// An `admission.k8s.io/v1` AdmissionReview, as an API server sends it, reduced to the parts that a decision needs.
+#[derive(Debug, Clone)]
+pub struct Review<'a> {
+    request: Request<'a>,
+}
+
+/// The operation that the requester wants.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "UPPERCASE")]
+#[expect(clippy::exhaustive_enums, reason = "Kubernetes' own four")]
+pub enum Operation {
+    /// A new object.
+    Create,
+    /// A changed object.
+    Update,
+    /// A deletion of one object: a collection delete sends a review for each object.
+    Delete,
+    /// A connection to a subresource such as `exec`.
+    Connect,
+}
+
+/// The reason why a review can't be read.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReviewError {
+    /// Bytes that are not JSON, or don't have the shape of a review.
+    #[error("not an AdmissionReview: {0}")]
+    Malformed(#[from] serde_json::Error),
+    /// Another version of the API.
+    #[error("`{0}` is not `admission.k8s.io/v1`: set the webhook's admissionReviewVersions to [v1]")]
+    Version(String),
+    /// A review without a request.
+    #[error("the AdmissionReview has no request")]
+    NoRequest,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Envelope<'a> {
+    #[serde(borrow)]
+    api_version: Option<Text<'a>>,
+    #[serde(borrow)]
+    request: Option<Request<'a>>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Request<'a> {
+    #[serde(borrow)]
+    uid: Text<'a>,
+    #[serde(borrow)]
+    resource: RequestResource<'a>,
+    #[serde(borrow)]
+    sub_resource: Option<Text<'a>>,
+    #[serde(borrow)]
+    name: Option<Text<'a>>,
+    #[serde(borrow)]
+    namespace: Option<Text<'a>>,
+    operation: Operation,
+    #[serde(borrow, default)]
+    user_info: Requester<'a>,
+    #[serde(borrow)]
+    old_object: Option<ReviewedObject<'a>>,
+    dry_run: Option<bool>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+struct RequestResource<'a> {
+    #[serde(borrow)]
+    group: Text<'a>,
+    #[serde(borrow)]
+    version: Option<Text<'a>>,
+    #[serde(borrow)]
+    resource: Text<'a>,
+}
+
+/// The user who sent the request.
+#[derive(Debug, Clone, Default, Deserialize)]
+pub struct Requester<'a> {
+    #[serde(borrow)]
+    username: Option<Text<'a>>,
+    #[serde(borrow)]
+    uid: Option<Text<'a>>,
+    #[serde(borrow)]
+    groups: Option<Vec<Text<'a>>>,
+    #[serde(borrow)]
+    extra: Option<BTreeMap<Text<'a>, Option<Vec<Text<'a>>>>>,
+}
+
+/// The object as it is stored.
+#[derive(Debug, Clone, Deserialize)]
+pub(crate) struct ReviewedObject<'a> {
+    #[serde(borrow)]
+    metadata: Metadata<'a>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Metadata<'a> {
+    #[serde(borrow)]
+    name: Option<Text<'a>>,
+    #[serde(borrow)]
+    namespace: Option<Text<'a>>,
+    #[serde(borrow)]
+    uid: Option<Text<'a>>,
+    #[serde(borrow)]
+    deletion_timestamp: Option<Text<'a>>,
+    #[serde(borrow)]
+    labels: Option<Labels<'a>>,
+    #[serde(borrow)]
+    annotations: Option<Annotations<'a>>,
+}
+
+/// Labels, each key once. A duplicate key is an error, because another reader of the document may take the other
+/// value.
+#[derive(Debug, Clone)]
+struct Labels<'a>(BTreeMap<Text<'a>, Text<'a>>);
+
+impl<'de: 'a, 'a> Deserialize<'de> for Labels<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct LabelsVisitor;
+
+        impl<'de> Visitor<'de> for LabelsVisitor {
+            type Value = Labels<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("labels")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                let mut labels = BTreeMap::new();
+                while let Some((key, value)) = map.next_entry()? {
+                    if labels.insert(key, value).is_some() {
+                        return Err(A::Error::custom("a label occurs twice"));
+                    }
+                }
+                Ok(Labels(labels))
+            }
+        }
+
+        deserializer.deserialize_map(LabelsVisitor)
+    }
+}
+
+/// The annotations that depguard needs; all others are skipped.
+#[derive(Debug, Clone, Deserialize)]
+struct Annotations<'a> {
+    #[serde(borrow, rename = "kcp.io/cluster")]
+    cluster: Option<Text<'a>>,
+    #[serde(borrow, rename = "dependencies.opendefense.cloud/skip-protection")]
+    skip_protection: Option<Text<'a>>,
+}
+
+impl<'a> Review<'a> {
+    /// Reads a review. Of the objects in the review, only the metadata is kept.
+    pub fn parse(bytes: &'a [u8]) -> Result<Self, ReviewError> {
+        let envelope: Envelope<'a> = serde_json::from_slice(bytes)?;
+        match envelope.api_version {
+            Some(version) if version.as_str() != "admission.k8s.io/v1" => {
+                return Err(ReviewError::Version(version.0.into_owned()));
+            }
+            _ => {}
+        }
+        Ok(Self { request: envelope.request.ok_or(ReviewError::NoRequest)? })
+    }
+
+    /// Returns the review's own id, which the answer repeats.
+    pub fn uid(&self) -> &str {
+        self.request.uid.as_str()
+    }
+
+    /// Returns the requested operation.
+    pub fn operation(&self) -> Operation {
+        self.request.operation
+    }
+
+    /// Returns the reviewed object's API group; empty for the core group.
+    pub fn group(&self) -> &str {
+        self.request.resource.group.as_str()
+    }
+
+    /// Returns the reviewed object's resource, plural.
+    pub fn resource(&self) -> &str {
+        self.request.resource.resource.as_str()
+    }
+
+    /// Returns the subresource; `None` if the request is about the object itself.
+    pub(crate) fn sub_resource(&self) -> Option<&str> {
+        self.request.sub_resource.as_ref().map(Text::as_str).filter(|name| !name.is_empty())
+    }
+
+    /// Returns the requested version of the group.
+    #[cfg_attr(not(feature = "locks"), allow(dead_code, reason = "object locks ask for it"))]
+    pub(crate) fn version(&self) -> Option<&str> {
+        given(self.request.resource.version.as_ref())
+    }
+
+    /// Returns the requested name; for a subresource, the name of its object.
+    pub(crate) fn asked_name(&self) -> Option<&str> {
+        given(self.request.name.as_ref())
+    }
+
+    /// Returns the requested namespace.
+    pub(crate) fn asked_namespace(&self) -> Option<&str> {
+        given(self.request.namespace.as_ref())
+    }
+
+    /// Returns true if the request evicts a Pod: the API server then deletes the Pod without a review of the
+    /// deletion. The review holds only the Pod's name, not the Pod.
+    pub(crate) fn is_eviction(&self) -> bool {
+        let below = |sub| evicts(self.group(), self.resource(), sub);
+        self.operation() == Operation::Create && self.sub_resource().is_some_and(below)
+    }
+
+    /// Returns true if nothing will be stored, whatever the answer.
+    pub fn dry_run(&self) -> bool {
+        self.request.dry_run == Some(true)
+    }
+
+    /// Returns the user who sent the request.
+    pub fn requester(&self) -> &Requester<'a> {
+        &self.request.user_info
+    }
+
+    /// Returns the name of the stored object; for an eviction, the name of the Pod. (The review of a collection
+    /// delete has no name of its own.)
+    pub fn name(&self) -> Option<&str> {
+        self.old_object().and_then(ReviewedObject::name).or_else(|| self.asked_name().filter(|_| self.is_eviction()))
+    }
+
+    /// Returns the namespace of the stored object, if it has one; for an eviction, the namespace of the Pod.
+    pub fn namespace(&self) -> Option<&str> {
+        let evicted = || self.asked_namespace().filter(|_| self.is_eviction());
+        self.old_object().and_then(ReviewedObject::namespace).or_else(evicted)
+    }
+
+    pub(crate) fn old_object(&self) -> Option<&ReviewedObject<'a>> {
+        self.request.old_object.as_ref()
+    }
+}
+
+impl Requester<'_> {
+    /// Returns the user's name; empty if the review has none.
+    pub fn username(&self) -> &str {
+        self.username.as_ref().map_or("", Text::as_str)
+    }
+
+    /// Returns the user's groups.
+    pub fn groups(&self) -> impl Iterator<Item = &str> {
+        self.groups.iter().flatten().map(Text::as_str)
+    }
+
+    /// Returns the user's UID, if there is one.
+    #[cfg_attr(not(feature = "locks"), allow(dead_code, reason = "object locks ask for it"))]
+    pub(crate) fn uid(&self) -> Option<&str> {
+        given(self.uid.as_ref())
+    }
+
+    /// Returns the authenticator's extra values under that key.
+    #[cfg_attr(not(feature = "locks"), allow(dead_code, reason = "object locks ask for it"))]
+    pub(crate) fn extra(&self, key: &str) -> impl Iterator<Item = &str> {
+        let values = self.extras().find(|(name, _)| *name == key).map(|(_, values)| values);
+        values.into_iter().flatten().map(Text::as_str)
+    }
+
+    /// Returns all extra values of the authenticator.
+    #[cfg_attr(not(feature = "locks"), allow(dead_code, reason = "object locks ask for it"))]
+    pub(crate) fn extras(&self) -> impl Iterator<Item = (&str, &[Text<'_>])> {
+        let all = self.extra.iter().flatten();
+        all.map(|(key, values)| (key.as_str(), values.as_deref().unwrap_or_default()))
+    }
+}
+
+impl ReviewedObject<'_> {
+    pub(crate) fn name(&self) -> Option<&str> {
+        given(self.metadata.name.as_ref())
+    }
+
+    pub(crate) fn namespace(&self) -> Option<&str> {
+        given(self.metadata.namespace.as_ref())
+    }
+
+    pub(crate) fn uid(&self) -> Option<&str> {
+        given(self.metadata.uid.as_ref())
+    }
+
+    pub(crate) fn cluster(&self) -> Option<&str> {
+        given(self.metadata.annotations.as_ref().and_then(|all| all.cluster.as_ref()))
+    }
+
+    pub(crate) fn labels(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.metadata.labels.iter().flat_map(|labels| &labels.0).map(|(key, value)| (key.as_str(), value.as_str()))
+    }
+
+    pub(crate) fn is_terminating(&self) -> bool {
+        self.metadata.deletion_timestamp.is_some()
+    }
+
+    pub(crate) fn wants_no_protection(&self) -> bool {
+        let skip = self.metadata.annotations.as_ref().and_then(|all| all.skip_protection.as_ref());
+        skip.is_some_and(|value| value.as_str() == "true")
+    }
+}
+
+/// Returns true if creating this subresource deletes the object without a DELETE review.
+pub(crate) fn evicts(group: &str, resource: &str, subresource: &str) -> bool {
+    (group, resource, subresource) == ("", "pods", "eviction")
+}
+
+fn given<'t>(text: Option<&'t Text<'_>>) -> Option<&'t str> {
+    text.map(Text::as_str).filter(|text| !text.is_empty())
+}
+
+// The names in serde attributes must be literals; this check ties them to the constants.
+const _: () = {
+    assert!(same(api::CLUSTER_ANNOTATION, "kcp.io/cluster"));
+    assert!(same(api::SKIP_ANNOTATION, "dependencies.opendefense.cloud/skip-protection"));
+};
+
+#[allow(clippy::indexing_slicing, reason = "evaluated while compiling, where a wrong index stops the build")]
+pub(crate) const fn same(a: &str, b: &str) -> bool {
+    let (a, b) = (a.as_bytes(), b.as_bytes());
+    let mut at = 0;
+    while at < a.len() && at < b.len() && a[at] == b[at] {
+        at += 1;
+    }
+    at == a.len() && at == b.len()
+}
+
+/// Returns the message for a review that lacks a part that every API server sends.
+pub(crate) fn unreadable_review(why: &str) -> String {
+    format!("the review can't be read: {why}; find out who sent it")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_deletion_is_read_from_its_old_object() {
+        let bytes = json!({
+            "apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview",
+            "request": {
+                "uid": "1", "operation": "DELETE", "dryRun": true, "object": null,
+                "resource": {"group": "network.example.com", "version": "v1", "resource": "vpcs"},
+                "userInfo": {"username": "alice", "groups": ["dev", "\u{e9}quipe"]},
+                "oldObject": {"spec": {"a": [1]}, "metadata": {
+                    "name": "a", "namespace": "default", "uid": "u",
+                    "annotations": {"kcp.io/cluster": "c1", "other": "x"},
+                }},
+            },
+        })
+        .to_string();
+        let review = Review::parse(bytes.as_bytes()).unwrap();
+        assert_eq!((review.uid(), review.operation(), review.dry_run()), ("1", Operation::Delete, true));
+        assert_eq!((review.group(), review.resource(), review.sub_resource()), ("network.example.com", "vpcs", None));
+        assert_eq!((review.name(), review.namespace()), (Some("a"), Some("default")));
+        assert_eq!(review.requester().groups().collect::<Vec<_>>(), ["dev", "équipe"]);
+        let object = review.old_object().unwrap();
+        assert_eq!((object.uid(), object.cluster()), (Some("u"), Some("c1")));
+        assert!(!object.is_terminating() && !object.wants_no_protection());
+    }
+
+    #[test]
+    fn what_is_not_a_review_is_an_error() {
+        for bytes in [
+            "",
+            "null",
+            "[]",
+            "{}",
+            r#"{"request":null}"#,
+            r#"{"request":{"uid":"1"}}"#,
+            r#"{"request":{"uid":1,"operation":"DELETE","resource":{"group":"","resource":"pods"}}}"#,
+            r#"{"request":{"uid":"1","operation":"PURGE","resource":{"group":"","resource":"pods"}}}"#,
+            r#"{"request":{"uid":"1","uid":"2","operation":"DELETE","resource":{"group":"","resource":"pods"}}}"#,
+            r#"{"apiVersion":"admission.k8s.io/v1beta1"}"#,
+        ] {
+            assert!(Review::parse(bytes.as_bytes()).is_err(), "{bytes}");
+        }
+    }
+
+    #[test]
+    fn deep_nesting_in_the_object_is_passed_over() {
+        let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
+        let bytes = format!(
+            r#"{{"request":{{"uid":"1","operation":"DELETE","resource":{{"group":"","resource":"pods"}},
+                "oldObject":{{"metadata":{{"name":"a"}},"spec":{deep}}}}}}}"#
+        );
+        assert_eq!(Review::parse(bytes.as_bytes()).unwrap().name(), Some("a"));
+    }
+}

@@ -1,0 +1,236 @@
+//! Reading of one list, page by page: the next request, restarts, and the end.
+
+use crate::protocol::problem::Unresolved;
+use crate::protocol::request::{Filter, PAGE_LIMIT, page_path};
+use crate::protocol::response::Answer;
+use crate::protocol::response_error::{failed, failure};
+use crate::scan::extract::{Page, PageError};
+
+/// The most restarts of one list after it expired.
+const MAX_RESTARTS: u32 = 5;
+/// Intended size of a page. After a page of more than twice that size, the next pages are requested with fewer
+/// objects.
+const PAGE_BYTES: usize = 1 << 20;
+
+/// State of reading a list.
+#[derive(Debug)]
+pub(crate) struct Listing {
+    path: String,
+    /// The filter of the list; `None`: the whole list is read.
+    filter: Option<Filter>,
+    limit: u32,
+    /// The limit of the first page, if it is another one.
+    first_limit: Option<u32>,
+    continue_token: Option<String>,
+    restarts: u32,
+}
+
+/// Meaning of an answer for the list.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Progress {
+    /// The next page is needed.
+    More,
+    /// The list was read to its end.
+    Complete,
+    /// The list expired: forget all pages, and begin again.
+    Restart,
+    /// There is no such list (404).
+    NotFound,
+    /// The list can't be read. The text is the reason, as the end of a sentence that begins with the name of the
+    /// list.
+    Failed(Unresolved),
+}
+
+impl Listing {
+    pub(crate) fn new(path: String) -> Self {
+        Self { path, filter: None, limit: PAGE_LIMIT, first_limit: None, continue_token: None, restarts: 0 }
+    }
+
+    /// Creates a list with a filter.
+    pub(crate) fn filtered(path: String, filter: Filter) -> Self {
+        Self { filter: Some(filter), ..Self::new(path) }
+    }
+
+    /// Asks for fewer objects in the first page.
+    pub(crate) fn beginning_with(self, limit: u32) -> Self {
+        Self { first_limit: Some(limit), ..self }
+    }
+
+    /// Moves the list to another path, where it begins again.
+    pub(crate) fn move_to(&mut self, path: String) {
+        self.path = path;
+        self.continue_token = None;
+    }
+
+    /// Returns the path and query of the next page.
+    pub(crate) fn next(&self) -> String {
+        self.page(self.next_limit(), self.continue_token.as_deref())
+    }
+
+    /// Returns the limit of the next page.
+    fn next_limit(&self) -> u32 {
+        let first = self.first_limit.filter(|_| self.continue_token.is_none());
+        first.map_or(self.limit, |first| first.min(self.limit))
+    }
+
+    /// Returns the value that [`Self::next`] will have after this page; `None` if the list ends with the page.
+    pub(crate) fn after(&self, page: &Page, bytes: usize) -> Option<String> {
+        page.continue_token.as_deref().map(|token| self.page(self.limit_after(bytes), Some(token)))
+    }
+
+    fn page(&self, limit: u32, continue_token: Option<&str>) -> String {
+        page_path(&self.path, self.filter.as_ref(), limit, continue_token)
+    }
+
+    /// Takes the answer to [`Self::next`]; `read` reads a page's objects.
+    pub(crate) fn answer(
+        &mut self,
+        answer: Answer<'_>,
+        read: impl FnOnce(&[u8]) -> Result<Page, PageError>,
+    ) -> Progress {
+        match answer {
+            Answer::Response { status: 200, body } => match read(body) {
+                Ok(page) => self.advance(page, body.len()),
+                Err(error) => {
+                    Progress::Failed(format!("was answered with {error}; check which server answers there").into())
+                }
+            },
+            Answer::Response { status: 410, .. } => self.restart(),
+            Answer::Response { status: 404, .. } => Progress::NotFound,
+            Answer::Response { status, body } => Progress::Failed(failure(status, body, "get and list it")),
+            Answer::TooLarge if self.limit > 1 => {
+                // The token stays valid: pages of one list may differ in size.
+                self.limit = (self.limit / 8).max(1);
+                Progress::More
+            }
+            Answer::TooLarge => {
+                Progress::Failed("has an object that is too large to read; make that object smaller".into())
+            }
+            Answer::Failed(why) => Progress::Failed(failed(why)),
+        }
+    }
+
+    /// Returns the limit for the next page: fewer objects if they are large. Each page but the last one holds as many
+    /// objects as requested.
+    fn limit_after(&self, bytes: usize) -> u32 {
+        if bytes <= 2 * PAGE_BYTES {
+            return self.limit;
+        }
+        let fits = u64::from(self.next_limit()) * PAGE_BYTES as u64 / bytes as u64;
+        u32::try_from(fits).unwrap_or(self.limit).clamp(1, self.limit)
+    }
+
+    fn advance(&mut self, page: Page, bytes: usize) -> Progress {
+        if page.resource_version.is_none() {
+            let why = "was answered with a list without metadata.resourceVersion: a virtual workspace may not serve \
+                       the kind yet; retry later";
+            return Progress::Failed(why.into());
+        }
+        match page.continue_token {
+            None => Progress::Complete,
+            Some(token) if self.continue_token.as_ref() == Some(&token) => {
+                Progress::Failed("never ends: a page was followed by itself; check which server answers there".into())
+            }
+            Some(token) => {
+                self.limit = self.limit_after(bytes);
+                self.continue_token = Some(token);
+                Progress::More
+            }
+        }
+    }
+
+    fn restart(&mut self) -> Progress {
+        self.continue_token = None;
+        self.restarts += 1;
+        if self.restarts > MAX_RESTARTS {
+            return Progress::Failed("expired (HTTP 410) several times before its end; retry later".into());
+        }
+        Progress::Restart
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn page(version: Option<&str>, token: Option<&str>) -> Result<Page, PageError> {
+        Ok(Page { resource_version: version.map(str::to_owned), continue_token: token.map(str::to_owned) })
+    }
+
+    fn ok() -> Answer<'static> {
+        Answer::Response { status: 200, body: b"" }
+    }
+
+    #[test]
+    fn a_list_ends_only_where_continue_is_absent() {
+        let mut list = Listing::new("/api/v1/pods".to_owned());
+        assert_eq!(list.next(), "/api/v1/pods?limit=500");
+        assert_eq!(list.answer(ok(), |_| page(Some("1"), Some("t1"))), Progress::More);
+        assert_eq!(list.next(), "/api/v1/pods?limit=500&continue=t1");
+        assert_eq!(list.answer(ok(), |_| page(Some("1"), Some("t2"))), Progress::More);
+        assert_eq!(list.answer(ok(), |_| page(Some("1"), None)), Progress::Complete);
+    }
+
+    #[test]
+    fn an_expired_list_begins_again_but_not_for_ever() {
+        let mut list = Listing::new("/p".to_owned());
+        let gone = Answer::Response { status: 410, body: b"" };
+        assert_eq!(list.answer(ok(), |_| page(Some("1"), Some("t"))), Progress::More);
+        for _ in 0..MAX_RESTARTS {
+            assert_eq!(list.answer(gone, |_| page(None, None)), Progress::Restart);
+            assert_eq!(list.next(), "/p?limit=500");
+        }
+        assert!(matches!(list.answer(gone, |_| page(None, None)), Progress::Failed(_)));
+    }
+
+    #[test]
+    fn a_list_without_a_resource_version_is_no_answer() {
+        let mut list = Listing::new("/p".to_owned());
+        assert!(matches!(list.answer(ok(), |_| page(None, None)), Progress::Failed(_)));
+    }
+
+    #[test]
+    fn a_page_that_follows_itself_is_no_answer() {
+        let mut list = Listing::new("/p".to_owned());
+        assert_eq!(list.answer(ok(), |_| page(Some("1"), Some("t"))), Progress::More);
+        assert!(matches!(list.answer(ok(), |_| page(Some("1"), Some("t"))), Progress::Failed(_)));
+    }
+
+    #[test]
+    fn a_page_too_large_is_asked_for_in_smaller_ones() {
+        let mut list = Listing::new("/p".to_owned());
+        for limit in [62, 7, 1] {
+            assert_eq!(list.answer(Answer::TooLarge, |_| page(None, None)), Progress::More);
+            assert_eq!(list.next(), format!("/p?limit={limit}"));
+        }
+        assert!(matches!(list.answer(Answer::TooLarge, |_| page(None, None)), Progress::Failed(_)));
+    }
+
+    #[test]
+    fn a_list_that_begins_with_few_goes_on_with_full_pages() {
+        let mut list = Listing::new("/p".to_owned()).beginning_with(21);
+        assert_eq!(list.next(), "/p?limit=21");
+        let large = vec![b' '; 7 << 20];
+        let read = Page { resource_version: Some("1".to_owned()), continue_token: Some("t".to_owned()) };
+        assert_eq!(list.after(&read, large.len()).as_deref(), Some("/p?limit=3&continue=t"));
+        assert_eq!(list.answer(ok(), |_| page(Some("1"), Some("t"))), Progress::More);
+        assert_eq!(list.next(), "/p?limit=500&continue=t");
+        let gone = Answer::Response { status: 410, body: b"" };
+        assert_eq!(list.answer(gone, |_| page(None, None)), Progress::Restart);
+        assert_eq!(list.next(), "/p?limit=21");
+    }
+
+    #[test]
+    fn large_objects_are_asked_for_in_smaller_pages() {
+        let mut list = Listing::new("/p".to_owned());
+        let large = vec![b' '; 10 << 20];
+        let read = Page { resource_version: Some("1".to_owned()), continue_token: Some("t".to_owned()) };
+        assert_eq!(list.after(&read, large.len()).as_deref(), Some("/p?limit=50&continue=t"));
+        assert_eq!(
+            list.answer(Answer::Response { status: 200, body: &large }, |_| page(Some("1"), Some("t"))),
+            Progress::More
+        );
+        assert_eq!(list.next(), "/p?limit=50&continue=t");
+        assert_eq!(list.after(&Page::default(), 0), None);
+    }
+}

@@ -1,0 +1,82 @@
+//! Edge of a rule, in the form that an evaluation uses.
+
+use std::sync::Arc;
+
+use crate::model::api::{FailurePolicy, OnDelete};
+use crate::model::message_template::Message;
+use crate::model::names::{ExportName, GroupResource};
+use crate::protocol::deletion_target::DeletionTarget;
+use crate::rule::{Dependent, Edge, ExportRef, Place, Reference, Rule, RuleError, RuleKey};
+
+/// An edge, with its rule's data about the dependents.
+#[derive(Debug)]
+pub(crate) struct CompiledEdge {
+    pub(crate) rule: RuleKey,
+    pub(crate) failure_policy: FailurePolicy,
+    pub(crate) on_delete: OnDelete,
+    pub(crate) dependent_export: Option<ExportName>,
+    pub(crate) dependent: GroupResource,
+    pub(crate) target_export: Option<ExportRef>,
+    pub(crate) target: GroupResource,
+    pub(crate) state: EdgeState,
+}
+
+/// The way to find out if an edge blocks.
+#[derive(Debug)]
+pub(crate) enum EdgeState {
+    /// The dependents are listed and their references followed.
+    Usable { dependent: Arc<Dependent>, edge: Box<Edge> },
+    /// The rule can't be used: if it applies, the answer is unknown.
+    Invalid(RuleError),
+}
+
+/// The scope in which to search for an edge's dependents.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reach {
+    /// No search: the edge is always about targets in another namespace, or with other labels.
+    Nowhere,
+    /// The target's namespace, and the dependents without a namespace.
+    Namespace,
+    /// All dependents.
+    Everywhere,
+}
+
+impl CompiledEdge {
+    pub(crate) fn new(rule: &Rule, dependent: &Arc<Dependent>, edge: Edge) -> Self {
+        Self {
+            rule: rule.key().clone(),
+            failure_policy: rule.failure_policy(),
+            on_delete: edge.on_delete,
+            dependent_export: dependent.export.clone(),
+            dependent: dependent.gvr.group_resource(),
+            target_export: edge.target.export.clone(),
+            target: edge.target.gvr.group_resource(),
+            state: EdgeState::Usable { dependent: Arc::clone(dependent), edge: Box::new(edge) },
+        }
+    }
+
+    /// Returns the rule's additional message.
+    pub(crate) fn message(&self) -> Option<&Message> {
+        match &self.state {
+            EdgeState::Usable { edge, .. } => edge.message.as_ref(),
+            EdgeState::Invalid(_) => None,
+        }
+    }
+
+    pub(crate) fn reach(&self, target: &DeletionTarget) -> Reach {
+        let EdgeState::Usable { edge, .. } = &self.state else { return Reach::Everywhere };
+        let may_be_meant = match &edge.reference {
+            Reference::Field(_) | Reference::Selector(_) => true,
+            Reference::Fixed(fixed) => fixed.name.as_str() == target.name,
+            Reference::Selected(selector) => selector.matches(|key| target.labels.get(key).map(String::as_str)),
+        };
+        if !may_be_meant {
+            return Reach::Nowhere;
+        }
+        match (edge.reference.place(), &target.namespace) {
+            (Place::Fixed(fixed), Some(namespace)) if fixed != namespace => Reach::Nowhere,
+            (Place::Own, Some(_)) => Reach::Namespace,
+            (Place::Own | Place::Fixed(_) | Place::Said(_), _) => Reach::Everywhere,
+        }
+    }
+}

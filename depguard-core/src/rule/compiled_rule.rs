@@ -1,0 +1,84 @@
+//! Compiled rule, ready for sets: it is read once, until somebody changes the rule.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use crate::model::control_plane::ControlPlane;
+use crate::rule::compiled_edge::{CompiledEdge, EdgeState};
+use crate::rule::partial_rule::PartialRule;
+use crate::rule::{Rule, RuleError, RuleKey};
+
+/// A rule that was read, usable or not. Clones share the data.
+#[derive(Debug, Clone)]
+pub struct CompiledRule(Arc<Parts>);
+
+#[derive(Debug)]
+struct Parts {
+    /// `None`: the kind of the dependents is unknown, so the rule has no effect.
+    key: Option<RuleKey>,
+    generation: i64,
+    broken: bool,
+    edges: Vec<Arc<CompiledEdge>>,
+}
+
+impl CompiledRule {
+    /// Reads a DependencyRule as an API server returns it. A rule that can't be used refuses wherever it would have
+    /// applied.
+    pub fn read(control_plane: ControlPlane, object: &Value) -> Self {
+        match Rule::parse(control_plane, object) {
+            Ok(rule) => Self::usable(rule),
+            Err(error) => Self::broken(control_plane, object, &error),
+        }
+    }
+
+    /// Reads only the kinds of a DependencyRule that can't be used. The rule refuses wherever it would have applied,
+    /// and the refusal contains `error`.
+    pub fn broken(control_plane: ControlPlane, object: &Value, error: &RuleError) -> Self {
+        let generation = object.pointer("/metadata/generation").and_then(Value::as_i64).unwrap_or_default();
+        let Some(outline) = PartialRule::read(control_plane, object) else {
+            return Self(Arc::new(Parts { key: None, generation, broken: true, edges: Vec::new() }));
+        };
+        let targets: BTreeSet<_> = outline.targets.into_iter().zip(outline.on_delete).collect();
+        let edges = targets.into_iter().map(|((target_export, target), on_delete)| {
+            Arc::new(CompiledEdge {
+                rule: outline.key.clone(),
+                failure_policy: outline.failure_policy,
+                on_delete,
+                dependent_export: outline.dependent_export.clone(),
+                dependent: outline.dependent.clone(),
+                target_export,
+                target,
+                state: EdgeState::Invalid(error.clone()),
+            })
+        });
+        let edges = edges.collect();
+        Self(Arc::new(Parts { key: Some(outline.key), generation, broken: true, edges }))
+    }
+
+    fn usable(mut rule: Rule) -> Self {
+        let dependent = Arc::new(rule.dependent().clone());
+        let edges = rule.take_edges();
+        let edges = edges.into_iter().map(|edge| Arc::new(CompiledEdge::new(&rule, &dependent, edge))).collect();
+        let generation = rule.generation().unwrap_or_default();
+        Self(Arc::new(Parts { key: Some(rule.key().clone()), generation, broken: false, edges }))
+    }
+
+    pub(super) fn key(&self) -> Option<&RuleKey> {
+        self.0.key.as_ref()
+    }
+
+    pub(super) fn generation(&self) -> i64 {
+        self.0.generation
+    }
+
+    /// Returns true if the rule can't be used.
+    pub fn is_broken(&self) -> bool {
+        self.0.broken
+    }
+
+    pub(super) fn edges(&self) -> &[Arc<CompiledEdge>] {
+        &self.0.edges
+    }
+}

@@ -1,0 +1,152 @@
+//! Set of all rules, indexed by the kinds that they protect.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use crate::model::control_plane::ControlPlane;
+use crate::model::names::WorkspacePath;
+use crate::rule::compiled_edge::CompiledEdge;
+use crate::rule::compiled_rule::CompiledRule;
+use crate::rule::cycles::Graph;
+use crate::rule::{ExportRef, Rule, RuleError, RuleKey};
+
+/// The rules in force. A new set is built when a rule changes; sharing a set behind an `Arc` is cheap.
+#[derive(Debug)]
+pub struct RuleSet {
+    control_plane: ControlPlane,
+    /// Edges by group, then by resource, so that a look-up borrows both from the review.
+    edges: HashMap<String, HashMap<String, Vec<Arc<CompiledEdge>>>>,
+    graph: Arc<Graph>,
+    generations: HashMap<RuleKey, i64>,
+    broken: usize,
+}
+
+/// The reason why [`RuleSet::try_load`] fails.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the rule `{rule}` can't be used: {source}")]
+#[non_exhaustive]
+pub struct LoadError {
+    /// The name of the first rule with an error; empty if it has none.
+    pub rule: String,
+    /// The error in the rule.
+    pub source: RuleError,
+}
+
+impl RuleSet {
+    /// Indexes DependencyRules as an API server returns them.
+    ///
+    /// A rule that can't be used counts as well: it refuses wherever it would have applied, and the refusal contains
+    /// the error.
+    pub fn load<'v>(control_plane: ControlPlane, objects: impl IntoIterator<Item = &'v Value>) -> Self {
+        let rules: Vec<_> = objects.into_iter().map(|object| CompiledRule::read(control_plane, object)).collect();
+        Self::new(control_plane, &rules)
+    }
+
+    /// Indexes rules that were read before. The sets share the edges of a rule, so changing one rule costs only that
+    /// rule.
+    pub fn new<'r>(control_plane: ControlPlane, rules: impl IntoIterator<Item = &'r CompiledRule>) -> Self {
+        let mut set = Self {
+            control_plane,
+            edges: HashMap::new(),
+            graph: Arc::default(),
+            generations: HashMap::new(),
+            broken: 0,
+        };
+        for rule in rules {
+            set.insert(rule);
+        }
+        set.connected()
+    }
+
+    /// Indexes DependencyRules that must all be right, such as the rules that a provider ships. Fails with the first
+    /// rule that can't be used.
+    pub fn try_load<'v>(
+        control_plane: ControlPlane,
+        objects: impl IntoIterator<Item = &'v Value>,
+    ) -> Result<Self, LoadError> {
+        let objects: Vec<_> = objects.into_iter().collect();
+        for object in &objects {
+            Rule::parse(control_plane, object).map_err(|source| {
+                let name = object.pointer("/metadata/name").and_then(Value::as_str);
+                LoadError { rule: name.unwrap_or_default().to_owned(), source }
+            })?;
+        }
+        Ok(Self::load(control_plane, objects))
+    }
+
+    /// Returns the number of loaded rules.
+    pub fn rules(&self) -> usize {
+        self.generations.len()
+    }
+
+    /// Returns the number of rules that can't be used, and that refuse where they apply.
+    pub fn broken(&self) -> usize {
+        self.broken
+    }
+
+    /// Returns the generation in which a rule was loaded, usable or not; 0 if it has none. `None`: the rule was not
+    /// loaded.
+    pub(crate) fn generation_of(&self, rule: &RuleKey) -> Option<i64> {
+        self.generations.get(rule).copied()
+    }
+
+    /// Returns the set without the edges to targets of APIExports whose providers don't accept them. `accepted`
+    /// decides on each edge. See [`RuleGrants`](crate::applicability::RuleGrants).
+    pub fn retain_accepted(mut self, accepted: impl Fn(&RuleKey, &ExportRef) -> bool) -> Self {
+        let accepted =
+            |edge: &Arc<CompiledEdge>| edge.target_export.as_ref().is_none_or(|export| accepted(&edge.rule, export));
+        self.edges.values_mut().flat_map(HashMap::values_mut).for_each(|edges| edges.retain(accepted));
+        self.connected()
+    }
+
+    /// Returns the set without its cycles, so that no edge of a cycle is released during a teardown. Use it if some
+    /// rules may be outdated: a rule that was deleted could close a cycle that no longer exists.
+    pub fn without_cycles(self) -> Self {
+        Self { graph: Arc::default(), ..self }
+    }
+
+    /// Returns true if any rule names this kind as a target.
+    pub fn names(&self, group: &str, resource: &str) -> bool {
+        !self.edges_to(group, resource).is_empty()
+    }
+
+    /// Returns the workspace paths of the targets' providers, including those of rules that can't be used. A path may
+    /// occur more than once.
+    pub fn workspace_paths(&self) -> impl Iterator<Item = &WorkspacePath> {
+        self.edges().filter_map(|edge| edge.target_export.as_ref().map(|export| &export.path))
+    }
+
+    pub(crate) fn graph(&self) -> &Arc<Graph> {
+        &self.graph
+    }
+
+    pub(crate) fn control_plane(&self) -> ControlPlane {
+        self.control_plane
+    }
+
+    pub(crate) fn edges(&self) -> impl Iterator<Item = &Arc<CompiledEdge>> {
+        self.edges.values().flat_map(HashMap::values).flatten()
+    }
+
+    pub(crate) fn edges_to(&self, group: &str, resource: &str) -> &[Arc<CompiledEdge>] {
+        self.edges.get(group).and_then(|resources| resources.get(resource)).map_or(&[], Vec::as_slice)
+    }
+
+    /// Rebuilds the graph from the edges of the set.
+    fn connected(mut self) -> Self {
+        self.graph = Arc::new(Graph::of(self.edges()));
+        self
+    }
+
+    fn insert(&mut self, rule: &CompiledRule) {
+        let Some(key) = rule.key() else { return };
+        self.generations.insert(key.clone(), rule.generation());
+        self.broken += usize::from(rule.is_broken());
+        for edge in rule.edges() {
+            let resources = self.edges.entry(edge.target.group.as_str().to_owned()).or_default();
+            resources.entry(edge.target.resource.as_str().to_owned()).or_default().push(Arc::clone(edge));
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! One pass through an object, along all paths of a tree at once.
+
+use std::borrow::Cow;
+
+use super::Indices;
+use super::found_values::FoundValues;
+use super::path_trie::{Node, NodeId, PathTrie, ROOT};
+use crate::scan::json::{Json, Malformed, Value};
+
+/// A pass through one object after another. The recursion is as deep as the paths, which are bounded.
+pub(super) struct Visitor<'l, 'de> {
+    tree: &'l PathTrie,
+    json: Json<'de>,
+    found: FoundValues<'de>,
+}
+
+impl<'l, 'de> Visitor<'l, 'de> {
+    pub(super) fn new(tree: &'l PathTrie, json: Json<'de>) -> Self {
+        Self { tree, json, found: FoundValues::new(tree) }
+    }
+
+    /// Returns the reader at its current place. Between two objects, the caller may read the list around them.
+    pub(super) fn json(&mut self) -> &mut Json<'de> {
+        &mut self.json
+    }
+
+    /// Reads an item of the list, which must be a map.
+    pub(super) fn object(&mut self) -> Result<(), Malformed> {
+        self.found.clear();
+        match self.json.value()? {
+            Value::Map => self.map(self.tree.node(ROOT), Indices::default()),
+            _ => Err(self.json.expected("an object before")),
+        }
+    }
+
+    /// Returns the values found in the last object.
+    pub(super) fn found(&self) -> &FoundValues<'de> {
+        &self.found
+    }
+
+    /// Reads the next value, which stands at `node`.
+    fn value(&mut self, node: NodeId, at: Indices) -> Result<(), Malformed> {
+        let node = self.tree.node(node);
+        if node.jsons.is_empty() {
+            return self.inside(node, at);
+        }
+        // The JSON text is kept, and the parts of the value that other paths need are read as well.
+        let start = self.json.offset();
+        let read = if node.goes_on() { self.inside(node, at) } else { self.json.skip() };
+        read?;
+        let text = self.json.text_since(start)?;
+        for slot in &node.jsons {
+            self.found.push(*slot, at, Cow::Borrowed(text));
+        }
+        Ok(())
+    }
+
+    fn inside(&mut self, node: &Node, at: Indices) -> Result<(), Malformed> {
+        match self.json.value()? {
+            Value::Map => self.map(node, at)?,
+            Value::List => self.list(node, at)?,
+            Value::String(text) => {
+                if !node.texts.is_empty() {
+                    let text = text.text()?;
+                    for slot in &node.texts {
+                        self.found.push(*slot, at, text.clone());
+                    }
+                }
+                self.found.count_misfits(node.keys.len());
+            }
+            // A `null` counts as absent.
+            Value::Null => {}
+            Value::Other => self.found.count_misfits(node.texts.len() + node.keys.len()),
+        }
+        Ok(())
+    }
+
+    fn map(&mut self, node: &Node, at: Indices) -> Result<(), Malformed> {
+        self.found.count_misfits(node.texts.len());
+        let mut next = self.json.first_key()?;
+        let mut entry = 0;
+        while let Some(key) = next {
+            if !node.keys.is_empty() {
+                let text = key.text()?;
+                for slot in &node.keys {
+                    self.found.push(*slot, at.and(entry), text.clone());
+                }
+            }
+            let named = node.child(&key.bytes()?);
+            if let Some(child) = named {
+                // If a key stands twice, the last one counts, as everywhere in JSON.
+                self.found.forget_below(self.tree, child, at);
+            }
+            self.each([named.map(|child| (child, at)), node.any.map(|child| (child, at.and(entry)))])?;
+            entry += 1;
+            next = self.json.next_key()?;
+        }
+        Ok(())
+    }
+
+    fn list(&mut self, node: &Node, at: Indices) -> Result<(), Malformed> {
+        self.found.count_misfits(node.keys.len() + if node.each.is_some() { 0 } else { node.texts.len() });
+        let mut more = self.json.first_element();
+        let mut index = 0;
+        while more {
+            let indexed = node.indexed.iter().find(|(wanted, _)| *wanted == index).map(|(_, child)| (*child, at));
+            let each = node.each.map(|child| (child, at));
+            self.each([indexed, each, node.any.map(|child| (child, at.and(index)))])?;
+            index += 1;
+            more = self.json.next_element()?;
+        }
+        Ok(())
+    }
+
+    /// Reads the next value once for each node at which it stands. Mostly there is one node or none; without a node,
+    /// the value is skipped. A value stands at no more than one node of each path, so the value is read at most once
+    /// per path.
+    fn each<const N: usize>(&mut self, nodes: [Option<(NodeId, Indices)>; N]) -> Result<(), Malformed> {
+        let before = self.json.clone();
+        let mut read = false;
+        for (node, at) in nodes.into_iter().flatten() {
+            if read {
+                self.json = before.clone();
+            }
+            self.value(node, at)?;
+            read = true;
+        }
+        if read { Ok(()) } else { self.json.skip() }
+    }
+}

@@ -1,0 +1,2 @@
+pub(crate) mod features;
+pub(crate) mod read_through;

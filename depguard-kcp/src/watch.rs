@@ -1,0 +1,3 @@
+pub(crate) mod latest;
+pub(crate) mod metadata;
+pub(crate) mod reflector;

@@ -1,0 +1,174 @@
+//! Metadata of objects of any resource, watched or listed without reading the whole objects.
+
+use std::collections::BTreeMap;
+
+use depguard_core::GroupVersionResource;
+use futures::{Stream, StreamExt};
+use kube_client::Api;
+use kube_client::core::{ApiResource, DynamicObject, PartialObjectMeta};
+use kube_runtime::watcher::{self, Event, watcher};
+use serde::Deserialize;
+
+use crate::http::endpoint::Endpoint;
+use crate::http::objects::ApiError;
+use crate::watch::reflector::said_by;
+
+/// Duration of a watch request. kube gives a watch up as dead if it is silent for 5 s longer.
+const WATCH_SECONDS: u32 = 25;
+const METADATA: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
+
+/// Metadata of an object, as far as owners need it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+#[expect(clippy::exhaustive_structs, reason = "made by depguard's other crates too, which say each field")]
+pub struct Metadata {
+    /// Name of the object.
+    pub name: String,
+    /// Namespace of the object; `None` if it lies in none.
+    pub namespace: Option<String>,
+    /// UID of the object.
+    pub uid: String,
+    /// Resource version of the object.
+    pub resource_version: String,
+    /// Time at which the deletion began.
+    pub deletion_timestamp: Option<String>,
+    /// Finalizers that hold the object while it is being deleted.
+    #[serde(deserialize_with = "or_default")]
+    pub finalizers: Vec<String>,
+    /// Labels of the object.
+    #[serde(deserialize_with = "or_default")]
+    pub labels: BTreeMap<String, String>,
+    /// Annotations of the object.
+    #[serde(deserialize_with = "or_default")]
+    pub annotations: BTreeMap<String, String>,
+    /// Owners of the object.
+    #[serde(deserialize_with = "or_default")]
+    pub owner_references: Vec<OwnerReference>,
+}
+
+/// Owner of an object.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+#[expect(clippy::exhaustive_structs, reason = "Kubernetes' own fields")]
+pub struct OwnerReference {
+    /// Group and version of the owner.
+    pub api_version: String,
+    /// Kind of the owner.
+    pub kind: String,
+    /// Name of the owner.
+    pub name: String,
+    /// UID of the owner.
+    pub uid: String,
+    /// True if this owner manages the object.
+    pub controller: Option<bool>,
+}
+
+/// Event of a metadata watch.
+#[derive(Debug)]
+#[expect(
+    clippy::exhaustive_enums,
+    reason = "depguard's other crates decide by each case: none shall pass them by unseen"
+)]
+pub enum MetadataEvent {
+    /// A list begins. Earlier knowledge no longer counts once the list is complete.
+    Listing,
+    /// The list has this object.
+    Listed(Metadata),
+    /// The list is complete.
+    Complete,
+    /// An object was created or changed.
+    Changed(Metadata),
+    /// An object is gone.
+    Gone(Metadata),
+}
+
+impl Endpoint {
+    /// Follows the metadata of all objects of a resource: a list, then each change. The caller must drop the stream at
+    /// its first error, and may begin a new one: kube's watcher does not always recover by itself.
+    pub fn watch_metadata(
+        &self,
+        resource: &GroupVersionResource,
+        kind: &str,
+    ) -> impl Stream<Item = Result<MetadataEvent, String>> + Send + use<> {
+        let GroupVersionResource { group, version, resource: plural } = resource;
+        let api_version = if group.is_core() { version.to_string() } else { format!("{group}/{version}") };
+        let resource = ApiResource {
+            group: group.to_string(),
+            version: version.to_string(),
+            api_version,
+            kind: kind.to_owned(),
+            plural: plural.to_string(),
+        };
+        let api: Api<PartialObjectMeta<DynamicObject>> = Api::all_with(self.client(), &resource);
+        let config = watcher::Config::default().timeout(WATCH_SECONDS);
+        watcher(api, config).map(|event| match event {
+            Ok(Event::Init) => Ok(MetadataEvent::Listing),
+            Ok(Event::InitApply(object)) => Ok(MetadataEvent::Listed(object.into())),
+            Ok(Event::InitDone) => Ok(MetadataEvent::Complete),
+            Ok(Event::Apply(object)) => Ok(MetadataEvent::Changed(object.into())),
+            Ok(Event::Delete(object)) => Ok(MetadataEvent::Gone(object.into())),
+            Err(error) => Err(said_by(&error).0),
+        })
+    }
+
+    /// Lists the metadata of all objects under a path, in their present state, page by page; keeps the values that
+    /// `keep` makes of them.
+    ///
+    /// Refuses a list without `metadata.resourceVersion`, and a list that expired halfway, which can be begun anew.
+    pub async fn list_metadata<T>(
+        &self,
+        path: &str,
+        mut keep: impl FnMut(Metadata) -> Option<T>,
+    ) -> Result<Vec<T>, ApiError> {
+        let mut kept = Vec::new();
+        let keep = |page: Vec<Item>| kept.extend(page.into_iter().filter_map(|item| keep(item.metadata)));
+        self.pages(path, METADATA, usize::MAX, keep).await?;
+        Ok(kept)
+    }
+}
+
+impl Metadata {
+    /// Reads the metadata from an object's JSON.
+    pub fn of(object: &serde_json::Value) -> Option<Self> {
+        Self::deserialize(object.get("metadata")?).ok()
+    }
+
+    /// Returns the path of the object, which belongs to this resource.
+    pub fn path(&self, resource: &GroupVersionResource) -> String {
+        resource.path(self.namespace.as_deref(), Some(&self.name))
+    }
+}
+
+impl From<PartialObjectMeta<DynamicObject>> for Metadata {
+    fn from(object: PartialObjectMeta<DynamicObject>) -> Self {
+        let metadata = object.metadata;
+        let owners = metadata.owner_references.unwrap_or_default().into_iter().map(|owner| OwnerReference {
+            api_version: owner.api_version,
+            kind: owner.kind,
+            name: owner.name,
+            uid: owner.uid,
+            controller: owner.controller,
+        });
+        Self {
+            name: metadata.name.unwrap_or_default(),
+            namespace: metadata.namespace,
+            uid: metadata.uid.unwrap_or_default(),
+            resource_version: metadata.resource_version.unwrap_or_default(),
+            deletion_timestamp: metadata.deletion_timestamp.map(|time| time.0.to_string()),
+            finalizers: metadata.finalizers.unwrap_or_default(),
+            labels: metadata.labels.unwrap_or_default(),
+            annotations: metadata.annotations.unwrap_or_default(),
+            owner_references: owners.collect(),
+        }
+    }
+}
+
+#[derive(Deserialize)]
+struct Item {
+    metadata: Metadata,
+}
+
+/// Reads a value that may be `null`, as Go may write empty values.
+fn or_default<'de, T: Default + Deserialize<'de>, D: serde::Deserializer<'de>>(deserializer: D) -> Result<T, D::Error> {
+    Option::deserialize(deserializer).map(Option::unwrap_or_default)
+}

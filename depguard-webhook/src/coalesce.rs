@@ -1,0 +1,2 @@
+pub(crate) mod batcher;
+pub(crate) mod executor;

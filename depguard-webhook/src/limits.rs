@@ -1,0 +1,2 @@
+pub(crate) mod gauged_semaphore;
+pub(crate) mod read_budget;

@@ -1,0 +1,4 @@
+pub(crate) mod api_reader;
+pub(crate) mod export_reader;
+pub(crate) mod front_proxy;
+pub(crate) mod read_path;

@@ -1,0 +1,38 @@
+//! Access to API servers: a GET in a logical cluster, and for locks and owners a few writes.
+
+use bytes::Bytes;
+use depguard_core::{Query, protocol};
+use futures::future::BoxFuture;
+
+use crate::limits::read_budget::BytePermit;
+
+/// Reads from API servers. The implementation chooses the way.
+///
+/// Each query must be sent after [`get`](ApiReader::get) was called and answered by a consistent read. An answer from before
+/// the review, or from a cache that may lag behind, lets an object go that is still referenced.
+pub trait ApiReader: Send + Sync + 'static {
+    /// Sends one query. A time limit is not needed: when it is too late, the future is dropped.
+    fn get(&self, query: &Query) -> impl Future<Output = Fetched> + Send;
+
+    /// Sends one query whose body must fit into `room`, which [grows](BytePermit::grow) as long as there is some; else the
+    /// answer is [`Fetched::TooLarge`]. The default implementation checks the body once it is complete; another one can
+    /// check while the body comes in.
+    fn get_within(&self, query: &Query, room: &mut BytePermit) -> impl Future<Output = Fetched> + Send {
+        async {
+            let fetched = self.get(query).await;
+            if room.grow(fetched.size()) { fetched } else { Fetched::TooLarge }
+        }
+    }
+}
+
+/// Writes to API servers: access reviews, the tables of locks, and one annotation of GlobalOwners. Nothing else is ever
+/// sent.
+pub trait Writer: Send + Sync + 'static {
+    /// Sends the request once, and takes in an answer that fits into `room`, which [grows](BytePermit::grow) as long as there
+    /// is some; else the answer is [`Fetched::TooLarge`]. A time limit is not needed: when it is too late, the future
+    /// is dropped.
+    fn send<'a>(&'a self, send: &'a protocol::Send, room: &'a mut BytePermit) -> BoxFuture<'a, Fetched>;
+}
+
+/// Result of a query.
+pub type Fetched = depguard_core::Fetched<Bytes>;

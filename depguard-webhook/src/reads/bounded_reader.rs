@@ -1,0 +1,92 @@
+//! Reads through a port, with a limit to the bytes that are held at once.
+
+use std::sync::Arc;
+
+use bytes::BytesMut;
+use depguard_core::{Query, protocol};
+
+use crate::limits::read_budget::{Budget, BytePermit, Size};
+use crate::metrics::Metrics;
+use crate::ports::api_reader::{ApiReader, Fetched, Writer};
+
+/// Source of all reads.
+pub(crate) struct BoundedReader<P> {
+    port: P,
+    budget: Budget,
+    metrics: Arc<Metrics>,
+}
+
+/// Result of a query. Its bytes count in the budget until the page is dropped.
+pub(crate) struct Page {
+    pub(crate) fetched: Fetched,
+    _room: Option<BytePermit>,
+}
+
+/// Maximum size of a buffer that is kept for the next page.
+const MAX_KEPT: usize = 2 << 20;
+
+impl Page {
+    /// Returns the buffer of the body, to be used again.
+    pub(crate) fn into_buffer(self) -> BytesMut {
+        match self.fetched {
+            Fetched::Response { body, .. } if body.len() <= MAX_KEPT => {
+                let mut buffer = body.try_into_mut().unwrap_or_default();
+                buffer.clear();
+                buffer
+            }
+            _ => BytesMut::new(),
+        }
+    }
+}
+
+impl<P: ApiReader> BoundedReader<P> {
+    pub(crate) fn new(port: P, budget: Budget, metrics: Arc<Metrics>) -> Self {
+        Self { port, budget, metrics }
+    }
+
+    /// Returns the budget of reads.
+    pub(crate) fn budget(&self) -> &Budget {
+        &self.budget
+    }
+
+    /// Returns the metrics that count reads.
+    pub(crate) fn metrics(&self) -> &Metrics {
+        &self.metrics
+    }
+
+    /// Waits for a place to read, and for room for about so many bytes.
+    pub(crate) async fn enter(&self, size: Size, estimate: usize) -> Option<BytePermit> {
+        self.budget.enter(size, estimate).await
+    }
+
+    /// Sends a request that is more than a read.
+    pub(crate) async fn send(&self, writer: &dyn Writer, send: &protocol::Send, mut room: BytePermit) -> Page {
+        let fetched = writer.send(send, &mut room).await;
+        self.metrics.fetched(room.reads(), &fetched);
+        room.settle(fetched.size());
+        Page { fetched, _room: Some(room) }
+    }
+
+    /// Sends the query.
+    pub(crate) async fn fetch(&self, query: &Query, mut room: BytePermit) -> Page {
+        loop {
+            let fetched = self.port.get_within(query, &mut room).await;
+            self.metrics.fetched(room.reads(), &fetched);
+            match (&fetched, room.refused()) {
+                // Only others' room stood in the way: the query is sent once more, with all the room that a body may
+                // have.
+                (Fetched::TooLarge, Some((size, most))) => {
+                    drop(room);
+                    match self.enter(size, most).await {
+                        Some(whole) => room = whole,
+                        None => return Page { fetched, _room: None },
+                    }
+                }
+                _ => {
+                    room.settle(fetched.size());
+                    return Page { fetched, _room: Some(room) };
+                }
+            }
+        }
+    }
+}

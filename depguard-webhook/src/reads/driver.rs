@@ -1,0 +1,107 @@
+//! Driver of evaluations: carries out their queries side by side, until the time is up.
+
+use std::future::poll_fn;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::Poll;
+
+use depguard_core::driver::Evaluating;
+use depguard_core::lookup::Lookup;
+use depguard_core::protocol::Answer;
+use depguard_core::{Decision, Evaluation, Query};
+use tokio::time::{Instant, sleep_until};
+
+use crate::ports::api_reader::ApiReader;
+use crate::reads::bounded_reader::Page;
+use crate::reads::lock_table_writer::LockTableWriter;
+use crate::reads::lookup_runner::LookupRunner;
+use crate::reads::shared_gets::SharedGets;
+
+/// Reason for a missing answer when the task that should bring it is gone.
+pub(crate) const LOST: &str = "the webhook lost the answer on the way";
+
+/// Reads that are shared with other reviews.
+pub(crate) struct Reads<P: ApiReader> {
+    pub(crate) gets: SharedGets<P>,
+    pub(crate) lookups: LookupRunner<P>,
+    pub(crate) tables: LockTableWriter<P>,
+}
+
+/// Carries out the requests of an evaluation until it is settled, or until `deadline`.
+pub(crate) async fn drive<A: Evaluating, F: Future<Output = A::Done>>(
+    evaluation: &mut A,
+    deadline: Instant,
+    carry_out: impl FnMut(A::Due) -> F,
+) {
+    let mut sleep = pin!(sleep_until(deadline));
+    // The clock is checked each time: a port that is always ready would never let a timer run out.
+    let reached = poll_fn(|context| match Instant::now() >= deadline {
+        true => Poll::Ready(()),
+        false => sleep.as_mut().poll(context),
+    });
+    depguard_core::driver::drive(evaluation, reached, carry_out).await;
+}
+
+/// Decides a deletion by the answers that arrive until `deadline`. A missing answer counts as unknown, and so refuses.
+pub(crate) async fn decide<P: ApiReader>(reads: &Reads<P>, evaluation: Evaluation, deadline: Instant) -> Decision {
+    let mut deletion = Deletion(evaluation);
+    drive(&mut deletion, deadline, |due| reads.carry_out(due)).await;
+    deletion.0.decide()
+}
+
+/// Returns the answer on a page; without a page, a failure.
+pub(crate) fn answer(page: Option<&Arc<Page>>) -> Answer<'_> {
+    page.map_or(Answer::Failed(LOST), |page| page.fetched.as_answer())
+}
+
+/// Request of a deletion's evaluation.
+pub(crate) enum Due {
+    Query(Query),
+    Lookup(Box<Lookup>),
+}
+
+/// Result of such a request.
+pub(crate) enum Done {
+    Query(Query, Option<Arc<Page>>),
+    Lookup(Option<Box<Lookup>>),
+}
+
+/// Evaluation of a deletion, whose lookups other reviews share.
+struct Deletion(Evaluation);
+
+impl Evaluating for Deletion {
+    type Due = Due;
+    type Done = Done;
+
+    fn is_settled(&self) -> bool {
+        self.0.is_settled()
+    }
+
+    fn due(&mut self) -> Vec<Due> {
+        let lookups = self.0.lookups().into_iter().map(|lookup| Due::Lookup(Box::new(lookup)));
+        let mut due: Vec<_> = lookups.collect();
+        due.extend(self.0.queries().into_iter().map(Due::Query));
+        due
+    }
+
+    fn take(&mut self, done: Done) {
+        match done {
+            Done::Query(query, page) => self.0.answer(query.id, answer(page.as_ref())),
+            Done::Lookup(Some(lookup)) => self.0.finish(*lookup),
+            // The lookup counts as not answered.
+            Done::Lookup(None) => {}
+        }
+    }
+}
+
+impl<P: ApiReader> Reads<P> {
+    async fn carry_out(&self, due: Due) -> Done {
+        match due {
+            Due::Query(query) => {
+                let page = self.gets.get(&query).await;
+                Done::Query(query, page)
+            }
+            Due::Lookup(lookup) => Done::Lookup(self.lookups.find(*lookup).await.map(Box::new)),
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! Reads of lists, page by page: while one page is searched, the next is on its way.
+
+use std::sync::Arc;
+
+use bytes::BytesMut;
+use depguard_core::lookup::ListReader;
+use depguard_core::protocol::Request;
+use tokio::sync::oneshot;
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+use crate::limits::read_budget::{BytePermit, Size};
+use crate::ports::api_reader::{ApiReader, Fetched};
+use crate::reads::bounded_reader::{BoundedReader, Page};
+use crate::server::tasks::Tasks;
+
+/// Estimated bytes of a list's first page: 500 objects of 2 kB.
+pub(crate) const FIRST_PAGE: usize = 1 << 20;
+/// Minimum estimate for any page.
+const LEAST: usize = 64 << 10;
+
+/// List that is being read. At most two of its pages are held.
+pub(crate) struct PageReader<P> {
+    source: Arc<BoundedReader<P>>,
+    tasks: Tasks,
+    size: Size,
+    /// Room for the first page, taken before the list begins.
+    room: Option<BytePermit>,
+    /// Estimated bytes of the next page.
+    estimate: usize,
+    /// Buffer of the last page but one: memory that is used again costs less than fresh memory.
+    buffer: BytesMut,
+}
+
+/// Page that is requested before the previous page was searched. The request is given up when this is dropped.
+struct Ahead {
+    request: Request,
+    page: oneshot::Receiver<Page>,
+    _given_up: DropGuard,
+}
+
+impl<P: ApiReader> PageReader<P> {
+    /// Makes a reader of `source`, with `room` for the first page.
+    pub(crate) fn new(source: Arc<BoundedReader<P>>, tasks: Tasks, size: Size, room: BytePermit) -> Self {
+        Self { source, tasks, size, estimate: room.size(), room: Some(room), buffer: BytesMut::new() }
+    }
+
+    /// Reads until the reading has ended; `look` is called with the reading before each answer.
+    pub(crate) async fn read(&mut self, reading: &mut ListReader, mut look: impl FnMut(&mut ListReader)) {
+        let mut ahead = None::<Ahead>;
+        while let Some(request) = reading.next() {
+            // An unwanted page is dropped before anything is waited for, and with it the room that it takes up.
+            let page = match ahead.take().filter(|ahead| ahead.request == request) {
+                Some(ahead) => ahead.page.await.ok(),
+                None => self.fetch(reading, &request).await,
+            };
+            let Some(page) = page else { return };
+            look(reading);
+            if let Fetched::Response { status: 200, body } = &page.fetched {
+                self.estimate = (body.len() + body.len() / 8).max(LEAST);
+                if let Some(next) = reading.prefetch(body) {
+                    ahead = Some(self.fetch_ahead(reading, next));
+                    // Lets the request be sent: the search keeps this thread busy.
+                    tokio::task::yield_now().await;
+                }
+            }
+            reading.answer(page.fetched.as_answer());
+            self.buffer = page.into_buffer();
+        }
+    }
+
+    async fn fetch(&mut self, reading: &ListReader, request: &Request) -> Option<Page> {
+        let room = match self.room.take() {
+            Some(room) => room,
+            None => self.source.enter(self.size, self.estimate).await?,
+        };
+        Some(self.source.fetch(&reading.query(request.clone()), room).await)
+    }
+
+    fn fetch_ahead(&mut self, reading: &ListReader, request: Request) -> Ahead {
+        let query = reading.query(request.clone());
+        let (source, size, estimate) = (Arc::clone(&self.source), self.size, self.estimate);
+        let buffer = std::mem::take(&mut self.buffer);
+        let given_up = CancellationToken::new();
+        let (done, page) = oneshot::channel();
+        let fetch = given_up.clone().run_until_cancelled_owned(async move {
+            if let Some(mut room) = source.enter(size, estimate).await {
+                room.reuse(buffer);
+                // The receiver either waits for this page or has given it up.
+                let _ = done.send(source.fetch(&query, room).await);
+            }
+        });
+        self.tasks.spawn(async {
+            fetch.await;
+        });
+        Ahead { request, page, _given_up: given_up.drop_guard() }
+    }
+}

@@ -1,0 +1,272 @@
+//! Watcher of rules: turns watched objects into the set of rules in force, and keeps it up to date.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use depguard_core::applicability::RuleGrants;
+use depguard_core::freshness::KnownRules;
+use depguard_core::rule::CompiledRule;
+use depguard_core::{ControlPlane, ExportName, RuleSet, Workspaces};
+use depguard_kcp::{
+    Allowance, BoundWorkspaces, Claims, Connection, Derived, Failure, Reflector, ReflectorOptions, Snapshot, Tenant,
+    Watched, WatchedObject, WorkspaceLookups, latest,
+};
+use serde_json::Value;
+use tokio::sync::watch;
+use tokio::task::spawn_blocking;
+use tokio::time::{Instant, sleep, timeout};
+
+use crate::rules::active_rules::{Departed, Doubt, Loaded, Rules};
+use crate::rules::bound_since::BoundSince;
+
+/// Minimum time between two sets: a thousand rules that come in one by one are not a thousand sets.
+const PAUSE: Duration = Duration::from_millis(100);
+/// Number of checks, within the patience, that the rules are still followed.
+const LOOKS: u32 = 12;
+
+/// Begins to watch the objects on which decisions rest.
+pub(crate) fn watch(
+    connection: &Connection,
+    control_plane: ControlPlane,
+    export_name: ExportName,
+    allowance: Allowance,
+) -> Reflector {
+    let watched = match control_plane {
+        ControlPlane::Kcp => vec![Watched::RULES, Watched::BINDINGS, Watched::EXPORTS],
+        ControlPlane::Kubernetes => vec![Watched::RULES],
+    };
+    Reflector::start(connection.clone(), ReflectorOptions { control_plane, export_name, watched, allowance }).0
+}
+
+/// Watched resources, and the time for which they are believed though depguard hears nothing of them.
+pub(crate) struct Following {
+    pub(crate) reflector: Reflector,
+    pub(crate) connection: Connection,
+    pub(crate) control_plane: ControlPlane,
+    pub(crate) export_name: ExportName,
+    pub(crate) patience: Duration,
+}
+
+/// Puts the watched rules in force until it is dropped, and the reflector with it.
+pub(crate) async fn run(following: Following, rules: Rules) {
+    let Following { reflector, connection, control_plane, export_name, patience } = following;
+    let (allowance, compiled) = (reflector.allowance(), Derived::default());
+    let (asked, claims) = watch::channel(Claims::new());
+    let (told, lookups) = watch::channel(WorkspaceLookups::default());
+    let _followed = Followed(rules.clone());
+    let bound = BoundSince::default();
+    let watcher =
+        RuleWatcher { control_plane, export_name, allowance, rules, compiled, patience, bound, asked, lookups };
+    tokio::select! {
+        () = watcher.follow(reflector.subscribe()) => {}
+        () = look_up(connection, claims, told) => {}
+    }
+}
+
+/// Guard that takes the rules out of force when their following ends, for whatever reason: rules that nobody follows
+/// must not decide.
+struct Followed(Rules);
+
+impl Drop for Followed {
+    fn drop(&mut self) {
+        self.0.lose("the webhook does not watch the rules any more: restart it");
+    }
+}
+
+/// Looks up the claims to paths, and does so again from time to time.
+async fn look_up(connection: Connection, mut claims: watch::Receiver<Claims>, told: watch::Sender<WorkspaceLookups>) {
+    let mut lookups = WorkspaceLookups::default();
+    loop {
+        let wanted = latest(&mut claims);
+        lookups.refresh(&connection, &wanted).await;
+        told.send_replace(lookups.clone());
+        if let Ok(Err(_)) = timeout(WorkspaceLookups::FRESH, claims.changed()).await {
+            return;
+        }
+    }
+}
+
+struct RuleWatcher {
+    control_plane: ControlPlane,
+    export_name: ExportName,
+    allowance: Allowance,
+    rules: Rules,
+    compiled: Derived<CompiledRule>,
+    /// Time for which rules that can't be followed any more are believed to be unchanged.
+    patience: Duration,
+    bound: BoundSince,
+    asked: watch::Sender<Claims>,
+    lookups: watch::Receiver<WorkspaceLookups>,
+}
+
+impl RuleWatcher {
+    /// Puts each state in force, until there are no more.
+    async fn follow(mut self, mut states: watch::Receiver<Arc<Snapshot>>) {
+        let mut known: Option<(Arc<Snapshot>, bool)> = None;
+        loop {
+            let state = latest(&mut states);
+            let missing = state.not_loaded().map(str::to_owned);
+            let missing = missing.or_else(|| overflown(&state));
+            let stale = missing.is_none().then(|| stale(state.unheard(), self.patience)).flatten();
+            let doubt = stale.is_some().then(|| self.doubt(&state)).flatten();
+            // Consents that can't be followed any more may have changed.
+            let consent = doubt.is_none() && state.is_followed(Watched::EXPORTS.plural, self.patience);
+            if let Some(why) = missing.or(stale.filter(|_| doubt.is_none())) {
+                say(self.rules.not_loaded().as_ref(), Some(&why));
+                self.rules.lose(why);
+                known = None;
+            } else if !known.as_ref().is_some_and(|known| Arc::ptr_eq(&known.0, &state) && known.1 == consent)
+                || self.rules.doubt() != doubt
+            {
+                say(self.rules.not_loaded().as_ref(), None);
+                say_doubt(self.rules.doubt().as_ref(), doubt.as_ref());
+                if !self.put_in_force(&state, consent, doubt).await {
+                    return;
+                }
+                known = Some((state, consent));
+            }
+            sleep(PAUSE).await;
+            tokio::select! {
+                changed = states.changed() => if changed.is_err() { return },
+                Ok(()) = self.lookups.changed() => known = None,
+                () = sleep(self.patience / LOOKS) => {}
+            }
+        }
+    }
+
+    /// Returns the reason why rules that can't be followed any more are to be proved one deletion at a time; `None` if
+    /// nothing at all is heard, so that a proof makes no sense.
+    fn doubt(&self, state: &Snapshot) -> Option<String> {
+        let is_kcp = self.control_plane == ControlPlane::Kcp;
+        let is_partly_heard = is_kcp && state.hears(self.patience) && state.own_cluster(&self.export_name).is_some();
+        let silent = state.unheard().filter(|_| is_partly_heard)?;
+        Some(format!("the webhook can't follow all rules: {}", silent.why))
+    }
+
+    /// Puts the rules of a state in force. A path whose claims were not looked up yet counts as unknown: nobody waits
+    /// for that. If the providers' consents are not followed, everybody's rules count.
+    ///
+    /// Other threads go on deciding reviews meanwhile. Returns false if the rules were lost on the way.
+    async fn put_in_force(&mut self, state: &Arc<Snapshot>, consent: bool, doubt: Option<String>) -> bool {
+        let (compiled, state) = (std::mem::take(&mut self.compiled), Arc::clone(state));
+        let (control_plane, allowance, lookups) = (self.control_plane, self.allowance, latest(&mut self.lookups));
+        let own = state.own_cluster(&self.export_name).map(|cluster| (cluster, self.export_name.clone()));
+        let clusters = self.bound.departed(&self.export_name, values(&state, Watched::BINDINGS));
+        let departed = own.clone().map(|own| Departed { own, clusters: Arc::new(clusters) });
+        let made = spawn_blocking(move || {
+            let mut compiled = compiled;
+            let resource = state.resource(Watched::RULES.plural).map(Arc::as_ref);
+            compiled.refresh(resource, |rule| compile(control_plane, allowance, rule));
+            let further = resource.into_iter().flat_map(|resource| &resource.further);
+            let further =
+                further.map(|about| CompiledRule::broken(control_plane, about, &allowance.exceeded(control_plane)));
+            let further: Vec<_> = further.collect();
+            let rules = RuleSet::new(control_plane, compiled.values().chain(&further));
+            let LoadedSet { mut rules, workspaces, claims } = LoadedSet::of(rules, &state, &lookups, consent);
+            if doubt.is_some() {
+                // Nobody knows which new rule has closed a cycle.
+                rules = rules.without_cycles();
+            }
+            let doubt = doubt.zip(own).map(|(why, own)| {
+                let known = KnownRules::read(own, values(&state, Watched::RULES));
+                Doubt { why, known: Arc::new(known) }
+            });
+            (compiled, Loaded { rules, workspaces, doubt, departed }, claims)
+        });
+        let Ok((compiled, loaded, claims)) = made.await else { return false };
+        self.compiled = compiled;
+        self.rules.put(loaded);
+        self.asked.send_if_modified(|asked| {
+            let news = *asked != claims;
+            if news {
+                *asked = claims;
+            }
+            news
+        });
+        true
+    }
+}
+
+/// Rules and look-ups made from a state.
+struct LoadedSet {
+    rules: RuleSet,
+    workspaces: Workspaces,
+    /// Paths to look up.
+    claims: Claims,
+}
+
+impl LoadedSet {
+    fn of(mut rules: RuleSet, state: &Snapshot, lookups: &WorkspaceLookups, consent: bool) -> Self {
+        let mut claims = BoundWorkspaces::read(values(state, Watched::BINDINGS)).claims(rules.workspace_paths());
+        let consents = RuleGrants::read(values(state, Watched::EXPORTS), values(state, Watched::BINDINGS));
+        let restrict = consent && consents.are_restricted();
+        if restrict {
+            let written = state.resource(Watched::RULES.plural).into_iter().flat_map(|rules| rules.objects.keys());
+            claims.extend(consents.claims(written.filter_map(|(cluster, _)| cluster.as_ref())));
+        }
+        let (workspaces, found) = (lookups.confirmed(&claims), lookups.found(&claims));
+        if restrict {
+            let consents = consents.looked_up(&found);
+            rules = rules.retain_accepted(|rule, export| {
+                // Only a provider that is known for certain can refuse a rule: a workspace with a false path would take
+                // protection away.
+                match (&rule.cluster, workspaces.cluster(&export.path)) {
+                    (Some(own), Some(provider)) => consents.grants(own, provider, &export.name),
+                    _ => true,
+                }
+            });
+        }
+        Self { rules, workspaces, claims }
+    }
+}
+
+/// Returns the objects of a watched resource.
+fn values(state: &Snapshot, watched: Watched) -> impl Iterator<Item = &Value> {
+    state.resource(watched.plural).into_iter().flat_map(|resource| resource.values())
+}
+
+fn compile(control_plane: ControlPlane, allowance: Allowance, rule: &WatchedObject) -> CompiledRule {
+    if rule.shortened {
+        CompiledRule::broken(control_plane, &rule.value, &allowance.exceeded(control_plane))
+    } else {
+        CompiledRule::read(control_plane, &rule.value)
+    }
+}
+
+/// Returns the reason why rules can't be relied on if a plain cluster has so many that they are not even held.
+fn overflown(state: &Snapshot) -> Option<String> {
+    let rules = state.resource(Watched::RULES.plural)?;
+    let why = "the rules need more memory than --workspace-max-memory allows: delete some, or raise the flag";
+    rules.overflown.contains(&Tenant::Cluster).then(|| why.to_owned())
+}
+
+/// Returns the reason why the state is too old to decide by: a newer rule may forbid the deletion. The text stays the
+/// same for as long as the cause does, as it is logged whenever it changes.
+fn stale(unheard: Option<Failure>, patience: Duration) -> Option<String> {
+    let Failure { since, why } = unheard?;
+    let silent = Instant::now().into_std().saturating_duration_since(since);
+    let patient = patience.as_secs_f32();
+    (silent > patience).then(|| format!("the webhook could not follow the rules for more than {patient} s: {why}"))
+}
+
+/// Logs a change between two reasons not to be ready.
+fn say(before: Option<&String>, now: Option<&String>) {
+    match (before, now) {
+        (Some(_), None) => tracing::info!("all rules are loaded"),
+        (None, Some(why)) => tracing::warn!("refusing all reviews: {why}"),
+        (Some(before), Some(why)) if before != why => tracing::info!("not ready: {why}"),
+        _ => {}
+    }
+}
+
+/// Logs the beginning and the end of a time in which not all rules can be followed.
+fn say_doubt(before: Option<&String>, now: Option<&String>) {
+    match (before, now) {
+        (None, Some(why)) => tracing::warn!("deciding only by rules that are proved current: {why}"),
+        (Some(_), None) => tracing::info!("following all rules again"),
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,176 @@
+//! Reads of requests' bodies, within bounds.
+
+use std::error::Error;
+use std::pin::pin;
+use std::sync::Arc;
+
+use bytes::Buf;
+use http_body_util::BodyExt;
+use hyper::body::Body;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+/// Bytes of one body, and the room that they take up.
+///
+/// The bytes stay readable after an error: the beginning of a review tells whom to answer.
+pub(crate) struct ReviewBody {
+    read: Vec<u8>,
+    limit: usize,
+    room: Arc<Semaphore>,
+    taken: Option<OwnedSemaphorePermit>,
+}
+
+/// Reason why a body was not read to its end.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum BodyError {
+    #[error("the review is larger than {} KiB", .0 >> 10)]
+    TooLarge(usize),
+    #[error("the connection broke while the webhook read the review: {0}")]
+    Broken(String),
+}
+
+impl ReviewBody {
+    /// Makes an empty body for at most `limit` bytes, each of which takes up one permit of `room`.
+    pub(crate) fn new(limit: usize, room: Arc<Semaphore>) -> Self {
+        Self { read: Vec::new(), limit, room, taken: None }
+    }
+
+    /// Returns the bytes that have been read.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.read
+    }
+
+    /// Reads the body up to the limit, and waits for room if other bodies take it up. The wait comes before the first
+    /// read, for all the room that the body may need: bodies that hold some room and wait for more would wait for each
+    /// other.
+    pub(crate) async fn fill<B>(&mut self, body: B) -> Result<(), BodyError>
+    where
+        B: Body<Error: Into<Box<dyn Error + Send + Sync>>>,
+    {
+        let mut body = pin!(body);
+        let announced = body.size_hint().upper().and_then(|bytes| usize::try_from(bytes).ok());
+        let most = announced.map_or(self.limit, |announced| announced.min(self.limit));
+        self.take_room(most).await?;
+        while let Some(frame) = body.frame().await {
+            let frame = frame.map_err(|why| BodyError::Broken(why.into().to_string()))?;
+            let Ok(mut data) = frame.into_data() else { continue };
+            let fits = data.remaining().min(most.saturating_sub(self.read.len()));
+            self.grow(fits, most);
+            self.read.extend_from_slice(&data.copy_to_bytes(fits));
+            if data.has_remaining() {
+                return Err(BodyError::TooLarge(self.limit));
+            }
+        }
+        self.give_back();
+        Ok(())
+    }
+
+    async fn take_room(&mut self, bytes: usize) -> Result<(), BodyError> {
+        let permits = u32::try_from(bytes).map_err(|_| BodyError::TooLarge(self.limit))?;
+        let taken = self.room.clone().acquire_many_owned(permits).await;
+        self.taken = Some(taken.map_err(|_| BodyError::Broken("the server is going away".to_owned()))?);
+        Ok(())
+    }
+
+    /// Allocates for so many more bytes, as a vector grows, and never for more than there is room.
+    fn grow(&mut self, bytes: usize, most: usize) {
+        let (capacity, needed) = (self.read.capacity(), self.read.len().saturating_add(bytes));
+        if needed > capacity {
+            let target = capacity.saturating_mul(2).min(most).max(needed);
+            self.read.reserve_exact(target.saturating_sub(self.read.len()));
+        }
+    }
+
+    /// Gives back the room that the body did not need: only the allocated bytes count.
+    fn give_back(&mut self) {
+        if let Some(taken) = &mut self.taken {
+            let spare = taken.num_permits().saturating_sub(self.read.capacity());
+            drop(taken.split(spare));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use futures::StreamExt;
+    use http_body_util::{Full, StreamBody};
+    use hyper::body::Frame;
+    use std::time::Duration;
+
+    fn room(bytes: usize) -> Arc<Semaphore> {
+        Arc::new(Semaphore::new(bytes))
+    }
+
+    fn whole(bytes: &'static [u8]) -> Full<&'static [u8]> {
+        Full::new(bytes)
+    }
+
+    #[tokio::test]
+    async fn a_body_of_just_the_limit_is_read() {
+        let mut body = ReviewBody::new(4, room(10));
+        body.fill(whole(b"abcd")).await.unwrap();
+        assert_eq!(body.bytes(), b"abcd");
+    }
+
+    #[tokio::test]
+    async fn one_byte_more_is_too_large_and_the_beginning_is_kept() {
+        let frames = [&b"abc"[..], b"de"].map(|part| Ok::<_, std::io::Error>(Frame::data(part)));
+        let mut body = ReviewBody::new(4, room(10));
+        let error = body.fill(StreamBody::new(futures::stream::iter(frames))).await;
+        assert!(matches!(error, Err(BodyError::TooLarge(4))));
+        assert_eq!(body.bytes(), b"abcd");
+    }
+
+    #[tokio::test]
+    async fn a_body_that_breaks_off_is_an_error() {
+        let frames = [Ok(Frame::data(&b"abc"[..])), Err(std::io::Error::other("cut"))];
+        let mut body = ReviewBody::new(4, room(10));
+        let error = body.fill(StreamBody::new(futures::stream::iter(frames))).await.unwrap_err();
+        assert_eq!(error.to_string(), "the connection broke while the webhook read the review: cut");
+    }
+
+    /// Returns a body of unknown length, which comes in two parts.
+    fn in_parts() -> impl Body<Data = &'static [u8], Error = std::io::Error> {
+        StreamBody::new(futures::stream::iter([&b"abc"[..], b"d"]).then(async |part| {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            Ok(Frame::data(part))
+        }))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn bodies_that_need_all_the_room_together_do_not_wait_for_each_other() {
+        let room = room(6);
+        let read = async || {
+            let mut body = ReviewBody::new(4, room.clone());
+            body.fill(in_parts()).await.map(|()| body.bytes().to_vec())
+        };
+        let both = tokio::time::timeout(Duration::from_secs(60), async { tokio::join!(read(), read()) }).await;
+        let (first, second) = both.expect("one waits for the other, which waits for it");
+        assert_eq!((first.unwrap(), second.unwrap()), (b"abcd".to_vec(), b"abcd".to_vec()));
+        assert_eq!(room.available_permits(), 6);
+    }
+
+    #[tokio::test]
+    async fn room_that_was_not_needed_is_given_back_once_the_body_is_read() {
+        let room = room(100);
+        let mut body = ReviewBody::new(100, room.clone());
+        let parts = [Ok::<_, std::io::Error>(Frame::data(&b"ab"[..]))];
+        body.fill(StreamBody::new(futures::stream::iter(parts))).await.unwrap();
+        assert_eq!(room.available_permits(), 100 - body.read.capacity());
+        assert!(body.read.capacity() < 100);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_body_waits_for_the_room_that_others_take_up() {
+        let room = room(6);
+        let mut first = ReviewBody::new(4, room.clone());
+        first.fill(whole(b"abcd")).await.unwrap();
+        let mut second = ReviewBody::new(4, room.clone());
+        let waited = tokio::time::timeout(Duration::from_secs(1), second.fill(whole(b"efgh"))).await;
+        assert!(waited.is_err(), "there was no room");
+        drop(first);
+        second.fill(whole(b"efgh")).await.unwrap();
+        drop(second);
+        assert_eq!(room.available_permits(), 6);
+    }
+}

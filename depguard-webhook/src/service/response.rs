@@ -1,0 +1,53 @@
+//! HTTP responses of the service.
+
+use bytes::Bytes;
+use depguard_core::decision::RefusalCode;
+use http::header::{CONTENT_TYPE, HeaderValue};
+use http::{Response, StatusCode};
+use http_body_util::Full;
+use serde_json::json;
+
+/// Maximum length of a sentence, in characters: a part of the request may be repeated in it.
+const MAX_LEN: usize = 400;
+
+/// Returns the HTTP response with a sentence for a person.
+pub(crate) fn text(status: StatusCode, sentence: impl Into<String>) -> Response<Full<Bytes>> {
+    let mut sentence = sentence.into();
+    if let Some((end, _)) = sentence.char_indices().nth(MAX_LEN) {
+        sentence.truncate(end);
+        sentence.push('…');
+    }
+    sentence.push('\n');
+    response(status, "text/plain; charset=utf-8", sentence)
+}
+
+/// Returns the HTTP response with an answered AdmissionReview.
+pub(crate) fn review(json: Vec<u8>) -> Response<Full<Bytes>> {
+    response(StatusCode::OK, "application/json", json)
+}
+
+fn response(status: StatusCode, content_type: &'static str, body: impl Into<Bytes>) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::new(body.into()));
+    *response.status_mut() = status;
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+    response
+}
+
+// === AdmissionReviews without a Decision
+
+/// Returns the AdmissionReview that refuses the review with this `uid`; nothing else of the review need be known.
+pub(crate) fn refusal(uid: &str, refusal: RefusalCode, message: &str) -> Vec<u8> {
+    json!({
+        "apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview",
+        "response": {"uid": uid, "allowed": false, "status": refusal.status(message)},
+    })
+    .to_string()
+    .into_bytes()
+}
+
+/// Returns the AdmissionReview that allows a review.
+pub(crate) fn allowed(uid: &str) -> Vec<u8> {
+    json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": {"uid": uid, "allowed": true}})
+        .to_string()
+        .into_bytes()
+}

@@ -1,0 +1,477 @@
+//! Admission service: an HTTP request in, an answered AdmissionReview out.
+
+use std::collections::BTreeSet;
+use std::convert::Infallible;
+use std::error::Error;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use depguard_core::api::FailurePolicy;
+use depguard_core::decision::RefusalCode;
+use depguard_core::locks::{LockDecision, LockReview};
+use depguard_core::model::GroupResource;
+use depguard_core::probe::{LoadedRulesRequest, canary};
+use depguard_core::{self as core, ControlPlane, Decision, Evaluation, OverridePolicy, Review};
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use http::header::CONTENT_TYPE;
+use http::request::Parts;
+use http::{Method, Request, Response};
+use http_body_util::Full;
+use hyper::body::Body;
+use prometheus_client::registry::Registry;
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::{Instant, timeout_at};
+use tower::Service;
+
+use crate::limits::gauged_semaphore::GaugedSemaphore;
+use crate::limits::read_budget::{Budget, Size};
+use crate::metrics::gauges::Queue;
+use crate::metrics::{DecidedBy, Metrics, guards};
+use crate::ports::api_reader::{ApiReader, Writer};
+use crate::reads::bounded_reader::BoundedReader;
+use crate::reads::driver::Reads;
+use crate::reads::lock_table_writer::LockTableWriter;
+use crate::reads::lookup_runner::LookupRunner;
+use crate::reads::missing_rights::MissingRights;
+use crate::reads::shared_gets::SharedGets;
+use crate::rules::active_rules::{Loaded, Rules, RulesState};
+use crate::server::tasks::Tasks;
+use crate::service::body::ReviewBody;
+use crate::service::limited_log::LimitedLog;
+use crate::service::locks::Locks;
+use crate::service::rejection::Rejection;
+use crate::service::routes::{PathKeys, Route, RoutedPath};
+use crate::{
+    metrics::gauges, reads::driver, reads::freshness_proof, service::decision_log, service::owners, service::response,
+    service::review_uid,
+};
+
+/// Admission service for reviews that are posted to `/validate`: a [`tower::Service`] for any server, also a provider's
+/// own.
+///
+/// The service takes `POST /validate`, and `POST /validate/ignore` for rules with `failurePolicy: Ignore`, with an
+/// `admission.k8s.io/v1` AdmissionReview as `application/json`, and answers within the caller's `?timeout=` less a
+/// margin. If the path goes on with a scope (see [`PathKeys`]), the service decides only about objects of this scope. A
+/// request that is no review gets a 4xx with a plain sentence; an API server then goes by the webhook's
+/// `failurePolicy`, which is `Fail`. The service is always ready, and cheap to clone.
+///
+/// Further reviews are answered at paths of their own, within the same limits. Each kind is switched on by itself:
+/// [locks](Self::guarding_locks), [locks of the older kind](Self::guarding_compat_locks),
+/// [owners](Self::guarding_owners).
+pub struct ReviewService<P: ApiReader> {
+    shared: Arc<Shared<P>>,
+    routes: Routes,
+}
+
+/// Paths that are answered.
+#[derive(Clone, Default)]
+struct Routes {
+    keys: Option<PathKeys>,
+    locks: Option<Arc<Locks>>,
+    compat_locks: Option<Arc<Locks>>,
+    /// Writer of the notes on owners.
+    owners: Option<Arc<dyn Writer>>,
+}
+
+/// Limits of one service. `Default` has the usual ones.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Limits {
+    /// Maximum length of a review, in bytes. An API server's object has at most 1.5 MiB, and a review holds it once or
+    /// twice.
+    pub review: usize,
+    /// Maximum number of bytes that all reviews under way take up together; further ones wait while their time lasts.
+    pub reviews: usize,
+    /// Maximum number of reviews that wait for an API server at once; further ones are refused immediately. Reviews
+    /// that need no API server are always decided.
+    pub at_once: usize,
+    /// Maximum number of bytes that all pages of objects under way take up together; further ones wait while their time
+    /// lasts.
+    pub pages: usize,
+}
+
+/// Arrival time of a review, and the time by which it must be answered.
+#[derive(Clone, Copy)]
+struct Time {
+    begun: Instant,
+    deadline: Instant,
+}
+
+struct Shared<P: ApiReader> {
+    reads: Reads<P>,
+    rules: Rules,
+    overrides: OverridePolicy,
+    limits: Limits,
+    reviews: Queue,
+    reading: [Queue; 2],
+    missing_rights: MissingRights,
+    metrics: Arc<Metrics>,
+    log: LimitedLog,
+}
+
+impl<P: ApiReader> ReviewService<P> {
+    /// Makes a service that decides by `rules` and by the reads of `port`.
+    pub fn new(port: P, rules: Rules, overrides: OverridePolicy) -> Self {
+        Self::with_limits(port, rules, overrides, Limits::default())
+    }
+
+    /// Makes a service with other limits.
+    pub fn with_limits(port: P, rules: Rules, overrides: OverridePolicy, limits: Limits) -> Self {
+        Self::with_tasks(Tasks::default(), port, rules, overrides, limits)
+    }
+
+    /// Makes a service whose tasks that may outlive a review are counted among `tasks`.
+    pub(crate) fn with_tasks(tasks: Tasks, port: P, rules: Rules, overrides: OverridePolicy, limits: Limits) -> Self {
+        // A review for which there is no room even alone would wait in vain.
+        let bytes = GaugedSemaphore::new(limits.reviews.max(limits.review));
+        let reviews = Queue { name: "reviews", places: GaugedSemaphore::new(limits.at_once), bytes };
+        let metrics = Arc::new(Metrics::default());
+        let source = Arc::new(BoundedReader::new(port, Budget::new(limits.pages), Arc::clone(&metrics)));
+        let reading = [Size::Small, Size::Page].map(|size| {
+            let (places, bytes) = source.budget().taken(size);
+            Queue { name: size.label(), places, bytes }
+        });
+        let reads = Reads {
+            gets: SharedGets::new(Arc::clone(&source), tasks.clone()),
+            lookups: LookupRunner::new(Arc::clone(&source), tasks.clone()),
+            tables: LockTableWriter::new(source, tasks),
+        };
+        Self {
+            shared: Arc::new(Shared {
+                reads,
+                rules,
+                overrides,
+                limits,
+                reviews,
+                reading,
+                missing_rights: MissingRights::default(),
+                metrics,
+                log: LimitedLog::default(),
+            }),
+            routes: Routes::default(),
+        }
+    }
+
+    /// Adds the metrics of this service to a registry of `prometheus-client` 0.25, such as one that is served at
+    /// `/metrics`. All names begin with `depguard_`.
+    pub fn register(&self, registry: &mut Registry) {
+        let Shared { metrics, rules, reviews, reading: [small, pages], .. } = &*self.shared;
+        metrics.register(registry);
+        gauges::of_service(registry, rules.clone(), &[reviews.clone(), small.clone(), pages.clone()]);
+    }
+
+    /// Answers only paths that one of these keys has signed.
+    pub fn with_path_keys(mut self, keys: PathKeys) -> Self {
+        self.routes.keys = Some(keys);
+        self
+    }
+
+    /// Answers `POST /lock`, too: refuses what ObjectLocks and ClusterObjectLocks forbid, guards these locks, and has
+    /// `writer` write the tables by which they are found.
+    pub fn guarding_locks(mut self, control_plane: ControlPlane, writer: impl Writer) -> Self {
+        self.routes.locks = Some(Arc::new(Locks::of_objects(control_plane, Arc::new(writer))));
+        self
+    }
+
+    /// Answers `POST /lock/compat`, too: refuses to change or delete an object of these kinds if there is a
+    /// `kotas.tech/v1` Lock with the object's name.
+    pub fn guarding_compat_locks(mut self, kinds: BTreeSet<GroupResource>) -> Self {
+        self.routes.compat_locks = Some(Arc::new(Locks::Compat(kinds)));
+        self
+    }
+
+    /// Answers `POST /owner`, too: refuses to delete a GlobalOwner in the foreground, and a GroupOwner that still owns
+    /// objects. If a GlobalOwner is deleted and its objects are to stay, `writer` notes that on the GlobalOwner.
+    pub fn guarding_owners(mut self, writer: impl Writer) -> Self {
+        self.routes.owners = Some(Arc::new(writer));
+        self
+    }
+}
+
+impl<P: ApiReader> Shared<P> {
+    async fn answer<B>(&self, request: Request<B>, routes: &Routes) -> Response<Full<bytes::Bytes>>
+    where
+        B: Body<Error: Into<Box<dyn Error + Send + Sync>>>,
+    {
+        match self.review(request, routes).await {
+            Ok(answer) => response::review(answer),
+            Err(rejection) => {
+                let (cause, detail) = (rejection.label(), rejection.detail());
+                match rejection {
+                    // API servers never send such a request.
+                    Rejection::Path | Rejection::Unsigned => tracing::debug!(cause, "a request was rejected: {detail}"),
+                    _ => self.log.warn("a request was rejected", cause, &detail),
+                }
+                self.metrics.rejected(rejection.label());
+                rejection.response()
+            }
+        }
+    }
+
+    async fn review<B>(&self, request: Request<B>, routes: &Routes) -> Result<Vec<u8>, Rejection>
+    where
+        B: Body<Error: Into<Box<dyn Error + Send + Sync>>>,
+    {
+        let begun = Instant::now();
+        let (head, body) = request.into_parts();
+        let path = route(&head, routes)?;
+        let deadline = begun.checked_add(core::time_to_answer(head.uri.query())).unwrap_or(begun);
+
+        let mut review_body = ReviewBody::new(self.limits.review, self.reviews.bytes.semaphore());
+        let read = timeout_at(deadline, review_body.fill(body)).await;
+        if let Err(rejection) = read.map_err(|_| Rejection::Slow).and_then(|read| read.map_err(Rejection::Body)) {
+            let uid = review_uid::of_beginning(review_body.bytes());
+            // The kind of the object was not read.
+            return self.refuse(rejection, uid.as_deref().map(|uid| (uid, RefusalCode::Forbidden)), path.route);
+        }
+        let (bytes, time) = (review_body.bytes(), Time { begun, deadline });
+        match (path.route, routes.locks(path.route), &routes.owners) {
+            (Route::Locks | Route::CompatLocks, Some(locks), _) => {
+                self.review_by_locks(locks, bytes, &path, time).await
+            }
+            (Route::Owners, _, Some(writer)) => self.review_by_owners(&**writer, bytes, &path, time).await,
+            _ => self.review_by_rules(bytes, &path, time).await,
+        }
+    }
+
+    async fn review_by_rules(&self, bytes: &[u8], path: &RoutedPath, time: Time) -> Result<Vec<u8>, Rejection> {
+        let review = Review::parse(bytes)?;
+        if let Some(inquiry) = LoadedRulesRequest::of(&review, bytes)? {
+            return Ok(self.missing_rights.answer_inquiry(&self.reads.gets, &self.rules, &inquiry).await);
+        }
+        // Only at the path at which an unreachable webhook refuses nothing.
+        if path.route.failure_policy() == FailurePolicy::Ignore && canary::is_canary(&review) {
+            return Ok(response::refusal(review.uid(), RefusalCode::Forbidden, canary::MESSAGE));
+        }
+        match self.decide(&review, path, time.deadline).await {
+            Ok((decision, way)) => {
+                self.metrics.decided(review.operation(), &decision, way, time.begun.elapsed());
+                decision_log::decision(&review, &decision);
+                Ok(decision.to_review(review.uid()))
+            }
+            Err(rejection) => self.refuse(rejection, Some(recipient(&review)), path.route),
+        }
+    }
+
+    async fn review_by_locks(
+        &self,
+        locks: &Locks,
+        bytes: &[u8],
+        path: &RoutedPath,
+        time: Time,
+    ) -> Result<Vec<u8>, Rejection> {
+        let review = LockReview::parse(bytes)?;
+        let about = review.review();
+        match self.decide_locks(locks, &review, path, time.deadline).await {
+            Ok((decision, way)) => {
+                self.metrics.guards.lock_reviewed(about.operation(), &decision);
+                self.metrics.took(way, time.begun.elapsed());
+                if let Some(cause) = guards::refusal(&decision) {
+                    self.metrics.refused(cause);
+                }
+                decision_log::lock_decision(about, &decision);
+                Ok(decision.to_review(about.uid()))
+            }
+            Err(rejection) => self.refuse(rejection, Some(recipient(about)), path.route),
+        }
+    }
+
+    async fn review_by_owners(
+        &self,
+        writer: &dyn Writer,
+        bytes: &[u8],
+        path: &RoutedPath,
+        time: Time,
+    ) -> Result<Vec<u8>, Rejection> {
+        let review = Review::parse(bytes)?;
+        let place = || self.place();
+        let (decision, way) =
+            match owners::decide(&self.reads, writer, &review, bytes, path, place, time.deadline).await {
+                Err(rejection @ Rejection::TooMany) => {
+                    return self.refuse(rejection, Some(recipient(&review)), path.route);
+                }
+                decided => decided?,
+            };
+        self.metrics.took(way, time.begun.elapsed());
+        owners::tell(&review, &decision, &self.metrics);
+        Ok(match decision.message() {
+            Some(message) => response::refusal(review.uid(), RefusalCode::Forbidden, &message),
+            None => response::allowed(review.uid()),
+        })
+    }
+
+    async fn decide_locks(
+        &self,
+        locks: &Locks,
+        review: &LockReview<'_>,
+        path: &RoutedPath,
+        deadline: Instant,
+    ) -> Result<(LockDecision, DecidedBy), Rejection> {
+        let evaluation = locks.evaluate(review, path);
+        if evaluation.is_settled() {
+            return Ok((evaluation.decide(), DecidedBy::Memory));
+        }
+        let _place = self.place()?;
+        Ok((locks.decide(&self.reads, evaluation, deadline).await, DecidedBy::Reads))
+    }
+
+    async fn decide(
+        &self,
+        review: &Review<'_>,
+        path: &RoutedPath,
+        deadline: Instant,
+    ) -> Result<(Decision, DecidedBy), Rejection> {
+        let failure_policy = path.route.failure_policy();
+        let snapshot = self.rules.snapshot();
+        let loaded = match &*snapshot {
+            RulesState::Loaded(loaded) => loaded,
+            RulesState::NotLoaded { why } => {
+                let decision = Decision::not_ready(failure_policy, why.clone()).answering(review);
+                return Ok((decision, DecidedBy::Memory));
+            }
+        };
+        let mut place = None;
+        if let Some(doubt) = &loaded.doubt {
+            place = Some(self.place()?);
+            if let Err(why) = freshness_proof::rules_are_current(&self.reads, doubt, review, deadline).await {
+                return Ok((Decision::not_current(failure_policy, why).answering(review), DecidedBy::Reads));
+            }
+        }
+        let evaluation = self.evaluate(loaded, review, path, false);
+        if evaluation.is_settled() && place.is_none() {
+            return Ok((evaluation.decide(), DecidedBy::Memory));
+        }
+        let _place = match place {
+            Some(place) => place,
+            None => self.place()?,
+        };
+        let mut decision = driver::decide(&self.reads, evaluation, deadline).await;
+        if !decision.allowed()
+            && let Some(departed) = &loaded.departed
+            && freshness_proof::provider_has_withdrawn(&self.reads, departed, review, deadline).await
+        {
+            let evaluation = self.evaluate(loaded, review, path, true);
+            decision = driver::decide(&self.reads, evaluation, deadline).await;
+        }
+        Ok((decision, DecidedBy::Reads))
+    }
+
+    fn evaluate(&self, loaded: &Loaded, review: &Review<'_>, path: &RoutedPath, provider_withdrew: bool) -> Evaluation {
+        let context = core::Context::default()
+            .with_workspaces(&loaded.workspaces)
+            .with_overrides(&self.overrides)
+            .with_failure_policy(path.route.failure_policy())
+            .with_provider_withdrawn(provider_withdrew);
+        let evaluation = loaded.rules.evaluate(review, &context);
+        match path.scope() {
+            Some(scope) => evaluation.within(scope),
+            None => evaluation,
+        }
+    }
+
+    /// Takes a place among the reviews that wait for API servers.
+    fn place(&self) -> Result<OwnedSemaphorePermit, Rejection> {
+        self.reviews.places.semaphore().try_acquire_owned().map_err(|_| Rejection::TooMany)
+    }
+
+    /// Refuses the review if it is known whom to answer. With failure policy `Ignore` it returns the rejection instead,
+    /// and the API server then ignores the rules.
+    fn refuse(
+        &self,
+        rejection: Rejection,
+        to: Option<(&str, RefusalCode)>,
+        route: Route,
+    ) -> Result<Vec<u8>, Rejection> {
+        match to {
+            Some((uid, refusal)) if route.failure_policy() == FailurePolicy::Fail => {
+                self.log.warn("a review was refused", rejection.label(), &rejection.detail());
+                self.metrics.refused(rejection.label());
+                Ok(response::refusal(uid, refusal, &rejection.to_string()))
+            }
+            _ => Err(rejection),
+        }
+    }
+}
+
+/// Returns the uid of a review to answer, and the code with which it is refused.
+fn recipient<'r>(review: &'r Review<'_>) -> (&'r str, RefusalCode) {
+    (review.uid(), RefusalCode::of(review))
+}
+
+/// Checks that a request is a `POST` of JSON to an open route, and returns the route and the scope.
+fn route(head: &Parts, routes: &Routes) -> Result<RoutedPath, Rejection> {
+    let unknown = || if routes.keys.is_some() { Rejection::Unsigned } else { Rejection::Path };
+    let path = RoutedPath::read(head.uri.path(), routes.keys.as_ref());
+    let path = path.filter(|path| routes.is_open(path.route)).ok_or_else(unknown)?;
+    if head.method != Method::POST {
+        return Err(Rejection::Method);
+    }
+    let content_type = head.headers.get(CONTENT_TYPE).and_then(|given| given.to_str().ok()).unwrap_or_default();
+    let essence = content_type.split(';').next().unwrap_or_default().trim();
+    if essence.eq_ignore_ascii_case("application/json") { Ok(path) } else { Err(Rejection::ContentType) }
+}
+
+impl Routes {
+    fn is_open(&self, route: Route) -> bool {
+        match route {
+            Route::Rules(_) => true,
+            Route::Owners => self.owners.is_some(),
+            Route::Locks | Route::CompatLocks => self.locks(route).is_some(),
+        }
+    }
+
+    fn locks(&self, route: Route) -> Option<&Locks> {
+        match route {
+            Route::Locks => self.locks.as_deref(),
+            Route::CompatLocks => self.compat_locks.as_deref(),
+            Route::Rules(_) | Route::Owners => None,
+        }
+    }
+}
+
+impl<P, B> Service<Request<B>> for ReviewService<P>
+where
+    P: ApiReader,
+    B: Body<Data: Send, Error: Into<Box<dyn Error + Send + Sync>> + Send> + Send + 'static,
+{
+    type Response = Response<Full<bytes::Bytes>>;
+    type Error = Infallible;
+    type Future = BoxFuture<'static, Result<Self::Response, Infallible>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<B>) -> Self::Future {
+        let Self { shared, routes } = self.clone();
+        async move { Ok(shared.answer(request, &routes).await) }.boxed()
+    }
+}
+
+impl<P: ApiReader> Clone for ReviewService<P> {
+    fn clone(&self) -> Self {
+        Self { shared: self.shared.clone(), routes: self.routes.clone() }
+    }
+}
+
+impl<P: ApiReader> std::fmt::Debug for ReviewService<P> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ReviewService").field("limits", &self.shared.limits).finish_non_exhaustive()
+    }
+}
+
+impl Limits {
+    depguard_kcp::builder_methods! {
+        review: usize,
+        reviews: usize,
+        at_once: usize,
+        pages: usize,
+    }
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { review: (3 << 20) + (64 << 10), reviews: 256 << 20, at_once: 4096, pages: 64 << 20 }
+    }
+}

@@ -1,0 +1,208 @@
+//! Paths at which reviews are taken, and the scope that each gives its caller.
+//!
+//! The paths are `/validate`, and `/validate/ignore` for rules with `failurePolicy: Ignore`; and `/lock`,
+//! `/lock/compat` and `/owner` if they are switched on. Each may be followed by `/<scope>/<mac>`, and must be if there
+//! is a key. The scope is the logical cluster of the webhook configuration that holds the URL
+//! (`control-plane.kubernetes` in a plain Kubernetes). The MAC proves that the controller wrote the URL.
+
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use depguard_core::LogicalCluster;
+use depguard_core::api::FailurePolicy;
+use depguard_kcp::PathKey;
+
+/// Paths to which reviews are posted. A longer path comes before a path that it begins with.
+const ROUTES: [(&str, Route); 5] = [
+    ("/validate/ignore", Route::Rules(FailurePolicy::Ignore)),
+    ("/validate", Route::Rules(FailurePolicy::Fail)),
+    ("/lock/compat", Route::CompatLocks),
+    ("/lock", Route::Locks),
+    ("/owner", Route::Owners),
+];
+/// Length of a MAC, in hexadecimal digits.
+const MAC_LEN: usize = 64;
+
+/// Key that must have signed the paths. Clones share the key: a replacement through one clone counts for all.
+#[derive(Debug, Clone)]
+pub struct PathKeys {
+    current: Arc<ArcSwap<PathKey>>,
+}
+
+/// Basis on which a review is decided.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Route {
+    /// Rules with this failure policy.
+    Rules(FailurePolicy),
+    /// Object locks.
+    Locks,
+    /// Locks of the older tool.
+    CompatLocks,
+    /// GlobalOwners and GroupOwners.
+    Owners,
+}
+
+/// Meaning of a path.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct RoutedPath {
+    pub(crate) route: Route,
+    scope: Scope,
+}
+
+/// Scope of the reviews that a path allows.
+#[derive(Debug, PartialEq, Eq)]
+enum Scope {
+    Anything,
+    /// Objects of the API servers that ask by a configuration of this logical cluster, or of a plain Kubernetes.
+    Of(Option<LogicalCluster>),
+}
+
+impl PathKeys {
+    /// Makes a holder of the key that must have signed paths.
+    pub fn new(key: PathKey) -> Self {
+        Self { current: Arc::new(ArcSwap::from_pointee(key)) }
+    }
+
+    /// Replaces the key from now on.
+    pub fn replace(&self, key: PathKey) {
+        self.current.store(Arc::new(key));
+    }
+}
+
+impl RoutedPath {
+    /// Reads `path`; `None` if nothing is answered there.
+    ///
+    /// Without a key a signed path is answered as well, whoever signed it: so a controller can be given its key first,
+    /// and no API server asks in vain.
+    pub(crate) fn read(path: &str, keys: Option<&PathKeys>) -> Option<Self> {
+        let (route, signed) =
+            ROUTES.iter().find_map(|(prefix, route)| Some((*route, scope_and_mac(path.strip_prefix(prefix)?)?)))?;
+        let scope = match (signed, keys) {
+            (None, None) => Scope::Anything,
+            (None, Some(_)) => return None,
+            (Some((scope, mac)), keys) => {
+                let scope = (scope != PathKey::WHOLE).then(|| LogicalCluster::parse(scope)).transpose().ok()?;
+                let is_right = match keys {
+                    Some(keys) => keys.current.load().verifies(scope.as_ref(), mac),
+                    None => mac.len() == MAC_LEN,
+                };
+                is_right.then_some(Scope::Of(scope))?
+            }
+        };
+        Some(Self { route, scope })
+    }
+
+    /// Returns the scope of the reviews that the path allows: `None` for anything, else the logical cluster of the
+    /// asking configuration, or `None` within for a plain Kubernetes.
+    pub(crate) fn scope(&self) -> Option<Option<&LogicalCluster>> {
+        match &self.scope {
+            Scope::Anything => None,
+            Scope::Of(scope) => Some(scope.as_ref()),
+        }
+    }
+}
+
+impl Route {
+    /// Returns the failure policy, which decides about reviews that can't be decided.
+    pub(crate) fn failure_policy(self) -> FailurePolicy {
+        match self {
+            Self::Rules(policy) => policy,
+            Self::Locks | Self::CompatLocks | Self::Owners => FailurePolicy::Fail,
+        }
+    }
+}
+
+/// Splits off the scope and the MAC, if the path has them. `None` if the path goes on with something else.
+fn scope_and_mac(rest: &str) -> Option<Option<(&str, &str)>> {
+    match *rest.splitn(4, '/').collect::<Vec<_>>() {
+        [""] => Some(None),
+        ["", scope, mac] => Some(Some((scope, mac))),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KEY: &str = "0123456789abcdef0123456789abcdef";
+
+    fn key() -> PathKey {
+        PathKey::parse(KEY).unwrap()
+    }
+
+    fn cluster() -> LogicalCluster {
+        LogicalCluster::parse("2x3fg5w1ik2mcnev").unwrap()
+    }
+
+    fn read(path: &str, keys: Option<&PathKeys>) -> Option<(Route, Scope)> {
+        RoutedPath::read(path, keys).map(|asked| (asked.route, asked.scope))
+    }
+
+    const FAIL: Route = Route::Rules(FailurePolicy::Fail);
+    const IGNORE: Route = Route::Rules(FailurePolicy::Ignore);
+
+    #[test]
+    fn without_a_key_signed_and_unsigned_paths_are_answered() {
+        let of_cluster = || Scope::Of(Some(cluster()));
+        let mac = "0".repeat(64);
+        for (path, asked) in [
+            ("/validate".to_owned(), Some((FAIL, Scope::Anything))),
+            ("/validate/ignore".to_owned(), Some((IGNORE, Scope::Anything))),
+            (format!("/validate/{}/{mac}", cluster()), Some((FAIL, of_cluster()))),
+            (format!("/validate/ignore/{}/{mac}", cluster()), Some((IGNORE, of_cluster()))),
+            (format!("/validate/control-plane.kubernetes/{mac}"), Some((FAIL, Scope::Of(None)))),
+            ("/lock".to_owned(), Some((Route::Locks, Scope::Anything))),
+            ("/lock/compat".to_owned(), Some((Route::CompatLocks, Scope::Anything))),
+            ("/owner".to_owned(), Some((Route::Owners, Scope::Anything))),
+            (format!("/lock/{}/{mac}", cluster()), Some((Route::Locks, of_cluster()))),
+            (format!("/lock/compat/control-plane.kubernetes/{mac}"), Some((Route::CompatLocks, Scope::Of(None)))),
+            (format!("/owner/control-plane.kubernetes/{mac}"), Some((Route::Owners, Scope::Of(None)))),
+            (format!("/lock/ignore/{}/{mac}", cluster()), None),
+            ("/lock/".to_owned(), None),
+            ("/lock/compat/".to_owned(), None),
+            ("/locks".to_owned(), None),
+            ("/owners".to_owned(), None),
+            (format!("/validate/{}/{}", cluster(), &mac[1..]), None),
+            (format!("/validate/{}", cluster()), None),
+            (format!("/validate/UPPER/{mac}"), None),
+            (format!("/validate//{mac}"), None),
+            (format!("/validate/{}/{mac}/", cluster()), None),
+            ("/validate/".to_owned(), None),
+            ("/validate/ignore/".to_owned(), None),
+            ("/validatex".to_owned(), None),
+            ("/".to_owned(), None),
+            (String::new(), None),
+        ] {
+            assert_eq!(read(&path, None), asked, "{path}");
+        }
+    }
+
+    #[test]
+    fn with_a_key_only_what_it_signed_is_answered() {
+        let keys = PathKeys::new(key());
+        let (own, whole) = (key().suffix(Some(&cluster())), key().suffix(None));
+        let strange = PathKey::parse("another key, which is long enough").unwrap().suffix(Some(&cluster()));
+        for (path, asked) in [
+            (format!("/validate{own}"), Some((FAIL, Scope::Of(Some(cluster()))))),
+            (format!("/validate/ignore{own}"), Some((IGNORE, Scope::Of(Some(cluster()))))),
+            (format!("/validate{whole}"), Some((FAIL, Scope::Of(None)))),
+            (format!("/lock{own}"), Some((Route::Locks, Scope::Of(Some(cluster()))))),
+            (format!("/lock/compat{whole}"), Some((Route::CompatLocks, Scope::Of(None)))),
+            (format!("/owner{whole}"), Some((Route::Owners, Scope::Of(None)))),
+            (format!("/lock{strange}"), None),
+            ("/lock".to_owned(), None),
+            ("/owner".to_owned(), None),
+            (format!("/validate{strange}"), None),
+            (format!("/validate{}", own.replace("2x3", "3y3")), None),
+            (format!("/validate{own}x"), None),
+            ("/validate".to_owned(), None),
+            ("/validate/ignore".to_owned(), None),
+        ] {
+            assert_eq!(read(&path, Some(&keys)), asked, "{path}");
+        }
+        keys.replace(PathKey::parse("another key, which is long enough").unwrap());
+        assert!(read(&format!("/validate{own}"), Some(&keys)).is_none());
+        assert!(read(&format!("/validate{strange}"), Some(&keys)).is_some());
+    }
+}

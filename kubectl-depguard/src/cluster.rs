@@ -1,0 +1,13 @@
+//! Cluster that a command looks at: an API server, or manifests read as if they were one.
+
+pub(crate) mod api_server;
+pub(crate) mod documents;
+pub(crate) mod files;
+pub(crate) mod kinds;
+pub(crate) mod manifests;
+pub(crate) mod own_kinds;
+pub(crate) mod resource_path;
+pub(crate) mod rule_manifests;
+pub(crate) mod rules;
+pub(crate) mod source;
+pub(crate) mod yaml;

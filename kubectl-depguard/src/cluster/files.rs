@@ -1,0 +1,228 @@
+//! Files and folders that `-f` names, read as documents.
+
+use std::collections::HashSet;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::cluster::documents::{Document, INCOMPLETE, Text, is_incomplete_manifest, is_manifest, parse};
+use crate::cluster::rules::ReadFailure;
+use crate::io::exit::Failure;
+use crate::io::terminal::Terminal;
+
+/// The flags of commands that read files.
+#[derive(Debug, Clone, Default, clap::Args)]
+pub(crate) struct FileArgs {
+    /// File or folder to read instead of an API server; - is standard input; may be repeated
+    #[arg(short, long = "filename", value_name = "FILE")]
+    pub(crate) filename: Vec<PathBuf>,
+
+    /// Read subfolders, too
+    #[arg(short = 'R', long, requires = "filename")]
+    pub(crate) recursive: bool,
+}
+
+/// Manifests of files and folders. Files in the folders that hold no manifests are listed apart.
+#[derive(Debug, Default)]
+pub(crate) struct Files {
+    pub(crate) documents: Vec<Document>,
+    /// Files that may hold manifests but can't be read.
+    pub(crate) unread: Vec<ReadFailure>,
+    /// Files that can be read but hold something else, such as a chart's `values.yaml`.
+    pub(crate) others: Vec<Arc<str>>,
+}
+
+/// Limit on the size of a file, in bytes.
+const MAX_BYTES: u64 = 64 << 20;
+/// Limit on the files of one command.
+const MAX_FILES: usize = 10_000;
+/// Limit on the depth of nested folders.
+const MAX_DEPTH: usize = 32;
+
+impl FileArgs {
+    /// Returns true if any file is named.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.filename.is_empty()
+    }
+
+    /// Reads the manifests among the named files. An error in a file that is named ends the command. An error in a file
+    /// of a folder is reported, and the other files are read all the same.
+    pub(crate) fn manifests(&self, terminal: &mut Terminal) -> Result<Files, Failure> {
+        let mut found = Files::default();
+        texts(&self.filename, self.recursive, terminal, |name, path, bytes| {
+            let is_named = path.is_none_or(|path| self.filename.iter().any(|named| named == path));
+            let mut texts = Vec::new();
+            match parse(name, bytes, &mut texts) {
+                Err(why) if is_named => return Err(why),
+                Err(why) => {
+                    found
+                        .unread
+                        .push(ReadFailure { what: format!("the file `{name}`"), why: why.message().to_owned() });
+                }
+                Ok(()) => {}
+            }
+            let (manifests, others): (Vec<_>, Vec<_>) =
+                texts.into_iter().map(|text| text.document).partition(|document| is_manifest(&document.value));
+            found.documents.extend(manifests);
+            let (incomplete, others): (Vec<_>, Vec<_>) =
+                others.into_iter().partition(|other| is_incomplete_manifest(&other.value));
+            found.unread.extend(incomplete.into_iter().map(|document| ReadFailure {
+                what: format!("the object at {}", document.origin),
+                why: INCOMPLETE.to_owned(),
+            }));
+            found.others.extend(others.first().map(|other| Arc::clone(&other.origin.file)));
+            Ok(())
+        })?;
+        Ok(found)
+    }
+
+    /// Reads all documents. Each item of a list becomes an object of its own.
+    pub(crate) fn read(&self, terminal: &mut Terminal) -> Result<Vec<Document>, Failure> {
+        let documents = read(&self.filename, self.recursive, terminal)?;
+        match documents.iter().find(|document| is_incomplete_manifest(&document.value)) {
+            None => Ok(documents),
+            Some(Document { origin, .. }) => {
+                Err(Failure::new(format!("could not read the object at {origin}: {INCOMPLETE}"))
+                    .hint("write both, or name only the other files with -f"))
+            }
+        }
+    }
+
+    /// Reads all documents with their texts.
+    pub(crate) fn read_texts(&self, terminal: &mut Terminal) -> Result<Vec<Text>, Failure> {
+        read_texts(&self.filename, self.recursive, terminal)
+    }
+}
+
+/// Reads these files and folders in this order, and the files of a folder by their names.
+pub(crate) fn read(paths: &[PathBuf], recursive: bool, terminal: &mut Terminal) -> Result<Vec<Document>, Failure> {
+    Ok(read_texts(paths, recursive, terminal)?.into_iter().map(|text| text.document).collect())
+}
+
+/// Reads these files and folders like [`read`], and keeps the texts.
+pub(crate) fn read_texts(paths: &[PathBuf], recursive: bool, terminal: &mut Terminal) -> Result<Vec<Text>, Failure> {
+    let mut documents = Vec::new();
+    texts(paths, recursive, terminal, |name, _, bytes| parse(name, bytes, &mut documents))?;
+    Ok(documents)
+}
+
+/// Passes the content of each of these files, and of the files in these folders, to `each`, with a name to show and a
+/// path; standard input has no path.
+pub(crate) fn texts(
+    paths: &[PathBuf],
+    recursive: bool,
+    terminal: &mut Terminal,
+    mut each: impl FnMut(&str, Option<&Path>, &[u8]) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    let mut known = HashSet::new();
+    for path in paths {
+        if path.as_os_str() == "-" {
+            let bytes = bounded(terminal.stdin(), "standard input")?;
+            each("standard input", None, &bytes)?;
+            continue;
+        }
+        let mut files = Vec::new();
+        collect(path, recursive, 0, &mut known, &mut files)?;
+        for file in files {
+            let name = file.display().to_string();
+            let opened = std::fs::File::open(&file).map_err(|why| unreadable(&name, &why))?;
+            each(&name, Some(&file), &bounded(opened, &name)?)?;
+        }
+    }
+    Ok(())
+}
+
+/// Collects the files that a path stands for: the file itself, or the files in the folder that look like YAML or JSON.
+/// `known` holds the files and folders that are read already, under whatever name, as a symbolic link may lead back to
+/// them.
+fn collect(
+    path: &Path,
+    recursive: bool,
+    depth: usize,
+    known: &mut HashSet<PathBuf>,
+    files: &mut Vec<PathBuf>,
+) -> Result<(), Failure> {
+    let failed = |why| unreadable(&path.display().to_string(), &why);
+    let metadata = std::fs::metadata(path).map_err(failed)?;
+    // A path that is neither a file nor a folder, such as a pipe, can be read once and has no other name.
+    let is_kept = metadata.is_dir() || metadata.is_file();
+    if is_kept && !known.insert(std::fs::canonicalize(path).map_err(failed)?) {
+        return Ok(());
+    }
+    if !metadata.is_dir() {
+        files.push(path.to_owned());
+        return Ok(());
+    }
+    let mut entries = Vec::new();
+    for entry in std::fs::read_dir(path).map_err(failed)? {
+        entries.push(entry.map_err(failed)?.path());
+        if entries.len() > MAX_FILES {
+            return Err(Failure::new(format!("`{}` contains more than {MAX_FILES} files", path.display()))
+                .hint("name the files that you need"));
+        }
+    }
+    entries.sort();
+    for entry in entries {
+        let is_manifest =
+            entry.extension().is_some_and(|extension| ["yaml", "yml", "json"].iter().any(|known| extension == *known));
+        if entry.is_dir() && recursive && depth >= MAX_DEPTH {
+            return Err(Failure::new(format!("`{}` lies more than {MAX_DEPTH} folders deep", entry.display()))
+                .hint("name the folders below with -f"));
+        }
+        let is_wanted = if entry.is_dir() { recursive } else { is_manifest };
+        if is_wanted {
+            collect(&entry, recursive, depth.saturating_add(1), known, files)?;
+        }
+        if files.len() > MAX_FILES {
+            return Err(Failure::new(format!("more than {MAX_FILES} files are named"))
+                .hint("name fewer files, or run the command several times"));
+        }
+    }
+    Ok(())
+}
+
+fn bounded(reader: impl Read, name: &str) -> Result<Vec<u8>, Failure> {
+    let mut bytes = Vec::new();
+    reader.take(MAX_BYTES.saturating_add(1)).read_to_end(&mut bytes).map_err(|why| unreadable(name, &why))?;
+    if bytes.len() as u64 > MAX_BYTES {
+        return Err(Failure::new(format!("`{name}` is larger than {} MiB", MAX_BYTES >> 20))
+            .hint("split it into several files"));
+    }
+    Ok(bytes)
+}
+
+fn unreadable(name: &str, why: &std::io::Error) -> Failure {
+    Failure::new(format!("could not read `{name}`: {why}")).hint("name a file, a folder, or - for standard input")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_is_read_once_whatever_leads_to_it_and_a_file_in_it_that_is_none_is_told() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        for (name, text) in [
+            ("a.yaml", "{apiVersion: v1, kind: Secret, metadata: {name: a}}"),
+            ("chart.yaml", "apiVersion: v1\n{{- if .Values.a }}\nkind: Secret\n{{- end }}\n"),
+            ("list.json", "[]"),
+            ("values.yaml", "replicas: 1"),
+        ] {
+            std::fs::write(path(name), text).unwrap();
+        }
+        std::os::unix::fs::symlink(".", path("loop")).unwrap();
+        std::os::unix::fs::symlink("a.yaml", path("b.yaml")).unwrap();
+        let read = |paths: &[PathBuf]| {
+            let files = FileArgs { filename: paths.to_vec(), recursive: true };
+            files.manifests(&mut Terminal::captured("").0)
+        };
+        let found = read(&[folder.path().to_owned(), path("a.yaml"), folder.path().join(".")]).unwrap();
+        assert_eq!(found.documents.len(), 1, "{found:?}");
+        let unread: Vec<_> = found.unread.iter().map(ToString::to_string).collect();
+        assert!(unread.len() == 2 && unread[0].contains("chart.yaml") && unread[1].contains("list.json"), "{unread:?}");
+        assert!(found.others.len() == 1 && found.others[0].ends_with("values.yaml"), "{found:?}");
+        let failure = read(&[path("chart.yaml")]).unwrap_err();
+        assert!(failure.what_to_do().is_some_and(|hint| hint.contains("helm template")), "{failure:?}");
+    }
+}

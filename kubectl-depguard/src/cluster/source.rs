@@ -1,0 +1,162 @@
+//! Source of a command's objects: manifests, or an API server.
+
+use std::sync::Arc;
+
+use depguard_core::model::{GroupResource, Namespace};
+use serde_json::Value;
+
+use crate::cluster::api_server::ApiServer;
+use crate::cluster::files::FileArgs;
+use crate::cluster::kinds::{KindInfo, Kinds};
+use crate::cluster::manifests::Manifests;
+use crate::cluster::rules::{ReadFailure, Rules};
+use crate::io::exit::Failure;
+use crate::io::terminal::Terminal;
+use crate::options::Global;
+
+/// Manifests or an API server, whichever answers a command's questions.
+#[derive(Debug)]
+pub(crate) enum Source {
+    Manifests(Manifests),
+    ApiServer(Box<ApiServer>),
+}
+
+/// Namespace of objects in files that name none, unless `--namespace` says otherwise.
+const DEFAULT_NAMESPACE: &str = "default";
+
+impl Source {
+    /// Opens the files if any are named, otherwise the API server of the kubeconfig.
+    pub(crate) async fn open(global: &Global, files: &FileArgs, terminal: &mut Terminal) -> Result<Self, Failure> {
+        if files.is_empty() {
+            return Ok(Self::ApiServer(Box::new(ApiServer::open(global).await?)));
+        }
+        let fallback = match &global.namespace {
+            Some(namespace) => namespace.clone(),
+            None => Namespace::parse(DEFAULT_NAMESPACE).map_err(Failure::new)?,
+        };
+        for (flag, is_given) in [("--kubeconfig", global.kubeconfig.is_some()), ("--context", global.context.is_some())]
+        {
+            if is_given {
+                terminal.note(&format!("ignored {flag}: the command reads files, and no API server"))?;
+            }
+        }
+        let manifests = Manifests::of_files(files.manifests(terminal)?, &fallback);
+        manifests.remarks().iter().try_for_each(|remark| terminal.note(remark))?;
+        Ok(Self::Manifests(manifests))
+    }
+
+    /// Returns the rules, and the parts that could not be read.
+    pub(crate) async fn rules(&self) -> Result<Rules, Failure> {
+        match self {
+            Self::Manifests(manifests) => Ok(manifests.rules()),
+            Self::ApiServer(live) => live.rules().await,
+        }
+    }
+
+    /// Returns all known kinds.
+    pub(crate) async fn kinds(&self) -> Result<&Kinds, Failure> {
+        match self {
+            Self::Manifests(manifests) => Ok(manifests.kinds()),
+            Self::ApiServer(live) => live.kinds().await,
+        }
+    }
+
+    /// Finds the kind that a user names, for example `vpc`.
+    pub(crate) async fn kind(&self, named: &str) -> Result<KindInfo, Failure> {
+        Ok(self.kinds().await?.find(named)?.clone())
+    }
+
+    /// Returns the namespace that the user asked for, otherwise the context's; `None` for all namespaces.
+    pub(crate) fn namespace(&self, global: &Global) -> Result<Option<Namespace>, Failure> {
+        if global.all_namespaces {
+            return Ok(None);
+        }
+        if let Some(namespace) = &global.namespace {
+            return Ok(Some(namespace.clone()));
+        }
+        let default = match self {
+            Self::Manifests(_) => DEFAULT_NAMESPACE,
+            Self::ApiServer(live) => live.default_namespace(),
+        };
+        Namespace::parse(default).map(Some).map_err(|why| {
+            Failure::new(format!("the namespace of the kubeconfig's context {why}")).hint("name one with --namespace")
+        })
+    }
+
+    /// Returns the namespace to search; `None` for all. In files, that is all unless the user asked for one.
+    pub(crate) fn scope(&self, global: &Global) -> Result<Option<Namespace>, Failure> {
+        match self {
+            Self::Manifests(_) => Ok(global.namespace.clone()),
+            Self::ApiServer(_) => self.namespace(global),
+        }
+    }
+
+    /// Passes each object of a kind to `each`, from one namespace or from all. Objects without a namespace belong to
+    /// every namespace. Missing rights are no failure: the part that could not be read is returned.
+    pub(crate) async fn objects(
+        &self,
+        kind: &KindInfo,
+        namespace: Option<&Namespace>,
+        terminal: &Terminal,
+        mut each: impl FnMut(Value),
+    ) -> Result<Option<ReadFailure>, Failure> {
+        match self {
+            Self::Manifests(manifests) => {
+                let wanted = namespace.map(Namespace::as_str);
+                let of_kind = manifests
+                    .objects()
+                    .iter()
+                    .filter(|object| object.gvr.group_resource() == kind.gvr.group_resource());
+                for object in of_kind {
+                    let own = object.value.pointer("/metadata/namespace").and_then(Value::as_str);
+                    if own.is_none() || wanted.is_none() || own == wanted {
+                        each(Value::clone(&object.value));
+                    }
+                }
+                Ok(None)
+            }
+            Self::ApiServer(live) => live.objects(kind, namespace, terminal, each).await,
+        }
+    }
+
+    /// Returns true if a namespace is known not to exist; in manifests, if no object is in it.
+    pub(crate) async fn lacks(&self, namespace: &Namespace) -> Result<bool, Failure> {
+        match self {
+            Self::Manifests(manifests) => {
+                let own = |object: &Value| {
+                    object.pointer("/metadata/namespace").and_then(Value::as_str) == Some(namespace.as_str())
+                };
+                Ok(!manifests.objects().iter().any(|object| own(&object.value)))
+            }
+            Self::ApiServer(live) => live.lacks(namespace).await,
+        }
+    }
+
+    /// Returns one object; `None` if it does not exist.
+    pub(crate) async fn object(
+        &self,
+        kind: &KindInfo,
+        namespace: Option<&Namespace>,
+        name: &str,
+    ) -> Result<Option<Arc<Value>>, Failure> {
+        match self {
+            Self::Manifests(manifests) => {
+                let text =
+                    |object: &Value, field: &str| object.pointer(field).and_then(Value::as_str).map(str::to_owned);
+                let found = manifests.objects().iter().find(|object| {
+                    let own = text(&object.value, "/metadata/namespace");
+                    object.gvr.group_resource() == kind.gvr.group_resource()
+                        && text(&object.value, "/metadata/name").as_deref() == Some(name)
+                        && (own.is_none() || own.as_deref() == namespace.map(Namespace::as_str))
+                });
+                Ok(found.map(|object| Arc::clone(&object.value)))
+            }
+            Self::ApiServer(live) => live.object(kind, namespace, name).await,
+        }
+    }
+
+    /// Returns the kind of that group and resource, if it is known.
+    pub(crate) async fn kind_of(&self, kind: &GroupResource) -> Result<Option<KindInfo>, Failure> {
+        Ok(self.kinds().await?.of(kind).cloned())
+    }
+}

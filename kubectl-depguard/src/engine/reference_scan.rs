@@ -1,0 +1,301 @@
+//! References between objects: all references that the rules find among the objects of one namespace, or of all.
+
+use std::collections::{BTreeSet, HashMap};
+use std::fmt;
+use std::sync::Arc;
+
+use depguard_core::Rule;
+use depguard_core::lookup::{ReferenceTarget, ReferencedObject};
+use depguard_core::model::{GroupResource, Namespace};
+use depguard_core::rule::{Edge, RuleKey};
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::cluster::kinds::{KindInfo, resource_name};
+use crate::cluster::rules::{CheckedRules, ReadFailure, Rules};
+use crate::cluster::source::Source;
+use crate::io::exit::Failure;
+use crate::io::terminal::{Terminal, Tone};
+
+mod coverage;
+mod labels;
+mod plan;
+mod read;
+mod resolve;
+
+pub(crate) use self::coverage::Coverage;
+
+/// Objects, and all references between them.
+#[derive(Debug)]
+pub(crate) struct Scan {
+    /// Edges that apply to the cluster or workspace in question.
+    pub(crate) edges: Vec<AppliedEdge>,
+    /// Objects of all kinds that the edges name, each once, as far as they could be read.
+    pub(crate) objects: Vec<Object>,
+    /// References of these objects.
+    pub(crate) references: Vec<Reference>,
+    /// Parts that could not be read, including the rules that can't be used.
+    pub(crate) unread: Vec<ReadFailure>,
+    /// Completeness of the scan, for a command that finds nothing.
+    pub(crate) coverage: Coverage,
+    kinds: HashMap<GroupResource, Arc<KindInfo>>,
+    names: Names,
+    seen: HashMap<GroupResource, plan::ReadNamespaces>,
+    pending: Vec<resolve::PendingReference>,
+}
+
+/// Edge that applies to the cluster or workspace in question.
+#[derive(Debug, Clone)]
+pub(crate) struct AppliedEdge {
+    pub(crate) rule: Arc<Rule>,
+    pub(crate) edge: Edge,
+}
+
+/// Object, reduced to the parts that the scan needs.
+#[derive(Debug)]
+pub(crate) struct Object {
+    pub(crate) kind: Arc<KindInfo>,
+    /// Namespace, name and UID; the labels only if a selector may match them.
+    pub(crate) referent: ReferencedObject,
+    pub(crate) terminating: bool,
+    /// True if the object is in the namespace that the user asked for.
+    pub(crate) inside: bool,
+}
+
+/// Reference of one object by one edge.
+#[derive(Debug)]
+pub(crate) struct Reference {
+    /// Dependent: an index in the scan's objects.
+    pub(crate) from: usize,
+    /// Edge: an index in the scan's edges.
+    pub(crate) edge: usize,
+    pub(crate) means: ReferenceTarget<'static>,
+    /// Objects that the reference holds: indexes in the scan's objects, ascending.
+    pub(crate) holds: Vec<usize>,
+    /// True if any object that the reference means exists, even if it is only the dependent itself or its owner, which
+    /// the reference doesn't hold.
+    pub(crate) exists: bool,
+    /// True if the scan read every object that the reference may mean.
+    pub(crate) looked_at: bool,
+}
+
+/// Objects that a scan reads.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Scope<'a> {
+    /// Namespace of the objects, beside objects without a namespace; `None` for all namespaces.
+    pub(crate) namespace: Option<&'a Namespace>,
+    pub(crate) follow: Follow,
+    /// True to keep the labels of all objects; false to keep only labels that a rule's selector may match.
+    pub(crate) labels: bool,
+    /// Namespace to read instead if the caller may not read all namespaces.
+    pub(crate) fallback: Option<&'a Namespace>,
+}
+
+/// Direction in which the scan follows references out of the namespace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Follow {
+    /// To the objects that the namespace's objects refer to.
+    Targets,
+    /// To the objects that refer to the namespace's objects.
+    Dependents,
+}
+
+/// Object in a command's output for programs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct ObjectIdentity {
+    pub(crate) group: String,
+    pub(crate) version: String,
+    pub(crate) resource: String,
+    pub(crate) kind: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) namespace: Option<String>,
+    pub(crate) name: String,
+}
+
+/// Indexes of objects by kind, namespace and name. Objects without a namespace are in the empty one.
+#[derive(Debug, Default)]
+struct Names(HashMap<GroupResource, HashMap<String, HashMap<String, usize>>>);
+
+/// Limit on the objects of a scan.
+const MAX_OBJECTS: usize = 1_000_000;
+/// Limit on the references of a scan, and on the objects that they hold in total.
+const MAX_REFERENCES: usize = 4_000_000;
+
+impl Scan {
+    /// Reads the objects in `scope`, and their references. A caller that wants only the direct and indirect dependents
+    /// of one object passes it as `known`. The scan then contains this object even if its kind can't be listed, and
+    /// reads only kinds that lead to it. Missing rights are no failure.
+    pub(crate) async fn read(
+        source: &Source,
+        rules: &Rules,
+        scope: Scope<'_>,
+        known: Option<(&KindInfo, &Value)>,
+        terminal: &Terminal,
+    ) -> Result<Self, Failure> {
+        let mut scan = Self::of(rules);
+        let ends: BTreeSet<_> = scan.edges.iter().flat_map(|edge| [edge.dependent(), edge.target()]).collect();
+        if let Some((kind, _)) = known {
+            plan::retain_leading_to(&mut scan.edges, kind.gvr.group_resource());
+        }
+        read::all(&mut scan, source, scope, known, terminal).await?;
+        resolve::all(&mut scan, scope.namespace.is_some())?;
+        scan.coverage = Coverage::of(&scan, &ends, source, rules, scope).await?;
+        Ok(scan)
+    }
+
+    /// Returns the references that hold each object: for each object, indexes in the references.
+    pub(crate) fn held_by(&self) -> Vec<Vec<usize>> {
+        let mut held_by = vec![Vec::new(); self.objects.len()];
+        for (index, reference) in self.references.iter().enumerate() {
+            for target in &reference.holds {
+                if let Some(held_by) = held_by.get_mut(*target) {
+                    held_by.push(index);
+                }
+            }
+        }
+        held_by
+    }
+
+    /// Returns the object of that kind and name.
+    pub(crate) fn find(&self, kind: &GroupResource, namespace: Option<&str>, name: &str) -> Option<usize> {
+        self.names.get(kind, namespace, name)
+    }
+
+    /// Returns a kind that an edge names.
+    pub(crate) fn kind(&self, kind: &GroupResource) -> Option<&Arc<KindInfo>> {
+        self.kinds.get(kind)
+    }
+
+    /// Returns true if the scan could read everything.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.unread.is_empty()
+    }
+
+    /// Prints on standard error the parts that could not be read.
+    pub(crate) fn print_unread(&self, terminal: &mut Terminal) -> Result<(), Failure> {
+        print_unread(&self.unread, terminal)
+    }
+
+    fn of(rules: &Rules) -> Self {
+        let mut edges = Vec::new();
+        let CheckedRules { usable, unread } = rules.check();
+        for rule in usable.into_iter().map(|(_, rule)| Arc::new(rule)) {
+            let applied = rule.edges().iter().filter(|edge| rules.applies(&rule, edge));
+            edges.extend(applied.map(|edge| AppliedEdge { rule: Arc::clone(&rule), edge: edge.clone() }));
+        }
+        Self {
+            edges,
+            objects: Vec::new(),
+            references: Vec::new(),
+            unread,
+            coverage: Coverage::default(),
+            kinds: HashMap::new(),
+            names: Names::default(),
+            seen: HashMap::new(),
+            pending: Vec::new(),
+        }
+    }
+}
+
+/// Prints on standard error the parts that could not be read.
+pub(crate) fn print_unread(unread: &[ReadFailure], terminal: &mut Terminal) -> Result<(), Failure> {
+    let note = terminal.paint(Tone::Warning, "note:");
+    for unread in unread {
+        writeln!(terminal.err(), "{note} could not read {unread}")?;
+    }
+    Ok(())
+}
+
+impl AppliedEdge {
+    pub(crate) fn rule(&self) -> &RuleKey {
+        self.rule.key()
+    }
+
+    pub(crate) fn dependent(&self) -> GroupResource {
+        self.rule.dependent().gvr.group_resource()
+    }
+
+    pub(crate) fn target(&self) -> GroupResource {
+        self.edge.target.gvr.group_resource()
+    }
+}
+
+impl Object {
+    pub(crate) fn namespace(&self) -> Option<&str> {
+        self.referent.namespace.as_deref()
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.referent.name
+    }
+
+    pub(crate) fn identity(&self) -> ObjectIdentity {
+        ObjectIdentity::new(&self.kind, self.referent.namespace.clone(), &self.referent.name)
+    }
+}
+
+impl ObjectIdentity {
+    pub(crate) fn new(kind: &KindInfo, namespace: Option<String>, name: &str) -> Self {
+        Self {
+            group: kind.gvr.group.to_string(),
+            version: kind.gvr.version.to_string(),
+            resource: kind.gvr.resource.to_string(),
+            kind: kind.kind.clone(),
+            namespace,
+            name: name.to_owned(),
+        }
+    }
+
+    /// Returns the object's name in the form of `-o name`: `vpcs.network.example.com/a`.
+    pub(crate) fn short(&self) -> String {
+        format!("{}/{}", resource_name(&self.resource, &self.group), self.name)
+    }
+}
+
+/// Names the object as a refusal names a dependent: `VirtualMachine/ns/m1`.
+impl fmt::Display for Object {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.identity().fmt(f)
+    }
+}
+
+impl fmt::Display for ObjectIdentity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.namespace {
+            Some(namespace) => write!(f, "{}/{namespace}/{}", self.kind, self.name),
+            None => write!(f, "{}/{}", self.kind, self.name),
+        }
+    }
+}
+
+impl Names {
+    fn get(&self, kind: &GroupResource, namespace: Option<&str>, name: &str) -> Option<usize> {
+        self.0.get(kind)?.get(namespace.unwrap_or_default())?.get(name).copied()
+    }
+
+    /// Returns the objects of that name in a namespace, and the cluster-scoped ones; `None` for any namespace.
+    fn named(&self, kind: &GroupResource, namespace: Option<&str>, name: &str) -> Vec<usize> {
+        let named = match namespace {
+            Some(_) => vec![self.get(kind, namespace, name), self.get(kind, None, name)],
+            None => self.places(kind).map(|(_, names)| names.get(name).copied()).collect(),
+        };
+        named.into_iter().flatten().collect()
+    }
+
+    /// Returns the objects of a namespace, and the cluster-scoped ones; `None` for all namespaces.
+    fn within(&self, kind: &GroupResource, namespace: Option<&str>) -> Vec<usize> {
+        let wanted = |own: &str| own.is_empty() || namespace.is_none_or(|namespace| own == namespace);
+        let places = self.places(kind).filter(|(own, _)| wanted(own));
+        places.flat_map(|(_, names)| names.values()).copied().collect()
+    }
+
+    fn insert(&mut self, kind: GroupResource, object: &ReferencedObject, index: usize) {
+        let namespace = object.namespace.clone().unwrap_or_default();
+        self.0.entry(kind).or_default().entry(namespace).or_default().insert(object.name.clone(), index);
+    }
+
+    fn places(&self, kind: &GroupResource) -> impl Iterator<Item = (&String, &HashMap<String, usize>)> {
+        self.0.get(kind).into_iter().flatten()
+    }
+}

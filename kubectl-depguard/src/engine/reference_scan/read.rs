@@ -1,0 +1,227 @@
+//! Reads the objects of a scan and their references.
+
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::sync::Arc;
+
+use depguard_core::lookup::{ObjectReference, ReferenceReader, ReferenceTarget, ReferencedObject};
+use depguard_core::model::Namespace;
+use serde_json::Value;
+
+use super::plan::{Plan, plans};
+use super::resolve::PendingReference;
+use super::{Follow, MAX_OBJECTS, MAX_REFERENCES, Object, Scan, Scope};
+use crate::cluster::kinds::KindInfo;
+use crate::cluster::rules::ReadFailure;
+use crate::cluster::source::Source;
+use crate::io::exit::Failure;
+use crate::io::terminal::Terminal;
+
+/// Limit on the namespaces with a list each; targets in more namespaces are read by one list of all.
+const MAX_NAMESPACES: usize = 8;
+
+pub(super) async fn all(
+    scan: &mut Scan,
+    source: &Source,
+    scope: Scope<'_>,
+    known: Option<(&KindInfo, &Value)>,
+    terminal: &Terminal,
+) -> Result<(), Failure> {
+    let plans = plans(&scan.edges, source.kinds().await?);
+    for plan in &plans {
+        scan.kinds.insert(plan.kind.gvr.group_resource(), Arc::clone(&plan.kind));
+    }
+    if let Some((kind, object)) = known {
+        keep(scan, &Plan::known(kind), scope, None, object)?;
+    }
+    let mut reading = ScanReader { scan, source, scope, terminal };
+    for plan in &plans {
+        match scope.follow {
+            Follow::Dependents => reading.read_inwards(plan).await?,
+            Follow::Targets => reading.read_outwards(plan).await?,
+        }
+    }
+    // The places of the targets are known only now that the dependents are read.
+    if scope.follow == Follow::Targets {
+        for plan in plans.iter().filter(|plan| plan.is_target) {
+            reading.read_meant(plan).await?;
+        }
+    }
+    Ok(())
+}
+
+/// Scan in progress, with its source and its scope.
+struct ScanReader<'a> {
+    scan: &'a mut Scan,
+    source: &'a Source,
+    scope: Scope<'a>,
+    terminal: &'a Terminal,
+}
+
+impl ScanReader<'_> {
+    /// Reads the objects that may be referred to, and the objects that may refer to them.
+    async fn read_inwards(&mut self, plan: &Plan) -> Result<(), Failure> {
+        let namespace = self.scope.namespace;
+        if namespace.is_some() && plan.edges.is_empty() && plan.kind.namespaced == Some(false) {
+            return Ok(());
+        }
+        self.read_kind(plan, if plan.crosses { None } else { namespace }, true).await
+    }
+
+    /// Reads the objects that may refer to others.
+    async fn read_outwards(&mut self, plan: &Plan) -> Result<(), Failure> {
+        if plan.edges.is_empty() {
+            return Ok(());
+        }
+        self.read_kind(plan, self.scope.namespace, true).await
+    }
+
+    /// Reads the objects of a kind that pending references mean, in the namespaces where these would be.
+    async fn read_meant(&mut self, plan: &Plan) -> Result<(), Failure> {
+        let kind = plan.kind.gvr.group_resource();
+        let (mut anywhere, mut namespaces) = (false, BTreeSet::new());
+        let means_it: Vec<_> = self.scan.edges.iter().map(|applied| applied.target() == kind).collect();
+        for PendingReference { edge, reference, .. } in &self.scan.pending {
+            if means_it.get(*edge) == Some(&true) {
+                let (ReferenceTarget::Named { namespace, .. }
+                | ReferenceTarget::Selected { namespace, .. }
+                | ReferenceTarget::Unclear { namespace, .. }) = &reference.means;
+                match namespace {
+                    None => anywhere = true,
+                    Some(namespace) => drop(namespaces.insert(namespace.to_string())),
+                }
+            }
+        }
+        if let Some(seen) = self.scan.seen.get(&kind) {
+            anywhere &= !seen.covers(None);
+            namespaces.retain(|namespace| !seen.covers(Some(namespace)));
+        }
+        anywhere |= !namespaces.is_empty() && (self.scope.namespace.is_none() || plan.kind.namespaced == Some(false));
+        if anywhere || namespaces.len() > MAX_NAMESPACES {
+            return self.read_kind(plan, None, false).await;
+        }
+        for namespace in namespaces {
+            // A name that no namespace can have holds nothing.
+            match Namespace::parse(&namespace) {
+                Ok(namespace) => self.read_kind(plan, Some(&namespace), false).await?,
+                Err(_) => drop(self.scan.seen.entry(kind.clone()).or_default().namespaces.insert(namespace)),
+            }
+        }
+        Ok(())
+    }
+
+    /// Lists a kind in one namespace or in all. If the list of all fails, the fallback namespace is listed instead.
+    async fn read_kind(&mut self, plan: &Plan, namespace: Option<&Namespace>, refers: bool) -> Result<(), Failure> {
+        let Some(unread) = self.list(plan, namespace, refers).await? else { return Ok(()) };
+        // A kind that is not served has no objects.
+        if !plan.is_known && !plan.is_target && unread.is_not_served() {
+            return Ok(());
+        }
+        let fallback = self.scope.namespace.or(self.scope.fallback);
+        let fallback = fallback.filter(|_| namespace.is_none() && plan.kind.namespaced != Some(false));
+        let ReadFailure { mut what, why } = unread;
+        match namespace.filter(|_| plan.kind.namespaced != Some(false)) {
+            Some(namespace) => what.push_str(&format!(" in namespace {namespace}")),
+            None if fallback.is_some() && self.list(plan, fallback, refers).await?.is_none() => {
+                what.push_str(" in other namespaces");
+            }
+            None => {}
+        }
+        let unread = ReadFailure { what, why };
+        if !self.scan.unread.contains(&unread) {
+            self.scan.unread.push(unread);
+        }
+        Ok(())
+    }
+
+    async fn list(
+        &mut self,
+        plan: &Plan,
+        namespace: Option<&Namespace>,
+        refers: bool,
+    ) -> Result<Option<ReadFailure>, Failure> {
+        let Self { scan, source, scope, terminal } = self;
+        let edges = plan.edges.iter().filter_map(|index| scan.edges.get(*index));
+        let reader = ReferenceReader::new(edges.map(|applied| (&*applied.rule, &applied.edge)));
+        let reader = refers.then_some(&reader);
+        let mut kept = Ok(());
+        let each = |object: Value| {
+            if kept.is_ok() {
+                kept = keep(scan, plan, *scope, reader, &object);
+            }
+        };
+        let unread = source.objects(&plan.kind, namespace, terminal, each).await?;
+        kept?;
+        if unread.is_none() {
+            let seen = self.scan.seen.entry(plan.kind.gvr.group_resource()).or_default();
+            match namespace.filter(|_| plan.kind.namespaced != Some(false)) {
+                None => seen.everywhere = true,
+                Some(namespace) => drop(seen.namespaces.insert(namespace.to_string())),
+            }
+        }
+        Ok(unread)
+    }
+}
+
+/// Keeps the parts of an object that the scan needs, and the object's references.
+fn keep(
+    scan: &mut Scan,
+    plan: &Plan,
+    scope: Scope<'_>,
+    reader: Option<&ReferenceReader>,
+    object: &Value,
+) -> Result<(), Failure> {
+    let mut referent = ReferencedObject::read(object);
+    let kind = plan.kind.gvr.group_resource();
+    if !plan.is_selected && !scope.labels {
+        referent.labels = BTreeMap::new();
+    }
+    let from = match scan.find(&kind, referent.namespace.as_deref(), &referent.name) {
+        Some(index) => index,
+        None => {
+            let inside = scope.namespace.is_none_or(|asked| referent.namespace.as_deref() == Some(asked.as_str()));
+            let metadata = object.get("metadata");
+            scan.names.insert(kind, &referent, scan.objects.len());
+            scan.objects.push(Object {
+                kind: plan.kind.clone(),
+                referent,
+                terminating: metadata
+                    .and_then(|metadata| metadata.get("deletionTimestamp"))
+                    .and_then(Value::as_str)
+                    .is_some_and(|time| !time.is_empty()),
+                inside,
+            });
+            scan.objects.len().saturating_sub(1)
+        }
+    };
+    if scan.objects.len() > MAX_OBJECTS {
+        return Err(Failure::new(format!("there are more than {MAX_OBJECTS} objects to read"))
+            .hint("read one namespace at a time, with --namespace"));
+    }
+    let Some(reader) = reader else { return Ok(()) };
+    let (mut known, pending) = (HashSet::new(), &mut scan.pending);
+    let read = reader.read(object, |reference| {
+        let Some(edge) = plan.edges.get(reference.edge) else { return };
+        if pending.len() <= MAX_REFERENCES && is_new(&reference, &mut known) {
+            pending.push(PendingReference { from, edge: *edge, reference: reference.into_owned() });
+        }
+    });
+    if let (Err(why), Some(object)) = (read, scan.objects.get(from)) {
+        return Err(Failure::new(format!("could not read the references of {object}: {why}")));
+    }
+    if scan.pending.len() > MAX_REFERENCES { Err(too_many()) } else { Ok(()) }
+}
+
+/// Returns true for the first of several references that mean the same object; one is enough.
+fn is_new(
+    reference: &ObjectReference<'_>,
+    known: &mut HashSet<(usize, String, Option<String>, Option<String>)>,
+) -> bool {
+    let ReferenceTarget::Named { name, namespace, uid } = &reference.means else { return true };
+    let own = |text: &std::borrow::Cow<'_, str>| text.to_string();
+    known.insert((reference.edge, own(name), namespace.as_ref().map(own), uid.as_ref().map(own)))
+}
+
+pub(super) fn too_many() -> Failure {
+    Failure::new(format!("there are more than {MAX_REFERENCES} references to read"))
+        .hint("read one namespace at a time, with --namespace")
+}

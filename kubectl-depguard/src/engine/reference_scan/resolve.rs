@@ -1,0 +1,100 @@
+//! Resolution of references: finds the objects that each reference means.
+
+use depguard_core::lookup::{ObjectReference, ReferenceTarget};
+use depguard_core::model::GroupResource;
+
+use super::labels::Labels;
+use super::read::too_many;
+use super::{MAX_REFERENCES, Names, Object, Reference, Scan};
+use crate::io::exit::Failure;
+
+/// Reference as it was read, before all objects were read.
+#[derive(Debug)]
+pub(super) struct PendingReference {
+    pub(super) from: usize,
+    pub(super) edge: usize,
+    pub(super) reference: ObjectReference<'static>,
+}
+
+/// Resolves all pending references. `is_scoped`: the user asked for one namespace. An object without a namespace may
+/// refer to an object in every namespace; then it holds only objects in the requested namespace or without one.
+pub(super) fn all(scan: &mut Scan, is_scoped: bool) -> Result<(), Failure> {
+    let targets: Vec<_> = scan.edges.iter().map(super::AppliedEdge::target).collect();
+    let labels = Labels::of(&scan.objects);
+    let mut count = 0_usize;
+    for PendingReference { from, edge, reference } in std::mem::take(&mut scan.pending) {
+        let (Some(target), Some(holder)) = (targets.get(edge), scan.objects.get(from)) else { continue };
+        let (ReferenceTarget::Named { namespace, .. }
+        | ReferenceTarget::Selected { namespace, .. }
+        | ReferenceTarget::Unclear { namespace, .. }) = &reference.means;
+        let looked_at = scan.seen.get(target).is_some_and(|seen| seen.covers(namespace.as_deref()));
+        let candidates = candidates(&reference.means, target, &scan.names, &labels);
+        let objects = || candidates.iter().filter_map(|index| Some((*index, scan.objects.get(*index)?)));
+        let is_near = |object: &Object| {
+            !is_scoped || holder.namespace().is_some() || object.inside || object.namespace().is_none()
+        };
+        let exists = objects().any(|(_, object)| reference.means.includes(&object.referent));
+        let holds = objects().filter(|(_, object)| is_near(object) && reference.refers_to(&object.referent));
+        let mut holds: Vec<_> = holds.map(|(index, _)| index).collect();
+        holds.sort_unstable();
+        count = count.saturating_add(holds.len());
+        if count > MAX_REFERENCES {
+            return Err(too_many());
+        }
+        let ObjectReference { means, .. } = reference;
+        scan.references.push(Reference { from, edge, means, holds, exists, looked_at });
+    }
+    Ok(())
+}
+
+/// Returns the objects of a kind that may be meant: as few as the indexes can tell, and always every object that is
+/// meant.
+fn candidates(means: &ReferenceTarget<'_>, target: &GroupResource, names: &Names, labels: &Labels) -> Vec<usize> {
+    let (ReferenceTarget::Named { namespace, .. }
+    | ReferenceTarget::Selected { namespace, .. }
+    | ReferenceTarget::Unclear { namespace, .. }) = means;
+    let namespace = namespace.as_deref();
+    let within = || names.within(target, namespace);
+    match means {
+        ReferenceTarget::Named { name, .. } => names.named(target, namespace, name),
+        ReferenceTarget::Selected { selector, .. } => {
+            labels.candidates(target, namespace, selector).unwrap_or_else(within)
+        }
+        ReferenceTarget::Unclear { .. } => within(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::borrow::Cow;
+    use std::sync::Arc;
+
+    use depguard_core::api::LabelSelector;
+    use depguard_core::lookup::ReferencedObject;
+    use depguard_core::model::Selector;
+
+    use super::*;
+    use crate::cluster::kinds::KindInfo;
+
+    /// If every selector looked at every object, the work would grow with the square of their number.
+    #[test]
+    fn a_selector_looks_at_what_it_selects_and_at_no_others() {
+        let kind: GroupResource = "vpcs.n.example.com".parse().unwrap();
+        let (mut names, mut objects) = (Names::default(), Vec::new());
+        let (group, resource) = (kind.group.clone(), kind.resource.clone());
+        let gvr = depguard_core::GroupVersionResource { group, version: "v1".parse().unwrap(), resource };
+        for index in 0..100 {
+            let mut referent = ReferencedObject::default();
+            (referent.namespace, referent.name) = (Some("x".to_owned()), format!("v{index}"));
+            referent.labels = [("app".to_owned(), format!("a{index}"))].into();
+            names.insert(kind.clone(), &referent, index);
+            let kind = Arc::new(KindInfo::bare(gvr.clone(), "VPC", Some(true)));
+            objects.push(Object { kind, referent, terminating: false, inside: true });
+        }
+        let selector =
+            LabelSelector { match_labels: Some([("app".to_owned(), "a7".to_owned())].into()), ..Default::default() };
+        let selector = Selector::parse(&selector).unwrap();
+        let means = ReferenceTarget::Selected { selector: Cow::Borrowed(&selector), namespace: Some("x".into()) };
+        assert_eq!(candidates(&means, &kind, &names, &Labels::of(&objects)), [7]);
+    }
+}

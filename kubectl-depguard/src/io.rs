@@ -1,0 +1,6 @@
+//! Streams, formats and exit codes of a command.
+
+pub(crate) mod exit;
+pub(crate) mod graph_formats;
+pub(crate) mod output;
+pub(crate) mod terminal;

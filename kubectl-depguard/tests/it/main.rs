@@ -1,0 +1,15 @@
+//! Commands as users run them: in files, and against the testbed.
+
+mod bed;
+mod command_line;
+mod import;
+mod lifecycle;
+mod lint;
+mod order;
+mod packs;
+mod reference;
+mod references;
+mod suggest;
+mod suites;
+mod tool;
+mod why;

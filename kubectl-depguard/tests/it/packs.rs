@@ -1,0 +1,328 @@
+//! Packs of ready-made rules: their suites, their pages, and the definitions of the products.
+
+mod openapi;
+mod page;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use depguard_controller::manifests::pack_objects;
+use depguard_controller::packs::RulePack;
+use kubectl_depguard::ExitStatus;
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::bed::Bed;
+use crate::tool::{depguard, write};
+
+/// Folder with the products' definitions, one folder a product: data that is not in this repository.
+const CRDS: &str = "DEPGUARD_CRDS";
+/// Kubernetes' OpenAPI, which is in its Go module.
+const OPENAPI: &str = "DEPGUARD_KUBERNETES_OPENAPI";
+
+/// Packs about products whose definitions are not in that folder.
+const NOT_AT_HAND: [&str; 3] = ["artifact-conduit", "kcp", "kubevirt"];
+/// Kinds of other packs whose definitions are not in that folder.
+const KINDS_NOT_AT_HAND: [&str; 2] = ["flux-helmreleases", "openmcp-helmdeployments"];
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+/// Returns the suite of a pack with another file of rules.
+fn suite(pack: &RulePack, rules: &str) -> String {
+    let path = root().join(format!("examples/suites/packs/{}.test.yaml", pack.name));
+    let text = std::fs::read_to_string(&path).unwrap_or_else(|why| panic!("{}: {why}", path.display()));
+    let generated = format!("../../../config/rules/{}.yaml", pack.name);
+    assert!(text.contains(&generated), "{} tests other rules", path.display());
+    text.replace(&generated, rules)
+}
+
+/// Writes the objects as a file, and returns its path.
+fn file(folder: &TempDir, name: &str, objects: &[Value]) -> String {
+    let texts: Vec<_> = objects.iter().map(Value::to_string).collect();
+    write(folder.path(), name, &texts.join("\n---\n")).to_str().unwrap().to_owned()
+}
+
+#[tokio::test]
+async fn each_rule_has_a_test_that_fails_without_it() {
+    for pack in RulePack::ALL {
+        let folder = tempfile::tempdir().unwrap();
+        let suite = write(folder.path(), "pack.test.yaml", &suite(&pack, "rules.yaml"));
+        let all = pack.rules();
+        let test = async |rules: &[Value]| {
+            file(&folder, "rules.yaml", rules);
+            depguard(&["test", "-f", suite.to_str().unwrap()]).await
+        };
+        test(&all).await.well();
+        for rule in &all {
+            let others: Vec<_> = all.iter().filter(|other| *other != rule).cloned().collect();
+            let without = test(&others).await;
+            assert_eq!(
+                without.status,
+                ExitStatus::Finding,
+                "{}: no test needs {}: {}",
+                pack.name,
+                rule["metadata"],
+                without.err
+            );
+        }
+    }
+}
+
+#[tokio::test]
+async fn each_suite_of_a_pack_has_a_deletion_that_is_refused_and_one_that_is_allowed() {
+    for pack in RulePack::ALL {
+        let path = root().join(format!("examples/suites/packs/{}.test.yaml", pack.name));
+        let ran = depguard(&["test", "-f", path.to_str().unwrap(), "-o", "json"]).await.well();
+        let report: Value = serde_json::from_str(&ran).unwrap();
+        assert!(report["tests"].as_u64().unwrap() > 0, "{ran}");
+        let suite = std::fs::read_to_string(&path).unwrap();
+        assert!(suite.contains("expect: denied") && suite.contains("expect: unreferenced"), "{}", pack.name);
+    }
+}
+
+#[test]
+fn the_pages_are_what_the_packs_say() {
+    let folder = root().join("docs/packs");
+    let mut pages = BTreeMap::from([("README.md".to_owned(), page::overview())]);
+    pages.extend(RulePack::ALL.iter().map(|pack| (format!("{}.md", pack.name), page::page(pack))));
+    if std::env::var_os("DEPGUARD_WRITE").is_some() {
+        std::fs::create_dir_all(&folder).unwrap();
+        pages.iter().for_each(|(name, text)| std::fs::write(folder.join(name), text).unwrap());
+    }
+    let there = std::fs::read_dir(&folder).unwrap();
+    let there: BTreeSet<_> = there.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    assert_eq!(there, pages.keys().cloned().collect());
+    for (name, text) in pages {
+        let found = std::fs::read_to_string(folder.join(&name)).unwrap();
+        assert!(found == text, "docs/packs/{name} is out of date: run this test with DEPGUARD_WRITE=1");
+    }
+}
+
+/// Returns the value of an environment variable, or says that a test does nothing without it.
+fn given(variable: &str) -> Option<PathBuf> {
+    let found = std::env::var_os(variable).map(PathBuf::from);
+    if found.is_none() {
+        // Written to the stream itself, the message is printed even if the test passes.
+        let mut stderr = std::io::stderr();
+        writeln!(stderr, "packs are not held against definitions: {variable} names none").unwrap();
+    }
+    found
+}
+
+/// Returns a file with the definitions of each pack's product, if they are at hand.
+fn definitions(folder: &TempDir) -> Vec<(RulePack, String)> {
+    let mut found = Vec::new();
+    if let Some(openapi) = given(OPENAPI) {
+        let openapi: Value = serde_json::from_slice(&std::fs::read(openapi).unwrap()).unwrap();
+        let all = file(folder, "kubernetes.yaml", &openapi::definitions(&openapi));
+        found.extend(
+            RulePack::ALL.iter().filter(|pack| pack.name.starts_with("kubernetes-")).map(|pack| (*pack, all.clone())),
+        );
+    }
+    if let Some(crds) = given(CRDS) {
+        for pack in RulePack::ALL {
+            let of_pack = crds.join(pack.name);
+            if !pack.name.starts_with("kubernetes-") && !NOT_AT_HAND.contains(&pack.name) {
+                assert!(of_pack.is_dir(), "no definitions in {}", of_pack.display());
+                found.push((pack, of_pack.to_str().unwrap().to_owned()));
+            }
+        }
+    }
+    found
+}
+
+#[tokio::test]
+async fn the_paths_are_those_of_the_products_definitions() {
+    let folder = tempfile::tempdir().unwrap();
+    for (pack, definitions) in definitions(&folder) {
+        let rules = file(&folder, "rules.yaml", &pack_objects(&pack));
+        let ran = depguard(&["lint", "-f", &rules, "--schemas", &definitions, "-o", "json"]).await;
+        let report: Value =
+            serde_json::from_str(&ran.out).unwrap_or_else(|why| panic!("{why}: {}{}", ran.out, ran.err));
+        for finding in report["findings"].as_array().unwrap() {
+            let said = |field: &str| finding[field].as_str().unwrap();
+            let is_fine = match said("code") {
+                // The definition of the dependent is missing.
+                "DG104" if said("field") == "spec.dependent" => {
+                    KINDS_NOT_AT_HAND.iter().any(|rule| said("object").ends_with(&format!("/{rule}")))
+                }
+                // A field looks like one that the rule follows; the pack leaves it out for a reason.
+                "DG105" => {
+                    said("message").split('`').any(|path| pack.left_out.iter().any(|left| path.starts_with(left.path)))
+                }
+                _ => said("severity") == "info",
+            };
+            assert!(is_fine, "{}: {finding:#}", pack.name);
+        }
+    }
+}
+
+/// Returns the fields that a pack follows or leaves out; each counts for all fields below.
+fn covered(pack: &RulePack) -> BTreeSet<(String, String)> {
+    let left_out = pack.left_out.iter().map(|left| (left.resource.to_owned(), left.path.to_owned()));
+    followed(pack).into_iter().chain(left_out).collect()
+}
+
+fn is_covered(covered: &BTreeSet<(String, String)>, resource: &str, path: &str) -> bool {
+    covered.iter().any(|(of, whole)| {
+        let below = path.strip_prefix(whole.as_str());
+        of == resource && below.is_some_and(|below| below.is_empty() || below.starts_with(['.', '[']))
+    })
+}
+
+#[tokio::test]
+async fn each_field_that_seems_to_refer_is_in_a_rule_or_is_left_out_for_a_reason() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut missing = Vec::new();
+    for (pack, definitions) in definitions(&folder) {
+        if pack.name.starts_with("kubernetes-") {
+            continue;
+        }
+        let covered = covered(&pack);
+        for (resource, path) in suggested(&definitions, "low", &["references", "unresolved"]).await {
+            if !is_covered(&covered, &resource, &path) {
+                missing.push(format!("{}: {resource} {path}", pack.name));
+            }
+        }
+    }
+    assert!(missing.is_empty(), "{missing:#?}");
+}
+
+/// Returns the fields that `suggest` takes for references and puts into these lists: `references` are those of the rules
+/// that it proposes.
+async fn suggested(definitions: &str, confidence: &str, lists: &[&str]) -> BTreeSet<(String, String)> {
+    let args = ["suggest", "-f", definitions, "--min-confidence", confidence, "-o", "json"];
+    let report: Value = serde_json::from_str(&depguard(&args).await.well()).unwrap();
+    let mut found = BTreeSet::new();
+    for proposal in report["proposals"].as_array().unwrap() {
+        let resource = proposal["dependent"].as_str().unwrap().split('.').next().unwrap();
+        for reference in lists.iter().flat_map(|list| proposal[list].as_array().unwrap()) {
+            found.insert((resource.to_owned(), reference["path"].as_str().unwrap().to_owned()));
+        }
+    }
+    found
+}
+
+/// Returns the fields by which a pack's rules refer.
+fn followed(pack: &RulePack) -> BTreeSet<(String, String)> {
+    let mut followed = BTreeSet::new();
+    for rule in pack.rules() {
+        let dependent = rule["spec"]["dependent"]["resource"].as_str().unwrap();
+        for dependency in rule["spec"]["dependencies"].as_array().unwrap() {
+            let paths = [&dependency["fieldRef"]["path"], &dependency["selectorRef"]["path"]];
+            let paths = paths.into_iter().filter_map(Value::as_str);
+            followed.extend(paths.map(|path| (dependent.to_owned(), path.to_owned())));
+        }
+    }
+    followed
+}
+
+#[tokio::test]
+async fn the_page_about_suggest_has_the_figures_of_the_packs() {
+    const ENDS: [&str; 2] = ["<!-- packs: from a test -->\n", "<!-- packs: end -->"];
+    let folder = tempfile::tempdir().unwrap();
+    let definitions = definitions(&folder);
+    if definitions.iter().filter(|(pack, _)| !NOT_AT_HAND.contains(&pack.name)).count() + NOT_AT_HAND.len()
+        < RulePack::ALL.len()
+    {
+        return;
+    }
+    let share = |part: usize, of: usize| format!("{part} of {of} ({} %)", (part * 100 + of / 2) / of.max(1));
+    let mut table = "| pack | found | right |\n|---|---|---|\n".to_owned();
+    let (mut all_found, mut all_wanted, mut all_listed) = (0, 0, 0);
+    for (pack, definitions) in &definitions {
+        let mut wanted = followed(pack);
+        wanted.retain(|(resource, _)| !KINDS_NOT_AT_HAND.contains(&format!("{}-{resource}", pack.name).as_str()));
+        let listed = suggested(definitions, "medium", &["references"]).await;
+        let of_pack = listed.iter().filter(|(resource, _)| {
+            !pack.name.starts_with("kubernetes-") || wanted.iter().any(|(of, _)| of == resource)
+        });
+        let listed: BTreeSet<_> = of_pack.cloned().collect();
+        let found = wanted.intersection(&listed).count();
+        table += &format!("| {} | {} | {} |\n", pack.name, share(found, wanted.len()), share(found, listed.len()));
+        (all_found, all_wanted, all_listed) = (all_found + found, all_wanted + wanted.len(), all_listed + listed.len());
+    }
+    table += &format!("| all | {} | {} |\n", share(all_found, all_wanted), share(all_found, all_listed));
+    let path = root().join("docs/suggest.md");
+    let page = std::fs::read_to_string(&path).unwrap();
+    let (before, rest) = page.split_once(ENDS[0]).unwrap();
+    let (_, after) = rest.split_once(ENDS[1]).unwrap();
+    let current = format!("{before}{}{table}{}{after}", ENDS[0], ENDS[1]);
+    if std::env::var_os("DEPGUARD_WRITE").is_some() {
+        std::fs::write(path, &current).unwrap();
+    }
+    assert!(
+        page == current || std::env::var_os("DEPGUARD_WRITE").is_some(),
+        "docs/suggest.md has other figures:\n{table}"
+    );
+}
+
+/// Kinds that have a Pod's template, with its path: what a Pod's fields are is said of Pods once.
+const TEMPLATES: [(&str, &str); 5] = [
+    ("deployments", ".spec.template"),
+    ("statefulsets", ".spec.template"),
+    ("daemonsets", ".spec.template"),
+    ("jobs", ".spec.template"),
+    ("cronjobs", ".spec.jobTemplate.spec.template"),
+];
+
+#[test]
+fn each_field_of_kubernetes_that_may_name_an_object_is_in_a_rule_or_is_left_out_for_a_reason() {
+    let Some(openapi) = given(OPENAPI) else { return };
+    let openapi: Value = serde_json::from_slice(&std::fs::read(openapi).unwrap()).unwrap();
+    let packs = RulePack::ALL.iter().filter(|pack| pack.name.starts_with("kubernetes-"));
+    let covered: BTreeSet<_> = packs.flat_map(covered).collect();
+    let (mut missing, mut count) = (Vec::new(), 0);
+    for definition in openapi::definitions(&openapi) {
+        let resource = definition["spec"]["names"]["plural"].as_str().unwrap();
+        for path in openapi::candidates(&definition) {
+            count += 1;
+            let of_template = TEMPLATES.iter().find(|(of, _)| *of == resource);
+            let in_pod = of_template.and_then(|(_, template)| path.strip_prefix(template));
+            let is_said = is_covered(&covered, resource, &path)
+                || in_pod.is_some_and(|path| path.starts_with(".spec.") && is_covered(&covered, "pods", path));
+            if !is_said {
+                missing.push(format!("{resource} {path}"));
+            }
+        }
+    }
+    assert!(missing.is_empty() && count > 500, "{count} candidates, missing: {missing:#?}");
+}
+
+#[tokio::test]
+async fn packs_are_listed_shown_and_applied() {
+    let bed = Bed::kubernetes().await;
+    let names: Vec<_> = RulePack::ALL.iter().map(|pack| pack.name).collect();
+    assert_eq!(depguard(&["rules", "list", "-o", "name"]).await.well().lines().collect::<Vec<_>>(), names);
+    let shown = depguard(&["rules", "show", "flux", "openmcp"]).await.well();
+    let file = |name: &str| std::fs::read_to_string(root().join(format!("config/rules/{name}.yaml"))).unwrap();
+    assert_eq!(shown, format!("{}---\n{}", file("flux"), file("openmcp")));
+
+    let pack = RulePack::by_name("openmcp").unwrap();
+    let objects = pack_objects(&pack).len();
+    let crd = depguard_controller::manifests::crd();
+    bed.endpoint().post_json("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", &crd).await.unwrap();
+    let rules = "/apis/dependencies.opendefense.cloud/v1alpha1/dependencyrules";
+    for dry_run in ["--dry-run=client", "--dry-run=server"] {
+        let tried = bed.depguard(&["rules", "apply", "openmcp", dry_run]).await.well();
+        assert!(tried.lines().count() == objects && tried.lines().all(|line| line.contains(" created (")), "{tried}");
+        assert!(bed.endpoint().list_json(rules).await.unwrap().items.is_empty());
+    }
+    for state in ["created", "unchanged"] {
+        let applied = bed.depguard(&["rules", "apply", "openmcp"]).await.well();
+        assert!(applied.lines().count() == objects && applied.lines().all(|line| line.ends_with(state)), "{applied}");
+    }
+    assert_eq!(bed.endpoint().list_json(rules).await.unwrap().items.len(), pack.rules().len());
+
+    for (args, says) in [
+        (["rules", "apply", "kcp"], "pack kcp is for kcp, and this is kubernetes"),
+        (["rules", "apply", "nothing"], "no such pack; there are kubernetes-workloads, "),
+    ] {
+        let ran = bed.depguard(&args).await;
+        assert!(ran.status == ExitStatus::Failure && ran.err.contains(says), "{}", ran.err);
+    }
+    assert_eq!(bed.endpoint().list_json(rules).await.unwrap().items.len(), pack.rules().len());
+}

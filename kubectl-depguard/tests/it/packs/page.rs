@@ -1,0 +1,125 @@
+//! Pages of the packs, as docs/packs has them.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use depguard_controller::packs::{LeftOut, RulePack};
+use depguard_core::ControlPlane;
+use serde_json::Value;
+
+const HEADER: &str = "<!-- Generated from the packs: `DEPGUARD_WRITE=1 cargo test -p kubectl-depguard --test it packs` \
+                      writes it anew. -->\n\n";
+
+/// Returns the list of all packs.
+pub(crate) fn overview() -> String {
+    let mut page = format!(
+        "{HEADER}# Packs of ready-made rules\n\n\
+         A pack has rules about the kinds of one product. Each file of [config/rules](../../config/rules) is a pack. The\n\
+         command has them all:\n\n\
+         ```console\n\
+         $ kubectl depguard rules list\n\
+         $ kubectl depguard rules show flux\n\
+         $ kubectl depguard rules apply kubernetes-workloads flux\n\
+         $ kubectl depguard status\n\
+         ```\n\n\
+         A rule about kinds that the cluster does not have refuses nothing until they exist. `lint --live` shows which\n\
+         fields could be selectable, so that a deletion reads fewer objects. The suites in\n\
+         [examples/suites/packs](../../examples/suites/packs) show for each rule a deletion that is refused and one that is\n\
+         allowed.\n\n\
+         | pack | rules | references | fields left out |\n|---|---|---|---|\n"
+    );
+    for pack in RulePack::ALL {
+        let rules = pack.rules();
+        let references: usize = rules.iter().map(|rule| list(&rule["spec"]["dependencies"]).count()).sum();
+        let _ = writeln!(
+            page,
+            "| [{name}]({name}.md) | {} | {references} | {} |",
+            rules.len(),
+            pack.left_out.len(),
+            name = pack.name
+        );
+    }
+    page
+}
+
+/// Returns the page of a pack.
+pub(crate) fn page(pack: &RulePack) -> String {
+    let RulePack { name, control_plane, protects, notes, held_against, left_out, .. } = pack;
+    let rules = pack.rules();
+    let apply = match control_plane {
+        ControlPlane::Kubernetes => format!("$ kubectl depguard rules apply {name}"),
+        ControlPlane::Kcp => format!("$ kubectl depguard rules apply {name}      # in the workspace of each provider"),
+    };
+    let mut page = format!(
+        "{HEADER}# {name}\n\nThis pack {protects}.\n\n```console\n{apply}\n```\n\nThe paths were held against {held_against}.\n"
+    );
+    for note in *notes {
+        let _ = write!(page, "\n- {note}");
+    }
+    if !notes.is_empty() {
+        page.push('\n');
+    }
+    page.push_str("\n## References\n\n| dependent | field | target |\n|---|---|---|\n");
+    let mut lists: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for rule in &rules {
+        let dependent = &rule["spec"]["dependent"];
+        for dependency in list(&rule["spec"]["dependencies"]) {
+            let target = kind(dependency);
+            let _ =
+                writeln!(page, "| {} | {} | {target}{} |", kind(dependent), field(dependency), condition(dependency));
+            let lists = lists.entry(target).or_default();
+            if !lists.contains(&resource(dependent)) {
+                lists.push(resource(dependent));
+            }
+        }
+    }
+    page.push_str(
+        "\n## Cost\n\nA deletion costs one list of each of these kinds:\n\n| deletion of | lists |\n|---|---|\n",
+    );
+    for (target, dependents) in lists {
+        let _ = writeln!(page, "| {target} | {} |", dependents.join(", "));
+    }
+    if !left_out.is_empty() {
+        page.push_str("\n## Left out\n\nThese fields name an object, and no rule follows them:\n\n| kind | field | reason |\n|---|---|---|\n");
+        for LeftOut { resource, path, reason, .. } in *left_out {
+            let _ = writeln!(page, "| {resource} | `{path}` | {} |", reason.replace('|', "\\|"));
+        }
+    }
+    page
+}
+
+fn list(value: &Value) -> impl Iterator<Item = &Value> {
+    value.as_array().into_iter().flatten()
+}
+
+fn kind(of: &Value) -> String {
+    of["kind"].as_str().unwrap_or_default().to_owned()
+}
+
+fn resource(of: &Value) -> String {
+    of["resource"].as_str().unwrap_or_default().to_owned()
+}
+
+/// Returns the field that refers, as a cell.
+fn field(dependency: &Value) -> String {
+    let (by_name, by_labels) = (&dependency["fieldRef"], &dependency["selectorRef"]);
+    match [&by_name["path"], &by_name["value"], &by_labels["path"]].map(Value::as_str) {
+        [Some(path), ..] if by_name["keys"] == true => format!("keys of `{path}`"),
+        [Some(path), ..] => format!("`{path}`"),
+        [_, Some(value), _] => format!("always `{value}`"),
+        [.., Some(path)] => format!("labels in `{path}`"),
+        _ => "labels in the rule".to_owned(),
+    }
+}
+
+/// Returns the condition on which the reference counts, as the end of a cell.
+fn condition(dependency: &Value) -> String {
+    let when = &dependency["when"];
+    match when["path"].as_str() {
+        Some(path) => {
+            let values: Vec<_> = list(&when["in"]).filter_map(Value::as_str).collect();
+            format!(", while `{path}` is {}", values.join(" or "))
+        }
+        None => String::new(),
+    }
+}

@@ -1,0 +1,4 @@
+//! `why`: blockers of a deletion.
+
+mod files;
+mod live;
