@@ -37,7 +37,7 @@ fn verdicts(folders: &[PathBuf]) -> Result<Vec<String>> {
     let documents = documents(folders)?;
     let of_kind = |kind: &'static str| documents.iter().filter(move |document| document["kind"] == kind);
     let rules = RuleSet::try_load(ControlPlane::Kubernetes, of_kind("DependencyRule"))?;
-    let manifests = Manifests::of(&documents, of_kind("CustomResourceDefinition"))?;
+    let manifests = Manifests::new(&documents, of_kind("CustomResourceDefinition"))?;
     let judge = |(gvr, object): &(GroupVersionResource, &Value)| {
         let evaluation = rules.evaluate_deletion(gvr, object, &Context::default())?;
         let decision = evaluation.decide_with(|query| manifests.get(query, object));
@@ -59,7 +59,7 @@ struct Manifests<'d> {
 
 impl<'d> Manifests<'d> {
     /// Collects the objects. One of these CRDs must define the kind of each.
-    fn of(documents: &'d [Value], definitions: impl Iterator<Item = &'d Value>) -> Result<Self> {
+    fn new(documents: &'d [Value], definitions: impl Iterator<Item = &'d Value>) -> Result<Self> {
         let mut kinds = BTreeMap::new();
         for spec in definitions.map(|definition| &definition["spec"]) {
             let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();

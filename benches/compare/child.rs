@@ -31,7 +31,7 @@ impl Child {
         let missing = || format!("the {role} has no pipes");
         let input = process.stdin.take().ok_or_else(missing)?;
         let output = process.stdout.take().ok_or_else(missing)?;
-        let usage = Usage::of(process.id().ok_or_else(missing)?);
+        let usage = Usage::from_pid(process.id().ok_or_else(missing)?);
         let mut child = Self { process, input, output: BufReader::new(output).lines(), usage };
         let ready = child.read().await?;
         Ok((child, ready))

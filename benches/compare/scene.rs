@@ -196,7 +196,7 @@ impl Stage {
 impl Scene<'_> {
     /// Measures the lower bound: this process reads all dependents page by page.
     pub(crate) async fn drain(&self) -> Result<(Drained, Cost)> {
-        let usage = Usage::of(std::process::id());
+        let usage = Usage::from_pid(std::process::id());
         let cpu = usage.cpu()?;
         let begun = Instant::now();
         let drained = drain(&self.endpoint, &Kind::Machine.collection()).await?;

@@ -77,7 +77,7 @@ pub(crate) async fn run(client: &Client) -> Result<Vec<Figures>> {
 }
 
 async fn read(client: &Client, protocol: Protocol, compressed: bool, sender: &mut Sender) -> Result<Figures> {
-    let usage = Usage::of(std::process::id());
+    let usage = Usage::from_pid(std::process::id());
     let (cpu, begun) = (usage.cpu()?, Instant::now());
     let (mut wire, mut bytes, mut token) = (0, 0, None);
     loop {

@@ -13,7 +13,7 @@ pub(crate) struct Usage {
 }
 
 impl Usage {
-    pub(crate) fn of(pid: u32) -> Self {
+    pub(crate) fn from_pid(pid: u32) -> Self {
         Self { folder: PathBuf::from(format!("/proc/{pid}")) }
     }
 

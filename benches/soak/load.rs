@@ -107,7 +107,7 @@ impl Scene {
         let webhook = &mut self.webhook;
         let looking = async {
             while Instant::now() < until {
-                samples.push(Held::by(webhook).await?);
+                samples.push(Held::from_process(webhook).await?);
                 tokio::time::sleep(Duration::from_secs(1)).await;
             }
             Ok(())
@@ -130,7 +130,7 @@ impl Scene {
     /// Returns what the webhook holds after it was idle for a while.
     pub(crate) async fn idle(&mut self) -> Result<Held> {
         tokio::time::sleep(Duration::from_secs(2)).await;
-        Held::by(&mut self.webhook).await
+        Held::from_process(&mut self.webhook).await
     }
 
     pub(crate) async fn stop(self) -> Result {

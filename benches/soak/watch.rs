@@ -12,7 +12,7 @@ pub(crate) struct Held {
 }
 
 impl Held {
-    pub(crate) async fn by(child: &mut Child) -> Result<Self> {
+    pub(crate) async fn from_process(child: &mut Child) -> Result<Self> {
         let said = child.ask(&"what do you hold").await?;
         let number = |name: &str| said[name].as_u64().ok_or("the webhook did not report what it holds");
         Ok(Self { memory: child.usage().memory()?, tasks: number("tasks")?, descriptors: number("descriptors")? })

@@ -113,7 +113,7 @@ impl Edge {
 }
 
 impl RuleKey {
-    pub(crate) fn of(control_plane: ControlPlane, metadata: &api::ObjectMeta) -> Self {
+    pub(crate) fn from_metadata(control_plane: ControlPlane, metadata: &api::ObjectMeta) -> Self {
         let annotation = metadata.annotations.get(api::CLUSTER_ANNOTATION);
         let cluster = match control_plane {
             ControlPlane::Kcp => annotation.and_then(|cluster| LogicalCluster::parse(cluster).ok()),

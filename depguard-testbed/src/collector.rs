@@ -74,7 +74,7 @@ async fn attempt(world: &World, key: &Key) -> ApiResult<()> {
     let Some(resource) = found.filter(|resource| !resource.is("", "events")) else { return Ok(()) };
     let user = User::garbage_collector(world.kind);
     let item = Item { act: Act::new(world, &user, &resource, &key.cluster, &key.namespace), stored: &stored };
-    let done = match Propagation::of(&stored.object) {
+    let done = match Propagation::from_options(&stored.object) {
         Propagation::Foreground if is_terminating(&stored.object) => item.let_go_of_the_collected().await,
         Propagation::Orphan if is_terminating(&stored.object) => item.let_go_of_orphans().await,
         // The object is being deleted already. Its dependents follow when it is gone.
@@ -119,7 +119,7 @@ impl Item<'_> {
         }
         let dependents = self.dependents();
         let propagation = match owners.waiting.is_empty() || dependents.is_empty() {
-            true => Propagation::of(&self.stored.object),
+            true => Propagation::from_options(&self.stored.object),
             false => Propagation::Foreground,
         };
         // A cycle would wait for itself.

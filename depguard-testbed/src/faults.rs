@@ -191,7 +191,7 @@ impl Faults {
     pub(crate) fn fate(&self, token: &str, method: &str, path_and_query: &str) -> Fate {
         let mut lives = self.lives();
         lives.retain(|life| life.strong_count() > 0);
-        Fate::of(lives.iter().filter_map(Weak::upgrade), token, method, path_and_query)
+        Fate::new(lives.iter().filter_map(Weak::upgrade), token, method, path_and_query)
     }
 
     /// Returns the faults that hit this request, and counts each hit.

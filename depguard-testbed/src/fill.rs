@@ -6,7 +6,7 @@ use crate::Kind;
 use crate::json::{map_at, now, set_annotation, text, uuid};
 use crate::world::{CLUSTER, ONLY, World};
 
-/// Place for objects: `Place::of("apps", "v1", "deployments").namespace("shop").workspace("root:tenant")`.
+/// Place for objects: `Place::new("apps", "v1", "deployments").namespace("shop").workspace("root:tenant")`.
 #[derive(Clone, Copy, Debug)]
 pub struct Place<'a> {
     workspace: &'a str,
@@ -19,7 +19,7 @@ pub struct Place<'a> {
 impl<'a> Place<'a> {
     /// Returns the place of a resource's objects in no namespace. `resource` is the plural in lower case, `version` a
     /// served version of the group.
-    pub const fn of(group: &'a str, version: &'a str, resource: &'a str) -> Self {
+    pub const fn new(group: &'a str, version: &'a str, resource: &'a str) -> Self {
         Self { workspace: "", group, version, resource, namespace: "" }
     }
 

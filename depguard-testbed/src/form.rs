@@ -41,7 +41,7 @@ impl Form {
             match (value("as"), value("g"), value("v")) {
                 (None, ..) => return Ok(Self::Objects),
                 (Some("PartialObjectMetadataList"), Some("meta.k8s.io"), Some("v1")) => return Ok(Self::Metadata),
-                (Some("Table"), Some("meta.k8s.io"), Some("v1")) => return Include::of(query).map(Self::Table),
+                (Some("Table"), Some("meta.k8s.io"), Some("v1")) => return Include::from_query(query).map(Self::Table),
                 _ => {}
             }
         }
@@ -50,7 +50,7 @@ impl Form {
 }
 
 impl Include {
-    fn of(query: &Query) -> ApiResult<Self> {
+    fn from_query(query: &Query) -> ApiResult<Self> {
         match query.value("includeObject") {
             None | Some("Metadata") => Ok(Self::Metadata),
             Some("None") => Ok(Self::Nothing),

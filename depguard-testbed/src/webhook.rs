@@ -33,7 +33,7 @@ pub(crate) struct Verdict {
 /// Calls the webhook with a review. The error says why the webhook could not be asked.
 pub(crate) async fn call(world: &World, webhook: &Value, uid: &str, review: &Value) -> Result<Verdict, String> {
     let seconds = webhook["timeoutSeconds"].as_u64().unwrap_or(10);
-    let place = Place::of(webhook)?;
+    let place = Place::from_webhook(webhook)?;
     let url = place.with_timeout(seconds);
     let post = |why: String| format!("Post \"{url}\": {why}");
     let address = place.address(world).map_err(post)?;
@@ -55,7 +55,7 @@ struct Place {
 }
 
 impl Place {
-    fn of(webhook: &Value) -> Result<Self, String> {
+    fn from_webhook(webhook: &Value) -> Result<Self, String> {
         let config = &webhook["clientConfig"];
         if let Some(url) = text(config, "/url") {
             let uri: Uri = url.parse().map_err(|why| format!("the url `{url}` can't be read: {why}"))?;

@@ -118,7 +118,7 @@ impl Webhook {
         };
 
         let rules = Rules::not_loaded_yet("the webhook is loading the rules");
-        let port = ReadPath::of(&config, &connection);
+        let port = ReadPath::from_config(&config, &connection);
         // A failure from here on is retried by a task. An early return would drop the webhook, and kill its tasks.
         let mut webhook = Self {
             review_addr,

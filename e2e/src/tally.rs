@@ -15,7 +15,7 @@ pub struct Tally {
 
 impl Tally {
     /// Creates an empty tally of the test with this name; the test's time begins now.
-    pub fn of(what: &'static str) -> Tally {
+    pub fn new(what: &'static str) -> Tally {
         Tally { what, begun: Instant::now(), passed: 0, failed: 0, skipped: 0 }
     }
 

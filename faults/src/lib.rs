@@ -88,5 +88,5 @@ pub async fn run(options: &Options) -> Result<Summary> {
 }
 
 fn judged(scene: &Scene, log: &Log) -> judge::Verdict {
-    judge(&History::of(&scene.testbed.journal()), &log.attempts, &log.spans)
+    judge(&History::from_events(&scene.testbed.journal()), &log.attempts, &log.spans)
 }

@@ -266,7 +266,7 @@ fn fill(testbed: &Testbed, bystanders: usize) -> Result {
     for pair in Pair::ALL {
         for (index, namespace) in NAMESPACES.into_iter().enumerate() {
             let resource = pair.dependent().1;
-            let place = Place::of(COMPUTE, VERSION, resource).namespace(namespace).workspace("root:tenant");
+            let place = Place::new(COMPUTE, VERSION, resource).namespace(namespace).workspace("root:tenant");
             let half = (0..bystanders).filter(|n| n % NAMESPACES.len() == index);
             // The names are spread over the whole list, like the drawn names.
             let name = |n: usize| format!("o{:08x}", (n as u32).wrapping_mul(0x9e37_79b1));

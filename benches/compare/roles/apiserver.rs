@@ -27,7 +27,7 @@ pub(super) async fn play() -> Result {
 
 fn fill(testbed: &Testbed, fill: &Fill) -> Result<usize> {
     let Fill { workspace, dependents, bytes, prints, free: count, set } = fill;
-    let place = |kind: Kind| Place::of(GROUP, VERSION, kind.plural()).namespace(NAMESPACE).workspace(workspace);
+    let place = |kind: Kind| Place::new(GROUP, VERSION, kind.plural()).namespace(NAMESPACE).workspace(workspace);
     let mut filled = 0;
     let kinds = if *prints { &Kind::DEPENDENTS[..] } else { &[Kind::Machine, Kind::Server] };
     for &kind in kinds {

@@ -35,7 +35,7 @@ pub(crate) struct Candidate {
 
 impl Timing {
     /// Returns the timing of a Lease that lasts so long, cut to the whole seconds in which it is written.
-    pub(crate) fn of(duration: Duration) -> Self {
+    pub(crate) fn new(duration: Duration) -> Self {
         let duration = Duration::from_secs(duration.as_secs().max(1));
         Self { duration, deadline: duration * 2 / 3, retry: duration / 8 }
     }

@@ -35,7 +35,7 @@ impl Lease {
     /// Reads the Lease; `None` if there is none.
     pub(crate) async fn read(&self) -> Result<Option<HeldLease>, ApiError> {
         match self.endpoint.get_json(&format!("{}/{}", self.collection(), self.name)).await {
-            Ok(object) => Ok(Some(HeldLease::of(object))),
+            Ok(object) => Ok(Some(HeldLease::from_object(object))),
             Err(error) if error.is_not_found() => Ok(None),
             Err(error) => Err(error),
         }
@@ -75,7 +75,7 @@ impl Lease {
             None => self.endpoint.post_json(&self.collection(), &object).await?,
             Some(_) => self.endpoint.put_json(&format!("{}/{}", self.collection(), self.name), &object).await?,
         };
-        Ok(HeldLease::of(written))
+        Ok(HeldLease::from_object(written))
     }
 
     fn collection(&self) -> String {
@@ -91,7 +91,7 @@ impl HeldLease {
         !self.holder.is_empty() && age.is_some_and(|age| age <= seconds(self.duration))
     }
 
-    fn of(object: Value) -> Self {
+    fn from_object(object: Value) -> Self {
         let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
         let seconds = object.pointer("/spec/leaseDurationSeconds").and_then(Value::as_u64);
         Self {
@@ -109,6 +109,6 @@ pub(crate) mod testing {
     use super::*;
 
     pub(crate) fn held(object: &Value) -> HeldLease {
-        HeldLease::of(object.clone())
+        HeldLease::from_object(object.clone())
     }
 }

@@ -56,7 +56,7 @@ impl WritePermitSource {
         let (permit, permitted) =
             watch::channel(WritePermit::Withheld("the controller does not know yet whether it may write".to_owned()));
         let election = elected_for.map(|duration| {
-            let timing = Timing::of(duration);
+            let timing = Timing::new(duration);
             let lease = Lease::new(endpoint.within(timing.deadline / 2), namespace, id);
             (lease, Candidate::new(identity(), timing), timing)
         });

@@ -120,7 +120,7 @@ impl Kinds {
 #[cfg(test)]
 impl Kinds {
     /// Returns the answers for one workspace that has bound these kinds, each from the APIExport of a logical cluster.
-    pub(super) fn of(cluster: &str, bound: &[(&str, &str)]) -> Self {
+    pub(super) fn new(cluster: &str, bound: &[(&str, &str)]) -> Self {
         use crate::testing::{cluster as logical, kind};
         let bound = bound.iter().map(|(of, exporter)| (kind(of), logical(exporter)));
         let known = Known { found: Ok(bound.collect()), at: Instant::now(), failed: None };

@@ -70,7 +70,7 @@ impl PlanInput<'_> {
 
     /// Returns the vital kind of a lock's target that no operator has listed: such a target is not locked.
     pub(super) fn withheld(&self, target: &LockTarget) -> Option<VitalKind> {
-        VitalKind::of(target).filter(|kind| !self.vital.contains(kind))
+        VitalKind::from_target(target).filter(|kind| !self.vital.contains(kind))
     }
 
     /// Returns true if a lock still counts for the installed configurations.
@@ -188,7 +188,7 @@ mod tests {
 
     #[test]
     fn a_bound_kind_is_told_of_where_its_export_is_and_a_local_one_where_the_lock_is() {
-        let kinds = Kinds::of("c1", &[("bs.example.com", "e1")]);
+        let kinds = Kinds::new("c1", &[("bs.example.com", "e1")]);
         let [local, bound, scale] = ["as", "bs", "bs/scale"].map(|resource| lock("default", resource, &json!({})));
         let all = [&local, &bound, &scale].map(|object| seen(Some("c1"), object)).into();
         let plan = planned(ControlPlane::Kcp, &kinds, all);

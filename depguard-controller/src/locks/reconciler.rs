@@ -213,7 +213,7 @@ impl Rounds {
         let overruled = self.memory.deference.is_over(&key, Instant::now());
         let done = match endpoint {
             Ok(endpoint) => apply::install(&endpoint, name, desired, overruled).await,
-            Err(why) => apply::ApplyResult::with(Outcome::Failed(why)),
+            Err(why) => apply::ApplyResult::from_outcome(Outcome::Failed(why)),
         };
         self.memory.deference.note(key, &done.outcome, Instant::now());
         self.basis.metrics.installed(&done.outcome, desired.is_some(), done.changed);

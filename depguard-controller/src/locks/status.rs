@@ -97,7 +97,7 @@ fn programmed(input: &PlanInput<'_>, seen: &Seen<'_>, found: &Observed) -> Findi
     let mut kinds = BTreeSet::new();
     for target in input.targets(seen) {
         let (kind, of) = (&target.kind, target.subresource.as_deref());
-        if let Some(why) = Unreviewed::of(kind) {
+        if let Some(why) = Unreviewed::from_kind(kind) {
             findings.push(Finding::no("NotPossible", format!("{kind} can't be locked: they {why}")));
             continue;
         }

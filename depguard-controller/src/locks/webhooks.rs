@@ -62,7 +62,7 @@ enum Scope {
 impl Guarded {
     /// Adds the request of a lock for one of its targets.
     pub(super) fn insert(&mut self, control_plane: ControlPlane, lock: &Lock, target: &LockTarget) {
-        if control_plane == ControlPlane::Kubernetes && VitalKind::of(target).is_some() {
+        if control_plane == ControlPlane::Kubernetes && VitalKind::from_target(target).is_some() {
             let namespaces = match lock.namespace().or(target.namespace.as_ref()) {
                 Some(namespace) => Namespaces::These(BTreeSet::from([namespace.to_string()])),
                 None => Namespaces::All,

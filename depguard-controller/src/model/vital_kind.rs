@@ -32,7 +32,7 @@ pub enum VitalKindError {
 
 impl VitalKind {
     /// Returns the vital kind of a lock's target; `None` if the target is not vital.
-    pub(crate) fn of(target: &LockTarget) -> Option<Self> {
+    pub(crate) fn from_target(target: &LockTarget) -> Option<Self> {
         let vital = Self { kind: target.kind.clone(), subresource: target.subresource.clone() };
         vital.is_vital().then_some(vital)
     }

@@ -40,7 +40,7 @@ pub(crate) fn next(observed: &Observed, memory: &Memory, now: Instant) -> Next {
         }
     }
     if !owner.finalizers.iter().any(|finalizer| finalizer == FINALIZER) {
-        next.writes.push(Write::Finalize(Finalizers::of(owner)));
+        next.writes.push(Write::Finalize(Finalizers::new(owner)));
     } else {
         let wanted: BTreeMap<_, _> = entries
             .iter()

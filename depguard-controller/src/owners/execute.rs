@@ -133,6 +133,6 @@ async fn failed(
 
 /// Returns the state of the object that an answer shows.
 fn is_now(resource: GroupVersionResource, answer: &Value) -> Option<Seen> {
-    let metadata = Metadata::of(answer).filter(|metadata| !metadata.uid.is_empty())?;
+    let metadata = Metadata::from_object(answer).filter(|metadata| !metadata.uid.is_empty())?;
     Some(Seen::Is(resource, metadata))
 }

@@ -118,7 +118,7 @@ pub(crate) async fn list(endpoint: &Endpoint, resource: &GroupVersionResource, o
     };
     let keep = |metadata: Metadata| {
         let is_of_interest = observed.is_of_interest(resource, &metadata);
-        Some(Object::of(metadata)).filter(|object| is_of_interest || object.is_owned()).map(Arc::new)
+        Some(Object::from_metadata(metadata)).filter(|object| is_of_interest || object.is_owned()).map(Arc::new)
     };
     match endpoint.list_metadata(&format!("{}/{}", resource.root(), resource.resource), keep).await {
         Ok(objects) => Listing::Objects { kind, objects, consistent: true },
@@ -240,7 +240,7 @@ fn take_in(
 ) -> bool {
     let key = (metadata.namespace.clone(), metadata.name.clone());
     let is_of_interest = entries.iter().any(|entry| entry.selects(&metadata) || entry.names(&metadata));
-    let object = Object::of(metadata);
+    let object = Object::from_metadata(metadata);
     if is_of_interest || object.is_owned() {
         objects.insert(key, Arc::new(object));
         true
@@ -315,7 +315,7 @@ mod tests {
         };
         let mut objects = BTreeMap::new();
         assert!(!is_ahead(&objects, &object("1", "9")), "the watch reported that it is gone");
-        objects.insert((None, "a".to_owned()), Arc::new(Object::of(object("1", "9"))));
+        objects.insert((None, "a".to_owned()), Arc::new(Object::from_metadata(object("1", "9"))));
         for (uid, revision, ahead) in [("1", "8", false), ("1", "10", true), ("1", "x", true), ("2", "10", false)] {
             assert_eq!(is_ahead(&objects, &object(uid, revision)), ahead, "{uid} {revision}");
         }

@@ -277,7 +277,7 @@ impl Role {
 
 impl Object {
     /// Makes an object from its metadata.
-    pub(crate) fn of(mut metadata: Metadata) -> Self {
+    pub(crate) fn from_metadata(mut metadata: Metadata) -> Self {
         let opted_out = metadata.annotations.get(OPT_OUT).is_some_and(|value| value == "false");
         metadata.annotations.clear();
         Self { metadata, opted_out }

@@ -163,7 +163,7 @@ pub(crate) enum Request {
 
 impl Finalizers {
     /// Returns the finalizers of a GlobalOwner.
-    pub(crate) fn of(owner: &GlobalOwner) -> Self {
+    pub(crate) fn new(owner: &GlobalOwner) -> Self {
         let resource_version = owner.object.pointer("/metadata/resourceVersion").and_then(Value::as_str);
         Self {
             name: owner.name.clone(),

@@ -202,7 +202,7 @@ impl Probe {
         for webhook in self.desired.get("webhooks").and_then(Value::as_array).into_iter().flatten() {
             let Some(policy) = webhook_configuration::policy_of(webhook) else { continue };
             let rules: Vec<_> = self.rules.iter().filter(|(_, (of, _))| *of == policy).map(|(key, _)| key).collect();
-            let answer = match Address::of(webhook, self.instead.as_deref()) {
+            let answer = match Address::from_webhook(webhook, self.instead.as_deref()) {
                 Some(address) => webhook_probe::ask(&address, self.identity.as_deref(), &rules).await,
                 None => {
                     Err(Finding::unknown(NOT_ASKED, "the webhook configuration has no usable address of the webhook"))

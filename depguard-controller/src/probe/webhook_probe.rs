@@ -38,7 +38,7 @@ pub(crate) struct Address {
 impl Address {
     /// Reads the address of a configuration's webhook. With `instead`, a `host:port`, the controller connects to that
     /// address, and not to the one in the configuration. `None` if the webhook can't be read.
-    pub(crate) fn of(webhook: &Value, instead: Option<&str>) -> Option<Self> {
+    pub(crate) fn from_webhook(webhook: &Value, instead: Option<&str>) -> Option<Self> {
         let client = webhook.get("clientConfig")?;
         let roots = match client.get("caBundle") {
             Some(bundle) => Some(ByteString::deserialize(bundle).ok()?.0),
@@ -155,7 +155,7 @@ mod tests {
 
     #[test]
     fn a_webhook_is_called_where_its_configuration_says() {
-        let of = |client: Value, instead| Address::of(&json!({"clientConfig": client}), instead);
+        let of = |client: Value, instead| Address::from_webhook(&json!({"clientConfig": client}), instead);
         let at_url = json!({"url": "https://host:9443/validate", "caBundle": "UEVN"});
         let address = of(at_url.clone(), None).unwrap();
         assert_eq!((address.url.as_str(), address.roots.as_deref()), ("https://host:9443/validate", Some(&b"PEM"[..])));

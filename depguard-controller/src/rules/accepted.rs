@@ -37,12 +37,12 @@ pub(crate) fn accepted(parsed: &Rule, schema: Option<&Schema>) -> Finding {
 /// Returns the fields of a rule that name kinds about which API servers ask no webhook, each with the reason.
 pub(crate) fn unreviewed(parsed: &Rule) -> Vec<(String, String)> {
     let dependent = parsed.dependent().gvr.group_resource();
-    let stored = |kind: &GroupResource| Unreviewed::of(kind) != Some(Unreviewed::Answers);
+    let stored = |kind: &GroupResource| Unreviewed::from_kind(kind) != Some(Unreviewed::Answers);
     let dependent = (!stored(&dependent)).then(|| ("spec.dependent".to_owned(), dependent));
     let targets = parsed.edges().iter().map(|edge| {
         let field = format!("spec.dependencies[{}]", edge.index);
         (field, edge.target.gvr.group_resource())
     });
     let named = dependent.into_iter().chain(targets);
-    named.filter_map(|(field, kind)| Some((field, format!("{kind} {}", Unreviewed::of(&kind)?)))).collect()
+    named.filter_map(|(field, kind)| Some((field, format!("{kind} {}", Unreviewed::from_kind(&kind)?)))).collect()
 }

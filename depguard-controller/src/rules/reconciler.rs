@@ -165,7 +165,7 @@ impl Reconciler {
         let jobs = jobs.into_iter().map(|(place, attempt_hash, desired, endpoint, overruled)| async move {
             let done = match endpoint {
                 Ok(endpoint) => install(&endpoint, webhook_configuration::NAME, desired.as_ref(), overruled).await,
-                Err(why) => ApplyResult::with(Outcome::Failed(why)),
+                Err(why) => ApplyResult::from_outcome(Outcome::Failed(why)),
             };
             (place, attempt_hash, desired.is_some(), done)
         });

@@ -23,8 +23,8 @@ const CONFIGURATIONS: &str = "/apis/admissionregistration.k8s.io/v1/validatingwe
 pub(crate) async fn install(endpoint: &Endpoint, name: &str, desired: Option<&Value>, overruled: bool) -> ApplyResult {
     match try_install(endpoint, name, desired, overruled).await {
         Ok(done) => done,
-        Err(error) if error.is_conflict() => ApplyResult::with(Outcome::Pending(error.to_string())),
-        Err(error) => ApplyResult::with(Outcome::Failed(error.to_string())),
+        Err(error) if error.is_conflict() => ApplyResult::from_outcome(Outcome::Pending(error.to_string())),
+        Err(error) => ApplyResult::from_outcome(Outcome::Failed(error.to_string())),
     }
 }
 
@@ -52,7 +52,7 @@ pub(crate) struct ApplyResult {
 }
 
 impl ApplyResult {
-    pub(crate) fn with(outcome: Outcome) -> Self {
+    pub(crate) fn from_outcome(outcome: Outcome) -> Self {
         Self { outcome, changed: false }
     }
 
@@ -90,7 +90,9 @@ async fn try_install(
     let own = path(name);
     let existing = read(endpoint, name).await?;
     let step = match (webhook_configuration::step(existing.as_ref(), desired), desired) {
-        (Step::Defer { in_force }, _) if !overruled => return Ok(ApplyResult::with(Outcome::Newer { in_force })),
+        (Step::Defer { in_force }, _) if !overruled => {
+            return Ok(ApplyResult::from_outcome(Outcome::Newer { in_force }));
+        }
         (Step::Defer { .. }, Some(_)) => Step::Apply,
         (Step::Defer { .. }, None) => Step::Delete,
         (step, _) => step,
@@ -105,8 +107,8 @@ async fn try_install(
             delete(endpoint, existing).await?;
             return Ok(ApplyResult::changed());
         }
-        (Step::LeaveForeign, ..) => return Ok(ApplyResult::with(Outcome::Foreign)),
-        _ => return Ok(ApplyResult::with(Outcome::Installed)),
+        (Step::LeaveForeign, ..) => return Ok(ApplyResult::from_outcome(Outcome::Foreign)),
+        _ => return Ok(ApplyResult::from_outcome(Outcome::Installed)),
     };
     let Some(desired) = desired else { return Ok(ApplyResult::changed()) };
     if webhook_configuration::is_installed(&written, desired) {
@@ -119,7 +121,7 @@ async fn try_install(
     }
     let why = "the API server stored something else than depguard wrote: check which webhook or policy changes the \
              configuration";
-    Ok(ApplyResult::with(Outcome::Failed(why.to_owned())))
+    Ok(ApplyResult::from_outcome(Outcome::Failed(why.to_owned())))
 }
 
 async fn apply(endpoint: &Endpoint, own: &str, existing: &Value, desired: &Value) -> Result<Value, ApiError> {

@@ -61,7 +61,7 @@ async fn one_workspace_neither_fills_the_memory_nor_stops_the_others() {
     let before = stock.peak();
 
     let fill = |[group, version, resource]: [&str; 3], objects: Vec<Value>| {
-        bed.testbed.fill(&Place::of(group, version, resource).workspace("root:evil"), objects).unwrap();
+        bed.testbed.fill(&Place::new(group, version, resource).workspace("root:evil"), objects).unwrap();
     };
     let export = json!({"path": "root:dep-ctrl", "name": "dependencies.opendefense.cloud"});
     let status = json!({"phase": "Binding", "boundResources": []});
@@ -92,7 +92,7 @@ async fn locks_of_one_namespace_neither_fill_the_memory_nor_stop_the_others() {
     }
     let secrets = json!({"spec": {"targets": [{"group": "", "resource": "secrets", "name": "a"}]}});
     let flood: Vec<_> = (0..300).map(|number| annotated(secrets.clone(), number)).collect();
-    let place = Place::of("dependencies.opendefense.cloud", "v1alpha1", "objectlocks").namespace("evil");
+    let place = Place::new("dependencies.opendefense.cloud", "v1alpha1", "objectlocks").namespace("evil");
     bed.testbed.fill(&place, flood).unwrap();
     bed.lock("", "honest", &json!([{"resource": "configmaps", "name": "a"}])).await;
     let stock = Stock::start(&bed, &["--control-plane=kubernetes", "--enable=locks", "--workspace-max-objects=100"]);

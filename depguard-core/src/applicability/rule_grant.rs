@@ -100,11 +100,11 @@ impl RuleGrants {
             let path = annotation(binding, PATH_ANNOTATION).and_then(|path| WorkspacePath::parse(path).ok())?;
             Some((cluster(binding)?, path))
         });
-        Self::among(exports, paths)
+        Self::from_exports(exports, paths)
     }
 
     /// Reads APIExports, with workspace paths that are known from elsewhere.
-    pub fn among<'v>(
+    pub fn from_exports<'v>(
         exports: impl IntoIterator<Item = &'v Value>,
         workspaces: impl IntoIterator<Item = (LogicalCluster, WorkspacePath)>,
     ) -> Self {

@@ -107,7 +107,7 @@ impl Decision {
     /// Returns the decision as the answer to this review. If the review is an eviction, a refusal has another code.
     pub fn answering(mut self, review: &Review<'_>) -> Self {
         if let Verdict::Denied(denial) = &mut self.verdict {
-            denial.refusal = RefusalCode::of(review);
+            denial.refusal = RefusalCode::from_review(review);
         }
         self
     }

@@ -49,7 +49,7 @@ impl RequestedDeletion {
             graph: Arc::clone(graph),
             workspaces: context.workspaces.clone(),
             failure_policy: context.failure_policy,
-            refusal: RefusalCode::of(review),
+            refusal: RefusalCode::from_review(review),
             overrider: context.overrides.allows(requester).then(|| requester.username().to_owned()),
         }
     }

@@ -34,7 +34,7 @@ impl Withdrawal {
     /// Begins a proof for a review. `own` is depguard's APIExport; `suspects` are the logical clusters that had bound
     /// it, and show no APIBinding of it any more. `None` if there are no suspects, or if the review doesn't name its
     /// logical cluster.
-    pub fn of(
+    pub fn new(
         review: &Review<'_>,
         own: (LogicalCluster, ExportName),
         suspects: &Arc<BTreeSet<LogicalCluster>>,

@@ -20,7 +20,7 @@ impl DeletionOrder {
     /// Builds the order. `refers` lists for each object the objects to which it refers; a reference of an object to
     /// itself has no effect.
     /// An object that `stays` is in no wave, and the objects to which it refers stay as well.
-    pub fn of(refers: &[Vec<usize>], stays: impl Fn(usize) -> bool) -> Self {
+    pub fn new(refers: &[Vec<usize>], stays: impl Fn(usize) -> bool) -> Self {
         let components = strongly_connected_components(refers);
         let mut members: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
         for (object, component) in components.iter().enumerate() {
@@ -155,7 +155,7 @@ mod tests {
             refers in graph(), staying in prop::collection::btree_set(0..MOST, 0..3),
         ) {
             let stays = |object| staying.contains(&object);
-            let turns = DeletionOrder::of(&refers, stays);
+            let turns = DeletionOrder::new(&refers, stays);
             prop_assert_eq!(&turns.waves, &played(&refers, stays));
             let waves: BTreeSet<_> = turns.waves.iter().flatten().collect();
             for object in 0..MOST {
@@ -168,7 +168,7 @@ mod tests {
 
         #[test]
         fn a_cycle_has_an_order_without_what_is_to_clear_and_none_with_any_of_it(refers in graph()) {
-            for cycle in DeletionOrder::of(&refers, |_| false).cycles {
+            for cycle in DeletionOrder::new(&refers, |_| false).cycles {
                 let clear = feedback_edges(&cycle, &refers);
                 prop_assert!(!clear.is_empty());
                 let without = |kept: Option<&(usize, usize)>| {
@@ -176,7 +176,7 @@ mod tests {
                     for cleared in clear.iter().filter(|cleared| Some(*cleared) != kept) {
                         refers[cleared.0].retain(|to| *to != cleared.1);
                     }
-                    let cycles = DeletionOrder::of(&refers, |_| false).cycles;
+                    let cycles = DeletionOrder::new(&refers, |_| false).cycles;
                     cycles.iter().flatten().any(|member| cycle.contains(member))
                 };
                 prop_assert!(!without(None));
@@ -191,9 +191,9 @@ mod tests {
     fn a_long_chain_and_a_long_cycle_need_no_stack() {
         let length = 100_000;
         let chain: Vec<_> = (0..length).map(|object| vec![object + 1]).collect();
-        assert_eq!(DeletionOrder::of(&chain, |_| false).waves.len(), length);
+        assert_eq!(DeletionOrder::new(&chain, |_| false).waves.len(), length);
         let cycle: Vec<_> = (0..length).map(|object| vec![(object + 1) % length]).collect();
-        let turns = DeletionOrder::of(&cycle, |_| false);
+        let turns = DeletionOrder::new(&cycle, |_| false);
         assert_eq!(feedback_edges(&turns.cycles[0], &cycle), [(length - 1, 0)]);
     }
 }

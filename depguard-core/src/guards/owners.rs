@@ -178,7 +178,7 @@ impl OwnerEvaluation {
             let owns_nothing = matches!(owner.phase(), Some(EMPTY | RELEASED));
             return settled(if owns_nothing { OwnerDecision::OwnsNothing } else { OwnerDecision::StillOwns(name) });
         }
-        let cascade = Cascade::of(options.as_ref(), &owner);
+        let cascade = Cascade::from_options(options.as_ref(), &owner);
         let Some(stays) = owner.note_for(cascade, object.is_terminating()).filter(|_| !review.dry_run()) else {
             return settled(match cascade {
                 Cascade::Background => OwnerDecision::InOrder,
@@ -226,7 +226,7 @@ impl OwnerEvaluation {
 impl Cascade {
     /// Returns the cascade by an API server's rules: the options come first, then a finalizer that the object already
     /// has.
-    fn of(options: Option<&Options<'_>>, owner: &Owner<'_>) -> Self {
+    fn from_options(options: Option<&Options<'_>>, owner: &Owner<'_>) -> Self {
         let policy = options.and_then(|options| options.propagation_policy.as_ref()).map(Text::as_str);
         let orphans = options.and_then(|options| options.orphan_dependents);
         let has = |finalizer| owner.metadata.finalizers.iter().flatten().any(|name| name.as_str() == finalizer);

@@ -129,7 +129,7 @@ impl ListReader {
                 }
                 None => groups.push(TargetGroup {
                     references: ReferenceMatcher::new(lookup.edges()),
-                    targets: Targets::of(lookup.target()),
+                    targets: Targets::new(lookup.target()),
                     needle: None,
                     members: vec![member],
                 }),

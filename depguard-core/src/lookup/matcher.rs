@@ -110,7 +110,7 @@ impl ReferenceMatcher {
 }
 
 impl Targets {
-    pub(crate) fn of(target: &Arc<DeletionTarget>) -> Self {
+    pub(crate) fn new(target: &Arc<DeletionTarget>) -> Self {
         let mut targets = Self { all: Vec::new(), by_name: HashMap::new() };
         targets.push(target);
         targets

@@ -48,7 +48,7 @@ impl RequiredRead {
         Some(clipped(&lacks.to_string()))
     }
 
-    fn of(edge: &CompiledEdge) -> impl Iterator<Item = Self> {
+    fn from_edge(edge: &CompiledEdge) -> impl Iterator<Item = Self> {
         let dependents = match &edge.state {
             EdgeState::Usable { dependent, .. } => Some(Self(Read::Dependents(dependent.gvr.clone()))),
             EdgeState::Invalid(_) => None,
@@ -65,7 +65,7 @@ impl RuleSet {
         let mut required: BTreeMap<RuleKey, BTreeSet<RequiredRead>> = BTreeMap::new();
         if self.control_plane() == ControlPlane::Kubernetes {
             for edge in self.edges().filter(|edge| rules.contains(&edge.rule)) {
-                required.entry(edge.rule.clone()).or_default().extend(RequiredRead::of(edge));
+                required.entry(edge.rule.clone()).or_default().extend(RequiredRead::from_edge(edge));
             }
         }
         required

@@ -92,7 +92,7 @@ impl LoadedRulesRequest {
     }
 
     /// Reads an inquiry from the bytes from which `review` was parsed; `None` for an ordinary review.
-    pub fn of(review: &Review<'_>, bytes: &[u8]) -> Result<Option<Self>, ReviewError> {
+    pub fn from_review(review: &Review<'_>, bytes: &[u8]) -> Result<Option<Self>, ReviewError> {
         let is_inquiry = review.operation() == Operation::Connect
             && (review.group(), review.resource()) == (api::GROUP, api::PLURAL)
             && review.sub_resource() == Some(SUBRESOURCE);
@@ -249,7 +249,7 @@ mod tests {
     fn ask(inquiry: &LoadedRulesRequest, rules: Result<&RuleSet, &str>) -> Loaded {
         let bytes = inquiry.to_review();
         let review = Review::parse(&bytes).unwrap();
-        let read = LoadedRulesRequest::of(&review, &bytes).unwrap().unwrap();
+        let read = LoadedRulesRequest::from_review(&review, &bytes).unwrap().unwrap();
         assert_eq!(read, *inquiry);
         inquiry.read(&read.answer(rules, &BTreeMap::new())).unwrap()
     }
@@ -289,7 +289,7 @@ mod tests {
             *ordinary.pointer_mut(field).unwrap() = json!(value);
             let bytes = ordinary.to_string();
             let review = Review::parse(bytes.as_bytes()).unwrap();
-            assert_eq!(LoadedRulesRequest::of(&review, bytes.as_bytes()).unwrap(), None, "{field}");
+            assert_eq!(LoadedRulesRequest::from_review(&review, bytes.as_bytes()).unwrap(), None, "{field}");
         }
     }
 
@@ -310,6 +310,6 @@ mod tests {
         let mut question: Value = serde_json::from_slice(&LoadedRulesRequest::new("u", &[]).to_review()).unwrap();
         question["request"]["object"] = json!({"rules": [{"logicalCluster": 7}]});
         let bytes = question.to_string();
-        assert!(LoadedRulesRequest::of(&Review::parse(bytes.as_bytes()).unwrap(), bytes.as_bytes()).is_err());
+        assert!(LoadedRulesRequest::from_review(&Review::parse(bytes.as_bytes()).unwrap(), bytes.as_bytes()).is_err());
     }
 }

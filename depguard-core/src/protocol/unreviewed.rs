@@ -39,7 +39,7 @@ const ANSWERS: [(&str, &[&str]); 2] = [
 impl Unreviewed {
     /// Returns the reason why API servers ask no webhook about this kind; `None`: they ask a webhook that is
     /// configured for it.
-    pub fn of(kind: &GroupResource) -> Option<Self> {
+    pub fn from_kind(kind: &GroupResource) -> Option<Self> {
         let is = |group: &str, resources: &[&str]| {
             kind.group.as_str() == group && resources.contains(&kind.resource.as_str())
         };
@@ -79,7 +79,7 @@ mod tests {
             ("customresourcedefinitions.apiextensions.k8s.io", None),
             ("pods", None),
         ] {
-            assert_eq!(Unreviewed::of(&kind.parse().unwrap()), expected, "{kind}");
+            assert_eq!(Unreviewed::from_kind(&kind.parse().unwrap()), expected, "{kind}");
         }
     }
 }

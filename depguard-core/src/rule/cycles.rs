@@ -41,7 +41,7 @@ pub(crate) struct Graph {
 
 impl Graph {
     /// Finds the components. Edges of rules that can't be used and edges that refuse no deletion don't count.
-    pub(crate) fn of<'e>(edges: impl IntoIterator<Item = &'e Arc<CompiledEdge>>) -> Self {
+    pub(crate) fn from_edges<'e>(edges: impl IntoIterator<Item = &'e Arc<CompiledEdge>>) -> Self {
         let mut nodes = HashMap::new();
         let mut leaving: Vec<Vec<usize>> = Vec::new();
         let mut node = |export: Option<&'e ExportName>, kind: &'e GroupResource| {

@@ -24,7 +24,7 @@ impl KindOrder {
     /// Orders kinds by the rules of one control plane, on which every rule is local. Only a rule that refuses
     /// (`onDelete: Deny`) has an influence on the order. It has one even through kinds that are not to be ordered,
     /// and whatever its other conditions are.
-    pub fn of<'r>(rules: impl IntoIterator<Item = &'r Rule>, kinds: &[GroupResource]) -> Self {
+    pub fn from_rules<'r>(rules: impl IntoIterator<Item = &'r Rule>, kinds: &[GroupResource]) -> Self {
         let mut numbers = BTreeMap::new();
         let mut refers: Vec<Vec<usize>> = Vec::new();
         let mut number = |kind: GroupResource, refers: &mut Vec<Vec<usize>>| {
@@ -53,7 +53,7 @@ impl KindOrder {
                 leaving.extend(to.iter().map(|to| of_component(*to)));
             }
         }
-        let turns = DeletionOrder::of(&condensed, |_| false);
+        let turns = DeletionOrder::new(&condensed, |_| false);
         let is_in = |wave: &Vec<usize>, place: usize| {
             ordered.get(place).is_some_and(|node| wave.contains(&of_component(*node)))
         };
@@ -98,7 +98,7 @@ mod tests {
 
     fn waves(edges: &[(usize, usize)], kinds: &[usize]) -> KindOrder {
         let rules: Vec<_> = edges.iter().map(|(from, to)| rule(*from, *to, "Deny")).collect();
-        KindOrder::of(&rules, &kinds.iter().map(|number| kind(*number)).collect::<Vec<_>>())
+        KindOrder::from_rules(&rules, &kinds.iter().map(|number| kind(*number)).collect::<Vec<_>>())
     }
 
     #[test]
@@ -120,7 +120,7 @@ mod tests {
     fn a_rule_that_refuses_nothing_orders_nothing() {
         let kinds = [kind(0), kind(1)];
         for (on_delete, count) in [("Warn", 1), ("Audit", 1), ("Deny", 2)] {
-            assert_eq!(KindOrder::of(&[rule(1, 0, on_delete)], &kinds).waves.len(), count, "{on_delete}");
+            assert_eq!(KindOrder::from_rules(&[rule(1, 0, on_delete)], &kinds).waves.len(), count, "{on_delete}");
         }
     }
 

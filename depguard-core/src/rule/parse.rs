@@ -27,7 +27,7 @@ const MAX_COMPILED: usize = 1 << 20;
 
 pub(super) fn rule(control_plane: ControlPlane, object: &Value) -> Result<Rule, RuleError> {
     let wire = api::DependencyRule::deserialize(object).map_err(|error| RuleError::Shape(error.to_string()))?;
-    let key = RuleKey::of(control_plane, &wire.metadata);
+    let key = RuleKey::from_metadata(control_plane, &wire.metadata);
     if control_plane == ControlPlane::Kcp && key.cluster.is_none() {
         return Err(RuleError::NoCluster);
     }

@@ -51,7 +51,7 @@ impl PartialRule {
         });
         let (targets, on_delete): (Vec<_>, Vec<_>) = targets.unzip();
         Some(Self {
-            key: RuleKey::of(control_plane, &metadata.unwrap_or_default()),
+            key: RuleKey::from_metadata(control_plane, &metadata.unwrap_or_default()),
             dependent_export,
             dependent: group_resource(dependent)?,
             targets,

@@ -136,7 +136,7 @@ impl RuleSet {
 
     /// Rebuilds the graph from the edges of the set.
     fn connected(mut self) -> Self {
-        self.graph = Arc::new(Graph::of(self.edges()));
+        self.graph = Arc::new(Graph::from_edges(self.edges()));
         self
     }
 

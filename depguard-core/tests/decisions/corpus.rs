@@ -234,7 +234,11 @@ fn check_one(name: &str, world: &World, target: &Object, decision: &Decision, ex
         assert_eq!(said.as_ref(), Some(message), "{at}");
     }
     if world.rules.iter().all(|rule| Rule::parse(control_plane, rule).is_ok()) {
-        assert_eq!((NaiveVerdict::of(decision), Said::of(decision)), naive::decide(world, target), "{at}");
+        assert_eq!(
+            (NaiveVerdict::from_decision(decision), Said::from_decision(decision)),
+            naive::decide(world, target),
+            "{at}"
+        );
     }
 }
 

@@ -35,7 +35,7 @@ fn shown(by: &Referrers) -> BTreeSet<String> {
 }
 
 impl NaiveVerdict {
-    pub(crate) fn of(decision: &Decision) -> Self {
+    pub(crate) fn from_decision(decision: &Decision) -> Self {
         let denial = match decision.verdict() {
             Verdict::Allowed(because) => return Self::Allowed(*because),
             Verdict::Denied(denial) => denial,
@@ -55,7 +55,7 @@ impl NaiveVerdict {
 }
 
 impl Said {
-    pub(crate) fn of(decision: &Decision) -> Self {
+    pub(crate) fn from_decision(decision: &Decision) -> Self {
         let notes = decision.diagnostics();
         Self {
             warned: notes.warned.as_ref().map(shown).unwrap_or_default(),

@@ -70,7 +70,7 @@ proptest! {
                 // One object may hold a clear and an unclear reference to the target.
                 let unclear = may_hold.clone();
                 let may_hold = &may_hold - &holds;
-                match NaiveVerdict::of(&alone.deletes(&target).decision) {
+                match NaiveVerdict::from_decision(&alone.deletes(&target).decision) {
                     NaiveVerdict::Allowed(_) => prop_assert!(holds.is_empty() && may_hold.is_empty(), "{:?} {:?}", holds, may_hold),
                     // Between kinds of a cycle, an object with an unclear reference counts as a blocker.
                     NaiveVerdict::Denied { blockers, problems: false } => {

@@ -18,7 +18,7 @@ use crate::naive::{self, NaiveVerdict, Said};
 use crate::world::*;
 
 fn verdict(Case { world, target }: &Case) -> NaiveVerdict {
-    NaiveVerdict::of(&world.deletes(target).decision)
+    NaiveVerdict::from_decision(&world.deletes(target).decision)
 }
 
 /// Generates answers that hold no knowledge.
@@ -94,7 +94,7 @@ proptest! {
     #[test]
     fn the_decision_is_the_naive_one(case in prop_oneof![case().boxed(), softened_case().boxed()]) {
         let decision = case.world.deletes(&case.target).decision;
-        prop_assert_eq!((NaiveVerdict::of(&decision), Said::of(&decision)), naive::decide(&case.world, &case.target));
+        prop_assert_eq!((NaiveVerdict::from_decision(&decision), Said::from_decision(&decision)), naive::decide(&case.world, &case.target));
     }
 
     #[test]
@@ -113,8 +113,8 @@ proptest! {
         let targets: Vec<_> = std::iter::once(case.target).chain(others).collect();
         for (target, together) in targets.iter().zip(world.deletes_together(&targets)) {
             let alone = world.deletes(target).decision;
-            prop_assert_eq!(NaiveVerdict::of(&together.decision), NaiveVerdict::of(&alone));
-            prop_assert_eq!(Said::of(&together.decision), Said::of(&alone));
+            prop_assert_eq!(NaiveVerdict::from_decision(&together.decision), NaiveVerdict::from_decision(&alone));
+            prop_assert_eq!(Said::from_decision(&together.decision), Said::from_decision(&alone));
         }
     }
 
@@ -150,7 +150,7 @@ proptest! {
         let outcome = world.review_with(&target.deletion(), |query| {
             if Some(query.id) == at { failure.clone() } else { Some(world.reply(&query.path)) }
         });
-        if let NaiveVerdict::Denied { blockers, problems } = NaiveVerdict::of(&outcome.decision) {
+        if let NaiveVerdict::Denied { blockers, problems } = NaiveVerdict::from_decision(&outcome.decision) {
             prop_assert!(!blockers.is_empty() && !problems);
         }
     }
@@ -175,7 +175,7 @@ proptest! {
             |open| picks.next().unwrap().index(open),
             |query| Some(shuffled.reply(&query.path)),
         );
-        prop_assert_eq!(NaiveVerdict::of(&outcome.decision), verdict(&case));
+        prop_assert_eq!(NaiveVerdict::from_decision(&outcome.decision), verdict(&case));
     }
 
     #[test]

@@ -206,7 +206,7 @@ impl Endpoint {
                     return Ok(page.map(|body| Either::Right(Full::new(body))));
                 }
                 *request.uri_mut() = endpoint.uri(request.uri().path_and_query().map_or("", |path| path.as_str()))?;
-                let what = What::of(&request);
+                let what = What::from_request(&request);
                 let is_watch = what.uri.query().is_some_and(|query| query.contains("watch=true"));
                 match tokio::time::timeout(HEAD_TIMEOUT, endpoint.stack.clone().oneshot(request)).await {
                     Ok(Ok(response)) => {
@@ -241,7 +241,7 @@ impl Endpoint {
         request: Request<Bytes>,
         space: &mut impl BodyBudget,
     ) -> Result<Response<Bytes>, RequestError> {
-        let what = What::of(&request);
+        let what = What::from_request(&request);
         let answer = async {
             let send = |request: Request<Bytes>| self.stack.clone().oneshot(request.map(Body::from));
             let again = (request.method() == Method::GET).then(|| request.clone());
@@ -321,7 +321,7 @@ struct What {
 }
 
 impl What {
-    fn of<B>(request: &Request<B>) -> Self {
+    fn from_request<B>(request: &Request<B>) -> Self {
         Self { method: request.method().clone(), uri: request.uri().clone() }
     }
 

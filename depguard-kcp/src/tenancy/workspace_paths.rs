@@ -102,7 +102,7 @@ impl Connection {
         };
         let object = format!("/apis/tenancy.kcp.io/v1alpha1/workspaces/{name}");
         match parent.get_json(&object).await {
-            Ok(workspace) => WorkspaceLookup::of(path, &workspace, "/spec/cluster"),
+            Ok(workspace) => WorkspaceLookup::from_object(path, &workspace, "/spec/cluster"),
             // A 404 that names no object means that the server does not serve workspaces here.
             Err(ApiError::Refused { status, .. })
                 if status.code == 404 && !status.name.is_empty() && parent_is_found_by_path =>
@@ -118,14 +118,14 @@ impl Connection {
     async fn look_inside(&self, path: &WorkspacePath) -> WorkspaceLookup {
         let inside = self.workspace(path).within(LOOKUP_TIMEOUT);
         match inside.get_json("/apis/core.kcp.io/v1alpha1/logicalclusters/cluster").await {
-            Ok(itself) => WorkspaceLookup::of(path, &itself, "/metadata/annotations/kcp.io~1cluster"),
+            Ok(itself) => WorkspaceLookup::from_object(path, &itself, "/metadata/annotations/kcp.io~1cluster"),
             Err(error) => WorkspaceLookup::Unknown { why: error.to_string() },
         }
     }
 }
 
 impl WorkspaceLookup {
-    fn of(path: &WorkspacePath, object: &Value, cluster: &str) -> Self {
+    fn from_object(path: &WorkspacePath, object: &Value, cluster: &str) -> Self {
         let phase = text(object, "/status/phase").to_owned();
         match LogicalCluster::parse(text(object, cluster)) {
             Ok(cluster) => Self::Found { cluster, phase },
@@ -173,9 +173,10 @@ mod tests {
     fn a_workspace_that_is_not_scheduled_yet_is_unknown() {
         let found = json!({"spec": {"cluster": "c1"}, "status": {"phase": "Ready"}});
         let expected = WorkspaceLookup::Found { cluster: LogicalCluster::parse("c1").unwrap(), phase: "Ready".into() };
-        assert_eq!(WorkspaceLookup::of(&path("root:a"), &found, "/spec/cluster"), expected);
+        assert_eq!(WorkspaceLookup::from_object(&path("root:a"), &found, "/spec/cluster"), expected);
         let scheduling = json!({"spec": {}, "status": {"phase": "Scheduling"}});
-        let WorkspaceLookup::Unknown { why } = WorkspaceLookup::of(&path("root:a"), &scheduling, "/spec/cluster")
+        let WorkspaceLookup::Unknown { why } =
+            WorkspaceLookup::from_object(&path("root:a"), &scheduling, "/spec/cluster")
         else {
             panic!()
         };

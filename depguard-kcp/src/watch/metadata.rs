@@ -129,7 +129,7 @@ impl Endpoint {
 
 impl Metadata {
     /// Reads the metadata from an object's JSON.
-    pub fn of(object: &serde_json::Value) -> Option<Self> {
+    pub fn from_object(object: &serde_json::Value) -> Option<Self> {
         Self::deserialize(object.get("metadata")?).ok()
     }
 

@@ -264,7 +264,7 @@ async fn what_one_workspace_writes_is_read_in_small_pages_and_only_what_is_used_
         rule["metadata"]["annotations"] = json!({"example.com/note": "x".repeat(250_000)});
         rule
     });
-    let evil = Place::of(EXPORT, "v1alpha1", "dependencyrules").workspace("root:evil");
+    let evil = Place::new(EXPORT, "v1alpha1", "dependencyrules").workspace("root:evil");
     testbed.fill(&evil, flood).unwrap();
     bind(&connection.own_endpoint()).await;
     let honest = rule("honest");

@@ -51,7 +51,7 @@ impl Propagation {
     }
 
     /// Returns the propagation that the object's finalizers show. An earlier deletion, or a client, has set them.
-    pub(crate) fn of(object: &Value) -> Self {
+    pub(crate) fn from_options(object: &Value) -> Self {
         let has = |name: &str| finalizers(object).iter().any(|finalizer| finalizer == name);
         if has(ORPHAN) {
             Self::Orphan
@@ -126,7 +126,7 @@ impl DeleteOptions {
     pub(super) fn with_finalizer(&self, object: &Value) -> Value {
         let mut object = object.clone();
         let has = |name: &str, object: &Value| finalizers(object).iter().any(|finalizer| finalizer == name);
-        let wanted = self.propagation.unwrap_or_else(|| Propagation::of(&object)).finalizer();
+        let wanted = self.propagation.unwrap_or_else(|| Propagation::from_options(&object)).finalizer();
         for finalizer in [FOREGROUND, ORPHAN].into_iter().filter(|finalizer| Some(*finalizer) != wanted) {
             crate::json::remove_finalizer(&mut object, finalizer);
         }

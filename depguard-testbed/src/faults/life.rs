@@ -103,7 +103,7 @@ impl Life {
 
 impl Fate {
     /// Returns the fate of a request in the lives of its user.
-    pub(super) fn of(lives: impl Iterator<Item = Arc<Inner>>, token: &str, method: &str, path: &str) -> Self {
+    pub(super) fn new(lives: impl Iterator<Item = Arc<Inner>>, token: &str, method: &str, path: &str) -> Self {
         let mut lasts = Vec::new();
         for life in lives.filter(|life| life.token == token) {
             match life.meet(method, path) {

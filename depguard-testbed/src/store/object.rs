@@ -35,7 +35,7 @@ impl Object {
 
     /// Makes an object that is kept as text only.
     pub(crate) fn packed(value: &Value) -> Self {
-        Self { value: None, text: Text::of(value).into(), cells: OnceLock::new() }
+        Self { value: None, text: Text::from_value(value).into(), cells: OnceLock::new() }
     }
 
     /// Returns the object. A packed object has no `kind` and `apiVersion`: the caller adds them.
@@ -53,12 +53,12 @@ impl Object {
     }
 
     pub(crate) fn text(&self) -> &Text {
-        self.text.get_or_init(|| self.value.as_deref().map_or_else(Text::default, Text::of))
+        self.text.get_or_init(|| self.value.as_deref().map_or_else(Text::default, Text::from_value))
     }
 }
 
 impl Text {
-    fn of(value: &Value) -> Self {
+    fn from_value(value: &Value) -> Self {
         let mut json = format!("\"metadata\":{}", value["metadata"]);
         let metadata = json.len();
         for (name, member) in value.as_object().into_iter().flatten() {
@@ -86,6 +86,6 @@ impl Text {
 
 impl Default for Text {
     fn default() -> Self {
-        Self::of(&Value::Null)
+        Self::from_value(&Value::Null)
     }
 }

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::bed::Bed;
 use crate::plain::{GADGETS, gadget};
 
-const PLACE: Place<'static> = Place::of("example.com", "v1", "gadgets").namespace("default");
+const PLACE: Place<'static> = Place::new("example.com", "v1", "gadgets").namespace("default");
 
 fn gadgets(count: usize) -> impl Iterator<Item = Value> {
     (0..count).map(|n| gadget(&format!("g{n:06}"), &format!("owner-{}", n / 10)))
@@ -32,7 +32,7 @@ async fn what_is_filled_in_is_served_like_anything_else() {
     assert_eq!(selected.names(), names);
     assert_eq!(bed.admin.get(&format!("{GADGETS}?fieldSelector=spec.owner%3Dme")).await.names(), ["g000007"]);
     assert_eq!(bed.admin.get(GADGETS).await.names().len(), 25);
-    assert!(bed.testbed.fill(&Place::of("example.com", "v1", "gizmos"), []).is_err());
+    assert!(bed.testbed.fill(&Place::new("example.com", "v1", "gizmos"), []).is_err());
     let nameless = bed.testbed.fill(&PLACE, [json!({"spec": {}})]).unwrap_err();
     assert_eq!(nameless.to_string(), "objects without `metadata.name` were left out: 1");
     bed.testbed.stop().await;

@@ -18,7 +18,7 @@ pub(crate) enum ReadPath {
 
 impl ReadPath {
     /// Returns the reader that `config` asks for. In plain Kubernetes it is always the one API server.
-    pub(crate) fn of(config: &Config, connection: &Connection) -> Self {
+    pub(crate) fn from_config(config: &Config, connection: &Connection) -> Self {
         match (config.control_plane, config.read_through) {
             (ControlPlane::Kcp, ReadThrough::Export) => {
                 let hosts = ShardHosts::new(connection.clone(), &config.export_name, config.shard_hosts.clone());

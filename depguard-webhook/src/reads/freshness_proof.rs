@@ -24,7 +24,7 @@ pub(crate) async fn rules_are_current<P: ApiReader>(
     review: &Review<'_>,
     deadline: Instant,
 ) -> Result<(), String> {
-    let Some(currency) = RuleCurrency::of(Arc::clone(known), review) else {
+    let Some(currency) = RuleCurrency::from_review(Arc::clone(known), review) else {
         return Err(format!("the review names no logical cluster; {why}"));
     };
     let currency = prove(reads, currency, deadline).await;
@@ -38,7 +38,7 @@ pub(crate) async fn provider_has_withdrawn<P: ApiReader>(
     review: &Review<'_>,
     deadline: Instant,
 ) -> bool {
-    let Some(withdrawal) = Withdrawal::of(review, own.clone(), clusters) else { return false };
+    let Some(withdrawal) = Withdrawal::new(review, own.clone(), clusters) else { return false };
     let is_proved = prove(reads, withdrawal, deadline).await.is_proved();
     if is_proved {
         let (group, resource) = (review.group(), review.resource());

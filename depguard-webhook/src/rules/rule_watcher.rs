@@ -162,7 +162,7 @@ impl RuleWatcher {
                 further.map(|about| CompiledRule::broken(control_plane, about, &allowance.exceeded(control_plane)));
             let further: Vec<_> = further.collect();
             let rules = RuleSet::new(control_plane, compiled.values().chain(&further));
-            let LoadedSet { mut rules, workspaces, claims } = LoadedSet::of(rules, &state, &lookups, consent);
+            let LoadedSet { mut rules, workspaces, claims } = LoadedSet::new(rules, &state, &lookups, consent);
             if doubt.is_some() {
                 // Nobody knows which new rule has closed a cycle.
                 rules = rules.without_cycles();
@@ -196,7 +196,7 @@ struct LoadedSet {
 }
 
 impl LoadedSet {
-    fn of(mut rules: RuleSet, state: &Snapshot, lookups: &WorkspaceLookups, consent: bool) -> Self {
+    fn new(mut rules: RuleSet, state: &Snapshot, lookups: &WorkspaceLookups, consent: bool) -> Self {
         let mut claims = BoundWorkspaces::read(values(state, Watched::BINDINGS)).claims(rules.workspace_paths());
         let consents = RuleGrants::read(values(state, Watched::EXPORTS), values(state, Watched::BINDINGS));
         let restrict = consent && consents.are_restricted();

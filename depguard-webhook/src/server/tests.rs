@@ -33,11 +33,11 @@ struct Bench {
 
 impl Bench {
     async fn start(connections: usize) -> Self {
-        Self::with(connections, async |certificates| Arc::new(certificates.server_config(None).unwrap())).await.0
+        Self::from_parts(connections, async |certificates| Arc::new(certificates.server_config(None).unwrap())).await.0
     }
 
     /// Starts a server with a TLS configuration, and returns the sender that changes this configuration.
-    async fn with(
+    async fn from_parts(
         connections: usize,
         tls: impl AsyncFnOnce(Arc<Certificates>) -> Arc<ServerConfig>,
     ) -> (Self, watch::Sender<Arc<ServerConfig>>) {

@@ -19,7 +19,7 @@ pub(crate) struct Subject<'r> {
 }
 
 impl<'r> Subject<'r> {
-    pub(crate) fn of(review: &'r Review<'_>) -> Self {
+    pub(crate) fn from_review(review: &'r Review<'_>) -> Self {
         let kind = format!("{}.{}", clipped(review.resource()), clipped(review.group()));
         Self {
             namespace: clipped(review.namespace().unwrap_or_default()),
@@ -33,7 +33,7 @@ impl<'r> Subject<'r> {
 /// Logs one line for a decision: for refusals, for overrides that were used, and for what a rule wants said or
 /// recorded. Other decisions are logged at level debug.
 pub(crate) fn decision(review: &Review<'_>, decision: &Decision) {
-    let Subject { namespace, name, kind, requester } = Subject::of(review);
+    let Subject { namespace, name, kind, requester } = Subject::from_review(review);
     // The cluster of the first lookup, if there is one: a tenant's annotation is not repeated.
     let cluster = decision.diagnostics().lookups.first().and_then(|planned| planned.dependents.cluster.as_ref());
     let cluster = cluster.map(LogicalCluster::as_str);
@@ -67,7 +67,7 @@ pub(crate) fn decision(review: &Review<'_>, decision: &Decision) {
 
 /// Logs one line for a decision about locks. A user who may not know of a lock is told nothing of it; the operator is.
 pub(crate) fn lock_decision(review: &Review<'_>, decision: &LockDecision) {
-    let Subject { namespace, name, kind, requester } = Subject::of(review);
+    let Subject { namespace, name, kind, requester } = Subject::from_review(review);
     let (dry_run, decided, locks) = (review.dry_run(), decision.label(), decision.locks().join(","));
     let operation = operation_label(review.operation());
     match decision.allowed() {

@@ -54,7 +54,7 @@ pub(crate) async fn decide<P: ApiReader>(
 pub(crate) fn tell(review: &Review<'_>, decision: &OwnerDecision, metrics: &Metrics) {
     let decided = decision.label();
     metrics.guards.owner_reviewed(decided);
-    let Subject { namespace: _, name, kind, requester } = Subject::of(review);
+    let Subject { namespace: _, name, kind, requester } = Subject::from_review(review);
     let dry_run = review.dry_run();
     if decision.allowed() {
         tracing::debug!(name, kind, requester, dry_run, decided, "allowed");

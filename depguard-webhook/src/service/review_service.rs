@@ -237,7 +237,7 @@ impl<P: ApiReader> Shared<P> {
 
     async fn review_by_rules(&self, bytes: &[u8], path: &RoutedPath, time: Time) -> Result<Vec<u8>, Rejection> {
         let review = Review::parse(bytes)?;
-        if let Some(inquiry) = LoadedRulesRequest::of(&review, bytes)? {
+        if let Some(inquiry) = LoadedRulesRequest::from_review(&review, bytes)? {
             return Ok(self.missing_rights.answer_inquiry(&self.reads.gets, &self.rules, &inquiry).await);
         }
         // Only at the path at which an unreachable webhook refuses nothing.
@@ -396,7 +396,7 @@ impl<P: ApiReader> Shared<P> {
 
 /// Returns the uid of a review to answer, and the code with which it is refused.
 fn recipient<'r>(review: &'r Review<'_>) -> (&'r str, RefusalCode) {
-    (review.uid(), RefusalCode::of(review))
+    (review.uid(), RefusalCode::from_review(review))
 }
 
 /// Checks that a request is a `POST` of JSON to an open route, and returns the route and the scope.

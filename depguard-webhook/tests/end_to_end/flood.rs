@@ -185,7 +185,7 @@ async fn until(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
 
 fn fill(testbed: &Testbed, workspace: &str, [group, version, resource]: [&'static str; 3], objects: Vec<Value>) {
     let workspace = format!("root:{workspace}");
-    testbed.fill(&Place::of(group, version, resource).workspace(&workspace), objects).unwrap();
+    testbed.fill(&Place::new(group, version, resource).workspace(&workspace), objects).unwrap();
 }
 
 /// Returns true if a VPC with a reference is refused, and one without is not.

@@ -276,7 +276,7 @@ impl Scene {
             json!({"metadata": {"name": format!("vm-{n}")}, "spec": {"vpcRef": {"name": format!("vpc-{}", refers_to(n))}}})
         });
         let place = |[group, version, _, resource, _]: Described| {
-            Place::of(group, version, resource).namespace("default").workspace("root:tenant")
+            Place::new(group, version, resource).namespace("default").workspace("root:tenant")
         };
         self.testbed.fill(&place(VPC), vpcs).unwrap();
         self.testbed.fill(&place(VM), vms).unwrap();

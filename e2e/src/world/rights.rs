@@ -42,17 +42,17 @@ impl Right {
             let of_role = |name: &Value| holders.iter().find(|(role, _)| *role == name).map(|(_, account)| *account);
             for object in &objects {
                 let account = holder(object).map(|(_, account)| account).or(of_role(&object["metadata"]["name"]));
-                rights.extend(account.into_iter().flat_map(|account| Right::of(place, object, account)));
+                rights.extend(account.into_iter().flat_map(|account| Right::from_role(place, object, account)));
             }
         }
         if setup.control_plane == ControlPlane::Kubernetes {
             let role = dependents("", &[("the rules' dependents".to_owned(), String::new())]);
-            rights.extend(Right::of(Place::Cluster, &role, "depguard-webhook"));
+            rights.extend(Right::from_role(Place::Cluster, &role, "depguard-webhook"));
         }
         rights
     }
 
-    fn of(place: Place, object: &Value, account: &str) -> Vec<Right> {
+    fn from_role(place: Place, object: &Value, account: &str) -> Vec<Right> {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let (kind, name) = (text(&object["kind"]), text(&object["metadata"]["name"]));
         let right =

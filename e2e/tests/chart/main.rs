@@ -21,7 +21,7 @@ use crate::admitted::Cluster;
 use crate::chart::Chart;
 
 fn main() {
-    let mut tally = Tally::of("chart");
+    let mut tally = Tally::new("chart");
     match Tools::find() {
         Ok(tools) => {
             let chart = Chart::new(tools);

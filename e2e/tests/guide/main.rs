@@ -23,7 +23,7 @@ const DOCUMENTS: [(&str, usize); 3] = [("docs/guide.md", 17), ("docs/locks.md", 
 
 #[tokio::main]
 async fn main() {
-    let mut tally = Tally::of("guide");
+    let mut tally = Tally::new("guide");
     match Programs::find() {
         Ok(programs) => {
             for (check, walked) in side_by_side(&programs) {

@@ -19,7 +19,7 @@ fn the_public_surface_of_each_library_is_the_one_that_is_written_down() {
     for name in CRATES {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(name);
         let source = Source::read(&name.replace('-', "_"), &folder.join("src"));
-        let text = Surface::of(&source).text();
+        let text = Surface::new(&source).text();
         let file = folder.join("public-api.txt");
         if std::env::var_os("DEPGUARD_WRITE").is_some() {
             std::fs::write(&file, &text).unwrap();
@@ -44,7 +44,7 @@ fn the_public_surface_of_each_library_is_the_one_that_is_written_down() {
 fn there_is_one_way_to_import_each_item_of_the_core() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../depguard-core/src");
     let source = Source::read("depguard_core", &folder);
-    let surface = Surface::of(&source);
+    let surface = Surface::new(&source);
     let mut paths = BTreeMap::<_, Vec<_>>::new();
     for (definition, path) in &surface.exported {
         paths.entry(definition).or_default().push(path);
@@ -70,7 +70,7 @@ fn a_surface_is_read_through_private_modules_globs_and_other_names() {
         #[doc(hidden)] pub fn nor() {}
         pub use inner::Shown; pub use globbed::*; pub use std::io::Error; use inner::Hidden;
     "#;
-    let text = Surface::of(&Source::of("c", code)).text();
+    let text = Surface::new(&Source::parse("c", code)).text();
     let expected = "\
 #[non_exhaustive] pub enum c::Case
 impl Clone, Copy for c::Case

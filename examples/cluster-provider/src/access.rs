@@ -111,7 +111,7 @@ impl Access {
 
     /// Grants a request, or reports why not.
     async fn answer(&self, request: &AccessRequest) -> Result<Action> {
-        let asked = refusal::token(&request.spec).and_then(|asked| Wanted::by(asked, &self.identity(request)));
+        let asked = refusal::token(&request.spec).and_then(|asked| Wanted::new(asked, &self.identity(request)));
         if asked.is_ok() && !holds(request) {
             self.platform.hold(request).await?;
             return Ok(Action::await_change());
@@ -172,7 +172,7 @@ impl Access {
             ca: self.workspaces.ca_pem(),
             account_uid,
         };
-        let slot = Slot::of(request, &self.platform);
+        let slot = Slot::new(request, &self.platform);
         let found = slot.find().await?;
         let stored = found.as_ref().and_then(|secret| Token::stored(secret, &door));
         // A request for another look gets a new token, however good the old one is.
@@ -234,12 +234,12 @@ impl Access {
                 Objects::new(client, &self.platform, &identity).clear().await?;
             }
         }
-        Slot::of(request, &self.platform).empty().await
+        Slot::new(request, &self.platform).empty().await
     }
 
     fn identity(&self, request: &AccessRequest) -> Identity {
         let (platform, request) = (&self.platform, request);
-        Identity::of(platform.environment(), platform.provider(), request.namespace(), request.name())
+        Identity::new(platform.environment(), platform.provider(), request.namespace(), request.name())
     }
 }
 

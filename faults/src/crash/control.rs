@@ -28,7 +28,7 @@ impl Mistake {
 
 /// Lets a controller adopt objects of two groups, removes them wrongly without it, and returns the judge's violations.
 pub async fn control(mistake: Mistake) -> Result<Vec<String>> {
-    let thing = |group: usize, is_held| Thing { is_held, ..Thing::of(group, vec![group]) };
+    let thing = |group: usize, is_held| Thing { is_held, ..Thing::new(group, vec![group]) };
     let unadopted = Thing { comes: Comes::AtDeletion, ..thing(0, false) };
     let world = World {
         groups: vec![0, 1],

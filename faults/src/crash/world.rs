@@ -109,7 +109,7 @@ impl World {
         // A few objects have no owner. Those that refer to others hold these up until their authors delete them.
         for _ in 0..random.within(1, 3) {
             let kind = rules.get(random.below(rules.len())).map_or(0, |(dependent, _)| *dependent);
-            objects.push(Thing::of(kind, vec![]));
+            objects.push(Thing::new(kind, vec![]));
         }
         let mut order: Vec<usize> = (0..objects.len()).collect();
         random.shuffle(&mut order);
@@ -129,7 +129,7 @@ impl World {
             let group = random.below(groups.len());
             let comes = if random.below(2) == 0 { Comes::AtDeletion } else { Comes::Later(random.below(30)) };
             let (is_held, opted_out) = (random.below(3) == 0, random.below(10) == 0);
-            objects.push(Thing { comes, is_held, opted_out, ..Thing::of(groups[group], vec![group]) });
+            objects.push(Thing { comes, is_held, opted_out, ..Thing::new(groups[group], vec![group]) });
         }
         let end = match random.below(6) {
             0 => End::Orphan,
@@ -235,7 +235,7 @@ impl World {
 
 impl Thing {
     /// Returns an object that exists from the beginning and belongs to these groups.
-    pub(super) fn of(kind: usize, groups: Vec<usize>) -> Self {
+    pub(super) fn new(kind: usize, groups: Vec<usize>) -> Self {
         let comes = Comes::First;
         Self { kind, groups, refers: vec![], is_held: false, opted_out: false, is_anothers: false, comes }
     }

@@ -62,7 +62,7 @@ pub(crate) struct History {
 
 impl History {
     /// Makes the history from the events, which are in order and go back to before the first rule.
-    pub(crate) fn of(events: &[Event]) -> Self {
+    pub(crate) fn from_events(events: &[Event]) -> Self {
         let times = events.iter().map(|event| (event.revision, event.at)).collect();
         let mut history =
             Self { events: times, states: states(events), references: BTreeMap::new(), deletions: Vec::new() };

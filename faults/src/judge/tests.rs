@@ -84,7 +84,7 @@ impl Journal {
     }
 
     fn judge(&self, attempts: &[Attempt], spans: &[Span]) -> Verdict {
-        judge(&History::of(&self.events), attempts, spans)
+        judge(&History::from_events(&self.events), attempts, spans)
     }
 }
 

@@ -151,7 +151,7 @@ impl ApiServer {
         let workspaces = kinds.filter_map(|kind| Some((kind.provider.clone(), kind.path.clone()?)));
         // The path may also be the workspace's id, which says nothing about the place of the workspace in the tree.
         let workspaces = workspaces.filter(|(provider, path)| provider.as_str() != path.as_str());
-        rules.consents = RuleGrants::among(&read, workspaces);
+        rules.consents = RuleGrants::from_exports(&read, workspaces);
         Ok(())
     }
 

@@ -75,7 +75,7 @@ pub(crate) async fn run(args: &Args, global: &Global, terminal: &mut Terminal) -
     let namespace = source.scope(global)?;
     let scope = Scope { namespace: namespace.as_ref(), follow: Follow::Targets, labels: false, fallback: None };
     let scan = Scan::read(&source, &rules, scope, None, terminal).await?;
-    let report = Report::of(&scan);
+    let report = Report::from_scan(&scan);
     crate::engine::reference_scan::print_unread(&report.unread, terminal)?;
     if let Some(nothing) = scan.coverage.nothing().filter(|_| report.dangling.is_empty()) {
         return Err(nothing);
@@ -85,7 +85,7 @@ pub(crate) async fn run(args: &Args, global: &Global, terminal: &mut Terminal) -
 }
 
 impl Report {
-    fn of(scan: &Scan) -> Self {
+    fn from_scan(scan: &Scan) -> Self {
         let mut report = Self { dangling: Vec::new(), looked_at: 0, not_looked_at: 0, unread: scan.unread.clone() };
         // If a rule gives only the resource of a kind, an object tells the kind's name.
         let kinds: HashMap<_, _> =
@@ -116,7 +116,7 @@ impl Report {
                         rule: applied.rule().name.clone(),
                         dependent: from.identity(),
                         field: applied.edge.field(),
-                        target: MissingTarget::of(reference, kind),
+                        target: MissingTarget::new(reference, kind),
                         on_delete: applied.edge.on_delete,
                     });
                 }
@@ -158,7 +158,7 @@ impl DanglingReference {
 }
 
 impl MissingTarget {
-    fn of(reference: &Reference, kind: &KindInfo) -> Self {
+    fn new(reference: &Reference, kind: &KindInfo) -> Self {
         let (mut namespace, mut name, mut uid) = (None, "", None);
         if let ReferenceTarget::Named { name: named, namespace: within, uid: exactly } = &reference.means {
             name = named;

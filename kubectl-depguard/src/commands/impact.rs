@@ -97,7 +97,7 @@ pub(crate) async fn run(args: &Args, global: &Global, terminal: &mut Terminal) -
         return Err(Failure::new(format!("{} {name} could not be read", kind.kind)).hint("run it again"));
     };
     let lines = tree::lines(&scan, root);
-    let report = Report::of(&scan, root, &kind, &lines);
+    let report = Report::from_scan(&scan, root, &kind, &lines);
     scan.print_unread(terminal)?;
     if let Some(nothing) = scan.coverage.nothing().filter(|_| report.count == 0) {
         return Err(nothing);
@@ -107,7 +107,7 @@ pub(crate) async fn run(args: &Args, global: &Global, terminal: &mut Terminal) -
 }
 
 impl Report {
-    fn of(scan: &Scan, root: usize, kind: &KindInfo, lines: &[Line]) -> Self {
+    fn from_scan(scan: &Scan, root: usize, kind: &KindInfo, lines: &[Line]) -> Self {
         let described = |index: usize| scan.objects.get(index).map(crate::engine::reference_scan::Object::identity);
         let dependents = lines.iter().filter_map(|line| {
             Some(Dependent {

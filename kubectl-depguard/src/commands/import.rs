@@ -102,7 +102,7 @@ pub(crate) async fn run(args: Args, _: &Global, terminal: &mut Terminal) -> Resu
     }
     let (mut published, mut imported) = (Vec::new(), ImportResult::default());
     for document in &documents {
-        match Published::of(document) {
+        match Published::from_document(document) {
             Some(of_known_agent) => published.push(of_known_agent),
             None if is_published_resource(document) => imported.report.pass_over(document),
             None => {}

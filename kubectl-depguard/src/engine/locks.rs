@@ -120,7 +120,7 @@ impl Locks {
             let forbids = lock.problem().is_some() || (lock.operations().delete && lock.holds_at(now));
             forbids && targets.next().is_some()
         });
-        let locks = locks.map(|(lock, in_force)| LockSummary::of(lock, *in_force));
+        let locks = locks.map(|(lock, in_force)| LockSummary::new(lock, *in_force));
         let own = (namespace.unwrap_or_default().to_owned(), name.to_owned());
         let compat = self.compat.contains(&own).then(|| LockSummary {
             lock: format!("Lock {}/{}", own.0, own.1),
@@ -134,7 +134,7 @@ impl Locks {
 }
 
 impl LockSummary {
-    fn of(lock: &Lock, in_force: LockState) -> Self {
+    fn new(lock: &Lock, in_force: LockState) -> Self {
         Self {
             lock: lock.to_string(),
             reason: match lock.problem() {

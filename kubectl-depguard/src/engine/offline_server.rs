@@ -48,7 +48,7 @@ const REVISION: &str = "1";
 impl OfflineServer {
     /// Builds the server from all manifests. A kind with a definition is served as its definition says; another kind is
     /// served in each version in which anything names it.
-    pub(crate) fn of(manifests: &Manifests) -> Self {
+    pub(crate) fn from_manifests(manifests: &Manifests) -> Self {
         let mut answers = Self::default();
         for definition in manifests.definitions() {
             for kind in KindInfo::of_definition(&definition.value) {

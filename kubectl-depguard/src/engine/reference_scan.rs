@@ -133,14 +133,14 @@ impl Scan {
         known: Option<(&KindInfo, &Value)>,
         terminal: &Terminal,
     ) -> Result<Self, Failure> {
-        let mut scan = Self::of(rules);
+        let mut scan = Self::new(rules);
         let ends: BTreeSet<_> = scan.edges.iter().flat_map(|edge| [edge.dependent(), edge.target()]).collect();
         if let Some((kind, _)) = known {
             plan::retain_leading_to(&mut scan.edges, kind.gvr.group_resource());
         }
         read::all(&mut scan, source, scope, known, terminal).await?;
         resolve::all(&mut scan, scope.namespace.is_some())?;
-        scan.coverage = Coverage::of(&scan, &ends, source, rules, scope).await?;
+        scan.coverage = Coverage::new(&scan, &ends, source, rules, scope).await?;
         Ok(scan)
     }
 
@@ -177,7 +177,7 @@ impl Scan {
         print_unread(&self.unread, terminal)
     }
 
-    fn of(rules: &Rules) -> Self {
+    fn new(rules: &Rules) -> Self {
         let mut edges = Vec::new();
         let CheckedRules { usable, unread } = rules.check();
         for rule in usable.into_iter().map(|(_, rule)| Arc::new(rule)) {

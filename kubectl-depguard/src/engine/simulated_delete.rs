@@ -150,7 +150,7 @@ impl Judgment {
 
     /// Returns the objects that block the deletion, each once, and whether there are more.
     pub(crate) fn blockers(&self) -> ReferrerSet {
-        ReferrerSet::of(self.reasons().filter_map(|reason| match reason {
+        ReferrerSet::from_referrers(self.reasons().filter_map(|reason| match reason {
             Reason::Referenced { by, .. } => Some(by),
             _ => None,
         }))
@@ -158,12 +158,12 @@ impl Judgment {
 
     /// Returns the objects whose references only cause a warning.
     pub(crate) fn warned(&self) -> ReferrerSet {
-        ReferrerSet::of(self.notes().filter_map(|notes| notes.warned.as_ref()))
+        ReferrerSet::from_referrers(self.notes().filter_map(|notes| notes.warned.as_ref()))
     }
 
     /// Returns the objects whose references are only recorded.
     pub(crate) fn audited(&self) -> ReferrerSet {
-        ReferrerSet::of(self.notes().filter_map(|notes| notes.audited.as_ref()))
+        ReferrerSet::from_referrers(self.notes().filter_map(|notes| notes.audited.as_ref()))
     }
 
     /// Returns the problems that kept the engine from finding out something, whatever the verdict was.
@@ -195,7 +195,7 @@ pub(crate) struct ReferrerSet {
 }
 
 impl ReferrerSet {
-    fn of<'r>(referrers: impl Iterator<Item = &'r Referrers>) -> Self {
+    fn from_referrers<'r>(referrers: impl Iterator<Item = &'r Referrers>) -> Self {
         let (mut objects, mut more) = (BTreeMap::new(), false);
         for by in referrers {
             more |= matches!(by.count, depguard_core::decision::Count::AtLeast(_));

@@ -151,7 +151,7 @@ impl Agent {
             Self::SyncAgent => Hash::Sha3,
         };
         let name = [value(Value::Namespace, hash), Part::Text("-".to_owned()), value(Value::Name, hash)];
-        [Pattern::of(self, [value(Value::Cluster, Hash::None)]), Pattern::of(self, name)]
+        [Pattern::new(self, [value(Value::Cluster, Hash::None)]), Pattern::new(self, name)]
     }
 }
 

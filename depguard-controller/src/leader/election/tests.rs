@@ -43,7 +43,7 @@ fn who_could_not_renew_it_stops_before_another_can_take_it() {
     assert_eq!(candidate.acts_until(), None);
     assert!(TIMING.deadline < TIMING.duration);
     for seconds in [1, 2, 15, 60] {
-        let timing = Timing::of(Duration::from_secs(seconds));
+        let timing = Timing::new(Duration::from_secs(seconds));
         assert!(timing.deadline < timing.duration && timing.retry * 4 < timing.deadline);
     }
 }

@@ -45,7 +45,7 @@ fn config_maps() -> Entry {
 /// Returns a ConfigMap that these groups own.
 fn object(name: &str, groups: &[usize]) -> Arc<Object> {
     let reference = |group: &usize| OwnerReference { uid: format!("group-{group}"), ..OwnerReference::default() };
-    Arc::new(Object::of(Metadata {
+    Arc::new(Object::from_metadata(Metadata {
         name: name.to_owned(),
         uid: name.to_owned(),
         owner_references: groups.iter().map(reference).collect(),

@@ -28,7 +28,7 @@ pub(super) enum Membership<'o> {
 }
 
 impl<'o> GroupIndex<'o> {
-    pub(super) fn of(waves: &[Vec<Part<'o>>]) -> Self {
+    pub(super) fn from_waves(waves: &[Vec<Part<'o>>]) -> Self {
         let removed = waves.iter().flatten().filter(|part| part.task == Task::Remove);
         Self { entries: removed.filter_map(|part| Some((part.entry?, part.is_done()))).collect() }
     }

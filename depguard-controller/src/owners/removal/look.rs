@@ -52,7 +52,7 @@ pub(super) fn unowned<'o>(
 
 impl LeftBehind {
     /// Makes the record from objects of one resource.
-    pub(super) fn of(entry: &Entry, kind: &str, objects: &[&Arc<Object>]) -> Self {
+    pub(super) fn new(entry: &Entry, kind: &str, objects: &[&Arc<Object>]) -> Self {
         let named = objects.iter().take(MAX_NAMED).map(|object| {
             let mut named = json!({"apiVersion": entry.api_version(), "kind": kind, "name": object.metadata.name});
             if let (Some(namespace), Some(fields)) = (&object.metadata.namespace, named.as_object_mut()) {

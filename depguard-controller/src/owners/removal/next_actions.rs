@@ -31,7 +31,7 @@ pub(super) fn next(
     memory: &Memory,
     now: Instant,
 ) -> Next {
-    let groups = (phase == REMOVING).then(|| GroupIndex::of(waves));
+    let groups = (phase == REMOVING).then(|| GroupIndex::from_waves(waves));
     let mut step = Action {
         observed,
         memory,
@@ -153,7 +153,7 @@ impl<'o> Action<'o> {
         }
         // The garbage collector takes everything that is given to a GroupOwner that goes.
         if group.is_deleting {
-            self.waits_for(&group.uid, Metadata::of(&group.object).as_ref(), |why| Stuck::group(group, why));
+            self.waits_for(&group.uid, Metadata::from_object(&group.object).as_ref(), |why| Stuck::group(group, why));
             return true;
         }
         for object in unowned {
@@ -189,7 +189,7 @@ impl<'o> Action<'o> {
                     Some(groups) if part.task == Task::Remove => look::unowned(self.observed, groups, entry, objects),
                     _ => Vec::new(),
                 };
-                self.mark(group, part.task.done(), &LeftBehind::of(entry, kind, &left_behind))
+                self.mark(group, part.task.done(), &LeftBehind::new(entry, kind, &left_behind))
             }
             (0, _, true) => false,
             _ => true,
@@ -249,7 +249,7 @@ impl<'o> Action<'o> {
                     let unowned: Vec<_> = selected
                         .filter(|object| look::is_unowned(self.observed, entry, object) && seen.insert(object.uid()))
                         .collect();
-                    left_behind.add(LeftBehind::of(entry, kind, &unowned));
+                    left_behind.add(LeftBehind::new(entry, kind, &unowned));
                 }
                 Listing::Pending | Listing::Unwatched(_) | Listing::Objects { .. } => _ = self.list(entry),
                 Listing::NotServed(_) | Listing::Unreadable(_) => {}
@@ -267,18 +267,18 @@ impl<'o> Action<'o> {
             if !group.is_deleting {
                 self.ask(&group.uid, Write::delete_group(group, orphan));
             }
-            self.waits_for(&group.uid, Metadata::of(&group.object).as_ref(), |why| Stuck::group(group, why));
+            self.waits_for(&group.uid, Metadata::from_object(&group.object).as_ref(), |why| Stuck::group(group, why));
         }
         if !self.observed.groups.is_empty() {
             return;
         }
         for role in &self.observed.roles {
             self.ask(&role.uid, Write::delete_role(role));
-            self.waits_for(&role.uid, Metadata::of(&role.object).as_ref(), |why| Stuck::role(role, why));
+            self.waits_for(&role.uid, Metadata::from_object(&role.object).as_ref(), |why| Stuck::role(role, why));
         }
         if self.observed.roles.is_empty() {
             let owner = &self.observed.owner;
-            self.ask(&owner.uid, Write::Unfinalize(Finalizers::of(owner)));
+            self.ask(&owner.uid, Write::Unfinalize(Finalizers::new(owner)));
             self.waits_for(&owner.uid, None, |why| {
                 Stuck::owner(owner, &format!("its finalizer could not be removed: {why}"))
             });

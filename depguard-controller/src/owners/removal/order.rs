@@ -64,7 +64,7 @@ pub struct PlannedGroup {
 pub(crate) fn waves<'r>(order: Order, kinds: &[GroupResource], rules: impl IntoIterator<Item = &'r Rule>) -> KindOrder {
     match order {
         Order::Listed => KindOrder { waves: (0..kinds.len()).map(|group| vec![group]).collect(), cycles: Vec::new() },
-        Order::ByRules => KindOrder::of(rules, kinds),
+        Order::ByRules => KindOrder::from_rules(rules, kinds),
     }
 }
 

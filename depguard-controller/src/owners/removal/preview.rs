@@ -23,7 +23,7 @@ pub struct Outlook {
 
 impl Outlook {
     /// Reads a GlobalOwner, as an API server returns it or a file has it. `Ok(None)` if it has no name.
-    pub fn of(object: &Value) -> Result<Option<Self>, SpecError> {
+    pub fn from_owner(object: &Value) -> Result<Option<Self>, SpecError> {
         let has_uid = object.pointer("/metadata/uid").is_some();
         let mut object = object.clone();
         if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
@@ -42,7 +42,7 @@ impl Outlook {
 
     /// Counts an object of one of these resources.
     pub fn count(&mut self, resource: &GroupVersionResource, object: &Value) {
-        let Some(object) = Metadata::of(object).map(Object::of) else { return };
+        let Some(object) = Metadata::from_object(object).map(Object::from_metadata) else { return };
         for (entry, count) in self.entries.iter().zip(&mut self.counts) {
             let name = group_name(&self.owner.name, &self.owner.uid, entry);
             let mut owners = object.metadata.owner_references.iter();

@@ -22,7 +22,7 @@ proptest! {
 
     #[test]
     fn a_removal_keeps_its_order_and_ends_wherever_it_is_broken_off(plot in plot()) {
-        let mut world = World::of(plot);
+        let mut world = World::from_plot(plot);
         let before = world.objects.clone();
         let is_removed = world.plot.orphan == Orphan::No;
         world.play();
@@ -158,7 +158,7 @@ fn changed(listed: Vec<Picks>, before: Option<Vec<Picks>>, objects: Vec<Seed>) -
     let (rules, roleless, chances) = (vec![], BTreeSet::new(), vec![1]);
     let (late, orphan) = (vec![], Orphan::No);
     let endless = false;
-    World::of(Plot { listed, before, by_rules: false, rules, objects, roleless, orphan, late, endless, chances })
+    World::from_plot(Plot { listed, before, by_rules: false, rules, objects, roleless, orphan, late, endless, chances })
 }
 
 /// Returns an object of this kind and tier that this group owns.

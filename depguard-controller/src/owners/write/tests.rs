@@ -14,7 +14,7 @@ fn resource() -> GroupVersionResource {
 
 fn object(owners: &[&str]) -> Arc<Object> {
     let owners = owners.iter().map(|uid| OwnerReference { uid: (*uid).to_owned(), ..OwnerReference::default() });
-    Arc::new(Object::of(Metadata {
+    Arc::new(Object::from_metadata(Metadata {
         name: "a:b c".to_owned(),
         namespace: Some("ns".to_owned()),
         uid: "u".to_owned(),
@@ -87,7 +87,7 @@ fn other_finalizers_stay() {
         assert_eq!(added[1..], [unchanged.clone(), json!({"op": "add", "path": path, "value": value})]);
     }
     let owner = json!({"metadata": {"name": "o", "uid": "u", "resourceVersion": "7", "finalizers": ["x"]}});
-    assert_eq!(Finalizers::of(&GlobalOwner::read(&owner).unwrap()), of(&["x"]));
+    assert_eq!(Finalizers::new(&GlobalOwner::read(&owner).unwrap()), of(&["x"]));
     let (_, removed) = operations(&Write::Unfinalize(of(&["x", FINALIZER, "y"])));
     assert_eq!(removed[1]["op"], "test");
     assert_eq!(removed.last().unwrap()["value"], json!(["x", "y"]));

@@ -42,7 +42,7 @@ struct Setting {
 }
 
 impl Setting {
-    fn of(rule: Value) -> Self {
+    fn from_rule(rule: Value) -> Self {
         Self {
             control_plane: ControlPlane::Kcp,
             read_through: ReadThrough::FrontProxy,
@@ -158,7 +158,7 @@ fn vm_to_vpc() -> Value {
 
 #[test]
 fn a_rule_in_order_says_so_and_where_its_targets_are() {
-    let setting = Setting::of(vm_to_vpc());
+    let setting = Setting::from_rule(vm_to_vpc());
     assert_eq!(setting.condition("Accepted"), "True Accepted: the rule is well formed");
     assert!(setting.condition("ResolvedRefs").starts_with("True ResolvedRefs: "));
     assert_eq!(setting.condition("Programmed"), "True Programmed: installed in workspace root:providers:network");
@@ -177,7 +177,7 @@ fn a_rule_in_order_says_so_and_where_its_targets_are() {
 
 #[test]
 fn a_status_that_is_right_is_not_written_again_and_keeps_its_times() {
-    let mut setting = Setting::of(vm_to_vpc());
+    let mut setting = Setting::from_rule(vm_to_vpc());
     setting.rules = setting.changed();
     assert_eq!(setting.changed(), Vec::<Value>::new());
 
@@ -195,7 +195,7 @@ fn a_status_that_is_right_is_not_written_again_and_keeps_its_times() {
 
 #[test]
 fn who_has_more_rules_than_allowed_is_told_what_to_do_and_once() {
-    let mut setting = Setting { too_many: true, ..Setting::of(vm_to_vpc()) };
+    let mut setting = Setting { too_many: true, ..Setting::from_rule(vm_to_vpc()) };
     let accepted = setting.condition("Accepted");
     assert!(accepted.starts_with("False AllowanceExceeded: there are too many rules in its workspace: at most 7"));
     assert!(accepted.contains("3 MiB") && accepted.contains("--workspace-max-objects"), "{accepted}");
@@ -245,7 +245,7 @@ fn what_keeps_a_target_from_being_installed_is_said_with_what_to_do() {
             "False Pending: not yet installed in workspace root:providers:network: 409",
         ),
     ] {
-        let setting = Setting { outcome, ..Setting::of(vm_to_vpc()) };
+        let setting = Setting { outcome, ..Setting::from_rule(vm_to_vpc()) };
         let said = setting.condition("Programmed");
         assert!(said.starts_with(expected), "{said}");
         assert!(setting.condition("ResolvedRefs").starts_with("True "));
@@ -258,7 +258,7 @@ fn found(id: &str) -> WorkspaceLookup {
 
 #[test]
 fn a_workspace_that_lies_about_its_path_is_named() {
-    let mut setting = Setting::of(vm_to_vpc());
+    let mut setting = Setting::from_rule(vm_to_vpc());
     let mut said = |lookup| {
         setting.lookups = BTreeMap::from([(path(NETWORK), lookup)]);
         ["ResolvedRefs", "Programmed"].map(|type_| setting.condition(type_))
@@ -285,7 +285,7 @@ fn a_workspace_that_lies_about_its_path_is_named() {
 
 #[test]
 fn a_workspace_that_is_not_there_is_told_from_one_that_has_not_bound() {
-    let mut setting = Setting::of(vm_to_vpc());
+    let mut setting = Setting::from_rule(vm_to_vpc());
     setting.bindings.pop();
     for (lookup, expected) in [
         (
@@ -316,7 +316,7 @@ fn a_workspace_that_is_not_there_is_told_from_one_that_has_not_bound() {
 
 #[test]
 fn an_export_that_is_not_there_or_serves_other_kinds_is_named() {
-    let mut setting = Setting::of(vm_to_vpc());
+    let mut setting = Setting::from_rule(vm_to_vpc());
     setting.exports = Some(vec![export("compute", "virtualmachines.compute.example.com")]);
     assert_eq!(
         setting.condition("ResolvedRefs"),
@@ -340,7 +340,7 @@ fn an_export_that_is_not_there_or_serves_other_kinds_is_named() {
 
 #[test]
 fn what_may_not_be_seen_is_unknown() {
-    let mut setting = Setting::of(vm_to_vpc());
+    let mut setting = Setting::from_rule(vm_to_vpc());
     setting.exports = None;
     assert!(setting.condition("ResolvedRefs").starts_with("Unknown Unknown: "));
     setting.bindings[0]["spec"]["permissionClaims"][1]["state"] = json!("Rejected");
@@ -356,7 +356,7 @@ fn what_may_not_be_seen_is_unknown() {
 
 #[test]
 fn a_path_that_two_workspaces_have_is_not_resolved() {
-    let mut setting = Setting::of(vm_to_vpc());
+    let mut setting = Setting::from_rule(vm_to_vpc());
     setting.bindings.push(binding("liar", NETWORK));
     assert!(setting.condition("ResolvedRefs").starts_with("False WorkspaceAmbiguous: several workspaces"));
 }
@@ -365,7 +365,7 @@ fn a_path_that_two_workspaces_have_is_not_resolved() {
 fn a_rule_that_cannot_be_used_says_why_and_what_that_means() {
     let mut broken = vm_to_vpc();
     broken["spec"]["dependencies"][0]["fieldRef"]["path"] = json!(".spec..name");
-    let setting = Setting::of(broken);
+    let setting = Setting::from_rule(broken);
     let said = setting.condition("Accepted");
     assert!(said.starts_with("False Invalid: spec.dependencies[0].fieldRef.path: "), "{said}");
     assert!(said.contains("at offset 6"), "{said}");
@@ -378,13 +378,15 @@ fn a_rule_that_cannot_be_used_says_why_and_what_that_means() {
     );
     let mut ignoring = setting.rules[0].clone();
     ignoring["spec"]["failurePolicy"] = json!("Ignore");
-    let said = Setting::of(ignoring).condition("Enforced");
+    let said = Setting::from_rule(ignoring).condition("Enforced");
     assert!(said.contains("deletions of vpcs.network.example.com are allowed as if the rule did not exist"), "{said}");
     let mut shapeless = vm_to_vpc();
     shapeless["spec"] = json!({});
-    assert_eq!(Setting::of(shapeless.clone()).condition("Programmed"), "False Invalid: nothing to install");
+    assert_eq!(Setting::from_rule(shapeless.clone()).condition("Programmed"), "False Invalid: nothing to install");
     assert!(
-        Setting::of(shapeless).condition("Enforced").starts_with("False NotEnforceable: the rule protects nothing")
+        Setting::from_rule(shapeless)
+            .condition("Enforced")
+            .starts_with("False NotEnforceable: the rule protects nothing")
     );
 }
 
@@ -392,24 +394,24 @@ fn a_rule_that_cannot_be_used_says_why_and_what_that_means() {
 fn what_a_rule_does_is_said() {
     let mut rule =
         rule("compute", "a", &[(NETWORK, "vpcs.network.example.com"), (NETWORK, "lans.network.example.com")]);
-    let said = Setting::of(rule.clone()).condition("Enforced");
+    let said = Setting::from_rule(rule.clone()).condition("Enforced");
     assert_eq!(
         said,
         "True Enforced: depguard refuses deletions of lans.network.example.com, vpcs.network.example.com while \
          dependents refer to them"
     );
-    assert_eq!(Setting::of(rule.clone()).changed()[0]["status"]["summary"], "vpcs,lans");
-    let waiting = Setting { outcome: Outcome::Pending("409".to_owned()), ..Setting::of(rule.clone()) };
+    assert_eq!(Setting::from_rule(rule.clone()).changed()[0]["status"]["summary"], "vpcs,lans");
+    let waiting = Setting { outcome: Outcome::Pending("409".to_owned()), ..Setting::from_rule(rule.clone()) };
     assert!(
         waiting.condition("Enforced").starts_with("False NotProgrammed: a webhook configuration is not installed: ")
     );
     rule["spec"]["dependencies"] = json!([]);
-    assert!(Setting::of(rule).condition("Enforced").starts_with("True Enforced: the rule names no dependency"));
+    assert!(Setting::from_rule(rule).condition("Enforced").starts_with("True Enforced: the rule names no dependency"));
 }
 
 #[test]
 fn a_rule_without_consent_says_so_and_what_to_do() {
-    let mut setting = Setting::of(vm_to_vpc());
+    let mut setting = Setting::from_rule(vm_to_vpc());
     let export = export("network", "vpcs.network.example.com");
     let accept = |setting: &mut Setting, accept: &str| {
         setting.exports.as_mut().unwrap()[1] = accepting(export.clone(), accept);
@@ -458,18 +460,18 @@ fn a_rule_without_consent_says_so_and_what_to_do() {
 
 #[test]
 fn a_local_rule_and_one_without_dependencies_are_in_order() {
-    let setting = Setting::of(local(rule("compute", "a", &[(NETWORK, "configmaps")])));
+    let setting = Setting::from_rule(local(rule("compute", "a", &[(NETWORK, "configmaps")])));
     assert!(setting.condition("ResolvedRefs").starts_with("True "));
     assert_eq!(setting.condition("Programmed"), "True Programmed: installed in workspace root:compute");
     assert_eq!(
         setting.changed()[0]["status"]["targets"],
         json!([{"dependency": 0, "workspace": "root:compute", "logicalCluster": "compute"}])
     );
-    let setting = Setting::of(rule("compute", "a", &[]));
+    let setting = Setting::from_rule(rule("compute", "a", &[]));
     assert!(setting.condition("Programmed").starts_with("True Programmed: there is nothing to install"));
 
     let local = local(rule("ignored", "a", &[(NETWORK, "configmaps")]));
-    let setting = Setting { control_plane: ControlPlane::Kubernetes, ..Setting::of(local) };
+    let setting = Setting { control_plane: ControlPlane::Kubernetes, ..Setting::from_rule(local) };
     assert_eq!(setting.condition("Programmed"), "True Programmed: installed in the cluster");
 }
 
@@ -477,6 +479,6 @@ fn a_local_rule_and_one_without_dependencies_are_in_order() {
 fn a_message_names_a_few_and_counts_the_rest() {
     let targets: Vec<_> = (0..9).map(|n| (format!("root:p{n}"), "vpcs.network.example.com")).collect();
     let targets: Vec<_> = targets.iter().map(|(path, kind)| (path.as_str(), *kind)).collect();
-    let said = Setting::of(rule("compute", "a", &targets)).condition("Programmed");
+    let said = Setting::from_rule(rule("compute", "a", &targets)).condition("Programmed");
     assert!(said.ends_with("; and 4 more"), "{said}");
 }

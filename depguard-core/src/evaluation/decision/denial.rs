@@ -30,7 +30,7 @@ pub enum RefusalCode {
 
 impl RefusalCode {
     /// Returns the code that the sender of this review can use.
-    pub fn of(review: &Review<'_>) -> Self {
+    pub fn from_review(review: &Review<'_>) -> Self {
         if review.is_eviction() { Self::TooManyRequests } else { Self::Forbidden }
     }
 

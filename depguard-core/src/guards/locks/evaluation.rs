@@ -60,7 +60,7 @@ impl<'a> LockEvaluation<'a> {
     /// Begins to decide about an object of one of these kinds, which an older tool's `Lock` of the same name may
     /// lock.
     pub fn of_compat(review: &LockReview<'a>, kinds: &BTreeSet<GroupResource>) -> Self {
-        let Some(aim) = Aim::of(review).filter(|_| review.review().sub_resource().is_none()) else {
+        let Some(aim) = Aim::from_review(review).filter(|_| review.review().sub_resource().is_none()) else {
             return Self::allowed(AllowReason::NotGuarded);
         };
         let change = change(ControlPlane::Kubernetes, review);
@@ -77,7 +77,7 @@ impl<'a> LockEvaluation<'a> {
     }
 
     fn of_object(control_plane: ControlPlane, review: &LockReview<'a>, now: Timestamp) -> Self {
-        let Some(aim) = Aim::of(review) else { return Self::allowed(AllowReason::NotGuarded) };
+        let Some(aim) = Aim::from_review(review) else { return Self::allowed(AllowReason::NotGuarded) };
         let about = review.review();
         let change = change(control_plane, review);
         if about.operation() == Operation::Update && change.is_none() {

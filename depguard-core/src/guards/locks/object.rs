@@ -32,7 +32,7 @@ pub(super) enum Aim {
 impl Aim {
     /// Returns the operation of a review; `None` if no lock can forbid it. A request to a subresource counts as an
     /// update, unless it deletes or evicts.
-    pub(super) fn of(review: &LockReview<'_>) -> Option<Self> {
+    pub(super) fn from_review(review: &LockReview<'_>) -> Option<Self> {
         let review = review.review();
         match (review.operation(), review.sub_resource()) {
             (Operation::Delete, _) => Some(Self::Delete),

@@ -61,7 +61,7 @@ pub(super) fn tables(object: &Object) -> Vec<Read> {
 
 impl TableState {
     /// Reads an answer about the table of that name.
-    pub(super) fn of(name: &TableName, answer: Answer<'_>) -> Self {
+    pub(super) fn from_answer(name: &TableName, answer: Answer<'_>) -> Self {
         let missing = match answer {
             Answer::Response { status: 404, body } => is_object_missing(body, PLURAL, &name.as_name()),
             _ => false,

@@ -150,7 +150,7 @@ impl TableWrite {
     }
 
     fn read(&mut self, answer: Answer<'_>) -> State {
-        match TableState::of(&self.name, answer) {
+        match TableState::from_answer(&self.name, answer) {
             TableState::Absent => self.store(Verb::Create, &LockTable::new(&self.name)),
             TableState::Known(table) => self.store(Verb::Replace, &table),
             TableState::NotServed => State::Failed(NOT_SERVED.into()),

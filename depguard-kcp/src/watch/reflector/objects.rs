@@ -77,7 +77,7 @@ impl Objects {
         // The controller writes an object's status, so the status does not count against the author.
         let said = value.get("status").map_or(0, weigh);
         let full = weigh(&value).saturating_sub(said);
-        let tenant = Tenant::of(&key);
+        let tenant = Tenant::from_key(&key);
         let holding = self.tenants.entry(tenant.clone()).or_default();
         holding.objects = holding.objects.saturating_add(1);
         holding.full = holding.full.saturating_add(full);
@@ -140,7 +140,7 @@ impl Objects {
 
     fn take(&mut self, key: &ObjectKey) -> Option<StoredObjects> {
         let object = self.by_key.remove(key)?;
-        let tenant = Tenant::of(key);
+        let tenant = Tenant::from_key(key);
         if let Some(holding) = self.tenants.get_mut(&tenant) {
             holding.objects = holding.objects.saturating_sub(1);
             holding.full = holding.full.saturating_sub(object.full);
@@ -159,7 +159,7 @@ impl Objects {
         let mut beyond = Vec::new();
         let of_cluster = self.by_key.range_mut((one.0.clone(), String::new())..);
         let of_cluster = of_cluster.take_while(|((cluster, _), _)| *cluster == one.0);
-        for (key, object) in of_cluster.filter(|(key, _)| Tenant::of(key) == *tenant) {
+        for (key, object) in of_cluster.filter(|(key, _)| Tenant::from_key(key) == *tenant) {
             object.value = Arc::new(shortened(&object.value));
             object.shortened = true;
             object.held = weigh(&object.value);
@@ -198,7 +198,7 @@ impl Holding {
 
 impl Tenant {
     /// Returns the tenant of an object.
-    pub fn of((cluster, name): &ObjectKey) -> Self {
+    pub fn from_key((cluster, name): &ObjectKey) -> Self {
         match (cluster, name.split_once('/')) {
             (Some(cluster), _) => Self::Workspace(cluster.clone()),
             (None, Some((namespace, _))) => Self::Namespace(namespace.to_owned()),

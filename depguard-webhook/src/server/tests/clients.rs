@@ -45,7 +45,7 @@ async fn start(folder: &Path, authorities: &[&Authority]) -> (Bench, Registry) {
     reloads.register(&mut registry);
     write(folder, &pem(authorities));
     let (path, mut following) = (folder.join("clients.crt"), None);
-    let (bench, tls) = Bench::with(10, async |certificates| {
+    let (bench, tls) = Bench::from_parts(10, async |certificates| {
         let file = client_ca::open(path, certificates, reloads.of("client-ca")).await.unwrap();
         Arc::clone(following.insert(file).current())
     })

@@ -17,7 +17,7 @@ pub(crate) struct Surface<'s> {
 }
 
 impl<'s> Surface<'s> {
-    pub(crate) fn of(source: &'s Source) -> Self {
+    pub(crate) fn new(source: &'s Source) -> Self {
         let mut blocks = BTreeMap::<_, Vec<_>>::new();
         for (place, items) in &source.modules {
             for item in items {

@@ -37,7 +37,7 @@ impl Source {
         source
     }
 
-    pub(crate) fn of(name: &str, code: &str) -> Self {
+    pub(crate) fn parse(name: &str, code: &str) -> Self {
         let mut source = Self { name: name.to_owned(), modules: BTreeMap::new() };
         source.load(Vec::new(), &syn::parse_file(code).unwrap().items, None);
         source

@@ -32,7 +32,7 @@ pub(super) struct Slot<'a> {
 }
 
 impl<'a> Slot<'a> {
-    pub(super) fn of(request: &'a AccessRequest, platform: &'a Platform) -> Self {
+    pub(super) fn new(request: &'a AccessRequest, platform: &'a Platform) -> Self {
         let secrets = Api::namespaced(platform.client(), request.namespace());
         Self { secrets, request, platform, name: name_for(request.name()) }
     }

@@ -21,7 +21,7 @@ pub(super) struct Identity(String);
 
 impl Identity {
     /// Returns the identity of the request `namespace/name` of a provider in an environment.
-    pub(super) fn of(environment: &str, provider: &str, namespace: &str, name: &str) -> Self {
+    pub(super) fn new(environment: &str, provider: &str, namespace: &str, name: &str) -> Self {
         Self(format!("access-{}", hash(&[environment, provider, namespace, name])))
     }
 
@@ -93,7 +93,7 @@ pub(super) struct Wanted {
 
 impl Wanted {
     /// Returns everything that a request asks for. The names in it must have been checked.
-    pub(super) fn by(access: &TokenConfig, identity: &Identity) -> Result<Self, Refusal> {
+    pub(super) fn new(access: &TokenConfig, identity: &Identity) -> Result<Self, Refusal> {
         let mut wanted = Self { namespaces: BTreeSet::from([ACCOUNTS.to_owned()]), objects: Vec::new() };
         wanted.add(Kind::ServiceAccount, Some(ACCOUNTS), identity.as_str().to_owned(), json!({}));
         for (index, permission) in access.permissions.iter().enumerate() {

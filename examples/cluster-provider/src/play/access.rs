@@ -45,7 +45,7 @@ async fn granted<'a>(stage: &'a Stage, inside: &Client) -> Result<Holder<'a>> {
     ask(stage, READER, json!({"token": {"permissions": [of_configmaps(&["get", "list"])], "roleRefs": references}}))
         .await?;
     let request = stage.await_phase::<AccessRequests>(&stage.namespace(), READER, GRANTED).await?;
-    let holder = Holder::of(stage, &request)?;
+    let holder = Holder::new(stage, &request)?;
     stage.show(&format!("  {}", holder.outline().await?));
     let made = holder::made_in(inside).await?;
     stage.show(&format!("made in the workspace: {}", made.join(", ")));

@@ -37,7 +37,7 @@ pub struct Stage {
 
 impl Stage {
     pub(super) async fn set(platform: Option<&Path>, kcp: Option<&Path>) -> Result<Self> {
-        let mut setting = Setting::of(platform, kcp).await?;
+        let mut setting = Setting::new(platform, kcp).await?;
         let platform = Arc::new(setting.platform().await?);
         let workspaces = Arc::new(Workspaces::open(setting.kcp().await?)?);
         println!("# init brings the provider's own kind to the platform cluster, run starts the provider");

@@ -158,7 +158,7 @@ pub(super) struct Template {
 
 impl<'a> Published<'a> {
     /// Reads a document; `None` if it is no PublishedResource of a known agent.
-    pub(super) fn of(document: &'a Document) -> Option<Self> {
+    pub(super) fn from_document(document: &'a Document) -> Option<Self> {
         let text = |field: &str| document.value.get(field).and_then(Value::as_str);
         let (group, _) = text("apiVersion")?.split_once('/')?;
         let agent = Agent::of_group(group).filter(|_| text("kind") == Some("PublishedResource"))?;

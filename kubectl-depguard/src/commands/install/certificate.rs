@@ -50,7 +50,7 @@ pub(crate) async fn pair(endpoint: Option<&Endpoint>, namespace: &str, names: &[
     }
     let known = ca.as_ref().filter(|ca| is_ours(ca));
     let authority = match known {
-        Some(secret) => CertificateAuthority::of(secret).ok_or_else(|| {
+        Some(secret) => CertificateAuthority::from_secret(secret).ok_or_else(|| {
             Failure::new(format!("the Secret {CA_SECRET} in namespace {namespace} has no usable CA"))
                 .hint("renew the certificate by hand (see docs/operations.md), and name its Secret with --tls-secret")
         })?,
@@ -113,7 +113,7 @@ impl CertificateAuthority {
         Ok(Self { pem, key: key.serialize_pem(), issuer: Issuer::new(params, key) })
     }
 
-    fn of(secret: &Value) -> Option<Self> {
+    fn from_secret(secret: &Value) -> Option<Self> {
         let text = |key: &str| String::from_utf8(held(secret, key)?).ok();
         let (pem, key) = (text("tls.crt")?, text("tls.key")?);
         let pair = KeyPair::from_pem(&key).ok()?;

@@ -45,8 +45,8 @@ pub(super) async fn run(
         .find(&format!("{GLOBAL_OWNERS}.{GROUP}"))
         .map_err(|why| if kinds.is_whole() { none(name) } else { why })?;
     let object = source.object(kind, None, name).await?.ok_or_else(|| none(name))?;
-    let outlook =
-        Outlook::of(&object).map_err(|why| Failure::new(why).hint("correct it; until then it adopts nothing"))?;
+    let outlook = Outlook::from_owner(&object)
+        .map_err(|why| Failure::new(why).hint("correct it; until then it adopts nothing"))?;
     let Some(mut outlook) = outlook else { return Err(none(name)) };
     let resources: Vec<_> = outlook.resources().into_iter().cloned().collect();
     let mut is_incomplete = !rules.unread.is_empty();

@@ -67,7 +67,7 @@ impl Plan {
             }
         }
         let stays = |index| locked.contains_key(&index) || scan.objects.get(index).is_some_and(|object| !object.inside);
-        let turns = DeletionOrder::of(&refers, stays);
+        let turns = DeletionOrder::new(&refers, stays);
         let clear = turns.cycles.iter().map(|cycle| {
             let pairs: BTreeSet<_> = feedback_edges(cycle, &refers).into_iter().collect();
             let closing = holds.iter().enumerate().filter(|(_, hold)| pairs.contains(&(hold.from, hold.to)));

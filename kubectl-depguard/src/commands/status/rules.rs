@@ -99,7 +99,7 @@ pub(crate) async fn read(live: &ApiServer, unread: &mut Vec<StatusReadFailure>) 
         for object in view.list_json(&rules()).await.map_err(|why| rules_failure(&why))?.items {
             let cluster = cluster_of(&object);
             let workspace = paths.get(&cluster).cloned().unwrap_or(cluster);
-            found.rules.push(RuleStatus { workspace: Some(workspace), ..RuleStatus::of(&object) });
+            found.rules.push(RuleStatus { workspace: Some(workspace), ..RuleStatus::from_rule(&object) });
         }
         configurations(&view, unread, &mut found, true).await;
     }
@@ -180,7 +180,7 @@ async fn here(
         RuleInventory { all_configurations: control_plane == ControlPlane::Kubernetes, ..RuleInventory::default() };
     match endpoint.list_json(&rules()).await {
         Ok(list) => {
-            found.rules = list.items.iter().map(RuleStatus::of).collect();
+            found.rules = list.items.iter().map(RuleStatus::from_rule).collect();
             // The kind is served in each workspace that has bound depguard's export.
             found.is_elsewhere = control_plane == ControlPlane::Kcp;
         }
@@ -214,7 +214,7 @@ async fn bound(
         if is_foreign && rule.edges().iter().any(|edge| rules.applies(rule, edge)) {
             let shown = rules.shown(rule.key());
             let workspace = shown.split_once('|').map(|(workspace, _)| workspace.to_owned());
-            found.rules.push(RuleStatus { workspace, ..RuleStatus::of(object) });
+            found.rules.push(RuleStatus { workspace, ..RuleStatus::from_rule(object) });
             found.is_elsewhere = true;
         }
     }
@@ -325,10 +325,11 @@ fn path_of(binding: &Value) -> Option<(String, String)> {
 }
 
 impl RuleStatus {
-    fn of(rule: &Value) -> Self {
+    fn from_rule(rule: &Value) -> Self {
         let generation = rule.pointer("/metadata/generation").and_then(Value::as_i64);
         let conditions = rule.pointer("/status/conditions").and_then(Value::as_array).into_iter().flatten();
-        let mut conditions: Vec<_> = conditions.map(|condition| Condition::of(condition, generation)).collect();
+        let mut conditions: Vec<_> =
+            conditions.map(|condition| Condition::from_object(condition, generation)).collect();
         conditions.sort_by_key(|condition| CONDITIONS.iter().position(|known| *known == condition.type_));
         let enforced = conditions.iter().find(|it| it.type_ == "Enforced");
         let dependencies = rule.pointer("/spec/dependencies").and_then(Value::as_array).into_iter().flatten();
@@ -356,7 +357,7 @@ impl RuleStatus {
 }
 
 impl Condition {
-    fn of(condition: &Value, generation: Option<i64>) -> Self {
+    fn from_object(condition: &Value, generation: Option<i64>) -> Self {
         let field = |pointer: &str| text(condition, pointer).to_owned();
         let observed = condition.get("observedGeneration").and_then(Value::as_i64);
         Self {
@@ -396,14 +397,14 @@ mod tests {
                 ]},
             })
         };
-        assert!(RuleStatus::of(&rule(1, "True")).enforced);
-        assert!(!RuleStatus::of(&rule(2, "True")).enforced);
-        assert!(!RuleStatus::of(&rule(1, "False")).enforced);
-        assert!(!RuleStatus::of(&json!({"metadata": {"name": "vm"}})).enforced);
+        assert!(RuleStatus::from_rule(&rule(1, "True")).enforced);
+        assert!(!RuleStatus::from_rule(&rule(2, "True")).enforced);
+        assert!(!RuleStatus::from_rule(&rule(1, "False")).enforced);
+        assert!(!RuleStatus::from_rule(&json!({"metadata": {"name": "vm"}})).enforced);
         let now = "2026-01-01T00:05:00Z".parse().unwrap();
-        let shown = table(&[RuleStatus::of(&rule(1, "False"))], now).render();
+        let shown = table(&[RuleStatus::from_rule(&rule(1, "False"))], now).render();
         assert!(shown.ends_with("vm     True       Unknown    Unknown      False (R)   5m\n"), "{shown}");
-        let shown = wide(&[RuleStatus::of(&rule(2, "True")), RuleStatus::of(&json!({}))], now).render();
+        let shown = wide(&[RuleStatus::from_rule(&rule(2, "True")), RuleStatus::from_rule(&json!({}))], now).render();
         assert!(
             shown.contains("Enforced    True      R          5m    (about an earlier version of the rule) m"),
             "{shown}"
@@ -411,7 +412,7 @@ mod tests {
         assert!(shown.contains("no controller has checked it yet"), "{shown}");
         // Until a controller reports, the age is the age of the rule.
         let young = json!({"metadata": {"name": "vm", "creationTimestamp": "2026-01-01T00:04:00Z"}});
-        let shown = table(&[RuleStatus::of(&young)], now).render();
+        let shown = table(&[RuleStatus::from_rule(&young)], now).render();
         assert!(shown.ends_with("Unknown    60s\n"), "{shown}");
     }
 }

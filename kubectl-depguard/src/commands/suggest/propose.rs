@@ -48,7 +48,7 @@ pub(super) fn proposals(definitions: &[Definition], control_plane: ControlPlane,
     let kinds = Kinds::new(definitions);
     let mut names = BTreeSet::new();
     let proposals = definitions.iter().map(|definition| {
-        let mut proposal = Proposal::of(definition, control_plane);
+        let mut proposal = Proposal::from_definition(definition, control_plane);
         for found in references(definition, &kinds).into_iter().filter(|found| found.confidence >= least) {
             proposal.add(&found, definition, control_plane);
         }
@@ -75,7 +75,7 @@ pub(super) fn references(definition: &Definition, kinds: &Kinds) -> Vec<Referenc
 }
 
 impl Proposal {
-    fn of(definition: &Definition, control_plane: ControlPlane) -> Self {
+    fn from_definition(definition: &Definition, control_plane: ControlPlane) -> Self {
         let name = &definition.name;
         let export = definition.export.as_ref().filter(|_| control_plane == ControlPlane::Kcp);
         let dependent = Dependent {
@@ -95,7 +95,7 @@ impl Proposal {
     fn of_definition(definition: &Definition, all: &[Definition]) -> Self {
         const DEFINITIONS: [&str; 3] = ["apiextensions.k8s.io", "v1", "customresourcedefinitions"];
         let control_plane = ControlPlane::Kubernetes;
-        let mut proposal = Self::of(definition, control_plane);
+        let mut proposal = Self::from_definition(definition, control_plane);
         let dependent = proposal.dependent.clone();
         proposal.rule.metadata.name = format!("definition-{dependent}");
         proposal.add_named(DEFINITIONS, &dependent, format!("{dependent} is the definition of the kind"));

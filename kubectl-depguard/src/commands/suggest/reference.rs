@@ -54,7 +54,7 @@ pub(super) enum GroupPath {
 
 /// Detects whether a field of the kind `own` is a reference; `None` if it is none.
 pub(super) fn judge(field: &Field<'_>, kinds: &Kinds, own: &KindName) -> Option<ReferenceCandidate> {
-    let field_words = FieldWords::of(field);
+    let field_words = FieldWords::from_field(field);
     let mut found = match properties(field.schema) {
         Some(inside) => object(field, inside, &field_words, kinds, own),
         None => text(field, &field_words, kinds, own),
@@ -80,7 +80,7 @@ struct FieldWords {
 }
 
 impl FieldWords {
-    fn of(field: &Field<'_>) -> Self {
+    fn from_field(field: &Field<'_>) -> Self {
         let mut kind = words(field.name);
         let is_made = kind.first().is_some_and(|first| MADE.contains(&first.as_str()));
         let names = strip(&mut kind, NAMING);

@@ -63,7 +63,7 @@ pub(crate) async fn run(suite: Suite, terminal: &mut Terminal) -> Result<SuiteRe
         terminal.err().write_all(format!("{file}: a rule can't be used: {broken}\n").as_bytes())?;
     }
     let set = rules.set();
-    let answers = OfflineServer::of(&manifests);
+    let answers = OfflineServer::from_manifests(&manifests);
     let context = SuiteContext { source: Source::Manifests(manifests), answers, set, overrides, namespace };
     let mut tested = Vec::new();
     for (line, test) in tests {

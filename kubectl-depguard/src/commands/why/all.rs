@@ -67,7 +67,7 @@ pub(crate) async fn find(
                     if found.len() < MAX {
                         let blocking = || BlockerDetails {
                             rule: Some(rules.shown(rule.key())),
-                            ..BlockerDetails::of(target, rule, edge, &blocker, Some(&object))
+                            ..BlockerDetails::new(target, rule, edge, &blocker, Some(&object))
                         };
                         found.entry(blocker.to_string()).or_insert_with(blocking);
                     } else {

@@ -172,7 +172,7 @@ impl<'a> Answer<'a> {
         let deletion = Deletion { gvr: &target.info.gvr, object: &target.object, user: "", groups: &[] };
         let (judgment, basis) = match source {
             Source::Manifests(manifests) => {
-                let answers = OfflineServer::of(manifests);
+                let answers = OfflineServer::from_manifests(manifests);
                 (policies.judge(deletion, Server::Offline(&answers)).await?, AnswerSource::Files)
             }
             Source::ApiServer(live) => {
@@ -180,7 +180,7 @@ impl<'a> Answer<'a> {
                 (policies.judge(deletion, Server::ApiServer(&endpoint)).await?, AnswerSource::Rules)
             }
         };
-        let mut answer = Self::of(target, &judgment, &rules, basis);
+        let mut answer = Self::new(target, &judgment, &rules, basis);
         answer.add_locks(&locks);
         let found = judgment.blockers();
         if found.more && all {
@@ -232,8 +232,8 @@ impl<'a> Answer<'a> {
         !(self.problems.is_empty() && self.unread.is_empty() && self.locks.iter().all(|lock| lock.in_force))
     }
 
-    fn of(target: &'a Target, judgment: &Judgment, rules: &Rules, basis: AnswerSource) -> Self {
-        let own = TargetState::of(&target.object);
+    fn new(target: &'a Target, judgment: &Judgment, rules: &Rules, basis: AnswerSource) -> Self {
+        let own = TargetState::from_object(&target.object);
         let blocked = match (judgment.allowed(), judgment.label()) {
             (true, _) => Some(own.is_held()),
             (false, "referenced") => Some(true),
@@ -336,11 +336,11 @@ impl BlockerDetails {
         // An object that can't be read is explained as far as the rule allows.
         let object = source.object(&kind, namespace.as_ref(), &blocker.name).await.ok().flatten();
         let shown = rules.shown(rule.key());
-        Self { rule: Some(shown), ..Self::of(target, rule, edge, blocker, object.as_deref()) }
+        Self { rule: Some(shown), ..Self::new(target, rule, edge, blocker, object.as_deref()) }
     }
 
     /// Describes a blocker that refers by an edge of a rule.
-    pub(super) fn of(target: &Target, rule: &Rule, edge: &Edge, blocker: &Blocker, object: Option<&Value>) -> Self {
+    pub(super) fn new(target: &Target, rule: &Rule, edge: &Edge, blocker: &Blocker, object: Option<&Value>) -> Self {
         let gvr = &rule.dependent().gvr;
         let held =
             TargetIdentity { shown: &target.shown(), name: &target.name, uid: text(&target.object, "/metadata/uid") };
@@ -360,7 +360,7 @@ impl BlockerDetails {
             released_by: Vec::new(),
             notes: Vec::new(),
         };
-        blocking.with_release(Release::of(edge, object, held))
+        blocking.with_release(Release::new(edge, object, held))
     }
 
     /// Describes a blocker from its name in a refusal.

@@ -35,13 +35,13 @@ pub(crate) async fn ask(endpoint: &Endpoint, path: &str, right: &str) -> Result<
         Err(ApiError::Refused { status, .. }) if status.code == 404 => {
             Err(Failure::new("the object was deleted in the meantime").hint("there is nothing left to do"))
         }
-        Err(ApiError::Refused { status, .. }) => Ok(DryRunAnswer::of(status, right)),
+        Err(ApiError::Refused { status, .. }) => Ok(DryRunAnswer::from_status(status, right)),
         Err(why) => Ok(DryRunAnswer::Unknown { why: why.to_string(), missing: None }),
     }
 }
 
 impl DryRunAnswer {
-    fn of(status: Status, right: &str) -> Self {
+    fn from_status(status: Status, right: &str) -> Self {
         let Status { code, message, causes, .. } = status;
         let causes: Vec<_> = causes.into_iter().filter(|cause| cause.reason == STILL_REFERENCED).collect();
         if !causes.is_empty() {
@@ -70,7 +70,7 @@ mod tests {
         let cause = |reason: &&str| Cause { reason: (*reason).to_owned(), ..Cause::default() };
         let causes = causes.iter().map(cause).collect();
         let status = Status { code, reason: String::new(), message: message.to_owned(), name: String::new(), causes };
-        DryRunAnswer::of(status, "delete vpcs")
+        DryRunAnswer::from_status(status, "delete vpcs")
     }
 
     #[test]

@@ -24,7 +24,7 @@ pub(crate) struct TargetState {
 }
 
 impl TargetState {
-    pub(crate) fn of(object: &Value) -> Self {
+    pub(crate) fn from_object(object: &Value) -> Self {
         let list = |pointer: &str| object.pointer(pointer).and_then(Value::as_array).into_iter().flatten();
         let owner = |owner: &Value| Some(format!("{}/{}", text(owner, "/kind")?, text(owner, "/name")?));
         let is_controller = |owner: &&Value| owner.get("controller").is_some_and(|is| *is == Value::Bool(true));
@@ -88,15 +88,17 @@ mod tests {
 
     #[test]
     fn what_holds_an_object_is_what_its_metadata_says() {
-        let pod = TargetState::of(&json!({"kind": "Pod", "spec": {"finalizers": ["not/one"]}, "metadata": {
+        let pod = TargetState::from_object(&json!({"kind": "Pod", "spec": {"finalizers": ["not/one"]}, "metadata": {
             "finalizers": ["a/b"], "ownerReferences": [{"kind": "ReplicaSet", "name": "web", "controller": true}],
         }}));
         assert_eq!((pod.is_held(), pod.finalizers.as_slice()), (false, &["a/b".to_owned()][..]));
         assert_eq!(pod.remarks().len(), 2, "{pod:?}");
-        let namespace = TargetState::of(&json!({"kind": "Namespace", "spec": {"finalizers": ["kubernetes"]},
+        let namespace = TargetState::from_object(&json!({"kind": "Namespace", "spec": {"finalizers": ["kubernetes"]},
             "metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}));
         assert!(namespace.is_held(), "{namespace:?}");
-        let going = TargetState::of(&json!({"kind": "Pod", "metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}));
+        let going = TargetState::from_object(
+            &json!({"kind": "Pod", "metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}),
+        );
         assert_eq!(
             (going.is_held(), going.deletion().as_deref()),
             (false, Some("has been terminating since 2026-01-01T00:00:00Z"))

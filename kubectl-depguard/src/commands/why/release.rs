@@ -30,7 +30,7 @@ pub(crate) struct TargetIdentity<'a> {
 
 impl Release {
     /// Builds the ways for a dependent that refers by this edge; without its object, only from the rule.
-    pub(crate) fn of(edge: &Edge, dependent: Option<&Value>, held: TargetIdentity<'_>) -> Self {
+    pub(crate) fn new(edge: &Edge, dependent: Option<&Value>, held: TargetIdentity<'_>) -> Self {
         let mut release = Self::default();
         let metadata = |field: &str| dependent.and_then(|dependent| dependent.get("metadata")?.get(field));
         match metadata("deletionTimestamp").and_then(Value::as_str) {
@@ -216,7 +216,7 @@ mod tests {
             "dependencies": [dependency],
         }});
         let rule = Rule::parse(ControlPlane::Kubernetes, &rule).unwrap();
-        Release::of(&rule.edges()[0], Some(dependent), TargetIdentity { shown: "vpcs/a", name: "a", uid: Some("u") })
+        Release::new(&rule.edges()[0], Some(dependent), TargetIdentity { shown: "vpcs/a", name: "a", uid: Some("u") })
     }
 
     #[test]

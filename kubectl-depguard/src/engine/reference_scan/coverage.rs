@@ -22,7 +22,7 @@ pub(crate) struct Coverage {
 
 impl Coverage {
     /// Returns the coverage of a finished scan; `ends`: the kinds of dependents and targets of all edges that apply.
-    pub(super) async fn of(
+    pub(super) async fn new(
         scan: &Scan,
         ends: &BTreeSet<GroupResource>,
         source: &Source,

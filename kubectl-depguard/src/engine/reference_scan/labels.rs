@@ -13,7 +13,7 @@ pub(super) struct Labels(HashMap<GroupResource, HashMap<String, ByLabel>>);
 type ByLabel = HashMap<String, HashMap<String, Vec<usize>>>;
 
 impl Labels {
-    pub(super) fn of(objects: &[Object]) -> Self {
+    pub(super) fn from_objects(objects: &[Object]) -> Self {
         let mut labels = Self::default();
         for (index, object) in objects.iter().enumerate().filter(|(_, object)| !object.referent.labels.is_empty()) {
             let places = labels.0.entry(object.kind.gvr.group_resource()).or_default();

@@ -20,7 +20,7 @@ pub(super) struct PendingReference {
 /// refer to an object in every namespace; then it holds only objects in the requested namespace or without one.
 pub(super) fn all(scan: &mut Scan, is_scoped: bool) -> Result<(), Failure> {
     let targets: Vec<_> = scan.edges.iter().map(super::AppliedEdge::target).collect();
-    let labels = Labels::of(&scan.objects);
+    let labels = Labels::from_objects(&scan.objects);
     let mut count = 0_usize;
     for PendingReference { from, edge, reference } in std::mem::take(&mut scan.pending) {
         let (Some(target), Some(holder)) = (targets.get(edge), scan.objects.get(from)) else { continue };
@@ -95,6 +95,6 @@ mod tests {
             LabelSelector { match_labels: Some([("app".to_owned(), "a7".to_owned())].into()), ..Default::default() };
         let selector = Selector::parse(&selector).unwrap();
         let means = ReferenceTarget::Selected { selector: Cow::Borrowed(&selector), namespace: Some("x".into()) };
-        assert_eq!(candidates(&means, &kind, &names, &Labels::of(&objects)), [7]);
+        assert_eq!(candidates(&means, &kind, &names, &Labels::from_objects(&objects)), [7]);
     }
 }

@@ -45,7 +45,7 @@ const PLACEHOLDERS: [(&str, Value, Hash); 5] = [
 
 impl Pattern {
     /// Builds an agent's default pattern from its parts.
-    pub(super) fn of(agent: Agent, parts: impl Into<Vec<Part>>) -> Self {
+    pub(super) fn new(agent: Agent, parts: impl Into<Vec<Part>>) -> Self {
         Self { parts: parts.into(), is_template: agent == Agent::SyncAgent }
     }
 

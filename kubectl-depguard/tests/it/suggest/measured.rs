@@ -169,7 +169,7 @@ impl Project {
 }
 
 impl Counts {
-    async fn of(projects: &[Project], least: &str) -> Self {
+    async fn measure(projects: &[Project], least: &str) -> Self {
         let mut counts = Self::default();
         for project in projects {
             counts.kinds += project.definitions.len();
@@ -202,10 +202,10 @@ async fn the_figures_in_the_documentation_are_those_of_the_table() {
     let projects = projects();
     let mut rows = Vec::new();
     for least in ["high", "medium", "low"] {
-        rows.push(Counts::of(&projects, least).await.row(&format!("`{least}`")));
+        rows.push(Counts::measure(&projects, least).await.row(&format!("`{least}`")));
     }
     for project in &projects {
-        rows.push(Counts::of(std::slice::from_ref(project), "medium").await.row(&project.name));
+        rows.push(Counts::measure(std::slice::from_ref(project), "medium").await.row(&project.name));
     }
     let document = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/suggest.md");
     let text = std::fs::read_to_string(document).unwrap_or_default();

@@ -85,7 +85,7 @@ pub(super) fn rule(from: usize, to: usize) -> WrittenRule {
 }
 
 impl World {
-    pub(super) fn of(plot: Plot) -> Self {
+    pub(super) fn from_plot(plot: Plot) -> Self {
         let children = |picks: &[Picks]| json!({"childResources": picks.iter().map(child).collect::<Vec<_>>()});
         let made = plot.before.as_ref().unwrap_or(&plot.listed).clone();
         // Without GroupOwners the garbage collector leaves no trace: only the webhook's note tells that the objects

@@ -7,7 +7,7 @@ fn a_path_that_leads_nowhere_is_named_and_one_in_an_open_schema_is_noted() {
     let with_path = |path: &str| {
         let mut rule = vm_to_vpc();
         rule["spec"]["dependencies"][0]["fieldRef"]["path"] = json!(path);
-        Setting::of(rule)
+        Setting::from_rule(rule)
     };
     assert_eq!(
         with_path(".spec.vpcRef.nam").condition("Accepted"),
@@ -31,14 +31,14 @@ fn a_path_that_leads_nowhere_is_named_and_one_in_an_open_schema_is_noted() {
 
     let mut rule = vm_to_vpc();
     rule["spec"]["dependencies"][0]["fieldRef"]["uidPath"] = json!(".spec.vpcRef.uid");
-    let said = Setting::of(rule).condition("Accepted");
+    let said = Setting::from_rule(rule).condition("Accepted");
     assert!(said.contains("spec.dependencies[0].fieldRef.uidPath does not fit"), "{said}");
 }
 
 #[test]
 fn a_kind_that_is_not_served_so_is_named() {
     let said = |resource: &'static str, seen: Seen| {
-        let setting = Setting { seen: vec![(resource, seen)], ..Setting::of(vm_to_vpc()) };
+        let setting = Setting { seen: vec![(resource, seen)], ..Setting::from_rule(vm_to_vpc()) };
         setting.condition("ResolvedRefs")
     };
     assert_eq!(
@@ -64,7 +64,7 @@ fn a_kind_that_is_not_served_so_is_named() {
         said("virtualmachines", facts("virtualmachines", |facts| facts.served = vec!["v1".to_owned()]));
     assert!(said_of_dependents.ends_with("until then, deletions of its targets are refused"), "{said_of_dependents}");
     let enforced = |resource: &'static str, seen: Seen| {
-        Setting { seen: vec![(resource, seen)], ..Setting::of(vm_to_vpc()) }.condition("Enforced")
+        Setting { seen: vec![(resource, seen)], ..Setting::from_rule(vm_to_vpc()) }.condition("Enforced")
     };
     let gone = "there is no vpcs.network.example.com v1alpha1: correct the group, version and resource of spec.dependencies[0]";
     assert_eq!(enforced("vpcs", Seen::NotServed), format!("False KindNotFound: {gone}"));
@@ -79,16 +79,16 @@ fn a_kind_that_is_not_served_so_is_named() {
     let renamed = facts("virtualmachines", |facts| facts.kind = "Machine".to_owned());
     assert!(enforced("virtualmachines", renamed).starts_with("True Enforced"));
     assert!(enforced("vpcs", Seen::Unknown("500".to_owned())).starts_with("True Enforced"));
-    let setting = Setting { seen: vec![("vpcs", Seen::NotServed)], ..Setting::of(vm_to_vpc()) };
+    let setting = Setting { seen: vec![("vpcs", Seen::NotServed)], ..Setting::from_rule(vm_to_vpc()) };
     assert!(setting.condition("Programmed").starts_with("True Programmed"), "a kind may come later");
     // Its paths are not checked either.
     let blind =
-        Setting { seen: vec![("virtualmachines", Seen::Unknown("500".to_owned()))], ..Setting::of(vm_to_vpc()) };
+        Setting { seen: vec![("virtualmachines", Seen::Unknown("500".to_owned()))], ..Setting::from_rule(vm_to_vpc()) };
     assert!(
         blind.condition("Accepted").starts_with("True Accepted: the rule is well formed; the paths were not checked")
     );
 
-    let mut setting = Setting::of(vm_to_vpc());
+    let mut setting = Setting::from_rule(vm_to_vpc());
     setting.bindings[0]["spec"]["permissionClaims"][2]["state"] = json!("Rejected");
     let said = setting.condition("ResolvedRefs");
     assert!(
@@ -104,7 +104,7 @@ fn what_lookups_cost_is_told() {
     let target = |edit: fn(&mut Value), of: &'static str, kind: fn(&mut KindFacts)| {
         let mut rule = vm_to_vpc();
         edit(&mut rule["spec"]["dependencies"][0]["fieldRef"]);
-        let setting = Setting { seen: vec![(of, facts(of, kind))], ..Setting::of(rule) };
+        let setting = Setting { seen: vec![(of, facts(of, kind))], ..Setting::from_rule(rule) };
         let target = setting.changed()[0]["status"]["targets"][0].clone();
         (target["lookup"].as_str().unwrap().to_owned(), target.get("hint").is_some())
     };
@@ -133,7 +133,7 @@ fn a_rule_about_what_nobody_is_asked_about_says_that_it_refuses_nothing() {
         let group = kind.split_once('.').map_or("", |(_, group)| group);
         let mut rule = rule;
         rule["spec"]["dependencies"][0]["group"] = json!(group);
-        Setting { control_plane: ControlPlane::Kubernetes, ..Setting::of(rule) }
+        Setting { control_plane: ControlPlane::Kubernetes, ..Setting::from_rule(rule) }
     };
     let setting = of("validatingwebhookconfigurations.admissionregistration.k8s.io");
     assert_eq!(
@@ -158,7 +158,7 @@ fn a_rule_about_what_nobody_is_asked_about_says_that_it_refuses_nothing() {
     ] {
         answers["spec"]["dependent"]["group"] = json!(group);
         answers["spec"]["dependent"]["resource"] = json!(resource);
-        let setting = Setting { control_plane: ControlPlane::Kubernetes, ..Setting::of(answers.clone()) };
+        let setting = Setting { control_plane: ControlPlane::Kubernetes, ..Setting::from_rule(answers.clone()) };
         assert!(setting.condition("Accepted").starts_with(status), "{resource}: {}", setting.condition("Accepted"));
     }
 }

@@ -128,7 +128,7 @@ impl<'a> LockSearch<'a> {
             None => return,
             Some(PendingRequest::Table(index)) => {
                 if let Some(table) = self.tables.get_mut(index) {
-                    table.state = Some(TableState::of(&table.name, answer));
+                    table.state = Some(TableState::from_answer(&table.name, answer));
                 }
             }
             Some(PendingRequest::Discovery) => self.answer_discovery(answer),

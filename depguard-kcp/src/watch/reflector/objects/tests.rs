@@ -189,7 +189,7 @@ proptest! {
                 prop_assert!(object.shortened || object.value == naive[key]);
             }
             for (tenant, holding) in &objects.tenants {
-                let theirs: Vec<_> = objects.iter().filter(|(key, _)| Tenant::of(key) == *tenant).map(|(_, object)| object).collect();
+                let theirs: Vec<_> = objects.iter().filter(|(key, _)| Tenant::from_key(key) == *tenant).map(|(_, object)| object).collect();
                 prop_assert_eq!(holding.objects, theirs.len());
                 prop_assert_eq!(holding.held, theirs.iter().map(|object| weigh(&object.value)).sum::<usize>());
             }

@@ -3,11 +3,11 @@ use serde_json::{Value, json};
 use super::*;
 
 fn identity() -> Identity {
-    Identity::of("dev", "workspaces", "team", "reader")
+    Identity::new("dev", "workspaces", "team", "reader")
 }
 
 fn wanted(token: Value) -> Wanted {
-    Wanted::by(&serde_json::from_value(token).unwrap(), &identity()).unwrap()
+    Wanted::new(&serde_json::from_value(token).unwrap(), &identity()).unwrap()
 }
 
 /// Formats each object as `Kind [namespace/]name`, with `~` for the identity, and with a binding's role for its hash.
@@ -56,7 +56,7 @@ fn each_permission_has_a_role_and_its_binding() {
 fn one_role_has_one_entry() {
     let by = |first: Value, second: Value| {
         let token = json!({"permissions": [first, second]});
-        Wanted::by(&serde_json::from_value(token).unwrap(), &identity()).map_err(|refusal| refusal.to_string())
+        Wanted::new(&serde_json::from_value(token).unwrap(), &identity()).map_err(|refusal| refusal.to_string())
     };
     let role = |name: &str, namespace: &str| json!({"name": name, "namespace": namespace, "rules": []});
     let made_up = format!("{}-1", identity().as_str());
@@ -138,7 +138,7 @@ fn no_two_requests_share_an_identity() {
         ["dev", "workspaces", "team", "writer"],
     ] {
         let [environment, provider, namespace, name] = parts;
-        let identity = Identity::of(environment, provider, namespace, name);
+        let identity = Identity::new(environment, provider, namespace, name);
         assert!(identity.as_str().len() <= 63, "a label's value: {identity:?}");
         assert!(seen.insert(identity.as_str().to_owned()), "{parts:?}");
     }

@@ -23,7 +23,7 @@ pub(super) struct Holder<'a> {
 
 impl<'a> Holder<'a> {
     /// Returns the holder of a granted request's kubeconfig.
-    pub(super) fn of(stage: &'a Stage, request: &AccessRequest) -> Result<Self> {
+    pub(super) fn new(stage: &'a Stage, request: &AccessRequest) -> Result<Self> {
         let named = request.status.as_ref().and_then(|status| status.secret_ref.as_ref());
         let name = named.ok_or_else(|| Error::Refused(format!("{} has no secretRef", request.shown())))?.name.clone();
         Ok(Self { stage, secrets: Api::namespaced(stage.platform.client(), request.namespace()), name })

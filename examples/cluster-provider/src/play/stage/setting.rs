@@ -33,7 +33,7 @@ pub(super) struct Setting {
 }
 
 impl Setting {
-    pub(super) async fn of(platform: Option<&Path>, kcp: Option<&Path>) -> Result<Self> {
+    pub(super) async fn new(platform: Option<&Path>, kcp: Option<&Path>) -> Result<Self> {
         let suffix = match platform {
             Some(_) => format!("-{}", std::process::id()),
             None => String::new(),

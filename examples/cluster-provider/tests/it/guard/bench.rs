@@ -54,7 +54,7 @@ impl Bench {
         let options = guard::Options { overrides: vec![SCHEDULER.to_owned()], ..guard::Options::default() };
         let stop = CancellationToken::new();
         let ended = tokio::spawn(guard::run(platform, options, stop.clone()));
-        Self::with(ring, webhook, Running::Provider { stop, ended }).await
+        Self::new(ring, webhook, Running::Provider { stop, ended }).await
     }
 
     /// Starts a bench with depguard's own controller and webhook, and the shipped rules.
@@ -92,10 +92,10 @@ impl Bench {
         )
         .await?;
         let name = "dependency-controller.dependencies.opendefense.cloud".to_owned();
-        Self::with(ring, name, Running::Stock { controller, webhook: Box::new(webhook), _folder: folder }).await
+        Self::new(ring, name, Running::Stock { controller, webhook: Box::new(webhook), _folder: folder }).await
     }
 
-    async fn with(ring: Ring, webhook: String, running: Running) -> Outcome<Self> {
+    async fn new(ring: Ring, webhook: String, running: Running) -> Outcome<Self> {
         let admin = ring.admin().await?;
         let object = |version: &str, kind: &str, name: &str| json!({"apiVersion": version, "kind": kind, "metadata": {"name": name}});
         for namespace in ["team", "other"] {
