@@ -13,7 +13,7 @@ const DEPENDENTS: usize = 5_000;
 const MAX_HELD: u64 = 10 << 20;
 /// Number of concurrent DELETEs that a build without optimization answers in time. Each has a connection with its own
 /// buffers.
-const AT_ONCE: usize = 50;
+const MAX_CONCURRENT_DELETIONS: usize = 50;
 const MAX_HELD_AT_ONCE: u64 = 32 << 20;
 /// Maximum of bytes that a selector's list fetches: ten objects of 2 kB.
 const MAX_SELECTED: u64 = 64 << 10;
@@ -52,9 +52,9 @@ pub(crate) async fn run() -> Result {
         hold(format!("{what}: {} held, at most {}", bytes(peak), bytes(MAX_HELD)), peak <= MAX_HELD);
     }
 
-    let at_once = flood(&mut scene, Subject::Lists, AT_ONCE).await?;
+    let at_once = flood(&mut scene, Subject::Lists, MAX_CONCURRENT_DELETIONS).await?;
     let (lists, cost) = (at_once.lists.begun.unwrap_or(u64::MAX), at_once.cost);
-    let what = format!("{AT_ONCE} at once");
+    let what = format!("{MAX_CONCURRENT_DELETIONS} at once");
     hold(format!("{what}: {} failures {}", cost.failures, cost.failure), cost.failures == 0);
     hold(format!("{what}: {lists} LISTs, at most {MAX_LISTS}"), lists <= MAX_LISTS);
     let (peak, most) = (bytes(cost.peak), bytes(MAX_HELD_AT_ONCE));

@@ -5,7 +5,7 @@ use depguard_kcp::Endpoint;
 use crate::Result;
 
 /// Objects a page, as in depguard's first request.
-const LIMIT: usize = 500;
+const MAX_PER_PAGE: usize = 500;
 
 /// Totals of the pages that were read.
 #[derive(Debug, Clone, Copy, Default)]
@@ -35,7 +35,7 @@ pub(crate) async fn drain(endpoint: &Endpoint, collection: &str) -> Result<Drain
 pub(crate) fn page_path(collection: &str, token: Option<&str>) -> String {
     // Servers make tokens of `=` and of letters that need no encoding.
     let token = token.map(|token| format!("&continue={}", token.replace('=', "%3D"))).unwrap_or_default();
-    format!("{collection}?limit={LIMIT}{token}")
+    format!("{collection}?limit={MAX_PER_PAGE}{token}")
 }
 
 /// Returns the continue token of a list. As in every list of custom resources, the list's metadata lies behind its

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Mutex, PoisonError};
 
 /// Maximum of entries that are kept.
-const MOST: usize = 1024;
+const MAX_ENTRIES: usize = 1024;
 
 /// Audit entry of a request that a webhook annotated.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,7 +33,7 @@ pub(crate) struct Audits(Mutex<VecDeque<Audit>>);
 impl Audits {
     pub(crate) fn note(&self, audit: Audit) {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if all.len() == MOST {
+        if all.len() == MAX_ENTRIES {
             all.pop_front();
         }
         all.push_back(audit);

@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::status::{ApiError, ApiResult};
 
 /// Maximum of operations that an API server accepts.
-const MOST: usize = 10_000;
+const MAX_OPERATIONS: usize = 10_000;
 
 /// Patch that was parsed.
 pub(crate) struct JsonPatch(Patch);
@@ -18,7 +18,7 @@ impl JsonPatch {
     pub(crate) fn parse(mut patch: Value) -> ApiResult<Self> {
         let unreadable = || ApiError::bad_request("error decoding patch: it is not a list of operations");
         let operations = patch.as_array_mut().ok_or_else(unreadable)?;
-        if operations.len() > MOST {
+        if operations.len() > MAX_OPERATIONS {
             return Err(ApiError::too_large());
         }
         // A missing value counts as null.

@@ -26,7 +26,7 @@ use crate::{Kind, access, discovery, evict, list, patch, read, tokens, watch, wr
 use std::sync::Arc;
 
 /// Maximum length of a request's body, as in etcd-backed API servers.
-const BODY_LIMIT: usize = 3 * 1024 * 1024;
+const MAX_BODY: usize = 3 * 1024 * 1024;
 
 /// Answers a request. The error means that there is no answer and the connection breaks.
 pub(crate) async fn answer(
@@ -266,7 +266,7 @@ fn gone(resource: &Resource, object: &Value) -> Value {
 }
 
 async fn read_body(body: Incoming) -> ApiResult<Bytes> {
-    match Limited::new(body, BODY_LIMIT).collect().await {
+    match Limited::new(body, MAX_BODY).collect().await {
         Ok(collected) => Ok(collected.to_bytes()),
         Err(why) if why.is::<http_body_util::LengthLimitError>() => Err(ApiError::too_large()),
         Err(why) => Err(ApiError::bad_request(format!("the body could not be read: {why}"))),

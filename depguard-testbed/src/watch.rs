@@ -25,7 +25,7 @@ use crate::world::World;
 
 const BOOKMARK_EVERY: Duration = Duration::from_secs(1);
 /// Maximum duration of a watch, and its duration if the client names none, as in an API server.
-const LONGEST: Duration = Duration::from_secs(30 * 60);
+const MAX_DURATION: Duration = Duration::from_secs(30 * 60);
 
 /// Opens a watch. `path` is the request's path, by which faults select their requests.
 pub(crate) fn open(world: &Arc<World>, target: Target, path: &str, query: &Query) -> ApiResult<Reply> {
@@ -33,7 +33,7 @@ pub(crate) fn open(world: &Arc<World>, target: Target, path: &str, query: &Query
     let asked = query.value("resourceVersion").unwrap_or("0");
     let revision: u64 =
         asked.parse().map_err(|_| ApiError::bad_request(format!("invalid resource version \"{asked}\"")))?;
-    let lasts = query.number("timeoutSeconds").map_or(LONGEST, Duration::from_secs).min(LONGEST);
+    let lasts = query.number("timeoutSeconds").map_or(MAX_DURATION, Duration::from_secs).min(MAX_DURATION);
     let shard = match &target.reach {
         Reach::One(cluster) => world.shards.asked(target.shard, cluster),
         Reach::Every(_) => target.shard,

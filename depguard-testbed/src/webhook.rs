@@ -19,7 +19,7 @@ use crate::pool::{Connection, Destination};
 use crate::world::World;
 
 /// Maximum length of a webhook's answer that is read.
-const ANSWER_LIMIT: usize = 3 * 1024 * 1024;
+const MAX_ANSWER: usize = 3 * 1024 * 1024;
 
 /// Answer of the webhook.
 pub(crate) struct Verdict {
@@ -137,7 +137,7 @@ async fn answer(
     response: Response<Incoming>,
 ) -> Result<Bytes, String> {
     let status = response.status();
-    let body = Limited::new(response.into_body(), ANSWER_LIMIT).collect().await;
+    let body = Limited::new(response.into_body(), MAX_ANSWER).collect().await;
     let body = body.map_err(|why| why.to_string())?.to_bytes();
     world.webhooks.keep(destination, connection);
     if status.is_success() {

@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::outcome::{Outcome, Stop};
 
 /// Time limit of one request. Longer than any webhook's time limit; a server that takes longer hangs.
-const TIME_LIMIT: Duration = Duration::from_secs(60);
+const MAX_REQUEST_TIME: Duration = Duration::from_secs(60);
 
 /// Client of one user for one cluster or workspace.
 #[derive(Clone)]
@@ -123,10 +123,10 @@ impl Api {
                 .unwrap_or_else(|_| Value::String(String::from_utf8_lossy(&bytes).into_owned()));
             Ok::<_, Stop>(Reply { what: what.clone(), status, warnings, body })
         };
-        match tokio::time::timeout(TIME_LIMIT, exchange).await {
+        match tokio::time::timeout(MAX_REQUEST_TIME, exchange).await {
             Ok(Ok(reply)) => Ok(reply),
             Ok(Err(error)) => Err(Stop::Failed(format!("{what}: {error}"))),
-            Err(_) => Err(Stop::Failed(format!("{what}: no answer within {} s", TIME_LIMIT.as_secs()))),
+            Err(_) => Err(Stop::Failed(format!("{what}: no answer within {} s", MAX_REQUEST_TIME.as_secs()))),
         }
     }
 }

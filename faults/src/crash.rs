@@ -26,7 +26,7 @@ use stage::Stage;
 use world::World;
 
 /// Maximum of graphs at a time: most of their time they wait.
-const AT_ONCE: usize = 6;
+const MAX_CONCURRENT_RUNS: usize = 6;
 /// Time limit of one removal, including the kills. A longer one counts as endless.
 const PATIENCE: Duration = Duration::from_secs(240);
 
@@ -57,7 +57,7 @@ pub async fn run(seed: u64, graphs: usize) -> Result<Summary> {
             (seed.wrapping_add(graph as u64), World::draw(seed.wrapping_add(graph as u64), graph % 3 == 0));
         (seed, one(drawn, seed).await)
     });
-    let mut runs = runs.buffer_unordered(AT_ONCE);
+    let mut runs = runs.buffer_unordered(MAX_CONCURRENT_RUNS);
     let mut all = Summary::default();
     while let Some((seed, summary)) = runs.next().await {
         let summary = summary?;

@@ -15,7 +15,7 @@ use crate::plan::{Fault, Round, Story, Target};
 use crate::scene::Scene;
 
 /// Maximum of concurrent deletions.
-const AT_ONCE: usize = 24;
+const MAX_CONCURRENT_ACTS: usize = 24;
 /// Pause between two attempts to delete a free object.
 const PAUSE: Duration = Duration::from_millis(250);
 /// Time after the end of all faults for which deletions are still tried: a little longer than the judge's limit.
@@ -106,7 +106,7 @@ fn waits(fault: Fault) -> bool {
 
 /// Does the same for each target, many at a time.
 async fn each<T>(targets: &[Target], act: impl AsyncFn(&Target) -> Result<T>) -> Result<Vec<T>> {
-    let done = stream::iter(targets).map(|target| act(target)).buffer_unordered(AT_ONCE);
+    let done = stream::iter(targets).map(|target| act(target)).buffer_unordered(MAX_CONCURRENT_ACTS);
     done.collect::<Vec<_>>().await.into_iter().collect()
 }
 

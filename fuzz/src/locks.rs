@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::targets::mended;
 
 /// Limit that is longer than any answer.
-const MOST_ANSWERED: usize = 16 << 10;
+const MAX_ANSWERED: usize = 16 << 10;
 
 /// Checks a review and the one lock that may apply to it, with an empty line between them. The review may pass only for
 /// a reason that a plain reading of the two confirms. Also checks the lock's creation, and its bytes read as a table.
@@ -76,7 +76,7 @@ fn decide(review: &LockReview<'_>, lock: &[u8]) -> LockDecision {
     assert_eq!(decision.allowed(), decision.message().is_none());
     assert!(LockDecision::LABELS.contains(&decision.label()));
     let answer = decision.to_review("1");
-    assert!(answer.len() <= MOST_ANSWERED, "{} bytes", answer.len());
+    assert!(answer.len() <= MAX_ANSWERED, "{} bytes", answer.len());
     decision
 }
 

@@ -11,7 +11,7 @@ use tower::ServiceExt;
 use crate::targets::{GOOD_RULE, lets_go, mended};
 
 /// Limit that is longer than any rejection.
-const MOST_REJECTED: usize = 2 << 10;
+const MAX_REJECTED: usize = 2 << 10;
 
 /// API server that lets nobody read anything.
 struct Refusing;
@@ -43,7 +43,7 @@ pub fn service(bytes: &[u8]) {
     });
     if status != 200 {
         assert!(matches!(status, 400 | 413), "{status}");
-        assert!(!answer.is_empty() && answer.len() <= MOST_REJECTED, "{} bytes", answer.len());
+        assert!(!answer.is_empty() && answer.len() <= MAX_REJECTED, "{} bytes", answer.len());
         return;
     }
     let answered: Value = serde_json::from_slice(&answer).unwrap_or_default();

@@ -6,7 +6,7 @@ use depguard_core::{Context, ControlPlane, Decision, FieldPath, Review, Rule, Ru
 use serde_json::{Value, json};
 
 /// Limit that is longer than any answer. The message is a few kB, and each blocker that it names is a cause too.
-const MOST_ANSWERED: usize = 32 << 10;
+const MAX_ANSWERED: usize = 32 << 10;
 
 /// Checks that a parsed path prints to a path that is equal.
 pub fn path(bytes: &[u8]) {
@@ -172,7 +172,7 @@ fn evaluate<'p>(review: &Review<'_>, answer: impl Fn(&str) -> Option<&'p [u8]>) 
     }
     let decision = evaluation.decide();
     assert_eq!(decision.allowed(), decision.message().is_none());
-    assert!(decision.to_review("1").len() <= MOST_ANSWERED);
+    assert!(decision.to_review("1").len() <= MAX_ANSWERED);
     decision
 }
 

@@ -19,7 +19,7 @@ pub(super) const LACKING: Duration = Duration::from_secs(4);
 /// Time for which an answer is believed while later requests fail.
 const BELIEVED: Duration = Duration::from_secs(60);
 /// Maximum number of requests at once.
-const AT_ONCE: usize = 8;
+const MAX_CONCURRENT_READS: usize = 8;
 /// Time limit of one refresh. The next refresh asks for the rest.
 const PATIENCE: Duration = Duration::from_secs(15);
 /// Maximum number of versions of a group that are asked about.
@@ -70,7 +70,8 @@ impl Kinds {
             (key, found)
         });
         let asked: Vec<_> = asked.collect();
-        let mut asked = Box::pin(stream::iter(asked).buffer_unordered(AT_ONCE).take_until(sleep(PATIENCE)));
+        let mut asked =
+            Box::pin(stream::iter(asked).buffer_unordered(MAX_CONCURRENT_READS).take_until(sleep(PATIENCE)));
         while let Some((key, found)) = asked.next().await {
             note(&mut self.served, key, found, Instant::now());
         }
@@ -87,7 +88,8 @@ impl Kinds {
             (key, found)
         });
         let asked: Vec<_> = asked.collect();
-        let mut asked = Box::pin(stream::iter(asked).buffer_unordered(AT_ONCE).take_until(sleep(PATIENCE)));
+        let mut asked =
+            Box::pin(stream::iter(asked).buffer_unordered(MAX_CONCURRENT_READS).take_until(sleep(PATIENCE)));
         while let Some((key, found)) = asked.next().await {
             note(&mut self.bound, key, found, Instant::now());
         }

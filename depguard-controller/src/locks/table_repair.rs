@@ -6,12 +6,12 @@ use depguard_core::model::Namespace;
 use depguard_kcp::{ApiError, Endpoint, Preconditions};
 
 /// Maximum number of attempts to write a table that somebody else writes meanwhile.
-const TRIES: usize = 8;
+const MAX_TRIES: usize = 8;
 
 /// Makes sure that the stored table says all of `wanted`.
 pub(super) async fn ensure(endpoint: &Endpoint, name: &TableName, wanted: &[Entry]) -> Result<(), String> {
     let mut conflict = None;
-    for _ in 0..TRIES {
+    for _ in 0..MAX_TRIES {
         match try_ensure(endpoint, name, wanted).await {
             Err(Failed::Conflict(error)) => conflict = Some(error),
             Err(Failed::For(why)) => return Err(why),

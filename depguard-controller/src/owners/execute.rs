@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::owners::removal::Came;
 use crate::owners::write::{Request, Write};
-use crate::runtime::round::AT_ONCE;
+use crate::runtime::round::MAX_CONCURRENT_WRITES;
 
 /// Result of a write.
 #[derive(Debug)]
@@ -34,7 +34,7 @@ pub(crate) enum Seen {
 /// Carries out all writes, in any order. Each comes with the UID of the GlobalOwner that it is for.
 pub(crate) async fn execute(endpoint: &Endpoint, writes: Vec<(String, Write)>) -> Vec<Executed> {
     let writes = stream::iter(writes).map(|(owner, write)| one(endpoint, owner, write));
-    writes.buffer_unordered(AT_ONCE).collect().await
+    writes.buffer_unordered(MAX_CONCURRENT_WRITES).collect().await
 }
 
 /// Logs the results: a line for each group that has adopted or released objects, and one for each event.

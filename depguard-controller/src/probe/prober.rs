@@ -24,7 +24,7 @@ use crate::probe::webhook_probe::{self, Address};
 use crate::runtime::apply;
 
 /// Maximum number of places that are probed together.
-const AT_ONCE: usize = 16;
+const MAX_CONCURRENT_PROBES: usize = 16;
 /// Time limit for all places. The rest counts as not asked.
 const PATIENCE: Duration = Duration::from_secs(45);
 /// Time limit of one request to an API server.
@@ -168,7 +168,7 @@ async fn probe_all(jobs: &Jobs) -> ProbeResults {
     let probes: Vec<_> = jobs.iter().map(|(place, job)| (place.clone(), Arc::clone(job))).collect();
     let probes = stream::iter(probes)
         .map(|(place, job)| async move { (place, ProbeResult { job_hash: job.hash, ..job.probe.run().await }) });
-    let mut probes = Box::pin(probes.buffer_unordered(AT_ONCE).take_until(sleep(PATIENCE)));
+    let mut probes = Box::pin(probes.buffer_unordered(MAX_CONCURRENT_PROBES).take_until(sleep(PATIENCE)));
     let mut results = ProbeResults::new();
     while let Some((place, result)) = probes.next().await {
         results.insert(place, Arc::new(result));

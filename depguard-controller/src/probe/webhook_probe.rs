@@ -18,9 +18,9 @@ use crate::probe::result::{CERTIFICATE_INVALID, Loaded as LoadedRules, NOT_ASKED
 /// Time limit of one call.
 const CALL: Duration = Duration::from_secs(5);
 /// Maximum length of an answer, in bytes.
-const LONGEST: usize = 8 << 20;
+const MAX_ANSWER: usize = 8 << 20;
 /// Maximum number of rules that one call asks for.
-const AT_ONCE: usize = 10_000;
+const MAX_RULES_PER_REQUEST: usize = 10_000;
 
 /// Address of a webhook.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -87,10 +87,10 @@ pub(crate) async fn ask(
     let caller = Caller::new(&with_timeout(&address.url), roots, address.server_name.as_deref(), identity);
     let caller = caller.map_err(|why| problem(&address.url, &why))?;
     let mut loaded = LoadedRules::new();
-    for rules in rules.chunks(AT_ONCE) {
+    for rules in rules.chunks(MAX_RULES_PER_REQUEST) {
         let inquiry = LoadedRulesRequest::new(uid(), rules.iter().copied());
         let answer =
-            caller.post(inquiry.to_review(), LONGEST, CALL).await.map_err(|why| problem(&address.url, &why))?;
+            caller.post(inquiry.to_review(), MAX_ANSWER, CALL).await.map_err(|why| problem(&address.url, &why))?;
         match inquiry.read(&answer) {
             Ok(Loaded::Rules(rules)) => loaded.extend(rules),
             Ok(Loaded::NotLoaded(why)) => {

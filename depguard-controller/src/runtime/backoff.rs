@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 const FIRST: Duration = Duration::from_secs(1);
-const LONGEST: Duration = Duration::from_secs(30);
+const MAX_DELAY: Duration = Duration::from_secs(30);
 
 /// Failures, each with the time at which it is due again: after the first pause, 1 s unless said otherwise, then twice
 /// as long each time, up to 30 s.
@@ -42,7 +42,7 @@ impl<K: Eq + Hash> Retries<K> {
 
     /// Notes that an attempt failed.
     pub(crate) fn failed(&mut self, key: K, input: u64, now: Instant) {
-        let pause = self.failed.get(&key).map_or(self.first, |retry| (retry.pause * 2).min(LONGEST));
+        let pause = self.failed.get(&key).map_or(self.first, |retry| (retry.pause * 2).min(MAX_DELAY));
         self.failed.insert(key, Retry { input, pause, due: now + pause });
     }
 

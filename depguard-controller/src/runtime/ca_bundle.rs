@@ -6,7 +6,7 @@ use std::sync::Arc;
 use depguard_kcp::{FileError, Files, Reload, WatchedFile};
 
 /// Maximum size of a bundle, in bytes: the bundle goes into every configuration, which etcd limits to 1.5 MiB.
-const LONGEST: usize = 256 << 10;
+const MAX_CA_BUNDLE: usize = 256 << 10;
 
 /// Certificates as PEM, reread when their file changes.
 pub(crate) type CaBundle = WatchedFile<Arc<[u8]>, CaBundleError>;
@@ -30,7 +30,7 @@ pub enum CaBundleError {
 
 /// Reads the file.
 pub(crate) async fn open(file: PathBuf, reload: Reload) -> Result<CaBundle, CaBundleError> {
-    let files = Files { what: "CA bundle", paths: [file.clone()], longest: LONGEST };
+    let files = Files { what: "CA bundle", paths: [file.clone()], longest: MAX_CA_BUNDLE };
     WatchedFile::open(files, reload, move |[content]| match check(content) {
         Ok(()) => Ok(content.as_slice().into()),
         Err(why) => Err(CaBundleError::Unusable { file: file.clone(), why }),

@@ -15,7 +15,7 @@ use crate::runtime::client_config::Clients;
 use crate::runtime::metrics::Metrics;
 
 /// Maximum number of writes at once.
-pub(crate) const AT_ONCE: usize = 16;
+pub(crate) const MAX_CONCURRENT_WRITES: usize = 16;
 /// Time limit for the writes of one kind in one round.
 const WRITES: Duration = Duration::from_secs(45);
 /// Time to wait for more changes after one.
@@ -76,7 +76,7 @@ pub(crate) async fn settled_unless<T>(changes: &mut watch::Receiver<T>, is_urgen
 /// Carries out writes of one kind, and returns the result of each. Writes for which no time is left wait for the next
 /// round.
 pub(crate) fn in_time<W: Future>(writes: impl IntoIterator<Item = W>) -> impl Stream<Item = W::Output> + Unpin {
-    Box::pin(stream::iter(writes).buffer_unordered(AT_ONCE).take_until(sleep(WRITES)))
+    Box::pin(stream::iter(writes).buffer_unordered(MAX_CONCURRENT_WRITES).take_until(sleep(WRITES)))
 }
 
 #[cfg(test)]

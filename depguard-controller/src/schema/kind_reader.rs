@@ -27,7 +27,7 @@ pub(crate) struct KindKey {
 pub(crate) type Kinds = BTreeMap<KindKey, Seen>;
 
 /// Maximum number of kinds that are read at once: a published schema can take some megabytes.
-const AT_ONCE: usize = 2;
+const MAX_CONCURRENT_READS: usize = 2;
 /// Time limit for reading kinds in one round. The next round reads the rest.
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -81,7 +81,7 @@ impl KindCache {
             };
             (key, seen)
         });
-        let mut reads = Box::pin(reads.buffer_unordered(AT_ONCE).take_until(tokio::time::sleep(PATIENCE)));
+        let mut reads = Box::pin(reads.buffer_unordered(MAX_CONCURRENT_READS).take_until(tokio::time::sleep(PATIENCE)));
         while let Some((key, seen)) = reads.next().await {
             left.remove(&key);
             self.note(key, seen, Instant::now());

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use crate::bed::{Bed, COMPUTE, NETWORK, URL, rule};
 
 /// Memory limit of the chart, in MiB.
-const LIMIT: u64 = 256;
+const MAX_MEMORY: u64 = 256;
 
 /// Stock binary in a process of its own.
 struct Stock(Child);
@@ -79,7 +79,7 @@ async fn one_workspace_neither_fills_the_memory_nor_stops_the_others() {
     bed.until_installed(NETWORK, &["routers", "subnets", "vpcs"]).await;
     bed.until_condition(COMPUTE, "later", "Programmed", "True Programmed").await;
     println!("{before} MiB before, at most {} MiB", stock.peak());
-    assert!(stock.peak() < LIMIT, "{} MiB", stock.peak());
+    assert!(stock.peak() < MAX_MEMORY, "{} MiB", stock.peak());
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -98,5 +98,5 @@ async fn locks_of_one_namespace_neither_fill_the_memory_nor_stop_the_others() {
     let stock = Stock::start(&bed, &["--control-plane=kubernetes", "--enable=locks", "--workspace-max-objects=100"]);
     bed.until_lock("", "honest", "Accepted", "True Accepted").await;
     println!("at most {} MiB", stock.peak());
-    assert!(stock.peak() < LIMIT, "{} MiB", stock.peak());
+    assert!(stock.peak() < MAX_MEMORY, "{} MiB", stock.peak());
 }

@@ -110,11 +110,11 @@ mod tests {
 
     use super::*;
 
-    const MOST: usize = 9;
+    const MAX_OBJECTS: usize = 9;
 
     fn graph() -> impl Strategy<Value = Vec<Vec<usize>>> {
-        prop::collection::vec((0..MOST, 0..MOST), 0..22).prop_map(|edges| {
-            let mut refers = vec![Vec::new(); MOST];
+        prop::collection::vec((0..MAX_OBJECTS, 0..MAX_OBJECTS), 0..22).prop_map(|edges| {
+            let mut refers = vec![Vec::new(); MAX_OBJECTS];
             edges.into_iter().for_each(|(from, to)| refers[from].push(to));
             refers
         })
@@ -152,13 +152,13 @@ mod tests {
     proptest! {
         #[test]
         fn each_wave_is_what_can_go_after_those_before_it(
-            refers in graph(), staying in prop::collection::btree_set(0..MOST, 0..3),
+            refers in graph(), staying in prop::collection::btree_set(0..MAX_OBJECTS, 0..3),
         ) {
             let stays = |object| staying.contains(&object);
             let turns = DeletionOrder::new(&refers, stays);
             prop_assert_eq!(&turns.waves, &played(&refers, stays));
             let waves: BTreeSet<_> = turns.waves.iter().flatten().collect();
-            for object in 0..MOST {
+            for object in 0..MAX_OBJECTS {
                 let circular = turns.cycles.iter().flatten().any(|member| *member == object);
                 prop_assert_eq!(circular, leads_back(&refers, object));
                 let rest = !circular && !stays(object) && !waves.contains(&object);

@@ -10,7 +10,7 @@ use crate::lookup::referrer_set::MAX_SOUGHT;
 use crate::protocol::discovery::{Discovery, Served};
 use crate::protocol::paged_list::{Listing, Progress};
 use crate::protocol::printed_table::{self, Rows};
-use crate::protocol::request::{Accept, Filter, PAGE_LIMIT, Query, QueryId, Request};
+use crate::protocol::request::{Accept, Filter, MAX_PER_PAGE, Query, QueryId, Request};
 use crate::protocol::response::Answer;
 use crate::protocol::response_error::failure;
 use crate::rule::compiled_edge::CompiledEdge;
@@ -97,7 +97,7 @@ impl ListReader {
         let dependents = same_dependents(&mut lookups)?;
         let listing = Listing::new(dependents.path());
         // As many as a message needs. If the first page has fewer referrers than objects, full pages follow.
-        let few = u32::try_from(MAX_SOUGHT).unwrap_or(PAGE_LIMIT);
+        let few = u32::try_from(MAX_SOUGHT).unwrap_or(MAX_PER_PAGE);
         let listing = if lookups.iter().all(Lookup::finds_each) { listing.beginning_with(few) } else { listing };
         let source = Source::List(listing);
         Some(Self::new(dependents, source, lookups))

@@ -1,7 +1,7 @@
 //! Reading of one list, page by page: the next request, restarts, and the end.
 
 use crate::protocol::problem::Unresolved;
-use crate::protocol::request::{Filter, PAGE_LIMIT, page_path};
+use crate::protocol::request::{Filter, MAX_PER_PAGE, page_path};
 use crate::protocol::response::Answer;
 use crate::protocol::response_error::{failed, failure};
 use crate::scan::extract::{Page, PageError};
@@ -43,7 +43,7 @@ pub(crate) enum Progress {
 
 impl Listing {
     pub(crate) fn new(path: String) -> Self {
-        Self { path, filter: None, limit: PAGE_LIMIT, first_limit: None, continue_token: None, restarts: 0 }
+        Self { path, filter: None, limit: MAX_PER_PAGE, first_limit: None, continue_token: None, restarts: 0 }
     }
 
     /// Creates a list with a filter.

@@ -97,7 +97,7 @@ pub enum Verb {
 pub struct QueryId(pub(crate) usize);
 
 /// The number of objects for which the first page is asked.
-pub(crate) const PAGE_LIMIT: u32 = 500;
+pub(crate) const MAX_PER_PAGE: u32 = 500;
 
 /// Restriction of a list.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -10,7 +10,7 @@ use crate::model::go_duration::parse_duration;
 /// The limit if the caller gives none, or none that can be read: the API server's own default.
 const DEFAULT: Duration = Duration::from_secs(10);
 /// The longest limit that is accepted: the longest that the API server allows a webhook.
-const MAX: Duration = Duration::from_secs(30);
+const MAX_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Returns the time that the answer to a review may take: the caller's limit, less a margin for the way back.
 ///
@@ -21,10 +21,10 @@ pub fn time_to_answer(query: Option<&str>) -> Duration {
     less_margin(of_query(query))
 }
 
-/// Returns the time limit in a URL's query, at most [`MAX`]; without one, [`DEFAULT`].
+/// Returns the time limit in a URL's query, at most [`MAX_TIMEOUT`]; without one, [`DEFAULT`].
 fn of_query(query: Option<&str>) -> Duration {
     let given = query.unwrap_or_default().split('&').find_map(|pair| pair.strip_prefix("timeout="));
-    given.and_then(parse_duration).unwrap_or(DEFAULT).min(MAX)
+    given.and_then(parse_duration).unwrap_or(DEFAULT).min(MAX_TIMEOUT)
 }
 
 /// Returns the part of a time limit that is left for the work: a tenth, between 100 ms and 1 s, goes to the way back.
@@ -50,13 +50,13 @@ mod tests {
             (Some("timeout=soon"), DEFAULT),
             (Some("timeout=0s"), DEFAULT),
             (Some("timeout=-5s"), DEFAULT),
-            (Some("timeout=1h"), MAX),
-            (Some("timeout=99999999999999999999999999h"), MAX),
+            (Some("timeout=1h"), MAX_TIMEOUT),
+            (Some("timeout=99999999999999999999999999h"), MAX_TIMEOUT),
         ] {
             assert_eq!(of_query(query), expected, "{query:?}");
         }
         let long = format!("timeout={}s", "9".repeat(400));
-        assert_eq!(of_query(Some(&long)), MAX);
+        assert_eq!(of_query(Some(&long)), MAX_TIMEOUT);
     }
 
     #[test]

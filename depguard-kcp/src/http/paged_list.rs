@@ -11,7 +11,7 @@ use crate::http::endpoint::{Endpoint, MAX_BODY, RequestError};
 use crate::http::objects::{ApiError, Status, described, null_or_items, with_query};
 
 /// Maximum of objects on a page.
-const LIMIT: usize = 500;
+const MAX_PER_PAGE: usize = 500;
 /// Maximum of pages of a list: more than any sane API server has.
 const MAX_PAGES: usize = 20_000;
 /// Maximum of restarts of a list after a 410.
@@ -72,7 +72,7 @@ impl Endpoint {
     ) -> Result<String, ApiError> {
         let what = || described(&Method::GET, self, path);
         let unusable = |why: String| ApiError::Unusable { request: what(), why };
-        let mut query = format!("limit={LIMIT}");
+        let mut query = format!("limit={MAX_PER_PAGE}");
         let mut left = most;
         for _ in 0..MAX_PAGES {
             let response = self.get_within(&with_query(path, &query), accept, &mut UpTo(MAX_BODY)).await?;
@@ -91,7 +91,7 @@ impl Endpoint {
             each(page.items);
             match continue_.filter(|token| !token.is_empty()) {
                 None => return Ok(resource_version),
-                Some(token) => query = format!("limit={LIMIT}&continue={}", percent_encode(&token)),
+                Some(token) => query = format!("limit={MAX_PER_PAGE}&continue={}", percent_encode(&token)),
             }
         }
         Err(unusable(format!("it has not ended after {MAX_PAGES} pages")))

@@ -20,7 +20,7 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
 /// Maximum of connections at a time; further ones wait.
-const CONNECTIONS: usize = 32;
+const MAX_CONNECTIONS: usize = 32;
 /// Time limit of a connection, which serves one request.
 const CONNECTION: Duration = Duration::from_secs(5);
 /// Number of further tries, and the pause between them, if an address is in use.
@@ -83,7 +83,7 @@ impl PlainServer {
 
     /// Answers GET and HEAD until the future is dropped. Its connections end with it.
     pub(crate) async fn serve(self, answer: impl Fn(&str) -> Plain + Clone + Send + Sync + 'static) {
-        let room = Arc::new(Semaphore::new(CONNECTIONS));
+        let room = Arc::new(Semaphore::new(MAX_CONNECTIONS));
         let mut connections = JoinSet::new();
         loop {
             let Ok(place) = room.clone().acquire_owned().await else { return };

@@ -15,7 +15,7 @@ use crate::tenancy::workspace_paths::WorkspaceLookup;
 pub type Claims = BTreeMap<WorkspacePath, BTreeSet<LogicalCluster>>;
 
 /// Maximum of look-ups at a time.
-const AT_ONCE: usize = 8;
+const MAX_CONCURRENT_LOOKUPS: usize = 8;
 /// Maximum age of an answer that could not be renewed.
 const MAX_AGE: Duration = WorkspaceLookups::FRESH.saturating_mul(2);
 /// Time limit of one refresh. The next refresh looks up the remaining paths.
@@ -59,7 +59,7 @@ impl WorkspaceLookups {
             let lookup = connection.look_up(&path).await;
             (path, Known { claimants, lookup, again: false, at })
         });
-        let mut lookups = Box::pin(lookups.buffer_unordered(AT_ONCE).take_until(sleep(PATIENCE)));
+        let mut lookups = Box::pin(lookups.buffer_unordered(MAX_CONCURRENT_LOOKUPS).take_until(sleep(PATIENCE)));
         while let Some((path, mut known)) = lookups.next().await {
             known.again = self.known.get(&path).is_some_and(|before| before.lookup == known.lookup);
             self.known.insert(path, known);

@@ -18,9 +18,9 @@ use crate::limits::gauged_semaphore::GaugedSemaphore;
 /// Maximum length of a list's body. A longer page is asked for again with fewer objects.
 const MAX_PAGE_BYTES: usize = 16 << 20;
 /// Maximum number of pages that are read at once.
-const PAGES: usize = 16;
+const MAX_CONCURRENT_PAGES: usize = 16;
 /// Maximum number of cheap reads at once.
-const SMALL_READS: usize = 64;
+const MAX_CONCURRENT_SMALL_READS: usize = 64;
 /// Maximum length of a cheap read's body: more than any object has, and a list is asked for again with fewer objects.
 /// Several such bodies have room at once, so that the long ones of one tenant don't keep everybody waiting.
 const MAX_SMALL_BYTES: usize = 4 << 20;
@@ -76,8 +76,8 @@ impl Budget {
     /// Makes a budget with so much room for pages, in bytes.
     pub(crate) fn new(pages: usize) -> Self {
         Self {
-            small: Class::new(SMALL_READS, SMALL_ROOM, MAX_SMALL_BYTES),
-            pages: Class::new(PAGES, pages, MAX_PAGE_BYTES),
+            small: Class::new(MAX_CONCURRENT_SMALL_READS, SMALL_ROOM, MAX_SMALL_BYTES),
+            pages: Class::new(MAX_CONCURRENT_PAGES, pages, MAX_PAGE_BYTES),
         }
     }
 
@@ -228,7 +228,7 @@ mod tests {
     async fn places_are_given_in_the_order_of_asking_and_cheap_reads_have_their_own() {
         let budget = Arc::new(Budget::new(64 * MIB));
         let mut held = Vec::new();
-        for _ in 0..PAGES {
+        for _ in 0..MAX_CONCURRENT_PAGES {
             held.push(page(&budget, MIB).await.unwrap());
         }
         assert!(page(&budget, MIB).await.is_none());

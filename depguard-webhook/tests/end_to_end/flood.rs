@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use crate::scene::{Scene, probe};
 
 /// Memory limit of the chart, in MiB.
-const LIMIT: u64 = 256;
+const MAX_MEMORY: u64 = 256;
 
 /// Maximum number of rules of a workspace, a fifth of the default.
 const ALLOWED: usize = 400;
@@ -213,7 +213,7 @@ async fn one_workspace_neither_fills_the_memory_nor_stops_the_others() {
         fill(scene.testbed(), workspace, place, objects);
         until(name, async || stock.rules().await == rules && decides_rightly(&scene).await).await;
         println!("{} MiB at most with {name}", stock.peak());
-        assert!(stock.peak() < LIMIT, "{name}: {} MiB", stock.peak());
+        assert!(stock.peak() < MAX_MEMORY, "{name}: {} MiB", stock.peak());
         last = rules;
     }
     // Later changes by another workspace count as ever.
@@ -226,5 +226,5 @@ async fn one_workspace_neither_fills_the_memory_nor_stops_the_others() {
     scene.configure(fresh.review).await;
     until("it decides", async || fresh.rules().await == last && decides_rightly(&scene).await).await;
     println!("{} MiB at most where it is started with all of that", fresh.peak());
-    assert!(fresh.peak() < LIMIT, "{} MiB", fresh.peak());
+    assert!(fresh.peak() < MAX_MEMORY, "{} MiB", fresh.peak());
 }

@@ -23,7 +23,7 @@ const REFERENCES: [(&str, &str, &str); 4] = [
 ];
 
 /// Number of objects in the longest chain of references: a machine, its subnet, the subnet's network.
-const DEPTH: usize = 3;
+const MAX_PASSES: usize = 3;
 
 /// All kinds, in the order in which a user creates their objects.
 const CREATED: [&str; 5] = ["Network", "Subnet", "Secret", "ConfigMap", "VirtualMachine"];
@@ -72,7 +72,7 @@ const CASES: [Case; 10] = [
         stops: false,
         passes: Passes::Exactly(2),
     },
-    Case { tool: ARGO, by: "no waves", steps: SIDE_BY_SIDE, stops: true, passes: Passes::UpTo(DEPTH) },
+    Case { tool: ARGO, by: "no waves", steps: SIDE_BY_SIDE, stops: true, passes: Passes::UpTo(MAX_PASSES) },
     Case {
         tool: ARGO,
         by: "waves: targets are created first",
@@ -92,14 +92,14 @@ const CASES: [Case; 10] = [
         by: "a list of kinds, then the alphabet",
         steps: &[&["ConfigMap"], &["Secret"], &["Network"], &["Subnet"], &["VirtualMachine"]],
         stops: false,
-        passes: Passes::Exactly(DEPTH),
+        passes: Passes::Exactly(MAX_PASSES),
     },
     Case {
         tool: KUBECTL,
         by: "files in the order of creation",
         steps: &[&["Network"], &["Subnet"], &["Secret"], &["ConfigMap"], &["VirtualMachine"]],
         stops: false,
-        passes: Passes::Exactly(DEPTH),
+        passes: Passes::Exactly(MAX_PASSES),
     },
     Case {
         tool: KUBECTL,
@@ -113,7 +113,7 @@ const CASES: [Case; 10] = [
         by: "no references between resources",
         steps: SIDE_BY_SIDE,
         stops: false,
-        passes: Passes::UpTo(DEPTH),
+        passes: Passes::UpTo(MAX_PASSES),
     },
     Case {
         tool: TERRAFORM,
@@ -177,7 +177,7 @@ async fn played(world: &Arc<World>, tool: &str) -> Outcome {
             Passes::UpTo(most) => passes.is_some_and(|passes| passes <= most),
             Passes::Endless => passes.is_none(),
         };
-        ensure(is_as_said && disorder.is_empty() && passes.unwrap_or_default() <= DEPTH, said)?;
+        ensure(is_as_said && disorder.is_empty() && passes.unwrap_or_default() <= MAX_PASSES, said)?;
         let row = case.row();
         ensure(page.lines().any(|line| line == row), || format!("docs/gitops.md lacks\n{row}"))?;
     }
@@ -403,7 +403,7 @@ pub(crate) async fn programs(world: Arc<World>) -> Outcome {
             let mut passes = 1;
             while let Err(printed) = run(&tools, folder.path(), command).await? {
                 let is_refusal = printed.contains("still referenced by") || tool == HELM;
-                ensure(is_refusal && passes <= DEPTH, || format!("pass {passes} of {command:?}: {printed}"))?;
+                ensure(is_refusal && passes <= MAX_PASSES, || format!("pass {passes} of {command:?}: {printed}"))?;
                 passes += 1;
             }
             let disorder = journal.disorder().await?;

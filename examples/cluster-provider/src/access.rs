@@ -43,7 +43,7 @@ const RESYNC: Duration = Duration::from_secs(5 * 60);
 /// Pause before looking again for something that others create.
 const SOON: Duration = Duration::from_secs(10);
 /// Maximum of requests that are reconciled at a time.
-const AT_ONCE: u16 = 4;
+const MAX_CONCURRENT_RECONCILES: u16 = 4;
 
 /// Reconciles AccessRequests until it is told to stop.
 pub async fn run(platform: Arc<Platform>, workspaces: Arc<Workspaces>, lifetime: Duration, stop: CancellationToken) {
@@ -52,7 +52,7 @@ pub async fn run(platform: Arc<Platform>, workspaces: Arc<Workspaces>, lifetime:
     let requests = controller.store();
     let controller = controller
         .watches(platform.all::<Clusters>(), Config::default(), move |cluster| requests_of(&requests, &cluster))
-        .with_config(controller::Config::default().concurrency(AT_ONCE));
+        .with_config(controller::Config::default().concurrency(MAX_CONCURRENT_RECONCILES));
     let access = Arc::new(Access { platform, workspaces, lifetime });
     reconcile::run(controller, async |request, access| access.look_at(&request).await, access, stop).await;
 }

@@ -17,7 +17,7 @@ use crate::{Error, Result};
 const AGAIN: Duration = Duration::from_secs(3);
 
 /// Time limit of one look. A server that never answers must not block an object for ever.
-const LONGEST: Duration = Duration::from_secs(60);
+const MAX_DELAY: Duration = Duration::from_secs(60);
 
 /// Runs a reconciler until it is told to stop. Looks in progress are finished first.
 pub(crate) async fn run<K: Kind, C: Send + Sync + 'static, F>(
@@ -37,9 +37,9 @@ pub(crate) async fn run<K: Kind, C: Send + Sync + 'static, F>(
         Action::requeue(AGAIN)
     };
     let bounded = move |object, context| {
-        let done = timeout(LONGEST, reconcile(object, context));
+        let done = timeout(MAX_DELAY, reconcile(object, context));
         async move {
-            let too_late = |_| Error::Refused(format!("no API server answered within {} s", LONGEST.as_secs()));
+            let too_late = |_| Error::Refused(format!("no API server answered within {} s", MAX_DELAY.as_secs()));
             done.await.map_err(too_late)?
         }
     };

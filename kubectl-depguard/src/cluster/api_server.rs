@@ -32,7 +32,7 @@ const ITSELF: &str = "/apis/core.kcp.io/v1alpha1/logicalclusters/cluster";
 const CRD: &str = "CustomResourceDefinition";
 const CRDS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 /// Limit on concurrent requests.
-const AT_ONCE: usize = 8;
+const MAX_CONCURRENT_LISTS: usize = 8;
 
 impl ApiServer {
     pub(crate) async fn open(global: &Global) -> Result<Self, Failure> {
@@ -104,7 +104,7 @@ impl ApiServer {
             let path = &path;
             async move { (endpoint.list_json(path).await, provider) }
         });
-        let lists: Vec<_> = lists.buffered(AT_ONCE).collect().await;
+        let lists: Vec<_> = lists.buffered(MAX_CONCURRENT_LISTS).collect().await;
         let mut objects: Vec<Arc<Value>> = Vec::new();
         for (list, provider) in lists {
             let what = provider.map_or("the rules".to_owned(), |(_, name)| format!("the rules of {name}"));
@@ -138,7 +138,7 @@ impl ApiServer {
             (export, name)
         });
         let mut read = Vec::new();
-        for (export, name) in exports.buffered(AT_ONCE).collect::<Vec<_>>().await {
+        for (export, name) in exports.buffered(MAX_CONCURRENT_LISTS).collect::<Vec<_>>().await {
             match export {
                 Ok(export) => read.push(export),
                 // The bindings of the export's consumers outlive the export, and the protection does, too.
@@ -224,7 +224,7 @@ impl ApiServer {
             let path = format!("/apis/apis.kcp.io/v1alpha1/apiresourceschemas/{schema}");
             (self.connection.cluster(&provider).get_json(&path).await, kind)
         });
-        let schemas: Vec<_> = schemas.buffered(AT_ONCE).collect().await;
+        let schemas: Vec<_> = schemas.buffered(MAX_CONCURRENT_LISTS).collect().await;
         for (schema, kind) in schemas {
             match schema {
                 Ok(schema) => definitions.push(Arc::new(schema)),
@@ -288,7 +288,7 @@ impl ApiServer {
                 }
             }
         });
-        let lists: Vec<_> = lists.buffered(AT_ONCE).try_collect().await.map_err(failed)?;
+        let lists: Vec<_> = lists.buffered(MAX_CONCURRENT_LISTS).try_collect().await.map_err(failed)?;
         let mut kinds = Kinds::default();
         for (group, version, list, unread) in lists {
             if let (Ok(version), Some(list)) = (Version::parse(&version), list) {

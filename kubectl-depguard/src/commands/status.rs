@@ -182,7 +182,7 @@ fn print(report: &Report, format: Option<Format>, terminal: &mut Terminal) -> Re
     }
     lines.extend(report.problems.iter().cloned());
     if report.refusals.as_ref().is_some_and(Vec::is_empty) {
-        lines.push(format!("no refusal in the last {} lines of the readable logs", refusals::LINES));
+        lines.push(format!("no refusal in the last {} lines of the readable logs", refusals::MAX_LINES));
     }
     lines.extend(report.unread.iter().map(|unread| format!("could not read {}: {}", unread.what, unread.why)));
     for line in lines {

@@ -10,7 +10,7 @@ const MAX_PATHS: usize = 10_000;
 /// Maximum number of nodes that are visited: a schema may refer to itself.
 const MAX_PLACES: usize = 50_000;
 /// Maximum depth of a path.
-const DEPTH: usize = 24;
+const MAX_DEPTH: usize = 24;
 
 impl Schema {
     /// Returns the paths at which the wanted value may be, those of the upper levels first. Items of lists and values
@@ -20,7 +20,7 @@ impl Schema {
         let mut walk = SchemaWalk { schema: self, open: false, never: None };
         let mut level = vec![(String::new(), &self.root)];
         let mut places = 0;
-        for depth in 0..DEPTH {
+        for depth in 0..MAX_DEPTH {
             let mut next = Vec::new();
             for (walked, node) in level {
                 for (step, inner) in self.steps(node, depth == 0) {

@@ -54,7 +54,7 @@ impl fmt::Display for Timestamp {
 /// Reads a duration such as `2h` or `1h30m`, in milliseconds: hours, minutes and seconds, longer than zero and at
 /// most ten years.
 pub(super) fn duration(text: &str) -> Option<u64> {
-    const MOST: u64 = 10 * 366 * 86_400;
+    const MAX_SECONDS: u64 = 10 * 366 * 86_400;
     let (mut seconds, mut rest) = (0_u64, text);
     while !rest.is_empty() {
         let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
@@ -69,7 +69,7 @@ pub(super) fn duration(text: &str) -> Option<u64> {
         seconds = seconds.checked_add(number * each)?;
         rest = unit.get(1..)?;
     }
-    (1..=MOST).contains(&seconds).then_some(seconds * 1000)
+    (1..=MAX_SECONDS).contains(&seconds).then_some(seconds * 1000)
 }
 
 /// Returns true if the text has the form that RFC 3339 demands. The calendar reads others too: a space for the `T`, a

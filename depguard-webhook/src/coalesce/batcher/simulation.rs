@@ -5,9 +5,9 @@ use std::collections::HashSet;
 use super::*;
 
 /// Number of lookups that arrive.
-const MOST: u8 = 4;
+const MAX_LOOKUPS: u8 = 4;
 /// Number of pages of a scan.
-const PAGES: u8 = 2;
+const MAX_PAGES: u8 = 2;
 
 /// Batcher, and the world that carries out its actions.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -87,7 +87,7 @@ impl World {
     /// Returns all events that may happen next.
     fn events(&self) -> Vec<Event> {
         let mut events = Vec::new();
-        if self.lookups.len() < usize::from(MOST) {
+        if self.lookups.len() < usize::from(MAX_LOOKUPS) {
             events.extend([true, false].map(|selects| Event::Arrive { selects, crowds: true }));
             events.extend(
                 (self.threshold == 1 && self.batcher.bounds.at_once > 0)
@@ -105,7 +105,7 @@ impl World {
                 events.push(Event::Begin);
                 continue;
             };
-            events.push(if sent.pages + 1 < PAGES { Event::Page } else { Event::End });
+            events.push(if sent.pages + 1 < MAX_PAGES { Event::Page } else { Event::End });
             events.extend((sent.pages > 0 && !sent.restarted).then_some(Event::Restart));
             events.extend(self.members(sent).map(Event::Early));
         }
@@ -159,7 +159,7 @@ impl World {
             Event::ScanLost => {
                 world.lost = true;
                 let id = world.scans.pop().unwrap().id;
-                world.end(id, Fate::Lost, MOST)
+                world.end(id, Fate::Lost, MAX_LOOKUPS)
             }
         };
         world.carry_out(actions);
@@ -261,7 +261,7 @@ fn explore(bounds: Thresholds, mut seen: impl FnMut(&World, Event, &World)) -> u
         let events = world.events();
         if events.is_empty() {
             let answered = |fate: &Fate| *fate != Fate::Waiting;
-            assert!(world.lookups.len() == usize::from(MOST) && world.lookups.iter().all(answered), "{world:?}");
+            assert!(world.lookups.len() == usize::from(MAX_LOOKUPS) && world.lookups.iter().all(answered), "{world:?}");
         }
         for event in events {
             let next = world.after(event);

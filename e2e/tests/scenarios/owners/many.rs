@@ -13,7 +13,7 @@ use super::{create, spec};
 /// Environment variable with the number of objects in a group.
 const VARIABLE: &str = "DEPGUARD_TEARDOWN_OBJECTS";
 /// Number of the test's own requests that run at once.
-const AT_ONCE: usize = 16;
+const MAX_CONCURRENT_REQUESTS: usize = 16;
 
 /// Resource versions at which an object was marked for deletion and was gone.
 #[derive(Clone, Copy, Debug, Default)]
@@ -45,7 +45,7 @@ pub(crate) async fn three_groups(world: Arc<World>) -> Outcome {
                     create(world, cast, kind, &format!("{}-{number}", world.id()), true, json!({})).await.map(drop)
                 }
             })
-            .buffer_unordered(AT_ONCE)
+            .buffer_unordered(MAX_CONCURRENT_REQUESTS)
             .try_collect::<()>()
             .await?;
     }

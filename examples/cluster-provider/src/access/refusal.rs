@@ -3,7 +3,7 @@
 use crate::api::{AccessRequestSpec, ObjectRef, RoleRef, TokenConfig};
 
 /// Maximum of roles and bindings of one request: each of them costs requests to its cluster, again and again.
-const MOST: usize = 256;
+const MAX_ROLES: usize = 256;
 
 /// Reason for which a request is denied for good, as long as it stays the same.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -56,7 +56,7 @@ pub(super) enum Refusal {
         name: String,
     },
     /// The request has too many roles.
-    #[error("the request asks for {count} roles and bindings, more than {MOST}: combine rules in fewer roles")]
+    #[error("the request asks for {count} roles and bindings, more than {MAX_ROLES}: combine rules in fewer roles")]
     TooMany {
         /// Number of roles and bindings.
         count: usize,
@@ -110,7 +110,7 @@ pub(super) fn token(spec: &AccessRequestSpec) -> Result<&TokenConfig, Refusal> {
         check_namespace(namespace, "spec.clusterRef")?;
     }
     let count = token.permissions.len().saturating_add(token.role_refs.len());
-    if count > MOST {
+    if count > MAX_ROLES {
         return Err(Refusal::TooMany { count });
     }
     for (index, permission) in token.permissions.iter().enumerate() {
@@ -268,7 +268,7 @@ mod tests {
             let references = vec![json!({"kind": "ClusterRole", "name": "view"}); count];
             verdict(json!({"token": {"permissions": [{"rules": []}], "roleRefs": references}}))
         };
-        assert_eq!(many(MOST - 1), "granted");
-        assert!(many(MOST).contains("asks for 257 roles and bindings, more than 256"));
+        assert_eq!(many(MAX_ROLES - 1), "granted");
+        assert!(many(MAX_ROLES).contains("asks for 257 roles and bindings, more than 256"));
     }
 }

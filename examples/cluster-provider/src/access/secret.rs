@@ -21,7 +21,7 @@ use crate::{Error, Result};
 
 const SUFFIX: &str = ".kubeconfig";
 /// Maximum length of a name.
-const LONGEST: usize = 253;
+const MAX_NAME: usize = 253;
 
 /// Secret of one request.
 pub(super) struct Slot<'a> {
@@ -135,11 +135,11 @@ pub(super) async fn new_token(client: Client, identity: &Identity, lifetime: Dur
 
 /// Returns the Secret's name. A name that would be too long is cut, and gets a hash.
 fn name_for(request: &str) -> String {
-    if request.len() + SUFFIX.len() <= LONGEST {
+    if request.len() + SUFFIX.len() <= MAX_NAME {
         return format!("{request}{SUFFIX}");
     }
     let digest: String = Sha256::digest(request).iter().take(8).map(|byte| format!("{byte:02x}")).collect();
-    let shown: String = request.chars().take(LONGEST - SUFFIX.len() - digest.len() - 1).collect();
+    let shown: String = request.chars().take(MAX_NAME - SUFFIX.len() - digest.len() - 1).collect();
     format!("{shown}-{digest}{SUFFIX}")
 }
 
@@ -151,8 +151,8 @@ mod tests {
     fn a_secrets_name_fits_and_is_the_requests_own() {
         let long = |last: &str| name_for(&format!("{}{last}", "a".repeat(250)));
         assert_eq!(name_for("reader"), "reader.kubeconfig");
-        assert_eq!(name_for(&"a".repeat(242)).len(), LONGEST);
-        assert!(long("b").len() <= LONGEST);
+        assert_eq!(name_for(&"a".repeat(242)).len(), MAX_NAME);
+        assert!(long("b").len() <= MAX_NAME);
         assert_ne!(long("b"), long("c"));
     }
 }

@@ -22,7 +22,7 @@ const MAX_REVIEW: usize = 4 << 20;
 /// Maximum length of a page of a list, in bytes. If a page is longer, the core requests a shorter one.
 const MAX_PAGE: usize = 8 << 20;
 /// Maximum of reviews at a time: each holds its body and some pages.
-const AT_ONCE: usize = 8;
+const MAX_CONCURRENT_REVIEWS: usize = 8;
 
 /// Judge of reviews.
 pub(super) struct Judge {
@@ -44,7 +44,7 @@ impl Judge {
     /// Makes a judge with these rules, for the objects of a cluster. These users may override the rules.
     pub(super) fn new(rules: RuleSet, overrides: Vec<String>, cluster: Client) -> Self {
         let overrides = OverridePolicy { users: overrides.into_iter().collect(), ..OverridePolicy::default() };
-        Self { rules, overrides, cluster, places: Semaphore::new(AT_ONCE) }
+        Self { rules, overrides, cluster, places: Semaphore::new(MAX_CONCURRENT_REVIEWS) }
     }
 
     /// Answers a review that an API server posts.

@@ -20,7 +20,7 @@ use tracing::{debug, warn};
 use super::review::Judge;
 
 /// Maximum of connections at a time. Further ones wait in the operating system's queue.
-const CONNECTIONS: usize = 128;
+const MAX_CONNECTIONS: usize = 128;
 /// Time limit of a handshake, and of a request's headers.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Pause after a connection could not be taken, as with too many open files.
@@ -29,7 +29,7 @@ const PAUSE: Duration = Duration::from_millis(200);
 /// Takes connections until it is told to stop. Then the open connections finish their requests.
 pub(super) async fn serve(listener: TcpListener, tls: Arc<ServerConfig>, judge: Judge, stop: CancellationToken) {
     let (acceptor, judge) = (TlsAcceptor::from(tls), Arc::new(judge));
-    let (places, connections) = (Arc::new(Semaphore::new(CONNECTIONS)), TaskTracker::new());
+    let (places, connections) = (Arc::new(Semaphore::new(MAX_CONNECTIONS)), TaskTracker::new());
     loop {
         let next = async { (places.clone().acquire_owned().await, listener.accept().await) };
         let (place, accepted) = tokio::select! {

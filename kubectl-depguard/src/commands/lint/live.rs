@@ -18,7 +18,7 @@ use crate::cluster::rules::ReadFailure;
 use crate::io::exit::Failure;
 
 /// Limit on the kinds that are read at once: a published schema can take some megabytes.
-const AT_ONCE: usize = 2;
+const MAX_CONCURRENT_READS: usize = 2;
 
 /// Reads the rules of the workspace or cluster, or the reason why they can't be read. Without the kind there are no
 /// rules.
@@ -49,7 +49,7 @@ pub(super) async fn kinds(
         let known = kind(live, &named, with_schema).await;
         (named, known)
     });
-    seen.buffered(AT_ONCE).collect().await
+    seen.buffered(MAX_CONCURRENT_READS).collect().await
 }
 
 async fn kind(live: &ApiServer, named: &KindReference, with_schema: bool) -> Result<KindFindings, KindProblem> {

@@ -42,7 +42,7 @@ pub(super) struct PlanExecutor<'a> {
 }
 
 /// Limit on concurrent requests.
-const AT_ONCE: usize = 8;
+const MAX_CONCURRENT_DELETIONS: usize = 8;
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const MAX_PAUSE: Duration = Duration::from_secs(2);
 
@@ -94,7 +94,7 @@ impl PlanExecutor<'_> {
         let (mut left, mut going) = (Vec::new(), Vec::new());
         let mut asked = stream::iter(objects)
             .map(|object| async move { (object, self.ask(object, deadline).await) })
-            .buffer_unordered(AT_ONCE);
+            .buffer_unordered(MAX_CONCURRENT_DELETIONS);
         while let Some((object, refused)) = asked.next().await {
             match refused {
                 None => going.push(object),
@@ -107,7 +107,7 @@ impl PlanExecutor<'_> {
             let begun = Instant::now();
             let mut seen = stream::iter(std::mem::take(&mut going))
                 .map(|object| async move { (object, self.look(object).await) })
-                .buffer_unordered(AT_ONCE);
+                .buffer_unordered(MAX_CONCURRENT_DELETIONS);
             let mut finalizers = BTreeMap::new();
             while let Some((object, seen)) = seen.next().await {
                 match seen {

@@ -10,7 +10,7 @@ use crate::io::output::one_line;
 use crate::io::terminal::Terminal;
 
 /// Limit on concurrent requests.
-const AT_ONCE: usize = 8;
+const MAX_CONCURRENT_DRY_RUNS: usize = 8;
 
 /// Prints the objects that would be deleted. No request is sent.
 pub(super) fn client(plan: &Plan, terminal: &mut Terminal) -> Result<Outcome, Failure> {
@@ -27,8 +27,9 @@ pub(super) fn client(plan: &Plan, terminal: &mut Terminal) -> Result<Outcome, Fa
 /// Asks the server to decide about the first wave. Nothing is deleted.
 pub(super) async fn server(plan: &Plan, requests: &Requests, terminal: &mut Terminal) -> Result<Outcome, Failure> {
     let first = plan.waves.first().into_iter().flatten().filter_map(|object| plan.object(*object));
-    let mut asked =
-        stream::iter(first).map(|object| async move { (object, requests.try_out(object).await) }).buffered(AT_ONCE);
+    let mut asked = stream::iter(first)
+        .map(|object| async move { (object, requests.try_out(object).await) })
+        .buffered(MAX_CONCURRENT_DRY_RUNS);
     let mut all_granted = true;
     while let Some((object, answer)) = asked.next().await {
         let name = line(object);

@@ -11,7 +11,7 @@ use crate::cluster::resource_path::text;
 use crate::io::output::Table;
 
 /// Number of lines that are read from the end of each log.
-pub(super) const LINES: usize = 5000;
+pub(super) const MAX_LINES: usize = 5000;
 const PODS: &str = "labelSelector=app.kubernetes.io%2Fname%3Ddepguard%2Capp.kubernetes.io%2Fcomponent%3Dwebhook";
 
 /// Deletion that the webhook refused, with its reasons.
@@ -52,7 +52,7 @@ pub(super) async fn read(
     for pod in &pods {
         let name = text(pod, "/metadata/name");
         let path = format!(
-            "/api/v1/namespaces/{namespace}/pods/{}/log?container=webhook&tailLines={LINES}",
+            "/api/v1/namespaces/{namespace}/pods/{}/log?container=webhook&tailLines={MAX_LINES}",
             percent_encode(name)
         );
         let why = match cluster.get(&path).await {

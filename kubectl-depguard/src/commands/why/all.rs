@@ -27,7 +27,7 @@ pub(crate) struct AllBlockers {
 }
 
 /// Limit on the blockers.
-const MAX: usize = 100_000;
+const MAX_OBJECTS: usize = 100_000;
 
 /// Checks every dependent of every rule that refuses the deletion, as far as the caller may read them.
 pub(crate) async fn find(
@@ -64,7 +64,7 @@ pub(crate) async fn find(
                         return;
                     }
                     let blocker = blocker(target, rule, edge, &object);
-                    if found.len() < MAX {
+                    if found.len() < MAX_OBJECTS {
                         let blocking = || BlockerDetails {
                             rule: Some(rules.shown(rule.key())),
                             ..BlockerDetails::new(target, rule, edge, &blocker, Some(&object))

@@ -67,7 +67,7 @@ async fn what_a_cluster_that_is_gone_knew_is_refused() {
 #[tokio::test]
 async fn beyond_so_many_at_once_there_is_no_decision() {
     let (judge, _silent) = judge().await;
-    let _all = judge.places.acquire_many(AT_ONCE.try_into().unwrap()).await.unwrap();
+    let _all = judge.places.acquire_many(MAX_CONCURRENT_REVIEWS.try_into().unwrap()).await.unwrap();
     let response = judge.answer(post("?timeout=300ms", deletion())).await;
     assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);
 }
