@@ -17,7 +17,7 @@ use crate::probe::prober::prober;
 use crate::rules::reconciler::{Failures, Reconciler};
 use crate::rules::runner::RuleRunner;
 use crate::rules::snapshot;
-use crate::runtime::client_config::Following;
+use crate::runtime::client_config::ClientConfigWatch;
 use crate::runtime::health::Serving;
 use crate::runtime::metrics::Metrics;
 use crate::runtime::round::ReconcileContext;
@@ -46,7 +46,7 @@ impl Controller {
         config.read_through.check(config.control_plane)?;
         config.enable.check(config.control_plane)?;
         let metrics = Metrics::default();
-        let (following, clients) = Following::open(&config, &metrics).await?;
+        let (following, clients) = ClientConfigWatch::open(&config, &metrics).await?;
         let connection = Connection::open(
             &ConnectOptions::new(config.control_plane)
                 .kubeconfig(config.kubeconfig.clone())

@@ -4,8 +4,8 @@
 //! enforced.
 
 mod export_access;
-mod lingering;
 mod lock_kinds;
+mod namespace_retention;
 mod plan;
 mod reconciler;
 mod runner;

@@ -17,6 +17,6 @@ mod status;
 pub(crate) mod webhook;
 mod write;
 
-pub use removal::{Outlook, Plan, PlannedGroup, PlannedWave};
+pub use removal::{Plan, PlannedGroup, PlannedWave, Preview};
 pub(crate) use runner::Owners;
 pub use spec::SpecError;

@@ -5,7 +5,7 @@
 //! - [`Endpoint`]: a URL over that stack (a logical cluster, a workspace, a virtual workspace, the plain cluster), with
 //!   [`Endpoint::get`] for raw pages and with JSON methods for single objects.
 //! - [`Reflector`]: watched resources as one snapshot, [`Snapshot`], which is complete or says why not.
-//! - [`ExportViews`]: the endpoint of an APIExport's virtual workspace that shows a consumer, on whichever shard the
+//! - [`VirtualWorkspaces`]: the endpoint of an APIExport's virtual workspace that shows a consumer, on whichever shard the
 //!   consumer is.
 //! - [`BoundWorkspaces`] and [`WorkspaceLookups`]: the logical clusters that claim a workspace path, and the one that
 //!   the path stands for.
@@ -81,8 +81,8 @@ pub use crate::process::plain_http::listen;
 pub use crate::process::probes::{Health, Probes};
 #[cfg(feature = "metrics")]
 pub use crate::process::reload_metrics::{Reload, Reloads};
-pub use crate::tenancy::export_views::{ExportView, ExportViews, ViewError};
 pub use crate::tenancy::shard_hosts::ShardHosts;
+pub use crate::tenancy::virtual_workspaces::{VirtualWorkspace, VirtualWorkspaceError, VirtualWorkspaces};
 pub use crate::tenancy::workspace_cache::{Claims, WorkspaceLookups};
 pub use crate::tenancy::workspace_paths::{BoundWorkspaces, WorkspaceLookup};
 pub use crate::watch::latest::latest;

@@ -25,7 +25,7 @@ pub(crate) use options::{DeleteOptions, Propagation};
 pub(crate) enum Deleted {
     Gone(Arc<Value>),
     /// The object has finalizers, and goes when they are removed.
-    Going(Arc<Value>),
+    Terminating(Arc<Value>),
 }
 
 /// Deletes one object. Admission sees the object in the state that is deleted: if the object changes meanwhile, all
@@ -42,7 +42,7 @@ pub(crate) async fn one(act: &Act<'_>, name: &str, review_name: &str, options: &
         }
         if is_terminating(object) && holds_itself(object) {
             // The namespace is being deleted already; a second request decides nothing more.
-            return Ok(Deleted::Going(stored.object));
+            return Ok(Deleted::Terminating(stored.object));
         }
         let reviewed_at = act.world.store.revision();
         if !options.reviewed {
@@ -53,15 +53,18 @@ pub(crate) async fn one(act: &Act<'_>, name: &str, review_name: &str, options: &
         let left = if knows_dependents(act) { options.with_finalizer(object) } else { (**object).clone() };
         let held = !finalizers(&left).is_empty() || holds_itself(object);
         if held && is_terminating(object) && left == **object {
-            return Ok(Deleted::Going(stored.object));
+            return Ok(Deleted::Terminating(stored.object));
         }
         let terminating = if held && !is_terminating(object) { marked(&left) } else { left };
         if act.dry_run {
             let object = Arc::new(terminating);
-            return Ok(if held { Deleted::Going(object) } else { Deleted::Gone(object) });
+            return Ok(if held { Deleted::Terminating(object) } else { Deleted::Gone(object) });
         }
         let done = if held {
-            act.world.store.replace(key.clone(), stored.revision, terminating).map(|now| Deleted::Going(now.object))
+            act.world
+                .store
+                .replace(key.clone(), stored.revision, terminating)
+                .map(|now| Deleted::Terminating(now.object))
         } else {
             let removed = act.world.store.remove_reviewed(&key, stored.revision, reviewed_at);
             removed.map(|()| Deleted::Gone(stored.object))

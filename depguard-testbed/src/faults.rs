@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
-pub(crate) use life::Fate;
+pub(crate) use life::RequestOutcome;
 pub use life::{Death, Life, Write};
 
 /// Kind of a fault.
@@ -188,10 +188,10 @@ impl Faults {
     }
 
     /// Returns the fate of a request of that user.
-    pub(crate) fn fate(&self, token: &str, method: &str, path_and_query: &str) -> Fate {
+    pub(crate) fn outcome(&self, token: &str, method: &str, path_and_query: &str) -> RequestOutcome {
         let mut lives = self.lives();
         lives.retain(|life| life.strong_count() > 0);
-        Fate::new(lives.iter().filter_map(Weak::upgrade), token, method, path_and_query)
+        RequestOutcome::new(lives.iter().filter_map(Weak::upgrade), token, method, path_and_query)
     }
 
     /// Returns the faults that hit this request, and counts each hit.

@@ -10,7 +10,7 @@ use crate::act::Act;
 use crate::authorize::authorize;
 use crate::delete::{self, DeleteOptions};
 use crate::evict::EVICTION;
-use crate::faults::{Fate, Fault};
+use crate::faults::{Fault, RequestOutcome};
 use crate::form::Form;
 use crate::identity::{self, User};
 use crate::kinds::Resource;
@@ -36,12 +36,12 @@ pub(crate) async fn answer(
 ) -> std::io::Result<Reply> {
     let path_and_query = request.uri().path_and_query().map_or("/", |path| path.as_str());
     let token = identity::token(request.headers()).unwrap_or_default();
-    let fate = world.faults.fate(token, request.method().as_str(), path_and_query);
-    if matches!(fate, Fate::Cut) {
+    let outcome = world.faults.outcome(token, request.method().as_str(), path_and_query);
+    if matches!(outcome, RequestOutcome::Cut) {
         return Err(reply::reset());
     }
     let reply = disturbed(world, shard, request).await;
-    if fate.is_answered() { Ok(reply) } else { Err(reply::reset()) }
+    if outcome.is_answered() { Ok(reply) } else { Err(reply::reset()) }
 }
 
 async fn disturbed(world: &Arc<World>, shard: Option<usize>, request: Request<Incoming>) -> Reply {
@@ -234,7 +234,7 @@ async fn carry_out(
             let options = DeleteOptions::parse(body, query)?;
             act.dry_run = options.dry_run.unwrap_or(act.dry_run);
             match delete::one(act, name, name, &options).await? {
-                delete::Deleted::Going(object) => (200, (*object).clone()),
+                delete::Deleted::Terminating(object) => (200, (*object).clone()),
                 delete::Deleted::Gone(object) if is_shown_when_gone(&target.resource) => (200, (*object).clone()),
                 delete::Deleted::Gone(object) => (200, gone(&target.resource, &object)),
             }

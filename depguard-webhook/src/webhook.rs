@@ -18,7 +18,7 @@ use crate::metrics::gauges;
 use crate::ports::front_proxy::FrontProxy;
 use crate::ports::read_path::ReadPath;
 use crate::rules::active_rules::Rules;
-use crate::rules::rule_watcher::{self, Following};
+use crate::rules::rule_watcher::{self, RuleWatch};
 use crate::server::Server;
 use crate::server::client_ca;
 use crate::server::tasks::Tasks;
@@ -161,7 +161,7 @@ impl Webhook {
             supporting.spawn_needed("metrics", metrics.serve());
         }
         let Config { control_plane, export_name, patience, .. } = config;
-        let following = Following { reflector, connection, control_plane, export_name, patience };
+        let following = RuleWatch { reflector, connection, control_plane, export_name, patience };
         supporting.spawn_needed("rules", rule_watcher::run(following, rules.clone()));
         if let Some(file) = client_ca {
             // Clients that the former authorities let in must connect again.

@@ -19,7 +19,7 @@ pub(super) struct Access {
 }
 
 /// Access to a place, or the reason why there is none.
-pub(super) enum Way {
+pub(super) enum PlaceAccess {
     Open(Result<Endpoint, String>),
     /// The place is about to close: what is installed there must go first.
     Unbinding(Result<Endpoint, String>),
@@ -36,10 +36,10 @@ impl Access {
         Self { control_plane, bound: [of(LOCK_EXPORT, locks), of(export_name, rules)] }
     }
 
-    pub(super) fn to(&self, connection: &Connection, place: &InstallPlace) -> Way {
-        let Some(cluster) = place else { return Way::Open(Ok(own_endpoint(connection))) };
+    pub(super) fn to(&self, connection: &Connection, place: &InstallPlace) -> PlaceAccess {
+        let Some(cluster) = place else { return PlaceAccess::Open(Ok(own_endpoint(connection))) };
         if self.control_plane == ControlPlane::Kubernetes {
-            return Way::Unbound;
+            return PlaceAccess::Unbound;
         }
         let mut unbinding = None;
         let mut is_bound = false;
@@ -51,14 +51,14 @@ impl Access {
             }
             let endpoint = || endpoint(connection, origin, Some(cluster));
             if !binding.terminating {
-                return Way::Open(endpoint());
+                return PlaceAccess::Open(endpoint());
             }
             unbinding.get_or_insert_with(endpoint);
         }
         match unbinding {
-            Some(endpoint) => Way::Unbinding(endpoint),
-            None if is_bound => Way::NotAccepted,
-            None => Way::Unbound,
+            Some(endpoint) => PlaceAccess::Unbinding(endpoint),
+            None if is_bound => PlaceAccess::NotAccepted,
+            None => PlaceAccess::Unbound,
         }
     }
 }

@@ -8,7 +8,7 @@ use depguard_core::{ControlPlane, LogicalCluster};
 use serde_json::Value;
 
 use crate::locks::lock_kinds::Kinds;
-use crate::locks::webhooks::Guarded;
+use crate::locks::webhooks::ReviewedResources;
 use crate::model::install_place::InstallPlace;
 use crate::model::vital_kind::VitalKind;
 
@@ -26,7 +26,7 @@ pub(super) struct LockKey {
 
 /// Lock as the reflector shows it.
 #[derive(Debug)]
-pub(super) struct Seen<'v> {
+pub(super) struct LockSnapshot<'v> {
     pub(super) key: LockKey,
     pub(super) object: &'v Value,
     pub(super) origin: &'v str,
@@ -42,7 +42,7 @@ pub(super) struct PlanInput<'v> {
     pub(super) own_namespace: Option<&'v str>,
     /// Vital kinds that may be locked.
     pub(super) vital: &'v BTreeSet<VitalKind>,
-    pub(super) locks: Vec<Seen<'v>>,
+    pub(super) locks: Vec<LockSnapshot<'v>>,
     pub(super) kinds: &'v Kinds,
 }
 
@@ -50,14 +50,14 @@ pub(super) struct PlanInput<'v> {
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Plan {
     /// Resources to review, by the place in which their configuration is installed.
-    pub(super) places: BTreeMap<InstallPlace, Guarded>,
+    pub(super) places: BTreeMap<InstallPlace, ReviewedResources>,
     /// True if the place of some kind is unknown: an installed configuration may cover more than `places` says.
     pub(super) is_partial: bool,
 }
 
 impl PlanInput<'_> {
     /// Returns the targets that a lock can lock: all but those in depguard's own namespace.
-    pub(super) fn targets<'s>(&'s self, seen: &'s Seen<'_>) -> impl Iterator<Item = &'s LockTarget> {
+    pub(super) fn targets<'s>(&'s self, seen: &'s LockSnapshot<'_>) -> impl Iterator<Item = &'s LockTarget> {
         targets(seen, self.own_namespace)
     }
 
@@ -89,10 +89,10 @@ impl PlanInput<'_> {
 
 /// Returns the kinds that locks name, each with the logical cluster of its lock: the API servers are asked about these.
 pub(super) fn named(
-    locks: &[Seen<'_>],
+    locks: &[LockSnapshot<'_>],
     own_namespace: Option<&str>,
 ) -> BTreeSet<(Option<LogicalCluster>, GroupResource)> {
-    let of = |seen: &Seen<'_>| {
+    let of = |seen: &LockSnapshot<'_>| {
         let kinds = targets(seen, own_namespace).map(|target| (seen.key.cluster.clone(), target.kind.clone()));
         kinds.collect::<Vec<_>>()
     };
@@ -100,7 +100,7 @@ pub(super) fn named(
 }
 
 /// Returns the targets of a lock that are not in depguard's own namespace.
-fn targets<'s>(seen: &'s Seen<'_>, own_namespace: Option<&str>) -> impl Iterator<Item = &'s LockTarget> {
+fn targets<'s>(seen: &'s LockSnapshot<'_>, own_namespace: Option<&str>) -> impl Iterator<Item = &'s LockTarget> {
     let is_own = move |target: &LockTarget| {
         own_namespace.is_some() && target.namespace.as_ref().map(Namespace::as_str) == own_namespace
     };
@@ -127,14 +127,14 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::locks::status::{self, Observed};
+    use crate::locks::status::{self, RoundOutcomes};
     use crate::testing::{cluster, kind};
 
-    fn seen<'v>(cluster: Option<&str>, object: &'v Value) -> Seen<'v> {
+    fn seen<'v>(cluster: Option<&str>, object: &'v Value) -> LockSnapshot<'v> {
         let lock = Lock::parse(LockKind::ObjectLock, object).unwrap();
         let cluster = cluster.map(crate::testing::cluster);
         let key = LockKey { cluster, kind: LockKind::ObjectLock, name: format!("default/{}", lock.name()) };
-        Seen { key, object, origin: "", lock }
+        LockSnapshot { key, object, origin: "", lock }
     }
 
     fn lock(namespace: &str, resource: &str, more: &Value) -> Value {
@@ -144,7 +144,7 @@ mod tests {
         json!({"metadata": {"name": "l", "namespace": namespace}, "spec": spec})
     }
 
-    fn planned<'v>(control_plane: ControlPlane, kinds: &'v Kinds, locks: Vec<Seen<'v>>) -> Plan {
+    fn planned<'v>(control_plane: ControlPlane, kinds: &'v Kinds, locks: Vec<LockSnapshot<'v>>) -> Plan {
         let now = Timestamp::parse("2026-01-01T00:01:00Z").unwrap();
         let (own_namespace, vital) = ((control_plane == ControlPlane::Kubernetes).then_some("own"), &BTreeSet::new());
         plan(&PlanInput { control_plane, now, own_namespace, vital, locks, kinds })
@@ -166,7 +166,7 @@ mod tests {
                 kinds: &kinds,
             };
             assert_eq!(plan(&input).places.contains_key(&None), listed);
-            let status = status::status(&input, &input.locks[0], &Observed::default(), "2026-01-01T00:01:00Z");
+            let status = status::status(&input, &input.locks[0], &RoundOutcomes::default(), "2026-01-01T00:01:00Z");
             let withheld = "as/status.example.com is not locked: the cluster's own controllers write it";
             assert_eq!(status.to_string().contains(withheld), !listed, "{status}");
         }

@@ -11,13 +11,13 @@ use futures::StreamExt;
 use serde_json::Value;
 use tokio::time::Instant;
 
-use crate::locks::export_access::{Access, Way};
-use crate::locks::lingering::Lingering;
+use crate::locks::export_access::{Access, PlaceAccess};
 use crate::locks::lock_kinds::{Kinds, LACKING};
+use crate::locks::namespace_retention::NamespaceRetention;
 use crate::locks::plan::{Plan, PlanInput, named, plan};
-use crate::locks::status::{self, Observed};
-use crate::locks::upkeep::{self, Keeping};
-use crate::locks::webhooks::Guarded;
+use crate::locks::status::{self, RoundOutcomes};
+use crate::locks::upkeep::{self, TableUpkeep};
+use crate::locks::webhooks::ReviewedResources;
 use crate::locks::{snapshot, webhooks};
 use crate::model::install_outcome::Outcome;
 use crate::model::install_place::InstallPlace;
@@ -39,8 +39,8 @@ pub(super) struct Rounds {
 /// State that lasts from one round to the next.
 pub(super) struct Memory {
     kinds: Kinds,
-    keeping: Keeping,
-    lingering: Lingering,
+    keeping: TableUpkeep,
+    namespace_retention: NamespaceRetention,
     /// Configurations that are left to a newer version of depguard.
     deference: Deference<(&'static str, InstallPlace)>,
     /// depguard's own workspace, in kcp.
@@ -49,7 +49,7 @@ pub(super) struct Memory {
 
 /// Result of a round.
 #[derive(Debug, Default)]
-pub(super) struct Ended {
+pub(super) struct RoundResult {
     /// True if something failed and is to be tried again.
     pub(super) failed: bool,
     /// Time until the next look, whether the round failed or not.
@@ -60,16 +60,22 @@ impl Memory {
     /// Returns an empty memory. `clean_after` is the time for which no lock must have asked for an entry before the
     /// entry goes; `deference` is the time for which a configuration is left to a newer version.
     pub(super) fn new(clean_after: Duration, deference: Duration) -> Self {
-        let (keeping, deference) = (Keeping::new(clean_after), Deference::new(deference));
-        Self { kinds: Kinds::default(), keeping, lingering: Lingering::default(), deference, own: None }
+        let (keeping, deference) = (TableUpkeep::new(clean_after), Deference::new(deference));
+        Self {
+            kinds: Kinds::default(),
+            keeping,
+            namespace_retention: NamespaceRetention::default(),
+            deference,
+            own: None,
+        }
     }
 }
 
 impl Rounds {
     /// Does what `state` asks for, which must be loaded; `rules` is the reflector of rules.
-    pub(super) async fn round(&mut self, state: &Snapshot, rules: &Snapshot, clients: &Clients) -> Ended {
+    pub(super) async fn round(&mut self, state: &Snapshot, rules: &Snapshot, clients: &Clients) -> RoundResult {
         let own = clients.own_namespace.as_deref();
-        let mut ended = Ended::default();
+        let mut ended = RoundResult::default();
         if !self.features.compat_lock_kinds.is_empty() {
             let client = clients.beside(&None, webhooks::COMPAT_PATH);
             let desired = webhooks::of_compat_locks(&self.features.compat_lock_kinds, &client, own);
@@ -85,7 +91,7 @@ impl Rounds {
         ended
     }
 
-    async fn locks(&mut self, state: &Snapshot, rules: &Snapshot, clients: &Clients, ended: &mut Ended) {
+    async fn locks(&mut self, state: &Snapshot, rules: &Snapshot, clients: &Clients, ended: &mut RoundResult) {
         let mut kinds = std::mem::take(&mut self.memory.kinds);
         let locks = snapshot::locks(state);
         let own_namespace = clients.own_namespace.as_deref();
@@ -105,10 +111,12 @@ impl Rounds {
         let programmed = input.locks.iter().filter(|seen| status::is_programmed(seen)).count();
         self.basis.metrics.locks(programmed, input.locks.len().saturating_sub(programmed));
         let stored = snapshot::tables(state);
-        let mut found =
-            Observed { tables: upkeep::repair(&self.basis.connection, &input, &stored).await, ..Observed::default() };
+        let mut found = RoundOutcomes {
+            tables: upkeep::repair(&self.basis.connection, &input, &stored).await,
+            ..RoundOutcomes::default()
+        };
         let mut plan = plan(&input);
-        let leaves = self.memory.lingering.keep_in(&mut plan, Instant::now());
+        let leaves = self.memory.namespace_retention.keep_in(&mut plan, Instant::now());
         self.install_all(&plan, clients, state, rules, &mut found).await;
         ended.failed |= !found.tables.is_empty() || found.outcomes.values().any(|done| *done != Outcome::Installed);
         let now = now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
@@ -166,7 +174,7 @@ impl Rounds {
         clients: &Clients,
         state: &Snapshot,
         rules: &Snapshot,
-        found: &mut Observed,
+        found: &mut RoundOutcomes,
     ) {
         let access = Access::read(self.basis.control_plane, self.basis.export_name.as_str(), state, rules);
         let mut there = snapshot::places(state, LOCKS_CONFIGURATION);
@@ -175,16 +183,16 @@ impl Rounds {
         for place in places {
             let guarded = plan.places.get(&place);
             let outcome = match access.to(&self.basis.connection, &place) {
-                Way::Unbound => {
+                PlaceAccess::Unbound => {
                     found.unbound.insert(place);
                     continue;
                 }
-                Way::NotAccepted => Outcome::ClaimNotAccepted,
-                Way::Unbinding(endpoint) => {
+                PlaceAccess::NotAccepted => Outcome::ClaimNotAccepted,
+                PlaceAccess::Unbinding(endpoint) => {
                     self.install(LOCKS_CONFIGURATION, &place, endpoint, None).await;
                     Outcome::Pending("the APIBinding there is being deleted".to_owned())
                 }
-                Way::Open(endpoint) => {
+                PlaceAccess::Open(endpoint) => {
                     // Some lock that can't be placed now may ask for this configuration.
                     let may_lack = plan.is_partial && there.contains(&place);
                     match desired(endpoint.as_ref(), &place, guarded, clients, may_lack).await {
@@ -232,16 +240,16 @@ impl Rounds {
 async fn desired(
     endpoint: Result<&Endpoint, &String>,
     place: &InstallPlace,
-    guarded: Option<&Guarded>,
+    guarded: Option<&ReviewedResources>,
     clients: &Clients,
     may_lack: bool,
 ) -> Result<Option<Value>, String> {
     let client = clients.beside(place, webhooks::PATH);
-    let of = |guarded: &Guarded| guarded.configuration(&client, clients.own_namespace.as_deref());
+    let of = |guarded: &ReviewedResources| guarded.configuration(&client, clients.own_namespace.as_deref());
     if may_lack && let Ok(endpoint) = endpoint {
         let existing = apply::read(endpoint, LOCKS_CONFIGURATION).await.map_err(|error| error.to_string())?;
         if let Some(existing) = existing {
-            let narrow = guarded.map_or_else(|| of(&Guarded::default()), of);
+            let narrow = guarded.map_or_else(|| of(&ReviewedResources::default()), of);
             return Ok(Some(webhooks::no_narrower(narrow, &existing)));
         }
     }
@@ -249,7 +257,7 @@ async fn desired(
 }
 
 /// Writes the lock statuses that changed. Returns false if some could not be written.
-async fn report(connection: &Connection, input: &PlanInput<'_>, found: &Observed, now: &str) -> bool {
+async fn report(connection: &Connection, input: &PlanInput<'_>, found: &RoundOutcomes, now: &str) -> bool {
     let due = input.locks.iter().filter_map(|seen| {
         let status = status::status(input, seen, found, now);
         if seen.object.get("status") == Some(&status) {

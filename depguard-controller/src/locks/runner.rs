@@ -10,7 +10,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
 use crate::leader::write_permit::WritePermit;
-use crate::locks::reconciler::{Ended, Memory, Rounds};
+use crate::locks::reconciler::{Memory, RoundResult, Rounds};
 use crate::locks::{export, snapshot};
 use crate::model::vital_kind::VitalKind;
 use crate::runtime::round::{ReconcileContext, settled, while_granted};
@@ -95,7 +95,7 @@ impl Locks {
     }
 
     /// Returns the time to wait after a round.
-    fn next(&mut self, ended: &Ended) -> Duration {
+    fn next(&mut self, ended: &RoundResult) -> Duration {
         let resync = self.rounds.basis.resync;
         let again = ended.again.map_or(resync, |again| again.min(resync));
         if !ended.failed {

@@ -6,7 +6,7 @@ use depguard_core::locks::{Lock, LockKind, LockTable, TABLE_KIND, TABLE_PLURAL};
 use depguard_core::{ControlPlane, LogicalCluster, api};
 use depguard_kcp::{Features, Snapshot, Watched};
 
-use crate::locks::plan::{LockKey, Seen};
+use crate::locks::plan::{LockKey, LockSnapshot};
 use crate::model::install_place::InstallPlace;
 use crate::model::names::{COMPAT_LOCKS_CONFIGURATION, LOCK_KINDS_CONFIGURATION, LOCKS_CONFIGURATION};
 use crate::rules::snapshot;
@@ -33,11 +33,11 @@ pub(super) fn watched(control_plane: ControlPlane, features: &Features) -> Vec<W
 }
 
 /// Returns the locks.
-pub(super) fn locks(state: &Snapshot) -> Vec<Seen<'_>> {
+pub(super) fn locks(state: &Snapshot) -> Vec<LockSnapshot<'_>> {
     let mut seen = Vec::new();
     for kind in LockKind::ALL {
         let objects = state.resource(kind.plural()).into_iter().flat_map(|resource| &resource.objects);
-        seen.extend(objects.map(|((cluster, name), found)| Seen {
+        seen.extend(objects.map(|((cluster, name), found)| LockSnapshot {
             key: LockKey { cluster: cluster.clone(), kind, name: name.clone() },
             object: &found.value,
             origin: &found.origin,

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use depguard_core::protocol::Unreviewed;
 use serde_json::{Value, json};
 
-use crate::locks::plan::{LockKey, PlanInput, Seen};
+use crate::locks::plan::{LockKey, LockSnapshot, PlanInput};
 use crate::model::condition::{Finding, Findings, conditions};
 use crate::model::install_outcome::Outcome;
 use crate::model::install_place::InstallPlace;
@@ -31,7 +31,7 @@ const ORDER: [&str; 12] = [
 
 /// Results of carrying out a plan.
 #[derive(Debug, Default)]
-pub(super) struct Observed {
+pub(super) struct RoundOutcomes {
     pub(super) outcomes: BTreeMap<InstallPlace, Outcome>,
     /// Places that have bound neither of depguard's exports.
     pub(super) unbound: BTreeSet<InstallPlace>,
@@ -40,7 +40,7 @@ pub(super) struct Observed {
 }
 
 /// Returns the status of a lock. `now` is in RFC 3339.
-pub(super) fn status(input: &PlanInput<'_>, seen: &Seen<'_>, found: &Observed, now: &str) -> Value {
+pub(super) fn status(input: &PlanInput<'_>, seen: &LockSnapshot<'_>, found: &RoundOutcomes, now: &str) -> Value {
     let generation = seen.object.pointer("/metadata/generation").and_then(Value::as_i64);
     let findings = [("Accepted", accepted(seen)), ("Programmed", programmed(input, seen, found))];
     let conditions = conditions(findings, seen.object.get("status"), generation, now);
@@ -52,7 +52,7 @@ pub(super) fn status(input: &PlanInput<'_>, seen: &Seen<'_>, found: &Observed, n
 }
 
 /// Returns true if the stored status says that the lock, in its present generation, is programmed.
-pub(super) fn is_programmed(seen: &Seen<'_>) -> bool {
+pub(super) fn is_programmed(seen: &LockSnapshot<'_>) -> bool {
     let generation = seen.object.pointer("/metadata/generation").and_then(Value::as_i64);
     let conditions = seen.object.pointer("/status/conditions").and_then(Value::as_array);
     conditions.into_iter().flatten().any(|condition| {
@@ -62,7 +62,7 @@ pub(super) fn is_programmed(seen: &Seen<'_>) -> bool {
     })
 }
 
-fn accepted(seen: &Seen<'_>) -> Finding {
+fn accepted(seen: &LockSnapshot<'_>) -> Finding {
     match seen.lock.problem() {
         None => Finding::yes("Accepted", "the lock can be used"),
         Some(problem) => Finding::no(
@@ -75,7 +75,7 @@ fn accepted(seen: &Seen<'_>) -> Finding {
     }
 }
 
-fn programmed(input: &PlanInput<'_>, seen: &Seen<'_>, found: &Observed) -> Finding {
+fn programmed(input: &PlanInput<'_>, seen: &LockSnapshot<'_>, found: &RoundOutcomes) -> Finding {
     if !input.counts(&seen.lock) {
         return Finding::no("Expired", "the lock has ended and locks nothing any more: delete it");
     }
@@ -149,7 +149,11 @@ fn programmed(input: &PlanInput<'_>, seen: &Seen<'_>, found: &Observed) -> Findi
     findings.sum_up(&ORDER, "Programmed", &format!("the webhook reviews requests on {}", kinds.join(", ")))
 }
 
-fn of_place(place: &InstallPlace, kind: &depguard_core::model::GroupResource, found: &Observed) -> Option<Finding> {
+fn of_place(
+    place: &InstallPlace,
+    kind: &depguard_core::model::GroupResource,
+    found: &RoundOutcomes,
+) -> Option<Finding> {
     let shown = match place {
         Some(cluster) => format!("the workspace with logical cluster {cluster}"),
         None => "the cluster".to_owned(),

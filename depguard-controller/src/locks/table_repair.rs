@@ -13,8 +13,8 @@ pub(super) async fn ensure(endpoint: &Endpoint, name: &TableName, wanted: &[Entr
     let mut conflict = None;
     for _ in 0..MAX_TRIES {
         match try_ensure(endpoint, name, wanted).await {
-            Err(Failed::Conflict(error)) => conflict = Some(error),
-            Err(Failed::For(why)) => return Err(why),
+            Err(WriteFailure::Conflict(error)) => conflict = Some(error),
+            Err(WriteFailure::For(why)) => return Err(why),
             Ok(()) => return Ok(()),
         }
     }
@@ -73,21 +73,21 @@ pub(super) async fn clean(endpoint: &Endpoint, table: &LockTable, entries: &[Ent
     }
 }
 
-enum Failed {
+enum WriteFailure {
     Conflict(ApiError),
     For(String),
 }
 
-async fn try_ensure(endpoint: &Endpoint, name: &TableName, wanted: &[Entry]) -> Result<(), Failed> {
+async fn try_ensure(endpoint: &Endpoint, name: &TableName, wanted: &[Entry]) -> Result<(), WriteFailure> {
     let failed = |error: ApiError| match error.is_conflict() || error.is_not_found() {
-        true => Failed::Conflict(error),
-        false => Failed::For(error.to_string()),
+        true => WriteFailure::Conflict(error),
+        false => WriteFailure::For(error.to_string()),
     };
     let unusable = |error| match error {
-        depguard_core::locks::TableError::Full(_) => Failed::For(format!("{error}")),
-        error => {
-            Failed::For(format!("LockTable {name} can't be read ({error}): delete it, and depguard creates it again"))
-        }
+        depguard_core::locks::TableError::Full(_) => WriteFailure::For(format!("{error}")),
+        error => WriteFailure::For(format!(
+            "LockTable {name} can't be read ({error}): delete it, and depguard creates it again"
+        )),
     };
     match endpoint.get_json(&name.path()).await {
         Ok(found) => {
@@ -103,10 +103,10 @@ async fn try_ensure(endpoint: &Endpoint, name: &TableName, wanted: &[Entry]) -> 
             // If there is no such kind at all, trying again would not help.
             let collection = TableName::collection();
             endpoint.post_json(&collection, &table.to_value()).await.map(drop).map_err(|error| {
-                if error.is_conflict() { Failed::Conflict(error) } else { Failed::For(error.to_string()) }
+                if error.is_conflict() { WriteFailure::Conflict(error) } else { WriteFailure::For(error.to_string()) }
             })
         }
-        Err(error) => Err(Failed::For(error.to_string())),
+        Err(error) => Err(WriteFailure::For(error.to_string())),
     }
 }
 

@@ -82,13 +82,13 @@ struct Due<'w> {
 
 /// State of the cleaning of tables from one round to the next.
 #[derive(Debug)]
-pub(super) struct Keeping {
+pub(super) struct TableUpkeep {
     after: Duration,
     began: Instant,
     ages: HashMap<Option<LogicalCluster>, TableGc>,
 }
 
-impl Keeping {
+impl TableUpkeep {
     pub(super) fn new(after: Duration) -> Self {
         Self { after, began: Instant::now(), ages: HashMap::new() }
     }

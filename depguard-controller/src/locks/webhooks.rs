@@ -24,8 +24,8 @@ const MAX_NAMESPACES: usize = 500;
 
 /// Resources to review at a place, as its locks ask for it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Guarded {
-    resources: BTreeMap<(GroupResource, Option<String>), Asked>,
+pub(super) struct ReviewedResources {
+    resources: BTreeMap<(GroupResource, Option<String>), OperationScopes>,
     /// Namespaces in which vital kinds are reviewed, in plain Kubernetes. In kcp many workspaces have a namespace
     /// of the same name, and no review is narrowed by namespace.
     vital: BTreeMap<(GroupResource, Option<String>), Namespaces>,
@@ -42,7 +42,7 @@ enum Namespaces {
 }
 
 /// Reviewed operations, each with the scope of its objects.
-type Asked = BTreeMap<Operation, Scope>;
+type OperationScopes = BTreeMap<Operation, Scope>;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Operation {
@@ -59,7 +59,7 @@ enum Scope {
     Any,
 }
 
-impl Guarded {
+impl ReviewedResources {
     /// Adds the request of a lock for one of its targets.
     pub(super) fn insert(&mut self, control_plane: ControlPlane, lock: &Lock, target: &LockTarget) {
         if control_plane == ControlPlane::Kubernetes && VitalKind::from_target(target).is_some() {
@@ -178,7 +178,7 @@ impl Guarded {
 }
 
 /// Adds the review of an operation on objects of this scope.
-fn widen(asked: &mut Asked, operation: Operation, scope: Scope) {
+fn widen(asked: &mut OperationScopes, operation: Operation, scope: Scope) {
     asked.entry(operation).and_modify(|known| *known = known.with(scope)).or_insert(scope);
 }
 
@@ -289,8 +289,8 @@ mod tests {
 
     use super::*;
 
-    fn guarded(locks: &[(LockKind, Value)]) -> Guarded {
-        let mut guarded = Guarded::default();
+    fn guarded(locks: &[(LockKind, Value)]) -> ReviewedResources {
+        let mut guarded = ReviewedResources::default();
         for (kind, spec) in locks {
             let namespace = (*kind == ObjectLock).then_some("default");
             let lock = json!({"metadata": {"name": "a", "namespace": namespace}, "spec": spec});
@@ -301,7 +301,7 @@ mod tests {
     }
 
     /// Returns entries such as `UPDATE,DELETE vpcs.network.example.com Namespaced`.
-    fn entries(guarded: &Guarded) -> Vec<String> {
+    fn entries(guarded: &ReviewedResources) -> Vec<String> {
         let configuration = guarded.configuration(&json!({"url": "https://host/lock"}), None);
         let list = |value: &Value| {
             value.as_array().unwrap().iter().map(|text| text.as_str().unwrap().to_owned()).collect::<Vec<_>>().join(",")
@@ -376,7 +376,7 @@ mod tests {
             Lock::parse(ObjectLock, &object).unwrap()
         };
         let configured = |control_plane, locks: &[Lock]| {
-            let mut guarded = Guarded::default();
+            let mut guarded = ReviewedResources::default();
             for lock in locks {
                 lock.targets().iter().for_each(|target| guarded.insert(control_plane, lock, target));
             }
@@ -414,7 +414,7 @@ mod tests {
         assert_eq!(resources, ["secrets", "configmaps"]);
         assert_eq!(both["webhooks"][0]["clientConfig"], new);
         assert_eq!(no_narrower(b.configuration(&new, None), &both), both);
-        assert_eq!(no_narrower(Guarded::default().configuration(&old, None), &existing), existing);
+        assert_eq!(no_narrower(ReviewedResources::default().configuration(&old, None), &existing), existing);
     }
 
     #[test]

@@ -10,9 +10,9 @@ use tokio::time::Instant;
 use crate::model::names::OWNING;
 use crate::owners::api::{AGGREGATE, FINALIZER, GLOBAL_OWNER, GLOBAL_OWNERS, GROUP_OWNERS, INDEX, Names};
 use crate::owners::removal::{LeftBehind, Memory};
-use crate::owners::snapshot::{GlobalOwner, GroupOwner, Guard, Listing, Object, Observed};
+use crate::owners::snapshot::{GlobalOwner, GroupOwner, Guard, Listing, Object, OwnerSnapshot};
 use crate::owners::spec::{Entry, group_name};
-use crate::owners::status::{self, Grouped};
+use crate::owners::status::{self, GroupReport};
 use crate::owners::write::{Finalizers, Next, Write};
 
 /// Verbs that the controller needs for the objects of a group.
@@ -20,7 +20,7 @@ const VERBS: [&str; 5] = ["get", "list", "watch", "patch", "delete"];
 
 /// Returns what to write next. Nothing is owned before the finalizer is there, so that a deletion of the GlobalOwner
 /// leaves time to remove its objects in order.
-pub(crate) fn next(observed: &Observed, memory: &Memory, now: Instant) -> Next {
+pub(crate) fn next(observed: &OwnerSnapshot, memory: &Memory, now: Instant) -> Next {
     let owner = &observed.owner;
     let mut next = Next::default();
     let entries = match &owner.entries {
@@ -52,20 +52,25 @@ pub(crate) fn next(observed: &Observed, memory: &Memory, now: Instant) -> Next {
             let group = observed.groups.iter().find(|group| group.name == *name);
             next.writes.extend(make_group(&observed.owner, name, *index, entry, group));
             next.writes.extend(make_role(observed, name, entry));
-            grouped.push(Grouped { index: *index, entry, group, fates: fates(observed, entry, group, memory) });
+            grouped.push(GroupReport {
+                index: *index,
+                entry,
+                group,
+                group_objects: group_objects(observed, entry, group, memory),
+            });
         }
         grouped.sort_by_key(|grouped| grouped.index);
-        for Grouped { entry, group, fates, .. } in &grouped {
+        for GroupReport { entry, group, group_objects, .. } in &grouped {
             let Some(group) = group else { continue };
-            next.writes.extend(fates.writes(entry, group));
+            next.writes.extend(group_objects.writes(entry, group));
         }
         dismiss_all(observed, |name| wanted.contains_key(name), &mut next);
         next.writes.retain(|write| !is_awaited(write, &grouped));
         // A resource that is not listed yet, as after each start, tells nothing new.
-        for grouped in grouped.iter().filter(|grouped| !grouped.fates.is_pending) {
+        for grouped in grouped.iter().filter(|grouped| !grouped.group_objects.is_pending) {
             next.writes.extend(status::of_group(grouped, observed));
         }
-        if grouped.iter().all(|grouped| !grouped.fates.is_pending) {
+        if grouped.iter().all(|grouped| !grouped.group_objects.is_pending) {
             next.status = Some(status::of_owner(observed, &grouped));
         }
     }
@@ -74,7 +79,7 @@ pub(crate) fn next(observed: &Observed, memory: &Memory, now: Instant) -> Next {
 }
 
 /// Returns what to write for a GlobalOwner that is gone: its objects stay, its groups and roles go.
-pub(crate) fn after(observed: &Observed, memory: &Memory, now: Instant) -> Next {
+pub(crate) fn after(observed: &OwnerSnapshot, memory: &Memory, now: Instant) -> Next {
     let mut next = Next::default();
     dismiss_all(observed, |_| false, &mut next);
     next.writes.retain(|write| memory.is_due(&write.key(), now));
@@ -98,7 +103,7 @@ pub(crate) enum Adoption {
 
 /// Objects of a group, by their relation to the group.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Fates {
+pub(crate) struct GroupObjects {
     pub(crate) kind: String,
     pub(crate) owned: Vec<Arc<Object>>,
     pub(crate) adopt: Vec<Arc<Object>>,
@@ -111,7 +116,7 @@ pub(crate) struct Fates {
     pub(crate) unseen: Option<String>,
 }
 
-impl Fates {
+impl GroupObjects {
     fn writes(&self, entry: &Entry, group: &GroupOwner) -> Vec<Write> {
         let resource = &entry.resource;
         let adopt = self.adopt.iter().map(|object| Write::Adopt {
@@ -155,52 +160,52 @@ pub(crate) fn fate(entry: &Entry, group_uid: &str, object: &Object) -> Adoption 
 
 /// Returns true if a write would release an object that is to get another of the groups as its owner first. The object
 /// must have an owner at all times: a deletion of the GlobalOwner in between would otherwise leave the object behind.
-fn is_awaited(write: &Write, groups: &[Grouped<'_>]) -> bool {
+fn is_awaited(write: &Write, groups: &[GroupReport<'_>]) -> bool {
     let Write::Release { resource, object, .. } = write else { return false };
     let kind = resource.group_resource();
     let mut groups = groups.iter().filter(|grouped| grouped.entry.resource.group_resource() == kind);
-    groups.any(|Grouped { entry, group, .. }| {
+    groups.any(|GroupReport { entry, group, .. }| {
         let uid = group.map(|group| group.uid.as_str()).unwrap_or_default();
         fate(entry, uid, object) == Adoption::Adopt
     })
 }
 
-fn fates(observed: &Observed, entry: &Entry, group: Option<&GroupOwner>, memory: &Memory) -> Fates {
-    let mut fates = Fates::default();
+fn group_objects(observed: &OwnerSnapshot, entry: &Entry, group: Option<&GroupOwner>, memory: &Memory) -> GroupObjects {
+    let mut group_objects = GroupObjects::default();
     let objects = match observed.listing(&entry.resource) {
         Listing::Pending => {
-            fates.is_pending = true;
-            return fates;
+            group_objects.is_pending = true;
+            return group_objects;
         }
         Listing::NotServed(why) | Listing::Unwatched(why) | Listing::Unreadable(why) => {
-            fates.unseen = Some(why.clone());
-            return fates;
+            group_objects.unseen = Some(why.clone());
+            return group_objects;
         }
         Listing::Objects { kind, objects, .. } => {
-            fates.kind.clone_from(kind);
+            group_objects.kind.clone_from(kind);
             objects
         }
     };
     // A GroupOwner that goes takes along the objects that refer to it: nothing is given to it until a new one is there.
     let Some(group) = group.filter(|group| !group.is_deleting && !group.is_done()) else {
-        fates.unseen = Some("its GroupOwner does not exist yet".to_owned());
-        return fates;
+        group_objects.unseen = Some("its GroupOwner does not exist yet".to_owned());
+        return group_objects;
     };
     for object in objects {
         match fate(entry, &group.uid, object) {
-            Adoption::Owned => fates.owned.push(Arc::clone(object)),
+            Adoption::Owned => group_objects.owned.push(Arc::clone(object)),
             Adoption::Adopt => {
                 if let Some(why) = memory.refusal(object.uid()) {
-                    fates.not_adopted.push((Arc::clone(object), format!("could not be adopted: {why}")));
+                    group_objects.not_adopted.push((Arc::clone(object), format!("could not be adopted: {why}")));
                 }
-                fates.adopt.push(Arc::clone(object));
+                group_objects.adopt.push(Arc::clone(object));
             }
-            Adoption::Release => fates.release.push(Arc::clone(object)),
-            Adoption::NotAdopted(why) => fates.not_adopted.push((Arc::clone(object), why)),
+            Adoption::Release => group_objects.release.push(Arc::clone(object)),
+            Adoption::NotAdopted(why) => group_objects.not_adopted.push((Arc::clone(object), why)),
             Adoption::Stranger => {}
         }
     }
-    fates
+    group_objects
 }
 
 /// Returns the write that makes or corrects the GroupOwner of a group; `None` if it is right.
@@ -230,7 +235,7 @@ pub(super) fn make_missing_group(owner: &GlobalOwner, entry: &Entry) -> Option<W
 }
 
 /// Returns the write that makes or corrects the role of a group; `None` if it is right.
-pub(super) fn make_role(observed: &Observed, name: &str, entry: &Entry) -> Option<Write> {
+pub(super) fn make_role(observed: &OwnerSnapshot, name: &str, entry: &Entry) -> Option<Write> {
     if observed.precreated_roles {
         return None;
     }
@@ -243,7 +248,7 @@ pub(super) fn make_role(observed: &Observed, name: &str, entry: &Entry) -> Optio
 }
 
 /// Dismisses the groups and the roles whose names are not wanted any more.
-fn dismiss_all(observed: &Observed, is_wanted: impl Fn(&str) -> bool, next: &mut Next) {
+fn dismiss_all(observed: &OwnerSnapshot, is_wanted: impl Fn(&str) -> bool, next: &mut Next) {
     for group in observed.groups.iter().filter(|group| !is_wanted(&group.name)) {
         dismiss(observed, group, next);
     }
@@ -257,7 +262,7 @@ fn dismiss_all(observed: &Observed, is_wanted: impl Fn(&str) -> bool, next: &mut
 }
 
 /// Releases the objects of a group that is no longer in the spec; then the group's role and its GroupOwner go.
-fn dismiss(observed: &Observed, group: &GroupOwner, next: &mut Next) {
+fn dismiss(observed: &OwnerSnapshot, group: &GroupOwner, next: &mut Next) {
     let Ok(entry) = &group.entry else { return };
     let role = observed.roles.iter().find(|role| role.name == group.name);
     if group.is_done() {

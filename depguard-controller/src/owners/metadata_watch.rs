@@ -13,7 +13,7 @@ use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout_at};
 
-use crate::owners::snapshot::{Listing, Object, Observed};
+use crate::owners::snapshot::{Listing, Object, OwnerSnapshot};
 use crate::owners::spec::Entry;
 
 /// Maximum number of objects that are kept of a resource.
@@ -29,14 +29,14 @@ const MAX_WAIT: u64 = 30_000;
 const STEADY: Duration = Duration::from_secs(10);
 
 /// Watch that ends when it is dropped.
-pub(crate) struct Watching {
+pub(crate) struct MetadataWatch {
     entries: Vec<Entry>,
-    shown: Arc<Mutex<Shown>>,
+    shown: Arc<Mutex<WatchedObjects>>,
     task: JoinHandle<()>,
 }
 
 #[derive(Default)]
-struct Shown {
+struct WatchedObjects {
     kind: String,
     objects: BTreeMap<(Option<String>, String), Arc<Object>>,
     state: State,
@@ -51,7 +51,7 @@ enum State {
     Unreadable(String),
 }
 
-impl Watching {
+impl MetadataWatch {
     /// Begins to watch the objects that these groups may select. Each change notifies `news`.
     pub(crate) fn start(
         endpoint: Endpoint,
@@ -59,7 +59,7 @@ impl Watching {
         entries: Vec<Entry>,
         news: Arc<Notify>,
     ) -> Self {
-        let shown = Arc::<Mutex<Shown>>::default();
+        let shown = Arc::<Mutex<WatchedObjects>>::default();
         let watch = Watch { endpoint, resource, entries: entries.clone(), shown: Arc::clone(&shown), news };
         Self { entries, shown, task: tokio::spawn(watch.run()) }
     }
@@ -103,7 +103,7 @@ impl Watching {
     }
 }
 
-impl Drop for Watching {
+impl Drop for MetadataWatch {
     fn drop(&mut self) {
         self.task.abort();
     }
@@ -111,7 +111,7 @@ impl Drop for Watching {
 
 /// Lists the objects of a resource in all namespaces, as they are now: those that a group may select, and those that
 /// some GroupOwner owns.
-pub(crate) async fn list(endpoint: &Endpoint, resource: &GroupVersionResource, observed: &Observed) -> Listing {
+pub(crate) async fn list(endpoint: &Endpoint, resource: &GroupVersionResource, observed: &OwnerSnapshot) -> Listing {
     let kind = match kind(endpoint, resource).await {
         Ok(kind) => kind,
         Err(listing) => return listing,
@@ -130,7 +130,7 @@ struct Watch {
     endpoint: Endpoint,
     resource: GroupVersionResource,
     entries: Vec<Entry>,
-    shown: Arc<Mutex<Shown>>,
+    shown: Arc<Mutex<WatchedObjects>>,
     news: Arc<Notify>,
 }
 
@@ -191,7 +191,7 @@ impl Watch {
                 MetadataEvent::Complete => {
                     let objects = listed.take().unwrap_or_default();
                     self.show(|shown| {
-                        *shown = Shown { kind: kind.clone(), objects, state: State::Loaded };
+                        *shown = WatchedObjects { kind: kind.clone(), objects, state: State::Loaded };
                         (true, ())
                     });
                 }
@@ -215,7 +215,7 @@ impl Watch {
     }
 
     /// Changes the shown state, and notifies if the change says that it is news: most objects belong to nobody.
-    fn show<T>(&self, change: impl FnOnce(&mut Shown) -> (bool, T)) -> T {
+    fn show<T>(&self, change: impl FnOnce(&mut WatchedObjects) -> (bool, T)) -> T {
         let (is_news, result) = change(&mut self.shown.lock().unwrap_or_else(PoisonError::into_inner));
         if is_news {
             self.news.notify_one();

@@ -26,22 +26,22 @@ use tokio::time::Instant;
 
 use crate::model::names::{RELEASING, REMOVING};
 use crate::owners::api::FINALIZER;
-use crate::owners::snapshot::Observed;
+use crate::owners::snapshot::OwnerSnapshot;
 use crate::owners::spec::DeletionPolicy;
 use crate::owners::write::Next;
 
 pub(crate) use disposition::is_anothers;
-pub(crate) use failures::{Came, Memory};
+pub(crate) use failures::{Memory, WriteOutcome};
 pub(crate) use look::LeftBehind;
 pub(crate) use order::Order;
 pub use order::{Plan, PlannedGroup, PlannedWave};
-pub use preview::Outlook;
+pub use preview::Preview;
 
 /// Finalizer of the garbage collector on an owner that is deleted so that its dependents stay.
 const ORPHAN: &str = "orphan";
 
 /// Returns the next actions for a GlobalOwner that is being deleted. Refused writes wait until `now` is late enough.
-pub(crate) fn next(observed: &Observed, memory: &Memory, now: Instant) -> Next {
+pub(crate) fn next(observed: &OwnerSnapshot, memory: &Memory, now: Instant) -> Next {
     if !observed.owner.finalizers.iter().any(|finalizer| finalizer == FINALIZER) {
         return Next::default();
     }
@@ -60,7 +60,7 @@ pub(crate) fn next(observed: &Observed, memory: &Memory, now: Instant) -> Next {
 /// The webhook notes such a deletion on the GlobalOwner before it lets the deletion through, and the policy then says
 /// Orphan. The garbage collector's traces count too, but are not reliable: a collector that hasn't begun to watch
 /// GroupOwners takes its finalizer away without having touched them.
-fn is_released(observed: &Observed) -> bool {
+fn is_released(observed: &OwnerSnapshot) -> bool {
     let owner = &observed.owner;
     owner.deletion_policy == DeletionPolicy::Orphan
         || owner.finalizers.iter().any(|finalizer| finalizer == ORPHAN)

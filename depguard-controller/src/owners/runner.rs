@@ -11,10 +11,10 @@ use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::leader::write_permit::WritePermit;
 use crate::owners::api::{GLOBAL_OWNER, GLOBAL_OWNERS, GROUP, GROUP_OWNERS, Names, VERSION};
-use crate::owners::execute::{Executed, Seen, execute, log};
-use crate::owners::metadata_watch::{Watching, list};
-use crate::owners::removal::{self, Came, Memory, Order};
-use crate::owners::snapshot::{GlobalOwner, GroupOwner, Guard, Listing, Observed, Role};
+use crate::owners::execute::{ObjectState, WriteResult, execute, log};
+use crate::owners::metadata_watch::{MetadataWatch, list};
+use crate::owners::removal::{self, Memory, Order, WriteOutcome};
+use crate::owners::snapshot::{GlobalOwner, GroupOwner, Guard, Listing, OwnerSnapshot, Role};
 use crate::owners::spec::Entry;
 use crate::owners::write::{Next, ROLES, Write};
 use crate::owners::{adoption, webhook};
@@ -46,7 +46,7 @@ pub(crate) struct Owners {
     /// the reflector is held.
     _reflector: Reflector,
     changes: watch::Receiver<Arc<Snapshot>>,
-    watches: BTreeMap<GroupVersionResource, Watching>,
+    watches: BTreeMap<GroupVersionResource, MetadataWatch>,
     news: Arc<Notify>,
     memories: BTreeMap<String, Memory>,
     /// DependencyRules, each parsed once until it changes.
@@ -227,7 +227,7 @@ impl Owners {
             let news = Arc::clone(&self.news);
             self.watches
                 .entry(resource)
-                .or_insert_with_key(|resource| Watching::start(endpoint, resource.clone(), entries, news));
+                .or_insert_with_key(|resource| MetadataWatch::start(endpoint, resource.clone(), entries, news));
         }
     }
 
@@ -266,7 +266,7 @@ impl Owners {
                 .collect();
             groups.sort_by(|one, other| (one.index, &one.name).cmp(&(other.index, &other.name)));
             let roles = roles.iter().filter(|role| role.global_uid().is_some_and(of_it)).cloned().collect();
-            let mut observed = Observed {
+            let mut observed = OwnerSnapshot {
                 listings: self.listings(&owner, &groups),
                 others: if owner.is_deleting { standing.clone() } else { Vec::new() },
                 owner,
@@ -349,28 +349,28 @@ impl Owners {
         let entries = owner.entries.iter().flatten().chain(groups.iter().filter_map(|group| group.entry.as_ref().ok()));
         let resources: BTreeSet<_> = entries.map(|entry| entry.resource.clone()).collect();
         let listing = |resource| {
-            let listing = self.watches.get(&resource).map_or(Listing::Pending, Watching::listing);
+            let listing = self.watches.get(&resource).map_or(Listing::Pending, MetadataWatch::listing);
             (resource, listing)
         };
         resources.into_iter().map(listing).collect()
     }
 
     /// Takes in the results of writes. Returns true if it is worth while to look again at once.
-    fn learn(&mut self, done: Vec<Executed>) -> bool {
+    fn learn(&mut self, done: Vec<WriteResult>) -> bool {
         let now = Instant::now();
         let mut goes_on = false;
-        for Executed { owner, write, came, seen } in done {
+        for WriteResult { owner, write, came, seen } in done {
             if let Some(memory) = self.memories.get_mut(&owner) {
-                goes_on |= came == Came::Done && !matches!(write, Write::Status(_) | Write::Event(_));
+                goes_on |= came == WriteOutcome::Done && !matches!(write, Write::Status(_) | Write::Event(_));
                 memory.note(&write.key(), came, now);
             }
             match seen {
-                Some(Seen::Is(resource, metadata)) => {
+                Some(ObjectState::Is(resource, metadata)) => {
                     if let Some(watching) = self.watches.get(&resource) {
                         watching.saw(metadata);
                     }
                 }
-                Some(Seen::Gone(resource, metadata)) => {
+                Some(ObjectState::Gone(resource, metadata)) => {
                     if let Some(watching) = self.watches.get(&resource) {
                         watching.lost(&metadata);
                     }
@@ -382,7 +382,7 @@ impl Owners {
     }
 }
 
-fn decide(observed: &Observed, memory: &Memory, now: Instant) -> Next {
+fn decide(observed: &OwnerSnapshot, memory: &Memory, now: Instant) -> Next {
     match &observed.owner {
         owner if owner.is_gone => adoption::after(observed, memory, now),
         owner if owner.is_deleting => removal::next(observed, memory, now),

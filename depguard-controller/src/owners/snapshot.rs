@@ -16,7 +16,7 @@ use crate::rules::written_rule::WrittenRule;
 
 /// GlobalOwner, with all facts that matter for it.
 #[derive(Debug, Clone)]
-pub(crate) struct Observed {
+pub(crate) struct OwnerSnapshot {
     /// The GlobalOwner itself.
     pub(crate) owner: GlobalOwner,
     /// GroupOwners of this GlobalOwner, in the order of their groups.
@@ -139,7 +139,7 @@ pub(crate) struct Object {
     pub(crate) opted_out: bool,
 }
 
-impl Observed {
+impl OwnerSnapshot {
     /// Returns the rules that can be used.
     pub(crate) fn usable_rules(&self) -> impl Iterator<Item = &Rule> {
         self.rules.iter().filter_map(|rule| rule.rule().ok())

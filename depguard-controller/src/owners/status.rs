@@ -5,10 +5,10 @@ use serde_json::{Value, json};
 
 use crate::model::condition::{Finding, conditions};
 use crate::model::names::OWNING;
-use crate::owners::adoption::Fates;
+use crate::owners::adoption::GroupObjects;
 use crate::owners::removal::is_anothers;
 use crate::owners::removal::order::{self, Order, Plan};
-use crate::owners::snapshot::{GroupOwner, Observed};
+use crate::owners::snapshot::{GroupOwner, OwnerSnapshot};
 use crate::owners::spec::Entry;
 use crate::owners::write::Write;
 
@@ -18,15 +18,15 @@ const MAX_OWNED: usize = 500;
 const MAX_NAMED: usize = 5;
 
 /// Group, with the objects that were found for it.
-pub(crate) struct Grouped<'v> {
+pub(crate) struct GroupReport<'v> {
     pub(crate) index: usize,
     pub(crate) entry: &'v Entry,
     pub(crate) group: Option<&'v GroupOwner>,
-    pub(crate) fates: Fates,
+    pub(crate) group_objects: GroupObjects,
 }
 
 /// Returns the status of a GlobalOwner that can't be acted on: its objects stay as they are.
-pub(crate) fn refused(observed: &Observed, reason: &'static str, why: String) -> Value {
+pub(crate) fn refused(observed: &OwnerSnapshot, reason: &'static str, why: String) -> Value {
     let findings =
         [("Accepted", Finding::no(reason, why)), ("Ready", Finding::no(reason, "the GlobalOwner is not accepted"))];
     let old = observed.owner.object.get("status");
@@ -34,10 +34,10 @@ pub(crate) fn refused(observed: &Observed, reason: &'static str, why: String) ->
 }
 
 /// Returns the status of a GlobalOwner that owns its objects.
-pub(crate) fn of_owner(observed: &Observed, groups: &[Grouped<'_>]) -> Value {
+pub(crate) fn of_owner(observed: &OwnerSnapshot, groups: &[GroupReport<'_>]) -> Value {
     let accepted = Finding::yes("Accepted", "depguard owns the selected objects");
     let adopted = adopted(observed, groups);
-    let owned: usize = groups.iter().map(|grouped| grouped.fates.owned.len()).sum();
+    let owned: usize = groups.iter().map(|grouped| grouped.group_objects.owned.len()).sum();
     let ready = match adopted.status {
         "True" => Finding::yes("Ready", format!("{owned} objects in {} groups are owned", groups.len())),
         _ => Finding::no(
@@ -54,18 +54,18 @@ pub(crate) fn of_owner(observed: &Observed, groups: &[Grouped<'_>]) -> Value {
 }
 
 /// Returns the order in which all groups would be removed.
-fn plan(observed: &Observed, groups: &[Grouped<'_>]) -> Plan {
+fn plan(observed: &OwnerSnapshot, groups: &[GroupReport<'_>]) -> Plan {
     let owner = &observed.owner;
     let objects = |index: usize| {
         let grouped = groups.iter().find(|grouped| grouped.index == index)?;
-        grouped.fates.unseen.is_none().then_some(grouped.fates.owned.len())
+        grouped.group_objects.unseen.is_none().then_some(grouped.group_objects.owned.len())
     };
     let entries = owner.entries.as_deref().unwrap_or_default();
     order::plan((&owner.name, Some(&owner.uid)), owner.order, entries, observed.usable_rules(), objects)
 }
 
 /// Returns the condition `Ordered`, if the groups are to go in the order of rules.
-fn ordered(observed: &Observed, plan: &Plan) -> Option<Finding> {
+fn ordered(observed: &OwnerSnapshot, plan: &Plan) -> Option<Finding> {
     if observed.owner.order != Order::ByRules {
         return None;
     }
@@ -88,9 +88,9 @@ fn ordered(observed: &Observed, plan: &Plan) -> Option<Finding> {
 }
 
 /// Returns the write of a GroupOwner's status, if the status changes.
-pub(crate) fn of_group(grouped: &Grouped<'_>, observed: &Observed) -> Option<Write> {
+pub(crate) fn of_group(grouped: &GroupReport<'_>, observed: &OwnerSnapshot) -> Option<Write> {
     let group = grouped.group.filter(|group| !group.is_deleting)?;
-    let Fates { owned, kind, unseen, .. } = &grouped.fates;
+    let GroupObjects { owned, kind, unseen, .. } = &grouped.group_objects;
     let old = group.object.get("status");
     // Objects that are not seen may still be owned.
     let mut more = match unseen {
@@ -128,31 +128,32 @@ pub(crate) fn of_group(grouped: &Grouped<'_>, observed: &Observed) -> Option<Wri
 }
 
 /// Returns the condition `Adopted`: true if all selected objects are owned.
-fn adopted(observed: &Observed, groups: &[Grouped<'_>]) -> Finding {
-    let unseen: Vec<_> = groups.iter().filter_map(|grouped| grouped.fates.unseen.as_deref()).collect();
+fn adopted(observed: &OwnerSnapshot, groups: &[GroupReport<'_>]) -> Finding {
+    let unseen: Vec<_> = groups.iter().filter_map(|grouped| grouped.group_objects.unseen.as_deref()).collect();
     if !unseen.is_empty() {
         return Finding::no("NotListed", bounded(&unseen));
     }
     let left: Vec<String> = groups
         .iter()
         .flat_map(|grouped| {
-            let of_kind =
-                |object: &crate::owners::snapshot::Object| format!("{} {}", grouped.fates.kind, object.display());
-            grouped.fates.not_adopted.iter().map(move |(object, why)| format!("{} {why}", of_kind(object)))
+            let of_kind = |object: &crate::owners::snapshot::Object| {
+                format!("{} {}", grouped.group_objects.kind, object.display())
+            };
+            grouped.group_objects.not_adopted.iter().map(move |(object, why)| format!("{} {why}", of_kind(object)))
         })
         .collect();
     if !left.is_empty() {
         return Finding::no("NotAdopted", bounded(&left));
     }
-    let under_way: usize = groups.iter().map(|grouped| grouped.fates.adopt.len()).sum();
+    let under_way: usize = groups.iter().map(|grouped| grouped.group_objects.adopt.len()).sum();
     if under_way > 0 {
         return Finding::no("Adopting", format!("{under_way} objects are being adopted"));
     }
     let shared: Vec<String> = groups
         .iter()
-        .flat_map(|Grouped { fates, .. }| {
-            let shared = fates.owned.iter().filter(|object| is_anothers(object, &observed.groups));
-            shared.map(|object| format!("{} {}", fates.kind, object.display()))
+        .flat_map(|GroupReport { group_objects, .. }| {
+            let shared = group_objects.owned.iter().filter(|object| is_anothers(object, &observed.groups));
+            shared.map(|object| format!("{} {}", group_objects.kind, object.display()))
         })
         .collect();
     if shared.is_empty() {

@@ -18,7 +18,7 @@ use crate::model::install_place::InstallPlace;
 use crate::model::webhook_configuration::{self, Step};
 use crate::probe::prober::{Job, Jobs, Probe, ProbeHandle};
 use crate::rules::plan::{self, PlacePlan, Plan, PlanInput};
-use crate::rules::status::{self, Observed, RuleStatus};
+use crate::rules::status::{self, RoundOutcomes, RuleStatus};
 use crate::rules::written_rule::WrittenRule;
 use crate::rules::{named_kinds, snapshot};
 use crate::runtime::apply::{ApplyResult, endpoint, install, own_endpoint, write_status};
@@ -80,7 +80,7 @@ impl Reconciler {
         let wanted = wanted.map(|key| (key.clone(), self.endpoint_of_place(&key.place, &origins))).collect();
         let kinds = self.kinds.refresh(wanted).await;
         let jobs = self.jobs(&input, &plan, &outcomes, &origins);
-        let found = Observed { outcomes, kinds, probe_results: self.probe_handle.probe(jobs).await };
+        let found = RoundOutcomes { outcomes, kinds, probe_results: self.probe_handle.probe(jobs).await };
         let now = k8s_openapi::jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
         let statuses = status::new_statuses(&input, &plan, &found, &now);
         self.basis.metrics.rules(statuses.iter().map(|status| &status.object));

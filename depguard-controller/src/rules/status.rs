@@ -22,7 +22,7 @@ const MAX_NAMED: usize = 6;
 
 /// Results of carrying out a plan.
 #[derive(Debug, Default)]
-pub(crate) struct Observed {
+pub(crate) struct RoundOutcomes {
     pub(crate) outcomes: BTreeMap<InstallPlace, Outcome>,
     pub(crate) kinds: Kinds,
     pub(crate) probe_results: ProbeResults,
@@ -41,7 +41,7 @@ pub(crate) struct RuleStatus<'p> {
 pub(crate) fn new_statuses<'p>(
     input: &PlanInput<'_>,
     plan: &'p Plan<'_>,
-    found: &Observed,
+    found: &RoundOutcomes,
     now: &str,
 ) -> Vec<RuleStatus<'p>> {
     let said = plan.rules.iter().filter_map(|rule| {
@@ -71,7 +71,7 @@ fn tells_of_too_many(rule: &RulePlan<'_>, old: Option<&Value>) -> bool {
 fn status(
     input: &PlanInput<'_>,
     rule: &RulePlan<'_>,
-    found: &Observed,
+    found: &RoundOutcomes,
     old: Option<&Value>,
     now: &str,
 ) -> DependencyRuleStatus {
@@ -92,7 +92,7 @@ fn of_rule(
     input: &PlanInput<'_>,
     rule: &RulePlan<'_>,
     parsed: &Rule,
-    found: &Observed,
+    found: &RoundOutcomes,
 ) -> Vec<(&'static str, Finding)> {
     let programmed = programmed::programmed(input, rule, &found.outcomes);
     let named = NamedKinds::new(input, &found.kinds, rule, parsed);

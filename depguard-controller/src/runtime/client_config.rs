@@ -54,13 +54,13 @@ impl Clients {
 }
 
 /// Watch on the files. Everybody who installs uses the clients that it publishes, so that no two differ.
-pub(crate) struct Following {
+pub(crate) struct ClientConfigWatch {
     ca_bundle: Option<CaBundle>,
     path_key: Option<WatchedFile<PathKey, PathKeyError>>,
     clients: watch::Sender<Clients>,
 }
 
-impl Following {
+impl ClientConfigWatch {
     /// Reads the files for the first time. The receiver shows the clients, and each change of them.
     pub(crate) async fn open(
         config: &Config,
@@ -153,7 +153,7 @@ mod tests {
             path_key: Some(file("key")),
             ..Config::new(ControlPlane::Kubernetes, export_name, "hooks/depguard".parse().unwrap())
         };
-        let (following, mut clients) = Following::open(&config, &Metrics::default()).await.unwrap();
+        let (following, mut clients) = ClientConfigWatch::open(&config, &Metrics::default()).await.unwrap();
         let following = tokio::spawn(following.run());
         let shown = |clients: &Clients| {
             let suffix = clients.key.as_ref().unwrap().suffix(None);
@@ -177,7 +177,7 @@ mod tests {
         let export_name = depguard_core::ExportName::parse("a").unwrap();
         let config =
             Config::new(ControlPlane::Kcp, export_name, WebhookTarget::Url("https://host/validate".to_owned()));
-        let (following, clients) = Following::open(&config, &Metrics::default()).await.unwrap();
+        let (following, clients) = ClientConfigWatch::open(&config, &Metrics::default()).await.unwrap();
         let following = tokio::spawn(following.run());
         tokio::time::sleep(REREAD * 100).await;
         assert!(!following.is_finished() && clients.has_changed().is_ok());

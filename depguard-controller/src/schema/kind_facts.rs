@@ -14,7 +14,7 @@ use crate::schema::openapi::Schema;
     clippy::exhaustive_enums,
     reason = "depguard's other crates decide by each case: none shall pass them by unseen"
 )]
-pub enum Seen {
+pub enum KindState {
     /// Facts about the kind.
     Facts(Arc<KindFacts>),
     /// There is no such kind in this version.
@@ -43,10 +43,10 @@ pub struct KindFacts {
     pub is_custom: bool,
 }
 
-impl Seen {
+impl KindState {
     /// Reads an APIResourceSchema or a CustomResourceDefinition.
-    pub fn of_definition(object: &Value, version: &str) -> Self {
-        match KindFacts::of_definition(object, version) {
+    pub fn from_definition(object: &Value, version: &str) -> Self {
+        match KindFacts::from_definition(object, version) {
             Some(facts) => Self::Facts(Arc::new(facts)),
             None => Self::Unknown("its definition can't be read".to_owned()),
         }
@@ -63,7 +63,7 @@ impl Seen {
 
 impl KindFacts {
     /// Reads an APIResourceSchema or a CustomResourceDefinition.
-    pub fn of_definition(object: &Value, version: &str) -> Option<Self> {
+    pub fn from_definition(object: &Value, version: &str) -> Option<Self> {
         let spec = object.get("spec")?;
         let versions = spec.get("versions")?.as_array()?;
         let named = |found: &&Value| text(found, "name") == Some(version);
@@ -84,7 +84,7 @@ impl KindFacts {
     }
 
     /// Reads the discovery of a group's version, an APIResourceList; `None` if it has no such resource.
-    pub fn of_discovery(list: &Value, gvr: &GroupVersionResource) -> Option<Self> {
+    pub fn from_discovery(list: &Value, gvr: &GroupVersionResource) -> Option<Self> {
         let resources = list.get("resources")?.as_array()?;
         let found = resources.iter().find(|found| text(found, "name") == Some(gvr.resource.as_str()))?;
         Some(Self {
@@ -209,14 +209,14 @@ mod tests {
                     ]},
                 {"name": "v1alpha1", "served": false, "schema": {}},
             ]}});
-            let facts = KindFacts::of_definition(&object, "v1").unwrap();
+            let facts = KindFacts::from_definition(&object, "v1").unwrap();
             assert_eq!((facts.kind.as_str(), facts.namespaced, &*facts.served), ("VM", true, &["v1".to_owned()][..]));
             assert_eq!(fit(&facts, ".spec.description"), SchemaFit::Fits);
             assert_eq!(facts.selectable, [FieldPath::parse(".spec.description").unwrap()]);
             assert_eq!(facts.printed, [FieldPath::parse(".spec.a").unwrap()]);
-            assert_eq!(KindFacts::of_definition(&object, "v2").unwrap().schema, None);
+            assert_eq!(KindFacts::from_definition(&object, "v2").unwrap().schema, None);
         }
-        assert_eq!(KindFacts::of_definition(&json!({"spec": {}}), "v1"), None);
+        assert_eq!(KindFacts::from_definition(&json!({"spec": {}}), "v1"), None);
     }
 
     #[test]
@@ -233,12 +233,12 @@ mod tests {
             "a.Other": {"type": "object"},
         }}});
         let pods = gvr("", "v1", "pods");
-        let facts = KindFacts::of_discovery(&discovery, &pods).unwrap().with_published(&document, &pods);
+        let facts = KindFacts::from_discovery(&discovery, &pods).unwrap().with_published(&document, &pods);
         let components = &facts.schema.as_ref().unwrap().components;
         assert_eq!(components.keys().collect::<Vec<_>>(), ["a.Meta", "a.Spec"]);
         assert_eq!(fit(&facts, ".spec.self.account"), SchemaFit::Fits);
         assert_eq!(fit(&facts, ".metadata.name"), SchemaFit::Fits);
         assert!(matches!(fit(&facts, ".spec.acount"), SchemaFit::Missing(_)));
-        assert_eq!(KindFacts::of_discovery(&discovery, &gvr("", "v1", "secrets")), None);
+        assert_eq!(KindFacts::from_discovery(&discovery, &gvr("", "v1", "secrets")), None);
     }
 }

@@ -10,7 +10,7 @@ use futures::{StreamExt, stream};
 use tokio::time::Instant;
 
 use crate::model::install_place::InstallPlace;
-use crate::schema::kind_facts::{KindFacts, Seen};
+use crate::schema::kind_facts::{KindFacts, KindState};
 
 /// Kind, with the place where it can be read.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -24,7 +24,7 @@ pub(crate) struct KindKey {
 }
 
 /// Results of reading kinds.
-pub(crate) type Kinds = BTreeMap<KindKey, Seen>;
+pub(crate) type Kinds = BTreeMap<KindKey, KindState>;
 
 /// Maximum number of kinds that are read at once: a published schema can take some megabytes.
 const MAX_CONCURRENT_READS: usize = 2;
@@ -43,7 +43,7 @@ pub(crate) struct KindCache {
 }
 
 struct Known {
-    seen: Seen,
+    seen: KindState,
     /// Time at which `seen` was read.
     at: Instant,
     /// Reads that failed since then.
@@ -76,7 +76,7 @@ impl KindCache {
         due.sort_by_key(|(key, _)| self.known.get(key).map(Known::tried));
         let reads = stream::iter(due).map(|(key, endpoint)| async move {
             let seen = match (endpoint, &key.schema) {
-                (Err(why), _) => Seen::Unknown(why),
+                (Err(why), _) => KindState::Unknown(why),
                 (Ok(endpoint), schema) => read_kind(&endpoint, &key.gvr, schema.as_deref(), key.with_schema).await,
             };
             (key, seen)
@@ -88,7 +88,7 @@ impl KindCache {
         }
         left.retain(|key| self.known.contains_key(key));
         for key in left {
-            self.note(key, Seen::Unknown("reading it took too long".to_owned()), Instant::now());
+            self.note(key, KindState::Unknown("reading it took too long".to_owned()), Instant::now());
         }
         self.known.iter().map(|(key, known)| (key.clone(), known.seen.clone())).collect()
     }
@@ -99,8 +99,8 @@ impl KindCache {
     }
 
     /// Stores a result. A failure replaces an earlier result once that is not believed any more.
-    fn note(&mut self, key: KindKey, seen: Seen, now: Instant) {
-        let has_failed = matches!(seen, Seen::Unknown(_));
+    fn note(&mut self, key: KindKey, seen: KindState, now: Instant) {
+        let has_failed = matches!(seen, KindState::Unknown(_));
         match self.known.get_mut(&key) {
             Some(before) if has_failed && before.is_believed(now) => {
                 let since = before.failing.map_or(now, |failing| failing.since);
@@ -118,7 +118,7 @@ impl Known {
     }
 
     fn is_believed(&self, now: Instant) -> bool {
-        !matches!(self.seen, Seen::Unknown(_))
+        !matches!(self.seen, KindState::Unknown(_))
             && self.failing.is_none_or(|failing| now.saturating_duration_since(failing.since) < BELIEVED)
     }
 
@@ -135,41 +135,41 @@ pub async fn read_kind(
     gvr: &GroupVersionResource,
     api_resource_schema: Option<&str>,
     with_schema: bool,
-) -> Seen {
+) -> KindState {
     let seen = match api_resource_schema {
         Some(name) => see_schema(endpoint, name, gvr).await,
         None => see_kind(endpoint, gvr, with_schema).await,
     };
     match seen {
-        Seen::Facts(facts) if !with_schema => {
-            Seen::Facts(Arc::new(KindFacts { schema: None, ..Arc::unwrap_or_clone(facts) }))
+        KindState::Facts(facts) if !with_schema => {
+            KindState::Facts(Arc::new(KindFacts { schema: None, ..Arc::unwrap_or_clone(facts) }))
         }
         seen => seen,
     }
 }
 
-async fn see_schema(endpoint: &Endpoint, name: &str, gvr: &GroupVersionResource) -> Seen {
+async fn see_schema(endpoint: &Endpoint, name: &str, gvr: &GroupVersionResource) -> KindState {
     // The author of an APIExport chooses this name.
     if !is_name(name) {
-        return Seen::Unknown("its APIExport names no APIResourceSchema".to_owned());
+        return KindState::Unknown("its APIExport names no APIResourceSchema".to_owned());
     }
     let path = format!("/apis/apis.kcp.io/v1alpha1/apiresourceschemas/{name}");
     match endpoint.get_json(&path).await {
-        Ok(object) => Seen::of_definition(&object, gvr.version.as_str()),
-        Err(error) if error.is_not_found() => Seen::NotServed,
-        Err(error) => Seen::Unknown(error.to_string()),
+        Ok(object) => KindState::from_definition(&object, gvr.version.as_str()),
+        Err(error) if error.is_not_found() => KindState::NotServed,
+        Err(error) => KindState::Unknown(error.to_string()),
     }
 }
 
 /// Reads a kind of the cluster itself: from its CustomResourceDefinition, or else from what the API server publishes.
-async fn see_kind(endpoint: &Endpoint, gvr: &GroupVersionResource, with_schema: bool) -> Seen {
+async fn see_kind(endpoint: &Endpoint, gvr: &GroupVersionResource, with_schema: bool) -> KindState {
     if !gvr.group.is_core() {
         let path = format!("/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{}", gvr.group_resource());
         match endpoint.get_json(&path).await {
-            Ok(object) => return Seen::of_definition(&object, gvr.version.as_str()),
+            Ok(object) => return KindState::from_definition(&object, gvr.version.as_str()),
             // The kind is not custom, or there is no right to see its definition.
             Err(error) if matches!(error.status(), Some(403 | 404)) => {}
-            Err(error) => return Seen::Unknown(error.to_string()),
+            Err(error) => return KindState::Unknown(error.to_string()),
         }
     }
     let group_version = if gvr.group.is_core() {
@@ -179,17 +179,17 @@ async fn see_kind(endpoint: &Endpoint, gvr: &GroupVersionResource, with_schema: 
     };
     let list = match endpoint.get_json(&format!("/{group_version}")).await {
         Ok(list) => list,
-        Err(error) if error.is_not_found() => return Seen::NotServed,
-        Err(error) => return Seen::Unknown(error.to_string()),
+        Err(error) if error.is_not_found() => return KindState::NotServed,
+        Err(error) => return KindState::Unknown(error.to_string()),
     };
-    let Some(facts) = KindFacts::of_discovery(&list, gvr) else { return Seen::NotServed };
+    let Some(facts) = KindFacts::from_discovery(&list, gvr) else { return KindState::NotServed };
     if !with_schema {
-        return Seen::Facts(Arc::new(facts));
+        return KindState::Facts(Arc::new(facts));
     }
     // Without a published schema the paths are not checked, and the rule's status says so.
     match endpoint.get_json(&format!("/openapi/v3/{group_version}")).await {
-        Ok(document) => Seen::Facts(Arc::new(facts.with_published(&document, gvr))),
-        Err(_) => Seen::Facts(Arc::new(facts)),
+        Ok(document) => KindState::Facts(Arc::new(facts.with_published(&document, gvr))),
+        Err(_) => KindState::Facts(Arc::new(facts)),
     }
 }
 
@@ -214,27 +214,27 @@ mod tests {
         let key = KindKey { place: None, schema: None, gvr, with_schema: false };
         let begun = Instant::now();
         let after = |seconds| begun + Duration::from_secs(seconds);
-        let failure = || Seen::Unknown("500".to_owned());
+        let failure = || KindState::Unknown("500".to_owned());
         let mut kinds = KindCache::new(Duration::from_secs(100));
         let is_due = |kinds: &KindCache, seconds| kinds.known[&key].is_due(kinds.fresh, after(seconds));
-        kinds.note(key.clone(), Seen::NotServed, begun);
+        kinds.note(key.clone(), KindState::NotServed, begun);
         assert!(!is_due(&kinds, 99) && is_due(&kinds, 100));
         assert_eq!(kinds.next_retry(), None);
 
         kinds.note(key.clone(), failure(), after(100));
-        assert_eq!(kinds.known[&key].seen, Seen::NotServed);
+        assert_eq!(kinds.known[&key].seen, KindState::NotServed);
         assert!(!is_due(&kinds, 109) && is_due(&kinds, 110));
         assert_eq!(kinds.next_retry(), Some(after(110)));
         kinds.note(key.clone(), failure(), after(159));
-        assert_eq!(kinds.known[&key].seen, Seen::NotServed);
+        assert_eq!(kinds.known[&key].seen, KindState::NotServed);
 
         kinds.note(key.clone(), failure(), after(160));
         assert_eq!(kinds.known[&key].seen, failure(), "it is too old to be believed");
         assert_eq!(kinds.next_retry(), None);
         assert!(!is_due(&kinds, 259) && is_due(&kinds, 260));
-        kinds.note(key.clone(), Seen::NotServed, after(260));
+        kinds.note(key.clone(), KindState::NotServed, after(260));
         kinds.note(key.clone(), failure(), after(360));
-        assert_eq!(kinds.known[&key].seen, Seen::NotServed, "a success begins a new minute");
+        assert_eq!(kinds.known[&key].seen, KindState::NotServed, "a success begins a new minute");
     }
 
     #[test]

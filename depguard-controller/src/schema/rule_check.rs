@@ -42,7 +42,7 @@ use depguard_core::rule::{Edge, Reference};
 use depguard_core::{FieldPath, GroupVersionResource, Rule};
 
 pub use crate::schema::built_in_fields::built_in_fields;
-pub use crate::schema::kind_facts::{KindFacts, Seen};
+pub use crate::schema::kind_facts::{KindFacts, KindState};
 pub use crate::schema::openapi::{ExpectedType, Schema, SchemaFit};
 
 /// Maximum number of selectable fields that a version may have.
@@ -112,7 +112,7 @@ pub enum Mismatch {
 /// Checks that a kind is served as a rule says. `seen` holds the facts about the kind, if it was read; `kind` is its
 /// name in the rule; `field` is the rule's field that names it: `spec.dependent`, `spec.dependencies[0]`.
 pub fn kind(
-    seen: Option<&Seen>,
+    seen: Option<&KindState>,
     gvr: &GroupVersionResource,
     kind: Option<&Kind>,
     field: &str,
@@ -121,14 +121,14 @@ pub fn kind(
     let problem = |what, message| Err(KindProblem { what, message });
     match seen {
         None => problem(Mismatch::Unknown, format!("depguard has not read {shown} yet")),
-        Some(Seen::Unknown(why)) => {
+        Some(KindState::Unknown(why)) => {
             problem(Mismatch::Unknown, format!("could not find out whether the API server serves {shown}: {why}"))
         }
-        Some(Seen::NotServed) => problem(
+        Some(KindState::NotServed) => problem(
             Mismatch::NotServed,
             format!("there is no {shown}: correct the group, version and resource of {field}"),
         ),
-        Some(Seen::Facts(facts)) if !facts.served.iter().any(|served| served == gvr.version.as_str()) => {
+        Some(KindState::Facts(facts)) if !facts.served.iter().any(|served| served == gvr.version.as_str()) => {
             let (served, kind) = (facts.served.join(", "), gvr.group_resource());
             let until =
                 if field == "spec.dependent" { "; until then, deletions of its targets are refused" } else { "" };
@@ -138,10 +138,10 @@ pub fn kind(
                 format!("{kind} is not served in version {version}, but in {served}: correct {field}.version{until}"),
             )
         }
-        Some(Seen::Facts(facts)) if kind.is_some_and(|kind| kind.as_str() != facts.kind) => {
+        Some(KindState::Facts(facts)) if kind.is_some_and(|kind| kind.as_str() != facts.kind) => {
             problem(Mismatch::Kind, format!("the kind of {shown} is {}: correct {field}.kind", facts.kind))
         }
-        Some(Seen::Facts(_)) => Ok(()),
+        Some(KindState::Facts(_)) => Ok(()),
     }
 }
 

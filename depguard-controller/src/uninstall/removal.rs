@@ -169,8 +169,8 @@ pub async fn uninstall(what: Uninstall) -> Result<Uninstalled, UninstallError> {
         Some(given) => given,
         None => namespace_of_controllers(&connection, what.control_plane).await,
     };
-    let mark = Mark { endpoint: connection.own_endpoint(), namespace, id: what.leader_election_id };
-    match mark.set().await {
+    let marker = UninstallMarker { endpoint: connection.own_endpoint(), namespace, id: what.leader_election_id };
+    match marker.set().await {
         // Waits until every controller has seen the mark.
         Ok(()) => sleep(QUIET.min(what.timeout / 2)).await,
         Err(why) => {
@@ -200,7 +200,7 @@ pub async fn uninstall(what: Uninstall) -> Result<Uninstalled, UninstallError> {
     loop {
         if marked.elapsed() > UNINSTALL_MARK_FRESH / 4 {
             // If this write fails, the mark of the last one still counts.
-            let _ = mark.set().await;
+            let _ = marker.set().await;
             marked = Instant::now();
         }
         let state = latest(&mut states);
@@ -262,17 +262,17 @@ async fn namespace_of_controllers(connection: &Connection, control_plane: Contro
 }
 
 /// Mark that tells controllers to write no more.
-struct Mark {
+struct UninstallMarker {
     endpoint: Endpoint,
     namespace: String,
     id: String,
 }
 
-impl Mark {
+impl UninstallMarker {
     async fn set(&self) -> Result<(), ApiError> {
-        let mark = write_permit::uninstall_marker(&self.endpoint, &self.namespace, &self.id);
-        let known = mark.read().await?;
-        mark.write(known.as_ref(), "uninstall", UNINSTALL_MARK_FRESH).await.map(drop)
+        let marker = write_permit::uninstall_marker(&self.endpoint, &self.namespace, &self.id);
+        let known = marker.read().await?;
+        marker.write(known.as_ref(), "uninstall", UNINSTALL_MARK_FRESH).await.map(drop)
     }
 }
 
@@ -337,8 +337,8 @@ impl Removal<'_> {
             }
             let what = Removed { configuration, place: place.to_owned() };
             match delete(&apply::own_endpoint(self.connection), configuration).await {
-                Ok(Deleted::Foreign) => self.leave(&what),
-                Ok(Deleted::No) => {}
+                Ok(DeletionResult::Foreign) => self.leave(&what),
+                Ok(DeletionResult::No) => {}
                 Err(error) if error.status() == Some(403) => {}
                 other => self.note(what, other.map_err(|why| why.to_string())),
             }
@@ -363,11 +363,11 @@ impl Removal<'_> {
         self.done.notes.insert(format!("the configuration in {place} is not depguard's and was left alone"));
     }
 
-    fn note(&mut self, what: Removed, deleted: Result<Deleted, String>) {
+    fn note(&mut self, what: Removed, deleted: Result<DeletionResult, String>) {
         let why = match deleted {
             // The configuration is gone; the reflector will show this.
-            Ok(Deleted::No | Deleted::Foreign) => "the API server still shows it".to_owned(),
-            Ok(Deleted::Yes) => {
+            Ok(DeletionResult::No | DeletionResult::Foreign) => "the API server still shows it".to_owned(),
+            Ok(DeletionResult::Yes) => {
                 let times = self.returns.entry(what.clone()).or_default();
                 *times = times.saturating_add(1);
                 self.done.removed.insert(what.clone());
@@ -401,7 +401,7 @@ fn display(bindings: &Bindings, place: &InstallPlace) -> String {
 
 /// Result of deleting a configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Deleted {
+enum DeletionResult {
     Yes,
     /// There was no configuration.
     No,
@@ -409,13 +409,13 @@ enum Deleted {
 }
 
 /// Deletes the configuration of this name as it is now, if it is ours.
-async fn delete(endpoint: &Endpoint, name: &str) -> Result<Deleted, ApiError> {
+async fn delete(endpoint: &Endpoint, name: &str) -> Result<DeletionResult, ApiError> {
     match apply::read(endpoint, name).await? {
         Some(existing) if webhook_configuration::is_ours(&existing) => {
-            apply::delete(endpoint, &existing).await.map(|()| Deleted::Yes)
+            apply::delete(endpoint, &existing).await.map(|()| DeletionResult::Yes)
         }
-        Some(_) => Ok(Deleted::Foreign),
-        None => Ok(Deleted::No),
+        Some(_) => Ok(DeletionResult::Foreign),
+        None => Ok(DeletionResult::No),
     }
 }
 

@@ -30,7 +30,7 @@ struct Leftover {
 
 /// Result of a search for these configurations.
 #[derive(Debug, Default)]
-struct Looked {
+struct SearchResult {
     left: Vec<Leftover>,
     /// Configurations for which there is no right to look.
     hidden: Vec<Leftover>,
@@ -103,9 +103,9 @@ fn elsewhere(control_plane: ControlPlane) -> &'static str {
     }
 }
 
-async fn look(connection: &Connection, due: Vec<Leftover>) -> Looked {
+async fn look(connection: &Connection, due: Vec<Leftover>) -> SearchResult {
     let endpoint = apply::own_endpoint(connection);
-    let mut looked = Looked::default();
+    let mut looked = SearchResult::default();
     for leftover in due {
         match apply::read(&endpoint, leftover.configuration).await {
             Ok(Some(found)) if webhook_configuration::is_ours(&found) => looked.left.push(leftover),

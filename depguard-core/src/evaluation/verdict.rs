@@ -17,7 +17,7 @@ use crate::protocol::response_error::UNANSWERED;
 use crate::rule::compiled_edge::{CompiledEdge, EdgeState};
 
 /// Referrers, each with its edges.
-type Referring<'a> = BTreeMap<&'a Referrer, Vec<&'a Arc<CompiledEdge>>>;
+type EdgesByReferrer<'a> = BTreeMap<&'a Referrer, Vec<&'a Arc<CompiledEdge>>>;
 
 impl InProgress {
     pub(super) fn decide(mut self) -> Decision {
@@ -83,8 +83,8 @@ impl InProgress {
     }
 
     /// Returns the referrers that block, and true if other referrers don't block because they are torn down as well.
-    fn blocking(&self) -> (Referring<'_>, bool) {
-        let (mut blocking, mut let_go) = (Referring::new(), false);
+    fn blocking(&self) -> (EdgesByReferrer<'_>, bool) {
+        let (mut blocking, mut let_go) = (EdgesByReferrer::new(), false);
         let must_refuse = self.must_refuse();
         for group @ EdgeGroup { exemption, .. } in self.groups_with(OnDelete::Deny) {
             let found = group.found();
@@ -115,7 +115,7 @@ impl InProgress {
         named: &mut BTreeSet<&'a Referrer>,
         subject: &Subject,
     ) -> Option<Referrers> {
-        let mut noticed = Referring::new();
+        let mut noticed = EdgesByReferrer::new();
         for group in self.groups_with(on_delete) {
             for (object, edges) in group.found().first().iter().filter(|(object, _)| !named.contains(object)) {
                 noticed.entry(object).or_default().extend(edges);
@@ -126,7 +126,7 @@ impl InProgress {
         self.referrers(&noticed, more, subject)
     }
 
-    fn referrers(&self, referring: &Referring<'_>, more: bool, subject: &Subject) -> Option<Referrers> {
+    fn referrers(&self, referring: &EdgesByReferrer<'_>, more: bool, subject: &Subject) -> Option<Referrers> {
         if referring.is_empty() {
             return None;
         }
@@ -138,7 +138,7 @@ impl InProgress {
     }
 
     /// Returns the additional messages of the edges, each about the referrers of its edge.
-    fn messages(&self, referring: &Referring<'_>, subject: &Subject) -> Vec<String> {
+    fn messages(&self, referring: &EdgesByReferrer<'_>, subject: &Subject) -> Vec<String> {
         let mut by_edge: Vec<(&Arc<CompiledEdge>, Vec<Blocker>)> = Vec::new();
         for (object, edges) in referring {
             for edge in edges.iter().filter(|edge| edge.message().is_some()) {

@@ -149,7 +149,7 @@ impl LoadedRulesRequest {
 
     /// Reads a webhook's answer to this inquiry.
     pub fn read(&self, answer: &[u8]) -> Result<Loaded, LoadedError> {
-        let answer: Answered = serde_json::from_slice(answer)?;
+        let answer: ReviewAnswer = serde_json::from_slice(answer)?;
         if answer.response.uid != self.uid {
             return Err(LoadedError::OtherUid);
         }
@@ -211,13 +211,13 @@ struct QuestionObject {
 }
 
 #[derive(Deserialize)]
-struct Answered {
-    response: AnsweredResponse,
+struct ReviewAnswer {
+    response: ReviewAnswerResponse,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct AnsweredResponse {
+struct ReviewAnswerResponse {
     uid: String,
     #[serde(default)]
     audit_annotations: BTreeMap<String, String>,

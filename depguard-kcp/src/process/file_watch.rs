@@ -152,7 +152,7 @@ async fn read(file: &Path, longest: usize) -> Result<Vec<u8>, FileError> {
 /// Shows which files these are, but not their content, which may be secret.
 impl<T, E, const N: usize> fmt::Debug for WatchedFile<T, E, N> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Followed").field("files", &self.files).finish_non_exhaustive()
+        f.debug_struct("WatchedFile").field("files", &self.files).finish_non_exhaustive()
     }
 }
 

@@ -61,17 +61,17 @@ impl Gauges for Registry {
         help: &'static str,
         look: impl Fn() -> Vec<Series<N, V>> + Send + Sync + 'static,
     ) {
-        self.register_collector(Box::new(Looked { name, help, look }));
+        self.register_collector(Box::new(LazyGauge { name, help, look }));
     }
 }
 
-struct Looked<F> {
+struct LazyGauge<F> {
     name: &'static str,
     help: &'static str,
     look: F,
 }
 
-impl<const N: usize, V, F> Collector for Looked<F>
+impl<const N: usize, V, F> Collector for LazyGauge<F>
 where
     V: EncodeLabelValue + 'static,
     F: Fn() -> Vec<Series<N, V>> + Send + Sync + 'static,
@@ -90,8 +90,8 @@ where
     }
 }
 
-impl<F> fmt::Debug for Looked<F> {
+impl<F> fmt::Debug for LazyGauge<F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Looked").field("name", &self.name).finish_non_exhaustive()
+        f.debug_struct("LazyGauge").field("name", &self.name).finish_non_exhaustive()
     }
 }

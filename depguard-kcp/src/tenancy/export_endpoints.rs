@@ -14,8 +14,8 @@ use tokio::time::Instant;
 
 use crate::http::connection::Connection;
 use crate::tenancy::endpoint_slices;
-use crate::tenancy::export_views::ViewError;
 use crate::tenancy::shard_hosts::ShardHosts;
+use crate::tenancy::virtual_workspaces::VirtualWorkspaceError;
 
 /// Time for which endpoints count as the present content of the slices.
 const FRESH: Duration = Duration::from_secs(30);
@@ -48,7 +48,7 @@ pub(crate) struct ExportEndpoints {
 pub(crate) struct Known {
     pub(crate) endpoints: Arc<Endpoints>,
     /// Reason why the slices can't be read at the moment, if so.
-    pub(crate) unread: Option<ViewError>,
+    pub(crate) unread: Option<VirtualWorkspaceError>,
 }
 
 /// Endpoints in the slices of one export.
@@ -57,7 +57,7 @@ pub(crate) struct Endpoints {
     /// URLs that may be asked.
     pub(crate) urls: BTreeSet<Arc<str>>,
     /// Reason why further endpoints are not asked, if there are any.
-    pub(crate) left_out: Option<ViewError>,
+    pub(crate) left_out: Option<VirtualWorkspaceError>,
 }
 
 /// Reader of slices over one connection.
@@ -88,14 +88,14 @@ struct Memory {
 struct Failed {
     began: Instant,
     ended: Instant,
-    why: ViewError,
+    why: VirtualWorkspaceError,
 }
 
 /// Outcome of a look at the cache entry.
 #[derive(Debug)]
 enum Look {
     /// The entry answers the request.
-    Answer(Result<Known, ViewError>),
+    Answer(Result<Known, VirtualWorkspaceError>),
     /// The entry answers the request, and the slices are due to be read again.
     Due(Known),
     /// The slices must be read first.
@@ -109,7 +109,7 @@ impl ExportEndpoints {
     }
 
     /// Returns the endpoints of an export. With `since`, reads the slices again unless they were read after that time.
-    pub(crate) async fn of(&self, export: &Export, since: Option<Instant>) -> Result<Known, ViewError> {
+    pub(crate) async fn of(&self, export: &Export, since: Option<Instant>) -> Result<Known, VirtualWorkspaceError> {
         let slot = self.slot(export);
         match slot.memory().look(Instant::now(), since) {
             Look::Answer(answer) => return answer,
@@ -145,7 +145,12 @@ impl ExportEndpoints {
 }
 
 impl Reader {
-    async fn read_into(&self, slot: &Slot, export: &Export, _turn: OwnedMutexGuard<()>) -> Result<Known, ViewError> {
+    async fn read_into(
+        &self,
+        slot: &Slot,
+        export: &Export,
+        _turn: OwnedMutexGuard<()>,
+    ) -> Result<Known, VirtualWorkspaceError> {
         let began = Instant::now();
         let read = self.read(export).await;
         slot.memory().take(began, read)
@@ -153,9 +158,9 @@ impl Reader {
 
     /// Reads the endpoints that the slices name. Slices without endpoints count as a failed read, because they may name
     /// some in a moment.
-    async fn read(&self, (provider, name): &Export) -> Result<Endpoints, ViewError> {
+    async fn read(&self, (provider, name): &Export) -> Result<Endpoints, VirtualWorkspaceError> {
         let list = self.connection.cluster(provider).within(SLICES_TIME).get_json(SLICES).await.map_err(|why| {
-            ViewError::new(format!(
+            VirtualWorkspaceError::new(format!(
                 "the endpoints of APIExport {name} in logical cluster {provider} can't be read: {why}"
             ))
         })?;
@@ -165,7 +170,7 @@ impl Reader {
         let of_export = slices.flat_map(endpoint_slices::urls).filter(|url| url.ends_with(&suffix));
         let named: BTreeSet<&str> = of_export.take(MAX_ENDPOINTS).collect();
         if named.is_empty() {
-            return Err(ViewError::new(format!(
+            return Err(VirtualWorkspaceError::new(format!(
                 "the APIExportEndpointSlices of APIExport {name} in logical cluster {provider} name no endpoint yet"
             )));
         }
@@ -186,7 +191,7 @@ impl Reader {
                     }
                 },
             };
-            endpoints.left_out.get_or_insert(ViewError::new(left_out));
+            endpoints.left_out.get_or_insert(VirtualWorkspaceError::new(left_out));
         }
         Ok(endpoints)
     }
@@ -227,7 +232,11 @@ impl Memory {
     }
 
     /// Stores the outcome of a read, and returns the known endpoints.
-    fn take(&mut self, began: Instant, read: Result<Endpoints, ViewError>) -> Result<Known, ViewError> {
+    fn take(
+        &mut self,
+        began: Instant,
+        read: Result<Endpoints, VirtualWorkspaceError>,
+    ) -> Result<Known, VirtualWorkspaceError> {
         let ended = Instant::now();
         match read {
             Ok(endpoints) => {
@@ -251,8 +260,8 @@ mod tests {
         Endpoints { urls: BTreeSet::from([Arc::from(url)]), left_out: None }
     }
 
-    fn failure() -> ViewError {
-        ViewError::new("the shard is down".to_owned())
+    fn failure() -> VirtualWorkspaceError {
+        VirtualWorkspaceError::new("the shard is down".to_owned())
     }
 
     /// Returns `known` or `due`, with `, unread` after a failure; or `missing`, or the error.

@@ -32,12 +32,12 @@ pub struct ShardHosts {
     connection: Connection,
     ours: EndpointSlices,
     named: Vec<String>,
-    learnt: Mutex<Learnt>,
+    learnt: Mutex<HostCache>,
 }
 
 /// Hosts in depguard's own slices when they could last be read.
 #[derive(Debug, Default)]
-struct Learnt {
+struct HostCache {
     hosts: BTreeSet<String>,
     /// Time before which the slices need no further read.
     next: Option<Instant>,

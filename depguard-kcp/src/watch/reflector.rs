@@ -151,9 +151,9 @@ impl Driver {
                     }
                 }
             }
-            for Report { source, watch, change, heard } in batch.drain(..) {
+            for Report { source, watch, change, last_understood } in batch.drain(..) {
                 if self.running.get(&source).is_some_and(|(running, _)| *running == watch) {
-                    self.store.change(&source, change, heard.into_std());
+                    self.store.change(&source, change, last_understood.into_std());
                 }
             }
         }
@@ -193,12 +193,13 @@ impl Driver {
         self.started = self.started.saturating_add(1);
         let number = self.started;
         let reports = self.reports.clone();
-        let heard = self.store.watches().begin(source.clone(), watched);
+        let last_understood = self.store.watches().begin(source.clone(), watched);
         let task = match endpoint {
             Ok(endpoint) => {
                 let (control_plane, source) = (self.control_plane, source.clone());
                 let allowance = if watched.is_of_tenants() { self.allowance } else { Allowance::NONE };
-                let watch = Watch { endpoint, watched, control_plane, allowance, source, number, reports, heard };
+                let watch =
+                    Watch { endpoint, watched, control_plane, allowance, source, number, reports, last_understood };
                 self.tasks.spawn(watch.run())
             }
             // The failure lasts until the slice changes.
@@ -207,7 +208,9 @@ impl Driver {
                 let change = store::Change::Failed { why, hidden: false };
                 let source = source.clone();
                 self.tasks.spawn(async move {
-                    let _ = reports.send(Report { source, watch: number, change, heard: heard.last() }).await;
+                    let _ = reports
+                        .send(Report { source, watch: number, change, last_understood: last_understood.last() })
+                        .await;
                     std::future::pending::<()>().await;
                 })
             }

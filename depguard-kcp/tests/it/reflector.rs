@@ -380,8 +380,8 @@ async fn what_is_answered_and_not_understood_is_not_heard_of() {
         let age = setting.reflector.watches().ages()["dependencyrules"];
         assert!(age >= silent, "{why}: heard of {age:?} ago, and it has failed for {silent:?}");
         assert!(setting.reflector.watches().failing()["dependencyrules"], "{why}");
-        let unheard = setting.reflector.state().unheard().unwrap();
-        assert!(unheard.since <= first.failing().unwrap().since && unheard.why.contains(why), "{unheard:?}");
+        let stalest = setting.reflector.state().stalest().unwrap();
+        assert!(stalest.since <= first.failing().unwrap().since && stalest.why.contains(why), "{stalest:?}");
 
         setting.world.list(&at("a", RULES), &[rule("c2", "r")]);
         setting.until_rules(&["c2/r"]).await;
@@ -479,10 +479,10 @@ async fn an_endpoint_that_fails_is_told_of_since_it_was_last_heard_of_and_the_ot
     let failing = |state: &Snapshot| state.failing().is_some_and(|failure| failure.why.contains("503"));
     let state = shards.setting.until("failing", failing).await;
     assert!(state.is_loaded(), "what was loaded stays");
-    let unheard = state.unheard().unwrap();
-    let silent = tokio::time::Instant::now().into_std() - unheard.since;
-    assert!(silent >= Duration::from_secs(40) && unheard.why.contains("503 ServiceUnavailable: later"), "{unheard:?}");
-    assert_eq!(state.failing().unwrap().since, unheard.since);
+    let stalest = state.stalest().unwrap();
+    let silent = tokio::time::Instant::now().into_std() - stalest.since;
+    assert!(silent >= Duration::from_secs(40) && stalest.why.contains("503 ServiceUnavailable: later"), "{stalest:?}");
+    assert_eq!(state.failing().unwrap().since, stalest.since);
     // `b` has been followed all the time.
     assert!(rules(&state).contains(&"c9/heard-4".to_owned()));
 }

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use depguard_core::{ControlPlane, ExportName, LogicalCluster};
-use depguard_kcp::{ConnectOptions, Connection, ExportViews, ShardHosts};
+use depguard_kcp::{ConnectOptions, Connection, ShardHosts, VirtualWorkspaces};
 use futures::future::join_all;
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -58,10 +58,10 @@ impl Front {
         Self { scripted, own, provider, fails, _folder: folder, connection }
     }
 
-    fn views(&self, named: &[&str]) -> ExportViews {
+    fn views(&self, named: &[&str]) -> VirtualWorkspaces {
         let export = ExportName::parse(OURS).unwrap();
         let named = named.iter().map(|&host| host.to_owned()).collect();
-        ExportViews::new(self.connection.clone(), ShardHosts::new(self.connection.clone(), &export, named))
+        VirtualWorkspaces::new(self.connection.clone(), ShardHosts::new(self.connection.clone(), &export, named))
     }
 
     /// Makes the front-proxy fail, or work again.

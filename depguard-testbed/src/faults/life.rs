@@ -49,7 +49,7 @@ struct State {
 
 /// Fate of a request.
 #[derive(Debug)]
-pub(crate) enum Fate {
+pub(crate) enum RequestOutcome {
     Served(Vec<Last>),
     Cut,
 }
@@ -101,7 +101,7 @@ impl Life {
     }
 }
 
-impl Fate {
+impl RequestOutcome {
     /// Returns the fate of a request in the lives of its user.
     pub(super) fn new(lives: impl Iterator<Item = Arc<Inner>>, token: &str, method: &str, path: &str) -> Self {
         let mut lasts = Vec::new();

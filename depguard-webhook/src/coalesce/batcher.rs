@@ -37,7 +37,7 @@ pub(crate) struct Batcher<W> {
     selecting: Vec<W>,
     queued: VecDeque<W>,
     /// True if lookups with a selector go to the scans, since there were too many of them.
-    crowded: bool,
+    is_batching: bool,
     /// Lookups that will be in the next scan to begin.
     waiting: Vec<W>,
     scan: Scan<W>,
@@ -84,7 +84,7 @@ impl<W: Copy + Eq> Batcher<W> {
             name,
             selecting: Vec::new(),
             queued: VecDeque::new(),
-            crowded: false,
+            is_batching: false,
             waiting: Vec::new(),
             scan: Scan::None,
             next_scan: 0,
@@ -94,12 +94,12 @@ impl<W: Copy + Eq> Batcher<W> {
     /// Sets the number of waiting selectors that counts as a crowd from now on.
     pub(crate) fn set_batch_threshold(&mut self, threshold: usize) {
         self.bounds.batch_threshold = threshold;
-        self.crowded &= threshold < usize::MAX;
+        self.is_batching &= threshold < usize::MAX;
     }
 
     /// Takes in a new lookup; `selects` is true if a selector would answer it.
     pub(crate) fn arrive(&mut self, who: W, selects: bool) -> Vec<Action<W>> {
-        if selects && !self.crowded {
+        if selects && !self.is_batching {
             self.queued.push_back(who);
         } else {
             self.waiting.push(who);
@@ -180,10 +180,10 @@ impl<W: Copy + Eq> Batcher<W> {
         }
         if self.queued.len() >= self.bounds.batch_threshold {
             self.waiting.extend(self.queued.drain(..));
-            self.crowded = true;
+            self.is_batching = true;
         }
         if self.scan == Scan::None {
-            self.crowded &= !self.waiting.is_empty();
+            self.is_batching &= !self.waiting.is_empty();
             if !self.waiting.is_empty() {
                 let scan = ScanId { batcher: self.name, scan: self.next_scan };
                 self.next_scan = self.next_scan.wrapping_add(1);

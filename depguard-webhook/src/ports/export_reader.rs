@@ -7,7 +7,7 @@
 
 use bytes::Bytes;
 use depguard_core::{ControlPlane, Query};
-use depguard_kcp::{BodyBudget, Connection, ExportViews, MAX_BODY, RequestError, ShardHosts, UpTo, fetched};
+use depguard_kcp::{BodyBudget, Connection, MAX_BODY, RequestError, ShardHosts, UpTo, VirtualWorkspaces, fetched};
 use http::{Response, StatusCode};
 
 use crate::limits::read_budget::BytePermit;
@@ -18,7 +18,7 @@ use crate::ports::front_proxy::FrontProxy;
 /// everything else at `{base}/clusters/{id}`. For kcp only.
 #[derive(Debug)]
 pub struct ThroughExports {
-    views: ExportViews,
+    views: VirtualWorkspaces,
     facts: FrontProxy,
 }
 
@@ -27,7 +27,7 @@ impl ThroughExports {
     /// name, only those on `hosts` are asked.
     pub fn new(connection: Connection, hosts: ShardHosts) -> Self {
         let facts = FrontProxy::new(ControlPlane::Kcp, connection.clone());
-        Self { views: ExportViews::new(connection, hosts), facts }
+        Self { views: VirtualWorkspaces::new(connection, hosts), facts }
     }
 
     /// Asks at the endpoint that shows the logical cluster. If this endpoint doesn't show it any more, looks once more

@@ -26,7 +26,7 @@ pub(crate) struct LockTableWriter<P: ApiReader>(Coalescer<Writes<P>>);
 struct Writes<P>(Arc<BoundedReader<P>>);
 
 /// Entries that one review has to note, and the writer to use.
-struct Noting {
+struct PendingEntries {
     writer: Arc<dyn Writer>,
     entries: Vec<Entry>,
 }
@@ -39,13 +39,13 @@ impl<P: ApiReader> LockTableWriter<P> {
     /// Notes entries by a write that begins from now on, and returns the result. `None` if it was lost on the way.
     pub(crate) async fn note(&self, writer: &Arc<dyn Writer>, note: TableNote) -> Option<Result<(), Unresolved>> {
         let TableNote { cluster, table, entries } = note;
-        self.0.ask((cluster, table), Noting { writer: Arc::clone(writer), entries }, false).await
+        self.0.ask((cluster, table), PendingEntries { writer: Arc::clone(writer), entries }, false).await
     }
 }
 
 impl<P: ApiReader> BatchJob for Writes<P> {
     type Key = (Option<LogicalCluster>, TableName);
-    type Job = Noting;
+    type Job = PendingEntries;
     type Answer = Result<(), Unresolved>;
 
     const THRESHOLDS: Thresholds = Thresholds::TOGETHER;

@@ -27,10 +27,10 @@ const FRESH_LACKING: Duration = Duration::from_secs(2);
 
 /// Results of the reads that were tried, shared by all inquiries.
 #[derive(Default)]
-pub(crate) struct MissingRights(Mutex<BTreeMap<RequiredRead, Tried>>);
+pub(crate) struct MissingRights(Mutex<BTreeMap<RequiredRead, ReadResult>>);
 
 #[derive(Clone)]
-struct Tried {
+struct ReadResult {
     until: Instant,
     lacks: Option<String>,
 }
@@ -74,7 +74,7 @@ impl MissingRights {
         &self,
         gets: &SharedGets<P>,
         reads: BTreeSet<&RequiredRead>,
-    ) -> BTreeMap<RequiredRead, Tried> {
+    ) -> BTreeMap<RequiredRead, ReadResult> {
         let now = Instant::now();
         let is_known = |read: &RequiredRead| self.lock().get(read).is_some_and(|tried| tried.until > now);
         let due: Vec<_> = reads.into_iter().filter(|read| !is_known(read)).cloned().collect();
@@ -83,7 +83,7 @@ impl MissingRights {
             let lacks = read.lacks(answer(page.as_ref()));
             let fresh = if lacks.is_some() { FRESH_LACKING } else { FRESH };
             let until = now.checked_add(fresh).unwrap_or(now);
-            (read, Tried { until, lacks })
+            (read, ReadResult { until, lacks })
         });
         let end = now.checked_add(PATIENCE).unwrap_or(now);
         let tried: BTreeMap<_, _> = tries.buffer_unordered(MAX_AT_ONCE).take_until(sleep_until(end)).collect().await;
@@ -93,7 +93,7 @@ impl MissingRights {
         shared.clone()
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<RequiredRead, Tried>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<RequiredRead, ReadResult>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -32,7 +32,7 @@ pub(crate) struct PageReader<P> {
 }
 
 /// Page that is requested before the previous page was searched. The request is given up when this is dropped.
-struct Ahead {
+struct Prefetch {
     request: Request,
     page: oneshot::Receiver<Page>,
     _given_up: DropGuard,
@@ -46,11 +46,11 @@ impl<P: ApiReader> PageReader<P> {
 
     /// Reads until the reading has ended; `look` is called with the reading before each answer.
     pub(crate) async fn read(&mut self, reading: &mut ListReader, mut look: impl FnMut(&mut ListReader)) {
-        let mut ahead = None::<Ahead>;
+        let mut prefetch = None::<Prefetch>;
         while let Some(request) = reading.next() {
             // An unwanted page is dropped before anything is waited for, and with it the room that it takes up.
-            let page = match ahead.take().filter(|ahead| ahead.request == request) {
-                Some(ahead) => ahead.page.await.ok(),
+            let page = match prefetch.take().filter(|prefetch| prefetch.request == request) {
+                Some(prefetch) => prefetch.page.await.ok(),
                 None => self.fetch(reading, &request).await,
             };
             let Some(page) = page else { return };
@@ -58,7 +58,7 @@ impl<P: ApiReader> PageReader<P> {
             if let Fetched::Response { status: 200, body } = &page.fetched {
                 self.estimate = (body.len() + body.len() / 8).max(LEAST);
                 if let Some(next) = reading.prefetch(body) {
-                    ahead = Some(self.fetch_ahead(reading, next));
+                    prefetch = Some(self.prefetch(reading, next));
                     // Lets the request be sent: the search keeps this thread busy.
                     tokio::task::yield_now().await;
                 }
@@ -76,7 +76,7 @@ impl<P: ApiReader> PageReader<P> {
         Some(self.source.fetch(&reading.query(request.clone()), room).await)
     }
 
-    fn fetch_ahead(&mut self, reading: &ListReader, request: Request) -> Ahead {
+    fn prefetch(&mut self, reading: &ListReader, request: Request) -> Prefetch {
         let query = reading.query(request.clone());
         let (source, size, estimate) = (Arc::clone(&self.source), self.size, self.estimate);
         let buffer = std::mem::take(&mut self.buffer);
@@ -92,6 +92,6 @@ impl<P: ApiReader> PageReader<P> {
         self.tasks.spawn(async {
             fetch.await;
         });
-        Ahead { request, page, _given_up: given_up.drop_guard() }
+        Prefetch { request, page, _given_up: given_up.drop_guard() }
     }
 }

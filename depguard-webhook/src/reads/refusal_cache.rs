@@ -48,7 +48,7 @@ enum By {
 
 /// Scan under way. A scan that takes too long is remembered, however it ends.
 #[derive(Debug)]
-pub(crate) struct Timed<'r> {
+pub(crate) struct ScanTimer<'r> {
     refusals: &'r RefusalCache,
     dependents: &'r Dependents,
     since: Instant,
@@ -76,8 +76,8 @@ impl RefusalCache {
     }
 
     /// Begins to time a scan of these dependents; the scan ends when the result is dropped.
-    pub(crate) fn time<'r>(&'r self, dependents: &'r Dependents) -> Timed<'r> {
-        Timed { refusals: self, dependents, since: Instant::now() }
+    pub(crate) fn time<'r>(&'r self, dependents: &'r Dependents) -> ScanTimer<'r> {
+        ScanTimer { refusals: self, dependents, since: Instant::now() }
     }
 
     fn is_untried(&self, asked: &RefusableRequest) -> bool {
@@ -99,7 +99,7 @@ impl RefusalCache {
     }
 }
 
-impl Drop for Timed<'_> {
+impl Drop for ScanTimer<'_> {
     fn drop(&mut self) {
         if self.since.elapsed() >= SLOW {
             self.refusals

@@ -8,7 +8,7 @@ use depguard_core::freshness::KnownRules;
 use depguard_core::{ControlPlane, ExportName, LogicalCluster, RuleSet, Workspaces};
 use depguard_kcp::{Allowance, Connection, Snapshot};
 
-use crate::rules::rule_watcher::{self, Following};
+use crate::rules::rule_watcher::{self, RuleWatch};
 
 /// Rules in force. Clones share them: rules that are loaded through one clone count for all.
 #[derive(Debug, Clone)]
@@ -77,7 +77,7 @@ impl Rules {
     /// Never ends. When it is dropped, no rules are left: rules that nobody follows must not decide.
     pub async fn follow(self, connection: Connection, control_plane: ControlPlane, export_name: ExportName) {
         let reflector = rule_watcher::watch(&connection, control_plane, export_name.clone(), Allowance::DEFAULT);
-        let following = Following { reflector, connection, control_plane, export_name, patience: Snapshot::PATIENCE };
+        let following = RuleWatch { reflector, connection, control_plane, export_name, patience: Snapshot::PATIENCE };
         rule_watcher::run(following, self).await;
     }
 

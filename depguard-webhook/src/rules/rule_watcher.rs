@@ -39,7 +39,7 @@ pub(crate) fn watch(
 }
 
 /// Watched resources, and the time for which they are believed though depguard hears nothing of them.
-pub(crate) struct Following {
+pub(crate) struct RuleWatch {
     pub(crate) reflector: Reflector,
     pub(crate) connection: Connection,
     pub(crate) control_plane: ControlPlane,
@@ -48,12 +48,12 @@ pub(crate) struct Following {
 }
 
 /// Puts the watched rules in force until it is dropped, and the reflector with it.
-pub(crate) async fn run(following: Following, rules: Rules) {
-    let Following { reflector, connection, control_plane, export_name, patience } = following;
+pub(crate) async fn run(following: RuleWatch, rules: Rules) {
+    let RuleWatch { reflector, connection, control_plane, export_name, patience } = following;
     let (allowance, compiled) = (reflector.allowance(), Derived::default());
     let (asked, claims) = watch::channel(Claims::new());
     let (told, lookups) = watch::channel(WorkspaceLookups::default());
-    let _followed = Followed(rules.clone());
+    let _guard = InForceGuard(rules.clone());
     let bound = BoundSince::default();
     let watcher =
         RuleWatcher { control_plane, export_name, allowance, rules, compiled, patience, bound, asked, lookups };
@@ -65,9 +65,9 @@ pub(crate) async fn run(following: Following, rules: Rules) {
 
 /// Guard that takes the rules out of force when their following ends, for whatever reason: rules that nobody follows
 /// must not decide.
-struct Followed(Rules);
+struct InForceGuard(Rules);
 
-impl Drop for Followed {
+impl Drop for InForceGuard {
     fn drop(&mut self) {
         self.0.lose("the webhook does not watch the rules any more: restart it");
     }
@@ -107,7 +107,7 @@ impl RuleWatcher {
             let state = latest(&mut states);
             let missing = state.not_loaded().map(str::to_owned);
             let missing = missing.or_else(|| overflown(&state));
-            let stale = missing.is_none().then(|| stale(state.unheard(), self.patience)).flatten();
+            let stale = missing.is_none().then(|| stale(state.stalest(), self.patience)).flatten();
             let doubt = stale.is_some().then(|| self.doubt(&state)).flatten();
             // Consents that can't be followed any more may have changed.
             let consent = doubt.is_none() && state.is_followed(Watched::EXPORTS.plural, self.patience);
@@ -139,7 +139,7 @@ impl RuleWatcher {
     fn doubt(&self, state: &Snapshot) -> Option<String> {
         let is_kcp = self.control_plane == ControlPlane::Kcp;
         let is_partly_heard = is_kcp && state.hears(self.patience) && state.own_cluster(&self.export_name).is_some();
-        let silent = state.unheard().filter(|_| is_partly_heard)?;
+        let silent = state.stalest().filter(|_| is_partly_heard)?;
         Some(format!("the webhook can't follow all rules: {}", silent.why))
     }
 
@@ -242,8 +242,8 @@ fn overflown(state: &Snapshot) -> Option<String> {
 
 /// Returns the reason why the state is too old to decide by: a newer rule may forbid the deletion. The text stays the
 /// same for as long as the cause does, as it is logged whenever it changes.
-fn stale(unheard: Option<Failure>, patience: Duration) -> Option<String> {
-    let Failure { since, why } = unheard?;
+fn stale(stalest: Option<Failure>, patience: Duration) -> Option<String> {
+    let Failure { since, why } = stalest?;
     let silent = Instant::now().into_std().saturating_duration_since(since);
     let patient = patience.as_secs_f32();
     (silent > patience).then(|| format!("the webhook could not follow the rules for more than {patient} s: {why}"))

@@ -136,7 +136,7 @@ impl KindInfo {
 
     /// Returns one entry for each served version of a CustomResourceDefinition or an APIResourceSchema, the stored
     /// version first.
-    pub(crate) fn of_definition(definition: &Value) -> Vec<Self> {
+    pub(crate) fn from_definition(definition: &Value) -> Vec<Self> {
         let spec = definition.get("spec").unwrap_or(&Value::Null);
         let names = spec.get("names").unwrap_or(&Value::Null);
         let text = |object: &Value, field: &str| object.get(field)?.as_str().map(str::to_owned);
@@ -233,7 +233,7 @@ mod tests {
             "names": {"kind": "VPC", "plural": "vpcs", "singular": "vpc", "shortNames": ["vp"]},
             "versions": [{"name": "v1beta1", "served": true}, {"name": "v1", "served": true, "storage": true}],
         }});
-        KindInfo::of_definition(&definition).into_iter().for_each(|kind| kinds.learn(kind));
+        KindInfo::from_definition(&definition).into_iter().for_each(|kind| kinds.learn(kind));
         for (group, version) in [("", "v1"), ("a.example.com", "v1"), ("b.example.com", "v2")] {
             let list = json!({"resources": [
                 {"name": "events", "kind": "Event", "namespaced": true},

@@ -57,7 +57,7 @@ impl Manifests {
         manifests.unread.extend(mistaken.iter().map(mistake));
         for document in &others {
             if is_definition(&document.value) {
-                KindInfo::of_definition(&document.value).into_iter().for_each(|kind| manifests.kinds.learn(kind));
+                KindInfo::from_definition(&document.value).into_iter().for_each(|kind| manifests.kinds.learn(kind));
                 manifests.definitions.push(document.clone());
             }
         }

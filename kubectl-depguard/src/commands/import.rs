@@ -98,7 +98,7 @@ pub(crate) async fn run(args: Args, _: &Global, terminal: &mut Terminal) -> Resu
     let documents = args.files.read(terminal)?;
     let mut kinds = Kinds::default();
     for document in documents.iter().filter(|document| is_definition(&document.value)) {
-        KindInfo::of_definition(&document.value).into_iter().for_each(|kind| kinds.learn(kind));
+        KindInfo::from_definition(&document.value).into_iter().for_each(|kind| kinds.learn(kind));
     }
     let (mut published, mut imported) = (Vec::new(), ImportResult::default());
     for document in &documents {

@@ -51,7 +51,7 @@ impl OfflineServer {
     pub(crate) fn from_manifests(manifests: &Manifests) -> Self {
         let mut answers = Self::default();
         for definition in manifests.definitions() {
-            for kind in KindInfo::of_definition(&definition.value) {
+            for kind in KindInfo::from_definition(&definition.value) {
                 let fields = selectable(&definition.value, &kind.gvr.version);
                 answers.serve_kind(&kind, fields);
             }

@@ -9,7 +9,7 @@ use crate::owners::removal::Order;
 use crate::rules::written_rule::WrittenRule;
 
 /// Returns a GlobalOwner of ConfigMaps of these names, one entry each, and the GroupOwners of its first entries.
-fn observed(names: &[&str], groups: usize, objects: Vec<Arc<Object>>) -> Observed {
+fn observed(names: &[&str], groups: usize, objects: Vec<Arc<Object>>) -> OwnerSnapshot {
     let child = |name: &&str| json!({"apiVersion": "v1", "resource": "configmaps", "names": [name]});
     let owner = json!({
         "metadata": {"name": "o", "uid": "owner", "finalizers": [FINALIZER]},
@@ -23,7 +23,7 @@ fn observed(names: &[&str], groups: usize, objects: Vec<Arc<Object>>) -> Observe
         GroupOwner::read(&group).unwrap()
     });
     let listing = Listing::Objects { kind: "ConfigMap".to_owned(), objects, consistent: false };
-    Observed {
+    OwnerSnapshot {
         groups: groups.collect(),
         roles: Vec::new(),
         listings: BTreeMap::from([(config_maps().resource, listing)]),
@@ -57,7 +57,7 @@ fn object(name: &str, groups: &[usize]) -> Arc<Object> {
 type Moves = BTreeSet<(String, String)>;
 
 /// Returns which objects groups adopt, and which objects groups release.
-fn moves(observed: &Observed) -> (Moves, Moves) {
+fn moves(observed: &OwnerSnapshot) -> (Moves, Moves) {
     let (mut adopted, mut released) = (Moves::new(), Moves::new());
     for write in next(observed, &Memory::default(), Instant::now()).writes {
         match write {
@@ -129,7 +129,7 @@ fn a_rule_that_cannot_be_used_is_left_out_of_the_order_and_named() {
     observed.owner.order = Order::ByRules;
     observed.rules = vec![read("good", usable)];
     assert_eq!(observed.usable_rules().count(), 1);
-    let ordered = |observed: &Observed| {
+    let ordered = |observed: &OwnerSnapshot| {
         let condition = condition(&next(observed, &Memory::default(), Instant::now()), "Ordered");
         (condition["reason"].clone(), condition["message"].clone())
     };

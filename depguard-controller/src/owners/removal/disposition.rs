@@ -20,7 +20,7 @@ pub(super) enum Disposition {
     /// The reference to the group is taken off the object, and the object stays.
     Release,
     /// Nothing to do: the object is being deleted, and finalizers hold it.
-    Going,
+    Terminating,
 }
 
 /// Returns the disposition of an object when groups are removed. `siblings` are all groups of the GlobalOwner.
@@ -35,7 +35,7 @@ pub(super) fn on_removal(
     groups: &GroupIndex<'_>,
     siblings: &[GroupOwner],
 ) -> Disposition {
-    let goes = |fate| if object.is_deleting() { Disposition::Going } else { fate };
+    let goes = |fate| if object.is_deleting() { Disposition::Terminating } else { fate };
     if !siblings.iter().any(|group| object.is_owned_by(&group.uid)) {
         return Disposition::Elsewhere;
     }

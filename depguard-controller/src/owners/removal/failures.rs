@@ -27,7 +27,7 @@ pub(crate) struct Memory {
 
 /// Result of a write, as far as a removal is concerned.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Came {
+pub(crate) enum WriteOutcome {
     /// The write was done, or was not needed any more, or not possible in this state: the next look shows which.
     Done,
     /// The write was refused in these words, or there was no answer.
@@ -47,13 +47,13 @@ impl Default for Memory {
 
 impl Memory {
     /// Notes the result of a write.
-    pub(crate) fn note(&mut self, uid: &str, came: Came, now: Instant) {
+    pub(crate) fn note(&mut self, uid: &str, came: WriteOutcome, now: Instant) {
         match came {
-            Came::Done => {
+            WriteOutcome::Done => {
                 self.retries.done(&uid.to_owned());
                 self.said.remove(uid);
             }
-            Came::Refused(why) => {
+            WriteOutcome::Refused(why) => {
                 self.retries.failed(uid.to_owned(), 0, now);
                 self.said.insert(uid.to_owned(), why);
             }
@@ -118,12 +118,12 @@ mod tests {
     fn a_refusal_is_kept_until_it_is_done_or_its_object_is_gone() {
         let (mut memory, now) = (Memory::default(), Instant::now());
         for uid in ["a", "b"] {
-            memory.note(uid, Came::Refused(format!("{uid} is referenced")), now);
+            memory.note(uid, WriteOutcome::Refused(format!("{uid} is referenced")), now);
         }
         assert!(!memory.is_due("a", now) && memory.is_due("a", now + FIRST_PAUSE));
         assert_eq!(memory.next(now), Some(now + FIRST_PAUSE));
         assert_eq!(memory.refusal("b"), Some("b is referenced"));
-        memory.note("a", Came::Done, now);
+        memory.note("a", WriteOutcome::Done, now);
         assert!(memory.is_due("a", now));
         memory.keep(|uid| uid != "b");
         assert_eq!((memory.refusal("a"), memory.refusal("b"), memory.next(now)), (None, None, None));

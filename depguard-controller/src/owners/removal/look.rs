@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use crate::owners::removal::disposition::is_anothers;
 use crate::owners::removal::group_of::{GroupIndex, Membership};
-use crate::owners::snapshot::{GroupOwner, Object, Observed};
+use crate::owners::snapshot::{GroupOwner, Object, OwnerSnapshot};
 use crate::owners::spec::Entry;
 
 /// Maximum number of objects left behind that a status names.
@@ -30,7 +30,7 @@ pub(crate) struct LeftBehind {
 
 /// Returns true if no group of the GlobalOwner owns an object, and the object would go with a group that owned it.
 /// False if the object is marked to stay out, if anybody else owns it, or if a GlobalOwner that stays selects it, too.
-pub(super) fn is_unowned(observed: &Observed, entry: &Entry, object: &Object) -> bool {
+pub(super) fn is_unowned(observed: &OwnerSnapshot, entry: &Entry, object: &Object) -> bool {
     let kind = entry.resource.group_resource();
     let mut others = observed.others.iter().filter(|other| other.resource.group_resource() == kind);
     !object.opted_out
@@ -41,7 +41,7 @@ pub(super) fn is_unowned(observed: &Observed, entry: &Entry, object: &Object) ->
 
 /// Returns the objects that go with this entry, and that nobody owns.
 pub(super) fn unowned<'o>(
-    observed: &Observed,
+    observed: &OwnerSnapshot,
     groups: &GroupIndex<'_>,
     entry: &Entry,
     objects: &'o [Arc<Object>],

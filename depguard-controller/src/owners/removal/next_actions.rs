@@ -15,7 +15,7 @@ use crate::owners::removal::group_of::GroupIndex;
 use crate::owners::removal::look::{self, LeftBehind};
 use crate::owners::removal::report::{self, AllStuck, Progress, Stuck};
 use crate::owners::removal::waves::{Part, Task};
-use crate::owners::snapshot::{GroupOwner, Listing, Object, Observed};
+use crate::owners::snapshot::{GroupOwner, Listing, Object, OwnerSnapshot};
 use crate::owners::spec::{Entry, group_name};
 use crate::owners::write::{Finalizers, Next, Write};
 
@@ -25,7 +25,7 @@ const MAX_AT_ONCE: usize = 64;
 
 /// Returns the actions for now, if these groups go in these waves.
 pub(super) fn next(
-    observed: &Observed,
+    observed: &OwnerSnapshot,
     phase: &'static str,
     waves: &[Vec<Part<'_>>],
     memory: &Memory,
@@ -73,7 +73,7 @@ struct Selected {
 }
 
 struct Action<'o> {
-    observed: &'o Observed,
+    observed: &'o OwnerSnapshot,
     memory: &'o Memory,
     now: Instant,
     /// Groups of the objects; `None` if all groups are released.
@@ -224,7 +224,7 @@ impl<'o> Action<'o> {
                     group: group.name.clone(),
                     group_uid: group.uid.clone(),
                 }),
-                Disposition::Going => None,
+                Disposition::Terminating => None,
             };
             found.left = found.left.saturating_add(1);
             // One whose turn has not come yet is not waited for.

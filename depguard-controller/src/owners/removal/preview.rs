@@ -13,7 +13,7 @@ use crate::owners::spec::{DeletionPolicy, Entry, SpecError, group_name};
 
 /// GlobalOwner, with the number of objects that would go with each group.
 #[derive(Debug)]
-pub struct Outlook {
+pub struct Preview {
     owner: GlobalOwner,
     /// False for a GlobalOwner from a file.
     has_uid: bool,
@@ -21,7 +21,7 @@ pub struct Outlook {
     counts: Vec<usize>,
 }
 
-impl Outlook {
+impl Preview {
     /// Reads a GlobalOwner, as an API server returns it or a file has it. `Ok(None)` if it has no name.
     pub fn from_owner(object: &Value) -> Result<Option<Self>, SpecError> {
         let has_uid = object.pointer("/metadata/uid").is_some();

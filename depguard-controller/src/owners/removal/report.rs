@@ -12,7 +12,7 @@ use crate::model::names::{RELEASING, REMOVING};
 use crate::owners::api::{GLOBAL_OWNERS, GROUP_OWNERS, Names};
 use crate::owners::removal::failures::{LONG, Memory};
 use crate::owners::removal::look::LeftBehind;
-use crate::owners::snapshot::{GlobalOwner, GroupOwner, Object, Observed, Role};
+use crate::owners::snapshot::{GlobalOwner, GroupOwner, Object, OwnerSnapshot, Role};
 use crate::owners::spec::Entry;
 use crate::owners::status::status as with_conditions;
 use crate::owners::write::{Next, Write};
@@ -57,7 +57,7 @@ pub(super) struct Stuck {
 }
 
 /// Returns the report while the order of the groups is not known.
-pub(super) fn unordered(observed: &Observed, why: &str, memory: &Memory, now: Instant) -> Next {
+pub(super) fn unordered(observed: &OwnerSnapshot, why: &str, memory: &Memory, now: Instant) -> Next {
     let uid = &observed.owner.uid;
     let mut stuck = AllStuck::default();
     if memory.is_long(uid, now) {
@@ -75,7 +75,7 @@ pub(super) fn unordered(observed: &Observed, why: &str, memory: &Memory, now: In
 }
 
 /// Returns the status that the GlobalOwner should have.
-pub(super) fn status(observed: &Observed, progress: &Progress) -> Value {
+pub(super) fn status(observed: &OwnerSnapshot, progress: &Progress) -> Value {
     let old = observed.owner.object.get("status");
     let mut more = Map::from_iter([
         ("phase".to_owned(), json!(progress.phase)),
@@ -102,7 +102,7 @@ pub(super) fn status(observed: &Observed, progress: &Progress) -> Value {
 }
 
 /// Returns events for the differences from the GlobalOwner's present status.
-pub(super) fn events(observed: &Observed, progress: &Progress) -> Vec<Value> {
+pub(super) fn events(observed: &OwnerSnapshot, progress: &Progress) -> Vec<Value> {
     let owner = &observed.owner.object;
     let told = |field: &str| owner.pointer(&format!("/status/{field}")).and_then(Value::as_u64).unwrap_or_default();
     let before = if observed.owner.phase() == Some(progress.phase) { usize::try_from(told("wave")).ok() } else { None };
@@ -132,7 +132,7 @@ pub(super) fn events(observed: &Observed, progress: &Progress) -> Vec<Value> {
 }
 
 /// Returns true if the status says that all groups are done: the GroupOwners and roles go, and nothing is made again.
-pub(super) fn is_ending(observed: &Observed) -> bool {
+pub(super) fn is_ending(observed: &OwnerSnapshot) -> bool {
     let field = |field: &str| observed.owner.object.pointer(&format!("/status/{field}"));
     let has_waves = field("waves").and_then(Value::as_u64).is_some_and(|waves| waves > 0);
     observed.owner.phase() == Some(REMOVING) && has_waves && field("wave").is_none()

@@ -72,7 +72,7 @@ fn a_group_is_marked_only_when_all_that_was_selected_is_owned_and_says_what_coul
         "{first:?}"
     );
     memory.note_step(&first.waits, first.looks, now);
-    memory.note("uid-0", Came::Refused("a policy wants something else".to_owned()), now);
+    memory.note("uid-0", WriteOutcome::Refused("a policy wants something else".to_owned()), now);
     let refused = world.look_whole(&memory, now);
     assert!(refused.writes.iter().all(|write| matches!(write, Write::Event(_))), "{refused:?}");
     let told = refused.status.unwrap()["stuck"][0]["message"].as_str().unwrap().to_owned();
@@ -84,7 +84,7 @@ fn a_removal_that_waits_for_rules_says_so_and_one_that_needs_no_order_does_not_w
     let mut world = begun(vec![held(0, 0)]);
     let all = world.resources();
     let (mut memory, now) = (Memory::default(), Instant::now());
-    let mut step = |observed: &crate::owners::snapshot::Observed, seconds| {
+    let mut step = |observed: &crate::owners::snapshot::OwnerSnapshot, seconds| {
         let now = now + Duration::from_secs(seconds);
         let next = next(observed, &memory, now);
         memory.note_step(&next.waits, next.looks.clone(), now);
@@ -186,7 +186,7 @@ fn what_was_refused_is_told_with_the_words_of_the_refusal_the_first_few_and_how_
     assert_eq!((&status["remaining"], status.get("stuck")), (&json!(30), None));
     world.owner.as_mut().unwrap()["status"] = status;
     for number in 0..30 {
-        memory.note(&format!("uid-{number}"), Came::Refused("é".repeat(5000)), now);
+        memory.note(&format!("uid-{number}"), WriteOutcome::Refused("é".repeat(5000)), now);
     }
     let stuck = world.look_whole(&memory, now);
     assert_eq!(reasons(&stuck), ["Stuck"]);
@@ -248,7 +248,7 @@ fn roles_that_are_missing_are_made_and_one_that_cannot_be_is_told() {
         assert_eq!(made(&world.look(&memory, now)), names, "{orphan:?}");
         for name in &names {
             let [_, key] = Write::creation_keys(name);
-            memory.note(&key, Came::Refused("may not escalate".to_owned()), now);
+            memory.note(&key, WriteOutcome::Refused("may not escalate".to_owned()), now);
         }
         let next = world.look(&memory, now);
         assert_eq!(made(&next), [""; 0]);

@@ -6,7 +6,7 @@ use depguard_core::owners::{EMPTY, RELEASED};
 
 use crate::model::names::REMOVING;
 use crate::owners::removal::{order, report};
-use crate::owners::snapshot::{GroupOwner, Observed};
+use crate::owners::snapshot::{GroupOwner, OwnerSnapshot};
 use crate::owners::spec::{Entry, group_name};
 
 /// Group, and the task that it is part of.
@@ -48,14 +48,14 @@ impl Part<'_> {
 }
 
 /// Returns all groups, to be released.
-pub(super) fn to_release(observed: &Observed) -> Vec<Part<'_>> {
+pub(super) fn to_release(observed: &OwnerSnapshot) -> Vec<Part<'_>> {
     observed.groups.iter().map(|group| released(observed, group)).collect()
 }
 
 /// Returns the groups to be removed, in waves. A group that the GlobalOwner no longer lists was not its own when it was
 /// deleted: objects of such a group that no other entry selects are released, with the first wave. Once the end has
 /// begun, an entry without a GroupOwner has lost it and is left out.
-pub(super) fn to_remove(observed: &Observed) -> Vec<Vec<Part<'_>>> {
+pub(super) fn to_remove(observed: &OwnerSnapshot) -> Vec<Vec<Part<'_>>> {
     let mut planned = planned(observed);
     planned.retain(|(group, _)| group.is_some() || !report::is_ending(observed));
     let kinds: Vec<_> = planned.iter().map(|(_, entry)| entry.resource.group_resource()).collect();
@@ -77,7 +77,7 @@ pub(super) fn to_remove(observed: &Observed) -> Vec<Vec<Part<'_>>> {
 
 /// Returns the groups in the order in which they are listed, each with its GroupOwner if it has one. If the list can't
 /// be read, the GroupOwners tell which groups there were.
-fn planned(observed: &Observed) -> Vec<(Option<&GroupOwner>, &Entry)> {
+fn planned(observed: &OwnerSnapshot) -> Vec<(Option<&GroupOwner>, &Entry)> {
     match &observed.owner.entries {
         Ok(entries) => entries.iter().map(|entry| (group_of(observed, entry), entry)).collect(),
         Err(_) => {
@@ -89,17 +89,17 @@ fn planned(observed: &Observed) -> Vec<(Option<&GroupOwner>, &Entry)> {
     }
 }
 
-fn group_of<'o>(observed: &'o Observed, entry: &Entry) -> Option<&'o GroupOwner> {
+fn group_of<'o>(observed: &'o OwnerSnapshot, entry: &Entry) -> Option<&'o GroupOwner> {
     let name = group_name(&observed.owner.name, &observed.owner.uid, entry);
     observed.groups.iter().find(|group| group.name == name)
 }
 
-fn released<'o>(observed: &'o Observed, group: &'o GroupOwner) -> Part<'o> {
+fn released<'o>(observed: &'o OwnerSnapshot, group: &'o GroupOwner) -> Part<'o> {
     Part { group: Some(group), entry: entry_of(observed, group), task: Task::Release }
 }
 
 /// Returns the selection of a group: as it is listed, or else as the GroupOwner holds it.
-fn entry_of<'o>(observed: &'o Observed, group: &'o GroupOwner) -> Option<&'o Entry> {
+fn entry_of<'o>(observed: &'o OwnerSnapshot, group: &'o GroupOwner) -> Option<&'o Entry> {
     let owner = &observed.owner;
     let listed = owner.entries.iter().flatten().find(|entry| group_name(&owner.name, &owner.uid, entry) == group.name);
     listed.or(group.entry.as_ref().ok())

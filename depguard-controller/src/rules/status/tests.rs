@@ -18,7 +18,7 @@ use crate::probe::result::{ExpectedRules, ProbeResult};
 use crate::rules::named_kinds::kind_keys;
 use crate::rules::plan::plan;
 use crate::rules::written_rule::WrittenRule;
-use crate::schema::kind_facts::{KindFacts, Seen};
+use crate::schema::kind_facts::{KindFacts, KindState};
 use crate::schema::kind_reader::KindKey;
 use crate::schema::openapi::Schema;
 use crate::testing::{accepting, binding, clients, cluster, export, local, path, rule};
@@ -36,7 +36,7 @@ struct Setting {
     outcome: Outcome,
     lookups: BTreeMap<WorkspacePath, WorkspaceLookup>,
     /// Facts about kinds, where they differ from what the rules say.
-    seen: Vec<(&'static str, Seen)>,
+    seen: Vec<(&'static str, KindState)>,
     /// True if there are more rules than are allowed.
     too_many: bool,
 }
@@ -59,7 +59,7 @@ impl Setting {
         }
     }
 
-    fn see(&self, key: &KindKey) -> Seen {
+    fn see(&self, key: &KindKey) -> KindState {
         let resource = key.gvr.resource.as_str();
         let seen = self.seen.iter().find(|(name, _)| *name == resource);
         seen.map_or_else(|| facts(resource, |_| ()), |(_, seen)| seen.clone())
@@ -105,7 +105,7 @@ impl Setting {
         let kinds = keys.map(|key| (key.clone(), self.see(&key))).collect();
         let probe_results = plan.rules_by_place().into_iter();
         let probe_results = probe_results.map(|(place, rules)| (place.clone(), in_force(&rules))).collect();
-        let found = Observed { outcomes, kinds, probe_results };
+        let found = RoundOutcomes { outcomes, kinds, probe_results };
         let said = new_statuses(&input, &plan, &found, NOW).into_iter().filter(|said| said.is_new);
         said.map(|said| said.object).collect()
     }
@@ -134,7 +134,7 @@ fn in_force(rules: &ExpectedRules) -> Arc<ProbeResult> {
 }
 
 /// Returns the facts about a kind as the rules here name it, after an edit.
-fn facts(resource: &str, edit: impl Fn(&mut KindFacts)) -> Seen {
+fn facts(resource: &str, edit: impl Fn(&mut KindFacts)) -> KindState {
     let schema = json!({"type": "object", "properties": {"spec": {"type": "object", "properties": {
         "vpcRef": {"type": "object", "properties": {"name": {"type": "string"}, "port": {"type": "integer"}}},
         "open": {"type": "object", "x-kubernetes-preserve-unknown-fields": true},
@@ -149,7 +149,7 @@ fn facts(resource: &str, edit: impl Fn(&mut KindFacts)) -> Seen {
         is_custom: true,
     };
     edit(&mut facts);
-    Seen::Facts(Arc::new(facts))
+    KindState::Facts(Arc::new(facts))
 }
 
 fn vm_to_vpc() -> Value {

@@ -52,7 +52,7 @@ pub(super) enum Refusal {
     /// Locks forbid the request.
     Locked {
         /// The locks that the requester may see.
-        shown: Vec<Shown>,
+        shown: Vec<LockText>,
         /// The number of locks.
         count: usize,
         /// Further problems.
@@ -72,13 +72,13 @@ pub(super) enum Refusal {
 
 /// A lock in the form that a refusal shows.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Shown {
+pub(super) struct LockText {
     lock: String,
     text: String,
     field: String,
 }
 
-impl Shown {
+impl LockText {
     /// Describes a lock that forbids a request, because of this field.
     pub(super) fn new(lock: &Lock, field: Option<&str>) -> Self {
         let name = lock.to_string();
@@ -277,7 +277,7 @@ impl Refusal {
         if let (Self::Locked { shown, .. }, Some(status)) = (self, status.as_object_mut()) {
             let causes: Vec<_> = shown
                 .iter()
-                .map(|Shown { lock, field, .. }| json!({"reason": "ObjectLocked", "message": lock, "field": field}))
+                .map(|LockText { lock, field, .. }| json!({"reason": "ObjectLocked", "message": lock, "field": field}))
                 .collect();
             status.insert("details".to_owned(), json!({"causes": causes}));
         }
@@ -285,7 +285,7 @@ impl Refusal {
     }
 }
 
-fn locked(shown: &[Shown], count: usize) -> String {
+fn locked(shown: &[LockText], count: usize) -> String {
     let others = count.saturating_sub(shown.len());
     if shown.is_empty() {
         let by = if count > 1 { format!(" by {count} locks") } else { String::new() };

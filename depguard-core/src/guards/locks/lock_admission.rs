@@ -44,7 +44,7 @@ pub(super) struct LockAdmission<'a> {
 enum Permission {
     Given(AllowReason),
     /// The requester needs the right to unlock the lock; `None` until the answer arrives.
-    Wanted(Option<Result<bool, Unresolved>>),
+    Pending(Option<Result<bool, Unresolved>>),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -113,7 +113,7 @@ impl<'a> LockAdmission<'a> {
             Some(old) if old.holder().is(&requester, control_plane, cluster.as_ref()) => {
                 Permission::Given(AllowReason::Holder)
             }
-            Some(_) => Permission::Wanted(None),
+            Some(_) => Permission::Pending(None),
         };
         let (Ok(group), Ok(resource)) = (Group::parse(api::GROUP), Resource::parse(kind.plural())) else {
             return Err(unreadable(kind, "its group or resource is invalid"));
@@ -169,7 +169,7 @@ impl<'a> LockAdmission<'a> {
             Some(PendingRequest::Around(around)) => {
                 self.around.answer(around, answer, &mut self.desk, PendingRequest::Around);
             }
-            Some(PendingRequest::Unlock) => self.permission = Permission::Wanted(Some(access::read(answer))),
+            Some(PendingRequest::Unlock) => self.permission = Permission::Pending(Some(access::read(answer))),
             Some(PendingRequest::Write(index)) => {
                 if let Some(writing) = self.writings.get_mut(index) {
                     writing.answer(answer);
@@ -201,7 +201,7 @@ impl<'a> LockAdmission<'a> {
 
     fn ask_permission(&mut self) {
         let mut around = self.around.ask_bounds();
-        if let (Permission::Wanted(_), Some(old)) = (&self.permission, &self.old) {
+        if let (Permission::Pending(_), Some(old)) = (&self.permission, &self.old) {
             if self.releases() {
                 around.extend(self.around.ask_teardown());
             }
@@ -241,9 +241,9 @@ impl<'a> LockAdmission<'a> {
     fn permitted(&self) -> Option<AllowReason> {
         match &self.permission {
             Permission::Given(because) => Some(*because),
-            Permission::Wanted(_) if self.releases() && self.around.is_going() => Some(AllowReason::Teardown),
-            Permission::Wanted(Some(Ok(true))) => Some(AllowReason::Unlock),
-            Permission::Wanted(_) => None,
+            Permission::Pending(_) if self.releases() && self.around.is_going() => Some(AllowReason::Teardown),
+            Permission::Pending(Some(Ok(true))) => Some(AllowReason::Unlock),
+            Permission::Pending(_) => None,
         }
     }
 
@@ -257,7 +257,7 @@ impl<'a> LockAdmission<'a> {
             let mut problems = if self.releases() { self.around.unread() } else { Vec::new() };
             let asked = self.desk.unanswered().any(|asked| matches!(asked, PendingRequest::Unlock));
             let why = match &self.permission {
-                Permission::Wanted(Some(Err(why))) => Some(why.clone()),
+                Permission::Pending(Some(Err(why))) => Some(why.clone()),
                 _ => asked.then(|| UNANSWERED.into()),
             };
             problems.extend(why.map(|why| why.about("the SubjectAccessReview of the verb unlock")));

@@ -52,10 +52,10 @@ impl Attempt<'_> {
         }
         let mut targets = lock.targets().iter().filter(|target| self.is_at(target));
         let frozen = targets.find_map(|target| match self.frozen(lock, target) {
-            Frozen::All => Some(None),
-            Frozen::At(field) => Some(Some(field)),
-            Frozen::No if self.leaves(target) => Some(Some("metadata.labels".to_owned())),
-            Frozen::No => None,
+            FrozenPart::All => Some(None),
+            FrozenPart::At(field) => Some(Some(field)),
+            FrozenPart::No if self.leaves(target) => Some(Some("metadata.labels".to_owned())),
+            FrozenPart::No => None,
         });
         let Some(field) = frozen else { return LockMatch::Aside };
         if !lock.holds_at(self.now) {
@@ -88,23 +88,23 @@ impl Attempt<'_> {
         }
     }
 
-    fn frozen(&self, lock: &Lock, target: &LockTarget) -> Frozen {
+    fn frozen(&self, lock: &Lock, target: &LockTarget) -> FrozenPart {
         let Some(change) = self.change.as_ref().filter(|_| self.aim == Aim::Update && !lock.fields().is_empty()) else {
-            return Frozen::All;
+            return FrozenPart::All;
         };
         // A field may have another name in another version, and an API server accepts changes in every served
         // version.
         if target.version.as_ref().is_some_and(|version| !self.object.is_in(version)) {
-            return Frozen::All;
+            return FrozenPart::All;
         }
         let may_be_elsewhere = |field| target.version.is_none() && change.is_nowhere(field);
         let changed = lock.fields().iter().find(|field| change.is_at(field) || may_be_elsewhere(field));
-        changed.map_or(Frozen::No, |field| Frozen::At(field.as_field()))
+        changed.map_or(FrozenPart::No, |field| FrozenPart::At(field.as_field()))
     }
 }
 
 /// The part of a change that a lock freezes.
-enum Frozen {
+enum FrozenPart {
     All,
     At(String),
     No,

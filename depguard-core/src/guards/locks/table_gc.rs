@@ -19,11 +19,11 @@ pub const CLEAN_AFTER: Duration = Duration::from_secs(5 * 60);
 #[derive(Debug, Clone)]
 pub struct TableGc {
     after: Duration,
-    seen: BTreeMap<TableName, Seen>,
+    seen: BTreeMap<TableName, MissedEntries>,
 }
 
 #[derive(Debug, Clone, Default)]
-struct Seen {
+struct MissedEntries {
     /// The UID of the table: a table that was deleted and created again restarts its revisions.
     uid: Option<String>,
     /// The missed entries, by lock and namespace: the revision, and the time since which the entry has been missed.
@@ -44,7 +44,7 @@ impl TableGc {
     pub fn ripe(&mut self, table: &LockTable, now: Duration, is_missed: impl Fn(&Entry) -> bool) -> Vec<Entry> {
         let before = self.seen.remove(table.name()).unwrap_or_default();
         let is_same = before.uid.is_some() && before.uid.as_deref() == table.uid();
-        let mut seen = Seen { uid: table.uid().map(str::to_owned), entries: BTreeMap::new() };
+        let mut seen = MissedEntries { uid: table.uid().map(str::to_owned), entries: BTreeMap::new() };
         let mut ripe = Vec::new();
         for entry in table.entries().filter(|entry| is_missed(entry)) {
             let key = (entry.lock.clone(), entry.namespace.clone());

@@ -186,20 +186,20 @@ impl Snapshot {
 
     /// Returns the longest silence or failure of the required resources, as of this moment and not of the snapshot's. A
     /// failure comes first. A short silence may be harmless: a watch without news is listed anew after 35 s.
-    pub fn unheard(&self) -> Option<Failure> {
-        self.unheard_where(|watched| watched.required, self.failing())
+    pub fn stalest(&self) -> Option<Failure> {
+        self.stalest_where(|watched| watched.required, self.failing())
     }
 
     /// Returns true if the resource with this name in URLs, required or not, was heard of within this time and has not
     /// been failing for longer.
     pub fn is_followed(&self, plural: &str, within: Duration) -> bool {
         let failing = self.resource(plural).and_then(|resource| resource.last_error.as_ref());
-        let unheard = self.unheard_where(|watched| watched.plural == plural, failing);
+        let stalest = self.stalest_where(|watched| watched.plural == plural, failing);
         let now = tokio::time::Instant::now().into_std();
-        unheard.is_some_and(|unheard| now.saturating_duration_since(unheard.since) <= within)
+        stalest.is_some_and(|stalest| now.saturating_duration_since(stalest.since) <= within)
     }
 
-    fn unheard_where(&self, chosen: impl Fn(&Watched) -> bool, failing: Option<&Failure>) -> Option<Failure> {
+    fn stalest_where(&self, chosen: impl Fn(&Watched) -> bool, failing: Option<&Failure>) -> Option<Failure> {
         let Silence { since, watched, origin } = self.watches.most_silent(chosen)?;
         let silent = since.into_std();
         Some(match (failing, origin) {

@@ -13,7 +13,7 @@ use super::store::Source;
 
 /// Time when one watch was last heard of, and its failure. Clones share both.
 #[derive(Debug, Clone)]
-pub(crate) struct LastHeard(Arc<Moment>);
+pub(crate) struct LastUnderstood(Arc<Moment>);
 
 #[derive(Debug)]
 struct Moment {
@@ -23,7 +23,7 @@ struct Moment {
     failing: AtomicBool,
 }
 
-impl LastHeard {
+impl LastUnderstood {
     /// Makes a record of a watch that was heard of just now.
     pub(crate) fn now() -> Self {
         Self(Arc::new(Moment { base: Instant::now(), last: AtomicU64::new(0), failing: AtomicBool::new(false) }))
@@ -54,7 +54,7 @@ impl LastHeard {
 /// Watches of a reflector, and the time when each was last heard of by an event, a bookmark or a list. Clones share them,
 /// and each read shows the present moment.
 #[derive(Debug, Clone, Default)]
-pub struct Watches(Arc<Mutex<BTreeMap<Source, (Watched, LastHeard)>>>);
+pub struct Watches(Arc<Mutex<BTreeMap<Source, (Watched, LastUnderstood)>>>);
 
 /// Watch that has been silent for the longest.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -70,8 +70,8 @@ impl Watches {
     /// longest. In kcp this includes the endpoint slices.
     pub fn ages(&self) -> BTreeMap<&'static str, Duration> {
         let mut ages = BTreeMap::new();
-        for (watched, heard) in self.lock().values() {
-            let age = heard.last().elapsed();
+        for (watched, last_understood) in self.lock().values() {
+            let age = last_understood.last().elapsed();
             let oldest = ages.entry(watched.plural).or_insert(age);
             *oldest = age.max(*oldest);
         }
@@ -81,8 +81,8 @@ impl Watches {
     /// Returns the resources, by their names in URLs, each with `true` if some endpoint can't list it.
     pub fn failing(&self) -> BTreeMap<&'static str, bool> {
         let mut failing = BTreeMap::new();
-        for (watched, heard) in self.lock().values() {
-            *failing.entry(watched.plural).or_default() |= heard.is_failing();
+        for (watched, last_understood) in self.lock().values() {
+            *failing.entry(watched.plural).or_default() |= last_understood.is_failing();
         }
         failing
     }
@@ -91,8 +91,8 @@ impl Watches {
     pub(crate) fn most_silent(&self, chosen: impl Fn(&Watched) -> bool) -> Option<Silence> {
         let watches = self.lock();
         let chosen = watches.iter().filter(|(_, (watched, _))| chosen(watched));
-        let silences = chosen.map(|(source, (watched, heard))| Silence {
-            since: heard.last(),
+        let silences = chosen.map(|(source, (watched, last_understood))| Silence {
+            since: last_understood.last(),
             watched: *watched,
             origin: match source {
                 Source::Slices => None,
@@ -104,8 +104,8 @@ impl Watches {
 
     /// Returns true if some endpoint was heard of within that time, by a watch of a required resource.
     pub(crate) fn hear_any(&self, within: Duration) -> bool {
-        self.lock().iter().any(|(source, (watched, heard))| {
-            watched.required && matches!(source, Source::Resource { .. }) && heard.last().elapsed() <= within
+        self.lock().iter().any(|(source, (watched, last_understood))| {
+            watched.required && matches!(source, Source::Resource { .. }) && last_understood.last().elapsed() <= within
         })
     }
 
@@ -117,10 +117,10 @@ impl Watches {
         })
     }
 
-    pub(crate) fn begin(&self, source: Source, watched: Watched) -> LastHeard {
-        let heard = LastHeard::now();
-        self.lock().insert(source, (watched, heard.clone()));
-        heard
+    pub(crate) fn begin(&self, source: Source, watched: Watched) -> LastUnderstood {
+        let last_understood = LastUnderstood::now();
+        self.lock().insert(source, (watched, last_understood.clone()));
+        last_understood
     }
 
     pub(crate) fn end(&self, source: &Source) {
@@ -128,7 +128,7 @@ impl Watches {
     }
 
     // No code can panic while it holds the lock.
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<Source, (Watched, LastHeard)>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<Source, (Watched, LastUnderstood)>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

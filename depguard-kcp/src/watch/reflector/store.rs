@@ -115,19 +115,19 @@ impl Store {
         &self.watches
     }
 
-    /// Applies a watch's change. `heard` is the time when the watch was last heard of.
-    pub(crate) fn change(&mut self, source: &Source, change: Change, heard: Instant) {
+    /// Applies a watch's change. `last_understood` is the time when the watch was last last_understood of.
+    pub(crate) fn change(&mut self, source: &Source, change: Change, last_understood: Instant) {
         match source {
             Source::Slices => {
                 if let Endpoints::Sliced { slices, .. } = &mut self.endpoints {
-                    slices.change(change, true, heard);
+                    slices.change(change, true, last_understood);
                 }
                 self.follow_endpoints();
             }
             Source::Resource { origin, index } => {
                 let required = self.watched.get(*index).is_some_and(|watched| watched.required);
                 let store = self.stores.get_mut(&(*index, origin.clone()));
-                if store.is_some_and(|store| store.change(change, required, heard))
+                if store.is_some_and(|store| store.change(change, required, last_understood))
                     && let Some(made) = self.made.get_mut(*index)
                 {
                     *made = None;
@@ -251,7 +251,7 @@ impl Endpoints {
 
 impl ResourceStore {
     /// Applies a change of the watch. Returns true if the change brought news.
-    fn change(&mut self, change: Change, required: bool, heard: Instant) -> bool {
+    fn change(&mut self, change: Change, required: bool, last_understood: Instant) -> bool {
         match change {
             Change::Listed(objects) => {
                 let objects = objects.sharing(&self.objects);
@@ -265,7 +265,7 @@ impl ResourceStore {
                 let hidden = hidden && !required;
                 let known = self.failure.as_ref().is_some_and(|failure| failure.why == why);
                 let news = !known || (hidden && !(self.hidden && self.objects.iter().next().is_none()));
-                let since = self.failure.as_ref().map_or(heard, |failure| failure.since);
+                let since = self.failure.as_ref().map_or(last_understood, |failure| failure.since);
                 self.failure = Some(Failure { since, why });
                 if hidden {
                     *self = Self { hidden, failure: self.failure.take(), ..Self::default() };

@@ -15,7 +15,7 @@ use tokio::time::Instant;
 use super::allowance::Allowance;
 use super::objects::Objects;
 use super::snapshot::{ObjectKey, Watched};
-use super::staleness::LastHeard;
+use super::staleness::LastUnderstood;
 use super::store::{Change, Source};
 use crate::http::endpoint::{Endpoint, with_causes};
 use crate::http::small_pages::SmallPages;
@@ -51,7 +51,7 @@ pub(crate) struct Report {
     pub(crate) watch: u64,
     pub(crate) change: Change,
     /// Time when the watch was last heard of.
-    pub(crate) heard: Instant,
+    pub(crate) last_understood: Instant,
 }
 
 /// Watch to run, and the receiver of its reports.
@@ -63,11 +63,11 @@ pub(crate) struct Watch {
     pub(crate) source: Source,
     pub(crate) number: u64,
     pub(crate) reports: mpsc::Sender<Report>,
-    pub(crate) heard: LastHeard,
+    pub(crate) last_understood: LastUnderstood,
 }
 
 /// Reason why a watch is begun anew.
-enum Ended {
+enum WatchEnd {
     /// The watch has reached its maximum age.
     Due,
     /// The watch was silent for too long.
@@ -86,7 +86,7 @@ struct Break {
 }
 
 /// Error: the reflector is gone, so nobody is listening.
-struct Gone;
+struct NoListener;
 
 impl Watch {
     /// Watches until nobody is listening.
@@ -98,11 +98,11 @@ impl Watch {
             let started = Instant::now();
             let Ok(ended) = self.follow(Box::pin(self.events()), started + REFRESH).await else { return };
             let broken = match ended {
-                Ended::Due => {
+                WatchEnd::Due => {
                     attempt = 0;
                     continue;
                 }
-                Ended::Silent => {
+                WatchEnd::Silent => {
                     let seconds = SILENCE.as_secs();
                     tracing::debug!(
                         resource = self.watched.plural,
@@ -111,7 +111,7 @@ impl Watch {
                     );
                     continue;
                 }
-                Ended::Broken(broken) => broken,
+                WatchEnd::Broken(broken) => broken,
             };
             tracing::debug!(resource = self.watched.plural, url = self.endpoint.url(), ?broken, "watch broke");
             self.note_failing(&broken);
@@ -139,8 +139,8 @@ impl Watch {
         if let (ControlPlane::Kubernetes, Some(name)) = (self.control_plane, names) {
             config = config.fields(&format!("metadata.name={name}"));
         }
-        let heard = self.heard.clone();
-        let note = move || heard.note();
+        let last_understood = self.last_understood.clone();
+        let note = move || last_understood.note();
         let pages = SmallPages::new(self.watched.annotations());
         watcher(Api::all_with(self.endpoint.client_noting_bookmarks(note, pages), &resource), config)
     }
@@ -150,15 +150,15 @@ impl Watch {
         &self,
         mut events: impl Stream<Item = watcher::Result<Event<DynamicObject>>> + Unpin,
         end: Instant,
-    ) -> Result<Ended, Gone> {
+    ) -> Result<WatchEnd, NoListener> {
         // While a list is read, this holds its objects so far. They count only once the list is complete.
         let mut listed = Some(Objects::new(self.allowance));
         loop {
             let patience = match listed {
                 Some(_) => Instant::now() + LIST_SILENCE,
-                None => end.min(self.heard.last() + SILENCE),
+                None => end.min(self.last_understood.last() + SILENCE),
             };
-            let broken = |why: &str, status| Ok(Ended::Broken(self.broken(why, status, listed.is_some())));
+            let broken = |why: &str, status| Ok(WatchEnd::Broken(self.broken(why, status, listed.is_some())));
             let event = match tokio::time::timeout_at(patience, events.next()).await {
                 Ok(Some(Ok(event))) => event,
                 Ok(Some(Err(error))) => {
@@ -169,14 +169,14 @@ impl Watch {
                 Err(_) if listed.is_some() => {
                     return broken(&format!("no answer within {} s", LIST_SILENCE.as_secs()), None);
                 }
-                Err(_) if Instant::now() >= end => return Ok(Ended::Due),
+                Err(_) if Instant::now() >= end => return Ok(WatchEnd::Due),
                 // Bookmarks are no events, but they show that the watch works.
-                Err(_) if Instant::now() < self.heard.last() + SILENCE => continue,
-                Err(_) => return Ok(Ended::Silent),
+                Err(_) if Instant::now() < self.last_understood.last() + SILENCE => continue,
+                Err(_) => return Ok(WatchEnd::Silent),
             };
             // The objects of a list show nothing before its end.
             if matches!(event, Event::Apply(_) | Event::Delete(_)) {
-                self.heard.note();
+                self.last_understood.note();
             }
             match event {
                 Event::Init => listed = Some(Objects::new(self.allowance)),
@@ -252,23 +252,23 @@ impl Watch {
     /// Reports once that the present objects can't be listed, unless the resource may be hidden.
     fn note_failing(&self, Break { why, hidden, listing }: &Break) {
         let may_be = *hidden && !self.watched.required;
-        if *listing && !may_be && self.heard.set_failing(true) {
+        if *listing && !may_be && self.last_understood.set_failing(true) {
             tracing::warn!(resource = self.watched.plural, "not followed any more: {why}");
         }
     }
 
     /// Reports once that the objects were listed again.
     fn note_well(&self) {
-        self.heard.note();
-        if self.heard.set_failing(false) {
+        self.last_understood.note();
+        if self.last_understood.set_failing(false) {
             tracing::info!(resource = self.watched.plural, url = self.endpoint.url(), "followed again");
         }
     }
 
-    async fn report(&self, change: Change) -> Result<(), Gone> {
-        let heard = self.heard.last();
-        let report = Report { source: self.source.clone(), watch: self.number, change, heard };
-        self.reports.send(report).await.map_err(|_| Gone)
+    async fn report(&self, change: Change) -> Result<(), NoListener> {
+        let last_understood = self.last_understood.last();
+        let report = Report { source: self.source.clone(), watch: self.number, change, last_understood };
+        self.reports.send(report).await.map_err(|_| NoListener)
     }
 }
 

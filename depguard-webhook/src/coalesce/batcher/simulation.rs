@@ -15,7 +15,7 @@ struct World {
     batcher: Batcher<u8>,
     threshold: usize,
     /// Fates of the lookups, in the order of their arrival.
-    lookups: Vec<Fate>,
+    lookups: Vec<LookupOutcome>,
     selectors: Vec<u8>,
     scans: Vec<Running>,
     /// Scans that are over; their tasks may not know yet.
@@ -25,7 +25,7 @@ struct World {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-enum Fate {
+enum LookupOutcome {
     Waiting,
     Answered,
     Lost,
@@ -50,10 +50,10 @@ struct Sent {
 
 #[derive(Debug, Clone, Copy)]
 enum Event {
-    /// A lookup arrives. With `crowds`, waiting selectors may from now on be a crowd; else never.
+    /// A lookup arrives. With `batches`, waiting selectors may from now on be a crowd; else never.
     Arrive {
         selects: bool,
-        crowds: bool,
+        batches: bool,
     },
     Leave(u8),
     /// A selector is answered.
@@ -88,10 +88,10 @@ impl World {
     fn events(&self) -> Vec<Event> {
         let mut events = Vec::new();
         if self.lookups.len() < usize::from(MAX_LOOKUPS) {
-            events.extend([true, false].map(|selects| Event::Arrive { selects, crowds: true }));
+            events.extend([true, false].map(|selects| Event::Arrive { selects, batches: true }));
             events.extend(
                 (self.threshold == 1 && self.batcher.bounds.at_once > 0)
-                    .then_some(Event::Arrive { selects: true, crowds: false }),
+                    .then_some(Event::Arrive { selects: true, batches: false }),
             );
         }
         events.extend(self.waiting().map(Event::Leave));
@@ -115,17 +115,17 @@ impl World {
     fn after(&self, event: Event) -> Self {
         let mut world = self.clone();
         let actions = match event {
-            Event::Arrive { selects, crowds } => {
-                world.batcher.set_batch_threshold(if crowds { world.threshold } else { usize::MAX });
+            Event::Arrive { selects, batches } => {
+                world.batcher.set_batch_threshold(if batches { world.threshold } else { usize::MAX });
                 let who = u8::try_from(world.lookups.len()).unwrap();
-                world.lookups.push(Fate::Waiting);
+                world.lookups.push(LookupOutcome::Waiting);
                 world.batcher.arrive(who, selects)
             }
-            Event::Leave(who) => world.settle(who, Fate::Left),
-            Event::Selected(who) => world.settle(who, Fate::Answered),
+            Event::Leave(who) => world.settle(who, LookupOutcome::Left),
+            Event::Selected(who) => world.settle(who, LookupOutcome::Answered),
             Event::SelectorLost(who) => {
                 world.lost = true;
-                world.settle(who, Fate::Lost)
+                world.settle(who, LookupOutcome::Lost)
             }
             Event::Refused(who) => {
                 world.selectors.retain(|one| *one != who);
@@ -149,17 +149,17 @@ impl World {
             }
             Event::Early(who) => {
                 assert!(who < world.sent().arrived, "{who} is answered from a list that began before it arrived");
-                world.settle(who, Fate::Answered)
+                world.settle(who, LookupOutcome::Answered)
             }
             Event::End => {
                 let Running { id, sent } = world.scans.pop().unwrap();
                 let arrived = sent.unwrap().arrived;
-                world.end(id, Fate::Answered, arrived)
+                world.end(id, LookupOutcome::Answered, arrived)
             }
             Event::ScanLost => {
                 world.lost = true;
                 let id = world.scans.pop().unwrap().id;
-                world.end(id, Fate::Lost, MAX_LOOKUPS)
+                world.end(id, LookupOutcome::Lost, MAX_LOOKUPS)
             }
         };
         world.carry_out(actions);
@@ -170,19 +170,19 @@ impl World {
         world
     }
 
-    fn settle(&mut self, who: u8, fate: Fate) -> Vec<Action<u8>> {
-        self.lookups[usize::from(who)] = fate;
+    fn settle(&mut self, who: u8, outcome: LookupOutcome) -> Vec<Action<u8>> {
+        self.lookups[usize::from(who)] = outcome;
         self.batcher.leave(who)
     }
 
-    fn end(&mut self, id: ScanId, fate: Fate, arrived: u8) -> Vec<Action<u8>> {
+    fn end(&mut self, id: ScanId, outcome: LookupOutcome, arrived: u8) -> Vec<Action<u8>> {
         self.over.push(id);
         let (members, actions) = self.batcher.end(id);
         assert!(!members.is_empty(), "a scan that nobody waits for was not given up");
         for who in members {
-            assert_eq!(self.lookups[usize::from(who)], Fate::Waiting);
+            assert_eq!(self.lookups[usize::from(who)], LookupOutcome::Waiting);
             assert!(who < arrived, "{who} is answered from a list that began before it arrived");
-            self.lookups[usize::from(who)] = fate;
+            self.lookups[usize::from(who)] = outcome;
         }
         actions
     }
@@ -210,13 +210,13 @@ impl World {
     }
 
     fn waiting(&self) -> impl Iterator<Item = u8> {
-        let fates = (0_u8..).zip(&self.lookups);
-        fates.filter(|(_, fate)| **fate == Fate::Waiting).map(|(who, _)| who)
+        let outcomes = (0_u8..).zip(&self.lookups);
+        outcomes.filter(|(_, outcome)| **outcome == LookupOutcome::Waiting).map(|(who, _)| who)
     }
 
     /// Returns the members of a scan that still wait for it.
     fn members(&self, sent: &Sent) -> impl Iterator<Item = u8> {
-        sent.members.iter().copied().filter(|who| self.lookups[usize::from(*who)] == Fate::Waiting)
+        sent.members.iter().copied().filter(|who| self.lookups[usize::from(*who)] == LookupOutcome::Waiting)
     }
 
     /// Checks what must hold whatever happened.
@@ -260,7 +260,7 @@ fn explore(bounds: Thresholds, mut seen: impl FnMut(&World, Event, &World)) -> u
     while let Some(world) = open.pop() {
         let events = world.events();
         if events.is_empty() {
-            let answered = |fate: &Fate| *fate != Fate::Waiting;
+            let answered = |outcome: &LookupOutcome| *outcome != LookupOutcome::Waiting;
             assert!(world.lookups.len() == usize::from(MAX_LOOKUPS) && world.lookups.iter().all(answered), "{world:?}");
         }
         for event in events {
@@ -278,15 +278,15 @@ fn explore(bounds: Thresholds, mut seen: impl FnMut(&World, Event, &World)) -> u
 #[test]
 fn nobody_is_answered_from_a_list_that_began_before_whatever_happens() {
     for (at_once, threshold) in [(0, 1), (1, 1), (1, 2)] {
-        let (mut crowds, mut late, mut late_restarts) = (0, 0, 0);
+        let (mut batches, mut late, mut late_restarts) = (0, 0, 0);
         let worlds = explore(Thresholds { at_once, batch_threshold: threshold }, |world, event, next| {
             let running = world.scans.iter().any(|scan| scan.sent.is_some());
-            crowds += usize::from(!world.batcher.crowded && next.batcher.crowded);
+            batches += usize::from(!world.batcher.is_batching && next.batcher.is_batching);
             late += usize::from(running && matches!(event, Event::Arrive { .. }));
             late_restarts += usize::from(matches!(event, Event::Restart) && !world.batcher.waiting.is_empty());
         });
         // The exploration must have reached the cases that matter.
-        assert!(worlds > 1_000 && crowds > 0 && late > 100 && late_restarts > 10, "{worlds} {crowds} {late}");
+        assert!(worlds > 1_000 && batches > 0 && late > 100 && late_restarts > 10, "{worlds} {batches} {late}");
     }
 }
 

@@ -66,7 +66,7 @@ impl Cluster {
         let patience = Duration::from_millis(1500);
         let reflector = watch(&self.connection, control_plane, export_name.clone(), allowance);
         let following =
-            Following { reflector, connection: self.connection.clone(), control_plane, export_name, patience };
+            RuleWatch { reflector, connection: self.connection.clone(), control_plane, export_name, patience };
         tokio::spawn(run(following, rules.clone()))
     }
 }

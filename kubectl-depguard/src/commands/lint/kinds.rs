@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use depguard_controller::rule_check::{KindFacts, Seen};
+use depguard_controller::rule_check::{KindFacts, KindState};
 use depguard_core::model::GroupResource;
 use depguard_core::rule::Edge;
 use depguard_core::{ExportName, GroupVersionResource, Rule, WorkspacePath};
@@ -25,7 +25,7 @@ pub(super) struct KindReference {
 /// Facts about a kind, as far as they are known.
 #[derive(Debug, Clone)]
 pub(super) struct KindFindings {
-    pub(super) seen: Seen,
+    pub(super) seen: KindState,
     /// CustomResourceDefinition or APIResourceSchema of the kind.
     pub(super) definition: Option<Arc<Subject>>,
 }
@@ -109,7 +109,7 @@ impl Kinds {
         }
         let kind = named.gvr.group_resource();
         if let Some(definition) = self.definitions.get(&kind) {
-            let seen = Seen::of_definition(&definition.value, named.gvr.version.as_str());
+            let seen = KindState::from_definition(&definition.value, named.gvr.version.as_str());
             let known = KindFindings { seen, definition: Some(Arc::clone(definition)) };
             self.read.insert(named.gvr.clone(), known.clone());
             return Ok(known);
@@ -148,7 +148,7 @@ impl Kinds {
 
 /// Returns the kind that a CustomResourceDefinition or an APIResourceSchema defines.
 pub(super) fn kind_of(definition: &Value) -> Option<GroupResource> {
-    KindFacts::of_definition(definition, "")?;
+    KindFacts::from_definition(definition, "")?;
     let text = |pointer: &str| definition.pointer(pointer).and_then(Value::as_str);
     Some(GroupResource {
         group: text("/spec/group")?.parse().ok()?,

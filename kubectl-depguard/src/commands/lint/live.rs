@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use depguard_controller::read_kind;
-use depguard_controller::rule_check::Seen;
+use depguard_controller::rule_check::KindState;
 use depguard_core::model::GroupResource;
 use depguard_core::{ExportName, api};
 use depguard_kcp::Endpoint;
@@ -70,7 +70,7 @@ async fn kind(live: &ApiServer, named: &KindReference, with_schema: bool) -> Res
 }
 
 /// Reads the definition of a custom kind whose schema is known; other kinds need none.
-async fn definition_of(endpoint: &Endpoint, seen: &Seen, path: &str) -> Option<Arc<Subject>> {
+async fn definition_of(endpoint: &Endpoint, seen: &KindState, path: &str) -> Option<Arc<Subject>> {
     seen.facts().filter(|facts| facts.is_custom && facts.schema.is_some())?;
     Some(Arc::new(Subject::stored(endpoint.get_json(path).await.ok()?)))
 }

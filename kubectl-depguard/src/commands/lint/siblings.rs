@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use depguard_controller::rule_check::{ExpectedType, Seen};
+use depguard_controller::rule_check::{ExpectedType, KindState};
 use depguard_core::FieldPath;
 use depguard_core::model::{GroupResource, Segment};
 use depguard_core::rule::Reference;
@@ -64,10 +64,10 @@ pub(super) fn check(rules: &[ParsedRule<'_>], others: &[ParsedRule<'_>], kinds: 
 
 fn names_in_schema(named: &KindReference, kinds: &mut Kinds) -> Vec<FieldPath> {
     match kinds.get(named).map(|known| known.seen) {
-        Ok(Seen::Facts(facts)) => {
+        Ok(KindState::Facts(facts)) => {
             facts.schema.as_ref().map(|schema| schema.paths(ExpectedType::Names)).unwrap_or_default()
         }
-        Ok(Seen::NotServed | Seen::Unknown(_)) | Err(_) => Vec::new(),
+        Ok(KindState::NotServed | KindState::Unknown(_)) | Err(_) => Vec::new(),
     }
 }
 

@@ -1,6 +1,6 @@
 //! Order in which a GlobalOwner would remove its groups.
 
-use depguard_controller::owners::{Outlook, Plan, PlannedGroup};
+use depguard_controller::owners::{Plan, PlannedGroup, Preview};
 use depguard_core::owners::{GLOBAL_OWNERS, GROUP};
 use depguard_core::{ControlPlane, GroupVersionResource, Rule};
 
@@ -45,7 +45,7 @@ pub(super) async fn run(
         .find(&format!("{GLOBAL_OWNERS}.{GROUP}"))
         .map_err(|why| if kinds.is_whole() { none(name) } else { why })?;
     let object = source.object(kind, None, name).await?.ok_or_else(|| none(name))?;
-    let outlook = Outlook::from_owner(&object)
+    let outlook = Preview::from_owner(&object)
         .map_err(|why| Failure::new(why).hint("correct it; until then it adopts nothing"))?;
     let Some(mut outlook) = outlook else { return Err(none(name)) };
     let resources: Vec<_> = outlook.resources().into_iter().cloned().collect();
@@ -80,7 +80,7 @@ pub(super) async fn run(
 /// Counts the objects of a resource. Returns true if they could be read.
 async fn count(
     resource: &GroupVersionResource,
-    outlook: &mut Outlook,
+    outlook: &mut Preview,
     source: &Source,
     terminal: &mut Terminal,
 ) -> Result<bool, Failure> {

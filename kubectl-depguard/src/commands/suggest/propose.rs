@@ -63,7 +63,7 @@ pub(super) fn proposals(definitions: &[Definition], control_plane: ControlPlane,
 
 /// Proposes rules by which each definition, and the object that made it, stays while objects of its kind exist.
 pub(super) fn proposals_of_definitions(definitions: &[Definition]) -> Vec<Proposal> {
-    definitions.iter().map(|definition| Proposal::of_definition(definition, definitions)).collect()
+    definitions.iter().map(|definition| Proposal::about_definition(definition, definitions)).collect()
 }
 
 /// Returns the likely references of a kind, sorted by path.
@@ -92,7 +92,7 @@ impl Proposal {
         Self { dependent, rule, references: Vec::new(), unresolved: Vec::new() }
     }
 
-    fn of_definition(definition: &Definition, all: &[Definition]) -> Self {
+    fn about_definition(definition: &Definition, all: &[Definition]) -> Self {
         const DEFINITIONS: [&str; 3] = ["apiextensions.k8s.io", "v1", "customresourcedefinitions"];
         let control_plane = ControlPlane::Kubernetes;
         let mut proposal = Self::from_definition(definition, control_plane);

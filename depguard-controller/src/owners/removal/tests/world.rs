@@ -163,7 +163,7 @@ impl World {
         self.plot.chances[self.chance % self.plot.chances.len()]
     }
 
-    pub(super) fn observed(&mut self, lists: &BTreeSet<GroupVersionResource>) -> Observed {
+    pub(super) fn observed(&mut self, lists: &BTreeSet<GroupVersionResource>) -> OwnerSnapshot {
         let entries = self.resources();
         let mut listings = BTreeMap::new();
         for gvr in entries {
@@ -188,7 +188,7 @@ impl World {
             let objects = objects.map(|live| Arc::new(live.object)).collect();
             listings.insert(gvr, Listing::Objects { kind: "Kind".to_owned(), objects, consistent });
         }
-        Observed {
+        OwnerSnapshot {
             guard: Guard::InForce,
             now: self.now.clone(),
             owner: GlobalOwner::read(self.owner.as_ref().unwrap()).unwrap(),
@@ -203,7 +203,7 @@ impl World {
     }
 
     /// Does what an API server makes of a write. Panics at a write that no removal may do.
-    pub(super) fn apply(&mut self, write: &Write) -> Came {
+    pub(super) fn apply(&mut self, write: &Write) -> WriteOutcome {
         match write {
             Write::DeleteObject { object, .. } => return self.delete(object.uid()),
             Write::Release { object, group_uid, .. } => {
@@ -261,12 +261,12 @@ impl World {
             Write::Event(_) => {}
             other => panic!("no removal writes {other:?}"),
         }
-        Came::Done
+        WriteOutcome::Done
     }
 
-    pub(super) fn delete(&mut self, uid: &str) -> Came {
+    pub(super) fn delete(&mut self, uid: &str) -> WriteOutcome {
         assert_eq!(self.plot.orphan, Orphan::No, "a released object is deleted");
-        let Some(live) = self.objects.get(uid) else { return Came::Done };
+        let Some(live) = self.objects.get(uid) else { return WriteOutcome::Done };
         assert!(is_owned(live), "{live:?} is nobody's");
         let mine = self.wave_of(live).unwrap_or_else(|| panic!("{live:?} stays"));
         for other in self.objects.values().filter(|other| !other.is_late) {
@@ -276,7 +276,7 @@ impl World {
         let live = self.objects.get_mut(uid).unwrap();
         if live.refusals > 0 {
             live.refusals -= 1;
-            return Came::Refused("not yet".to_owned());
+            return WriteOutcome::Refused("not yet".to_owned());
         }
         if live.held == 0 {
             self.objects.remove(uid);
@@ -284,7 +284,7 @@ impl World {
         } else {
             live.object.metadata.deletion_timestamp = Some("2026-01-01T00:00:00Z".to_owned());
         }
-        Came::Done
+        WriteOutcome::Done
     }
 
     pub(super) fn resources(&self) -> BTreeSet<GroupVersionResource> {

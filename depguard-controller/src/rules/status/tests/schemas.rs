@@ -37,12 +37,12 @@ fn a_path_that_leads_nowhere_is_named_and_one_in_an_open_schema_is_noted() {
 
 #[test]
 fn a_kind_that_is_not_served_so_is_named() {
-    let said = |resource: &'static str, seen: Seen| {
+    let said = |resource: &'static str, seen: KindState| {
         let setting = Setting { seen: vec![(resource, seen)], ..Setting::from_rule(vm_to_vpc()) };
         setting.condition("ResolvedRefs")
     };
     assert_eq!(
-        said("virtualmachines", Seen::NotServed),
+        said("virtualmachines", KindState::NotServed),
         "False KindNotFound: there is no virtualmachines.compute.example.com v1alpha1: correct the group, version and \
          resource of spec.dependent"
     );
@@ -57,19 +57,20 @@ fn a_kind_that_is_not_served_so_is_named() {
          spec.dependent.kind"
     );
     assert!(
-        said("vpcs", Seen::Unknown("500".to_owned()))
+        said("vpcs", KindState::Unknown("500".to_owned()))
             .starts_with("Unknown Unknown: could not find out whether the API server serves vpcs")
     );
     let said_of_dependents =
         said("virtualmachines", facts("virtualmachines", |facts| facts.served = vec!["v1".to_owned()]));
     assert!(said_of_dependents.ends_with("until then, deletions of its targets are refused"), "{said_of_dependents}");
-    let enforced = |resource: &'static str, seen: Seen| {
+    let enforced = |resource: &'static str, seen: KindState| {
         Setting { seen: vec![(resource, seen)], ..Setting::from_rule(vm_to_vpc()) }.condition("Enforced")
     };
     let gone = "there is no vpcs.network.example.com v1alpha1: correct the group, version and resource of spec.dependencies[0]";
-    assert_eq!(enforced("vpcs", Seen::NotServed), format!("False KindNotFound: {gone}"));
+    assert_eq!(enforced("vpcs", KindState::NotServed), format!("False KindNotFound: {gone}"));
     assert!(
-        enforced("virtualmachines", Seen::NotServed).starts_with("False KindNotFound: there is no virtualmachines")
+        enforced("virtualmachines", KindState::NotServed)
+            .starts_with("False KindNotFound: there is no virtualmachines")
     );
     let older = |facts: &mut KindFacts| facts.served = vec!["v1".to_owned()];
     let said = enforced("virtualmachines", facts("virtualmachines", older));
@@ -78,12 +79,14 @@ fn a_kind_that_is_not_served_so_is_named() {
     assert!(enforced("vpcs", facts("vpcs", older)).starts_with("True Enforced"));
     let renamed = facts("virtualmachines", |facts| facts.kind = "Machine".to_owned());
     assert!(enforced("virtualmachines", renamed).starts_with("True Enforced"));
-    assert!(enforced("vpcs", Seen::Unknown("500".to_owned())).starts_with("True Enforced"));
-    let setting = Setting { seen: vec![("vpcs", Seen::NotServed)], ..Setting::from_rule(vm_to_vpc()) };
+    assert!(enforced("vpcs", KindState::Unknown("500".to_owned())).starts_with("True Enforced"));
+    let setting = Setting { seen: vec![("vpcs", KindState::NotServed)], ..Setting::from_rule(vm_to_vpc()) };
     assert!(setting.condition("Programmed").starts_with("True Programmed"), "a kind may come later");
     // Its paths are not checked either.
-    let blind =
-        Setting { seen: vec![("virtualmachines", Seen::Unknown("500".to_owned()))], ..Setting::from_rule(vm_to_vpc()) };
+    let blind = Setting {
+        seen: vec![("virtualmachines", KindState::Unknown("500".to_owned()))],
+        ..Setting::from_rule(vm_to_vpc())
+    };
     assert!(
         blind.condition("Accepted").starts_with("True Accepted: the rule is well formed; the paths were not checked")
     );

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::guards::locks::access;
-use crate::guards::locks::decision::{AllowReason, LockDecision, MAX_NAMED, Refusal, Shown};
+use crate::guards::locks::decision::{AllowReason, LockDecision, LockText, MAX_NAMED, Refusal};
 use crate::guards::locks::lock::{DuringTeardown, Lock, LockKind};
 use crate::guards::locks::lock_match::{Attempt, LockMatch};
 use crate::guards::locks::object::Aim;
@@ -30,7 +30,7 @@ pub(super) struct LockSearch<'a> {
     looks: Vec<Look>,
     around: ObjectScope,
     /// The forbidding locks that the requester may see.
-    shown: Vec<Shown>,
+    shown: Vec<LockText>,
     problems: Vec<Unresolved>,
 }
 
@@ -290,7 +290,7 @@ impl<'a> LockSearch<'a> {
         if let (Ok(true), Some((lock, LockMatch::Forbids(field)))) =
             (access::read(answer), self.found.get(&(kind, name)))
         {
-            self.shown.push(Shown::new(lock, field.as_deref()));
+            self.shown.push(LockText::new(lock, field.as_deref()));
         }
     }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::locks::plan::Plan;
-use crate::locks::webhooks::{Guarded, Within};
+use crate::locks::webhooks::{ReviewedResources, Within};
 use crate::model::install_place::InstallPlace;
 
 /// Time that a namespace stays under review after its last lock.
@@ -19,9 +19,9 @@ const MAX_REMEMBERED: usize = 1_000;
 /// Parts of configurations that locks in named namespaces asked for lately, each with the time at which a plan last
 /// held the part.
 #[derive(Debug, Default)]
-pub(super) struct Lingering(BTreeMap<(InstallPlace, Within), (Guarded, Instant)>);
+pub(super) struct NamespaceRetention(BTreeMap<(InstallPlace, Within), (ReviewedResources, Instant)>);
 
-impl Lingering {
+impl NamespaceRetention {
     /// Adds to a plan the namespaces whose last lock went less than ten minutes ago. Returns the time until the first
     /// of them leaves; `None` if there is none.
     pub(super) fn keep_in(&mut self, plan: &mut Plan, now: Instant) -> Option<Duration> {
@@ -72,10 +72,10 @@ mod tests {
     fn a_namespace_stays_for_ten_minutes_after_its_last_lock() {
         let begun = Instant::now();
         let after = |minutes: u64| begun + Duration::from_secs(60 * minutes);
-        let mut lingering = Lingering::default();
+        let mut namespace_retention = NamespaceRetention::default();
         let mut looked_at = |locks: &[(&str, &str)], minutes| {
             let mut plan = plan(locks);
-            let leaves = lingering.keep_in(&mut plan, after(minutes));
+            let leaves = namespace_retention.keep_in(&mut plan, after(minutes));
             (configured(&plan), leaves)
         };
         let events = |namespaces: &[&str]| {
@@ -94,11 +94,11 @@ mod tests {
 
     #[test]
     fn what_is_reviewed_in_all_namespaces_leaves_with_its_last_lock() {
-        let mut lingering = Lingering::default();
+        let mut namespace_retention = NamespaceRetention::default();
         let begun = Instant::now();
-        lingering.keep_in(&mut plan(&[("a", "secrets")]), begun);
+        namespace_retention.keep_in(&mut plan(&[("a", "secrets")]), begun);
         let mut empty = Plan::default();
-        assert_eq!(lingering.keep_in(&mut empty, begun + Duration::from_secs(60)), None);
+        assert_eq!(namespace_retention.keep_in(&mut empty, begun + Duration::from_secs(60)), None);
         assert_eq!(empty, Plan::default());
     }
 
@@ -109,11 +109,11 @@ mod tests {
             let locks: Vec<_> = names.iter().map(|name| (name.as_str(), "events")).collect();
             plan(&locks)
         };
-        let mut lingering = Lingering::default();
+        let mut namespace_retention = NamespaceRetention::default();
         let begun = Instant::now();
-        lingering.keep_in(&mut of(&names(0, 300)), begun);
+        namespace_retention.keep_in(&mut of(&names(0, 300)), begun);
         let mut later = of(&names(300, 600));
-        lingering.keep_in(&mut later, begun + Duration::from_secs(60));
+        namespace_retention.keep_in(&mut later, begun + Duration::from_secs(60));
         let configuration = configured(&later).unwrap();
         let selected = configuration["webhooks"][0]["namespaceSelector"]["matchExpressions"][1]["values"].clone();
         assert_eq!(selected.as_array().map(Vec::len), Some(500));

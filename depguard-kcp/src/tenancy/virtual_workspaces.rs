@@ -29,15 +29,15 @@ const PROBE: &str = "/apis/apis.kcp.io/v1alpha2/apibindings?limit=1";
 
 /// Virtual workspaces of APIExports, by the endpoint slices in the exports' workspaces.
 #[derive(Debug)]
-pub struct ExportViews {
+pub struct VirtualWorkspaces {
     connection: Connection,
     endpoints: ExportEndpoints,
-    urls: Mutex<ViewUrls>,
+    urls: Mutex<VirtualWorkspaceUrls>,
 }
 
 /// Consumer as one endpoint of an export shows it.
 #[derive(Debug, Clone)]
-pub struct ExportView {
+pub struct VirtualWorkspace {
     /// Endpoint of the consumer's objects.
     pub endpoint: Endpoint,
     url: Arc<str>,
@@ -47,9 +47,9 @@ pub struct ExportView {
 /// Reason why no endpoint of an export shows a consumer: the end of a sentence.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub struct ViewError(String);
+pub struct VirtualWorkspaceError(String);
 
-impl ViewError {
+impl VirtualWorkspaceError {
     pub(crate) fn new(why: String) -> Self {
         Self(why)
     }
@@ -57,12 +57,12 @@ impl ViewError {
 
 /// Endpoints that last showed each consumer, by export.
 #[derive(Debug, Default)]
-struct ViewUrls {
+struct VirtualWorkspaceUrls {
     by_export: HashMap<Export, HashMap<LogicalCluster, Arc<str>>>,
     count: usize,
 }
 
-impl ExportViews {
+impl VirtualWorkspaces {
     /// Reads the slices, and asks all endpoints that they name, over `connection`. Asks only hosts that `hosts` trusts:
     /// providers write the slices, and each asked host sees our credentials.
     pub fn new(connection: Connection, hosts: ShardHosts) -> Self {
@@ -71,7 +71,11 @@ impl ExportViews {
     }
 
     /// Finds the consumer's objects of the export. If there is no such consumer, requests there return 403.
-    pub async fn find(&self, export: &Export, consumer: &LogicalCluster) -> Result<ExportView, ViewError> {
+    pub async fn find(
+        &self,
+        export: &Export,
+        consumer: &LogicalCluster,
+    ) -> Result<VirtualWorkspace, VirtualWorkspaceError> {
         self.find_at(export, consumer, None).await
     }
 
@@ -81,8 +85,8 @@ impl ExportViews {
         &self,
         export: &Export,
         consumer: &LogicalCluster,
-        failed: &ExportView,
-    ) -> Result<ExportView, ViewError> {
+        failed: &VirtualWorkspace,
+    ) -> Result<VirtualWorkspace, VirtualWorkspaceError> {
         self.urls().forget(export, consumer);
         self.find_at(export, consumer, Some(failed)).await
     }
@@ -91,15 +95,15 @@ impl ExportViews {
         &self,
         export: &Export,
         consumer: &LogicalCluster,
-        failed: Option<&ExportView>,
-    ) -> Result<ExportView, ViewError> {
+        failed: Option<&VirtualWorkspace>,
+    ) -> Result<VirtualWorkspace, VirtualWorkspaceError> {
         let known = self.endpoints.of(export, failed.map(|failed| failed.since)).await?;
         let Endpoints { urls, left_out } = &*known.endpoints;
         let since = Instant::now();
         let view = |url: &Arc<str>| {
-            let endpoint = self.connection.at(url).map_err(|why| ViewError(why.to_string()))?;
+            let endpoint = self.connection.at(url).map_err(|why| VirtualWorkspaceError(why.to_string()))?;
             let endpoint = endpoint.join(&format!("/clusters/{consumer}"));
-            Ok(ExportView { endpoint, url: Arc::clone(url), since })
+            Ok(VirtualWorkspace { endpoint, url: Arc::clone(url), since })
         };
         if let (Some(why), true) = (left_out, urls.is_empty()) {
             return Err(why.clone());
@@ -120,12 +124,12 @@ impl ExportViews {
         Ok(found)
     }
 
-    fn urls(&self) -> MutexGuard<'_, ViewUrls> {
+    fn urls(&self) -> MutexGuard<'_, VirtualWorkspaceUrls> {
         self.urls.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl ViewUrls {
+impl VirtualWorkspaceUrls {
     fn get(&self, export: &Export, consumer: &LogicalCluster) -> Option<&Arc<str>> {
         self.by_export.get(export)?.get(consumer)
     }
@@ -157,13 +161,15 @@ fn not_shown(
     consumer: &LogicalCluster,
     unreached: Option<String>,
     known: &Known,
-) -> ViewError {
+) -> VirtualWorkspaceError {
     let unreached = unreached.map(|why| {
-        ViewError(format!("an endpoint of APIExport {name} that may serve {consumer} does not answer: {why}"))
+        VirtualWorkspaceError(format!(
+            "an endpoint of APIExport {name} that may serve {consumer} does not answer: {why}"
+        ))
     });
     let reasons = unreached.iter().chain(&known.unread).chain(&known.endpoints.left_out);
-    let reasons: Vec<_> = reasons.map(|ViewError(why)| why.as_str()).collect();
-    ViewError(if reasons.is_empty() {
+    let reasons: Vec<_> = reasons.map(|VirtualWorkspaceError(why)| why.as_str()).collect();
+    VirtualWorkspaceError(if reasons.is_empty() {
         format!(
             "HTTP 403 at each endpoint of APIExport {name} of logical cluster {provider}: the binding may be too new, or \
              the webhook's user may not `get` and `list` `apiexports/content` there"
@@ -175,8 +181,8 @@ fn not_shown(
 
 /// Returns the first endpoint that shows the consumer. Otherwise returns the error of an endpoint that might have shown
 /// the consumer, if there is one.
-async fn probe(views: Vec<ExportView>) -> Result<ExportView, Option<String>> {
-    let ask = async |view: ExportView| match view.endpoint.within(PROBE_TIME).get(PROBE).await {
+async fn probe(views: Vec<VirtualWorkspace>) -> Result<VirtualWorkspace, Option<String>> {
+    let ask = async |view: VirtualWorkspace| match view.endpoint.within(PROBE_TIME).get(PROBE).await {
         Ok(response) if response.status() == StatusCode::OK => Ok(view),
         Ok(response) if response.status() == StatusCode::FORBIDDEN => Err(None),
         Ok(response) => Err(Some(format!("{} answered with HTTP {}", view.url, response.status().as_u16()))),
@@ -203,7 +209,7 @@ mod tests {
     fn no_more_is_remembered_than_may_be() {
         let cluster = |name: &str| LogicalCluster::parse(name).unwrap();
         let export = |n| (cluster(&format!("provider{n}")), ExportName::parse("compute.example.com").unwrap());
-        let (mut urls, url) = (ViewUrls::default(), Arc::from("https://kcp/services/apiexport/a/b"));
+        let (mut urls, url) = (VirtualWorkspaceUrls::default(), Arc::from("https://kcp/services/apiexport/a/b"));
         for n in 0..=MAX_REMEMBERED {
             urls.remember(&export(n % 2), &cluster(&format!("consumer{n}")), &url);
         }
