@@ -47,7 +47,7 @@ fn unnamed_kinds() {
         let what = format!("of {} rules none names the kind: reviewed and decided", rules.len());
         count(&what, || assert!(decide(&set, &review, b"").allowed()))
     };
-    assert_eq!(decided(1).count_total, decided(100).count_total, "no rule costs anything where it bears on nothing");
+    assert_eq!(decided(1).count_total, decided(100).count_total, "no rule costs anything where it applies to nothing");
 }
 
 fn extraction() {
@@ -69,12 +69,12 @@ fn extraction() {
 fn searches() {
     let path = FieldPath::parse(".spec.vpcRef.name").expect("a path");
     let extractor = Extractor::new([&path]);
-    let needle = Prefilter::new(["vpc-7"]).expect("a needle");
+    let prefilter = Prefilter::new(["vpc-7"]).expect("names that can be searched for");
     let search = |objects: usize, vpc: &str, hits: usize| {
         let page = page(objects, Size::Small, vpc);
         count(&format!("{objects} objects are searched for a name that {hits} hold"), || {
             let mut found = 0;
-            extractor.search(&page, Some(&needle), |_| found += 1).expect("a page");
+            extractor.search(&page, Some(&prefilter), |_| found += 1).expect("a page");
             assert_eq!(found, hits);
         })
     };

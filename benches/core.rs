@@ -65,11 +65,11 @@ fn search(c: &mut Criterion) {
         let mut group = c.benchmark_group(format!("search, {}", size.name()));
         group.throughput(Throughput::Bytes(page.len() as u64));
         let mut bench = |name: &str, names: &[&str], hits: usize| {
-            let needle = Prefilter::new(names.iter().copied()).expect("a needle");
+            let prefilter = Prefilter::new(names.iter().copied()).expect("names that can be searched for");
             group.bench_function(name, |b| {
                 b.iter(|| {
                     let mut found = 0;
-                    let read = extractor.search(black_box(&page), Some(&needle), |_| found += 1);
+                    let read = extractor.search(black_box(&page), Some(&prefilter), |_| found += 1);
                     assert!(read.is_ok() && found == hits);
                 });
             });

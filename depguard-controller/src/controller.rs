@@ -69,7 +69,7 @@ impl Controller {
         let (namespace, id) = (&config.leader_election_namespace, &config.leader_election_id);
         let (mut permit_source, permit) =
             WritePermitSource::new(&connection.own_endpoint(), namespace, id, elected_for);
-        let basis = ReconcileContext {
+        let context = ReconcileContext {
             connection,
             control_plane: config.control_plane,
             export_name: config.export_name,
@@ -81,22 +81,23 @@ impl Controller {
             deference: config.deference,
             metrics,
         };
-        let (control_plane, on) = (basis.connection.clone(), config.enable.clone());
+        let (control_plane, on) = (context.connection.clone(), config.enable.clone());
         let leftovers = async move { stale_webhooks::tell(&control_plane, config.control_plane, &on).await };
-        let owners = config.enable.owners.then(|| Owners::new(basis.clone(), config.precreated_roles).run());
-        let locks = (config.enable.locks || !config.enable.compat_lock_kinds.is_empty())
-            .then(|| Locks::new(basis.clone(), config.enable, config.vital_lock_kinds, config.lock_clean_after).run());
-        let (prober, probe_handle) = prober(basis.resync);
+        let owners = config.enable.owners.then(|| Owners::new(context.clone(), config.precreated_roles).run());
+        let locks = (config.enable.locks || !config.enable.compat_lock_kinds.is_empty()).then(|| {
+            Locks::new(context.clone(), config.enable, config.vital_lock_kinds, config.lock_clean_after).run()
+        });
+        let (prober, probe_handle) = prober(context.resync);
         let reconciler = Reconciler {
             read_through: config.read_through,
             lookups: WorkspaceLookups::default(),
-            kinds: KindCache::new(basis.resync),
+            kinds: KindCache::new(context.resync),
             failures: Failures::new(config.deference),
             written: Derived::default(),
             probe_handle,
             probe_address: config.webhook_probe_address,
             identity: config.webhook_client_cert_dir,
-            basis,
+            context,
         };
         let rules = RuleRunner { reconciler, ready };
         let (stop, stopped) = oneshot::channel();

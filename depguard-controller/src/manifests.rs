@@ -11,7 +11,7 @@ mod schema;
 mod setup;
 mod structural;
 
-use depguard_core::probe::canary as canaries;
+use depguard_core::probe::dispatch_canary as canaries;
 use depguard_core::{ControlPlane, api};
 use rbac::owner_rights;
 use serde_json::{Value, json};

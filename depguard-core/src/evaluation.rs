@@ -304,7 +304,7 @@ impl InProgress {
             return;
         }
         for group in &self.groups {
-            match group.exemption.map(|exemption| self.scopes.judge(exemption, group.found().namespaces())) {
+            match group.exemption.map(|exemption| self.scopes.scope_verdict(exemption, group.found().namespaces())) {
                 None | Some(TeardownVerdict::Terminating) => {}
                 Some(TeardownVerdict::Active) => return,
                 Some(TeardownVerdict::Unknown(scopes)) => wanted.extend(scopes),

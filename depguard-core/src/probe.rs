@@ -1,5 +1,5 @@
 mod loaded_rules;
 
-pub mod canary;
+pub mod dispatch_canary;
 
 pub use loaded_rules::{Loaded, LoadedError, LoadedRule, LoadedRulesRequest};

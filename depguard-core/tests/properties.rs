@@ -233,26 +233,26 @@ proptest! {
     #[test]
     fn any_json_is_a_rule_or_an_error(json in prop_oneof![json_value(), spoilt(a_rule())], kcp: bool) {
         let control_plane = if kcp { ControlPlane::Kcp } else { ControlPlane::Kubernetes };
-        let (rule, outline) = (Rule::parse(control_plane, &json), PartialRule::read(control_plane, &json));
+        let (rule, partial) = (Rule::parse(control_plane, &json), PartialRule::read(control_plane, &json));
         let set = RuleSet::load(control_plane, [&json]);
-        match (rule, outline) {
-            (Ok(rule), outline) => {
+        match (rule, partial) {
+            (Ok(rule), partial) => {
                 // A usable rule has an outline that equals the rule: a spoilt rule keeps the same values.
-                let outline = outline.expect("an outline of a rule");
+                let partial = partial.expect("an partial of a rule");
                 let dependent = rule.dependent();
-                prop_assert_eq!(&outline.key, rule.key());
-                prop_assert_eq!(&outline.dependent_export, &dependent.export);
-                prop_assert_eq!(&outline.dependent, &dependent.gvr.group_resource());
+                prop_assert_eq!(&partial.key, rule.key());
+                prop_assert_eq!(&partial.dependent_export, &dependent.export);
+                prop_assert_eq!(&partial.dependent, &dependent.gvr.group_resource());
                 let targets: Vec<_> =
                     rule.edges().iter().map(|edge| (edge.target.export.clone(), edge.target.gvr.group_resource())).collect();
-                prop_assert_eq!(&outline.targets, &targets);
+                prop_assert_eq!(&partial.targets, &targets);
                 for (_, target) in targets {
                     prop_assert!(set.names(target.group.as_str(), target.resource.as_str()));
                 }
             }
-            (Err(error), outline) => {
+            (Err(error), partial) => {
                 prop_assert!(!error.to_string().is_empty());
-                for (_, target) in outline.into_iter().flat_map(|outline| outline.targets) {
+                for (_, target) in partial.into_iter().flat_map(|partial| partial.targets) {
                     prop_assert!(set.names(target.group.as_str(), target.resource.as_str()));
                 }
             }

@@ -27,9 +27,9 @@ fn whole(bytes: &[u8]) -> (Page, Vec<Read>) {
     (page, objects)
 }
 
-fn searched(bytes: &[u8], needle: &Prefilter) -> (Page, Vec<Read>) {
+fn searched(bytes: &[u8], prefilter: &Prefilter) -> (Page, Vec<Read>) {
     let mut objects = Vec::new();
-    let page = extractor().search(bytes, Some(needle), |item| objects.push(read(item))).unwrap();
+    let page = extractor().search(bytes, Some(prefilter), |item| objects.push(read(item))).unwrap();
     (page, objects)
 }
 
@@ -185,10 +185,10 @@ fn holds(object: &str, names: &[&str]) -> bool {
 
 #[test]
 fn a_name_is_found_however_it_is_written() {
-    let needle = Prefilter::new(["a-b"]).unwrap();
+    let prefilter = Prefilter::new(["a-b"]).unwrap();
     for written in ["a-b", r"\u0061-b", r"a\u002db", r"a-\u0062", r"\u0061\u002d\u0062", r"\u0061\u002D\u0062"] {
         let list = format!(r#"{{"items":[{{"metadata":{{"name":"x"}},"a":{{"b":"{written}"}}}}]}}"#);
-        let (_, found) = searched(list.as_bytes(), &needle);
+        let (_, found) = searched(list.as_bytes(), &prefilter);
         assert_eq!(found.len(), 1, "{list}");
         assert_eq!(found[0].1[0], ["a-b"], "{list}");
     }
@@ -203,9 +203,9 @@ proptest! {
         names in vec(select(&["a", "a-b", "b.7", "zzz"][..]), 1..4),
     ) {
         let list = hand.list(&keys, &items, &metadata);
-        let needle = Prefilter::new(names.iter().copied()).unwrap();
+        let prefilter = Prefilter::new(names.iter().copied()).unwrap();
         let (page, all) = whole(list.as_bytes());
-        let (said, found) = searched(list.as_bytes(), &needle);
+        let (said, found) = searched(list.as_bytes(), &prefilter);
         prop_assert_eq!(&said, &page, "{}", list);
         let alone = |item: &Value| hand.list(&["items"], std::slice::from_ref(item), &Value::Null);
         // Where escapes fall depends on how the list is written, so each object is judged as written alone.
@@ -224,10 +224,10 @@ proptest! {
         items in vec(object(), 0..8), cuts in vec(any::<bool>(), 8), names in vec(select(&["a", "a-b", "b.7"][..]), 1..3),
     ) {
         let hand = Hand { space: "", escapes: vec![false] };
-        let needle = Prefilter::new(names).unwrap();
+        let prefilter = Prefilter::new(names).unwrap();
         let metadata = json!({"resourceVersion": "1"});
         let search = |items: &[Value]| {
-            searched(hand.list(&["apiVersion", "items", "kind", "metadata"], items, &metadata).as_bytes(), &needle).1
+            searched(hand.list(&["apiVersion", "items", "kind", "metadata"], items, &metadata).as_bytes(), &prefilter).1
         };
         let mut pages = vec![Vec::new()];
         for (item, cut) in items.iter().zip(cuts) {

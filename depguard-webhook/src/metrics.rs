@@ -45,7 +45,7 @@ pub(crate) struct Metrics {
     refusals: Counts<1>,
     rejections: Counts<1>,
     overrides: Counter,
-    notes: Counts<1>,
+    diagnostics: Counts<1>,
     misfits: Counter,
     lookups: Counts<1>,
     lists: Counts<1>,
@@ -85,7 +85,7 @@ impl Default for Metrics {
             refusals: Family::default(),
             rejections: Family::default(),
             overrides: Counter::default(),
-            notes: Family::default(),
+            diagnostics: Family::default(),
             misfits: Counter::default(),
             lookups: Family::default(),
             lists: Family::default(),
@@ -103,7 +103,7 @@ impl Default for Metrics {
 impl Metrics {
     /// Adds all counters to a registry.
     pub(crate) fn register(&self, registry: &mut Registry) {
-        let Self { reviews, durations, refusals, rejections, overrides, notes, misfits, .. } = self;
+        let Self { reviews, durations, refusals, rejections, overrides, diagnostics, misfits, .. } = self;
         registry.register("depguard_reviews", "Decided reviews", reviews.clone());
         let help = "Time from a review's arrival to its decision";
         registry.register("depguard_review_duration_seconds", help, durations.clone());
@@ -112,7 +112,7 @@ impl Metrics {
         registry.register("depguard_rejections", help, rejections.clone());
         registry.register("depguard_overrides", "Deletions that an override allowed", overrides.clone());
         let help = "Answers with a warning or an audit annotation";
-        registry.register("depguard_notes", help, notes.clone());
+        registry.register("depguard_diagnostics", help, diagnostics.clone());
         let help = "Values that were no names, at paths that lead to names";
         registry.register("depguard_misfits", help, misfits.clone());
 
@@ -142,12 +142,12 @@ impl Metrics {
         for decision in ["no-rule", "unreferenced", "referenced"] {
             self.reviews.get_or_create(&[("operation", "DELETE"), ("decision", decision)]).inc_by(0);
         }
-        for way in [DecidedBy::Memory, DecidedBy::Reads] {
-            drop(self.durations.get_or_create(&[("way", way.label())]));
+        for decided_by in [DecidedBy::Memory, DecidedBy::Reads] {
+            drop(self.durations.get_or_create(&[("decided_by", decided_by.label())]));
         }
         begin(&self.refusals, "cause", &REFUSALS);
         begin(&self.rejections, "cause", &REJECTIONS);
-        begin(&self.notes, "kind", &["warning", "audit", "not-found-out"]);
+        begin(&self.diagnostics, "kind", &["warning", "audit", "not-found-out"]);
         let strategies = [Strategy::FieldSelector, Strategy::Table, Strategy::Metadata];
         let strategies = strategies.into_iter().chain([Strategy::NamespaceScan, Strategy::ClusterScan]);
         strategies.for_each(|strategy| begin(&self.lookups, "strategy", &[strategy.as_str()]));
@@ -158,10 +158,10 @@ impl Metrics {
     }
 
     /// Counts a review that was decided.
-    pub(crate) fn decided(&self, operation: Operation, decision: &Decision, way: DecidedBy, took: Duration) {
+    pub(crate) fn decided(&self, operation: Operation, decision: &Decision, decided_by: DecidedBy, took: Duration) {
         let labels = [("operation", operation_label(operation)), ("decision", decision.label())];
         self.reviews.get_or_create(&labels).inc();
-        self.took(way, took);
+        self.took(decided_by, took);
         match decision.verdict() {
             Verdict::Denied(_) => self.refused(decision.label()),
             Verdict::Allowed(AllowReason::Overridden) => _ = self.overrides.inc(),
@@ -171,21 +171,21 @@ impl Metrics {
     }
 
     /// Notes the time that a decision took.
-    pub(crate) fn took(&self, way: DecidedBy, took: Duration) {
-        self.durations.get_or_create(&[("way", way.label())]).observe(took.as_secs_f64());
+    pub(crate) fn took(&self, decided_by: DecidedBy, took: Duration) {
+        self.durations.get_or_create(&[("decided_by", decided_by.label())]).observe(took.as_secs_f64());
     }
 
-    fn noted(&self, notes: &Diagnostics) {
+    fn noted(&self, diagnostics: &Diagnostics) {
         let said = [
-            ("warning", notes.warned.is_some()),
-            ("audit", notes.audited.is_some()),
-            ("not-found-out", !notes.problems.is_empty() || !notes.audited_problems.is_empty()),
+            ("warning", diagnostics.warned.is_some()),
+            ("audit", diagnostics.audited.is_some()),
+            ("not-found-out", !diagnostics.problems.is_empty() || !diagnostics.audited_problems.is_empty()),
         ];
         for (kind, _) in said.into_iter().filter(|(_, said)| *said) {
-            self.notes.get_or_create(&[("kind", kind)]).inc();
+            self.diagnostics.get_or_create(&[("kind", kind)]).inc();
         }
-        self.misfits.inc_by(u64::try_from(notes.misfits).unwrap_or(u64::MAX));
-        for planned in &notes.lookups {
+        self.misfits.inc_by(u64::try_from(diagnostics.misfits).unwrap_or(u64::MAX));
+        for planned in &diagnostics.lookups {
             self.lookups.get_or_create(&[("strategy", planned.strategy.as_str())]).inc();
         }
     }

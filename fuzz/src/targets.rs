@@ -93,14 +93,14 @@ pub fn page(bytes: &[u8]) {
 /// Checks that a page searched for a name gives the same result as a page read whole, and that the search leaves out no
 /// object that refers to the name.
 pub fn search(bytes: &[u8]) {
-    let (Some(needle), Ok(path)) = (Prefilter::new(["a"]), FieldPath::parse(".spec.vpcRef.name")) else {
+    let (Some(prefilter), Ok(path)) = (Prefilter::new(["a"]), FieldPath::parse(".spec.vpcRef.name")) else {
         unreachable!("they are a name and a path")
     };
     let extractor = Extractor::new([&path]);
     let read = |item: &Item<'_, '_>| (item.name().to_owned(), item.value(0).map(str::to_owned));
     let (mut all, mut found) = (Vec::new(), Vec::new());
     let Ok(page) = extractor.page(bytes, |item| all.push(read(item))) else { return };
-    let said = extractor.search(bytes, Some(&needle), |item| found.push(read(item)));
+    let said = extractor.search(bytes, Some(&prefilter), |item| found.push(read(item)));
     assert_eq!(said.ok(), Some(page), "{}", String::from_utf8_lossy(bytes));
     let mut rest = all.iter();
     assert!(found.iter().all(|object| rest.any(|other| other == object)), "{found:?} of {all:?}");

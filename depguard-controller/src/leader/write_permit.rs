@@ -68,27 +68,27 @@ impl WritePermitSource {
         let permit = &self.permit;
         let unknown = permit.borrow().clone();
         let (tell_mark, mut marked) = watch::channel(unknown);
-        let (tell_standing, mut standing) = watch::channel(match self.election {
+        let (tell_permit, mut write_permit) = watch::channel(match self.election {
             Some(_) => WritePermit::StandingBy("the election has not begun".to_owned()),
             None => WritePermit::Granted,
         });
         let combine = async {
             loop {
                 let now = match latest(&mut marked) {
-                    WritePermit::Granted => latest(&mut standing),
+                    WritePermit::Granted => latest(&mut write_permit),
                     withheld => withheld,
                 };
                 set(permit, now);
                 tokio::select! {
                     Ok(()) = marked.changed() => {}
-                    Ok(()) = standing.changed() => {}
+                    Ok(()) = write_permit.changed() => {}
                     else => return,
                 }
             }
         };
         let election = async {
             if let Some((lease, candidate, timing)) = &mut self.election {
-                run_election(lease, candidate, *timing, &tell_standing).await;
+                run_election(lease, candidate, *timing, &tell_permit).await;
             }
         };
         tokio::join!(combine, watch_uninstall(&self.mark, &tell_mark), election);
@@ -134,10 +134,13 @@ async fn run_election(lease: &Lease, candidate: &mut Candidate, timing: Timing, 
             Some(until) if until > Instant::now() => timeout_at(until, attempt(candidate)).await,
             _ => Ok(attempt(candidate).await),
         };
-        set(tell, standing(candidate, tried.unwrap_or_else(|_| Err("the Lease was not renewed in time".to_owned()))));
+        set(
+            tell,
+            write_permit(candidate, tried.unwrap_or_else(|_| Err("the Lease was not renewed in time".to_owned()))),
+        );
         if let Some(until) = candidate.acts_until().filter(|until| *until < next) {
             sleep_until(until).await;
-            set(tell, standing(candidate, Err("the Lease was not renewed in time".to_owned())));
+            set(tell, write_permit(candidate, Err("the Lease was not renewed in time".to_owned())));
         }
         sleep_until(next).await;
     }
@@ -157,7 +160,7 @@ async fn try_to_hold(lease: &Lease, candidate: &mut Candidate, timing: Timing) -
     Ok(candidate.identity().to_owned())
 }
 
-fn standing(candidate: &Candidate, tried: Result<String, String>) -> WritePermit {
+fn write_permit(candidate: &Candidate, tried: Result<String, String>) -> WritePermit {
     match tried {
         _ if candidate.acts_until().is_some_and(|until| Instant::now() < until) => WritePermit::Granted,
         Ok(holder) => WritePermit::StandingBy(format!("{holder} holds the Lease and writes")),

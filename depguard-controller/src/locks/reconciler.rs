@@ -30,7 +30,7 @@ use crate::runtime::round::{ReconcileContext, in_time};
 
 /// Executor of rounds.
 pub(super) struct Rounds {
-    pub(super) basis: ReconcileContext,
+    pub(super) context: ReconcileContext,
     pub(super) features: Features,
     pub(super) vital: BTreeSet<VitalKind>,
     pub(super) memory: Memory,
@@ -80,7 +80,7 @@ impl Rounds {
             let client = clients.beside(&None, webhooks::COMPAT_PATH);
             let desired = webhooks::of_compat_locks(&self.features.compat_lock_kinds, &client, own);
             let outcome = self
-                .install(COMPAT_LOCKS_CONFIGURATION, &None, Ok(own_endpoint(&self.basis.connection)), Some(&desired))
+                .install(COMPAT_LOCKS_CONFIGURATION, &None, Ok(own_endpoint(&self.context.connection)), Some(&desired))
                 .await;
             ended.failed |= outcome != Outcome::Installed;
         }
@@ -99,9 +99,9 @@ impl Rounds {
         let moment = Timestamp::from_unix_millis(now.as_millisecond());
         let named = named(&locks, own_namespace);
         let vital = self.vital.clone();
-        kinds.refresh(&self.basis.connection, self.basis.control_plane, &named).await;
+        kinds.refresh(&self.context.connection, self.context.control_plane, &named).await;
         let input = PlanInput {
-            control_plane: self.basis.control_plane,
+            control_plane: self.context.control_plane,
             now: moment,
             own_namespace,
             vital: &vital,
@@ -109,10 +109,10 @@ impl Rounds {
             kinds: &kinds,
         };
         let programmed = input.locks.iter().filter(|seen| status::is_programmed(seen)).count();
-        self.basis.metrics.locks(programmed, input.locks.len().saturating_sub(programmed));
+        self.context.metrics.locks(programmed, input.locks.len().saturating_sub(programmed));
         let stored = snapshot::tables(state);
         let mut found = RoundOutcomes {
-            tables: upkeep::repair(&self.basis.connection, &input, &stored).await,
+            tables: upkeep::repair(&self.context.connection, &input, &stored).await,
             ..RoundOutcomes::default()
         };
         let mut plan = plan(&input);
@@ -120,12 +120,12 @@ impl Rounds {
         self.install_all(&plan, clients, state, rules, &mut found).await;
         ended.failed |= !found.tables.is_empty() || found.outcomes.values().any(|done| *done != Outcome::Installed);
         let now = now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
-        ended.failed |= !report(&self.basis.connection, &input, &found, &now).await;
+        ended.failed |= !report(&self.context.connection, &input, &found, &now).await;
         let lacks = |(cluster, kind): &(_, _)| kinds.serves(cluster, kind, None) != Ok(true);
         if plan.is_partial || named.iter().any(lacks) {
             ended.again = Some(LACKING);
         }
-        let missing = self.memory.keeping.clean(&self.basis.connection, &input, &stored).await;
+        let missing = self.memory.keeping.clean(&self.context.connection, &input, &stored).await;
         for after in missing.into_iter().chain(leaves) {
             ended.again = Some(ended.again.map_or(after, |again| again.min(after)));
         }
@@ -144,19 +144,19 @@ impl Rounds {
         };
         let client = clients.beside(&own, webhooks::PATH);
         let desired = webhooks::of_lock_kinds(&client, clients.own_namespace.as_deref());
-        let endpoint = Ok(own_endpoint(&self.basis.connection));
+        let endpoint = Ok(own_endpoint(&self.context.connection));
         self.install(LOCK_KINDS_CONFIGURATION, &own, endpoint, Some(&desired)).await == Outcome::Installed
     }
 
     /// Returns the logical cluster of depguard's own workspace if paths are signed for it; `None` if they are not.
     async fn own_workspace(&mut self, clients: &Clients) -> Result<InstallPlace, String> {
-        if self.basis.control_plane == ControlPlane::Kubernetes || clients.key.is_none() {
+        if self.context.control_plane == ControlPlane::Kubernetes || clients.key.is_none() {
             return Ok(None);
         }
         if self.memory.own.is_none() {
             let slices = "/apis/apis.kcp.io/v1alpha1/apiexportendpointslices";
             let slices =
-                own_endpoint(&self.basis.connection).list_json(slices).await.map_err(|error| error.to_string())?;
+                own_endpoint(&self.context.connection).list_json(slices).await.map_err(|error| error.to_string())?;
             let annotation = |slice: &Value| {
                 let cluster = slice.pointer("/metadata/annotations")?.get(CLUSTER_ANNOTATION)?.as_str()?;
                 LogicalCluster::parse(cluster).ok()
@@ -176,13 +176,13 @@ impl Rounds {
         rules: &Snapshot,
         found: &mut RoundOutcomes,
     ) {
-        let access = Access::read(self.basis.control_plane, self.basis.export_name.as_str(), state, rules);
+        let access = Access::read(self.context.control_plane, self.context.export_name.as_str(), state, rules);
         let mut there = snapshot::places(state, LOCKS_CONFIGURATION);
         there.extend(snapshot::places(rules, LOCKS_CONFIGURATION));
         let places: BTreeSet<InstallPlace> = plan.places.keys().chain(&there).cloned().collect();
         for place in places {
             let guarded = plan.places.get(&place);
-            let outcome = match access.to(&self.basis.connection, &place) {
+            let outcome = match access.to(&self.context.connection, &place) {
                 PlaceAccess::Unbound => {
                     found.unbound.insert(place);
                     continue;
@@ -224,7 +224,7 @@ impl Rounds {
             Err(why) => apply::ApplyResult::from_outcome(Outcome::Failed(why)),
         };
         self.memory.deference.note(key, &done.outcome, Instant::now());
-        self.basis.metrics.installed(&done.outcome, desired.is_some(), done.changed);
+        self.context.metrics.installed(&done.outcome, desired.is_some(), done.changed);
         let place = place.as_ref().map_or("the cluster", LogicalCluster::as_str);
         match &done.outcome {
             Outcome::Installed if !done.changed => {}

@@ -33,25 +33,25 @@ impl Locks {
     /// Begins to watch, in kcp through the APIExport of locks. `clean_after` is the time for which no lock must
     /// have asked for an entry of a table before the entry goes.
     pub(crate) fn new(
-        basis: ReconcileContext,
+        context: ReconcileContext,
         features: Features,
         vital: BTreeSet<VitalKind>,
         clean_after: Duration,
     ) -> Self {
-        let watched = snapshot::watched(basis.control_plane, &features);
+        let watched = snapshot::watched(context.control_plane, &features);
         let options = ReflectorOptions {
-            control_plane: basis.control_plane,
+            control_plane: context.control_plane,
             export_name: export(),
             watched,
-            allowance: basis.allowance,
+            allowance: context.allowance,
         };
-        let (reflector, _) = Reflector::start(basis.connection.clone(), options);
+        let (reflector, _) = Reflector::start(context.connection.clone(), options);
         // In a plain cluster no reflector of rules matters for locks.
-        let rules = if basis.control_plane == ControlPlane::Kcp { basis.rules } else { reflector.subscribe() };
+        let rules = if context.control_plane == ControlPlane::Kcp { context.rules } else { reflector.subscribe() };
         Self {
             rounds: Rounds {
-                memory: Memory::new(clean_after, basis.deference),
-                basis: ReconcileContext { rules, ..basis },
+                memory: Memory::new(clean_after, context.deference),
+                context: ReconcileContext { rules, ..context },
                 features,
                 vital,
             },
@@ -66,12 +66,12 @@ impl Locks {
     /// everything is loaded, and none without a permit to write.
     pub(crate) async fn run(mut self) {
         loop {
-            let basis = &mut self.rounds.basis;
-            let (state, rules) = (latest(&mut self.states), latest(&mut basis.rules));
-            let clients = latest(&mut basis.clients);
-            let may_write = latest(&mut basis.permit) == WritePermit::Granted;
+            let context = &mut self.rounds.context;
+            let (state, rules) = (latest(&mut self.states), latest(&mut context.rules));
+            let clients = latest(&mut context.clients);
+            let may_write = latest(&mut context.permit) == WritePermit::Granted;
             let unseen = state.unseen().or(rules.unseen());
-            let mut due = basis.resync;
+            let mut due = context.resync;
             match unseen {
                 Some(why) if self.said.as_deref() != Some(why) => {
                     tracing::info!("locks are not processed yet: {why}");
@@ -80,7 +80,7 @@ impl Locks {
                 Some(_) => {}
                 None if may_write => {
                     self.said = None;
-                    let permit = basis.permit.clone();
+                    let permit = context.permit.clone();
                     if let Some(ended) = while_granted(permit, self.rounds.round(&state, &rules, &clients)).await {
                         due = self.next(&ended);
                     }
@@ -96,7 +96,7 @@ impl Locks {
 
     /// Returns the time to wait after a round.
     fn next(&mut self, ended: &RoundResult) -> Duration {
-        let resync = self.rounds.basis.resync;
+        let resync = self.rounds.context.resync;
         let again = ended.again.map_or(resync, |again| again.min(resync));
         if !ended.failed {
             self.pause = PAUSES.0;
@@ -109,12 +109,12 @@ impl Locks {
 
     /// Waits for a reason for another round. Returns false if there can't be one any more.
     async fn wait(&mut self, due: Instant) -> bool {
-        let basis = &mut self.rounds.basis;
+        let context = &mut self.rounds.context;
         tokio::select! {
             changed = settled(&mut self.states) => changed,
-            changed = settled(&mut basis.rules) => changed,
-            changed = basis.clients.changed() => changed.is_ok(),
-            changed = basis.permit.changed() => changed.is_ok(),
+            changed = settled(&mut context.rules) => changed,
+            changed = context.clients.changed() => changed.is_ok(),
+            changed = context.permit.changed() => changed.is_ok(),
             () = sleep_until(due) => true,
         }
     }

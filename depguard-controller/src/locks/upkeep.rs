@@ -85,12 +85,12 @@ struct Due<'w> {
 pub(super) struct TableUpkeep {
     after: Duration,
     began: Instant,
-    ages: HashMap<Option<LogicalCluster>, TableGc>,
+    table_gc: HashMap<Option<LogicalCluster>, TableGc>,
 }
 
 impl TableUpkeep {
     pub(super) fn new(after: Duration) -> Self {
-        Self { after, began: Instant::now(), ages: HashMap::new() }
+        Self { after, began: Instant::now(), table_gc: HashMap::new() }
     }
 
     /// Takes out of the tables what no lock asks for any more. Returns the time until the next look, if something is to
@@ -114,8 +114,8 @@ impl TableUpkeep {
             tables.entry(cluster).or_default().insert(table.name().clone());
             let wanted = asked.get(&(cluster, table.name().clone())).map(Vec::as_slice).unwrap_or_default();
             let is_stale = |entry: &Entry| !wanted.iter().any(|wanted| wanted.says(entry));
-            let ages = self.ages.entry(cluster.clone()).or_insert_with(|| TableGc::new(self.after));
-            let ripe = ages.ripe(table, now, is_stale);
+            let table_gc = self.table_gc.entry(cluster.clone()).or_insert_with(|| TableGc::new(self.after));
+            let ripe = table_gc.ripe(table, now, is_stale);
             if !ripe.is_empty() {
                 let done = match endpoint(connection, origin, cluster.as_ref()) {
                     Ok(endpoint) => {
@@ -133,9 +133,9 @@ impl TableUpkeep {
                 again = Some(self.after);
             }
         }
-        self.ages.retain(|cluster, ages| match tables.get(cluster) {
+        self.table_gc.retain(|cluster, table_gc| match tables.get(cluster) {
             Some(tables) => {
-                ages.keep_only(tables);
+                table_gc.keep_only(tables);
                 true
             }
             None => false,

@@ -3,7 +3,7 @@
 
 mod owners;
 
-use depguard_core::probe::canary as canaries;
+use depguard_core::probe::dispatch_canary as canaries;
 use depguard_core::{ControlPlane, api};
 use serde_json::{Value, json};
 

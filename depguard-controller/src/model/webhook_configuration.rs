@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use depguard_core::api::FailurePolicy;
 use depguard_core::model::GroupResource;
-use depguard_core::probe::canary;
+use depguard_core::probe::dispatch_canary;
 use serde_json::{Map, Value, json};
 
 /// Name of the configuration, the same as the reference's.
@@ -181,7 +181,7 @@ fn canary_webhook(namespace: &str, client_config: &Value) -> Value {
         webhook(CANARY_WEBHOOK, "Ignore", &[entry("DELETE", "", "configmaps", "Namespaced")], client_config);
     if let Some(fields) = webhook.as_object_mut() {
         fields.insert("namespaceSelector".to_owned(), json!({"matchLabels": {NAMESPACE_LABEL: namespace}}));
-        fields.insert("objectSelector".to_owned(), json!({"matchLabels": {canary::LABEL: "true"}}));
+        fields.insert("objectSelector".to_owned(), json!({"matchLabels": {dispatch_canary::LABEL: "true"}}));
     }
     webhook
 }

@@ -38,7 +38,7 @@ const SOONEST: Duration = Duration::from_millis(100);
 
 /// Control loop of GlobalOwners, for as long as it is polled.
 pub(crate) struct Owners {
-    basis: ReconcileContext,
+    context: ReconcileContext,
     precreated_roles: bool,
     /// Endpoint for single requests.
     endpoint: Endpoint,
@@ -68,7 +68,7 @@ struct Look {
 
 impl Owners {
     /// Begins to watch. With `precreated_roles` somebody else makes the ClusterRoles of groups.
-    pub(crate) fn new(basis: ReconcileContext, precreated_roles: bool) -> Self {
+    pub(crate) fn new(context: ReconcileContext, precreated_roles: bool) -> Self {
         let of_owners = |names: Names| Watched {
             group: GROUP,
             version: VERSION,
@@ -81,17 +81,17 @@ impl Owners {
         let watched = vec![of_owners(GLOBAL_OWNERS), of_owners(GROUP_OWNERS), guard];
         let options = ReflectorOptions {
             control_plane: ControlPlane::Kubernetes,
-            export_name: basis.export_name.clone(),
+            export_name: context.export_name.clone(),
             watched,
-            allowance: basis.allowance,
+            allowance: context.allowance,
         };
-        let (reflector, _) = Reflector::start(basis.connection.clone(), options);
+        let (reflector, _) = Reflector::start(context.connection.clone(), options);
         Self {
-            endpoint: apply::own_endpoint(&basis.connection),
-            deference: Deference::new(basis.deference),
+            endpoint: apply::own_endpoint(&context.connection),
+            deference: Deference::new(context.deference),
             changes: reflector.subscribe(),
             _reflector: reflector,
-            basis,
+            context,
             precreated_roles,
             watches: BTreeMap::new(),
             news: Arc::default(),
@@ -106,9 +106,9 @@ impl Owners {
     pub(crate) async fn run(mut self) {
         loop {
             self.changes.mark_unchanged();
-            let may_write = latest(&mut self.basis.permit) == WritePermit::Granted;
+            let may_write = latest(&mut self.context.permit) == WritePermit::Granted;
             if may_write {
-                while_granted(self.basis.permit.clone(), self.round()).await;
+                while_granted(self.context.permit.clone(), self.round()).await;
             } else {
                 // Another controller takes care of owners, or nobody does.
                 self.watches.clear();
@@ -122,7 +122,7 @@ impl Owners {
 
     /// Waits for a reason for another round. Returns false if there can't be one any more.
     async fn wait(&mut self) -> bool {
-        let resync = Instant::now() + self.basis.resync;
+        let resync = Instant::now() + self.context.resync;
         let now = Instant::now();
         let failed = self.memories.values().filter_map(|memory| memory.next(now)).min();
         let unguarded = (self.guard != Guard::InForce).then(|| Instant::now() + UNGUARDED);
@@ -137,8 +137,8 @@ impl Owners {
                 sleep(DEBOUNCE).await;
                 true
             }
-            changed = self.basis.permit.changed() => changed.is_ok(),
-            changed = self.basis.clients.changed() => changed.is_ok(),
+            changed = self.context.permit.changed() => changed.is_ok(),
+            changed = self.context.clients.changed() => changed.is_ok(),
             () = sleep_until(due) => true,
         }
     }
@@ -176,8 +176,8 @@ impl Owners {
 
     /// Installs the webhook configuration that guards owners: before anything is adopted, and again with each round.
     async fn guard(&mut self) {
-        let clients = latest(&mut self.basis.clients);
-        let written = webhook::set_up(&self.endpoint, &clients, &mut self.deference, &self.basis.metrics).await;
+        let clients = latest(&mut self.context.clients);
+        let written = webhook::set_up(&self.endpoint, &clients, &mut self.deference, &self.context.metrics).await;
         if written == Ok(true) {
             self.guarded_from = Some(Instant::now() + TAKEN_UP);
         }
@@ -223,7 +223,7 @@ impl Owners {
         }
         self.watches.retain(|resource, watching| wanted.get(resource).is_some_and(|entries| watching.is_for(entries)));
         for (resource, entries) in wanted {
-            let endpoint = self.basis.connection.own_endpoint();
+            let endpoint = self.context.connection.own_endpoint();
             let news = Arc::clone(&self.news);
             self.watches
                 .entry(resource)
@@ -238,13 +238,13 @@ impl Owners {
         owners.extend(self.gone(&owners, &groups, &roles).await);
         let uids: BTreeSet<String> = owners.iter().map(|owner| owner.uid.clone()).collect();
         self.memories.retain(|uid, _| uids.contains(uid));
-        self.basis.metrics.owners(owners.iter().filter_map(GlobalOwner::phase));
+        self.context.metrics.owners(owners.iter().filter_map(GlobalOwner::phase));
         let mut writes = Vec::new();
-        let mut standing = Vec::new();
+        let mut other_entries = Vec::new();
         if owners.iter().any(|owner| owner.is_deleting) {
             let entries =
                 owners.iter().filter(|owner| !owner.is_deleting).filter_map(|owner| owner.entries.as_ref().ok());
-            standing.extend(entries.flatten().cloned());
+            other_entries.extend(entries.flatten().cloned());
         }
         let needs_rules = owners.iter().any(|owner| owner.order == Order::ByRules);
         let rules = if needs_rules { self.rules() } else { Ok(Vec::new()) };
@@ -268,7 +268,7 @@ impl Owners {
             let roles = roles.iter().filter(|role| role.global_uid().is_some_and(of_it)).cloned().collect();
             let mut observed = OwnerSnapshot {
                 listings: self.listings(&owner, &groups),
-                others: if owner.is_deleting { standing.clone() } else { Vec::new() },
+                others: if owner.is_deleting { other_entries.clone() } else { Vec::new() },
                 owner,
                 groups,
                 roles,
@@ -334,12 +334,12 @@ impl Owners {
 
     /// Returns the rules that order groups. Fails if they are not known.
     fn rules(&mut self) -> Result<Vec<WrittenRule>, String> {
-        let state = self.basis.rules.borrow().clone();
+        let state = self.context.rules.borrow().clone();
         if let Some(why) = state.unseen() {
             return Err(why.to_owned());
         }
         let rules = state.resource(Watched::RULES.plural).map(Arc::as_ref).ok_or("DependencyRules are not watched")?;
-        let allowance = self.basis.allowance;
+        let allowance = self.context.allowance;
         let parse = |rule: &_| WrittenRule::from_watched(ControlPlane::Kubernetes, allowance, rule);
         self.written.refresh(Some(rules), parse);
         Ok(self.written.values().cloned().collect())

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use depguard_core::probe::canary;
+use depguard_core::probe::dispatch_canary;
 use depguard_kcp::{Endpoint, latest};
 use futures::{StreamExt, stream};
 use serde_json::Value;
@@ -221,7 +221,7 @@ impl Probe {
 
 /// Tries whether the API server asks the webhook: the webhook always refuses this deletion, so it must be refused.
 async fn try_canary(endpoint: &Endpoint, namespace: &str) -> Result<(), Finding> {
-    let name = canary::NAME;
+    let name = dispatch_canary::NAME;
     let unknown = |why: String| {
         let why = format!("could not test whether the API server calls the webhook: {why}");
         Err(Finding::unknown(DISPATCH_UNKNOWN, why))
@@ -232,10 +232,10 @@ async fn try_canary(endpoint: &Endpoint, namespace: &str) -> Result<(), Finding>
             format!(
                 "the API server did not call the webhook about ConfigMap {namespace}/{name}: check that it reaches \
                  the webhook, and that the ConfigMap has the label {}",
-                canary::LABEL
+                dispatch_canary::LABEL
             ),
         )),
-        Err(error) if error.to_string().contains(canary::MESSAGE) => Ok(()),
+        Err(error) if error.to_string().contains(dispatch_canary::MESSAGE) => Ok(()),
         Err(error) if error.is_not_found() => unknown(format!(
             "namespace {namespace} has no ConfigMap {name}: create it as `depguard-controller manifests \
              --control-plane kubernetes` prints it"

@@ -88,10 +88,10 @@ pub(crate) async fn ask(
     let caller = caller.map_err(|why| problem(&address.url, &why))?;
     let mut loaded = LoadedRules::new();
     for rules in rules.chunks(MAX_RULES_PER_REQUEST) {
-        let inquiry = LoadedRulesRequest::new(uid(), rules.iter().copied());
+        let request = LoadedRulesRequest::new(uid(), rules.iter().copied());
         let answer =
-            caller.post(inquiry.to_review(), MAX_ANSWER, CALL).await.map_err(|why| problem(&address.url, &why))?;
-        match inquiry.read(&answer) {
+            caller.post(request.to_review(), MAX_ANSWER, CALL).await.map_err(|why| problem(&address.url, &why))?;
+        match request.read(&answer) {
             Ok(Loaded::Rules(rules)) => loaded.extend(rules),
             Ok(Loaded::NotLoaded(why)) => {
                 return Err(Finding::no(

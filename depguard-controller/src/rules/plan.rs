@@ -37,7 +37,7 @@ pub(crate) struct PlanInput<'v> {
     pub(crate) configurations: BTreeMap<InstallPlace, &'v Value>,
     pub(crate) exports: Exports<'v>,
     /// Consents of the exports, as far as they can be seen: the workspaces whose rules each accepts.
-    pub(crate) consents: RuleGrants,
+    pub(crate) rule_grants: RuleGrants,
     /// Results of looking up the workspaces that rules name.
     pub(crate) lookups: BTreeMap<WorkspacePath, WorkspaceLookup>,
     pub(crate) clients: Clients,
@@ -114,16 +114,16 @@ impl PlanInput<'_> {
         let paths = targets.filter_map(|target| Some(&target.export.as_ref()?.path));
         let claimants = |path| self.bindings.at(path).iter().cloned().collect();
         let mut claims: Claims = paths.map(|path| (path.clone(), claimants(path))).collect();
-        if self.consents.are_restricted() {
+        if self.rule_grants.are_restricted() {
             let written = self.rules.iter().filter_map(|(_, rule)| rule.key().cluster.clone());
-            claims.extend(self.consents.claims(&written.collect::<Vec<_>>()));
+            claims.extend(self.rule_grants.claims(&written.collect::<Vec<_>>()));
         }
         claims
     }
 
     /// Adds the results of looking up these claims.
     pub(crate) fn add_lookups(&mut self, claims: &Claims, lookups: &WorkspaceLookups) {
-        self.consents = std::mem::take(&mut self.consents).looked_up(&lookups.found(claims));
+        self.rule_grants = std::mem::take(&mut self.rule_grants).looked_up(&lookups.found(claims));
         self.lookups = claims.keys().filter_map(|path| Some((path.clone(), lookups.get(path)?.clone()))).collect();
     }
 
@@ -227,7 +227,7 @@ fn plan_target(input: &PlanInput<'_>, rule: &RuleKey, target: &WrittenTarget) ->
         (ControlPlane::Kcp, None, own) => (vec![own.clone()], Vec::new()),
         (ControlPlane::Kcp, Some(export), own) => {
             let accepts = |provider: &LogicalCluster| {
-                own.as_ref().is_none_or(|own| input.consents.grants(own, provider, &export.name))
+                own.as_ref().is_none_or(|own| input.rule_grants.grants(own, provider, &export.name))
             };
             let (accepting, refusing): (Vec<_>, Vec<_>) = input.clusters(&export.path).cloned().partition(accepts);
             (accepting.into_iter().map(Some).collect(), refusing)

@@ -31,7 +31,7 @@ use crate::schema::kind_reader::KindCache;
 
 /// Executor of rounds. It remembers nothing of what it installed: only failures, and when to try again.
 pub(crate) struct Reconciler {
-    pub(crate) basis: ReconcileContext,
+    pub(crate) context: ReconcileContext,
     pub(crate) read_through: ReadThrough,
     pub(crate) lookups: WorkspaceLookups,
     pub(crate) kinds: KindCache,
@@ -59,11 +59,11 @@ impl Reconciler {
     /// Carries out one round for `state`, which must be loaded: looks up, plans, installs, probes, writes statuses.
     pub(crate) async fn round(&mut self, state: &Snapshot, clients: Clients) {
         let begun = Instant::now();
-        self.basis.metrics.ca_expiry(clients.ca_bundle.as_deref().and_then(bundle_expiry));
-        let export_name = self.basis.export_name.clone();
+        self.context.metrics.ca_expiry(clients.ca_bundle.as_deref().and_then(bundle_expiry));
+        let export_name = self.context.export_name.clone();
         let export_name = export_name.as_str();
-        let (control_plane, read_through) = (self.basis.control_plane, self.read_through);
-        let allowance = self.basis.allowance;
+        let (control_plane, read_through) = (self.context.control_plane, self.read_through);
+        let allowance = self.context.allowance;
         let rules = state.resource(api::PLURAL).map(Arc::as_ref);
         self.written.refresh(rules, |rule| WrittenRule::from_watched(control_plane, allowance, rule));
         let further = rules.into_iter().flat_map(|rules| &rules.further);
@@ -71,7 +71,7 @@ impl Reconciler {
         let mut input =
             snapshot::plan_input(control_plane, read_through, export_name, state, &self.written, further, clients);
         let claims = input.claims();
-        self.lookups.refresh(&self.basis.connection, &claims).await;
+        self.lookups.refresh(&self.context.connection, &claims).await;
         input.add_lookups(&claims, &self.lookups);
         let plan = plan::plan(&input);
         let origins = snapshot::origins(export_name, state);
@@ -83,11 +83,11 @@ impl Reconciler {
         let found = RoundOutcomes { outcomes, kinds, probe_results: self.probe_handle.probe(jobs).await };
         let now = k8s_openapi::jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
         let statuses = status::new_statuses(&input, &plan, &found, &now);
-        self.basis.metrics.rules(statuses.iter().map(|status| &status.object));
+        self.context.metrics.rules(statuses.iter().map(|status| &status.object));
         self.write_statuses(state, statuses, &now).await;
         let keys: HashSet<_> = plan.rules.iter().map(|rule| &rule.key).collect();
         self.failures.statuses.keep(|key| keys.contains(key));
-        self.basis.metrics.ended(begun.elapsed());
+        self.context.metrics.ended(begun.elapsed());
     }
 
     /// Returns the time at which a failure is to be tried again.
@@ -172,7 +172,7 @@ impl Reconciler {
         let mut jobs = in_time(jobs);
         while let Some((place, attempt_hash, wanted, ApplyResult { outcome, changed })) = jobs.next().await {
             log(&place, wanted, changed, &outcome);
-            self.basis.metrics.installed(&outcome, wanted, changed);
+            self.context.metrics.installed(&outcome, wanted, changed);
             self.failures.tried(&place, attempt_hash, &outcome);
             outcomes.insert(place, outcome);
         }
@@ -215,11 +215,11 @@ impl Reconciler {
         while let Some((key, attempt_hash, written)) = jobs.next().await {
             match written {
                 Ok(()) => {
-                    self.basis.metrics.status("written");
+                    self.context.metrics.status("written");
                     self.failures.statuses.done(&key);
                 }
                 Err((expected, why)) => {
-                    self.basis.metrics.status(if expected { "outdated" } else { "failed" });
+                    self.context.metrics.status(if expected { "outdated" } else { "failed" });
                     if expected {
                         tracing::debug!(rule = %key, "the rule's status is out of date: {why}");
                     } else {
@@ -237,16 +237,16 @@ impl Reconciler {
         place: &InstallPlace,
         origins: &BTreeMap<LogicalCluster, Arc<str>>,
     ) -> Result<Endpoint, String> {
-        let Some(cluster) = place else { return Ok(own_endpoint(&self.basis.connection)) };
+        let Some(cluster) = place else { return Ok(own_endpoint(&self.context.connection)) };
         let origin = origins.get(cluster).ok_or("no endpoint of depguard's APIExport shows the APIBinding there")?;
-        endpoint(&self.basis.connection, origin, Some(cluster))
+        endpoint(&self.context.connection, origin, Some(cluster))
     }
 
     /// Returns the endpoint of the API server at which a rule was read.
     fn endpoint_of_rule(&self, state: &Snapshot, key: &RuleKey) -> Result<Endpoint, String> {
         let rules = state.resource(api::PLURAL).ok_or("rules are not watched")?;
         let found = rules.objects.get(&(key.cluster.clone(), key.name.clone())).ok_or("the rule is gone")?;
-        endpoint(&self.basis.connection, &found.origin, key.cluster.as_ref())
+        endpoint(&self.context.connection, &found.origin, key.cluster.as_ref())
     }
 }
 

@@ -30,7 +30,7 @@ pub(crate) fn resolved(input: &PlanInput<'_>, rule: &RulePlan<'_>, parsed: &Rule
             ([], _) | (_, Some(WorkspaceLookup::NotFound)) => findings.push(not_bound(input, &export.path, &field)),
             ([cluster], lookup) => {
                 findings.extend(check_export(input, cluster, &export.name, &target.kind, &format!("{field}.name")));
-                check_consent(input, &rule.key, cluster, &export.name, &mut findings);
+                check_rule_grant(input, &rule.key, cluster, &export.name, &mut findings);
                 if let Some(WorkspaceLookup::Unknown { why }) = lookup {
                     let path = &export.path;
                     findings.note(format!("could not verify the path that workspace {path} claims ({why})"));
@@ -138,7 +138,7 @@ fn check_export(
 }
 
 /// Adds a finding if the provider of a target does not accept the rule, and a note if the acceptance is uncertain.
-fn check_consent(
+fn check_rule_grant(
     input: &PlanInput<'_>,
     rule: &RuleKey,
     provider: &LogicalCluster,
@@ -147,7 +147,7 @@ fn check_consent(
 ) {
     let Some(own) = &rule.cluster else { return };
     let workspace = input.display(provider);
-    let acceptance = input.consents.acceptance(own, provider, export);
+    let acceptance = input.rule_grants.acceptance(own, provider, export);
     if acceptance == Acceptance::Refused {
         let (entry, shown) = (input.believed_path(own).map(ToString::to_string), input.display(own));
         let entry = entry.unwrap_or_else(|| format!("clusters/{own}"));
@@ -165,7 +165,7 @@ fn check_consent(
             "workspace {workspace} accepts the rule only while depguard can't verify that the rule's workspace is \
              {shown}: add clusters/{own} to the annotation {ACCEPT_ANNOTATION} there, which needs no verification"
         ));
-    } else if let Some(RuleGrant::Unreadable(entry)) = input.consents.of(provider, export) {
+    } else if let Some(RuleGrant::Unreadable(entry)) = input.rule_grants.of(provider, export) {
         findings.note(format!(
             "depguard ignores the annotation {ACCEPT_ANNOTATION} of APIExport {export} in workspace {workspace} and \
              accepts all rules: `{entry}` in it is not a workspace path"

@@ -22,16 +22,16 @@ impl RuleRunner {
     /// what this one would take away. Breaks a round off once the permit to write is gone.
     pub(crate) async fn run(mut self) {
         loop {
-            let basis = &mut self.reconciler.basis;
-            let state = latest(&mut basis.rules);
-            let clients = latest(&mut basis.clients);
-            let permit = latest(&mut basis.permit);
-            self.reconciler.basis.metrics.leads(permit == WritePermit::Granted);
+            let context = &mut self.reconciler.context;
+            let state = latest(&mut context.rules);
+            let clients = latest(&mut context.clients);
+            let permit = latest(&mut context.permit);
+            self.reconciler.context.metrics.leads(permit == WritePermit::Granted);
             let mut retry = None;
             match (state.unseen(), permit) {
                 (Some(why), _) => _ = self.ready.send_replace(Health::NotReady(why.to_owned())),
                 (None, WritePermit::Granted) => {
-                    let permit = self.reconciler.basis.permit.clone();
+                    let permit = self.reconciler.context.permit.clone();
                     let done = while_granted(permit, self.reconciler.round(&state, clients)).await;
                     retry = self.reconciler.next_retry();
                     match done {
@@ -65,12 +65,12 @@ impl RuleRunner {
     /// a failure of the last round is due. Without a round there is none: nobody would try a failure that is overdue, and
     /// the wait would end at once, again and again.
     async fn wait(&mut self, retry: Option<Instant>) -> bool {
-        let basis = &mut self.reconciler.basis;
-        let resync = Instant::now() + basis.resync;
+        let context = &mut self.reconciler.context;
+        let resync = Instant::now() + context.resync;
         tokio::select! {
-            changed = settled_unless(&mut basis.rules, |state| is_leaving(basis.export_name.as_str(), state)) => changed,
-            changed = basis.clients.changed() => changed.is_ok(),
-            changed = basis.permit.changed() => changed.is_ok(),
+            changed = settled_unless(&mut context.rules, |state| is_leaving(context.export_name.as_str(), state)) => changed,
+            changed = context.clients.changed() => changed.is_ok(),
+            changed = context.permit.changed() => changed.is_ok(),
             () = sleep_until(retry.map_or(resync, |retry| retry.min(resync))) => true,
             () = self.reconciler.probe_handle.changed() => true,
         }

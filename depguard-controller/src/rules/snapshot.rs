@@ -72,7 +72,7 @@ pub(crate) fn plan_input<'v>(
         bindings: bindings(export_name, state),
         configurations: configurations.map(|((cluster, _), found)| (cluster.clone(), found.value.as_ref())).collect(),
         exports: served(state.resource(Watched::EXPORTS.plural)),
-        consents: RuleGrants::read(exports, ours(export_name, state)),
+        rule_grants: RuleGrants::read(exports, ours(export_name, state)),
         lookups: BTreeMap::new(),
         clients,
     }

@@ -73,10 +73,10 @@ impl WrittenRule {
     /// Returns a rule that can't be used. Its failure policy decides wherever the rule applies. API servers ask the
     /// webhook only where the rule's targets are installed.
     fn broken(control_plane: ControlPlane, object: &Value, error: &RuleError) -> Self {
-        let outline = PartialRule::read(control_plane, object)
-            .filter(|outline| control_plane == ControlPlane::Kubernetes || outline.key.cluster.is_some());
-        let (key, targets, failure_policy) = match outline {
-            Some(outline) => (outline.key, outline.targets, outline.failure_policy),
+        let partial = PartialRule::read(control_plane, object)
+            .filter(|partial| control_plane == ControlPlane::Kubernetes || partial.key.cluster.is_some());
+        let (key, targets, failure_policy) = match partial {
+            Some(partial) => (partial.key, partial.targets, partial.failure_policy),
             None => (key_of(control_plane, object), Vec::new(), FailurePolicy::Fail),
         };
         let targets = targets.into_iter().enumerate();

@@ -155,8 +155,8 @@ impl BoundKinds {
             Some(provider) => bound.provider == *provider,
             None => bound.path == export.path.as_str(),
         };
-        let bears = is_provider && bound.export == export.name;
-        bears.then(|| Node { cluster: Some(bound.provider.clone()), export: Some(export.name.clone()), kind })
+        let applies = is_provider && bound.export == export.name;
+        applies.then(|| Node { cluster: Some(bound.provider.clone()), export: Some(export.name.clone()), kind })
     }
 
     /// Returns true if the binding that serves this kind here is being deleted, and with it the kind's objects.

@@ -118,9 +118,9 @@ impl RuleGrants {
         }
         let mut claims: HashMap<LogicalCluster, BTreeMap<WorkspacePath, ClaimState>> = HashMap::new();
         for (path, claimants) in claimants {
-            let standing = if claimants.len() == 1 { ClaimState::Unconfirmed } else { ClaimState::Contested };
+            let state = if claimants.len() == 1 { ClaimState::Unconfirmed } else { ClaimState::Contested };
             for cluster in claimants {
-                claims.entry(cluster).or_default().insert(path.clone(), standing);
+                claims.entry(cluster).or_default().insert(path.clone(), state);
             }
         }
         Self { exports: exports.collect(), claims }
@@ -150,11 +150,11 @@ impl RuleGrants {
     #[must_use]
     pub fn looked_up(mut self, lookups: &PathLookups) -> Self {
         for (cluster, claims) in &mut self.claims {
-            for (path, standing) in claims {
-                *standing = match lookups.get(path) {
+            for (path, state) in claims {
+                *state = match lookups.get(path) {
                     Some(Some(found)) if found == cluster => ClaimState::Confirmed,
                     Some(_) => ClaimState::Contradicted,
-                    None => *standing,
+                    None => *state,
                 };
             }
         }
@@ -189,8 +189,8 @@ impl RuleGrants {
         let any_path = accepted.iter().any(|entry| matches!(entry, Grantee::One(_) | Grantee::Below(_)));
         let claims = self.claims.get(of).into_iter().flatten();
         let mut may_be = any_path && !self.claims.contains_key(of);
-        for (path, standing) in claims {
-            match standing {
+        for (path, state) in claims {
+            match state {
                 // A workspace has only one path.
                 ClaimState::Confirmed if contains(path) => return Acceptance::Accepted,
                 ClaimState::Confirmed => return Acceptance::Refused,
@@ -204,7 +204,7 @@ impl RuleGrants {
 
     /// Returns true if any of the APIExports accepts only some rules.
     pub fn are_restricted(&self) -> bool {
-        self.exports.values().any(|consent| matches!(consent, RuleGrant::Only(_)))
+        self.exports.values().any(|grant| matches!(grant, RuleGrant::Only(_)))
     }
 
     /// Returns the known consent of an APIExport; `None` if there is none.

@@ -61,7 +61,7 @@ impl TeardownScopes {
     /// Judges dependents in these namespaces. `None` as a namespace stands for dependents without a namespace; `None`
     /// as the set stands for too many namespaces. The target's own scopes are judged first: mostly they are active,
     /// which is all there is to know.
-    pub(crate) fn judge(
+    pub(crate) fn scope_verdict(
         &self,
         exemption: TeardownExemption,
         namespaces: Option<&BTreeSet<Option<String>>>,
@@ -69,9 +69,9 @@ impl TeardownScopes {
         if namespaces.is_some_and(BTreeSet::is_empty) {
             return TeardownVerdict::Terminating;
         }
-        let TeardownExemption::Cycle(unbinding) = exemption else { return self.judge_one(None) };
+        let TeardownExemption::Cycle(unbinding) = exemption else { return self.namespace_verdict(None) };
         if !unbinding.target {
-            match self.judge_one(self.namespace.as_ref()) {
+            match self.namespace_verdict(self.namespace.as_ref()) {
                 TeardownVerdict::Terminating => {}
                 other => return other,
             }
@@ -81,11 +81,11 @@ impl TeardownScopes {
         }
         let Some(namespaces) = namespaces else {
             // There are too many namespaces to read each one: only the scope around all of them counts.
-            return self.judge_one(None);
+            return self.namespace_verdict(None);
         };
         let mut wanted = BTreeSet::new();
         for namespace in namespaces {
-            match self.judge_in(namespace.as_deref()) {
+            match self.verdict_in(namespace.as_deref()) {
                 TeardownVerdict::Terminating => {}
                 TeardownVerdict::Active => return TeardownVerdict::Active,
                 TeardownVerdict::Unknown(scopes) => wanted.extend(scopes),
@@ -97,21 +97,21 @@ impl TeardownScopes {
     /// Returns true if a dependent in that namespace, or in none, is known to be torn down together with the target.
     pub(crate) fn is_terminating(&self, exemption: TeardownExemption, namespace: Option<&str>) -> bool {
         let TeardownExemption::Cycle(unbinding) = exemption else {
-            return self.judge_one(None) == TeardownVerdict::Terminating;
+            return self.namespace_verdict(None) == TeardownVerdict::Terminating;
         };
-        (unbinding.target || self.judge_one(self.namespace.as_ref()) == TeardownVerdict::Terminating)
-            && (unbinding.dependent || self.judge_in(namespace) == TeardownVerdict::Terminating)
+        (unbinding.target || self.namespace_verdict(self.namespace.as_ref()) == TeardownVerdict::Terminating)
+            && (unbinding.dependent || self.verdict_in(namespace) == TeardownVerdict::Terminating)
     }
 
-    fn judge_in(&self, namespace: Option<&str>) -> TeardownVerdict {
+    fn verdict_in(&self, namespace: Option<&str>) -> TeardownVerdict {
         match namespace.map(Namespace::parse).transpose() {
-            Ok(namespace) => self.judge_one(namespace.as_ref()),
+            Ok(namespace) => self.namespace_verdict(namespace.as_ref()),
             Err(_) => TeardownVerdict::Active,
         }
     }
 
     /// Judges objects that lie in the logical cluster and, if given, in that namespace.
-    pub(crate) fn judge_one(&self, namespace: Option<&Namespace>) -> TeardownVerdict {
+    pub(crate) fn namespace_verdict(&self, namespace: Option<&Namespace>) -> TeardownVerdict {
         let cluster = self.cluster.clone().map(Scope::LogicalCluster);
         let around = [cluster, namespace.cloned().map(Scope::Namespace)];
         let mut wanted = BTreeSet::new();

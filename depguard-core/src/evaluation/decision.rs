@@ -63,12 +63,12 @@ pub enum AllowReason {
 }
 
 impl Decision {
-    pub(crate) fn new(verdict: Verdict, notes: Diagnostics) -> Self {
-        Self { verdict, diagnostics: notes }
+    pub(crate) fn new(verdict: Verdict, diagnostics: Diagnostics) -> Self {
+        Self { verdict, diagnostics: diagnostics }
     }
 
-    pub(crate) fn allow(because: AllowReason) -> Self {
-        Self::new(Verdict::Allowed(because), Diagnostics::default())
+    pub(crate) fn allow(reason: AllowReason) -> Self {
+        Self::new(Verdict::Allowed(reason), Diagnostics::default())
     }
 
     pub(crate) fn deny(subject: Subject, reason: Reason, refusal: RefusalCode) -> Self {
@@ -98,8 +98,8 @@ impl Decision {
                 Self::new(Verdict::Denied(Box::new(denial)), Diagnostics::default())
             }
             FailurePolicy::Ignore => {
-                let notes = Diagnostics { problems: vec![problem], ..Diagnostics::default() };
-                Self::new(Verdict::Allowed(AllowReason::Tolerated), notes)
+                let diagnostics = Diagnostics { problems: vec![problem], ..Diagnostics::default() };
+                Self::new(Verdict::Allowed(AllowReason::Tolerated), diagnostics)
             }
         }
     }
@@ -143,7 +143,7 @@ impl Decision {
     /// Returns the verdict as one word of a closed set, fit for a metric's label.
     pub fn label(&self) -> &'static str {
         match &self.verdict {
-            Verdict::Allowed(because) => because.label(),
+            Verdict::Allowed(reason) => reason.label(),
             Verdict::Denied(denial) => denial.reason().label(),
         }
     }
@@ -317,7 +317,7 @@ mod tests {
     fn what_is_not_refused_is_warned_of_or_recorded() {
         let referrers = by(vec![blocker(None, "m1")], Count::Exactly(1));
         let problems = vec![Unresolved::from("the list failed")];
-        let notes = Diagnostics {
+        let diagnostics = Diagnostics {
             subject: Some(subject()),
             warned: Some(referrers.clone()),
             audited: Some(referrers),
@@ -327,7 +327,7 @@ mod tests {
             misfits: 1,
             lookups: Vec::new(),
         };
-        let decision = Decision::new(Verdict::Allowed(AllowReason::Warned), notes);
+        let decision = Decision::new(Verdict::Allowed(AllowReason::Warned), diagnostics);
         let review: Value = serde_json::from_slice(&decision.to_review("1")).unwrap();
         assert_eq!(
             review["response"],

@@ -67,8 +67,8 @@ impl RequestedDeletion {
             return Evaluation::settled(Decision::allow(AllowReason::Terminating));
         }
         if let Some(overrider) = self.overrider.as_ref().filter(|_| object.wants_no_protection()) {
-            let notes = Diagnostics { overridden_by: Some(overrider.clone()), ..Diagnostics::default() };
-            return Evaluation::settled(Decision::new(Verdict::Allowed(AllowReason::Overridden), notes));
+            let diagnostics = Diagnostics { overridden_by: Some(overrider.clone()), ..Diagnostics::default() };
+            return Evaluation::settled(Decision::new(Verdict::Allowed(AllowReason::Overridden), diagnostics));
         }
         match DeletionTarget::read(self.control_plane, kind.clone(), object) {
             Ok(target) => self.begin_with_target(kind, target),
@@ -132,7 +132,7 @@ impl RequestedDeletion {
         if self.failure_policy == FailurePolicy::Fail && denies {
             return Decision::deny(subject, Reason::Undecided { problems }, self.refusal);
         }
-        let notes = Diagnostics { subject: Some(subject), problems, ..Diagnostics::default() };
-        Decision::new(Verdict::Allowed(AllowReason::Tolerated), notes)
+        let diagnostics = Diagnostics { subject: Some(subject), problems, ..Diagnostics::default() };
+        Decision::new(Verdict::Allowed(AllowReason::Tolerated), diagnostics)
     }
 }

@@ -43,14 +43,14 @@ impl InProgress {
             None if self.problems.is_empty() => None,
             None => Some(Reason::Undecided { problems: self.problems }),
         };
-        let mut notes = self.diagnostics;
-        (notes.warned, notes.audited) = (warned, audited);
+        let mut diagnostics = self.diagnostics;
+        (diagnostics.warned, diagnostics.audited) = (warned, audited);
         let Some(reason) = reason else {
-            let because = if notes.warned.is_some() {
+            let allow_reason = if diagnostics.warned.is_some() {
                 AllowReason::Warned
-            } else if notes.audited.is_some() {
+            } else if diagnostics.audited.is_some() {
                 AllowReason::Audited
-            } else if !(notes.problems.is_empty() && notes.audited_problems.is_empty()) {
+            } else if !(diagnostics.problems.is_empty() && diagnostics.audited_problems.is_empty()) {
                 AllowReason::Tolerated
             } else if !self.applies {
                 AllowReason::NotBound
@@ -59,9 +59,9 @@ impl InProgress {
             } else {
                 AllowReason::Unreferenced
             };
-            return Decision::new(Verdict::Allowed(because), notes);
+            return Decision::new(Verdict::Allowed(allow_reason), diagnostics);
         };
-        Decision::new(Verdict::Denied(Box::new(Denial::new(Some(subject), reason, self.refusal))), notes)
+        Decision::new(Verdict::Denied(Box::new(Denial::new(Some(subject), reason, self.refusal))), diagnostics)
     }
 
     /// Turns everything that is still open into problems.
@@ -88,20 +88,21 @@ impl InProgress {
         let must_refuse = self.must_refuse();
         for group @ EdgeGroup { exemption, .. } in self.groups_with(OnDelete::Deny) {
             let found = group.found();
-            let mut standing: Vec<_> = found.first().iter().collect();
+            let mut active: Vec<_> = found.first().iter().collect();
             if let Some(exemption) = exemption.filter(|_| !must_refuse) {
-                if !found.is_empty() && self.scopes.judge(exemption, found.namespaces()) == TeardownVerdict::Terminating
+                if !found.is_empty()
+                    && self.scopes.scope_verdict(exemption, found.namespaces()) == TeardownVerdict::Terminating
                 {
                     let_go = true;
                     continue;
                 }
                 let stands = |object: &Referrer| !self.scopes.is_terminating(exemption, object.namespace.as_deref());
                 // If none of the kept referrers remains, one that was not kept does.
-                if standing.iter().any(|(object, _)| stands(object)) {
-                    standing.retain(|(object, _)| stands(object));
+                if active.iter().any(|(object, _)| stands(object)) {
+                    active.retain(|(object, _)| stands(object));
                 }
             }
-            for (object, edges) in standing {
+            for (object, edges) in active {
                 blocking.entry(object).or_default().extend(edges);
             }
         }

@@ -134,13 +134,13 @@ impl RuleCurrency {
             .into());
         }
         if step == Step::Done {
-            return self.go_on(cluster);
+            return self.advance(cluster);
         }
         self.reads.push((cluster.clone(), PendingRead::Presence(read)));
         Ok(())
     }
 
-    fn go_on(&mut self, cluster: &LogicalCluster) -> Result<(), Unresolved> {
+    fn advance(&mut self, cluster: &LogicalCluster) -> Result<(), Unresolved> {
         let Some(workspace) = self.workspaces.get_mut(cluster) else { return Ok(()) };
         match workspace.presence.binds() {
             None => {}

@@ -64,7 +64,7 @@ impl Withdrawal {
         self.outcome == Some(true)
     }
 
-    fn go_on(&mut self) {
+    fn advance(&mut self) {
         if let Some(provider) = &self.provider {
             self.outcome = provider.binds().map(|binds| !binds).or(self.outcome);
         } else if self.consumer.binds().is_some() {
@@ -106,7 +106,7 @@ impl Proof for Withdrawal {
         };
         match step {
             Err(_) => self.outcome = Some(false),
-            Ok(Step::Done) => self.go_on(),
+            Ok(Step::Done) => self.advance(),
             Ok(step) => {
                 if step == Step::Restart && !of_provider {
                     self.providers.clear();

@@ -65,7 +65,7 @@ struct TargetGroup {
     targets: Targets,
     /// Byte pattern that every object referring to one of the targets must contain; `None` if all objects must be
     /// parsed.
-    needle: Option<Prefilter>,
+    prefilter: Option<Prefilter>,
     /// Indexes of the reading's lookups for these targets, in the order of the targets.
     members: Vec<usize>,
 }
@@ -130,13 +130,13 @@ impl ListReader {
                 None => groups.push(TargetGroup {
                     references: ReferenceMatcher::new(lookup.edges()),
                     targets: Targets::new(lookup.target()),
-                    needle: None,
+                    prefilter: None,
                     members: vec![member],
                 }),
             }
         }
         for group in &mut groups {
-            group.needle = group.references.prefilter(&group.targets);
+            group.prefilter = group.references.prefilter(&group.targets);
         }
         let lookups = lookups.into_iter().map(|lookup| Waiter { lookup, wanted: true }).collect();
         let mut reader = Self { dependents, source, lookups, groups, refused: false };
@@ -203,7 +203,7 @@ impl ListReader {
                 listing.answer(answer, |body| {
                     let mut read = Default::default();
                     for group in groups {
-                        read = group.read(body, group.needle.as_ref(), lookups)?;
+                        read = group.read(body, group.prefilter.as_ref(), lookups)?;
                     }
                     Ok(read)
                 })
@@ -365,16 +365,17 @@ impl ListReader {
 }
 
 impl TargetGroup {
-    fn read(&self, body: &[u8], needle: Option<&Prefilter>, lookups: &mut [Waiter]) -> Result<Page, PageError> {
+    fn read(&self, body: &[u8], prefilter: Option<&Prefilter>, lookups: &mut [Waiter]) -> Result<Page, PageError> {
         let mut misfits = 0;
-        let page = self.references.page(body, needle, &self.targets, &mut misfits, |target, item, edge, refers| {
-            let member = self.members.get(target).and_then(|member| lookups.get_mut(*member));
-            if let Some(Waiter { lookup, wanted: true }) = member
-                && !lookup.has_ended()
-            {
-                lookup.take(item, edge, refers);
-            }
-        })?;
+        let page =
+            self.references.page(body, prefilter, &self.targets, &mut misfits, |target, item, edge, refers| {
+                let member = self.members.get(target).and_then(|member| lookups.get_mut(*member));
+                if let Some(Waiter { lookup, wanted: true }) = member
+                    && !lookup.has_ended()
+                {
+                    lookup.take(item, edge, refers);
+                }
+            })?;
         for member in &self.members {
             if let Some(member) = lookups.get_mut(*member) {
                 member.lookup.count_misfits(misfits);

@@ -73,16 +73,16 @@ impl ReferenceMatcher {
 
     /// Hands each object of a page that refers to a target, or may refer to it, to `each`, with the target's index
     /// and the edge. Counts the values that have another type than a path asks for, in the objects that hold the
-    /// needle.
+    /// prefilter.
     pub(crate) fn page(
         &self,
         bytes: &[u8],
-        needle: Option<&Prefilter>,
+        prefilter: Option<&Prefilter>,
         targets: &Targets,
         misfits: &mut usize,
         mut each: impl FnMut(usize, &Item<'_, '_>, &Arc<CompiledEdge>, Match),
     ) -> Result<Page, PageError> {
-        self.extractor.search(bytes, needle, |item| {
+        self.extractor.search(bytes, prefilter, |item| {
             *misfits += item.misfits();
             for matcher in &self.edges {
                 matcher.match_item(item, targets, |index, target, refers| {

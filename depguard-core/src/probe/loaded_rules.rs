@@ -1,8 +1,8 @@
-//! Inquiry about the rules that a webhook has loaded: a review that no API server sends.
+//! Request for the rules that a webhook has loaded: a review that no API server sends.
 //!
-//! A controller posts the inquiry to the URL that it installed. The answer tells whether the webhook is there, and
-//! whether it decides by the rules that the controller sees. The inquiry looks like a `CONNECT` to
-//! `dependencyrules/enforcement`, which is a resource of no API server. The answer is always `allowed`, so an inquiry
+//! A controller posts the request to the URL that it installed. The answer tells whether the webhook is there, and
+//! whether it decides by the rules that the controller sees. The request looks like a `CONNECT` to
+//! `dependencyrules/enforcement`, which is a resource of no API server. The answer is always `allowed`, so a request
 //! can't cause a deletion.
 
 use std::collections::BTreeMap;
@@ -30,11 +30,11 @@ pub struct LoadedRulesRequest {
     reason = "depguard's other crates decide by each case: none shall pass them by unseen"
 )]
 pub enum Loaded {
-    /// The webhook decides by rules; these are the rules of the inquiry that it has loaded.
+    /// The webhook decides by rules; these are the rules of the loaded-rules request that it has loaded.
     Rules(BTreeMap<RuleKey, LoadedRule>),
     /// The webhook can't decide yet, for this reason.
     NotLoaded(String),
-    /// The webhook gave an ordinary answer: it doesn't know the inquiry.
+    /// The webhook gave an ordinary answer: it doesn't know the loaded-rules request.
     Silent,
 }
 
@@ -80,23 +80,23 @@ const NOT_LOADED: &str = "notLoaded";
 const VERSION: &str = "version";
 
 impl LoadedRulesRequest {
-    /// Creates an inquiry about these rules. The answer repeats `uid`.
+    /// Creates a loaded-rules request about these rules. The answer repeats `uid`.
     pub fn new<'k>(uid: impl Into<String>, rules: impl IntoIterator<Item = &'k RuleKey>) -> Self {
         let rules = rules.into_iter().map(|key| Entry::new(key, None));
         Self { uid: uid.into(), rules: rules.collect() }
     }
 
-    /// Returns the rules of the inquiry.
+    /// Returns the rules of the loaded-rules request.
     pub fn rules(&self) -> impl Iterator<Item = RuleKey> {
         self.rules.iter().filter_map(Entry::key)
     }
 
-    /// Reads an inquiry from the bytes from which `review` was parsed; `None` for an ordinary review.
+    /// Reads a loaded-rules request from the bytes from which `review` was parsed; `None` for an ordinary review.
     pub fn from_review(review: &Review<'_>, bytes: &[u8]) -> Result<Option<Self>, ReviewError> {
-        let is_inquiry = review.operation() == Operation::Connect
+        let is_request = review.operation() == Operation::Connect
             && (review.group(), review.resource()) == (api::GROUP, api::PLURAL)
             && review.sub_resource() == Some(SUBRESOURCE);
-        if !is_inquiry {
+        if !is_request {
             return Ok(None);
         }
         let asked: Question = serde_json::from_slice(bytes)?;
@@ -147,7 +147,7 @@ impl LoadedRulesRequest {
         .into_bytes()
     }
 
-    /// Reads a webhook's answer to this inquiry.
+    /// Reads a webhook's answer to this loaded-rules request.
     pub fn read(&self, answer: &[u8]) -> Result<Loaded, LoadedError> {
         let answer: ReviewAnswer = serde_json::from_slice(answer)?;
         if answer.response.uid != self.uid {
@@ -245,13 +245,13 @@ mod tests {
         })
     }
 
-    /// Sends the inquiry over the wire and reads the answer.
-    fn ask(inquiry: &LoadedRulesRequest, rules: Result<&RuleSet, &str>) -> Loaded {
-        let bytes = inquiry.to_review();
+    /// Sends the loaded-rules request over the wire and reads the answer.
+    fn ask(request: &LoadedRulesRequest, rules: Result<&RuleSet, &str>) -> Loaded {
+        let bytes = request.to_review();
         let review = Review::parse(&bytes).unwrap();
         let read = LoadedRulesRequest::from_review(&review, &bytes).unwrap().unwrap();
-        assert_eq!(read, *inquiry);
-        inquiry.read(&read.answer(rules, &BTreeMap::new())).unwrap()
+        assert_eq!(read, *request);
+        request.read(&read.answer(rules, &BTreeMap::new())).unwrap()
     }
 
     #[test]
@@ -262,30 +262,30 @@ mod tests {
         let keys = [key(Some("a1"), "one"), key(Some("a1"), "broken"), key(Some("a1"), "absent"), key(None, "one")];
         let expected = [(keys[0].clone(), LoadedRule::new(3)), (keys[1].clone(), LoadedRule::new(5))];
         assert_eq!(ask(&LoadedRulesRequest::new("u", &keys), Ok(&rules)), Loaded::Rules(expected.clone().into()));
-        let inquiry = LoadedRulesRequest::new("u", &keys);
+        let request = LoadedRulesRequest::new("u", &keys);
         let lacks = [(keys[0].clone(), "list as".to_owned()), (keys[2].clone(), "list bs".to_owned())].into();
         let [one, broken] = expected;
         let expected = [(one.0, one.1.lacking("list as")), broken];
-        assert_eq!(inquiry.read(&inquiry.answer(Ok(&rules), &lacks)).unwrap(), Loaded::Rules(expected.into()));
+        assert_eq!(request.read(&request.answer(Ok(&rules), &lacks)).unwrap(), Loaded::Rules(expected.into()));
     }
 
     #[test]
     fn a_webhook_without_rules_says_why() {
-        let inquiry = LoadedRulesRequest::new("u", &[key(None, "one")]);
-        assert_eq!(ask(&inquiry, Err("they are being loaded")), Loaded::NotLoaded("they are being loaded".to_owned()));
+        let request = LoadedRulesRequest::new("u", &[key(None, "one")]);
+        assert_eq!(ask(&request, Err("they are being loaded")), Loaded::NotLoaded("they are being loaded".to_owned()));
     }
 
     #[test]
-    fn an_ordinary_review_is_no_inquiry() {
+    fn an_ordinary_review_is_no_loaded_rules_request() {
         let bytes = LoadedRulesRequest::new("u", &[]).to_review();
-        let inquiry: Value = serde_json::from_slice(&bytes).unwrap();
+        let request: Value = serde_json::from_slice(&bytes).unwrap();
         for (field, value) in [
             ("/request/operation", "DELETE"),
             ("/request/subResource", "status"),
             ("/request/resource/resource", "pods"),
             ("/request/resource/group", ""),
         ] {
-            let mut ordinary = inquiry.clone();
+            let mut ordinary = request.clone();
             *ordinary.pointer_mut(field).unwrap() = json!(value);
             let bytes = ordinary.to_string();
             let review = Review::parse(bytes.as_bytes()).unwrap();
@@ -295,8 +295,8 @@ mod tests {
 
     #[test]
     fn an_answer_that_is_no_answer_is_told_from_one_that_says_nothing() {
-        let inquiry = LoadedRulesRequest::new("u", &[]);
-        let read = |answer: Value| inquiry.read(answer.to_string().as_bytes());
+        let request = LoadedRulesRequest::new("u", &[]);
+        let read = |answer: Value| request.read(answer.to_string().as_bytes());
         assert!(matches!(read(json!({"response": {"uid": "u", "allowed": true}})), Ok(Loaded::Silent)));
         assert!(matches!(read(json!({"response": {"uid": "v", "allowed": true}})), Err(LoadedError::OtherUid)));
         assert!(matches!(read(json!({"kind": "Status"})), Err(LoadedError::Malformed(_))));
@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn a_malformed_inquiry_is_an_error() {
+    fn a_malformed_loaded_rules_request_is_an_error() {
         let mut question: Value = serde_json::from_slice(&LoadedRulesRequest::new("u", &[]).to_review()).unwrap();
         question["request"]["object"] = json!({"rules": [{"logicalCluster": 7}]});
         let bytes = question.to_string();

@@ -37,24 +37,24 @@ impl CompiledRule {
     /// and the refusal contains `error`.
     pub fn broken(control_plane: ControlPlane, object: &Value, error: &RuleError) -> Self {
         let generation = object.pointer("/metadata/generation").and_then(Value::as_i64).unwrap_or_default();
-        let Some(outline) = PartialRule::read(control_plane, object) else {
+        let Some(partial) = PartialRule::read(control_plane, object) else {
             return Self(Arc::new(Parts { key: None, generation, broken: true, edges: Vec::new() }));
         };
-        let targets: BTreeSet<_> = outline.targets.into_iter().zip(outline.on_delete).collect();
+        let targets: BTreeSet<_> = partial.targets.into_iter().zip(partial.on_delete).collect();
         let edges = targets.into_iter().map(|((target_export, target), on_delete)| {
             Arc::new(CompiledEdge {
-                rule: outline.key.clone(),
-                failure_policy: outline.failure_policy,
+                rule: partial.key.clone(),
+                failure_policy: partial.failure_policy,
                 on_delete,
-                dependent_export: outline.dependent_export.clone(),
-                dependent: outline.dependent.clone(),
+                dependent_export: partial.dependent_export.clone(),
+                dependent: partial.dependent.clone(),
                 target_export,
                 target,
                 state: EdgeState::Invalid(error.clone()),
             })
         });
         let edges = edges.collect();
-        Self(Arc::new(Parts { key: Some(outline.key), generation, broken: true, edges }))
+        Self(Arc::new(Parts { key: Some(partial.key), generation, broken: true, edges }))
     }
 
     fn usable(mut rule: Rule) -> Self {

@@ -121,19 +121,19 @@ impl Extractor {
         self.search(bytes, None, each)
     }
 
-    /// Hands each object of the page that holds the needle to `each`; without a needle, each object.
+    /// Hands each object of the page that contains a searched name to `each`; without a prefilter, each object.
     ///
-    /// An object that doesn't hold the needle is never handed out, whatever else is in its page, so the result
-    /// doesn't depend on where pages end. If the page doesn't hold the needle, only the metadata of the list is
+    /// An object that doesn't hold the prefilter is never handed out, whatever else is in its page, so the result
+    /// doesn't depend on where pages end. If the page doesn't hold the prefilter, only the metadata of the list is
     /// certain to be read. Such a page may be broken elsewhere: it then counts as a page without references, because
     /// it holds none.
     pub fn search<'de>(
         &self,
         bytes: &'de [u8],
-        needle: Option<&Prefilter>,
+        prefilter: Option<&Prefilter>,
         each: impl FnMut(&Item<'_, 'de>),
     ) -> Result<Page, PageError> {
-        let mut hits = needle.map(|needle| needle.hits(bytes));
+        let mut hits = prefilter.map(|prefilter| prefilter.hits(bytes));
         if let Some(hits) = &mut hits
             && !hits.is_within(0..bytes.len())
             && let Some(page) = list_envelope(bytes)

@@ -1,6 +1,6 @@
 //! Tests of decisions about deletions: each refusal has a twin one edit away that is allowed; properties hold for all.
 
-mod bearing;
+mod applicability;
 mod cast;
 mod corpus;
 mod cycles;

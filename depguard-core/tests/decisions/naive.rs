@@ -83,8 +83,9 @@ pub(crate) fn decide(world: &World, target: &Object) -> (NaiveVerdict, Said) {
     if target.json["metadata"]["deletionTimestamp"].is_string() {
         return (NaiveVerdict::Allowed(AllowReason::Terminating), said);
     }
-    edges
-        .retain(|(rule, dependency)| world.control_plane == ControlPlane::Kubernetes || bears(world, rule, dependency));
+    edges.retain(|(rule, dependency)| {
+        world.control_plane == ControlPlane::Kubernetes || applies(world, rule, dependency)
+    });
     if edges.is_empty() {
         return (NaiveVerdict::Allowed(AllowReason::NotBound), said);
     }
@@ -141,7 +142,7 @@ pub(crate) fn decide(world: &World, target: &Object) -> (NaiveVerdict, Said) {
     }
 }
 
-fn bears(world: &World, rule: &Value, dependency: &Value) -> bool {
+fn applies(world: &World, rule: &Value, dependency: &Value) -> bool {
     let dependent = &rule["spec"]["dependent"];
     let cluster = &rule["metadata"]["annotations"]["kcp.io/cluster"];
     let (of_dependent, of_target) = (&dependent["apiExportName"], &dependency["apiExportRef"]);

@@ -31,7 +31,7 @@ pub struct ConnectOptions {
 /// A token from a file or an exec plugin is renewed when it expires. A client certificate is read once.
 #[derive(Debug, Clone)]
 pub struct Connection {
-    stack: Transport,
+    transport: Transport,
     address: Arc<Address>,
     base: Arc<str>,
     namespace: Arc<str>,
@@ -110,16 +110,16 @@ impl Connection {
         }
         let namespace = Arc::from(config.default_namespace.as_str());
         // An exec plugin blocks the thread until it has answered.
-        let stack = tokio::task::spawn_blocking(move || transport::build(&config))
+        let transport = tokio::task::spawn_blocking(move || transport::build(&config))
             .await
             .map_err(|why| ConnectError::Credentials(why.to_string()))?
             .map_err(|why| ConnectError::Credentials(why.to_string()))?;
         Ok(Self {
-            own: Endpoint::new(stack.clone(), &address.url),
+            own: Endpoint::new(transport.clone(), &address.url),
             base: Arc::from(address.base.as_str()),
             address: Arc::new(address),
             namespace,
-            stack,
+            transport,
         })
     }
 
@@ -145,19 +145,19 @@ impl Connection {
 
     /// Returns the endpoint of a logical cluster, through the front-proxy.
     pub fn cluster(&self, cluster: &LogicalCluster) -> Endpoint {
-        Endpoint::new(self.stack.clone(), &format!("{}/clusters/{cluster}", self.base))
+        Endpoint::new(self.transport.clone(), &format!("{}/clusters/{cluster}", self.base))
     }
 
     /// Returns the endpoint of a workspace by its path, through the front-proxy.
     pub fn workspace(&self, path: &WorkspacePath) -> Endpoint {
-        Endpoint::new(self.stack.clone(), &format!("{}/clusters/{path}", self.base))
+        Endpoint::new(self.transport.clone(), &format!("{}/clusters/{path}", self.base))
     }
 
     /// Returns the endpoint of another URL, such as one from an endpoint slice. The same credentials and certificates
     /// are used there.
     pub fn at(&self, url: &str) -> Result<Endpoint, ConnectError> {
         let url = self.address.same_protection(url::normalize(url)?)?;
-        Ok(Endpoint::new(self.stack.clone(), &url))
+        Ok(Endpoint::new(self.transport.clone(), &url))
     }
 }
 

@@ -31,7 +31,7 @@ const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
 /// Base URL over the shared stack: a cluster, a workspace, a virtual workspace. Cheap to make and to clone.
 #[derive(Clone)]
 pub struct Endpoint {
-    stack: Transport,
+    transport: Transport,
     url: Arc<str>,
     timeout: Option<Duration>,
 }
@@ -78,8 +78,8 @@ pub enum RequestError {
 
 impl Endpoint {
     /// Makes an endpoint of a URL that was checked and has no slash at its end.
-    pub(crate) fn new(stack: Transport, url: &str) -> Self {
-        Self { stack, url: Arc::from(url), timeout: None }
+    pub(crate) fn new(transport: Transport, url: &str) -> Self {
+        Self { transport, url: Arc::from(url), timeout: None }
     }
 
     /// Returns the base URL, without a slash at its end.
@@ -208,7 +208,7 @@ impl Endpoint {
                 *request.uri_mut() = endpoint.uri(request.uri().path_and_query().map_or("", |path| path.as_str()))?;
                 let what = What::from_request(&request);
                 let is_watch = what.uri.query().is_some_and(|query| query.contains("watch=true"));
-                match tokio::time::timeout(HEAD_TIMEOUT, endpoint.stack.clone().oneshot(request)).await {
+                match tokio::time::timeout(HEAD_TIMEOUT, endpoint.transport.clone().oneshot(request)).await {
                     Ok(Ok(response)) => {
                         let mut bookmarks = (is_watch && response.status().is_success()).then(Bookmarks::default);
                         let noted = move |frame: Frame<Bytes>| {
@@ -243,7 +243,7 @@ impl Endpoint {
     ) -> Result<Response<Bytes>, RequestError> {
         let what = What::from_request(&request);
         let answer = async {
-            let send = |request: Request<Bytes>| self.stack.clone().oneshot(request.map(Body::from));
+            let send = |request: Request<Bytes>| self.transport.clone().oneshot(request.map(Body::from));
             let again = (request.method() == Method::GET).then(|| request.clone());
             let response = match (send(request).await, again) {
                 (Err(why), Some(again)) if is_broken(&*why) => send(again).await,

@@ -45,7 +45,7 @@ pub(crate) fn build(config: &kube_client::Config) -> Result<Transport, kube_clie
         .pool_max_idle_per_host(MAX_IDLE)
         .build(connector);
 
-    let stack = ServiceBuilder::new()
+    let transport = ServiceBuilder::new()
         .layer(config.extra_headers_layer()?)
         .option_layer(config.auth_layer()?)
         .map_request(|mut request: Request<Body>| {
@@ -54,5 +54,5 @@ pub(crate) fn build(config: &kube_client::Config) -> Result<Transport, kube_clie
         })
         .map_err(BoxError::from)
         .service(client);
-    Ok(Transport::new(stack))
+    Ok(Transport::new(transport))
 }

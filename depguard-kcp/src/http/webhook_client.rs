@@ -22,7 +22,7 @@ use crate::http::transport::{self, Transport};
 /// may reach another one.
 #[derive(Clone)]
 pub struct Caller {
-    stack: Transport,
+    transport: Transport,
     uri: Uri,
 }
 
@@ -85,8 +85,8 @@ impl Caller {
             config.auth_info.client_key = file("tls.key");
         }
         config.tls_server_name = server_name.map(str::to_owned);
-        let stack = transport::build(&config).map_err(|why| unusable(&with_causes(&why)))?;
-        Ok(Self { stack, uri })
+        let transport = transport::build(&config).map_err(|why| unusable(&with_causes(&why)))?;
+        Ok(Self { transport, uri })
     }
 
     /// Posts JSON and reads at most `most` bytes of the answer, all within `timeout`.
@@ -101,7 +101,7 @@ impl Caller {
             .body(Body::from(json))
             .map_err(|why| CallError::Unusable(why.to_string()))?;
         request.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        let response = self.stack.clone().oneshot(request).await.map_err(|why| failure(&*why))?;
+        let response = self.transport.clone().oneshot(request).await.map_err(|why| failure(&*why))?;
         let status = response.status();
         let mut body = response.into_body();
         let mut bytes = BytesMut::new();

@@ -83,10 +83,10 @@ impl PlainServer {
 
     /// Answers GET and HEAD until the future is dropped. Its connections end with it.
     pub(crate) async fn serve(self, answer: impl Fn(&str) -> Plain + Clone + Send + Sync + 'static) {
-        let room = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+        let permits = Arc::new(Semaphore::new(MAX_CONNECTIONS));
         let mut connections = JoinSet::new();
         loop {
-            let Ok(place) = room.clone().acquire_owned().await else { return };
+            let Ok(place) = permits.clone().acquire_owned().await else { return };
             while connections.try_join_next().is_some() {}
             match self.listener.accept().await {
                 Ok((stream, _)) => {

@@ -169,8 +169,8 @@ impl<C: BatchJob> Coalescer<C> {
 }
 
 impl<C: BatchJob> Entry<C> {
-    /// Makes an entry. The first ticket names its batcher: scans of an earlier batcher of the same key must not be taken
-    /// for this one's.
+    /// Creates an entry. The number of its first ticket identifies the batcher, so that a scan of an earlier batcher for
+    /// the same key is not mistaken for one of this batcher.
     fn new(first: Ticket) -> Self {
         Self { batcher: Batcher::new(C::THRESHOLDS, first.0), waiters: HashMap::new(), scan: CancellationToken::new() }
     }

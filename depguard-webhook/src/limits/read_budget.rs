@@ -25,7 +25,7 @@ const MAX_CONCURRENT_SMALL_READS: usize = 64;
 /// Several such bodies have room at once, so that the long ones of one tenant don't keep everybody waiting.
 const MAX_SMALL_BYTES: usize = 4 << 20;
 /// Room for all cheap reads together.
-const SMALL_ROOM: usize = 16 << 20;
+const SMALL_BYTES: usize = 16 << 20;
 
 /// Places and room of all reads.
 #[derive(Debug)]
@@ -56,7 +56,7 @@ impl Size {
 #[derive(Debug)]
 struct Class {
     places: GaugedSemaphore,
-    room: GaugedSemaphore,
+    permits: GaugedSemaphore,
     most: usize,
 }
 
@@ -76,15 +76,15 @@ impl Budget {
     /// Makes a budget with so much room for pages, in bytes.
     pub(crate) fn new(pages: usize) -> Self {
         Self {
-            small: Class::new(MAX_CONCURRENT_SMALL_READS, SMALL_ROOM, MAX_SMALL_BYTES),
+            small: Class::new(MAX_CONCURRENT_SMALL_READS, SMALL_BYTES, MAX_SMALL_BYTES),
             pages: Class::new(MAX_CONCURRENT_PAGES, pages, MAX_PAGE_BYTES),
         }
     }
 
     /// Returns the places and the bytes that are taken for reads of this size.
     pub(crate) fn taken(&self, size: Size) -> (GaugedSemaphore, GaugedSemaphore) {
-        let Class { places, room, .. } = self.class(size);
-        (places.clone(), room.clone())
+        let Class { places, permits, .. } = self.class(size);
+        (places.clone(), permits.clone())
     }
 
     fn class(&self, size: Size) -> &Class {
@@ -101,7 +101,7 @@ impl Budget {
         // The semaphores are never closed.
         let place = class.places.semaphore().acquire_owned().await.ok()?;
         let bytes = u32::try_from(estimate.min(class.most)).ok()?;
-        let taken = class.room.semaphore().acquire_many_owned(bytes).await.ok()?;
+        let taken = class.permits.semaphore().acquire_many_owned(bytes).await.ok()?;
         Some(BytePermit {
             size,
             place: Some(place),
@@ -114,11 +114,11 @@ impl Budget {
 }
 
 impl Class {
-    fn new(places: usize, room: usize, most: usize) -> Self {
-        let room = GaugedSemaphore::new(room.max(1));
+    fn new(places: usize, permits: usize, most: usize) -> Self {
+        let permits = GaugedSemaphore::new(permits.max(1));
         // A body for which there is no room even alone would wait in vain.
-        let most = most.min(room.all());
-        Self { places: GaugedSemaphore::new(places), room, most }
+        let most = most.min(permits.all());
+        Self { places: GaugedSemaphore::new(places), permits, most }
     }
 }
 
@@ -135,8 +135,8 @@ impl BytePermit {
             return false;
         }
         let more = u32::try_from(more).ok().and_then(|more| {
-            let room = Arc::clone(self.taken.semaphore());
-            room.try_acquire_many_owned(more).ok()
+            let permits = Arc::clone(self.taken.semaphore());
+            permits.try_acquire_many_owned(more).ok()
         });
         self.was_refused |= more.is_none();
         more.map(|more| self.taken.merge(more)).is_some()
@@ -210,10 +210,10 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn no_body_has_more_than_a_page_may_have() {
         let budget = Budget::new(64 * MIB);
-        let mut room = page(&budget, 100 * MIB).await.unwrap();
-        assert_eq!(room.size(), MAX_PAGE_BYTES);
-        assert!(!room.grow(MAX_PAGE_BYTES + 1));
-        assert_eq!(room.refused(), None, "it is the body that is too long");
+        let mut permits = page(&budget, 100 * MIB).await.unwrap();
+        assert_eq!(permits.size(), MAX_PAGE_BYTES);
+        assert!(!permits.grow(MAX_PAGE_BYTES + 1));
+        assert_eq!(permits.refused(), None, "it is the body that is too long");
     }
 
     #[tokio::test(start_paused = true)]

@@ -14,13 +14,13 @@ pub trait ApiReader: Send + Sync + 'static {
     /// Sends one query. A time limit is not needed: when it is too late, the future is dropped.
     fn get(&self, query: &Query) -> impl Future<Output = Fetched> + Send;
 
-    /// Sends one query whose body must fit into `room`, which [grows](BytePermit::grow) as long as there is some; else the
+    /// Sends one query whose body must fit into `permit`, which [grows](BytePermit::grow) as long as there is some; else the
     /// answer is [`Fetched::TooLarge`]. The default implementation checks the body once it is complete; another one can
     /// check while the body comes in.
-    fn get_within(&self, query: &Query, room: &mut BytePermit) -> impl Future<Output = Fetched> + Send {
+    fn get_within(&self, query: &Query, permit: &mut BytePermit) -> impl Future<Output = Fetched> + Send {
         async {
             let fetched = self.get(query).await;
-            if room.grow(fetched.size()) { fetched } else { Fetched::TooLarge }
+            if permit.grow(fetched.size()) { fetched } else { Fetched::TooLarge }
         }
     }
 }
@@ -28,10 +28,10 @@ pub trait ApiReader: Send + Sync + 'static {
 /// Writes to API servers: access reviews, the tables of locks, and one annotation of GlobalOwners. Nothing else is ever
 /// sent.
 pub trait Writer: Send + Sync + 'static {
-    /// Sends the request once, and takes in an answer that fits into `room`, which [grows](BytePermit::grow) as long as there
+    /// Sends the request once, and takes in an answer that fits into `permit`, which [grows](BytePermit::grow) as long as there
     /// is some; else the answer is [`Fetched::TooLarge`]. A time limit is not needed: when it is too late, the future
     /// is dropped.
-    fn send<'a>(&'a self, send: &'a protocol::Send, room: &'a mut BytePermit) -> BoxFuture<'a, Fetched>;
+    fn send<'a>(&'a self, send: &'a protocol::Send, permit: &'a mut BytePermit) -> BoxFuture<'a, Fetched>;
 }
 
 /// Result of a query.

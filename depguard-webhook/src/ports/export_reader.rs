@@ -67,8 +67,8 @@ impl ApiReader for ThroughExports {
         self.ask(query, &mut UpTo(MAX_BODY)).await
     }
 
-    async fn get_within(&self, query: &Query, room: &mut BytePermit) -> Fetched {
-        self.ask(query, room).await
+    async fn get_within(&self, query: &Query, permit: &mut BytePermit) -> Fetched {
+        self.ask(query, permit).await
     }
 }
 

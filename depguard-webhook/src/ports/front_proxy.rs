@@ -51,13 +51,13 @@ impl ApiReader for FrontProxy {
         self.ask(query, &mut UpTo(MAX_BODY)).await
     }
 
-    async fn get_within(&self, query: &Query, room: &mut BytePermit) -> Fetched {
-        self.ask(query, room).await
+    async fn get_within(&self, query: &Query, permit: &mut BytePermit) -> Fetched {
+        self.ask(query, permit).await
     }
 }
 
 impl Writer for FrontProxy {
-    fn send<'a>(&'a self, send: &'a protocol::Send, room: &'a mut BytePermit) -> BoxFuture<'a, Fetched> {
+    fn send<'a>(&'a self, send: &'a protocol::Send, permit: &'a mut BytePermit) -> BoxFuture<'a, Fetched> {
         let (method, form) = match send.verb {
             Verb::Create => (Method::POST, "application/json"),
             Verb::Replace => (Method::PUT, "application/json"),
@@ -67,7 +67,7 @@ impl Writer for FrontProxy {
             match self.endpoint(send.cluster.as_ref()) {
                 Ok(endpoint) => {
                     let body = Bytes::copy_from_slice(&send.body);
-                    fetched(endpoint.send_within(method, &send.path, (form, body), room).await)
+                    fetched(endpoint.send_within(method, &send.path, (form, body), permit).await)
                 }
                 Err(why) => Fetched::Failed(why),
             }

@@ -41,7 +41,7 @@ impl ApiReader for ReadPath {
         self.ask(query, &mut UpTo(MAX_BODY)).await
     }
 
-    async fn get_within(&self, query: &Query, room: &mut BytePermit) -> Fetched {
-        self.ask(query, room).await
+    async fn get_within(&self, query: &Query, permit: &mut BytePermit) -> Fetched {
+        self.ask(query, permit).await
     }
 }

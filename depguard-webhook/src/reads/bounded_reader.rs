@@ -19,7 +19,7 @@ pub(crate) struct BoundedReader<P> {
 /// Result of a query. Its bytes count in the budget until the page is dropped.
 pub(crate) struct Page {
     pub(crate) fetched: Fetched,
-    _room: Option<BytePermit>,
+    _permit: Option<BytePermit>,
 }
 
 /// Maximum size of a buffer that is kept for the next page.
@@ -60,31 +60,31 @@ impl<P: ApiReader> BoundedReader<P> {
     }
 
     /// Sends a request that is more than a read.
-    pub(crate) async fn send(&self, writer: &dyn Writer, send: &protocol::Send, mut room: BytePermit) -> Page {
-        let fetched = writer.send(send, &mut room).await;
-        self.metrics.fetched(room.reads(), &fetched);
-        room.settle(fetched.size());
-        Page { fetched, _room: Some(room) }
+    pub(crate) async fn send(&self, writer: &dyn Writer, send: &protocol::Send, mut permit: BytePermit) -> Page {
+        let fetched = writer.send(send, &mut permit).await;
+        self.metrics.fetched(permit.reads(), &fetched);
+        permit.settle(fetched.size());
+        Page { fetched, _permit: Some(permit) }
     }
 
     /// Sends the query.
-    pub(crate) async fn fetch(&self, query: &Query, mut room: BytePermit) -> Page {
+    pub(crate) async fn fetch(&self, query: &Query, mut permit: BytePermit) -> Page {
         loop {
-            let fetched = self.port.get_within(query, &mut room).await;
-            self.metrics.fetched(room.reads(), &fetched);
-            match (&fetched, room.refused()) {
+            let fetched = self.port.get_within(query, &mut permit).await;
+            self.metrics.fetched(permit.reads(), &fetched);
+            match (&fetched, permit.refused()) {
                 // Only others' room stood in the way: the query is sent once more, with all the room that a body may
                 // have.
                 (Fetched::TooLarge, Some((size, most))) => {
-                    drop(room);
+                    drop(permit);
                     match self.enter(size, most).await {
-                        Some(whole) => room = whole,
-                        None => return Page { fetched, _room: None },
+                        Some(whole) => permit = whole,
+                        None => return Page { fetched, _permit: None },
                     }
                 }
                 _ => {
-                    room.settle(fetched.size());
-                    return Page { fetched, _room: Some(room) };
+                    permit.settle(fetched.size());
+                    return Page { fetched, _permit: Some(permit) };
                 }
             }
         }

@@ -53,17 +53,17 @@ impl<P: ApiReader> BatchJob for Writes<P> {
     async fn run_batch(run: BatchRun<Self>) {
         let source = Arc::clone(&run.batch_job().0);
         let (cluster, table) = run.key().clone();
-        let Some(room) = source.enter(Size::Small, ESTIMATE).await else { return };
+        let Some(permit) = source.enter(Size::Small, ESTIMATE).await else { return };
         let Some(members) = run.begin() else { return };
         let Some(writer) = members.first().map(|(_, noting)| Arc::clone(&noting.writer)) else { return };
         source.metrics().shared(Size::Small, members.len());
         let (tickets, notes): (Vec<_>, Vec<_>) =
             members.into_iter().map(|(ticket, noting)| (ticket, noting.entries)).unzip();
         let mut write = TableWrite::new(table, notes);
-        let mut room = Some(room);
+        let mut permit = Some(permit);
         while let Some(ask) = write.ask(cluster.as_ref()) {
-            let here = match room.take() {
-                Some(room) => Some(room),
+            let here = match permit.take() {
+                Some(permit) => Some(permit),
                 None => source.enter(Size::Small, ESTIMATE).await,
             };
             let Some(here) = here else { return };

@@ -65,11 +65,11 @@ impl<P: ApiReader> BatchJob for Finder<P> {
 
     async fn run_single(run: SingleRun<Self>) {
         let Self { source, tasks, refusals } = run.batch_job();
-        let Some(room) = source.enter(Size::Small, SELECTED).await else { return };
+        let Some(permit) = source.enter(Size::Small, SELECTED).await else { return };
         let Some(lookup) = run.take() else { return };
         // Another lookup may have tried while this one waited.
         let Some(field) = refusals.try_field(&lookup) else { return run.refuse(lookup) };
-        let mut page_reader = PageReader::new(Arc::clone(source), tasks.clone(), Size::Small, room);
+        let mut page_reader = PageReader::new(Arc::clone(source), tasks.clone(), Size::Small, permit);
         source.metrics().listed(List::Selection);
         let mut reading = ListReader::by_field(lookup);
         page_reader.read(&mut reading, |_| {}).await;
@@ -86,12 +86,12 @@ impl<P: ApiReader> BatchJob for Finder<P> {
 
     async fn run_batch(run: BatchRun<Self>) {
         let Self { source, tasks, refusals } = run.batch_job();
-        let Some(room) = source.enter(Size::Page, FIRST_PAGE).await else { return };
+        let Some(permit) = source.enter(Size::Page, FIRST_PAGE).await else { return };
         let Some(members) = run.begin() else { return };
         source.metrics().shared(Size::Page, members.len());
         let _timed = refusals.time(run.key());
         let (tickets, mut lookups): (Vec<_>, Vec<_>) = members.into_iter().unzip();
-        let mut page_reader = PageReader::new(Arc::clone(source), tasks.clone(), Size::Page, room);
+        let mut page_reader = PageReader::new(Arc::clone(source), tasks.clone(), Size::Page, permit);
         let abandon = |reading: &mut ListReader| {
             run.gone(&tickets).into_iter().for_each(|index| reading.cancel(index));
         };

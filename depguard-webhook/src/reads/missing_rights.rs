@@ -25,7 +25,7 @@ const FRESH: Duration = Duration::from_secs(45);
 /// Time for which a forbidden read is not tried again: somebody may just have granted the right.
 const FRESH_LACKING: Duration = Duration::from_secs(2);
 
-/// Results of the reads that were tried, shared by all inquiries.
+/// Results of the reads that were tried, shared by all loaded-rules requests.
 #[derive(Default)]
 pub(crate) struct MissingRights(Mutex<BTreeMap<RequiredRead, ReadResult>>);
 
@@ -36,30 +36,30 @@ struct ReadResult {
 }
 
 impl MissingRights {
-    /// Answers a controller's inquiry about the rules in force, and about the watches that follow them.
-    pub(crate) async fn answer_inquiry<P: ApiReader>(
+    /// Answers a controller's loaded-rules request about the rules in force, and about the watches that follow them.
+    pub(crate) async fn answer_loaded_rules<P: ApiReader>(
         &self,
         gets: &SharedGets<P>,
         rules: &Rules,
-        inquiry: &LoadedRulesRequest,
+        request: &LoadedRulesRequest,
     ) -> Vec<u8> {
         match &*rules.snapshot() {
-            RulesState::Loaded(Loaded { doubt: Some(doubt), .. }) => inquiry.answer(Err(&doubt.why), &BTreeMap::new()),
+            RulesState::Loaded(Loaded { doubt: Some(doubt), .. }) => request.answer(Err(&doubt.why), &BTreeMap::new()),
             RulesState::Loaded(Loaded { rules, .. }) => {
-                inquiry.answer(Ok(rules), &self.lacking(gets, rules, inquiry).await)
+                request.answer(Ok(rules), &self.lacking(gets, rules, request).await)
             }
-            RulesState::NotLoaded { why } => inquiry.answer(Err(why), &BTreeMap::new()),
+            RulesState::NotLoaded { why } => request.answer(Err(why), &BTreeMap::new()),
         }
     }
 
-    /// Returns the rules of an inquiry for which a right is missing, each with this right.
+    /// Returns the rules of a loaded-rules request for which a right is missing, each with this right.
     async fn lacking<P: ApiReader>(
         &self,
         gets: &SharedGets<P>,
         rules: &RuleSet,
-        inquiry: &LoadedRulesRequest,
+        request: &LoadedRulesRequest,
     ) -> BTreeMap<RuleKey, String> {
-        let required = rules.required_reads(&inquiry.rules().collect());
+        let required = rules.required_reads(&request.rules().collect());
         let known = self.known(gets, required.values().flatten().collect()).await;
         let missing = |reads: BTreeSet<RequiredRead>| {
             let lacks = reads.iter().filter_map(|read| known.get(read)?.lacks.clone());

@@ -24,7 +24,7 @@ pub(crate) struct PageReader<P> {
     tasks: Tasks,
     size: Size,
     /// Room for the first page, taken before the list begins.
-    room: Option<BytePermit>,
+    permit: Option<BytePermit>,
     /// Estimated bytes of the next page.
     estimate: usize,
     /// Buffer of the last page but one: memory that is used again costs less than fresh memory.
@@ -39,9 +39,9 @@ struct Prefetch {
 }
 
 impl<P: ApiReader> PageReader<P> {
-    /// Makes a reader of `source`, with `room` for the first page.
-    pub(crate) fn new(source: Arc<BoundedReader<P>>, tasks: Tasks, size: Size, room: BytePermit) -> Self {
-        Self { source, tasks, size, estimate: room.size(), room: Some(room), buffer: BytesMut::new() }
+    /// Makes a reader of `source`, with `permit` for the first page.
+    pub(crate) fn new(source: Arc<BoundedReader<P>>, tasks: Tasks, size: Size, permit: BytePermit) -> Self {
+        Self { source, tasks, size, estimate: permit.size(), permit: Some(permit), buffer: BytesMut::new() }
     }
 
     /// Reads until the reading has ended; `look` is called with the reading before each answer.
@@ -69,11 +69,11 @@ impl<P: ApiReader> PageReader<P> {
     }
 
     async fn fetch(&mut self, reading: &ListReader, request: &Request) -> Option<Page> {
-        let room = match self.room.take() {
-            Some(room) => room,
+        let permit = match self.permit.take() {
+            Some(permit) => permit,
             None => self.source.enter(self.size, self.estimate).await?,
         };
-        Some(self.source.fetch(&reading.query(request.clone()), room).await)
+        Some(self.source.fetch(&reading.query(request.clone()), permit).await)
     }
 
     fn prefetch(&mut self, reading: &ListReader, request: Request) -> Prefetch {
@@ -83,10 +83,10 @@ impl<P: ApiReader> PageReader<P> {
         let given_up = CancellationToken::new();
         let (done, page) = oneshot::channel();
         let fetch = given_up.clone().run_until_cancelled_owned(async move {
-            if let Some(mut room) = source.enter(size, estimate).await {
-                room.reuse(buffer);
+            if let Some(mut permit) = source.enter(size, estimate).await {
+                permit.reuse(buffer);
                 // The receiver either waits for this page or has given it up.
-                let _ = done.send(source.fetch(&query, room).await);
+                let _ = done.send(source.fetch(&query, permit).await);
             }
         });
         self.tasks.spawn(async {

@@ -58,12 +58,12 @@ impl<P: ApiReader> BatchJob for Gets<P> {
 
     async fn run_batch(run: BatchRun<Self>) {
         let source = Arc::clone(&run.batch_job().0);
-        let Some(room) = source.enter(Size::Small, ESTIMATE).await else { return };
+        let Some(permit) = source.enter(Size::Small, ESTIMATE).await else { return };
         let Some(members) = run.begin() else { return };
         // The queries differ only in their ids.
         let Some((_, query)) = members.first() else { return };
         source.metrics().shared(Size::Small, members.len());
-        let page = Arc::new(source.fetch(query, room).await);
+        let page = Arc::new(source.fetch(query, permit).await);
         for (ticket, _) in members {
             run.answer(ticket, Arc::clone(&page));
         }

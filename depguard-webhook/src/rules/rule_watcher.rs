@@ -110,20 +110,20 @@ impl RuleWatcher {
             let stale = missing.is_none().then(|| stale(state.stalest(), self.patience)).flatten();
             let doubt = stale.is_some().then(|| self.doubt(&state)).flatten();
             // Consents that can't be followed any more may have changed.
-            let consent = doubt.is_none() && state.is_followed(Watched::EXPORTS.plural, self.patience);
+            let grants_known = doubt.is_none() && state.is_followed(Watched::EXPORTS.plural, self.patience);
             if let Some(why) = missing.or(stale.filter(|_| doubt.is_none())) {
                 say(self.rules.not_loaded().as_ref(), Some(&why));
                 self.rules.lose(why);
                 known = None;
-            } else if !known.as_ref().is_some_and(|known| Arc::ptr_eq(&known.0, &state) && known.1 == consent)
+            } else if !known.as_ref().is_some_and(|known| Arc::ptr_eq(&known.0, &state) && known.1 == grants_known)
                 || self.rules.doubt() != doubt
             {
                 say(self.rules.not_loaded().as_ref(), None);
                 say_doubt(self.rules.doubt().as_ref(), doubt.as_ref());
-                if !self.put_in_force(&state, consent, doubt).await {
+                if !self.put_in_force(&state, grants_known, doubt).await {
                     return;
                 }
-                known = Some((state, consent));
+                known = Some((state, grants_known));
             }
             sleep(PAUSE).await;
             tokio::select! {
@@ -147,7 +147,7 @@ impl RuleWatcher {
     /// for that. If the providers' consents are not followed, everybody's rules count.
     ///
     /// Other threads go on deciding reviews meanwhile. Returns false if the rules were lost on the way.
-    async fn put_in_force(&mut self, state: &Arc<Snapshot>, consent: bool, doubt: Option<String>) -> bool {
+    async fn put_in_force(&mut self, state: &Arc<Snapshot>, grants_known: bool, doubt: Option<String>) -> bool {
         let (compiled, state) = (std::mem::take(&mut self.compiled), Arc::clone(state));
         let (control_plane, allowance, lookups) = (self.control_plane, self.allowance, latest(&mut self.lookups));
         let own = state.own_cluster(&self.export_name).map(|cluster| (cluster, self.export_name.clone()));
@@ -162,7 +162,7 @@ impl RuleWatcher {
                 further.map(|about| CompiledRule::broken(control_plane, about, &allowance.exceeded(control_plane)));
             let further: Vec<_> = further.collect();
             let rules = RuleSet::new(control_plane, compiled.values().chain(&further));
-            let LoadedSet { mut rules, workspaces, claims } = LoadedSet::new(rules, &state, &lookups, consent);
+            let LoadedSet { mut rules, workspaces, claims } = LoadedSet::new(rules, &state, &lookups, grants_known);
             if doubt.is_some() {
                 // Nobody knows which new rule has closed a cycle.
                 rules = rules.without_cycles();
@@ -196,22 +196,22 @@ struct LoadedSet {
 }
 
 impl LoadedSet {
-    fn new(mut rules: RuleSet, state: &Snapshot, lookups: &WorkspaceLookups, consent: bool) -> Self {
+    fn new(mut rules: RuleSet, state: &Snapshot, lookups: &WorkspaceLookups, grants_known: bool) -> Self {
         let mut claims = BoundWorkspaces::read(values(state, Watched::BINDINGS)).claims(rules.workspace_paths());
-        let consents = RuleGrants::read(values(state, Watched::EXPORTS), values(state, Watched::BINDINGS));
-        let restrict = consent && consents.are_restricted();
+        let rule_grants = RuleGrants::read(values(state, Watched::EXPORTS), values(state, Watched::BINDINGS));
+        let restrict = grants_known && rule_grants.are_restricted();
         if restrict {
             let written = state.resource(Watched::RULES.plural).into_iter().flat_map(|rules| rules.objects.keys());
-            claims.extend(consents.claims(written.filter_map(|(cluster, _)| cluster.as_ref())));
+            claims.extend(rule_grants.claims(written.filter_map(|(cluster, _)| cluster.as_ref())));
         }
         let (workspaces, found) = (lookups.confirmed(&claims), lookups.found(&claims));
         if restrict {
-            let consents = consents.looked_up(&found);
+            let rule_grants = rule_grants.looked_up(&found);
             rules = rules.retain_accepted(|rule, export| {
                 // Only a provider that is known for certain can refuse a rule: a workspace with a false path would take
                 // protection away.
                 match (&rule.cluster, workspaces.cluster(&export.path)) {
-                    (Some(own), Some(provider)) => consents.grants(own, provider, &export.name),
+                    (Some(own), Some(provider)) => rule_grants.grants(own, provider, &export.name),
                     _ => true,
                 }
             });

@@ -15,7 +15,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 pub(crate) struct ReviewBody {
     read: Vec<u8>,
     limit: usize,
-    room: Arc<Semaphore>,
+    permits: Arc<Semaphore>,
     taken: Option<OwnedSemaphorePermit>,
 }
 
@@ -29,9 +29,9 @@ pub(crate) enum BodyError {
 }
 
 impl ReviewBody {
-    /// Makes an empty body for at most `limit` bytes, each of which takes up one permit of `room`.
-    pub(crate) fn new(limit: usize, room: Arc<Semaphore>) -> Self {
-        Self { read: Vec::new(), limit, room, taken: None }
+    /// Makes an empty body for at most `limit` bytes, each of which takes up one permit of `permits`.
+    pub(crate) fn new(limit: usize, permits: Arc<Semaphore>) -> Self {
+        Self { read: Vec::new(), limit, permits, taken: None }
     }
 
     /// Returns the bytes that have been read.
@@ -66,7 +66,7 @@ impl ReviewBody {
 
     async fn take_room(&mut self, bytes: usize) -> Result<(), BodyError> {
         let permits = u32::try_from(bytes).map_err(|_| BodyError::TooLarge(self.limit))?;
-        let taken = self.room.clone().acquire_many_owned(permits).await;
+        let taken = self.permits.clone().acquire_many_owned(permits).await;
         self.taken = Some(taken.map_err(|_| BodyError::Broken("the server is going away".to_owned()))?);
         Ok(())
     }
@@ -97,7 +97,7 @@ mod tests {
     use hyper::body::Frame;
     use std::time::Duration;
 
-    fn room(bytes: usize) -> Arc<Semaphore> {
+    fn permits(bytes: usize) -> Arc<Semaphore> {
         Arc::new(Semaphore::new(bytes))
     }
 
@@ -107,7 +107,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_body_of_just_the_limit_is_read() {
-        let mut body = ReviewBody::new(4, room(10));
+        let mut body = ReviewBody::new(4, permits(10));
         body.fill(whole(b"abcd")).await.unwrap();
         assert_eq!(body.bytes(), b"abcd");
     }
@@ -115,7 +115,7 @@ mod tests {
     #[tokio::test]
     async fn one_byte_more_is_too_large_and_the_beginning_is_kept() {
         let frames = [&b"abc"[..], b"de"].map(|part| Ok::<_, std::io::Error>(Frame::data(part)));
-        let mut body = ReviewBody::new(4, room(10));
+        let mut body = ReviewBody::new(4, permits(10));
         let error = body.fill(StreamBody::new(futures::stream::iter(frames))).await;
         assert!(matches!(error, Err(BodyError::TooLarge(4))));
         assert_eq!(body.bytes(), b"abcd");
@@ -124,7 +124,7 @@ mod tests {
     #[tokio::test]
     async fn a_body_that_breaks_off_is_an_error() {
         let frames = [Ok(Frame::data(&b"abc"[..])), Err(std::io::Error::other("cut"))];
-        let mut body = ReviewBody::new(4, room(10));
+        let mut body = ReviewBody::new(4, permits(10));
         let error = body.fill(StreamBody::new(futures::stream::iter(frames))).await.unwrap_err();
         assert_eq!(error.to_string(), "the connection broke while the webhook read the review: cut");
     }
@@ -139,38 +139,38 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn bodies_that_need_all_the_room_together_do_not_wait_for_each_other() {
-        let room = room(6);
+        let permits = permits(6);
         let read = async || {
-            let mut body = ReviewBody::new(4, room.clone());
+            let mut body = ReviewBody::new(4, permits.clone());
             body.fill(in_parts()).await.map(|()| body.bytes().to_vec())
         };
         let both = tokio::time::timeout(Duration::from_secs(60), async { tokio::join!(read(), read()) }).await;
         let (first, second) = both.expect("one waits for the other, which waits for it");
         assert_eq!((first.unwrap(), second.unwrap()), (b"abcd".to_vec(), b"abcd".to_vec()));
-        assert_eq!(room.available_permits(), 6);
+        assert_eq!(permits.available_permits(), 6);
     }
 
     #[tokio::test]
     async fn room_that_was_not_needed_is_given_back_once_the_body_is_read() {
-        let room = room(100);
-        let mut body = ReviewBody::new(100, room.clone());
+        let permits = permits(100);
+        let mut body = ReviewBody::new(100, permits.clone());
         let parts = [Ok::<_, std::io::Error>(Frame::data(&b"ab"[..]))];
         body.fill(StreamBody::new(futures::stream::iter(parts))).await.unwrap();
-        assert_eq!(room.available_permits(), 100 - body.read.capacity());
+        assert_eq!(permits.available_permits(), 100 - body.read.capacity());
         assert!(body.read.capacity() < 100);
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_body_waits_for_the_room_that_others_take_up() {
-        let room = room(6);
-        let mut first = ReviewBody::new(4, room.clone());
+        let permits = permits(6);
+        let mut first = ReviewBody::new(4, permits.clone());
         first.fill(whole(b"abcd")).await.unwrap();
-        let mut second = ReviewBody::new(4, room.clone());
+        let mut second = ReviewBody::new(4, permits.clone());
         let waited = tokio::time::timeout(Duration::from_secs(1), second.fill(whole(b"efgh"))).await;
-        assert!(waited.is_err(), "there was no room");
+        assert!(waited.is_err(), "there was no permits");
         drop(first);
         second.fill(whole(b"efgh")).await.unwrap();
         drop(second);
-        assert_eq!(room.available_permits(), 6);
+        assert_eq!(permits.available_permits(), 6);
     }
 }

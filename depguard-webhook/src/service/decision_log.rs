@@ -77,7 +77,7 @@ pub(crate) fn lock_decision(review: &Review<'_>, decision: &LockDecision) {
         }
         true => tracing::debug!(namespace, name, kind, operation, requester, dry_run, decided, locks, "allowed"),
         false => {
-            let why = decision.trouble();
+            let why = decision.failure();
             tracing::info!(namespace, name, kind, operation, requester, dry_run, decided, locks, why, "denied");
         }
     }
@@ -104,15 +104,16 @@ fn undecided(denial: &Denial) -> Option<String> {
 }
 
 /// Returns the way in which the dependents were looked for: `virtualmachines=FieldSelector,disks=ClusterScan`.
-fn plan(notes: &Diagnostics) -> Option<String> {
-    let planned = notes.lookups.iter();
+fn plan(diagnostics: &Diagnostics) -> Option<String> {
+    let planned = diagnostics.lookups.iter();
     let each = planned.map(|planned| format!("{}={}", planned.dependents.gvr.resource, planned.strategy.as_str()));
-    (!notes.lookups.is_empty()).then(|| each.collect::<Vec<_>>().join(","))
+    (!diagnostics.lookups.is_empty()).then(|| each.collect::<Vec<_>>().join(","))
 }
 
 /// Returns everything that is said besides the verdict: warnings, audit records, and what could not be found out.
-fn noted(notes: &Diagnostics) -> Option<String> {
-    let said: Vec<_> = notes.warnings().into_iter().chain(notes.audit_annotations().into_values()).collect();
+fn noted(diagnostics: &Diagnostics) -> Option<String> {
+    let said: Vec<_> =
+        diagnostics.warnings().into_iter().chain(diagnostics.audit_annotations().into_values()).collect();
     (!said.is_empty()).then(|| said.join("; "))
 }
 
@@ -131,16 +132,16 @@ mod tests {
 
     #[test]
     fn what_a_rule_wants_recorded_is_logged_too() {
-        let mut notes = Diagnostics::default();
-        assert_eq!(noted(&notes), None);
-        notes.overridden_by = Some("admin".to_owned());
-        assert_eq!(noted(&notes).as_deref(), Some("admin"));
+        let mut diagnostics = Diagnostics::default();
+        assert_eq!(noted(&diagnostics), None);
+        diagnostics.overridden_by = Some("admin".to_owned());
+        assert_eq!(noted(&diagnostics).as_deref(), Some("admin"));
     }
 
     #[test]
     fn the_plan_is_logged_by_the_names_of_its_strategies() {
-        let mut notes = Diagnostics::default();
-        assert_eq!(plan(&notes), None);
+        let mut diagnostics = Diagnostics::default();
+        assert_eq!(plan(&diagnostics), None);
         let dependents = |resource| Dependents {
             cluster: None,
             export: None,
@@ -153,14 +154,14 @@ mod tests {
             accept: Accept::Json,
         };
         for (resource, strategy) in [("vms", Strategy::FieldSelector), ("disks", Strategy::ClusterScan)] {
-            notes.lookups.push(LookupPlan {
+            diagnostics.lookups.push(LookupPlan {
                 dependents: dependents(resource),
                 strategy,
                 field: None,
                 rules: Vec::new(),
             });
         }
-        assert_eq!(plan(&notes).as_deref(), Some("vms=FieldSelector,disks=ClusterScan"));
+        assert_eq!(plan(&diagnostics).as_deref(), Some("vms=FieldSelector,disks=ClusterScan"));
     }
 
     #[test]

@@ -97,8 +97,8 @@ async fn send<P: ApiReader>(reads: &Reads<P>, writer: Option<&dyn Writer>, ask: 
         Ask::Send(send) => {
             let sent = async {
                 let source = reads.gets.source();
-                let room = source.enter(Size::Small, ESTIMATE).await?;
-                Some(Arc::new(source.send(writer?, &send, room).await))
+                let permit = source.enter(Size::Small, ESTIMATE).await?;
+                Some(Arc::new(source.send(writer?, &send, permit).await))
             };
             (send.id, sent.await)
         }

@@ -38,8 +38,8 @@ pub(crate) async fn decide<P: ApiReader>(
     let _place = place()?;
     let sent = async {
         let source = reads.gets.source();
-        let room = source.enter(Size::Small, ESTIMATE).await?;
-        Some(source.send(writer, &send, room).await)
+        let permit = source.enter(Size::Small, ESTIMATE).await?;
+        Some(source.send(writer, &send, permit).await)
     };
     match timeout_at(deadline, sent).await {
         Ok(Some(page)) => evaluation.answer(page.fetched.as_answer()),

@@ -10,7 +10,7 @@ use depguard_core::api::FailurePolicy;
 use depguard_core::decision::RefusalCode;
 use depguard_core::locks::{LockDecision, LockReview};
 use depguard_core::model::GroupResource;
-use depguard_core::probe::{LoadedRulesRequest, canary};
+use depguard_core::probe::{LoadedRulesRequest, dispatch_canary};
 use depguard_core::{self as core, ControlPlane, Decision, Evaluation, OverridePolicy, Review};
 use futures::FutureExt;
 use futures::future::BoxFuture;
@@ -237,12 +237,12 @@ impl<P: ApiReader> Shared<P> {
 
     async fn review_by_rules(&self, bytes: &[u8], path: &RoutedPath, time: Time) -> Result<Vec<u8>, Rejection> {
         let review = Review::parse(bytes)?;
-        if let Some(inquiry) = LoadedRulesRequest::from_review(&review, bytes)? {
-            return Ok(self.missing_rights.answer_inquiry(&self.reads.gets, &self.rules, &inquiry).await);
+        if let Some(request) = LoadedRulesRequest::from_review(&review, bytes)? {
+            return Ok(self.missing_rights.answer_loaded_rules(&self.reads.gets, &self.rules, &request).await);
         }
         // Only at the path at which an unreachable webhook refuses nothing.
-        if path.route.failure_policy() == FailurePolicy::Ignore && canary::is_canary(&review) {
-            return Ok(response::refusal(review.uid(), RefusalCode::Forbidden, canary::MESSAGE));
+        if path.route.failure_policy() == FailurePolicy::Ignore && dispatch_canary::is_canary(&review) {
+            return Ok(response::refusal(review.uid(), RefusalCode::Forbidden, dispatch_canary::MESSAGE));
         }
         match self.decide(&review, path, time.deadline).await {
             Ok((decision, way)) => {

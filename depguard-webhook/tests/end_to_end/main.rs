@@ -185,7 +185,7 @@ async fn a_workspace_that_says_to_be_the_provider_takes_nobody_s_protection_away
 
 /// A provider accepts the rules of one workspace only, and another workspace claims this one's path.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_lie_about_ones_path_gets_round_no_consent() {
+async fn a_lie_about_ones_path_gets_round_no_rule_grant() {
     let scene = Scene::set_up(ControlPlane::Kcp).await;
     scene.claim_exports().await;
     scene.show_exports().await;

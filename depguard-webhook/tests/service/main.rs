@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use depguard_core::probe::{Loaded, LoadedRule, LoadedRulesRequest, canary};
+use depguard_core::probe::{Loaded, LoadedRule, LoadedRulesRequest, dispatch_canary};
 use depguard_core::rule::RuleKey;
 use depguard_core::{ControlPlane, OverridePolicy, Query, RuleSet, Workspaces};
 use depguard_webhook::{ApiReader, Fetched, ReviewService, Rules};
@@ -349,11 +349,11 @@ async fn rules_that_are_ignored_where_they_fail_are_asked_for_by_themselves() {
 async fn a_controller_is_told_which_rules_are_in_force() {
     let key = |name: &str| RuleKey { cluster: None, name: name.to_owned() };
     let (known, unknown) = (key("virtualmachines"), key("other"));
-    let inquiry = LoadedRulesRequest::new("u-1", [&known, &unknown]);
+    let request = LoadedRulesRequest::new("u-1", [&known, &unknown]);
     let ask = async |rules: Rules, path: &str| {
         let service = ReviewService::new(at_once(|_| list(&[])), rules, OverridePolicy::default());
-        let response = service.oneshot(post_bytes(path, inquiry.to_review())).await.unwrap();
-        inquiry.read(&response.into_body().collect().await.unwrap().to_bytes()).unwrap()
+        let response = service.oneshot(post_bytes(path, request.to_review())).await.unwrap();
+        request.read(&response.into_body().collect().await.unwrap().to_bytes()).unwrap()
     };
     let mut rule = rule();
     rule["metadata"]["generation"] = json!(4);
@@ -368,7 +368,7 @@ async fn a_controller_is_told_which_rules_are_in_force() {
 #[tokio::test]
 async fn a_controller_is_told_of_a_right_that_is_missing() {
     let key = RuleKey { cluster: None, name: "virtualmachines".to_owned() };
-    let inquiry = LoadedRulesRequest::new("u-1", [&key]);
+    let request = LoadedRulesRequest::new("u-1", [&key]);
     // Only a forbidden read is a missing right, and a known result is not tried again and again.
     for (status, lacks) in [(200, None), (404, None), (500, None), (403, Some("get and list it"))] {
         let reads = Arc::new(AtomicUsize::new(0));
@@ -379,8 +379,8 @@ async fn a_controller_is_told_of_a_right_that_is_missing() {
             response(status, &json!({}))
         }));
         for _ in 0..2 {
-            let response = service.clone().oneshot(post_bytes("/validate", inquiry.to_review())).await.unwrap();
-            let said = inquiry.read(&response.into_body().collect().await.unwrap().to_bytes()).unwrap();
+            let response = service.clone().oneshot(post_bytes("/validate", request.to_review())).await.unwrap();
+            let said = request.read(&response.into_body().collect().await.unwrap().to_bytes()).unwrap();
             let Loaded::Rules(rules) = said else { panic!("{said:?}") };
             let found = rules[&key].lacks.clone();
             match lacks {
@@ -397,13 +397,13 @@ async fn a_controller_is_told_of_a_right_that_is_missing() {
 async fn a_dry_run_of_the_canary_is_refused_whatever_the_rules_and_a_real_one_never() {
     let mut review = review();
     review["request"]["resource"] = json!({"group": "", "version": "v1", "resource": "configmaps"});
-    review["request"]["oldObject"]["metadata"]["name"] = json!(canary::NAME);
-    review["request"]["oldObject"]["metadata"]["labels"] = json!({canary::LABEL: "true"});
+    review["request"]["oldObject"]["metadata"]["name"] = json!(dispatch_canary::NAME);
+    review["request"]["oldObject"]["metadata"]["labels"] = json!({dispatch_canary::LABEL: "true"});
     let ask = async |review: &Value| {
         let service = ReviewService::new(unasked(), loaded(&[]), OverridePolicy::default());
         answer(service, post_bytes("/validate/ignore", review.to_string())).await
     };
     assert!(allowed(&ask(&review).await));
     review["request"]["dryRun"] = json!(true);
-    assert_eq!(refused(&ask(&review).await), canary::MESSAGE);
+    assert_eq!(refused(&ask(&review).await), dispatch_canary::MESSAGE);
 }

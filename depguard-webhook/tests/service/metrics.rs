@@ -54,7 +54,7 @@ async fn a_refusal_is_counted_by_its_cause_and_what_it_took() {
         &text,
         &[
             "depguard_reviews_total{operation=\"DELETE\",decision=\"referenced\"} 1",
-            "depguard_review_duration_seconds_count{way=\"reads\"} 1",
+            "depguard_review_duration_seconds_count{decided_by=\"reads\"} 1",
             "depguard_refusals_total{cause=\"referenced\"} 1",
             "depguard_refusals_total{cause=\"undecided\"} 0",
             "depguard_lookups_total{strategy=\"FieldSelector\"} 1",

@@ -100,7 +100,7 @@ async fn metrics_alerts_and_the_guide_tell_of_the_same() {
     }
     assert!(value(&exposed, "depguard_certificate_expiry_timestamp_seconds", &[]) > 1.7e9);
     assert!(value(&exposed, "depguard_controller_ca_expiry_timestamp_seconds", &[]) > 1.7e9);
-    assert!(value(&exposed, "depguard_review_duration_seconds", &["_count", "way=\"reads\""]) >= 2.0);
+    assert!(value(&exposed, "depguard_review_duration_seconds", &["_count", "decided_by=\"reads\""]) >= 2.0);
 
     let faults: Vec<_> = alerts::read(ALERTS).iter().flat_map(|alert| faults(alert, &rows)).collect();
     assert!(faults.is_empty(), "{faults:#?}");

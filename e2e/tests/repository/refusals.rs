@@ -29,7 +29,7 @@ const OTHERS: &[(&str, &str)] = &[
     ),
     ("depguard-core/src/guards/locks/review.rs", "what is wrong with a review's JSON follows `not an AdmissionReview`"),
     ("depguard-core/src/probe/loaded_rules.rs", "what the controller is told"),
-    ("depguard-core/src/probe/canary.rs", "what the controller is told"),
+    ("depguard-core/src/probe/dispatch_canary.rs", "what the controller is told"),
     ("depguard-core/src/lookup/required_read.rs", "what the controller is told"),
     ("depguard-core/src/protocol/unreviewed.rs", "what the status of a rule or a lock says"),
     ("depguard-core/src/evaluation/decision/diagnostics.rs", "warnings"),

@@ -3,7 +3,6 @@
 mod beside;
 mod binaries;
 mod checked;
-mod consent;
 mod cycles;
 mod deletion;
 mod election;
@@ -23,6 +22,7 @@ mod options;
 mod owners;
 mod policy;
 mod reading;
+mod rule_grants;
 mod schema;
 mod shards;
 mod switching;
@@ -95,7 +95,9 @@ fn main() {
         Scenario::new("a workspace that says to be the provider takes no protection away", liar::of_the_providers_path)
             .on_kcp()
             .alone(),
-        Scenario::new("a rule counts only where the targets' provider accepts it", consent::accepted).on_kcp().alone(),
+        Scenario::new("a rule counts only where the targets' provider accepts it", rule_grants::accepted)
+            .on_kcp()
+            .alone(),
         Scenario::new("a claim that is not accepted shows in the status", installation::claim_not_accepted)
             .on_kcp()
             .alone(),

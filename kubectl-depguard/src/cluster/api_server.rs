@@ -123,16 +123,16 @@ impl ApiServer {
             control_plane: self.control_plane,
             objects,
             workspaces,
-            consents: RuleGrants::default(),
+            rule_grants: RuleGrants::default(),
             bound,
             unread,
         };
-        self.ask_consent(&mut rules).await?;
+        self.read_rule_grants(&mut rules).await?;
         Ok(rules)
     }
 
     /// Reads the rule grants of the targets' providers: whose rules each provider accepts.
-    async fn ask_consent(&self, rules: &mut Rules) -> Result<(), Failure> {
+    async fn read_rule_grants(&self, rules: &mut Rules) -> Result<(), Failure> {
         let exports = stream::iter(rules.foreign_exports()).map(|(provider, name)| async move {
             let export = self.connection.cluster(&provider).get_json(&format!("{EXPORTS}/{name}")).await;
             (export, name)
@@ -151,7 +151,7 @@ impl ApiServer {
         let workspaces = kinds.filter_map(|kind| Some((kind.provider.clone(), kind.path.clone()?)));
         // The path may also be the workspace's id, which says nothing about the place of the workspace in the tree.
         let workspaces = workspaces.filter(|(provider, path)| provider.as_str() != path.as_str());
-        rules.consents = RuleGrants::from_exports(&read, workspaces);
+        rules.rule_grants = RuleGrants::from_exports(&read, workspaces);
         Ok(())
     }
 

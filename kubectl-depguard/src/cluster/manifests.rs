@@ -116,7 +116,7 @@ impl Manifests {
             control_plane: ControlPlane::Kubernetes,
             objects: self.rules.clone(),
             workspaces: Workspaces::new(),
-            consents: RuleGrants::default(),
+            rule_grants: RuleGrants::default(),
             bound: None,
             unread: self.unread.clone(),
         }

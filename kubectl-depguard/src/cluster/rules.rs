@@ -21,7 +21,7 @@ pub(crate) struct Rules {
     /// Logical clusters of the workspace paths in the rules.
     pub(crate) workspaces: Workspaces,
     /// Grants of the targets' providers: whose rules each provider accepts, as far as they could be read.
-    pub(crate) consents: RuleGrants,
+    pub(crate) rule_grants: RuleGrants,
     /// The workspace in question and the kinds bound there; `None` in plain Kubernetes.
     pub(crate) bound: Option<Bound>,
     pub(crate) unread: Vec<ReadFailure>,
@@ -131,7 +131,7 @@ impl Rules {
     /// Returns true if the provider of a target accepts a rule, or if the provider's grants are unknown.
     fn is_accepted(&self, rule: &RuleKey, export: &ExportRef) -> bool {
         match (&rule.cluster, self.workspaces.cluster(&export.path)) {
-            (Some(own), Some(provider)) => self.consents.grants(own, provider, &export.name),
+            (Some(own), Some(provider)) => self.rule_grants.grants(own, provider, &export.name),
             _ => true,
         }
     }

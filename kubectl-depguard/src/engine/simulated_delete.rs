@@ -54,7 +54,7 @@ pub(crate) struct Judgment {
 }
 
 impl Policies<'_> {
-    pub(crate) async fn judge(&self, deletion: Deletion<'_>, server: Server<'_>) -> Result<Judgment, Failure> {
+    pub(crate) async fn simulate(&self, deletion: Deletion<'_>, server: Server<'_>) -> Result<Judgment, Failure> {
         let review = deletion.review().to_string();
         let review = Review::parse(review.as_bytes())
             .map_err(|why| Failure::new(format!("the object can't be reviewed: {why}")).hint("check its metadata"))?;
@@ -145,7 +145,7 @@ impl Judgment {
     }
 
     pub(crate) fn warnings(&self) -> Vec<String> {
-        self.notes().flat_map(Diagnostics::warnings).collect()
+        self.diagnostics().flat_map(Diagnostics::warnings).collect()
     }
 
     /// Returns the objects that block the deletion, each once, and whether there are more.
@@ -158,18 +158,19 @@ impl Judgment {
 
     /// Returns the objects whose references only cause a warning.
     pub(crate) fn warned(&self) -> ReferrerSet {
-        ReferrerSet::from_referrers(self.notes().filter_map(|notes| notes.warned.as_ref()))
+        ReferrerSet::from_referrers(self.diagnostics().filter_map(|diagnostics| diagnostics.warned.as_ref()))
     }
 
     /// Returns the objects whose references are only recorded.
     pub(crate) fn audited(&self) -> ReferrerSet {
-        ReferrerSet::from_referrers(self.notes().filter_map(|notes| notes.audited.as_ref()))
+        ReferrerSet::from_referrers(self.diagnostics().filter_map(|diagnostics| diagnostics.audited.as_ref()))
     }
 
     /// Returns the problems that kept the engine from finding out something, whatever the verdict was.
     pub(crate) fn problems(&self) -> Vec<String> {
         let of_reasons = self.reasons().flat_map(Reason::problems);
-        let of_notes = self.notes().flat_map(|notes| notes.problems.iter().chain(&notes.audited_problems));
+        let of_notes =
+            self.diagnostics().flat_map(|diagnostics| diagnostics.problems.iter().chain(&diagnostics.audited_problems));
         let mut problems: Vec<_> = of_reasons.chain(of_notes.cloned()).map(|problem| to_caller(&problem)).collect();
         problems.sort();
         problems.dedup();
@@ -180,7 +181,7 @@ impl Judgment {
         self.decisions.iter().filter_map(|decision| Some(decision.denial()?.reason()))
     }
 
-    fn notes(&self) -> impl Iterator<Item = &Diagnostics> {
+    fn diagnostics(&self) -> impl Iterator<Item = &Diagnostics> {
         self.decisions.iter().map(Decision::diagnostics)
     }
 }

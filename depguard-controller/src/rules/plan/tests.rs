@@ -16,7 +16,7 @@ fn input<'v>(rules: &'v [Value], bindings: &[Value], installed: &'v [(&str, Valu
         bindings: Bindings::read(bindings),
         configurations: installed.iter().map(|(id, found)| (Some(cluster(id)), found)).collect(),
         exports: Exports::Unavailable("not watched".to_owned()),
-        consents: RuleGrants::default(),
+        rule_grants: RuleGrants::default(),
         lookups: BTreeMap::new(),
         clients: clients(),
     }
@@ -166,8 +166,8 @@ fn a_target_whose_provider_does_not_accept_the_rule_is_not_installed_for_it() {
     let bindings = two_workspaces();
     let planned = |accept: &str| {
         let exports = [accepting(export("network", "vpcs.network.example.com"), accept)];
-        let consents = RuleGrants::read(&exports, &bindings);
-        let input = PlanInput { consents, ..input(&rules, &bindings, &[]) };
+        let rule_grants = RuleGrants::read(&exports, &bindings);
+        let input = PlanInput { rule_grants, ..input(&rules, &bindings, &[]) };
         let plan = plan(&input);
         (at(&plan, "network").is_some(), plan.rules[0].targets[0].refused.clone())
     };
@@ -179,7 +179,7 @@ fn a_target_whose_provider_does_not_accept_the_rule_is_not_installed_for_it() {
     local["spec"]["failurePolicy"] = json!("Ignore");
     let rules = [rules[0].clone(), local];
     let exports = [accepting(export("network", "vpcs.network.example.com"), "root:else")];
-    let input = PlanInput { consents: RuleGrants::read(&exports, &bindings), ..input(&rules, &bindings, &[]) };
+    let input = PlanInput { rule_grants: RuleGrants::read(&exports, &bindings), ..input(&rules, &bindings, &[]) };
     assert_eq!(at(&plan(&input), "network"), Some((Step::Create, vec!["vpcs".to_owned()])));
 }
 
@@ -189,7 +189,7 @@ fn the_paths_of_rules_are_looked_up_where_a_provider_restricts_whose_it_accepts(
     let bindings = [binding("evil", "root:compute"), binding("network", NETWORK)];
     let paths = |accept: Option<&str>| {
         let exports = accept.map(|accept| accepting(export("network", "vpcs.network.example.com"), accept));
-        let input = PlanInput { consents: RuleGrants::read(&exports, &bindings), ..input(&rules, &bindings, &[]) };
+        let input = PlanInput { rule_grants: RuleGrants::read(&exports, &bindings), ..input(&rules, &bindings, &[]) };
         input.claims().into_keys().map(|path| path.to_string()).collect::<Vec<_>>()
     };
     assert_eq!(paths(None), [NETWORK]);

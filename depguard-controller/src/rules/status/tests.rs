@@ -95,7 +95,7 @@ impl Setting {
                 Some(exports) => Exports::read(exports),
                 None => Exports::Unavailable("403 Forbidden".to_owned()),
             },
-            consents: RuleGrants::read(self.exports.iter().flatten(), &self.bindings).looked_up(&self.found()),
+            rule_grants: RuleGrants::read(self.exports.iter().flatten(), &self.bindings).looked_up(&self.found()),
             lookups: self.lookups.clone(),
             clients: clients(),
         };

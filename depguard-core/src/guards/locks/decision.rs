@@ -122,8 +122,8 @@ impl LockDecision {
         "unrecorded",
     ];
 
-    pub(super) fn allow(because: AllowReason, locks: Vec<String>) -> Self {
-        Self { verdict: Verdict::Allowed(because), locks }
+    pub(super) fn allow(reason: AllowReason, locks: Vec<String>) -> Self {
+        Self { verdict: Verdict::Allowed(reason), locks }
     }
 
     pub(super) fn refuse(refusal: Refusal, locks: Vec<String>) -> Self {
@@ -152,7 +152,7 @@ impl LockDecision {
     /// Returns the verdict as one word of a closed set, fit for a metric's label.
     pub fn label(&self) -> &'static str {
         match &self.verdict {
-            Verdict::Allowed(because) => because.label(),
+            Verdict::Allowed(reason) => reason.label(),
             Verdict::Denied(refusal) => refusal.label(),
         }
     }
@@ -170,7 +170,7 @@ impl LockDecision {
     }
 
     /// Returns the problems, for the operator's log; `None` if there was none that mattered.
-    pub fn trouble(&self) -> Option<String> {
+    pub fn failure(&self) -> Option<String> {
         let problems = match &self.verdict {
             Verdict::Denied(
                 Refusal::Locked { problems, .. }
@@ -193,7 +193,7 @@ impl LockDecision {
             locks.push(format!("and {} more", self.locks.len() - MAX_NAMED));
         }
         let decision = match &self.verdict {
-            Verdict::Allowed(because) => because.label(),
+            Verdict::Allowed(reason) => reason.label(),
             Verdict::Denied(_) => "refused",
         };
         BTreeMap::from([("lock", locks.join(", ")), ("lock-decision", decision.to_owned())])
@@ -257,7 +257,7 @@ impl Refusal {
             Self::Invalid { lock, why } => return format!("{lock} can't be used: {}", clipped(why)),
             Self::Unrecorded { lock, problems } => {
                 return format!(
-                    "{lock} can't be stored, because depguard could not record it in a lock table: {}",
+                    "{lock} can't be stored, reason depguard could not record it in a lock table: {}",
                     joined(problems)
                 );
             }

@@ -64,8 +64,8 @@ impl<'a> LockEvaluation<'a> {
             return Self::allowed(AllowReason::NotGuarded);
         };
         let change = change(ControlPlane::Kubernetes, review);
-        if let Some(because) = passes(aim, review, change.as_ref()) {
-            return Self::allowed(because);
+        if let Some(reason) = passes(aim, review, change.as_ref()) {
+            return Self::allowed(reason);
         }
         match Object::read(ControlPlane::Kubernetes, review) {
             Err(why) => unreadable(&why),
@@ -83,8 +83,8 @@ impl<'a> LockEvaluation<'a> {
         if about.operation() == Operation::Update && change.is_none() {
             return unreadable("it lacks the object's old or new state");
         }
-        if let Some(because) = passes(aim, review, change.as_ref()) {
-            return Self::allowed(because);
+        if let Some(reason) = passes(aim, review, change.as_ref()) {
+            return Self::allowed(reason);
         }
         let object = match Object::read(control_plane, review) {
             Ok(object) => object,
@@ -181,8 +181,8 @@ impl<'a> LockEvaluation<'a> {
         }
     }
 
-    fn allowed(because: AllowReason) -> Self {
-        Self(State::Settled(LockDecision::allow(because, Vec::new())))
+    fn allowed(reason: AllowReason) -> Self {
+        Self(State::Settled(LockDecision::allow(reason, Vec::new())))
     }
 }
 

@@ -240,7 +240,7 @@ impl<'a> LockAdmission<'a> {
 
     fn permitted(&self) -> Option<AllowReason> {
         match &self.permission {
-            Permission::Given(because) => Some(*because),
+            Permission::Given(reason) => Some(*reason),
             Permission::Pending(_) if self.releases() && self.around.is_going() => Some(AllowReason::Teardown),
             Permission::Pending(Some(Ok(true))) => Some(AllowReason::Unlock),
             Permission::Pending(_) => None,
@@ -253,7 +253,7 @@ impl<'a> LockAdmission<'a> {
         if let Some(problem) = self.around.is_out_of_bounds() {
             return LockDecision::refuse(undecided(vec![problem]), locks);
         }
-        let Some(because) = self.permitted() else {
+        let Some(reason) = self.permitted() else {
             let mut problems = if self.releases() { self.around.unread() } else { Vec::new() };
             let asked = self.desk.unanswered().any(|asked| matches!(asked, PendingRequest::Unlock));
             let why = match &self.permission {
@@ -268,7 +268,7 @@ impl<'a> LockAdmission<'a> {
             problems.push(Unresolved::from(UNANSWERED).about("the write of its LockTables"));
         }
         if problems.is_empty() {
-            LockDecision::allow(because, locks)
+            LockDecision::allow(reason, locks)
         } else {
             LockDecision::refuse(Refusal::Unrecorded { lock: self.lock, problems }, locks)
         }

@@ -38,7 +38,7 @@ pub(super) enum LockMatch {
 
 impl Attempt<'_> {
     /// Judges the attempt by a lock. A lock with an error forbids every attempt for which a table names it.
-    pub(super) fn judge(&self, lock: &Lock) -> LockMatch {
+    pub(super) fn match_lock(&self, lock: &Lock) -> LockMatch {
         if lock.problem().is_some() {
             return LockMatch::Forbids(None);
         }

@@ -77,7 +77,7 @@ impl ObjectScope {
     /// Returns the reads that show if the object is torn down.
     pub(super) fn ask_teardown(&mut self) -> Vec<Around> {
         let mut wanted = Vec::new();
-        if let teardown::TeardownVerdict::Unknown(scopes) = self.scopes.judge_one(self.namespace.as_ref()) {
+        if let teardown::TeardownVerdict::Unknown(scopes) = self.scopes.namespace_verdict(self.namespace.as_ref()) {
             for scope in scopes {
                 if self.scopes.ask(&scope) {
                     wanted.push(Around::Scope(scope));
@@ -168,7 +168,7 @@ impl ObjectScope {
     /// Returns true if the object is known to be torn down with its surroundings.
     pub(super) fn is_going(&self) -> bool {
         let unbound = self.unbinding && matches!(self.state, Bindings::Read);
-        unbound || self.scopes.judge_one(self.namespace.as_ref()) == teardown::TeardownVerdict::Terminating
+        unbound || self.scopes.namespace_verdict(self.namespace.as_ref()) == teardown::TeardownVerdict::Terminating
     }
 
     /// Returns the reason why nothing may be revealed or done: the review is out of scope, or that is unknown.

@@ -15,14 +15,14 @@ use memchr::memmem::Finder;
 /// use depguard_core::FieldPath;
 /// use depguard_core::scan::{Extractor, Prefilter};
 ///
-/// let (path, needle) = (FieldPath::parse(".spec.vpcRef.name")?, Prefilter::new(["a"]).unwrap());
+/// let (path, prefilter) = (FieldPath::parse(".spec.vpcRef.name")?, Prefilter::new(["a"]).unwrap());
 /// let list = br#"{"metadata": {"resourceVersion": "7"}, "items": [
 ///     {"metadata": {"name": "m1"}, "spec": {"vpcRef": {"name": "a"}}},
 ///     {"metadata": {"name": "m2"}, "spec": {"vpcRef": {"name": "b"}}},
 ///     {"metadata": {"name": "m3", "labels": {"a": "1"}}, "spec": {}}
 /// ]}"#;
 /// let mut found = Vec::new();
-/// Extractor::new([&path]).search(list, Some(&needle), |item| {
+/// Extractor::new([&path]).search(list, Some(&prefilter), |item| {
 ///     found.push((item.name().to_owned(), item.value(0).map(str::to_owned)));
 /// })?;
 /// // The second doesn't hold the name. The third does, and what of that is a reference is for the caller to tell.
@@ -35,7 +35,7 @@ pub struct Prefilter {
     escape: Finder<'static>,
 }
 
-/// Positions of a needle's hits in a page: for each name, and for escapes, in ascending order.
+/// Positions of a prefilter's hits in a page: for each name, and for escapes, in ascending order.
 pub(super) struct Hits<'h>(Vec<Peekable<Box<dyn Iterator<Item = usize> + 'h>>>);
 
 const ESCAPE: &[u8] = br"\u00";
@@ -45,7 +45,7 @@ impl Prefilter {
     /// of reading the page whole, and is wasted if another name is found: see `search` in the benchmarks.
     const MAX_NAMES: usize = 8;
 
-    /// Creates a needle. `None` if a search for these names as bytes is impossible or has no advantage: there are too
+    /// Creates a prefilter. `None` if a search for these names as bytes is impossible or has no advantage: there are too
     /// many names, there is none, or one is empty or has a character outside of `[a-z0-9.-]`.
     pub fn new<'a>(names: impl IntoIterator<Item = &'a str>) -> Option<Self> {
         let mut quoted = Vec::new();
@@ -107,7 +107,7 @@ mod tests {
 
     #[test]
     fn a_hit_is_the_whole_quoted_name_or_an_escape_that_a_name_may_hold() {
-        let needle = Prefilter::new(["vpc-7", "b"]).unwrap();
+        let prefilter = Prefilter::new(["vpc-7", "b"]).unwrap();
         for (text, hit) in [
             (r#""vpc-7""#, true),
             (r#""x","b":1"#, true),
@@ -125,15 +125,15 @@ mod tests {
             (r#""\u002"#, false),
             (r#""\u00+2""#, false),
         ] {
-            assert_eq!(needle.hits(text.as_bytes()).is_within(0..text.len()), hit, "{text}");
+            assert_eq!(prefilter.hits(text.as_bytes()).is_within(0..text.len()), hit, "{text}");
         }
     }
 
     #[test]
     fn each_range_is_searched_for_itself() {
-        let needle = Prefilter::new(["a", "b"]).unwrap();
+        let prefilter = Prefilter::new(["a", "b"]).unwrap();
         let page = br#""b" "x" "a" "a" "x" "\u0061" "x""#;
-        let mut hits = needle.hits(page);
+        let mut hits = prefilter.hits(page);
         let found: Vec<_> = [0..3, 4..7, 8..15, 16..19, 20..28, 29..32].map(|range| hits.is_within(range)).into();
         assert_eq!(found, [true, false, true, false, true, false]);
     }

@@ -218,11 +218,11 @@ fn searched(names: &[&str], value: &str) -> Vec<String> {
     let list = format!(
         r#"{{"items":[{{"metadata":{{"name":"m1"}},"a":"x"}},{{"metadata":{{"name":"m2"}},"a":{value}}},{{"metadata":{{"name":"m3"}}}}],"metadata":{{"resourceVersion":"1"}}}}"#
     );
-    let needle = Prefilter::new(names.iter().copied()).unwrap();
+    let prefilter = Prefilter::new(names.iter().copied()).unwrap();
     let mut found = Vec::new();
     let path = FieldPath::parse(".a").unwrap();
     let each = |item: &Item<'_, '_>| found.push(item.name().to_owned());
-    let page = Extractor::new([&path]).search(list.as_bytes(), Some(&needle), each).unwrap();
+    let page = Extractor::new([&path]).search(list.as_bytes(), Some(&prefilter), each).unwrap();
     assert_eq!(page, Page { resource_version: Some("1".into()), continue_token: None });
     found
 }
@@ -240,7 +240,7 @@ fn only_objects_that_may_hold_a_name_are_handed_out() {
 
 #[test]
 fn what_is_no_list_is_no_list_though_nothing_is_found_in_it() {
-    let needle = Prefilter::new(["a"]).unwrap();
+    let prefilter = Prefilter::new(["a"]).unwrap();
     for json in [
         "",
         "{}",
@@ -248,6 +248,6 @@ fn what_is_no_list_is_no_list_though_nothing_is_found_in_it() {
         r#"{"items":[{]}"#,
         r#"{"metadata":{"resourceVersion":"1"},"items":[{}}"#,
     ] {
-        assert!(Extractor::new([]).search(json.as_bytes(), Some(&needle), |_| ()).is_err(), "{json}");
+        assert!(Extractor::new([]).search(json.as_bytes(), Some(&prefilter), |_| ()).is_err(), "{json}");
     }
 }

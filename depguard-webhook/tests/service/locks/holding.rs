@@ -215,7 +215,7 @@ async fn decisions_about_locks_are_counted() {
         "depguard_lock_reviews_total{operation=\"DELETE\",decision=\"locked\"} 0",
         "depguard_refusals_total{cause=\"locked\"} 1",
         "depguard_refusals_total{cause=\"undecided\"} 1",
-        "depguard_review_duration_seconds_count{way=\"reads\"} 4",
+        "depguard_review_duration_seconds_count{decided_by=\"reads\"} 4",
     ];
     assert_counted(&text, &series);
     assert!(!text.contains("marker"));

@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::definition::Definition;
 use super::fields;
-use super::reference::{Confidence, GroupPath, ReferenceCandidate, judge};
+use super::reference::{Confidence, GroupPath, ReferenceCandidate, candidate_of};
 use super::targets::{Kinds, Target};
 use crate::cluster::kinds::resource_name;
 use crate::engine::rule_draft;
@@ -69,7 +69,7 @@ pub(super) fn proposals_of_definitions(definitions: &[Definition]) -> Vec<Propos
 /// Returns the likely references of a kind, sorted by path.
 pub(super) fn references(definition: &Definition, kinds: &Kinds) -> Vec<ReferenceCandidate> {
     let mut found = Vec::new();
-    fields::each(&definition.schema, &mut |field| found.extend(judge(field, kinds, &definition.name)));
+    fields::each(&definition.schema, &mut |field| found.extend(candidate_of(field, kinds, &definition.name)));
     found.sort_by(|one: &ReferenceCandidate, other| one.path.cmp(&other.path));
     found
 }

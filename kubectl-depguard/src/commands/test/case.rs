@@ -145,7 +145,7 @@ impl SuiteContext {
         let policies = Policies { rules: &self.set, workspaces: &Workspaces::new(), overrides: &self.overrides };
         let deletion =
             Deletion { gvr: &kind.gvr, object: &object, user: user.as_deref().unwrap_or(SOMEBODY), groups: &groups };
-        policies.judge(deletion, Server::Offline(answers.as_ref().unwrap_or(&self.answers))).await
+        policies.simulate(deletion, Server::Offline(answers.as_ref().unwrap_or(&self.answers))).await
     }
 
     async fn find(&self, named: &str, namespace: &Namespace) -> Result<(KindInfo, Arc<Value>), Failure> {

@@ -173,11 +173,11 @@ impl<'a> Answer<'a> {
         let (judgment, basis) = match source {
             Source::Manifests(manifests) => {
                 let answers = OfflineServer::from_manifests(manifests);
-                (policies.judge(deletion, Server::Offline(&answers)).await?, AnswerSource::Files)
+                (policies.simulate(deletion, Server::Offline(&answers)).await?, AnswerSource::Files)
             }
             Source::ApiServer(live) => {
                 let endpoint = live.endpoint().within(PATIENCE);
-                (policies.judge(deletion, Server::ApiServer(&endpoint)).await?, AnswerSource::Rules)
+                (policies.simulate(deletion, Server::ApiServer(&endpoint)).await?, AnswerSource::Rules)
             }
         };
         let mut answer = Self::new(target, &judgment, &rules, basis);

@@ -98,8 +98,8 @@ impl<'a> LockSearch<'a> {
         if named.is_empty() || !self.problems.is_empty() || self.forbidding().next().is_some() {
             return false;
         }
-        let standing = |key: &_| self.found.get(key).map(|(_, standing)| standing.clone());
-        let look: Look = named.into_iter().map(|(key, revision)| (key.clone(), (revision, standing(&key)))).collect();
+        let lock_match = |key: &_| self.found.get(key).map(|(_, lock_match)| lock_match.clone());
+        let look: Look = named.into_iter().map(|(key, revision)| (key.clone(), (revision, lock_match(&key)))).collect();
         if self.looks.last() == Some(&look) {
             return false;
         }
@@ -140,12 +140,12 @@ impl<'a> LockSearch<'a> {
             Some(PendingRequest::Access(kind, name)) => self.answer_access(kind, name, answer),
         }
         while self.desk.is_clear() && self.step != Step::Done {
-            self.go_on();
+            self.advance();
         }
     }
 
     /// Takes the next step, now that all requests are answered.
-    fn go_on(&mut self) {
+    fn advance(&mut self) {
         match self.step {
             Step::Tables => {
                 self.step = Step::Object;
@@ -257,9 +257,9 @@ impl<'a> LockSearch<'a> {
         let namespace = attempt.object.namespace.as_ref();
         let found = &mut self.found;
         let more = locks.answer(namespace, answer, |lock| {
-            let standing = attempt.judge(&lock);
-            if standing != LockMatch::Aside {
-                found.insert((lock.kind(), lock.name().to_owned()), (lock, standing));
+            let lock_match = attempt.match_lock(&lock);
+            if lock_match != LockMatch::Aside {
+                found.insert((lock.kind(), lock.name().to_owned()), (lock, lock_match));
             }
         });
         match more {
@@ -295,7 +295,7 @@ impl<'a> LockSearch<'a> {
     }
 
     fn forbidding(&self) -> impl Iterator<Item = (&Lock, Option<&str>)> {
-        self.found.values().filter_map(|(lock, standing)| match standing {
+        self.found.values().filter_map(|(lock, lock_match)| match lock_match {
             LockMatch::Forbids(field) => Some((lock, field.as_deref())),
             _ => None,
         })
@@ -315,9 +315,9 @@ impl<'a> LockSearch<'a> {
         let unanswered: Vec<_> = self.desk.unanswered().filter_map(|asked| self.unanswered(asked)).collect();
         self.problems.extend(unanswered);
         let names = |wanted: fn(&LockMatch) -> bool| -> Vec<String> {
-            self.found.values().filter(|(_, standing)| wanted(standing)).map(|(lock, _)| lock.to_string()).collect()
+            self.found.values().filter(|(_, lock_match)| wanted(lock_match)).map(|(lock, _)| lock.to_string()).collect()
         };
-        let forbidding = names(|standing| matches!(standing, LockMatch::Forbids(_)));
+        let forbidding = names(|lock_match| matches!(lock_match, LockMatch::Forbids(_)));
         let tells = !forbidding.is_empty() || !self.problems.is_empty();
         if let Some(problem) = self.around.is_out_of_bounds().filter(|_| tells) {
             return self.undecided(vec![problem]);

@@ -107,9 +107,9 @@ fn what_is_not_even_held_shortened_is_remembered_by_what_it_is_about() {
     assert_eq!(objects.overflown().count(), 0);
     let named = |objects: &Objects, target: &str| {
         objects.further().any(|about| {
-            let outline = PartialRule::read(ControlPlane::Kcp, about).unwrap();
-            outline.targets.iter().any(|(_, kind)| kind.resource.as_str() == target)
-                && outline.key.cluster == key("b", "").0
+            let partial = PartialRule::read(ControlPlane::Kcp, about).unwrap();
+            partial.targets.iter().any(|(_, kind)| kind.resource.as_str() == target)
+                && partial.key.cluster == key("b", "").0
         })
     };
     assert!(named(&objects, "subnets") && named(&objects, "routers"));

@@ -11,8 +11,8 @@ use crate::world::*;
 /// rule applies no longer.
 #[test]
 fn a_rule_bears_only_where_both_its_ends_are_bound_from_its_providers() {
-    let bearing = bound().with(vm("ns", "m1", "a"));
-    bearing.deletes(&vpc("ns", "a")).blocked_by(&["VirtualMachine/m1"]);
+    let applying = bound().with(vm("ns", "m1", "a"));
+    applying.deletes(&vpc("ns", "a")).blocked_by(&["VirtualMachine/m1"]);
     for (at, pointer, value) in [
         // The target's binding has another provider, another export, or another kind.
         (2, "/status/apiExportClusterName", json!("an0ther")),
@@ -29,7 +29,7 @@ fn a_rule_bears_only_where_both_its_ends_are_bound_from_its_providers() {
         (0, "/status/boundResources/0/group", json!("other.example.com")),
         (0, "/spec/reference/export/name", json!("other.example.com")),
     ] {
-        let world = bearing.but(|world| set(&mut world.bindings[at], pointer, value.clone()));
+        let world = applying.but(|world| set(&mut world.bindings[at], pointer, value.clone()));
         world.deletes(&vpc("ns", "a")).asked(&[BINDINGS]).allowed(NotBound);
     }
     for (pointer, value) in [
@@ -38,7 +38,7 @@ fn a_rule_bears_only_where_both_its_ends_are_bound_from_its_providers() {
         ("/spec/dependencies/0/apiExportRef/name", "other.example.com"),
         ("/spec/dependencies/0/apiExportRef/path", "root:elsewhere"),
     ] {
-        ruled(&bearing, pointer, value).deletes(&vpc("ns", "a")).asked(&[BINDINGS]).allowed(NotBound);
+        ruled(&applying, pointer, value).deletes(&vpc("ns", "a")).asked(&[BINDINGS]).allowed(NotBound);
     }
 }
 
@@ -53,16 +53,16 @@ fn bindings_count_on_whichever_page_they_stand() {
 
 #[test]
 fn one_binding_may_bind_both_ends() {
-    let bearing = bound().with(vm("ns", "m1", "a")).but(|world| {
+    let applying = bound().with(vm("ns", "m1", "a")).but(|world| {
         world.rules = vec![rule(NETWORK, VM, ".spec.vpcRef.name", PROVIDER, VPC)];
         set(&mut world.rules[0], "/spec/dependent/apiExportName", NETWORK_GROUP.into());
         world.bindings.drain(..2);
     });
-    bearing.deletes(&vpc("ns", "a")).allowed(NotBound);
+    applying.deletes(&vpc("ns", "a")).allowed(NotBound);
     let both = json!([
         {"group": NETWORK_GROUP, "resource": "vpcs"}, {"group": COMPUTE_GROUP, "resource": "virtualmachines"},
     ]);
-    bearing
+    applying
         .but(|world| set(&mut world.bindings[0], "/status/boundResources", both))
         .deletes(&vpc("ns", "a"))
         .blocked_by(&["VirtualMachine/m1"]);
