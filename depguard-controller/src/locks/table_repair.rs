@@ -34,8 +34,8 @@ pub(super) fn says(table: &LockTable, wanted: &[Entry]) -> bool {
     })
 }
 
-/// Takes out of a table what the locks of these entries no longer ask for; each lock is read now. The entries are those
-/// of `table`, and no other state of the stored table is changed. Returns true if something was taken out.
+/// Removes from a table the entries that their locks no longer need; reads each lock again first. `entries` are entries
+/// of `table`. A stored table that has changed since is left alone. Returns true if an entry was removed.
 pub(super) async fn clean(endpoint: &Endpoint, table: &LockTable, entries: &[Entry]) -> Result<bool, ApiError> {
     let mut cleaned = table.clone();
     let mut changed = false;

@@ -144,10 +144,10 @@ struct ChildResource {
     /// The resource's plural name, such as `configmaps`.
     #[schemars(with = "Resource", length(max = 253))]
     resource: String,
-    /// The names of the objects. Left out: whatever they are called.
+    /// The names of the objects. Left out: objects of any name.
     #[schemars(length(max = MAX_NAMES), inner(length(min = 1, max = 253), pattern("^[^/%]+$")))]
     names: Option<Vec<String>>,
-    /// The namespace that the objects lie in. Left out: in any, or in none.
+    /// The namespace of the objects. Left out: objects of all namespaces, or objects without one.
     #[schemars(with = "Option<Namespace>")]
     namespace: Option<String>,
     /// The labels of the objects, instead of `spec.selector`.

@@ -62,8 +62,8 @@ impl Dependency {
         self.field("namespace", json!(namespace))
     }
 
-    /// Sets where the target's kind stands. Without a value there, the reference counts: where the product then means
-    /// another kind, use [`when`](Self::when) instead.
+    /// Sets the path of the field that holds the target's kind. An empty field matches every kind. If the product has a
+    /// default kind for an empty field, use [`when`](Self::when) instead.
     pub(super) fn kind_at(self, path: impl Into<String>) -> Self {
         self.field("kindPath", json!(path.into()))
     }

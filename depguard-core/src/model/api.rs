@@ -240,8 +240,8 @@ pub struct Dependency {
     /// Treatment of a dependent that the target itself owns, by its ownerReferences. Left out: `Block`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owned_dependents: Option<OwnedDependents>,
-    /// Added to the answer, for whoever wanted to delete. `{target}`, `{blockers}` and `{rule}` stand for what it is
-    /// about; `{{` is a brace.
+    /// Text that is added to the answer for the user who deletes. `{target}`, `{blockers}` and `{rule}` are replaced by
+    /// their names; `{{` is a brace.
     #[cfg_attr(feature = "schemars", schemars(with = "schema::Message"))]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
@@ -273,13 +273,13 @@ pub struct ExportRef {
     {"rule": "!has(self.replacement) || has(self.pattern)", "message": "replacement needs a pattern"},
     {"rule": "has(self.path) != has(self.value)", "message": "write exactly one of path and value"},
     {"rule": "!has(self.value) || !(has(self.split) || has(self.pattern) || (has(self.keys) && self.keys))",
-     "message": "beside value only namespace, namespacePath and namespacePattern can be written"},
+     "message": "value can be combined only with namespace, namespacePath and namespacePattern"},
     {"rule": "!has(self.value) || !(has(self.groupPath) || has(self.groupPattern) || has(self.kindPath))",
-     "message": "beside value only namespace, namespacePath and namespacePattern can be written"},
+     "message": "value can be combined only with namespace, namespacePath and namespacePattern"},
     {"rule": "!has(self.value) || !(has(self.kindPattern) || has(self.apiVersionPath) || has(self.uidPath))",
-     "message": "beside value only namespace, namespacePath and namespacePattern can be written"},
+     "message": "value can be combined only with namespace, namespacePath and namespacePattern"},
     {"rule": "!has(self.value) || !has(self.namespacePattern) || has(self.namespacePath)",
-     "message": "namespacePattern needs a namespacePath beside value"},
+     "message": "value with namespacePattern needs namespacePath, too"},
 ])))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[expect(clippy::exhaustive_structs, reason = "what stands in the API: it grows with that, as docs/embedding.md says")]

@@ -129,7 +129,7 @@ impl Listing {
         match page.continue_token {
             None => Progress::Complete,
             Some(token) if self.continue_token.as_ref() == Some(&token) => {
-                Progress::Failed("never ends: a page was followed by itself; check which server answers there".into())
+                Progress::Failed("never ends: two pages have the same token; check which server answers there".into())
             }
             Some(token) => {
                 self.limit = self.limit_after(bytes);

@@ -76,7 +76,7 @@ pub struct ValueSource {
     pub pattern: Option<Pattern>,
 }
 
-/// Which namespace a target is in.
+/// Namespace in which a reference looks for its target.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(
     clippy::exhaustive_enums,

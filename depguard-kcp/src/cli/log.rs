@@ -31,8 +31,8 @@ pub(super) fn to_standard_error(format: LogFormat) {
     }
 }
 
-/// Filter of the log. Of a watch that fails depguard says itself what matters; kube warns of each list that it may not read,
-/// though a right that was given a moment ago is one that is not in effect yet. Who asks for it has it all the same.
+/// Filter of the log. It hides kube's warnings about lists that it may not read: depguard itself reports a watch that
+/// fails, and a right that was granted a moment ago takes effect a little later. A filter that names kube shows them.
 fn filter(levels: Option<&str>) -> EnvFilter {
     let levels = levels.filter(|levels| EnvFilter::try_new(levels).is_ok()).unwrap_or("info");
     match levels.contains(KUBE) {

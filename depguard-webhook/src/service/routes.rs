@@ -72,8 +72,8 @@ impl PathKeys {
 impl RoutedPath {
     /// Reads `path`; `None` if nothing is answered there.
     ///
-    /// Without a key a signed path is answered as well, whoever signed it: so a controller can be given its key first,
-    /// and no API server asks in vain.
+    /// A webhook without a key answers a signed path, too, and does not check the signature. So an operator can give
+    /// the controller its key first, and no review fails meanwhile.
     pub(crate) fn read(path: &str, keys: Option<&PathKeys>) -> Option<Self> {
         let (route, signed) =
             ROUTES.iter().find_map(|(prefix, route)| Some((*route, scope_and_mac(path.strip_prefix(prefix)?)?)))?;

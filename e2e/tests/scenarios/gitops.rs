@@ -40,7 +40,7 @@ const SIDE_BY_SIDE: Steps = &[&CREATED];
 /// Tool, and an order in which it deletes.
 struct Case {
     tool: &'static str,
-    /// What decides the order.
+    /// Rule by which the tool orders deletions.
     by: &'static str,
     steps: Steps,
     /// Set if a refusal ends the pass after its step, so that later steps wait for the next pass.

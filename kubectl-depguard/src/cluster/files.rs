@@ -45,8 +45,8 @@ impl FileArgs {
         self.filename.is_empty()
     }
 
-    /// Reads the manifests among the named files. An error in a file that is named ends the command. An error in a file
-    /// of a folder is reported, and the other files are read all the same.
+    /// Reads manifests from the named files and folders. An error in a named file ends the command. An error in a file
+    /// of a folder is reported, and the command reads the other files.
     pub(crate) fn manifests(&self, terminal: &mut Terminal) -> Result<Files, Failure> {
         let mut found = Files::default();
         texts(&self.filename, self.recursive, terminal, |name, path, bytes| {

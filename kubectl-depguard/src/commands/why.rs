@@ -48,7 +48,7 @@ pub(crate) async fn run(args: Args, global: &Global, terminal: &mut Terminal) ->
     let kind = source.kind(named).await?;
     if global.all_namespaces && kind.namespaced != Some(false) {
         return Err(Failure::new(format!(
-            "-A names no single object of {}, which are in namespaces",
+            "-A does not say which object is meant: {} are in namespaces",
             kind.gvr.resource
         ))
         .hint("name its namespace with --namespace instead of --all-namespaces"));

@@ -133,19 +133,19 @@ impl fmt::Display for TableName {
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema), schemars(extend("required" = ["group", "resource"])))]
 #[serde(deny_unknown_fields)]
 struct WireSpec {
-    /// The namespace of what is locked. Left out: the cluster.
+    /// The namespace of the locked objects. Left out: objects without a namespace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     namespace: Option<String>,
-    /// The API group of what is locked.
+    /// The API group of the locked objects.
     #[serde(default)]
     group: String,
-    /// The resource of what is locked.
+    /// The resource of the locked objects.
     resource: String,
-    /// Number of writes of the table.
+    /// The number of times that the table was written.
     #[cfg_attr(feature = "schemars", schemars(with = "i64"))]
     #[serde(default)]
     revision: u64,
-    /// The locks: each may lock something, and decides itself whether it does.
+    /// The locks that may apply. The webhook reads each lock to find out if it does.
     #[cfg_attr(feature = "schemars", schemars(length(max = MAX_ENTRIES), extend("x-kubernetes-list-type" = "atomic")))]
     #[serde(default)]
     entries: Option<Vec<WireEntry>>,
@@ -158,13 +158,13 @@ struct WireSpec {
 struct WireEntry {
     /// The lock's name.
     lock: String,
-    /// The namespace of what is locked, if a ClusterObjectLock names one.
+    /// The namespace of the locked objects, if a ClusterObjectLock names one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     namespace: Option<String>,
-    /// The names of what may be locked.
+    /// The names of objects that may be locked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     names: Option<BTreeSet<String>>,
-    /// The labels of what may be locked.
+    /// The labels of objects that may be locked.
     // They come from the lock, where they were checked.
     #[cfg_attr(feature = "schemars", schemars(schema_with = "crate::model::schema::any_objects"))]
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -55,8 +55,8 @@ struct WireSpec {
     {"rule": format!("!has(self.group) || self.group != '{}'", crate::model::api::GROUP),
      "message": "locks protect themselves: name another group"},
     {"rule": "!has(self.group) || self.group != 'coordination.k8s.io' || self.resource != 'leases'",
-     "message": "leases are never locked: without them the cluster's own controllers stand still while the webhook \
-        does"},
+     "message": "leases can't be locked: the cluster's controllers renew them, and would stop while the webhook is \
+        down"},
 ])))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct WireTarget {
@@ -64,8 +64,8 @@ pub(super) struct WireTarget {
     #[cfg_attr(feature = "schemars", schemars(with = "schema::Group"))]
     #[serde(default)]
     pub(super) group: String,
-    /// The version that `spec.fields` are of. In another version every change is refused. Left out: any, and where a
-    /// field is not there every change is refused.
+    /// The version that the paths in `spec.fields` are written for; in another version every change is refused. Left
+    /// out: the paths apply to every version, and in a version without one of the fields every change is refused.
     #[cfg_attr(feature = "schemars", schemars(with = "Option<schema::Version>"))]
     pub(super) version: Option<String>,
     /// The resource, plural; with a slash one below it, such as `deployments/scale`.

@@ -105,8 +105,8 @@ impl Import<'_> {
         }
     }
 
-    /// Adds the place of an object's copy, or the reason why it is unknown. A PublishedResource without a rule may have
-    /// copies all the same.
+    /// Adds the place of an object's copy, or the reason why it is unknown. A PublishedResource may have
+    /// copies even if no rule is made from it.
     pub(super) fn locate(&self, published: &Published<'_>, original: &Original, imported: &mut ImportResult) {
         // An unreadable spec is reported already.
         let Ok(spec) = &published.spec else { return };

@@ -53,7 +53,7 @@ pub(super) enum GroupPath {
 }
 
 /// Detects whether a field of the kind `own` is a reference; `None` if it is none.
-pub(super) fn judge(field: &Field<'_>, kinds: &Kinds, own: &KindName) -> Option<ReferenceCandidate> {
+pub(super) fn candidate_of(field: &Field<'_>, kinds: &Kinds, own: &KindName) -> Option<ReferenceCandidate> {
     let field_words = FieldWords::from_field(field);
     let mut found = match properties(field.schema) {
         Some(inside) => object(field, inside, &field_words, kinds, own),
@@ -157,9 +157,11 @@ fn object(
             let why = format!("`{name}` is named like a reference to {}", listing(&targets));
             found(targets, if sure { High } else { Medium }, why)
         }
-        (true, true, None) => {
-            found(vec![], Medium, format!("`{name}` is named like a reference, but only the objects name its kind"))
-        }
+        (true, true, None) => found(
+            vec![],
+            Medium,
+            format!("`{name}` is named like a reference; the schema doesn't say to which kind, only the objects do"),
+        ),
         (true, false, None) => found(vec![], Medium, format!("`{name}` is named like a reference to an unknown kind")),
         (false, true, meant) => {
             let targets = meant.map(|(_, targets)| targets).unwrap_or_default();
