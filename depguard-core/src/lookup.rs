@@ -17,6 +17,7 @@ use crate::model::api::Strategy;
 use crate::protocol::deletion_target::DeletionTarget;
 use crate::protocol::problem::Unresolved;
 use crate::protocol::request::Accept;
+use crate::rule::Dependent;
 use crate::rule::compiled_edge::{CompiledEdge, EdgeState};
 use crate::scan::extract::Item;
 
@@ -109,7 +110,10 @@ impl Lookup {
     /// Returns true if each dependent refers to the target: as many as a message names are enough.
     pub(crate) fn finds_each(&self) -> bool {
         self.edges.iter().any(|edge| match &edge.state {
-            EdgeState::Usable { dependent, edge } => dependent.selector.is_none() && edge.is_of_each(),
+            EdgeState::Usable { dependent, edge } => {
+                let Dependent { export: _, gvr: _, kind: _, selector } = &**dependent;
+                selector.is_none() && edge.is_of_each()
+            }
             EdgeState::Invalid(_) => false,
         })
     }

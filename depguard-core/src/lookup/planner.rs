@@ -10,7 +10,7 @@ use crate::model::field_path::{FieldPath, Segment};
 use crate::model::names::{ExportName, GroupVersionResource, LogicalCluster, Namespace};
 use crate::protocol::request::Accept;
 use crate::rule::compiled_edge::{CompiledEdge, EdgeState};
-use crate::rule::{Edge, FieldReference, Reference, RuleKey};
+use crate::rule::{Dependent, Edge, FieldReference, Reference, RuleKey};
 
 /// The most fields of one kind of dependents that are requested one by one. With more fields, all dependents are read
 /// at once.
@@ -24,7 +24,7 @@ const METADATA: [&str; 7] =
 ///
 /// Lookups with equal dependents may share a list.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[expect(clippy::exhaustive_structs, reason = "made by depguard's other crates too, which say each field")]
+#[expect(clippy::exhaustive_structs, reason = "depguard's other crates construct it with all fields")]
 pub struct Dependents {
     /// The logical cluster; `None` on plain Kubernetes.
     pub cluster: Option<LogicalCluster>,
@@ -40,7 +40,7 @@ pub struct Dependents {
 
 /// Plan for finding the dependents of one kind that refer to a target, with the rules that need it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[expect(clippy::exhaustive_structs, reason = "made by depguard's other crates too, which say each field")]
+#[expect(clippy::exhaustive_structs, reason = "depguard's other crates construct it with all fields")]
 pub struct LookupPlan {
     /// The objects to search.
     pub dependents: Dependents,
@@ -146,7 +146,11 @@ fn scan_once(wanted: &mut [(PlannedEdge, Option<String>)]) {
 
 fn reads_metadata(edge: &CompiledEdge) -> bool {
     match &edge.state {
-        EdgeState::Usable { edge, .. } => edge.reads_metadata(),
+        EdgeState::Usable { dependent, edge } => {
+            // A selector reads labels, which are always in the metadata.
+            let Dependent { export: _, gvr: _, kind: _, selector: _ } = &**dependent;
+            edge.reads_metadata()
+        }
         EdgeState::Invalid(_) => false,
     }
 }
@@ -184,7 +188,7 @@ impl Edge {
 
     /// Returns true if all values that are read of a dependent are in its metadata.
     pub fn reads_metadata(&self) -> bool {
-        // Owners and the labels of the dependents' selector are always in the metadata.
+        // `paths` names all fields of an edge. Owners are always in the metadata.
         self.paths().all(|(_, path)| is_metadata(path))
     }
 }

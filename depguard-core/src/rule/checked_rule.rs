@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::{Dependent, Edge, RuleError, RuleKey, parse};
-use crate::model::api::FailurePolicy;
+use crate::model::api::{FailurePolicy, OnDelete, OwnedDependents};
 use crate::model::control_plane::ControlPlane;
 
 /// A checked DependencyRule.
@@ -50,8 +50,34 @@ impl Rule {
         &self.edges
     }
 
+    /// Returns true if `other_edge` of `other` has no effect beside `edge` of this rule: the same reference counts in at
+    /// least the same cases, and the outcome is at least as strict. Both edges must be between the same kinds.
+    pub fn covers(&self, edge: &Edge, other: &Self, other_edge: &Edge) -> bool {
+        let Self { key: _, generation: _, failure_policy, dependent, edges: _ } = self;
+        let Dependent { export: _, gvr: _, kind: _, selector } = dependent;
+        // A message is no effect: the covering edge has one of its own.
+        let Edge { index: _, target: _, reference, when, on_delete, owned_dependents, message: _ } = edge;
+        let counts_owned = |owned: OwnedDependents| owned == OwnedDependents::Block;
+        let fails_closed = |policy: FailurePolicy| policy == FailurePolicy::Fail;
+        *reference == other_edge.reference
+            && (when.is_none() || *when == other_edge.when)
+            && (selector.is_none() || *selector == other.dependent.selector)
+            && strictness(*on_delete) >= strictness(other_edge.on_delete)
+            && fails_closed(*failure_policy) >= fails_closed(other.failure_policy)
+            && counts_owned(*owned_dependents) >= counts_owned(other_edge.owned_dependents)
+    }
+
     /// Takes the edges out of the rule.
     pub(crate) fn take_edges(&mut self) -> Vec<Edge> {
         std::mem::take(&mut self.edges)
+    }
+}
+
+/// Returns the rank of an outcome: a higher one is stricter.
+fn strictness(on_delete: OnDelete) -> u8 {
+    match on_delete {
+        OnDelete::Audit => 0,
+        OnDelete::Warn => 1,
+        OnDelete::Deny => 2,
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use depguard_core::ExportName;
-use depguard_core::api::{FailurePolicy, OnDelete, OwnedDependents};
+use depguard_core::api::OnDelete;
 use depguard_core::graph::strongly_connected_components;
 use depguard_core::model::GroupResource;
 use depguard_core::rule::{Edge, Reference};
@@ -194,22 +194,8 @@ impl<'r> RuleEdge<'r> {
         format!("spec.dependencies[{}].{field}", self.edge.index)
     }
 
-    /// Returns true if this reference has every effect of the other one: it is the same reference, in at least the same
-    /// cases, at least as strict.
+    /// Returns true if the other reference has no effect beside this one. Both must be between the same kinds.
     fn covers(self, other: RuleEdge<'_>) -> bool {
-        let (own_selector, selector) = (&self.rule.rule.dependent().selector, &other.rule.rule.dependent().selector);
-        let strictness = |rule_edge: RuleEdge<'_>| match rule_edge.edge.on_delete {
-            OnDelete::Audit => 0,
-            OnDelete::Warn => 1,
-            OnDelete::Deny => 2,
-        };
-        let holds_out = |rule_edge: RuleEdge<'_>| rule_edge.rule.rule.failure_policy() == FailurePolicy::Fail;
-        let counts_owned = |rule_edge: RuleEdge<'_>| rule_edge.edge.owned_dependents == OwnedDependents::Block;
-        self.edge.reference == other.edge.reference
-            && (self.edge.when.is_none() || self.edge.when == other.edge.when)
-            && (own_selector.is_none() || own_selector == selector)
-            && strictness(self) >= strictness(other)
-            && holds_out(self) >= holds_out(other)
-            && counts_owned(self) >= counts_owned(other)
+        self.rule.rule.covers(self.edge, &other.rule.rule, other.edge)
     }
 }
