@@ -137,7 +137,7 @@ struct Lean {
 }
 
 #[derive(Deserialize)]
-#[expect(dead_code, reason = "decoded, not read")]
+#[expect(dead_code, reason = "serde fills the field to check it, and nobody reads it")]
 struct LeanItem {
     metadata: TypedMeta,
     spec: LeanSpec,
@@ -145,13 +145,13 @@ struct LeanItem {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-#[expect(dead_code, reason = "decoded, not read")]
+#[expect(dead_code, reason = "serde fills the field to check it, and nobody reads it")]
 struct LeanSpec {
     vpc_ref: LeanRef,
 }
 
 #[derive(Deserialize)]
-#[expect(dead_code, reason = "decoded, not read")]
+#[expect(dead_code, reason = "serde fills the field to check it, and nobody reads it")]
 struct LeanRef {
     name: String,
 }
@@ -163,7 +163,7 @@ struct Typed {
 
 /// Item of a decoder for the whole kind, with the minimum that it keeps.
 #[derive(Deserialize)]
-#[expect(dead_code, reason = "decoded, not read")]
+#[expect(dead_code, reason = "serde fills the field to check it, and nobody reads it")]
 struct TypedItem {
     metadata: TypedMeta,
     spec: Value,
@@ -171,7 +171,7 @@ struct TypedItem {
 }
 
 #[derive(Deserialize)]
-#[expect(dead_code, reason = "decoded, not read")]
+#[expect(dead_code, reason = "serde fills the field to check it, and nobody reads it")]
 struct TypedMeta {
     name: String,
     namespace: String,

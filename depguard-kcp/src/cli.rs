@@ -80,7 +80,7 @@ pub struct AllowanceArgs {
 #[derive(Debug, Clone, Copy, Default, ValueEnum)]
 #[expect(
     clippy::exhaustive_enums,
-    reason = "depguard's other crates decide by each case: none shall pass them by unseen"
+    reason = "depguard's other crates handle each variant, so that a new one must not compile unnoticed"
 )]
 pub enum ControlPlaneArg {
     /// A kcp, with rules and objects in many workspaces

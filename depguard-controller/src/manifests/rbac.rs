@@ -30,7 +30,7 @@ const EVENTS: &str = "default";
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(
     clippy::exhaustive_enums,
-    reason = "depguard's other crates decide by each case: none shall pass them by unseen"
+    reason = "depguard's other crates handle each variant, so that a new one must not compile unnoticed"
 )]
 pub enum Place {
     /// The one cluster of plain Kubernetes.

@@ -7,7 +7,7 @@ use crate::manifests::DEP_CTRL_PATH;
 
 /// Choices that the manifests depend on.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[expect(clippy::exhaustive_structs, reason = "made by depguard's other crates too, which say each field")]
+#[expect(clippy::exhaustive_structs, reason = "depguard's other crates construct it with all fields")]
 pub struct Setup {
     /// Control plane on which depguard runs.
     pub control_plane: ControlPlane,
@@ -27,7 +27,7 @@ pub struct Setup {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(
     clippy::exhaustive_enums,
-    reason = "depguard's other crates decide by each case: none shall pass them by unseen"
+    reason = "depguard's other crates handle each variant, so that a new one must not compile unnoticed"
 )]
 pub enum Identity {
     /// Tokens of ServiceAccounts in depguard's own workspace.

@@ -25,7 +25,7 @@ pub const AGGREGATE: &str = "dependencies.opendefense.cloud/aggregate-to-owners"
 
 /// Names of a kind.
 #[derive(Debug, Clone, Copy)]
-#[expect(clippy::exhaustive_structs, reason = "made by depguard's other crates too, which say each field")]
+#[expect(clippy::exhaustive_structs, reason = "depguard's other crates construct it with all fields")]
 pub struct Names {
     /// The kind itself.
     pub kind: &'static str,

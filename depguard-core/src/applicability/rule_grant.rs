@@ -43,7 +43,7 @@ enum ClaimState {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(
     clippy::exhaustive_enums,
-    reason = "depguard's other crates decide by each case: none shall pass them by unseen"
+    reason = "depguard's other crates handle each variant, so that a new one must not compile unnoticed"
 )]
 pub enum Acceptance {
     /// The rule is accepted, or no restriction is known.
@@ -58,7 +58,7 @@ pub enum Acceptance {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[expect(
     clippy::exhaustive_enums,
-    reason = "depguard's other crates decide by each case: none shall pass them by unseen"
+    reason = "depguard's other crates handle each variant, so that a new one must not compile unnoticed"
 )]
 pub enum RuleGrant {
     /// All rules: the annotation is absent.
@@ -74,7 +74,7 @@ pub enum RuleGrant {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(
     clippy::exhaustive_enums,
-    reason = "depguard's other crates decide by each case: none shall pass them by unseen"
+    reason = "depguard's other crates handle each variant, so that a new one must not compile unnoticed"
 )]
 pub enum Grantee {
     /// `root:compute`: this workspace.

@@ -6,7 +6,7 @@ use crate::graph::strongly_connected::strongly_connected_components;
 
 /// Deletion order: waves, cycles, and objects that cannot be deleted. Objects are numbered from 0.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[expect(clippy::exhaustive_structs, reason = "made by depguard's other crates too, which say each field")]
+#[expect(clippy::exhaustive_structs, reason = "depguard's other crates construct it with all fields")]
 pub struct DeletionOrder {
     /// Objects of each wave: no object refers to them once all earlier waves are gone.
     pub waves: Vec<Vec<usize>>,

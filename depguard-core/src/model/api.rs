@@ -33,7 +33,7 @@ pub const ACCEPT_ANNOTATION: &str = "dependencies.opendefense.cloud/accept-rules
 /// Foreign key: kind A refers to kind B through a field.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-#[expect(clippy::exhaustive_structs, reason = "what stands in the API: it grows with that, as docs/embedding.md says")]
+#[expect(clippy::exhaustive_structs, reason = "wire type: it grows with the API, as docs/embedding.md says")]
 pub struct DependencyRule {
     /// `dependencies.opendefense.cloud/v1alpha1`.
     #[serde(default)]
@@ -54,7 +54,7 @@ pub struct DependencyRule {
 /// The part of an object's metadata that depguard reads.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-#[expect(clippy::exhaustive_structs, reason = "what stands in the API: it grows with that, as docs/embedding.md says")]
+#[expect(clippy::exhaustive_structs, reason = "wire type: it grows with the API, as docs/embedding.md says")]
 pub struct ObjectMeta {
     /// The object's name.
     #[serde(default)]
@@ -73,7 +73,7 @@ pub struct ObjectMeta {
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[cfg_attr(feature = "schemars", schemars(extend("required" = ["dependent", "dependencies"])))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-#[expect(clippy::exhaustive_structs, reason = "what stands in the API: it grows with that, as docs/embedding.md says")]
+#[expect(clippy::exhaustive_structs, reason = "wire type: it grows with the API, as docs/embedding.md says")]
 pub struct DependencyRuleSpec {
     /// The outcome of a deletion if this rule can't be evaluated, or depguard can't be reached. Left out: `Fail`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -107,7 +107,7 @@ pub enum FailurePolicy {
      "message": "the core group is always local: name a group or leave apiExportName out"},
 ])))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-#[expect(clippy::exhaustive_structs, reason = "what stands in the API: it grows with that, as docs/embedding.md says")]
+#[expect(clippy::exhaustive_structs, reason = "wire type: it grows with the API, as docs/embedding.md says")]
 pub struct Dependent {
     /// The APIExport, in this rule's own workspace, that serves the kind. Left out: a kind of this workspace or cluster
     /// itself.
@@ -141,7 +141,7 @@ pub struct Dependent {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema), schemars(extend("x-kubernetes-map-type" = "atomic")))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-#[expect(clippy::exhaustive_structs, reason = "what stands in the API: it grows with that, as docs/embedding.md says")]
+#[expect(clippy::exhaustive_structs, reason = "wire type: it grows with the API, as docs/embedding.md says")]
 pub struct LabelSelector {
     /// Labels, all of which must be there.
     #[cfg_attr(feature = "schemars", schemars(
@@ -167,7 +167,7 @@ pub struct LabelSelector {
     "message": "In and NotIn need values, Exists and DoesNotExist take none",
 }])))]
 #[serde(deny_unknown_fields)]
-#[expect(clippy::exhaustive_structs, reason = "what stands in the API: it grows with that, as docs/embedding.md says")]
+#[expect(clippy::exhaustive_structs, reason = "wire type: it grows with the API, as docs/embedding.md says")]
 pub struct LabelSelectorRequirement {
     /// The label.
     #[cfg_attr(feature = "schemars", schemars(length(min = 1, max = 317), pattern(schema::LABEL_KEY)))]
@@ -205,7 +205,7 @@ pub enum LabelSelectorOperator {
      "message": "the core group is always local: name a group or leave apiExportRef out"},
 ])))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-#[expect(clippy::exhaustive_structs, reason = "what stands in the API: it grows with that, as docs/embedding.md says")]
+#[expect(clippy::exhaustive_structs, reason = "wire type: it grows with the API, as docs/embedding.md says")]
 pub struct Dependency {
     /// The APIExport that serves the target. Left out: a kind of this workspace or cluster itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -251,7 +251,7 @@ pub struct Dependency {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
-#[expect(clippy::exhaustive_structs, reason = "what stands in the API: it grows with that, as docs/embedding.md says")]
+#[expect(clippy::exhaustive_structs, reason = "wire type: it grows with the API, as docs/embedding.md says")]
 pub struct ExportRef {
     /// The provider's workspace path.
     #[cfg_attr(feature = "schemars", schemars(with = "schema::WorkspacePath"))]
@@ -282,7 +282,7 @@ pub struct ExportRef {
      "message": "value with namespacePattern needs namespacePath, too"},
 ])))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-#[expect(clippy::exhaustive_structs, reason = "what stands in the API: it grows with that, as docs/embedding.md says")]
+#[expect(clippy::exhaustive_structs, reason = "wire type: it grows with the API, as docs/embedding.md says")]
 pub struct FieldRef {
     /// The path of the field: a string, or a list of strings. Such as `.spec.vpcRef.name` or
     /// `.spec.networks[*].vpcRef.name`. Either this or `value`.
@@ -355,7 +355,7 @@ pub struct FieldRef {
     {"rule": "has(self.path) != has(self.selector)", "message": "write exactly one of path and selector"},
 ])))]
 #[serde(deny_unknown_fields)]
-#[expect(clippy::exhaustive_structs, reason = "what stands in the API: it grows with that, as docs/embedding.md says")]
+#[expect(clippy::exhaustive_structs, reason = "wire type: it grows with the API, as docs/embedding.md says")]
 pub struct SelectorRef {
     /// The path of a LabelSelector, or of a plain map of labels, such as `.spec.selector`.
     #[cfg_attr(feature = "schemars", schemars(with = "schema::FieldPath"))]
@@ -372,7 +372,7 @@ pub struct SelectorRef {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
-#[expect(clippy::exhaustive_structs, reason = "what stands in the API: it grows with that, as docs/embedding.md says")]
+#[expect(clippy::exhaustive_structs, reason = "wire type: it grows with the API, as docs/embedding.md says")]
 pub struct When {
     /// The path of the field, such as `.spec.state`.
     #[cfg_attr(feature = "schemars", schemars(with = "schema::FieldPath"))]
@@ -387,7 +387,7 @@ pub struct When {
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[expect(
     clippy::exhaustive_enums,
-    reason = "depguard's other crates decide by each case: none shall pass them by unseen"
+    reason = "depguard's other crates handle each variant, so that a new one must not compile unnoticed"
 )]
 pub enum OnDelete {
     /// The deletion is refused.
@@ -404,7 +404,7 @@ pub enum OnDelete {
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[expect(
     clippy::exhaustive_enums,
-    reason = "depguard's other crates decide by each case: none shall pass them by unseen"
+    reason = "depguard's other crates handle each variant, so that a new one must not compile unnoticed"
 )]
 pub enum OwnedDependents {
     /// The dependent counts like any other.
@@ -418,7 +418,7 @@ pub enum OwnedDependents {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
-#[expect(clippy::exhaustive_structs, reason = "what stands in the API: it grows with that, as docs/embedding.md says")]
+#[expect(clippy::exhaustive_structs, reason = "wire type: it grows with the API, as docs/embedding.md says")]
 pub struct DependencyRuleStatus {
     /// The generation that the status speaks of.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -444,7 +444,7 @@ pub struct DependencyRuleStatus {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
-#[expect(clippy::exhaustive_structs, reason = "what stands in the API: it grows with that, as docs/embedding.md says")]
+#[expect(clippy::exhaustive_structs, reason = "wire type: it grows with the API, as docs/embedding.md says")]
 pub struct Condition {
     /// The condition's type.
     #[cfg_attr(feature = "schemars", schemars(length(max = 316)))]
@@ -475,7 +475,7 @@ pub struct Condition {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
-#[expect(clippy::exhaustive_structs, reason = "what stands in the API: it grows with that, as docs/embedding.md says")]
+#[expect(clippy::exhaustive_structs, reason = "wire type: it grows with the API, as docs/embedding.md says")]
 pub struct TargetStatus {
     /// The index in `spec.dependencies`.
     #[cfg_attr(feature = "schemars", schemars(with = "i32"))]
@@ -499,7 +499,7 @@ pub struct TargetStatus {
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[expect(
     clippy::exhaustive_enums,
-    reason = "depguard's other crates decide by each case: none shall pass them by unseen"
+    reason = "depguard's other crates handle each variant, so that a new one must not compile unnoticed"
 )]
 pub enum Strategy {
     /// The API server returns only the dependents that name the target.

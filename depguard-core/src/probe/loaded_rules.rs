@@ -27,7 +27,7 @@ pub struct LoadedRulesRequest {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(
     clippy::exhaustive_enums,
-    reason = "depguard's other crates decide by each case: none shall pass them by unseen"
+    reason = "depguard's other crates handle each variant, so that a new one must not compile unnoticed"
 )]
 pub enum Loaded {
     /// The webhook decides by rules; these are the rules of the loaded-rules request that it has loaded.

@@ -201,7 +201,7 @@ impl<'a> Review<'a> {
     }
 
     /// Returns the requested version of the group.
-    #[cfg_attr(not(feature = "locks"), allow(dead_code, reason = "object locks ask for it"))]
+    #[cfg_attr(not(feature = "locks"), allow(dead_code, reason = "only object locks use it"))]
     pub(crate) fn version(&self) -> Option<&str> {
         given(self.request.resource.version.as_ref())
     }
@@ -262,20 +262,20 @@ impl Requester<'_> {
     }
 
     /// Returns the user's UID, if there is one.
-    #[cfg_attr(not(feature = "locks"), allow(dead_code, reason = "object locks ask for it"))]
+    #[cfg_attr(not(feature = "locks"), allow(dead_code, reason = "only object locks use it"))]
     pub(crate) fn uid(&self) -> Option<&str> {
         given(self.uid.as_ref())
     }
 
     /// Returns the authenticator's extra values under that key.
-    #[cfg_attr(not(feature = "locks"), allow(dead_code, reason = "object locks ask for it"))]
+    #[cfg_attr(not(feature = "locks"), allow(dead_code, reason = "only object locks use it"))]
     pub(crate) fn extra(&self, key: &str) -> impl Iterator<Item = &str> {
         let values = self.extras().find(|(name, _)| *name == key).map(|(_, values)| values);
         values.into_iter().flatten().map(Text::as_str)
     }
 
     /// Returns all extra values of the authenticator.
-    #[cfg_attr(not(feature = "locks"), allow(dead_code, reason = "object locks ask for it"))]
+    #[cfg_attr(not(feature = "locks"), allow(dead_code, reason = "only object locks use it"))]
     pub(crate) fn extras(&self) -> impl Iterator<Item = (&str, &[Text<'_>])> {
         let all = self.extra.iter().flatten();
         all.map(|(key, values)| (key.as_str(), values.as_deref().unwrap_or_default()))

@@ -7,7 +7,7 @@ use crate::model::percent_encoding::percent_encode;
 
 /// A GET whose answer an evaluation needs.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[expect(clippy::exhaustive_structs, reason = "made by depguard's other crates too, which say each field")]
+#[expect(clippy::exhaustive_structs, reason = "depguard's other crates construct it with all fields")]
 pub struct Query {
     /// The id to return with the answer.
     pub id: QueryId,
@@ -27,7 +27,7 @@ pub struct Query {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[expect(
     clippy::exhaustive_enums,
-    reason = "depguard's other crates decide by each case: none shall pass them by unseen"
+    reason = "depguard's other crates handle each variant, so that a new one must not compile unnoticed"
 )]
 pub enum Accept {
     /// Whole objects.
@@ -63,7 +63,7 @@ pub struct Request {
 
 /// A POST, a PUT or a PATCH of JSON.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[expect(clippy::exhaustive_structs, reason = "made by depguard's other crates too, which say each field")]
+#[expect(clippy::exhaustive_structs, reason = "depguard's other crates construct it with all fields")]
 pub struct Send {
     /// The id to return with the answer.
     pub id: QueryId,
@@ -81,7 +81,7 @@ pub struct Send {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(
     clippy::exhaustive_enums,
-    reason = "depguard's other crates decide by each case: none shall pass them by unseen"
+    reason = "depguard's other crates handle each variant, so that a new one must not compile unnoticed"
 )]
 pub enum Verb {
     /// Creation, by `POST`.

@@ -10,7 +10,7 @@ use crate::rule::Rule;
 
 /// Waves of kinds. A kind is named by its index in the list that was ordered.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[expect(clippy::exhaustive_structs, reason = "made by depguard's other crates too, which say each field")]
+#[expect(clippy::exhaustive_structs, reason = "depguard's other crates construct it with all fields")]
 pub struct KindOrder {
     /// Waves of kinds: no object of a later wave refers to an object of an earlier wave. No wave is empty; without
     /// rules, one wave holds all kinds.

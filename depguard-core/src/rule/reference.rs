@@ -15,7 +15,7 @@ static EACH: LazyLock<FieldPath> = LazyLock::new(FieldPath::name);
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(
     clippy::exhaustive_enums,
-    reason = "depguard's other crates decide by each case: none shall pass them by unseen"
+    reason = "depguard's other crates handle each variant, so that a new one must not compile unnoticed"
 )]
 pub enum Reference {
     /// The dependent names the target in a field.
@@ -80,7 +80,7 @@ pub struct ValueSource {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(
     clippy::exhaustive_enums,
-    reason = "depguard's other crates decide by each case: none shall pass them by unseen"
+    reason = "depguard's other crates handle each variant, so that a new one must not compile unnoticed"
 )]
 pub enum Place {
     /// The dependent's own namespace; for a dependent without a namespace, any.

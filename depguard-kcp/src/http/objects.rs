@@ -42,7 +42,7 @@ pub enum ApiError {
 
 /// Content of a metav1.Status, or of an answer without one.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[expect(clippy::exhaustive_structs, reason = "made by depguard's other crates too, which say each field")]
+#[expect(clippy::exhaustive_structs, reason = "depguard's other crates construct it with all fields")]
 pub struct Status {
     /// HTTP status.
     pub code: u16,
@@ -59,7 +59,7 @@ pub struct Status {
 /// Entry of a status' `details.causes`. Each field is empty if none was given.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
-#[expect(clippy::exhaustive_structs, reason = "made by depguard's other crates too, which say each field")]
+#[expect(clippy::exhaustive_structs, reason = "depguard's other crates construct it with all fields")]
 pub struct Cause {
     /// Machine-readable reason: depguard's own is `StillReferenced`.
     pub reason: String,

@@ -7,7 +7,7 @@ use depguard_core::model::GroupResource;
 
 /// Features beside rules that are switched on. Without flags, none is.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-#[expect(clippy::exhaustive_structs, reason = "made by depguard's other crates too, which say each field")]
+#[expect(clippy::exhaustive_structs, reason = "depguard's other crates construct it with all fields")]
 pub struct Features {
     /// ObjectLocks and ClusterObjectLocks: `--enable locks`.
     pub locks: bool,
@@ -22,7 +22,7 @@ pub struct Features {
 #[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
 #[expect(
     clippy::exhaustive_enums,
-    reason = "depguard's other crates decide by each case: none shall pass them by unseen"
+    reason = "depguard's other crates handle each variant, so that a new one must not compile unnoticed"
 )]
 pub enum Feature {
     /// Locks: only the holder of a lock changes or deletes the locked objects

@@ -7,7 +7,7 @@ use depguard_core::ControlPlane;
 #[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
 #[expect(
     clippy::exhaustive_enums,
-    reason = "depguard's other crates decide by each case: none shall pass them by unseen"
+    reason = "depguard's other crates handle each variant, so that a new one must not compile unnoticed"
 )]
 pub enum ReadThrough {
     /// Read in each consumer's workspace, {base}/clusters/{logical cluster}; needs the right to list everything there

@@ -26,7 +26,7 @@ pub struct WatchedFile<T, E, const N: usize = 1> {
 
 /// Files that belong together.
 #[derive(Debug, Clone)]
-#[expect(clippy::exhaustive_structs, reason = "made by depguard's other crates too, which say each field")]
+#[expect(clippy::exhaustive_structs, reason = "depguard's other crates construct it with all fields")]
 pub struct Files<const N: usize = 1> {
     /// Name of the files, after "the".
     pub what: &'static str,

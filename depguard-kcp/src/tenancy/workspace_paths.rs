@@ -29,7 +29,7 @@ pub struct BoundWorkspaces {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(
     clippy::exhaustive_enums,
-    reason = "depguard's other crates decide by each case: none shall pass them by unseen"
+    reason = "depguard's other crates handle each variant, so that a new one must not compile unnoticed"
 )]
 pub enum WorkspaceLookup {
     /// The workspace exists. If nobody claims its path, it has not bound depguard's export.

@@ -43,7 +43,7 @@ const SLICES: Watched = Watched {
 
 /// Options of a reflector.
 #[derive(Debug, Clone)]
-#[expect(clippy::exhaustive_structs, reason = "made by depguard's other crates too, which say each field")]
+#[expect(clippy::exhaustive_structs, reason = "depguard's other crates construct it with all fields")]
 pub struct ReflectorOptions {
     /// Control plane of depguard. In kcp, resources are watched in all clusters of each endpoint of depguard's export;
     /// in a plain cluster, in that cluster.

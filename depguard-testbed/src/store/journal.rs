@@ -9,7 +9,7 @@ use super::{Change, Key};
 
 /// Change of the store, as it was committed.
 #[derive(Clone, Debug)]
-#[expect(clippy::exhaustive_structs, reason = "made by depguard's other crates too, which say each field")]
+#[expect(clippy::exhaustive_structs, reason = "depguard's other crates construct it with all fields")]
 pub struct Event {
     /// Revision that this change made. Each change has the next one.
     pub revision: u64,

@@ -28,7 +28,7 @@ use self::pattern::Pattern;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[expect(
     clippy::exhaustive_enums,
-    reason = "depguard's other crates decide by each case: none shall pass them by unseen"
+    reason = "depguard's other crates handle each variant, so that a new one must not compile unnoticed"
 )]
 pub enum Agent {
     /// KDP's Servlet, with PublishedResources of `services.kdp.k8c.io`.
@@ -39,7 +39,7 @@ pub enum Agent {
 
 /// Object in a kcp workspace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[expect(clippy::exhaustive_structs, reason = "made by depguard's other crates too, which say each field")]
+#[expect(clippy::exhaustive_structs, reason = "depguard's other crates construct it with all fields")]
 pub struct Original<'a> {
     /// Logical cluster: `2kmlo5t0xpzp`.
     pub cluster: &'a str,
@@ -87,7 +87,7 @@ pub struct NamingError {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[expect(
     clippy::exhaustive_enums,
-    reason = "depguard's other crates decide by each case: none shall pass them by unseen"
+    reason = "depguard's other crates handle each variant, so that a new one must not compile unnoticed"
 )]
 pub enum NoName {
     /// The object has no namespace, but a template asks for one.

@@ -24,7 +24,7 @@ pub struct Referrers {
 
 /// A dependent that refers to a target, and that forbids the deletion if the rule says so.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[expect(clippy::exhaustive_structs, reason = "made by depguard's other crates too, which say each field")]
+#[expect(clippy::exhaustive_structs, reason = "depguard's other crates construct it with all fields")]
 pub struct Blocker {
     /// The dependent's kind.
     pub kind: String,

@@ -18,7 +18,7 @@ use crate::model::names::{GroupResource, Namespace, Version};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[expect(
     clippy::exhaustive_enums,
-    reason = "depguard's other crates decide by each case: none shall pass them by unseen"
+    reason = "depguard's other crates handle each variant, so that a new one must not compile unnoticed"
 )]
 pub enum LockKind {
     /// A lock of objects in its own namespace.
@@ -45,7 +45,7 @@ pub struct Lock {
 
 /// Objects that a lock names.
 #[derive(Debug, Clone, PartialEq)]
-#[expect(clippy::exhaustive_structs, reason = "made by depguard's other crates too, which say each field")]
+#[expect(clippy::exhaustive_structs, reason = "depguard's other crates construct it with all fields")]
 pub struct LockTarget {
     /// The kind, in every version.
     pub kind: GroupResource,
@@ -63,7 +63,7 @@ pub struct LockTarget {
 #[derive(Debug, Clone, PartialEq)]
 #[expect(
     clippy::exhaustive_enums,
-    reason = "depguard's other crates decide by each case: none shall pass them by unseen"
+    reason = "depguard's other crates handle each variant, so that a new one must not compile unnoticed"
 )]
 pub enum Pick {
     /// The object of this name.
@@ -79,7 +79,7 @@ pub enum Pick {
 
 /// Operations that a lock forbids.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[expect(clippy::exhaustive_structs, reason = "made by depguard's other crates too, which say each field")]
+#[expect(clippy::exhaustive_structs, reason = "depguard's other crates construct it with all fields")]
 pub struct Operations {
     /// Changes of the object.
     pub update: bool,

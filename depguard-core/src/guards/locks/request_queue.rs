@@ -9,7 +9,7 @@ use crate::protocol::request::{Accept, Query, QueryId, Send, Verb};
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(
     clippy::exhaustive_enums,
-    reason = "depguard's other crates decide by each case: none shall pass them by unseen"
+    reason = "depguard's other crates handle each variant, so that a new one must not compile unnoticed"
 )]
 pub enum Ask {
     /// A GET. It may be shared by all evaluations that asked for it before it was sent.

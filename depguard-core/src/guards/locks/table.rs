@@ -19,7 +19,7 @@ use crate::model::names::{GroupResource, Namespace};
 
 /// Name of a table: the ObjectLocks of a namespace, or the ClusterObjectLocks, that may be about one kind.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[expect(clippy::exhaustive_structs, reason = "made by depguard's other crates too, which say each field")]
+#[expect(clippy::exhaustive_structs, reason = "depguard's other crates construct it with all fields")]
 pub struct TableName {
     /// The namespace; `None`: the whole cluster.
     pub namespace: Option<Namespace>,
@@ -29,7 +29,7 @@ pub struct TableName {
 
 /// Entry of a table about one lock.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-#[expect(clippy::exhaustive_structs, reason = "made by depguard's other crates too, which say each field")]
+#[expect(clippy::exhaustive_structs, reason = "depguard's other crates construct it with all fields")]
 pub struct Entry {
     /// The lock's name.
     pub lock: String,

@@ -16,7 +16,7 @@ const MAX_TRIES: u32 = 16;
 
 /// The entries that a review must record in one table before its lock is stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[expect(clippy::exhaustive_structs, reason = "made by depguard's other crates too, which say each field")]
+#[expect(clippy::exhaustive_structs, reason = "depguard's other crates construct it with all fields")]
 pub struct TableNote {
     /// The logical cluster of the table; `None` on plain Kubernetes.
     pub cluster: Option<LogicalCluster>,

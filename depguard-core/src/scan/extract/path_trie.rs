@@ -41,7 +41,7 @@ impl PathTrie {
         &self.slots
     }
 
-    #[expect(clippy::indexing_slicing, reason = "only this tree makes its ids, and no node goes")]
+    #[expect(clippy::indexing_slicing, reason = "ids come from this tree only, and no node is ever removed")]
     pub(super) fn node(&self, id: NodeId) -> &Node {
         &self.nodes[id]
     }
@@ -102,7 +102,7 @@ impl PathTrie {
         })
     }
 
-    #[expect(clippy::indexing_slicing, reason = "only this tree makes its ids, and no node goes")]
+    #[expect(clippy::indexing_slicing, reason = "ids come from this tree only, and no node is ever removed")]
     fn node_mut(&mut self, id: NodeId) -> &mut Node {
         &mut self.nodes[id]
     }

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 /// Limits of the watched objects of each resource, for one logical cluster or for a plain cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[expect(clippy::exhaustive_structs, reason = "made by depguard's other crates too, which say each field")]
+#[expect(clippy::exhaustive_structs, reason = "depguard's other crates construct it with all fields")]
 pub struct Allowance {
     /// Maximum of objects.
     pub objects: usize,

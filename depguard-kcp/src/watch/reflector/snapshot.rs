@@ -14,7 +14,7 @@ use crate::tenancy::endpoint_slices;
 
 /// Resource to watch, in all namespaces that have objects of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[expect(clippy::exhaustive_structs, reason = "made by depguard's other crates too, which say each field")]
+#[expect(clippy::exhaustive_structs, reason = "depguard's other crates construct it with all fields")]
 pub struct Watched {
     /// API group; empty for the core group.
     pub group: &'static str,
@@ -143,7 +143,7 @@ pub enum Readiness {
 
 /// Error that lasts.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[expect(clippy::exhaustive_structs, reason = "made by depguard's other crates too, which say each field")]
+#[expect(clippy::exhaustive_structs, reason = "depguard's other crates construct it with all fields")]
 pub struct Failure {
     /// Time since which nothing was heard of the resource.
     pub since: Instant,
