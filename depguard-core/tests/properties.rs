@@ -238,7 +238,7 @@ proptest! {
         match (rule, partial) {
             (Ok(rule), partial) => {
                 // A usable rule has an outline that equals the rule: a spoilt rule keeps the same values.
-                let partial = partial.expect("an partial of a rule");
+                let partial = partial.expect("a partial rule");
                 let dependent = rule.dependent();
                 prop_assert_eq!(&partial.key, rule.key());
                 prop_assert_eq!(&partial.dependent_export, &dependent.export);

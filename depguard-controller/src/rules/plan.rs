@@ -36,7 +36,7 @@ pub(crate) struct PlanInput<'v> {
     /// Configurations that have the name of ours.
     pub(crate) configurations: BTreeMap<InstallPlace, &'v Value>,
     pub(crate) exports: Exports<'v>,
-    /// Consents of the exports, as far as they can be seen: the workspaces whose rules each accepts.
+    /// Rule grants of the exports, as far as they can be read: the workspaces whose rules each accepts.
     pub(crate) rule_grants: RuleGrants,
     /// Results of looking up the workspaces that rules name.
     pub(crate) lookups: BTreeMap<WorkspacePath, WorkspaceLookup>,

@@ -59,7 +59,7 @@ pub(crate) fn plan_input<'v>(
     let rules = state.resource(Watched::RULES.plural).into_iter().flat_map(|resource| &resource.objects);
     let values = |plural| state.resource(plural).into_iter().flat_map(|resource| resource.values());
     let configurations = state.resource(CONFIGURATIONS).into_iter().flat_map(|resource| &resource.objects);
-    // Consents that can't be followed any more may have changed: then everybody's rules count, as they do for the
+    // Rule grants that can't be watched any more may have changed: then everybody's rules count, as they do for the
     // webhook.
     let is_followed = state.is_followed(Watched::EXPORTS.plural, Snapshot::PATIENCE);
     let exports = values(Watched::EXPORTS.plural).filter(|_| is_followed);

@@ -3,7 +3,7 @@
 //! A rule holds up other people's deletions, so the provider of the targets may say whose rules it accepts: by the
 //! annotation [`ACCEPT_ANNOTATION`](crate::model::api::ACCEPT_ANNOTATION) on its APIExport, a list of workspace paths
 //! and logical clusters such as `root:compute, root:team:*, clusters/2x3yz`. Without the annotation, or if the
-//! consent is unknown, all rules are accepted: one refusal too many is better than one deletion too many.
+//! grant is unknown, all rules are accepted: one refusal too many is better than one deletion too many.
 //!
 //! A path is a workspace's own claim, and the workspace's administrator can write any path. A claim therefore counts
 //! only as long as no look-up contradicts it. A logical cluster is named by kcp itself and needs no look-up.
@@ -15,7 +15,7 @@ use serde_json::Value;
 use crate::model::api::{ACCEPT_ANNOTATION, CLUSTER_ANNOTATION, PATH_ANNOTATION};
 use crate::model::names::{ExportName, LogicalCluster, WorkspacePath};
 
-/// The known consents of all APIExports, and the known paths of the workspaces that hold rules.
+/// The known grants of all APIExports, and the known paths of the workspaces that hold rules.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RuleGrants {
     exports: HashMap<(LogicalCluster, ExportName), RuleGrant>,
@@ -146,7 +146,7 @@ impl RuleGrants {
         claims
     }
 
-    /// Returns the consents with the results of look-ups of paths.
+    /// Returns the grants with the results of look-ups of paths.
     #[must_use]
     pub fn looked_up(mut self, lookups: &PathLookups) -> Self {
         for (cluster, claims) in &mut self.claims {
@@ -207,7 +207,7 @@ impl RuleGrants {
         self.exports.values().any(|grant| matches!(grant, RuleGrant::Only(_)))
     }
 
-    /// Returns the known consent of an APIExport; `None` if there is none.
+    /// Returns the known grant of an APIExport; `None` if there is none.
     pub fn of(&self, provider: &LogicalCluster, export: &ExportName) -> Option<&RuleGrant> {
         self.exports.get(&(provider.clone(), export.clone()))
     }
@@ -394,20 +394,20 @@ mod tests {
             let bindings: Vec<_> = claims.iter().map(|(cluster, path)| binding(cluster, path)).collect();
             let found =
                 found.map(|(path, cluster)| (WorkspacePath::parse(path).unwrap(), LogicalCluster::parse(cluster).ok()));
-            let consents = RuleGrants::read([&export(Some(accept))], &bindings).looked_up(&found.into_iter().collect());
+            let grants = RuleGrants::read([&export(Some(accept))], &bindings).looked_up(&found.into_iter().collect());
             let [of, provider] = [of, "network"].map(|id| LogicalCluster::parse(id).unwrap());
             let name = ExportName::parse("network.example.com").unwrap();
-            assert_eq!(consents.acceptance(&of, &provider, &name), expected, "{accept} {claims:?}: {of}");
-            assert_eq!(consents.grants(&of, &provider, &name), expected != Refused);
+            assert_eq!(grants.acceptance(&of, &provider, &name), expected, "{accept} {claims:?}: {of}");
+            assert_eq!(grants.grants(&of, &provider, &name), expected != Refused);
         }
     }
 
     #[test]
     fn the_claims_of_a_workspace_are_told_with_all_who_share_them() {
         let bindings = [binding("a", "root:a"), binding("evil", "root:a"), binding("b", "root:b")];
-        let consents = RuleGrants::read([], &bindings);
+        let grants = RuleGrants::read([], &bindings);
         let told = |of: &str| {
-            let claims = consents.claims([&LogicalCluster::parse(of).unwrap()]).into_iter();
+            let claims = grants.claims([&LogicalCluster::parse(of).unwrap()]).into_iter();
             claims.map(|(path, by)| format!("{path} {by:?}")).collect::<Vec<_>>()
         };
         assert_eq!(told("evil"), [r#"root:a {LogicalCluster("a"), LogicalCluster("evil")}"#]);

@@ -123,9 +123,9 @@ impl Extractor {
 
     /// Hands each object of the page that contains a searched name to `each`; without a prefilter, each object.
     ///
-    /// An object that doesn't hold the prefilter is never handed out, whatever else is in its page, so the result
-    /// doesn't depend on where pages end. If the page doesn't hold the prefilter, only the metadata of the list is
-    /// certain to be read. Such a page may be broken elsewhere: it then counts as a page without references, because
+    /// An object without a searched name is never handed out, whatever else is in its page, so the result doesn't depend
+    /// on where pages end. If no object of the page has such a name, only the metadata of the list is certain to be
+    /// read. Such a page may be broken elsewhere: it then counts as a page without references, because
     /// it holds none.
     pub fn search<'de>(
         &self,

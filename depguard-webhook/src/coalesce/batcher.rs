@@ -20,8 +20,7 @@ use std::collections::VecDeque;
 pub(crate) struct Thresholds {
     /// Maximum number of selectors that run side by side.
     pub(crate) at_once: usize,
-    /// Number of further waiting selectors that make a crowd: one scan then costs less than all of them. `usize::MAX`:
-    /// never.
+    /// Number of further waiting selectors from which on one scan costs less than all of them. `usize::MAX`: never.
     pub(crate) batch_threshold: usize,
 }
 
@@ -91,7 +90,7 @@ impl<W: Copy + Eq> Batcher<W> {
         }
     }
 
-    /// Sets the number of waiting selectors that counts as a crowd from now on.
+    /// Sets the number of waiting selectors that from now on are answered by one scan.
     pub(crate) fn set_batch_threshold(&mut self, threshold: usize) {
         self.bounds.batch_threshold = threshold;
         self.is_batching &= threshold < usize::MAX;

@@ -109,7 +109,7 @@ impl RuleWatcher {
             let missing = missing.or_else(|| overflown(&state));
             let stale = missing.is_none().then(|| stale(state.stalest(), self.patience)).flatten();
             let doubt = stale.is_some().then(|| self.doubt(&state)).flatten();
-            // Consents that can't be followed any more may have changed.
+            // Rule grants that can't be watched any more may have changed.
             let grants_known = doubt.is_none() && state.is_followed(Watched::EXPORTS.plural, self.patience);
             if let Some(why) = missing.or(stale.filter(|_| doubt.is_none())) {
                 say(self.rules.not_loaded().as_ref(), Some(&why));
@@ -144,7 +144,7 @@ impl RuleWatcher {
     }
 
     /// Puts the rules of a state in force. A path whose claims were not looked up yet counts as unknown: nobody waits
-    /// for that. If the providers' consents are not followed, everybody's rules count.
+    /// for that. If the providers' rule grants are not watched, everybody's rules count.
     ///
     /// Other threads go on deciding reviews meanwhile. Returns false if the rules were lost on the way.
     async fn put_in_force(&mut self, state: &Arc<Snapshot>, grants_known: bool, doubt: Option<String>) -> bool {

@@ -167,7 +167,7 @@ mod tests {
         first.fill(whole(b"abcd")).await.unwrap();
         let mut second = ReviewBody::new(4, permits.clone());
         let waited = tokio::time::timeout(Duration::from_secs(1), second.fill(whole(b"efgh"))).await;
-        assert!(waited.is_err(), "there was no permits");
+        assert!(waited.is_err(), "there were no permits");
         drop(first);
         second.fill(whole(b"efgh")).await.unwrap();
         drop(second);

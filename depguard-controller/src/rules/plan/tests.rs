@@ -174,7 +174,7 @@ fn a_target_whose_provider_does_not_accept_the_rule_is_not_installed_for_it() {
     assert_eq!(planned("root:compute"), (true, vec![]));
     assert_eq!(planned("clusters/compute"), (true, vec![]));
     assert_eq!(planned("root:else"), (false, vec![cluster("network")]));
-    // Another rule's consent and targets are its own.
+    // Another rule's grant and targets are its own.
     let mut local = local(rule("network", "b", &[(NETWORK, "vpcs.network.example.com")]));
     local["spec"]["failurePolicy"] = json!("Ignore");
     let rules = [rules[0].clone(), local];

@@ -257,7 +257,7 @@ impl Refusal {
             Self::Invalid { lock, why } => return format!("{lock} can't be used: {}", clipped(why)),
             Self::Unrecorded { lock, problems } => {
                 return format!(
-                    "{lock} can't be stored, reason depguard could not record it in a lock table: {}",
+                    "{lock} can't be stored, because depguard could not record it in a lock table: {}",
                     joined(problems)
                 );
             }

@@ -50,7 +50,7 @@ struct Sent {
 
 #[derive(Debug, Clone, Copy)]
 enum Event {
-    /// A lookup arrives. With `batches`, waiting selectors may from now on be a crowd; else never.
+    /// A lookup arrives. With `batches`, one scan may from now on answer many waiting selectors; else never.
     Arrive {
         selects: bool,
         batches: bool,
@@ -224,7 +224,7 @@ impl World {
         let batcher = &self.batcher;
         assert!(self.scans.len() <= 1, "two scans at once");
         assert!(self.selectors.len() <= batcher.bounds.at_once, "too many selectors at once");
-        assert!(batcher.queued.len() < batcher.bounds.batch_threshold, "a crowd waits for selectors");
+        assert!(batcher.queued.len() < batcher.bounds.batch_threshold, "a batch waits for selectors");
         assert!(
             batcher.queued.is_empty() || self.selectors.len() == batcher.bounds.at_once,
             "nothing runs, and one waits"
@@ -317,7 +317,7 @@ fn a_thousand_at_once_cost_a_handful_of_lists() {
     for who in 0..4 {
         assert_eq!(batcher.leave(who), [Action::GiveUpSelect(who)]);
     }
-    // Nobody came while this scan ran: the crowd is over.
+    // Nobody came while this scan ran: batching is over.
     assert_eq!(batcher.end(scan(1)).1, []);
     assert_eq!(batcher.arrive(1_100, true), [Action::Select(1_100)]);
 }
