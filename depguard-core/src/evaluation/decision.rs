@@ -64,7 +64,7 @@ pub enum AllowReason {
 
 impl Decision {
     pub(crate) fn new(verdict: Verdict, diagnostics: Diagnostics) -> Self {
-        Self { verdict, diagnostics: diagnostics }
+        Self { verdict, diagnostics }
     }
 
     pub(crate) fn allow(reason: AllowReason) -> Self {
