@@ -2,6 +2,7 @@
 
 pub(crate) mod client_ca;
 pub(crate) mod idle_timeout;
+mod lingering_close;
 pub(crate) mod tasks;
 pub(crate) mod tls;
 
@@ -28,6 +29,7 @@ use tower::{Service, ServiceExt};
 
 use crate::limits::gauged_semaphore::GaugedSemaphore;
 use crate::server::idle_timeout::Activity;
+use crate::server::lingering_close::LingeringClose;
 use crate::server::tasks::Tasks;
 
 /// Maximum number of connections; further ones wait in the operating system's queue.
@@ -175,6 +177,8 @@ where
         .initial_stream_window_size(WINDOW)
         .keep_alive_interval(PING.0)
         .keep_alive_timeout(PING.1);
+    // HTTP/1.1 says in each response if the connection goes on.
+    let stream = LingeringClose::new(stream, h2);
     let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), service));
     tokio::select! {
         ended = connection.as_mut() => return log(ended),

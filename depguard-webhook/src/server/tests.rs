@@ -20,6 +20,7 @@ use tokio_rustls::client::TlsStream;
 use crate::server::tls::{self, Certificates};
 
 mod clients;
+mod closing;
 
 /// Server under test whose answers to `/slow` wait until the test releases them.
 struct Bench {
