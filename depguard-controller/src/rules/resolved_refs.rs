@@ -13,6 +13,7 @@ use crate::model::api_exports::Served;
 use crate::model::condition::{Finding, Findings};
 use crate::rules::named_kinds::NamedKinds;
 use crate::rules::plan::{PlanInput, RulePlan};
+use crate::schema::rule_check::local_targets;
 
 /// Returns the condition: true if the workspaces, exports and kinds exist, and the providers accept the rule.
 pub(crate) fn resolved(input: &PlanInput<'_>, rule: &RulePlan<'_>, parsed: &Rule, named: &NamedKinds<'_>) -> Finding {
@@ -40,6 +41,9 @@ pub(crate) fn resolved(input: &PlanInput<'_>, rule: &RulePlan<'_>, parsed: &Rule
         }
     }
     named.check_served(&mut findings);
+    for target in local_targets(parsed) {
+        findings.note(target.to_string());
+    }
     let order = [
         "WorkspaceNotFound",
         "NotBound",

@@ -43,6 +43,7 @@ use depguard_core::{FieldPath, GroupVersionResource, Rule};
 
 pub use crate::schema::built_in_fields::built_in_fields;
 pub use crate::schema::kind_facts::{KindFacts, KindState};
+pub use crate::schema::local_target::{LocalTarget, local_targets};
 pub use crate::schema::openapi::{ExpectedType, Schema, SchemaFit};
 
 /// Maximum number of selectable fields that a version may have.

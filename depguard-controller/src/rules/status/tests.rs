@@ -1,3 +1,4 @@
+mod older;
 mod schemas;
 mod ways;
 

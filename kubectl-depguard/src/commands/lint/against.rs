@@ -41,6 +41,9 @@ impl<'k> KindChecker<'k> {
         if let Some(facts) = facts(&dependents) {
             self.check_paths(written, &named, facts, report);
         }
+        for target in rule_check::local_targets(&written.rule) {
+            report.push(Code::LocalTarget, written.subject, target.field.clone(), target.to_string());
+        }
         for edge in written.edges() {
             let field = format!("spec.dependencies[{}]", edge.index);
             let target = KindReference::target(edge);

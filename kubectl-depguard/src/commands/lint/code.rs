@@ -31,6 +31,7 @@ pub(crate) enum Code {
     VersionNotServed,
     WrongKindName,
     ExportNotFound,
+    LocalTarget,
     DefinitionUnreadable,
     DefinitionTwice,
     Cycle,
@@ -42,7 +43,7 @@ pub(crate) enum Code {
 impl Code {
     /// All codes, in the order of their numbers.
     #[cfg(test)]
-    pub(crate) const ALL: [Self; 20] = [
+    pub(crate) const ALL: [Self; 21] = [
         Self::UnknownField,
         Self::WrongShape,
         Self::InvalidRule,
@@ -57,6 +58,7 @@ impl Code {
         Self::VersionNotServed,
         Self::WrongKindName,
         Self::ExportNotFound,
+        Self::LocalTarget,
         Self::DefinitionUnreadable,
         Self::DefinitionTwice,
         Self::Cycle,
@@ -97,6 +99,7 @@ impl Code {
             Self::VersionNotServed => ("DG112", Error, "version not served"),
             Self::WrongKindName => ("DG113", Error, "wrong kind name"),
             Self::ExportNotFound => ("DG114", Error, "export not found"),
+            Self::LocalTarget => ("DG115", Warning, "target in the rule's workspace only"),
             Self::DefinitionUnreadable => ("DG121", Error, "definition not readable"),
             Self::DefinitionTwice => ("DG122", Warning, "kind defined twice"),
             Self::Cycle => ("DG201", Warning, "cycle"),
