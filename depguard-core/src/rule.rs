@@ -14,6 +14,7 @@ mod compiled_rule;
 pub(crate) mod cycles;
 pub(crate) mod error;
 mod kind_order;
+mod missing_field;
 mod parse;
 mod partial_rule;
 mod reference;

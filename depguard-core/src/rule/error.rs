@@ -14,6 +14,14 @@ pub enum RuleError {
     /// An object that doesn't have the shape of a DependencyRule.
     #[error("not a DependencyRule that this version knows: {0}")]
     Shape(String),
+    /// A required field that is not there, as in rules that are older than the field.
+    #[error("{field} is missing: {advice}")]
+    Missing {
+        /// The field, as in `spec.dependent.resource`.
+        field: String,
+        /// The text to write.
+        advice: String,
+    },
     /// The form that older rules had.
     #[error(
         "spec.dependent.apiExportRef was replaced: write `apiExportName: {name}` instead (the export lies in the \
@@ -135,6 +143,7 @@ impl RuleError {
             | Self::Selector { field, .. }
             | Self::Message { field, .. }
             | Self::Combination { field, .. }
+            | Self::Missing { field, .. }
             | Self::CoreGroupExported { field, .. }
             | Self::ExportInKubernetes { field } => Some(field),
         }

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::{
     Dependent, Edge, ExportRef, FieldReference, FixedReference, Place, Reference, Rule, RuleError, RuleKey, Target,
-    ValueSource, When,
+    ValueSource, When, missing_field,
 };
 use crate::model::api;
 use crate::model::control_plane::ControlPlane;
@@ -26,7 +26,8 @@ const MAX_VALUES: usize = 64;
 const MAX_COMPILED: usize = 1 << 20;
 
 pub(super) fn rule(control_plane: ControlPlane, object: &Value) -> Result<Rule, RuleError> {
-    let wire = api::DependencyRule::deserialize(object).map_err(|error| RuleError::Shape(error.to_string()))?;
+    let wire = api::DependencyRule::deserialize(object)
+        .map_err(|error| missing_field::find(object).unwrap_or_else(|| RuleError::Shape(error.to_string())))?;
     let key = RuleKey::from_metadata(control_plane, &wire.metadata);
     if control_plane == ControlPlane::Kcp && key.cluster.is_none() {
         return Err(RuleError::NoCluster);

@@ -1,7 +1,7 @@
 //! Tests of which rules apply to a deletion.
 
-use depguard_core::Workspaces;
 use depguard_core::decision::AllowReason::*;
+use depguard_core::{ControlPlane, Rule, Workspaces};
 use serde_json::{Value, json};
 
 use crate::cast::*;
@@ -124,7 +124,7 @@ fn a_rule_with_one_local_end_bears_in_its_own_workspace_alone() {
 }
 
 /// Returns edits that make a rule unusable, each with a part of the message that follows.
-fn breaks() -> [(&'static str, Value, &'static str); 13] {
+fn breaks() -> [(&'static str, Value, &'static str); 15] {
     [
         ("/spec/dependencies/0/onDelete", json!("Maybe"), "unknown variant `Maybe`"),
         ("/spec/failurePolicy", json!("ignore"), "unknown variant `ignore`"),
@@ -147,7 +147,17 @@ fn breaks() -> [(&'static str, Value, &'static str); 13] {
         ("/spec/selector", json!({}), "selector"),
         ("/spec/dependencies/0/fieldRef/path", json!(".spec..name"), "at offset 6"),
         ("/spec/dependent/version", json!("latest"), "spec.dependent.version"),
-        ("/spec/dependencies/1", json!({}), "missing field"),
+        ("/spec/dependencies/1", json!({}), "spec.dependencies[1].group is missing: write it"),
+        (
+            "/spec/dependencies/1",
+            json!({"group": "example.com", "version": "v1", "kind": "Zone", "fieldRef": {"path": ".spec.zone"}}),
+            "spec.dependencies[1].resource is missing: write the plural name of Zone that `kubectl api-resources` prints",
+        ),
+        (
+            "/spec/dependencies/1",
+            json!({"group": "example.com", "version": "v1", "fieldRef": {"path": ".spec.zone"}}),
+            "spec.dependencies[1].resource is missing: write the plural name of the kind that `kubectl api-resources`",
+        ),
     ]
 }
 
@@ -183,6 +193,23 @@ fn a_rule_of_the_older_form_refuses_and_says_what_to_write() {
     });
     old.deletes(&vpc("ns", "a")).undecided("write `apiExportName: compute.example.com` instead");
     old.but(|world| drop(world.bindings.remove(0))).deletes(&vpc("ns", "a")).allowed(NotBound);
+}
+
+#[test]
+fn a_rule_without_a_resource_says_where_to_write_what() {
+    let mut rule = bound().rules.remove(0);
+    for resource in [None, Some(json!(null))] {
+        let dependent = rule["spec"]["dependent"].as_object_mut().unwrap();
+        dependent.remove("resource");
+        dependent.extend(resource.map(|resource| ("resource".to_owned(), resource)));
+        let error = Rule::parse(ControlPlane::Kcp, &rule).unwrap_err();
+        assert_eq!(error.field(), Some("spec.dependent.resource"));
+        assert_eq!(
+            error.to_string(),
+            "spec.dependent.resource is missing: write the plural name of VirtualMachine that `kubectl api-resources` \
+             prints"
+        );
+    }
 }
 
 #[test]

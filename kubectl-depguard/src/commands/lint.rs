@@ -161,7 +161,7 @@ impl Linting {
     /// Returns the kinds that rules name without a definition in the files; `true` for a kind whose fields matter.
     fn wanted(&self) -> Vec<(KindReference, bool)> {
         let mut wanted = BTreeMap::new();
-        for rule in &reading::rules(self.control_plane, &self.rules, &mut Report::default()) {
+        for rule in &reading::rules(self.control_plane, &self.rules, &self.kinds, &mut Report::default()) {
             wanted.insert(KindReference::dependent(&rule.rule), true);
             for edge in rule.edges() {
                 wanted.entry(KindReference::target(edge)).or_insert(false);
@@ -174,13 +174,13 @@ impl Linting {
     fn finish(mut self) -> Report {
         let mut report = self.report;
         report.rules = self.rules.len();
-        let rules = reading::rules(self.control_plane, &self.rules, &mut report);
+        let rules = reading::rules(self.control_plane, &self.rules, &self.kinds, &mut report);
+        let others = reading::rules(self.control_plane, &self.others, &self.kinds, &mut Report::default());
         let mut patches = Patches::default();
         let mut against = KindChecker::new(&mut self.kinds);
         for rule in &rules {
             against.check(rule, &mut patches, &mut report);
         }
-        let others = reading::rules(self.control_plane, &self.others, &mut Report::default());
         together::check(&rules, &others, &mut report);
         siblings::check(&rules, &others, &mut self.kinds, &mut report);
         report.patches = patches.finish();

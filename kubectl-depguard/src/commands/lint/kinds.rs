@@ -139,6 +139,14 @@ impl Kinds {
         nearest::of(kind.resource.as_str(), self.of_group(kind).chain(served))
     }
 
+    /// Returns the resource of a kind that has a definition.
+    pub(super) fn resource_of(&self, group: &str, kind: &str) -> Option<&str> {
+        let is_kind =
+            |definition: &Subject| definition.value.pointer("/spec/names/kind").and_then(Value::as_str) == Some(kind);
+        let mut defined = self.definitions.iter().filter(|(defined, _)| defined.group.as_str() == group);
+        defined.find(|(_, definition)| is_kind(definition)).map(|(defined, _)| defined.resource.as_str())
+    }
+
     /// Returns the resources of the same group that have definitions.
     fn of_group(&self, kind: &GroupResource) -> impl Iterator<Item = &str> {
         let same = self.definitions.keys().filter(|defined| defined.group == kind.group);

@@ -8,8 +8,10 @@ use serde_json::{Value, json};
 
 use super::code::Code;
 use super::finding::Report;
-use super::shape;
+use super::kinds::Kinds;
+use super::shape::{self, Flaw};
 use super::subject::Subject;
+use crate::cluster::kinds::guess_resource;
 
 /// Limit on the mistakes of one rule that are found one after the other.
 const MAX_MISTAKES: usize = 50;
@@ -61,9 +63,10 @@ pub(super) fn names_exports(object: &Value) -> bool {
 pub(super) fn rules<'s>(
     control_plane: ControlPlane,
     subjects: &'s [Subject],
+    kinds: &Kinds,
     report: &mut Report,
 ) -> Vec<ParsedRule<'s>> {
-    let rules: Vec<_> = subjects.iter().filter_map(|subject| rule(control_plane, subject, report)).collect();
+    let rules: Vec<_> = subjects.iter().filter_map(|subject| rule(control_plane, subject, kinds, report)).collect();
     let mut first: BTreeMap<(String, Option<&str>), &Subject> = BTreeMap::new();
     for subject in subjects.iter().filter(|subject| !subject.name().is_empty()) {
         // Rules of different exports are probably in different workspaces.
@@ -82,7 +85,12 @@ pub(super) fn rules<'s>(
     rules
 }
 
-fn rule<'s>(control_plane: ControlPlane, subject: &'s Subject, report: &mut Report) -> Option<ParsedRule<'s>> {
+fn rule<'s>(
+    control_plane: ControlPlane,
+    subject: &'s Subject,
+    kinds: &Kinds,
+    report: &mut Report,
+) -> Option<ParsedRule<'s>> {
     let (mut object, flaws) = shape::check(&subject.value, schema());
     let mut unusable = BTreeSet::new();
     let mut is_lost = false;
@@ -94,7 +102,8 @@ fn rule<'s>(control_plane: ControlPlane, subject: &'s Subject, report: &mut Repo
             }
         }
         let code = if flaw.is_unknown { Code::UnknownField } else { Code::WrongShape };
-        report.push(code, subject, flaw.field, flaw.message);
+        let message = missing_resource(&subject.value, &flaw, kinds).unwrap_or(flaw.message);
+        report.push(code, subject, flaw.field, message);
     }
     check_head(subject, report);
     if is_lost {
@@ -121,6 +130,22 @@ fn rule<'s>(control_plane: ControlPlane, subject: &'s Subject, report: &mut Repo
         replace(&mut object, index);
     }
     None
+}
+
+/// Returns the message about a missing `resource`, with the text to write if the rule names the kind.
+fn missing_resource(object: &Value, flaw: &Flaw, kinds: &Kinds) -> Option<String> {
+    let part = flaw.field.strip_suffix(".resource").filter(|_| flaw.is_missing)?;
+    let part = match dependency_of(part) {
+        Some(index) => object.pointer(&format!("/spec/dependencies/{index}"))?,
+        None => object.pointer("/spec/dependent")?,
+    };
+    let text = |field: &str| part.get(field).and_then(Value::as_str);
+    let kind = text("kind")?;
+    let todo = match text("group").and_then(|group| kinds.resource_of(group, kind)) {
+        Some(resource) => format!("write `{resource}`"),
+        None => format!("write the plural name of {kind}, which is probably `{}`", guess_resource(kind)?),
+    };
+    Some(format!("{} is missing: {todo}", flaw.field))
 }
 
 fn check_head(subject: &Subject, report: &mut Report) {

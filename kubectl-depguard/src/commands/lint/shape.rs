@@ -12,6 +12,8 @@ pub(super) struct Flaw {
     pub(super) field: String,
     /// True if the schema has no such field; otherwise the field is missing, or of another type.
     pub(super) is_unknown: bool,
+    /// True if the schema requires the field, and the object lacks it.
+    pub(super) is_missing: bool,
     pub(super) message: String,
 }
 
@@ -68,7 +70,8 @@ impl SchemaVisitor<'_> {
         fields.retain(|_, value| !value.is_null());
         let required = schema.get("required").and_then(Value::as_array).into_iter().flatten();
         for name in required.filter_map(Value::as_str).filter(|name| !fields.contains_key(*name)) {
-            self.flaw(&inner(name), false, format!("{} is missing: write it", inner(name)));
+            let (field, message) = (inner(name), format!("{} is missing: write it", inner(name)));
+            self.flaws.push(Flaw { field, is_unknown: false, is_missing: true, message });
         }
         if let Some(schema) = schema.get("additionalProperties") {
             for (name, value) in fields {
@@ -104,7 +107,7 @@ impl SchemaVisitor<'_> {
     }
 
     fn flaw(&mut self, field: &str, is_unknown: bool, message: String) {
-        self.flaws.push(Flaw { field: field.to_owned(), is_unknown, message });
+        self.flaws.push(Flaw { field: field.to_owned(), is_unknown, is_missing: false, message });
     }
 }
 

@@ -101,6 +101,31 @@ spec:
 }
 
 #[test]
+fn a_resource_that_is_missing_is_proposed() {
+    let rule = |kind: &str| {
+        format!(
+            "
+apiVersion: dependencies.opendefense.cloud/v1alpha1
+kind: DependencyRule
+metadata: {{name: vms}}
+spec:
+  dependent: {{group: example.com, version: v1, {kind}}}
+  dependencies:
+  - {{group: example.com, version: v1, resource: vpcs, fieldRef: {{path: '.spec.networks[*].vpc'}}}}
+"
+        )
+    };
+    // The plural of the definition is not the one that a guess would give.
+    let kinds = blocks(DOCS, "yaml")[0].replace("plural: vms", "plural: vmes");
+    let at = "DG002 spec.dependent.resource: spec.dependent.resource is missing: write";
+    assert_eq!(found(&rule("kind: VM"), &kinds), [format!("{at} `vmes`")]);
+    let guessed = format!("{at} the plural name of Ingress, which is probably `ingresses`");
+    assert_eq!(found(&rule("kind: Ingress"), &kinds), [guessed]);
+    let without = found(&rule("x: y"), &kinds);
+    assert!(without.contains(&format!("{at} it")), "{without:?}");
+}
+
+#[test]
 fn what_is_stored_counts_but_is_not_reported() {
     let rule = |name: &str, dependent: &str, target: &str| {
         json!({
