@@ -227,6 +227,13 @@ impl World {
         if self.is_kcp() { self.path("dep-ctrl") } else { String::new() }
     }
 
+    /// Returns clients of an administrator in the workspace `system:admin` of each shard, whose rights count in all
+    /// workspaces of the shard.
+    pub async fn shard_admins(&self) -> Outcome<Vec<Api>> {
+        let shards = self.ring.masters_of_shards().await?;
+        Ok(shards.into_iter().map(|api| api.at("/clusters/system:admin")).collect())
+    }
+
     /// Places new workspaces with this name on this shard, from now on. By default, workspaces named `compute`, with
     /// the rules and the dependents' kinds, lie on the second shard, and all others on the first.
     pub fn place(&self, name: &str, shard: &'static str) {

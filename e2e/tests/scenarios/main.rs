@@ -18,6 +18,7 @@ mod lifecycle;
 mod local;
 mod locks;
 mod lookups;
+mod old_rights;
 mod options;
 mod owners;
 mod policy;

@@ -9,6 +9,7 @@ use serde_json::{Map, Value, json};
 
 use crate::deletion::one_reference;
 use crate::installation::is_below;
+use crate::old_rights;
 
 const EXPORT: &str = "/apis/apis.kcp.io/v1alpha2/apiexports/dependencies.opendefense.cloud";
 const SCHEMAS: &str = "/apis/apis.kcp.io/v1alpha1/apiresourceschemas";
@@ -29,6 +30,9 @@ pub(crate) async fn from_the_reference(world: Arc<World>) -> Outcome {
     ensure(before.get("status").is_none(), || format!("the reference's rules have no status: {before}"))?;
     cast.network.api.post(CONFIGURATIONS, &their_configuration(&cast.network.export)).await?.ok()?;
     let identity = identity(&own).await?;
+    if !world.is_control() {
+        old_rights::grant(&world, &cast).await?;
+    }
 
     // The operator's steps begin here.
     own.post(SCHEMAS, &manifests::api_resource_schema()).await?.ok_or_there()?;
@@ -40,6 +44,7 @@ pub(crate) async fn from_the_reference(world: Arc<World>) -> Outcome {
     let rule = cast.compute.api.get(&format!("{RULES}/machines")).await?.ok()?;
     ensure(rule["metadata"]["uid"] == before["metadata"]["uid"], || format!("another rule: {rule}"))?;
     if !world.is_control() {
+        old_rights::withdraw(&world, &cast).await?;
         let taken = |found: &Value| is_below(&found["webhooks"][0]["clientConfig"], &depguard.url());
         world.until_configured(&cast.network.api, "the configuration is taken over", taken).await?;
     } else {
