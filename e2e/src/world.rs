@@ -147,6 +147,13 @@ impl World {
         Ok(provider)
     }
 
+    /// Creates a workspace for a provider of these kinds, whose export the caller creates there.
+    pub async fn adopt(&self, path: &str, export: &str, kinds: Vec<Resource>) -> Outcome<Provider> {
+        let provider = Provider::in_workspace(self, path, export, kinds).await?;
+        self.providers.lock().unwrap_or_else(PoisonError::into_inner).push(provider.clone());
+        Ok(provider)
+    }
+
     /// Creates a consumer with a namespace: a workspace that binds these providers, or the one cluster.
     pub async fn consumer(&self, name: &str, providers: &[&Provider]) -> Outcome<Consumer> {
         let mut path = String::new();

@@ -51,6 +51,19 @@ impl Provider {
         Ok(provider)
     }
 
+    /// Creates a provider in a workspace below the world's own, without its export.
+    pub(super) async fn in_workspace(
+        world: &World,
+        path: &str,
+        export: &str,
+        kinds: Vec<Resource>,
+    ) -> Outcome<Provider> {
+        let path = world.workspace(path).await?;
+        let provider = Provider { api: world.admin(&path), path, export: export.to_owned(), kinds };
+        world.grant_dependents(&provider).await?;
+        Ok(provider)
+    }
+
     /// Returns all kinds of the provider.
     pub(super) fn kinds(&self) -> &[Resource] {
         &self.kinds

@@ -22,6 +22,7 @@ mod old_rights;
 mod options;
 mod owners;
 mod policy;
+mod published;
 mod reading;
 mod rule_grants;
 mod schema;
@@ -116,6 +117,9 @@ fn main() {
         )
         .on_kcp()
         .alone(),
+        Scenario::new("the reference's published examples are protected after the switch", published::examples)
+            .on_kcp()
+            .alone(),
         Scenario::new("a changed URL and CA are applied", installation::moved).on_shards_too(),
         Scenario::new("a removed target leaves the configuration", installation::target_removed).without_control(),
         Scenario::new("20 restarts lose none of 8 rules' kinds", installation::restarts).without_control().alone(),

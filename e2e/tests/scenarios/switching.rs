@@ -11,8 +11,8 @@ use crate::deletion::one_reference;
 use crate::installation::is_below;
 use crate::old_rights;
 
-const EXPORT: &str = "/apis/apis.kcp.io/v1alpha2/apiexports/dependencies.opendefense.cloud";
-const SCHEMAS: &str = "/apis/apis.kcp.io/v1alpha1/apiresourceschemas";
+pub(crate) const EXPORT: &str = "/apis/apis.kcp.io/v1alpha2/apiexports/dependencies.opendefense.cloud";
+pub(crate) const SCHEMAS: &str = "/apis/apis.kcp.io/v1alpha1/apiresourceschemas";
 /// Name of the reference's schema. A schema's content can't be changed, so depguard's schema must have another name.
 const THEIR_SCHEMA: &str = "v1.dependencyrules.dependencies.opendefense.cloud";
 
