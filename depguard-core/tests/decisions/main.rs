@@ -6,6 +6,7 @@ mod corpus;
 mod cycles;
 mod driven;
 mod eviction;
+mod fixed_names;
 mod generated;
 mod lookups;
 mod naive;
