@@ -71,8 +71,9 @@ pub(super) fn of_rules(setup: &Setup) -> Vec<(Place, Vec<Value>)> {
     places
 }
 
-/// Returns a ClusterRole that lets the webhook read the dependents of `rules`, in plain Kubernetes.
-pub(super) fn dependents_of(name: &str, rules: &[Value]) -> Value {
+/// Returns a ClusterRole that lets the webhook read the dependents of `rules`, in plain Kubernetes. Its label
+/// ([`AGGREGATE`]) adds it to the webhook's rights.
+pub fn dependents_of(name: &str, rules: &[Value]) -> Value {
     let mut granted: Vec<Value> = Vec::new();
     for rule in rules {
         let dependent = |field: &str| rule.pointer(&format!("/spec/dependent/{field}")).cloned().unwrap_or_default();

@@ -190,16 +190,16 @@ fn full_name(kind: &Resource) -> String {
 // === The command line ===
 
 /// A user with a kubeconfig, in a namespace.
-struct User {
+pub(crate) struct User {
     kubeconfig: tempfile::NamedTempFile,
     namespace: String,
 }
 
 /// Result of a command.
-struct Said {
+pub(crate) struct Said {
     command: String,
     status: ExitStatus,
-    out: String,
+    pub(crate) out: String,
     err: String,
 }
 
@@ -215,13 +215,13 @@ fn tenant(world: &World, cast: &Cast) -> Outcome<User> {
 
 impl User {
     /// Returns the administrator in a workspace or in the one cluster.
-    fn at(world: &World, workspace: &str, namespace: &str) -> Outcome<Self> {
+    pub(crate) fn at(world: &World, workspace: &str, namespace: &str) -> Outcome<Self> {
         let kubeconfig = tempfile::NamedTempFile::new()?;
         world.ring().write_kubeconfig(workspace, kubeconfig.path())?;
         Ok(Self { kubeconfig, namespace: namespace.to_owned() })
     }
 
-    async fn run(&self, args: &[&str]) -> Said {
+    pub(crate) async fn run(&self, args: &[&str]) -> Said {
         let (mut terminal, captured) = Terminal::captured("");
         let place = ["-n", &self.namespace, "--kubeconfig"].map(OsString::from);
         let program = [OsString::from("kubectl-depguard")];
@@ -232,7 +232,7 @@ impl User {
 }
 
 impl Said {
-    fn is(&self, status: ExitStatus, parts: &[&str]) -> Outcome {
+    pub(crate) fn is(&self, status: ExitStatus, parts: &[&str]) -> Outcome {
         let Self { command, out, err, .. } = self;
         let shown = |what: &str| format!("`{command}`: {what}; it ended with {:?} and said\n{out}{err}", self.status);
         ensure(self.status == status, || shown(&format!("not {status:?}")))?;

@@ -4,8 +4,10 @@ use std::sync::Arc;
 
 use depguard_e2e::rules::rule;
 use depguard_e2e::{Cast, Depguard, Outcome, Stop, World};
+use kubectl_depguard::ExitStatus;
 use serde_json::{Value, json};
 
+use crate::kubectl::User;
 use crate::local::until_refused;
 
 /// Creates the usual cast, adds a rule about machines that refer to VPCs, altered by `change`, and starts depguard.
@@ -146,12 +148,17 @@ pub(crate) async fn name_in_the_rule(world: Arc<World>) -> Outcome {
 pub(crate) async fn definition(world: Arc<World>) -> Outcome {
     let cast = world.cast().await?;
     let name = format!("{}.{}", cast.vm.plural, cast.vm.group);
-    let mut instances = rule("definitions", &cast.vm, &[(&cast.vpc, ".spec.vpcRef.name")]);
-    instances["spec"]["dependencies"] = json!([{
-        "group": "apiextensions.k8s.io", "version": "v1", "resource": "customresourcedefinitions",
-        "fieldRef": {"value": name},
-    }]);
-    world.add_rule(&cast.compute, &instances).await?;
+    let user = User::at(&world, &cast.compute.path, &cast.consumer.namespace)?;
+    let printed = user.run(&["suggest", "--definitions", "--live"]).await;
+    printed.is(ExitStatus::Well, &[&name])?;
+    // Other definitions of the cluster belong to other worlds.
+    let printed: Vec<Value> = serde_saphyr::from_multiple(&printed.out)?;
+    let named = |wanted: &str| {
+        let found = printed.iter().find(|object| object["metadata"]["name"] == wanted);
+        found.ok_or_else(|| Stop::failed(format!("`suggest` printed no {wanted}")))
+    };
+    world.grant_reading(named(&format!("depguard-webhook-definition-{name}"))?).await?;
+    world.add_rule(&cast.compute, named(&format!("definition-{name}"))?).await?;
     let _depguard = Depguard::start(&world).await?;
     cast.consumer.create(&cast.vm, "m1", json!({})).await?;
 

@@ -47,8 +47,8 @@ pub(crate) struct Args {
     #[arg(long, value_enum, value_name = "LEVEL", default_value_t = Confidence::Low)]
     min_confidence: Confidence,
 
-    /// Propose instead, for each definition, a rule by which the definition stays while objects of its kind exist. Not
-    /// for kcp, whose providers run `kubectl depguard rules apply kcp`
+    /// Propose instead, for each definition, a rule by which the definition stays while objects of its kind exist, and a
+    /// ClusterRole that lets the webhook list them. Not for kcp, whose providers run `kubectl depguard rules apply kcp`
     #[arg(long, conflicts_with_all = ["min_confidence", "exports"])]
     definitions: bool,
 
@@ -75,7 +75,7 @@ pub(crate) async fn run(args: &Args, global: &Global, terminal: &mut Terminal) -
             return Err(Failure::new("a kcp has no CustomResourceDefinitions that a rule could protect")
                 .hint("run `kubectl depguard rules apply kcp` in the workspace of each provider"));
         }
-        proposals_of_definitions(&definitions)
+        proposals_of_definitions(&definitions).map_err(Failure::new)?
     } else {
         proposals(&definitions, control_plane, args.min_confidence)
     };

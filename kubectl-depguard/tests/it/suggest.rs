@@ -1,6 +1,7 @@
 //! `suggest`: proposals of rules from the schemas of kinds.
 
 mod command;
+mod definitions;
 mod measured;
 
 use kubectl_depguard::ExitStatus;

@@ -32,8 +32,7 @@ pub(super) struct Definition {
     pub(super) name: KindName,
     pub(super) export: Option<Export>,
     pub(super) schema: Value,
-    /// Controllers of the definition, such as a CompositeResourceDefinition: whoever deletes the controller deletes the
-    /// definition.
+    /// Objects that made the definition, such as a CompositeResourceDefinition: objects of the kind need them, too.
     pub(super) owners: Vec<DefinitionOwner>,
 }
 
@@ -80,6 +79,12 @@ pub(super) fn definitions<'v>(
     (found.into_values().collect(), missing)
 }
 
+/// Labels by which kro says which ResourceGraphDefinition made a definition: of its releases, and of those that follow.
+const LABELS_OF_KRO: [&str; 2] =
+    ["kro.run/resource-graph-definition-name", "internal.kro.run/resource-graph-definition-name"];
+
+/// Returns the objects that made a definition: its controller by an ownerReference or, if kro made the definition, the
+/// ResourceGraphDefinition that a label names.
 fn owners(object: &Value) -> Vec<DefinitionOwner> {
     let owners = object.pointer("/metadata/ownerReferences").and_then(Value::as_array);
     let controllers = owners.into_iter().flatten().filter(|owner| owner.get("controller") == Some(&Value::Bool(true)));
@@ -88,7 +93,16 @@ fn owners(object: &Value) -> Vec<DefinitionOwner> {
         let [kind, name] = [text(owner, "kind")?, text(owner, "name")?].map(str::to_owned);
         Some(DefinitionOwner { group: group.to_owned(), kind, name })
     };
-    controllers.filter_map(owner).collect()
+    let mut owners: Vec<_> = controllers.filter_map(owner).collect();
+    let labels = object.pointer("/metadata/labels");
+    if let Some(name) = labels.and_then(|labels| LABELS_OF_KRO.iter().find_map(|label| text(labels, label))) {
+        let [group, kind, name] = ["kro.run", "ResourceGraphDefinition", name].map(str::to_owned);
+        let graph = DefinitionOwner { group, kind, name };
+        if !owners.contains(&graph) {
+            owners.push(graph);
+        }
+    }
+    owners
 }
 
 /// Describes a definition that can't be read, so that its kind is missing.

@@ -4,10 +4,13 @@ use super::propose::{Proposal, Reason};
 use crate::io::exit::Failure;
 use crate::io::output;
 
-/// Writes one document for each rule. References without a dependency become comments.
+/// Writes one document for each rule, behind its ClusterRole if it has one. References without a dependency become comments.
 pub(super) fn yaml(proposals: &[Proposal]) -> Result<String, Failure> {
     let mut text = String::new();
     for proposal in proposals {
+        if let Some(role) = &proposal.cluster_role {
+            text.push_str(&format!("---\n{}", output::yaml(role)?));
+        }
         text.push_str("---\n");
         if proposal.references.is_empty() {
             text.push_str(&format!("# {}: no rule, because no reference could be resolved.\n", proposal.dependent));

@@ -3,9 +3,11 @@
 
 use std::collections::BTreeSet;
 
+use depguard_controller::manifests::dependents_of;
 use depguard_core::ControlPlane;
 use depguard_core::api::{Dependency, DependencyRule, Dependent, ExportRef, FieldRef};
 use serde::Serialize;
+use serde_json::Value;
 
 use super::definition::Definition;
 use super::fields;
@@ -22,6 +24,9 @@ pub(super) struct Proposal {
     /// Proposed rule; without dependencies if none can be used.
     #[serde(skip_serializing_if = "has_no_dependencies")]
     pub(super) rule: DependencyRule,
+    /// ClusterRole that lets the webhook list the dependents, for rules that are applied as they are printed.
+    #[serde(rename = "clusterRole", skip_serializing_if = "Option::is_none")]
+    pub(super) cluster_role: Option<Value>,
     /// Reasons, one for each dependency of the rule.
     pub(super) references: Vec<Reason>,
     /// References without a dependency.
@@ -61,8 +66,9 @@ pub(super) fn proposals(definitions: &[Definition], control_plane: ControlPlane,
     proposals.filter(|proposal| !proposal.references.is_empty() || !proposal.unresolved.is_empty()).collect()
 }
 
-/// Proposes rules by which each definition, and the object that made it, stays while objects of its kind exist.
-pub(super) fn proposals_of_definitions(definitions: &[Definition]) -> Vec<Proposal> {
+/// Proposes rules by which each definition, and the object that made it, stays while objects of its kind exist. Each rule
+/// comes with a ClusterRole of its own, so that none of them takes the rights of another away.
+pub(super) fn proposals_of_definitions(definitions: &[Definition]) -> Result<Vec<Proposal>, serde_json::Error> {
     definitions.iter().map(|definition| Proposal::about_definition(definition, definitions)).collect()
 }
 
@@ -89,10 +95,10 @@ impl Proposal {
         };
         let rule = rule_draft::rule(name.resource.clone(), dependent);
         let dependent = resource_name(&name.resource, &name.group);
-        Self { dependent, rule, references: Vec::new(), unresolved: Vec::new() }
+        Self { dependent, rule, cluster_role: None, references: Vec::new(), unresolved: Vec::new() }
     }
 
-    fn about_definition(definition: &Definition, all: &[Definition]) -> Self {
+    fn about_definition(definition: &Definition, all: &[Definition]) -> Result<Self, serde_json::Error> {
         const DEFINITIONS: [&str; 3] = ["apiextensions.k8s.io", "v1", "customresourcedefinitions"];
         let control_plane = ControlPlane::Kubernetes;
         let mut proposal = Self::from_definition(definition, control_plane);
@@ -112,7 +118,12 @@ impl Proposal {
                 }),
             }
         }
-        proposal
+        if !proposal.references.is_empty() {
+            let rule = serde_json::to_value(&proposal.rule)?;
+            let name = format!("depguard-webhook-{}", proposal.rule.metadata.name);
+            proposal.cluster_role = Some(dependents_of(&name, &[rule]));
+        }
+        Ok(proposal)
     }
 
     /// Adds the target of that name, to which each dependent refers.

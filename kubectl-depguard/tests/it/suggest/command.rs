@@ -25,7 +25,7 @@ async fn rows(documents: &[Value]) -> Vec<String> {
     rows
 }
 
-fn crd(group: &str, kind: &str, resource: &str, spec: Value) -> Value {
+pub(super) fn crd(group: &str, kind: &str, resource: &str, spec: Value) -> Value {
     json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
     "metadata": {"name": format!("{resource}.{group}")},
     "spec": {"group": group, "scope": "Namespaced", "names": {"kind": kind, "plural": resource}, "versions": [
@@ -37,7 +37,7 @@ fn crd(group: &str, kind: &str, resource: &str, spec: Value) -> Value {
     ]}})
 }
 
-fn schema(group: &str, kind: &str, resource: &str, spec: Value) -> Value {
+pub(super) fn schema(group: &str, kind: &str, resource: &str, spec: Value) -> Value {
     let mut schema = crd(group, kind, resource, spec);
     schema["kind"] = json!("APIResourceSchema");
     schema["apiVersion"] = json!("apis.kcp.io/v1alpha1");
@@ -48,7 +48,7 @@ fn schema(group: &str, kind: &str, resource: &str, spec: Value) -> Value {
     schema
 }
 
-fn export(name: &str, schema: &str, workspace: Option<&str>) -> Value {
+pub(super) fn export(name: &str, schema: &str, workspace: Option<&str>) -> Value {
     let annotations = workspace.map(|path| json!({"kcp.io/path": path})).unwrap_or(json!({}));
     json!({"apiVersion": "apis.kcp.io/v1alpha2", "kind": "APIExport", "metadata": {"name": name, "annotations": annotations},
         "spec": {"resources": [{"group": "g", "name": "r", "schema": schema, "storage": {"crd": {}}}]}})
@@ -300,52 +300,4 @@ async fn a_reference_that_lies_too_deep_for_a_rule_is_listed() {
     );
     let (_, out, _) = suggest(&documents, &[]).await;
     assert!(out.contains("a rule can't express it") && !out.contains("kind: DependencyRule"), "{out}");
-}
-
-#[tokio::test]
-async fn a_definition_is_protected_while_objects_of_its_kind_exist() {
-    let mut made = crd("example.org", "Database", "databases", json!({}));
-    let owner = |kind: &str, controls: bool| {
-        json!({"apiVersion": "apiextensions.crossplane.io/v1", "kind": kind, "name": "databases.example.org",
-            "uid": "1", "controller": controls})
-    };
-    made["metadata"]["ownerReferences"] = json!([owner("CompositeResourceDefinition", true), owner("Lock", false)]);
-    let kind_of_owner =
-        crd("apiextensions.crossplane.io", "CompositeResourceDefinition", "compositeresourcedefinitions", json!({}));
-    let (status, out, err) = suggest(&[made.clone(), kind_of_owner], &["--definitions", "-o", "json"]).await;
-    assert_eq!(status, ExitStatus::Well, "{err}");
-    let printed: Value = serde_json::from_str(&out).unwrap();
-    let rules: Vec<_> = printed["proposals"].as_array().unwrap().iter().map(|proposal| &proposal["rule"]).collect();
-    let targets: Vec<Vec<_>> = (rules.iter())
-        .map(|rule| {
-            let _ = Rule::parse(ControlPlane::Kubernetes, rule).unwrap();
-            let dependencies = rule["spec"]["dependencies"].as_array().unwrap();
-            dependencies.iter().map(|target| (target["resource"].as_str(), target["fieldRef"].clone())).collect()
-        })
-        .collect();
-    let named = |name: &str| json!({"value": name});
-    assert_eq!(
-        targets,
-        [
-            vec![(
-                Some("customresourcedefinitions"),
-                named("compositeresourcedefinitions.apiextensions.crossplane.io")
-            )],
-            vec![
-                (Some("customresourcedefinitions"), named("databases.example.org")),
-                (Some("compositeresourcedefinitions"), named("databases.example.org")),
-            ],
-        ]
-    );
-
-    // Without the definition of the owner's kind, nobody knows the owner's resource.
-    let (_, out, _) = suggest(&[made], &["--definitions"]).await;
-    let missing =
-        "# high: CompositeResourceDefinition/databases.example.org made the definition, but the definition of its";
-    assert!(out.contains(missing), "{out}");
-
-    let exported = [schema("a", "VPC", "vpcs", json!({})), export("a", "v1.vpcs.a", Some("root:a"))];
-    let (status, _, err) = suggest(&exported, &["--definitions"]).await;
-    assert_eq!(status, ExitStatus::Failure);
-    assert!(err.contains("rules apply kcp"), "{err}");
 }
