@@ -3,7 +3,7 @@
 use depguard_core::ControlPlane;
 use serde_json::Value;
 
-use super::notation::{CONFIG_MAP, Dependency, Kind, SECRET, out, rule};
+use super::notation::{CONFIG_MAP, Dependency, Kind, SECRET, out, rule, saying_left_out};
 use super::{LeftOut, RulePack};
 
 const GROUP: &str = "argoproj.io";
@@ -136,7 +136,7 @@ fn rules() -> Vec<Value> {
             APPLICATION,
             [APP_PROJECT.at(".spec.project").namespace_at(".status.controllerNamespace")],
         ),
-        rule("argo-cd-applicationsets", APPLICATION_SET, application_set()),
+        saying_left_out(rule("argo-cd-applicationsets", APPLICATION_SET, application_set()), PACK.left_out),
     ]
 }
 

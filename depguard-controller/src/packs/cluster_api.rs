@@ -3,7 +3,7 @@
 use depguard_core::ControlPlane;
 use serde_json::Value;
 
-use super::notation::{CONFIG_MAP, Dependency, Kind, SECRET, SERVICE, out, rule, without_label};
+use super::notation::{CONFIG_MAP, Dependency, Kind, SECRET, SERVICE, out, rule, saying_left_out, without_label};
 use super::{LeftOut, RulePack};
 
 const GROUP: &str = "cluster.x-k8s.io";
@@ -156,7 +156,10 @@ fn rules() -> Vec<Value> {
             CLUSTER,
             [CLUSTER_CLASS.at(".spec.topology.classRef.name").namespace_at(".spec.topology.classRef.namespace")],
         ),
-        rule("cluster-api-clusterclasses", CLUSTER_CLASS, templates.into_iter().chain(extensions)),
+        saying_left_out(
+            rule("cluster-api-clusterclasses", CLUSTER_CLASS, templates.into_iter().chain(extensions)),
+            PACK.left_out,
+        ),
         rule("cluster-api-machines", MACHINE, [SECRET.at(".spec.bootstrap.dataSecretName")]),
         rule("cluster-api-machinepools", MACHINE_POOL, [SECRET.at(".spec.template.spec.bootstrap.dataSecretName")]),
         without_topology(rule("cluster-api-machinesets", MACHINE_SET, machine_template())),

@@ -3,7 +3,7 @@
 use depguard_core::ControlPlane;
 use serde_json::Value;
 
-use super::notation::{CONFIG_MAP, Dependency, Kind, SECRET, SERVICE_ACCOUNT, out, rule};
+use super::notation::{CONFIG_MAP, Dependency, Kind, SECRET, SERVICE_ACCOUNT, out, rule, saying_left_out};
 use super::{LeftOut, RulePack};
 
 const GROUP: &str = "external-secrets.io";
@@ -410,8 +410,11 @@ const fn generator(kind: &'static str, resource: &'static str) -> Kind {
 
 fn rules() -> Vec<Value> {
     let mut rules = vec![
-        rule("external-secrets-externalsecrets", EXTERNAL_SECRET, external_secret()),
-        rule("external-secrets-clusterexternalsecrets", CLUSTER_EXTERNAL_SECRET, cluster_external_secret()),
+        saying_left_out(rule("external-secrets-externalsecrets", EXTERNAL_SECRET, external_secret()), PACK.left_out),
+        saying_left_out(
+            rule("external-secrets-clusterexternalsecrets", CLUSTER_EXTERNAL_SECRET, cluster_external_secret()),
+            PACK.left_out,
+        ),
         rule("external-secrets-pushsecrets", PUSH_SECRET, push_secret()),
         rule("external-secrets-clusterpushsecrets", CLUSTER_PUSH_SECRET, cluster_push_secret()),
         rule("external-secrets-secretstores", SECRET_STORE, providers(beside)),

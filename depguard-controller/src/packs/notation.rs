@@ -3,7 +3,7 @@
 use depguard_core::api;
 use serde_json::{Map, Value, json};
 
-use super::LeftOut;
+use super::{LEFT_OUT_ANNOTATION, LeftOut};
 
 /// Kind of API objects, in the version in which rules read it.
 #[derive(Debug, Clone, Copy)]
@@ -140,6 +140,18 @@ pub(super) fn without_label(mut rule: Value, label: &str) -> Value {
     let selector = json!({"matchExpressions": [{"key": label, "operator": "DoesNotExist"}]});
     if let Some(dependent) = rule.pointer_mut("/spec/dependent").and_then(Value::as_object_mut) {
         dependent.insert("selector".to_owned(), selector);
+    }
+    rule
+}
+
+/// Returns the rule with the fields of its dependents that the pack leaves out, in its annotation. For rules whose
+/// dependents have such a field beside a similar one that the rule follows, which `lint` would report.
+pub(super) fn saying_left_out(mut rule: Value, all: &[LeftOut]) -> Value {
+    let resource = rule.pointer("/spec/dependent/resource").and_then(Value::as_str).unwrap_or_default();
+    let of_rule = all.iter().filter(|left| left.resource == resource && !left.path.starts_with(".status"));
+    let lines: Vec<_> = of_rule.map(|left| format!("{}: {}", left.path, left.reason)).collect();
+    if let Some(metadata) = rule.get_mut("metadata").and_then(Value::as_object_mut) {
+        metadata.insert("annotations".to_owned(), json!({LEFT_OUT_ANNOTATION: lines.join("\n")}));
     }
     rule
 }

@@ -1,12 +1,18 @@
 //! Check for fields that look like a rule's reference, in the same dependents, but that no rule covers: an object in a list
-//! beside the same object alone, the containers of a Pod beside its init containers.
+//! beside the same object alone, the containers of a Pod beside its init containers. A rule may say which of them it leaves
+//! out, and why.
+
+#[cfg(test)]
+mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use depguard_controller::packs::LEFT_OUT_ANNOTATION;
 use depguard_controller::rule_check::{ExpectedType, KindState};
 use depguard_core::FieldPath;
 use depguard_core::model::{GroupResource, Segment};
 use depguard_core::rule::Reference;
+use serde_json::Value;
 
 use super::code::Code;
 use super::finding::Report;
@@ -22,9 +28,11 @@ const GENERIC: [&str; 6] = ["name", "names", "id", "ref", "value", "key"];
 /// Reports the fields that look like a reference of one of `rules`, but that neither these nor `others` cover.
 pub(super) fn check(rules: &[ParsedRule<'_>], others: &[ParsedRule<'_>], kinds: &mut Kinds, report: &mut Report) {
     let mut covered: BTreeSet<(GroupResource, FieldPath)> = BTreeSet::new();
+    let mut left_out: Vec<(GroupResource, FieldPath)> = Vec::new();
     for rule in rules.iter().chain(others) {
         let dependent = rule.rule.dependent().gvr.group_resource();
         covered.extend(rule.rule.edges().iter().map(|edge| (dependent.clone(), edge.reference.path().clone())));
+        left_out.extend(left_out_by(&rule.subject.value).map(|path| (dependent.clone(), path)));
     }
     let mut paths: BTreeMap<KindReference, Vec<FieldPath>> = BTreeMap::new();
     for written in rules {
@@ -34,7 +42,10 @@ pub(super) fn check(rules: &[ParsedRule<'_>], others: &[ParsedRule<'_>], kinds: 
         for edge in written.edges() {
             let Reference::Field(field) = &edge.reference else { continue };
             let Some(tail) = tail(&field.path).filter(|_| !field.keys) else { continue };
-            let is_free = |path: &&FieldPath| !covered.contains(&(dependent.clone(), (*path).clone()));
+            let is_free = |path: &&FieldPath| {
+                !covered.contains(&(dependent.clone(), (*path).clone()))
+                    && !left_out.iter().any(|(of, whole)| *of == dependent && is_within(path, whole))
+            };
             let alike: Vec<_> = paths
                 .iter()
                 .filter(|path| is_of_the_owner(path) && is_alike(&tail_of(path, tail.len()), &tail))
@@ -51,7 +62,7 @@ pub(super) fn check(rules: &[ParsedRule<'_>], others: &[ParsedRule<'_>], kinds: 
             };
             let message = format!(
                 "no rule covers {}{more}, which looks like the same reference: add a dependency with that path if it is \
-                 one",
+                 one, or else write the path and the reason into the annotation {LEFT_OUT_ANNOTATION}",
                 told.join(", ")
             );
             let field = format!("spec.dependencies[{}].fieldRef.path", edge.index);
@@ -69,6 +80,22 @@ fn names_in_schema(named: &KindReference, kinds: &mut Kinds) -> Vec<FieldPath> {
         }
         Ok(KindState::NotServed | KindState::Unknown(_)) | Err(_) => Vec::new(),
     }
+}
+
+/// Returns the fields that a rule leaves out, each with all fields below. Each line of the annotation is a path and the
+/// reason; a line without a reason leaves nothing out.
+fn left_out_by(rule: &Value) -> impl Iterator<Item = FieldPath> {
+    let annotations = rule.pointer("/metadata/annotations");
+    let text = annotations.and_then(|annotations| annotations.get(LEFT_OUT_ANNOTATION)?.as_str()).unwrap_or_default();
+    text.lines().filter_map(|line| {
+        let (path, reason) = line.split_once(": ")?;
+        FieldPath::parse(path.trim()).ok().filter(|_| !reason.trim().is_empty())
+    })
+}
+
+/// Returns true if the path is that one, or a path of a field below.
+fn is_within(path: &FieldPath, whole: &FieldPath) -> bool {
+    path.segments().starts_with(whole.segments())
 }
 
 /// Returns true if the dependents' owner writes the field, not a controller.
