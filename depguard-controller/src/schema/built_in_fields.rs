@@ -1,6 +1,7 @@
 //! Fields by which Kubernetes selects objects of its own kinds. No schema tells them: each is a line of Kubernetes' code.
 //!
-//! `e2e/tests/scenarios/lookups.rs` asks a real kube-apiserver for each of them.
+//! `e2e/tests/scenarios/lookups.rs` asks a real kube-apiserver for each of them, and for the other fields by which the
+//! ready-made rules could look dependents up. docs/status.md has the table.
 
 use depguard_core::{FieldPath, GroupVersionResource};
 
@@ -25,4 +26,21 @@ pub fn built_in_fields(gvr: &GroupVersionResource) -> Vec<FieldPath> {
     let of_kind =
         FIELDS.iter().filter(|(group, resource, _)| gvr.group.as_str() == *group && gvr.resource.as_str() == *resource);
     of_kind.flat_map(|(_, _, fields)| *fields).filter_map(|field| FieldPath::parse(field).ok()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_page_has_the_table() {
+        let mut table = "| kind | fields |\n|---|---|\n".to_owned();
+        for (group, resource, fields) in FIELDS {
+            let dot = if group.is_empty() { "" } else { "." };
+            let fields: Vec<_> = fields.iter().map(|field| format!("`.{field}`")).collect();
+            table += &format!("| {resource}{dot}{group} | {} |\n", fields.join(", "));
+        }
+        let page = include_str!("../../../docs/status.md");
+        assert!(page.contains(&table), "docs/status.md lacks the table:\n{table}");
+    }
 }

@@ -61,6 +61,9 @@ pub(super) async fn start(programs: &Path, controllers: &str) -> Outcome<Ring> {
             // On these loopback addresses, a test can play the network's part and listen at a Service's address.
             "--service-cluster-ip-range=127.96.0.0/16".to_owned(),
             "--watch-cache=true".to_owned(),
+            // For the fields by which the API server selects objects of these kinds.
+            "--feature-gates=ClusterTrustBundle=true,PodCertificateRequest=true".to_owned(),
+            "--runtime-config=certificates.k8s.io/v1beta1=true".to_owned(),
             "--audit-policy-file=audit-policy.json".to_owned(),
             format!("--audit-log-path={AUDIT_LOG}"),
         ],

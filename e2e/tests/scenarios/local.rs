@@ -98,7 +98,7 @@ pub(crate) async fn schema_of_export(world: Arc<World>) -> Outcome {
 
 /// Waits until the deletion would be refused with this message, and then expects the refusal. A control expects the
 /// deletion to go through.
-async fn refused(world: &World, api: &Api, path: &str, message: &str) -> Outcome {
+pub(crate) async fn refused(world: &World, api: &Api, path: &str, message: &str) -> Outcome {
     if world.is_control() {
         api.delete(path).await?.ok()?;
         return Err(Stop::ControlSeen);

@@ -1,12 +1,14 @@
 //! Ways to look dependents up, checked against the answers of real API servers.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
-use depguard_controller::rule_check;
+use depguard_controller::{manifests, rule_check};
 use depguard_core::model::{Resource as ResourceName, Version};
-use depguard_core::{ControlPlane, Group, GroupVersionResource, OverridePolicy, Query, RuleSet, Workspaces};
-use depguard_e2e::rules::{RULES, rule};
+use depguard_core::rule::Edge;
+use depguard_core::{ControlPlane, Group, GroupVersionResource, OverridePolicy, Query, Rule, RuleSet, Workspaces};
+use depguard_e2e::rules::{RULES, pack as pack_named, rule};
 use depguard_e2e::{Cast, Depguard, Outcome, Provider, Reference, Resource, World, ensure};
 use depguard_kcp::{ConnectOptions, Connection};
 use depguard_webhook::{ApiReader, Fetched, FrontProxy, ReviewService, Rules};
@@ -14,6 +16,8 @@ use http::Request;
 use http_body_util::{BodyExt as _, Full};
 use serde_json::{Value, json};
 use tower::ServiceExt as _;
+
+use crate::local::refused;
 
 /// Kinds of dependents, with the requests that the first review needs and those that every later review needs. A list
 /// is represented by the kind of its request only.
@@ -106,34 +110,91 @@ pub(crate) async fn cheapest(world: Arc<World>) -> Outcome {
 
 pub(crate) async fn built_in_fields(world: Arc<World>) -> Outcome {
     let api = world.compute().await?.api;
-    let kinds = [
+    let mut kinds: BTreeMap<GroupVersionResource, BTreeSet<String>> = BTreeMap::new();
+    for (group, version, resource) in [
         ("", "v1", "pods"),
         ("", "v1", "services"),
         ("", "v1", "secrets"),
         ("", "v1", "events"),
         ("resource.k8s.io", "v1", "resourceslices"),
         ("certificates.k8s.io", "v1", "certificatesigningrequests"),
-    ];
-    let mut asked = 0;
-    for (group, version, resource) in kinds {
+        ("certificates.k8s.io", "v1beta1", "clustertrustbundles"),
+        ("certificates.k8s.io", "v1beta1", "podcertificaterequests"),
+    ] {
         let gvr = GroupVersionResource {
             group: Group::parse(group)?,
             version: Version::parse(version)?,
             resource: ResourceName::parse(resource)?,
         };
-        let list = gvr.path(None, None);
-        let fields = rule_check::built_in_fields(&gvr);
-        ensure(!fields.is_empty(), || format!("no field of {resource}"))?;
-        for field in fields {
-            let field = field.to_string();
-            let selector = format!("{}=a", field.trim_start_matches('.'));
-            api.get(&format!("{list}?fieldSelector={selector}")).await?.ok()?;
-            asked += 1;
-        }
-        let reply = api.get(&format!("{list}?fieldSelector=spec.nothing=a")).await?;
-        ensure(reply.status == 400, || format!("{resource} are selected by a field that there is not"))?;
+        kinds.insert(gvr, BTreeSet::from(["spec.nothing".to_owned()]));
     }
-    ensure(asked >= 15, || format!("only {asked} fields were tried"))
+    // A list by any other field by which a ready-made rule could be looked up must fail, or the table lacks the field.
+    for pack in ["kubernetes-workloads", "kubernetes-cluster"] {
+        for rule in pack_named(pack)?.rules() {
+            let rule = Rule::parse(ControlPlane::Kubernetes, &rule)?;
+            let fields = rule.edges().iter().filter_map(Edge::selected_by);
+            kinds.entry(rule.dependent().gvr.clone()).or_default().extend(fields);
+        }
+    }
+    let (mut selected, mut refused) = (0, 0);
+    for (gvr, mut fields) in kinds {
+        let listed = rule_check::built_in_fields(&gvr);
+        let listed: BTreeSet<_> =
+            listed.iter().map(|field| field.to_string().trim_start_matches('.').to_owned()).collect();
+        fields.extend(listed.iter().cloned());
+        for field in fields {
+            let reply = api.get(&format!("{}?fieldSelector={field}=a", gvr.path(None, None))).await?;
+            let expected = if listed.contains(&field) { 200 } else { 400 };
+            ensure(reply.status == expected, || format!("{gvr} by {field}: {}, not {expected}", reply.status))?;
+            if expected == 200 { selected += 1 } else { refused += 1 }
+        }
+    }
+    ensure(selected >= 19 && refused >= 30, || format!("only {selected} and {refused} fields were tried"))
+}
+
+/// Protects the Node of a Pod, which the API server finds by a field that no schema calls selectable.
+pub(crate) async fn pods_of_a_node(world: Arc<World>) -> Outcome {
+    let place = world.compute().await?;
+    let rule = json!({
+        "apiVersion": "dependencies.opendefense.cloud/v1alpha1", "kind": "DependencyRule",
+        "metadata": {"name": "pods-of-nodes"},
+        "spec": {
+            "dependent": {"group": "", "version": "v1", "kind": "Pod", "resource": "pods"},
+            "dependencies": [
+                {"group": "", "version": "v1", "resource": "nodes", "fieldRef": {"path": ".spec.nodeName"}},
+            ],
+        },
+    });
+    world
+        .grant_reading(&manifests::dependents_of("depguard-webhook-pods-of-nodes", std::slice::from_ref(&rule)))
+        .await?;
+    world.add_rule(&place, &rule).await?;
+    let consumer = world.consumer("consumer", &[]).await?;
+    let api = &consumer.api;
+    let of = |resource: &str| format!("/api/v1/namespaces/{}/{resource}", consumer.namespace);
+    let named = |kind: &str, name: &str| json!({"apiVersion": "v1", "kind": kind, "metadata": {"name": name}});
+    api.post(&of("serviceaccounts"), &named("ServiceAccount", "default")).await?.ok_or_there()?;
+    let [used, free] = ["used", "free"].map(|name| format!("{}-{name}", world.id()));
+    for node in [&used, &free] {
+        api.post("/api/v1/nodes", &named("Node", node)).await?.ok()?;
+    }
+    let mut pod = named("Pod", "p1");
+    pod["spec"] = json!({"nodeName": used, "containers": [{"name": "one", "image": "a"}]});
+    api.post(&of("pods"), &pod).await?.ok()?;
+    let _depguard = Depguard::start(&world).await?;
+
+    world.condition(&place, "pods-of-nodes", "ResolvedRefs", "True").await?;
+    if !world.is_control() {
+        let found = place.api.get(&format!("{RULES}/pods-of-nodes")).await?.ok()?;
+        ensure(found["status"]["targets"][0]["lookup"] == "FieldSelector", || found["status"].to_string())?;
+    }
+    let blocker = format!("cannot delete nodes/{used}: still referenced by Pod/{}/p1", consumer.namespace);
+    refused(&world, api, &format!("/api/v1/nodes/{used}"), &blocker).await?;
+    api.delete(&format!("/api/v1/nodes/{free}")).await?.ok()?;
+    // No kubelet ends the Pod.
+    api.delete(&format!("{}?gracePeriodSeconds=0", of("pods/p1"))).await?.ok()?;
+    consumer.gone(&world, &of("pods/p1")).await?;
+    api.delete(&format!("/api/v1/nodes/{used}")).await?.ok().map(drop)
 }
 
 /// Returns true if the server has stored the selectable fields of the schemas.

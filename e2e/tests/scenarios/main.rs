@@ -60,6 +60,9 @@ fn main() {
             .without_control()
             .on_kubernetes()
             .on_real_servers(),
+        Scenario::new("Kubernetes finds the Pods of a Node by a field", lookups::pods_of_a_node)
+            .on_kubernetes()
+            .on_real_servers(),
         Scenario::new("a namespace ends in the order of its references", teardown::namespace)
             .tears_down()
             .on_shards_too(),
