@@ -25,7 +25,8 @@ pub(super) const PACK: RulePack = RulePack {
          --override-users, and give the Clusters of its templates the annotation \
          dependencies.opendefense.cloud/skip-protection: \"true\".",
     ],
-    held_against: "the CustomResourceDefinitions of openmcp-operator, commit a131d2f (2026-08-20)",
+    held_against: "the CustomResourceDefinitions of openmcp-operator, commit a131d2f (2026-08-20); those of \
+                   HelmDeployments and ControlPlanes by hand, and no test holds them against definitions",
     rules,
     left_out: &[
         out("accessrequests", ".status.secretRef.name", "openMCP writes the Secret"),

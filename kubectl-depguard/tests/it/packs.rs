@@ -101,6 +101,15 @@ fn the_pages_are_what_the_packs_say() {
     }
 }
 
+#[test]
+fn a_page_says_so_if_no_test_holds_its_paths_against_definitions() {
+    for pack in RulePack::ALL {
+        let is_of_pack = |rule: &&str| rule.starts_with(&format!("{}-", pack.name));
+        let is_by_hand = NOT_AT_HAND.contains(&pack.name) || KINDS_NOT_AT_HAND.iter().any(is_of_pack);
+        assert_eq!(pack.held_against.contains("by hand"), is_by_hand, "{}: {}", pack.name, pack.held_against);
+    }
+}
+
 /// Returns the value of an environment variable, or says that a test does nothing without it.
 fn given(variable: &str) -> Option<PathBuf> {
     let found = std::env::var_os(variable).map(PathBuf::from);
