@@ -37,10 +37,11 @@ pub(super) const PACK: RulePack = RulePack {
         "Apply the rules in the cluster in which Crossplane runs.",
         "The rules expect the Secrets of packages and ImageConfigs in crossplane-system. If Crossplane runs in another \
          namespace, change the namespace in the rules for Providers, Functions, Configurations and ImageConfigs.",
-        "Every provider has kinds of its own, so no rule here keeps a ProviderConfig or its Secret. `kubectl depguard \
-         suggest --live` proposes rules for both: apply those for ProviderConfigUsage, ProviderConfig and \
-         ClusterProviderConfig. One rule for a provider's ProviderConfigUsage is enough, since each managed resource \
-         has such an object while it uses a ProviderConfig.",
+        "Every provider has kinds of its own, and a rule names one kind of dependents: the webhook must know what to list, \
+         and needs the right to. So no rule here keeps a ProviderConfig or its Secret, and the language has no pattern \
+         for kinds. examples/crossplane-provider/rules.yaml has the rules for one provider; its comment says how to put \
+         another provider's group in their place. One rule for ProviderConfigUsages is enough, since each managed \
+         resource has such an object while it uses a ProviderConfig.",
         "The rules for composite resources, by .spec.crossplane.compositionRef.name or .spec.compositionRef.name, also \
          come from `kubectl depguard suggest --live`; a Composition here stays only for its \
          CompositeResourceDefinition.",

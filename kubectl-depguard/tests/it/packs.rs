@@ -2,6 +2,7 @@
 
 mod openapi;
 mod page;
+mod provider;
 mod twins;
 
 use std::collections::{BTreeMap, BTreeSet};
