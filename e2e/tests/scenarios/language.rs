@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use depguard_e2e::rules::rule;
-use depguard_e2e::{Cast, Depguard, Outcome, Stop, World};
+use depguard_e2e::rules::{pack, rule};
+use depguard_e2e::{Cast, Depguard, Outcome, Resource, Stop, World, ensure};
 use kubectl_depguard::ExitStatus;
 use serde_json::{Value, json};
 
@@ -38,6 +38,39 @@ pub(crate) async fn lists(world: Arc<World>) -> Outcome {
     consumer.delete(&world, &cast.vpc, "c").await?;
     consumer.delete(&world, &cast.vm, "m1").await?;
     consumer.delete(&world, &cast.vpc, "a").await
+}
+
+/// Uses Artifact Conduit's ready-made rule for Orders, with the kinds of this world.
+pub(crate) async fn endpoints_of_an_order(world: Arc<World>) -> Outcome {
+    let kinds = vec![Resource::namespaced("Endpoint"), Resource::namespaced("Order")];
+    let place = world.provider("providers:arc", "arc.opendefense.cloud", kinds).await?;
+    let (endpoint, order) = (place.kind("Endpoint")?, place.kind("Order")?);
+    let ready = pack("artifact-conduit")?.rules();
+    let ready = ready.iter().find(|rule| rule["metadata"]["name"] == "artifact-conduit-orders");
+    let ready = ready.ok_or_else(|| Stop::failed("the pack lacks the rule"))?;
+    let dependencies = ready["spec"]["dependencies"].as_array().into_iter().flatten();
+    let to_endpoints = dependencies.filter(|dependency| dependency["resource"] == "endpoints");
+    let paths: Vec<_> = to_endpoints.filter_map(|dependency| dependency["fieldRef"]["path"].as_str()).collect();
+    ensure(paths.contains(&".spec.artifacts[*].srcRef.name"), || format!("the pack has {paths:?}"))?;
+    let edges: Vec<_> = paths.iter().map(|path| (&endpoint, *path)).collect();
+    world.bind_depguard(&place).await?;
+    world.add_rule(&place, &rule("orders", &order, &edges)).await?;
+    let consumer = world.consumer("consumer", &[&place]).await?;
+    let _depguard = Depguard::start(&world).await?;
+    for name in ["hub", "mirror", "s3", "free"] {
+        consumer.create_target(&endpoint, name).await?;
+    }
+    let artifacts = json!([{"srcRef": {"name": "hub"}}, {"srcRef": {"name": "mirror"}, "dstRef": {"name": "s3"}}]);
+    consumer.create(&order, "images", json!({"artifacts": artifacts})).await?;
+    consumer.until_protected(&world, &endpoint, "hub").await?;
+
+    for name in ["hub", "mirror", "s3"] {
+        let message = format!("cannot delete endpoints/{name}: still referenced by Order/images");
+        consumer.refused(&world, &endpoint, name, &[&message]).await?;
+    }
+    consumer.delete(&world, &endpoint, "free").await?;
+    consumer.delete(&world, &order, "images").await?;
+    consumer.delete(&world, &endpoint, "mirror").await
 }
 
 pub(crate) async fn other_namespace(world: Arc<World>) -> Outcome {

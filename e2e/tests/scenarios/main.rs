@@ -49,6 +49,7 @@ fn main() {
         Scenario::new("the same kind of another provider is not touched", deletion::another_provider).on_kcp().alone(),
         Scenario::new("a provider may lie deep in the tree", deletion::nested_provider).on_kcp().alone(),
         Scenario::new("a reference may stand in a list", language::lists).on_shards_too(),
+        Scenario::new("Orders of Artifact Conduit keep their Endpoints", language::endpoints_of_an_order),
         Scenario::new("a reference may name another namespace", language::other_namespace),
         Scenario::new("a typed reference protects the kind that it names", language::typed),
         Scenario::new("several references may stand in one string", language::several_in_a_string).on_shards_too(),
