@@ -7,6 +7,7 @@ mod lifecycle;
 mod lint;
 mod order;
 mod packs;
+mod pages;
 mod reference;
 mod references;
 mod suggest;

@@ -3,4 +3,4 @@
 mod files;
 mod live;
 mod passed_over;
-mod scene;
+pub(crate) mod scene;
