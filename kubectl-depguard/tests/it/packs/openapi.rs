@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value, json};
 
 /// Endings of the names of fields that may name an object; an `s` may follow.
-const ENDINGS: [&str; 13] = [
+pub(crate) const ENDINGS: [&str; 13] = [
     "name",
     "ref",
     "reference",

@@ -25,7 +25,8 @@ pub(crate) fn overview() -> String {
          A rule about kinds that the cluster does not have refuses nothing until they exist. `lint --live` shows which\n\
          fields could be selectable, so that a deletion reads fewer objects. The suites in\n\
          [examples/suites/packs](../../examples/suites/packs) show for each rule a deletion that is refused and one that is\n\
-         allowed.\n\n\
+         allowed. [kubernetes-coverage.md](kubernetes-coverage.md) says of each field of Kubernetes' own kinds that is named\n\
+         like a reference which rule follows it, or why none does.\n\n\
          | pack | rules | references | fields left out |\n|---|---|---|---|\n"
     );
     for pack in RulePack::ALL {
