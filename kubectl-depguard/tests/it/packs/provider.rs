@@ -44,7 +44,8 @@ async fn the_template_protects_the_configurations_of_any_provider() {
 /// Returns a definition of the provider with these fields.
 fn definition(kind: &str, fields: Value) -> Value {
     let plural = format!("{}s", kind.to_lowercase());
-    let schema = json!({"openAPIV3Schema": {"type": "object", "properties": fields}});
+    let mut schema = json!({"openAPIV3Schema": {"type": "object"}});
+    schema["openAPIV3Schema"]["properties"] = fields;
     json!({
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
         "metadata": {"name": format!("{plural}.{GROUP}")},

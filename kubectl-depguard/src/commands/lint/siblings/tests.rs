@@ -1,5 +1,7 @@
 //! Tests of which fields count as similar to a rule's reference, and which don't.
 
+use std::slice;
+
 use serde_json::{Value, json};
 
 use crate::cluster::documents::{Document, Origin, Text};
@@ -14,7 +16,7 @@ fn text(value: &Value) -> Text {
 
 /// Returns the definition of a kind with these fields, each with the schema of its value.
 fn definition(fields: Value) -> Value {
-    let schema = json!({"type": "object", "properties": fields});
+    let schema = object(fields);
     json!({
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
         "metadata": {"name": "vms.example.com"},
@@ -31,11 +33,15 @@ fn reference() -> Value {
 }
 
 fn object(fields: Value) -> Value {
-    json!({"type": "object", "properties": fields})
+    let mut object = json!({"type": "object"});
+    object["properties"] = fields;
+    object
 }
 
 fn list(items: Value) -> Value {
-    json!({"type": "array", "items": items})
+    let mut list = json!({"type": "array"});
+    list["items"] = items;
+    list
 }
 
 /// Returns a rule by which VMs refer to VPCs in these fields.
@@ -131,7 +137,7 @@ fn fields_that_another_dependency_or_rule_covers_are_not_similar() {
     let (first, second) = (rule("one", &[one]), rule("other", &[other]));
     assert_eq!(similar(&one_and_list(), &[first.clone(), second.clone()], &[]), [""; 0]);
     // A rule that an API server has counts, too, unless it is about another kind.
-    assert_eq!(similar(&one_and_list(), &[first.clone()], &[second.clone()]), [""; 0]);
+    assert_eq!(similar(&one_and_list(), slice::from_ref(&first), slice::from_ref(&second)), [""; 0]);
     let mut elsewhere = second;
     elsewhere["spec"]["dependent"]["resource"] = json!("disks");
     assert_eq!(similar(&one_and_list(), &[first], &[elsewhere]), LIST);
@@ -164,7 +170,7 @@ fn a_rule_may_leave_fields_out_for_a_reason() {
         rule["metadata"]["annotations"] =
             json!({"dependencies.opendefense.cloud/left-out": format!(".spec.other: a reason\n{line}")});
         let expected = if is_left_out { &[][..] } else { &LIST };
-        assert_eq!(similar(&one_and_list(), &[rule.clone()], &[]), expected, "{line:?}");
+        assert_eq!(similar(&one_and_list(), slice::from_ref(&rule), &[]), expected, "{line:?}");
         // A rule about another kind leaves out nothing of this one.
         rule["metadata"]["name"] = json!("disks");
         rule["spec"]["dependent"]["resource"] = json!("disks");
