@@ -1,3 +1,4 @@
 pub(crate) mod election;
 pub(crate) mod lease;
+pub(crate) mod uninstall_watch;
 pub(crate) mod write_permit;

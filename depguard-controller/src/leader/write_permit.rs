@@ -5,17 +5,18 @@ use std::time::Duration;
 
 use depguard_kcp::{ApiError, Endpoint, latest};
 use tokio::sync::watch;
-use tokio::time::{Instant, sleep, sleep_until, timeout_at};
+use tokio::time::{Instant, sleep_until, timeout_at};
 
 use crate::leader::election::{Candidate, Timing};
 use crate::leader::lease::Lease;
+use crate::leader::uninstall_watch::{Looks, set, watch_uninstall};
 
-/// Interval at which the controller looks for an uninstall.
-pub(crate) const LOOK: Duration = Duration::from_secs(3);
 /// Time for which an uninstall keeps controllers from writing after it last renewed its Lease.
 pub(crate) const UNINSTALL_MARK_FRESH: Duration = Duration::from_secs(120);
 /// Time limit of one request.
 const REQUEST: Duration = Duration::from_secs(5);
+/// Reason for which nothing is written before anything is known.
+const UNKNOWN: &str = "the controller does not know yet whether it may write";
 
 /// Permission to write, or the reason why there is none.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,11 +29,47 @@ pub(crate) enum WritePermit {
     Withheld(String),
 }
 
+/// The permit as rounds see it; clones see the same.
+#[derive(Clone)]
+pub(crate) struct PermitReader {
+    permit: watch::Receiver<WritePermit>,
+    looks: Looks,
+}
+
+impl PermitReader {
+    /// Returns the permit as far as it is known, and marks it as seen. At rest nobody looks for an uninstall: a round
+    /// does, by [`Self::while_granted`].
+    pub(crate) fn latest(&mut self) -> WritePermit {
+        latest(&mut self.permit)
+    }
+
+    /// Waits until the permit changes. Returns false if it can't any more.
+    pub(crate) async fn changed(&mut self) -> bool {
+        self.permit.changed().await.is_ok()
+    }
+
+    /// Looks for an uninstall, and carries out a round if there is none. Breaks the round off and returns `None` once
+    /// the permit to write is gone.
+    pub(crate) async fn while_granted<T>(mut self, round: impl Future<Output = T>) -> Option<T> {
+        let _looking = self.looks.begin_round();
+        let looked_first = async {
+            self.looks.fresh().await;
+            round.await
+        };
+        tokio::select! {
+            biased;
+            _ = self.permit.wait_for(|permit| *permit != WritePermit::Granted) => None,
+            done = looked_first => Some(done),
+        }
+    }
+}
+
 /// Source of the permit: looks for an uninstall, and stands for the election.
 pub(crate) struct WritePermitSource {
     mark: Lease,
     election: Option<(Lease, Candidate, Timing)>,
     permit: watch::Sender<WritePermit>,
+    looks: Looks,
 }
 
 /// Returns the Lease by which an uninstall tells controllers to write no more.
@@ -52,22 +89,22 @@ impl WritePermitSource {
         namespace: &str,
         id: &str,
         elected_for: Option<Duration>,
-    ) -> (Self, watch::Receiver<WritePermit>) {
-        let (permit, permitted) =
-            watch::channel(WritePermit::Withheld("the controller does not know yet whether it may write".to_owned()));
+    ) -> (Self, PermitReader) {
+        let (permit, permitted) = watch::channel(WritePermit::Withheld(UNKNOWN.to_owned()));
         let election = elected_for.map(|duration| {
             let timing = Timing::new(duration);
             let lease = Lease::new(endpoint.within(timing.deadline / 2), namespace, id);
             (lease, Candidate::new(identity(), timing), timing)
         });
-        (Self { mark: uninstall_marker(endpoint, namespace, id), election, permit }, permitted)
+        let looks = Looks::new();
+        let reader = PermitReader { permit: permitted, looks: looks.clone() };
+        (Self { mark: uninstall_marker(endpoint, namespace, id), election, permit, looks }, reader)
     }
 
     /// Keeps the permit up to date for as long as it is polled.
     pub(crate) async fn run(&mut self) {
         let permit = &self.permit;
-        let unknown = permit.borrow().clone();
-        let (tell_mark, mut marked) = watch::channel(unknown);
+        let (tell_mark, mut marked) = watch::channel(Some(UNKNOWN.to_owned()));
         let (tell_permit, mut write_permit) = watch::channel(match self.election {
             Some(_) => WritePermit::StandingBy("the election has not begun".to_owned()),
             None => WritePermit::Granted,
@@ -75,8 +112,8 @@ impl WritePermitSource {
         let combine = async {
             loop {
                 let now = match latest(&mut marked) {
-                    WritePermit::Granted => latest(&mut write_permit),
-                    withheld => withheld,
+                    None => latest(&mut write_permit),
+                    Some(why) => WritePermit::Withheld(why),
                 };
                 set(permit, now);
                 tokio::select! {
@@ -91,7 +128,9 @@ impl WritePermitSource {
                 run_election(lease, candidate, *timing, &tell_permit).await;
             }
         };
-        tokio::join!(combine, watch_uninstall(&self.mark, &tell_mark), election);
+        let mark = &self.mark;
+        let look = || is_marked(mark);
+        tokio::join!(combine, watch_uninstall(look, &self.looks, &tell_mark), election);
     }
 
     /// Releases the Lease to the other controllers. Called when nothing is written any more.
@@ -106,21 +145,13 @@ impl WritePermitSource {
     }
 }
 
-/// Looks at intervals whether somebody is uninstalling depguard.
-async fn watch_uninstall(mark: &Lease, tell: &watch::Sender<WritePermit>) {
-    loop {
-        match mark.read().await {
-            Ok(Some(held)) if held.is_fresh() => {
-                let why = "depguard is being uninstalled; the controller installs nothing until two minutes after the \
-                         uninstall";
-                set(tell, WritePermit::Withheld(why.to_owned()));
-            }
-            Ok(_) => set(tell, WritePermit::Granted),
-            // A controller that must not read the Lease can't obey it; the uninstall notices that.
-            Err(error) if error.status() == Some(403) => set(tell, WritePermit::Granted),
-            Err(error) => tracing::debug!("could not find out whether depguard is being uninstalled: {error}"),
-        }
-        sleep(LOOK).await;
+/// Returns true if somebody is uninstalling depguard.
+async fn is_marked(mark: &Lease) -> Result<bool, String> {
+    match mark.read().await {
+        Ok(held) => Ok(held.is_some_and(|held| held.is_fresh())),
+        // A controller that must not read the Lease can't obey it; the uninstall notices that.
+        Err(error) if error.status() == Some(403) => Ok(false),
+        Err(error) => Err(error.to_string()),
     }
 }
 
@@ -166,14 +197,6 @@ fn write_permit(candidate: &Candidate, tried: Result<String, String>) -> WritePe
         Ok(holder) => WritePermit::StandingBy(format!("{holder} holds the Lease and writes")),
         Err(why) => WritePermit::StandingBy(format!("could not acquire the Lease: {why}")),
     }
-}
-
-fn set(permit: &watch::Sender<WritePermit>, now: WritePermit) {
-    permit.send_if_modified(|known| {
-        let news = *known != now;
-        *known = now;
-        news
-    });
 }
 
 /// Returns the pod's name, with a suffix that tells this process from another one in the pod.

@@ -13,7 +13,7 @@ use crate::leader::write_permit::WritePermit;
 use crate::locks::reconciler::{Memory, RoundResult, Rounds};
 use crate::locks::{export, snapshot};
 use crate::model::vital_kind::VitalKind;
-use crate::runtime::round::{ReconcileContext, settled, while_granted};
+use crate::runtime::round::{ReconcileContext, settled};
 
 /// Minimum and maximum pause before a failed round is repeated.
 const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
@@ -69,7 +69,7 @@ impl Locks {
             let context = &mut self.rounds.context;
             let (state, rules) = (latest(&mut self.states), latest(&mut context.rules));
             let clients = latest(&mut context.clients);
-            let may_write = latest(&mut context.permit) == WritePermit::Granted;
+            let may_write = context.permit.latest() == WritePermit::Granted;
             let unseen = state.unseen().or(rules.unseen());
             let mut due = context.resync;
             match unseen {
@@ -81,7 +81,7 @@ impl Locks {
                 None if may_write => {
                     self.said = None;
                     let permit = context.permit.clone();
-                    if let Some(ended) = while_granted(permit, self.rounds.round(&state, &rules, &clients)).await {
+                    if let Some(ended) = permit.while_granted(self.rounds.round(&state, &rules, &clients)).await {
                         due = self.next(&ended);
                     }
                 }
@@ -114,7 +114,7 @@ impl Locks {
             changed = settled(&mut self.states) => changed,
             changed = settled(&mut context.rules) => changed,
             changed = context.clients.changed() => changed.is_ok(),
-            changed = context.permit.changed() => changed.is_ok(),
+            changed = context.permit.changed() => changed,
             () = sleep_until(due) => true,
         }
     }

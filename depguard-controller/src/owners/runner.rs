@@ -22,7 +22,7 @@ use crate::rules::snapshot;
 use crate::rules::written_rule::WrittenRule;
 use crate::runtime::apply;
 use crate::runtime::deference::Deference;
-use crate::runtime::round::{ReconcileContext, while_granted};
+use crate::runtime::round::ReconcileContext;
 
 /// Time to wait for more changes after one: shorter than elsewhere, as each wave of a removal waits until the objects
 /// of the wave before it are gone.
@@ -106,9 +106,9 @@ impl Owners {
     pub(crate) async fn run(mut self) {
         loop {
             self.changes.mark_unchanged();
-            let may_write = latest(&mut self.context.permit) == WritePermit::Granted;
+            let may_write = self.context.permit.latest() == WritePermit::Granted;
             if may_write {
-                while_granted(self.context.permit.clone(), self.round()).await;
+                self.context.permit.clone().while_granted(self.round()).await;
             } else {
                 // Another controller takes care of owners, or nobody does.
                 self.watches.clear();
@@ -137,7 +137,7 @@ impl Owners {
                 sleep(DEBOUNCE).await;
                 true
             }
-            changed = self.context.permit.changed() => changed.is_ok(),
+            changed = self.context.permit.changed() => changed,
             changed = self.context.clients.changed() => changed.is_ok(),
             () = sleep_until(due) => true,
         }

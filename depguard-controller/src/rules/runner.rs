@@ -7,7 +7,7 @@ use tokio::time::{Instant, sleep_until};
 use crate::leader::write_permit::WritePermit;
 use crate::rules::reconciler::Reconciler;
 use crate::rules::snapshot::is_leaving;
-use crate::runtime::round::{settled_unless, while_granted};
+use crate::runtime::round::settled_unless;
 
 /// All work about rules.
 pub(crate) struct RuleRunner {
@@ -25,21 +25,19 @@ impl RuleRunner {
             let context = &mut self.reconciler.context;
             let state = latest(&mut context.rules);
             let clients = latest(&mut context.clients);
-            let permit = latest(&mut context.permit);
+            let permit = context.permit.latest();
             self.reconciler.context.metrics.leads(permit == WritePermit::Granted);
             let mut retry = None;
             match (state.unseen(), permit) {
                 (Some(why), _) => _ = self.ready.send_replace(Health::NotReady(why.to_owned())),
                 (None, WritePermit::Granted) => {
                     let permit = self.reconciler.context.permit.clone();
-                    let done = while_granted(permit, self.reconciler.round(&state, clients)).await;
+                    let done = permit.while_granted(self.reconciler.round(&state, clients)).await;
                     retry = self.reconciler.next_retry();
                     match done {
                         Some(()) => _ = self.ready.send_replace(Health::Ready),
                         None => {
-                            tracing::warn!(
-                                "the controller may not write any more; it stopped in the middle of a round"
-                            );
+                            tracing::warn!("the controller may not write any more; it did not finish a round");
                         }
                     }
                 }
@@ -70,7 +68,7 @@ impl RuleRunner {
         tokio::select! {
             changed = settled_unless(&mut context.rules, |state| is_leaving(context.export_name.as_str(), state)) => changed,
             changed = context.clients.changed() => changed.is_ok(),
-            changed = context.permit.changed() => changed.is_ok(),
+            changed = context.permit.changed() => changed,
             () = sleep_until(retry.map_or(resync, |retry| retry.min(resync))) => true,
             () = self.reconciler.probe_handle.changed() => true,
         }

@@ -10,7 +10,7 @@ use futures::{Stream, StreamExt, stream};
 use tokio::sync::watch;
 use tokio::time::sleep;
 
-use crate::leader::write_permit::WritePermit;
+use crate::leader::write_permit::PermitReader;
 use crate::runtime::client_config::Clients;
 use crate::runtime::metrics::Metrics;
 
@@ -34,24 +34,12 @@ pub(crate) struct ReconcileContext {
     pub(crate) rules: watch::Receiver<Arc<Snapshot>>,
     pub(crate) clients: watch::Receiver<Clients>,
     /// Permission to write.
-    pub(crate) permit: watch::Receiver<WritePermit>,
+    pub(crate) permit: PermitReader,
     /// Maximum time between two rounds.
     pub(crate) resync: Duration,
     /// Time that a newer version of depguard has for its configuration, before this one writes its own.
     pub(crate) deference: Duration,
     pub(crate) metrics: Metrics,
-}
-
-/// Carries out a round. Breaks it off and returns `None` once the permit to write is gone.
-pub(crate) async fn while_granted<T>(
-    mut permit: watch::Receiver<WritePermit>,
-    round: impl Future<Output = T>,
-) -> Option<T> {
-    tokio::select! {
-        biased;
-        _ = permit.wait_for(|permit| *permit != WritePermit::Granted) => None,
-        done = round => Some(done),
-    }
 }
 
 /// Waits for a change, and for further changes that come with it. Returns false if there can be none any more.

@@ -14,7 +14,8 @@ use depguard_kcp::{
 use serde_json::Value;
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::leader::write_permit::{self, LOOK, UNINSTALL_MARK_FRESH};
+use crate::leader::uninstall_watch::MAX_LOOK_AGE;
+use crate::leader::write_permit::{self, UNINSTALL_MARK_FRESH};
 use crate::model::api_bindings::{Bindings, CONFIGURATIONS, Claim};
 use crate::model::install_place::InstallPlace;
 use crate::model::names::{
@@ -27,8 +28,9 @@ use crate::{locks, owners};
 
 /// Pause between two looks.
 const PAUSE: Duration = Duration::from_millis(500);
-/// Time for which nothing may come back: longer than controllers take to see that they must write no more.
-const QUIET: Duration = Duration::from_secs(LOOK.as_secs() + 2);
+/// Time for which nothing may come back: longer than controllers take to see that they must write no more, and to end
+/// a write under way.
+const QUIET: Duration = Duration::from_secs(MAX_LOOK_AGE.as_secs() + 2);
 /// Maximum number of times that a configuration may come back.
 const MAX_RETURNS: usize = 5;
 

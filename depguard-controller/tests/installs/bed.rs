@@ -210,12 +210,17 @@ impl Bed {
 
 /// Sends a `GET` to the controller's probe port, and returns the status code.
 pub(crate) async fn probe(controller: &Controller, path: &str) -> u16 {
+    answer(controller, path).await.split(' ').nth(1).unwrap().parse().unwrap()
+}
+
+/// Returns the whole answer of a probe.
+pub(crate) async fn answer(controller: &Controller, path: &str) -> String {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     let mut stream = tokio::net::TcpStream::connect(controller.probe_addr().unwrap()).await.unwrap();
     stream.write_all(format!("GET {path} HTTP/1.1\r\nHost: x\r\n\r\n").as_bytes()).await.unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).await.unwrap();
-    answer.split(' ').nth(1).unwrap().parse().unwrap()
+    answer
 }
 
 pub(crate) async fn until_ready(controller: &Controller) {

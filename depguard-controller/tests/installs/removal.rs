@@ -11,10 +11,12 @@ use serde_json::json;
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};
 
-use crate::bed::{Bed, COMPUTE, NETWORK, local_rule, probe, until, until_ready};
+use crate::bed::{Bed, COMPUTE, NETWORK, answer, local_rule, probe, until, until_ready};
 use crate::takeover::configuration;
 
 const RULES: &str = "/apis/dependencies.opendefense.cloud/v1alpha1/dependencyrules";
+/// Lease that marks an uninstall.
+const MARK: &str = "/leases/depguard-controller-uninstall";
 const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
 
 pub(crate) async fn uninstalled(bed: &Bed, seconds: u64) -> Result<Uninstalled, UninstallError> {
@@ -254,5 +256,61 @@ async fn a_mark_from_long_ago_stops_nobody() {
     bed.rule("vm", &["vpcs"]).await;
     let controller = Controller::start(bed.config()).await.unwrap();
     bed.until_installed(NETWORK, &["vpcs"]).await;
+    controller.stop().await;
+}
+
+/// Counts the looks for an uninstall. At rest there are none.
+#[tokio::test]
+async fn a_controller_at_rest_does_not_look_for_an_uninstall_and_one_that_writes_does() {
+    let bed = Bed::kcp_bound().await;
+    bed.own_namespace("root:dep-ctrl").await;
+    let faults = bed.testbed.faults();
+    let looks = faults.inject(Fault::Latency(Duration::ZERO), When::always().method("GET").path(MARK));
+    bed.rule("vm", &["vpcs"]).await;
+    let controller = Controller::start(bed.config().resync(Duration::from_secs(3600))).await.unwrap();
+    bed.until_condition(COMPUTE, "vm", "Programmed", "True Programmed").await;
+    let count = || faults.hits(looks).unwrap();
+    until("it rests", async || {
+        let before = count();
+        // Longer than a look counts.
+        tokio::time::sleep(Duration::from_secs(4)).await;
+        if count() == before { Ok(()) } else { Err(format!("{} looks", count() - before)) }
+    })
+    .await;
+    let at_rest = count();
+    bed.rule("lan", &["lans"]).await;
+    bed.until_installed(NETWORK, &["lans", "vpcs"]).await;
+    assert!(count() > at_rest, "it wrote without a look");
+    controller.stop().await;
+}
+
+#[tokio::test]
+async fn a_controller_that_cannot_look_for_an_uninstall_writes_nothing() {
+    let bed = Bed::kcp_bound().await;
+    bed.own_namespace("root:dep-ctrl").await;
+    bed.rule("vm", &["vpcs"]).await;
+    let controller = Controller::start(bed.config().resync(Duration::from_secs(1))).await.unwrap();
+    bed.until_installed(NETWORK, &["vpcs"]).await;
+    let faults = bed.testbed.faults();
+    for fault in [Fault::InternalError, Fault::Latency(Duration::from_secs(30))] {
+        let fault = faults.inject(fault, When::always().method("GET").path(MARK));
+        until("it says why", async || match answer(&controller, "/readyz").await {
+            said if said.contains("could not find out whether depguard is being uninstalled") => Ok(()),
+            said => Err(said),
+        })
+        .await;
+        bed.rule("lan", &["lans"]).await;
+        let looks = faults.hits(fault);
+        until("it looks again", async || match faults.hits(fault) {
+            now if now > looks.map(|looks| looks + 1) => Ok(()),
+            now => Err(format!("{now:?}")),
+        })
+        .await;
+        assert_eq!(bed.installed(NETWORK).await, ["vpcs"]);
+        faults.clear(fault);
+        bed.until_installed(NETWORK, &["lans", "vpcs"]).await;
+        bed.delete_rule(COMPUTE, "lan").await;
+        bed.until_installed(NETWORK, &["vpcs"]).await;
+    }
     controller.stop().await;
 }

@@ -1,0 +1,124 @@
+//! Looks for an uninstall, as long as a round may write: a controller at rest sends no request.
+//!
+//! An uninstall writes a mark, waits, and then relies on no controller writing any more. So a round begins only after a
+//! look that is younger than half of [`MAX_LOOK_AGE`], and is broken off before the last look that found no mark is
+//! older than [`MAX_LOOK_AGE`]. A look counts from the time at which it was sent. A look that fails proves nothing.
+
+use std::time::Duration;
+
+use depguard_kcp::latest;
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep_until, timeout_at};
+
+/// Maximum age of the look by which a round writes. An uninstall waits longer than that after its mark.
+pub(crate) const MAX_LOOK_AGE: Duration = Duration::from_secs(3);
+/// Age at which a look is repeated while a round may write, and time limit of one look.
+const REPEAT: Duration = Duration::from_millis(1500);
+/// Pause after a look that failed, while the last one still counts.
+const RETRY: Duration = Duration::from_millis(500);
+
+/// Reason for which nobody writes during an uninstall.
+const UNINSTALLING: &str =
+    "depguard is being uninstalled; the controller installs nothing until two minutes after the uninstall";
+
+/// Requests of rounds for looks; clones share them.
+#[derive(Clone)]
+pub(crate) struct Looks {
+    /// Number of rounds that may write.
+    rounds: watch::Sender<usize>,
+    /// Time at which the last look that found no mark was sent.
+    last: watch::Sender<Option<Instant>>,
+}
+
+/// A round that may write; the looks go on until it is dropped.
+pub(crate) struct RoundUnderWay(watch::Sender<usize>);
+
+impl Looks {
+    pub(crate) fn new() -> Self {
+        Self { rounds: watch::Sender::new(0), last: watch::Sender::new(None) }
+    }
+
+    /// Asks for looks as long as the result exists.
+    pub(crate) fn begin_round(&self) -> RoundUnderWay {
+        self.rounds.send_modify(|rounds| *rounds = rounds.saturating_add(1));
+        RoundUnderWay(self.rounds.clone())
+    }
+
+    /// Waits for a look that is young enough for a round to begin.
+    pub(crate) async fn fresh(&self) {
+        let mut last = self.last.subscribe();
+        let is_fresh = |last: &Option<Instant>| last.is_some_and(|sent| Instant::now() < sent + REPEAT);
+        if last.wait_for(is_fresh).await.is_err() {
+            // Nobody looks any more, so nobody writes any more.
+            std::future::pending::<()>().await;
+        }
+    }
+}
+
+impl Drop for RoundUnderWay {
+    fn drop(&mut self) {
+        self.0.send_modify(|rounds| *rounds = rounds.saturating_sub(1));
+    }
+}
+
+/// Looks for the mark of an uninstall while a round may write, or while none may. `look` returns true if the mark is
+/// there. Keeps in `withheld` the reason for which nobody may write, if there is one.
+pub(crate) async fn watch_uninstall<L: Future<Output = Result<bool, String>>>(
+    look: impl Fn() -> L,
+    looks: &Looks,
+    withheld: &watch::Sender<Option<String>>,
+) {
+    let mut rounds = looks.rounds.subscribe();
+    // Time until which a failed look changes nothing: what rounds write goes by a look that is young enough.
+    let mut bearable = Instant::now() + MAX_LOOK_AGE;
+    loop {
+        let sent = Instant::now();
+        let found = timeout_at(bearable.min(sent + REPEAT), look()).await;
+        let next = match found.unwrap_or_else(|_| Err("the API server did not answer in time".to_owned())) {
+            Ok(false) => {
+                bearable = sent + MAX_LOOK_AGE;
+                looks.last.send_replace(Some(sent));
+                set(withheld, None);
+                sent + REPEAT
+            }
+            Ok(true) => {
+                set(withheld, Some(UNINSTALLING.to_owned()));
+                sent + MAX_LOOK_AGE
+            }
+            Err(why) if Instant::now() < bearable => {
+                tracing::debug!("could not find out whether depguard is being uninstalled: {why}");
+                bearable.min(Instant::now() + RETRY)
+            }
+            Err(why) => {
+                if withheld.borrow().as_deref() != Some(UNINSTALLING) {
+                    set(withheld, Some(format!("could not find out whether depguard is being uninstalled: {why}")));
+                }
+                sent + MAX_LOOK_AGE
+            }
+        };
+        sleep_until(next).await;
+        if withheld.borrow().is_none() {
+            if latest(&mut rounds) > 0 {
+                // Rounds may write by the last look, so its age goes on to count.
+                continue;
+            }
+            if rounds.wait_for(|rounds| *rounds > 0).await.is_err() {
+                return;
+            }
+        }
+        // No round writes by an older look: a round that began just now waits for the next one.
+        bearable = Instant::now() + MAX_LOOK_AGE;
+    }
+}
+
+/// Changes the value of a channel, and wakes its readers only if the value is another.
+pub(crate) fn set<T: PartialEq>(channel: &watch::Sender<T>, now: T) {
+    channel.send_if_modified(|known| {
+        let news = *known != now;
+        *known = now;
+        news
+    });
+}
+
+#[cfg(test)]
+mod tests;
