@@ -1,8 +1,6 @@
 //! Condition `Accepted`: the rule is valid, its paths lead somewhere, and API servers ask webhooks about its kinds.
 
 use depguard_core::Rule;
-use depguard_core::model::GroupResource;
-use depguard_core::protocol::Unreviewed;
 
 use crate::model::condition::{Finding, Findings};
 use crate::schema::rule_check::{self, Schema, SchemaFit};
@@ -11,7 +9,7 @@ use crate::schema::rule_check::{self, Schema, SchemaFit};
 /// webhooks about its kinds. `schema` is that of the dependents, if it is known.
 pub(crate) fn accepted(parsed: &Rule, schema: Option<&Schema>) -> Finding {
     let mut findings = Findings::default();
-    for (field, why) in unreviewed(parsed) {
+    for (field, why) in rule_check::unreviewed(parsed) {
         findings.push(Finding::no("NotReviewed", format!("{field} has no effect: {why}")));
     }
     match schema {
@@ -32,17 +30,4 @@ pub(crate) fn accepted(parsed: &Rule, schema: Option<&Schema>) -> Finding {
         }
     }
     findings.sum_up(&["NotReviewed"], "Accepted", "the rule is well formed")
-}
-
-/// Returns the fields of a rule that name kinds about which API servers ask no webhook, each with the reason.
-pub(crate) fn unreviewed(parsed: &Rule) -> Vec<(String, String)> {
-    let dependent = parsed.dependent().gvr.group_resource();
-    let stored = |kind: &GroupResource| Unreviewed::from_kind(kind) != Some(Unreviewed::Answers);
-    let dependent = (!stored(&dependent)).then(|| ("spec.dependent".to_owned(), dependent));
-    let targets = parsed.edges().iter().map(|edge| {
-        let field = format!("spec.dependencies[{}]", edge.index);
-        (field, edge.target.gvr.group_resource())
-    });
-    let named = dependent.into_iter().chain(targets);
-    named.filter_map(|(field, kind)| Some((field, format!("{kind} {}", Unreviewed::from_kind(&kind)?)))).collect()
 }

@@ -16,6 +16,7 @@ use crate::rules::plan::{Plan, PlanInput, RulePlan, TargetPlan};
 use crate::rules::written_rule::{ALLOWANCE_EXCEEDED, Unusable};
 use crate::rules::{accepted, enforced, programmed, resolved_refs};
 use crate::schema::kind_reader::Kinds;
+use crate::schema::rule_check;
 
 /// Maximum number of resources that a rule's summary names.
 const MAX_NAMED: usize = 6;
@@ -98,7 +99,7 @@ fn of_rule(
     let named = NamedKinds::new(input, &found.kinds, rule, parsed);
     let flaws = Flaws {
         unmatchable: named.unmatchable_dependencies(),
-        unreviewed: accepted::unreviewed(parsed),
+        unreviewed: rule_check::unreviewed(parsed),
         missing: named.missing_kinds(),
     };
     let enforced = enforced::enforced(input, rule, parsed, &flaws, &programmed, &found.probe_results);

@@ -37,7 +37,8 @@
 use std::fmt;
 
 use depguard_core::api::Strategy;
-use depguard_core::model::Kind;
+use depguard_core::model::{GroupResource, Kind};
+use depguard_core::protocol::Unreviewed;
 use depguard_core::rule::{Edge, Reference};
 use depguard_core::{FieldPath, GroupVersionResource, Rule};
 
@@ -74,6 +75,19 @@ pub fn paths<'r>(rule: &'r Rule, schema: &Schema) -> Vec<PathFit<'r>> {
         PathFit { dependents: &rule.dependent().gvr, field, path, wanted, fit: schema.fit(path, wanted) }
     };
     paths.map(fit).collect()
+}
+
+/// Returns the fields of a rule that name kinds about which API servers ask no webhook, each with the reason.
+pub fn unreviewed(parsed: &Rule) -> Vec<(String, String)> {
+    let dependent = parsed.dependent().gvr.group_resource();
+    let stored = |kind: &GroupResource| Unreviewed::from_kind(kind) != Some(Unreviewed::Answers);
+    let dependent = (!stored(&dependent)).then(|| ("spec.dependent".to_owned(), dependent));
+    let targets = parsed.edges().iter().map(|edge| {
+        let field = format!("spec.dependencies[{}]", edge.index);
+        (field, edge.target.gvr.group_resource())
+    });
+    let named = dependent.into_iter().chain(targets);
+    named.filter_map(|(field, kind)| Some((field, format!("{kind} {}", Unreviewed::from_kind(&kind)?)))).collect()
 }
 
 /// Returns true if no dependent can hold such a reference.

@@ -352,3 +352,37 @@ async fn a_rule_without_its_kind_is_one_all_the_same() {
         assert!(codes.contains(&expected.to_owned()), "{codes:?}");
     }
 }
+
+#[tokio::test]
+async fn a_kind_that_is_never_reviewed_is_an_error_wherever_it_is_named() {
+    let bed = Bed::new();
+    let of = |dependent: [&str; 3], target: [&str; 2]| {
+        let [group, kind, resource] = dependent;
+        let mut rule = rule("unreviewed", ".spec.ref");
+        rule["spec"]["dependent"] = json!({"group": group, "version": "v1", "kind": kind, "resource": resource});
+        let [group, resource] = target;
+        rule["spec"]["dependencies"][0]["group"] = json!(group);
+        rule["spec"]["dependencies"][0]["resource"] = json!(resource);
+        rule
+    };
+    let vms = ["example.com", "VM", "vms"];
+    let policies = ["admissionregistration.k8s.io", "ValidatingAdmissionPolicy", "validatingadmissionpolicies"];
+    let reviews = ["authentication.k8s.io", "TokenReview", "tokenreviews"];
+    let fields = ["DG116 spec.dependencies[0]", "DG115 spec.dependent"];
+    for (dependent, target, expected) in [
+        (vms, ["admissionregistration.k8s.io", "mutatingwebhookconfigurations"], &fields[..1]),
+        (vms, ["admissionregistration.k8s.io", "validatingadmissionpolicybindings"], &fields[..1]),
+        (vms, ["authentication.k8s.io", "tokenreviews"], &fields[..1]),
+        (reviews, ["example.com", "vpcs"], &fields[1..]),
+        // Such a policy is stored, so it may refer to an object that is protected.
+        (policies, ["example.com", "vpcs"], &[]),
+        (vms, ["example.com", "validatingwebhookconfigurations"], &[]),
+    ] {
+        let rules = bed.file("rules.yaml", &[of(dependent, target)]);
+        let mut codes = bed.codes(&["-f", &rules]).await;
+        codes.retain(|code| code.starts_with("DG116"));
+        assert_eq!(codes, expected, "{dependent:?} {target:?}");
+        let status = if expected.is_empty() { ExitStatus::Well } else { ExitStatus::Finding };
+        assert_eq!(bed.lint(&["-f", &rules]).await.0, status, "{dependent:?} {target:?}");
+    }
+}

@@ -35,6 +35,11 @@ impl<'k> KindChecker<'k> {
 
     /// Reports the mistakes of a rule, and the changes that would make its lookups cheap.
     pub(super) fn check(&mut self, written: &ParsedRule<'_>, patches: &mut Patches, report: &mut Report) {
+        let unreviewed = rule_check::unreviewed(&written.rule);
+        for (field, why) in &unreviewed {
+            let message = format!("{field} has no effect: {why}; remove it");
+            report.push(Code::KindUnreviewed, written.subject, field, message);
+        }
         let dependent = written.rule.dependent();
         let named = KindReference::dependent(&written.rule);
         let dependents = self.served(written, &named, Some(&dependent.kind), "spec.dependent", report);
@@ -46,6 +51,9 @@ impl<'k> KindChecker<'k> {
         }
         for edge in written.edges() {
             let field = format!("spec.dependencies[{}]", edge.index);
+            if unreviewed.iter().any(|(named, _)| *named == field) {
+                continue;
+            }
             let target = KindReference::target(edge);
             let targets = self.served(written, &target, edge.target.kind.as_ref(), &field, report);
             if let (Some(found), Some(dependents)) = (&dependents, facts(&dependents)) {

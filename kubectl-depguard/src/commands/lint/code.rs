@@ -32,6 +32,7 @@ pub(crate) enum Code {
     WrongKindName,
     ExportNotFound,
     LocalTarget,
+    KindUnreviewed,
     DefinitionUnreadable,
     DefinitionTwice,
     Cycle,
@@ -43,7 +44,7 @@ pub(crate) enum Code {
 impl Code {
     /// All codes, in the order of their numbers.
     #[cfg(test)]
-    pub(crate) const ALL: [Self; 21] = [
+    pub(crate) const ALL: [Self; 22] = [
         Self::UnknownField,
         Self::WrongShape,
         Self::InvalidRule,
@@ -59,6 +60,7 @@ impl Code {
         Self::WrongKindName,
         Self::ExportNotFound,
         Self::LocalTarget,
+        Self::KindUnreviewed,
         Self::DefinitionUnreadable,
         Self::DefinitionTwice,
         Self::Cycle,
@@ -100,6 +102,7 @@ impl Code {
             Self::WrongKindName => ("DG113", Error, "wrong kind name"),
             Self::ExportNotFound => ("DG114", Error, "export not found"),
             Self::LocalTarget => ("DG115", Warning, "target in the rule's workspace only"),
+            Self::KindUnreviewed => ("DG116", Error, "kind never reviewed"),
             Self::DefinitionUnreadable => ("DG121", Error, "definition not readable"),
             Self::DefinitionTwice => ("DG122", Warning, "kind defined twice"),
             Self::Cycle => ("DG201", Warning, "cycle"),
