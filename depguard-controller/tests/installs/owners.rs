@@ -11,6 +11,9 @@ use crate::bed::{Bed, until};
 use crate::hook;
 use crate::removal::uninstalled;
 
+#[cfg(feature = "bin")]
+mod log;
+
 const GLOBAL: &str = "/apis/globalowner.metacontroller.io/v1alpha1/globalowners";
 const GROUPS: &str = "/apis/globalowner.metacontroller.io/v1alpha1/groupowners";
 const ROLES: &str = "/apis/rbac.authorization.k8s.io/v1/clusterroles";

@@ -12,6 +12,9 @@ use tempfile::TempDir;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
+#[cfg(feature = "cli")]
+mod log;
+
 const EXPORT: &str = "dependencies.opendefense.cloud";
 const SLICES: &str = "/clusters/root:dep-ctrl/apis/apis.kcp.io/v1alpha1/apiexportendpointslices";
 const RULES: Watched = Watched::RULES;
