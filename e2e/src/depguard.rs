@@ -87,7 +87,8 @@ impl Depguard {
     /// Sets the kinds that the older tool's locks guard, from the next start of the controller and of the webhook on.
     pub fn guard_compat_locks(&mut self, kinds: &[&Resource]) -> Outcome {
         for kind in kinds {
-            self.enable.compat_lock_kinds.insert(format!("{}.{}", kind.plural, kind.group).parse()?);
+            let of_group = if kind.group.is_empty() { String::new() } else { format!(".{}", kind.group) };
+            self.enable.compat_lock_kinds.insert(format!("{}{of_group}", kind.plural).parse()?);
         }
         Ok(())
     }

@@ -220,13 +220,15 @@ pub(super) fn of_lock_kinds(client: &Value, own_namespace: Option<&str>) -> Valu
     of_webhooks(LOCK_KINDS_CONFIGURATION, &[changed(webhook(name, "Fail", &rules, client), fields)])
 }
 
-/// Returns the configuration about objects that the older tool's Locks lock, in the namespaces with its label.
+/// Returns the configuration about objects that the older tool's Locks lock, in the namespaces with its label. An
+/// eviction deletes a Pod without a review of the Pod's deletion, so evictions are reviewed as well.
 pub(super) fn of_compat_locks(kinds: &BTreeSet<GroupResource>, client: &Value, own_namespace: Option<&str>) -> Value {
     let operations = [Operation::Update, Operation::Delete];
-    let rules = kinds
-        .iter()
-        .map(|kind| entry(&operations, kind.group.as_str(), &[kind.resource.as_str()], Scope::Namespaced.as_str()));
-    let rules: Vec<_> = rules.collect();
+    let scope = Scope::Namespaced.as_str();
+    let objects = kinds.iter().map(|kind| entry(&operations, kind.group.as_str(), &[kind.resource.as_str()], scope));
+    let pods = kinds.iter().filter(|kind| kind.group.is_core() && kind.resource.as_str() == "pods");
+    let evictions = pods.map(|pods| entry(&[Operation::Create], pods.group.as_str(), &["pods/eviction"], scope));
+    let rules: Vec<_> = objects.chain(evictions).collect();
     let fields = [("namespaceSelector", namespaces(own_namespace, Some(LOCKABLE)))];
     let name = "compat-locks.dependencies.opendefense.cloud";
     of_webhooks(COMPAT_LOCKS_CONFIGURATION, &[changed(webhook(name, "Fail", &rules, client), fields)])
@@ -437,11 +439,22 @@ mod tests {
     fn the_older_tools_locks_count_where_a_namespace_says_so() {
         let kinds = ["pods", "deployments.apps"].map(|kind| kind.parse().unwrap()).into();
         let configuration = of_compat_locks(&kinds, &json!({}), None);
-        let webhook = &configuration["webhooks"][0];
-        assert_eq!(webhook["namespaceSelector"], json!({"matchLabels": {"lockable": "true"}}));
-        assert_eq!(webhook["rules"][1]["apiGroups"], json!(["apps"]));
-        for rule in webhook["rules"].as_array().unwrap() {
-            assert_eq!(rule["operations"], json!(["UPDATE", "DELETE"]));
-        }
+        let selector = &configuration["webhooks"][0]["namespaceSelector"];
+        assert_eq!(*selector, json!({"matchLabels": {"lockable": "true"}}));
+        let reviewed = |kinds: &[&str]| {
+            let kinds = kinds.iter().map(|kind| kind.parse().unwrap()).collect();
+            let configuration = of_compat_locks(&kinds, &json!({}), None);
+            let rules = configuration["webhooks"][0]["rules"].as_array().unwrap().clone();
+            let shown = |rule: Value| json!([rule["operations"], rule["apiGroups"], rule["resources"], rule["scope"]]);
+            rules.into_iter().map(shown).collect::<Vec<_>>()
+        };
+        let changes = json!(["UPDATE", "DELETE"]);
+        let deployments = json!([changes, ["apps"], ["deployments"], "Namespaced"]);
+        let pods = json!([changes, [""], ["pods"], "Namespaced"]);
+        let evictions = json!([["CREATE"], [""], ["pods/eviction"], "Namespaced"]);
+        assert_eq!(reviewed(&["pods", "deployments.apps"]), [pods, deployments.clone(), evictions]);
+        // A kind of another group that is named pods has no evictions.
+        let others = json!([changes, ["example.com"], ["pods"], "Namespaced"]);
+        assert_eq!(reviewed(&["deployments.apps", "pods.example.com"]), [deployments, others]);
     }
 }

@@ -253,7 +253,12 @@ async fn the_older_tools_locks_need_no_lock_of_ours() {
     let kinds = ["pods", "deployments.apps"].map(|kind| kind.parse().unwrap());
     let config = bed.config_of_locks().await.enable(Features::new([], kinds));
     let controller = Controller::start(config).await.unwrap();
-    bed.until_reviewed("", "depguard-compat-locks", &["UPDATE,DELETE pods", "UPDATE,DELETE deployments"]).await;
+    bed.until_reviewed(
+        "",
+        "depguard-compat-locks",
+        &["UPDATE,DELETE pods", "UPDATE,DELETE deployments", "CREATE pods/eviction"],
+    )
+    .await;
     assert!(bed.reviewed("", "depguard-lock-kinds").await.is_empty());
     controller.stop().await;
 }

@@ -2,18 +2,22 @@
 
 use std::collections::BTreeSet;
 
+use depguard_core::ControlPlane;
 use depguard_core::locks::{LockDecision, LockEvaluation, LockReview};
-use depguard_core::model::{GroupResource, Resource};
-use depguard_core::{ControlPlane, Group};
+use depguard_core::model::GroupResource;
 use serde_json::{Value, json};
 
 use crate::world::*;
 
+const POD_LOCK: &str = "/apis/kotas.tech/v1/namespaces/default/locks/p";
 const LOCK: &str = "/apis/kotas.tech/v1/namespaces/default/locks/vm-1";
 
 fn decide(world: &mut World, review: &Value) -> LockDecision {
-    let group = Group::parse("compute.example.com").unwrap();
-    let kinds = BTreeSet::from([GroupResource { group, resource: Resource::parse("vms").unwrap() }]);
+    decide_of(&["vms.compute.example.com", "pods"], world, review)
+}
+
+fn decide_of(kinds: &[&str], world: &mut World, review: &Value) -> LockDecision {
+    let kinds: BTreeSet<GroupResource> = kinds.iter().map(|kind| kind.parse().unwrap()).collect();
     let bytes = review.to_string();
     let review = LockReview::parse(bytes.as_bytes()).unwrap();
     world.drive(LockEvaluation::of_compat(&review, &kinds))
@@ -41,6 +45,39 @@ fn a_lock_of_the_same_name_forbids_changes_and_deletions() {
     assert_eq!(message, "Object is locked by Lock default/vm-1: delete the Lock to unlock it");
     world.objects.remove(LOCK);
     assert_eq!(decide(&mut world, &change).label(), "unlocked");
+}
+
+#[test]
+fn an_eviction_is_decided_like_the_deletion_of_the_pod() {
+    let mut world = World::new(ControlPlane::Kubernetes);
+    world.put(POD_LOCK, json!({"metadata": {"name": "p", "namespace": "default"}}));
+    for (review, expected) in [
+        (delete_pod("p"), "locked"),
+        (evict("p"), "locked"),
+        (delete_pod("q"), "unlocked"),
+        (evict("q"), "unlocked"),
+        // Other subresources were never locked by the older tool.
+        (through_pod(create(json!({"kind": "Binding"})), "binding", "p"), "not-guarded"),
+        (through_pod(update(vm(), with(vm(), "/status/phase", json!("Off"))), "status", "p"), "not-guarded"),
+        (through_pod(delete_pod("p"), "eviction", "p"), "not-guarded"),
+    ] {
+        assert_eq!(decide(&mut world, &review).label(), expected, "{review}");
+    }
+    assert_eq!(decide_of(&["vms.compute.example.com"], &mut world, &evict("p")).label(), "not-guarded");
+    let code = |decision: LockDecision| {
+        let answer: Value = serde_json::from_slice(&decision.to_review("r")).unwrap();
+        answer["response"]["status"]["code"].clone()
+    };
+    assert_eq!(code(decide(&mut world, &evict("p"))), json!(429));
+    assert_eq!(code(decide(&mut world, &delete_pod("p"))), json!(403));
+
+    world.faults.push(("/apis/kotas.tech".to_owned(), 500));
+    let undecided = decide(&mut world, &evict("p"));
+    assert!(undecided.is_undecided());
+    assert_eq!(code(undecided), json!(429));
+    world.objects.remove(POD_LOCK);
+    world.faults.clear();
+    assert_eq!(decide(&mut world, &evict("p")).label(), "unlocked");
 }
 
 #[test]

@@ -96,27 +96,21 @@ fn subresources_are_locked_only_where_they_are_named() {
 
 #[test]
 fn who_evicts_a_pod_deletes_it() {
-    let eviction = |name: &str| {
-        let object = json!({"kind": "Eviction", "metadata": {"name": name, "namespace": "default"}});
-        let mut review = through(create(object), "eviction");
-        review["request"]["resource"] = json!({"group": "", "version": "v1", "resource": "pods"});
-        review
-    };
     let pod = |operations: &[&str]| json!({"operations": operations, "targets": [{"resource": "pods", "name": "p"}]});
-    assert_eq!(label(pod(&["Delete"]), &eviction("p")), "locked");
-    assert_eq!(label(pod(&["Delete"]), &eviction("q")), "unlocked");
-    assert_eq!(label(pod(&["Update"]), &eviction("p")), "unlocked");
+    assert_eq!(label(pod(&["Delete"]), &evict("p")), "locked");
+    assert_eq!(label(pod(&["Delete"]), &evict("q")), "unlocked");
+    assert_eq!(label(pod(&["Update"]), &evict("p")), "unlocked");
 
     // An eviction's review does not show the pod's labels.
     let selected = json!({"targets": [{"resource": "pods", "selector": {"matchLabels": {"tier": "prod"}}}]});
     for (tier, expected) in [("prod", "locked"), ("test", "unlocked")] {
         let mut world = World::with_lock(selected.clone());
         world.put("/api/v1/namespaces/default/pods/p", json!({"metadata": {"name": "p", "labels": {"tier": tier}}}));
-        assert_eq!(world.decide(&eviction("p")).label(), expected, "{tier}");
+        assert_eq!(world.decide(&evict("p")).label(), expected, "{tier}");
     }
     let mut world = World::with_lock(selected);
     world.faults.push(("/api/v1/namespaces/default/pods".to_owned(), 403));
-    assert!(!world.decide(&eviction("p")).allowed());
+    assert!(!world.decide(&evict("p")).allowed());
 }
 
 #[test]

@@ -57,6 +57,30 @@ fn a_refusal_is_a_forbidden_status_with_a_cause_a_lock() {
 }
 
 #[test]
+fn an_eviction_is_refused_with_the_code_of_a_disruption_budget() {
+    let code = |decision: LockDecision| {
+        let answer: Value = serde_json::from_slice(&decision.to_review("r")).unwrap();
+        let status = &answer["response"]["status"];
+        (status["code"].clone(), status["reason"].clone())
+    };
+    let pods = json!({"targets": [{"resource": "pods", "name": "p"}], "reason": "frozen"});
+    let mut world = World::with_lock(pods);
+    world.may("alice", "get", "objectlocks/default/a");
+    let decision = world.decide(&evict("p"));
+    assert_eq!(decision.message().unwrap(), "Object is locked: frozen (ObjectLock default/a)");
+    assert_eq!(code(decision), (json!(429), json!("TooManyRequests")));
+    assert_eq!(code(world.decide(&delete_pod("p"))), (json!(403), json!("Forbidden")));
+    // An eviction can be tried again, also if depguard could not find out whether a lock forbids it.
+    world.faults.push(("/apis/dependencies.opendefense.cloud/v1alpha1/locktables".to_owned(), 500));
+    let undecided = world.decide(&evict("p"));
+    assert!(undecided.is_undecided());
+    assert_eq!(code(undecided).0, json!(429));
+    let mut unnamed = evict("p");
+    unnamed["request"]["name"] = "p/q".into();
+    assert_eq!(code(world.decide(&unnamed)).0, json!(429));
+}
+
+#[test]
 fn of_many_locks_the_first_are_named() {
     let mut world = World::new(ControlPlane::Kubernetes);
     for n in 0..20 {

@@ -238,6 +238,30 @@ pub(crate) fn create(new: Value) -> Value {
     review("CREATE", Value::Null, new)
 }
 
+/// Returns the review of the eviction of a Pod by Alice.
+pub(crate) fn evict(pod: &str) -> Value {
+    through_pod(create(json!({"kind": "Eviction", "metadata": {"name": pod, "namespace": "default"}})), "eviction", pod)
+}
+
+/// Returns the review of the deletion of a Pod by Alice.
+pub(crate) fn delete_pod(pod: &str) -> Value {
+    of_pods(delete(json!({"metadata": {"name": pod, "namespace": "default"}})))
+}
+
+/// Returns the same review about a subresource of a Pod.
+pub(crate) fn through_pod(review: Value, subresource: &str, pod: &str) -> Value {
+    let mut review = of_pods(review);
+    for (field, value) in [("subResource", subresource), ("name", pod), ("namespace", "default")] {
+        review["request"][field] = value.into();
+    }
+    review
+}
+
+fn of_pods(mut review: Value) -> Value {
+    review["request"]["resource"] = json!({"group": "", "version": "v1", "resource": "pods"});
+    review
+}
+
 /// Returns the same review about a lock.
 pub(crate) fn about(kind: LockKind, mut review: Value) -> Value {
     review["request"]["resource"] = json!({"group": GROUP, "version": "v1alpha1", "resource": kind.plural()});

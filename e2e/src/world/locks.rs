@@ -33,6 +33,8 @@ pub enum Attempt {
     Put(Value),
     /// A server-side apply by another manager.
     Apply(Value),
+    /// An eviction, of a Pod.
+    Evict,
 }
 
 /// Builds a lock's target by name.
@@ -134,6 +136,16 @@ impl Consumer {
         .await
     }
 
+    /// Evicts the Pod at `path`.
+    pub async fn evict(&self, path: &str, dry_run: bool) -> Outcome<Reply> {
+        let name = path.rsplit('/').next();
+        let mut eviction = json!({"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name}});
+        if dry_run {
+            eviction["deleteOptions"] = json!({"dryRun": ["All"]});
+        }
+        self.api.post(&format!("{path}/eviction"), &eviction).await
+    }
+
     /// Makes the attempt on the object at `path`.
     pub async fn attempt(&self, path: &str, attempt: &Attempt) -> Outcome<Reply> {
         match attempt {
@@ -154,6 +166,7 @@ impl Consumer {
                 });
                 self.api.apply(path, &applied).await
             }
+            Attempt::Evict => self.evict(path, false).await,
         }
     }
 
@@ -165,12 +178,13 @@ impl Consumer {
         let reply = self.attempt(path, attempt).await?;
         if world.is_control() {
             reply.ok()?;
-            if matches!(attempt, Attempt::Delete) {
+            if matches!(attempt, Attempt::Delete | Attempt::Evict) {
                 admin.gone(world, path).await?;
             }
             return Err(Stop::ControlSeen);
         }
-        if reply.status != 403 || !reply.message().contains("denied the request") {
+        let code = if matches!(attempt, Attempt::Evict) { 429 } else { 403 };
+        if reply.status != code || !reply.message().contains("denied the request") {
             return Err(reply.unexpected("that a webhook refuses it"));
         }
         for part in parts {

@@ -7,31 +7,37 @@ use std::sync::Arc;
 use depguard_controller::manifests;
 use depguard_e2e::rules::rule;
 use depguard_e2e::tools::Tools;
-use depguard_e2e::{Consumer, Depguard, Outcome, Provider, Reply, Resource, Stop, World, ensure, eventually};
+use depguard_e2e::{Consumer, Depguard, Outcome, Provider, Resource, Stop, World, ensure, eventually};
 use serde_json::json;
 use tokio::process::{Child, Command};
 
-fn pods() -> Resource {
+pub(crate) fn pods() -> Resource {
     Resource { group: String::new(), versions: &["v1"], ..Resource::namespaced("Pod") }
-}
-
-async fn evict(consumer: &Consumer, name: &str, dry_run: bool) -> Outcome<Reply> {
-    let mut eviction = json!({"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name}});
-    if dry_run {
-        eviction["deleteOptions"] = json!({"dryRun": ["All"]});
-    }
-    consumer.api.post(&format!("{}/eviction", consumer.object(&pods(), name)), &eviction).await
 }
 
 /// Waits until an eviction is refused as a PodDisruptionBudget would refuse it, with this message. These attempts evict
 /// nothing.
 async fn until_refused(world: &World, consumer: &Consumer, name: &str, message: &str) -> Outcome {
     eventually("the eviction is refused", world.patience(), async || {
-        let reply = evict(consumer, name, true).await?;
+        let reply = consumer.evict(&consumer.object(&pods(), name), true).await?;
         let refused = reply.status == 429 && reply.message().contains(message);
         if refused { Ok(()) } else { Err(reply.unexpected("429")) }
     })
     .await
+}
+
+/// Creates Pods, bound to a node if one is named, and the ServiceAccount without which no API server admits them.
+pub(crate) async fn create_pods(consumer: &Consumer, names: &[&str], node: Option<&str>) -> Outcome {
+    let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}});
+    consumer.api.post(&format!("{}/serviceaccounts", consumer.namespace_path()), &account).await?.ok_or_there()?;
+    for name in names {
+        let mut spec = json!({"containers": [{"name": "one", "image": "a"}]});
+        if let Some(node) = node {
+            spec["nodeName"] = node.into();
+        }
+        consumer.create(&pods(), name, spec).await?;
+    }
+    Ok(())
 }
 
 /// A machine that refers to one of two Pods, with depguard running.
@@ -49,15 +55,7 @@ impl Pods {
         let machine = compute.kind("VirtualMachine")?;
         world.add_rule(&compute, &rule("machines", &machine, &[(&pods(), ".spec.podRef.name")])).await?;
         let consumer = world.consumer("consumer", &[&compute]).await?;
-        let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}});
-        consumer.api.post(&format!("{}/serviceaccounts", consumer.namespace_path()), &account).await?.ok_or_there()?;
-        for name in ["used", "free"] {
-            let mut spec = json!({"containers": [{"name": "one", "image": "a"}]});
-            if let Some(node) = node {
-                spec["nodeName"] = node.into();
-            }
-            consumer.create(&pods(), name, spec).await?;
-        }
+        create_pods(&consumer, &["used", "free"], node).await?;
         consumer.create(&machine, "m1", json!({"podRef": {"name": "used"}})).await?;
         let _depguard = Depguard::start(world).await?;
         consumer.until_protected(world, &pods(), "used").await?;
@@ -86,7 +84,7 @@ pub(crate) async fn refused(world: Arc<World>) -> Outcome {
     let made = Pods::create(&world, None).await?;
     let Pods { compute, machine, consumer, .. } = &made;
     if world.is_control() {
-        evict(consumer, "used", false).await?.ok()?;
+        consumer.evict(&consumer.object(&pod, "used"), false).await?.ok()?;
         consumer.gone(&world, &consumer.object(&pod, "used")).await?;
         return Err(Stop::ControlSeen);
     }
@@ -96,16 +94,16 @@ pub(crate) async fn refused(world: Arc<World>) -> Outcome {
     world.reason(compute, "machines", "Enforced", "RightMissing").await?;
     made.let_read(&world).await?;
     world.condition(compute, "machines", "Enforced", "True").await?;
-    let reply = evict(consumer, "used", false).await?;
+    let reply = consumer.evict(&consumer.object(&pod, "used"), false).await?;
     ensure(reply.status == 429 && reply.body["reason"] == "TooManyRequests", || format!("refused by {}", reply.body))?;
     consumer.untouched(&pod, "used").await?;
 
-    evict(consumer, "free", true).await?.ok()?;
+    consumer.evict(&consumer.object(&pod, "free"), true).await?.ok()?;
     consumer.untouched(&pod, "free").await?;
-    evict(consumer, "free", false).await?.ok()?;
+    consumer.evict(&consumer.object(&pod, "free"), false).await?.ok()?;
     consumer.gone(&world, &consumer.object(&pod, "free")).await?;
     consumer.delete(&world, machine, "m1").await?;
-    evict(consumer, "used", false).await?.ok()?;
+    consumer.evict(&consumer.object(&pod, "used"), false).await?.ok()?;
     consumer.gone(&world, &consumer.object(&pod, "used")).await
 }
 

@@ -6,7 +6,7 @@ use std::fmt::Write;
 use serde_json::{Value, json};
 
 use super::lock::Lock;
-use crate::evaluation::decision::answered;
+use crate::evaluation::decision::{RefusalCode, answered};
 use crate::protocol::admission_review::unreadable_review;
 use crate::protocol::problem::{Unresolved, clipped, joined};
 
@@ -15,6 +15,7 @@ use crate::protocol::problem::{Unresolved, clipped, joined};
 pub struct LockDecision {
     verdict: Verdict,
     locks: Vec<String>,
+    code: RefusalCode,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -123,11 +124,16 @@ impl LockDecision {
     ];
 
     pub(super) fn allow(reason: AllowReason, locks: Vec<String>) -> Self {
-        Self { verdict: Verdict::Allowed(reason), locks }
+        Self { verdict: Verdict::Allowed(reason), locks, code: RefusalCode::Forbidden }
     }
 
     pub(super) fn refuse(refusal: Refusal, locks: Vec<String>) -> Self {
-        Self { verdict: Verdict::Denied(refusal), locks }
+        Self { verdict: Verdict::Denied(refusal), locks, code: RefusalCode::Forbidden }
+    }
+
+    /// Sets the code of a refusal.
+    pub(super) fn with_code(self, code: RefusalCode) -> Self {
+        Self { code, ..self }
     }
 
     /// Refuses a review that lacks a required part.
@@ -200,11 +206,11 @@ impl LockDecision {
     }
 
     /// Returns the `admission.k8s.io/v1` AdmissionReview that answers the review of that `uid`, as JSON. A refusal
-    /// has code 403 and reason `Forbidden`.
+    /// has code 403 and reason `Forbidden`; if the review is an eviction, 429 and `TooManyRequests`.
     pub fn to_review(&self, uid: &str) -> Vec<u8> {
         let status = match &self.verdict {
             Verdict::Allowed(_) => None,
-            Verdict::Denied(refusal) => Some(refusal.status()),
+            Verdict::Denied(refusal) => Some(refusal.status(self.code)),
         };
         answered(uid, status, &[], &self.audit_annotations())
     }
@@ -270,10 +276,8 @@ impl Refusal {
         message
     }
 
-    fn status(&self) -> Value {
-        let mut status = json!({
-            "metadata": {}, "status": "Failure", "code": 403, "reason": "Forbidden", "message": self.message(),
-        });
+    fn status(&self, code: RefusalCode) -> Value {
+        let mut status = code.status(&self.message());
         if let (Self::Locked { shown, .. }, Some(status)) = (self, status.as_object_mut()) {
             let causes: Vec<_> = shown
                 .iter()

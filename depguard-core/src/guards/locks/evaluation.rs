@@ -16,6 +16,7 @@ use super::timestamp::Timestamp;
 use super::writing::TableNote;
 #[cfg(doc)]
 use super::writing::TableWrite;
+use crate::evaluation::decision::RefusalCode;
 use crate::model::api;
 use crate::model::control_plane::ControlPlane;
 use crate::model::names::{GroupResource, LogicalCluster};
@@ -34,7 +35,10 @@ use self::search::LockSearch;
 /// left, then [`decide`](Self::decide). The order of answers doesn't matter. Deciding early is safe: a missing answer
 /// leads to a refusal.
 #[derive(Debug)]
-pub struct LockEvaluation<'a>(State<'a>);
+pub struct LockEvaluation<'a> {
+    state: State<'a>,
+    code: RefusalCode,
+}
 
 #[derive(Debug)]
 enum State<'a> {
@@ -48,19 +52,105 @@ impl<'a> LockEvaluation<'a> {
     /// Begins to decide a review at the time `now`. The review is about a lock, or about an object of any other kind.
     pub fn begin(control_plane: ControlPlane, review: &LockReview<'a>, now: Timestamp) -> Self {
         let about = review.review();
-        match LockKind::of_plural(about.resource()).filter(|_| about.group() == api::GROUP) {
+        let state = match LockKind::of_plural(about.resource()).filter(|_| about.group() == api::GROUP) {
             Some(kind) => match LockAdmission::begin(control_plane, kind, review, now) {
-                Ok(guard) => Self(State::Guard(Box::new(guard))),
-                Err(decision) => Self(State::Settled(decision)),
+                Ok(guard) => State::Guard(Box::new(guard)),
+                Err(decision) => State::Settled(decision),
             },
-            None => Self::of_object(control_plane, review, now),
-        }
+            None => State::of_object(control_plane, review, now),
+        };
+        Self { state, code: RefusalCode::from_review(about) }
     }
 
     /// Begins to decide about an object of one of these kinds, which an older tool's `Lock` of the same name may
-    /// lock.
+    /// lock. The eviction of a Pod counts as its deletion; no other request to a subresource is locked.
     pub fn of_compat(review: &LockReview<'a>, kinds: &BTreeSet<GroupResource>) -> Self {
-        let Some(aim) = Aim::from_review(review).filter(|_| review.review().sub_resource().is_none()) else {
+        Self { state: State::of_compat(review, kinds), code: RefusalCode::from_review(review.review()) }
+    }
+
+    /// Restricts the decision to the reviews that API servers send by a webhook configuration in `scope`; see
+    /// [`Evaluation::within`](crate::Evaluation::within). Other callers learn of no lock, and can't have one
+    /// recorded.
+    pub fn within(mut self, scope: Option<&LogicalCluster>) -> Self {
+        match &mut self.state {
+            State::Search(search) => search.within(scope),
+            State::Guard(guard) => guard.within(scope),
+            State::Settled(_) | State::Compat(_) => {}
+        }
+        self
+    }
+
+    /// Takes out the notes for tables, once everything else is known. The caller then writes them, by a
+    /// [`TableWrite`] together with other reviews' notes for the same tables, and [reports](Self::noted) the results.
+    /// If nobody takes the notes out, the evaluation itself asks for the writes.
+    pub fn take_notes(&mut self) -> Vec<TableNote> {
+        match &mut self.state {
+            State::Guard(guard) => guard.take_notes(),
+            State::Settled(_) | State::Search(_) | State::Compat(_) => Vec::new(),
+        }
+    }
+
+    /// Takes the result of a note: the [outcome](TableWrite::outcome) of its write. A note without a result counts as
+    /// not written.
+    pub fn noted(&mut self, table: &TableName, outcome: &Result<(), Unresolved>) {
+        if let State::Guard(guard) = &mut self.state {
+            guard.noted(table, outcome);
+        }
+    }
+
+    /// Returns true while the evaluation waits for the writes of tables.
+    pub fn is_writing(&self) -> bool {
+        matches!(&self.state, State::Guard(guard) if guard.is_writing())
+    }
+
+    /// Returns the requests to send now, each once. Empty while other requests are under way, or if no more are
+    /// needed.
+    pub fn asks(&mut self) -> Vec<Ask> {
+        match &mut self.state {
+            State::Settled(_) => Vec::new(),
+            State::Search(search) => search.asks(),
+            State::Guard(guard) => guard.asks(),
+            State::Compat(compat) => compat.asks(),
+        }
+    }
+
+    /// Takes the answer to a request. An answer to an unknown request, or a second answer, is ignored.
+    pub fn answer(&mut self, id: QueryId, answer: Answer<'_>) {
+        match &mut self.state {
+            State::Settled(_) => {}
+            State::Search(search) => search.answer(id, answer),
+            State::Guard(guard) => guard.answer(id, answer),
+            State::Compat(compat) => compat.answer(id, answer),
+        }
+    }
+
+    /// Returns true if no further answer can change the decision.
+    pub fn is_settled(&self) -> bool {
+        match &self.state {
+            State::Settled(_) => true,
+            State::Search(search) => search.is_settled(),
+            State::Guard(guard) => guard.is_settled(),
+            State::Compat(compat) => compat.is_settled(),
+        }
+    }
+
+    /// Decides. A request without an answer counts as a problem.
+    pub fn decide(self) -> LockDecision {
+        let decision = match self.state {
+            State::Settled(decision) => decision,
+            State::Search(search) => search.decide(),
+            State::Guard(guard) => guard.decide(),
+            State::Compat(compat) => compat.decide(),
+        };
+        decision.with_code(self.code)
+    }
+}
+
+impl<'a> State<'a> {
+    fn of_compat(review: &LockReview<'a>, kinds: &BTreeSet<GroupResource>) -> Self {
+        let about = review.review();
+        let is_guarded = about.sub_resource().is_none() || about.is_eviction();
+        let Some(aim) = Aim::from_review(review).filter(|_| is_guarded) else {
             return Self::allowed(AllowReason::NotGuarded);
         };
         let change = change(ControlPlane::Kubernetes, review);
@@ -70,7 +160,7 @@ impl<'a> LockEvaluation<'a> {
         match Object::read(ControlPlane::Kubernetes, review) {
             Err(why) => unreadable(&why),
             Ok(object) => match Compat::begin(object, kinds) {
-                Some(compat) => Self(State::Compat(Box::new(compat))),
+                Some(compat) => Self::Compat(Box::new(compat)),
                 None => Self::allowed(AllowReason::NotGuarded),
             },
         }
@@ -94,7 +184,7 @@ impl<'a> LockEvaluation<'a> {
             .new_metadata()
             .map(|new| new.labels().map(|(key, value)| (key.to_owned(), value.to_owned())).collect());
         let requester = about.requester().clone();
-        Self(State::Search(Box::new(LockSearch::new(Attempt {
+        Self::Search(Box::new(LockSearch::new(Attempt {
             control_plane,
             aim,
             object,
@@ -102,87 +192,11 @@ impl<'a> LockEvaluation<'a> {
             new_labels,
             requester,
             now,
-        }))))
-    }
-
-    /// Restricts the decision to the reviews that API servers send by a webhook configuration in `scope`; see
-    /// [`Evaluation::within`](crate::Evaluation::within). Other callers learn of no lock, and can't have one
-    /// recorded.
-    pub fn within(mut self, scope: Option<&LogicalCluster>) -> Self {
-        match &mut self.0 {
-            State::Search(search) => search.within(scope),
-            State::Guard(guard) => guard.within(scope),
-            State::Settled(_) | State::Compat(_) => {}
-        }
-        self
-    }
-
-    /// Takes out the notes for tables, once everything else is known. The caller then writes them, by a
-    /// [`TableWrite`] together with other reviews' notes for the same tables, and [reports](Self::noted) the results.
-    /// If nobody takes the notes out, the evaluation itself asks for the writes.
-    pub fn take_notes(&mut self) -> Vec<TableNote> {
-        match &mut self.0 {
-            State::Guard(guard) => guard.take_notes(),
-            State::Settled(_) | State::Search(_) | State::Compat(_) => Vec::new(),
-        }
-    }
-
-    /// Takes the result of a note: the [outcome](TableWrite::outcome) of its write. A note without a result counts as
-    /// not written.
-    pub fn noted(&mut self, table: &TableName, outcome: &Result<(), Unresolved>) {
-        if let State::Guard(guard) = &mut self.0 {
-            guard.noted(table, outcome);
-        }
-    }
-
-    /// Returns true while the evaluation waits for the writes of tables.
-    pub fn is_writing(&self) -> bool {
-        matches!(&self.0, State::Guard(guard) if guard.is_writing())
-    }
-
-    /// Returns the requests to send now, each once. Empty while other requests are under way, or if no more are
-    /// needed.
-    pub fn asks(&mut self) -> Vec<Ask> {
-        match &mut self.0 {
-            State::Settled(_) => Vec::new(),
-            State::Search(search) => search.asks(),
-            State::Guard(guard) => guard.asks(),
-            State::Compat(compat) => compat.asks(),
-        }
-    }
-
-    /// Takes the answer to a request. An answer to an unknown request, or a second answer, is ignored.
-    pub fn answer(&mut self, id: QueryId, answer: Answer<'_>) {
-        match &mut self.0 {
-            State::Settled(_) => {}
-            State::Search(search) => search.answer(id, answer),
-            State::Guard(guard) => guard.answer(id, answer),
-            State::Compat(compat) => compat.answer(id, answer),
-        }
-    }
-
-    /// Returns true if no further answer can change the decision.
-    pub fn is_settled(&self) -> bool {
-        match &self.0 {
-            State::Settled(_) => true,
-            State::Search(search) => search.is_settled(),
-            State::Guard(guard) => guard.is_settled(),
-            State::Compat(compat) => compat.is_settled(),
-        }
-    }
-
-    /// Decides. A request without an answer counts as a problem.
-    pub fn decide(self) -> LockDecision {
-        match self.0 {
-            State::Settled(decision) => decision,
-            State::Search(search) => search.decide(),
-            State::Guard(guard) => guard.decide(),
-            State::Compat(compat) => compat.decide(),
-        }
+        })))
     }
 
     fn allowed(reason: AllowReason) -> Self {
-        Self(State::Settled(LockDecision::allow(reason, Vec::new())))
+        Self::Settled(LockDecision::allow(reason, Vec::new()))
     }
 }
 
@@ -203,6 +217,6 @@ fn passes(aim: Aim, review: &LockReview<'_>, change: Option<&Change<'_>>) -> Opt
     }
 }
 
-fn unreadable<'a>(why: &str) -> LockEvaluation<'a> {
-    LockEvaluation(State::Settled(LockDecision::unreadable(None, why)))
+fn unreadable<'a>(why: &str) -> State<'a> {
+    State::Settled(LockDecision::unreadable(None, why))
 }

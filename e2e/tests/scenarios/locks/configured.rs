@@ -7,6 +7,7 @@ use depguard_e2e::{Cast, Outcome, Resource, World, ensure, eventually};
 use serde_json::{Value, json};
 
 use super::guarded;
+use crate::eviction::{create_pods, pods};
 
 /// Waits until exactly these operations are reviewed.
 async fn until_reviewed(world: &World, cast: &Cast, wanted: &[(&str, &Resource)]) -> Outcome {
@@ -111,7 +112,7 @@ pub(crate) async fn compat(world: Arc<World>) -> Outcome {
     let lockable = json!({"metadata": {"labels": {"lockable": "true"}}});
     consumer.api.merge(&consumer.namespace_path(), &lockable).await?.ok()?;
     let mut depguard = depguard_e2e::Depguard::prepare(&world).await?;
-    depguard.guard_compat_locks(&[&cast.vm])?;
+    depguard.guard_compat_locks(&[&cast.vm, &pods()])?;
     depguard.start_controller().await?;
     depguard.start_webhook().await?;
 
@@ -137,5 +138,18 @@ pub(crate) async fn compat(world: Arc<World>) -> Outcome {
     consumer.delete(&world, &cast.vm, "m2").await?;
     consumer.api.delete(&format!("{}/m1", locks(consumer))).await?.ok()?;
     consumer.passes(&m1, &resize).await?;
-    consumer.delete(&world, &cast.vm, "m1").await
+    consumer.delete(&world, &cast.vm, "m1").await?;
+
+    // An eviction deletes a Pod, though no API server has that deletion reviewed.
+    consumer.api.post(&locks(consumer), &lock("p1")).await?.ok()?;
+    create_pods(consumer, &["p1", "p2"], None).await?;
+    let [p1, p2] = ["p1", "p2"].map(|name| consumer.object(&pods(), name));
+    for attempt in [Attempt::Delete, Attempt::Evict] {
+        consumer.locked(&world, &p1, &attempt, &["denied the request: Object is locked by Lock"]).await?;
+    }
+    consumer.passes(&p2, &Attempt::Evict).await?;
+    consumer.gone(&world, &p2).await?;
+    consumer.api.delete(&format!("{}/p1", locks(consumer))).await?.ok()?;
+    consumer.passes(&p1, &Attempt::Evict).await?;
+    consumer.gone(&world, &p1).await
 }
