@@ -21,8 +21,12 @@ pub(crate) fn refers(dependent: &Value, dependency: &Value, object: &Value, targ
     let by_labels = &dependency["selectorRef"];
     // A selector that stands in the rule counts once for each object, and each object has one name.
     let path = field["path"].as_str().or(by_labels["path"].as_str()).unwrap_or(".metadata.name");
+    let subjects = subjects(object, path, field);
+    if subjects.len() > MAX_VALUES {
+        return None;
+    }
     let mut refers = Some(false);
-    for (turns, text, value) in subjects(object, path, field) {
+    for (turns, text, value) in subjects {
         let beside = |field: &Value| field.as_str().and_then(|path| string_at(object, path, &turns));
         let when = &dependency["when"];
         let holds = when.is_null() || beside(&when["path"]).is_some_and(|value| strings(&when["in"]).contains(&value));
@@ -77,6 +81,9 @@ pub(crate) fn refers(dependent: &Value, dependency: &Value, object: &Value, targ
     }
     refers
 }
+
+/// Most values of one object that depguard reads for an edge.
+const MAX_VALUES: usize = 10_000;
 
 type Subject<'v> = (Vec<usize>, Option<String>, &'v Value);
 
