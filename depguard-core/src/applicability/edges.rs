@@ -153,7 +153,9 @@ impl BoundKinds {
         let bound = self.bound(&kind)?;
         let is_provider = match self.workspaces.cluster(&export.path) {
             Some(provider) => bound.provider == *provider,
-            None => bound.path == export.path.as_str(),
+            // A provider's rule about kinds of its own could name them by the true path, so it closes no cycle that
+            // the provider could not close anyway.
+            None => bound.path == export.path.as_str() || edge.rule.cluster.as_ref() == Some(&bound.provider),
         };
         let applies = is_provider && bound.export == export.name;
         applies.then(|| Node { cluster: Some(bound.provider.clone()), export: Some(export.name.clone()), kind })

@@ -174,6 +174,36 @@ fn a_path_that_nobody_knows_is_what_the_binding_names() {
     }
 }
 
+/// Lets VPCs refer to VPCs by a rule of their own provider, at a path that can't be looked up.
+#[test]
+fn a_providers_edge_between_its_own_kinds_needs_no_path() {
+    let peers = |path: &str| {
+        bound().but(|world| {
+            world.workspaces = Workspaces::new();
+            world.rules = vec![rule(NETWORK, VPC, ".spec.peer", PROVIDER, VPC)];
+            world.objects = vec![vpc("ns", "a"), vpc("ns", "b").set("/spec/peer", "a")];
+            world.going.insert("ns".to_owned());
+            world.bindings[2]["spec"]["reference"]["export"]["path"] = path.into();
+        })
+    };
+    for path in [NETWORK, "", PROVIDER] {
+        peers(path).deletes(&vpc("ns", "a")).allowed(TornDown);
+        // Without the teardown the same edge refuses.
+        peers(path).but(|world| world.going.clear()).deletes(&vpc("ns", "a")).blocked_by(&["VPC/b"]);
+    }
+    // The rule is about another export of its provider.
+    let renamed = |world: &mut World| {
+        world.rules[0]["spec"]["dependencies"][0]["apiExportRef"]["name"] = "other.example.com".into();
+    };
+    peers(NETWORK).but(renamed).deletes(&vpc("ns", "a")).allowed(NotBound);
+    // The provider of VMs is not that of VPCs, so a rule of either about the other's kinds needs the path.
+    let forgotten = torn_down().but(|world| {
+        world.workspaces = Workspaces::new();
+        world.bindings[2]["spec"]["reference"]["export"]["path"] = NETWORK.into();
+    });
+    judged(&forgotten, false);
+}
+
 #[test]
 fn an_edge_outside_the_cycle_blocks_beside_one_of_it() {
     // The pod refers to the VPC too, and no rule leads back to pods.

@@ -61,7 +61,7 @@ fn ends<'w>(world: &'w World, rule: &Value, dependency: &Value) -> Option<(End, 
             let known = world.workspaces.cluster(&path).map(|cluster| json!(cluster));
             Some(binding(world, dependency, &reference["name"], |provider, path| match &known {
                 Some(known) => provider == known,
-                None => *path == reference["path"],
+                None => *path == reference["path"] || provider == cluster,
             })?)
         }
     };
