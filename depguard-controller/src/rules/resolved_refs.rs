@@ -1,7 +1,7 @@
 //! Condition `ResolvedRefs`: the workspaces, APIExports and kinds that a rule names exist, and their providers accept
 //! the rule.
 
-use depguard_core::api::ACCEPT_ANNOTATION;
+use depguard_core::api::{ACCEPT_ANNOTATION, PATH_ANNOTATION};
 use depguard_core::applicability::{Acceptance, RuleGrant};
 use depguard_core::model::GroupResource;
 use depguard_core::rule::RuleKey;
@@ -164,10 +164,17 @@ fn check_rule_grant(
             ),
         ));
     } else if acceptance == Acceptance::Assumed {
-        let shown = input.display(own);
+        let doubt = if input.rule_grants.claims_no_path(own) {
+            format!(
+                "find out where the rule's workspace is, because the APIBinding of logical cluster {own} has no \
+                 annotation {PATH_ANNOTATION} that is a path"
+            )
+        } else {
+            format!("verify that the rule's workspace is {}", input.display(own))
+        };
         findings.note(format!(
-            "workspace {workspace} accepts the rule only while depguard can't verify that the rule's workspace is \
-             {shown}: add clusters/{own} to the annotation {ACCEPT_ANNOTATION} there, which needs no verification"
+            "workspace {workspace} accepts the rule only while depguard can't {doubt}: add clusters/{own} to the \
+             annotation {ACCEPT_ANNOTATION} there, which needs no verification"
         ));
     } else if let Some(RuleGrant::Unreadable(entry)) = input.rule_grants.of(provider, export) {
         findings.note(format!(

@@ -6,7 +6,9 @@
 //! grant is unknown, all rules are accepted: one refusal too many is better than one deletion too many.
 //!
 //! A path is a workspace's own claim, and the workspace's administrator can write any path. A claim therefore counts
-//! only as long as no look-up contradicts it. A logical cluster is named by kcp itself and needs no look-up.
+//! only as long as no look-up contradicts it. An annotation that can't be a path is no claim: look-ups of the accepted
+//! paths then show whether the workspace can be at one of them. A logical cluster is named by kcp itself and needs no
+//! look-up.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -19,9 +21,15 @@ use crate::model::names::{ExportName, LogicalCluster, WorkspacePath};
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RuleGrants {
     exports: HashMap<(LogicalCluster, ExportName), RuleGrant>,
-    /// The paths that each workspace claims: one, unless the workspace lies.
+    /// The paths that each workspace claims: one, unless the workspace lies; none, if its bindings have no annotation
+    /// that is a path. A workspace without an entry has no binding that was seen.
     claims: HashMap<LogicalCluster, BTreeMap<WorkspacePath, ClaimState>>,
+    lookups: PathLookups,
 }
+
+/// Maximum number of accepted paths that are looked up for one provider, because a workspace claims no path. Further
+/// paths count as unknown.
+const MAX_ACCEPTED_LOOKUPS: usize = 32;
 
 /// The logical cluster at each path that was looked up; `None` if there is no workspace at the path.
 pub type PathLookups = BTreeMap<WorkspacePath, Option<LogicalCluster>>;
@@ -96,11 +104,11 @@ impl RuleGrants {
         exports: impl IntoIterator<Item = &'v Value>,
         bindings: impl IntoIterator<Item = &'v Value>,
     ) -> Self {
-        let paths = bindings.into_iter().filter_map(|binding| {
-            let path = annotation(binding, PATH_ANNOTATION).and_then(|path| WorkspacePath::parse(path).ok())?;
+        let workspaces = bindings.into_iter().filter_map(|binding| {
+            let path = annotation(binding, PATH_ANNOTATION).and_then(|path| WorkspacePath::parse(path).ok());
             Some((cluster(binding)?, path))
         });
-        Self::from_exports(exports, paths)
+        Self::new(exports, workspaces)
     }
 
     /// Reads APIExports, with workspace paths that are known from elsewhere.
@@ -108,32 +116,47 @@ impl RuleGrants {
         exports: impl IntoIterator<Item = &'v Value>,
         workspaces: impl IntoIterator<Item = (LogicalCluster, WorkspacePath)>,
     ) -> Self {
+        Self::new(exports, workspaces.into_iter().map(|(cluster, path)| (cluster, Some(path))))
+    }
+
+    /// Reads APIExports, with the logical clusters that have a binding and the paths that these bindings claim.
+    fn new<'v>(
+        exports: impl IntoIterator<Item = &'v Value>,
+        workspaces: impl IntoIterator<Item = (LogicalCluster, Option<WorkspacePath>)>,
+    ) -> Self {
         let exports = exports.into_iter().filter_map(|export| {
             let name = ExportName::parse(export.pointer("/metadata/name")?.as_str()?).ok()?;
             Some(((cluster(export)?, name), RuleGrant::read(export)))
         });
         let mut claimants: HashMap<WorkspacePath, BTreeSet<LogicalCluster>> = HashMap::new();
-        for (cluster, path) in workspaces {
-            claimants.entry(path).or_default().insert(cluster);
-        }
         let mut claims: HashMap<LogicalCluster, BTreeMap<WorkspacePath, ClaimState>> = HashMap::new();
+        for (cluster, path) in workspaces {
+            claims.entry(cluster.clone()).or_default();
+            if let Some(path) = path {
+                claimants.entry(path).or_default().insert(cluster);
+            }
+        }
         for (path, claimants) in claimants {
             let state = if claimants.len() == 1 { ClaimState::Unconfirmed } else { ClaimState::Contested };
             for cluster in claimants {
                 claims.entry(cluster).or_default().insert(path.clone(), state);
             }
         }
-        Self { exports: exports.collect(), claims }
+        Self { exports: exports.collect(), claims, lookups: PathLookups::new() }
     }
 
-    /// Returns the paths to look up: the paths that these workspaces claim, each with all workspaces that claim it.
+    /// Returns the paths to look up: the paths that these workspaces claim, each with all workspaces that claim it. If
+    /// one of the workspaces has a binding, but claims no path, the accepted paths are among them.
     pub fn claims<'c>(
         &self,
         of: impl IntoIterator<Item = &'c LogicalCluster>,
     ) -> BTreeMap<WorkspacePath, BTreeSet<LogicalCluster>> {
         let of: BTreeSet<_> = of.into_iter().collect();
         let mut claims: BTreeMap<_, BTreeSet<_>> = BTreeMap::new();
-        for path in of.iter().filter_map(|cluster| self.claims.get(*cluster)).flat_map(BTreeMap::keys) {
+        let of = of.iter().filter_map(|cluster| self.claims.get(*cluster));
+        let (pathless, claiming): (Vec<_>, Vec<_>) = of.partition(|claimed| claimed.is_empty());
+        let accepted = if pathless.is_empty() { Vec::new() } else { self.accepted_paths() };
+        for path in claiming.into_iter().flat_map(BTreeMap::keys).chain(accepted) {
             claims.entry(path.clone()).or_default();
         }
         for (cluster, paths) in &self.claims {
@@ -144,6 +167,17 @@ impl RuleGrants {
             }
         }
         claims
+    }
+
+    /// Returns the paths that providers accept, of each provider at most [`MAX_ACCEPTED_LOOKUPS`].
+    fn accepted_paths(&self) -> Vec<&WorkspacePath> {
+        let mut accepted: HashMap<&LogicalCluster, BTreeSet<&WorkspacePath>> = HashMap::new();
+        for ((provider, _), grant) in &self.exports {
+            if let RuleGrant::Only(entries) = grant {
+                accepted.entry(provider).or_default().extend(entries.iter().filter_map(Grantee::path));
+            }
+        }
+        accepted.into_values().flat_map(|paths| paths.into_iter().take(MAX_ACCEPTED_LOOKUPS)).collect()
     }
 
     /// Returns the grants with the results of look-ups of paths.
@@ -158,6 +192,7 @@ impl RuleGrants {
                 };
             }
         }
+        self.lookups.clone_from(lookups);
         self
     }
 
@@ -184,9 +219,12 @@ impl RuleGrants {
         if accepted.iter().any(is_named) {
             return Acceptance::Accepted;
         }
+        if self.claims_no_path(of) {
+            return self.without_claim(of, accepted);
+        }
         let contains = |path| accepted.iter().any(|entry| entry.contains(path));
         // The path of the workspace is unknown, so any entry with a path may mean it.
-        let any_path = accepted.iter().any(|entry| matches!(entry, Grantee::One(_) | Grantee::Below(_)));
+        let any_path = accepted.iter().any(|entry| entry.path().is_some());
         let claims = self.claims.get(of).into_iter().flatten();
         let mut may_be = any_path && !self.claims.contains_key(of);
         for (path, state) in claims {
@@ -200,6 +238,28 @@ impl RuleGrants {
             }
         }
         if may_be { Acceptance::Assumed } else { Acceptance::Refused }
+    }
+
+    /// Returns the answer to rules of a workspace whose bindings claim no path, by what is known of the accepted paths.
+    /// A path that was not looked up may be that of the workspace.
+    fn without_claim(&self, of: &LogicalCluster, accepted: &[Grantee]) -> Acceptance {
+        let own = self.lookups.iter().find_map(|(path, found)| (found.as_ref() == Some(of)).then_some(path));
+        if let Some(path) = own {
+            let is_accepted = accepted.iter().any(|entry| entry.contains(path));
+            return if is_accepted { Acceptance::Accepted } else { Acceptance::Refused };
+        }
+        let may_mean = |entry: &Grantee| match entry {
+            Grantee::One(path) => !self.lookups.contains_key(path),
+            // There is nothing below a workspace that does not exist.
+            Grantee::Below(parent) => self.lookups.get(parent) != Some(&None),
+            Grantee::Cluster(_) | Grantee::All => false,
+        };
+        if accepted.iter().any(may_mean) { Acceptance::Assumed } else { Acceptance::Refused }
+    }
+
+    /// Returns true if this workspace has a binding, but no binding with an annotation that is a path.
+    pub fn claims_no_path(&self, workspace: &LogicalCluster) -> bool {
+        self.claims.get(workspace).is_some_and(BTreeMap::is_empty)
     }
 
     /// Returns true if any of the APIExports accepts only some rules.
@@ -248,6 +308,14 @@ impl Grantee {
         }
     }
 
+    /// Returns the path of the entry.
+    fn path(&self) -> Option<&WorkspacePath> {
+        match self {
+            Self::One(path) | Self::Below(path) => Some(path),
+            Self::Cluster(_) | Self::All => None,
+        }
+    }
+
     fn contains(&self, path: &WorkspacePath) -> bool {
         match self {
             Self::All => true,
@@ -274,173 +342,4 @@ fn shown(entry: &str) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    fn export(accept: Option<&str>) -> Value {
-        let mut object =
-            json!({"metadata": {"name": "network.example.com", "annotations": {"kcp.io/cluster": "network"}}});
-        if let Some(accept) = accept {
-            object["metadata"]["annotations"]["dependencies.opendefense.cloud/accept-rules-from"] = json!(accept);
-        }
-        object
-    }
-
-    fn binding(cluster: &str, path: &str) -> Value {
-        json!({"metadata": {"annotations": {"kcp.io/cluster": cluster, "kcp.io/path": path}}})
-    }
-
-    #[test]
-    fn a_path_is_accepted_by_its_own_entry_or_one_above_it() {
-        for (accept, path, accepted) in [
-            (None, "root:compute", true),
-            (Some("root:compute"), "root:compute", true),
-            (Some("root:compute"), "root:compute:a", false),
-            (Some("root:compute"), "root:computer", false),
-            (Some(" root:a ,\n root:compute,"), "root:compute", true),
-            (Some("root:a,root:b"), "root:compute", false),
-            (Some("root:team:*"), "root:team:a", true),
-            (Some("root:team:*"), "root:team:a:b", true),
-            (Some("root:team:*"), "root:team", false),
-            (Some("root:team:*"), "root:teams:a", false),
-            (Some("*"), "root:compute", true),
-            (Some(""), "root:compute", false),
-            (Some(" , "), "root:compute", false),
-            // An unreadable entry may have been meant for anybody.
-            (Some("root:a, Root Compute"), "root:compute", true),
-            (Some("root:*:a"), "root:compute", true),
-            (Some("root:team*"), "root:compute", true),
-            (Some("clusters/Compute!"), "root:compute", true),
-            (Some("clusters/"), "root:compute", true),
-            (Some("clusters/compute"), "root:compute", false),
-        ] {
-            let path = WorkspacePath::parse(path).unwrap();
-            assert_eq!(RuleGrant::read(&export(accept)).accepts(&path), accepted, "{accept:?} {path}");
-        }
-        assert_eq!(RuleGrant::read(&export(Some("root:a, x y"))), RuleGrant::Unreadable("x y".to_owned()));
-    }
-
-    #[test]
-    fn what_is_not_known_is_accepted() {
-        let accept = |exports: &[Value], bindings: &[Value], of: &str| {
-            let name = ExportName::parse("network.example.com").unwrap();
-            let [of, provider] = [of, "network"].map(|id| LogicalCluster::parse(id).unwrap());
-            RuleGrants::read(exports, bindings).grants(&of, &provider, &name)
-        };
-        let closed = [export(Some("root:else"))];
-        let bound = [binding("compute", "root:compute")];
-        assert!(!accept(&closed, &bound, "compute"));
-        // The provider's own rules; a rule whose workspace claims no path; an unknown export.
-        assert!(accept(&closed, &bound, "network"));
-        assert!(accept(&closed, &[], "compute"));
-        assert!(accept(&[], &bound, "compute"));
-        // A path that two workspaces claim is confirmed for neither of them.
-        assert!(accept(&closed, &[binding("compute", "root:compute"), binding("liar", "root:compute")], "compute"));
-        assert!(!accept(&closed, &[binding("compute", "root:compute"), bound[0].clone()], "compute"));
-        // Nobody is accepted, whatever the path is.
-        assert!(!accept(&[export(Some(""))], &[], "compute"));
-    }
-
-    #[test]
-    fn a_claim_counts_as_long_as_no_look_up_contradicts_it() {
-        use Acceptance::{Accepted, Assumed, Refused};
-        let honest = ("compute", "root:compute");
-        for (accept, claims, found, of, expected) in [
-            ("root:compute", &[honest][..], None, "compute", Assumed),
-            ("root:compute", &[honest], Some(("root:compute", "compute")), "compute", Accepted),
-            ("root:else", &[honest], Some(("root:compute", "compute")), "compute", Refused),
-            // A lie, alone and beside the truth, and without any such workspace.
-            ("root:compute", &[("evil", "root:compute")], None, "evil", Assumed),
-            ("root:compute", &[("evil", "root:compute")], Some(("root:compute", "compute")), "evil", Refused),
-            ("root:compute", &[("evil", "root:compute")], Some(("root:compute", "")), "evil", Refused),
-            ("root:compute", &[honest, ("evil", "root:compute")], None, "evil", Assumed),
-            ("root:compute", &[honest, ("evil", "root:compute")], None, "compute", Assumed),
-            ("root:compute", &[honest, ("evil", "root:compute")], Some(("root:compute", "compute")), "evil", Refused),
-            (
-                "root:compute",
-                &[honest, ("evil", "root:compute")],
-                Some(("root:compute", "compute")),
-                "compute",
-                Accepted,
-            ),
-            // One path is confirmed, so the other one is wrong, although nobody looked it up.
-            (
-                "root:compute",
-                &[("evil", "root:evil"), ("evil", "root:compute")],
-                Some(("root:evil", "evil")),
-                "evil",
-                Refused,
-            ),
-            ("root:compute", &[("evil", "root:evil"), ("evil", "root:compute")], None, "evil", Assumed),
-            // A lie about another path, which is not accepted.
-            ("root:compute", &[("evil", "root:else"), ("else", "root:else")], None, "evil", Assumed),
-            (
-                "root:compute",
-                &[("evil", "root:else"), ("else", "root:else")],
-                Some(("root:else", "else")),
-                "evil",
-                Refused,
-            ),
-            // A logical cluster needs no look-up. If only logical clusters are named, paths don't matter.
-            ("clusters/compute", &[], None, "compute", Accepted),
-            ("clusters/compute", &[("evil", "root:compute")], None, "evil", Refused),
-            ("clusters/compute", &[], None, "evil", Refused),
-            ("clusters/compute, root:a", &[], None, "evil", Assumed),
-            // Everybody is accepted, whatever they claim.
-            ("*", &[("evil", "root:compute")], Some(("root:compute", "")), "evil", Accepted),
-        ] {
-            let bindings: Vec<_> = claims.iter().map(|(cluster, path)| binding(cluster, path)).collect();
-            let found =
-                found.map(|(path, cluster)| (WorkspacePath::parse(path).unwrap(), LogicalCluster::parse(cluster).ok()));
-            let grants = RuleGrants::read([&export(Some(accept))], &bindings).looked_up(&found.into_iter().collect());
-            let [of, provider] = [of, "network"].map(|id| LogicalCluster::parse(id).unwrap());
-            let name = ExportName::parse("network.example.com").unwrap();
-            assert_eq!(grants.acceptance(&of, &provider, &name), expected, "{accept} {claims:?}: {of}");
-            assert_eq!(grants.grants(&of, &provider, &name), expected != Refused);
-        }
-    }
-
-    #[test]
-    fn the_claims_of_a_workspace_are_told_with_all_who_share_them() {
-        let bindings = [binding("a", "root:a"), binding("evil", "root:a"), binding("b", "root:b")];
-        let grants = RuleGrants::read([], &bindings);
-        let told = |of: &str| {
-            let claims = grants.claims([&LogicalCluster::parse(of).unwrap()]).into_iter();
-            claims.map(|(path, by)| format!("{path} {by:?}")).collect::<Vec<_>>()
-        };
-        assert_eq!(told("evil"), [r#"root:a {LogicalCluster("a"), LogicalCluster("evil")}"#]);
-        assert_eq!(told("b"), [r#"root:b {LogicalCluster("b")}"#]);
-        assert_eq!(told("c"), [""; 0]);
-    }
-
-    #[test]
-    fn an_edge_without_consent_is_not_in_the_set_and_the_others_are() {
-        use crate::{ControlPlane, RuleSet};
-        let target = |path: &str, resource: &str| {
-            json!({
-                "apiExportRef": {"path": path, "name": "network.example.com"}, "group": "network.example.com",
-                "version": "v1", "resource": resource, "fieldRef": {"path": ".spec.ref"},
-            })
-        };
-        let mut rule = json!({
-            "metadata": {"name": "r", "annotations": {"kcp.io/cluster": "compute"}},
-            "spec": {
-                "dependent": {"group": "a.example.com", "version": "v1", "kind": "A", "resource": "as", "apiExportName": "a"},
-                "dependencies": [target("root:closed", "vpcs"), target("root:open", "subnets")],
-            },
-        });
-        for broken in [false, true] {
-            if broken {
-                rule["spec"]["novelty"] = json!(true);
-            }
-            let set = RuleSet::load(ControlPlane::Kcp, [&rule]).retain_accepted(|rule, export| {
-                assert_eq!(rule.name, "r");
-                export.path.as_str() != "root:closed"
-            });
-            assert!(!set.names("network.example.com", "vpcs"));
-            assert!(set.names("network.example.com", "subnets"));
-        }
-    }
-}
+mod tests;

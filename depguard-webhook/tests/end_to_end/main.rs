@@ -186,10 +186,21 @@ async fn a_workspace_that_says_to_be_the_provider_takes_nobody_s_protection_away
 /// A provider accepts the rules of one workspace only, and another workspace claims this one's path.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lie_about_ones_path_gets_round_no_rule_grant() {
+    no_rule_grant_is_got_round_by("root:somebody").await;
+}
+
+/// The workspace of the rules has no path that anybody could look up.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_claim_that_is_no_path_gets_round_no_rule_grant() {
+    no_rule_grant_is_got_round_by("no/path").await;
+}
+
+/// Has a provider accept the rules of `root:somebody` only, while the workspace of the rules claims another path.
+async fn no_rule_grant_is_got_round_by(claim: &str) {
     let scene = Scene::set_up(ControlPlane::Kcp).await;
     scene.claim_exports().await;
     scene.show_exports().await;
-    scene.forge_path_of_rules("somebody").await;
+    scene.forge_path_of_rules(claim, "somebody").await;
     scene.write_rule(".spec.vpcRef.name").await;
     scene.create_vm("m1", "a").await;
     scene.accept_rules_from("root:somebody").await;

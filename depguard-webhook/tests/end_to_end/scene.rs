@@ -316,11 +316,11 @@ impl Scene {
         bind_forged(&self.connection("root:liar", "admin").await.own_endpoint(), "root:network").await;
     }
 
-    /// Makes the workspace of the rules claim another workspace's path; this other workspace is made, too.
-    pub(crate) async fn forge_path_of_rules(&self, name: &str) {
+    /// Makes the workspace of the rules claim this path, and makes another workspace.
+    pub(crate) async fn forge_path_of_rules(&self, claim: &str, name: &str) {
         make_workspace(&self.connection("root", "admin").await.own_endpoint(), name).await;
         unbind(&self.rules).await;
-        bind_forged(&self.rules, &format!("root:{name}")).await;
+        bind_forged(&self.rules, claim).await;
     }
 
     /// Makes the VPCs' provider accept only these workspaces' rules.

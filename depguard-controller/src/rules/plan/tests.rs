@@ -186,14 +186,18 @@ fn a_target_whose_provider_does_not_accept_the_rule_is_not_installed_for_it() {
 #[test]
 fn the_paths_of_rules_are_looked_up_where_a_provider_restricts_whose_it_accepts() {
     let rules = [rule("evil", "a", &[(NETWORK, "vpcs.network.example.com")])];
-    let bindings = [binding("evil", "root:compute"), binding("network", NETWORK)];
-    let paths = |accept: Option<&str>| {
+    let paths_of = |claim: &str, accept: Option<&str>| {
+        let bindings = [binding("evil", claim), binding("network", NETWORK)];
         let exports = accept.map(|accept| accepting(export("network", "vpcs.network.example.com"), accept));
         let input = PlanInput { rule_grants: RuleGrants::read(&exports, &bindings), ..input(&rules, &bindings, &[]) };
         input.claims().into_keys().map(|path| path.to_string()).collect::<Vec<_>>()
     };
-    assert_eq!(paths(None), [NETWORK]);
-    assert_eq!(paths(Some("root:compute")), ["root:compute", NETWORK]);
+    assert_eq!(paths_of("root:compute", None), [NETWORK]);
+    assert_eq!(paths_of("root:compute", Some("root:compute")), ["root:compute", NETWORK]);
+    // If a workspace claims no path, the accepted paths show whether it is at one of them.
+    assert_eq!(paths_of("root:compute", Some("root:else")), ["root:compute", NETWORK]);
+    assert_eq!(paths_of("no path", Some("root:else, root:a:*, *")), ["root:a", "root:else", NETWORK]);
+    assert_eq!(paths_of("no path", None), [NETWORK]);
 }
 
 #[test]

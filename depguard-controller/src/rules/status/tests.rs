@@ -450,7 +450,18 @@ fn a_rule_without_consent_says_so_and_what_to_do() {
     assert!(said.contains(refused) && said.contains("add clusters/compute to"), "{said}");
     accept(&mut setting, "clusters/compute");
     assert!(setting.condition("Enforced").starts_with("True "));
+    // The workspace claims something that is no path.
+    let honest = std::mem::replace(&mut setting.bindings[0], binding("compute", "root/compute"));
+    accept(&mut setting, "root:compute");
+    let said = setting.condition("ResolvedRefs");
+    assert!(said.contains("does not accept rules of workspace with logical cluster compute"), "{said}");
     setting.lookups.clear();
+    let said = setting.condition("ResolvedRefs");
+    let assumed = "accepts the rule only while depguard can't find out where the rule's workspace is, because the \
+                   APIBinding of logical cluster compute has no annotation kcp.io/path that is a path: add \
+                   clusters/compute to the annotation";
+    assert!(said.contains(assumed), "{said}");
+    setting.bindings[0] = honest;
     accept(&mut setting, "root:else, Compute");
     let said = setting.condition("ResolvedRefs");
     assert!(
