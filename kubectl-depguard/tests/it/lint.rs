@@ -368,7 +368,7 @@ async fn a_kind_that_is_never_reviewed_is_an_error_wherever_it_is_named() {
     let vms = ["example.com", "VM", "vms"];
     let policies = ["admissionregistration.k8s.io", "ValidatingAdmissionPolicy", "validatingadmissionpolicies"];
     let reviews = ["authentication.k8s.io", "TokenReview", "tokenreviews"];
-    let fields = ["DG116 spec.dependencies[0]", "DG115 spec.dependent"];
+    let fields = ["DG116 spec.dependencies[0]", "DG116 spec.dependent"];
     for (dependent, target, expected) in [
         (vms, ["admissionregistration.k8s.io", "mutatingwebhookconfigurations"], &fields[..1]),
         (vms, ["admissionregistration.k8s.io", "validatingadmissionpolicybindings"], &fields[..1]),
