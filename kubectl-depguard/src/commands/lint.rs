@@ -16,6 +16,7 @@ use crate::options::Global;
 
 mod against;
 mod code;
+mod definitions;
 mod finding;
 mod kinds;
 mod lines;
@@ -40,8 +41,8 @@ use subject::Subject;
 ///
 /// Reports what the controller would report: unknown fields, paths that the schema does not have, kinds that are not
 /// served, cycles, duplicate references, and fields to make selectable; and fields that look like a reference of a rule,
-/// but that no rule covers. Definitions among the files of -f count as
-/// well. Without -f, lint checks the rules on the API server. docs/lint.md explains each code.
+/// but that no rule covers; in plain Kubernetes also definitions of targets that no rule protects. Definitions among the
+/// files of -f count as well. Without -f, lint checks the rules on the API server. docs/lint.md explains each code.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
@@ -183,6 +184,9 @@ impl Linting {
         }
         together::check(&rules, &others, &mut report);
         siblings::check(&rules, &others, &mut self.kinds, &mut report);
+        if self.control_plane == ControlPlane::Kubernetes {
+            definitions::check(&rules, &others, &self.kinds, &mut report);
+        }
         report.patches = patches.finish();
         report.sort();
         report

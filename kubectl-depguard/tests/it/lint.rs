@@ -1,5 +1,7 @@
 //! `lint`, on files and against an API server.
 
+mod definitions;
+
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -128,7 +130,7 @@ async fn a_finding_is_shown_at_its_line() {
     assert!(
         row.ends_with("   does not fit vms.example.com v1: `.spec.vpcRef` has no field `nam`: it has `name`; write `.spec.vpcRef.name` if you mean that")
     );
-    assert_eq!(err, "1 rule: 1 error, 0 warnings, 0 notes\n");
+    assert_eq!(err, "1 rule: 1 error, 0 warnings, 1 note\n");
     let (_, out, _) = bed.lint(&["-f", &rules, "--schemas", &schemas, "-o", "github"]).await;
     let title = "title=DG101 path not in the schema";
     assert!(out.starts_with(&format!("::error file={rules},line={line},{title}::spec.dependencies[0].")), "{out}");
@@ -162,7 +164,7 @@ async fn with_the_patch_no_field_is_left_to_be_made_selectable() {
     assert!(out.starts_with("kubectl patch customresourcedefinition 'vms.example.com' --type json -p '["), "{out}");
     patch(&mut definition, &report["patches"][0]["patch"]);
     let schemas = bed.file("crds.yaml", &[definition, crd("VPC")]);
-    assert!(bed.codes(&["-f", &rules, "--schemas", &schemas]).await.is_empty());
+    assert_eq!(bed.codes(&["-f", &rules, "--schemas", &schemas]).await, ["DG302 spec.dependencies[0].resource"]);
 }
 
 #[tokio::test]

@@ -39,12 +39,13 @@ pub(crate) enum Code {
     SelfReference,
     SameReference,
     SelectableField,
+    DefinitionUnprotected,
 }
 
 impl Code {
     /// All codes, in the order of their numbers.
     #[cfg(test)]
-    pub(crate) const ALL: [Self; 22] = [
+    pub(crate) const ALL: [Self; 23] = [
         Self::UnknownField,
         Self::WrongShape,
         Self::InvalidRule,
@@ -67,6 +68,7 @@ impl Code {
         Self::SelfReference,
         Self::SameReference,
         Self::SelectableField,
+        Self::DefinitionUnprotected,
     ];
 
     /// Returns the code as it is printed.
@@ -109,6 +111,7 @@ impl Code {
             Self::SelfReference => ("DG202", Info, "reference to its own kind"),
             Self::SameReference => ("DG203", Warning, "same reference twice"),
             Self::SelectableField => ("DG301", Info, "field could be selectable"),
+            Self::DefinitionUnprotected => ("DG302", Info, "definition without a rule"),
         }
     }
 }

@@ -102,6 +102,11 @@ impl Kinds {
         self.definitions.contains_key(&named.gvr.group_resource())
     }
 
+    /// Returns true if the kind has a CustomResourceDefinition in the files.
+    pub(super) fn has_custom_resource_definition(&self, kind: &GroupResource) -> bool {
+        self.definitions.get(kind).is_some_and(|definition| definition.kind() == "CustomResourceDefinition")
+    }
+
     /// Returns the facts about a kind.
     pub(super) fn get(&mut self, named: &KindReference) -> Result<KindFindings, KindProblem> {
         if let Some(known) = self.read.get(&named.gvr) {

@@ -20,9 +20,16 @@ fn texts(yaml: &str) -> Vec<Text> {
     texts
 }
 
+/// Returns the rules that the examples of docs/lint.md find in the cluster.
+fn rules_of_the_cluster() -> Vec<Value> {
+    let rules = blocks(DOCS, "yaml").remove(1);
+    assert!(rules.starts_with("# rules of the cluster"));
+    serde_saphyr::from_multiple(rules).unwrap()
+}
+
 /// Returns the findings in the form of docs/lint.md.
 fn found(rules: &str, kinds: &str) -> Vec<String> {
-    let report = Linting::new(None, texts(rules), texts(kinds), Vec::new()).finish();
+    let report = Linting::new(None, texts(rules), texts(kinds), rules_of_the_cluster()).finish();
     let shown = report.findings.into_iter();
     shown.map(|finding| format!("{} {}: {}", finding.code.as_str(), finding.field, finding.message)).collect()
 }
