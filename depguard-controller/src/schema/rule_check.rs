@@ -23,7 +23,7 @@
 //!     ],
 //! }});
 //!
-//! let facts = KindFacts::of_definition(&definition, "v1").unwrap();
+//! let facts = KindFacts::from_definition(&definition, "v1").unwrap();
 //! let rule = Rule::parse(ControlPlane::Kubernetes, &rule)?;
 //! let found = paths(&rule, facts.schema.as_ref().unwrap());
 //! assert_eq!(found[0].fit, SchemaFit::Fits);
