@@ -1,7 +1,9 @@
 //! The stock webhook while one workspace floods what all share: it stays within the memory that the chart gives it, and
 //! goes on deciding rightly for everybody else.
 //!
-//! `DEPGUARD_FLOOD=5` floods five times as much, up to the default allowance and beyond. The figures are printed.
+//! `DEPGUARD_FLOOD=5` floods with five times as many rules, APIs and locks, up to the default allowance and beyond. The
+//! figures are printed. Where only this package is tested, `--features bin` has the binary built; without it an older one may be
+//! measured.
 
 use std::fs::File;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -10,16 +12,22 @@ use std::process::{Child, Command};
 use std::time::Duration;
 
 use depguard_core::ControlPlane;
+use depguard_kcp::Endpoint;
 use depguard_testbed::{Place, Testbed, lasting_port};
+use futures::future::join_all;
 use serde_json::{Value, json};
 
-use crate::scene::{Scene, probe};
+use crate::locks::{LOCKS, bind_locks, change, guard, mk_lock, set_up};
+use crate::scene::{Scene, VPCS, delete_dry, probe};
 
 /// Memory limit of the chart, in MiB.
 const MAX_MEMORY: u64 = 256;
 
 /// Maximum number of rules of a workspace, a fifth of the default.
 const ALLOWED: usize = 400;
+
+/// Number of locks, made in three batches; each batch comes with as many rounds of reviews as it has locks.
+const LOCKS_MADE: usize = 60;
 
 /// Stock binary in a process of its own.
 struct Stock {
@@ -36,13 +44,13 @@ impl Drop for Stock {
 }
 
 impl Stock {
-    async fn start(scene: &Scene, times: usize) -> Self {
+    async fn start(scene: &Scene, options: &[&str]) -> Self {
         let free = || SocketAddr::from((Ipv4Addr::LOCALHOST, lasting_port(Ipv4Addr::LOCALHOST).unwrap()));
         let (review, metrics) = (free(), free());
         let child = Command::new(env!("CARGO_BIN_EXE_depguard-webhook"))
             .args(["--webhook-port", &review.port().to_string(), "--health-probe-bind-address=0"])
             .args(["--metrics-bind-address", &metrics.to_string(), "--shutdown-delay=0"])
-            .args(["--workspace-max-objects", &(ALLOWED * times).to_string()])
+            .args(options)
             .arg("--kubeconfig")
             .arg(scene.config.kubeconfig.as_ref().unwrap())
             .arg("--tls-cert-dir")
@@ -194,13 +202,19 @@ async fn decides_rightly(scene: &Scene) -> bool {
     used.is_some_and(|why| why.contains("VirtualMachine/m1")) && scene.delete_dry("b").await.is_none()
 }
 
+/// Returns the factor by which the floods are larger than by default.
+fn times() -> usize {
+    std::env::var("DEPGUARD_FLOOD").ok().and_then(|times| times.parse().ok()).unwrap_or(1)
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn one_workspace_neither_fills_the_memory_nor_stops_the_others() {
-    let times = std::env::var("DEPGUARD_FLOOD").ok().and_then(|times| times.parse().ok()).unwrap_or(1);
+    let times = times();
+    let allowance = ["--workspace-max-objects", &(ALLOWED * times).to_string()];
     let scene = Scene::set_up(ControlPlane::Kcp).await;
     scene.write_rule(".spec.vpcRef.name").await;
     scene.create_vm("m1", "a").await;
-    let stock = Stock::start(&scene, times).await;
+    let stock = Stock::start(&scene, &allowance).await;
     scene.configure(stock.review).await;
     scene.claim_exports().await;
     for workspace in ["evil", "greedy"] {
@@ -222,9 +236,68 @@ async fn one_workspace_neither_fills_the_memory_nor_stops_the_others() {
     scene.write_rule(".spec.vpcRef.name").await;
     until("another's rule is taken up", async || scene.delete_dry("a").await.is_some()).await;
 
-    let fresh = Stock::start(&scene, times).await;
+    let fresh = Stock::start(&scene, &allowance).await;
     scene.configure(fresh.review).await;
     until("it decides", async || fresh.rules().await == last && decides_rightly(&scene).await).await;
     println!("{} MiB at most where it is started with all of that", fresh.peak());
     assert!(fresh.peak() < MAX_MEMORY, "{} MiB", fresh.peak());
+}
+
+/// Returns true if the locked VPC `a` can't be changed, and the VPC `b` can.
+async fn locks_rightly(tenant: &Endpoint) -> bool {
+    let locked = change(tenant, "a").await;
+    locked.is_some_and(|why| why.contains("Object is locked")) && change(tenant, "b").await.is_none()
+}
+
+/// Has a change of the locked VPC reviewed, and deletions of both. What is decided is of no account.
+async fn have_reviewed(tenant: &Endpoint) {
+    tokio::join!(change(tenant, "a"), delete_dry(tenant, "a"), delete_dry(tenant, "b"));
+}
+
+/// All locks are of one object, and against changes only: a deletion of the object has to read each of them.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_locks_of_one_workspace_neither_fill_the_memory_nor_stop_the_others() {
+    let (scene, own) = set_up(ControlPlane::Kcp).await;
+    let flooded = &scene.tenant;
+    let other = scene.add_tenant("other").await;
+    bind_locks(&other).await;
+    let vpc = json!({"apiVersion": "network.example.com/v1", "kind": "VPC", "metadata": {"name": "b"}});
+    other.post_json(VPCS, &vpc).await.unwrap();
+    let key = scene.config.path_key.as_ref().unwrap();
+    let stock = Stock::start(&scene, &["--enable", "locks", "--path-key-file", key.to_str().unwrap()]).await;
+    guard(&scene, &own, stock.review).await;
+    let stored = async |tenant: &Endpoint, lock: &Value| {
+        let path = format!("{LOCKS}/{}", lock["metadata"]["name"].as_str().unwrap());
+        let is_stored = async || tenant.post_json(LOCKS, lock).await.is_ok() || tenant.get_json(&path).await.is_ok();
+        until("a lock is stored", is_stored).await;
+    };
+    stored(&other, &mk_lock(&json!({"name": "one"}), "a")).await;
+    until("it decides", async || locks_rightly(&other).await).await;
+    println!("{} MiB before", stock.peak());
+
+    let locks: Vec<_> = (0..LOCKS_MADE * times())
+        .map(|number| {
+            let mut lock = mk_lock(&annotated(number), "a");
+            lock["spec"]["operations"] = json!(["Update"]);
+            lock
+        })
+        .collect();
+    let batch = locks.len() / 3;
+    for some in locks.chunks(batch) {
+        let made = join_all(some.iter().map(|lock| stored(flooded, lock)));
+        let reviewed = join_all((0..batch).map(|_| have_reviewed(flooded)));
+        tokio::join!(made, reviewed, until("the others' are decided", async || locks_rightly(&other).await));
+    }
+    let made = stock.peak();
+    println!("{made} MiB at most while {} locks of 250 KB were made", locks.len());
+    assert!(made < MAX_MEMORY, "{made} MiB");
+    for tenant in [flooded, &other] {
+        until("it decides", async || locks_rightly(tenant).await).await;
+    }
+    join_all((0..batch).map(|_| have_reviewed(flooded))).await;
+    until("the others' are decided", async || locks_rightly(&other).await).await;
+    until("all locks are read, and none forbids", async || delete_dry(flooded, "a").await.is_none()).await;
+    let read = stock.peak();
+    println!("{read} MiB at most with reviews of the object that all of them name");
+    assert!(read < MAX_MEMORY, "{read} MiB");
 }

@@ -14,14 +14,21 @@ use serde_json::{Value, json};
 
 use crate::scene::{Scene, VPCS, eventually};
 
-const LOCKS: &str = "/apis/dependencies.opendefense.cloud/v1alpha1/namespaces/default/objectlocks";
+pub(crate) const LOCKS: &str = "/apis/dependencies.opendefense.cloud/v1alpha1/namespaces/default/objectlocks";
 const TABLES: &str = "/apis/dependencies.opendefense.cloud/v1alpha1/locktables";
 
 pub(crate) const KEY: &str = "0123456789abcdef0123456789abcdef";
 
-/// Sets up a scene in which locks can be made. The webhook reviews VPCs and locks, each by a path that is signed for
-/// the workspace of the configuration.
+/// Sets up a scene in which locks can be made, and the webhook guards them. The webhook reviews VPCs and locks.
 async fn started(control_plane: ControlPlane) -> (Scene, Webhook) {
+    let (scene, own) = set_up(control_plane).await;
+    let webhook = scene.start().await;
+    guard(&scene, &own, webhook.review_addr()).await;
+    (scene, webhook)
+}
+
+/// Sets up a scene in which locks can be made. Returns also the endpoint of depguard's own workspace or cluster.
+pub(crate) async fn set_up(control_plane: ControlPlane) -> (Scene, Endpoint) {
     let mut scene = Scene::set_up(control_plane).await;
     scene.config.enable.locks = true;
     scene.config.path_key = Some(scene.write("path-key", KEY));
@@ -39,22 +46,29 @@ async fn started(control_plane: ControlPlane) -> (Scene, Webhook) {
             }
             let export = &manifests("locks/locks-apiexport.yaml")[0];
             own.post_json("/apis/apis.kcp.io/v1alpha2/apiexports", export).await.unwrap();
-            let binding = &manifests("locks/locks-apibinding-tenant.yaml")[0];
-            scene.tenant.post_json("/apis/apis.kcp.io/v1alpha2/apibindings", binding).await.unwrap();
+            bind_locks(&scene.tenant).await;
             own
         }
     };
     eventually("locks are served", async || scene.tenant.get_json(LOCKS).await.is_ok()).await;
-    let webhook = scene.start().await;
-    let address = webhook.review_addr();
+    (scene, own)
+}
+
+/// Binds the API of locks in a tenant's workspace.
+pub(crate) async fn bind_locks(tenant: &Endpoint) {
+    let binding = &manifests("locks/locks-apibinding-tenant.yaml")[0];
+    tenant.post_json("/apis/apis.kcp.io/v1alpha2/apibindings", binding).await.unwrap();
+    eventually("locks are served", async || tenant.get_json(LOCKS).await.is_ok()).await;
+}
+
+/// Has VPCs and locks reviewed at this address, each at a path that is signed for the workspace of the configuration.
+pub(crate) async fn guard(scene: &Scene, own: &Endpoint, address: SocketAddr) {
     let kinds = json!([{"operations": ["CREATE", "UPDATE", "DELETE"], "apiGroups": ["dependencies.opendefense.cloud"],
         "apiVersions": ["*"], "resources": ["objectlocks", "clusterobjectlocks"]}]);
-    configure(&scene, &own, address, ["depguard-lock-kinds", "/lock"], &kinds).await;
+    configure(scene, own, address, ["depguard-lock-kinds", "/lock"], &kinds).await;
     let vpcs = json!([{"operations": ["UPDATE", "DELETE"], "apiGroups": ["network.example.com"], "apiVersions": ["*"],
         "resources": ["vpcs"]}]);
-    let provider = scene.provider().clone();
-    configure(&scene, &provider, address, ["depguard-locks", "/lock"], &vpcs).await;
-    (scene, webhook)
+    configure(scene, scene.provider(), address, ["depguard-locks", "/lock"], &vpcs).await;
 }
 
 /// Reads objects as the controller prints them.
@@ -88,11 +102,15 @@ pub(crate) async fn configure(
 }
 
 async fn lock(scene: &Scene, name: &str, vpc: &str) -> Result<Value, ApiError> {
-    let lock = json!({
-        "apiVersion": "dependencies.opendefense.cloud/v1alpha1", "kind": "ObjectLock", "metadata": {"name": name},
+    scene.tenant.post_json(LOCKS, &mk_lock(&json!({"name": name}), vpc)).await
+}
+
+/// Makes a lock of a VPC against changes and deletion.
+pub(crate) fn mk_lock(metadata: &Value, vpc: &str) -> Value {
+    json!({
+        "apiVersion": "dependencies.opendefense.cloud/v1alpha1", "kind": "ObjectLock", "metadata": metadata,
         "spec": {"targets": [{"group": "network.example.com", "resource": "vpcs", "name": vpc}], "reason": "snapshot running"},
-    });
-    scene.tenant.post_json(LOCKS, &lock).await
+    })
 }
 
 async fn unlock(scene: &Scene, name: &str) {
@@ -100,7 +118,7 @@ async fn unlock(scene: &Scene, name: &str) {
 }
 
 /// Changes a VPC. Returns the message of a refusal; `None` if the change is made.
-async fn change(tenant: &Endpoint, vpc: &str) -> Option<String> {
+pub(crate) async fn change(tenant: &Endpoint, vpc: &str) -> Option<String> {
     let path = format!("{VPCS}/{vpc}");
     let changed = json!({"apiVersion": "network.example.com/v1", "kind": "VPC",
         "metadata": {"name": vpc}, "spec": {"changed": rand()}});
