@@ -281,10 +281,15 @@ impl World {
 
     /// Begins to decide a deletion by a tenant.
     pub(crate) fn evaluate(&self, target: &Object) -> Evaluation {
+        self.evaluate_by(&RuleSet::load(self.control_plane, &self.rules), target)
+    }
+
+    /// Begins to decide a deletion likewise, by rules that were loaded before.
+    fn evaluate_by(&self, rules: &RuleSet, target: &Object) -> Evaluation {
         let context = self.context();
         let review = target.deletion().to_string();
         let review = Review::parse(review.as_bytes()).expect("a review");
-        RuleSet::load(self.control_plane, &self.rules).evaluate(&review, &context)
+        rules.evaluate(&review, &context)
     }
 
     /// Returns the lookups of a deletion, after the bindings were read if they matter.
@@ -300,7 +305,9 @@ impl World {
 
     /// Decides each of these deletions by itself, but with lists that the deletions share.
     pub(crate) fn deletes_together(&self, targets: &[Object]) -> Vec<Outcome> {
-        let mut evaluations: Vec<_> = targets.iter().map(|target| self.evaluate(target)).collect();
+        // A list is searched for several targets at once only if their edges are those of one set.
+        let rules = RuleSet::load(self.control_plane, &self.rules);
+        let mut evaluations: Vec<_> = targets.iter().map(|target| self.evaluate_by(&rules, target)).collect();
         let mut asked: Vec<Query> = Vec::new();
         loop {
             let mut lists: BTreeMap<_, (Vec<usize>, Vec<Lookup>)> = BTreeMap::new();
