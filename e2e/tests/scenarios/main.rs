@@ -61,9 +61,6 @@ fn main() {
             .without_control()
             .on_kubernetes()
             .on_real_servers(),
-        Scenario::new("Kubernetes finds the Pods of a Node by a field", lookups::pods_of_a_node)
-            .on_kubernetes()
-            .on_real_servers(),
         Scenario::new("a namespace ends in the order of its references", teardown::namespace)
             .tears_down()
             .on_shards_too(),
@@ -146,9 +143,13 @@ fn main() {
             .without_control(),
         Scenario::new("what changes is watched, and not listed again and again", reading::watched).without_control(),
         Scenario::new("a Secret that is referred to stays, and is never read", reading::secrets).on_kubernetes(),
+        // This scenario begins without the right to read Pods, which some of the next ones leave in their cluster.
         Scenario::new("a Pod that is referred to is not evicted", eviction::refused).on_kubernetes(),
         Scenario::new("a drain waits for what refers to a Pod", eviction::drained).on_kubernetes().on_real_servers(),
         Scenario::new("a ConfigMap that a Pod uses stays", local::config_map_of_pod).on_real_servers().on_kubernetes(),
+        Scenario::new("Kubernetes finds the Pods of a Node by a field", lookups::pods_of_a_node)
+            .on_kubernetes()
+            .on_real_servers(),
         Scenario::new("an APIResourceSchema that an APIExport uses stays", local::schema_of_export).on_kcp().alone(),
         Scenario::new("a Flux-like prune ends, dependents first", gitops::flux).alone(),
         Scenario::new("an Argo-like prune ends, dependents first", gitops::argo).alone(),

@@ -25,7 +25,7 @@ const LONG_ENOUGH: Duration = Duration::from_millis(2500);
 /// Time longer than the longest such pause, and the total time to wait, for servers that do not tell who lists. Such a
 /// server's kinds that were never written are listed anew every 35 s, because no bookmark proves that the watch works.
 /// So one of a few such times in a row must be free of lists.
-const LONGER_THAN_EVER: (Duration, Duration) = (Duration::from_millis(9500), Duration::from_secs(30));
+const LONGER_THAN_EVER: (Duration, Duration) = (Duration::from_millis(9500), Duration::from_secs(70));
 
 pub(crate) async fn watched(world: Arc<World>) -> Outcome {
     let (cast, _depguard) = guarded(&world).await?;

@@ -127,12 +127,12 @@ const WRONG: &[(&str, Edit, &str)] = &[
     (
         "a name that is split",
         |r| *field_ref(r) = json!({"value": "a", "split": ","}),
-        "beside value only namespace, namespacePath and namespacePattern",
+        "value can be combined only with namespace, namespacePath and namespacePattern",
     ),
     (
         "a name with a namespace out of nothing",
         |r| *field_ref(r) = json!({"value": "a", "namespacePattern": "^(.*)/"}),
-        "namespacePattern needs a namespacePath beside value",
+        "value with namespacePattern needs namespacePath, too",
     ),
     ("a name that no object has", |r| *field_ref(r) = json!({"value": "a/b"}), "fieldRef.value"),
     ("an empty separator", |r| field_ref(r)["split"] = json!(""), "fieldRef.split"),
