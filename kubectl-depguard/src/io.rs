@@ -3,4 +3,5 @@
 pub(crate) mod exit;
 pub(crate) mod graph_formats;
 pub(crate) mod output;
+pub(crate) mod report;
 pub(crate) mod terminal;

@@ -8,6 +8,7 @@ use depguard_core::applicability::RuleGrants;
 use depguard_core::model::GroupResource;
 use depguard_core::rule::{Edge, ExportRef, RuleKey};
 use depguard_core::{ControlPlane, ExportName, LogicalCluster, Rule, RuleError, RuleSet, WorkspacePath, Workspaces};
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -57,7 +58,7 @@ pub(crate) struct CheckedRules<'r> {
 }
 
 /// Something that could not be read, and the reason.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 pub(crate) struct ReadFailure {
     /// The end of the sentence "could not read …".
     pub(crate) what: String,

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use depguard_core::api::OnDelete;
 use depguard_core::lookup::ReferenceTarget;
 use depguard_core::rule::Reference as RuleReference;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::cluster::files::FileArgs;
@@ -13,7 +14,8 @@ use crate::cluster::rules::ReadFailure;
 use crate::cluster::source::Source;
 use crate::engine::reference_scan::{Follow, ObjectIdentity, Reference, Scan, Scope};
 use crate::io::exit::{Failure, Outcome};
-use crate::io::output::{Format, OutputArgs, Table, print_json, print_yaml};
+use crate::io::output::{Format, OutputArgs, Table};
+use crate::io::report::{CommandReport, print_json, print_yaml};
 use crate::io::terminal::Terminal;
 use crate::options::Global;
 
@@ -35,7 +37,7 @@ pub(crate) struct Args {
 }
 
 /// Result of the command.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 struct Report {
     dangling: Vec<DanglingReference>,
@@ -46,7 +48,7 @@ struct Report {
     unread: Vec<ReadFailure>,
 }
 
-#[derive(Debug, PartialEq, Eq, Serialize)]
+#[derive(Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 struct DanglingReference {
     rule: String,
@@ -57,7 +59,7 @@ struct DanglingReference {
 }
 
 /// Target that doesn't exist.
-#[derive(Debug, PartialEq, Eq, Serialize)]
+#[derive(Debug, PartialEq, Eq, Serialize, JsonSchema)]
 struct MissingTarget {
     #[serde(flatten)]
     object: ObjectIdentity,
@@ -82,6 +84,10 @@ pub(crate) async fn run(args: &Args, global: &Global, terminal: &mut Terminal) -
     }
     print(&report, args.output.output, terminal)?;
     report.outcome(&scan)
+}
+
+impl CommandReport for Report {
+    const KIND: &'static str = "DanglingReport";
 }
 
 impl Report {

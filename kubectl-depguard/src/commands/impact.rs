@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 
 use depguard_core::api::OnDelete;
 use depguard_core::lookup::ReferenceTarget;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::cluster::files::FileArgs;
@@ -13,7 +14,8 @@ use crate::cluster::rules::ReadFailure;
 use crate::cluster::source::Source;
 use crate::engine::reference_scan::{Follow, ObjectIdentity, Scan, Scope};
 use crate::io::exit::{Failure, Outcome};
-use crate::io::output::{Format, OutputArgs, Table, one_line, print_json, print_yaml};
+use crate::io::output::{Format, OutputArgs, Table, one_line};
+use crate::io::report::{CommandReport, print_json, print_yaml};
 use crate::io::terminal::{Terminal, Tone};
 use crate::options::Global;
 
@@ -40,7 +42,7 @@ pub(crate) struct Args {
 
 /// Result of the command. The list of dependents is flat, so that it can be of any depth: each dependent names the
 /// object that it depends on.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 struct Report {
     target: ObjectIdentity,
@@ -50,7 +52,7 @@ struct Report {
     unread: Vec<ReadFailure>,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 struct Dependent {
     #[serde(flatten)]
@@ -64,7 +66,7 @@ struct Dependent {
 }
 
 /// Rule and field by which one object refers to another.
-#[derive(Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 struct RuleField {
     rule: String,
@@ -104,6 +106,10 @@ pub(crate) async fn run(args: &Args, global: &Global, terminal: &mut Terminal) -
     }
     print(&report, &scan, &lines, args.output.output, terminal)?;
     report.outcome(&scan)
+}
+
+impl CommandReport for Report {
+    const KIND: &'static str = "ImpactReport";
 }
 
 impl Report {

@@ -4,14 +4,16 @@ use clap::Subcommand;
 use depguard_controller::manifests;
 use depguard_controller::packs::RulePack;
 use depguard_core::ControlPlane;
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use crate::cluster::api_server::ApiServer;
 use crate::cluster::resource_path::text;
 use crate::commands::install::objects::{Item, Place};
 use crate::commands::install::{Applier, Targets};
 use crate::io::exit::{Failure, Outcome};
-use crate::io::output::{Format, OutputArgs, Table, print_json, print_yaml};
+use crate::io::output::{Format, OutputArgs, Table};
+use crate::io::report::{CommandReport, print_json, print_yaml};
 use crate::io::terminal::Terminal;
 use crate::options::{DryRun, Global};
 
@@ -78,6 +80,26 @@ struct Packs {
     names: Vec<RulePack>,
 }
 
+/// Packs, for programs.
+#[derive(Serialize, JsonSchema)]
+struct PackList {
+    packs: Vec<PackSummary>,
+}
+
+/// Pack of rules.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct PackSummary {
+    name: &'static str,
+    /// `kcp` or `kubernetes`.
+    control_plane: &'static str,
+    protects: &'static str,
+    notes: &'static [&'static str],
+    held_against: &'static str,
+    /// Names of the rules.
+    rules: Vec<String>,
+}
+
 pub(crate) async fn run(args: Args, global: &Global, terminal: &mut Terminal) -> Result<Outcome, Failure> {
     match args.command {
         Command::List(args) => list(args.output.output, terminal)?,
@@ -96,8 +118,8 @@ fn pack(name: &str) -> Result<RulePack, String> {
 
 fn list(output: Option<Format>, terminal: &mut Terminal) -> Result<(), Failure> {
     match output {
-        Some(Format::Json) => print_json(&described(), terminal),
-        Some(Format::Yaml) => print_yaml(&described(), terminal),
+        Some(Format::Json) => print_json(&PackList::new(), terminal),
+        Some(Format::Yaml) => print_yaml(&PackList::new(), terminal),
         Some(Format::Name) => {
             let names = RulePack::ALL.iter().map(|pack| format!("{}\n", pack.name)).collect::<String>();
             Ok(terminal.out().write_all(names.as_bytes())?)
@@ -117,17 +139,22 @@ fn list(output: Option<Format>, terminal: &mut Terminal) -> Result<(), Failure> 
     }
 }
 
-/// Returns the packs, for programs.
-fn described() -> Value {
-    let packs = RulePack::ALL.iter().map(|pack| {
-        let rules = pack.rules();
-        let rules: Vec<_> = rules.iter().map(|rule| text(rule, "/metadata/name")).collect();
-        json!({
-            "name": pack.name, "controlPlane": said(pack.control_plane), "protects": pack.protects,
-            "notes": pack.notes, "heldAgainst": pack.held_against, "rules": rules,
-        })
-    });
-    json!({"packs": packs.collect::<Vec<_>>()})
+impl CommandReport for PackList {
+    const KIND: &'static str = "RulesReport";
+}
+
+impl PackList {
+    fn new() -> Self {
+        let packs = RulePack::ALL.iter().map(|pack| PackSummary {
+            name: pack.name,
+            control_plane: said(pack.control_plane),
+            protects: pack.protects,
+            notes: pack.notes,
+            held_against: pack.held_against,
+            rules: pack.rules().iter().map(|rule| text(rule, "/metadata/name").to_owned()).collect(),
+        });
+        Self { packs: packs.collect() }
+    }
 }
 
 /// Returns the value of `--control-plane`.

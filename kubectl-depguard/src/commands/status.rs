@@ -7,6 +7,7 @@ pub(super) mod rules;
 
 use depguard_core::ControlPlane;
 use k8s_openapi::jiff::Timestamp;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use self::parts::{Certificate, Process};
@@ -15,7 +16,8 @@ use self::rules::RuleStatus;
 use crate::cluster::api_server::ApiServer;
 use crate::commands::install::{connect, own_namespace};
 use crate::io::exit::{Failure, Outcome};
-use crate::io::output::{Format, OutputArgs, Table, print_json, print_yaml};
+use crate::io::output::{Format, OutputArgs, Table};
+use crate::io::report::{CommandReport, print_json, print_yaml};
 use crate::io::terminal::Terminal;
 use crate::options::Global;
 
@@ -50,7 +52,7 @@ pub(crate) struct Args {
 }
 
 /// Content of the status.
-#[derive(Debug, Default, Serialize)]
+#[derive(Debug, Default, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 struct Report {
     /// True if any part of depguard was found.
@@ -68,7 +70,7 @@ struct Report {
 }
 
 /// Something that could not be read, and the reason.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub(super) struct StatusReadFailure {
     pub(super) what: String,
     pub(super) why: String,
@@ -113,6 +115,10 @@ pub(crate) async fn run(args: Args, global: &Global, terminal: &mut Terminal) ->
     parts::handshakes(&found.configurations, &mut report).await;
     print(&report, args.output.output, terminal)?;
     report.outcome()
+}
+
+impl CommandReport for Report {
+    const KIND: &'static str = "StatusReport";
 }
 
 impl Report {

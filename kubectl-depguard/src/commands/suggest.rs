@@ -12,6 +12,7 @@ mod words;
 use std::collections::BTreeMap;
 
 use depguard_core::ControlPlane;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use self::definition::{Definition, Export, definitions};
@@ -22,7 +23,8 @@ use crate::cluster::files::FileArgs;
 use crate::cluster::rules::{BoundKind, ReadFailure};
 use crate::engine::rule_draft::{ExportAt, export_at};
 use crate::io::exit::{Failure, Outcome};
-use crate::io::output::{RulesFormat, Table, print_json};
+use crate::io::output::{RulesFormat, Table};
+use crate::io::report::{CommandReport, print_json};
 use crate::io::terminal::Terminal;
 use crate::options::Global;
 
@@ -101,9 +103,13 @@ pub(crate) async fn run(args: &Args, global: &Global, terminal: &mut Terminal) -
     }
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct Proposals<'p> {
     proposals: &'p [Proposal],
+}
+
+impl CommandReport for Proposals<'_> {
+    const KIND: &'static str = "SuggestReport";
 }
 
 /// Reads the given kinds. Returns them with the parts that could not be read, and with the control plane of the rules: kcp if

@@ -56,8 +56,8 @@ pub(crate) async fn run(args: Args, terminal: &mut Terminal) -> Result<Outcome, 
     match args.output {
         None => report::for_people(&results, false, terminal)?,
         Some(Format::Wide) => report::for_people(&results, true, terminal)?,
-        Some(Format::Json) => crate::io::output::print_json(&report::summary(&results), terminal)?,
-        Some(Format::Yaml) => crate::io::output::print_yaml(&report::summary(&results), terminal)?,
+        Some(Format::Json) => crate::io::report::print_json(&report::summary(&results), terminal)?,
+        Some(Format::Yaml) => crate::io::report::print_yaml(&report::summary(&results), terminal)?,
         Some(Format::Junit) => terminal.out().write_all(junit::print(&results).as_bytes())?,
     }
     let passed = results.iter().flat_map(|suite| &suite.tests).all(case::TestResult::passed);

@@ -6,6 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use depguard_core::locks::{Lock, LockKind, Timestamp};
 use depguard_core::model::{GroupResource, Namespace, Resource};
 use depguard_core::{Group, api};
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -33,7 +34,7 @@ enum LockState {
 }
 
 /// Lock that protects one object.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct LockSummary {
     /// Name of the lock: `ObjectLock default/freeze`.

@@ -8,6 +8,7 @@ use depguard_core::Rule;
 use depguard_core::lookup::{ReferenceTarget, ReferencedObject};
 use depguard_core::model::{GroupResource, Namespace};
 use depguard_core::rule::{Edge, RuleKey};
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -101,7 +102,7 @@ pub(crate) enum Follow {
 }
 
 /// Object in a command's output for programs.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ObjectIdentity {
     pub(crate) group: String,

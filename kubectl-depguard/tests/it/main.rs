@@ -10,6 +10,7 @@ mod packs;
 mod pages;
 mod reference;
 mod references;
+mod reports;
 mod suggest;
 mod suites;
 mod tool;

@@ -1,6 +1,6 @@
 //! `dangling` and `impact`: references between objects, in files and on API servers.
 
-mod files;
+pub(crate) mod files;
 mod live;
 mod passed_over;
 pub(crate) mod scene;

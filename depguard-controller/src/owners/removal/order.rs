@@ -21,7 +21,7 @@ pub(crate) enum Order {
 }
 
 /// Groups of a GlobalOwner in the order of their removal.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[non_exhaustive]
 pub struct Plan {
     /// Waves, one after the other.

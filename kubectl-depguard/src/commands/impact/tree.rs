@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::engine::reference_scan::Scan;
@@ -23,7 +24,7 @@ pub(super) struct Line {
 }
 
 /// Reason why a line's own dependents are not listed below it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 pub(super) enum Repetition {
     /// The object depends on itself, through the lines above.
     Cycle,

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 
 use depguard_core::api::{Dependency, DependencyRule, Dependent, LabelSelector, OnDelete};
 use depguard_core::model::Selector;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::Original;
 use super::fields::{RuleReference, fields};
@@ -15,6 +16,7 @@ use super::written::{Published, Related, RelatedOrigin, Spec};
 use crate::cluster::kinds::{Kinds, resource_name};
 use crate::engine::rule_draft;
 use crate::engine::synced_names::{self, Naming, NoName};
+use crate::io::report::CommandReport;
 
 /// Settings of an import.
 #[derive(Debug, Clone, Copy)]
@@ -27,8 +29,10 @@ pub(super) struct Import<'a> {
 }
 
 /// Result of an import.
-#[derive(Debug, Default, Serialize)]
+#[derive(Debug, Default, Serialize, JsonSchema)]
 pub(super) struct ImportResult {
+    /// DependencyRules, as the definition of their kind describes them.
+    #[schemars(with = "Vec<Map<String, Value>>")]
     pub(super) rules: Vec<DependencyRule>,
     pub(super) report: Report,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -38,8 +42,12 @@ pub(super) struct ImportResult {
     names: BTreeMap<String, usize>,
 }
 
+impl CommandReport for ImportResult {
+    const KIND: &'static str = "ImportReport";
+}
+
 /// Namespace and name of an object's copy.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct CopyOf {
     pub(super) published_resource: String,

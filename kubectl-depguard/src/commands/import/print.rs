@@ -6,7 +6,8 @@ use super::derive::{CopyOf, ImportResult, label_selector};
 use super::report::{Effect, Finding};
 use crate::cluster::kinds::resource_name;
 use crate::io::exit::Failure;
-use crate::io::output::{RulesFormat, Table, one_line, print_json, yaml};
+use crate::io::output::{RulesFormat, Table, one_line, yaml};
+use crate::io::report::print_json;
 use crate::io::terminal::{Terminal, Tone};
 
 /// Prints the rules, and on standard error the findings.

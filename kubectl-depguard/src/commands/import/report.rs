@@ -1,19 +1,20 @@
 //! Report of an import: everything that the rules don't show.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::written::Published;
 use crate::cluster::documents::{Document, Origin};
 
 /// Findings of an import.
-#[derive(Debug, Default, Serialize)]
+#[derive(Debug, Default, Serialize, JsonSchema)]
 #[serde(transparent)]
 pub(super) struct Report {
     pub(super) findings: Vec<Finding>,
 }
 
 /// Difference between a rule and its PublishedResource.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Finding {
     pub(super) effect: Effect,
@@ -25,7 +26,7 @@ pub(super) struct Finding {
 }
 
 /// Effect of a difference.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(super) enum Effect {
     /// No rule contains the field.

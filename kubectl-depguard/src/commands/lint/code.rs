@@ -1,9 +1,10 @@
 //! Codes of findings. Each code keeps its meaning; docs/lint.md explains them.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// Severity of a finding, the worst first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, clap::ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, clap::ValueEnum, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Severity {
     /// The rule does not work as written

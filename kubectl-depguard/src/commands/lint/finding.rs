@@ -1,5 +1,6 @@
 //! Findings, and where each was found.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::code::{Code, Severity};
@@ -7,10 +8,11 @@ use super::patches::Patch;
 use super::subject::Subject;
 
 /// Finding about one field of one object.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Finding {
     #[serde(serialize_with = "as_str")]
+    #[schemars(with = "String")]
     pub(crate) code: Code,
     pub(crate) severity: Severity,
     /// `None` if the finding is not about a file.

@@ -5,13 +5,14 @@ use std::sync::Arc;
 
 use depguard_controller::rule_check::MAX_SELECTABLE;
 use depguard_core::FieldPath;
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::subject::Subject;
 
 /// Patch of one definition.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub(crate) struct Patch {
     /// `CustomResourceDefinition` or `APIResourceSchema`.
     pub(crate) kind: String,

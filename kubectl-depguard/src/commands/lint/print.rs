@@ -1,5 +1,7 @@
 //! Output of findings.
 
+use schemars::JsonSchema;
+use serde::Serialize;
 use serde_json::json;
 
 use super::Format;
@@ -7,28 +9,53 @@ use super::code::Severity;
 use super::finding::{Finding, Report};
 use super::patches::Patch;
 use crate::io::exit::Failure;
-use crate::io::output::{Table, one_line, print_json, print_yaml};
+use crate::io::output::{Table, one_line};
+use crate::io::report::{CommandReport, print_json, print_yaml};
 use crate::io::terminal::{Terminal, Tone};
+
+/// Report for programs.
+#[derive(Serialize, JsonSchema)]
+struct LintReport<'r> {
+    findings: &'r [Finding],
+    patches: &'r [Patch],
+    summary: Summary,
+}
+
+/// Number of rules, and of findings by severity.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct Summary {
+    rules: usize,
+    error: usize,
+    warning: usize,
+    info: usize,
+    /// Number of findings beyond the limit, which are not listed.
+    not_listed: usize,
+}
+
+impl CommandReport for LintReport<'_> {
+    const KIND: &'static str = "LintReport";
+}
+
+impl<'r> LintReport<'r> {
+    fn new(report: &'r Report) -> Self {
+        let summary = Summary {
+            rules: report.rules,
+            error: report.count(Severity::Error),
+            warning: report.count(Severity::Warning),
+            info: report.count(Severity::Info),
+            not_listed: report.more,
+        };
+        Self { findings: &report.findings, patches: &report.patches, summary }
+    }
+}
 
 /// Prints the report.
 pub(super) fn report(report: &Report, format: Option<Format>, terminal: &mut Terminal) -> Result<(), Failure> {
-    let value = || {
-        json!({
-            "findings": report.findings,
-            "patches": report.patches,
-            "summary": {
-                "rules": report.rules,
-                "error": report.count(Severity::Error),
-                "warning": report.count(Severity::Warning),
-                "info": report.count(Severity::Info),
-                "notListed": report.more,
-            },
-        })
-    };
     match format {
         None => table(report, terminal),
-        Some(Format::Json) => print_json(&value(), terminal),
-        Some(Format::Yaml) => print_yaml(&value(), terminal),
+        Some(Format::Json) => print_json(&LintReport::new(report), terminal),
+        Some(Format::Yaml) => print_yaml(&LintReport::new(report), terminal),
         Some(Format::Github) => {
             for finding in &report.findings {
                 let line = github(finding);

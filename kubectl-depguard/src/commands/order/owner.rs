@@ -8,7 +8,8 @@ use crate::cluster::kinds::KindInfo;
 use crate::cluster::rules::Rules;
 use crate::cluster::source::Source;
 use crate::io::exit::{Failure, Outcome};
-use crate::io::output::{Format, Table, print_json, print_yaml};
+use crate::io::output::{Format, Table};
+use crate::io::report::{CommandReport, print_json, print_yaml};
 use crate::io::terminal::Terminal;
 
 /// Returns the name of a GlobalOwner, if these two words name one: `GlobalOwner NAME`, or `globalowner/NAME`.
@@ -103,6 +104,10 @@ async fn count(
 fn parsed(rules: &Rules) -> (Vec<Rule>, usize) {
     let (usable, broken): (Vec<_>, Vec<_>) = rules.parsed().partition(Result::is_ok);
     (usable.into_iter().flatten().collect(), broken.len())
+}
+
+impl CommandReport for Plan {
+    const KIND: &'static str = "GlobalOwnerOrderReport";
 }
 
 fn print(plan: &Plan, format: Option<Format>, terminal: &mut Terminal) -> Result<(), Failure> {

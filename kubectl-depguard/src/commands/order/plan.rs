@@ -5,11 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use depguard_core::ControlPlane;
 use depguard_core::api::OnDelete;
 use depguard_core::graph::{DeletionOrder, feedback_edges};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::engine::locks::{LockSummary, Locks};
 use crate::engine::reference_scan::{AppliedEdge, Object, ObjectIdentity, Scan};
 use crate::io::exit::{Failure, Outcome};
+use crate::io::report::CommandReport;
 
 /// Plan of a deletion. Its numbers are indexes in the scan's objects.
 #[derive(Debug)]
@@ -206,7 +208,7 @@ fn joined(names: &[String]) -> String {
 }
 
 /// Plan for JSON and YAML output, see [`Plan::report`].
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct PlanReport<'a> {
     kinds: BTreeSet<String>,
@@ -217,13 +219,17 @@ pub(super) struct PlanReport<'a> {
     could_not_be_looked_at: &'a [String],
 }
 
-#[derive(Debug, Serialize)]
+impl CommandReport for PlanReport<'_> {
+    const KIND: &'static str = "OrderReport";
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
 struct Cycle<'a> {
     objects: Vec<Item<'a>>,
     meaning: String,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 struct Item<'a> {
     #[serde(flatten)]
@@ -236,7 +242,7 @@ struct Item<'a> {
     locked_by: &'a [LockSummary],
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 struct Blocker<'a> {
     #[serde(flatten)]
     object: ObjectIdentity,

@@ -3,7 +3,8 @@
 use super::plan::Plan;
 use crate::engine::reference_scan::Object;
 use crate::io::exit::Failure;
-use crate::io::output::{Format, Table, one_line, print_json, print_yaml};
+use crate::io::output::{Format, Table, one_line};
+use crate::io::report::{print_json, print_yaml};
 use crate::io::terminal::Terminal;
 
 /// Limit on the kinds that a line names.

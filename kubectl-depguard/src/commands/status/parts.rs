@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use depguard_kcp::Endpoint;
 use k8s_openapi::jiff::Timestamp;
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -19,7 +20,7 @@ const PROCESSES: [&str; 2] = ["depguard-controller", "depguard-webhook"];
 const CANARY: &str = "canary.dependency-controller.dependencies.opendefense.cloud";
 
 /// State of a Deployment.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub(super) struct Process {
     pub(super) name: String,
     pub(super) ready: u64,
@@ -28,7 +29,7 @@ pub(super) struct Process {
 }
 
 /// Certificate that API servers see.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub(super) struct Certificate {
     /// Name of the source: `secret/name`, or a host.
     pub(super) of: String,

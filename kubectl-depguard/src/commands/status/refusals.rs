@@ -3,6 +3,7 @@
 use depguard_core::model::percent_encode;
 use depguard_kcp::Endpoint;
 use k8s_openapi::jiff::Timestamp;
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
@@ -15,7 +16,7 @@ pub(super) const MAX_LINES: usize = 5000;
 const PODS: &str = "labelSelector=app.kubernetes.io%2Fname%3Ddepguard%2Capp.kubernetes.io%2Fcomponent%3Dwebhook";
 
 /// Deletion that the webhook refused, with its reasons.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Refusal {
     pub(super) time: String,

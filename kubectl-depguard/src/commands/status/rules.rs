@@ -6,6 +6,7 @@ use depguard_core::locks::LockKind;
 use depguard_core::{ControlPlane, api};
 use depguard_kcp::{ApiError, Endpoint};
 use k8s_openapi::jiff::Timestamp;
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -45,7 +46,7 @@ impl RuleInventory {
 }
 
 /// Status of a rule.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub(super) struct RuleStatus {
     /// Workspace of the rule, if it may differ from the kubeconfig's.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -62,7 +63,7 @@ pub(super) struct RuleStatus {
 }
 
 /// Condition of a rule.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Condition {
     #[serde(rename = "type")]

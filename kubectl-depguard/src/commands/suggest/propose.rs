@@ -6,8 +6,9 @@ use std::collections::BTreeSet;
 use depguard_controller::manifests::dependents_of;
 use depguard_core::ControlPlane;
 use depguard_core::api::{Dependency, DependencyRule, Dependent, ExportRef, FieldRef};
+use schemars::JsonSchema;
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::definition::Definition;
 use super::fields;
@@ -17,12 +18,13 @@ use crate::cluster::kinds::resource_name;
 use crate::engine::rule_draft;
 
 /// Proposal for one kind of dependent.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct Proposal {
     /// Kind of the dependents as kubectl names it: `virtualmachines.compute.example.com`.
     pub(super) dependent: String,
     /// Proposed rule; without dependencies if none can be used.
     #[serde(skip_serializing_if = "has_no_dependencies")]
+    #[schemars(with = "Map<String, Value>")]
     pub(super) rule: DependencyRule,
     /// ClusterRole that lets the webhook list the dependents, for rules that are applied as they are printed.
     #[serde(rename = "clusterRole", skip_serializing_if = "Option::is_none")]
@@ -34,7 +36,7 @@ pub(super) struct Proposal {
 }
 
 /// Reason to take a field for a reference.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, JsonSchema)]
 pub(super) struct Reason {
     pub(super) path: String,
     /// Target such as `vpcs.network.example.com`; `None` if the kind is unknown.

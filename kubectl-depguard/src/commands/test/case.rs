@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use depguard_core::model::{GroupResource, Namespace};
 use depguard_core::{RuleSet, Workspaces};
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -20,7 +21,7 @@ use crate::io::exit::Failure;
 use crate::io::terminal::Terminal;
 
 /// Suite with the results of its tests.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct SuiteResult {
     pub(crate) name: String,
     pub(crate) file: String,
@@ -28,7 +29,7 @@ pub(crate) struct SuiteResult {
 }
 
 /// Result of a test.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct TestResult {
     pub(crate) name: String,
     pub(crate) line: usize,
@@ -40,7 +41,7 @@ pub(crate) struct TestResult {
 }
 
 /// Difference between the expectation and the decision.
-#[derive(Debug, PartialEq, Eq, Serialize)]
+#[derive(Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub(crate) struct Difference {
     pub(crate) what: &'static str,
     pub(crate) expected: String,

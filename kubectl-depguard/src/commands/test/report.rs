@@ -1,20 +1,26 @@
 //! Results of the tests, for people and for programs.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::case::SuiteResult;
 use crate::io::exit::Failure;
 use crate::io::output::{Table, one_line};
+use crate::io::report::CommandReport;
 use crate::io::terminal::{Terminal, Tone};
 
 const MAX_CHARACTERS: usize = 80;
 
 /// All suites, with the number of failed tests.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 pub(crate) struct Summary<'a> {
     tests: usize,
     failed: usize,
     suites: &'a [SuiteResult],
+}
+
+impl CommandReport for Summary<'_> {
+    const KIND: &'static str = "TestReport";
 }
 
 pub(crate) fn summary(results: &[SuiteResult]) -> Summary<'_> {

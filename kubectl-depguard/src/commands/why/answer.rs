@@ -8,6 +8,7 @@ use depguard_core::lookup::ReferencedObject;
 use depguard_core::model::{GroupResource, Namespace};
 use depguard_core::rule::Edge;
 use depguard_core::{OverridePolicy, Rule};
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -24,10 +25,11 @@ use crate::engine::offline_server::OfflineServer;
 use crate::engine::reference_scan::Coverage;
 use crate::engine::simulated_delete::{Deletion, Judgment, Policies, Server};
 use crate::io::exit::Failure;
+use crate::io::report::CommandReport;
 use crate::io::terminal::Terminal;
 
 /// Object to delete.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Target {
     group: String,
@@ -47,7 +49,7 @@ pub(crate) struct Target {
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Answer: blockers, locks, and everything that is unknown.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Answer<'a> {
     pub(crate) target: &'a Target,
@@ -82,8 +84,12 @@ pub(crate) struct Answer<'a> {
     pub(crate) missing_rights: Vec<String>,
 }
 
+impl CommandReport for Answer<'_> {
+    const KIND: &'static str = "WhyReport";
+}
+
 /// Source of an answer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum AnswerSource {
     /// Files.
@@ -97,7 +103,7 @@ pub(crate) enum AnswerSource {
 }
 
 /// Object that blocks the deletion.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct BlockerDetails {
     /// Name as in a refusal: `VirtualMachine/ns/m1`.

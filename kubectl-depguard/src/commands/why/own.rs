@@ -1,12 +1,13 @@
 //! State of the target itself: a deletion that has begun, finalizers, and owners that would create the object again.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
 use super::text;
 
 /// State of an object, from its metadata.
-#[derive(Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct TargetState {
     /// Time at which the deletion began.

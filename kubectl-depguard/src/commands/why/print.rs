@@ -4,7 +4,8 @@ use super::answer::{Answer, AnswerSource, BlockerDetails, Target};
 use crate::cluster::kinds::resource_name;
 use crate::engine::locks::LockSummary;
 use crate::io::exit::Failure;
-use crate::io::output::{Format, Table, one_line, print_json, print_yaml};
+use crate::io::output::{Format, Table, one_line};
+use crate::io::report::{print_json, print_yaml};
 use crate::io::terminal::{Terminal, Tone};
 
 /// Limit on the ways to let go in one cell of a table.
