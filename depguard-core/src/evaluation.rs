@@ -13,7 +13,7 @@ use crate::lookup::referrer_set::{MAX_SOUGHT, ReferrerSet};
 use crate::model::api::{FailurePolicy, OnDelete};
 use crate::model::names::Namespace;
 use crate::protocol::deletion_target::DeletionTarget;
-use crate::protocol::paged_list::Listing;
+use crate::protocol::paged_list::PagedList;
 use crate::protocol::problem::Unresolved;
 use crate::protocol::request::{Accept, Query, QueryId};
 use crate::protocol::response::Answer;
@@ -90,7 +90,7 @@ struct InProgress {
 /// List of the APIBindings that is being read, and the edges that wait for it.
 #[derive(Debug)]
 struct Bindings {
-    listing: Listing,
+    listing: PagedList,
     candidates: Vec<CandidateEdge>,
     /// True if the ends of edges must be known, because an edge may lie on a cycle.
     cyclic: bool,

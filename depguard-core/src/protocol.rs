@@ -11,6 +11,7 @@ pub(crate) mod timeout;
 pub(crate) mod unreviewed;
 
 pub use admission_review::{Operation, Requester};
+pub use paged_list::{PagedList, Progress};
 pub use problem::{Remedy, Unresolved};
 pub use request::{Accept, QueryId, Request, Send, Verb};
 pub use response::Answer;

@@ -210,7 +210,7 @@ mod tests {
     fn an_answer_is_believed_for_a_minute_while_requests_fail() {
         let begun = Instant::now();
         let after = |seconds| begun + Duration::from_secs(seconds);
-        let failure = || ApiError::Unusable { request: "GET /apis".to_owned(), why: "it is cut".to_owned() };
+        let failure = || ApiError::Unusable { request: "GET /apis".to_owned(), why: "was cut".to_owned() };
         let mut known: BTreeMap<&str, Known<u32>> = BTreeMap::new();
         note(&mut known, "a", Ok(1), begun);
         assert!(known["a"].is_fresh(after(29), |_| false) && !known["a"].is_fresh(after(30), |_| false));

@@ -15,7 +15,7 @@ use crate::model::control_plane::ControlPlane;
 use crate::model::names::GroupResource;
 use crate::protocol::admission_review::{Review, ReviewedObject, unreadable_review};
 use crate::protocol::deletion_target::DeletionTarget;
-use crate::protocol::paged_list::Listing;
+use crate::protocol::paged_list::PagedList;
 use crate::protocol::problem::Unresolved;
 use crate::rule::compiled_edge::CompiledEdge;
 use crate::rule::cycles::Graph;
@@ -112,7 +112,7 @@ impl RequestedDeletion {
         } else {
             let cyclic = candidates.iter().any(|candidate| graph.may_close(&candidate.edge));
             let on_delete = candidates.iter().map(|candidate| candidate.edge.on_delete).min().unwrap_or_default();
-            let listing = Listing::new(BINDINGS_PATH.to_owned());
+            let listing = PagedList::new(BINDINGS_PATH.to_owned());
             progress.bindings = Some(Bindings { listing, candidates, cyclic, on_delete });
             progress.ready.push_back(PendingQuery::Bindings);
         }

@@ -5,7 +5,7 @@ use crate::applicability::api_bindings::BINDINGS_PATH;
 use crate::applicability::caller_scope::{CallerScope, Containment};
 use crate::evaluation::decision::{Decision, Reason, Subject};
 use crate::model::names::LogicalCluster;
-use crate::protocol::paged_list::Listing;
+use crate::protocol::paged_list::PagedList;
 
 impl Evaluation {
     /// Restricts the decision to the reviews that API servers send by a webhook configuration in `scope`. Those are
@@ -34,7 +34,7 @@ impl InProgress {
             self.leave_scope();
         } else if self.bindings.is_none() {
             let on_delete = self.groups.iter().map(|group| group.on_delete).min().unwrap_or_default();
-            let listing = Listing::new(BINDINGS_PATH.to_owned());
+            let listing = PagedList::new(BINDINGS_PATH.to_owned());
             self.bindings = Some(Bindings { listing, candidates: Vec::new(), cyclic: false, on_delete });
             self.ready.push_back(super::PendingQuery::Bindings);
         }

@@ -5,7 +5,7 @@ use serde::Deserialize;
 use crate::applicability::api_bindings::{self, BINDINGS_PATH, Binding};
 use crate::model::api::CLUSTER_ANNOTATION;
 use crate::model::names::{ExportName, LogicalCluster};
-use crate::protocol::paged_list::{Listing, Progress};
+use crate::protocol::paged_list::{PagedList, Progress};
 use crate::protocol::problem::Unresolved;
 use crate::protocol::request::{Accept, Query, QueryId};
 use crate::protocol::response::Answer;
@@ -19,7 +19,7 @@ const ITSELF_PATH: &str = "/apis/core.kcp.io/v1alpha1/logicalclusters/cluster";
 #[derive(Debug)]
 pub(super) struct Presence {
     cluster: LogicalCluster,
-    listing: Listing,
+    listing: PagedList,
     listed: bool,
     exists: bool,
     /// True if one of the APIBindings read so far is for depguard's APIExport.
@@ -48,7 +48,7 @@ pub(super) enum Step {
 
 impl Presence {
     pub(super) fn new(cluster: LogicalCluster) -> Self {
-        let listing = Listing::new(BINDINGS_PATH.to_owned());
+        let listing = PagedList::new(BINDINGS_PATH.to_owned());
         Self { cluster, listing, listed: false, exists: false, binds: false }
     }
 

@@ -12,7 +12,7 @@ use super::reads::Reads;
 use crate::model::api;
 use crate::model::names::LogicalCluster;
 use crate::protocol::admission_review::Review;
-use crate::protocol::paged_list::{Listing, Progress};
+use crate::protocol::paged_list::{PagedList, Progress};
 use crate::protocol::problem::Unresolved;
 use crate::protocol::request::{Accept, Query, QueryId};
 use crate::protocol::response::Answer;
@@ -55,7 +55,7 @@ enum RuleList {
     /// The rules are not requested yet: the logical cluster may not have bound depguard.
     Unasked,
     Reading {
-        listing: Box<Listing>,
+        listing: Box<PagedList>,
         same: usize,
         other: bool,
     },
@@ -148,7 +148,7 @@ impl RuleCurrency {
             Some(false) => return Err(changed(cluster)),
             Some(true) => {
                 let path = format!("/apis/{}/{}/{}", api::GROUP, api::VERSION, api::PLURAL);
-                let listing = Box::new(Listing::new(path));
+                let listing = Box::new(PagedList::new(path));
                 workspace.rules = RuleList::Reading { listing, same: 0, other: false };
                 self.reads.push((cluster.clone(), PendingRead::Rules));
             }

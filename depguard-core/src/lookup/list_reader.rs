@@ -8,7 +8,7 @@ use crate::lookup::matcher::{ReferenceMatcher, Targets};
 use crate::lookup::planner::Dependents;
 use crate::lookup::referrer_set::MAX_SOUGHT;
 use crate::protocol::discovery::{Discovery, Served};
-use crate::protocol::paged_list::{Listing, Progress};
+use crate::protocol::paged_list::{PagedList, Progress};
 use crate::protocol::printed_table::{self, Rows};
 use crate::protocol::request::{Accept, Filter, MAX_PER_PAGE, Query, QueryId, Request};
 use crate::protocol::response::Answer;
@@ -35,9 +35,9 @@ pub struct ListReader {
 
 #[derive(Debug)]
 enum Source {
-    Selection(Listing),
+    Selection(PagedList),
     Table(Table),
-    List(Listing),
+    List(PagedList),
     Discovery(Discovery),
     Ended,
 }
@@ -45,7 +45,7 @@ enum Source {
 /// A list of printed columns, and the objects in it that must be read.
 #[derive(Debug)]
 struct Table {
-    listing: Listing,
+    listing: PagedList,
     hits: VecDeque<String>,
     /// True if the list was read to its end.
     last: bool,
@@ -81,9 +81,9 @@ impl ListReader {
         let source = match lookup.field() {
             Some(field) => {
                 let selector = format!("{field}={}", escaped(&lookup.target().name));
-                Source::Selection(Listing::filtered(list, Filter::Field(selector)))
+                Source::Selection(PagedList::filtered(list, Filter::Field(selector)))
             }
-            None => Source::List(Listing::new(list)),
+            None => Source::List(PagedList::new(list)),
         };
         Self::new(lookup.dependents().clone(), source, vec![lookup])
     }
@@ -95,7 +95,7 @@ impl ListReader {
     pub fn by_scan(mut lookups: Vec<Lookup>) -> Option<Self> {
         lookups.iter_mut().for_each(Lookup::scan);
         let dependents = same_dependents(&mut lookups)?;
-        let listing = Listing::new(dependents.path());
+        let listing = PagedList::new(dependents.path());
         // As many as a message needs. If the first page has fewer referrers than objects, full pages follow.
         let few = u32::try_from(MAX_SOUGHT).unwrap_or(MAX_PER_PAGE);
         let listing = if lookups.iter().all(Lookup::finds_each) { listing.beginning_with(few) } else { listing };
@@ -110,7 +110,7 @@ impl ListReader {
     pub fn by_table(mut lookups: Vec<Lookup>) -> Option<Self> {
         lookups.iter_mut().for_each(Lookup::tabulate);
         let dependents = same_dependents(&mut lookups)?;
-        let listing = Listing::filtered(dependents.path(), Filter::Cells);
+        let listing = PagedList::filtered(dependents.path(), Filter::Cells);
         let source = Source::Table(Table { listing, hits: VecDeque::new(), last: false });
         Some(Self::new(dependents, source, lookups))
     }

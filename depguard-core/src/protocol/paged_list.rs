@@ -8,13 +8,27 @@ use crate::scan::extract::{Page, PageError};
 
 /// The most restarts of one list after it expired.
 const MAX_RESTARTS: u32 = 5;
+/// The most pages of one list: more than any API server has.
+const MAX_PAGES: u32 = 20_000;
 /// Intended size of a page. After a page of more than twice that size, the next pages are requested with fewer
 /// objects.
 const PAGE_BYTES: usize = 1 << 20;
 
-/// State of reading a list.
+/// State of reading a list, without I/O: it says which page to request next, and what each answer means.
+///
+/// ```
+/// use depguard_core::protocol::{Answer, PagedList, Progress};
+/// use depguard_core::scan::Extractor;
+///
+/// let mut list = PagedList::new("/api/v1/pods".to_owned());
+/// assert_eq!(list.next(), "/api/v1/pods?limit=500");
+/// let body = br#"{"metadata": {"resourceVersion": "7", "continue": "t"}, "items": []}"#;
+/// let progress = list.answer(Answer::Response { status: 200, body }, |page| Extractor::new([]).page(page, |_| ()));
+/// assert_eq!(progress, Progress::More);
+/// assert_eq!(list.next(), "/api/v1/pods?limit=500&continue=t");
+/// ```
 #[derive(Debug)]
-pub(crate) struct Listing {
+pub struct PagedList {
     path: String,
     /// The filter of the list; `None`: the whole list is read.
     filter: Option<Filter>,
@@ -23,11 +37,14 @@ pub(crate) struct Listing {
     first_limit: Option<u32>,
     continue_token: Option<String>,
     restarts: u32,
+    /// Number of pages that were read since the list last began.
+    pages: u32,
 }
 
 /// Meaning of an answer for the list.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Progress {
+#[expect(clippy::exhaustive_enums, reason = "whoever reads a list must handle each way in which it goes on")]
+pub enum Progress {
     /// The next page is needed.
     More,
     /// The list was read to its end.
@@ -41,9 +58,10 @@ pub(crate) enum Progress {
     Failed(Unresolved),
 }
 
-impl Listing {
-    pub(crate) fn new(path: String) -> Self {
-        Self { path, filter: None, limit: MAX_PER_PAGE, first_limit: None, continue_token: None, restarts: 0 }
+impl PagedList {
+    /// Creates the state before the first page of the list at `path`, which may have a query.
+    pub fn new(path: String) -> Self {
+        Self { path, filter: None, limit: MAX_PER_PAGE, first_limit: None, continue_token: None, restarts: 0, pages: 0 }
     }
 
     /// Creates a list with a filter.
@@ -59,11 +77,11 @@ impl Listing {
     /// Moves the list to another path, where it begins again.
     pub(crate) fn move_to(&mut self, path: String) {
         self.path = path;
-        self.continue_token = None;
+        self.begin();
     }
 
     /// Returns the path and query of the next page.
-    pub(crate) fn next(&self) -> String {
+    pub fn next(&self) -> String {
         self.page(self.next_limit(), self.continue_token.as_deref())
     }
 
@@ -83,11 +101,7 @@ impl Listing {
     }
 
     /// Takes the answer to [`Self::next`]; `read` reads a page's objects.
-    pub(crate) fn answer(
-        &mut self,
-        answer: Answer<'_>,
-        read: impl FnOnce(&[u8]) -> Result<Page, PageError>,
-    ) -> Progress {
+    pub fn answer(&mut self, answer: Answer<'_>, read: impl FnOnce(&[u8]) -> Result<Page, PageError>) -> Progress {
         match answer {
             Answer::Response { status: 200, body } => match read(body) {
                 Ok(page) => self.advance(page, body.len()),
@@ -126,11 +140,15 @@ impl Listing {
                        the kind yet; retry later";
             return Progress::Failed(why.into());
         }
+        self.pages += 1;
         match page.continue_token {
             None => Progress::Complete,
             Some(token) if self.continue_token.as_ref() == Some(&token) => {
                 Progress::Failed("never ends: two pages have the same token; check which server answers there".into())
             }
+            Some(_) if self.pages >= MAX_PAGES => Progress::Failed(
+                format!("never ends: it has more than {MAX_PAGES} pages; check which server answers there").into(),
+            ),
             Some(token) => {
                 self.limit = self.limit_after(bytes);
                 self.continue_token = Some(token);
@@ -139,8 +157,14 @@ impl Listing {
         }
     }
 
-    fn restart(&mut self) -> Progress {
+    /// Goes back to the first page.
+    fn begin(&mut self) {
         self.continue_token = None;
+        self.pages = 0;
+    }
+
+    fn restart(&mut self) -> Progress {
+        self.begin();
         self.restarts += 1;
         if self.restarts > MAX_RESTARTS {
             return Progress::Failed("expired (HTTP 410) several times before its end; retry later".into());
@@ -163,7 +187,7 @@ mod tests {
 
     #[test]
     fn a_list_ends_only_where_continue_is_absent() {
-        let mut list = Listing::new("/api/v1/pods".to_owned());
+        let mut list = PagedList::new("/api/v1/pods".to_owned());
         assert_eq!(list.next(), "/api/v1/pods?limit=500");
         assert_eq!(list.answer(ok(), |_| page(Some("1"), Some("t1"))), Progress::More);
         assert_eq!(list.next(), "/api/v1/pods?limit=500&continue=t1");
@@ -173,7 +197,7 @@ mod tests {
 
     #[test]
     fn an_expired_list_begins_again_but_not_for_ever() {
-        let mut list = Listing::new("/p".to_owned());
+        let mut list = PagedList::new("/p".to_owned());
         let gone = Answer::Response { status: 410, body: b"" };
         assert_eq!(list.answer(ok(), |_| page(Some("1"), Some("t"))), Progress::More);
         for _ in 0..MAX_RESTARTS {
@@ -185,20 +209,44 @@ mod tests {
 
     #[test]
     fn a_list_without_a_resource_version_is_no_answer() {
-        let mut list = Listing::new("/p".to_owned());
+        let mut list = PagedList::new("/p".to_owned());
         assert!(matches!(list.answer(ok(), |_| page(None, None)), Progress::Failed(_)));
     }
 
     #[test]
     fn a_page_that_follows_itself_is_no_answer() {
-        let mut list = Listing::new("/p".to_owned());
+        let mut list = PagedList::new("/p".to_owned());
         assert_eq!(list.answer(ok(), |_| page(Some("1"), Some("t"))), Progress::More);
         assert!(matches!(list.answer(ok(), |_| page(Some("1"), Some("t"))), Progress::Failed(_)));
     }
 
     #[test]
+    fn a_list_that_never_ends_is_no_answer() {
+        let mut list = PagedList::new("/p".to_owned());
+        for n in 1..MAX_PAGES {
+            assert_eq!(list.answer(ok(), |_| page(Some("1"), Some(&n.to_string()))), Progress::More);
+        }
+        assert!(matches!(list.answer(ok(), |_| page(Some("1"), Some("one more"))), Progress::Failed(_)));
+    }
+
+    #[test]
+    fn a_list_that_begins_again_may_have_as_many_pages_as_before() {
+        let mut list = PagedList::new("/p".to_owned());
+        let pages = |list: &mut PagedList| {
+            for n in 1..MAX_PAGES {
+                assert_eq!(list.answer(ok(), |_| page(Some("1"), Some(&n.to_string()))), Progress::More);
+            }
+        };
+        pages(&mut list);
+        let gone = Answer::Response { status: 410, body: b"" };
+        assert_eq!(list.answer(gone, |_| page(None, None)), Progress::Restart);
+        pages(&mut list);
+        assert_eq!(list.answer(ok(), |_| page(Some("1"), None)), Progress::Complete);
+    }
+
+    #[test]
     fn a_page_too_large_is_asked_for_in_smaller_ones() {
-        let mut list = Listing::new("/p".to_owned());
+        let mut list = PagedList::new("/p".to_owned());
         for limit in [62, 7, 1] {
             assert_eq!(list.answer(Answer::TooLarge, |_| page(None, None)), Progress::More);
             assert_eq!(list.next(), format!("/p?limit={limit}"));
@@ -208,7 +256,7 @@ mod tests {
 
     #[test]
     fn a_list_that_begins_with_few_goes_on_with_full_pages() {
-        let mut list = Listing::new("/p".to_owned()).beginning_with(21);
+        let mut list = PagedList::new("/p".to_owned()).beginning_with(21);
         assert_eq!(list.next(), "/p?limit=21");
         let large = vec![b' '; 7 << 20];
         let read = Page { resource_version: Some("1".to_owned()), continue_token: Some("t".to_owned()) };
@@ -222,7 +270,7 @@ mod tests {
 
     #[test]
     fn large_objects_are_asked_for_in_smaller_pages() {
-        let mut list = Listing::new("/p".to_owned());
+        let mut list = PagedList::new("/p".to_owned());
         let large = vec![b' '; 10 << 20];
         let read = Page { resource_version: Some("1".to_owned()), continue_token: Some("t".to_owned()) };
         assert_eq!(list.after(&read, large.len()).as_deref(), Some("/p?limit=50&continue=t"));

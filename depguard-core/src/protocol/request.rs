@@ -108,9 +108,9 @@ pub(crate) enum Filter {
     Cells,
 }
 
-/// Returns the path and query of one page of a list.
+/// Returns the path and query of one page of a list, whose own path may have a query.
 pub(crate) fn page_path(list: &str, filter: Option<&Filter>, limit: u32, continue_token: Option<&str>) -> String {
-    let mut path = format!("{list}?");
+    let mut path = format!("{list}{}", if list.contains('?') { '&' } else { '?' });
     match filter {
         Some(Filter::Field(selector)) => {
             path.push_str("fieldSelector=");
@@ -136,6 +136,7 @@ mod tests {
     #[test]
     fn a_continue_token_is_encoded_whatever_it_holds() {
         assert_eq!(page_path("/api/v1/pods", None, 500, None), "/api/v1/pods?limit=500");
+        assert_eq!(page_path("/p?labelSelector=a", None, 2, None), "/p?labelSelector=a&limit=2");
         assert_eq!(page_path("/p", None, 1, Some("a+b/c=&é#")), "/p?limit=1&continue=a%2Bb%2Fc%3D%26%C3%A9%23");
     }
 

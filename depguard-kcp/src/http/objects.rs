@@ -31,11 +31,11 @@ pub enum ApiError {
         status: Status,
     },
     /// The response is unusable.
-    #[error("the answer to `{request}` can't be used: {why}")]
+    #[error("`{request}` {why}")]
     Unusable {
         /// Method and path: `GET /apis/…`
         request: String,
-        /// Error in the response.
+        /// Error in the response, as the end of a sentence: `was answered with …`
         why: String,
     },
 }
@@ -143,7 +143,7 @@ impl Endpoint {
         let response = self.answer(method.clone(), path, body, content_type).await?;
         serde_json::from_slice(response.body()).map_err(|why| ApiError::Unusable {
             request: described(&method, self, path),
-            why: format!("it is not JSON ({why})"),
+            why: format!("was answered with something that is not JSON ({why}); check which server answers there"),
         })
     }
 

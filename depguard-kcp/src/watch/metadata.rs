@@ -122,7 +122,7 @@ impl Endpoint {
     ) -> Result<Vec<T>, ApiError> {
         let mut kept = Vec::new();
         let keep = |page: Vec<Item>| kept.extend(page.into_iter().filter_map(|item| keep(item.metadata)));
-        self.pages(path, METADATA, usize::MAX, keep).await?;
+        self.pages(path, METADATA, keep).await?;
         Ok(kept)
     }
 }

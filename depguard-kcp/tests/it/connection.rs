@@ -320,7 +320,41 @@ async fn a_list_begins_again_after_410_but_not_for_ever() {
     let scripted = Scripted::start(|_| Answer::Json(410, r#"{"reason":"Expired"}"#.to_owned())).await;
     let (connection, _dir) = open(&scripted.url, "{}").await;
     assert_eq!(connection.own_endpoint().list_json("/xs").await.unwrap_err().status(), Some(410));
-    assert_eq!(scripted.asked().len(), 4);
+    assert_eq!(scripted.asked().len(), 6);
+}
+
+#[tokio::test]
+async fn a_list_that_expired_halfway_is_not_passed_on_twice() {
+    let scripted = Scripted::start(|asked| match asked.target.as_str() {
+        "/xs?limit=500" => page(&["a"], Some("t")),
+        _ => Answer::Json(410, r#"{"reason":"Expired","message":"too old"}"#.to_owned()),
+    })
+    .await;
+    let (connection, _dir) = open(&scripted.url, "{}").await;
+    let mut passed = Vec::new();
+    let error = connection.own_endpoint().list_pages("/xs", |page| passed.extend(page)).await.unwrap_err();
+    assert_eq!((error.status(), passed.len(), scripted.asked().len()), (Some(410), 1, 2));
+}
+
+#[tokio::test]
+async fn a_page_too_large_is_asked_for_with_fewer_objects() {
+    let scripted = Scripted::start(|asked| match asked.target.as_str() {
+        "/xs?limit=500" => Answer::Big(MAX_BODY + 1),
+        "/xs?limit=62" => page(&["a"], Some("t")),
+        "/xs?limit=62&continue=t" => page(&["b"], None),
+        other => Answer::Json(400, other.to_owned()),
+    })
+    .await;
+    let (connection, _dir) = open(&scripted.url, "{}").await;
+    assert_eq!(connection.own_endpoint().list_json("/xs").await.unwrap().items.len(), 2);
+}
+
+#[tokio::test]
+async fn a_list_that_never_ends_is_an_error_that_says_what_to_check() {
+    let scripted = Scripted::start(|_| page(&["a"], Some("t"))).await;
+    let (connection, _dir) = open(&scripted.url, "{}").await;
+    let error = connection.own_endpoint().list_json("/xs").await.unwrap_err().to_string();
+    assert_eq!(error, "`GET /xs` never ends: two pages have the same token; check which server answers there");
 }
 
 #[tokio::test]

@@ -5,7 +5,7 @@ use crate::applicability::api_bindings::{BINDINGS_PATH, read_page};
 use crate::applicability::caller_scope::{CallerScope, Containment};
 use crate::applicability::teardown::{self, Scope, TeardownScopes, place};
 use crate::model::names::{GroupResource, LogicalCluster, Namespace};
-use crate::protocol::paged_list::{Listing, Progress};
+use crate::protocol::paged_list::{PagedList, Progress};
 use crate::protocol::problem::Unresolved;
 use crate::protocol::response::Answer;
 use crate::protocol::response_error::UNANSWERED;
@@ -19,7 +19,7 @@ pub(super) struct ObjectScope {
     /// Scope of the review; `None`: the review may be about any object.
     bounds: Option<CallerScope>,
     scopes: TeardownScopes,
-    bindings: Listing,
+    bindings: PagedList,
     state: Bindings,
     /// True if the binding that serves the kind is being deleted.
     unbinding: bool,
@@ -46,7 +46,7 @@ impl ObjectScope {
             kind,
             bounds: None,
             scopes: TeardownScopes::new(cluster.clone(), namespace.clone()),
-            bindings: Listing::new(BINDINGS_PATH.to_owned()),
+            bindings: PagedList::new(BINDINGS_PATH.to_owned()),
             state: Bindings::NotAsked,
             unbinding: false,
             cluster,

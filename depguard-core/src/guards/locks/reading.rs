@@ -12,7 +12,7 @@ use crate::model::api;
 use crate::model::names::Namespace;
 use crate::model::percent_encoding::percent_encode;
 use crate::protocol::discovery::resource_names;
-use crate::protocol::paged_list::{Listing, Progress};
+use crate::protocol::paged_list::{PagedList, Progress};
 use crate::protocol::problem::Unresolved;
 use crate::protocol::response::Answer;
 use crate::protocol::response_error::{SOMETHING_ELSE, is_object_missing, object};
@@ -48,7 +48,7 @@ pub(super) enum Locks {
     /// One lock.
     One(LockKind, String),
     /// The locks of these names, from the list of one place.
-    List(LockKind, Listing, BTreeSet<String>),
+    List(LockKind, PagedList, BTreeSet<String>),
 }
 
 /// Returns the tables for an object.
@@ -120,7 +120,7 @@ pub(super) fn plan(
     let mut plan = Vec::new();
     for (kind, names) in of_kind {
         if many {
-            let list = Listing::new(kind.path(place_of(kind, namespace)));
+            let list = PagedList::new(kind.path(place_of(kind, namespace)));
             plan.push(Locks::List(kind, list, names));
         } else {
             plan.extend(names.into_iter().map(|name| Locks::One(kind, name)));
