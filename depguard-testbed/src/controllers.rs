@@ -1,12 +1,20 @@
 //! Controllers that act at once: they follow the store and reconcile it.
 
+pub(crate) mod bindings;
+pub(crate) mod collector;
+pub(crate) mod definitions;
+pub(crate) mod roles;
+pub(crate) mod teardown;
+pub(crate) mod workspaces;
+
 use std::sync::Arc;
 
 use tokio::sync::watch;
 
+use crate::auth::rbac;
+use crate::options::Kind;
 use crate::store::TooOld;
 use crate::world::World;
-use crate::{Kind, bindings, definitions, rbac, roles, workspaces};
 
 /// API groups of the objects that these controllers read.
 const GROUPS: [&str; 5] = ["apis.kcp.io", "core.kcp.io", "tenancy.kcp.io", "apiextensions.k8s.io", rbac::GROUP];

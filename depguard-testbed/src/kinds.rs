@@ -1,12 +1,15 @@
 //! Kinds that a logical cluster serves: the built-in ones, those of its CRDs, and those that it has bound.
 
+pub(crate) mod builtin;
+pub(crate) mod scale;
+
 use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::json::{array, text};
+use crate::options::Kind;
+use crate::protocol::json::{array, text};
 use crate::store::{Key, Store};
-use crate::{Kind, builtin, scale};
 
 /// Pseudo-cluster of the schemas of bound resources, by the uid of their APIResourceSchema. The schemas outlive the
 /// export and the original, as kcp's bound CRDs do. No kind table shows them.

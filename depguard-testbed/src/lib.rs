@@ -19,74 +19,56 @@
 // Public types may grow, or say why they never will.
 #![warn(clippy::exhaustive_enums, clippy::exhaustive_structs)]
 
-mod access;
-mod act;
-mod admission;
-mod apply;
-mod audit;
-mod authorize;
-mod bindings;
-mod builtin;
-mod collector;
-mod controllers;
-mod defaults;
-mod definitions;
-mod delete;
-mod discovery;
-mod escalate;
-mod evict;
-mod faults;
-mod fill;
-mod form;
-mod front;
-mod identity;
-mod json;
-mod json_patch;
-mod kinds;
-mod kubeconfig;
-mod list;
-mod metadata;
-mod names;
-mod options;
-mod patch;
-mod pool;
-mod ports;
-mod rbac;
-mod read;
-mod reply;
-mod roles;
-mod routes;
-mod scale;
-mod schema;
-mod selectors;
-mod serve;
-mod server;
-mod shards;
-mod status;
-mod store;
-mod table;
-mod teardown;
+// Modules from top to bottom.
+
+/// Running testbed: starts it, fills it with objects, and stops it.
 mod testbed;
-mod tls;
-mod tokens;
-mod traffic;
-mod view;
-mod watch;
-mod webhook;
-mod webhook_server;
-mod workspaces;
-mod world;
+
+/// Controllers that come with a control plane: bindings, CRDs, workspaces, aggregated roles, teardown, collector.
+mod controllers;
+
+/// Addresses of the API server and of its shards: takes a request apart and answers it.
+mod api_server;
+
+/// Changes of objects: create, update, patch, apply, delete and subresources, with all checks and webhooks.
 mod write;
 
-pub use audit::Audit;
-pub use faults::{Death, Fault, FaultId, Faults, Life, When, Write};
-pub use fill::{FillError, Place};
+/// Objects as they are read: get, list and watch, selectors and tables.
+mod read;
+
+/// Rights of a requester: RBAC, access reviews, and who may grant rights.
+mod auth;
+
+/// Objects that a request is about, behind the door through which it came.
+mod request;
+
+/// State that all requests and controllers share: shards, faults, counts, audit entries.
+mod world;
+
+/// Kinds that a logical cluster serves.
+mod kinds;
+
+/// Objects and their history.
+mod store;
+
+/// Paths, tokens, statuses and replies of the Kubernetes API, and fields of its objects.
+mod protocol;
+
+/// TLS, listeners, connections to webhooks, and ports.
+mod transport;
+
+/// Options of a testbed.
+mod options;
+
 pub use options::{Kind, Options};
-pub use ports::lasting_port;
 pub use store::Event;
+pub use testbed::fill::{FillError, Place};
 pub use testbed::{StartError, Testbed};
-pub use traffic::Lists;
-pub use webhook_server::WebhookServer;
+pub use transport::ports::lasting_port;
+pub use transport::webhook_server::WebhookServer;
+pub use world::audit::Audit;
+pub use world::faults::{Death, Fault, FaultId, Faults, Life, When, Write};
+pub use world::traffic::Lists;
 
 /// README, whose test is a doctest.
 #[cfg(doctest)]

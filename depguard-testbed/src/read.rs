@@ -1,15 +1,20 @@
 //! Get, and the common parts of reading.
 
+pub(crate) mod form;
+pub(crate) mod list;
+pub(crate) mod selectors;
+pub(crate) mod table;
+pub(crate) mod watch;
+
 use serde_json::{Value, json};
 
 use crate::kinds::Resource;
-use crate::list;
-use crate::reply::{self, Reply};
-use crate::routes::Objects;
-use crate::scale::SCALE;
-use crate::status::{ApiError, ApiResult};
+use crate::kinds::scale::SCALE;
+use crate::protocol::reply::{self, Reply};
+use crate::protocol::routes::Objects;
+use crate::protocol::status::{ApiError, ApiResult};
+use crate::request::view::{self, Reach, Target};
 use crate::store::{Range, Stored};
-use crate::view::{self, Reach, Target};
 use crate::world::World;
 
 pub(crate) fn get(world: &World, target: &Target, objects: &Objects) -> ApiResult<Reply> {

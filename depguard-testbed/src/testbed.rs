@@ -1,5 +1,8 @@
 //! Starts and stops a testbed.
 
+pub(crate) mod fill;
+pub(crate) mod kubeconfig;
+
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
@@ -10,17 +13,20 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 
-use crate::audit::{Audit, Audits};
-use crate::faults::Faults;
-use crate::fill::{FillError, Place};
+use crate::api_server;
+use crate::controllers::{self, collector, roles, teardown, workspaces};
 use crate::options::{Kind, Options};
-use crate::pool::Pool;
-use crate::shards::{Outage, Shards};
 use crate::store::{Event, Store};
-use crate::tokens::Tokens;
-use crate::traffic::{Lists, Traffic};
+use crate::testbed::fill::{FillError, Place};
+use crate::transport::pool::Pool;
+use crate::transport::tls;
+use crate::world::audit::{Audit, Audits};
+use crate::world::faults::Faults;
+use crate::world::shards;
+use crate::world::shards::{Outage, Shards};
+use crate::world::traffic::{Lists, Traffic};
 use crate::world::{ONLY, World};
-use crate::{collector, controllers, fill, front, kubeconfig, roles, shards, teardown, tls, workspaces};
+use crate::write::token_request::Tokens;
 
 /// Reason why a testbed could not be started.
 #[derive(Debug, thiserror::Error)]
@@ -84,7 +90,7 @@ impl Testbed {
         for (index, listener) in of_shards.into_iter().enumerate() {
             tasks.spawn(shards::run(listener, tls.clone(), Arc::clone(&world), index, stopped.subscribe()));
         }
-        tasks.spawn(front::run(listener, tls, Arc::clone(&world), None, stopped.subscribe()));
+        tasks.spawn(api_server::run(listener, tls, Arc::clone(&world), None, stopped.subscribe()));
         tasks.spawn(controllers::run(Arc::clone(&world), stopped.subscribe()));
         tasks.spawn(teardown::run(Arc::clone(&world), stopped.subscribe()));
         tasks.spawn(collector::run(Arc::clone(&world), stopped.subscribe()));

@@ -1,20 +1,26 @@
 //! State that all requests and controllers share.
 
+pub(crate) mod audit;
+pub(crate) mod faults;
+pub(crate) mod shards;
+pub(crate) mod traffic;
+
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use serde_json::{Value, json};
 
-use crate::audit::Audits;
-use crate::faults::Faults;
-use crate::json::{annotation, now, set_annotation, text, uuid};
+use crate::kinds::builtin;
 use crate::kinds::{self, Resource};
-use crate::pool::Pool;
-use crate::shards::Shards;
+use crate::options::Kind;
+use crate::protocol::json::{annotation, now, set_annotation, text, uuid};
 use crate::store::{Key, Store, Stored};
-use crate::tokens::Tokens;
-use crate::traffic::Traffic;
-use crate::{Kind, builtin};
+use crate::transport::pool::Pool;
+use crate::world::audit::Audits;
+use crate::world::faults::Faults;
+use crate::world::shards::Shards;
+use crate::world::traffic::Traffic;
+use crate::write::token_request::Tokens;
 
 pub(crate) const PATH: &str = "kcp.io/path";
 pub(crate) const CLUSTER: &str = "kcp.io/cluster";
@@ -87,8 +93,9 @@ impl World {
     pub(crate) fn finish(&self, key: &Key, finalizer: &str) {
         while let Some(stored) = self.store.get(key) {
             let mut object = (*stored.object).clone();
-            crate::json::remove_finalizer(&mut object, finalizer);
-            let gone = crate::json::is_terminating(&object) && crate::json::finalizers(&object).is_empty();
+            crate::protocol::json::remove_finalizer(&mut object, finalizer);
+            let gone =
+                crate::protocol::json::is_terminating(&object) && crate::protocol::json::finalizers(&object).is_empty();
             let done = if gone {
                 self.store.remove(key, stored.revision).is_ok()
             } else {

@@ -1,19 +1,35 @@
 //! Creates and updates objects.
 
+pub(crate) mod admission;
+pub(crate) mod apply;
+pub(crate) mod defaults;
+pub(crate) mod delete;
+pub(crate) mod evict;
+pub(crate) mod json_patch;
+pub(crate) mod metadata;
+pub(crate) mod names;
+pub(crate) mod patch;
+pub(crate) mod schema;
+pub(crate) mod token_request;
+pub(crate) mod webhook;
+
 use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use crate::act::Act;
-use crate::admission::{self, Attributes};
-use crate::json::{annotation, finalizers, is_terminating, map_at, now, random_name, set_annotation, text, uuid};
+use crate::auth::escalate;
 use crate::kinds::Origin;
-use crate::scale::{SCALE, type_of_scale};
-use crate::status::{ApiError, ApiResult, Cause};
+use crate::kinds::scale::{SCALE, type_of_scale};
+use crate::options::Kind;
+use crate::protocol::json::{
+    annotation, finalizers, is_terminating, map_at, now, random_name, set_annotation, text, uuid,
+};
+use crate::protocol::status::{ApiError, ApiResult, Cause};
+use crate::request::act::Act;
+use crate::request::view::{self, Export};
 use crate::store::{Key, Refused};
-use crate::view::{self, Export};
 use crate::world::{CLUSTER, PATH};
-use crate::{Kind, defaults, escalate, metadata, names, schema};
+use crate::write::admission::Attributes;
 
 /// Metadata that only the server writes, so that an update can't change it.
 const SERVERS_OWN: &[&str] = &[

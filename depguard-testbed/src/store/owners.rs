@@ -6,7 +6,7 @@ use std::collections::{BTreeSet, HashMap};
 use serde_json::Value;
 
 use super::Key;
-use crate::json::{array, text, waits_for_dependents};
+use crate::protocol::json::{array, text, waits_for_dependents};
 
 /// Owner references of the whole store.
 #[derive(Debug, Default)]
