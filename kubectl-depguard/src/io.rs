@@ -1,5 +1,6 @@
 //! Streams, formats and exit codes of a command.
 
+pub(crate) mod age;
 pub(crate) mod exit;
 pub(crate) mod graph_formats;
 pub(crate) mod output;

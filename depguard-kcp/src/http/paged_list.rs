@@ -1,7 +1,7 @@
 //! Lists that are read page by page: requests and bodies, driven by the core's [`PagedList`].
 
 use bytes::Bytes;
-use depguard_core::protocol::{Answer, PagedList, Progress};
+use depguard_core::protocol::{Accept, Answer, PagedList, Progress};
 use depguard_core::scan::{Page, PageError};
 use http::{Method, Response};
 use serde::Deserialize;
@@ -56,6 +56,12 @@ impl Endpoint {
     /// halfway (410), because its further pages would show another state than the earlier ones.
     pub async fn list_pages(&self, path: &str, each: impl FnMut(Vec<Value>)) -> Result<(), ApiError> {
         self.pages(path, JSON, each).await
+    }
+
+    /// Passes the metadata of a collection's objects to `each`, page by page: each value has only `metadata`, or the
+    /// whole object if the server knows no other form. Refuses the same lists as [`Self::list_pages`].
+    pub async fn list_metadata_pages(&self, path: &str, each: impl FnMut(Vec<Value>)) -> Result<(), ApiError> {
+        self.pages(path, Accept::Metadata.as_str(), each).await
     }
 
     /// Passes each page of a list, in the form that `accept` names, to `each`. Refuses a list that expired.

@@ -71,6 +71,13 @@ const KINDS: &[BuiltIn] = &[
         ..NOTHING
     },
     BuiltIn { plural: "pods", kind: "Pod", short: &["po"], status: true, ..RUNNING },
+    BuiltIn {
+        plural: "persistentvolumeclaims",
+        kind: "PersistentVolumeClaim",
+        short: &["pvc"],
+        status: true,
+        ..RUNNING
+    },
     BuiltIn { plural: "services", kind: "Service", short: &["svc"], status: true, ..RUNNING },
     BuiltIn {
         group: "apps",

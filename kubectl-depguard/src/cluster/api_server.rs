@@ -163,15 +163,27 @@ impl ApiServer {
         terminal: &Terminal,
         mut each: impl FnMut(Value),
     ) -> Result<Option<ReadFailure>, Failure> {
-        let namespace = namespace.filter(|_| kind.namespaced != Some(false));
-        let path = kind.path(namespace.map(Namespace::as_str), None);
-        let what = kind.gvr.group_resource().to_string();
+        let (path, what) = collection(kind, namespace);
         let (endpoint, progress) = (self.endpoint(), terminal.progress(&format!("reading {what}")));
         let pages = endpoint.list_pages(&path, |page| {
             progress.inc(page.len() as u64);
             page.into_iter().for_each(&mut each);
         });
         match pages.await {
+            Ok(()) => Ok(None),
+            Err(why) => refused(what, &why).map(Some),
+        }
+    }
+
+    /// Passes the metadata of each object of a kind to `each`, page by page.
+    pub(crate) async fn metadata(
+        &self,
+        kind: &KindInfo,
+        namespace: Option<&Namespace>,
+        mut each: impl FnMut(Value),
+    ) -> Result<Option<ReadFailure>, Failure> {
+        let (path, what) = collection(kind, namespace);
+        match self.endpoint().list_metadata_pages(&path, |page| page.into_iter().for_each(&mut each)).await {
             Ok(()) => Ok(None),
             Err(why) => refused(what, &why).map(Some),
         }
@@ -303,12 +315,18 @@ impl ApiServer {
     }
 }
 
+/// Returns the path of a kind's objects in a namespace or in all, and the name of the kind.
+fn collection(kind: &KindInfo, namespace: Option<&Namespace>) -> (String, String) {
+    let namespace = namespace.filter(|_| kind.namespaced != Some(false));
+    (kind.path(namespace.map(Namespace::as_str), None), kind.gvr.group_resource().to_string())
+}
+
 /// Turns an API server's refusal into a part that could not be read, or into the failure that ends the command.
 pub(crate) fn refused(what: String, why: &ApiError) -> Result<ReadFailure, Failure> {
     match why.status() {
         Some(403) => Ok(ReadFailure { what, why: "no right to read".to_owned() }),
         Some(404) => Ok(ReadFailure { what, why: ReadFailure::NOT_SERVED.to_owned() }),
-        Some(405) => Ok(ReadFailure { what, why: "can't be listed".to_owned() }),
+        Some(405) => Ok(ReadFailure { what, why: ReadFailure::NOT_LISTED.to_owned() }),
         Some(410) => Err(Failure::new(format!("the list of {what} expired while it was read")).hint("run it again")),
         _ => Err(failed(&format!("could not read {what}"), why)),
     }

@@ -16,6 +16,8 @@ pub(crate) struct KindInfo {
     pub(crate) namespaced: Option<bool>,
     pub(crate) singular: String,
     pub(crate) short_names: Vec<String>,
+    /// False if the API server says that objects of the kind can't be listed.
+    pub(crate) is_listed: bool,
 }
 
 /// Known kinds, the preferred version of each first.
@@ -67,6 +69,11 @@ impl Kinds {
     /// Returns the versions of a group whose kinds could not be read.
     pub(crate) fn unread_of(&self, group: &Group) -> impl Iterator<Item = &ReadFailure> {
         self.unread.iter().filter(move |(own, _)| own == group).map(|(_, unread)| unread)
+    }
+
+    /// Returns the versions of groups whose kinds could not be read.
+    pub(crate) fn unread(&self) -> impl Iterator<Item = &ReadFailure> {
+        self.unread.iter().map(|(_, unread)| unread)
     }
 
     /// Returns true if the kinds of every group could be read.
@@ -131,7 +138,14 @@ impl Kinds {
 impl KindInfo {
     /// Builds a kind from what an object or a rule says, and nothing more.
     pub(crate) fn bare(gvr: GroupVersionResource, kind: &str, namespaced: Option<bool>) -> Self {
-        Self { gvr, kind: kind.to_owned(), namespaced, singular: kind.to_lowercase(), short_names: Vec::new() }
+        Self {
+            gvr,
+            kind: kind.to_owned(),
+            namespaced,
+            singular: kind.to_lowercase(),
+            short_names: Vec::new(),
+            is_listed: true,
+        }
     }
 
     /// Returns one entry for each served version of a CustomResourceDefinition or an APIResourceSchema, the stored
@@ -155,6 +169,7 @@ impl KindInfo {
                 namespaced: text(spec, "scope").map(|scope| scope == "Namespaced"),
                 singular: text(names, "singular").filter(|name| !name.is_empty()).unwrap_or(kind.to_lowercase()),
                 short_names: strings(names.get("shortNames")),
+                is_listed: true,
                 kind,
             })
         });
@@ -174,6 +189,8 @@ impl KindInfo {
                 namespaced: found.get("namespaced").and_then(Value::as_bool),
                 singular: text("singularName").filter(|n| !n.is_empty()).map_or(kind.to_lowercase(), str::to_owned),
                 short_names: strings(found.get("shortNames")),
+                is_listed: found.get("verbs").is_none()
+                    || strings(found.get("verbs")).iter().any(|verb| verb == "list"),
                 kind,
             })
         });

@@ -160,6 +160,14 @@ impl ReadFailure {
     /// Reason for a kind that the API server does not serve.
     pub(crate) const NOT_SERVED: &str = "not served here";
 
+    /// Reason for a kind whose objects can't be listed.
+    pub(crate) const NOT_LISTED: &str = "can't be listed";
+
+    /// Returns true if there is no collection of the kind at all.
+    pub(crate) fn is_no_collection(&self) -> bool {
+        self.is_not_served() || self.why == Self::NOT_LISTED
+    }
+
     pub(crate) fn is_not_served(&self) -> bool {
         self.why == Self::NOT_SERVED
     }

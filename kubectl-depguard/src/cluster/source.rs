@@ -45,6 +45,11 @@ impl Source {
         Ok(Self::Manifests(manifests))
     }
 
+    /// Returns true if the objects are those of an API server.
+    pub(crate) fn is_live(&self) -> bool {
+        matches!(self, Self::ApiServer(_))
+    }
+
     /// Returns the rules, and the parts that could not be read.
     pub(crate) async fn rules(&self) -> Result<Rules, Failure> {
         match self {

@@ -1,10 +1,14 @@
-//! `why`: shows the objects that block a deletion, and how each lets go.
+//! `why`: shows everything that stands in the way of a deletion, and the next step for each.
 
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+
+use depguard_core::model::Namespace;
 use serde_json::Value;
 
 use crate::cluster::files::FileArgs;
-use crate::cluster::kinds::ObjectArgs;
 use crate::cluster::source::Source;
+use crate::engine::locks::Locks;
 use crate::io::exit::{Failure, Outcome};
 use crate::io::output::OutputArgs;
 use crate::io::terminal::Terminal;
@@ -13,26 +17,33 @@ use crate::options::Global;
 mod all;
 mod answer;
 mod ask;
+mod blocker;
+mod obstacle;
+mod obstacles;
 mod own;
 mod print;
 mod release;
+mod targets;
 
-use self::answer::{Answer, Target};
+use self::answer::{Answer, DeletionState, Protection};
+use self::targets::{TargetArgs, Targets};
 
-/// Show what blocks the deletion of an object, and how to release it
+/// Show what stands in the way of a deletion, and what to do about it
 ///
-/// Lists the objects that refer to it, its locks and its finalizers, by the rules, locks and objects that you may read,
-/// or by those of the files. If these name no blocker, or if you may not read some of them, the command asks the API
-/// server by a dry run of the deletion, which deletes nothing; other webhooks and policies may refuse it, too. The
-/// answer names its source.
+/// An object can be refused (the API server rejects its deletion), hang (its deletion was accepted, and the object
+/// stays), or be free. The command looks at rules, locks, finalizers, owners, Pods that use a claim, conditions and
+/// objects of a namespace, other webhooks and policies, and your rights; in the cluster or workspace as far as you may
+/// read it, or in files. At last it asks the API server by a dry run of the deletion, which deletes nothing. The answer
+/// names its source.
 ///
-/// Exit code: 0 if nothing blocks the deletion, 1 if something does, 2 if the command could not find out.
+/// Exit code: 0 if nothing stands in the way, 1 if something does, 2 if the command could not find out.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
-    object: ObjectArgs,
+    targets: TargetArgs,
 
-    /// Name all blockers; by default the search ends at the page of dependents that has enough for a refusal
+    /// Name all blockers and obstacles; by default the search ends at the page of dependents that has enough for a
+    /// refusal, and the output has the first of them
     #[arg(long)]
     all: bool,
 
@@ -43,30 +54,48 @@ pub(crate) struct Args {
 }
 
 pub(crate) async fn run(args: Args, global: &Global, terminal: &mut Terminal) -> Result<Outcome, Failure> {
-    let (named, name) = args.object.named()?;
     let source = Source::open(global, &args.files, terminal).await?;
-    let kind = source.kind(named).await?;
-    if global.all_namespaces && kind.namespaced != Some(false) {
-        return Err(Failure::new(format!(
-            "-A does not say which object is meant: {} are in namespaces",
-            kind.gvr.resource
-        ))
-        .hint("name its namespace with --namespace instead of --all-namespaces"));
+    let Targets { found: targets, missing } = args.targets.read(&source, global).await?;
+    let rules = source.rules().await?;
+    let protection = Protection { source: &source, rules: &rules, checked: rules.check() };
+    let mut locks: BTreeMap<Option<&str>, Locks> = BTreeMap::new();
+    let mut answers = Vec::new();
+    for target in &targets {
+        let namespace = target.namespace.as_deref();
+        let locks = match locks.entry(namespace) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(unknown) => {
+                let parsed = namespace.and_then(|namespace| Namespace::parse(namespace).ok());
+                unknown.insert(Locks::read(&source, parsed.as_ref(), terminal).await?)
+            }
+        };
+        answers.push(Answer::find(&protection, target, locks, args.all, terminal).await?);
     }
-    let namespace = source.namespace(global)?.filter(|_| kind.namespaced != Some(false));
-    let object = source.object(&kind, namespace.as_ref(), name).await?.ok_or_else(|| {
-        let place = namespace.map(|namespace| format!(" in namespace {namespace}")).unwrap_or_default();
-        Failure::new(format!("there is no {}/{name}{place}", kind.gvr.group_resource()))
-            .hint("check the name, and name the namespace with --namespace")
-    })?;
-    let target = Target::new(&kind, object);
-    let answer = Answer::find(&source, &target, args.all, terminal).await?;
-    print::print(&answer, args.all, args.output.output, terminal)?;
-    match answer.blocked {
-        Some(false) => Ok(Outcome::Well),
-        Some(true) => Ok(Outcome::Finding),
-        None => Err(answer.failure()),
+    if !answers.is_empty() {
+        print::print(&answers, args.all, args.output.output, terminal)?;
     }
+    conclude(&answers, &missing)
+}
+
+/// Returns the outcome of several answers: an unknown one counts more than a blocked one.
+fn conclude(answers: &[Answer<'_>], missing: &[String]) -> Result<Outcome, Failure> {
+    let unknown: Vec<_> = answers.iter().filter(|answer| answer.state == DeletionState::Unknown).collect();
+    if !missing.is_empty() {
+        return Err(Failure::new(missing.join("; ")).hint("check the name, and name the namespace with --namespace"));
+    }
+    if unknown.is_empty() {
+        let is_free = answers.iter().all(|answer| answer.state == DeletionState::Free);
+        return Ok(if is_free { Outcome::Well } else { Outcome::Finding });
+    }
+    let shown: Vec<_> = unknown.iter().map(|answer| answer.target.shown()).collect();
+    let failure = Failure::new(format!("could not find out what blocks {}", shown.join(", ")));
+    let mut rights: Vec<_> = unknown.iter().flat_map(|answer| &answer.missing_rights).map(String::as_str).collect();
+    rights.sort_unstable();
+    rights.dedup();
+    Err(match rights.is_empty() {
+        true => failure.hint("the lines above say what to do"),
+        false => failure.hint(format!("ask for the right to {}", rights.join(", or to "))),
+    })
 }
 
 /// Returns a text in an object, unless it is empty.

@@ -8,9 +8,10 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::{Report, handshake, span, unread};
+use super::{Report, handshake, unread};
 use crate::cluster::resource_path::text;
 use crate::commands::install::certificate::{ends, held};
+use crate::io::age::span;
 use crate::io::output::Table;
 
 /// Default name of the Lease for the controllers' election.

@@ -7,8 +7,9 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use super::{StatusReadFailure, since, unread};
+use super::{StatusReadFailure, unread};
 use crate::cluster::resource_path::text;
+use crate::io::age::since;
 use crate::io::output::Table;
 
 /// Number of lines that are read from the end of each log.

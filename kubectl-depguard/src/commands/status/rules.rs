@@ -10,11 +10,12 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::{StatusReadFailure, since, unread};
+use super::{StatusReadFailure, unread};
 use crate::cluster::api_server::{ApiServer, next_step};
 use crate::cluster::kinds::resource_name;
 use crate::cluster::resource_path::text;
 use crate::cluster::rules::CheckedRules;
+use crate::io::age::since;
 use crate::io::exit::Failure;
 use crate::io::output::Table;
 

@@ -1,31 +1,30 @@
-//! Answer about a deletion: the objects that block it, and the source of that knowledge.
+//! Answer about a deletion: the state of the target, and everything that stands in the way.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use depguard_core::decision::Blocker;
 use depguard_core::lookup::ReferencedObject;
-use depguard_core::model::{GroupResource, Namespace};
-use depguard_core::rule::Edge;
 use depguard_core::{OverridePolicy, Rule};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
 use super::all;
-use super::ask::{DryRunAnswer, ask};
+use super::ask::{Admission, DryRunAnswer, ask};
+use super::blocker::BlockerDetails;
+use super::obstacle::{Effect, Obstacle, ObstacleSource, Obstacles};
+use super::obstacles::{self, Subject, rights};
 use super::own::TargetState;
-use super::release::{Release, TargetIdentity};
 use super::text;
+use crate::cluster::api_server::ApiServer;
 use crate::cluster::kinds::KindInfo;
-use crate::cluster::rules::{ReadFailure, Rules};
+use crate::cluster::rules::{CheckedRules, ReadFailure, Rules};
 use crate::cluster::source::Source;
 use crate::engine::locks::{LockSummary, Locks};
 use crate::engine::offline_server::OfflineServer;
 use crate::engine::reference_scan::Coverage;
 use crate::engine::simulated_delete::{Deletion, Judgment, Policies, Server};
 use crate::io::exit::Failure;
-use crate::io::report::CommandReport;
 use crate::io::terminal::Terminal;
 
 /// Object to delete.
@@ -37,7 +36,7 @@ pub(crate) struct Target {
     pub(super) resource: String,
     kind: String,
     #[serde(skip_serializing_if = "Option::is_none")]
-    namespace: Option<String>,
+    pub(super) namespace: Option<String>,
     pub(super) name: String,
     #[serde(skip)]
     pub(super) info: KindInfo,
@@ -48,21 +47,29 @@ pub(crate) struct Target {
 /// Timeout of one request to an API server.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Answer: blockers, locks, and everything that is unknown.
+/// Rules and locks, read once for all targets of the command.
+pub(crate) struct Protection<'r> {
+    pub(crate) source: &'r Source,
+    pub(crate) rules: &'r Rules,
+    pub(crate) checked: CheckedRules<'r>,
+}
+
+/// Answer: what stands in the way, and everything that is unknown.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Answer<'a> {
     pub(crate) target: &'a Target,
-    /// True if anything blocks the deletion; `null` if that could not be found out.
-    pub(crate) blocked: Option<bool>,
+    pub(crate) state: DeletionState,
     /// Decision in one word, as in the webhook's metrics.
     pub(crate) decision: &'static str,
-    #[serde(rename = "toldBy")]
-    pub(crate) basis: AnswerSource,
+    pub(crate) source: AnswerSource,
     pub(crate) blockers: Vec<BlockerDetails>,
     /// Locks that protect the object.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) locks: Vec<LockSummary>,
+    /// Everything else that stands in the way, the worst first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) obstacles: Vec<Obstacle>,
     #[serde(flatten)]
     pub(crate) own: TargetState,
     /// True if the search stopped before it found all blockers.
@@ -82,10 +89,29 @@ pub(crate) struct Answer<'a> {
     /// Missing rights, which would have helped to find out.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) missing_rights: Vec<String>,
+    /// True if anything refuses the deletion; `None` if that is unknown.
+    #[serde(skip)]
+    refused: Option<bool>,
+    /// True if rules and locks that could not be read may refuse the deletion.
+    #[serde(skip)]
+    is_protection_unread: bool,
+    /// True if something that could not be read may hold the object after its deletion.
+    #[serde(skip)]
+    is_hold_unknown: bool,
 }
 
-impl CommandReport for Answer<'_> {
-    const KIND: &'static str = "WhyReport";
+/// State of a deletion.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum DeletionState {
+    /// Nothing stands in the way.
+    Free,
+    /// The API server refuses the deletion.
+    Refused,
+    /// The deletion was accepted, or would be, and the object stays.
+    Hanging,
+    /// Too much could not be read.
+    Unknown,
 }
 
 /// Source of an answer.
@@ -100,30 +126,6 @@ pub(crate) enum AnswerSource {
     DryRun,
     /// Rules that the caller may read, and the API server for the others.
     RulesAndDryRun,
-}
-
-/// Object that blocks the deletion.
-#[derive(Debug, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct BlockerDetails {
-    /// Name as in a refusal: `VirtualMachine/ns/m1`.
-    #[serde(skip)]
-    pub(crate) shown: String,
-    pub(crate) kind: String,
-    /// `None` if only the API server named the blocker.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) group: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) resource: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) namespace: Option<String>,
-    pub(crate) name: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) rule: Option<String>,
-    pub(crate) field: String,
-    pub(crate) released_by: Vec<String>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(crate) notes: Vec<String>,
 }
 
 impl Target {
@@ -146,7 +148,12 @@ impl Target {
         format!("{}/{}", self.resource, self.name)
     }
 
-    fn path(&self) -> String {
+    /// Returns true if the deletion was accepted.
+    pub(super) fn is_terminating(&self) -> bool {
+        text(&self.object, "/metadata/deletionTimestamp").is_some()
+    }
+
+    pub(super) fn path(&self) -> String {
         self.info.path(self.namespace.as_deref(), Some(&self.name))
     }
 
@@ -156,27 +163,13 @@ impl Target {
     }
 }
 
-impl<'a> Answer<'a> {
-    pub(crate) async fn find(
-        source: &Source,
-        target: &'a Target,
-        all: bool,
-        terminal: &Terminal,
-    ) -> Result<Self, Failure> {
-        let rules = source.rules().await?;
-        let checked = rules.check();
-        let namespace = target.namespace.as_deref().and_then(|namespace| Namespace::parse(namespace).ok());
-        let locks = Locks::read(source, namespace.as_ref(), terminal).await?;
-        if let (Source::Manifests(_), true) = (source, locks.is_empty())
-            && let Some(nothing) = Coverage::of_rules(&rules, &checked, source).nothing()
-        {
-            return Err(nothing);
-        }
-        let set = rules.set();
-        let overrides = OverridePolicy::nobody();
-        let policies = Policies { rules: &set, workspaces: &rules.workspaces, overrides: &overrides };
+impl Protection<'_> {
+    /// Simulates the deletion by the rules.
+    async fn judge(&self, target: &Target) -> Result<(Judgment, AnswerSource), Failure> {
+        let (set, overrides) = (self.rules.set(), OverridePolicy::nobody());
+        let policies = Policies { rules: &set, workspaces: &self.rules.workspaces, overrides: &overrides };
         let deletion = Deletion { gvr: &target.info.gvr, object: &target.object, user: "", groups: &[] };
-        let (judgment, basis) = match source {
+        Ok(match self.source {
             Source::Manifests(manifests) => {
                 let answers = OfflineServer::from_manifests(manifests);
                 (policies.simulate(deletion, Server::Offline(&answers)).await?, AnswerSource::Files)
@@ -185,125 +178,210 @@ impl<'a> Answer<'a> {
                 let endpoint = live.endpoint().within(PATIENCE);
                 (policies.simulate(deletion, Server::ApiServer(&endpoint)).await?, AnswerSource::Rules)
             }
-        };
-        let mut answer = Self::new(target, &judgment, &rules, basis);
-        answer.add_locks(&locks);
-        let found = judgment.blockers();
-        if found.more && all {
-            let every = all::find(source, target, &rules, &checked.usable, terminal).await?;
-            (answer.blockers, answer.more) = (every.blockers, every.more);
-            answer.unread.extend(every.unread);
-        } else {
-            for blocker in &found.objects {
-                answer.blockers.push(BlockerDetails::find(source, target, &rules, &checked.usable, blocker).await);
-            }
-            answer.more = found.more;
+        })
+    }
+
+    fn usable(&self) -> &[(&Value, Rule)] {
+        &self.checked.usable
+    }
+}
+
+impl<'a> Answer<'a> {
+    /// Finds everything that stands in the way of a deletion. `all`: name all blockers.
+    pub(crate) async fn find(
+        protection: &Protection<'_>,
+        target: &'a Target,
+        locks: &Locks,
+        all: bool,
+        terminal: &Terminal,
+    ) -> Result<Self, Failure> {
+        let Protection { source, rules, checked } = protection;
+        let found = obstacles::find(Subject { source, rules, target, terminal }).await?;
+        let is_held = TargetState::from_object(&target.object).is_held() || found.any(Effect::Holds);
+        if !source.is_live()
+            && locks.is_empty()
+            && !is_held
+            && let Some(nothing) = Coverage::of_rules(rules, checked, source).nothing()
+        {
+            return Err(nothing);
         }
+        let (judgment, told_by) = protection.judge(target).await?;
+        let mut answer = Self::new(target, &judgment, rules, told_by);
+        answer.add_locks(locks);
+        answer.add_blockers(protection, &judgment, all, terminal).await?;
+        answer.add_obstacles(found);
         match source {
-            Source::ApiServer(live) => {
-                let is_in_doubt = answer.is_in_doubt();
-                if is_in_doubt || answer.blocked == Some(false) {
-                    let endpoint = live.endpoint().within(PATIENCE);
-                    let dry_run = ask(&endpoint, &target.path(), &target.right_to_delete()).await?;
-                    answer.add_dry_run(dry_run, is_in_doubt);
-                }
-            }
+            Source::ApiServer(live) if !target.is_terminating() => answer.ask_api_server(live).await?,
+            Source::ApiServer(_) => {}
             // Files are the only source: there is no API server to ask.
-            Source::Manifests(_) => {
-                if answer.blocked == Some(false) && !(answer.unread.is_empty() && answer.locks.is_empty()) {
-                    answer.blocked = None;
-                }
-            }
+            Source::Manifests(_) if answer.refused == Some(false) && answer.is_in_doubt() => answer.refused = None,
+            Source::Manifests(_) => {}
         }
+        answer.state = answer.conclude();
         Ok(answer)
     }
 
-    /// Adds the locks that protect the target.
-    fn add_locks(&mut self, locks: &Locks) {
-        self.unread.extend(locks.unread.iter().map(ReadFailure::to_string));
-        // A lock never protects an object that is being deleted already.
-        if self.own.deletion_timestamp.is_some() {
-            return;
-        }
-        let referent = ReferencedObject::read(&self.target.object);
-        let kind = self.target.info.gvr.group_resource();
-        self.locks = locks.of(&kind, referent.namespace.as_deref(), &referent.name, &referent.labels);
-        if self.locks.iter().any(|lock| lock.in_force) && self.blocked != Some(true) {
-            (self.blocked, self.decision) = (Some(true), "locked");
-        }
-    }
-
-    /// Returns true if a possible blocker could not be read, or a lock is perhaps not in force.
-    fn is_in_doubt(&self) -> bool {
-        !(self.problems.is_empty() && self.unread.is_empty() && self.locks.iter().all(|lock| lock.in_force))
-    }
-
-    fn new(target: &'a Target, judgment: &Judgment, rules: &Rules, basis: AnswerSource) -> Self {
-        let own = TargetState::from_object(&target.object);
-        let blocked = match (judgment.allowed(), judgment.label()) {
-            (true, _) => Some(own.is_held()),
+    fn new(target: &'a Target, judgment: &Judgment, rules: &Rules, source: AnswerSource) -> Self {
+        let refused = match (judgment.allowed(), judgment.label()) {
+            (true, _) => Some(false),
             (false, "referenced") => Some(true),
             (false, _) => None,
         };
         Self {
             target,
-            blocked,
+            state: DeletionState::Unknown,
             decision: judgment.label(),
-            basis,
+            source,
             blockers: Vec::new(),
             locks: Vec::new(),
-            own,
+            obstacles: Vec::new(),
+            own: TargetState::from_object(&target.object),
             more: false,
             message: None,
             warnings: judgment.warnings(),
             unread: rules.unread.iter().map(ToString::to_string).collect(),
             problems: judgment.problems(),
             missing_rights: judgment.missing.clone(),
+            refused,
+            is_protection_unread: !rules.unread.is_empty(),
+            is_hold_unknown: false,
         }
     }
 
-    /// Adds the API server's answer, which is needed if the readable rules, locks and objects leave doubt or name no
-    /// blocker.
+    /// Adds the locks that protect the target.
+    fn add_locks(&mut self, locks: &Locks) {
+        self.is_protection_unread |= !locks.unread.is_empty();
+        self.unread.extend(locks.unread.iter().map(ReadFailure::to_string));
+        // A lock never protects an object that is being deleted already.
+        if self.target.is_terminating() {
+            return;
+        }
+        let referent = ReferencedObject::read(&self.target.object);
+        let kind = self.target.info.gvr.group_resource();
+        self.locks = locks.of(&kind, referent.namespace.as_deref(), &referent.name, &referent.labels);
+        if self.locks.iter().any(|lock| lock.in_force) && self.refused != Some(true) {
+            (self.refused, self.decision) = (Some(true), "locked");
+        }
+    }
+
+    async fn add_blockers(
+        &mut self,
+        protection: &Protection<'_>,
+        judgment: &Judgment,
+        all: bool,
+        terminal: &Terminal,
+    ) -> Result<(), Failure> {
+        let (source, rules, target) = (protection.source, protection.rules, self.target);
+        let found = judgment.blockers();
+        if found.more && all {
+            let every = all::find(source, target, rules, protection.usable(), terminal).await?;
+            (self.blockers, self.more) = (every.blockers, every.more);
+            self.is_protection_unread |= !every.unread.is_empty();
+            self.unread.extend(every.unread);
+            return Ok(());
+        }
+        for blocker in &found.objects {
+            self.blockers.push(BlockerDetails::find(source, target, rules, protection.usable(), blocker).await);
+        }
+        self.more = found.more;
+        Ok(())
+    }
+
+    fn add_obstacles(&mut self, found: Obstacles) {
+        self.is_hold_unknown = !found.unread_holds.is_empty();
+        self.unread.extend(found.unread_refusals.into_iter().chain(found.unread_holds));
+        self.unread.sort();
+        self.unread.dedup();
+        self.obstacles = found.list;
+    }
+
+    /// Returns true if a possible blocker could not be read, or a lock is perhaps not in force.
+    fn is_in_doubt(&self) -> bool {
+        self.is_protection_unread || !self.problems.is_empty() || self.locks.iter().any(|lock| !lock.in_force)
+    }
+
+    /// Asks the API server if the caller may delete the target, and if it would: by a dry run.
+    async fn ask_api_server(&mut self, live: &ApiServer) -> Result<(), Failure> {
+        let endpoint = live.endpoint().within(PATIENCE);
+        let right = self.target.right_to_delete();
+        let may_delete = rights::may_delete(&endpoint, self.target).await;
+        if may_delete == Some(false) {
+            self.refuse(rights::missing(&right), "not-permitted");
+            self.missing_rights.push(right);
+            return Ok(());
+        }
+        let answer = ask(&endpoint, self.target, &right, may_delete).await?;
+        let is_in_doubt = self.is_in_doubt();
+        self.add_dry_run(answer, is_in_doubt);
+        Ok(())
+    }
+
+    /// Adds something that refuses the deletion. If rules or locks are in doubt, they may refuse it, too.
+    fn refuse(&mut self, obstacle: Obstacle, decision: &'static str) {
+        // The finding about the same webhook says the same, and less.
+        self.obstacles.retain(|other| obstacle.name.is_none() || other.name != obstacle.name);
+        self.obstacles.insert(0, obstacle);
+        if self.refused == Some(false) && !self.is_in_doubt() {
+            (self.refused, self.decision) = (Some(true), decision);
+        } else if self.refused == Some(false) {
+            self.refused = None;
+        }
+    }
+
+    /// Adds the API server's answer, and compares it with what was found.
     fn add_dry_run(&mut self, dry_run: DryRunAnswer, is_in_doubt: bool) {
-        let is_known = self.blocked == Some(true);
+        let is_known = self.refused == Some(true);
         if matches!(dry_run, DryRunAnswer::Yes | DryRunAnswer::Blocked { .. }) {
             // The webhook found out what the caller could not.
             self.problems.clear();
         }
-        let basis = if is_known || !is_in_doubt { AnswerSource::RulesAndDryRun } else { AnswerSource::DryRun };
+        let told_by = if is_known || !is_in_doubt { AnswerSource::RulesAndDryRun } else { AnswerSource::DryRun };
         match dry_run {
             DryRunAnswer::Yes if is_known => {
-                // The readable rules name a blocker. The server will refuse, too, once they are in force.
+                self.drop_reviewers();
+                self.warnings.push(
+                    "a dry run says that the API server would delete it for you all the same. Either what refuses it \
+                     is not enforced (`kubectl depguard status` says so), or you are exempt"
+                        .to_owned(),
+                );
             }
             DryRunAnswer::Yes => {
                 self.locks.clear();
+                self.drop_reviewers();
                 if is_in_doubt {
                     self.decision = "allowed";
                 }
-                (self.blocked, self.basis) = (Some(false), basis);
+                (self.refused, self.source) = (Some(false), told_by);
             }
             DryRunAnswer::Blocked { causes, message } => {
-                self.basis = basis;
-                (self.blocked, self.decision) = (Some(true), "referenced");
+                self.source = told_by;
                 // A message about many blockers names some of them, and says that there are more.
                 self.more |= message.contains(" more (") || message.contains(" and at least ");
                 for cause in causes {
-                    if !self.blockers.iter().any(|blocker| blocker.shown == cause.message) {
+                    // The rules that the caller may read say more about a blocker than the refusal.
+                    let is_new = !self.blockers.iter().any(|blocker| blocker.shown == cause.message);
+                    if is_new && (is_in_doubt || self.blockers.is_empty()) {
                         self.blockers.push(BlockerDetails::from_refusal(&cause.message, &cause.field));
                     }
                 }
+                (self.refused, self.decision) = (Some(true), "referenced");
                 self.message = Some(message);
             }
-            DryRunAnswer::Locked(message) | DryRunAnswer::Refused(message) => {
-                let decision = if message.contains(super::ask::LOCKED) { "locked" } else { "refused" };
-                (self.blocked, self.decision) = (Some(true), if is_known { self.decision } else { decision });
-                self.basis = basis;
-                self.message = Some(message);
+            DryRunAnswer::Locked(message) => {
+                self.decision = if is_known { self.decision } else { "locked" };
+                (self.refused, self.source, self.message) = (Some(true), told_by, Some(message));
+            }
+            DryRunAnswer::Refused { by, message } => {
+                let obstacle = by.obstacle(&message);
+                self.obstacles.retain(|other| obstacle.name.is_none() || other.name != obstacle.name);
+                self.obstacles.insert(0, obstacle);
+                self.decision = if is_known { self.decision } else { "refused" };
+                (self.refused, self.source, self.message) = (Some(true), told_by, Some(message));
             }
             DryRunAnswer::Unknown { why, missing } => {
                 // Without the right to delete, the answer from the readable parts counts, if all parts could be read.
                 if !is_known && (is_in_doubt || missing.is_none()) {
-                    self.blocked = None;
+                    self.refused = None;
                 }
                 self.missing_rights.extend(missing);
                 self.message = Some(why);
@@ -311,101 +389,56 @@ impl<'a> Answer<'a> {
         }
     }
 
-    /// Builds the failure of a command that could not find out what blocks the deletion.
-    pub(crate) fn failure(&self) -> Failure {
-        let failure = Failure::new(format!("could not find out what blocks {}", self.target.shown()));
-        if self.missing_rights.is_empty() {
-            return failure.hint("the lines above say what to do");
+    /// Removes the webhooks and policies that may refuse: the dry run passed them.
+    fn drop_reviewers(&mut self) {
+        self.obstacles.retain(|obstacle| obstacle.effect != Effect::MayRefuse);
+    }
+
+    fn conclude(&self) -> DeletionState {
+        let is_held = self.own.is_held() || self.has(Effect::Holds);
+        match self.refused {
+            _ if self.target.is_terminating() && is_held => DeletionState::Hanging,
+            Some(true) if !self.target.is_terminating() => DeletionState::Refused,
+            _ if is_held => DeletionState::Hanging,
+            // Without a dry run nobody knows whether a webhook or policy refuses.
+            Some(false) if !self.is_hold_unknown && !self.has(Effect::MayRefuse) => DeletionState::Free,
+            _ => DeletionState::Unknown,
         }
-        failure.hint(format!("ask for the right to {}", self.missing_rights.join(", or to ")))
+    }
+
+    fn has(&self, effect: Effect) -> bool {
+        self.obstacles.iter().any(|obstacle| obstacle.effect == effect)
+    }
+
+    /// Returns what refuses the deletion, besides rules and locks.
+    pub(super) fn refusals(&self) -> impl Iterator<Item = &Obstacle> {
+        self.obstacles.iter().filter(|obstacle| obstacle.effect == Effect::Refuses)
     }
 }
 
-impl BlockerDetails {
-    /// Describes a blocker, and how it lets go, as far as the caller may read its object.
-    async fn find(
-        source: &Source,
-        target: &Target,
-        rules: &Rules,
-        usable: &[(&Value, Rule)],
-        blocker: &Blocker,
-    ) -> Self {
-        let Some((rule, edge)) = edge_of(usable, blocker, &target.info.gvr.group_resource()) else {
-            let rule = Some(rules.shown(&blocker.rule));
-            return Self { rule, ..Self::from_refusal(&blocker.to_string(), &blocker.field) };
+impl Admission {
+    /// Builds the obstacle of a refusal.
+    fn obstacle(&self, message: &str) -> Obstacle {
+        let (says, next_step) = match self {
+            Self::Webhook(name) => (
+                format!("webhook {name} refuses the deletion: {message}"),
+                "do what the message says, or ask the owner of the webhook".to_owned(),
+            ),
+            Self::Policy(name) => (
+                format!("ValidatingAdmissionPolicy {name} refuses the deletion: {message}"),
+                "do what the message says, or ask the owner of the policy".to_owned(),
+            ),
+            Self::Unreachable(name) => (
+                format!("the API server can't call webhook {name}, and refuses the deletion for that: {message}"),
+                "bring the webhook back, or delete its configuration if its product is gone: `kubectl get \
+                 validatingwebhookconfigurations,mutatingwebhookconfigurations`"
+                    .to_owned(),
+            ),
+            Self::ApiServer => {
+                (format!("the API server refuses the deletion: {message}"), "do what the message says".to_owned())
+            }
         };
-        let gvr = rule.dependent().gvr.clone();
-        let namespaced = source.kind_of(&gvr.group_resource()).await.ok().flatten().and_then(|kind| kind.namespaced);
-        let kind = KindInfo::bare(gvr, &blocker.kind, namespaced);
-        let namespace = blocker.namespace.as_ref().or(target.namespace.as_ref());
-        let namespace = namespace.and_then(|namespace| Namespace::parse(namespace).ok());
-        // An object that can't be read is explained as far as the rule allows.
-        let object = source.object(&kind, namespace.as_ref(), &blocker.name).await.ok().flatten();
-        let shown = rules.shown(rule.key());
-        Self { rule: Some(shown), ..Self::new(target, rule, edge, blocker, object.as_deref()) }
+        let obstacle = Obstacle::new(ObstacleSource::Admission, Effect::Refuses, says, next_step);
+        Obstacle { name: self.name().map(str::to_owned), ..obstacle }
     }
-
-    /// Describes a blocker that refers by an edge of a rule.
-    pub(super) fn new(target: &Target, rule: &Rule, edge: &Edge, blocker: &Blocker, object: Option<&Value>) -> Self {
-        let gvr = &rule.dependent().gvr;
-        let held =
-            TargetIdentity { shown: &target.shown(), name: &target.name, uid: text(&target.object, "/metadata/uid") };
-        let namespace = match object {
-            Some(object) => text(object, "/metadata/namespace").map(str::to_owned),
-            None => blocker.namespace.clone(),
-        };
-        let blocking = Self {
-            shown: blocker.to_string(),
-            kind: blocker.kind.clone(),
-            group: Some(gvr.group.as_str().to_owned()),
-            resource: Some(gvr.resource.as_str().to_owned()),
-            namespace,
-            name: blocker.name.clone(),
-            rule: Some(blocker.rule.to_string()),
-            field: blocker.field.clone(),
-            released_by: Vec::new(),
-            notes: Vec::new(),
-        };
-        blocking.with_release(Release::new(edge, object, held))
-    }
-
-    /// Describes a blocker from its name in a refusal.
-    fn from_refusal(shown: &str, field: &str) -> Self {
-        let mut parts = shown.splitn(3, '/');
-        let (kind, second, third) = (parts.next().unwrap_or_default(), parts.next(), parts.next());
-        let (namespace, name) = match (second, third) {
-            (Some(namespace), Some(name)) => (Some(namespace.to_owned()), name),
-            (Some(name), None) => (None, name),
-            (None, _) => (None, ""),
-        };
-        Self {
-            shown: shown.to_owned(),
-            kind: kind.to_owned(),
-            group: None,
-            resource: None,
-            namespace,
-            name: name.to_owned(),
-            rule: None,
-            field: field.to_owned(),
-            released_by: Vec::new(),
-            notes: Vec::new(),
-        }
-        .with_release(Release::of_field(field))
-    }
-
-    fn with_release(mut self, release: Release) -> Self {
-        (self.released_by, self.notes) = (release.by, release.notes);
-        self
-    }
-}
-
-/// Returns the rule and the edge by which an object blocks.
-fn edge_of<'r>(
-    usable: &'r [(&Value, Rule)],
-    blocker: &Blocker,
-    target: &GroupResource,
-) -> Option<(&'r Rule, &'r Edge)> {
-    let (_, rule) = usable.iter().find(|(_, rule)| *rule.key() == blocker.rule)?;
-    let is_it = |edge: &&Edge| edge.target.gvr.group_resource() == *target && edge.field() == blocker.field;
-    Some((rule, rule.edges().iter().find(is_it)?))
 }

@@ -1,7 +1,10 @@
 //! Question to the API server: a dry run of the deletion, which shows the effect of rules that the caller may not read.
 
 use depguard_kcp::{ApiError, Cause, Endpoint, Status};
+use serde_json::json;
 
+use super::answer::Target;
+use super::text;
 use crate::io::exit::Failure;
 
 /// Answer of the API server to a dry run of a deletion.
@@ -13,35 +16,58 @@ pub(crate) enum DryRunAnswer {
     Blocked { causes: Vec<Cause>, message: String },
     /// A lock forbids the deletion.
     Locked(String),
-    /// Another webhook or a policy refuses the deletion.
-    Refused(String),
+    /// Something else refuses the deletion.
+    Refused { by: Admission, message: String },
     /// The answer is unknown: the reason, and the missing right if there is one.
     Unknown { why: String, missing: Option<String> },
 }
 
-/// End of the names of depguard's webhooks, in a refusal.
-const OURS: &str = ".dependencies.opendefense.cloud\" denied the request";
+/// Part of the admission that refuses a deletion.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Admission {
+    Webhook(String),
+    Policy(String),
+    /// Webhook that the API server can't call, and whose failure policy says to refuse then.
+    Unreachable(String),
+    /// API server itself, as for the namespace `default`.
+    ApiServer,
+}
+
+/// End of the names of depguard's webhooks.
+const OURS: &str = ".dependencies.opendefense.cloud";
 /// Beginning of a refusal because of a lock, by depguard or by the older tool.
-pub(super) const LOCKED: &str = "denied the request: Object is locked";
-/// Text of an API server for a refusal by any webhook or policy.
-const DENIED: &str = "denied the request";
+const LOCKED: &str = "denied the request: Object is locked";
 /// Reason of a cause that names a blocker.
 const STILL_REFERENCED: &str = "StillReferenced";
 
-/// Sends a dry run of the deletion of the object at this path; `right` is the right that it needs.
-pub(crate) async fn ask(endpoint: &Endpoint, path: &str, right: &str) -> Result<DryRunAnswer, Failure> {
-    match endpoint.delete_dry_run(path).await {
+/// Sends a dry run of the deletion of the target; `right` is the right that it needs, and `may_delete` tells if the
+/// caller has it.
+pub(crate) async fn ask(
+    endpoint: &Endpoint,
+    target: &Target,
+    right: &str,
+    may_delete: Option<bool>,
+) -> Result<DryRunAnswer, Failure> {
+    // If a request has a body, API servers follow the body and not the query.
+    let mut options = json!({"apiVersion": "v1", "kind": "DeleteOptions", "dryRun": ["All"]});
+    if let (Some(uid), Some(options)) = (text(&target.object, "/metadata/uid"), options.as_object_mut()) {
+        options.insert("preconditions".to_owned(), json!({"uid": uid}));
+    }
+    match endpoint.delete_with(&format!("{}?dryRun=All", target.path()), &options).await {
         Ok(_) => Ok(DryRunAnswer::Yes),
         Err(ApiError::Refused { status, .. }) if status.code == 404 => {
             Err(Failure::new("the object was deleted in the meantime").hint("there is nothing left to do"))
         }
-        Err(ApiError::Refused { status, .. }) => Ok(DryRunAnswer::from_status(status, right)),
+        Err(ApiError::Refused { status, .. }) if status.code == 409 && status.message.contains("UID") => {
+            Err(Failure::new("the object was deleted and created again in the meantime").hint("run it again"))
+        }
+        Err(ApiError::Refused { status, .. }) => Ok(DryRunAnswer::from_status(status, right, may_delete)),
         Err(why) => Ok(DryRunAnswer::Unknown { why: why.to_string(), missing: None }),
     }
 }
 
 impl DryRunAnswer {
-    fn from_status(status: Status, right: &str) -> Self {
+    fn from_status(status: Status, right: &str, may_delete: Option<bool>) -> Self {
         let Status { code, message, causes, .. } = status;
         let causes: Vec<_> = causes.into_iter().filter(|cause| cause.reason == STILL_REFERENCED).collect();
         if !causes.is_empty() {
@@ -50,15 +76,43 @@ impl DryRunAnswer {
         if message.contains(LOCKED) {
             return Self::Locked(message);
         }
-        if message.contains(OURS) {
+        match Admission::from_message(&message) {
             // The webhook could not find out either.
-            return Self::Unknown { why: message, missing: None };
+            Some(Admission::Webhook(name)) if name.ends_with(OURS) => Self::Unknown { why: message, missing: None },
+            Some(by) => Self::Refused { by, message },
+            // The caller has the right, so that something else forbids it.
+            None if code == 403 && may_delete == Some(true) => Self::Refused { by: Admission::ApiServer, message },
+            None => {
+                let missing = matches!(code, 401 | 403).then(|| right.to_owned());
+                Self::Unknown { why: format!("HTTP {code}: {message}"), missing }
+            }
         }
-        if message.contains(DENIED) {
-            return Self::Refused(message);
+    }
+}
+
+impl Admission {
+    /// Reads who refuses, from the message of an API server.
+    fn from_message(message: &str) -> Option<Self> {
+        let quoted = |before: &str, quote: char, after: &str| {
+            let (_, rest) = message.split_once(before)?;
+            let (name, rest) = rest.split_once(quote)?;
+            rest.contains(after).then(|| name.to_owned())
+        };
+        if let Some(name) = quoted("admission webhook \"", '"', " denied the request") {
+            return Some(Self::Webhook(name));
         }
-        let missing = matches!(code, 401 | 403).then(|| right.to_owned());
-        Self::Unknown { why: format!("HTTP {code}: {message}"), missing }
+        if let Some(name) = quoted("ValidatingAdmissionPolicy '", '\'', " denied request") {
+            return Some(Self::Policy(name));
+        }
+        quoted("failed calling webhook \"", '"', "").map(Self::Unreachable)
+    }
+
+    /// Returns the name of the webhook or policy.
+    pub(crate) fn name(&self) -> Option<&str> {
+        match self {
+            Self::Webhook(name) | Self::Policy(name) | Self::Unreachable(name) => Some(name),
+            Self::ApiServer => None,
+        }
     }
 }
 
@@ -66,32 +120,56 @@ impl DryRunAnswer {
 mod tests {
     use super::*;
 
-    fn said(code: u16, message: &str, causes: &[&str]) -> DryRunAnswer {
+    fn said(code: u16, message: &str, causes: &[&str], may_delete: Option<bool>) -> DryRunAnswer {
         let cause = |reason: &&str| Cause { reason: (*reason).to_owned(), ..Cause::default() };
         let causes = causes.iter().map(cause).collect();
         let status = Status { code, reason: String::new(), message: message.to_owned(), name: String::new(), causes };
-        DryRunAnswer::from_status(status, "delete vpcs")
+        DryRunAnswer::from_status(status, "delete vpcs", may_delete)
     }
 
     #[test]
     fn who_refuses_is_told_apart() {
         let ours = "admission webhook \"dependency-controller.dependencies.opendefense.cloud\" denied the request: x";
-        assert!(
-            matches!(said(403, ours, &["StillReferenced"]), DryRunAnswer::Blocked { causes, .. } if causes.len() == 1)
-        );
-        assert!(matches!(said(403, ours, &["Other"]), DryRunAnswer::Unknown { missing: None, .. }));
+        let blocked = said(403, ours, &["StillReferenced"], None);
+        assert!(matches!(blocked, DryRunAnswer::Blocked { causes, .. } if causes.len() == 1));
+        assert!(matches!(said(403, ours, &["Other"], Some(true)), DryRunAnswer::Unknown { missing: None, .. }));
         let locked =
             "admission webhook \"locks.dependencies.opendefense.cloud\" denied the request: Object is locked: x";
-        assert_eq!(said(403, locked, &[]), DryRunAnswer::Locked(locked.to_owned()));
+        assert_eq!(said(403, locked, &[], None), DryRunAnswer::Locked(locked.to_owned()));
         let undecided =
             "admission webhook \"locks.dependencies.opendefense.cloud\" denied the request: could not find out";
-        assert!(matches!(said(403, undecided, &[]), DryRunAnswer::Unknown { missing: None, .. }));
-        let other = "admission webhook \"policy.example.com\" denied the request: no";
-        assert_eq!(said(400, other, &[]), DryRunAnswer::Refused(other.to_owned()));
+        assert!(matches!(said(403, undecided, &[], None), DryRunAnswer::Unknown { missing: None, .. }));
         let rbac = "vpcs \"a\" is forbidden: User \"bob\" cannot delete resource";
-        assert!(
-            matches!(said(403, rbac, &[]), DryRunAnswer::Unknown { missing: Some(right), .. } if right == "delete vpcs")
-        );
-        assert!(matches!(said(500, "failed calling webhook", &[]), DryRunAnswer::Unknown { missing: None, .. }));
+        let missing = said(403, rbac, &[], None);
+        assert!(matches!(missing, DryRunAnswer::Unknown { missing: Some(right), .. } if right == "delete vpcs"));
+        assert!(matches!(said(500, "etcdserver: request timed out", &[], None), DryRunAnswer::Unknown { .. }));
+    }
+
+    #[test]
+    fn others_who_refuse_are_named() {
+        for (code, message, by) in [
+            (
+                400,
+                "admission webhook \"policy.example.com\" denied the request: no",
+                Admission::Webhook("policy.example.com".to_owned()),
+            ),
+            (
+                422,
+                "vpcs \"a\" is forbidden: ValidatingAdmissionPolicy 'keep' with binding 'all' denied request: no",
+                Admission::Policy("keep".to_owned()),
+            ),
+            (
+                500,
+                "Internal error occurred: failed calling webhook \"w.example.com\": Post \"https://x/\": refused",
+                Admission::Unreachable("w.example.com".to_owned()),
+            ),
+            (403, "namespaces \"default\" is forbidden: this namespace may not be deleted", Admission::ApiServer),
+        ] {
+            let expected = DryRunAnswer::Refused { by, message: message.to_owned() };
+            assert_eq!(said(code, message, &[], Some(true)), expected);
+        }
+        // A webhook that takes no dry runs has not refused.
+        let no_dry_run = "admission webhook \"w.example.com\" does not support dry run";
+        assert!(matches!(said(400, no_dry_run, &[], Some(true)), DryRunAnswer::Unknown { missing: None, .. }));
     }
 }

@@ -1,10 +1,12 @@
-//! State of the target itself: a deletion that has begun, finalizers, and owners that would create the object again.
+//! State of the target itself: a deletion that has begun, finalizers, and owners.
 
+use k8s_openapi::jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
 use super::text;
+use crate::io::age::since;
 
 /// State of an object, from its metadata.
 #[derive(Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
@@ -19,16 +21,12 @@ pub(crate) struct TargetState {
     /// Owners: `ReplicaSet/web`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) owners: Vec<String>,
-    /// Owner that controls the object.
-    #[serde(skip)]
-    controller: Option<String>,
 }
 
 impl TargetState {
     pub(crate) fn from_object(object: &Value) -> Self {
         let list = |pointer: &str| object.pointer(pointer).and_then(Value::as_array).into_iter().flatten();
         let owner = |owner: &Value| Some(format!("{}/{}", text(owner, "/kind")?, text(owner, "/name")?));
-        let is_controller = |owner: &&Value| owner.get("controller").is_some_and(|is| *is == Value::Bool(true));
         // A namespace has finalizers in its spec, beside those in its metadata.
         let of_namespace = text(object, "/kind") == Some("Namespace");
         let of_spec = of_namespace.then(|| list("/spec/finalizers")).into_iter().flatten();
@@ -37,7 +35,6 @@ impl TargetState {
             deletion_timestamp: text(object, "/metadata/deletionTimestamp").map(str::to_owned),
             finalizers: finalizers.filter_map(|name| name.as_str().map(str::to_owned)).collect(),
             owners: list("/metadata/ownerReferences").filter_map(owner).collect(),
-            controller: list("/metadata/ownerReferences").find(is_controller).and_then(owner),
         }
     }
 
@@ -48,36 +45,14 @@ impl TargetState {
 
     /// Returns the end of a sentence that begins with the object, if its deletion has begun.
     pub(crate) fn deletion(&self) -> Option<String> {
-        let since = self.deletion_timestamp.as_ref()?;
-        Some(match self.finalizers.is_empty() {
-            true => format!("has been terminating since {since}"),
-            false => {
-                format!(
-                    "has been terminating since {since}, and waits for its finalizers: {}",
-                    self.finalizers.join(", ")
-                )
-            }
-        })
-    }
-
-    /// Returns notes for the user who deletes the object.
-    pub(crate) fn remarks(&self) -> Vec<String> {
-        let mut remarks = Vec::new();
-        if self.deletion_timestamp.is_none() && !self.finalizers.is_empty() {
-            remarks.push(format!(
-                "after its deletion the object stays until its finalizers are gone: {}",
-                self.finalizers.join(", ")
-            ));
-        }
-        if self.is_held() {
-            remarks.push(
-                "the controller that set a finalizer removes it when its work is done: check that it runs".to_owned(),
-            );
-        }
-        if let Some(controller) = &self.controller {
-            remarks.push(format!("its owner {controller} may create it again"));
-        }
-        remarks
+        let time = self.deletion_timestamp.as_ref()?;
+        let age = since(time, Timestamp::now());
+        let age = if age.is_empty() { age } else { format!(" (for {age})") };
+        let finalizers = match self.finalizers.is_empty() {
+            true => String::new(),
+            false => format!(", and waits for its finalizers: {}", self.finalizers.join(", ")),
+        };
+        Some(format!("has been terminating since {time}{age}{finalizers}"))
     }
 }
 
@@ -93,16 +68,15 @@ mod tests {
             "finalizers": ["a/b"], "ownerReferences": [{"kind": "ReplicaSet", "name": "web", "controller": true}],
         }}));
         assert_eq!((pod.is_held(), pod.finalizers.as_slice()), (false, &["a/b".to_owned()][..]));
-        assert_eq!(pod.remarks().len(), 2, "{pod:?}");
+        assert_eq!((pod.deletion(), pod.owners.as_slice()), (None, &["ReplicaSet/web".to_owned()][..]));
         let namespace = TargetState::from_object(&json!({"kind": "Namespace", "spec": {"finalizers": ["kubernetes"]},
             "metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}));
         assert!(namespace.is_held(), "{namespace:?}");
         let going = TargetState::from_object(
             &json!({"kind": "Pod", "metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}),
         );
-        assert_eq!(
-            (going.is_held(), going.deletion().as_deref()),
-            (false, Some("has been terminating since 2026-01-01T00:00:00Z"))
-        );
+        assert!(!going.is_held());
+        let told = going.deletion().unwrap();
+        assert!(told.starts_with("has been terminating since 2026-01-01T00:00:00Z (for "), "{told}");
     }
 }

@@ -1,103 +1,174 @@
-//! Output of an answer.
+//! Output of answers.
 
-use super::answer::{Answer, AnswerSource, BlockerDetails, Target};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::answer::{Answer, AnswerSource, DeletionState, Target};
+use super::blocker::BlockerDetails;
+use super::obstacle::{Obstacle, ObstacleSource};
 use crate::cluster::kinds::resource_name;
 use crate::engine::locks::LockSummary;
 use crate::io::exit::Failure;
 use crate::io::output::{Format, Table, one_line};
-use crate::io::report::{print_json, print_yaml};
+use crate::io::report::{CommandReport, print_json, print_yaml};
 use crate::io::terminal::{Terminal, Tone};
 
 /// Limit on the ways to let go in one cell of a table.
 const MAX_WAYS: usize = 3;
+/// Limit on the rows of a table and on the obstacles, unless the user asks for all.
+const MAX_SHOWN: usize = 20;
 
-/// Prints the answer. `all`: the user asked for all blockers.
+/// Report for programs.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct WhyReport<'a> {
+    /// Answers, one for each object that was named.
+    objects: &'a [Answer<'a>],
+}
+
+impl CommandReport for WhyReport<'_> {
+    const KIND: &'static str = "WhyReport";
+}
+
+/// Prints the answers. `all`: the user asked for all blockers and obstacles.
 pub(crate) fn print(
-    answer: &Answer<'_>,
+    answers: &[Answer<'_>],
     all: bool,
     format: Option<Format>,
     terminal: &mut Terminal,
 ) -> Result<(), Failure> {
+    let report = WhyReport { objects: answers };
     match format {
-        Some(Format::Json) => print_json(answer, terminal),
-        Some(Format::Yaml) => print_yaml(answer, terminal),
+        Some(Format::Json) => print_json(&report, terminal),
+        Some(Format::Yaml) => print_yaml(&report, terminal),
         Some(Format::Name) => {
-            let names: String = answer.blockers.iter().map(|blocker| format!("{}\n", blocker.named())).collect();
+            let blockers = answers.iter().flat_map(|answer| &answer.blockers);
+            let names: String = blockers.map(|blocker| format!("{}\n", blocker.named())).collect();
             Ok(terminal.out().write_all(names.as_bytes())?)
         }
-        None => for_people(answer, all, false, terminal),
-        Some(Format::Wide) => for_people(answer, all, true, terminal),
+        None | Some(Format::Wide) => {
+            let wide = format.is_some();
+            let texts: Vec<_> = answers.iter().map(|answer| for_people(answer, all, wide, terminal)).collect();
+            Ok(terminal.out().write_all(texts.join("\n").as_bytes())?)
+        }
     }
 }
 
-fn for_people(answer: &Answer<'_>, all: bool, wide: bool, terminal: &mut Terminal) -> Result<(), Failure> {
+fn for_people(answer: &Answer<'_>, all: bool, wide: bool, terminal: &Terminal) -> String {
+    let mut text = head(answer, terminal);
+    let limit = if all { usize::MAX } else { MAX_SHOWN };
+    if !answer.blockers.is_empty() {
+        text.push('\n');
+        text.push_str(&table(answer.blockers.iter().take(limit), wide).render());
+    }
+    if !answer.locks.is_empty() {
+        text.push('\n');
+        text.push_str(&locks(answer.locks.iter().take(limit)).render());
+    }
+    if !answer.obstacles.is_empty() {
+        text.push('\n');
+        answer.obstacles.iter().take(limit).for_each(|obstacle| text.push_str(&explain(obstacle, terminal)));
+    }
+    let also = remarks(answer, all, wide);
+    if !also.is_empty() {
+        text.push('\n');
+        also.iter().for_each(|line| text.push_str(&format!("{}\n", one_line(line))));
+    }
+    text
+}
+
+/// Returns the first line: the state in one word, the main reason, and the source.
+fn head(answer: &Answer<'_>, terminal: &Terminal) -> String {
     let shown = answer.target.shown();
-    let way = match answer.basis {
+    let source = match answer.source {
         AnswerSource::Files => "the files",
         AnswerSource::Rules => "the rules and objects that you may read",
         AnswerSource::DryRun => "a dry run",
         AnswerSource::RulesAndDryRun => "the rules that you may read, and a dry run",
     };
-    let (tone, verdict) = match answer.blocked {
-        Some(false) => (Tone::Good, unblocked(answer)),
-        Some(true) => (Tone::Bad, format!("{shown} {}", what_blocks(answer))),
-        None => (Tone::Warning, format!("could not find out what blocks the deletion of {shown}")),
+    let (tone, verdict) = match answer.state {
+        DeletionState::Free => (Tone::Good, format!("free: {}", unblocked(answer))),
+        DeletionState::Refused => (Tone::Bad, format!("refused: {shown} {}", what_refuses(answer))),
+        DeletionState::Hanging => (Tone::Bad, format!("hangs: {shown} {}", what_holds(answer))),
+        DeletionState::Unknown => {
+            (Tone::Warning, format!("unknown: could not find out what blocks the deletion of {shown}"))
+        }
     };
-    let mut text = format!("{} (source: {way})\n", terminal.paint(tone, &verdict));
-    if !answer.blockers.is_empty() {
-        text.push('\n');
-        text.push_str(&table(&answer.blockers, wide).render());
-    }
-    if !answer.locks.is_empty() {
-        text.push('\n');
-        text.push_str(&locks(&answer.locks).render());
-    }
-    let mut also = answer.own.remarks();
+    format!("{} (source: {source})\n", terminal.paint(tone, &one_line(&verdict)))
+}
+
+/// Returns an obstacle as two lines: its effect and what it is, and the next step.
+fn explain(obstacle: &Obstacle, terminal: &Terminal) -> String {
+    let effect = terminal.paint(Tone::Strong, obstacle.effect.word());
+    format!("{effect}: {}\n  next: {}\n", one_line(&obstacle.says), one_line(&obstacle.next_step))
+}
+
+fn remarks(answer: &Answer<'_>, all: bool, wide: bool) -> Vec<String> {
+    let mut also = Vec::new();
+    let explained = answer.refusals().any(|obstacle| obstacle.source != ObstacleSource::Rights);
     if let Some(message) = &answer.message
         && (answer.blockers.is_empty() || wide)
+        && !explained
     {
-        let asked = if answer.blocked == Some(false) { "the dry run failed" } else { "the API server says" };
+        let asked = if answer.state == DeletionState::Free { "the dry run failed" } else { "the API server says" };
         also.push(format!("{asked}: {message}"));
     }
     also.extend(answer.warnings.iter().map(|warning| format!("warning: {warning}")));
-    if answer.more && !all && matches!(answer.basis, AnswerSource::Files | AnswerSource::Rules) {
-        also.push("there are more blockers: --all lists them".to_owned());
+    if !all {
+        let is_cut = answer.blockers.len() > MAX_SHOWN;
+        match answer.source {
+            AnswerSource::DryRun if answer.more => {
+                also.push("there are more blockers, which the refusal does not name".to_owned());
+            }
+            _ if answer.more || is_cut => also.push("there are more blockers: --all lists them".to_owned()),
+            _ => {}
+        }
+        for (count, noun) in [(answer.locks.len(), "lock"), (answer.obstacles.len(), "obstacle")] {
+            let more = count.saturating_sub(MAX_SHOWN);
+            if more > 0 {
+                also.push(format!("and {} more: --all lists them", counted(more, noun)));
+            }
+        }
     }
     if !answer.unread.is_empty() {
         let what = if wide { format!(": {}", answer.unread.join(", ")) } else { String::new() };
         also.push(format!("{} could not be read{what}", counted(answer.unread.len(), "part")));
     }
     also.extend(answer.problems.iter().map(|problem| format!("could not find out: {problem}")));
-    if !also.is_empty() {
-        text.push('\n');
-        also.iter().for_each(|line| text.push_str(&format!("{}\n", one_line(line))));
-    }
-    Ok(terminal.out().write_all(text.as_bytes())?)
+    also
 }
 
 /// Returns the end of a sentence that begins with the object.
-fn what_blocks(answer: &Answer<'_>) -> String {
+fn what_refuses(answer: &Answer<'_>) -> String {
     let mut reasons = Vec::new();
     if !answer.blockers.is_empty() {
         let (least, count) = (if answer.more { "at least " } else { "" }, answer.blockers.len());
-        reasons.push(format!("is blocked by {least}{count} {}", if count == 1 { "object" } else { "objects" }));
+        reasons.push(format!("is blocked by {least}{}", counted(count, "object")));
     }
     match answer.locks.iter().filter(|lock| lock.in_force).count() {
         0 if answer.decision == "locked" => reasons.push("is locked".to_owned()),
         0 => {}
-        1 => reasons.push("is locked by 1 lock".to_owned()),
-        many => reasons.push(format!("is locked by {many} locks")),
+        count => reasons.push(format!("is locked by {}", counted(count, "lock"))),
     }
-    if answer.own.is_held() {
-        reasons.extend(answer.own.deletion());
-    }
+    reasons.extend(answer.refusals().map(|obstacle| match (obstacle.source, &obstacle.name) {
+        (ObstacleSource::Rights, _) => "can't be deleted with your rights".to_owned(),
+        (_, Some(name)) => format!("is refused by {name}"),
+        (_, None) => "is refused by the API server".to_owned(),
+    }));
     match reasons.is_empty() {
         true => "is refused for a reason other than a reference".to_owned(),
         false => reasons.join(" and "),
     }
 }
 
-fn locks(locks: &[LockSummary]) -> Table {
+/// Returns the end of a sentence that begins with the object.
+fn what_holds(answer: &Answer<'_>) -> String {
+    answer.own.deletion().unwrap_or_else(|| {
+        "would stay after its deletion until what holds it is gone; the API server would accept the deletion".to_owned()
+    })
+}
+
+fn locks<'l>(locks: impl Iterator<Item = &'l LockSummary>) -> Table {
     let mut table = Table::new(["LOCK", "REASON", "HELD BY", "UNTIL", "RELEASED BY"]);
     for LockSummary { lock, reason, held_by, until, in_force } in locks {
         let way = match (*in_force, held_by.is_empty()) {
@@ -110,7 +181,7 @@ fn locks(locks: &[LockSummary]) -> Table {
     table
 }
 
-fn table(blockers: &[BlockerDetails], wide: bool) -> Table {
+fn table<'b>(blockers: impl Iterator<Item = &'b BlockerDetails>, wide: bool) -> Table {
     let headings = ["BLOCKER", "RULE", "FIELD", "RELEASED BY"];
     let mut table = Table::new(headings.into_iter().chain(wide.then_some("NOTES")));
     for blocker in blockers {

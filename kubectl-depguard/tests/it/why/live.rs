@@ -158,7 +158,9 @@ async fn told_by_rights(scene: &Scene) {
     let (status, out, err) = scene.why("admin", &[]).await;
     assert_eq!((status, err.as_str()), (ExitStatus::Finding, ""), "{out}");
     assert!(
-        out.starts_with("vpcs/a is blocked by 1 object (source: the rules and objects that you may read)\n"),
+        out.starts_with(
+            "refused: vpcs/a is blocked by 1 object (source: the rules that you may read, and a dry run)\n"
+        ),
         "{out}"
     );
     assert!(
@@ -170,11 +172,11 @@ async fn told_by_rights(scene: &Scene) {
     scene.grant("alice", &[VPCS, VMS, BINDINGS]).await;
     let (status, out, err) = scene.why("alice", &[]).await;
     assert_eq!((status, err.as_str()), (ExitStatus::Finding, ""), "{out}");
-    assert!(out.starts_with("vpcs/a is blocked by 1 object (source: a dry run)\n"), "{out}");
+    assert!(out.starts_with("refused: vpcs/a is blocked by 1 object (source: a dry run)\n"), "{out}");
     assert!(out.contains("VirtualMachine/m1   <unread>   spec.vpcRef.name   delete it, or change"), "{out}");
     let (_, out, _) = scene.why("alice", &["-o", "json"]).await;
-    let json: Value = serde_json::from_str(&out).unwrap();
-    assert_eq!((&json["toldBy"], &json["blocked"]), (&json!("dry-run"), &json!(true)));
+    let json = answer(&out);
+    assert_eq!((&json["source"], &json["state"]), (&json!("dry-run"), &json!("refused")));
     assert_eq!(json["blockers"][0]["name"], "m1");
     assert!(!json["unread"].as_array().unwrap().is_empty(), "{json}");
 
@@ -224,9 +226,9 @@ async fn a_rule_that_the_targets_provider_does_not_accept_blocks_nothing() {
         let expected = if blocked { ExitStatus::Finding } else { ExitStatus::Well };
         assert_eq!((status, err.as_str()), (expected, ""), "{out}");
         let (_, out, _) = scene.why("admin", &["-o", "json"]).await;
-        let json: Value = serde_json::from_str(&out).unwrap();
-        let told_by = if blocked { "rules" } else { "rules-and-dry-run" };
-        assert_eq!((&json["toldBy"], &json["blocked"]), (&json!(told_by), &json!(blocked)));
+        let json = answer(&out);
+        let state = if blocked { "refused" } else { "free" };
+        assert_eq!((&json["source"], &json["state"]), (&json!("rules-and-dry-run"), &json!(state)));
     }
     scene.stop().await;
 }
@@ -244,7 +246,7 @@ async fn in_a_cluster_rights_decide_who_tells() {
     scene.grant("dave", &[VPCS, RULES]).await;
     let (status, out, _) = scene.why("dave", &[]).await;
     assert_eq!(status, ExitStatus::Finding, "{out}");
-    assert!(out.starts_with("vpcs/a is blocked by 1 object (source: a dry run)\n"), "{out}");
+    assert!(out.starts_with("refused: vpcs/a is blocked by 1 object (source: a dry run)\n"), "{out}");
     scene.stop().await;
 }
 
@@ -286,7 +288,10 @@ async fn a_lock_and_a_foreign_webhook_are_never_nothing() {
     for user in ["admin", "carol"] {
         let (status, out, err) = scene.why(user, &[]).await;
         assert_eq!((status, err.as_str()), (ExitStatus::Finding, ""), "{out}");
-        assert!(out.starts_with("vpcs/a is locked by 1 lock (source: "), "{out}");
+        assert!(out.starts_with("refused: vpcs/a is locked by 1 lock"), "{out}");
+        // Nothing enforces the lock, which only somebody who may delete the object can find out.
+        let is_told = out.contains("warning: a dry run says that the API server would delete it for you all the same");
+        assert_eq!(is_told, user == "admin", "{out}");
         assert!(out.contains("delete the lock, or act as its holder"), "{out}");
     }
     scene.tenant.delete(path, Default::default()).await.unwrap();
@@ -302,10 +307,18 @@ async fn a_lock_and_a_foreign_webhook_are_never_nothing() {
     let path = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations";
     scene.tenant.post_json(path, &configuration).await.unwrap();
     eventually("the API server goes by it", async || scene.tenant.delete_dry_run(VPC).await.is_err()).await;
-    let (status, out, _) = scene.why("admin", &[]).await;
-    assert_eq!(status, ExitStatus::Failure, "{out}");
-    assert!(out.contains("other.example.com"), "{out}");
+    let (status, out, err) = scene.why("admin", &[]).await;
+    assert_eq!((status, err.as_str()), (ExitStatus::Finding, ""), "{out}");
+    assert!(out.starts_with("refused: vpcs/a is refused by other.example.com (source: "), "{out}");
+    assert!(out.contains("refuses: the API server can't call webhook other.example.com"), "{out}");
+    assert!(!out.contains("may refuse"), "{out}");
     scene.stop().await;
+}
+
+/// Returns the answer about one object, from the report for programs.
+fn answer(out: &str) -> Value {
+    let report: Value = serde_json::from_str(out).unwrap();
+    report["objects"][0].clone()
 }
 
 async fn bed(kind: Kind) -> (Testbed, TempDir) {

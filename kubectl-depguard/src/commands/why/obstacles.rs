@@ -1,0 +1,78 @@
+//! Obstacles besides rules and locks: one file for each source of them.
+
+use depguard_core::Group;
+use depguard_core::model::{GroupResource, Namespace, Resource};
+use serde_json::Value;
+
+use super::answer::Target;
+use super::obstacle::Obstacles;
+use crate::cluster::rules::Rules;
+use crate::cluster::source::Source;
+use crate::io::exit::Failure;
+use crate::io::terminal::Terminal;
+
+mod admission;
+mod content;
+mod finalizers;
+mod known_finalizers;
+mod namespace;
+mod node;
+mod owned;
+mod owners;
+pub(super) mod rights;
+mod volumes;
+
+/// Target, and the cluster or files in which obstacles are looked for.
+#[derive(Clone, Copy)]
+pub(super) struct Subject<'a> {
+    pub(super) source: &'a Source,
+    pub(super) rules: &'a Rules,
+    pub(super) target: &'a Target,
+    pub(super) terminal: &'a Terminal,
+}
+
+/// Finds all obstacles, the worst first.
+pub(super) async fn find(subject: Subject<'_>) -> Result<Obstacles, Failure> {
+    let mut found = Obstacles { list: finalizers::find(&subject), ..Obstacles::default() };
+    found.list.extend(owners::find(&subject).await);
+    volumes::find(&subject, &mut found).await?;
+    node::find(&subject, &mut found).await?;
+    owned::find(&subject, &mut found).await?;
+    namespace::find(&subject, &mut found).await?;
+    // A deletion that was accepted is not reviewed again.
+    if !subject.target.is_terminating() {
+        admission::find(&subject, &mut found).await?;
+    }
+    found.list.sort_by_key(|obstacle| obstacle.effect);
+    Ok(found)
+}
+
+impl Subject<'_> {
+    fn namespace(&self) -> Option<&str> {
+        self.target.namespace.as_deref()
+    }
+
+    /// Returns true if the target is of this group and resource.
+    fn is(&self, group: &str, resource: &str) -> bool {
+        let gvr = &self.target.info.gvr;
+        gvr.group.as_str() == group && gvr.resource.as_str() == resource
+    }
+
+    /// Passes each object of a kind to `each`, from the target's namespace or from all. Returns the parts that could
+    /// not be read. A kind that does not exist has no objects.
+    async fn list(&self, group: &str, resource: &str, each: impl FnMut(Value)) -> Result<Vec<String>, Failure> {
+        let kind = GroupResource {
+            group: Group::parse(group).map_err(Failure::new)?,
+            resource: Resource::parse(resource).map_err(Failure::new)?,
+        };
+        let Some(info) = self.source.kind_of(&kind).await? else {
+            let kinds = self.source.kinds().await?;
+            return Ok(kinds.unread_of(&kind.group).map(ToString::to_string).collect());
+        };
+        let namespace = self.namespace().and_then(|namespace| Namespace::parse(namespace).ok());
+        Ok(match self.source.objects(&info, namespace.as_ref(), self.terminal, each).await {
+            Ok(unread) => unread.map(|unread| unread.to_string()).into_iter().collect(),
+            Err(failure) => vec![format!("{kind} ({})", failure.message())],
+        })
+    }
+}
