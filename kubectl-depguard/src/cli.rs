@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::commands::{
-    completion, dangling, graph, impact, import, install, lint, order, rules, status, suggest, test, uninstall, why,
+    completion, dangling, graph, impact, import, install, lint, order, rules, status, suggest, test, ui, uninstall, why,
 };
 use crate::io::exit::{ExitStatus, Failure, Outcome};
 use crate::io::terminal::{Terminal, Tone};
@@ -40,6 +40,7 @@ enum Command {
     Status(status::Args),
     Suggest(suggest::Args),
     Test(test::Args),
+    Ui(ui::Args),
     Uninstall(uninstall::Args),
     Why(why::Args),
     Lint(lint::Args),
@@ -95,6 +96,7 @@ async fn execute(cli: Cli, terminal: &mut Terminal) -> Result<Outcome, Failure> 
         Command::Status(args) => status::run(args, &global, terminal).await,
         Command::Suggest(args) => suggest::run(&args, &global, terminal).await,
         Command::Test(args) => test::run(args, terminal).await,
+        Command::Ui(args) => ui::run(args, &global, terminal).await,
         Command::Uninstall(args) => uninstall::run(args, &global, terminal).await,
         Command::Why(args) => why::run(args, &global, terminal).await,
         Command::Lint(args) => lint::run(args, &global, terminal).await,

@@ -12,5 +12,6 @@ pub(crate) mod rules;
 pub(crate) mod status;
 pub(crate) mod suggest;
 pub(crate) mod test;
+pub(crate) mod ui;
 pub(crate) mod uninstall;
 pub(crate) mod why;

@@ -2,6 +2,7 @@
 
 pub(crate) mod locks;
 pub(crate) mod offline_server;
+pub(crate) mod page;
 pub(crate) mod reference_scan;
 pub(crate) mod rule_draft;
 pub(crate) mod simulated_delete;

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use clap::ValueEnum;
 use depguard_core::api::OnDelete;
 use depguard_core::lookup::ReferenceTarget;
 use schemars::JsonSchema;
@@ -14,11 +15,12 @@ use crate::cluster::rules::ReadFailure;
 use crate::cluster::source::Source;
 use crate::engine::reference_scan::{Follow, ObjectIdentity, Scan, Scope};
 use crate::io::exit::{Failure, Outcome};
-use crate::io::output::{Format, OutputArgs, Table, one_line};
+use crate::io::output::{Format, Table, one_line};
 use crate::io::report::{CommandReport, print_json, print_yaml};
 use crate::io::terminal::{Terminal, Tone};
 use crate::options::Global;
 
+mod drawing;
 mod tree;
 
 use self::tree::{Branches, Line, Repetition};
@@ -26,8 +28,8 @@ use self::tree::{Branches, Line, Repetition};
 /// Show which objects depend on an object, directly or through others
 ///
 /// Follows all rules from the object to its dependents, from these to their own dependents, and so on, and prints a
-/// tree. A direct dependent blocks the deletion of the object, unless its rule only warns or audits. Reads all
-/// namespaces that you may read.
+/// tree, or with -o mermaid or svg a drawing. A direct dependent blocks the deletion of the object, unless its rule only
+/// warns or audits; a drawing shows it in red. Reads all namespaces that you may read.
 ///
 /// Exit code: 2 if something could not be read, so that dependents may be missing, or if no rule applies.
 #[derive(Debug, clap::Args)]
@@ -36,8 +38,27 @@ pub(crate) struct Args {
     object: ObjectArgs,
     #[command(flatten)]
     files: FileArgs,
-    #[command(flatten)]
-    output: OutputArgs,
+
+    /// Output format [default: text for people]
+    #[arg(short, long, value_enum, value_name = "FORMAT")]
+    output: Option<ImpactFormat>,
+}
+
+/// Formats of the command: those of all commands, and drawings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum ImpactFormat {
+    /// Text for people, with more columns
+    Wide,
+    /// JSON
+    Json,
+    /// YAML
+    Yaml,
+    /// Names only, one per line
+    Name,
+    /// Drawing in Mermaid, for Markdown
+    Mermaid,
+    /// Picture for a browser or a document
+    Svg,
 }
 
 /// Result of the command. The list of dependents is flat, so that it can be of any depth: each dependent names the
@@ -104,7 +125,23 @@ pub(crate) async fn run(args: &Args, global: &Global, terminal: &mut Terminal) -
     if let Some(nothing) = scan.coverage.nothing().filter(|_| report.count == 0) {
         return Err(nothing);
     }
-    print(&report, &scan, &lines, args.output.output, terminal)?;
+    let format = match args.output {
+        None => None,
+        Some(ImpactFormat::Wide) => Some(Format::Wide),
+        Some(ImpactFormat::Json) => Some(Format::Json),
+        Some(ImpactFormat::Yaml) => Some(Format::Yaml),
+        Some(ImpactFormat::Name) => Some(Format::Name),
+        Some(ImpactFormat::Mermaid) => {
+            terminal.out().write_all(drawing::draw(&scan, root, &lines).mermaid().as_bytes())?;
+            return report.outcome(&scan);
+        }
+        Some(ImpactFormat::Svg) => {
+            let title = format!("Objects that depend on {}", report.target);
+            terminal.out().write_all(drawing::draw(&scan, root, &lines).svg(&title)?.as_bytes())?;
+            return report.outcome(&scan);
+        }
+    };
+    print(&report, &scan, &lines, format, terminal)?;
     report.outcome(&scan)
 }
 

@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use depguard_core::Rule;
+use depguard_core::api::OnDelete;
 use depguard_core::lookup::{ReferenceTarget, ReferencedObject};
 use depguard_core::model::{GroupResource, Namespace};
 use depguard_core::rule::{Edge, RuleKey};
@@ -156,6 +157,31 @@ impl Scan {
             }
         }
         held_by
+    }
+
+    /// Returns each pair of objects of which the first keeps the second from being deleted: it refers to it by an edge
+    /// that refuses, and the second is not being deleted already. The third number is the edge.
+    pub(crate) fn blocking(&self) -> impl Iterator<Item = (usize, usize, usize)> {
+        let denies = |edge: usize| self.edges.get(edge).is_some_and(|applied| applied.edge.on_delete == OnDelete::Deny);
+        let denying = self.references.iter().filter(move |reference| denies(reference.edge));
+        denying.flat_map(|reference| {
+            let stands = |target: &&usize| self.objects.get(**target).is_some_and(|target| !target.terminating);
+            reference.holds.iter().filter(stands).map(|target| (reference.from, *target, reference.edge))
+        })
+    }
+
+    /// Returns the kind, namespace and name of the target of a reference by name, if it is known not to exist.
+    pub(crate) fn missing_target<'s>(
+        &self,
+        reference: &'s Reference,
+    ) -> Option<(GroupResource, Option<&'s str>, &'s str)> {
+        let ReferenceTarget::Named { name, namespace, .. } = &reference.means else { return None };
+        if reference.exists || !reference.looked_at {
+            return None;
+        }
+        let target = self.edges.get(reference.edge)?.target();
+        let is_global = self.kind(&target).is_some_and(|kind| kind.namespaced == Some(false));
+        Some((target, namespace.as_deref().filter(|_| !is_global), name))
     }
 
     /// Returns the object of that kind and name.

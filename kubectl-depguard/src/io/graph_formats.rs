@@ -1,6 +1,12 @@
-//! Graphs as text for Graphviz and Mermaid.
+//! Graphs as text for Graphviz and Mermaid, and as SVG.
 
 use std::fmt::Write as _;
+
+mod layout;
+mod neighbourhood;
+mod svg;
+
+pub(crate) use self::layout::Rect;
 
 /// Graph of boxes and arrows.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -20,7 +26,9 @@ pub(crate) struct Shape {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum BoxStyle {
     Plain,
-    /// Object that blocks a deletion.
+    /// Object in question.
+    Focus,
+    /// Object that blocks the deletion of the object in question.
     Blocker,
     /// Object that is referred to but doesn't exist.
     Missing,
@@ -42,6 +50,7 @@ impl Graph {
         for (number, shape) in self.boxes.iter().enumerate() {
             let look = match shape.look {
                 BoxStyle::Plain => "",
+                BoxStyle::Focus => ", color=\"#0b62c4\", penwidth=2",
                 BoxStyle::Blocker => ", color=\"#cc0000\", penwidth=2",
                 BoxStyle::Missing => ", style=dotted",
             };
@@ -66,6 +75,7 @@ impl Graph {
             let _ = writeln!(text, "  n{} {line}|{}| n{}", arrow.from, mermaid_label(&arrow.lines), arrow.to);
         }
         let looks = [
+            (BoxStyle::Focus, "focus", "stroke:#0b62c4,stroke-width:3px"),
             (BoxStyle::Blocker, "blocker", "stroke:#cc0000,stroke-width:3px"),
             (BoxStyle::Missing, "missing", "stroke-dasharray:2 4"),
         ];

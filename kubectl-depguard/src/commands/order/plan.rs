@@ -3,13 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use depguard_core::ControlPlane;
-use depguard_core::api::OnDelete;
 use depguard_core::graph::{DeletionOrder, feedback_edges};
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::engine::locks::{LockSummary, Locks};
-use crate::engine::reference_scan::{AppliedEdge, Object, ObjectIdentity, Scan};
+use crate::engine::reference_scan::{Object, ObjectIdentity, Scan};
 use crate::io::exit::{Failure, Outcome};
 use crate::io::report::CommandReport;
 
@@ -54,19 +53,12 @@ impl Plan {
         let locked: BTreeMap<_, _> = locked.collect();
         let mut refers: Vec<Vec<usize>> = scan.objects.iter().map(|_| Vec::new()).collect();
         let (mut holds, mut by_target) = (Vec::new(), BTreeMap::<usize, Vec<usize>>::new());
-        let denies = |edge: &AppliedEdge| edge.edge.on_delete == OnDelete::Deny;
-        for reference in scan.references.iter().filter(|found| scan.edges.get(found.edge).is_some_and(denies)) {
-            let (from, edge) = (reference.from, reference.edge);
-            for &to in &reference.holds {
-                if scan.objects.get(to).is_none_or(|target| target.terminating) {
-                    continue;
-                }
-                if let Some(refers) = refers.get_mut(from) {
-                    refers.push(to);
-                }
-                by_target.entry(to).or_default().push(holds.len());
-                holds.push(BlockingReference { from, to, edge });
+        for (from, to, edge) in scan.blocking() {
+            if let Some(refers) = refers.get_mut(from) {
+                refers.push(to);
             }
+            by_target.entry(to).or_default().push(holds.len());
+            holds.push(BlockingReference { from, to, edge });
         }
         let stays = |index| locked.contains_key(&index) || scan.objects.get(index).is_some_and(|object| !object.inside);
         let turns = DeletionOrder::new(&refers, stays);

@@ -64,7 +64,7 @@ async fn a_drawing_of_all_is_well() {
 }
 
 #[tokio::test]
-async fn objects_are_drawn_with_blockers_and_what_is_missing() {
+async fn objects_are_drawn_with_what_is_missing() {
     const OBJECTS: &str = r#"---
 {apiVersion: compute.example.com/v1, kind: VirtualMachine, metadata: {name: m, namespace: x, annotations: {'a"b': v}}, spec: {disks: [{name: d}, {name: lost}]}}
 ---
@@ -90,12 +90,97 @@ async fn objects_are_drawn_with_blockers_and_what_is_missing() {
         assert!(drawn.out.contains(line), "{line} is not in {}", drawn.out);
     }
     assert!(!drawn.out.contains("elsewhere"), "{drawn:?}");
-    let class = |name: &str| {
-        let line =
-            drawn.out.lines().find(|line| line.trim_start().starts_with("class ") && line.contains(name)).unwrap();
-        let number = line.split_whitespace().nth(1).unwrap();
-        drawn.out.lines().find(|line| line.trim_start().starts_with(&format!("{number}["))).unwrap().to_owned()
+    let (_, classes) = drawn.out.split_once("classDef missing").unwrap();
+    assert_eq!(names(&drawn.out, classes), ["Disk/x/lost"], "{}", drawn.out);
+    // All objects that refer to any other would be red, which tells nobody anything.
+    assert!(!drawn.out.contains("blocker"), "{}", drawn.out);
+}
+
+/// Returns the names of the boxes that the first `class` line gives a class.
+fn names(drawing: &str, classes: &str) -> Vec<String> {
+    let line = classes.lines().find_map(|line| line.trim_start().strip_prefix("class ")).unwrap();
+    let numbers = line.split_whitespace().next().unwrap().split(',');
+    let named = numbers.map(|number| {
+        let shape = drawing.lines().find(|line| line.trim_start().starts_with(&format!("{number}["))).unwrap();
+        shape.split('"').nth(1).unwrap().to_owned()
+    });
+    named.collect()
+}
+
+/// Machines `m0` to `m9` in two namespaces refer to the cluster-scoped network `net`, which refers to a zone; `other` is
+/// in a graph of its own.
+fn surroundings() -> String {
+    let mut text = r#"
+{apiVersion: dependencies.opendefense.cloud/v1alpha1, kind: DependencyRule, metadata: {name: vms}, spec: {
+  dependent: {group: c.example.com, version: v1, kind: VM, resource: vms},
+  dependencies: [{group: n.example.com, version: v1, kind: Net, resource: nets, fieldRef: {path: .spec.net}}]}}
+---
+{apiVersion: dependencies.opendefense.cloud/v1alpha1, kind: DependencyRule, metadata: {name: nets}, spec: {
+  dependent: {group: n.example.com, version: v1, kind: Net, resource: nets},
+  dependencies: [{group: n.example.com, version: v1, kind: Zone, resource: zones, onDelete: Warn, fieldRef: {path: .spec.zone}}]}}
+"#
+    .to_owned();
+    let mut object = |group: &str, kind: &str, metadata: &str, spec: &str| {
+        text += &format!(
+            "---\n{{apiVersion: {group}.example.com/v1, kind: {kind}, metadata: {{{metadata}}}, spec: {{{spec}}}}}\n"
+        );
     };
-    assert!(class("blocker").contains("VirtualMachine/x/m"), "{}", drawn.out);
-    assert!(class("missing").contains("lost"), "{}", drawn.out);
+    for index in 0..10 {
+        let namespace = if index % 2 == 0 { "even" } else { "odd" };
+        object("c", "VM", &format!("name: m{index}, namespace: {namespace}"), "net: net");
+    }
+    object("n", "Net", "name: net", "zone: z");
+    object("n", "Net", "name: other", "zone: far");
+    object("n", "Zone", "name: z", "");
+    object("n", "Zone", "name: far", "");
+    text
+}
+
+#[tokio::test]
+async fn a_focus_is_drawn_with_its_surroundings_and_what_blocks_it_is_red() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = write(folder.path(), "all.yaml", &surroundings());
+    let file = file.to_str().unwrap();
+    let drawn = depguard(&["graph", "--focus", "net/net", "-o", "mermaid", "-f", file]).await.well();
+    for (name, is_drawn) in [("VM/even/m0", true), ("VM/odd/m9", true), ("Zone/z", true), ("Net/other", false)] {
+        assert_eq!(drawn.contains(&format!("[\"{name}\"]")), is_drawn, "{name} in {drawn}");
+    }
+    let (_, blockers) = drawn.split_once("classDef blocker").unwrap();
+    assert_eq!(names(&drawn, blockers).len(), 10, "{drawn}");
+
+    // A rule that only warns blocks nothing.
+    let drawn = depguard(&["graph", "--focus", "zone/z", "--depth", "1", "-o", "mermaid", "-f", file]).await.well();
+    assert!(drawn.contains("[\"Net/net<br/>#43;10 more\"]") && !drawn.contains("blocker"), "{drawn}");
+
+    for (focus, said) in [("net/gone", "found no Net gone"), ("vm", "names no object"), ("zones/", "names no object")] {
+        let refused = depguard(&["graph", "--focus", focus, "-f", file]).await;
+        assert!(refused.status == ExitStatus::Failure && refused.err.contains(said), "{refused:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_picture_needs_no_other_program() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = write(folder.path(), "all.yaml", &surroundings());
+    let drawn = depguard(&["graph", "-o", "svg", "-f", file.to_str().unwrap()]).await.well();
+    assert!(drawn.starts_with("<svg xmlns=") && drawn.ends_with("</svg>\n"), "{drawn}");
+    assert!(drawn.contains(">vms: .spec.net<") && drawn.contains("VM refers to Net (vms: .spec.net)."), "{drawn}");
+    assert!(drawn.contains("prefers-color-scheme:dark") && drawn.contains(">only warns or audits<"), "{drawn}");
+    assert!(!drawn.contains("blocks its deletion"), "{drawn}");
+}
+
+#[tokio::test]
+async fn the_dependents_of_an_object_are_drawn() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = write(folder.path(), "all.yaml", &surroundings());
+    let file = file.to_str().unwrap();
+    let drawn = depguard(&["impact", "net", "net", "-o", "mermaid", "-f", file]).await.well();
+    let (_, blockers) = drawn.split_once("classDef blocker").unwrap();
+    assert_eq!(names(&drawn, blockers).len(), 10, "{drawn}");
+    assert!(drawn.contains("[\"Net/net\"]") && !drawn.contains("Zone"), "{drawn}");
+
+    let drawn = depguard(&["impact", "zone", "z", "-o", "svg", "-f", file]).await.well();
+    assert!(drawn.contains("<title>Objects that depend on Zone/z</title>"), "{drawn}");
+    assert!(drawn.contains("VM/odd/m9 refers to Net/net (vms: spec.net)."), "{drawn}");
+    assert!(!drawn.contains("blocks its deletion"), "a rule that only warns blocks nothing: {drawn}");
 }
