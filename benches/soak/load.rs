@@ -14,7 +14,7 @@ use serde_json::json;
 
 use crate::Result;
 use crate::child::Child;
-use crate::watch::Held;
+use crate::watch::ProcessUsage;
 
 const CONFIGURATIONS: &str = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations";
 const NAMESPACE: &str = "default";
@@ -91,7 +91,7 @@ impl Scene {
         &mut self,
         time: Duration,
         at_once: usize,
-        samples: &mut Vec<Held>,
+        samples: &mut Vec<ProcessUsage>,
     ) -> Result<Counts> {
         let until = Instant::now() + time;
         self.webhook.usage().reset_peak()?;
@@ -107,7 +107,7 @@ impl Scene {
         let webhook = &mut self.webhook;
         let looking = async {
             while Instant::now() < until {
-                samples.push(Held::from_process(webhook).await?);
+                samples.push(ProcessUsage::from_process(webhook).await?);
                 tokio::time::sleep(Duration::from_secs(1)).await;
             }
             Ok(())
@@ -128,9 +128,9 @@ impl Scene {
     }
 
     /// Returns what the webhook holds after it was idle for a while.
-    pub(crate) async fn idle(&mut self) -> Result<Held> {
+    pub(crate) async fn idle(&mut self) -> Result<ProcessUsage> {
         tokio::time::sleep(Duration::from_secs(2)).await;
-        Held::from_process(&mut self.webhook).await
+        ProcessUsage::from_process(&mut self.webhook).await
     }
 
     pub(crate) async fn stop(self) -> Result {

@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use crate::load::Counts;
-use crate::watch::Held;
+use crate::watch::ProcessUsage;
 
 /// Memory by which the end may exceed the beginning, in bytes, or else a twentieth. An allocator keeps returned memory,
 /// and not always the same amount.
@@ -19,10 +19,10 @@ pub(crate) struct Soak {
     pub(crate) took: Duration,
     pub(crate) counts: Counts,
     /// Samples under load, one a second.
-    pub(crate) samples: Vec<Held>,
+    pub(crate) samples: Vec<ProcessUsage>,
     /// State at rest.
-    pub(crate) before: Held,
-    pub(crate) after: Held,
+    pub(crate) before: ProcessUsage,
+    pub(crate) after: ProcessUsage,
 }
 
 impl Soak {
@@ -65,7 +65,7 @@ impl Soak {
     }
 }
 
-fn median<'a>(samples: impl Iterator<Item = &'a Held>) -> u64 {
+fn median<'a>(samples: impl Iterator<Item = &'a ProcessUsage>) -> u64 {
     let mut all: Vec<_> = samples.map(|sample| sample.memory).collect();
     all.sort_unstable();
     all.get(all.len() / 2).copied().unwrap_or_default()
@@ -102,10 +102,10 @@ impl fmt::Display for Soak {
 mod tests {
     use super::*;
 
-    const REST: Held = Held { memory: 0, tasks: 10, descriptors: 20 };
+    const REST: ProcessUsage = ProcessUsage { memory: 0, tasks: 10, descriptors: 20 };
 
     fn soak(memory: impl Fn(u64) -> u64) -> Soak {
-        let samples = (0..100).map(|second| Held { memory: memory(second) << 20, ..REST }).collect();
+        let samples = (0..100).map(|second| ProcessUsage { memory: memory(second) << 20, ..REST }).collect();
         let counts = Counts { allowed: 1, denied: 1, unrelated: 1, ..Counts::default() };
         Soak { took: Duration::from_secs(100), counts, samples, before: REST, after: REST }
     }
@@ -120,9 +120,9 @@ mod tests {
     fn what_grows_is_told() {
         let [wrong] = &soak(|second| 30 + second / 8).wrong()[..] else { panic!() };
         assert!(wrong.starts_with("memory has grown from 31.0 MiB to 4"), "{wrong}");
-        let after = Held { tasks: 15, ..REST };
+        let after = ProcessUsage { tasks: 15, ..REST };
         assert_eq!(Soak { after, ..soak(|_| 30) }.wrong(), ["tasks at rest have grown from 10 to 15"]);
-        let after = Held { descriptors: 25, ..REST };
+        let after = ProcessUsage { descriptors: 25, ..REST };
         assert_eq!(Soak { after, ..soak(|_| 30) }.wrong(), ["descriptors at rest have grown from 20 to 25"]);
     }
 

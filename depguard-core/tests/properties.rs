@@ -237,7 +237,7 @@ proptest! {
         let set = RuleSet::load(control_plane, [&json]);
         match (rule, partial) {
             (Ok(rule), partial) => {
-                // A usable rule has an outline that equals the rule: a spoilt rule keeps the same values.
+                // A usable rule has a lenient reading that equals the rule: a spoilt rule keeps the same values.
                 let partial = partial.expect("a partial rule");
                 let dependent = rule.dependent();
                 prop_assert_eq!(&partial.key, rule.key());

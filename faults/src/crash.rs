@@ -1,4 +1,4 @@
-//! Removal of GlobalOwners while their controller is killed at its writes. A judge decides by the journal of the API
+//! Removal of GlobalOwners while their controller is killed at its writes. A checker decides by the journal of the API
 //! server.
 //!
 //! Each graph has an API server of its own, with its garbage collector, the stock webhook, and a controller that writes
@@ -6,8 +6,8 @@
 //! effect. Then another controller is started, until the GlobalOwner is gone. In one graph in three, the controller is
 //! killed at every write, once before and once after.
 
+mod checker;
 mod control;
-mod judge;
 mod stage;
 mod world;
 
@@ -21,7 +21,7 @@ pub use control::{Mistake, control};
 
 use crate::Result;
 use crate::random::Random;
-use judge::judge;
+use checker::check;
 use stage::Stage;
 use world::World;
 
@@ -45,7 +45,7 @@ pub struct Summary {
     pub refusals: usize,
     /// Duration of the runs.
     pub took: Duration,
-    /// Violations that the judge found.
+    /// Violations that the checker found.
     pub violations: Vec<String>,
 }
 
@@ -101,7 +101,7 @@ async fn one(world: World, seed: u64) -> Result<Summary> {
         stage.revive();
     }
     let journal = stage.end().await?;
-    let mut verdict = judge(&world, &journal);
+    let mut verdict = check(&world, &journal);
     if !ended {
         verdict.violations.push(format!("the GlobalOwner still exists after {} s", PATIENCE.as_secs()));
     }

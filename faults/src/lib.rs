@@ -1,11 +1,11 @@
 //! depguard under faults: a stock webhook and a stock controller on the testbed, and deletions while everything around
-//! them fails. A judge decides by the journal of the API server.
+//! them fails. A checker decides by the journal of the API server.
 //!
 //! `cargo run -p depguard-faults -- --seed 1 --deletes 10000`
 
+mod checker;
 pub mod crash;
 mod disturb;
-mod judge;
 mod kinds;
 mod plan;
 mod random;
@@ -21,7 +21,7 @@ pub use plan::{Fault, Plan, Round, Story, Target};
 pub use scene::Scene;
 pub use summary::Summary;
 
-use judge::{History, Outcome, judge};
+use checker::{History, Outcome, check};
 use round::{Log, play};
 
 /// Result of the run's own operations.
@@ -54,7 +54,7 @@ pub async fn run(options: &Options) -> Result<Summary> {
     let mut summary = Summary { seed: options.seed, ..Summary::default() };
     let mut scene = Scene::start(BYSTANDERS, options.read_through).await?;
     let mut log = Log::new(Instant::now());
-    // The rules are in force beyond doubt from here on. The judge does not judge earlier deletions.
+    // The rules are in force beyond doubt from here on. The checker passes over earlier deletions.
     tokio::time::sleep(disturb::LAG).await;
     for (number, round) in plan.rounds.iter().enumerate() {
         let from = Instant::now();
@@ -69,11 +69,11 @@ pub async fn run(options: &Options) -> Result<Summary> {
                 round.targets.len()
             );
         }
-        if options.until_violation && !judged(&scene, &log).violations.is_empty() {
+        if options.until_violation && !verdict_on(&scene, &log).violations.is_empty() {
             break;
         }
     }
-    let verdict = judged(&scene, &log);
+    let verdict = verdict_on(&scene, &log);
     scene.stop().await;
     summary.faults = log.hits.clone();
     summary.requests = log.attempts.len();
@@ -87,6 +87,6 @@ pub async fn run(options: &Options) -> Result<Summary> {
     Ok(summary)
 }
 
-fn judged(scene: &Scene, log: &Log) -> judge::Verdict {
-    judge(&History::from_events(&scene.testbed.journal()), &log.attempts, &log.spans)
+fn verdict_on(scene: &Scene, log: &Log) -> checker::Verdict {
+    check(&History::from_events(&scene.testbed.journal()), &log.attempts, &log.spans)
 }

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use depguard_faults::{Fault, Options, ReadThrough};
 
-/// Deletes objects while everything around depguard fails, and judges the answers. Prints one line at the end. Exit
+/// Deletes objects while everything around depguard fails, and checks the answers. Prints one line at the end. Exit
 /// code 1 means that a referenced object was deleted, or a deletion was refused for too long.
 #[derive(Debug, Parser)]
 struct Arguments {

@@ -229,7 +229,7 @@ impl Plan {
 /// are somewhat more than the tests require, because some end differently when a rule is gone or the machine is slow.
 fn targets(random: &mut Random, count: usize, fault: Fault, names: &mut BTreeSet<String>) -> Vec<Target> {
     // Without a fault, all deletions need the same dependents at once.
-    let crowd = fault == Fault::Calm;
+    let share_dependents = fault == Fault::Calm;
     let mut targets: Vec<_> = (0..count)
         .map(|place| {
             let story = match place % 20 {
@@ -247,8 +247,8 @@ fn targets(random: &mut Random, count: usize, fault: Fault, names: &mut BTreeSet
             };
             Target {
                 name: fresh(random, names),
-                pair: if crowd { Pair::Vpc } else { Pair::ALL[random.below(Pair::ALL.len())] },
-                namespace: if crowd { NAMESPACES[0] } else { NAMESPACES[random.below(NAMESPACES.len())] },
+                pair: if share_dependents { Pair::Vpc } else { Pair::ALL[random.below(Pair::ALL.len())] },
+                namespace: if share_dependents { NAMESPACES[0] } else { NAMESPACES[random.below(NAMESPACES.len())] },
                 story,
                 dependents: (0..dependents).map(|_| fresh(random, names)).collect(),
                 pause: random.millis(0, 30),

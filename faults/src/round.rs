@@ -8,8 +8,8 @@ use depguard_kcp::{Endpoint, Preconditions};
 use futures::stream::{self, StreamExt};
 
 use crate::Result;
+use crate::checker::{Attempt, GRACE, Object, Outcome, Span};
 use crate::disturb::{Disturbance, lag};
-use crate::judge::{Attempt, GRACE, Object, Outcome, Span};
 use crate::kinds::{NAMESPACES, OTHER_REF, REF};
 use crate::plan::{Fault, Round, Story, Target};
 use crate::scene::Scene;
@@ -18,7 +18,7 @@ use crate::scene::Scene;
 const MAX_CONCURRENT_ACTS: usize = 24;
 /// Pause between two attempts to delete a free object.
 const PAUSE: Duration = Duration::from_millis(250);
-/// Time after the end of all faults for which deletions are still tried: a little longer than the judge's limit.
+/// Time after the end of all faults for which deletions are still tried: a little longer than the checker's limit.
 const GIVE_UP: Duration = Duration::from_millis(11_500);
 
 /// Log of the actions and their results.

@@ -25,7 +25,7 @@ pub struct Summary {
     pub unanswered: usize,
     /// Faults of the run: the requests and watches that each of their rounds hit. Some faults hit none of them.
     pub faults: BTreeMap<Fault, Vec<u64>>,
-    /// Violations that the judge found.
+    /// Violations that the checker found.
     pub violations: Vec<String>,
     /// Duration of the run.
     pub took: Duration,

@@ -10,10 +10,10 @@ use serde_json::Value;
 /// APIExports of the workspaces that accepted the claim on them.
 #[derive(Debug)]
 pub(crate) enum Exports<'v> {
-    /// No APIExport can be seen, for this reason.
+    /// No APIExport can be read, for this reason.
     Unavailable(String),
     /// APIExports by logical cluster and name.
-    Seen(BTreeMap<(&'v str, &'v str), &'v Value>),
+    Known(BTreeMap<(&'v str, &'v str), &'v Value>),
 }
 
 /// Answer to the question whether an APIExport serves a kind.
@@ -33,7 +33,7 @@ impl<'v> Exports<'v> {
             let cluster = object.pointer("/metadata/annotations")?.get(CLUSTER_ANNOTATION)?.as_str()?;
             Some((cluster, object.pointer("/metadata/name")?.as_str()?))
         };
-        Self::Seen(objects.into_iter().filter_map(|object| Some((key(object)?, object))).collect())
+        Self::Known(objects.into_iter().filter_map(|object| Some((key(object)?, object))).collect())
     }
 
     /// Returns whether this export serves the kind. The workspace must have accepted the claim on its exports.
@@ -43,11 +43,11 @@ impl<'v> Exports<'v> {
         export: &ExportName,
         kind: &GroupResource,
     ) -> Result<Served, &str> {
-        let seen = match self {
+        let exports = match self {
             Self::Unavailable(why) => return Err(why),
-            Self::Seen(seen) => seen,
+            Self::Known(exports) => exports,
         };
-        Ok(match seen.get(&(cluster.as_str(), export.as_str())) {
+        Ok(match exports.get(&(cluster.as_str(), export.as_str())) {
             None => Served::NoExport,
             Some(export) if resource(export, kind).is_some() => Served::Yes,
             Some(_) => Served::OtherKinds,
@@ -61,8 +61,8 @@ impl<'v> Exports<'v> {
         export: &ExportName,
         kind: &GroupResource,
     ) -> Option<&'v str> {
-        let Self::Seen(seen) = self else { return None };
-        let export = seen.get(&(cluster.as_str(), export.as_str()))?;
+        let Self::Known(exports) = self else { return None };
+        let export = exports.get(&(cluster.as_str(), export.as_str()))?;
         resource(export, kind)?.get("schema")?.as_str()
     }
 }

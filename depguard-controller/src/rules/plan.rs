@@ -29,7 +29,7 @@ pub(crate) struct PlanInput<'v> {
     pub(crate) export_name: &'v str,
     /// All DependencyRules, as the API server returned them, each with its parsed content.
     pub(crate) rules: Vec<(&'v Value, WrittenRule)>,
-    /// Outlines of rules that are too many to be held one by one.
+    /// Stand-ins of rules that are too many to be stored one by one.
     pub(crate) further: Vec<WrittenRule>,
     /// APIBindings of depguard; none in plain Kubernetes.
     pub(crate) bindings: Bindings,

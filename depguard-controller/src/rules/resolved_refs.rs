@@ -176,7 +176,7 @@ fn check_rule_grant(
             "workspace {workspace} accepts the rule only while depguard can't {doubt}: add clusters/{own} to the \
              annotation {ACCEPT_ANNOTATION} there, which needs no verification"
         ));
-    } else if let Some(RuleGrant::Unreadable(entry)) = input.rule_grants.of(provider, export) {
+    } else if let Some(RuleGrant::Unreadable(entry)) = input.rule_grants.get(provider, export) {
         findings.note(format!(
             "depguard ignores the annotation {ACCEPT_ANNOTATION} of APIExport {export} in workspace {workspace} and \
              accepts all rules: `{entry}` in it is not a workspace path"

@@ -204,7 +204,7 @@ impl RuleGrants {
 
     /// Returns the provider's answer to rules of the workspace `of` about the kinds of its export.
     pub fn acceptance(&self, of: &LogicalCluster, provider: &LogicalCluster, export: &ExportName) -> Acceptance {
-        match self.of(provider, export) {
+        match self.get(provider, export) {
             Some(RuleGrant::Only(accepted)) if of != provider => self.among_accepted(of, accepted),
             _ => Acceptance::Accepted,
         }
@@ -268,7 +268,7 @@ impl RuleGrants {
     }
 
     /// Returns the known grant of an APIExport; `None` if there is none.
-    pub fn of(&self, provider: &LogicalCluster, export: &ExportName) -> Option<&RuleGrant> {
+    pub fn get(&self, provider: &LogicalCluster, export: &ExportName) -> Option<&RuleGrant> {
         self.exports.get(&(provider.clone(), export.clone()))
     }
 }

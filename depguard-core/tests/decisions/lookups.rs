@@ -265,12 +265,12 @@ fn a_table_that_does_not_show_the_field_leaves_the_lookups_open() {
         let lookup = reading.into_lookups().remove(0);
         assert!(!lookup.has_ended() && lookup.strategy() == Strategy::NamespaceScan);
     }
-    let crowd = world.but(|world| {
+    let busy = world.but(|world| {
         world.prints = |_| true;
         world.objects.extend((2..20).map(|n| vm("ns", &format!("m{n}"), "a")));
     });
-    let mut reading = ListReader::by_table(lookups(&crowd, &[vpc("ns", "a")])).unwrap();
-    reading.answer(crowd.reply(&reading.next().unwrap().path).as_answer());
+    let mut reading = ListReader::by_table(lookups(&busy, &[vpc("ns", "a")])).unwrap();
+    reading.answer(busy.reply(&reading.next().unwrap().path).as_answer());
     assert_eq!((reading.next(), reading.was_refused()), (None, false));
 }
 

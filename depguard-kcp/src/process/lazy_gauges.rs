@@ -10,7 +10,7 @@ use prometheus_client::registry::Registry;
 
 use crate::watch::reflector::Watches;
 
-/// Adds gauges of each resource's watches: the time since a watch was last heard of, and if it fails.
+/// Adds gauges of each resource's watches: the time since the last contact with a watch, and if it fails.
 pub fn register_watches(registry: &mut Registry, watches: Watches) {
     let failing = watches.clone();
     let help =

@@ -104,7 +104,7 @@ impl Reflector {
         self.states.clone()
     }
 
-    /// Returns the watches, with the time when each was last heard of.
+    /// Returns the watches, with the time of the last contact with each.
     pub fn watches(&self) -> Watches {
         self.states.borrow().watches().clone()
     }

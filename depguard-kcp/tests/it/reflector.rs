@@ -355,7 +355,7 @@ type Unusable = (&'static str, fn() -> Answer);
 
 /// Answers every retry with an unusable 200.
 #[tokio::test]
-async fn what_is_answered_and_not_understood_is_not_heard_of() {
+async fn what_is_answered_and_not_understood_is_no_contact() {
     let unusable: [Unusable; 5] = [
         ("no metadata.resourceVersion", || Answer::Json(200, r#"{"metadata": {}, "items": []}"#.to_owned())),
         ("is larger than 64 MiB", || Answer::Big((64 << 20) + 1)),
@@ -381,7 +381,7 @@ async fn what_is_answered_and_not_understood_is_not_heard_of() {
         }
         let silent = since.elapsed();
         let age = setting.reflector.watches().ages()["dependencyrules"];
-        assert!(age >= silent, "{why}: heard of {age:?} ago, and it has failed for {silent:?}");
+        assert!(age >= silent, "{why}: a contact {age:?} ago, and it has failed for {silent:?}");
         assert!(setting.reflector.watches().failing()["dependencyrules"], "{why}");
         let stalest = setting.reflector.state().stalest().unwrap();
         assert!(stalest.since <= first.failing().unwrap().since && stalest.why.contains(why), "{stalest:?}");
@@ -403,7 +403,7 @@ async fn pass(seconds: u64) {
 /// Two shards, of which `b` sends bookmarks.
 struct Shards {
     setting: Setting,
-    heard: u64,
+    contacts: u64,
 }
 
 impl Shards {
@@ -419,18 +419,18 @@ impl Shards {
         for shard in ["a", "b"] {
             setting.world.watch(&at(shard, RULES)).await;
         }
-        Self { setting, heard: 0 }
+        Self { setting, contacts: 0 }
     }
 
-    /// Advances the clock by ten seconds, and lets `b` be heard of.
+    /// Advances the clock by ten seconds, and has a contact with `b`.
     async fn bookmark(&mut self) {
         pass(10).await;
-        self.heard += 1;
-        let name = format!("heard-{}", self.heard);
+        self.contacts += 1;
+        let name = format!("contact-{}", self.contacts);
         // Sends an event in place of a bookmark, because the event's arrival is visible to the test.
         self.setting.world.tell(&at("b", RULES), "ADDED", &rule("c9", &name)).await;
         let arrived = |state: &Snapshot| rules(state).contains(&format!("c9/{name}"));
-        self.setting.until("heard of b", arrived).await;
+        self.setting.until("contact with b", arrived).await;
     }
 
     fn lists(&self, shard: &str) -> usize {
@@ -458,7 +458,7 @@ async fn a_watch_that_says_nothing_is_begun_anew_with_a_list_and_the_others_go_o
 }
 
 #[tokio::test]
-async fn a_watch_is_heard_of_by_its_bookmarks() {
+async fn a_bookmark_is_a_contact_with_its_watch() {
     let mut setting = start(ControlPlane::Kcp, one_shard()).await;
     setting.until_rules(&["c1/r", "c2/r"]).await;
     setting.world.watch(&at("a", RULES)).await;
@@ -472,7 +472,7 @@ async fn a_watch_is_heard_of_by_its_bookmarks() {
 }
 
 #[tokio::test]
-async fn an_endpoint_that_fails_is_told_of_since_it_was_last_heard_of_and_the_others_are_followed() {
+async fn an_endpoint_that_fails_is_told_of_since_its_last_contact_and_the_others_are_followed() {
     let mut shards = Shards::start().await;
     let later = json!({"kind": "Status", "reason": "ServiceUnavailable", "message": "later", "code": 503});
     shards.setting.world.respond(&at("a", RULES), 503, later);
@@ -487,5 +487,5 @@ async fn an_endpoint_that_fails_is_told_of_since_it_was_last_heard_of_and_the_ot
     assert!(silent >= Duration::from_secs(40) && stalest.why.contains("503 ServiceUnavailable: later"), "{stalest:?}");
     assert_eq!(state.failing().unwrap().since, stalest.since);
     // `b` has been followed all the time.
-    assert!(rules(&state).contains(&"c9/heard-4".to_owned()));
+    assert!(rules(&state).contains(&"c9/contact-4".to_owned()));
 }

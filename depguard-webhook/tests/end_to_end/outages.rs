@@ -59,7 +59,7 @@ impl Outages {
         for (tenant, machine) in [(&outages.scene.tenant, "m1"), (&outages.b, "m2")] {
             eventually("all is well", async || blocked_by(tenant, machine).await).await;
         }
-        // A shard that was never heard of is no shard that is away: until its rules are loaded, everything is refused.
+        // A shard without any contact so far is no shard that is away: until its rules are loaded, everything is refused.
         eventually("the other provider's rule is loaded", async || outages.has_loaded(2).await).await;
         outages
     }

@@ -194,7 +194,7 @@ async fn a_list_that_fails_refuses_all_who_wait_for_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_single_deletion_asks_by_its_field_and_a_crowd_by_one_list() {
+async fn a_single_deletion_asks_by_its_field_and_many_by_one_list() {
     let hand = Hand::default();
     let service = service(&hand, SELECTED);
     let one = delete(&service, "a", "10s");
@@ -203,7 +203,7 @@ async fn a_single_deletion_asks_by_its_field_and_a_crowd_by_one_list() {
     hand.reply(0, list(&[("m1", "a")]));
     assert!(one.await.unwrap().is_some());
 
-    let crowd: Vec<_> = (0..200).map(|n| delete(&service, &format!("vpc-{n}"), "10s")).collect();
+    let deletions: Vec<_> = (0..200).map(|n| delete(&service, &format!("vpc-{n}"), "10s")).collect();
     settled().await;
     let open = hand.open();
     assert_eq!(open.len(), 4, "{open:?}");
@@ -211,25 +211,25 @@ async fn a_single_deletion_asks_by_its_field_and_a_crowd_by_one_list() {
     hand.reply_all(&list(&[]));
     settled().await;
     hand.reply_all(&list(&[]));
-    assert!(results(crowd).await.iter().all(Option::is_none));
+    assert!(results(deletions).await.iter().all(Option::is_none));
     assert!(hand.asked() <= 1 + 5, "{}", hand.asked());
 }
 
-/// A crowd would wait for a list that comes too late, again and again.
+/// Many deletions would wait for a list that comes too late, again and again.
 #[tokio::test(start_paused = true)]
-async fn where_a_list_takes_too_long_a_crowd_asks_one_by_one() {
+async fn where_a_list_takes_too_long_many_ask_one_by_one() {
     let hand = Hand::default();
     let service = service(&hand, SELECTED);
-    let crowd = || (0..100).map(|n| delete(&service, &format!("vpc-{n}"), "10s")).collect::<Vec<_>>();
+    let many = || (0..100).map(|n| delete(&service, &format!("vpc-{n}"), "10s")).collect::<Vec<_>>();
     let scans = || hand.open().iter().filter(|path| !path.contains("fieldSelector")).count();
-    let deletions = crowd();
+    let deletions = many();
     settled().await;
     assert_eq!((hand.open().len(), scans()), (4, 1));
     // No list is answered in time.
     let late = results(deletions).await;
     assert!(late.iter().flatten().all(|message| message.contains("not answered in time")), "{late:?}");
     assert_eq!(late.len(), 100);
-    let deletions = crowd();
+    let deletions = many();
     for _ in 0..34 {
         settled().await;
         assert!(hand.open().len() <= 3 && scans() == 0, "{:?}", hand.open());
@@ -238,7 +238,7 @@ async fn where_a_list_takes_too_long_a_crowd_asks_one_by_one() {
     assert!(results(deletions).await.iter().all(Option::is_none));
     // A list is tried again after a while.
     tokio::time::advance(Duration::from_secs(300)).await;
-    let deletions = crowd();
+    let deletions = many();
     settled().await;
     assert_eq!(scans(), 1);
     hand.reply_all(&list(&[]));

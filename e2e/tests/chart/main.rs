@@ -9,7 +9,7 @@ mod lifecycle;
 mod node;
 mod rendered;
 mod values;
-mod walk;
+mod walkthrough;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -86,7 +86,7 @@ fn on_a_cluster(chart: &Chart, tally: &mut Tally) {
     let document = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/operations.md");
     let walked = std::fs::read_to_string(document).map_err(Stop::from).and_then(|document| {
         let ring = start()?;
-        runtime.block_on(walk::through(ring, &chart.tools, &document))
+        runtime.block_on(walkthrough::through(ring, &chart.tools, &document))
     });
     tally.record("docs/operations.md is walked through", walked);
 }

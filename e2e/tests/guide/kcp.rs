@@ -16,14 +16,14 @@ use tokio::process::Child;
 
 use crate::Programs;
 use crate::shell::{Done, Shell, environment};
-use crate::walk::way_to;
+use crate::walkthrough::way_to;
 
 pub(crate) const DOCUMENT: &str = "docs/install-kcp.md";
 
 /// The choice that the page makes, and the other choice.
 const CHOICES: [&str; 2] = ["--read-through front-proxy", "--read-through export"];
 
-/// A walk through the page on a kcp of its own.
+/// A walkthrough through the page on a kcp of its own.
 struct Installation<'a> {
     programs: &'a Programs,
     tools: &'a Tools,

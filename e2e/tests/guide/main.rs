@@ -7,7 +7,7 @@ mod kcp;
 mod readme;
 mod session;
 mod shell;
-mod walk;
+mod walkthrough;
 
 use std::path::{Path, PathBuf};
 
@@ -16,7 +16,7 @@ use depguard_e2e::tools::{Tools, binary};
 use depguard_e2e::{Outcome, Ring, Stop, Tally, ensure};
 use tokio::runtime::Handle;
 
-use crate::walk::{Place, Walk};
+use crate::walkthrough::{Place, Walkthrough};
 
 /// Documents, and the smallest number of commands in each.
 const DOCUMENTS: [(&str, usize); 3] = [("docs/guide.md", 17), ("docs/locks.md", 10), ("docs/teardown.md", 8)];
@@ -46,11 +46,11 @@ async fn main() {
 /// A check and its result.
 type Checked = (String, Outcome);
 
-/// Walks through all documents side by side, because a walk mostly waits for its shell.
+/// Walks through all documents side by side, because a walkthrough mostly waits for its shell.
 fn side_by_side(programs: &Programs) -> Vec<Checked> {
     let runtime = Handle::current();
     std::thread::scope(|scope| {
-        let walks = DOCUMENTS.map(|(name, commands)| {
+        let threads = DOCUMENTS.map(|(name, commands)| {
             let runtime = &runtime;
             scope.spawn(move || {
                 let mut checked = Vec::new();
@@ -59,7 +59,7 @@ fn side_by_side(programs: &Programs) -> Vec<Checked> {
                 checked
             })
         });
-        walks.into_iter().flat_map(|walk| walk.join().expect("a walk does not panic")).collect()
+        threads.into_iter().flat_map(|thread| thread.join().expect("a walkthrough does not panic")).collect()
     })
 }
 
@@ -70,7 +70,7 @@ async fn document(programs: &Programs, name: &str, commands: usize, checked: &mu
     let document = std::fs::read_to_string(&path)?;
     let first = programs.examples();
     let place = Place { programs, kubectl: &first, server: None, writes: is_written() };
-    let transcript = Walk::begin(place)?.through(&document).await?;
+    let transcript = Walkthrough::begin(place)?.through(&document).await?;
     if is_written() {
         // This is the output of this run; the next run compares it with another one.
         return Ok(std::fs::write(&path, transcript.written_into(&document))?);
@@ -99,7 +99,7 @@ async fn document(programs: &Programs, name: &str, commands: usize, checked: &mu
 }
 
 async fn walked(place: Place<'_>, document: &str) -> Outcome {
-    Walk::begin(place)?.through(document).await.map(drop)
+    Walkthrough::begin(place)?.through(document).await.map(drop)
 }
 
 async fn install_on_kcp(programs: &Programs, exports: bool) -> Outcome {
@@ -107,7 +107,7 @@ async fn install_on_kcp(programs: &Programs, exports: bool) -> Outcome {
     kcp::through(programs, &document, exports).await
 }
 
-/// Checks that a walk through a guide with a mistake fails.
+/// Checks that a walkthrough through a guide with a mistake fails.
 async fn mistakes_are_seen(programs: &Programs) -> Outcome {
     let document = &std::fs::read_to_string(folder().join("docs/guide.md"))?;
     let kubectl = &programs.examples();
@@ -127,7 +127,7 @@ async fn mistakes_are_seen(programs: &Programs) -> Outcome {
     ];
     for mistake in mistakes {
         ensure(mistake != *document, || format!("`{shown}` is not a line of its own"))?;
-        let walked = Walk::begin(place)?.through(&mistake).await;
+        let walked = Walkthrough::begin(place)?.through(&mistake).await;
         ensure(walked.is_err(), || format!("nobody sees what is wrong in: {mistake}"))?;
     }
     Ok(())

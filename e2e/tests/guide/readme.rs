@@ -2,7 +2,7 @@
 
 use depguard_e2e::{Outcome, Stop, ensure};
 
-use crate::walk::{Place, Walk};
+use crate::walkthrough::{Place, Walkthrough};
 use crate::{Programs, folder, is_written};
 
 const DOCUMENTS: [&str; 2] = ["README.md", "docs/guide.md"];
@@ -12,7 +12,7 @@ const BEGIN: &str = "<!-- output of: ";
 /// Checks that each block after `<!-- output of: … -->` is the output of that command.
 pub(crate) async fn is_current(programs: &Programs) -> Outcome {
     let kubectl = programs.examples();
-    let mut walk = Walk::begin(Place { programs, kubectl: &kubectl, server: None, writes: false })?;
+    let mut walkthrough = Walkthrough::begin(Place { programs, kubectl: &kubectl, server: None, writes: false })?;
     let mut blocks = 0;
     for name in DOCUMENTS {
         let path = folder().join(name);
@@ -24,7 +24,7 @@ pub(crate) async fn is_current(programs: &Programs) -> Outcome {
             let (command, rest) = part.split_once(" -->\n```").ok_or_else(wrong)?;
             let (language, block) = rest.split_once('\n').ok_or_else(wrong)?;
             let rest = &block[block.find("```").ok_or_else(wrong)?..];
-            let done = walk.shell(command).await?;
+            let done = walkthrough.shell(command).await?;
             ensure(done.code == 0 && !done.printed.is_empty(), || format!("{name}: {command}: {}", done.printed))?;
             current.extend([BEGIN, command, " -->\n```", language, "\n", &done.printed, rest]);
             blocks += 1;

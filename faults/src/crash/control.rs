@@ -1,6 +1,6 @@
-//! Wrong removals, which show that the judge sees mistakes.
+//! Wrong removals, which show that the checker sees mistakes.
 
-use super::judge::judge;
+use super::checker::check;
 use super::stage::{OWNERS, Stage};
 use super::world::{self, Comes, End, OWNER, Thing, World};
 use crate::Result;
@@ -26,7 +26,7 @@ impl Mistake {
     pub const ALL: [Self; 5] = [Self::Reversed, Self::Hasty, Self::Forgetful, Self::Deaf, Self::Blind];
 }
 
-/// Lets a controller adopt objects of two groups, removes them wrongly without it, and returns the judge's violations.
+/// Lets a controller adopt objects of two groups, removes them wrongly without it, and returns the checker's violations.
 pub async fn control(mistake: Mistake) -> Result<Vec<String>> {
     let thing = |group: usize, is_held| Thing { is_held, ..Thing::new(group, vec![group]) };
     let unadopted = Thing { comes: Comes::AtDeletion, ..thing(0, false) };
@@ -100,5 +100,5 @@ pub async fn control(mistake: Mistake) -> Result<Vec<String>> {
         left == 0
     };
     eventually("all is gone", gone).await?;
-    Ok(judge(&world, &stage.end().await?).violations)
+    Ok(check(&world, &stage.end().await?).violations)
 }

@@ -45,8 +45,8 @@ pub(crate) struct StoredObjects {
     pub(crate) shortened: bool,
     /// Bytes of the full object, without its status.
     full: usize,
-    /// Bytes of the object as it is held.
-    held: usize,
+    /// Bytes of the object as it is stored.
+    bytes: usize,
 }
 
 /// Totals of one tenant's objects.
@@ -54,16 +54,16 @@ pub(crate) struct StoredObjects {
 struct Holding {
     objects: usize,
     full: usize,
-    held: usize,
+    bytes: usize,
     shortened: bool,
-    /// Outlines of further objects that are not held, by their JSON.
+    /// Kinds that further objects name, which are left out, by their JSON.
     further: BTreeMap<String, Arc<Value>>,
-    further_held: usize,
-    /// Set if even the outlines of further objects are not all held.
+    further_bytes: usize,
+    /// Set if even the kinds that further objects name do not all fit.
     overflown: bool,
 }
 
-/// Divisor of the allowance: this part of it is for outlines of further objects.
+/// Divisor of the allowance: this part of it is for the kinds that further objects name.
 const FURTHER: usize = 4;
 
 impl Objects {
@@ -88,14 +88,14 @@ impl Objects {
         }
         let Some(holding) = self.tenants.get_mut(&tenant) else { return true };
         let value = if holding.shortened { Arc::new(shortened(&value)) } else { value };
-        let held = weigh(&value);
-        if holding.shortened && holding.held.saturating_add(held) > self.allowance.memory {
+        let bytes = weigh(&value);
+        if holding.shortened && holding.bytes.saturating_add(bytes) > self.allowance.memory {
             holding.objects = holding.objects.saturating_sub(1);
             holding.full = holding.full.saturating_sub(full);
             return holding.note_further(&value, self.allowance) || before.is_some();
         }
-        holding.held = holding.held.saturating_add(held);
-        let object = StoredObjects { value, shortened: holding.shortened, full, held };
+        holding.bytes = holding.bytes.saturating_add(bytes);
+        let object = StoredObjects { value, shortened: holding.shortened, full, bytes };
         let news = before.as_ref() != Some(&object);
         self.by_key.insert(key, object);
         news
@@ -122,18 +122,18 @@ impl Objects {
         self.by_key.iter()
     }
 
-    /// Returns outlines of the objects that are not even held in shortened form.
+    /// Returns a stand-in for the objects that are left out even in shortened form.
     pub(crate) fn further(&self) -> impl Iterator<Item = &Arc<Value>> {
         self.tenants.values().flat_map(|holding| holding.further.values())
     }
 
-    /// Returns the tenants for which even the outlines of further objects are not all held.
+    /// Returns the tenants for which even the kinds that further objects name do not all fit.
     pub(crate) fn overflown(&self) -> impl Iterator<Item = &Tenant> {
         self.tenants.iter().filter(|(_, holding)| holding.overflown).map(|(tenant, _)| tenant)
     }
 
-    /// Returns the outlines of objects that are not held, by tenant.
-    fn not_held(&self) -> HashMap<&Tenant, (&BTreeMap<String, Arc<Value>>, bool)> {
+    /// Returns the stand-ins of objects that are left out, by tenant.
+    fn left_out(&self) -> HashMap<&Tenant, (&BTreeMap<String, Arc<Value>>, bool)> {
         let all = self.tenants.iter().map(|(tenant, holding)| (tenant, (&holding.further, holding.overflown)));
         all.filter(|(_, (further, overflown))| *overflown || !further.is_empty()).collect()
     }
@@ -144,7 +144,7 @@ impl Objects {
         if let Some(holding) = self.tenants.get_mut(&tenant) {
             holding.objects = holding.objects.saturating_sub(1);
             holding.full = holding.full.saturating_sub(object.full);
-            holding.held = holding.held.saturating_sub(object.held);
+            holding.bytes = holding.bytes.saturating_sub(object.bytes);
             if holding.objects == 0 && holding.further.is_empty() && !holding.overflown {
                 self.tenants.remove(&tenant);
             }
@@ -155,21 +155,21 @@ impl Objects {
     /// Shortens all objects of a tenant. `one` is the key of one of them.
     fn shorten(&mut self, tenant: &Tenant, one: &ObjectKey) {
         let Some(holding) = self.tenants.get_mut(tenant) else { return };
-        holding.held = 0;
+        holding.bytes = 0;
         let mut beyond = Vec::new();
         let of_cluster = self.by_key.range_mut((one.0.clone(), String::new())..);
         let of_cluster = of_cluster.take_while(|((cluster, _), _)| *cluster == one.0);
         for (key, object) in of_cluster.filter(|(key, _)| Tenant::from_key(key) == *tenant) {
             object.value = Arc::new(shortened(&object.value));
             object.shortened = true;
-            object.held = weigh(&object.value);
-            if holding.held.saturating_add(object.held) > self.allowance.memory {
+            object.bytes = weigh(&object.value);
+            if holding.bytes.saturating_add(object.bytes) > self.allowance.memory {
                 holding.note_further(&object.value, self.allowance);
                 holding.objects = holding.objects.saturating_sub(1);
                 holding.full = holding.full.saturating_sub(object.full);
                 beyond.push(key.clone());
             } else {
-                holding.held = holding.held.saturating_add(object.held);
+                holding.bytes = holding.bytes.saturating_add(object.bytes);
             }
         }
         for key in beyond {
@@ -179,18 +179,18 @@ impl Objects {
 }
 
 impl Holding {
-    /// Notes the outline of an object that is not held. Returns true if the outline brought news.
+    /// Notes the kinds that an object names, which is left out. Returns true if they brought news.
     fn note_further(&mut self, short: &Value, allowance: Allowance) -> bool {
         let Some(value) = nameless(short) else { return !std::mem::replace(&mut self.overflown, true) };
         let text = value.to_string();
         if self.further.contains_key(&text) {
             return false;
         }
-        let taken = self.further_held.saturating_add(weigh(&value)).saturating_add(text.len());
+        let taken = self.further_bytes.saturating_add(weigh(&value)).saturating_add(text.len());
         if taken > allowance.memory / FURTHER {
             return !std::mem::replace(&mut self.overflown, true);
         }
-        self.further_held = taken;
+        self.further_bytes = taken;
         self.further.insert(text, Arc::new(value));
         true
     }
@@ -215,7 +215,7 @@ impl Default for Objects {
 
 impl PartialEq for Objects {
     fn eq(&self, other: &Self) -> bool {
-        self.by_key == other.by_key && self.not_held() == other.not_held()
+        self.by_key == other.by_key && self.left_out() == other.left_out()
     }
 }
 

@@ -22,7 +22,7 @@ pub(super) fn shortened(object: &Value) -> Value {
     }
     short.insert("metadata".to_owned(), Value::Object(metadata));
     if let Some(spec) = object.get("spec") {
-        short.insert("spec".to_owned(), Value::Object(outlined(spec)));
+        short.insert("spec".to_owned(), Value::Object(decisive_fields(spec)));
     }
     // A lock's status is short, and is compared as a whole with the status to be written.
     let is_lock = object.pointer("/spec/targets").is_some();
@@ -45,7 +45,8 @@ fn accepted(object: &Value) -> Option<Value> {
     Some(json!({"conditions": [picked(accepted, &["type", "status", "reason", "observedGeneration"])]}))
 }
 
-fn outlined(spec: &Value) -> Map<String, Value> {
+/// Returns the fields of a spec that decide where the object applies.
+fn decisive_fields(spec: &Value) -> Map<String, Value> {
     let mut short = picked(spec, &["failurePolicy", "reference"]);
     // Of a lock, all fields are kept that decide.
     short.extend(picked(spec, &["targets", "operations", "fields", "holder", "expiresAt", "ttl", "duringTeardown"]));

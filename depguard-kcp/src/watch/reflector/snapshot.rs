@@ -145,7 +145,7 @@ pub enum Readiness {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(clippy::exhaustive_structs, reason = "depguard's other crates construct it with all fields")]
 pub struct Failure {
-    /// Time since which nothing was heard of the resource.
+    /// Time of the last contact with the watches of the resource.
     pub since: Instant,
     /// Error of the last try.
     pub why: String,
@@ -190,7 +190,7 @@ impl Snapshot {
         self.stalest_where(|watched| watched.required, self.failing())
     }
 
-    /// Returns true if the resource with this name in URLs, required or not, was heard of within this time and has not
+    /// Returns true if the resource with this name in URLs, required or not, had a contact within this time and has not
     /// been failing for longer.
     pub fn is_followed(&self, plural: &str, within: Duration) -> bool {
         let failing = self.resource(plural).and_then(|resource| resource.last_error.as_ref());
@@ -203,7 +203,7 @@ impl Snapshot {
         let Silence { since, watched, origin } = self.watches.most_silent(chosen)?;
         let silent = since.into_std();
         Some(match (failing, origin) {
-            // A failing resource is not followed, whatever was heard of it meanwhile.
+            // A failing resource is not followed, even if it had a contact meanwhile.
             (Some(failing), _) => Failure { since: failing.since.min(silent), why: failing.why.clone() },
             (None, Some(origin)) => {
                 Failure { since: silent, why: format!("depguard hears nothing of {} at {origin}", watched.full_name()) }
@@ -214,7 +214,7 @@ impl Snapshot {
         })
     }
 
-    /// Returns true if some endpoint was heard of within that time. Then at least a part of the servers can be reached.
+    /// Returns true if some endpoint had a contact within that time. Then at least a part of the servers can be reached.
     pub fn hears(&self, within: Duration) -> bool {
         self.watches.hear_any(within)
     }
@@ -226,7 +226,7 @@ impl Snapshot {
         LogicalCluster::parse(endpoint_slices::cluster_of(&origin, export.as_str())?).ok()
     }
 
-    /// Returns the watches, with the time when each was last heard of.
+    /// Returns the watches, with the time of the last contact with each.
     pub fn watches(&self) -> &Watches {
         &self.watches
     }

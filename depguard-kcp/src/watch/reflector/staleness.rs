@@ -1,4 +1,4 @@
-//! Time when each watch was last heard of, and its failure. A watch that is broken looks like a watch without news.
+//! Time of the last contact with each watch, and its failure. A watch that is broken looks like a watch without news.
 //! Only a bookmark tells them apart, and no API server promises bookmarks.
 
 use std::collections::BTreeMap;
@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use super::snapshot::Watched;
 use super::store::Source;
 
-/// Time when one watch was last heard of, and its failure. Clones share both.
+/// Time of the last contact with one watch, and its failure. Clones share both.
 #[derive(Debug, Clone)]
 pub(crate) struct LastUnderstood(Arc<Moment>);
 
@@ -24,7 +24,7 @@ struct Moment {
 }
 
 impl LastUnderstood {
-    /// Makes a record of a watch that was heard of just now.
+    /// Makes a record of a watch with a contact just now.
     pub(crate) fn now() -> Self {
         Self(Arc::new(Moment { base: Instant::now(), last: AtomicU64::new(0), failing: AtomicBool::new(false) }))
     }
@@ -51,7 +51,7 @@ impl LastUnderstood {
     }
 }
 
-/// Watches of a reflector, and the time when each was last heard of by an event, a bookmark or a list. Clones share them,
+/// Watches of a reflector, and the time of the last contact with each by an event, a bookmark or a list. Clones share them,
 /// and each read shows the present moment.
 #[derive(Debug, Clone, Default)]
 pub struct Watches(Arc<Mutex<BTreeMap<Source, (Watched, LastUnderstood)>>>);
@@ -102,7 +102,7 @@ impl Watches {
         silences.min_by_key(|silence| silence.since)
     }
 
-    /// Returns true if some endpoint was heard of within that time, by a watch of a required resource.
+    /// Returns true if some endpoint had a contact within that time, by a watch of a required resource.
     pub(crate) fn hear_any(&self, within: Duration) -> bool {
         self.lock().iter().any(|(source, (watched, last_understood))| {
             watched.required && matches!(source, Source::Resource { .. }) && last_understood.last().elapsed() <= within
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_age_is_that_of_the_most_silent_endpoint_until_it_is_heard_of_or_gone() {
+    async fn the_age_is_that_of_the_most_silent_endpoint_until_it_has_a_contact_or_is_gone() {
         let watches = Watches::default();
         let a = watches.begin(at("a"), Watched::RULES);
         let b = watches.begin(at("b"), Watched::RULES);
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_endpoint_that_is_heard_of_is_told_from_slices_that_are() {
+    async fn an_endpoint_with_a_contact_is_told_from_slices_that_are() {
         let watches = Watches::default();
         let a = watches.begin(at("a"), Watched::RULES);
         let slices = watches.begin(Source::Slices, Watched::RULES);

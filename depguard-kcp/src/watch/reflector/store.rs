@@ -110,7 +110,7 @@ impl Store {
             .collect()
     }
 
-    /// Returns the watches, with the time when each was last heard of. The tasks that run the watches note the time.
+    /// Returns the watches, with the time of the last contact with each. The tasks that run the watches note the time.
     pub(crate) fn watches(&self) -> &Watches {
         &self.watches
     }

@@ -50,7 +50,7 @@ pub(crate) struct Report {
     pub(crate) source: Source,
     pub(crate) watch: u64,
     pub(crate) change: Change,
-    /// Time when the watch was last heard of.
+    /// Time of the last contact with the watch.
     pub(crate) last_understood: Instant,
 }
 

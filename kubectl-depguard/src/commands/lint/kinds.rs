@@ -141,7 +141,7 @@ impl Kinds {
     pub(super) fn nearest(&self, kind: &GroupResource) -> Option<&str> {
         let served = self.served.iter().filter(|served| served.group == kind.group);
         let served = served.map(|served| served.resource.as_str());
-        nearest::of(kind.resource.as_str(), self.of_group(kind).chain(served))
+        nearest::name(kind.resource.as_str(), self.of_group(kind).chain(served))
     }
 
     /// Returns the resource of a kind that has a definition.

@@ -3,7 +3,7 @@
 use depguard_core::FieldPath;
 
 /// Returns the nearest name, if one is near: at most every third letter differs.
-pub(super) fn of<'n>(written: &str, names: impl IntoIterator<Item = &'n str>) -> Option<&'n str> {
+pub(super) fn name<'n>(written: &str, names: impl IntoIterator<Item = &'n str>) -> Option<&'n str> {
     let most = |name: &str| written.len().max(name.len()).div_ceil(3);
     let names = names.into_iter().map(|name| (distance(written, name), name));
     let near = names.filter(|(distance, name)| *distance <= most(name));
@@ -53,7 +53,7 @@ mod tests {
             ("onDelete", None),
             ("", None),
         ] {
-            assert_eq!(of(written, names), found, "{written}");
+            assert_eq!(name(written, names), found, "{written}");
         }
     }
 

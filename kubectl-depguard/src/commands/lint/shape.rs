@@ -83,7 +83,7 @@ impl SchemaVisitor<'_> {
         let unknown: Vec<_> = fields.keys().filter(|name| !known.contains_key(*name)).cloned().collect();
         for name in unknown {
             fields.remove(&name);
-            let todo = match (nearest::of(&name, known.keys().map(String::as_str)), place_of(self.root, &name, "")) {
+            let todo = match (nearest::name(&name, known.keys().map(String::as_str)), place_of(self.root, &name, "")) {
                 (Some(nearest), _) => format!("write `{nearest}` if you mean that, or remove it"),
                 (None, Some(place)) => format!("write it as {place}"),
                 (None, None) => "remove it, or see docs/rules.md for all fields".to_owned(),

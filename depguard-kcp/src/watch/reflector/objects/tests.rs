@@ -95,7 +95,7 @@ fn what_is_left_of_a_lock_holds_as_before() {
 fn what_is_not_even_held_shortened_is_remembered_by_what_it_is_about() {
     let allowance = Allowance { objects: 10, memory: 64 << 10 };
     let mut objects = Objects::new(allowance);
-    let held = |objects: &Objects| {
+    let stored = |objects: &Objects| {
         let further: usize = objects.further().map(|about| weigh(about)).sum();
         further + objects.iter().map(|(_, object)| weigh(&object.value)).sum::<usize>()
     };
@@ -103,7 +103,7 @@ fn what_is_not_even_held_shortened_is_remembered_by_what_it_is_about() {
         let name = format!("r{number}");
         objects.insert(key("b", &name), mk_rule("b", &name, &["vpcs", ["subnets", "routers"][number / 499]]));
     }
-    assert!(held(&objects) < allowance.memory * 2 && objects.iter().count() > 5);
+    assert!(stored(&objects) < allowance.memory * 2 && objects.iter().count() > 5);
     assert_eq!(objects.overflown().count(), 0);
     let named = |objects: &Objects, target: &str| {
         objects.further().any(|about| {
@@ -119,7 +119,7 @@ fn what_is_not_even_held_shortened_is_remembered_by_what_it_is_about() {
         let name = format!("s{number}");
         objects.insert(key("b", &name), mk_rule("b", &name, &[&format!("kind{number}")]));
     }
-    assert!(held(&objects) < allowance.memory * 2);
+    assert!(stored(&objects) < allowance.memory * 2);
     assert_eq!(objects.overflown().collect::<Vec<_>>(), [&Tenant::Workspace(LogicalCluster::parse("b").unwrap())]);
 }
 
@@ -149,7 +149,7 @@ fn an_event() -> impl Strategy<Value = Event> {
 }
 
 proptest! {
-    /// Applies events in any order: a tenant that never exceeded the allowance is held in full, and the totals are
+    /// Applies events in any order: a tenant that never exceeded the allowance is stored in full, and the totals are
     /// right.
     #[test]
     fn the_sums_are_those_of_what_is_there(events in prop::collection::vec(an_event(), 0..80)) {
@@ -191,7 +191,7 @@ proptest! {
             for (tenant, holding) in &objects.tenants {
                 let theirs: Vec<_> = objects.iter().filter(|(key, _)| Tenant::from_key(key) == *tenant).map(|(_, object)| object).collect();
                 prop_assert_eq!(holding.objects, theirs.len());
-                prop_assert_eq!(holding.held, theirs.iter().map(|object| weigh(&object.value)).sum::<usize>());
+                prop_assert_eq!(holding.bytes, theirs.iter().map(|object| weigh(&object.value)).sum::<usize>());
             }
         }
     }

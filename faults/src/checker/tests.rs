@@ -1,4 +1,4 @@
-//! Tests of the judge: it must see each violation, and nothing else.
+//! Tests of the checker: it must see each violation, and nothing else.
 
 use std::sync::Arc;
 
@@ -83,8 +83,8 @@ impl Journal {
         Attempt { object, sent: self.at, answered: self.at + Duration::from_millis(20), outcome }
     }
 
-    fn judge(&self, attempts: &[Attempt], spans: &[Span]) -> Verdict {
-        judge(&History::from_events(&self.events), attempts, spans)
+    fn check(&self, attempts: &[Attempt], spans: &[Span]) -> Verdict {
+        check(&History::from_events(&self.events), attempts, spans)
     }
 }
 
@@ -92,7 +92,7 @@ impl Journal {
 fn what_was_referred_to_from_before_the_review_on_must_not_go() {
     let mut journal = Journal::new();
     let reviewed_at = journal.machine(REF, "a").revision();
-    let verdict = journal.delete("a", reviewed_at).judge(&[], &[]);
+    let verdict = journal.delete("a", reviewed_at).check(&[], &[]);
     assert_eq!(verdict.violations, ["vpcs/default/a was deleted although m referred to it"]);
     assert_eq!(verdict.referenced, 1);
 }
@@ -106,7 +106,7 @@ fn what_came_or_went_while_it_was_reviewed_may_go_either_way() {
     journal.no_machine().delete("b", reviewed_at);
     let reviewed_at = journal.machine(REF, "c").revision();
     journal.machine(REF, "d").delete("c", reviewed_at);
-    assert_eq!(journal.judge(&[], &[]).violations, [""; 0]);
+    assert_eq!(journal.check(&[], &[]).violations, [""; 0]);
 }
 
 #[test]
@@ -116,7 +116,7 @@ fn another_object_or_another_field_is_no_reference() {
     journal.delete("a", reviewed_at);
     let reviewed_at = journal.machine(OTHER_REF, "a").revision();
     journal.delete("a", reviewed_at);
-    assert_eq!(journal.judge(&[], &[]).violations, [""; 0]);
+    assert_eq!(journal.check(&[], &[]).violations, [""; 0]);
 }
 
 #[test]
@@ -125,7 +125,7 @@ fn a_changed_rule_counts_once_the_webhook_must_know_it() {
         let mut journal = Journal::new();
         let reviewed_at = journal.machine(OTHER_REF, "a").rule(OTHER_REF).pass(seconds).revision();
         journal.delete("a", reviewed_at);
-        assert_eq!(journal.judge(&[], &[]).violations.len(), violations, "after {seconds} s");
+        assert_eq!(journal.check(&[], &[]).violations.len(), violations, "after {seconds} s");
     }
 }
 
@@ -136,7 +136,7 @@ fn without_an_endpoint_no_rule_is_in_force() {
     journal.delete("a", reviewed_at);
     let reviewed_at = journal.machine(REF, "b").slice(true).pass(6).revision();
     journal.delete("b", reviewed_at);
-    assert_eq!(journal.judge(&[], &[]).violations, ["vpcs/default/b was deleted although m referred to it"]);
+    assert_eq!(journal.check(&[], &[]).violations, ["vpcs/default/b was deleted although m referred to it"]);
 }
 
 #[test]
@@ -148,7 +148,7 @@ fn what_is_free_may_be_refused_for_ten_seconds_and_no_longer() {
         journal.pass(seconds);
         let span = Span { fault: Fault::Latency, began, ended };
         let refused = journal.refuse("a");
-        assert_eq!(journal.judge(&[refused], &[span]).violations.len(), violations, "after {seconds} s");
+        assert_eq!(journal.check(&[refused], &[span]).violations.len(), violations, "after {seconds} s");
     }
 }
 
@@ -157,13 +157,13 @@ fn what_is_referred_to_may_be_refused_for_ever_and_while_a_fault_is_on_so_may_al
     let mut journal = Journal::new();
     let began = journal.machine(REF, "a").at;
     let refused = journal.pass(60).refuse("a");
-    let verdict = journal.judge(&[refused], &[]);
+    let verdict = journal.check(&[refused], &[]);
     assert_eq!((verdict.violations.len(), verdict.referenced), (0, 1));
     let refused = journal.no_machine().pass(60).refuse("a");
     let span = Span { fault: Fault::Latency, began, ended: refused.answered + Duration::from_secs(1) };
-    assert_eq!(journal.judge(std::slice::from_ref(&refused), &[span]).violations, [""; 0]);
+    assert_eq!(journal.check(std::slice::from_ref(&refused), &[span]).violations, [""; 0]);
     assert_eq!(
-        journal.judge(&[refused], &[]).violations,
+        journal.check(&[refused], &[]).violations,
         ["the deletion of vpcs/default/a was refused although nothing referred to it: no"]
     );
 }
@@ -172,7 +172,7 @@ fn what_is_referred_to_may_be_refused_for_ever_and_while_a_fault_is_on_so_may_al
 fn what_changed_just_before_is_counted() {
     let mut journal = Journal::new();
     let refused = journal.machine(REF, "a").refuse("a");
-    assert_eq!(journal.judge(&[refused], &[]).just, 1);
+    assert_eq!(journal.check(&[refused], &[]).just, 1);
     let refused = journal.pass(1).refuse("a");
-    assert_eq!(journal.judge(&[refused], &[]).just, 0);
+    assert_eq!(journal.check(&[refused], &[]).just, 0);
 }

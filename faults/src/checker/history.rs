@@ -1,4 +1,4 @@
-//! History for the judge, made from the store's journal: the references with their beginning and end, and the rules.
+//! History for the checker, made from the store's journal: the references with their beginning and end, and the rules.
 //!
 //! There is one consumer. Objects outside its workspace are ignored.
 

@@ -1,4 +1,4 @@
-//! A walk through a document: a shell runs the commands, and the test compares their output with the document.
+//! A walkthrough through a document: a shell runs the commands, and the test compares their output with the document.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -10,7 +10,7 @@ use tempfile::TempDir;
 use crate::shell::{Aside, Done, Shell, environment};
 use crate::{Programs, folder};
 
-/// Programs and server of a walk.
+/// Programs and server of a walkthrough.
 #[derive(Clone, Copy)]
 pub(crate) struct Place<'a> {
     pub(crate) programs: &'a Programs,
@@ -22,8 +22,8 @@ pub(crate) struct Place<'a> {
     pub(crate) writes: bool,
 }
 
-/// A reader's folder, shell and background programs during a walk.
-pub(crate) struct Walk<'a> {
+/// A reader's folder, shell and background programs during a walkthrough.
+pub(crate) struct Walkthrough<'a> {
     place: Place<'a>,
     folder: TempDir,
     path: OsString,
@@ -31,22 +31,22 @@ pub(crate) struct Walk<'a> {
     aside: Vec<Aside>,
 }
 
-/// Commands of a walk, and their output.
+/// Commands of a walkthrough, and their output.
 #[derive(Default)]
 pub(crate) struct Transcript {
     done: Vec<(Command, String)>,
 }
 
-impl<'a> Walk<'a> {
-    /// Begins a walk in a folder with the files that the guide uses.
-    pub(crate) fn begin(place: Place<'a>) -> Outcome<Walk<'a>> {
+impl<'a> Walkthrough<'a> {
+    /// Begins a walkthrough in a folder with the files that the guide uses.
+    pub(crate) fn begin(place: Place<'a>) -> Outcome<Walkthrough<'a>> {
         let own = tempfile::tempdir()?;
         for name in ["examples", "config"] {
             std::os::unix::fs::symlink(folder().join(name).canonicalize()?, own.path().join(name))?;
         }
         let path = way_to(place.kubectl, place.programs)?;
         let shell = Shell::open(own.path(), &path)?;
-        Ok(Walk { place, folder: own, path, shell, aside: Vec::new() })
+        Ok(Walkthrough { place, folder: own, path, shell, aside: Vec::new() })
     }
 
     /// Takes all steps of the document.

@@ -17,13 +17,13 @@ use crate::chart::NAMESPACE;
 use crate::deleter::Deleter;
 use crate::node::Node;
 
-/// Sections of the document, in the order of the walk.
+/// Sections of the document, in the order of the walkthrough.
 const SECTIONS: [&str; 6] = ["Install", "Certificates", "Upgrade", "Backup", "Break-glass", "Uninstall"];
 
 /// Time limit of a command; one that takes longer hangs.
 const PATIENCE: Duration = Duration::from_secs(180);
 
-struct Walk {
+struct Walkthrough {
     ring: Arc<Ring>,
     api: Api,
     folder: TempDir,
@@ -35,19 +35,19 @@ struct Walk {
 
 /// Takes all steps of the document.
 pub(crate) async fn through(ring: Arc<Ring>, tools: &Tools, document: &str) -> Outcome {
-    let mut walk = Walk::begin(ring, tools).await?;
+    let mut walkthrough = Walkthrough::begin(ring, tools).await?;
     for section in SECTIONS {
         let start = Instant::now();
         for step in document::steps(document::section(document, section)?)? {
-            walk.step(&step).await.map_err(|stop| Stop::Failed(format!("{section}: {step:?}: {stop}")))?;
+            walkthrough.step(&step).await.map_err(|stop| Stop::Failed(format!("{section}: {step:?}: {stop}")))?;
         }
         println!("chart:      walked through {section} ({:.1} s)", start.elapsed().as_secs_f32());
     }
     Ok(())
 }
 
-impl Walk {
-    async fn begin(ring: Arc<Ring>, tools: &Tools) -> Outcome<Walk> {
+impl Walkthrough {
+    async fn begin(ring: Arc<Ring>, tools: &Tools) -> Outcome<Walkthrough> {
         let binaries = binary("depguard-controller")?;
         binary("depguard-webhook")?;
         let binaries = binaries.parent().map(PathBuf::from).unwrap_or_default();
@@ -62,7 +62,7 @@ impl Walk {
         let path = std::env::join_paths(own.into_iter().chain(std::env::split_paths(&inherited)))?;
         let node = Node::start(&ring, NAMESPACE, binaries).await?;
         let (api, authority) = (ring.admin().await?, Authority::new("depguard")?);
-        Ok(Walk { ring, api, folder, path, _node: node, authority, deleter: None })
+        Ok(Walkthrough { ring, api, folder, path, _node: node, authority, deleter: None })
     }
 
     async fn step(&mut self, step: &Step) -> Outcome {

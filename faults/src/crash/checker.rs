@@ -1,4 +1,4 @@
-//! Judges a removal by the journal of the API server, without any of depguard's code.
+//! Checks a removal by the journal of the API server, without any of depguard's code.
 //!
 //! - **Order.** When an object begins to be deleted, or is gone at once, no object of a group that goes before its own
 //!   may exist. An object of several groups goes with any of them.
@@ -21,7 +21,7 @@ use super::world::{OWNER, Thing, World, label};
 const OF_OWNER: &str = "dependencies.opendefense.cloud/global-owner";
 const TEARDOWN: &str = "dependencies.opendefense.cloud/teardown";
 
-/// Findings of the judge.
+/// Findings of the checker.
 #[derive(Debug, Default)]
 pub(super) struct Verdict {
     pub(super) violations: Vec<String>,
@@ -45,7 +45,7 @@ struct State {
     promised: BTreeSet<String>,
 }
 
-pub(super) fn judge(world: &World, journal: &[Event]) -> Verdict {
+pub(super) fn check(world: &World, journal: &[Event]) -> Verdict {
     let (mut state, mut verdict) = (State::default(), Verdict::default());
     for event in journal {
         let key = (event.group.clone(), event.resource.clone(), event.namespace.clone(), event.name.clone());

@@ -1,4 +1,4 @@
-//! Judges a run by the journal of the API server, without any of depguard's code.
+//! Checks a run by the journal of the API server, without any of depguard's code.
 //!
 //! - A deletion is **wrong** if some dependent referred to the object at every moment from just before its review began
 //!   until it was gone: every read of the webhook in between showed the dependent. The rules decide what refers, in all
@@ -60,7 +60,7 @@ pub(crate) struct Span {
     pub(crate) ended: Instant,
 }
 
-/// Findings of the judge.
+/// Findings of the checker.
 #[derive(Debug, Default)]
 pub(crate) struct Verdict {
     /// Number of objects with a deletion that had to be refused.
@@ -70,8 +70,8 @@ pub(crate) struct Verdict {
     pub(crate) violations: Vec<String>,
 }
 
-/// Judges every deletion in the journal, and every refusal in the log.
-pub(crate) fn judge(history: &History, attempts: &[Attempt], spans: &[Span]) -> Verdict {
+/// Checks every deletion in the journal, and every refusal in the log.
+pub(crate) fn check(history: &History, attempts: &[Attempt], spans: &[Span]) -> Verdict {
     let mut verdict = Verdict::default();
     let (mut referenced, mut just) = (std::collections::BTreeSet::new(), std::collections::BTreeSet::new());
     for gone in history.deletions() {
