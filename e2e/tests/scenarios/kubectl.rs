@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use depguard_e2e::rules::rule;
-use depguard_e2e::{Cast, Depguard, Outcome, Reference, Resource, Stop, World, ensure};
+use depguard_e2e::{Cast, Consumer, Depguard, Outcome, Reference, Resource, Stop, World, ensure, eventually};
 use kubectl_depguard::{ExitStatus, Terminal};
 use serde_json::{Value, json};
 
@@ -34,6 +34,87 @@ pub(crate) async fn why(world: Arc<World>) -> Outcome {
     let said = administrator(&world, &cast)?.run(&["why", &vpc, "a"]).await;
     said.is(ExitStatus::Well, &["nothing blocks the deletion of a", "vpcs/a"])?;
     consumer.delete(&world, &cast.vpc, "a").await
+}
+
+/// Asks about objects that hang, and about one that a policy protects.
+pub(crate) async fn why_hanging(world: Arc<World>) -> Outcome {
+    let cast = world.cast().await?;
+    let consumer = cast.consumer.in_namespace(&world, "hanging").await?;
+    let (namespace, user) = (&consumer.namespace, User::at(&world, &consumer.path, &consumer.namespace)?);
+    let of = |resource: &str| format!("{}/{resource}", consumer.namespace_path());
+    let named = |kind: &str, name: &str| json!({"apiVersion": "v1", "kind": kind, "metadata": {"name": name}});
+
+    // The API server itself puts the finalizer on a claim.
+    let mut claim = named("PersistentVolumeClaim", "data");
+    claim["spec"] = json!({"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}});
+    consumer.api.post(&of("persistentvolumeclaims"), &claim).await?.ok()?;
+    consumer.api.post(&of("serviceaccounts"), &named("ServiceAccount", "default")).await?.ok_or_there()?;
+    let mut pod = named("Pod", "web");
+    pod["spec"] = json!({
+        "nodeName": "n1", "terminationGracePeriodSeconds": 1, "containers": [{"name": "a", "image": "a"}],
+        "volumes": [{"name": "d", "persistentVolumeClaim": {"claimName": "data"}}],
+    });
+    consumer.api.post(&of("pods"), &pod).await?.ok()?;
+    let parts = ["persistentvolumeclaims/data would stay", "holds: Pod/web uses the claim", "kube-controller-manager"];
+    user.run(&["why", "pvc", "data"]).await.is(ExitStatus::Finding, &parts)?;
+    consumer.api.delete(&of("persistentvolumeclaims/data")).await?.ok()?;
+    let parts = ["hangs: persistentvolumeclaims/data has been terminating since", "holds: Pod/web uses the claim"];
+    user.run(&["why", "pvc", "data"]).await.is(ExitStatus::Finding, &parts)?;
+
+    policy_refuses(&world, &consumer, &user).await?;
+
+    consumer.api.delete(&consumer.namespace_path()).await?.ok()?;
+    eventually("the namespace says what remains", world.patience(), async || {
+        let lingers = "holds: being deleted, without finalizers: Pod/";
+        let parts = ["hangs: namespaces/", "condition NamespaceDeletion", "of PersistentVolumeClaim/", lingers];
+        user.run(&["why", &format!("ns/{namespace}")]).await.is(ExitStatus::Finding, &parts)
+    })
+    .await?;
+    // No kubelet ends the Pod, and this cluster has no controller that releases claims.
+    let at_once = json!({"gracePeriodSeconds": 0});
+    consumer.api.delete_with(&of("pods/web"), &at_once).await?;
+    let released = json!({"metadata": {"finalizers": null}});
+    consumer.api.merge(&of("persistentvolumeclaims/data"), &released).await?.ok()?;
+    consumer.gone(&world, &consumer.namespace_path()).await
+}
+
+/// Asks about a ConfigMap whose deletion a policy forbids.
+async fn policy_refuses(world: &World, consumer: &Consumer, user: &User) -> Outcome {
+    const POLICIES: &str = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies";
+    const BINDINGS: &str = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings";
+    let (maps, name) = (format!("{}/configmaps", consumer.namespace_path()), format!("keep-{}", world.id()));
+    let map = |name: &str| json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}});
+    consumer.api.post(&maps, &map("kept")).await?.ok()?;
+    let policy = json!({
+        "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicy",
+        "metadata": {"name": name},
+        "spec": {
+            "matchConstraints": {
+                "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": consumer.namespace}},
+                "resourceRules": [{"operations": ["DELETE"], "apiGroups": [""], "apiVersions": ["v1"],
+                    "resources": ["configmaps"]}],
+            },
+            "validations": [{"expression": "false", "message": "this one stays"}],
+        },
+    });
+    let binding = json!({
+        "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicyBinding",
+        "metadata": {"name": name}, "spec": {"policyName": name, "validationActions": ["Deny"]},
+    });
+    consumer.api.post(POLICIES, &policy).await?.ok()?;
+    consumer.api.post(BINDINGS, &binding).await?.ok()?;
+    let said = eventually("the policy refuses", world.patience(), async || {
+        let said = user.run(&["why", "cm", "kept"]).await;
+        said.is(ExitStatus::Finding, &[&format!("is refused by {name}"), "this one stays"]).map(|()| said)
+    })
+    .await?;
+    ensure(!said.out.contains("may refuse"), || said.out.clone())?;
+    consumer.api.delete(&format!("{BINDINGS}/{name}")).await?.ok()?;
+    consumer.api.delete(&format!("{POLICIES}/{name}")).await?.ok()?;
+    eventually("nothing refuses any more", world.patience(), async || {
+        user.run(&["why", "cm", "kept"]).await.is(ExitStatus::Well, &["free: ", "the deletion of kept"])
+    })
+    .await
 }
 
 pub(crate) async fn impact(world: Arc<World>) -> Outcome {

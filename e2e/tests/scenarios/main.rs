@@ -188,6 +188,11 @@ fn main() {
         Scenario::new("started while a shard with rules hangs, depguard waits for it", shards::started_meanwhile)
             .stops_a_shard(),
         Scenario::new("kubectl depguard why names who blocks, to whoever may delete", kubectl::why),
+        Scenario::new("kubectl depguard why tells what hangs from what is refused", kubectl::why_hanging)
+            .without_control()
+            .tears_down()
+            .on_kubernetes()
+            .on_real_servers(),
         Scenario::new("kubectl depguard impact shows what depends on an object", kubectl::impact).without_control(),
         Scenario::new("kubectl depguard dangling finds references to nothing", kubectl::dangling).without_control(),
         Scenario::new("kubectl depguard order deletes what refers first", kubectl::order).without_control(),

@@ -37,6 +37,8 @@ pub(crate) enum Admission {
 const OURS: &str = ".dependencies.opendefense.cloud";
 /// Beginning of a refusal because of a lock, by depguard or by the older tool.
 const LOCKED: &str = "denied the request: Object is locked";
+/// Beginning of a refusal to delete a GroupOwner that still owns objects.
+const GROUP_OWNER: &str = "denied the request: cannot delete groupowners/";
 /// Reason of a cause that names a blocker.
 const STILL_REFERENCED: &str = "StillReferenced";
 
@@ -78,7 +80,9 @@ impl DryRunAnswer {
         }
         match Admission::from_message(&message) {
             // The webhook could not find out either.
-            Some(Admission::Webhook(name)) if name.ends_with(OURS) => Self::Unknown { why: message, missing: None },
+            Some(Admission::Webhook(name)) if name.ends_with(OURS) && !message.contains(GROUP_OWNER) => {
+                Self::Unknown { why: message, missing: None }
+            }
             Some(by) => Self::Refused { by, message },
             // The caller has the right, so that something else forbids it.
             None if code == 403 && may_delete == Some(true) => Self::Refused { by: Admission::ApiServer, message },
@@ -148,6 +152,12 @@ mod tests {
     #[test]
     fn others_who_refuse_are_named() {
         for (code, message, by) in [
+            (
+                403,
+                "admission webhook \"owners.dependencies.opendefense.cloud\" denied the request: cannot delete \
+                 groupowners/a: the garbage collector would delete all owned objects at once",
+                Admission::Webhook("owners.dependencies.opendefense.cloud".to_owned()),
+            ),
             (
                 400,
                 "admission webhook \"policy.example.com\" denied the request: no",

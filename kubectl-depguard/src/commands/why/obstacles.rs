@@ -14,6 +14,7 @@ use crate::io::terminal::Terminal;
 mod admission;
 mod content;
 mod finalizers;
+mod global_owner;
 mod known_finalizers;
 mod namespace;
 mod node;
@@ -34,6 +35,7 @@ pub(super) struct Subject<'a> {
 /// Finds all obstacles, the worst first.
 pub(super) async fn find(subject: Subject<'_>) -> Result<Obstacles, Failure> {
     let mut found = Obstacles { list: finalizers::find(&subject), ..Obstacles::default() };
+    found.list.extend(global_owner::find(&subject));
     found.list.extend(owners::find(&subject).await);
     volumes::find(&subject, &mut found).await?;
     node::find(&subject, &mut found).await?;
@@ -74,5 +76,35 @@ impl Subject<'_> {
             Ok(unread) => unread.map(|unread| unread.to_string()).into_iter().collect(),
             Err(failure) => vec![format!("{kind} ({})", failure.message())],
         })
+    }
+}
+
+/// Returns the command that explains another object. A name that a shell would read as more than a word is quoted:
+/// people copy commands.
+fn why_command(resource: &str, name: &str, namespace: Option<&str>) -> String {
+    let quoted = |word: &str| {
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | ':' | '_' | '/');
+        match word.chars().all(is_plain) {
+            true => word.to_owned(),
+            false => format!("'{}'", word.replace('\'', r"'\''")),
+        }
+    };
+    let place = namespace.map(|namespace| format!(" -n {}", quoted(namespace))).unwrap_or_default();
+    format!("kubectl depguard why {}{place}", quoted(&format!("{resource}/{name}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_stays_one_word_of_the_command() {
+        assert_eq!(why_command("pods", "a", Some("ns")), "kubectl depguard why pods/a -n ns");
+        assert_eq!(
+            why_command("roles.rbac.authorization.k8s.io", "system:a", None),
+            "kubectl depguard why roles.rbac.authorization.k8s.io/system:a"
+        );
+        assert_eq!(why_command("roles", "$(reboot)", None), "kubectl depguard why 'roles/$(reboot)'");
+        assert_eq!(why_command("roles", "a'; b", None), r"kubectl depguard why 'roles/a'\''; b'");
     }
 }

@@ -266,3 +266,43 @@ async fn long_answers_are_cut_unless_all_is_asked_for() {
     assert_eq!(out.matches("\ndelays: ").count(), 30, "{out}");
     assert!(!out.contains("--all"), "{out}");
 }
+
+#[tokio::test]
+async fn a_pod_hangs_while_its_node_confirms_nothing() {
+    let objects = r#"
+apiVersion: v1
+kind: Node
+metadata: {name: n1}
+status: {conditions: [{type: Ready, status: Unknown}]}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: web, namespace: default, deletionTimestamp: "2026-01-01T00:00:00Z"}
+spec: {nodeName: n1}
+"#;
+    let (status, out, _) = why(&with(objects), &["pods/web"]).await;
+    assert_eq!(status, ExitStatus::Finding, "{out}");
+    assert!(out.starts_with("hangs: pods/web has been terminating since 2026-01-01T00:00:00Z (for "), "{out}");
+    assert!(out.contains("holds: Node/n1 is not ready, so its kubelet can't confirm"), "{out}");
+    // The deletion timestamp of a Pod is the end of its grace period.
+    let (status, out, _) = why(&with(&objects.replace("2026-01-01", "2999-01-01")), &["pods/web"]).await;
+    assert_eq!(status, ExitStatus::Well, "{out}");
+}
+
+#[tokio::test]
+async fn a_global_owner_names_the_objects_that_hold_it() {
+    let objects = r#"
+apiVersion: globalowner.metacontroller.io/v1alpha1
+kind: GlobalOwner
+metadata: {name: shop, deletionTimestamp: "2026-01-01T00:00:00Z", finalizers: [dependencies.opendefense.cloud/teardown]}
+status: {stuck: [{apiVersion: compute.example.com/v1, kind: VirtualMachine, namespace: default, name: m2,
+  message: finalizer example.com/disk}]}
+"#;
+    let (status, out, _) = why(&with(objects), &["globalowners/shop"]).await;
+    assert_eq!(status, ExitStatus::Finding, "{out}");
+    assert!(
+        out.contains("holds: its removal waits for VirtualMachine/default/m2: finalizer example.com/disk"),
+        "{out}"
+    );
+    assert!(out.contains("teardown (for ") && out.contains("depguard-controller removes it once"), "{out}");
+}

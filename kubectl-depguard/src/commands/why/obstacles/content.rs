@@ -4,7 +4,7 @@ use depguard_core::model::{GroupResource, Namespace};
 use futures::stream::{self, StreamExt};
 use serde_json::Value;
 
-use super::Subject;
+use super::{Subject, why_command};
 use crate::cluster::kinds::{KindInfo, resource_name};
 use crate::cluster::source::Source;
 use crate::commands::why::own::TargetState;
@@ -112,7 +112,6 @@ impl Hit {
 
     /// Returns the command that explains this object in turn.
     pub(super) fn ask_why(&self) -> String {
-        let place = self.namespace.as_ref().map(|namespace| format!(" -n {namespace}")).unwrap_or_default();
-        format!("`kubectl depguard why {}/{}{place}` says what holds it", self.resource, self.name)
+        format!("`{}` says what holds it", why_command(&self.resource, &self.name, self.namespace.as_deref()))
     }
 }

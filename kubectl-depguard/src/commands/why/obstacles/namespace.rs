@@ -108,26 +108,26 @@ async fn content(subject: &Subject<'_>, found: &mut Obstacles) -> Result<Vec<Obs
     let content = content::scan(subject, Some(&subject.target.name), &is_wanted).await?;
     found.unread_holds.extend(content.unread);
     let mut by_finalizer: BTreeMap<(&str, bool), Vec<&Hit>> = BTreeMap::new();
-    let mut untouched = Vec::new();
+    let (mut untouched, mut lingering) = (Vec::new(), Vec::new());
     for hit in &content.hits {
         for finalizer in &hit.finalizers {
             by_finalizer.entry((finalizer, hit.deletion_timestamp.is_some())).or_default().push(hit);
         }
-        if hit.finalizers.is_empty() && hit.deletion_timestamp.is_none() {
-            untouched.push(hit);
+        match (hit.finalizers.is_empty(), &hit.deletion_timestamp) {
+            (true, None) => untouched.push(hit),
+            (true, Some(_)) => lingering.push(hit),
+            (false, _) => {}
         }
     }
     let mut obstacles: Vec<_> = by_finalizer
         .into_iter()
         .map(|((finalizer, is_going), hits)| of_finalizer(finalizer, is_going, &hits))
         .collect();
-    if let Some(first) = untouched.first() {
-        obstacles.push(Obstacle::new(
-            ObstacleSource::NamespaceContent,
-            Effect::Holds,
-            format!("not deleted yet: {}", names(&untouched)),
-            first.ask_why(),
-        ));
+    for (what, hits) in [("not deleted yet", untouched), ("being deleted, without finalizers", lingering)] {
+        if let Some(first) = hits.first() {
+            let says = format!("{what}: {}", names(&hits));
+            obstacles.push(Obstacle::new(ObstacleSource::NamespaceContent, Effect::Holds, says, first.ask_why()));
+        }
     }
     Ok(obstacles)
 }

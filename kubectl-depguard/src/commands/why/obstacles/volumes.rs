@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::Subject;
+use super::{Subject, why_command};
 use crate::commands::why::obstacle::{Effect, Obstacle, ObstacleSource, Obstacles};
 use crate::commands::why::own::TargetState;
 use crate::commands::why::text;
@@ -84,7 +84,8 @@ fn claim_of_volume(volume: &Value) -> Option<Obstacle> {
         Effect::Holds,
         format!("the volume is bound to PersistentVolumeClaim/{namespace}/{name}"),
         format!(
-            "delete the claim, if its data may go: `kubectl depguard why pvc/{name} -n {namespace}` says what holds it"
+            "delete the claim, if its data may go: `{}` says what holds it",
+            why_command("persistentvolumeclaims", name, Some(namespace))
         ),
     ))
 }
