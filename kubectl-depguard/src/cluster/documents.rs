@@ -5,8 +5,13 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use self::list::objects_of;
+use self::parts::{MAX_DOCUMENTS, parts, text_of, too_many};
 use crate::cluster::yaml;
 use crate::io::exit::Failure;
+
+pub(crate) mod list;
+pub(crate) mod parts;
 
 /// Object in a file.
 #[derive(Debug, Clone)]
@@ -42,86 +47,25 @@ pub(crate) struct Origin {
     pub(crate) line: usize,
 }
 
-/// Limit on the objects of one command.
-const MAX_DOCUMENTS: usize = 1_000_000;
-
-/// Splits a file's text into documents at the document markers. A marker stands at the beginning of a line only between
-/// documents, so that the line of each document is known.
+/// Reads the objects of a file, each with its text.
 pub(crate) fn parse(file: &str, bytes: &[u8], documents: &mut Vec<Text>) -> Result<(), Failure> {
-    let text = std::str::from_utf8(bytes).map_err(|why| {
-        Failure::new(format!("`{file}` is not UTF-8 text: byte {} is invalid", why.valid_up_to()))
-            .hint("name files of YAML or JSON")
-    })?;
-    let file: Arc<str> = file.into();
-    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    let mut part = Part::default();
-    for (line, content) in text.split_inclusive('\n').enumerate() {
-        let number = line.saturating_add(1);
-        let marker = content.strip_prefix("---").filter(|rest| rest.chars().next().is_none_or(char::is_whitespace));
-        if let Some(rest) = marker {
-            part.close(&file, documents)?;
-            part.add(number, rest);
-        } else if content.trim_end() == "..." {
-            part.close(&file, documents)?;
-        } else if !(content.starts_with('%') && part.is_blank()) {
-            part.add(number, content);
-        }
-    }
-    part.close(&file, documents)
-}
-
-/// Lines of one document so far.
-#[derive(Default)]
-struct Part {
-    text: String,
-    /// Line at which `text` begins.
-    begin: usize,
-    /// Line of the first field.
-    first: usize,
-}
-
-impl Part {
-    fn is_blank(&self) -> bool {
-        self.first == 0
-    }
-
-    fn add(&mut self, number: usize, line: &str) {
-        let content = line.trim();
-        if self.first == 0 && !content.is_empty() && !content.starts_with('#') {
-            self.first = number;
-        }
-        if self.text.is_empty() {
-            self.begin = number;
-        }
-        self.text.push_str(line);
-    }
-
-    fn close(&mut self, file: &Arc<str>, documents: &mut Vec<Text>) -> Result<(), Failure> {
-        let Self { text, begin, first } = std::mem::take(self);
-        if first == 0 {
-            return Ok(());
-        }
-        let origin = Origin { file: Arc::clone(file), line: first };
-        // An API server prints lists as JSON, which may be larger than the YAML limits allow.
-        let json = if text.trim_start().starts_with('{') { serde_json::from_str(&text).ok() } else { None };
+    let (file, text) = (Arc::from(file), text_of(file, bytes)?);
+    for part in parts(text)? {
+        let origin = Origin { file: Arc::clone(&file), line: part.first };
+        // An API server prints lists as JSON.
+        let json = if part.is_json() { serde_json::from_str(part.text).ok() } else { None };
         let value = match json {
             Some(value) => value,
-            None => yaml(&text, file, begin, first)?,
+            None => yaml::read(part.text).map_err(|why| part.failure(&file, &why))?,
         };
-        push(value, &origin, (&text.into(), begin, ""), documents)
+        let (text, begin) = (Arc::from(part.text), part.begin);
+        objects_of(value, &origin, "", &mut |object, within| {
+            let document = Document { value: Arc::new(object), origin: origin.clone() };
+            documents.push(Text { document, text: Arc::clone(&text), begin, within: within.to_owned() });
+            if documents.len() > MAX_DOCUMENTS { Err(too_many()) } else { Ok(()) }
+        })?;
     }
-}
-
-/// Parses a document as YAML. An error counts lines from the document's begin; the failure names the file's line.
-fn yaml(text: &str, file: &Arc<str>, begin: usize, first: usize) -> Result<Value, Failure> {
-    yaml::read(text).map_err(|why| {
-        let line = why.line.map_or(first, |line| begin.saturating_add(line).saturating_sub(1));
-        let hint = match text.contains("{{") {
-            true => "it looks like a Helm template; render it first: `helm template … | kubectl depguard … -f -`",
-            false => "correct the file",
-        };
-        Failure::new(format!("{file}:{line}: neither YAML nor JSON: {why}")).hint(hint)
-    })
+    Ok(())
 }
 
 /// Returns true if the value has an `apiVersion` and a `kind`.
@@ -138,62 +82,6 @@ pub(crate) fn is_incomplete_manifest(value: &Value) -> bool {
     looks_like_one && !is_manifest(value) && (has("apiVersion") || has("kind") || has("spec"))
 }
 
-/// Completes an item of a list that an API server printed: the list names the kind once for all of its items.
-fn item_of(list: &(Option<String>, Option<String>), mut item: Value) -> Value {
-    let (Some(api_version), Some(kind)) = list else { return item };
-    let Some(fields) = item.as_object_mut().filter(|_| !kind.is_empty()) else { return item };
-    if !fields.contains_key("apiVersion") && !fields.contains_key("kind") {
-        fields.insert("apiVersion".to_owned(), api_version.as_str().into());
-        fields.insert("kind".to_owned(), kind.as_str().into());
-    }
-    item
-}
-
-fn push(
-    value: Value,
-    origin: &Origin,
-    place: (&Arc<str>, usize, &str),
-    documents: &mut Vec<Text>,
-) -> Result<(), Failure> {
-    let (text, begin, within) = place;
-    let own = |field: &str| value.get(field).and_then(Value::as_str).map(str::to_owned);
-    let of_items = own("kind").and_then(|kind| kind.strip_suffix("List").map(str::to_owned));
-    // A list has no name; an object's own kind may end in `List`, too.
-    let is_list = of_items.is_some() && value.pointer("/metadata/name").is_none() && value.get("items").is_some();
-    let list = (own("apiVersion"), of_items);
-    match value {
-        Value::Null => return Ok(()),
-        Value::Object(mut fields) if is_list => {
-            match fields.remove("items") {
-                Some(Value::Array(items)) => {
-                    for (index, item) in items.into_iter().enumerate() {
-                        let within = format!("{within}items[{index}].");
-                        push(item_of(&list, item), origin, (text, begin, &within), documents)?;
-                    }
-                }
-                Some(Value::Null) | None => {}
-                Some(_) => {
-                    return Err(Failure::new(format!("{origin}: `items` is not a list"))
-                        .hint("write each item below `items`, after a dash"));
-                }
-            }
-            return Ok(());
-        }
-        object @ Value::Object(_) => {
-            let document = Document { value: Arc::new(object), origin: origin.clone() };
-            documents.push(Text { document, text: Arc::clone(text), begin, within: within.to_owned() });
-        }
-        _ => {
-            return Err(Failure::new(format!("{origin}: not an object")).hint("write apiVersion, kind and metadata"));
-        }
-    }
-    if documents.len() > MAX_DOCUMENTS {
-        return Err(Failure::new(format!("the files contain more than {MAX_DOCUMENTS} objects"))
-            .hint("name fewer files, or run the command several times"));
-    }
-    Ok(())
-}
-
 impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.file, self.line)
@@ -203,6 +91,15 @@ impl fmt::Display for Origin {
 /// Returns the group of an object's `apiVersion`; `None` for the core group, or without an `apiVersion`.
 pub(crate) fn group_of(object: &Value) -> Option<&str> {
     text(object, "apiVersion")?.split_once('/').map(|(group, _)| group)
+}
+
+/// Returns true if the object defines a kind.
+pub(crate) fn is_definition(object: &Value) -> bool {
+    matches!(
+        (group_of(object), text(object, "kind")),
+        (Some("apiextensions.k8s.io"), Some("CustomResourceDefinition"))
+            | (Some("apis.kcp.io"), Some("APIResourceSchema"))
+    )
 }
 
 /// Returns the name of an object for a message, which may be about an object that has none.

@@ -5,7 +5,10 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::cluster::documents::{Document, INCOMPLETE, Text, is_incomplete_manifest, is_manifest, parse};
+use crate::cluster::documents::parts::{MAX_DOCUMENTS, too_many};
+use crate::cluster::documents::{Document, INCOMPLETE, Text, is_incomplete_manifest, parse};
+use crate::cluster::object_record::ObjectRecord;
+use crate::cluster::record_reader::{self, FileObjects};
 use crate::cluster::rules::ReadFailure;
 use crate::io::exit::Failure;
 use crate::io::terminal::Terminal;
@@ -25,7 +28,7 @@ pub(crate) struct FileArgs {
 /// Manifests of files and folders. Files in the folders that hold no manifests are listed apart.
 #[derive(Debug, Default)]
 pub(crate) struct Files {
-    pub(crate) documents: Vec<Document>,
+    pub(crate) records: Vec<ObjectRecord>,
     /// Files that may hold manifests but can't be read.
     pub(crate) unread: Vec<ReadFailure>,
     /// Files that can be read but hold something else, such as a chart's `values.yaml`.
@@ -49,29 +52,24 @@ impl FileArgs {
     /// of a folder is reported, and the command reads the other files.
     pub(crate) fn manifests(&self, terminal: &mut Terminal) -> Result<Files, Failure> {
         let mut found = Files::default();
+        let progress = terminal.progress("reading files");
         texts(&self.filename, self.recursive, terminal, |name, path, bytes| {
             let is_named = path.is_none_or(|path| self.filename.iter().any(|named| named == path));
-            let mut texts = Vec::new();
-            match parse(name, bytes, &mut texts) {
-                Err(why) if is_named => return Err(why),
-                Err(why) => {
-                    found
-                        .unread
-                        .push(ReadFailure { what: format!("the file `{name}`"), why: why.message().to_owned() });
+            let (FileObjects { records, incomplete, others }, failure) = record_reader::read(name, bytes, &progress);
+            if let Some(why) = failure {
+                if is_named {
+                    return Err(why);
                 }
-                Ok(()) => {}
+                found.unread.push(ReadFailure { what: format!("the file `{name}`"), why: why.message().to_owned() });
             }
-            let (manifests, others): (Vec<_>, Vec<_>) =
-                texts.into_iter().map(|text| text.document).partition(|document| is_manifest(&document.value));
-            found.documents.extend(manifests);
-            let (incomplete, others): (Vec<_>, Vec<_>) =
-                others.into_iter().partition(|other| is_incomplete_manifest(&other.value));
-            found.unread.extend(incomplete.into_iter().map(|document| ReadFailure {
-                what: format!("the object at {}", document.origin),
-                why: INCOMPLETE.to_owned(),
-            }));
-            found.others.extend(others.first().map(|other| Arc::clone(&other.origin.file)));
-            Ok(())
+            found.records.extend(records);
+            found.unread.extend(
+                incomplete
+                    .into_iter()
+                    .map(|origin| ReadFailure { what: format!("the object at {origin}"), why: INCOMPLETE.to_owned() }),
+            );
+            found.others.extend(others.into_iter().next().map(|origin| origin.file));
+            if found.records.len() > MAX_DOCUMENTS { Err(too_many()) } else { Ok(()) }
         })?;
         Ok(found)
     }
@@ -218,7 +216,7 @@ mod tests {
             files.manifests(&mut Terminal::captured("").0)
         };
         let found = read(&[folder.path().to_owned(), path("a.yaml"), folder.path().join(".")]).unwrap();
-        assert_eq!(found.documents.len(), 1, "{found:?}");
+        assert_eq!(found.records.len(), 1, "{found:?}");
         let unread: Vec<_> = found.unread.iter().map(ToString::to_string).collect();
         assert!(unread.len() == 2 && unread[0].contains("chart.yaml") && unread[1].contains("list.json"), "{unread:?}");
         assert!(found.others.len() == 1 && found.others[0].ends_with("values.yaml"), "{found:?}");

@@ -8,14 +8,14 @@ use depguard_core::model::{GroupResource, Namespace, Version};
 use depguard_core::{ControlPlane, Group, GroupVersionResource, Workspaces, api};
 use serde_json::{Value, json};
 
-use crate::cluster::documents::{Document, Origin, group_of, text};
+use crate::cluster::documents::{Document, Origin, text};
 use crate::cluster::files::Files;
 use crate::cluster::kinds::{KindInfo, Kinds, guess_resource};
+use crate::cluster::object_record::{ObjectRecord, ObjectType, Role, SharedNames};
 use crate::cluster::own_kinds::scope_of;
-use crate::cluster::rule_manifests::{
-    ends_of, everywhere_bound, is_mistaken_for_none, is_rule, kind_of, mistake, named_by,
-};
+use crate::cluster::rule_manifests::{ends_of, everywhere_bound, kind_of, mistake, named_by};
 use crate::cluster::rules::{ReadFailure, Rules};
+use crate::io::exit::Failure;
 
 /// Content of the manifest files, sorted.
 #[derive(Debug, Clone, Default)]
@@ -31,34 +31,51 @@ pub(crate) struct Manifests {
 /// Object of a manifest, with its kind.
 #[derive(Debug, Clone)]
 pub(crate) struct ManifestObject {
-    pub(crate) gvr: GroupVersionResource,
-    /// The object with its namespace, even if the file leaves the namespace out.
-    pub(crate) value: Arc<Value>,
-    pub(crate) origin: Origin,
+    pub(crate) gvr: Arc<GroupVersionResource>,
+    record: ObjectRecord,
+    /// True if the record has the namespace, but the text leaves it out.
+    is_filled_in: bool,
 }
 
 impl Manifests {
     /// Sorts documents into rules, definitions of kinds, and objects. An object that names no namespace is in
     /// `namespace`.
-    pub(crate) fn new(documents: Vec<Document>, namespace: &Namespace) -> Self {
+    pub(crate) fn new(documents: &[Document], namespace: &Namespace) -> Result<Self, Failure> {
+        let mut names = SharedNames::default();
+        Self::from_records(
+            documents.iter().map(|document| ObjectRecord::new(document, &mut names)).collect(),
+            namespace,
+        )
+    }
+
+    /// Builds the manifests from files, some of which can't be read or hold no manifests.
+    pub(crate) fn from_files(files: Files, namespace: &Namespace) -> Result<Self, Failure> {
+        let Files { records, unread, others } = files;
+        let (records, mut remarks) = once(records, namespace);
+        let others = others.into_iter().map(|file| format!("skipped the documents of `{file}` that are not manifests"));
+        remarks.extend(others);
+        let mut manifests = Self::from_records(records, namespace)?;
+        manifests.unread.splice(0..0, unread);
+        manifests.remarks.splice(0..0, remarks);
+        Ok(manifests)
+    }
+
+    fn from_records(records: Vec<ObjectRecord>, namespace: &Namespace) -> Result<Self, Failure> {
         let mut manifests = Self::default();
-        let (rules, others): (Vec<_>, Vec<_>) = documents.into_iter().partition(|document| is_rule(&document.value));
-        let (mistaken, others): (Vec<_>, Vec<_>) =
-            others.into_iter().partition(|document| is_mistaken_for_none(&document.value));
-        let rules = rules.into_iter().filter(|rule| {
-            let is_known = text(&rule.value, "apiVersion").and_then(|text| text.split_once('/'))
-                == Some((api::GROUP, api::VERSION));
-            if !is_known {
-                manifests.unread.push(mistake(rule));
+        let mut rules = Vec::new();
+        for record in &records {
+            let is_known = || record.object_type.api_version == format!("{}/{}", api::GROUP, api::VERSION);
+            match record.object_type.role {
+                Role::Rule if is_known() => rules.push(record.to_document()?),
+                Role::Rule => manifests.unread.push(mistake(&record.to_document()?)),
+                Role::Mistake | Role::Definition | Role::Object => {}
             }
-            is_known
-        });
-        let rules: Vec<_> = rules.collect();
-        manifests.unread.extend(mistaken.iter().map(mistake));
-        for document in &others {
-            if is_definition(&document.value) {
-                KindInfo::from_definition(&document.value).into_iter().for_each(|kind| manifests.kinds.learn(kind));
-                manifests.definitions.push(document.clone());
+        }
+        for record in &records {
+            match record.object_type.role {
+                Role::Mistake => manifests.unread.push(mistake(&record.to_document()?)),
+                Role::Definition => manifests.define(record.to_document()?),
+                Role::Rule | Role::Object => {}
             }
         }
         for rule in rules {
@@ -66,27 +83,9 @@ impl Manifests {
             named_by(&value).into_iter().for_each(|kind| manifests.kinds.learn(kind));
             manifests.rules.push(value);
         }
-        let ends = manifests.ends();
-        for document in others {
-            match manifests.place(document, namespace) {
-                Ok(object) => manifests.objects.push(object),
-                Err(document) => manifests.pass_over(&document, &ends),
-            }
-        }
+        manifests.place_all(records, namespace)?;
         manifests.fill_in(namespace);
-        manifests
-    }
-
-    /// Builds the manifests from files, some of which can't be read or hold no manifests.
-    pub(crate) fn of_files(files: Files, namespace: &Namespace) -> Self {
-        let Files { documents, unread, others } = files;
-        let (documents, mut remarks) = once(documents, namespace);
-        let others = others.into_iter().map(|file| format!("skipped the documents of `{file}` that are not manifests"));
-        remarks.extend(others);
-        let mut manifests = Self::new(documents, namespace);
-        manifests.unread.splice(0..0, unread);
-        manifests.remarks.splice(0..0, remarks);
-        manifests
+        Ok(manifests)
     }
 
     /// Returns notes about the files, to print before anything else.
@@ -97,17 +96,20 @@ impl Manifests {
     /// Adds the namespace to objects of a kind whose scope is unknown: if one object of the kind names a namespace, all
     /// have one, and the others are in `namespace`.
     fn fill_in(&mut self, namespace: &Namespace) {
-        let of_known_scope = |kind: &GroupResource| {
+        let with_one: BTreeSet<_> =
+            self.objects.iter().filter(|object| object.namespace().is_some()).map(|object| &object.gvr).collect();
+        let is_of_known_scope = |kind: &GroupResource| {
             let known = self.kinds.of(kind);
             known.is_some_and(|known| known.namespaced.or(scope_of(kind.group.as_str(), &known.kind)).is_some())
         };
-        let with_one = self.objects.iter().filter(|object| names_namespace(&object.value));
         let namespaced: BTreeSet<_> =
-            with_one.map(|object| object.gvr.group_resource()).filter(|kind| !of_known_scope(kind)).collect();
-        for object in &mut self.objects {
-            if namespaced.contains(&object.gvr.group_resource()) && !names_namespace(&object.value) {
-                put_into(&mut object.value, namespace);
-            }
+            with_one.into_iter().map(|gvr| gvr.group_resource()).filter(|kind| !is_of_known_scope(kind)).collect();
+        if namespaced.is_empty() {
+            return;
+        }
+        let namespace = Arc::from(namespace.as_str());
+        for object in self.objects.iter_mut().filter(|object| namespaced.contains(&object.gvr.group_resource())) {
+            object.fill_in(&namespace);
         }
     }
 
@@ -136,10 +138,20 @@ impl Manifests {
         &self.objects
     }
 
+    /// Returns every object of a kind.
+    pub(crate) fn objects_of(&self, kind: &GroupResource) -> impl Iterator<Item = &ManifestObject> {
+        self.objects.iter().filter(|object| object.is_of(kind))
+    }
+
     /// Returns the kinds of the rules' dependents and targets.
     fn ends(&self) -> BTreeSet<GroupResource> {
         let rules = self.rules.iter().filter_map(|rule| rule.get("spec"));
         rules.flat_map(ends_of).filter_map(|end| kind_of(end).map(|gvr| gvr.group_resource())).collect()
+    }
+
+    fn define(&mut self, definition: Document) {
+        KindInfo::from_definition(&definition.value).into_iter().for_each(|kind| self.kinds.learn(kind));
+        self.definitions.push(definition);
     }
 
     /// Reports an object that can't be placed: if a rule names its kind, its references are unknown.
@@ -173,76 +185,123 @@ impl Manifests {
         Some(KindInfo::bare(gvr, kind, scope_of(group, kind)))
     }
 
-    /// Finds the kind and the namespace of an object. An object without a name, or of an impossible kind, is handed
-    /// back.
-    fn place(&mut self, document: Document, namespace: &Namespace) -> Result<ManifestObject, Document> {
-        let name = document.value.pointer("/metadata/name").and_then(Value::as_str);
-        let known = match (text(&document.value, "apiVersion"), text(&document.value, "kind"), name) {
-            (Some(api_version), Some(kind), Some(name)) if !name.is_empty() => self.kind_named(api_version, kind),
-            _ => None,
-        };
-        let Some(known) = known else { return Err(document) };
+    /// Finds the kind and the namespace of each object. Objects without a name, or of an impossible kind, are passed
+    /// over.
+    fn place_all(&mut self, records: Vec<ObjectRecord>, namespace: &Namespace) -> Result<(), Failure> {
+        let (ends, namespace) = (self.ends(), Arc::from(namespace.as_str()));
+        let mut places: HashMap<Arc<ObjectType>, Option<Place>> = HashMap::new();
+        for record in records {
+            if matches!(record.object_type.role, Role::Rule | Role::Mistake) {
+                continue;
+            }
+            let place = match places.get(&record.object_type) {
+                _ if record.name.is_empty() => None,
+                Some(known) => known.clone(),
+                None => {
+                    let place = self.place(&record.object_type);
+                    places.insert(Arc::clone(&record.object_type), place.clone());
+                    place
+                }
+            };
+            let Some(Place { gvr, namespaced }) = place else {
+                self.pass_over(&record.to_document()?, &ends);
+                continue;
+            };
+            let mut object = ManifestObject { gvr, record, is_filled_in: false };
+            if namespaced == Some(true) {
+                object.fill_in(&namespace);
+            }
+            self.objects.push(object);
+        }
+        Ok(())
+    }
+
+    /// Finds the kind of objects with such a type; `None` if there can be no such kind.
+    fn place(&mut self, object_type: &ObjectType) -> Option<Place> {
+        let known = self.kind_named(&object_type.api_version, &object_type.kind)?;
         self.kinds.learn(known.clone());
-        let Document { mut value, origin } = document;
         // The kind may come from a rule, which doesn't say the scope.
         let namespaced = known.namespaced.or_else(|| scope_of(known.gvr.group.as_str(), &known.kind));
-        let given = value.pointer("/metadata/namespace").and_then(Value::as_str).is_some_and(|name| !name.is_empty());
-        if namespaced == Some(true)
-            && !given
+        Some(Place { gvr: Arc::new(known.gvr), namespaced })
+    }
+}
+
+impl ManifestObject {
+    pub(crate) fn name(&self) -> &str {
+        &self.record.name
+    }
+
+    /// Returns the object's namespace, even if the file leaves it out.
+    pub(crate) fn namespace(&self) -> Option<&str> {
+        Some(&*self.record.namespace).filter(|namespace| !namespace.is_empty())
+    }
+
+    pub(crate) fn origin(&self) -> &Origin {
+        &self.record.origin
+    }
+
+    pub(crate) fn is_of(&self, kind: &GroupResource) -> bool {
+        self.gvr.group == kind.group && self.gvr.resource == kind.resource
+    }
+
+    /// Returns the object as a tree, with its namespace.
+    pub(crate) fn to_value(&self) -> Result<Arc<Value>, Failure> {
+        let mut value = self.record.text.to_value()?;
+        if self.is_filled_in
             && let Some(metadata) = Arc::make_mut(&mut value).get_mut("metadata").and_then(Value::as_object_mut)
         {
-            metadata.insert("namespace".to_owned(), json!(namespace.as_str()));
+            metadata.insert("namespace".to_owned(), json!(*self.record.namespace));
         }
-        Ok(ManifestObject { gvr: known.gvr, value, origin })
+        Ok(value)
     }
+
+    /// Puts the object into a namespace, unless it names one.
+    fn fill_in(&mut self, namespace: &Arc<str>) {
+        if self.record.namespace.is_empty() {
+            self.record.namespace = Arc::clone(namespace);
+            self.is_filled_in = true;
+        }
+    }
+}
+
+/// Kind of all objects of one type.
+#[derive(Debug, Clone)]
+struct Place {
+    gvr: Arc<GroupVersionResource>,
+    /// `None` if the scope is unknown.
+    namespaced: Option<bool>,
 }
 
 /// Keeps each object once. Of several objects with the same name the last counts, as if the files were applied one by
 /// one; a remark says where they differ.
-fn once(given: Vec<Document>, namespace: &Namespace) -> (Vec<Document>, Vec<String>) {
-    let mut places: HashMap<[String; 4], usize> = HashMap::new();
-    let (mut kept, mut remarks): (Vec<Document>, _) = (Vec::new(), Vec::new());
-    for document in given {
-        let own = |pointer| document.value.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
-        let (kind, name, group) = (own("/kind"), own("/metadata/name"), group_of(&document.value).unwrap_or_default());
+fn once(given: Vec<ObjectRecord>, namespace: &Namespace) -> (Vec<ObjectRecord>, Vec<String>) {
+    let (mut kept, mut remarks): (Vec<usize>, _) = (Vec::with_capacity(given.len()), Vec::new());
+    let mut places = HashMap::with_capacity(given.len());
+    for (index, record) in given.iter().enumerate() {
+        let within = if record.namespace.is_empty() { namespace.as_str() } else { &record.namespace };
+        let (group, kind) = (record.object_type.group().unwrap_or_default(), record.object_type.kind.as_str());
         // Objects without a name are never duplicates of each other.
-        if name.is_empty() {
-            kept.push(document);
+        if !record.name.is_empty()
+            && let Some(place) = places.insert((group, kind, within, &*record.name), kept.len())
+        {
+            places.insert((group, kind, within, &*record.name), place);
+            let Some(last) = kept.get_mut(place) else { continue };
+            if let Some(known) = given.get(*last).filter(|known| known.text != record.text) {
+                let (first, last, name) = (&known.origin, &record.origin, &record.name);
+                remarks.push(format!("{kind}/{name} differs in {first} and {last}; the last one counts"));
+            }
+            *last = index;
             continue;
         }
-        let within = Some(own("/metadata/namespace")).filter(|given| !given.is_empty());
-        let within = within.unwrap_or_else(|| namespace.to_string());
-        let identity = [group.to_owned(), kind.clone(), within, name.clone()];
-        let Some(known) = places.get(&identity).and_then(|at| kept.get_mut(*at)) else {
-            places.insert(identity, kept.len());
-            kept.push(document);
-            continue;
-        };
-        if known.value != document.value {
-            let (first, last) = (&known.origin, &document.origin);
-            remarks.push(format!("{kind}/{name} differs in {first} and {last}; the last one counts"));
-        }
-        *known = document;
+        kept.push(index);
     }
-    (kept, remarks)
-}
-
-fn names_namespace(object: &Value) -> bool {
-    object.pointer("/metadata/namespace").and_then(Value::as_str).is_some_and(|name| !name.is_empty())
-}
-
-fn put_into(object: &mut Arc<Value>, namespace: &Namespace) {
-    if let Some(metadata) = Arc::make_mut(object).get_mut("metadata").and_then(Value::as_object_mut) {
-        metadata.insert("namespace".to_owned(), json!(namespace.as_str()));
+    drop(places);
+    if kept.len() == given.len() {
+        return (given, remarks);
     }
-}
-
-pub(crate) fn is_definition(object: &Value) -> bool {
-    matches!(
-        (group_of(object), text(object, "kind")),
-        (Some("apiextensions.k8s.io"), Some("CustomResourceDefinition"))
-            | (Some("apis.kcp.io"), Some("APIResourceSchema"))
-    )
+    let mut given: Vec<_> = given.into_iter().map(Some).collect();
+    let kept = kept.into_iter().filter_map(|index| given.get_mut(index).and_then(Option::take));
+    (kept.collect(), remarks)
 }
 
 #[cfg(test)]
@@ -252,7 +311,7 @@ mod tests {
     fn manifests(objects: &[Value]) -> Manifests {
         let document =
             |value: &Value| Document { value: Arc::new(value.clone()), origin: Origin { file: "f".into(), line: 1 } };
-        Manifests::new(objects.iter().map(document).collect(), &Namespace::parse("ns").unwrap())
+        Manifests::new(&objects.iter().map(document).collect::<Vec<_>>(), &Namespace::parse("ns").unwrap()).unwrap()
     }
 
     #[test]
@@ -265,7 +324,7 @@ mod tests {
             json!({"apiVersion": "network.example.com/v1", "kind": "VPC", "metadata": {}}),
         ]);
         let found: Vec<_> = (manifests.objects().iter())
-            .map(|object| (object.gvr.group_resource().to_string(), object.value["metadata"]["namespace"].as_str()))
+            .map(|object| (object.gvr.group_resource().to_string(), object.namespace()))
             .collect();
         assert_eq!(
             found,
@@ -286,13 +345,14 @@ mod tests {
         };
         let (here, own, other) = (json!({"name": "a", "namespace": "ns"}), json!({"name": "a"}), json!({"name": "b"}));
         let read = |documents: Vec<Document>| {
-            let files = Files { documents, ..Files::default() };
-            Manifests::of_files(files, &Namespace::parse("ns").unwrap())
+            let mut names = SharedNames::default();
+            let records = documents.iter().map(|document| ObjectRecord::new(document, &mut names)).collect();
+            Manifests::from_files(Files { records, ..Files::default() }, &Namespace::parse("ns").unwrap()).unwrap()
         };
         let same = read(vec![vpc(own.clone(), 1), vpc(own.clone(), 1), vpc(other, 1)]);
         assert_eq!((same.objects().len(), same.remarks().len()), (2, 0));
         let different = read(vec![vpc(own, 1), vpc(here, 2)]);
-        assert_eq!((different.objects().len(), &different.objects()[0].value["s"]), (1, &json!(2)));
+        assert_eq!((different.objects().len(), &different.objects()[0].to_value().unwrap()["s"]), (1, &json!(2)));
         assert_eq!(different.remarks(), ["VPC/a differs in f:1 and f:2; the last one counts"]);
     }
 
@@ -301,9 +361,9 @@ mod tests {
         let vpc =
             |metadata: Value| json!({"apiVersion": "network.example.com/v1", "kind": "VPC", "metadata": metadata});
         let manifests = manifests(&[vpc(json!({"name": "a"})), vpc(json!({"name": "b", "namespace": "other"}))]);
-        let namespaces: Vec<_> =
-            manifests.objects().iter().map(|object| object.value["metadata"]["namespace"].as_str()).collect();
-        assert_eq!(namespaces, [Some("ns"), Some("other")]);
+        let values = manifests.objects().iter().map(|object| object.to_value().unwrap());
+        let namespaces: Vec<_> = values.map(|value| value["metadata"]["namespace"].clone()).collect();
+        assert_eq!(namespaces, ["ns", "other"]);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::cluster::api_server::ApiServer;
 use crate::cluster::files::FileArgs;
 use crate::cluster::kinds::{KindInfo, Kinds};
-use crate::cluster::manifests::Manifests;
+use crate::cluster::manifests::{ManifestObject, Manifests};
 use crate::cluster::rules::{ReadFailure, Rules};
 use crate::io::exit::Failure;
 use crate::io::terminal::Terminal;
@@ -40,7 +40,7 @@ impl Source {
                 terminal.note(&format!("ignored {flag}: the command reads files, and no API server"))?;
             }
         }
-        let manifests = Manifests::of_files(files.manifests(terminal)?, &fallback);
+        let manifests = Manifests::from_files(files.manifests(terminal)?, &fallback)?;
         manifests.remarks().iter().try_for_each(|remark| terminal.note(remark))?;
         Ok(Self::Manifests(manifests))
     }
@@ -108,14 +108,10 @@ impl Source {
         match self {
             Self::Manifests(manifests) => {
                 let wanted = namespace.map(Namespace::as_str);
-                let of_kind = manifests
-                    .objects()
-                    .iter()
-                    .filter(|object| object.gvr.group_resource() == kind.gvr.group_resource());
-                for object in of_kind {
-                    let own = object.value.pointer("/metadata/namespace").and_then(Value::as_str);
+                for object in manifests.objects_of(&kind.gvr.group_resource()) {
+                    let own = object.namespace();
                     if own.is_none() || wanted.is_none() || own == wanted {
-                        each(Value::clone(&object.value));
+                        each(Arc::unwrap_or_clone(object.to_value()?));
                     }
                 }
                 Ok(None)
@@ -128,10 +124,7 @@ impl Source {
     pub(crate) async fn lacks(&self, namespace: &Namespace) -> Result<bool, Failure> {
         match self {
             Self::Manifests(manifests) => {
-                let own = |object: &Value| {
-                    object.pointer("/metadata/namespace").and_then(Value::as_str) == Some(namespace.as_str())
-                };
-                Ok(!manifests.objects().iter().any(|object| own(&object.value)))
+                Ok(!manifests.objects().iter().any(|object| object.namespace() == Some(namespace.as_str())))
             }
             Self::ApiServer(live) => live.lacks(namespace).await,
         }
@@ -146,15 +139,11 @@ impl Source {
     ) -> Result<Option<Arc<Value>>, Failure> {
         match self {
             Self::Manifests(manifests) => {
-                let text =
-                    |object: &Value, field: &str| object.pointer(field).and_then(Value::as_str).map(str::to_owned);
-                let found = manifests.objects().iter().find(|object| {
-                    let own = text(&object.value, "/metadata/namespace");
-                    object.gvr.group_resource() == kind.gvr.group_resource()
-                        && text(&object.value, "/metadata/name").as_deref() == Some(name)
-                        && (own.is_none() || own.as_deref() == namespace.map(Namespace::as_str))
+                let found = manifests.objects_of(&kind.gvr.group_resource()).find(|object| {
+                    let own = object.namespace();
+                    object.name() == name && (own.is_none() || own == namespace.map(Namespace::as_str))
                 });
-                Ok(found.map(|object| Arc::clone(&object.value)))
+                found.map(ManifestObject::to_value).transpose()
             }
             Self::ApiServer(live) => live.object(kind, namespace, name).await,
         }

@@ -21,6 +21,14 @@ pub(crate) fn read<'t, T: Deserialize<'t>>(text: &'t str) -> Result<T, YamlError
     serde_saphyr::from_str_with_options(text, options()).map_err(|why| YamlError::new(&why))
 }
 
+/// Reads one document by a function that is given the parser.
+pub(crate) fn read_with<'t, T>(
+    text: &'t str,
+    read: impl FnOnce(serde_saphyr::Deserializer<'t, '_>) -> Result<T, Error>,
+) -> Result<T, YamlError> {
+    serde_saphyr::with_deserializer_from_str_with_options(text, options(), read).map_err(|why| YamlError::new(&why))
+}
+
 /// Reads all documents of a text.
 pub(crate) fn read_all<T: DeserializeOwned>(text: &str) -> Result<Vec<T>, YamlError> {
     serde_saphyr::from_multiple_with_options(text, options()).map_err(|why| YamlError::new(&why))

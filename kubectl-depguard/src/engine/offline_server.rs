@@ -12,7 +12,8 @@ use depguard_core::protocol::Accept;
 use serde_json::{Map, Value, json};
 
 use crate::cluster::kinds::KindInfo;
-use crate::cluster::manifests::{ManifestObject, Manifests};
+use crate::cluster::manifests::Manifests;
+use crate::io::exit::Failure;
 
 /// Objects of one cluster, by their kinds.
 #[derive(Debug, Clone, Default)]
@@ -48,7 +49,7 @@ const REVISION: &str = "1";
 impl OfflineServer {
     /// Builds the server from all manifests. A kind with a definition is served as its definition says; another kind is
     /// served in each version in which anything names it.
-    pub(crate) fn from_manifests(manifests: &Manifests) -> Self {
+    pub(crate) fn from_manifests(manifests: &Manifests) -> Result<Self, Failure> {
         let mut answers = Self::default();
         for definition in manifests.definitions() {
             for kind in KindInfo::from_definition(&definition.value) {
@@ -60,14 +61,14 @@ impl OfflineServer {
         for kind in manifests.kinds().iter().filter(|kind| !defined.contains(&kind.gvr.group_resource())) {
             answers.serve_kind(kind, BTreeSet::new());
         }
-        for ManifestObject { gvr, value, .. } in manifests.objects() {
-            let kind = gvr.group_resource();
-            if !defined.contains(&kind) && namespace_of(value).is_some() {
+        for object in manifests.objects() {
+            let kind = object.gvr.group_resource();
+            if !defined.contains(&kind) && object.namespace().is_some() {
                 answers.serve(kind.clone(), Served { namespaced: true, ..Served::default() });
             }
-            answers.insert(kind, Arc::clone(value));
+            answers.insert(kind, object.to_value()?);
         }
-        answers
+        Ok(answers)
     }
 
     fn serve_kind(&mut self, kind: &KindInfo, fields: BTreeSet<String>) {
@@ -92,7 +93,7 @@ impl OfflineServer {
     /// Removes an object.
     pub(crate) fn remove(&mut self, kind: &GroupResource, object: &Arc<Value>) {
         if let Some(kind) = self.kinds.get_mut(kind) {
-            kind.objects.retain(|known| !Arc::ptr_eq(known, object));
+            kind.objects.retain(|known| known != object);
         }
     }
 
@@ -220,7 +221,7 @@ impl Kind {
             Some(Err(refused)) => return refused,
         };
         let mut objects = self.objects.iter().filter(|object| {
-            !Arc::ptr_eq(object, deleted)
+            *object != deleted
                 && namespace.is_none_or(|namespace| namespace_of(object) == Some(namespace))
                 && selected.as_ref().is_none_or(|(field, value)| printed(object, field).as_deref() == Some(value))
         });

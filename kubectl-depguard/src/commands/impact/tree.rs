@@ -134,8 +134,8 @@ mod tests {
         });
         let document = |value: Value| Document { value: Arc::new(value), origin: Origin { file: "f".into(), line: 1 } };
         let namespace = Namespace::parse("ns").unwrap();
-        let source =
-            Source::Manifests(Manifests::new([rule].into_iter().chain(nodes).map(document).collect(), &namespace));
+        let documents: Vec<_> = [rule].into_iter().chain(nodes).map(document).collect();
+        let source = Source::Manifests(Manifests::new(&documents, &namespace).unwrap());
         let scope = Scope { namespace: None, follow: Follow::Dependents, labels: false, fallback: None };
         let (terminal, _) = Terminal::captured("");
         Scan::read(&source, &source.rules().await.unwrap(), scope, None, &terminal).await.unwrap()

@@ -66,7 +66,7 @@ impl Kinds {
     /// otherwise the last one.
     pub(super) fn read(documents: Vec<Subject>, report: &mut Report) -> Self {
         let (definitions, others): (Vec<_>, Vec<_>) =
-            documents.into_iter().partition(|subject| crate::cluster::manifests::is_definition(&subject.value));
+            documents.into_iter().partition(|subject| crate::cluster::documents::is_definition(&subject.value));
         let used: BTreeSet<_> = others.iter().flat_map(|other| schemas_of(&other.value)).collect();
         let mut kinds = Self::default();
         for definition in definitions {

@@ -54,7 +54,7 @@ const GROUP: &str = "system:authenticated";
 
 pub(crate) async fn run(suite: Suite, terminal: &mut Terminal) -> Result<SuiteResult, Failure> {
     let Suite { name, file, namespace, documents, overrides, tests } = suite;
-    let manifests = Manifests::new(documents, &namespace);
+    let manifests = Manifests::new(&documents, &namespace)?;
     let rules = manifests.rules();
     check_unique(&manifests, &rules, &file)?;
     if let Some(unread) = rules.unread.first() {
@@ -64,7 +64,7 @@ pub(crate) async fn run(suite: Suite, terminal: &mut Terminal) -> Result<SuiteRe
         terminal.err().write_all(format!("{file}: a rule can't be used: {broken}\n").as_bytes())?;
     }
     let set = rules.set();
-    let answers = OfflineServer::from_manifests(&manifests);
+    let answers = OfflineServer::from_manifests(&manifests)?;
     let context = SuiteContext { source: Source::Manifests(manifests), answers, set, overrides, namespace };
     let mut tested = Vec::new();
     for (line, test) in tests {
@@ -97,10 +97,9 @@ fn check_unique(manifests: &Manifests, rules: &Rules, file: &str) -> Result<(), 
     }
     let mut seen = BTreeMap::new();
     for object in manifests.objects() {
-        let text = |pointer| object.value.pointer(pointer).and_then(Value::as_str);
-        let name = (object.gvr.group_resource(), text("/metadata/namespace"), text("/metadata/name"));
-        if let Some(first) = seen.insert(name, &object.origin) {
-            return Err(Failure::new(format!("{}: duplicate object, first at {first}", object.origin))
+        let name = (object.gvr.group_resource(), object.namespace(), object.name());
+        if let Some(first) = seen.insert(name, object.origin()) {
+            return Err(Failure::new(format!("{}: duplicate object, first at {first}", object.origin()))
                 .hint("rename it, or remove one of them"));
         }
     }

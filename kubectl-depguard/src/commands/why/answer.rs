@@ -171,7 +171,7 @@ impl Protection<'_> {
         let deletion = Deletion { gvr: &target.info.gvr, object: &target.object, user: "", groups: &[] };
         Ok(match self.source {
             Source::Manifests(manifests) => {
-                let answers = OfflineServer::from_manifests(manifests);
+                let answers = OfflineServer::from_manifests(manifests)?;
                 (policies.simulate(deletion, Server::Offline(&answers)).await?, AnswerSource::Files)
             }
             Source::ApiServer(live) => {

@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 
 use depguard_core::ControlPlane;
 use depguard_core::model::GroupResource;
-use serde_json::Value;
 
 use super::{Scan, Scope};
 use crate::cluster::rules::{CheckedRules, ReadFailure, Rules};
@@ -128,12 +127,11 @@ async fn gap_of_objects(
     }
     Ok(match source {
         Source::Manifests(manifests) => {
-            let is_meant = |object: &Value| {
-                let own = object.pointer("/metadata/namespace").and_then(Value::as_str);
+            let is_meant = |own: Option<&str>| {
                 own.is_none() || scope.namespace.is_none_or(|namespace| own == Some(namespace.as_str()))
             };
             let mut objects = manifests.objects().iter().filter(|object| ends.contains(&object.gvr.group_resource()));
-            let is_empty = !objects.any(|object| is_meant(&object.value));
+            let is_empty = !objects.any(|object| is_meant(object.namespace()));
             is_empty.then(|| {
                 let message = format!("the files contain no object of a kind that rules name: {}", kinds());
                 (message, "also name the files with objects with -f; -R reads subfolders")
