@@ -5,7 +5,8 @@ use std::ffi::OsString;
 use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::commands::{
-    completion, dangling, graph, impact, import, install, lint, order, rules, status, suggest, test, ui, uninstall, why,
+    completion, dangling, graph, impact, import, install, lint, order, rules, status, suggest, test, trace, ui,
+    uninstall, unused, why,
 };
 use crate::io::exit::{ExitStatus, Failure, Outcome};
 use crate::io::terminal::{Terminal, Tone};
@@ -40,8 +41,10 @@ enum Command {
     Status(status::Args),
     Suggest(suggest::Args),
     Test(test::Args),
+    Trace(trace::Args),
     Ui(ui::Args),
     Uninstall(uninstall::Args),
+    Unused(unused::Args),
     Why(why::Args),
     Lint(lint::Args),
 }
@@ -96,8 +99,10 @@ async fn execute(cli: Cli, terminal: &mut Terminal) -> Result<Outcome, Failure> 
         Command::Status(args) => status::run(args, &global, terminal).await,
         Command::Suggest(args) => suggest::run(&args, &global, terminal).await,
         Command::Test(args) => test::run(args, terminal).await,
+        Command::Trace(args) => trace::run(&args, &global, terminal).await,
         Command::Ui(args) => ui::run(args, &global, terminal).await,
         Command::Uninstall(args) => uninstall::run(args, &global, terminal).await,
+        Command::Unused(args) => unused::run(&args, &global, terminal).await,
         Command::Why(args) => why::run(args, &global, terminal).await,
         Command::Lint(args) => lint::run(args, &global, terminal).await,
     }

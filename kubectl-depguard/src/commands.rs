@@ -12,6 +12,8 @@ pub(crate) mod rules;
 pub(crate) mod status;
 pub(crate) mod suggest;
 pub(crate) mod test;
+pub(crate) mod trace;
 pub(crate) mod ui;
 pub(crate) mod uninstall;
+pub(crate) mod unused;
 pub(crate) mod why;

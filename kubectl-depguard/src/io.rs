@@ -6,3 +6,4 @@ pub(crate) mod graph_formats;
 pub(crate) mod output;
 pub(crate) mod report;
 pub(crate) mod terminal;
+pub(crate) mod tree;

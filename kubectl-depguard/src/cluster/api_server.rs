@@ -26,6 +26,16 @@ pub(crate) struct ApiServer {
     bound: OnceCell<(Option<Bound>, Vec<ReadFailure>)>,
 }
 
+/// Result of looking one object up.
+#[derive(Debug, Clone)]
+pub(crate) enum Lookup {
+    Found(Arc<Value>),
+    /// No object of this name exists.
+    Missing,
+    /// The object could not be read, so it is unknown if it exists.
+    Unread(ReadFailure),
+}
+
 const BINDINGS: &str = "/apis/apis.kcp.io/v1alpha2/apibindings";
 const EXPORTS: &str = "/apis/apis.kcp.io/v1alpha2/apiexports";
 const ITSELF: &str = "/apis/core.kcp.io/v1alpha1/logicalclusters/cluster";
@@ -200,6 +210,28 @@ impl ApiServer {
             Ok(object) => Ok(Some(Arc::new(object))),
             Err(why) if why.is_not_found() => Ok(None),
             Err(why) => Err(failed(&format!("could not read {} {name}", kind.kind), &why)),
+        }
+    }
+
+    /// Looks an object up: it is missing only if the API server says so of the object, and not of its kind.
+    pub(crate) async fn look_up(
+        &self,
+        kind: &KindInfo,
+        namespace: Option<&Namespace>,
+        name: &str,
+    ) -> Result<Lookup, Failure> {
+        // No object can have a name that is no segment of a path.
+        if name.is_empty() || name.contains(['/', '%']) || matches!(name, "." | "..") {
+            return Ok(Lookup::Missing);
+        }
+        let namespace = namespace.filter(|_| kind.namespaced != Some(false)).map(Namespace::as_str);
+        match self.endpoint().get_json(&kind.path(namespace, Some(name))).await {
+            Ok(object) => Ok(Lookup::Found(Arc::new(object))),
+            Err(why) if why.is_missing(name) => Ok(Lookup::Missing),
+            Err(why) => {
+                let within = namespace.map(|namespace| format!(" in namespace {namespace}")).unwrap_or_default();
+                refused(format!("{} {name}{within}", kind.gvr.group_resource()), &why).map(Lookup::Unread)
+            }
         }
     }
 

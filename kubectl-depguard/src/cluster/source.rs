@@ -5,7 +5,7 @@ use std::sync::Arc;
 use depguard_core::model::{GroupResource, Namespace};
 use serde_json::Value;
 
-use crate::cluster::api_server::ApiServer;
+use crate::cluster::api_server::{ApiServer, Lookup};
 use crate::cluster::files::FileArgs;
 use crate::cluster::kinds::{KindInfo, Kinds};
 use crate::cluster::manifests::{ManifestObject, Manifests};
@@ -146,6 +146,28 @@ impl Source {
                 found.map(ManifestObject::to_value).transpose()
             }
             Self::ApiServer(live) => live.object(kind, namespace, name).await,
+        }
+    }
+
+    /// Looks an object up. Missing rights are no failure.
+    pub(crate) async fn look_up(
+        &self,
+        kind: &KindInfo,
+        namespace: Option<&str>,
+        name: &str,
+    ) -> Result<Lookup, Failure> {
+        let within = match namespace.map(Namespace::parse) {
+            None => None,
+            Some(Ok(namespace)) => Some(namespace),
+            // A name that no namespace can have holds nothing.
+            Some(Err(_)) => return Ok(Lookup::Missing),
+        };
+        match self {
+            Self::Manifests(_) => {
+                let found = self.object(kind, within.as_ref(), name).await?;
+                Ok(found.map_or(Lookup::Missing, Lookup::Found))
+            }
+            Self::ApiServer(live) => live.look_up(kind, within.as_ref(), name).await,
         }
     }
 

@@ -36,6 +36,8 @@ pub(crate) struct Scan {
     pub(crate) objects: Vec<Object>,
     /// References of these objects.
     pub(crate) references: Vec<Reference>,
+    /// Objects that a reference means but doesn't hold: the dependent's owners, if the edge ignores owned dependents.
+    pub(crate) owners: Vec<OwnerReference>,
     /// Parts that could not be read, including the rules that can't be used.
     pub(crate) unread: Vec<ReadFailure>,
     /// Completeness of the scan, for a command that finds nothing.
@@ -43,6 +45,10 @@ pub(crate) struct Scan {
     kinds: HashMap<GroupResource, Arc<KindInfo>>,
     names: Names,
     seen: HashMap<GroupResource, plan::ReadNamespaces>,
+    /// Namespaces in which each edge's dependents were read.
+    dependents_seen: Vec<plan::ReadNamespaces>,
+    /// Number of parts in `unread` that are rules or files, and not kinds.
+    unread_rules: usize,
     pending: Vec<resolve::PendingReference>,
 }
 
@@ -79,6 +85,15 @@ pub(crate) struct Reference {
     pub(crate) exists: bool,
     /// True if the scan read every object that the reference may mean.
     pub(crate) looked_at: bool,
+}
+
+/// Reference of an object to its own owner, which is no obstacle to the owner's deletion.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct OwnerReference {
+    /// Reference: an index in the scan's references.
+    pub(crate) reference: usize,
+    /// Owner: an index in the scan's objects.
+    pub(crate) owner: usize,
 }
 
 /// Objects that a scan reads.
@@ -194,6 +209,18 @@ impl Scan {
         self.kinds.get(kind)
     }
 
+    /// Returns the rules and files that could not be read. A rule among them may refer to any object.
+    pub(crate) fn unread_rules(&self) -> &[ReadFailure] {
+        self.unread.get(..self.unread_rules).unwrap_or_default()
+    }
+
+    /// Returns true if the scan read every object that may refer by this edge to an object of that namespace.
+    pub(crate) fn covers_dependents(&self, edge: usize, namespace: Option<&str>) -> bool {
+        let stays = self.edges.get(edge).is_some_and(|applied| applied.edge.reference.stays_in_namespace());
+        let namespace = namespace.filter(|_| stays);
+        self.dependents_seen.get(edge).is_some_and(|seen| seen.covers(namespace))
+    }
+
     /// Returns true if the scan could read everything.
     pub(crate) fn is_whole(&self) -> bool {
         self.unread.is_empty()
@@ -205,16 +232,14 @@ impl Scan {
     }
 
     fn new(rules: &Rules) -> Self {
-        let mut edges = Vec::new();
-        let CheckedRules { usable, unread } = rules.check();
-        for rule in usable.into_iter().map(|(_, rule)| Arc::new(rule)) {
-            let applied = rule.edges().iter().filter(|edge| rules.applies(&rule, edge));
-            edges.extend(applied.map(|edge| AppliedEdge { rule: Arc::clone(&rule), edge: edge.clone() }));
-        }
+        let (edges, unread) = AppliedEdge::from_rules(rules);
         Self {
+            dependents_seen: edges.iter().map(|_| plan::ReadNamespaces::default()).collect(),
+            unread_rules: unread.len(),
             edges,
             objects: Vec::new(),
             references: Vec::new(),
+            owners: Vec::new(),
             unread,
             coverage: Coverage::default(),
             kinds: HashMap::new(),
@@ -235,6 +260,17 @@ pub(crate) fn print_unread(unread: &[ReadFailure], terminal: &mut Terminal) -> R
 }
 
 impl AppliedEdge {
+    /// Returns the edges of all usable rules that apply, and the parts that could not be read.
+    pub(crate) fn from_rules(rules: &Rules) -> (Vec<Self>, Vec<ReadFailure>) {
+        let mut edges = Vec::new();
+        let CheckedRules { usable, unread } = rules.check();
+        for rule in usable.into_iter().map(|(_, rule)| Arc::new(rule)) {
+            let applied = rule.edges().iter().filter(|edge| rules.applies(&rule, edge));
+            edges.extend(applied.map(|edge| Self { rule: Arc::clone(&rule), edge: edge.clone() }));
+        }
+        (edges, unread)
+    }
+
     pub(crate) fn rule(&self) -> &RuleKey {
         self.rule.key()
     }

@@ -4,3 +4,5 @@ pub(crate) mod files;
 mod live;
 mod passed_over;
 pub(crate) mod scene;
+mod trace;
+mod unused;

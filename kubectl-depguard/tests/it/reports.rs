@@ -8,7 +8,7 @@ use crate::tool::{Ran, depguard, write};
 const API_VERSION: &str = "cli.dependencies.opendefense.cloud/v1alpha1";
 
 /// Each kind of report that files suffice for, with its command; `DIR` stands for the folder of the files.
-const COMMANDS: [(&str, &str); 11] = [
+const COMMANDS: [(&str, &str); 13] = [
     ("DanglingReport", "dangling -f DIR/rules.yaml -f DIR/objects.yaml"),
     ("GlobalOwnerOrderReport", "order GlobalOwner all -f DIR/owner.yaml"),
     ("ImpactReport", "impact vpc/a -n x -f DIR/rules.yaml -f DIR/objects.yaml"),
@@ -18,6 +18,8 @@ const COMMANDS: [(&str, &str); 11] = [
     ("RulesReport", "rules list"),
     ("SuggestReport", "suggest -f DIR/suggest.yaml"),
     ("TestReport", "test -f DIR/suite.yaml"),
+    ("TraceReport", "trace virtualmachine/m1 -n x -f DIR/rules.yaml -f DIR/objects.yaml"),
+    ("UnusedReport", "unused -f DIR/rules.yaml -f DIR/objects.yaml"),
     ("WhyReport", "why vpc/a -n x -f DIR/rules.yaml -f DIR/objects.yaml -f DIR/locks.yaml"),
     ("WhyReport", "why vpc/stuck -n x -f DIR/rules.yaml -f DIR/objects.yaml"),
 ];

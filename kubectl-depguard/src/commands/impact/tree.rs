@@ -1,49 +1,14 @@
 //! Tree of dependents, line by line.
 
-use std::collections::{BTreeMap, HashSet};
-
-use schemars::JsonSchema;
-use serde::Serialize;
+use std::collections::BTreeMap;
 
 use crate::engine::reference_scan::Scan;
+pub(super) use crate::io::tree::{Branches, Line, Repetition};
 
-/// Line of the tree: one dependent, in the order of printing.
-#[derive(Debug)]
-pub(super) struct Line {
-    /// Dependent: an index in the scan's objects.
-    pub(super) object: usize,
-    /// Object that the dependent depends on: an index in the scan's objects.
-    pub(super) parent: usize,
-    /// References of the dependent to its parent: indexes in the scan's references.
-    pub(super) references: Vec<usize>,
-    /// Depth, from 1.
-    pub(super) depth: usize,
-    /// True for the last dependent of its parent.
-    pub(super) is_last: bool,
-    pub(super) again: Option<Repetition>,
-}
-
-/// Reason why a line's own dependents are not listed below it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
-pub(super) enum Repetition {
-    /// The object depends on itself, through the lines above.
-    Cycle,
-    /// The dependents are listed below an earlier line.
-    Above,
-}
-
-/// Branches of the tree, drawn before the lines.
-#[derive(Debug, Default)]
-pub(super) struct Branches(Vec<bool>);
-
-/// Limit on the indentation of lines.
-const MAX_INDENTED: usize = 40;
-
-/// Lists all dependents of `root`, direct and indirect. Each object's dependents are listed once, so that there are
-/// never more lines than references.
+/// Lists all dependents of `root`, direct and indirect, with the references of each to its parent.
 pub(super) fn lines(scan: &Scan, root: usize) -> Vec<Line> {
     let held_by = scan.held_by();
-    let dependents = |object: usize| {
+    crate::io::tree::lines(root, |object| {
         let mut dependents: BTreeMap<_, (usize, Vec<usize>)> = BTreeMap::new();
         for reference in held_by.get(object).into_iter().flatten() {
             if let Some(from) = scan.references.get(*reference).map(|reference| reference.from)
@@ -53,48 +18,8 @@ pub(super) fn lines(scan: &Scan, root: usize) -> Vec<Line> {
                 dependents.entry(order).or_insert((from, Vec::new())).1.push(*reference);
             }
         }
-        // The last element is taken first.
-        dependents.into_values().rev().collect::<Vec<_>>()
-    };
-    let mut lines = Vec::new();
-    let (mut listed, mut above) = (HashSet::from([root]), HashSet::from([root]));
-    // Each object on the path to the current line, with its dependents that are still to be listed.
-    let mut path = vec![(root, dependents(root))];
-    while let Some((parent, siblings)) = path.last_mut() {
-        let parent = *parent;
-        let Some((object, references)) = siblings.pop() else {
-            path.pop();
-            above.remove(&parent);
-            continue;
-        };
-        let is_last = siblings.is_empty();
-        let again = match (listed.insert(object), above.contains(&object)) {
-            (true, _) => None,
-            (false, true) => Some(Repetition::Cycle),
-            (false, false) => Some(Repetition::Above),
-        };
-        lines.push(Line { object, parent, references, depth: path.len(), is_last, again });
-        if again.is_none() {
-            path.push((object, dependents(object)));
-            above.insert(object);
-        }
-    }
-    lines
-}
-
-impl Branches {
-    /// Returns the branches before the next line.
-    pub(super) fn next(&mut self, line: &Line) -> String {
-        let level = line.depth.min(MAX_INDENTED);
-        self.0.truncate(level.saturating_sub(1));
-        let above: String = self.0.iter().map(|ended| if *ended { "    " } else { "│   " }).collect();
-        self.0.push(line.is_last);
-        let own = if line.is_last { "└── " } else { "├── " };
-        match line.depth > MAX_INDENTED {
-            true => format!("{above}{own}({} deep) ", line.depth),
-            false => format!("{above}{own}"),
-        }
-    }
+        dependents.into_values().rev().collect()
+    })
 }
 
 #[cfg(test)]

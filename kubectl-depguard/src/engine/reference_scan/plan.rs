@@ -14,7 +14,7 @@ use crate::cluster::kinds::{KindInfo, Kinds};
 #[derive(Debug)]
 pub(super) struct Plan {
     pub(super) kind: Arc<KindInfo>,
-    /// True if the kind is known to be served in any version.
+    /// True if the kind is served in any version, or may be, because the kinds of its group could not be read.
     pub(super) is_known: bool,
     /// Edges by which objects of the kind refer: indexes in the scan's edges.
     pub(super) edges: Vec<usize>,
@@ -87,7 +87,7 @@ impl Plan {
         }
         Self {
             kind: Arc::new(info),
-            is_known: known.is_some(),
+            is_known: known.is_some() || kinds.unread_of(&gvr.group).next().is_some(),
             edges: Vec::new(),
             is_target: false,
             is_selected: false,
@@ -114,6 +114,14 @@ pub(super) struct ReadNamespaces {
 }
 
 impl ReadNamespaces {
+    /// Records a namespace that was read; `None`: all namespaces.
+    pub(super) fn add(&mut self, namespace: Option<&str>) {
+        match namespace {
+            None => self.everywhere = true,
+            Some(namespace) => drop(self.namespaces.insert(namespace.to_owned())),
+        }
+    }
+
     /// Returns true if the scan has read every object that may be meant in this namespace; `None` for any namespace.
     pub(super) fn covers(&self, namespace: Option<&str>) -> bool {
         self.everywhere || namespace.is_some_and(|namespace| self.namespaces.contains(namespace))

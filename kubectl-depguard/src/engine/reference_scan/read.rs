@@ -114,6 +114,7 @@ impl ScanReader<'_> {
         let Some(unread) = self.list(plan, namespace, refers).await? else { return Ok(()) };
         // A kind that is not served has no objects.
         if !plan.is_known && !plan.is_target && unread.is_not_served() {
+            self.see_dependents(plan, None);
             return Ok(());
         }
         let fallback = self.scope.namespace.or(self.scope.fallback);
@@ -152,13 +153,22 @@ impl ScanReader<'_> {
         let unread = source.objects(&plan.kind, namespace, terminal, each).await?;
         kept?;
         if unread.is_none() {
-            let seen = self.scan.seen.entry(plan.kind.gvr.group_resource()).or_default();
-            match namespace.filter(|_| plan.kind.namespaced != Some(false)) {
-                None => seen.everywhere = true,
-                Some(namespace) => drop(seen.namespaces.insert(namespace.to_string())),
+            let namespace = namespace.filter(|_| plan.kind.namespaced != Some(false)).map(Namespace::as_str);
+            self.scan.seen.entry(plan.kind.gvr.group_resource()).or_default().add(namespace);
+            if refers {
+                self.see_dependents(plan, namespace);
             }
         }
         Ok(unread)
+    }
+
+    /// Records that the dependents of the plan's edges were read in a namespace; `None`: in all.
+    fn see_dependents(&mut self, plan: &Plan, namespace: Option<&str>) {
+        for edge in &plan.edges {
+            if let Some(seen) = self.scan.dependents_seen.get_mut(*edge) {
+                seen.add(namespace);
+            }
+        }
     }
 }
 

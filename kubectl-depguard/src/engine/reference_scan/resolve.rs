@@ -5,7 +5,7 @@ use depguard_core::model::GroupResource;
 
 use super::labels::Labels;
 use super::read::too_many;
-use super::{MAX_REFERENCES, Names, Object, Reference, Scan};
+use super::{MAX_REFERENCES, Names, Object, OwnerReference, Reference, Scan};
 use crate::io::exit::Failure;
 
 /// Reference as it was read, before all objects were read.
@@ -33,6 +33,11 @@ pub(super) fn all(scan: &mut Scan, is_scoped: bool) -> Result<(), Failure> {
         let is_near = |object: &Object| {
             !is_scoped || holder.namespace().is_some() || object.inside || object.namespace().is_none()
         };
+        let number = scan.references.len();
+        let spared = objects().filter(|(index, object)| {
+            *index != from && reference.means.includes(&object.referent) && !reference.refers_to(&object.referent)
+        });
+        scan.owners.extend(spared.map(|(owner, _)| OwnerReference { reference: number, owner }));
         let exists = objects().any(|(_, object)| reference.means.includes(&object.referent));
         let holds = objects().filter(|(_, object)| is_near(object) && reference.refers_to(&object.referent));
         let mut holds: Vec<_> = holds.map(|(index, _)| index).collect();

@@ -83,6 +83,11 @@ impl Scene {
         self.bed.testbed.faults().inject(Fault::Forbidden, When::always().method("GET").path(path));
     }
 
+    /// Makes the API server answer such requests as if it didn't serve their kind, from now on.
+    pub(crate) fn unserve(&self, path: &str) {
+        self.bed.testbed.faults().inject(Fault::NotFound, When::always().method("GET").path(path));
+    }
+
     /// Makes the API server fail on such requests, from now on.
     pub(crate) fn fail(&self, when: When) {
         self.bed.testbed.faults().inject(Fault::InternalError, when);

@@ -1,0 +1,181 @@
+//! `unused`, in files and on API servers: an object is called unused only if everything that may refer to it was read.
+
+use kubectl_depguard::ExitStatus;
+use serde_json::{Value, json};
+
+use crate::references::files::{MISSING, OBJECTS, RULES, ran};
+use crate::references::scene::Scene;
+use crate::tool::{depguard, write};
+
+fn names(objects: &Value) -> Vec<String> {
+    let text = |object: &Value, field: &str| object[field].as_str().unwrap_or("-").to_owned();
+    let objects = objects.as_array().unwrap().iter();
+    objects.map(|object| [text(object, "kind"), text(object, "namespace"), text(object, "name")].join("/")).collect()
+}
+
+#[tokio::test]
+async fn an_object_is_unused_if_and_only_if_no_other_refers_to_it() {
+    // The VPC `c` is selected by its labels only, and `d` refers to nothing but itself.
+    let more = r"
+---
+{apiVersion: network.example.com/v1, kind: VPC, metadata: {name: c, namespace: yy, labels: {tier: none}}}
+---
+{apiVersion: backup.example.com/v1, kind: Backup, metadata: {name: d, namespace: x}, spec: {vms: [m1], previous: d}}
+---
+{apiVersion: network.example.com/v1, kind: VPC, metadata: {name: going, namespace: x, deletionTimestamp: '2026-01-01T00:00:00Z'}}
+";
+    let told = ran(&format!("{OBJECTS}{more}"), &["unused"]).await;
+    assert_eq!(told.status, ExitStatus::Finding, "{told:?}");
+    assert_eq!(
+        told.out,
+        "OBJECT                 STATE    REASON\n\
+         Backup/x/d             unused\n\
+         VirtualMachine/yy/m2   unused\n"
+    );
+    assert!(told.err.contains("note: went by these rules: backups, vms;"), "{told:?}");
+    let names = ran(&format!("{OBJECTS}{more}"), &["unused", "-o", "name"]).await;
+    assert_eq!(names.out, "backups.backup.example.com/d\nvirtualmachines.compute.example.com/m2\n", "{names:?}");
+
+    let used = r"
+---
+{apiVersion: backup.example.com/v1, kind: Backup, metadata: {name: b2, namespace: yy}, spec: {vms: [m2], previous: b2}}
+---
+{apiVersion: backup.example.com/v1, kind: Backup, metadata: {name: e, namespace: yy}, spec: {previous: b2}}
+---
+{apiVersion: backup.example.com/v1, kind: Backup, metadata: {name: b3, namespace: yy}, spec: {previous: e}}
+";
+    // Only `b3` is left: no chain of references ends.
+    let told = ran(&format!("{OBJECTS}{used}"), &["unused", "-n", "x"]).await;
+    assert_eq!((told.status, told.out.as_str()), (ExitStatus::Well, ""), "{told:?}");
+    assert!(told.err.contains("no unused object: 4 objects checked"), "{told:?}");
+    assert!(told.err.contains("left out kinds without a namespace: zones.compute.example.com"), "{told:?}");
+}
+
+#[tokio::test]
+async fn a_reference_that_cannot_be_read_leaves_it_unknown() {
+    // The backup names more machines than are read of one object.
+    let vms = vec!["m1"; 10_001].join(", ");
+    let spec = format!("metadata: {{name: b9, namespace: x}}, spec: {{vms: [{vms}]}}");
+    let more = format!("---\n{{apiVersion: backup.example.com/v1, kind: Backup, {spec}}}\n");
+    let told = ran(&format!("{OBJECTS}{MISSING}{more}"), &["unused", "-o", "json"]).await;
+    assert_eq!(told.status, ExitStatus::Failure, "{told:?}");
+    let report: Value = serde_json::from_str(&told.out).unwrap();
+    assert_eq!(report["apiVersion"], "cli.dependencies.opendefense.cloud/v1alpha1");
+    assert_eq!(report["kind"], "UnusedReport");
+    assert_eq!(names(&report["unknown"]), ["VirtualMachine/x/m4"], "{report}");
+    let why = report["unknown"][0]["why"][0].as_str().unwrap();
+    assert!(why.starts_with("Backup/x/b9 may refer to it by spec.vms[*]: it has more than 10000"), "{why}");
+    let unused = ["Backup/x/b9", "VirtualMachine/yy/m2", "VirtualMachine/yy/m3"];
+    assert_eq!(names(&report["unused"]), unused, "{report}");
+    // A name that is piped to a deletion is never one that is unknown.
+    let listed = ran(&format!("{OBJECTS}{MISSING}{more}"), &["unused", "-o", "name"]).await;
+    assert_eq!((listed.status, listed.out.contains("m4")), (ExitStatus::Failure, false), "{listed:?}");
+}
+
+#[tokio::test]
+async fn a_rule_that_cannot_be_used_leaves_all_unknown() {
+    let folder = tempfile::tempdir().unwrap();
+    let broken = RULES.replace("'.spec.vms[*]'", "'.spec.vms['");
+    let free = "---\n{apiVersion: network.example.com/v1, kind: VPC, metadata: {name: free, namespace: x}}\n";
+    write(folder.path(), "all.yaml", &format!("{broken}---{OBJECTS}{free}"));
+    let told = depguard(&["unused", "-f", folder.path().to_str().unwrap(), "-o", "json"]).await;
+    assert_eq!(told.status, ExitStatus::Failure, "{told:?}");
+    let report: Value = serde_json::from_str(&told.out).unwrap();
+    assert_eq!(report["unused"], json!([]), "{report}");
+    assert_eq!(names(&report["unknown"]), ["VPC/x/free"], "{report}");
+    assert!(told.err.contains("could not read rule backups"), "{told:?}");
+}
+
+/// The rule doesn't let an owned dependent keep its owner, but the owner is used.
+#[tokio::test]
+async fn an_owner_to_which_its_own_dependent_refers_is_used() {
+    const OWNED: &str = r"
+apiVersion: dependencies.opendefense.cloud/v1alpha1
+kind: DependencyRule
+metadata: {name: disks}
+spec:
+  dependent: {group: e.example.com, version: v1, kind: Disk, resource: disks}
+  dependencies:
+  - {group: e.example.com, version: v1, resource: vms, kind: VM, fieldRef: {path: .spec.vm}, ownedDependents: Ignore}
+---
+{apiVersion: e.example.com/v1, kind: VM, metadata: {name: m, namespace: x, uid: u1}}
+---
+{apiVersion: e.example.com/v1, kind: VM, metadata: {name: free, namespace: x, uid: u2}}
+---
+apiVersion: e.example.com/v1
+kind: Disk
+metadata: {name: d, namespace: x, uid: u3, ownerReferences: [{apiVersion: e.example.com/v1, kind: VM, name: m, uid: u1}]}
+spec: {vm: m}
+";
+    let folder = tempfile::tempdir().unwrap();
+    let file = write(folder.path(), "all.yaml", OWNED);
+    let told = depguard(&["unused", "-f", file.to_str().unwrap(), "-o", "name"]).await;
+    assert_eq!((told.status, told.out.as_str()), (ExitStatus::Finding, "vms.e.example.com/free\n"), "{told:?}");
+}
+
+#[tokio::test]
+async fn where_there_is_no_object_to_check_it_says_so() {
+    let none = ran("{apiVersion: network.example.com/v1, kind: VPC, metadata: {name: a, namespace: x}}", &["unused"]);
+    assert_eq!(none.await.status, ExitStatus::Finding);
+    let only_dependents =
+        "{apiVersion: compute.example.com/v1, kind: VirtualMachine, metadata: {name: a, namespace: x}}";
+    let told = ran(only_dependents, &["unused", "-n", "yy"]).await;
+    assert_eq!((told.status, told.out.as_str()), (ExitStatus::Failure, ""), "{told:?}");
+    assert!(told.err.contains("there is no namespace yy"), "{told:?}");
+}
+
+#[tokio::test]
+async fn unused_objects_are_found_in_kubernetes() {
+    are_found(&Scene::kubernetes().await).await;
+}
+
+#[tokio::test]
+async fn unused_objects_are_found_in_a_workspace_of_kcp() {
+    are_found(&Scene::kcp().await).await;
+}
+
+async fn are_found(scene: &Scene) {
+    for (namespace, name) in [("red", "a"), ("red", "b"), ("blue", "c")] {
+        scene.vpc(namespace, name).await;
+    }
+    scene.vm("blue", "m", &["red/a"]).await;
+    let all = scene.run(&["unused", "-A", "-o", "name"]).await;
+    assert_eq!(all.status, ExitStatus::Finding, "{all:?}");
+    assert_eq!(all.out, "vpcs.network.example.com/c\nvpcs.network.example.com/b\n", "{all:?}");
+    // The machine of another namespace is looked at, too.
+    let one = scene.run(&["unused", "-n", "red", "-o", "name"]).await;
+    assert_eq!((one.status, one.out.as_str()), (ExitStatus::Finding, "vpcs.network.example.com/b\n"), "{one:?}");
+    scene.vm("blue", "m2", &["red/b", "c"]).await;
+    let none = scene.run(&["unused", "-A"]).await;
+    assert_eq!((none.status, none.out.as_str()), (ExitStatus::Well, ""), "{none:?}");
+}
+
+#[tokio::test]
+async fn where_dependents_must_not_be_read_nothing_is_called_unused() {
+    let scene = Scene::kubernetes().await;
+    scene.vpc("red", "a").await;
+    scene.vpc("red", "b").await;
+    scene.vm("red", "m", &["a"]).await;
+    // Machines of other namespaces may refer to `b`.
+    scene.forbid("/v1/virtualmachines?");
+    let told = scene.run(&["unused", "-n", "red"]).await;
+    assert_eq!(told.status, ExitStatus::Failure, "{told:?}");
+    let row = "VPC/red/b   unknown   virtualmachines.compute.example.com could not be read everywhere\n";
+    assert_eq!(told.out, format!("OBJECT      STATE     REASON\n{row}"), "{told:?}");
+    assert!(
+        told.err.contains("virtualmachines.compute.example.com in other namespaces (no right to read)"),
+        "{told:?}"
+    );
+
+    scene.forbid("/namespaces/red/virtualmachines?");
+    let told = scene.run(&["unused", "-n", "red", "-o", "json"]).await;
+    let report: Value = serde_json::from_str(&told.out).unwrap();
+    assert_eq!((told.status, report["unused"].clone()), (ExitStatus::Failure, json!([])), "{report}");
+    assert_eq!(names(&report["unknown"]), ["VPC/red/a", "VPC/red/b"], "{report}");
+
+    // Without the targets there is nothing to call unused, and that is no good news.
+    scene.forbid("/vpcs?");
+    let told = scene.run(&["unused", "-n", "red"]).await;
+    assert_eq!((told.status, told.out.as_str()), (ExitStatus::Failure, ""), "{told:?}");
+    assert!(told.err.contains("so unused objects may be missing"), "{told:?}");
+}
