@@ -29,7 +29,13 @@
 
   // ---- The data, with each object's references in both directions.
 
-  const kinds = page.kinds.map((kind) => ({ ...kind, objects: [], dangling: 0 }));
+  const kinds = page.kinds.map((kind) => ({ ...kind, objects: [], dangling: 0, dependents: [], targets: [] }));
+  for (const edge of page.edges) {
+    const [from, to] = [kinds[edge.from], kinds[edge.to]];
+    from.targets.push({ from, to, edge });
+    to.dependents.push({ from, to, edge });
+  }
+  const bySize = [...kinds];
   const objects = page.objects.map(([kind, namespace, name, flags, wave], id) => ({
     id, kind: kinds[kind], namespace: namespace < 0 ? null : page.namespaces[namespace], name, wave,
     terminating: (flags & 1) !== 0, missing: (flags & 2) !== 0, dependents: [], targets: [], unclear: [],
@@ -44,6 +50,11 @@
   }
   for (const [from, edge, why] of page.unclear) objects[from].unclear.push({ edge: page.edges[edge], why });
   for (const object of objects) if (!object.missing) object.kind.objects.push(object);
+  for (const kind of kinds) {
+    kind.dependents.sort((one, other) => other.from.objects.length - one.from.objects.length);
+    kind.targets.sort((one, other) => other.to.objects.length - one.to.objects.length);
+  }
+  bySize.sort((one, other) => other.objects.length - one.objects.length || other.dangling - one.dangling);
   const inCycle = new Map(page.cycles.flatMap((members) => members.map((id) => [id, members])));
   const dangling = references.filter((reference) => reference.to.missing);
 
@@ -237,10 +248,17 @@
     ];
   }
   function rulesTable(edges) {
+    const pairs = new Map();
+    for (const edge of edges) {
+      const key = `${edge.from} ${edge.to} ${edge.onDelete}`;
+      pairs.set(key, [...(pairs.get(key) ?? []), edge]);
+    }
     const link = (index) => make('a', { href: kindLink(kinds[index]) }, kinds[index].kind);
-    return rows(edges, (edge) => make('li', {}, link(edge.from), ' → ', link(edge.to),
+    const field = (edge) => make('p', { class: 'sub mono' }, isolated(`${edge.field} · rule ${edge.rule}`));
+    return rows([...pairs.values()], ([edge, ...others]) => make('li', {}, link(edge.from), ' → ', link(edge.to),
       edge.onDelete !== 'Deny' && make('span', { class: 'mark' }, `only ${edge.onDelete.toLowerCase()}s`),
-      make('p', { class: 'sub mono' }, isolated(`${edge.field} · rule ${edge.rule}`))));
+      others.length === 0 ? field(edge)
+        : make('details', {}, make('summary', { class: 'sub' }, count(others.length + 1, 'field')), field(edge), ...others.map(field))));
   }
   function overviewPanel() {
     const row = (kind) => make('tr', {}, make('td', {}, make('a', { href: kindLink(kind) }, kind.kind)),
@@ -251,7 +269,7 @@
       make('p', { class: 'sub' }, `${count(kinds.length, 'kind')}, ${count(page.edges.length, 'reference field')}, ${count(objects.filter((object) => !object.missing).length, 'object')}`),
       ...section('Kinds', make('table', {},
         make('thead', {}, make('tr', {}, make('th', { scope: 'col' }, 'Kind'), make('th', { scope: 'col', class: 'number' }, 'Objects'), make('th', { scope: 'col', class: 'number' }, 'Dangling'))),
-        make('tbody', {}, ...kinds.map(row)))),
+        make('tbody', {}, ...bySize.map(row)))),
       ...(dangling.length > 0 ? section(`Dangling references (${dangling.length.toLocaleString('en')})`,
         rows(dangling, ({ from, to, edge }) => make('li', {}, objectLink(from), ' → ', objectLink(to), make('p', { class: 'sub mono' }, isolated(edge.field))))) : []),
       ...(page.cycles.length > 0 ? section(`Cycles (${page.cycles.length})`,
@@ -312,27 +330,30 @@
     const meanings = { focus: 'selected', blocker: 'blocks its deletion', missing: 'does not exist', weak: 'only warns or audits' };
     return make('div', { class: 'legend' }, ...looks.filter(Boolean).map((look) => make('span', { class: look }, meanings[look])));
   }
-  function kindsDrawing(selected) {
+  const spokenKind = (kind) =>
+    `${kind.kind}, ${count(kind.objects.length, 'object')}${kind.dangling > 0 ? `, ${count(kind.dangling, 'dangling reference')}` : ''}`;
+  function kindsDrawing() {
     const { drawing } = page;
-    const spoken = (kind) => `${kind.kind}, ${count(kind.objects.length, 'object')}${kind.dangling > 0 ? `, ${count(kind.dangling, 'dangling reference')}` : ''}`;
-    const boxes = drawing.boxes.map((place, index) => box(place, kindLink(kinds[index]), kinds[index] === selected ? 'focus' : '',
-      cut(kinds[index].kind, 40), count(kinds[index].objects.length, 'object'), spoken(kinds[index])));
-    const isWeak = (arrow) => arrow.dashed;
+    const boxes = drawing.boxes.map((place) => {
+      const kind = kinds[place.kind];
+      return box(place, kindLink(kind), '', cut(kind.kind, 40), count(kind.objects.length, 'object'), spokenKind(kind));
+    });
     const arrows = drawing.arrows.flatMap((arrow) => [
-      shape('path', { class: `arrow${isWeak(arrow) ? ' weak' : ''}`, d: arrow.path, 'marker-end': 'url(#head-marker)' }),
+      shape('path', { class: `arrow${arrow.dashed ? ' weak' : ''}`, d: arrow.path, 'marker-end': 'url(#head-marker)' }),
       ...arrow.lines.map((line, index) => shape('text', { class: 'label', x: arrow.x, y: arrow.y + 3 + 13 * (index - (arrow.lines.length - 1) / 2), 'text-anchor': 'middle' }, cut(line, 56))),
     ]);
-    return [make('div', { class: 'bar' }, make('span', {}, 'An arrow points from the kind that refers to the kind that it refers to.')),
-      canvas(drawing.width, drawing.height, 'Drawing of all kinds; the details list them, too', arrows, boxes),
-      legend(selected && 'focus', drawing.arrows.some(isWeak) && 'weak')];
+    const rest = drawing.leftOut > 0 ? ` ${count(drawing.leftOut, 'kind')} with few or no objects are only in the list.` : '';
+    return [make('div', { class: 'bar' }, make('span', {}, `An arrow points from the kind that refers to the kind that it refers to.${rest}`)),
+      canvas(drawing.width, drawing.height, 'Drawing of the kinds; the details list them, too', arrows, boxes),
+      legend(drawing.arrows.some((arrow) => arrow.dashed) && 'weak')];
   }
   let depth = 2;
-  /** Chooses the objects around one: those that refer to it in columns to its left, what it refers to at its right. */
-  function columnsAround(object) {
-    const columns = new Map([[0, { shown: [object], hidden: 0 }]]);
-    const placed = new Set([object]);
+  /** Chooses the nodes around one: those that refer to it in columns to its left, what it refers to at its right. */
+  function columnsAround(node) {
+    const columns = new Map([[0, { shown: [node], hidden: 0 }]]);
+    const placed = new Set([node]);
     for (const side of [-1, 1]) {
-      let ring = [object];
+      let ring = [node];
       for (let far = 1; far <= depth && ring.length > 0; far += 1) {
         const near = ring.flatMap((one) => side < 0 ? one.dependents.map(({ from }) => from) : one.targets.map(({ to }) => to));
         const next = unique(near).filter((one) => !placed.has(one));
@@ -343,59 +364,80 @@
     }
     return [...columns].sort(([one], [other]) => one - other).map(([, column]) => column);
   }
-  function objectDrawing(object) {
+  /** Returns for each two of these nodes whether references lead from one to the other, and whether they only warn. */
+  function arrowsBetween(nodes) {
+    const arrows = new Map();
+    for (const from of nodes.keys()) {
+      for (const { to, edge } of from.targets) {
+        if (to === from || !nodes.has(to)) continue;
+        const heads = arrows.get(from) ?? new Map();
+        heads.set(to, (heads.get(to) ?? true) && edge.onDelete !== 'Deny');
+        arrows.set(from, heads);
+      }
+    }
+    return [...arrows].flatMap(([from, heads]) => [...heads].map(([to, weak]) => ({ from, to, weak })));
+  }
+  /** Draws a node with its surroundings; `describe` returns a node's link, look, name, second line and description. */
+  function surroundings(node, title, blockers, describe) {
     const [width, height, gapX, gapY] = [212, 48, 72, 18];
-    const columns = columnsAround(object);
+    const columns = columnsAround(node);
     const size = (column) => column.shown.length + (column.hidden > 0 ? 1 : 0);
-    const tallest = Math.max(...columns.map(size));
-    const total = tallest * (height + gapY) + 30;
+    const total = Math.max(...columns.map(size)) * (height + gapY) + 30;
     const places = new Map();
     const boxes = [];
-    const blockers = new Set(blockersOf(object));
-    const look = (one) => one === object ? 'focus' : one.missing ? 'missing' : blockers.has(one) ? 'blocker' : '';
-    const spoken = (one) => [label(one), one === object && 'selected', blockers.has(one) && 'blocks its deletion', one.missing && 'does not exist',
-      one.terminating && 'being deleted'].filter(Boolean).map(shown).join(', ');
     columns.forEach((column, index) => {
       const x = 24 + index * (width + gapX);
       const top = (total - size(column) * (height + gapY) + gapY) / 2;
       column.shown.forEach((one, row) => {
         const place = { x, y: top + row * (height + gapY), width, height };
         places.set(one, place);
-        boxes.push(box(place, linkOf(one), look(one), cut(one.name, 25), cut(`${one.kind.kind}${one.namespace == null ? '' : ` · ${one.namespace}`}`, 34), spoken(one)));
+        boxes.push(box(place, ...describe(one)));
       });
       if (column.hidden > 0) {
         const place = { x, y: top + column.shown.length * (height + gapY), width, height };
         boxes.push(box(place, null, 'more', `+${column.hidden.toLocaleString('en')} more`, 'the details list them', `${column.hidden} more, not drawn`));
       }
     });
-    const drawn = new Map();
-    for (const one of places.keys()) {
-      for (const reference of one.targets) {
-        if (!places.has(reference.to) || reference.to === one) continue;
-        const key = `${one.id} ${reference.to.id}`;
-        const known = drawn.get(key);
-        drawn.set(key, { from: one, to: reference.to, weak: (known?.weak ?? true) && reference.edge.onDelete !== 'Deny' });
-      }
-    }
-    const arrows = [...drawn.values()].map(({ from, to, weak }) => {
+    const between = arrowsBetween(places);
+    const arrows = between.map(({ from, to, weak }) => {
       const [a, b] = [places.get(from), places.get(to)];
-      const [x1, y1, x2, y2] = [a.x + width, a.y + height / 2, b.x, b.y + height / 2];
-      const bend = x2 > x1 ? (x2 - x1) / 2 : 60;
-      const blocks = to === object && blockers.has(from);
+      // An arrow leaves on the side of its target; within a column it goes around on the right.
+      const [isAhead, isBeside] = [b.x > a.x, b.x === a.x];
+      const [x1, x2] = [isAhead || isBeside ? a.x + width : a.x, isAhead ? b.x : b.x + width];
+      const [y1, y2] = [a.y + height / 2, b.y + height / 2];
+      const bend = isBeside ? 46 : (x2 - x1) / 2;
+      const curve = `${x1 + bend} ${y1} ${isBeside ? x2 + bend : x2 - bend} ${y2} ${x2} ${y2}`;
+      const blocks = to === node && blockers.has(from);
       return shape('path', { class: `arrow${weak ? ' weak' : ''}${blocks ? ' blocks' : ''}`, 'marker-end': `url(#${blocks ? 'blocks' : 'head'}-marker)`,
-        d: `M${x1} ${y1}C${x1 + bend} ${y1} ${x2 - bend} ${y2} ${x2} ${y2}` });
+        d: `M${x1} ${y1}C${curve}` });
     });
+    return [depthBar(() => surroundings(node, title, blockers, describe)),
+      canvas(columns.length * (width + gapX) - gapX + 48, total, `Drawing of what is around ${shown(title)}; the details list it, too`, arrows, boxes),
+      legend('focus', blockers.size > 0 && 'blocker', [...places.keys()].some((one) => one.missing) && 'missing', between.some(({ weak }) => weak) && 'weak')];
+  }
+  function depthBar(redraw) {
     const select = make('select', { id: 'depth' }, ...[1, 2, 3, 4].map((value) => make('option', { value, selected: value === depth }, String(value))));
     select.addEventListener('change', () => {
       depth = Number(select.value);
-      byId('drawing').replaceChildren(...objectDrawing(object));
+      byId('drawing').replaceChildren(...redraw());
       centre();
       byId('depth').focus();
     });
-    return [make('div', { class: 'bar' }, make('label', { for: 'depth' }, 'Steps'), select, make('span', {}, 'left: refer to it · right: it refers to')),
-      canvas(columns.length * (width + gapX) - gapX + 48, total, `Drawing of what is around ${shown(label(object))}; the details list it, too`, arrows, boxes),
-      legend('focus', blockers.size > 0 && 'blocker', [...places.keys()].some((one) => one.missing) && 'missing', [...drawn.values()].some(({ weak }) => weak) && 'weak')];
+    return make('div', { class: 'bar' }, make('label', { for: 'depth' }, 'Steps'), select, make('span', {}, 'left: refer to it · right: it refers to'));
   }
+  function objectDrawing(object) {
+    const blockers = new Set(blockersOf(object));
+    return surroundings(object, label(object), blockers, (one) => [
+      linkOf(one),
+      one === object ? 'focus' : one.missing ? 'missing' : blockers.has(one) ? 'blocker' : '',
+      cut(one.name, 25),
+      cut(`${one.kind.kind}${one.namespace == null ? '' : ` · ${one.namespace}`}`, 34),
+      [label(one), one === object && 'selected', blockers.has(one) && 'blocks its deletion', one.missing && 'does not exist',
+        one.terminating && 'being deleted'].filter(Boolean).map(shown).join(', '),
+    ]);
+  }
+  const kindDrawing = (kind) => surroundings(kind, kind.kind, new Set(), (one) =>
+    [kindLink(one), one === kind ? 'focus' : '', cut(one.kind, 25), count(one.objects.length, 'object'), spokenKind(one)]);
   function centre() {
     const frame = byId('drawing');
     const focus = frame.querySelector('.focus');
@@ -481,7 +523,7 @@
     const kind = kindByLink.get(link);
     const isLost = !object && !kind && link !== '' && link !== '#';
     const [drawing, panel, title] = object ? [objectDrawing(object), objectPanel(object), label(object)]
-      : [kindsDrawing(kind), kind ? kindPanel(kind) : overviewPanel(), kind ? kind.kind : 'All kinds'];
+      : kind ? [kindDrawing(kind), kindPanel(kind), kind.kind] : [kindsDrawing(), overviewPanel(), 'All kinds'];
     if (isLost) panel.unshift(make('p', { class: 'state warn' }, 'The object or kind of this address is not among what was read.'));
     byId('drawing').replaceChildren(...drawing);
     byId('panel').replaceChildren(...panel);

@@ -3,4 +3,5 @@
 pub(crate) mod chromium;
 mod drawn;
 mod hostile;
+mod live;
 mod scale;

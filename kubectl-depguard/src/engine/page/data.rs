@@ -1,6 +1,7 @@
 //! Data of a page, as its script reads them: lists of numbers and names, which a browser holds for 100,000 objects.
 
-use std::collections::BTreeMap;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
 
 use depguard_core::api::OnDelete;
 use depguard_core::graph::DeletionOrder;
@@ -75,15 +76,19 @@ struct Edge {
 
 /// Drawing of the kinds.
 #[derive(Debug, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
 struct Drawing {
     width: f64,
     height: f64,
+    /// Number of kinds that are not drawn.
+    left_out: usize,
     boxes: Vec<Place>,
     arrows: Vec<DrawnArrow>,
 }
 
 #[derive(Debug, Serialize)]
 struct Place {
+    kind: usize,
     x: f64,
     y: f64,
     width: f64,
@@ -103,6 +108,10 @@ struct DrawnArrow {
 #[derive(Debug, Serialize)]
 struct Object(usize, i64, String, u8, i64);
 
+/// Number of kinds up to which kinds without objects are drawn, too.
+const MAX_EMPTY_KINDS: usize = 20;
+/// Limit on the kinds that are drawn together; each kind can be drawn with its neighbours.
+const MAX_DRAWN_KINDS: usize = 40;
 /// Flags of an object.
 const TERMINATING: u8 = 1;
 const MISSING: u8 = 2;
@@ -214,7 +223,7 @@ impl Data {
         self.cycles = order.cycles;
     }
 
-    /// Draws the kinds and the edges between them.
+    /// Draws the kinds and the edges between them. Of very many kinds, it draws those with the most objects.
     fn draw(&mut self) {
         let mut counts = vec![0_usize; self.kinds.len()];
         for object in self.objects.iter().filter(|object| object.3 & MISSING == 0) {
@@ -222,23 +231,21 @@ impl Data {
                 *count = count.saturating_add(1);
             }
         }
-        let shape = |(kind, count): (&Kind, &usize)| Shape {
-            lines: vec![kind.kind.clone(), format!("{count} objects")],
-            look: BoxStyle::Plain,
-        };
-        let arrow = |edge: &Edge| Arrow {
-            from: edge.from,
-            to: edge.to,
-            lines: vec![edge.field.clone()],
-            dashed: edge.on_delete != OnDelete::Deny,
-        };
-        let graph = Graph {
-            boxes: self.kinds.iter().zip(&counts).map(shape).collect(),
-            arrows: self.edges.iter().map(arrow).collect(),
-        };
+        let drawn = drawn_kinds(&counts);
+        let shapes = drawn.iter().filter_map(|kind| {
+            let lines = vec![self.kinds.get(*kind)?.kind.clone(), format!("{} objects", counts.get(*kind)?)];
+            Some(Shape { lines, look: BoxStyle::Plain })
+        });
+        let graph = Graph { boxes: shapes.collect(), arrows: self.kind_arrows(&drawn) };
         let (arrows, layout) = graph.arranged();
-        let place = |place: Rect| Place { x: place.x, y: place.y, width: place.width, height: place.height };
-        let drawn = arrows.into_iter().zip(layout.arrows).map(|(arrow, route)| DrawnArrow {
+        let place = |(kind, place): (usize, Rect)| Place {
+            kind,
+            x: place.x,
+            y: place.y,
+            width: place.width,
+            height: place.height,
+        };
+        let routes = arrows.into_iter().zip(layout.arrows).map(|(arrow, route)| DrawnArrow {
             path: route.path,
             x: route.label.0,
             y: route.label.1,
@@ -248,10 +255,38 @@ impl Data {
         self.drawing = Drawing {
             width: layout.width,
             height: layout.height,
-            boxes: layout.boxes.into_iter().map(place).collect(),
-            arrows: drawn.collect(),
+            left_out: self.kinds.len().saturating_sub(drawn.len()),
+            arrows: routes.collect(),
+            boxes: drawn.into_iter().zip(layout.boxes).map(place).collect(),
         };
     }
+
+    /// Returns one arrow for all edges between two kinds, with the field, or with the number of fields.
+    fn kind_arrows(&self, drawn: &BTreeSet<usize>) -> Vec<Arrow> {
+        let boxes: BTreeMap<_, _> = drawn.iter().enumerate().map(|(at, kind)| (*kind, at)).collect();
+        let mut fields: BTreeMap<_, BTreeSet<&str>> = BTreeMap::new();
+        for edge in &self.edges {
+            if let (Some(from), Some(to)) = (boxes.get(&edge.from), boxes.get(&edge.to)) {
+                fields.entry((*from, *to, edge.on_delete != OnDelete::Deny)).or_default().insert(&edge.field);
+            }
+        }
+        let arrow = |((from, to, dashed), fields): (_, BTreeSet<&str>)| {
+            let only = fields.first().filter(|_| fields.len() == 1);
+            let label = only.map_or_else(|| format!("{} fields", fields.len()), |only| (*only).to_owned());
+            Arrow { from, to, lines: vec![label], dashed }
+        };
+        fields.into_iter().map(arrow).collect()
+    }
+}
+
+/// Returns the kinds to draw, given the number of objects of each: all of few, and else those with objects.
+fn drawn_kinds(counts: &[usize]) -> BTreeSet<usize> {
+    let mut kinds: Vec<_> = (0..counts.len()).collect();
+    if kinds.len() > MAX_EMPTY_KINDS {
+        kinds.retain(|kind| counts.get(*kind).is_some_and(|count| *count > 0));
+    }
+    kinds.sort_by_key(|kind| Reverse(counts.get(*kind).copied()));
+    kinds.into_iter().take(MAX_DRAWN_KINDS).collect()
 }
 
 /// Indexes of the kinds and namespaces that are listed already.
@@ -292,4 +327,26 @@ fn quoted(word: &str) -> String {
         return word.to_owned();
     }
     format!("'{}'", word.replace('\'', "'\\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_very_many_kinds_those_with_the_most_objects_are_drawn() {
+        assert_eq!(drawn_kinds(&[0, 3, 0]).len(), 3, "all of few");
+        let mut counts = vec![0; 100];
+        (counts[7], counts[9]) = (1, 2);
+        assert_eq!(drawn_kinds(&counts), BTreeSet::from([7, 9]));
+        let counts: Vec<_> = (0..100).collect();
+        assert_eq!(drawn_kinds(&counts), (60..100).collect());
+    }
+
+    #[test]
+    fn a_word_is_quoted_if_a_shell_would_read_more_in_it() {
+        assert_eq!(quoted("a/b-c.yaml"), "a/b-c.yaml");
+        assert_eq!(quoted("it's; rm"), "'it'\\''s; rm'");
+        assert_eq!(quoted(""), "''");
+    }
 }

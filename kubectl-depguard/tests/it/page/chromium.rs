@@ -104,6 +104,7 @@ impl Chromium {
         let end = Instant::now() + PATIENCE;
         while self.evaluate(expression) != Value::Bool(true) {
             let page = "document.body.innerText.slice(0, 2000)";
+            assert!(self.errors.is_empty(), "{expression}: {:#?}", self.errors);
             assert!(Instant::now() < end, "never true: {expression}, on {}", self.evaluate(page));
             // The browser paces the loop: it answers once it has drawn a frame.
             self.evaluate("new Promise((next) => requestAnimationFrame(() => requestAnimationFrame(next)))");

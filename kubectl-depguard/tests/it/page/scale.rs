@@ -51,6 +51,8 @@ async fn twenty_thousand_objects_are_searched_and_only_a_neighbourhood_is_drawn(
     // The kind's list can be filtered.
     browser.evaluate("location.hash = '#kind/vms.c.example.com'");
     browser.until("document.querySelector('.filter') !== null");
+    let spoken = "document.querySelector('.canvas a.focus')?.getAttribute('aria-label')";
+    assert_eq!(browser.evaluate(spoken), "VM, 19,000 objects");
     browser.evaluate("document.querySelector('.filter').focus()");
     browser.type_text("vm-18999");
     browser.until("document.querySelectorAll('#panel .filter + div li').length === 1");
