@@ -5,6 +5,8 @@ mod command_line;
 mod import;
 mod lifecycle;
 mod lint;
+#[cfg(target_os = "linux")]
+mod memory;
 mod order;
 mod packs;
 mod page;
