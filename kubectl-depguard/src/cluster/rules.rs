@@ -66,6 +66,18 @@ pub(crate) struct ReadFailure {
 }
 
 impl Rules {
+    /// Builds the rules of a control plane that has none.
+    pub(crate) fn none(control_plane: ControlPlane) -> Self {
+        Self {
+            control_plane,
+            objects: Vec::new(),
+            workspaces: Workspaces::new(),
+            rule_grants: RuleGrants::default(),
+            bound: None,
+            unread: Vec::new(),
+        }
+    }
+
     /// Builds the rule set as the webhook holds it. A rule that can't be used refuses deletions where it applies.
     pub(crate) fn set(&self) -> RuleSet {
         let all = RuleSet::load(self.control_plane, self.objects.iter().map(|rule| &**rule));

@@ -3,10 +3,12 @@
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
-use depguard_core::model::Namespace;
+use depguard_core::model::{GroupResource, Namespace, Resource};
+use depguard_core::{ControlPlane, Group, api};
 use serde_json::Value;
 
 use crate::cluster::files::FileArgs;
+use crate::cluster::rules::Rules;
 use crate::cluster::source::Source;
 use crate::engine::locks::Locks;
 use crate::io::exit::{Failure, Outcome};
@@ -56,7 +58,7 @@ pub(crate) struct Args {
 pub(crate) async fn run(args: Args, global: &Global, terminal: &mut Terminal) -> Result<Outcome, Failure> {
     let source = Source::open(global, &args.files, terminal).await?;
     let Targets { found: targets, missing } = args.targets.read(&source, global).await?;
-    let rules = source.rules().await?;
+    let rules = rules(&source, terminal).await?;
     let protection = Protection { source: &source, rules: &rules, checked: rules.check() };
     let mut locks: BTreeMap<Option<&str>, Locks> = BTreeMap::new();
     let mut answers = Vec::new();
@@ -75,6 +77,22 @@ pub(crate) async fn run(args: Args, global: &Global, terminal: &mut Terminal) ->
         print::print(&answers, args.all, args.output.output, terminal)?;
     }
     conclude(&answers, &missing)
+}
+
+/// Returns the rules. A cluster that serves no DependencyRules has none, and other things refuse deletions there.
+async fn rules(source: &Source, terminal: &mut Terminal) -> Result<Rules, Failure> {
+    if let Source::ApiServer(live) = source
+        && live.control_plane() == ControlPlane::Kubernetes
+    {
+        let group = Group::parse(api::GROUP).map_err(Failure::new)?;
+        let resource = Resource::parse(api::PLURAL).map_err(Failure::new)?;
+        let kinds = source.kinds().await?;
+        if kinds.unread_of(&group).next().is_none() && kinds.of(&GroupResource { group, resource }).is_none() {
+            terminal.note("the cluster serves no DependencyRules: depguard is not installed here")?;
+            return Ok(Rules::none(ControlPlane::Kubernetes));
+        }
+    }
+    source.rules().await
 }
 
 /// Returns the outcome of several answers: an unknown one counts more than a blocked one.

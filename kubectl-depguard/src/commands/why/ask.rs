@@ -122,7 +122,16 @@ impl Admission {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use depguard_core::model::{Resource, Version};
+    use depguard_core::{ControlPlane, Group, GroupVersionResource};
+    use depguard_kcp::{ConnectOptions, Connection};
+    use depguard_testbed::{Options, Testbed};
+    use serde_json::Value;
+
     use super::*;
+    use crate::cluster::kinds::KindInfo;
 
     fn said(code: u16, message: &str, causes: &[&str], may_delete: Option<bool>) -> DryRunAnswer {
         let cause = |reason: &&str| Cause { reason: (*reason).to_owned(), ..Cause::default() };
@@ -181,5 +190,29 @@ mod tests {
         // A webhook that takes no dry runs has not refused.
         let no_dry_run = "admission webhook \"w.example.com\" does not support dry run";
         assert!(matches!(said(400, no_dry_run, &[], Some(true)), DryRunAnswer::Unknown { missing: None, .. }));
+    }
+    #[tokio::test]
+    async fn a_new_object_of_the_same_name_is_not_asked_about() {
+        let testbed = Testbed::start(Options::kubernetes()).await.unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let kubeconfig = folder.path().join("kubeconfig");
+        std::fs::write(&kubeconfig, testbed.kubeconfig("", "admin")).unwrap();
+        let options = ConnectOptions::new(ControlPlane::Kubernetes).kubeconfig(kubeconfig);
+        let endpoint = Connection::open(&options).await.unwrap().own_endpoint();
+        let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}});
+        let map = endpoint.post_json("/api/v1/namespaces/default/configmaps", &map).await.unwrap();
+        let gvr = GroupVersionResource {
+            group: Group::CORE,
+            version: Version::parse("v1").unwrap(),
+            resource: Resource::parse("configmaps").unwrap(),
+        };
+        let kind = KindInfo::bare(gvr, "ConfigMap", Some(true));
+        let target = |map: &Value| Target::new(&kind, Arc::new(map.clone()));
+        assert_eq!(ask(&endpoint, &target(&map), "", None).await.unwrap(), DryRunAnswer::Yes);
+        let mut former = map.clone();
+        former["metadata"]["uid"] = "former".into();
+        let why = ask(&endpoint, &target(&former), "", None).await.unwrap_err();
+        assert!(why.message().contains("created again in the meantime"), "{why:?}");
+        testbed.stop().await;
     }
 }

@@ -1,6 +1,7 @@
 //! Obstacles besides rules and locks, on an API server, for users with different rights.
 
 use depguard_controller::manifests;
+use depguard_testbed::{Fault, When};
 use kubectl_depguard::ExitStatus;
 use serde_json::{Value, json};
 
@@ -174,4 +175,31 @@ async fn a_namespace_that_hangs_says_what_holds_it() {
     let told = bed.depguard(&["why", "ns", "default"]).await;
     assert_eq!(told.status, ExitStatus::Finding, "{told:?}");
     assert!(told.out.starts_with("refused: namespaces/default is refused by the API server"), "{told:?}");
+}
+
+#[tokio::test]
+async fn a_cluster_without_depguard_is_answered_too() {
+    let bed = Bed::kubernetes_with_rights().await;
+    let maps = "/api/v1/namespaces/default/configmaps";
+    for name in ["free", "held"] {
+        let finalizers: &[&str] = if name == "held" { &["example.com/x"] } else { &[] };
+        let map =
+            json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "finalizers": finalizers}});
+        post(&bed, maps, &map).await;
+    }
+    bed.endpoint().delete(&format!("{maps}/held"), Default::default()).await.unwrap();
+    for (name, status, head) in [("free", ExitStatus::Well, "free: "), ("held", ExitStatus::Finding, "hangs: ")] {
+        let told = bed.depguard(&["why", "configmap", name]).await;
+        assert_eq!(told.status, status, "{told:?}");
+        assert!(told.out.starts_with(head), "{told:?}");
+        assert!(told.err.contains("depguard is not installed here"), "{told:?}");
+    }
+    // A kind that could not be discovered is no kind that does not exist.
+    let faults = bed.testbed.faults();
+    post(&bed, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", &manifests::crd()).await;
+    let rules = "/apis/dependencies.opendefense.cloud/v1alpha1/dependencyrules";
+    eventually("the rules are served", async || bed.endpoint().list_json(rules).await).await;
+    faults.inject(Fault::InternalError, When::always().path("/apis/dependencies.opendefense.cloud/v1alpha1"));
+    let told = bed.depguard(&["why", "configmap", "free"]).await;
+    assert_eq!(told.status, ExitStatus::Failure, "{told:?}");
 }
