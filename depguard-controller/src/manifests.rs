@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 
 use self::definition::Definition;
 
-pub use crate::model::names::{LOCK_EXPORT, NAMESPACE};
+pub use crate::model::names::{LOCK_EXPORT, NAMESPACE, VERSION_ANNOTATION};
 pub use crate::owners::api::AGGREGATE as AGGREGATE_TO_OWNERS;
 pub use depguard_kcp::ReadThrough;
 pub use locks::{compat_crd, lock_crds, lock_export, lock_schemas, tenant_binding};

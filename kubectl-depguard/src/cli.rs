@@ -6,7 +6,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::commands::{
     completion, dangling, graph, impact, import, install, lint, order, rules, status, suggest, test, trace, ui,
-    uninstall, unused, why,
+    uninstall, unused, version, why,
 };
 use crate::io::exit::{ExitStatus, Failure, Outcome};
 use crate::io::terminal::{Terminal, Tone};
@@ -45,6 +45,7 @@ enum Command {
     Ui(ui::Args),
     Uninstall(uninstall::Args),
     Unused(unused::Args),
+    Version(version::Args),
     Why(why::Args),
     Lint(lint::Args),
 }
@@ -103,6 +104,7 @@ async fn execute(cli: Cli, terminal: &mut Terminal) -> Result<Outcome, Failure> 
         Command::Ui(args) => ui::run(args, &global, terminal).await,
         Command::Uninstall(args) => uninstall::run(args, &global, terminal).await,
         Command::Unused(args) => unused::run(&args, &global, terminal).await,
+        Command::Version(args) => version::run(args, &global, terminal).await,
         Command::Why(args) => why::run(args, &global, terminal).await,
         Command::Lint(args) => lint::run(args, &global, terminal).await,
     }

@@ -16,4 +16,5 @@ pub(crate) mod trace;
 pub(crate) mod ui;
 pub(crate) mod uninstall;
 pub(crate) mod unused;
+pub(crate) mod version;
 pub(crate) mod why;

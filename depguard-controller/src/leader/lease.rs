@@ -6,6 +6,8 @@ use depguard_kcp::{ApiError, Endpoint};
 use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
 
+use crate::model::names::VERSION_ANNOTATION;
+
 /// Lease by its name; a clone refers to the same Lease.
 #[derive(Debug, Clone)]
 pub(crate) struct Lease {
@@ -59,6 +61,7 @@ impl Lease {
             "metadata": {
                 "name": self.name,
                 "namespace": self.namespace,
+                "annotations": {(VERSION_ANNOTATION): env!("CARGO_PKG_VERSION")},
             },
             "spec": {
                 "holderIdentity": holder,

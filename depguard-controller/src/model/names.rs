@@ -4,6 +4,8 @@
 pub const NAMESPACE: &str = "depguard-system";
 /// Name of the controllers' Lease, unless told otherwise.
 pub(crate) const LEASE: &str = "depguard-controller";
+/// Annotation of the controllers' Lease: version of the controller that wrote the Lease last.
+pub const VERSION_ANNOTATION: &str = "dependencies.opendefense.cloud/version";
 /// Name of the APIExport of locks, beside the export of rules: a workspace that uses locks need not be a provider.
 pub const LOCK_EXPORT: &str = "locks.dependencies.opendefense.cloud";
 /// Name of the configuration about locks themselves.

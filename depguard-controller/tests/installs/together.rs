@@ -81,6 +81,8 @@ async fn one_is_elected_and_the_other_takes_over_when_it_dies() {
     let lease = lease(&bed).await;
     assert_ne!(lease["spec"]["holderIdentity"], first.as_str());
     assert_eq!(lease["spec"]["leaseTransitions"], 1);
+    let version = &lease["metadata"]["annotations"][depguard_controller::manifests::VERSION_ANNOTATION];
+    assert_eq!(*version, env!("CARGO_PKG_VERSION"));
     two.stop().await;
 }
 

@@ -1,11 +1,14 @@
 //! `status`: shows the state of the rules and processes, the end of the certificate, and the latest refusals.
 
 mod handshake;
-mod parts;
+pub(super) mod parts;
 mod refusals;
 pub(super) mod rules;
 
+use std::path::Path;
+
 use depguard_core::ControlPlane;
+use depguard_kcp::Endpoint;
 use k8s_openapi::jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -87,20 +90,14 @@ pub(crate) async fn run(args: Args, global: &Global, terminal: &mut Terminal) ->
     report.installed = !found.configurations.is_empty() || found.is_elsewhere;
     report.rules = std::mem::take(&mut found.rules);
     report.locks = rules::locks(&live, &mut report.unread).await;
-    let cluster = match (live.control_plane(), &args.pods_kubeconfig) {
-        (ControlPlane::Kubernetes, _) => Some(live.endpoint()),
-        (ControlPlane::Kcp, Some(kubeconfig)) => {
-            Some(connect(kubeconfig, ControlPlane::Kubernetes).await?.own_endpoint())
-        }
-        (ControlPlane::Kcp, None) => {
-            report.unread.push(StatusReadFailure {
-                what: "the processes".to_owned(),
-                why: "they run in a Kubernetes cluster: name it with --pods-kubeconfig".to_owned(),
-                is_vital: false,
-            });
-            None
-        }
-    };
+    let cluster = pods_cluster(&live, args.pods_kubeconfig.as_deref()).await?;
+    if cluster.is_none() {
+        report.unread.push(StatusReadFailure {
+            what: "the processes".to_owned(),
+            why: "they run in a Kubernetes cluster: name it with --pods-kubeconfig".to_owned(),
+            is_vital: false,
+        });
+    }
     if let Some(cluster) = cluster {
         let namespace = match (&global.namespace, parts::namespace(&found.configurations)) {
             (None, Some(installed)) => installed,
@@ -115,6 +112,17 @@ pub(crate) async fn run(args: Args, global: &Global, terminal: &mut Terminal) ->
     parts::handshakes(&found.configurations, &mut report).await;
     print(&report, args.output.output, terminal)?;
     report.outcome()
+}
+
+/// Returns the endpoint of the cluster in which the processes run; `None` in kcp if the user named no kubeconfig of it.
+pub(super) async fn pods_cluster(live: &ApiServer, kubeconfig: Option<&Path>) -> Result<Option<Endpoint>, Failure> {
+    match (live.control_plane(), kubeconfig) {
+        (ControlPlane::Kubernetes, _) => Ok(Some(live.endpoint())),
+        (ControlPlane::Kcp, Some(kubeconfig)) => {
+            Ok(Some(connect(kubeconfig, ControlPlane::Kubernetes).await?.own_endpoint()))
+        }
+        (ControlPlane::Kcp, None) => Ok(None),
+    }
 }
 
 impl CommandReport for Report {

@@ -2,3 +2,4 @@
 
 mod installing;
 mod leaving;
+mod versions;

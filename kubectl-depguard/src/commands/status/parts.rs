@@ -15,7 +15,7 @@ use crate::io::age::span;
 use crate::io::output::Table;
 
 /// Default name of the Lease for the controllers' election.
-const LEASE: &str = "depguard-controller";
+pub(in crate::commands) const LEASE: &str = "depguard-controller";
 const PROCESSES: [&str; 2] = ["depguard-controller", "depguard-webhook"];
 /// Webhook for the canary; its configuration names depguard's own namespace.
 const CANARY: &str = "canary.dependency-controller.dependencies.opendefense.cloud";
@@ -41,7 +41,7 @@ pub(super) struct Certificate {
 }
 
 /// Returns depguard's own namespace, as the installed configurations name it.
-pub(super) fn namespace(configurations: &[Value]) -> Option<String> {
+pub(in crate::commands) fn namespace(configurations: &[Value]) -> Option<String> {
     let webhooks = configurations.iter().filter_map(|object| object.get("webhooks")?.as_array()).flatten();
     let canary = webhooks.into_iter().find(|webhook| text(webhook, "/name") == CANARY)?;
     let namespace = text(canary, "/namespaceSelector/matchLabels/kubernetes.io~1metadata.name");
@@ -113,7 +113,7 @@ pub(super) async fn lease(cluster: &Endpoint, namespace: &str, report: &mut Repo
 }
 
 /// Returns the problem if no holder renews the Lease. The check allows clocks to differ by the duration of the Lease.
-fn stopped(lease: &Value, now: Timestamp) -> Option<String> {
+pub(in crate::commands) fn stopped(lease: &Value, now: Timestamp) -> Option<String> {
     let Ok(renewed) = text(lease, "/spec/renewTime").parse::<Timestamp>() else {
         return Some(format!("the Lease {LEASE} has no renewTime, so it is unknown whether a controller runs"));
     };
