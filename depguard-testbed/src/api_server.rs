@@ -2,6 +2,7 @@
 
 pub(crate) mod discovery;
 pub(crate) mod serve;
+pub(crate) mod shard_address;
 
 use std::sync::Arc;
 

@@ -16,6 +16,11 @@ use crate::store::{Key, Store};
 pub(crate) const BOUND_CLUSTER: &str = "system:bound-crds";
 pub(crate) const BOUND_RESOURCE: &str = "boundschemas";
 
+/// Subresource of Pods that is not kept.
+pub(crate) const EVICTION: &str = "eviction";
+/// Subresource of ServiceAccounts that is not kept.
+pub(crate) const TOKEN: &str = "token";
+
 /// Resource as served in one version.
 #[derive(Clone, Debug)]
 pub(crate) struct Resource {

@@ -19,7 +19,7 @@
 // Public types may grow, or say why they never will.
 #![warn(clippy::exhaustive_enums, clippy::exhaustive_structs)]
 
-// Modules from top to bottom.
+// Modules from top to bottom: each imports only from modules below it (e2e/tests/repository/architecture.rs holds the order).
 
 /// Running testbed: starts it, fills it with objects, and stops it.
 mod testbed;
@@ -62,8 +62,9 @@ mod options;
 
 pub use options::{Kind, Options};
 pub use store::Event;
+pub use testbed::Testbed;
 pub use testbed::fill::{FillError, Place};
-pub use testbed::{StartError, Testbed};
+pub use transport::StartError;
 pub use transport::ports::lasting_port;
 pub use transport::webhook_server::WebhookServer;
 pub use world::audit::Audit;

@@ -13,40 +13,19 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 
-use crate::api_server;
+use crate::api_server::{self, shard_address};
 use crate::controllers::{self, collector, roles, teardown, workspaces};
 use crate::options::{Kind, Options};
 use crate::store::{Event, Store};
 use crate::testbed::fill::{FillError, Place};
 use crate::transport::pool::Pool;
-use crate::transport::tls;
+use crate::transport::{StartError, tls};
 use crate::world::audit::{Audit, Audits};
 use crate::world::faults::Faults;
-use crate::world::shards;
 use crate::world::shards::{Outage, Shards};
+use crate::world::tokens::Tokens;
 use crate::world::traffic::{Lists, Traffic};
 use crate::world::{ONLY, World};
-use crate::write::token_request::Tokens;
-
-/// Reason why a testbed could not be started.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum StartError {
-    /// The port can't be listened on.
-    #[error("cannot listen on 127.0.0.1:{port}: choose another port, or 0 for any free one")]
-    Listen {
-        /// Requested port.
-        port: u16,
-        /// Error of the operating system.
-        source: std::io::Error,
-    },
-    /// The certificate authority can't be made.
-    #[error("cannot make a certificate")]
-    Certificate(#[source] Box<dyn std::error::Error + Send + Sync>),
-    /// The certificates can't be served.
-    #[error("cannot set up tls")]
-    Tls(#[from] rustls::Error),
-}
 
 /// Running API server. Call [`stop`](Self::stop) to end it with all of its tasks; dropping it aborts the tasks.
 #[derive(Debug)]
@@ -88,7 +67,7 @@ impl Testbed {
         let stopped = watch::Sender::new(false);
         let mut tasks = JoinSet::new();
         for (index, listener) in of_shards.into_iter().enumerate() {
-            tasks.spawn(shards::run(listener, tls.clone(), Arc::clone(&world), index, stopped.subscribe()));
+            tasks.spawn(shard_address::run(listener, tls.clone(), Arc::clone(&world), index, stopped.subscribe()));
         }
         tasks.spawn(api_server::run(listener, tls, Arc::clone(&world), None, stopped.subscribe()));
         tasks.spawn(controllers::run(Arc::clone(&world), stopped.subscribe()));

@@ -3,6 +3,7 @@
 pub(crate) mod audit;
 pub(crate) mod faults;
 pub(crate) mod shards;
+pub(crate) mod tokens;
 pub(crate) mod traffic;
 
 use std::collections::BTreeMap;
@@ -19,8 +20,8 @@ use crate::transport::pool::Pool;
 use crate::world::audit::Audits;
 use crate::world::faults::Faults;
 use crate::world::shards::Shards;
+use crate::world::tokens::Tokens;
 use crate::world::traffic::Traffic;
-use crate::write::token_request::Tokens;
 
 pub(crate) const PATH: &str = "kcp.io/path";
 pub(crate) const CLUSTER: &str = "kcp.io/cluster";

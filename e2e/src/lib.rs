@@ -6,27 +6,50 @@
 //! refusal, `runner` runs the scenario once more without depguard: then the same deletion must go through, or the
 //! refusal proved nothing.
 
-mod api;
-mod certificate;
-mod depguard;
-pub mod document;
-mod outcome;
-mod ring;
+// Modules from top to bottom: each imports only from modules below it (tests/repository/architecture.rs holds the order).
+
+/// Runs each scenario on each ring, and prints a line for each.
 pub mod runner;
-mod selection;
-mod tally;
-pub mod tools;
+
+/// depguard's webhook and controller, in this process.
+mod depguard;
+
+/// Providers and consumers, their kinds, objects, rules, locks and rights.
 mod world;
+
+/// API servers that scenarios run on.
+mod ring;
+
+/// helm and kubectl, for the tests of the chart.
+pub mod tools;
+
+/// Pages in docs/, read as steps for a reader.
+pub mod document;
+
+/// Results of checks other than scenarios.
+mod tally;
+
+/// Choice of rings, and the programs that each needs.
+mod selection;
+
+/// Certificate authorities.
+mod certificate;
+
+/// Requests to an API server.
+mod api;
+
+/// Results, and waiting for a state.
+mod outcome;
 
 pub use api::{Api, Reply, Watch};
 pub use certificate::Authority;
 pub use depguard::Depguard;
 pub use outcome::{Outcome, Stop, ensure, eventually};
 pub use ring::{Outage, Ring, Shard};
-pub use runner::{Mode, Scenario};
+pub use runner::Scenario;
 pub use selection::RingKind;
 pub use tally::Tally;
-pub use world::{Cast, Consumer, Provider, Reference, Resource, World, locks, owners, rules};
+pub use world::{Cast, Consumer, Mode, Provider, Reference, Resource, World, locks, owners, rules};
 
 /// The README's code, as a reader would compile it.
 #[cfg(doctest)]

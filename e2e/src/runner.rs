@@ -17,25 +17,7 @@ use self::tally::Tally;
 use crate::outcome::{Outcome, Stop};
 use crate::ring::Ring;
 use crate::selection::{self, RingKind};
-use crate::world::{Terms, World};
-
-/// Participation of depguard in a run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mode {
-    /// depguard runs.
-    Guarded,
-    /// depguard does not run: a deletion that depguard refuses must go through.
-    Control,
-}
-
-impl Mode {
-    fn letter(self) -> char {
-        match self {
-            Mode::Guarded => 's',
-            Mode::Control => 'c',
-        }
-    }
-}
+use crate::world::{Mode, Terms, World};
 
 /// Kinds of rings on which a scenario makes sense.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -24,7 +24,6 @@ pub(crate) use rights::Right;
 use crate::api::Api;
 use crate::outcome::{Outcome, Stop, eventually};
 use crate::ring::{Ring, Shard};
-use crate::runner::Mode;
 
 /// Part of a ring that belongs to one scenario.
 ///
@@ -42,6 +41,24 @@ pub struct World {
     /// Shards of workspaces, by workspace name; all others are on the root shard.
     placement: Mutex<BTreeMap<String, &'static str>>,
     terms: Terms,
+}
+
+/// Participation of depguard in a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// depguard runs.
+    Guarded,
+    /// depguard does not run: a deletion that depguard refuses must go through.
+    Control,
+}
+
+impl Mode {
+    pub(crate) fn letter(self) -> char {
+        match self {
+            Mode::Guarded => 's',
+            Mode::Control => 'c',
+        }
+    }
 }
 
 /// Conditions that make a world harder than others.

@@ -5,14 +5,13 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use crate::kinds::scale::SCALE;
-use crate::kinds::{self, Resource, api_version};
+use crate::kinds::{self, EVICTION, Resource, TOKEN, api_version};
 use crate::options::Kind;
 use crate::protocol::routes::Ask;
 use crate::protocol::status::{ApiError, ApiResult};
 use crate::request::view::{self, View};
 use crate::world::World;
-use crate::write::evict::EVICTION;
-use crate::write::token_request::{self, TOKEN};
+use crate::write::token_request;
 
 /// Returns the answer of `/version`.
 pub(crate) fn version(kind: Kind) -> Value {

@@ -1,5 +1,7 @@
 //! Serves one request, from its head to its answer.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use http::{Request, header::CONTENT_TYPE};
 use http_body_util::{BodyExt, Limited};
@@ -7,10 +9,10 @@ use hyper::body::{Body as _, Incoming};
 use serde_json::{Value, json};
 
 use crate::api_server::discovery;
-use crate::auth::access_review;
 use crate::auth::authorize::authorize;
-use crate::kinds::Resource;
+use crate::auth::{access_review, authenticate};
 use crate::kinds::scale::SCALE;
+use crate::kinds::{EVICTION, Resource, TOKEN};
 use crate::options::Kind;
 use crate::protocol::identity::{self, User};
 use crate::protocol::reply::{self, Reply};
@@ -24,10 +26,7 @@ use crate::world::World;
 use crate::world::faults::{Fault, RequestOutcome};
 use crate::world::shards::Outage;
 use crate::write::delete::{self, DeleteOptions};
-use crate::write::evict::EVICTION;
-use crate::write::token_request::TOKEN;
 use crate::write::{self, evict, patch, token_request};
-use std::sync::Arc;
 
 /// Maximum length of a request's body, as in etcd-backed API servers.
 const MAX_BODY: usize = 3 * 1024 * 1024;
@@ -116,7 +115,7 @@ async fn handle(
         Door::Export { .. } => shard.or(world.shards.of_front_proxy()),
     };
     is_there(world, asked).await?;
-    let user = token_request::authenticate(world, &parts.headers)?;
+    let user = authenticate::authenticate(world, &parts.headers)?;
     let view = view::enter(world, &user, shard, &door, parts.uri.path())?;
     let query = Query::parse(parts.uri.query());
     let verb = match &ask {

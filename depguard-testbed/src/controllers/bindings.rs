@@ -8,27 +8,10 @@ use serde_json::{Value, json};
 
 use crate::kinds::{BOUND_CLUSTER, BOUND_RESOURCE, bound_export};
 use crate::protocol::json::{array, is_terminating, map_at, set_condition, text};
-use crate::protocol::status::ApiResult;
-use crate::request::act::Act;
 use crate::request::view::{Export, schema_key, stored_export};
 use crate::store::{Key, Stored};
 use crate::world::faults::Fault;
-use crate::world::{ROOT, World, logical_cluster_key};
-
-/// Finalizer that holds a terminating binding until its objects are gone.
-pub(crate) const FINALIZER: &str = "apis.kcp.io/apibinding-finalizer";
-
-/// Refuses a binding to a missing export of another workspace. An export of the same workspace may be created later.
-pub(crate) fn check_export(act: &Act<'_>, binding: &Value) -> ApiResult<()> {
-    let Some(path) = text(binding, "/spec/reference/export/path") else { return Ok(()) };
-    let export = text(binding, "/spec/reference/export/name").unwrap_or_default();
-    let found = |cluster| stored_export(act.world, &Export { cluster, name: export.to_owned() });
-    if path == ROOT || act.world.cluster_of(path).and_then(found).is_some() {
-        return Ok(());
-    }
-    let why = format!("unable to create APIBinding: no permission to bind to export {path}:{export}");
-    Err(act.forbidden(text(binding, "/metadata/name").unwrap_or_default(), &why))
-}
+use crate::world::{World, logical_cluster_key};
 
 /// Reconciles exports, slices and bindings as kcp does.
 pub(crate) fn reconcile(world: &World) {

@@ -5,10 +5,8 @@ use serde_json::json;
 use crate::protocol::json::{finalizers, is_terminating, map_at, set_condition, text};
 use crate::store::Stored;
 use crate::world::World;
+use crate::write::defaults::DEFINITION_FINALIZER;
 use crate::write::delete::marked;
-
-/// Finalizer that holds a terminating CRD until its objects are gone.
-pub(crate) const FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
 
 /// Writes into each CRD's status that it is served, from the moment when it exists. Deletes the objects of terminating
 /// CRDs. Returns true if there is a terminating CRD.
@@ -58,6 +56,6 @@ fn take_down(world: &World, definition: &Stored) {
         }
     }
     if world.store.in_cluster(group, plural, &definition.key.cluster).is_empty() {
-        world.finish(&definition.key, FINALIZER);
+        world.finish(&definition.key, DEFINITION_FINALIZER);
     }
 }

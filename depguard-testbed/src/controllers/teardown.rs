@@ -9,7 +9,6 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
-use crate::controllers::bindings;
 use crate::controllers::workspaces::CONTENT_FINALIZER;
 use crate::kinds::{self, Origin, Resource};
 use crate::protocol::identity::User;
@@ -20,6 +19,7 @@ use crate::request::act::Act;
 use crate::request::view::{Reach, Target};
 use crate::store::{Key, Range, Stored};
 use crate::world::World;
+use crate::write::defaults::BINDING_FINALIZER;
 use crate::write::delete::{self, DeleteOptions};
 
 const FIRST_WAIT: Duration = Duration::from_millis(100);
@@ -174,7 +174,7 @@ async fn binding(world: &World, binding: &Stored) {
         }
     }
     if round.is_clean() {
-        world.finish(&binding.key, bindings::FINALIZER);
+        world.finish(&binding.key, BINDING_FINALIZER);
         return;
     }
     let (reason, message) = match (round.distinct_errors(), round.finalizers_message("logical cluster")) {

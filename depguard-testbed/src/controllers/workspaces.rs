@@ -5,9 +5,8 @@ use serde_json::json;
 use crate::protocol::json::{array, is_terminating, map_at, now, random_name, set_annotation, set_condition, text};
 use crate::store::Stored;
 use crate::world::{PATH, ROOT, World, logical_cluster_key};
+use crate::write::defaults::WORKSPACE_FINALIZER;
 
-/// Finalizer that holds a terminating workspace until its logical cluster is gone.
-pub(crate) const FINALIZER: &str = "core.kcp.io/logicalcluster";
 /// Finalizer that holds a terminating logical cluster until its contents are gone.
 pub(crate) const CONTENT_FINALIZER: &str = "core.kcp.io/logicalcluster-deletion";
 
@@ -90,5 +89,5 @@ fn take_down(world: &World, workspace: &Stored) {
         });
         return;
     }
-    world.finish(&workspace.key, FINALIZER);
+    world.finish(&workspace.key, WORKSPACE_FINALIZER);
 }

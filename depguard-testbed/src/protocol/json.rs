@@ -182,6 +182,22 @@ pub(crate) fn random_name(length: usize) -> String {
     (0..length).map(|_| char::from(LETTERS[(random() % 36) as usize])).collect()
 }
 
+/// Returns a field as selectors compare it. An absent field is empty.
+pub(crate) fn field_of(object: &Value, field: &str) -> String {
+    match field {
+        "metadata.name" => name_of(object).to_owned(),
+        "metadata.namespace" => namespace_of(object).to_owned(),
+        path => {
+            let found = path.split('.').try_fold(object, |here, segment| here.get(segment));
+            match found {
+                Some(Value::String(text)) => text.clone(),
+                None | Some(Value::Null) => String::new(),
+                Some(other) => other.to_string(),
+            }
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::kinds::{Origin, Resource};
-use crate::protocol::json::{array, name_of, namespace_of};
+use crate::protocol::json::{array, field_of};
 use crate::protocol::routes::Query;
 use crate::protocol::status::{ApiError, ApiResult};
 use crate::request::view::{Reach, Target};
@@ -101,22 +101,6 @@ impl Requirement {
             Self::NotIn(key, values) => label(key).is_none_or(|label| !values.contains(&label)),
             Self::Exists(key) => label(key).is_some(),
             Self::Absent(key) => label(key).is_none(),
-        }
-    }
-}
-
-/// Returns a field as selectors compare it. An absent field is empty.
-pub(crate) fn field_of(object: &Value, field: &str) -> String {
-    match field {
-        "metadata.name" => name_of(object).to_owned(),
-        "metadata.namespace" => namespace_of(object).to_owned(),
-        path => {
-            let found = path.split('.').try_fold(object, |here, segment| here.get(segment));
-            match found {
-                Some(Value::String(text)) => text.clone(),
-                None | Some(Value::Null) => String::new(),
-                Some(other) => other.to_string(),
-            }
         }
     }
 }

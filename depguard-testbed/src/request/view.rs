@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use crate::kinds::builtin;
 use crate::kinds::scale::SCALE;
 use crate::kinds::{self, Origin, Resource};
+use crate::kinds::{EVICTION, TOKEN, builtin};
 use crate::options::Kind;
 use crate::protocol::identity::User;
 use crate::protocol::json::{array, text};
@@ -15,8 +15,6 @@ use crate::protocol::routes::{Door, Objects};
 use crate::protocol::status::{ApiError, ApiResult};
 use crate::store::{Key, Stored};
 use crate::world::{ONLY, SHARD, World};
-use crate::write::evict::EVICTION;
-use crate::write::token_request::TOKEN;
 
 /// Door that was found.
 #[derive(Clone, Debug)]

@@ -5,7 +5,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use super::{Change, Inner, Key, Object, Range, TooOld};
-use crate::read::selectors::field_of;
+use crate::protocol::json::field_of;
 
 /// Part of a range to read.
 #[derive(Debug)]

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use serde_json::Value;
 
 use super::{Key, Range};
-use crate::read::selectors::field_of;
+use crate::protocol::json::field_of;
 
 /// Counts and indexes of the whole store.
 #[derive(Debug, Default)]

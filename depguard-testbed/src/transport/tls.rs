@@ -10,7 +10,7 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use rustls::{ClientConfig, RootCertStore, ServerConfig};
 
-use crate::testbed::StartError;
+use crate::transport::StartError;
 
 /// TLS configurations of the server, and the CA by which its clients verify it.
 pub(crate) struct Identity {

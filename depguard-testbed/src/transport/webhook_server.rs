@@ -13,7 +13,7 @@ use tokio::task::JoinHandle;
 use tokio_rustls::TlsAcceptor;
 use tower::Service;
 
-use crate::testbed::StartError;
+use crate::transport::StartError;
 use crate::transport::listener::{self, BoxError};
 use crate::transport::tls;
 

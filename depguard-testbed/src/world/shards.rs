@@ -3,20 +3,17 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::{Ipv4Addr, SocketAddr};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
-use crate::api_server::{self, Faces};
 use crate::options::Options;
 use crate::store::Key;
-use crate::world::{ROOT, World};
+use crate::world::ROOT;
 
 const LISTED_AFTER: Duration = Duration::from_millis(300);
-/// Pause before a port that is not free yet is tried again.
-const PORT_RETRY: Duration = Duration::from_millis(20);
 
 /// All shards; none if the whole kcp is one shard, which is the API server itself.
 #[derive(Debug, Default)]
@@ -24,21 +21,21 @@ pub(crate) struct Shards {
     all: Vec<Shard>,
     /// Time between the first binding on a shard and its appearance in a slice.
     listed_after: Duration,
-    placed: Mutex<Placed>,
+    placement: Mutex<Placement>,
     /// Time since which each slice could list each shard, and true if the slice does list the shard.
     bound: Mutex<HashMap<(Key, usize), (Instant, bool)>>,
 }
 
 #[derive(Debug)]
-struct Shard {
+pub(crate) struct Shard {
     name: String,
     /// Host in the shard's URLs.
     host: String,
-    address: SocketAddr,
+    pub(crate) address: SocketAddr,
     /// Set if the shard shall listen.
-    wanted: watch::Sender<bool>,
+    pub(crate) wanted: watch::Sender<bool>,
     /// Set if the shard listens.
-    listens: watch::Sender<bool>,
+    pub(crate) listens: watch::Sender<bool>,
     outage: watch::Sender<Option<Outage>>,
 }
 
@@ -52,7 +49,7 @@ pub(crate) enum Outage {
 }
 
 #[derive(Debug, Default)]
-struct Placed {
+struct Placement {
     shards: BTreeMap<String, usize>,
     next: usize,
 }
@@ -85,6 +82,10 @@ impl Shards {
         (!self.all.is_empty()).then_some(0)
     }
 
+    pub(crate) fn get(&self, shard: usize) -> Option<&Shard> {
+        self.all.get(shard)
+    }
+
     pub(crate) fn url(&self, shard: usize) -> Option<String> {
         self.all.get(shard).map(|shard| format!("https://{}:{}", shard.host, shard.address.port()))
     }
@@ -96,8 +97,8 @@ impl Shards {
         if self.all.is_empty() {
             return;
         }
-        let mut placed = lock(&self.placed);
-        if placed.shards.contains_key(cluster) {
+        let mut placement = lock(&self.placement);
+        if placement.shards.contains_key(cluster) {
             return;
         }
         let wanted = match wanted {
@@ -106,24 +107,24 @@ impl Shards {
             None => None,
         };
         let shard = wanted.unwrap_or_else(|| {
-            placed.next += 1;
-            (placed.next - 1) % self.all.len()
+            placement.next += 1;
+            (placement.next - 1) % self.all.len()
         });
-        placed.shards.insert(cluster.to_owned(), shard);
+        placement.shards.insert(cluster.to_owned(), shard);
     }
 
     /// Returns true if the logical cluster lies on the shard. `None` stands for all of kcp.
     pub(crate) fn holds(&self, shard: Option<usize>, cluster: &str) -> bool {
-        shard.is_none_or(|shard| lock(&self.placed).shards.get(cluster) == Some(&shard))
+        shard.is_none_or(|shard| lock(&self.placement).shards.get(cluster) == Some(&shard))
     }
 
     // === Shards that a slice lists ===
 
     /// Returns the shards that a slice lists: those on which one of the logical clusters has been bound for a while.
     pub(crate) fn listed(&self, slice: &Key, clusters: impl IntoIterator<Item = String>) -> Vec<String> {
-        let placed = lock(&self.placed);
+        let placement = lock(&self.placement);
         let now_bound: BTreeSet<usize> =
-            clusters.into_iter().filter_map(|cluster| placed.shards.get(&cluster).copied()).collect();
+            clusters.into_iter().filter_map(|cluster| placement.shards.get(&cluster).copied()).collect();
         let mut bound = lock(&self.bound);
         bound.retain(|(of, shard), _| of != slice || now_bound.contains(shard));
         let now = Instant::now();
@@ -148,7 +149,7 @@ impl Shards {
 
     /// Returns the shard that a request at an address about a logical cluster reaches.
     pub(crate) fn asked(&self, address: Option<usize>, cluster: &str) -> Option<usize> {
-        address.or_else(|| lock(&self.placed).shards.get(cluster).copied())
+        address.or_else(|| lock(&self.placement).shards.get(cluster).copied())
     }
 
     // === Outages ===
@@ -170,45 +171,6 @@ impl Shards {
         let Some(shard) = self.all.iter().find(|shard| shard.name == name) else { return false };
         shard.wanted.send_replace(up);
         shard.listens.subscribe().wait_for(|listens| *listens == up).await.is_ok()
-    }
-}
-
-/// Serves a shard's address while it shall listen, until the testbed stops.
-pub(crate) async fn run(
-    mut listener: TcpListener,
-    tls: Faces,
-    world: Arc<World>,
-    index: usize,
-    mut stopped: watch::Receiver<bool>,
-) {
-    let Some(shard) = world.shards.all.get(index) else { return };
-    let mut wanted = shard.wanted.subscribe();
-    loop {
-        let (cut, is_cut) = watch::channel(false);
-        let served = api_server::run(listener, tls.clone(), Arc::clone(&world), Some(index), is_cut);
-        tokio::pin!(served);
-        tokio::select! {
-            () = &mut served => return,
-            _ = stopped.changed() => {}
-            _ = wanted.wait_for(|up| !up) => {}
-        }
-        cut.send_replace(true);
-        served.await;
-        if *stopped.borrow() {
-            return;
-        }
-        shard.listens.send_replace(false);
-        tokio::select! {
-            _ = stopped.changed() => return,
-            _ = wanted.wait_for(|up| *up) => {}
-        }
-        listener = loop {
-            match TcpListener::bind(shard.address).await {
-                Ok(listener) => break listener,
-                Err(_) => tokio::time::sleep(PORT_RETRY).await,
-            }
-        };
-        shard.listens.send_replace(true);
     }
 }
 

@@ -2,10 +2,18 @@
 
 use serde_json::{Value, json};
 
-use crate::controllers::{bindings, definitions, workspaces};
 use crate::protocol::json::{add_finalizer, map_at, text};
 use crate::protocol::status::{ApiError, ApiResult, Cause};
 use crate::request::act::Act;
+use crate::request::view::{Export, stored_export};
+use crate::world::ROOT;
+
+/// Finalizer that holds a terminating CRD until its objects are gone.
+pub(crate) const DEFINITION_FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
+/// Finalizer that holds a terminating binding until its objects are gone.
+pub(crate) const BINDING_FINALIZER: &str = "apis.kcp.io/apibinding-finalizer";
+/// Finalizer that holds a terminating workspace until its logical cluster is gone.
+pub(crate) const WORKSPACE_FINALIZER: &str = "core.kcp.io/logicalcluster";
 
 pub(crate) fn on_create(act: &Act<'_>, object: &mut Value) -> ApiResult<()> {
     let name = text(object, "/metadata/name").unwrap_or_default().to_owned();
@@ -15,14 +23,14 @@ pub(crate) fn on_create(act: &Act<'_>, object: &mut Value) -> ApiResult<()> {
             object["status"] = json!({"phase": "Active"});
             map_at(object, &["metadata", "labels"]).insert("kubernetes.io/metadata.name".to_owned(), json!(name));
         }
-        ("apiextensions.k8s.io", "customresourcedefinitions") => add_finalizer(object, definitions::FINALIZER),
+        ("apiextensions.k8s.io", "customresourcedefinitions") => add_finalizer(object, DEFINITION_FINALIZER),
         ("apis.kcp.io", "apibindings") => {
-            bindings::check_export(act, object)?;
-            add_finalizer(object, bindings::FINALIZER);
+            check_export(act, object)?;
+            add_finalizer(object, BINDING_FINALIZER);
             object["status"] = json!({"phase": "Binding"});
         }
         ("tenancy.kcp.io", "workspaces") => {
-            add_finalizer(object, workspaces::FINALIZER);
+            add_finalizer(object, WORKSPACE_FINALIZER);
             object["status"] = json!({"phase": "Scheduling"});
         }
         ("core.kcp.io", "logicalclusters") => {
@@ -32,6 +40,18 @@ pub(crate) fn on_create(act: &Act<'_>, object: &mut Value) -> ApiResult<()> {
     }
     on_write(act, object);
     Ok(())
+}
+
+/// Refuses a binding to a missing export of another workspace. An export of the same workspace may be created later.
+fn check_export(act: &Act<'_>, binding: &Value) -> ApiResult<()> {
+    let Some(path) = text(binding, "/spec/reference/export/path") else { return Ok(()) };
+    let export = text(binding, "/spec/reference/export/name").unwrap_or_default();
+    let found = |cluster| stored_export(act.world, &Export { cluster, name: export.to_owned() });
+    if path == ROOT || act.world.cluster_of(path).and_then(found).is_some() {
+        return Ok(());
+    }
+    let why = format!("unable to create APIBinding: no permission to bind to export {path}:{export}");
+    Err(act.forbidden(text(binding, "/metadata/name").unwrap_or_default(), &why))
 }
 
 /// Sets the defaults of every write.

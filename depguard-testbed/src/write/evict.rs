@@ -3,14 +3,12 @@
 
 use serde_json::{Value, json};
 
+use crate::kinds::EVICTION;
 use crate::protocol::json::{map_at, name_of};
 use crate::protocol::status::{ApiError, ApiResult};
 use crate::request::act::Act;
 use crate::write::admission::{self, Attributes};
 use crate::write::delete::{self, DeleteOptions};
-
-/// Name of the subresource.
-pub(crate) const EVICTION: &str = "eviction";
 
 pub(crate) async fn evict(act: &mut Act<'_>, name: &str, mut eviction: Value) -> ApiResult<Value> {
     if eviction["kind"] != "Eviction" || eviction["apiVersion"] != "policy/v1" {

@@ -1,99 +1,22 @@
-//! Subresource `serviceaccounts/token`: issues and verifies the tokens of ServiceAccounts.
-//!
-//! The tokens are JSON web tokens with the claims of real ones, signed with a key that is made at the start. The server
-//! keeps no token.
+//! Subresource `serviceaccounts/token`: issues the tokens of ServiceAccounts.
 
-use std::time::Duration;
-
-use base64::Engine;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use http::HeaderMap;
-use ring::hmac;
 use serde_json::{Value, json};
 
+use crate::kinds::TOKEN;
 use crate::options::Kind;
-use crate::protocol::identity::{self, Proof, User};
-use crate::protocol::json::{array, is_terminating, map_at, random, seconds_now, text, time, uuid};
+use crate::protocol::json::{map_at, seconds_now, text, time, uuid};
 use crate::protocol::status::{ApiError, ApiResult, Cause};
 use crate::request::act::Act;
-use crate::store::Key;
-use crate::world::{ONLY, World};
+use crate::world::World;
+use crate::world::tokens::{SHORTEST, audience_of};
 use crate::write::admission::{self, Attributes};
 
-/// Name of the subresource, and group and kind of its requests.
-pub(crate) const TOKEN: &str = "token";
+/// Group and kind of the requests.
 pub(crate) const GROUP: &str = "authentication.k8s.io";
 pub(crate) const KIND: &str = "TokenRequest";
 
-const SHORTEST: Duration = Duration::from_secs(600);
 const MAX_SECONDS: u64 = 1 << 32;
 const DEFAULT_SECONDS: i64 = 3600;
-
-/// Key that signs tokens, and their shortest life.
-pub(crate) struct Tokens {
-    key: hmac::Key,
-    shortest: u64,
-}
-
-impl Tokens {
-    pub(crate) fn new(shortest: Option<Duration>) -> Self {
-        let secret: Vec<u8> = (0..4).flat_map(|_| random().to_be_bytes()).collect();
-        let shortest = shortest.unwrap_or(SHORTEST).as_secs().max(1);
-        Self { key: hmac::Key::new(hmac::HMAC_SHA256, &secret), shortest }
-    }
-
-    fn sign(&self, claims: &Value) -> String {
-        let header = json!({"alg": "HS256", "typ": "JWT"});
-        let signed = format!("{}.{}", encode(header.to_string()), encode(claims.to_string()));
-        let signature = hmac::sign(&self.key, signed.as_bytes());
-        format!("{signed}.{}", encode(signature))
-    }
-
-    /// Returns the claims of a token that was signed here.
-    fn verify(&self, token: &str) -> Option<Value> {
-        let (signed, signature) = token.rsplit_once('.')?;
-        hmac::verify(&self.key, signed.as_bytes(), &decode(signature)?).ok()?;
-        let (_, claims) = signed.split_once('.')?;
-        serde_json::from_slice(&decode(claims)?).ok()
-    }
-}
-
-/// Hides the key.
-impl std::fmt::Debug for Tokens {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.debug_struct("Tokens").field("shortest", &self.shortest).finish_non_exhaustive()
-    }
-}
-
-/// Returns the user whose token the request has.
-pub(crate) fn authenticate(world: &World, headers: &HeaderMap) -> ApiResult<User> {
-    let token = identity::token(headers).ok_or_else(ApiError::unauthorized)?;
-    // No user's name looks like a token.
-    if !(token.starts_with("ey") && token.matches('.').count() == 2) {
-        return Ok(User::with_token(world.kind, token));
-    }
-    world.tokens.verify(token).and_then(|claims| holder(world, &claims)).ok_or_else(ApiError::unauthorized)
-}
-
-/// Returns the ServiceAccount that the claims name, while the account exists and the token has not expired.
-fn holder(world: &World, claims: &Value) -> Option<User> {
-    let said = |pointer: &str| text(claims, pointer).unwrap_or_default();
-    let in_time = claims["exp"].as_u64().is_some_and(|end| seconds_now() < end);
-    let for_us = array(claims, "/aud").iter().any(|audience| audience == audience_of(world.kind));
-    if !in_time || !for_us {
-        return None;
-    }
-    let home = text(claims, "/kubernetes.io/clusterName");
-    let (namespace, name) = (said("/kubernetes.io/namespace"), said("/kubernetes.io/serviceaccount/name"));
-    let uid = said("/kubernetes.io/serviceaccount/uid");
-    let account = world.store.get(&Key::new("", "serviceaccounts", home.unwrap_or(ONLY), namespace, name))?;
-    // An account of the same name with another UID does not count.
-    if is_terminating(&account.object) || text(&account.object, "/metadata/uid") != Some(uid) {
-        return None;
-    }
-    let proof = Proof { uid: uid.to_owned(), id: said("/jti").to_owned() };
-    Some(User::proven(namespace, name, home, proof))
-}
 
 /// Answers a TokenRequest. As in a real server, a dry run returns a token as well.
 pub(crate) async fn issue(act: &Act<'_>, name: &str, mut request: Value) -> ApiResult<Value> {
@@ -170,7 +93,7 @@ fn lifetime(world: &World, request: &Value) -> ApiResult<u64> {
             .as_i64()
             .ok_or_else(|| ApiError::bad_request("spec.expirationSeconds of the TokenRequest is not a whole number"))?,
     };
-    let Tokens { shortest, .. } = world.tokens;
+    let shortest = world.tokens.shortest;
     let limit = match u64::try_from(asked) {
         Ok(seconds) if (shortest..=MAX_SECONDS).contains(&seconds) => return Ok(seconds),
         Ok(seconds) if seconds > MAX_SECONDS => "larger than 2^32 seconds".to_owned(),
@@ -193,22 +116,6 @@ fn audiences(world: &World, request: &Value) -> ApiResult<Value> {
     }
 }
 
-/// Returns the name of the server as issuer and audience.
-fn audience_of(kind: Kind) -> &'static str {
-    match kind {
-        Kind::Kcp => "https://kcp.default.svc",
-        Kind::Kubernetes => "https://kubernetes.default.svc",
-    }
-}
-
 fn invalid(name: &str, field: &str, why: &str) -> ApiError {
     ApiError::invalid(GROUP, KIND, name, &[Cause::new("FieldValueInvalid", field, why)])
-}
-
-fn encode(bytes: impl AsRef<[u8]>) -> String {
-    URL_SAFE_NO_PAD.encode(bytes)
-}
-
-fn decode(text: &str) -> Option<Vec<u8>> {
-    URL_SAFE_NO_PAD.decode(text).ok()
 }

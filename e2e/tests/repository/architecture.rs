@@ -56,6 +56,40 @@ const CRATES: &[Crate] = &[
         ],
     },
     Crate { name: "kubectl-depguard", modules: &["cli", "commands", "engine", "cluster", "options", "io"] },
+    Crate {
+        name: "depguard-testbed",
+        modules: &[
+            "testbed",
+            "controllers",
+            "api_server",
+            "write",
+            "read",
+            "auth",
+            "request",
+            "world",
+            "kinds",
+            "store",
+            "protocol",
+            "transport",
+            "options",
+        ],
+    },
+    Crate {
+        name: "e2e",
+        modules: &[
+            "runner",
+            "depguard",
+            "world",
+            "ring",
+            "tools",
+            "document",
+            "tally",
+            "selection",
+            "certificate",
+            "api",
+            "outcome",
+        ],
+    },
 ];
 
 #[test]

@@ -11,7 +11,8 @@ use std::path::Path;
 use printed::Surface;
 use source::Source;
 
-const CRATES: [&str; 4] = ["depguard-core", "depguard-kcp", "depguard-webhook", "depguard-controller"];
+const CRATES: [&str; 5] =
+    ["depguard-core", "depguard-kcp", "depguard-webhook", "depguard-controller", "depguard-testbed"];
 
 #[test]
 fn the_public_surface_of_each_library_is_the_one_that_is_written_down() {
