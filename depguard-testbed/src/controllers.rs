@@ -13,7 +13,7 @@ use tokio::sync::watch;
 
 use crate::auth::rbac;
 use crate::options::Kind;
-use crate::store::TooOld;
+use crate::store::ExpiredRevision;
 use crate::world::World;
 
 /// API groups of the objects that these controllers read.
@@ -50,7 +50,7 @@ async fn changed(world: &World, revisions: &mut watch::Receiver<u64>, mut seen: 
             Ok((changes, _)) if any && !changes.is_empty() => return,
             Ok((changes, _)) if changes.iter().any(|change| GROUPS.contains(&change.key.group.as_str())) => return,
             Ok((_, revision)) => seen = revision,
-            Err(TooOld) => return,
+            Err(ExpiredRevision) => return,
         }
     }
 }

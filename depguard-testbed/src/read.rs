@@ -14,7 +14,7 @@ use crate::protocol::reply::{self, Reply};
 use crate::protocol::routes::Objects;
 use crate::protocol::status::{ApiError, ApiResult};
 use crate::request::view::{self, Reach, Target};
-use crate::store::{Range, Stored};
+use crate::store::{Range, StoredObject};
 use crate::world::World;
 
 pub(crate) fn get(world: &World, target: &Target, objects: &Objects) -> ApiResult<Reply> {
@@ -75,7 +75,7 @@ pub(crate) fn range(target: &Target) -> Range<'_> {
 }
 
 /// Returns those of the objects that are visible through this door.
-pub(crate) fn visible(world: &World, target: &Target, stored: Vec<Stored>) -> Vec<Stored> {
+pub(crate) fn visible(world: &World, target: &Target, stored: Vec<StoredObject>) -> Vec<StoredObject> {
     let reached = view::reached(world, target);
     let is_reached = |cluster: &str| reached.as_ref().is_none_or(|reached| reached.contains(cluster));
     stored.into_iter().filter(|stored| is_reached(&stored.key.cluster) && is_visible(target, &stored.object)).collect()

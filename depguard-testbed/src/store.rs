@@ -44,9 +44,9 @@ impl Key {
     }
 }
 
-/// Stored object, with the revision that wrote it.
+/// StoredObject object, with the revision that wrote it.
 #[derive(Clone, Debug)]
-pub(crate) struct Stored {
+pub(crate) struct StoredObject {
     pub(crate) key: Key,
     pub(crate) revision: u64,
     pub(crate) object: Arc<Value>,
@@ -63,14 +63,14 @@ pub(crate) struct Change {
 
 /// Reason why a conditional write did not happen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Refused {
+pub(crate) enum WriteConflict {
     Exists,
     Changed,
 }
 
 /// Error: the requested revision is no longer, or not yet, in the history.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct TooOld;
+pub(crate) struct ExpiredRevision;
 
 /// Part of a resource's objects.
 #[derive(Clone, Copy, Debug)]
@@ -140,41 +140,41 @@ impl Store {
         self.lock().journal.clone().unwrap_or_default()
     }
 
-    pub(crate) fn get(&self, key: &Key) -> Option<Stored> {
+    pub(crate) fn get(&self, key: &Key) -> Option<StoredObject> {
         self.lock().get(key)
     }
 
-    pub(crate) fn create(&self, key: Key, object: Value) -> Result<Stored, Refused> {
+    pub(crate) fn create(&self, key: Key, object: Value) -> Result<StoredObject, WriteConflict> {
         let mut inner = self.lock();
         if inner.objects.contains_key(&key) {
-            return Err(Refused::Exists);
+            return Err(WriteConflict::Exists);
         }
         Ok(self.write(&mut inner, key, object))
     }
 
     /// Writes only if the object still has `revision`.
-    pub(crate) fn replace(&self, key: Key, revision: u64, object: Value) -> Result<Stored, Refused> {
+    pub(crate) fn replace(&self, key: Key, revision: u64, object: Value) -> Result<StoredObject, WriteConflict> {
         let mut inner = self.lock();
         if inner.objects.get(&key).map(|(at, _)| *at) != Some(revision) {
-            return Err(Refused::Changed);
+            return Err(WriteConflict::Changed);
         }
         Ok(self.write(&mut inner, key, object))
     }
 
     /// Removes only if the object still has `revision`.
-    pub(crate) fn remove(&self, key: &Key, revision: u64) -> Result<(), Refused> {
+    pub(crate) fn remove(&self, key: &Key, revision: u64) -> Result<(), WriteConflict> {
         self.remove_as(key, revision, None)
     }
 
     /// Removes likewise an object whose deletion was reviewed from revision `reviewed_at` on.
-    pub(crate) fn remove_reviewed(&self, key: &Key, revision: u64, reviewed_at: u64) -> Result<(), Refused> {
+    pub(crate) fn remove_reviewed(&self, key: &Key, revision: u64, reviewed_at: u64) -> Result<(), WriteConflict> {
         self.remove_as(key, revision, Some(reviewed_at))
     }
 
-    fn remove_as(&self, key: &Key, revision: u64, reviewed_at: Option<u64>) -> Result<(), Refused> {
+    fn remove_as(&self, key: &Key, revision: u64, reviewed_at: Option<u64>) -> Result<(), WriteConflict> {
         let mut inner = self.lock();
         if inner.objects.get(key).map(|(at, _)| *at) != Some(revision) {
-            return Err(Refused::Changed);
+            return Err(WriteConflict::Changed);
         }
         let previous = inner.objects.remove(key).map(|(_, object)| object);
         if let Some(previous) = &previous {
@@ -215,38 +215,42 @@ impl Store {
     }
 
     /// Returns the objects of a range in key order, with the revision at which they were read.
-    pub(crate) fn list(&self, range: Range<'_>) -> (Vec<Stored>, u64) {
+    pub(crate) fn list(&self, range: Range<'_>) -> (Vec<StoredObject>, u64) {
         let inner = self.lock();
         (inner.list(range), inner.revision)
     }
 
     /// Returns a part of a range, at this revision or an earlier one. The filter runs under the lock.
-    pub(crate) fn page(&self, ask: &Ask<'_>, wanted: impl FnMut(&Key, &Object) -> bool) -> Result<Page, TooOld> {
+    pub(crate) fn page(
+        &self,
+        ask: &Ask<'_>,
+        wanted: impl FnMut(&Key, &Object) -> bool,
+    ) -> Result<Page, ExpiredRevision> {
         self.lock().page(ask, wanted)
     }
 
     /// Returns the changes after `revision`, oldest first, with the revision up to which they reach.
-    pub(crate) fn changes_since(&self, revision: u64) -> Result<(Vec<Change>, u64), TooOld> {
+    pub(crate) fn changes_since(&self, revision: u64) -> Result<(Vec<Change>, u64), ExpiredRevision> {
         let inner = self.lock();
         if revision < inner.forgotten {
-            return Err(TooOld);
+            return Err(ExpiredRevision);
         }
         let from = inner.history.partition_point(|change| change.revision <= revision);
         Ok((inner.history.range(from..).cloned().collect(), inner.revision))
     }
 
     /// Returns the objects of a resource in all logical clusters and namespaces.
-    pub(crate) fn everywhere(&self, group: &str, resource: &str) -> Vec<Stored> {
+    pub(crate) fn everywhere(&self, group: &str, resource: &str) -> Vec<StoredObject> {
         self.list(Range { group, resource, cluster: None, namespace: None }).0
     }
 
     /// Returns the objects of a resource in one logical cluster, in all namespaces.
-    pub(crate) fn in_cluster(&self, group: &str, resource: &str, cluster: &str) -> Vec<Stored> {
+    pub(crate) fn in_cluster(&self, group: &str, resource: &str, cluster: &str) -> Vec<StoredObject> {
         self.list(Range { group, resource, cluster: Some(cluster), namespace: None }).0
     }
 
     /// Returns the objects that name this owner.
-    pub(crate) fn dependents(&self, uid: &str) -> Vec<Stored> {
+    pub(crate) fn dependents(&self, uid: &str) -> Vec<StoredObject> {
         let inner = self.lock();
         inner.owners.dependents(uid).filter_map(|key| inner.get(key)).collect()
     }
@@ -262,7 +266,7 @@ impl Store {
         }
     }
 
-    fn write(&self, inner: &mut Inner, key: Key, mut object: Value) -> Stored {
+    fn write(&self, inner: &mut Inner, key: Key, mut object: Value) -> StoredObject {
         inner.revision += 1;
         let revision = inner.revision;
         object["metadata"]["resourceVersion"] = json!(revision.to_string());
@@ -271,7 +275,7 @@ impl Store {
         let previous = self.put(inner, key.clone(), revision, Arc::clone(&kept), &object);
         let change = Change { revision, key: key.clone(), object: Some(kept), previous };
         self.record(inner, change, None);
-        Stored { key, revision, object }
+        StoredObject { key, revision, object }
     }
 
     /// Stores an object, and returns its predecessor.
@@ -320,13 +324,13 @@ impl Store {
 }
 
 impl Inner {
-    fn get(&self, key: &Key) -> Option<Stored> {
+    fn get(&self, key: &Key) -> Option<StoredObject> {
         let (revision, object) = self.objects.get(key)?;
-        Some(Stored { key: key.clone(), revision: *revision, object: object.value() })
+        Some(StoredObject { key: key.clone(), revision: *revision, object: object.value() })
     }
 
-    fn list(&self, range: Range<'_>) -> Vec<Stored> {
-        let stored = |(key, (revision, object)): (&Key, &(u64, Arc<Object>))| Stored {
+    fn list(&self, range: Range<'_>) -> Vec<StoredObject> {
+        let stored = |(key, (revision, object)): (&Key, &(u64, Arc<Object>))| StoredObject {
             key: key.clone(),
             revision: *revision,
             object: object.value(),

@@ -15,7 +15,7 @@ use crate::kinds::builtin;
 use crate::kinds::{self, Resource};
 use crate::options::Kind;
 use crate::protocol::json::{annotation, now, set_annotation, text, uuid};
-use crate::store::{Key, Store, Stored};
+use crate::store::{Key, Store, StoredObject};
 use crate::transport::pool::Pool;
 use crate::world::audit::Audits;
 use crate::world::faults::Faults;
@@ -117,7 +117,7 @@ impl World {
         plural: &str,
         namespace: &str,
         object: Value,
-    ) -> Option<Stored> {
+    ) -> Option<StoredObject> {
         let resource = builtin::resources(self.kind).into_iter().find(|resource| resource.is(group, plural))?;
         let mut object = object;
         let name = text(&object, "/metadata/name")?.to_owned();

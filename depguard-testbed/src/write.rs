@@ -27,7 +27,7 @@ use crate::protocol::json::{
 use crate::protocol::status::{ApiError, ApiResult, Cause};
 use crate::request::act::Act;
 use crate::request::view::{self, Export};
-use crate::store::{Key, Refused};
+use crate::store::{Key, WriteConflict};
 use crate::world::{CLUSTER, PATH};
 use crate::write::admission::Attributes;
 
@@ -167,7 +167,7 @@ pub(crate) async fn update(
         };
         match written {
             Ok(object) => return Ok(object),
-            Err(Refused::Changed | Refused::Exists) => {}
+            Err(WriteConflict::Changed | WriteConflict::Exists) => {}
         }
     }
 }

@@ -39,7 +39,7 @@ pub struct Command {
     /// The expected lines of output.
     pub prints: Vec<String>,
     /// The way to run the command.
-    pub how: How,
+    pub how: Execution,
     /// The number of lines in the document before the lines of `prints`.
     pub at: usize,
 }
@@ -53,7 +53,7 @@ impl Command {
 
 /// Way to run a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum How {
+pub enum Execution {
     /// Runs until the command ends with this exit code.
     Exits(i32),
     /// Runs again and again, until the command prints the expected output and ends with this exit code.
@@ -97,10 +97,10 @@ pub fn steps(document: &str) -> Outcome<Vec<Step>> {
 
 fn commands(block: &[(usize, &str)], said: Option<(&str, &str)>) -> Outcome<Vec<Command>> {
     let how = match said {
-        Some(("once", _)) => How::Once(0),
-        Some(("once, exits with 1", _)) => How::Once(1),
-        Some(("in another terminal", _)) => How::Aside,
-        _ => How::Exits(0),
+        Some(("once", _)) => Execution::Once(0),
+        Some(("once, exits with 1", _)) => Execution::Once(1),
+        Some(("in another terminal", _)) => Execution::Aside,
+        _ => Execution::Exits(0),
     };
     let mut lines = block.iter().copied().peekable();
     let mut commands = Vec::new();
@@ -118,7 +118,7 @@ fn commands(block: &[(usize, &str)], said: Option<(&str, &str)>) -> Outcome<Vec<
         commands.push(Command { line, prints, how, at: at + 1 });
     }
     if let (Some(("exits with", code)), Some(last)) = (said, commands.last_mut()) {
-        last.how = How::Exits(code.parse()?);
+        last.how = Execution::Exits(code.parse()?);
     }
     Ok(commands)
 }
@@ -175,7 +175,7 @@ pub fn compares(prints: &[String], printed: &str) -> Outcome {
 mod tests {
     use super::*;
 
-    fn command(line: &str, prints: &[&str], how: How, at: usize) -> Step {
+    fn command(line: &str, prints: &[&str], how: Execution, at: usize) -> Step {
         let prints = prints.iter().map(|line| (*line).to_owned()).collect();
         Step::Command(Command { line: line.to_owned(), prints, how, at })
     }
@@ -188,14 +188,18 @@ mod tests {
         let expected = [
             Step::Test("it rains".to_owned()),
             Step::File { name: "a.yaml".to_owned(), text: "a: b\n".to_owned() },
-            command("one \\\n  --more", &[], How::Exits(0), 9),
-            command("two", &["some…thing …"], How::Exits(0), 10),
-            command("four", &[""], How::Exits(0), 19),
-            command("five", &[], How::Exits(2), 21),
+            command("one \\\n  --more", &[], Execution::Exits(0), 9),
+            command("two", &["some…thing …"], Execution::Exits(0), 10),
+            command("four", &[""], Execution::Exits(0), 19),
+            command("five", &[], Execution::Exits(2), 21),
         ];
         assert_eq!(steps(section(document, "B").unwrap()).unwrap(), expected);
         assert!(section(document, "D").is_err() && steps("text\n").is_err());
-        let hows = [("once", How::Once(0)), ("once, exits with 1", How::Once(1)), ("in another terminal", How::Aside)];
+        let hows = [
+            ("once", Execution::Once(0)),
+            ("once, exits with 1", Execution::Once(1)),
+            ("in another terminal", Execution::Aside),
+        ];
         for (comment, how) in hows {
             let document = format!("<!-- {comment}: it rains -->\n```console\n$ six\n```\n");
             assert_eq!(steps(&document).unwrap(), [command("six", &[], how, 3)]);

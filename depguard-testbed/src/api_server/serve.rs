@@ -237,9 +237,9 @@ async fn carry_out(
             let options = DeleteOptions::parse(body, query)?;
             act.dry_run = options.dry_run.unwrap_or(act.dry_run);
             match delete::one(act, name, name, &options).await? {
-                delete::Deleted::Terminating(object) => (200, (*object).clone()),
-                delete::Deleted::Gone(object) if is_shown_when_gone(&target.resource) => (200, (*object).clone()),
-                delete::Deleted::Gone(object) => (200, gone(&target.resource, &object)),
+                delete::Deletion::Terminating(object) => (200, (*object).clone()),
+                delete::Deletion::Gone(object) if is_shown_when_gone(&target.resource) => (200, (*object).clone()),
+                delete::Deletion::Gone(object) => (200, gone(&target.resource, &object)),
             }
         }
         _ => {

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::kinds::{BOUND_CLUSTER, BOUND_RESOURCE, bound_export};
 use crate::protocol::json::{array, is_terminating, map_at, set_condition, text};
 use crate::request::view::{Export, schema_key, stored_export};
-use crate::store::{Key, Stored};
+use crate::store::{Key, StoredObject};
 use crate::world::faults::Fault;
 use crate::world::{World, logical_cluster_key};
 
@@ -34,7 +34,7 @@ pub(crate) fn reconcile(world: &World) {
     }
 }
 
-fn reconcile_export(world: &World, export: &Stored) {
+fn reconcile_export(world: &World, export: &StoredObject) {
     let identity = identity_of(&export.object);
     world.edit(&export.key, |object| {
         let status = map_at(object, &["status"]);
@@ -53,14 +53,14 @@ fn reconcile_export(world: &World, export: &Stored) {
 }
 
 /// Returns true if the export or its workspace is being deleted. Its slice is not made anew then.
-fn is_going(world: &World, export: &Stored) -> bool {
+fn is_going(world: &World, export: &StoredObject) -> bool {
     let workspace = world.store.get(&logical_cluster_key(&export.key.cluster));
     is_terminating(&export.object) || workspace.is_none_or(|workspace| is_terminating(&workspace.object))
 }
 
 /// Writes the URL of the export's virtual workspace into its slice once somebody has bound the export. `consumers` maps
 /// each export to the logical clusters that bind it.
-fn reconcile_slice(world: &World, slice: &Stored, consumers: &BTreeMap<(String, String), Vec<String>>) {
+fn reconcile_slice(world: &World, slice: &StoredObject, consumers: &BTreeMap<(String, String), Vec<String>>) {
     let name = text(&slice.object, "/spec/export/name").unwrap_or_default();
     let cluster = match text(&slice.object, "/spec/export/path") {
         Some(path) => world.cluster_of(path),
@@ -85,7 +85,7 @@ fn reconcile_slice(world: &World, slice: &Stored, consumers: &BTreeMap<(String, 
 }
 
 /// Binds an export: copies its schemas, so that the kinds stay served whatever happens to the schemas.
-fn reconcile_binding(world: &World, binding: &Stored) {
+fn reconcile_binding(world: &World, binding: &StoredObject) {
     let reference = binding.object.pointer("/spec/reference/export");
     let name = reference.and_then(|reference| text(reference, "/name")).unwrap_or_default();
     let cluster = match reference.and_then(|reference| text(reference, "/path")) {

@@ -16,7 +16,7 @@ use crate::protocol::identity::User;
 use crate::protocol::json::{FOREGROUND, ORPHAN, array, finalizers, is_terminating, map_at, remove_finalizer, text};
 use crate::protocol::status::{ApiError, ApiResult};
 use crate::request::act::Act;
-use crate::store::{Key, Stored};
+use crate::store::{Key, StoredObject};
 use crate::world::World;
 use crate::write;
 use crate::write::delete::{self, DeleteOptions, Propagation};
@@ -90,7 +90,7 @@ async fn attempt(world: &World, key: &Key) -> ApiResult<()> {
 /// Object in progress.
 struct Item<'a> {
     act: Act<'a>,
-    stored: &'a Stored,
+    stored: &'a StoredObject,
 }
 
 /// State of an object's owners, each by its UID.
@@ -162,7 +162,7 @@ impl Item<'_> {
     }
 
     /// Returns the dependents of this object: only those in its own namespace if it has one.
-    fn dependents(&self) -> Vec<Stored> {
+    fn dependents(&self) -> Vec<StoredObject> {
         let namespaced = self.act.resource.namespaced;
         let mut dependents = self.act.world.store.dependents(self.uid());
         dependents.retain(|dependent| {
@@ -174,7 +174,7 @@ impl Item<'_> {
     /// Releases an object that is deleted in the foreground, once no dependent blocks it. Deleting the dependents is
     /// left to their own turn.
     async fn let_go_of_the_collected(&self) -> ApiResult<()> {
-        let blocks = |dependent: &Stored| {
+        let blocks = |dependent: &StoredObject| {
             let references = array(&dependent.object, "/metadata/ownerReferences");
             references.iter().any(|owner| owner["uid"] == self.uid() && owner["blockOwnerDeletion"] == true)
         };

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use crate::protocol::json::{finalizers, is_terminating, map_at, set_condition, text};
-use crate::store::Stored;
+use crate::store::StoredObject;
 use crate::world::World;
 use crate::write::defaults::DEFINITION_FINALIZER;
 use crate::write::delete::marked;
@@ -44,7 +44,7 @@ pub(crate) fn reconcile(world: &World) -> bool {
 }
 
 /// Deletes the CRD's objects. As in Kubernetes no webhook is called, but finalizers hold.
-fn take_down(world: &World, definition: &Stored) {
+fn take_down(world: &World, definition: &StoredObject) {
     let group = text(&definition.object, "/spec/group").unwrap_or_default();
     let plural = text(&definition.object, "/spec/names/plural").unwrap_or_default();
     for stored in world.store.in_cluster(group, plural, &definition.key.cluster) {

@@ -17,7 +17,7 @@ use crate::protocol::routes::Query;
 use crate::protocol::status::ApiResult;
 use crate::request::act::Act;
 use crate::request::view::{Reach, Target};
-use crate::store::{Key, Range, Stored};
+use crate::store::{Key, Range, StoredObject};
 use crate::world::World;
 use crate::write::defaults::BINDING_FINALIZER;
 use crate::write::delete::{self, DeleteOptions};
@@ -73,7 +73,7 @@ async fn tear_down(world: Arc<World>, scope: Key) {
 }
 
 /// Runs one round over a namespace: every namespaced kind, in no fixed order.
-async fn namespace(world: &World, namespace: &Stored) {
+async fn namespace(world: &World, namespace: &StoredObject) {
     let user = User::namespace_controller(world.kind);
     let cluster = &namespace.key.cluster;
     let mut round = Round::default();
@@ -122,7 +122,7 @@ fn finish_namespace(world: &World, key: &Key) {
 
 /// Runs one round over a workspace: every kind that is neither namespaced nor bound, in no fixed order. When all these
 /// objects are gone, deletes the bindings, which take the objects of bound kinds along.
-async fn logical_cluster(world: &World, logical_cluster: &Stored) {
+async fn logical_cluster(world: &World, logical_cluster: &StoredObject) {
     let user = User::control_plane();
     let cluster = &logical_cluster.key.cluster;
     let is_binding = |resource: &Resource| resource.is("apis.kcp.io", "apibindings");
@@ -158,7 +158,7 @@ async fn logical_cluster(world: &World, logical_cluster: &Stored) {
 }
 
 /// Runs one round over a binding: the objects of every kind that it binds, namespace by namespace.
-async fn binding(world: &World, binding: &Stored) {
+async fn binding(world: &World, binding: &StoredObject) {
     let user = User::control_plane();
     let cluster = &binding.key.cluster;
     let mut round = Round::default();
@@ -261,7 +261,7 @@ impl Round {
     }
 }
 
-async fn each(act: &Act<'_>, objects: Vec<Stored>) -> ApiResult<()> {
+async fn each(act: &Act<'_>, objects: Vec<StoredObject>) -> ApiResult<()> {
     for stored in objects {
         match delete::one(act, &stored.key.name, &stored.key.name, &DeleteOptions::background()).await {
             Err(error) if !error.is_not_found() => return Err(error),

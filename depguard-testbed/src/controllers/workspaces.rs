@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use crate::protocol::json::{array, is_terminating, map_at, now, random_name, set_annotation, set_condition, text};
-use crate::store::Stored;
+use crate::store::StoredObject;
 use crate::world::{PATH, ROOT, World, logical_cluster_key};
 use crate::write::defaults::WORKSPACE_FINALIZER;
 
@@ -26,7 +26,7 @@ pub(crate) fn reconcile(world: &World) {
     }
 }
 
-fn set_up(world: &World, workspace: &Stored) {
+fn set_up(world: &World, workspace: &StoredObject) {
     let Some(parent) = world.path_of(&workspace.key.cluster) else {
         return;
     };
@@ -66,7 +66,7 @@ fn seed_cluster(world: &World, cluster: &str, path: &str, owner: &serde_json::Va
 }
 
 /// Deletes the logical cluster. Once it is gone, the workspace goes, too.
-fn take_down(world: &World, workspace: &Stored) {
+fn take_down(world: &World, workspace: &StoredObject) {
     let cluster = text(&workspace.object, "/spec/cluster").map(logical_cluster_key);
     if let Some(key) = cluster
         && let Some(found) = world.store.get(&key)

@@ -14,7 +14,7 @@ use crate::read::form::Form;
 use crate::read::selectors::Selector;
 use crate::read::{self, table};
 use crate::request::view::{self, Target};
-use crate::store::{Ask, Key, Object, Page, TooOld};
+use crate::store::{Ask, ExpiredRevision, Key, Object, Page};
 use crate::world::World;
 
 /// Lists objects. No page has more than `most` objects.
@@ -39,7 +39,7 @@ pub(crate) fn list(world: &World, target: &Target, query: &Query, form: Form, mo
             && (target.bindings_of.is_none() || read::is_visible(target, &object.value()))
             && (selector.is_empty() || selector.matches(&object.value()))
     };
-    let page = world.store.page(&ask, wanted).map_err(|TooOld| expired_continue())?;
+    let page = world.store.page(&ask, wanted).map_err(|ExpiredRevision| expired_continue())?;
     let metadata = metadata(resource, &page, token.as_ref(), selector.is_empty(), form);
     Ok(match form {
         Form::Objects => reply(resource, &metadata, &page.objects),

@@ -18,7 +18,7 @@ use crate::protocol::status::{ApiError, ApiResult};
 use crate::read;
 use crate::read::selectors::Selector;
 use crate::request::view::{self, Reach, Target};
-use crate::store::{Ask, Change, Range, TooOld};
+use crate::store::{Ask, Change, ExpiredRevision, Range};
 use crate::world::World;
 use crate::world::faults::{Fault, FaultId};
 use crate::world::shards::Outage;
@@ -132,7 +132,7 @@ impl Watch {
                     self.at = reached.max(self.at);
                     self.tell(&changes)
                 }
-                Err(TooOld) => {
+                Err(ExpiredRevision) => {
                     self.over = true;
                     return Some(vec![Ok(too_old(self.at))]);
                 }

@@ -13,7 +13,7 @@ use crate::protocol::identity::User;
 use crate::protocol::json::{array, text};
 use crate::protocol::routes::{Door, Objects};
 use crate::protocol::status::{ApiError, ApiResult};
-use crate::store::{Key, Stored};
+use crate::store::{Key, StoredObject};
 use crate::world::{ONLY, SHARD, World};
 
 /// Door that was found.
@@ -165,7 +165,7 @@ pub(crate) fn reached(world: &World, target: &Target) -> Option<BTreeSet<String>
 }
 
 /// Returns the stored export.
-pub(crate) fn stored_export(world: &World, export: &Export) -> Option<Stored> {
+pub(crate) fn stored_export(world: &World, export: &Export) -> Option<StoredObject> {
     world.store.get(&Key::new("apis.kcp.io", "apiexports", &export.cluster, "", &export.name))
 }
 

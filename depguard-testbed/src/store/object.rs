@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use serde_json::Value;
 
-/// Stored object. An object that a client wrote has its value, and its text once it was listed. An object with which
+/// StoredObject object. An object that a client wrote has its value, and its text once it was listed. An object with which
 /// the testbed was filled has its text only, which takes a fifth of the memory.
 #[derive(Debug)]
 pub(crate) struct Object {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
 
-use super::{Change, Inner, Key, Object, Range, TooOld};
+use super::{Change, ExpiredRevision, Inner, Key, Object, Range};
 use crate::protocol::json::field_of;
 
 /// Part of a range to read.
@@ -39,10 +39,10 @@ impl Inner {
         &mut self,
         ask: &Ask<'_>,
         mut wanted: impl FnMut(&Key, &Object) -> bool,
-    ) -> Result<Page, TooOld> {
+    ) -> Result<Page, ExpiredRevision> {
         let revision = ask.revision.unwrap_or(self.revision);
         if revision < self.forgotten || revision > self.revision {
-            return Err(TooOld);
+            return Err(ExpiredRevision);
         }
         let then = self.since(ask, revision);
         if let (Some((field, _)), true) = (ask.field, then.is_empty()) {

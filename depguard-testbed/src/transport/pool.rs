@@ -28,11 +28,11 @@ pub(crate) struct Destination {
 }
 
 #[derive(Debug, Default)]
-pub(crate) struct Pool(Mutex<HashMap<Destination, Known>>);
+pub(crate) struct Pool(Mutex<HashMap<Destination, DestinationState>>);
 
 /// Data of one destination.
 #[derive(Debug, Default)]
-struct Known {
+struct DestinationState {
     /// TLS configuration with the sessions to resume.
     tls: Option<Arc<ClientConfig>>,
     idle: Vec<Connection>,
@@ -99,7 +99,7 @@ impl Pool {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<Destination, Known>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<Destination, DestinationState>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -130,20 +130,20 @@ pub struct FaultId(u64);
 /// Active faults.
 #[derive(Debug, Default)]
 pub struct Faults {
-    injected: Mutex<Injected>,
+    injected: Mutex<ActiveFaults>,
     /// Number of changes to the faults, for tasks that wait for one.
     changes: watch::Sender<u64>,
     lives: Mutex<Vec<Weak<life::Inner>>>,
 }
 
 #[derive(Debug, Default)]
-struct Injected {
+struct ActiveFaults {
     next: u64,
-    faults: Vec<One>,
+    faults: Vec<ActiveFault>,
 }
 
 #[derive(Debug)]
-struct One {
+struct ActiveFault {
     id: FaultId,
     fault: Fault,
     when: When,
@@ -156,7 +156,7 @@ impl Faults {
         let mut injected = self.lock();
         let id = FaultId(injected.next);
         injected.next += 1;
-        injected.faults.push(One { id, fault, when, hits: 0 });
+        injected.faults.push(ActiveFault { id, fault, when, hits: 0 });
         drop(injected);
         self.tell();
         id
@@ -239,12 +239,12 @@ impl Faults {
         self.lives.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn lock(&self) -> MutexGuard<'_, Injected> {
+    fn lock(&self) -> MutexGuard<'_, ActiveFaults> {
         self.injected.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl One {
+impl ActiveFault {
     /// Counts a matching request or watch. Returns true if the fault hits it.
     fn strikes(&mut self) -> bool {
         if self.when.after > 0 {

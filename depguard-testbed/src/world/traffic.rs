@@ -36,14 +36,14 @@ impl Lists {
 
 #[derive(Debug, Default)]
 pub(crate) struct Traffic {
-    lists: Mutex<BTreeMap<Asked, Lists>>,
+    lists: Mutex<BTreeMap<TrafficKey, Lists>>,
     /// Paths, with selectors, whose last watch was not opened.
-    refused: Mutex<BTreeMap<Asked, BTreeSet<String>>>,
-    asked: Mutex<BTreeSet<Asked>>,
+    refused: Mutex<BTreeMap<TrafficKey, BTreeSet<String>>>,
+    asked: Mutex<BTreeSet<TrafficKey>>,
 }
 
 /// Token of the user, group and resource.
-type Asked = (String, String, String);
+type TrafficKey = (String, String, String);
 
 impl Traffic {
     /// Notes that a user requested objects of this kind, whatever the answer.

@@ -22,7 +22,7 @@ pub(crate) use options::{DeleteOptions, Propagation};
 
 /// Outcome of a deletion.
 #[derive(Clone, Debug)]
-pub(crate) enum Deleted {
+pub(crate) enum Deletion {
     Gone(Arc<Value>),
     /// The object has finalizers, and goes when they are removed.
     Terminating(Arc<Value>),
@@ -30,7 +30,7 @@ pub(crate) enum Deleted {
 
 /// Deletes one object. Admission sees the object in the state that is deleted: if the object changes meanwhile, all
 /// checks run again. `review_name` is empty in a collection delete.
-pub(crate) async fn one(act: &Act<'_>, name: &str, review_name: &str, options: &DeleteOptions) -> ApiResult<Deleted> {
+pub(crate) async fn one(act: &Act<'_>, name: &str, review_name: &str, options: &DeleteOptions) -> ApiResult<Deletion> {
     let key = act.key(name);
     loop {
         let stored = act.world.store.get(&key).ok_or_else(|| act.not_found(name))?;
@@ -42,7 +42,7 @@ pub(crate) async fn one(act: &Act<'_>, name: &str, review_name: &str, options: &
         }
         if is_terminating(object) && holds_itself(object) {
             // The namespace is being deleted already; a second request decides nothing more.
-            return Ok(Deleted::Terminating(stored.object));
+            return Ok(Deletion::Terminating(stored.object));
         }
         let reviewed_at = act.world.store.revision();
         if !options.reviewed {
@@ -53,21 +53,21 @@ pub(crate) async fn one(act: &Act<'_>, name: &str, review_name: &str, options: &
         let left = if knows_dependents(act) { options.with_finalizer(object) } else { (**object).clone() };
         let held = !finalizers(&left).is_empty() || holds_itself(object);
         if held && is_terminating(object) && left == **object {
-            return Ok(Deleted::Terminating(stored.object));
+            return Ok(Deletion::Terminating(stored.object));
         }
         let terminating = if held && !is_terminating(object) { marked(&left) } else { left };
         if act.dry_run {
             let object = Arc::new(terminating);
-            return Ok(if held { Deleted::Terminating(object) } else { Deleted::Gone(object) });
+            return Ok(if held { Deletion::Terminating(object) } else { Deletion::Gone(object) });
         }
         let done = if held {
             act.world
                 .store
                 .replace(key.clone(), stored.revision, terminating)
-                .map(|now| Deleted::Terminating(now.object))
+                .map(|now| Deletion::Terminating(now.object))
         } else {
             let removed = act.world.store.remove_reviewed(&key, stored.revision, reviewed_at);
-            removed.map(|()| Deleted::Gone(stored.object))
+            removed.map(|()| Deletion::Gone(stored.object))
         };
         if let Ok(deleted) = done {
             return Ok(deleted);

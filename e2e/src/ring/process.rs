@@ -19,10 +19,10 @@ pub(super) struct Processes {
     folder: TempDir,
 }
 
-type Children = Arc<Mutex<Vec<Started>>>;
+type Children = Arc<Mutex<Vec<ChildProcess>>>;
 
 /// A process, and how to start it once more.
-struct Started {
+struct ChildProcess {
     name: String,
     program: PathBuf,
     arguments: Vec<OsString>,
@@ -55,7 +55,7 @@ impl Processes {
     pub(super) fn spawn_as<A: AsRef<OsStr>>(&mut self, name: &str, program: &Path, arguments: &[A]) -> Outcome {
         let arguments: Vec<OsString> = arguments.iter().map(|argument| argument.as_ref().to_owned()).collect();
         let child = self.run(name, program, &arguments)?;
-        let started = Started { name: name.to_owned(), program: program.to_owned(), arguments, child };
+        let started = ChildProcess { name: name.to_owned(), program: program.to_owned(), arguments, child };
         lock(&self.children).push(started);
         Ok(())
     }
@@ -163,11 +163,11 @@ async fn end_on_signal(children: Children, folder: PathBuf) {
     std::process::exit(130);
 }
 
-fn lock(children: &Children) -> MutexGuard<'_, Vec<Started>> {
+fn lock(children: &Children) -> MutexGuard<'_, Vec<ChildProcess>> {
     children.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn find<'a>(children: &'a mut [Started], name: &str) -> Outcome<&'a mut Started> {
+fn find<'a>(children: &'a mut [ChildProcess], name: &str) -> Outcome<&'a mut ChildProcess> {
     let found = children.iter_mut().find(|started| started.name == name);
     found.ok_or_else(|| Stop::Failed(format!("nothing named `{name}` was started")))
 }

@@ -26,21 +26,21 @@ struct Cli {
 }
 
 /// Result of a command.
-struct Done {
+struct CommandOutput {
     status: ExitStatus,
     out: String,
     all: String,
 }
 
 impl Cli {
-    async fn run(&self, arguments: &[&str]) -> Done {
+    async fn run(&self, arguments: &[&str]) -> CommandOutput {
         let (mut terminal, captured) = Terminal::captured("");
         let kubeconfig = self.folder.path().join("kubeconfig");
         let line = ["kubectl-depguard"].iter().chain(arguments).map(OsString::from);
         let line = line.chain([OsString::from("--kubeconfig"), kubeconfig.into_os_string()]);
         let status = kubectl_depguard::run(line, &mut terminal).await;
         let out = captured.out();
-        Done { status, all: format!("{out}{}", captured.err()), out }
+        CommandOutput { status, all: format!("{out}{}", captured.err()), out }
     }
 
     async fn well(&self, arguments: &[&str]) -> Outcome<String> {

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Stdio;
 use std::sync::Arc;
 
-use depguard_e2e::document::{Command, How, Step, missing, steps};
+use depguard_e2e::document::{Command, Execution, Step, missing, steps};
 use depguard_e2e::tools::Tools;
 use depguard_e2e::{Authority, Outcome, Provider, Ring, Stop, World, ensure};
 use depguard_testbed::lasting_port;
@@ -15,7 +15,7 @@ use tempfile::TempDir;
 use tokio::process::Child;
 
 use crate::Programs;
-use crate::shell::{Done, Shell, environment};
+use crate::shell::{CommandOutput, Shell, environment};
 use crate::walkthrough::way_to;
 
 pub(crate) const DOCUMENT: &str = "docs/install-kcp.md";
@@ -101,15 +101,15 @@ impl<'a> Installation<'a> {
 
     async fn command(&mut self, command: &Command) -> Outcome {
         let line = self.owned(&command.line);
-        let wrong = |done: &Done, expected| match missing(&command.prints, &done.printed) {
+        let wrong = |done: &CommandOutput, expected| match missing(&command.prints, &done.printed) {
             Some(line) => Some(format!("it does not print `{line}`")),
             None if done.code != expected => Some(format!("it ends with {} and not with {expected}", done.code)),
             None => None,
         };
         let (done, expected) = match command.how {
-            How::Exits(code) => (self.shell.run(&line).await?, code),
-            How::Once(code) => (self.shell.run_until(&line, |done| wrong(done, code).is_none()).await?, code),
-            How::Aside => return Err(Stop::failed("nothing goes on beside the rest")),
+            Execution::Exits(code) => (self.shell.run(&line).await?, code),
+            Execution::Once(code) => (self.shell.run_until(&line, |done| wrong(done, code).is_none()).await?, code),
+            Execution::Aside => return Err(Stop::failed("nothing goes on beside the rest")),
         };
         match wrong(&done, expected) {
             Some(wrong) => Err(Stop::Failed(format!("{wrong}; it prints:\n{}", done.printed))),

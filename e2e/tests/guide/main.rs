@@ -11,7 +11,7 @@ mod walkthrough;
 
 use std::path::{Path, PathBuf};
 
-use depguard_e2e::document::{How, Step, steps};
+use depguard_e2e::document::{Execution, Step, steps};
 use depguard_e2e::tools::{Tools, binary};
 use depguard_e2e::{Outcome, Ring, Stop, Tally, ensure};
 use tokio::runtime::Handle;
@@ -44,10 +44,10 @@ async fn main() {
 }
 
 /// A check and its result.
-type Checked = (String, Outcome);
+type NamedOutcome = (String, Outcome);
 
 /// Walks through all documents side by side, because a walkthrough mostly waits for its shell.
-fn side_by_side(programs: &Programs) -> Vec<Checked> {
+fn side_by_side(programs: &Programs) -> Vec<NamedOutcome> {
     let runtime = Handle::current();
     std::thread::scope(|scope| {
         let threads = DOCUMENTS.map(|(name, commands)| {
@@ -65,7 +65,7 @@ fn side_by_side(programs: &Programs) -> Vec<Checked> {
 
 /// Walks through a document with the kubectl of the examples, on the API server of the playground; then with the real
 /// kubectl, and on a real kube-apiserver.
-async fn document(programs: &Programs, name: &str, commands: usize, checked: &mut Vec<Checked>) -> Outcome {
+async fn document(programs: &Programs, name: &str, commands: usize, checked: &mut Vec<NamedOutcome>) -> Outcome {
     let path = folder().join(name);
     let document = std::fs::read_to_string(&path)?;
     let first = programs.examples();
@@ -113,7 +113,7 @@ async fn mistakes_are_seen(programs: &Programs) -> Outcome {
     let kubectl = &programs.examples();
     let place = Place { programs, kubectl, server: None, writes: false };
     let shown = steps(document)?.into_iter().find_map(|step| match step {
-        Step::Command(command) if command.how == How::Exits(0) => command.prints.into_iter().next(),
+        Step::Command(command) if command.how == Execution::Exits(0) => command.prints.into_iter().next(),
         _ => None,
     });
     let shown = shown.ok_or_else(|| Stop::failed("the guide shows nothing"))?;

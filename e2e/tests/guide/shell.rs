@@ -26,7 +26,7 @@ pub(crate) struct Shell {
 }
 
 /// Result of a command.
-pub(crate) struct Done {
+pub(crate) struct CommandOutput {
     pub(crate) code: i32,
     pub(crate) printed: String,
 }
@@ -46,14 +46,18 @@ impl Shell {
     }
 
     /// Runs a line until it ends. Its standard input is empty; its two outputs are read as one.
-    pub(crate) async fn run(&mut self, line: &str) -> Outcome<Done> {
+    pub(crate) async fn run(&mut self, line: &str) -> Outcome<CommandOutput> {
         let line = format!("{{ {line}\n}} 2>&1 </dev/null; printf '\\n{END}%s\\n' $?\n");
         self.types.write_all(line.as_bytes()).await?;
         tokio::time::timeout(PATIENCE, self.done()).await.map_err(|_| Stop::failed("it does not end"))?
     }
 
     /// Runs a line again and again until its result is the expected one or the time is over. Returns the last result.
-    pub(crate) async fn run_until(&mut self, line: &str, is_expected: impl Fn(&Done) -> bool) -> Outcome<Done> {
+    pub(crate) async fn run_until(
+        &mut self,
+        line: &str,
+        is_expected: impl Fn(&CommandOutput) -> bool,
+    ) -> Outcome<CommandOutput> {
         let start = Instant::now();
         loop {
             let done = self.run(line).await?;
@@ -64,7 +68,7 @@ impl Shell {
         }
     }
 
-    async fn done(&mut self) -> Outcome<Done> {
+    async fn done(&mut self) -> Outcome<CommandOutput> {
         let mut printed = Vec::new();
         loop {
             let mut line = Vec::new();
@@ -75,7 +79,7 @@ impl Shell {
                 let code = String::from_utf8_lossy(code).trim().parse()?;
                 // The command did not print the line feed before the mark.
                 printed.pop();
-                return Ok(Done { code, printed: String::from_utf8_lossy(&printed).into_owned() });
+                return Ok(CommandOutput { code, printed: String::from_utf8_lossy(&printed).into_owned() });
             }
             printed.extend(line);
         }
@@ -83,13 +87,13 @@ impl Shell {
 }
 
 /// A program that runs beside the shell; it ends when this is dropped.
-pub(crate) struct Aside {
+pub(crate) struct BackgroundCommand {
     _program: Child,
 }
 
-impl Aside {
+impl BackgroundCommand {
     /// Starts the program and waits until it has printed this number of lines.
-    pub(crate) async fn start(command: &mut Command, lines: usize) -> Outcome<(Aside, String)> {
+    pub(crate) async fn start(command: &mut Command, lines: usize) -> Outcome<(BackgroundCommand, String)> {
         let mut program = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::inherit()).spawn()?;
         let Some(prints) = program.stdout.take() else { return Err(Stop::failed("it has no output")) };
         let mut prints = BufReader::new(prints).lines();
@@ -108,7 +112,7 @@ impl Aside {
         read.map_err(|_| Stop::Failed(format!("it says no more than: {printed}")))??;
         // If nobody read the rest, the program would end at its next line.
         tokio::spawn(async move { while let Ok(Some(_)) = prints.next_line().await {} });
-        Ok((Aside { _program: program }, printed))
+        Ok((BackgroundCommand { _program: program }, printed))
     }
 }
 

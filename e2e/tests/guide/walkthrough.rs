@@ -3,11 +3,11 @@
 use std::ffi::OsString;
 use std::path::Path;
 
-use depguard_e2e::document::{self, Command, How, Step, difference, steps};
+use depguard_e2e::document::{self, Command, Execution, Step, difference, steps};
 use depguard_e2e::{Outcome, Ring, Stop, ensure};
 use tempfile::TempDir;
 
-use crate::shell::{Aside, Done, Shell, environment};
+use crate::shell::{BackgroundCommand, CommandOutput, Shell, environment};
 use crate::{Programs, folder};
 
 /// Programs and server of a walkthrough.
@@ -28,7 +28,7 @@ pub(crate) struct Walkthrough<'a> {
     folder: TempDir,
     path: OsString,
     shell: Shell,
-    aside: Vec<Aside>,
+    aside: Vec<BackgroundCommand>,
 }
 
 /// Commands of a walkthrough, and their output.
@@ -67,16 +67,17 @@ impl<'a> Walkthrough<'a> {
     }
 
     /// Runs a line in the shell.
-    pub(crate) async fn shell(&mut self, line: &str) -> Outcome<Done> {
+    pub(crate) async fn shell(&mut self, line: &str) -> Outcome<CommandOutput> {
         self.shell.run(line).await
     }
 
     async fn command(&mut self, command: &Command) -> Outcome<String> {
-        let as_said = |done: &Done, code| done.code == code && difference(&command.prints, &done.printed).is_none();
+        let as_said =
+            |done: &CommandOutput, code| done.code == code && difference(&command.prints, &done.printed).is_none();
         let (done, code) = match command.how {
-            How::Exits(code) => (self.shell.run(&command.line).await?, code),
-            How::Once(code) => (self.shell.run_until(&command.line, |done| as_said(done, code)).await?, code),
-            How::Aside => return self.start(command).await,
+            Execution::Exits(code) => (self.shell.run(&command.line).await?, code),
+            Execution::Once(code) => (self.shell.run_until(&command.line, |done| as_said(done, code)).await?, code),
+            Execution::Aside => return self.start(command).await,
         };
         self.is_as_said(command, &done, code)?;
         Ok(done.printed)
@@ -96,13 +97,13 @@ impl<'a> Walkthrough<'a> {
             ring.write_kubeconfig("", &kubeconfig)?;
             program.arg("--on").arg(kubeconfig);
         }
-        let (aside, printed) = Aside::start(&mut program, command.prints.len()).await?;
+        let (aside, printed) = BackgroundCommand::start(&mut program, command.prints.len()).await?;
         self.aside.push(aside);
-        self.is_as_said(command, &Done { code: 0, printed: printed.clone() }, 0)?;
+        self.is_as_said(command, &CommandOutput { code: 0, printed: printed.clone() }, 0)?;
         Ok(printed)
     }
 
-    fn is_as_said(&self, command: &Command, done: &Done, code: i32) -> Outcome {
+    fn is_as_said(&self, command: &Command, done: &CommandOutput, code: i32) -> Outcome {
         ensure(done.code == code, || format!("it ends with {} and not with {code}: {}", done.code, done.printed))?;
         match difference(&command.prints, &done.printed) {
             Some(why) if !self.place.writes => Err(Stop::Failed(format!("{why}; all of it:\n{}", done.printed))),

@@ -3,7 +3,7 @@
 
 /// Series and groupings of an expression.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Asks {
+pub(crate) struct Expression {
     pub(crate) series: Vec<Series>,
     /// The labels by which an aggregation groups, each with the aggregated series.
     pub(crate) by: Vec<(String, Vec<Series>)>,
@@ -26,8 +26,8 @@ const OPERATORS: [&[&str]; 5] =
     [&["or"], &["and", "unless"], &["==", "!=", ">=", "<=", ">", "<"], &["+", "-"], &["*", "/", "%"]];
 
 /// Reads an expression.
-pub(crate) fn read(text: &str) -> Result<Asks, String> {
-    let mut reader = Reader { tokens: tokens(text)?, at: 0, asks: Asks::default() };
+pub(crate) fn read(text: &str) -> Result<Expression, String> {
+    let mut reader = Reader { tokens: tokens(text)?, at: 0, asks: Expression::default() };
     let over_time = reader.operation(0)?;
     match reader.peek() {
         _ if over_time => Err("a range is no condition".to_owned()),
@@ -59,7 +59,7 @@ fn tokens(text: &str) -> Result<Vec<String>, String> {
 struct Reader {
     tokens: Vec<String>,
     at: usize,
-    asks: Asks,
+    asks: Expression,
 }
 
 impl Reader {
@@ -206,7 +206,7 @@ fn what_an_expression_asks_for_is_found_wherever_it_stands() {
     let labels = vec![("x".to_owned(), vec!["1".to_owned()]), ("y".to_owned(), vec!["p".to_owned(), "q".to_owned()])];
     let a = Series { name: "a_bucket".to_owned(), labels };
     let b = Series { name: "b".to_owned(), labels: Vec::new() };
-    assert_eq!(asks, Asks { series: vec![a.clone(), b], by: vec![("le".to_owned(), vec![a])] });
+    assert_eq!(asks, Expression { series: vec![a.clone(), b], by: vec![("le".to_owned(), vec![a])] });
 }
 
 #[test]

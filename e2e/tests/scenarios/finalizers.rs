@@ -78,7 +78,7 @@ struct Stage {
 }
 
 /// State in which the agents stay.
-struct Settled {
+struct SettledState {
     /// Each object with its finalizers, and whether it is being deleted.
     state: Vec<String>,
     /// Number of writes of the agents in the round that led to the same state again.
@@ -197,13 +197,13 @@ impl<'a> Agents<'a> {
 
     /// Has the agents make passes in turn until the state repeats. They go by the state alone, so that they go on like
     /// this for ever.
-    async fn settle(&self) -> Outcome<Settled> {
+    async fn settle(&self) -> Outcome<SettledState> {
         let mut seen = vec![self.state().await?];
         for _ in 0..MAX_ROUNDS {
             let writes = [self.pass_of_network_agent().await?, self.pass_of_machine_agent().await?];
             let state = self.state().await?;
             if seen.contains(&state) {
-                return Ok(Settled { state, writes: writes.into_iter().filter(|wrote| *wrote).count() });
+                return Ok(SettledState { state, writes: writes.into_iter().filter(|wrote| *wrote).count() });
             }
             seen.push(state);
         }

@@ -277,7 +277,7 @@ pub(crate) struct User {
 }
 
 /// Result of a command.
-pub(crate) struct Said {
+pub(crate) struct CommandOutput {
     command: String,
     status: ExitStatus,
     pub(crate) out: String,
@@ -302,17 +302,17 @@ impl User {
         Ok(Self { kubeconfig, namespace: namespace.to_owned() })
     }
 
-    pub(crate) async fn run(&self, args: &[&str]) -> Said {
+    pub(crate) async fn run(&self, args: &[&str]) -> CommandOutput {
         let (mut terminal, captured) = Terminal::captured("");
         let place = ["-n", &self.namespace, "--kubeconfig"].map(OsString::from);
         let program = [OsString::from("kubectl-depguard")];
         let all = program.into_iter().chain(args.iter().map(OsString::from)).chain(place);
         let status = kubectl_depguard::run(all.chain([self.kubeconfig.path().into()]), &mut terminal).await;
-        Said { command: args.join(" "), status, out: captured.out(), err: captured.err() }
+        CommandOutput { command: args.join(" "), status, out: captured.out(), err: captured.err() }
     }
 }
 
-impl Said {
+impl CommandOutput {
     pub(crate) fn is(&self, status: ExitStatus, parts: &[&str]) -> Outcome {
         let Self { command, out, err, .. } = self;
         let shown = |what: &str| format!("`{command}`: {what}; it ended with {:?} and said\n{out}{err}", self.status);

@@ -34,12 +34,12 @@ const NOT_SELECTABLE: [&[&str]; 2] = [&["fieldSelector", "table", "list"], &["li
 const SCHEMAS: &str = "/apis/apis.kcp.io/v1alpha1/apiresourceschemas";
 
 /// The stock reader, which also notes the queries.
-struct Noting {
+struct QueryRecorder {
     reads: FrontProxy,
     asked: Arc<Mutex<Vec<Query>>>,
 }
 
-impl ApiReader for Noting {
+impl ApiReader for QueryRecorder {
     async fn get(&self, query: &Query) -> Fetched {
         self.asked.lock().unwrap().push(query.clone());
         self.reads.get(query).await
@@ -47,8 +47,8 @@ impl ApiReader for Noting {
 }
 
 /// A webhook of this test, beside the deciding one.
-struct Beside {
-    service: ReviewService<Noting>,
+struct SecondService {
+    service: ReviewService<QueryRecorder>,
     asked: Arc<Mutex<Vec<Query>>>,
 }
 
@@ -88,7 +88,7 @@ pub(crate) async fn cheapest(world: Arc<World>) -> Outcome {
             fleet: dependent.clone(),
         };
 
-        let beside = Beside::start(&world, &depguard, &cast).await?;
+        let beside = SecondService::start(&world, &depguard, &cast).await?;
         for expected in [first, then] {
             let (message, asked) = beside.review(&cast, &name("a")).await?;
             ensure(message.contains(&format!("still referenced by {kind}/a1")), || message.clone())?;
@@ -207,7 +207,7 @@ async fn keeps_selectable_fields(world: &World, provider: &Provider) -> Outcome<
     Ok(schemas.any(|schema| schema["spec"]["versions"][0].get("selectableFields").is_some()))
 }
 
-impl Beside {
+impl SecondService {
     /// Starts a webhook that decides by the present rules.
     async fn start(world: &World, depguard: &Depguard, cast: &Cast) -> Outcome<Self> {
         let control_plane = if world.is_kcp() { ControlPlane::Kcp } else { ControlPlane::Kubernetes };
@@ -217,7 +217,7 @@ impl Beside {
         let rules = Rules::not_loaded_yet("loaded below");
         let objects = found["items"].as_array().into_iter().flatten();
         rules.load(RuleSet::load(control_plane, objects), Workspaces::new());
-        let port = Noting { reads, asked: Arc::clone(&asked) };
+        let port = QueryRecorder { reads, asked: Arc::clone(&asked) };
         Ok(Self { service: ReviewService::new(port, rules, OverridePolicy::default()), asked })
     }
 

@@ -30,7 +30,7 @@ const VPC: &str = "/apis/network.test.io/v1/namespaces/default/vpcs/my-vpc";
 const VM: &str = "/apis/compute.test.io/v1/namespaces/default/virtualmachines/my-vm";
 
 /// Object of the guide, with the path of the workspace in which the guide applies it.
-struct Published {
+struct PublishedObject {
     workspace: String,
     object: Value,
 }
@@ -52,7 +52,7 @@ impl Repository {
     }
 
     /// Returns the guide's objects, in its order.
-    fn guide(&self) -> Outcome<Vec<Published>> {
+    fn guide(&self) -> Outcome<Vec<PublishedObject>> {
         let guide = self.text(GUIDE)?;
         let (mut workspace, mut published) = (None, Vec::new());
         let mut lines = guide.lines();
@@ -75,7 +75,7 @@ impl Repository {
             };
             let Some(workspace) = &workspace else { continue };
             for object in documents(&text)? {
-                published.push(Published { workspace: workspace.clone(), object });
+                published.push(PublishedObject { workspace: workspace.clone(), object });
             }
         }
         published.retain(|published| GROUPS.contains(&group(&published.object)));
@@ -111,7 +111,7 @@ pub(crate) async fn examples(world: Arc<World>) -> Outcome {
     let own = world.own_path();
     let parent = own.strip_suffix(":dep-ctrl").ok_or_else(|| Stop::failed("depguard's workspace lies elsewhere"))?;
     let consumer = world.admin(&world.workspace("consumer1").await?);
-    for Published { workspace, object } in repository.guide()? {
+    for PublishedObject { workspace, object } in repository.guide()? {
         let below = |text: &str| format!("{parent}{}", text.strip_prefix("root").unwrap_or_default());
         let object: Value = serde_json::from_str(&object.to_string().replace("\"root:", &format!("\"{parent}:")))?;
         apply(&world, &world.admin(&below(&workspace)), &object).await?;

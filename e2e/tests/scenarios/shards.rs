@@ -14,16 +14,16 @@ const DOUBT: &str = "the webhook can't follow all rules";
 
 /// Kind of an outage of a shard.
 #[derive(Clone, Copy)]
-enum Away {
+enum ShardOutage {
     Hangs,
     IsKilled,
 }
 
-impl Away {
+impl ShardOutage {
     fn begin<'a>(self, world: &'a World, shard: &'static str) -> Outcome<Outage<'a>> {
         match self {
-            Away::Hangs => world.ring().suspend_shard(shard),
-            Away::IsKilled => world.ring().kill_shard(shard),
+            ShardOutage::Hangs => world.ring().suspend_shard(shard),
+            ShardOutage::IsKilled => world.ring().kill_shard(shard),
         }
     }
 }
@@ -174,15 +174,15 @@ pub(crate) async fn provider_unbinds(world: Arc<World>) -> Outcome {
 }
 
 pub(crate) async fn providers_hang(world: Arc<World>) -> Outcome {
-    providers_away(world, Away::Hangs).await
+    providers_away(world, ShardOutage::Hangs).await
 }
 
 pub(crate) async fn providers_killed(world: Arc<World>) -> Outcome {
-    providers_away(world, Away::IsKilled).await
+    providers_away(world, ShardOutage::IsKilled).await
 }
 
 /// Takes a shard away, with a provider of rules and a provider of targets on it, and brings the shard back.
-async fn providers_away(world: Arc<World>, away: Away) -> Outcome {
+async fn providers_away(world: Arc<World>, away: ShardOutage) -> Outcome {
     let (near, rules, targets) = tokio::try_join!(
         platform(&world, "near", [Shard::ROOT; 2]),
         platform(&world, "rules", [Shard::ROOT, Shard::BETA]),
@@ -220,7 +220,7 @@ pub(crate) async fn consumers_killed(world: Arc<World>) -> Outcome {
         fill(&world, &cast, consumer).await?;
         consumer.refused(&world, &cast.vpc, "a", &[REFUSAL]).await?;
     }
-    let outage = Away::IsKilled.begin(&world, Shard::BETA)?;
+    let outage = ShardOutage::IsKilled.begin(&world, Shard::BETA)?;
     still_decided(&cast, &cast.consumer).await?;
     let path = abroad.object(&cast.vpc, "b");
     let reply = abroad.api.delete(&path).await;
@@ -246,7 +246,7 @@ pub(crate) async fn started_meanwhile(world: Arc<World>) -> Outcome {
     depguard.kill_webhook();
     depguard.stop_controller().await;
 
-    let outage = Away::Hangs.begin(&world, Shard::BETA)?;
+    let outage = ShardOutage::Hangs.begin(&world, Shard::BETA)?;
     depguard.start_webhook().await?;
     refused_at_last(&world, &cast, &cast.consumer, "not yet initialized").await?;
     depguard.start_controller().await?;

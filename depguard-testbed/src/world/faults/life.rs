@@ -50,13 +50,13 @@ struct State {
 /// Fate of a request.
 #[derive(Debug)]
 pub(crate) enum RequestOutcome {
-    Served(Vec<Last>),
+    Served(Vec<RequestLife>),
     Cut,
 }
 
 /// Life that a request belongs to, and true if the request is its last one.
 #[derive(Debug)]
-pub(crate) struct Last(Arc<Inner>, bool);
+pub(crate) struct RequestLife(Arc<Inner>, bool);
 
 impl Life {
     /// Returns the writes so far, in the order in which they arrived.
@@ -107,7 +107,7 @@ impl RequestOutcome {
         let mut lasts = Vec::new();
         for life in lives.filter(|life| life.token == token) {
             match life.meet(method, path) {
-                Some(last) => lasts.push(Last(life, last)),
+                Some(last) => lasts.push(RequestLife(life, last)),
                 None => return Self::Cut,
             }
         }
@@ -117,10 +117,10 @@ impl RequestOutcome {
     /// Returns true if the answer reaches the process.
     pub(crate) fn is_answered(&self) -> bool {
         let Self::Served(lives) = self else { return false };
-        for Last(life, _) in lives.iter().filter(|Last(_, last)| *last) {
+        for RequestLife(life, _) in lives.iter().filter(|RequestLife(_, last)| *last) {
             life.dead.send_replace(true);
         }
-        lives.iter().all(|Last(life, _)| !*life.dead.borrow())
+        lives.iter().all(|RequestLife(life, _)| !*life.dead.borrow())
     }
 }
 

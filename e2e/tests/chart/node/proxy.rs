@@ -15,10 +15,10 @@ type Pods = BTreeMap<String, BTreeMap<u16, u16>>;
 /// Listens at each Service's address. A connection stays with the pod that it was opened to.
 #[derive(Default)]
 pub(super) struct Proxy {
-    listening: BTreeMap<(String, u16), Listening>,
+    listening: BTreeMap<(String, u16), Listener>,
 }
 
-struct Listening {
+struct Listener {
     ready: Arc<Mutex<Vec<u16>>>,
     task: JoinHandle<()>,
 }
@@ -44,7 +44,7 @@ impl Proxy {
                     let listener = TcpListener::bind((at.0.as_str(), at.1)).await?;
                     let ready = Arc::new(Mutex::new(ready));
                     let task = tokio::spawn(forward(listener, Arc::clone(&ready)));
-                    self.listening.insert(at, Listening { ready, task });
+                    self.listening.insert(at, Listener { ready, task });
                 }
             }
         }
@@ -52,7 +52,7 @@ impl Proxy {
     }
 }
 
-impl Drop for Listening {
+impl Drop for Listener {
     fn drop(&mut self) {
         self.task.abort();
     }
