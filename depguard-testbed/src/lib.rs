@@ -14,7 +14,7 @@
 //! ```
 //!
 //! [`Options`] choose what the testbed plays; [`Testbed`] is the running server; [`WebhookServer`] serves a webhook for
-//! it; [`Faults`] break requests and end processes. The README says what the testbed plays and what it leaves out, and
+//! it; [`Faults`] break requests and end processes; [`LogBuffer`] keeps the log of a program under test. The README says what the testbed plays and what it leaves out, and
 //! has a provider's whole test. A difference from a real server that the README doesn't name is a bug of the testbed.
 // Public types may grow, or say why they never will.
 #![warn(clippy::exhaustive_enums, clippy::exhaustive_structs)]
@@ -60,6 +60,10 @@ mod transport;
 /// Options of a testbed.
 mod options;
 
+/// Log in memory, for tests.
+mod log_buffer;
+
+pub use log_buffer::LogBuffer;
 pub use options::{Kind, Options};
 pub use store::Event;
 pub use testbed::Testbed;

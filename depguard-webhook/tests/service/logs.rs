@@ -1,9 +1,7 @@
 //! Log lines of the service, as the binary writes them.
 
-use std::io::Write;
-use std::sync::{Arc, Mutex};
-
 use depguard_kcp::cli::{LogFormat, to_writer};
+use depguard_testbed::LogBuffer;
 use serde_json::{Value, json};
 use tower::ServiceExt;
 
@@ -13,25 +11,6 @@ const FORMATS: [LogFormat; 2] = [LogFormat::Text, LogFormat::Json];
 
 /// Text that stands in objects, and must not get into a log.
 const MARKER: &str = "for-nobodys-eyes";
-
-#[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<u8>>>);
-
-impl Log {
-    fn lines(&self) -> Vec<String> {
-        String::from_utf8(self.0.lock().unwrap().clone()).unwrap().lines().map(str::to_owned).collect()
-    }
-}
-
-impl Write for Log {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.lock().unwrap().write(bytes)
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
-}
 
 /// Returns the review of an object with markers wherever its owner may write.
 fn marked() -> Value {
@@ -57,9 +36,8 @@ fn marked_vm(name: &str, vpc: &str) -> Value {
 
 /// Logs one review at the finest level, and returns its one line about the decision.
 async fn logged(format: LogFormat, items: &'static [&'static str]) -> String {
-    let log = Log::default();
-    let writer = log.clone();
-    let guard = to_writer(format, "trace", move || writer.clone());
+    let log = LogBuffer::default();
+    let guard = to_writer(format, "trace", log.writer());
     let page = list(&items.iter().map(|name| marked_vm(name, "a")).collect::<Vec<_>>());
     let response = answer(service(at_once(move |_| page.clone())), post(&marked())).await;
     assert_eq!(response["allowed"], items.is_empty());
@@ -119,9 +97,8 @@ async fn what_is_allowed_is_no_more_than_a_line_for_whoever_debugs() {
 #[tokio::test]
 async fn of_what_is_no_review_is_logged_where_it_is_wrong_and_not_what_was_sent() {
     for format in FORMATS {
-        let log = Log::default();
-        let writer = log.clone();
-        let _guard = to_writer(format, "trace", move || writer.clone());
+        let log = LogBuffer::default();
+        let _guard = to_writer(format, "trace", log.writer());
         let wrong = json!({"request": {"uid": {MARKER: MARKER}}});
         service(unasked()).oneshot(post_bytes("/validate", wrong.to_string())).await.unwrap();
         let mut wrong = marked();
@@ -136,9 +113,8 @@ async fn of_what_is_no_review_is_logged_where_it_is_wrong_and_not_what_was_sent(
 /// The line holds the API server's words: the operator has to find the fault.
 #[tokio::test]
 async fn what_could_not_be_found_out_is_logged_with_why() {
-    let log = Log::default();
-    let writer = log.clone();
-    let _guard = to_writer(LogFormat::Json, "info", move || writer.clone());
+    let log = LogBuffer::default();
+    let _guard = to_writer(LogFormat::Json, "info", log.writer());
     let failing = service(at_once(|_| crate::response(403, &json!({"message": "no list for you"}))));
     refused(&answer(failing, post(&marked())).await);
     let [line] = &log.lines()[..] else { panic!("{:?}", log.lines()) };

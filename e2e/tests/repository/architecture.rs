@@ -72,6 +72,7 @@ const CRATES: &[Crate] = &[
             "protocol",
             "transport",
             "options",
+            "log_buffer",
         ],
     },
     Crate {

@@ -1,39 +1,20 @@
 //! Log lines about what owners adopt and release, and about the waves of a removal.
 
-use std::sync::{Arc, Mutex};
-
 use depguard_kcp::cli::{LogFormat, to_writer};
+use depguard_testbed::LogBuffer;
 
 use super::*;
 
-#[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<u8>>>);
-
-impl Log {
-    /// Returns the lines of the module that carries out writes, without their times.
-    fn lines(&self) -> Vec<String> {
-        let text = String::from_utf8(self.0.lock().unwrap().clone()).unwrap();
-        let module = "depguard_controller::owners::execute: ";
-        let line = |line: &str| line.split_once(module).map(|(_, rest)| rest.to_owned());
-        text.lines().filter_map(line).collect()
-    }
-}
-
-impl std::io::Write for Log {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.lock().unwrap().write(bytes)
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
+/// Returns the lines of the module that carries out writes, without their times.
+fn lines(log: &LogBuffer) -> Vec<String> {
+    let module = "depguard_controller::owners::execute: ";
+    log.lines().iter().filter_map(|line| line.split_once(module).map(|(_, rest)| rest.to_owned())).collect()
 }
 
 #[tokio::test]
 async fn each_adoption_release_and_wave_is_logged_by_one_line() {
-    let log = Log::default();
-    let writer = log.clone();
-    let _guard = to_writer(LogFormat::Text, "info", move || writer.clone());
+    let log = LogBuffer::default();
+    let _guard = to_writer(LogFormat::Text, "info", log.writer());
     let (bed, controller) = start().await;
     create_both(&bed, "a").await;
     bed.at("").post_json(CONFIG_MAPS, &config_map("b", &json!({"adopt": "true"}))).await.unwrap();
@@ -45,13 +26,13 @@ async fn each_adoption_release_and_wave_is_logged_by_one_line() {
     // An object may have been adopted before others of its group were seen.
     let objects_of = |message: &str, group: &str| {
         let start = format!("{message} group=\"{group}\" objects=");
-        let counts = log.lines().into_iter().filter_map(|line| line.strip_prefix(&start)?.parse::<usize>().ok());
+        let counts = lines(&log).into_iter().filter_map(|line| line.strip_prefix(&start)?.parse::<usize>().ok());
         counts.sum::<usize>()
     };
     let told = async |message: &str, group: &str, objects: usize| {
         until("it is logged", async || match objects_of(message, group) {
             found if found == objects => Ok(()),
-            _ => Err(format!("{:#?}", log.lines())),
+            _ => Err(format!("{:#?}", lines(&log))),
         })
         .await;
     };
@@ -69,7 +50,7 @@ async fn each_adoption_release_and_wave_is_logged_by_one_line() {
     })
     .await;
     controller.stop().await;
-    let mut waves: Vec<_> = log.lines().into_iter().filter(|line| line.starts_with("wave ")).collect();
+    let mut waves: Vec<_> = lines(&log).into_iter().filter(|line| line.starts_with("wave ")).collect();
     waves.sort();
     let wave = |number: usize| {
         [
