@@ -211,6 +211,12 @@ pub(crate) fn defined(definition: &Arc<Value>, origin: &Origin) -> Vec<Resource>
         .collect()
 }
 
+/// Returns the versions in which a CRD or an APIResourceSchema stores its objects.
+pub(crate) fn storage_versions(definition: &Value) -> Vec<&str> {
+    let versions = array(definition, "/spec/versions").iter();
+    versions.filter(|version| version["storage"] == true).filter_map(|version| text(version, "/name")).collect()
+}
+
 /// Returns a resource without a schema.
 pub(crate) fn plain(group: &str, versions: &[&str], version: &str, plural: &str, kind: &str) -> Resource {
     Resource {

@@ -38,17 +38,22 @@ impl Tally {
         }
     }
 
-    /// Prints the sum like the standard test harness, for programs that read the output. Ends the process with exit
-    /// code 1 if a check failed.
+    /// Prints the sum. Ends the process with exit code 1 if a check failed.
     pub fn conclude(self) {
         let Tally { begun, passed, failed, skipped, .. } = self;
-        println!(
-            "\ntest result: {}. {passed} passed; {failed} failed; {skipped} ignored; 0 measured; 0 filtered out; finished in {:.2}s",
-            if failed == 0 { "ok" } else { "FAILED" },
-            begun.elapsed().as_secs_f32(),
-        );
+        println!();
+        print_sum(begun, passed, failed, skipped, 0);
         if failed > 0 {
             std::process::exit(1);
         }
     }
+}
+
+/// Prints the sum of a test like the standard test harness, for programs that read the output.
+pub(crate) fn print_sum(begun: Instant, passed: usize, failed: usize, skipped: usize, filtered: usize) {
+    println!(
+        "test result: {}. {passed} passed; {failed} failed; {skipped} ignored; 0 measured; {filtered} filtered out; finished in {:.2}s",
+        if failed == 0 { "ok" } else { "FAILED" },
+        begun.elapsed().as_secs_f32(),
+    );
 }

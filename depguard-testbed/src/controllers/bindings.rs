@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use crate::kinds::{BOUND_CLUSTER, BOUND_RESOURCE, bound_export};
+use crate::kinds::{BOUND_CLUSTER, BOUND_RESOURCE, bound_export, storage_versions};
 use crate::protocol::json::{array, is_terminating, map_at, set_condition, text};
 use crate::request::view::{Export, schema_key, stored_export};
 use crate::store::{Key, StoredObject};
@@ -151,16 +151,11 @@ fn bind_resources(world: &World, export: &Export, object: &Value) -> Result<Vec<
             let schema = world.store.get(&schema_key(&export.cluster, name)).ok_or(name)?;
             let uid = text(&schema.object, "/metadata/uid").unwrap_or_default();
             keep_schema(world, uid, &schema.object);
-            let stored: Vec<&str> = array(&schema.object, "/spec/versions")
-                .iter()
-                .filter(|version| version["storage"] == true)
-                .filter_map(|version| text(version, "/name"))
-                .collect();
             Ok(json!({
                 "group": text(&schema.object, "/spec/group").unwrap_or_default(),
                 "resource": text(&schema.object, "/spec/names/plural").unwrap_or_default(),
                 "schema": {"name": name, "UID": uid, "identityHash": identity},
-                "storageVersions": stored,
+                "storageVersions": storage_versions(&schema.object),
             }))
         })
         .collect::<Result<_, &str>>()

@@ -2,6 +2,7 @@
 
 use serde_json::json;
 
+use crate::kinds::storage_versions;
 use crate::protocol::json::{finalizers, is_terminating, map_at, set_condition, text};
 use crate::store::StoredObject;
 use crate::world::World;
@@ -19,13 +20,7 @@ pub(crate) fn reconcile(world: &World) -> bool {
             continue;
         }
         let names = definition.object["spec"]["names"].clone();
-        let stored: Vec<&str> = definition.object["spec"]["versions"]
-            .as_array()
-            .into_iter()
-            .flatten()
-            .filter(|version| version["storage"] == true)
-            .filter_map(|version| text(version, "/name"))
-            .collect();
+        let stored = storage_versions(&definition.object);
         world.edit(&definition.key, |object| {
             let status = map_at(object, &["status"]);
             status.insert("acceptedNames".to_owned(), names.clone());

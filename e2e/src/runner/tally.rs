@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use crate::outcome::{Outcome, Stop};
 use crate::selection::RingKind;
+use crate::tally::print_sum;
 
 /// Results of all scenarios. Each result is printed when it is counted; scenarios that the command line leaves out are
 /// only counted.
@@ -66,12 +67,7 @@ impl Tally {
         }
         let failed = failures.len();
         println!("scenarios: {passed} passed, {failed} failed, {skipped} skipped");
-        // The last line looks like the standard test harness's, for programs that read the output.
-        println!(
-            "test result: {}. {passed} passed; {failed} failed; {skipped} ignored; 0 measured; {filtered} filtered out; finished in {:.2}s",
-            if failed == 0 { "ok" } else { "FAILED" },
-            self.begun.elapsed().as_secs_f32(),
-        );
+        print_sum(self.begun, *passed, failed, *skipped, *filtered);
         failed == 0
     }
 
