@@ -1,7 +1,7 @@
 //! Virtual machines that refer to VPCs, protected by rules, on a testbed of either control plane.
 
 use depguard_kcp::Endpoint;
-use depguard_testbed::{Fault, When};
+use depguard_testbed::{Fault, Place, When};
 use serde_json::{Value, json};
 
 use crate::bed::Bed;
@@ -91,6 +91,15 @@ impl Scene {
     /// Makes the API server fail on such requests, from now on.
     pub(crate) fn fail(&self, when: When) {
         self.bed.testbed.faults().inject(Fault::InternalError, when);
+    }
+
+    /// Puts objects into a namespace, which need not exist.
+    pub(crate) fn fill(&self, (group, resource): (&str, &str), namespace: &str, objects: impl Iterator<Item = Value>) {
+        self.bed.testbed.fill(&Place::new(group, "v1", resource).namespace(namespace), objects).unwrap();
+    }
+
+    pub(crate) fn kubeconfig(&self) -> &str {
+        &self.kubeconfig
     }
 
     /// Returns the number of lists of a kind that were begun.
