@@ -35,7 +35,16 @@ const PAUSE: Duration = Duration::from_millis(200);
 
 /// Takes connections for ever; they end with the future.
 pub(super) async fn serve(listener: TcpListener, access: Arc<Access>, requests: mpsc::Sender<PageRequest>) {
-    let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+    serve_within(listener, access, requests, Arc::new(Semaphore::new(MAX_CONNECTIONS))).await;
+}
+
+/// Takes as many connections at once as there are places.
+async fn serve_within(
+    listener: TcpListener,
+    access: Arc<Access>,
+    requests: mpsc::Sender<PageRequest>,
+    places: Arc<Semaphore>,
+) {
     let mut connections = JoinSet::new();
     loop {
         let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
@@ -112,4 +121,44 @@ fn response(status: StatusCode, kind: &'static str, body: Bytes) -> Response<Ful
         headers.insert(CONTENT_SECURITY_POLICY, policy);
     }
     response
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::task::yield_now;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn connections_are_bounded_and_a_place_is_used_again() {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let access = Arc::new(Access::new(address.port()).unwrap());
+        let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+        let (requests, _queue) = mpsc::channel(1);
+        let serving = serve_within(listener, access, requests, Arc::clone(&places));
+        let asking = async {
+            let mut idle = Vec::new();
+            for _ in 0..MAX_CONNECTIONS {
+                idle.push(TcpStream::connect(address).await.unwrap());
+            }
+            // Each connection has a place, so that further ones find none.
+            while places.available_permits() > 0 {
+                yield_now().await;
+            }
+            let mut further = TcpStream::connect(address).await.unwrap();
+            let request = format!("GET / HTTP/1.1\r\nHost: {address}\r\n\r\n");
+            further.write_all(request.as_bytes()).await.unwrap();
+            idle.pop();
+            let mut response = String::new();
+            further.read_to_string(&mut response).await.unwrap();
+            assert!(response.starts_with("HTTP/1.1 401"), "{response}");
+        };
+        let limit = Duration::from_secs(60);
+        tokio::select! {
+            () = serving => panic!("the server ended"),
+            done = timeout(limit, asking) => done.expect("the places are never all taken, or none is free again"),
+        }
+    }
 }
