@@ -1,6 +1,6 @@
 //! Test of docs/import.md: runs its commands.
 
-use depguard_e2e::document::{How, Step, steps};
+use depguard_e2e::document::{Execution, Step, steps};
 use kubectl_depguard::ExitStatus;
 
 use crate::tool::{depguard, write};
@@ -28,8 +28,8 @@ async fn the_commands_of_the_page_print_what_it_shows() {
         let printed = format!("{}{}", done.out, done.err).replace(&prefix, "");
         assert!(command.is_like(&printed), "line {}: it prints\n{printed}", command.at);
         let expected = match command.how {
-            How::Exits(0) => ExitStatus::Well,
-            How::Exits(1) => ExitStatus::Finding,
+            Execution::Exits(0) => ExitStatus::Well,
+            Execution::Exits(1) => ExitStatus::Finding,
             how => panic!("line {}: {how:?}", command.at),
         };
         assert_eq!(done.status, expected, "line {}", command.at);
