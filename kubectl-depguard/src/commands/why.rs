@@ -25,6 +25,7 @@ mod obstacles;
 mod own;
 mod print;
 mod release;
+mod target;
 mod targets;
 
 use self::answer::{Answer, DeletionState, Protection};

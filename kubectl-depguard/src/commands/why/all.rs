@@ -9,8 +9,8 @@ use depguard_core::lookup::{ReferenceReader, ReferenceTarget, ReferencedObject};
 use depguard_core::rule::Edge;
 use serde_json::Value;
 
-use super::answer::Target;
 use super::blocker::BlockerDetails;
+use super::target::Target;
 use super::text;
 use crate::cluster::kinds::KindInfo;
 use crate::cluster::rules::Rules;

@@ -1,6 +1,5 @@
 //! Answer about a deletion: the state of the target, and everything that stands in the way.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use depguard_core::lookup::ReferencedObject;
@@ -15,9 +14,8 @@ use super::blocker::BlockerDetails;
 use super::obstacle::{Effect, Obstacle, ObstacleSource, Obstacles};
 use super::obstacles::{self, Subject, rights};
 use super::own::TargetState;
-use super::text;
+use super::target::Target;
 use crate::cluster::api_server::ApiServer;
-use crate::cluster::kinds::KindInfo;
 use crate::cluster::rules::{CheckedRules, ReadFailure, Rules};
 use crate::cluster::source::Source;
 use crate::engine::locks::{LockSummary, Locks};
@@ -26,23 +24,6 @@ use crate::engine::reference_scan::Coverage;
 use crate::engine::simulated_delete::{Deletion, Judgment, Policies, Server};
 use crate::io::exit::Failure;
 use crate::io::terminal::Terminal;
-
-/// Object to delete.
-#[derive(Debug, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct Target {
-    group: String,
-    version: String,
-    pub(super) resource: String,
-    kind: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) namespace: Option<String>,
-    pub(super) name: String,
-    #[serde(skip)]
-    pub(super) info: KindInfo,
-    #[serde(skip)]
-    pub(super) object: Arc<Value>,
-}
 
 /// Timeout of one request to an API server.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -126,41 +107,6 @@ pub(crate) enum AnswerSource {
     DryRun,
     /// Rules that the caller may read, and the API server for the others.
     RulesAndDryRun,
-}
-
-impl Target {
-    pub(crate) fn new(info: &KindInfo, object: Arc<Value>) -> Self {
-        let owned = |pointer| text(&object, pointer).map(str::to_owned);
-        Self {
-            group: info.gvr.group.as_str().to_owned(),
-            version: info.gvr.version.as_str().to_owned(),
-            resource: info.gvr.resource.as_str().to_owned(),
-            kind: info.kind.clone(),
-            namespace: owned("/metadata/namespace"),
-            name: owned("/metadata/name").unwrap_or_default(),
-            info: info.clone(),
-            object,
-        }
-    }
-
-    /// Returns the target as `vpcs/a`.
-    pub(crate) fn shown(&self) -> String {
-        format!("{}/{}", self.resource, self.name)
-    }
-
-    /// Returns true if the deletion was accepted.
-    pub(super) fn is_terminating(&self) -> bool {
-        text(&self.object, "/metadata/deletionTimestamp").is_some()
-    }
-
-    pub(super) fn path(&self) -> String {
-        self.info.path(self.namespace.as_deref(), Some(&self.name))
-    }
-
-    fn right_to_delete(&self) -> String {
-        let place = self.namespace.as_ref().map(|namespace| format!(" in namespace {namespace}")).unwrap_or_default();
-        format!("delete {}{place}", self.info.gvr.group_resource())
-    }
 }
 
 impl Protection<'_> {

@@ -3,7 +3,7 @@
 use depguard_kcp::{ApiError, Cause, Endpoint, Status};
 use serde_json::json;
 
-use super::answer::Target;
+use super::target::Target;
 use super::text;
 use crate::io::exit::Failure;
 

@@ -8,8 +8,8 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::answer::Target;
 use super::release::{Release, TargetIdentity};
+use super::target::Target;
 use super::text;
 use crate::cluster::kinds::KindInfo;
 use crate::cluster::rules::Rules;

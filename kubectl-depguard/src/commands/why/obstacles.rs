@@ -4,8 +4,8 @@ use depguard_core::Group;
 use depguard_core::model::{GroupResource, Namespace, Resource};
 use serde_json::Value;
 
-use super::answer::Target;
 use super::obstacle::Obstacles;
+use super::target::Target;
 use crate::cluster::rules::Rules;
 use crate::cluster::source::Source;
 use crate::io::exit::Failure;

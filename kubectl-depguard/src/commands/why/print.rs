@@ -3,9 +3,10 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::answer::{Answer, AnswerSource, DeletionState, Target};
+use super::answer::{Answer, AnswerSource, DeletionState};
 use super::blocker::BlockerDetails;
 use super::obstacle::{Obstacle, ObstacleSource};
+use super::target::Target;
 use crate::cluster::kinds::resource_name;
 use crate::engine::locks::LockSummary;
 use crate::io::exit::Failure;

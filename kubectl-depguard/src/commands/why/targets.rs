@@ -5,7 +5,7 @@ use crate::cluster::source::Source;
 use crate::io::exit::Failure;
 use crate::options::Global;
 
-use super::answer::Target;
+use super::target::Target;
 
 /// Objects as people name them: `vpc a b`, `vpc/a subnet/b`.
 #[derive(Debug, Clone, clap::Args)]

@@ -3,8 +3,8 @@
 use depguard_kcp::Endpoint;
 use serde_json::{Value, json};
 
-use crate::commands::why::answer::Target;
 use crate::commands::why::obstacle::{Effect, Obstacle, ObstacleSource};
+use crate::commands::why::target::Target;
 
 const REVIEWS: &str = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
 
