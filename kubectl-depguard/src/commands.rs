@@ -18,3 +18,7 @@ pub(crate) mod uninstall;
 pub(crate) mod unused;
 pub(crate) mod version;
 pub(crate) mod why;
+
+mod reports;
+
+pub use self::reports::report_schema;

@@ -1,6 +1,7 @@
 //! Streams, formats and exit codes of a command.
 
 pub(crate) mod age;
+pub(crate) mod ci_formats;
 pub(crate) mod exit;
 pub(crate) mod graph_formats;
 pub(crate) mod output;

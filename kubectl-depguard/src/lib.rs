@@ -24,6 +24,7 @@ mod options;
 mod io;
 
 pub use cli::{command, run};
+pub use commands::report_schema;
 pub use engine::synced_names;
 pub use io::exit::ExitStatus;
 pub use io::terminal::{Captured, Terminal};

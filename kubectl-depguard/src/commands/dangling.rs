@@ -1,5 +1,8 @@
 //! `dangling`: lists references to objects that don't exist.
 
+mod checks;
+mod coverage;
+
 use std::collections::HashMap;
 
 use depguard_core::api::OnDelete;
@@ -8,13 +11,16 @@ use depguard_core::rule::Reference as RuleReference;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use self::coverage::PathCoverage;
+
 use crate::cluster::files::FileArgs;
 use crate::cluster::kinds::{KindInfo, resource_name};
 use crate::cluster::rules::ReadFailure;
 use crate::cluster::source::Source;
 use crate::engine::reference_scan::{Follow, ObjectIdentity, Reference, Scan, Scope};
+use crate::io::ci_formats;
 use crate::io::exit::{Failure, Outcome};
-use crate::io::output::{Format, OutputArgs, Table};
+use crate::io::output::{CheckFormat, CheckOutputArgs, Table};
 use crate::io::report::{CommandReport, print_json, print_yaml};
 use crate::io::terminal::Terminal;
 use crate::options::Global;
@@ -33,19 +39,26 @@ pub(crate) struct Args {
     #[command(flatten)]
     files: FileArgs,
     #[command(flatten)]
-    output: OutputArgs,
+    output: CheckOutputArgs,
+
+    /// Also list each path of the rules, with the number of references that it matched
+    #[arg(long)]
+    coverage: bool,
 }
 
 /// Result of the command.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-struct Report {
+pub(crate) struct Report {
     dangling: Vec<DanglingReference>,
     /// Number of references that were checked.
     looked_at: usize,
     /// Number of references that could not be checked.
     not_looked_at: usize,
     unread: Vec<ReadFailure>,
+    /// Paths of the rules, if the user asked for them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    coverage: Option<Vec<PathCoverage>>,
 }
 
 #[derive(Debug, PartialEq, Eq, Serialize, JsonSchema)]
@@ -56,6 +69,11 @@ struct DanglingReference {
     field: String,
     target: MissingTarget,
     on_delete: OnDelete,
+    /// File and line of the dependent, if it is in a file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    file: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    line: Option<usize>,
 }
 
 /// Target that doesn't exist.
@@ -77,12 +95,14 @@ pub(crate) async fn run(args: &Args, global: &Global, terminal: &mut Terminal) -
     let namespace = source.scope(global)?;
     let scope = Scope { namespace: namespace.as_ref(), follow: Follow::Targets, labels: false, fallback: None };
     let scan = Scan::read(&source, &rules, scope, None, terminal).await?;
-    let report = Report::from_scan(&scan);
+    let mut report = Report::from_scan(&scan);
+    report.locate(&source);
+    report.coverage = args.coverage.then(|| coverage::paths(&scan));
     crate::engine::reference_scan::print_unread(&report.unread, terminal)?;
     if let Some(nothing) = scan.coverage.nothing().filter(|_| report.dangling.is_empty()) {
         return Err(nothing);
     }
-    print(&report, args.output.output, terminal)?;
+    print(&report, &scan, args.output.output, terminal)?;
     report.outcome(&scan)
 }
 
@@ -92,7 +112,8 @@ impl CommandReport for Report {
 
 impl Report {
     fn from_scan(scan: &Scan) -> Self {
-        let mut report = Self { dangling: Vec::new(), looked_at: 0, not_looked_at: 0, unread: scan.unread.clone() };
+        let unread = scan.unread.clone();
+        let mut report = Self { dangling: Vec::new(), looked_at: 0, not_looked_at: 0, unread, coverage: None };
         // If a rule gives only the resource of a kind, an object tells the kind's name.
         let kinds: HashMap<_, _> =
             scan.objects.iter().map(|object| (object.kind.gvr.group_resource(), &object.kind)).collect();
@@ -124,12 +145,34 @@ impl Report {
                         field: applied.edge.field(),
                         target: MissingTarget::new(reference, kind),
                         on_delete: applied.edge.on_delete,
+                        file: None,
+                        line: None,
                     });
                 }
             }
         }
         report.dangling.sort_by_cached_key(DanglingReference::order);
         report
+    }
+
+    /// Adds the file and line of each dependent that is in a file.
+    fn locate(&mut self, source: &Source) {
+        let Source::Manifests(manifests) = source else { return };
+        let mut origins: HashMap<_, _> =
+            self.dangling.iter().map(|dangling| (dangling.dependent.key(), None)).collect();
+        for object in manifests.objects() {
+            let (group, resource) = (object.gvr.group.as_str(), object.gvr.resource.as_str());
+            let key = (group, resource, object.namespace(), object.name());
+            if let Some(origin) = origins.get_mut(&key) {
+                *origin = Some(object.origin());
+            }
+        }
+        let found: Vec<_> =
+            self.dangling.iter().map(|dangling| origins.get(&dangling.dependent.key()).copied().flatten()).collect();
+        for (dangling, origin) in self.dangling.iter_mut().zip(found) {
+            dangling.file = origin.map(|origin| origin.file.to_string());
+            dangling.line = origin.map(|origin| origin.line);
+        }
     }
 
     fn outcome(&self, scan: &Scan) -> Result<Outcome, Failure> {
@@ -139,7 +182,13 @@ impl Report {
         if self.not_looked_at == 0 && scan.is_whole() {
             return Ok(Outcome::Well);
         }
-        let message = match (self.not_looked_at, scan.unread.len()) {
+        Err(Failure::new(self.gap(scan))
+            .hint("the notes above name the rules and kinds: get the right to list them, or correct them"))
+    }
+
+    /// Says why dangling references may be missing.
+    fn gap(&self, scan: &Scan) -> String {
+        match (self.not_looked_at, scan.unread.len()) {
             (0, 1) => {
                 "incomplete: 1 rule or kind could not be read, so missing references may go unreported".to_owned()
             }
@@ -148,9 +197,7 @@ impl Report {
             }
             (1, _) => "incomplete: 1 reference could not be checked; no other one dangles".to_owned(),
             (many, _) => format!("incomplete: {many} references could not be checked; no other one dangles"),
-        };
-        Err(Failure::new(message)
-            .hint("the notes above name the rules and kinds: get the right to list them, or correct them"))
+        }
     }
 }
 
@@ -183,23 +230,26 @@ impl MissingTarget {
     }
 }
 
-fn print(report: &Report, format: Option<Format>, terminal: &mut Terminal) -> Result<(), Failure> {
+fn print(report: &Report, scan: &Scan, format: Option<CheckFormat>, terminal: &mut Terminal) -> Result<(), Failure> {
+    if let Some(format) = format.and_then(CheckFormat::ci) {
+        return ci_formats::print(format, &checks::list(report, scan), terminal);
+    }
     match format {
-        Some(Format::Json) => print_json(report, terminal),
-        Some(Format::Yaml) => print_yaml(report, terminal),
-        Some(Format::Name) => {
+        Some(CheckFormat::Json) => print_json(report, terminal),
+        Some(CheckFormat::Yaml) => print_yaml(report, terminal),
+        Some(CheckFormat::Name) => {
             let mut names: Vec<_> = report.dangling.iter().map(|dangling| dangling.dependent.short()).collect();
             names.dedup();
             let text: String = names.into_iter().map(|name| name + "\n").collect();
             Ok(terminal.out().write_all(text.as_bytes())?)
         }
-        Some(Format::Wide) | None => {
+        _ => {
             let wide = format.is_some();
             let mut table = Table::new(["RULE", "DEPENDENT", "FIELD", "MISSING TARGET"]);
             if wide {
                 table = Table::new(["RULE", "DEPENDENT", "FIELD", "MISSING TARGET", "RESOURCE", "ON DELETE"]);
             }
-            for DanglingReference { rule, dependent, field, target, on_delete } in &report.dangling {
+            for DanglingReference { rule, dependent, field, target, on_delete, .. } in &report.dangling {
                 let mut cells = vec![rule.clone(), dependent.to_string(), field.clone(), target.shown.clone()];
                 if wide {
                     let ObjectIdentity { group, resource, .. } = &target.object;
@@ -207,14 +257,17 @@ fn print(report: &Report, format: Option<Format>, terminal: &mut Terminal) -> Re
                 }
                 table.push(cells);
             }
+            let paths = report.coverage.as_deref().map(coverage::table).unwrap_or_default();
             if table.is_empty() {
+                terminal.out().write_all(paths.as_bytes())?;
                 let looked_at = match report.looked_at {
                     1 => "1 reference".to_owned(),
                     many => format!("{many} references"),
                 };
                 return Ok(writeln!(terminal.err(), "no dangling reference: {looked_at} checked")?);
             }
-            Ok(terminal.out().write_all(table.render().as_bytes())?)
+            let apart = if paths.is_empty() { "" } else { "\n" };
+            Ok(terminal.out().write_all(format!("{}{apart}{paths}", table.render()).as_bytes())?)
         }
     }
 }

@@ -65,7 +65,7 @@ enum ImpactFormat {
 /// object that it depends on.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-struct Report {
+pub(crate) struct Report {
     target: ObjectIdentity,
     dependents: Vec<Dependent>,
     /// Number of objects that depend on the target, each counted once.

@@ -14,7 +14,8 @@ use depguard_core::LogicalCluster;
 use depguard_core::api::OnDelete;
 use depguard_core::model::Namespace;
 
-use self::derive::{Import, ImportResult};
+use self::derive::Import;
+pub(crate) use self::derive::ImportResult;
 use self::side::{Exports, Side};
 use self::written::{Published, is_published_resource};
 use crate::cluster::documents::is_definition;

@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
-use clap::ValueEnum;
 use depguard_core::ControlPlane;
 use serde_json::Value;
 
@@ -11,10 +10,12 @@ use crate::cluster::api_server::ApiServer;
 use crate::cluster::documents::Text;
 use crate::cluster::files::{self, FileArgs};
 use crate::io::exit::{Failure, Outcome};
+use crate::io::output::CheckOutputArgs;
 use crate::io::terminal::Terminal;
 use crate::options::Global;
 
 mod against;
+mod checks;
 mod code;
 mod definitions;
 mod finding;
@@ -30,9 +31,10 @@ mod siblings;
 mod subject;
 mod together;
 
+pub(crate) use self::print::LintReport;
 use against::KindChecker;
 use code::Severity;
-use finding::Report;
+use finding::{CheckedRule, Report};
 use kinds::{KindReference, Kinds};
 use patches::Patches;
 use subject::Subject;
@@ -64,20 +66,8 @@ pub(crate) struct Args {
     #[arg(long, value_enum, value_name = "SEVERITY", default_value = "error")]
     fail_on: Severity,
 
-    /// Output format [default: text for people]
-    #[arg(short, long, value_enum, value_name = "FORMAT")]
-    output: Option<Format>,
-}
-
-/// Output format of findings.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Format {
-    /// JSON, with the patches
-    Json,
-    /// YAML, with the patches
-    Yaml,
-    /// Workflow commands of GitHub Actions: each finding at its line of the change
-    Github,
+    #[command(flatten)]
+    output: CheckOutputArgs,
 }
 
 pub(crate) async fn run(args: Args, global: &Global, terminal: &mut Terminal) -> Result<Outcome, Failure> {
@@ -112,7 +102,9 @@ pub(crate) async fn run(args: Args, global: &Global, terminal: &mut Terminal) ->
     if args.patch {
         print::patches(&report.patches, terminal)?;
     } else {
-        print::report(&report, args.output, terminal)?;
+        let gaps =
+            unread.as_ref().map(|unread| format!("cycles and overlaps were not checked; could not read {unread}"));
+        print::report(&report, &print::Options { format: args.output.output, fail_on: args.fail_on, gaps }, terminal)?;
     }
     if report.has(args.fail_on) {
         return Ok(Outcome::Finding);
@@ -174,7 +166,7 @@ impl Linting {
     /// Finishes all checks and returns the report.
     fn finish(mut self) -> Report {
         let mut report = self.report;
-        report.rules = self.rules.len();
+        report.rules = self.rules.iter().map(CheckedRule::from_subject).collect();
         let rules = reading::rules(self.control_plane, &self.rules, &self.kinds, &mut report);
         let others = reading::rules(self.control_plane, &self.others, &self.kinds, &mut Report::default());
         let mut patches = Patches::default();

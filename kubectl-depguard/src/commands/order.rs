@@ -25,6 +25,7 @@ mod request;
 
 use delete::PlanExecutor;
 use plan::Plan;
+pub(crate) use plan::PlanReport;
 use request::Requests;
 
 /// Show the order in which objects can be deleted, or delete them in that order

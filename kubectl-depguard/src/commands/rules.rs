@@ -82,7 +82,7 @@ struct Packs {
 
 /// Packs, for programs.
 #[derive(Serialize, JsonSchema)]
-struct PackList {
+pub(crate) struct PackList {
     packs: Vec<PackSummary>,
 }
 

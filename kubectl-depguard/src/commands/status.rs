@@ -57,7 +57,7 @@ pub(crate) struct Args {
 /// Content of the status.
 #[derive(Debug, Default, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-struct Report {
+pub(crate) struct Report {
     /// True if any part of depguard was found.
     installed: bool,
     rules: Vec<RuleStatus>,

@@ -104,7 +104,7 @@ pub(crate) async fn run(args: &Args, global: &Global, terminal: &mut Terminal) -
 }
 
 #[derive(Serialize, JsonSchema)]
-struct Proposals<'p> {
+pub(crate) struct Proposals<'p> {
     proposals: &'p [Proposal],
 }
 

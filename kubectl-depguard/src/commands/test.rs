@@ -2,16 +2,18 @@
 
 use std::path::PathBuf;
 
-use clap::ValueEnum;
-
 use crate::io::exit::{Failure, Outcome};
+use crate::io::output::CheckOutputArgs;
 use crate::io::terminal::Terminal;
 
 mod case;
-mod junit;
+mod checks;
+mod coverage;
 mod report;
 mod suite;
 
+use self::coverage::Coverage;
+pub(crate) use self::report::Summary;
 use self::suite::Suite;
 
 /// Run unit tests of rules
@@ -30,36 +32,23 @@ pub(crate) struct Args {
     #[arg(short = 'R', long)]
     recursive: bool,
 
-    /// Output format [default: text for people]
-    #[arg(short, long, value_enum, value_name = "FORMAT")]
-    output: Option<Format>,
-}
+    #[command(flatten)]
+    output: CheckOutputArgs,
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Format {
-    /// Text for people, with the place of each test
-    Wide,
-    /// JSON
-    Json,
-    /// YAML
-    Yaml,
-    /// JUnit XML, for CI
-    Junit,
+    /// Also list each reference of the rules, with the number of tests in which it counts
+    #[arg(long)]
+    coverage: bool,
 }
 
 pub(crate) async fn run(args: Args, terminal: &mut Terminal) -> Result<Outcome, Failure> {
     let suites = Suite::read(&args.filename, args.recursive, terminal)?;
     let mut results = Vec::new();
+    let mut coverage = args.coverage.then(Coverage::default);
     for suite in suites {
-        results.push(case::run(suite, terminal).await?);
+        results.push(case::run(suite, coverage.as_mut(), terminal).await?);
     }
-    match args.output {
-        None => report::for_people(&results, false, terminal)?,
-        Some(Format::Wide) => report::for_people(&results, true, terminal)?,
-        Some(Format::Json) => crate::io::report::print_json(&report::summary(&results), terminal)?,
-        Some(Format::Yaml) => crate::io::report::print_yaml(&report::summary(&results), terminal)?,
-        Some(Format::Junit) => terminal.out().write_all(junit::print(&results).as_bytes())?,
-    }
+    let coverage = coverage.map(Coverage::finish);
+    report::print(&results, coverage.as_deref(), args.output.output, terminal)?;
     let passed = results.iter().flat_map(|suite| &suite.tests).all(case::TestResult::passed);
     Ok(if passed { Outcome::Well } else { Outcome::Finding })
 }

@@ -66,7 +66,7 @@ pub(crate) struct Args {
 /// that refers to it.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-struct Report {
+pub(crate) struct Report {
     object: ObjectIdentity,
     #[serde(flatten)]
     state: ObjectState,
@@ -78,6 +78,7 @@ struct Report {
 
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "TracedTarget")]
 struct Target {
     #[serde(flatten)]
     object: ObjectIdentity,

@@ -51,7 +51,7 @@ pub(crate) struct Args {
 /// Result of the command.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-struct Report {
+pub(crate) struct Report {
     unused: Vec<UnusedObject>,
     unknown: Vec<UnknownObject>,
     /// Number of objects that were checked, with the used ones.

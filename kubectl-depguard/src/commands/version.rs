@@ -66,7 +66,7 @@ enum VersionFormat {
 /// Result of the command. Without the processes, only the client's version is known, and there is no skew.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-struct Report {
+pub(crate) struct Report {
     client: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     controller: Option<ProcessVersion>,

@@ -29,6 +29,7 @@ mod target;
 mod targets;
 
 use self::answer::{Answer, DeletionState, Protection};
+pub(crate) use self::print::WhyReport;
 use self::targets::{TargetArgs, Targets};
 
 /// Show what stands in the way of a deletion, and what to do about it

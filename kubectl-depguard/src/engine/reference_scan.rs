@@ -310,6 +310,11 @@ impl ObjectIdentity {
         }
     }
 
+    /// Returns the identity without the version: group, resource, namespace and name.
+    pub(crate) fn key(&self) -> (&str, &str, Option<&str>, &str) {
+        (&self.group, &self.resource, self.namespace.as_deref(), &self.name)
+    }
+
     /// Returns the object's name in the form of `-o name`: `vpcs.network.example.com/a`.
     pub(crate) fn short(&self) -> String {
         format!("{}/{}", resource_name(&self.resource, &self.group), self.name)

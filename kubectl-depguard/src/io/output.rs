@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use clap::ValueEnum;
 use serde::Serialize;
 
+use crate::io::ci_formats::CiFormat;
 use crate::io::exit::Failure;
 use crate::io::terminal::Terminal;
 pub(crate) use crate::io::terminal::one_line;
@@ -28,6 +29,48 @@ pub(crate) enum Format {
     Yaml,
     /// Names only, one per line
     Name,
+}
+
+/// The flag of commands that check something.
+#[derive(Debug, Clone, Copy, Default, clap::Args)]
+pub(crate) struct CheckOutputArgs {
+    /// Output format [default: text for people]
+    #[arg(short, long, value_enum, value_name = "FORMAT")]
+    pub(crate) output: Option<CheckFormat>,
+}
+
+/// The formats of commands that check something: kubectl's, and those of CI systems.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum CheckFormat {
+    /// Text for people, with more columns
+    Wide,
+    /// JSON
+    Json,
+    /// YAML
+    Yaml,
+    /// Names of what has a problem, one per line
+    Name,
+    /// Workflow commands of GitHub Actions: each problem at its line of the change
+    Github,
+    /// Code quality report of GitLab
+    Gitlab,
+    /// JUnit XML
+    Junit,
+    /// SARIF, for code scanning
+    Sarif,
+}
+
+impl CheckFormat {
+    /// Returns the format of a CI system; `None` for the others.
+    pub(crate) fn ci(self) -> Option<CiFormat> {
+        match self {
+            Self::Wide | Self::Json | Self::Yaml | Self::Name => None,
+            Self::Github => Some(CiFormat::Github),
+            Self::Gitlab => Some(CiFormat::Gitlab),
+            Self::Junit => Some(CiFormat::Junit),
+            Self::Sarif => Some(CiFormat::Sarif),
+        }
+    }
 }
 
 /// The formats of commands that write rules.

@@ -1,7 +1,9 @@
 //! Reports: the results of commands for programs. Each is one object with an `apiVersion` and a `kind`.
 
-use schemars::JsonSchema;
+use schemars::generate::SchemaSettings;
+use schemars::{JsonSchema, SchemaGenerator};
 use serde::Serialize;
+use serde_json::{Map, Value, json};
 
 use crate::io::exit::Failure;
 use crate::io::output;
@@ -38,4 +40,46 @@ pub(crate) fn print_yaml<R: CommandReport>(report: &R, terminal: &mut Terminal) 
 
 fn typed<R: CommandReport>(report: &R) -> TypedReport<'_, R> {
     TypedReport { api_version: API_VERSION, kind: R::KIND, report }
+}
+
+/// JSON schemas of reports, each under its kind.
+pub(crate) struct ReportSchemas {
+    generator: SchemaGenerator,
+    kinds: Vec<&'static str>,
+}
+
+impl ReportSchemas {
+    pub(crate) fn new() -> Self {
+        let generator = SchemaSettings::draft2020_12().for_serialize().into_generator();
+        Self { generator, kinds: Vec::new() }
+    }
+
+    /// Adds the schema of one report.
+    pub(crate) fn add<R: CommandReport>(&mut self) {
+        let mut schema = R::json_schema(&mut self.generator);
+        let report = schema.ensure_object();
+        let properties = report.entry("properties").or_insert_with(|| Value::Object(Map::new()));
+        if let Some(properties) = properties.as_object_mut() {
+            properties.insert("apiVersion".to_owned(), json!({"const": API_VERSION}));
+            properties.insert("kind".to_owned(), json!({"const": R::KIND}));
+        }
+        let required = report.entry("required").or_insert_with(|| Value::Array(Vec::new()));
+        if let Some(required) = required.as_array_mut() {
+            required.splice(0..0, ["apiVersion".into(), "kind".into()]);
+        }
+        self.generator.definitions_mut().insert(R::KIND.to_owned(), schema.to_value());
+        self.kinds.push(R::KIND);
+    }
+
+    /// Returns one schema that every report fits.
+    pub(crate) fn finish(mut self) -> Value {
+        let any = self.kinds.iter().map(|kind| json!({"$ref": format!("#/$defs/{kind}")}));
+        let any: Vec<_> = any.collect();
+        json!({
+            "$schema": "https://json-schema.org/draft/2020-12/schema",
+            "title": "Reports of kubectl depguard",
+            "oneOf": any,
+            "$defs": self.generator.take_definitions(true),
+        })
+    }
 }

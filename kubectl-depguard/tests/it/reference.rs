@@ -9,12 +9,23 @@ use std::path::{Path, PathBuf};
 
 use clap::Command;
 
+use crate::reports::lost_properties;
+
+const SCHEMA: &str = "reports.schema.json";
 const HOW: &str = "`DEPGUARD_WRITE=1 cargo test -p kubectl-depguard --test it reference` writes it anew";
 
 #[test]
 fn the_reference_is_what_the_code_says() {
     let text = markdown::print(&built());
-    agree("docs/reference", BTreeMap::from([("kubectl-depguard.md".to_owned(), text)]));
+    let schema = kubectl_depguard::report_schema();
+    let path = root().join("docs/reference").join(SCHEMA);
+    if let Ok(old) = std::fs::read_to_string(path) {
+        let lost = lost_properties(&serde_json::from_str(&old).unwrap(), &schema, "");
+        assert!(lost.is_empty(), "the schema of reports lost {lost:?}, against the promise of docs/output.md");
+    }
+    let schema = serde_json::to_string_pretty(&schema).unwrap() + "\n";
+    let files = [("kubectl-depguard.md".to_owned(), text), (SCHEMA.to_owned(), schema)];
+    agree("docs/reference", BTreeMap::from(files));
 }
 
 #[test]

@@ -1,5 +1,8 @@
 //! Reports: the results that programs read with `-o json` and `-o yaml`.
 
+use std::collections::BTreeSet;
+use std::path::Path;
+
 use serde_json::Value;
 
 use crate::references::files::{MISSING, OBJECTS, RULES};
@@ -23,6 +26,9 @@ const COMMANDS: [(&str, &str); 13] = [
     ("WhyReport", "why vpc/a -n x -f DIR/rules.yaml -f DIR/objects.yaml -f DIR/locks.yaml"),
     ("WhyReport", "why vpc/stuck -n x -f DIR/rules.yaml -f DIR/objects.yaml"),
 ];
+
+/// Kinds of reports that need an API server; their own tests call [`assert_fits`].
+const LIVE: [&str; 2] = ["StatusReport", "VersionReport"];
 
 const STUCK: &str = r"
 ---
@@ -122,5 +128,172 @@ async fn each_report_begins_with_its_version_and_kind() {
                 [serde_json::from_str(&json.out).unwrap(), serde_saphyr::from_str(&yaml.out).unwrap()];
             assert_eq!(yaml, json, "{command}");
         }
+    }
+}
+
+/// Returns every path of a value with its type: `dangling[].rule: string`.
+fn shape(value: &Value, path: &str, shapes: &mut BTreeSet<String>) {
+    let name = match value {
+        Value::Null => "null",
+        Value::Bool(_) => "boolean",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(items) => {
+            items.iter().for_each(|item| shape(item, &format!("{path}[]"), shapes));
+            "array"
+        }
+        Value::Object(fields) => {
+            fields.iter().for_each(|(name, field)| shape(field, &format!("{path}.{name}"), shapes));
+            "object"
+        }
+    };
+    shapes.insert(format!("{path}: {name}"));
+}
+
+/// Returns the shapes of `old` that `new` lacks.
+fn lost(old: &Value, new: &Value) -> Vec<String> {
+    let [mut there, mut here] = [BTreeSet::new(), BTreeSet::new()];
+    shape(old, "", &mut there);
+    shape(new, "", &mut here);
+    there.difference(&here).cloned().collect()
+}
+
+/// Holds the promise of docs/output.md: a report may grow, but loses no field. `DEPGUARD_WRITE=1` writes new samples,
+/// unless they have lost a field.
+#[tokio::test]
+async fn no_report_loses_a_field() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/reports");
+    for (number, (kind, command)) in COMMANDS.iter().enumerate() {
+        let json: Value = serde_json::from_str(&ran(command, "json").await.out).unwrap();
+        let file = folder.join(format!("{number:02}-{kind}.json"));
+        let is_written = std::env::var_os("DEPGUARD_WRITE").is_some();
+        if is_written && !file.exists() {
+            std::fs::create_dir_all(&folder).unwrap();
+            std::fs::write(&file, serde_json::to_string_pretty(&json).unwrap() + "\n").unwrap();
+        }
+        let sample = std::fs::read_to_string(&file).unwrap_or_else(|why| panic!("{}: {why}", file.display()));
+        let sample: Value = serde_json::from_str(&sample).unwrap();
+        let lost = lost(&sample, &json);
+        assert!(lost.is_empty(), "{command} lost {lost:?}");
+        if is_written {
+            std::fs::write(&file, serde_json::to_string_pretty(&json).unwrap() + "\n").unwrap();
+        }
+    }
+}
+
+/// Returns the properties in the schema `old` that `new` lacks.
+pub(crate) fn lost_properties(old: &Value, new: &Value, path: &str) -> Vec<String> {
+    let (Value::Object(old), Value::Object(new)) = (old, new) else { return Vec::new() };
+    let is_kept = |name: &str| ["properties", "$defs"].iter().any(|end| path.ends_with(end)) && !new.contains_key(name);
+    let lost = old.keys().filter(|name| is_kept(name)).map(|name| format!("{path}/{name}"));
+    let below =
+        old.iter().filter_map(|(name, old)| Some(lost_properties(old, new.get(name)?, &format!("{path}/{name}"))));
+    lost.chain(below.flatten()).collect()
+}
+
+/// Checks that a report fits the schema of its kind.
+pub(crate) fn assert_fits(report: &Value) {
+    let schema = kubectl_depguard::report_schema();
+    let wrong = mistakes(report, &schema, &schema, "");
+    assert!(wrong.is_empty(), "{wrong:?}: {report}");
+}
+
+/// Checks a value by the keywords that occur in the schema; an unknown keyword fails the test.
+fn mistakes(value: &Value, schema: &Value, root: &Value, path: &str) -> Vec<String> {
+    let Value::Object(keywords) = schema else { return Vec::new() };
+    let below = |schema: &Value| mistakes(value, schema, root, path);
+    let one = |what: String| vec![format!("{path}: {what}")];
+    let none = Vec::new();
+    let checked = keywords.iter().map(|(keyword, wanted)| match keyword.as_str() {
+        "$schema" | "$defs" | "title" | "description" | "format" | "default" | "minimum" | "uniqueItems" => {
+            none.clone()
+        }
+        "$ref" => below(root.pointer(wanted.as_str().unwrap().trim_start_matches('#')).unwrap()),
+        "const" if value != wanted => one(format!("is not {wanted}")),
+        "enum" if !wanted.as_array().unwrap().contains(value) => one(format!("is none of {wanted}")),
+        "const" | "enum" => none.clone(),
+        "oneOf" | "anyOf" => {
+            let tried: Vec<_> = wanted.as_array().unwrap().iter().map(below).collect();
+            let fit = tried.iter().filter(|wrong| wrong.is_empty()).count();
+            let is_well = if keyword == "oneOf" { fit == 1 } else { fit > 0 };
+            if is_well { none.clone() } else { one(format!("fits {fit} of {}: {tried:?}", tried.len())) }
+        }
+        "type" => {
+            let types = wanted.as_array().cloned().unwrap_or_else(|| vec![wanted.clone()]);
+            let is_of = |name: &Value| match name.as_str().unwrap() {
+                "null" => value.is_null(),
+                "boolean" => value.is_boolean(),
+                "integer" => value.is_i64() || value.is_u64(),
+                "number" => value.is_number(),
+                "string" => value.is_string(),
+                "array" => value.is_array(),
+                "object" => value.is_object(),
+                other => panic!("{other}"),
+            };
+            if types.iter().any(is_of) { none.clone() } else { one(format!("is no {wanted}")) }
+        }
+        "required" => {
+            let missing = |name: &&Value| value.get(name.as_str().unwrap()).is_none();
+            wanted.as_array().unwrap().iter().filter(missing).flat_map(|name| one(format!("has no {name}"))).collect()
+        }
+        "properties" => {
+            let fields = wanted.as_object().unwrap().iter();
+            let there = fields.filter_map(|(name, schema)| Some((name, value.get(name)?, schema)));
+            there.flat_map(|(name, value, schema)| mistakes(value, schema, root, &format!("{path}/{name}"))).collect()
+        }
+        "additionalProperties" => {
+            let known = |name: &str| keywords.get("properties").is_some_and(|known| known.get(name).is_some());
+            let others = value.as_object().into_iter().flatten().filter(|(name, _)| !known(name));
+            others.flat_map(|(name, value)| mistakes(value, wanted, root, &format!("{path}/{name}"))).collect()
+        }
+        "items" => {
+            let items = value.as_array().into_iter().flatten();
+            items.flat_map(|item| mistakes(item, wanted, root, &format!("{path}[]"))).collect()
+        }
+        other => panic!("the test does not check {other}"),
+    });
+    checked.flatten().collect()
+}
+
+#[tokio::test]
+async fn each_report_fits_the_schema() {
+    for (_, command) in COMMANDS {
+        let report: Value = serde_json::from_str(&ran(command, "json").await.out).unwrap();
+        assert_fits(&report);
+        // The check itself tells a report from something else.
+        let schema = kubectl_depguard::report_schema();
+        let mut other = report.clone();
+        other["kind"] = "OtherReport".into();
+        assert!(!mistakes(&other, &schema, &schema, "").is_empty(), "{command}");
+    }
+}
+
+/// A new report belongs into the schema, and a sample of it into this test.
+#[test]
+fn the_schema_has_every_kind_of_report() {
+    let (mut found, mut folders) = (BTreeSet::new(), vec![Path::new(env!("CARGO_MANIFEST_DIR")).join("src")]);
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+                continue;
+            }
+            let text = std::fs::read_to_string(path).unwrap();
+            let kinds = text.split("const KIND: &'static str = \"").skip(1).filter_map(|rest| rest.split('"').next());
+            found.extend(kinds.map(str::to_owned));
+        }
+    }
+    let schema = kubectl_depguard::report_schema();
+    let listed: BTreeSet<_> =
+        schema["oneOf"].as_array().unwrap().iter().filter_map(|one| one["$ref"].as_str()).collect();
+    let listed: BTreeSet<_> = listed.iter().map(|kind| kind.trim_start_matches("#/$defs/").to_owned()).collect();
+    assert_eq!(found, listed);
+    let sampled: BTreeSet<_> =
+        COMMANDS.iter().map(|(kind, _)| (*kind).to_owned()).chain(LIVE.map(str::to_owned)).collect();
+    assert_eq!(sampled, listed);
+    let page = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/output.md")).unwrap();
+    for kind in &listed {
+        assert!(page.contains(&format!("| `{kind}` |")), "docs/output.md lacks {kind}");
     }
 }

@@ -113,7 +113,9 @@ async fn ci_reads_junit() {
     let (status, out, _) = test(&["-f", &file.display().to_string(), "-o", "junit"], "").await;
     assert_eq!(status, ExitStatus::Finding);
     assert!(
-        out.starts_with("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites tests=\"5\" failures=\"1\">\n"),
+        out.starts_with(
+            "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites tests=\"5\" failures=\"1\" errors=\"0\">\n"
+        ),
         "{out}"
     );
     assert!(out.contains("<testcase name=\"&quot;&lt;&amp;&gt;&quot;\" classname=\"virtual machines\""), "{out}");

@@ -30,7 +30,7 @@ pub(super) struct Import<'a> {
 
 /// Result of an import.
 #[derive(Debug, Default, Serialize, JsonSchema)]
-pub(super) struct ImportResult {
+pub(crate) struct ImportResult {
     /// DependencyRules, as the definition of their kind describes them.
     #[schemars(with = "Vec<Map<String, Value>>")]
     pub(super) rules: Vec<DependencyRule>,

@@ -9,6 +9,7 @@ use crate::cluster::documents::{Document, Origin};
 /// Findings of an import.
 #[derive(Debug, Default, Serialize, JsonSchema)]
 #[serde(transparent)]
+#[schemars(rename = "ImportFindings")]
 pub(super) struct Report {
     pub(super) findings: Vec<Finding>,
 }
@@ -16,6 +17,7 @@ pub(super) struct Report {
 /// Difference between a rule and its PublishedResource.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "ImportFinding")]
 pub(super) struct Finding {
     pub(super) effect: Effect,
     pub(super) published_resource: String,

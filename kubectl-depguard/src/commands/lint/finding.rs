@@ -6,10 +6,12 @@ use serde::Serialize;
 use super::code::{Code, Severity};
 use super::patches::Patch;
 use super::subject::Subject;
+use crate::cluster::documents::Origin;
 
 /// Finding about one field of one object.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "LintFinding")]
 pub(crate) struct Finding {
     #[serde(serialize_with = "as_str")]
     #[schemars(with = "String")]
@@ -36,7 +38,27 @@ pub(crate) struct Report {
     pub(crate) more: usize,
     /// Worst severity of the findings that are not kept.
     pub(crate) worst: Option<Severity>,
-    pub(crate) rules: usize,
+    pub(crate) rules: Vec<CheckedRule>,
+}
+
+/// Rule that was checked.
+#[derive(Debug)]
+pub(crate) struct CheckedRule {
+    /// Rule as kubectl names it: `dependencyrule/virtualmachines`.
+    pub(crate) object: String,
+    /// `None` for a rule on an API server.
+    pub(crate) origin: Option<Origin>,
+}
+
+impl CheckedRule {
+    pub(super) fn from_subject(subject: &Subject) -> Self {
+        Self { object: shown(subject), origin: subject.at("") }
+    }
+}
+
+/// Names an object as kubectl does.
+fn shown(subject: &Subject) -> String {
+    format!("{}/{}", subject.kind().to_lowercase(), subject.name())
 }
 
 /// Limit on the findings that are kept.
@@ -57,7 +79,7 @@ impl Report {
             severity: code.severity(),
             line: at.as_ref().map(|at| at.line),
             file: at.map(|at| at.file.to_string()),
-            object: format!("{}/{}", subject.kind().to_lowercase(), subject.name()),
+            object: shown(subject),
             field,
             message,
         });

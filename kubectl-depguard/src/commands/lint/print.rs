@@ -4,18 +4,19 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::json;
 
-use super::Format;
+use super::checks;
 use super::code::Severity;
 use super::finding::{Finding, Report};
 use super::patches::Patch;
+use crate::io::ci_formats;
 use crate::io::exit::Failure;
-use crate::io::output::{Table, one_line};
+use crate::io::output::{CheckFormat, Table, one_line};
 use crate::io::report::{CommandReport, print_json, print_yaml};
 use crate::io::terminal::{Terminal, Tone};
 
 /// Report for programs.
 #[derive(Serialize, JsonSchema)]
-struct LintReport<'r> {
+pub(crate) struct LintReport<'r> {
     findings: &'r [Finding],
     patches: &'r [Patch],
     summary: Summary,
@@ -24,6 +25,7 @@ struct LintReport<'r> {
 /// Number of rules, and of findings by severity.
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "LintSummary")]
 struct Summary {
     rules: usize,
     error: usize,
@@ -40,7 +42,7 @@ impl CommandReport for LintReport<'_> {
 impl<'r> LintReport<'r> {
     fn new(report: &'r Report) -> Self {
         let summary = Summary {
-            rules: report.rules,
+            rules: report.rules.len(),
             error: report.count(Severity::Error),
             warning: report.count(Severity::Warning),
             info: report.count(Severity::Info),
@@ -50,19 +52,29 @@ impl<'r> LintReport<'r> {
     }
 }
 
+/// Choices of the user about the output.
+pub(super) struct Options {
+    pub(super) format: Option<CheckFormat>,
+    pub(super) fail_on: Severity,
+    /// Reason why findings may be missing.
+    pub(super) gaps: Option<String>,
+}
+
 /// Prints the report.
-pub(super) fn report(report: &Report, format: Option<Format>, terminal: &mut Terminal) -> Result<(), Failure> {
-    match format {
-        None => table(report, terminal),
-        Some(Format::Json) => print_json(&LintReport::new(report), terminal),
-        Some(Format::Yaml) => print_yaml(&LintReport::new(report), terminal),
-        Some(Format::Github) => {
-            for finding in &report.findings {
-                let line = github(finding);
-                terminal.out().write_all(format!("{line}\n").as_bytes())?;
-            }
-            summary(report, terminal)
+pub(super) fn report(report: &Report, options: &Options, terminal: &mut Terminal) -> Result<(), Failure> {
+    if let Some(format) = options.format.and_then(CheckFormat::ci) {
+        ci_formats::print(format, &checks::list(report, options), terminal)?;
+        return summary(report, terminal);
+    }
+    match options.format {
+        Some(CheckFormat::Json) => print_json(&LintReport::new(report), terminal),
+        Some(CheckFormat::Yaml) => print_yaml(&LintReport::new(report), terminal),
+        Some(CheckFormat::Name) => {
+            let mut names: Vec<_> = report.findings.iter().map(|finding| one_line(&finding.object) + "\n").collect();
+            names.dedup();
+            Ok(terminal.out().write_all(names.concat().as_bytes())?)
         }
+        _ => table(report, terminal),
     }
 }
 
@@ -121,59 +133,11 @@ fn summary(report: &Report, terminal: &mut Terminal) -> Result<(), Failure> {
         (0, _) => Tone::Warning,
         _ => Tone::Bad,
     };
-    let rules = if report.rules == 1 { "1 rule".to_owned() } else { format!("{} rules", report.rules) };
+    let rules = match report.rules.len() {
+        1 => "1 rule".to_owned(),
+        many => format!("{many} rules"),
+    };
     let more = if report.more == 0 { String::new() } else { format!(", and {} more findings", report.more) };
     let text = terminal.paint(tone, &format!("{rules}: {errors}, {warnings}, {notes}{more}"));
     Ok(terminal.err().write_all(format!("{text}\n").as_bytes())?)
-}
-
-/// Formats a finding as a workflow command of GitHub, which marks the place in the changed file.
-fn github(finding: &Finding) -> String {
-    let command = match finding.severity {
-        Severity::Error => "error",
-        Severity::Warning => "warning",
-        Severity::Info => "notice",
-    };
-    let mut properties = Vec::new();
-    if let Some(file) = &finding.file {
-        properties.push(format!("file={}", property(file)));
-    }
-    if let Some(line) = finding.line {
-        properties.push(format!("line={line}"));
-    }
-    properties.push(format!("title={}", property(&format!("{} {}", finding.code.as_str(), finding.code.title()))));
-    format!("::{command} {}::{}", properties.join(","), data(&finding.message))
-}
-
-fn data(text: &str) -> String {
-    text.replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A")
-}
-
-fn property(text: &str) -> String {
-    data(text).replace(':', "%3A").replace(',', "%2C")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::commands::lint::code::Code;
-
-    #[test]
-    fn a_workflow_command_holds_any_text() {
-        let finding = Finding {
-            code: Code::PathNotFound,
-            severity: Severity::Error,
-            file: Some("a,b:c%.yaml".to_owned()),
-            line: Some(7),
-            object: String::new(),
-            field: String::new(),
-            message: "100% :: a,\r\n::error ::b".to_owned(),
-        };
-        assert_eq!(
-            github(&finding),
-            "::error file=a%2Cb%3Ac%25.yaml,line=7,title=DG101 path not in the schema::100%25 :: a,%0D%0A::error ::b"
-        );
-        let finding = Finding { file: None, line: None, severity: Severity::Info, ..finding };
-        assert!(github(&finding).starts_with("::notice title=DG101 "));
-    }
 }

@@ -202,7 +202,7 @@ fn joined(names: &[String]) -> String {
 /// Plan for JSON and YAML output, see [`Plan::report`].
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct PlanReport<'a> {
+pub(crate) struct PlanReport<'a> {
     kinds: BTreeSet<String>,
     waves: Vec<Vec<Item<'a>>>,
     cycles: Vec<Cycle<'a>>,

@@ -10,6 +10,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
+use super::coverage::{Coverage, SingleReference};
 use super::suite::{Expect, Requester, Suite, Test, namespace_of};
 use crate::cluster::kinds::KindInfo;
 use crate::cluster::manifests::Manifests;
@@ -52,7 +53,12 @@ pub(crate) struct Difference {
 const SOMEBODY: &str = "tester";
 const GROUP: &str = "system:authenticated";
 
-pub(crate) async fn run(suite: Suite, terminal: &mut Terminal) -> Result<SuiteResult, Failure> {
+/// Runs the tests, and records which references count in them if the user wants to know.
+pub(crate) async fn run(
+    suite: Suite,
+    mut coverage: Option<&mut Coverage>,
+    terminal: &mut Terminal,
+) -> Result<SuiteResult, Failure> {
     let Suite { name, file, namespace, documents, overrides, tests } = suite;
     let manifests = Manifests::new(&documents, &namespace)?;
     let rules = manifests.rules();
@@ -65,10 +71,25 @@ pub(crate) async fn run(suite: Suite, terminal: &mut Terminal) -> Result<SuiteRe
     }
     let set = rules.set();
     let answers = OfflineServer::from_manifests(&manifests)?;
+    let single = if coverage.is_some() { SingleReference::all(&rules) } else { Vec::new() };
+    if let Some(coverage) = coverage.as_deref_mut() {
+        single.iter().for_each(|single| coverage.add(single));
+    }
     let context = SuiteContext { source: Source::Manifests(manifests), answers, set, overrides, namespace };
     let mut tested = Vec::new();
     for (line, test) in tests {
-        let differences = match context.run(&test, &format!("{file}:{line}")).await {
+        let case = context.case(&test, &format!("{file}:{line}")).await;
+        if let (Ok(case), Some(coverage)) = (&case, coverage.as_deref_mut()) {
+            for single in single.iter().filter(|single| single.target == case.kind.gvr.group_resource()) {
+                let judgment = context.judge(case, &single.rules).await?;
+                coverage.count(single, &judgment);
+            }
+        }
+        let judgment = match &case {
+            Ok(case) => context.judge(case, &context.set).await,
+            Err(failure) => Err(failure.clone()),
+        };
+        let differences = match judgment {
             Ok(judgment) => differences(&test, &judgment),
             // The other tests run all the same.
             Err(failure) => vec![Difference {
@@ -127,8 +148,19 @@ struct SuiteContext {
     namespace: Namespace,
 }
 
+/// Deletion of one test.
+struct Case {
+    kind: KindInfo,
+    object: Arc<Value>,
+    /// Answers without the objects that don't exist in this test; `None` if all exist.
+    answers: Option<OfflineServer>,
+    user: String,
+    groups: Vec<String>,
+}
+
 impl SuiteContext {
-    async fn run(&self, test: &Test, at: &str) -> Result<Judgment, Failure> {
+    /// Finds the object of a test, and prepares the answers to the engine's queries.
+    async fn case(&self, test: &Test, at: &str) -> Result<Case, Failure> {
         let namespace = match &test.namespace {
             Some(name) => namespace_of(name, at)?,
             None => self.namespace.clone(),
@@ -141,10 +173,15 @@ impl SuiteContext {
             answers.get_or_insert_with(|| self.answers.clone()).remove(&group_resource, &object);
         }
         let Requester { user, groups } = test.by.clone().unwrap_or_default();
-        let groups: Vec<_> = groups.into_iter().chain([GROUP.to_owned()]).collect();
-        let policies = Policies { rules: &self.set, workspaces: &Workspaces::new(), overrides: &self.overrides };
-        let deletion =
-            Deletion { gvr: &kind.gvr, object: &object, user: user.as_deref().unwrap_or(SOMEBODY), groups: &groups };
+        let groups = groups.into_iter().chain([GROUP.to_owned()]).collect();
+        Ok(Case { kind, object, answers, user: user.unwrap_or_else(|| SOMEBODY.to_owned()), groups })
+    }
+
+    /// Decides the deletion by these rules.
+    async fn judge(&self, case: &Case, rules: &RuleSet) -> Result<Judgment, Failure> {
+        let Case { kind, object, answers, user, groups } = case;
+        let policies = Policies { rules, workspaces: &Workspaces::new(), overrides: &self.overrides };
+        let deletion = Deletion { gvr: &kind.gvr, object, user, groups };
         policies.simulate(deletion, Server::Offline(answers.as_ref().unwrap_or(&self.answers))).await
     }
 

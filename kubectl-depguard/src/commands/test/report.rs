@@ -4,9 +4,12 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::case::SuiteResult;
+use super::checks;
+use super::coverage::{self, ReferenceCoverage};
+use crate::io::ci_formats;
 use crate::io::exit::Failure;
-use crate::io::output::{Table, one_line};
-use crate::io::report::CommandReport;
+use crate::io::output::{CheckFormat, Table, one_line};
+use crate::io::report::{CommandReport, print_json, print_yaml};
 use crate::io::terminal::{Terminal, Tone};
 
 const MAX_CHARACTERS: usize = 80;
@@ -17,19 +20,49 @@ pub(crate) struct Summary<'a> {
     tests: usize,
     failed: usize,
     suites: &'a [SuiteResult],
+    /// References of the rules, if the user asked for them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    coverage: Option<&'a [ReferenceCoverage]>,
 }
 
 impl CommandReport for Summary<'_> {
     const KIND: &'static str = "TestReport";
 }
 
-pub(crate) fn summary(results: &[SuiteResult]) -> Summary<'_> {
+fn summary<'a>(results: &'a [SuiteResult], coverage: Option<&'a [ReferenceCoverage]>) -> Summary<'a> {
     let tests = || results.iter().flat_map(|suite| &suite.tests);
-    Summary { tests: tests().count(), failed: tests().filter(|test| !test.passed()).count(), suites: results }
+    Summary { tests: tests().count(), failed: tests().filter(|test| !test.passed()).count(), suites: results, coverage }
 }
 
-/// Prints a table, and below it the expected and actual values of each failed test.
-pub(crate) fn for_people(results: &[SuiteResult], wide: bool, terminal: &mut Terminal) -> Result<(), Failure> {
+/// Prints the results.
+pub(super) fn print(
+    results: &[SuiteResult],
+    coverage: Option<&[ReferenceCoverage]>,
+    format: Option<CheckFormat>,
+    terminal: &mut Terminal,
+) -> Result<(), Failure> {
+    if let Some(format) = format.and_then(CheckFormat::ci) {
+        return ci_formats::print(format, &checks::list(results, coverage), terminal);
+    }
+    match format {
+        Some(CheckFormat::Json) => print_json(&summary(results, coverage), terminal),
+        Some(CheckFormat::Yaml) => print_yaml(&summary(results, coverage), terminal),
+        Some(CheckFormat::Name) => {
+            let failed = results.iter().flat_map(|suite| &suite.tests).filter(|test| !test.passed());
+            let names: String = failed.map(|test| one_line(&test.name) + "\n").collect();
+            Ok(terminal.out().write_all(names.as_bytes())?)
+        }
+        _ => for_people(results, coverage, format.is_some(), terminal),
+    }
+}
+
+/// Prints a table, below it the expected and actual values of each failed test, and the coverage.
+fn for_people(
+    results: &[SuiteResult],
+    coverage: Option<&[ReferenceCoverage]>,
+    wide: bool,
+    terminal: &mut Terminal,
+) -> Result<(), Failure> {
     let several = wide || results.len() > 1;
     let headings = several.then_some("SUITE").into_iter().chain(["NAME", "RESULT", "WHY"]);
     let mut table = Table::new(headings.chain(wide.then_some("PLACE")));
@@ -56,13 +89,15 @@ pub(crate) fn for_people(results: &[SuiteResult], wide: bool, terminal: &mut Ter
             }
         }
     }
-    let Summary { tests, failed, .. } = summary(results);
+    let Summary { tests, failed, .. } = summary(results, None);
     let tone = if failed == 0 { Tone::Good } else { Tone::Bad };
     let total = match failed {
         0 => format!("{tests} passed"),
         failed => format!("{} passed, {failed} failed", tests.saturating_sub(failed)),
     };
-    let text = format!("{}{failures}\n{}\n", table.render(), terminal.paint(tone, &total));
+    let references = coverage.map(coverage::table).filter(|table| !table.is_empty());
+    let references = references.map(|table| format!("\n{table}")).unwrap_or_default();
+    let text = format!("{}{failures}{references}\n{}\n", table.render(), terminal.paint(tone, &total));
     Ok(terminal.out().write_all(text.as_bytes())?)
 }
 

@@ -22,7 +22,7 @@ const MAX_SHOWN: usize = 20;
 /// Report for programs.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-struct WhyReport<'a> {
+pub(crate) struct WhyReport<'a> {
     /// Answers, one for each object that was named.
     objects: &'a [Answer<'a>],
 }

@@ -228,6 +228,7 @@ async fn a_status_tells_what_there_is_and_what_is_not() {
     assert_eq!(json["rules"][0]["conditions"][3]["message"], "as it should be");
     assert_eq!(json["processes"][1]["wanted"], 2);
     assert_eq!(json["kind"], "StatusReport");
+    crate::reports::assert_fits(&json);
     let yaml = bed.depguard(&["status", "-oyaml"]).await.well();
     assert!(yaml.contains("enforced: true"), "{yaml}");
     // A rule about a kind that doesn't exist is not well, even if its webhook is installed.

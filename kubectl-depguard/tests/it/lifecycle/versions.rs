@@ -78,6 +78,7 @@ async fn versions_are_compared_only_if_both_programs_state_them() {
     let forbidden = bed.depguard(&["version", "-o", "json"]).await;
     assert_eq!(forbidden.status, ExitStatus::Failure, "{forbidden:?}");
     let report: Value = serde_json::from_str(&forbidden.out).unwrap();
+    crate::reports::assert_fits(&report);
     assert_eq!(report["skew"]["state"], "unknown", "{report}");
     assert_eq!(
         report["webhook"]["unknown"], "you need the right to get deployments.apps in namespace depguard-system",

@@ -61,7 +61,9 @@ pub(crate) async fn ran(objects: &str, args: &[&str]) -> Ran {
     let folder = tempfile::tempdir().unwrap();
     write(folder.path(), "rules.yaml", RULES);
     write(folder.path(), "objects.yaml", objects);
-    depguard(&[args, &["-f", folder.path().to_str().unwrap()]].concat()).await
+    let path = folder.path().to_str().unwrap();
+    let ran = depguard(&[args, &["-f", path]].concat()).await;
+    Ran { out: ran.out.replace(path, "DIR"), ..ran }
 }
 
 #[tokio::test]
