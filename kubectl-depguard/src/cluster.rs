@@ -1,13 +1,13 @@
 //! Cluster that a command looks at: an API server, or manifests read as if they were one.
 
 pub(crate) mod api_server;
+pub(crate) mod built_in_kinds;
 pub(crate) mod documents;
 pub(crate) mod files;
 pub(crate) mod kinds;
 pub(crate) mod manifests;
 pub(crate) mod object_record;
 pub(crate) mod object_text;
-pub(crate) mod own_kinds;
 pub(crate) mod record_reader;
 pub(crate) mod resource_path;
 pub(crate) mod rule_manifests;

@@ -4,6 +4,7 @@ use depguard_core::model::{GroupResource, Resource, Version};
 use depguard_core::{Group, GroupVersionResource};
 use serde_json::Value;
 
+use crate::cluster::built_in_kinds;
 use crate::cluster::rules::ReadFailure;
 use crate::io::exit::Failure;
 
@@ -26,6 +27,8 @@ pub(crate) struct Kinds {
     known: Vec<KindInfo>,
     /// Groups whose kinds the API server serves but could not list.
     unread: Vec<(Group, ReadFailure)>,
+    /// True if users may also name Kubernetes' own kinds that are not among the known ones.
+    has_built_in: bool,
 }
 
 /// An object as people name it: `vpc a`, `vpc/a`, `vpcs.network.example.com/a`.
@@ -54,6 +57,11 @@ impl ObjectArgs {
 }
 
 impl Kinds {
+    /// Creates the kinds of manifest files: beside those that the files tell, users may name Kubernetes' own.
+    pub(crate) fn with_built_in() -> Self {
+        Self { has_built_in: true, ..Self::default() }
+    }
+
     /// Adds a kind, unless that version of the kind is known. The version that is added first is preferred.
     pub(crate) fn learn(&mut self, kind: KindInfo) {
         if !self.known.iter().any(|known| known.gvr == kind.gvr) {
@@ -102,19 +110,15 @@ impl Kinds {
     /// `vpcs.v1.network.example.com`. The core group wins over others, as it does for kubectl.
     pub(crate) fn find(&self, named: &str) -> Result<&KindInfo, Failure> {
         let (resource, rest) = named.split_once('.').map_or((named, None), |(resource, rest)| (resource, Some(rest)));
-        let matching: Vec<_> = self
-            .known
-            .iter()
-            .filter(|known| known.is_called(resource))
-            .filter(|known| match rest {
-                None => true,
-                Some(rest) => {
-                    let group = known.gvr.group.as_str();
-                    let versioned = format!("{}.{group}", known.gvr.version);
-                    rest == group || rest == versioned.trim_end_matches('.')
-                }
-            })
-            .collect();
+        let is_meant = |kind: &&KindInfo| {
+            let group = kind.gvr.group.as_str();
+            let versioned = format!("{}.{group}", kind.gvr.version);
+            kind.is_called(resource) && rest.is_none_or(|rest| rest == group || rest == versioned.trim_end_matches('.'))
+        };
+        let mut matching: Vec<_> = self.known.iter().filter(is_meant).collect();
+        if matching.is_empty() && self.has_built_in {
+            matching = built_in_kinds::all().iter().filter(is_meant).collect();
+        }
         let mut groups: Vec<_> = matching.iter().map(|known| known.gvr.group.as_str()).collect();
         groups.dedup();
         let core = matching.iter().find(|known| known.gvr.group.is_core());
@@ -146,6 +150,13 @@ impl KindInfo {
             short_names: Vec::new(),
             is_listed: true,
         }
+    }
+
+    /// Returns the kind in another version.
+    pub(crate) fn in_version(&self, version: Version) -> Self {
+        let mut kind = self.clone();
+        kind.gvr.version = version;
+        kind
     }
 
     /// Returns one entry for each served version of a CustomResourceDefinition or an APIResourceSchema, the stored

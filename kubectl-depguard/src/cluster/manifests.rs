@@ -8,11 +8,11 @@ use depguard_core::model::{GroupResource, Namespace, Version};
 use depguard_core::{ControlPlane, Group, GroupVersionResource, Workspaces, api};
 use serde_json::{Value, json};
 
+use crate::cluster::built_in_kinds::{self, scope_of};
 use crate::cluster::documents::{Document, Origin, text};
 use crate::cluster::files::Files;
 use crate::cluster::kinds::{KindInfo, Kinds, guess_resource};
 use crate::cluster::object_record::{ObjectRecord, ObjectType, Role, SharedNames};
-use crate::cluster::own_kinds::scope_of;
 use crate::cluster::rule_manifests::{ends_of, everywhere_bound, kind_of, mistake, named_by};
 use crate::cluster::rules::{ReadFailure, Rules};
 use crate::io::exit::Failure;
@@ -61,7 +61,7 @@ impl Manifests {
     }
 
     fn from_records(records: Vec<ObjectRecord>, namespace: &Namespace) -> Result<Self, Failure> {
-        let mut manifests = Self::default();
+        let mut manifests = Self { kinds: Kinds::with_built_in(), ..Self::default() };
         let mut rules = Vec::new();
         for record in &records {
             let is_known = || record.object_type.api_version == format!("{}/{}", api::GROUP, api::VERSION);
@@ -177,12 +177,13 @@ impl Manifests {
             return Some(known.clone());
         }
         let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
-        let gvr = GroupVersionResource {
-            group: Group::parse(group).ok()?,
-            version: Version::parse(version).ok()?,
-            resource: guess_resource(kind)?,
-        };
-        Some(KindInfo::bare(gvr, kind, scope_of(group, kind)))
+        let (group, version) = (Group::parse(group).ok()?, Version::parse(version).ok()?);
+        if let Some(built_in) = built_in_kinds::of_kind(group.as_str(), kind) {
+            return Some(built_in.in_version(version));
+        }
+        let scope = scope_of(group.as_str(), kind);
+        let gvr = GroupVersionResource { group, version, resource: guess_resource(kind)? };
+        Some(KindInfo::bare(gvr, kind, scope))
     }
 
     /// Finds the kind and the namespace of each object. Objects without a name, or of an impossible kind, are passed

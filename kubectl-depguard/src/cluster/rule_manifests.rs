@@ -5,6 +5,7 @@ use depguard_core::model::{Resource, Version};
 use depguard_core::{Group, GroupVersionResource, api};
 use serde_json::Value;
 
+use crate::cluster::built_in_kinds;
 use crate::cluster::documents::{Document, group_of, text};
 use crate::cluster::kinds::KindInfo;
 use crate::cluster::rules::ReadFailure;
@@ -64,8 +65,15 @@ pub(crate) fn kind_of(end: &Value) -> Option<GroupVersionResource> {
     })
 }
 
-/// Returns the kinds that a rule names, if it gives the name of the `kind`.
+/// Returns the kinds that a rule names: Kubernetes' own, and those of which it gives the name of the `kind`.
 pub(crate) fn named_by(rule: &Value) -> Vec<KindInfo> {
     let ends = ends_of(rule.get("spec").unwrap_or(&Value::Null));
-    ends.filter_map(|end| Some(KindInfo::bare(kind_of(end)?, text(end, "kind")?, None))).collect()
+    let kind = |end: &Value| {
+        let gvr = kind_of(end)?;
+        match built_in_kinds::get(&gvr.group_resource()) {
+            Some(built_in) => Some(built_in.in_version(gvr.version)),
+            None => Some(KindInfo::bare(gvr, text(end, "kind")?, None)),
+        }
+    };
+    ends.filter_map(kind).collect()
 }

@@ -44,7 +44,8 @@ use subject::Subject;
 /// Reports what the controller would report: unknown fields, paths that the schema does not have, kinds that are not
 /// served, cycles, duplicate references, and fields to make selectable; and fields that look like a reference of a rule,
 /// but that no rule covers; in plain Kubernetes also definitions of targets that no rule protects. Definitions among the
-/// files of -f count as well. Without -f, lint checks the rules on the API server. docs/lint.md explains each code.
+/// files of -f count as well, and Kubernetes' own kinds are checked by the schemas of Kubernetes 1.36 unless you give
+/// others or read them with --live. Without -f, lint checks the rules on the API server. docs/lint.md explains each code.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]

@@ -1,5 +1,6 @@
 //! `lint`, on files and against an API server.
 
+mod built_in;
 mod definitions;
 
 use std::path::PathBuf;
@@ -365,6 +366,9 @@ async fn a_kind_that_is_never_reviewed_is_an_error_wherever_it_is_named() {
         let [group, resource] = target;
         rule["spec"]["dependencies"][0]["group"] = json!(group);
         rule["spec"]["dependencies"][0]["resource"] = json!(resource);
+        if kind == "ValidatingAdmissionPolicy" {
+            rule["spec"]["dependencies"][0]["fieldRef"]["path"] = json!(".spec.paramKind.kind");
+        }
         rule
     };
     let vms = ["example.com", "VM", "vms"];

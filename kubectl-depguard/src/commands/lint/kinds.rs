@@ -13,6 +13,7 @@ use super::code::Code;
 use super::finding::Report;
 use super::nearest;
 use super::subject::Subject;
+use crate::cluster::built_in_kinds;
 
 /// Kind as a rule names it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -43,6 +44,8 @@ pub(super) struct Kinds {
     definitions: BTreeMap<GroupResource, Arc<Subject>>,
     /// Facts from the definitions, as far as these were read.
     read: BTreeMap<GroupVersionResource, KindFindings>,
+    /// Facts about Kubernetes' own kinds.
+    built_in: BTreeMap<GroupVersionResource, Arc<KindFacts>>,
     /// Facts from an API server.
     pub(super) live: BTreeMap<KindReference, Result<KindFindings, KindProblem>>,
     /// Kinds that the API server serves.
@@ -122,6 +125,9 @@ impl Kinds {
         if let Some(known) = self.live.get(named) {
             return known.clone();
         }
+        if let Some(known) = self.built_in(named) {
+            return known;
+        }
         let others: Vec<_> = self.of_group(&kind).collect();
         if others.is_empty() {
             let message = format!("{kind} was not checked: give its definition with --schemas, or read it with --live");
@@ -137,6 +143,38 @@ impl Kinds {
 }
 
 impl Kinds {
+    /// Returns the facts about one of Kubernetes' own kinds; `None` if the group is not Kubernetes' own, or if an
+    /// APIExport serves the kind. A kind that the built-in version does not have may be of another version.
+    fn built_in(&mut self, named: &KindReference) -> Option<Result<KindFindings, KindProblem>> {
+        let gvr = &named.gvr;
+        let of_group =
+            built_in_kinds::all().iter().filter(|kind| named.export.is_none() && kind.gvr.group == gvr.group);
+        let of_group: Vec<_> = of_group.collect();
+        let facts = self.built_in.get(gvr).cloned();
+        if let Some(facts) = facts.or_else(|| built_in_kinds::facts(gvr).filter(|_| !of_group.is_empty()).map(Arc::new))
+        {
+            self.built_in.insert(gvr.clone(), Arc::clone(&facts));
+            return Some(Ok(KindFindings { seen: KindState::Facts(facts), definition: None }));
+        }
+        let versions = of_group.iter().filter(|kind| kind.gvr.resource == gvr.resource);
+        let versions: Vec<_> = versions.map(|kind| kind.gvr.version.as_str()).collect();
+        let kubernetes = built_in_kinds::kubernetes_version();
+        let lacks = match versions.is_empty() {
+            true => format!("Kubernetes {kubernetes}, which depguard knows, has no {}", gvr.group_resource()),
+            false => format!(
+                "Kubernetes {kubernetes}, which depguard knows, serves {} in {}, and not in {}",
+                gvr.group_resource(),
+                versions.join(", "),
+                gvr.version
+            ),
+        };
+        let resources = of_group.iter().map(|kind| kind.gvr.resource.as_str());
+        let nearest = nearest::name(gvr.resource.as_str(), resources).filter(|_| versions.is_empty());
+        let meant = nearest.map(|nearest| format!("write `{nearest}` if you mean that, or ")).unwrap_or_default();
+        let message = format!("{lacks}, so it was not checked: {meant}read it with --live");
+        (!of_group.is_empty()).then_some(Err(KindProblem { code: Code::KindUnchecked, message }))
+    }
+
     /// Returns the resource of the same group with the nearest name.
     pub(super) fn nearest(&self, kind: &GroupResource) -> Option<&str> {
         let served = self.served.iter().filter(|served| served.group == kind.group);

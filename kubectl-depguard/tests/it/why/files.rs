@@ -184,3 +184,52 @@ async fn files_without_a_rule_say_nothing() {
     assert_eq!((status, out.as_str()), (ExitStatus::Failure, ""), "{err}");
     assert!(err.contains("the files contain no DependencyRule"), "{err}");
 }
+
+/// A Deployment that names a ConfigMap, a PriorityClass, and the rule about both.
+const KUBERNETES: &str = r#"
+apiVersion: dependencies.opendefense.cloud/v1alpha1
+kind: DependencyRule
+metadata: {name: deployments}
+spec:
+  dependent: {group: apps, version: v1, kind: Deployment, resource: deployments}
+  dependencies:
+  - {group: "", version: v1, resource: configmaps, fieldRef: {path: '.spec.template.spec.volumes[*].configMap.name'}}
+  - {group: scheduling.k8s.io, version: v1, resource: priorityclasses, fieldRef: {path: .spec.template.spec.priorityClassName}}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: settings}
+---
+apiVersion: scheduling.k8s.io/v1
+kind: PriorityClass
+metadata: {name: high}
+---
+apiVersion: v1
+kind: Secret
+metadata: {name: other}
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web}
+spec: {template: {spec: {priorityClassName: high, volumes: [{configMap: {name: settings}}]}}}
+"#;
+
+#[tokio::test]
+async fn kinds_of_kubernetes_have_their_short_names_and_scopes_in_files() {
+    for (named, blocker) in [
+        ("cm/settings", "Deployment/web "),
+        ("configmap/settings", "Deployment/web "),
+        ("pc/high", "Deployment/default/web "),
+        ("PriorityClass/high", "Deployment/default/web "),
+    ] {
+        let (status, out, err) = why(KUBERNETES, &[named]).await;
+        assert_eq!(status, ExitStatus::Finding, "{named}: {out}{err}");
+        assert!(out.contains(blocker), "{named}: {out}");
+    }
+    // No rule names the kind.
+    let (status, out, err) = why(KUBERNETES, &["secret/other"]).await;
+    assert_eq!(status, ExitStatus::Well, "{out}{err}");
+    // The files have no object of the kind, which has its names all the same.
+    let (_, out, err) = why(KUBERNETES, &["sts/db"]).await;
+    assert!(!format!("{out}{err}").contains("there is no kind"), "{out}{err}");
+}
