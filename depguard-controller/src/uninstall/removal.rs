@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use depguard_core::{ControlPlane, ExportName};
 use depguard_kcp::{
-    Allowance, ApiError, ConnectError, ConnectOptions, Connection, Endpoint, Reflector, ReflectorOptions, Snapshot,
-    Watched, latest,
+    Allowance, ApiError, ConnectError, ConnectOptions, Connection, Endpoint, KubeconfigOverrides, Reflector,
+    ReflectorOptions, RequestLog, Snapshot, Watched, latest,
 };
 use serde_json::Value;
 use tokio::time::{Instant, sleep, timeout};
@@ -48,6 +48,12 @@ pub struct Uninstall {
     pub context: Option<String>,
     /// Base URL of kcp, without a workspace. Left out: the URL in the kubeconfig.
     pub base_host: Option<String>,
+    /// Values that replace the kubeconfig's.
+    pub overrides: KubeconfigOverrides,
+    /// Time limit of each request. Left out: the limits that depguard sets itself.
+    pub request_timeout: Option<Duration>,
+    /// Function that is told of each request, if any.
+    pub request_log: Option<RequestLog>,
     /// The controllers' `leader_election_namespace`. Left out: in plain Kubernetes depguard's own namespace according to
     /// the installed configuration, if that can be read; else `depguard-system`.
     pub leader_election_namespace: Option<String>,
@@ -137,6 +143,9 @@ impl Uninstall {
             kubeconfig: None,
             context: None,
             base_host: None,
+            overrides: KubeconfigOverrides::default(),
+            request_timeout: None,
+            request_log: None,
             leader_election_namespace: None,
             leader_election_id: LEASE.to_owned(),
             timeout: Duration::from_secs(120),
@@ -149,6 +158,9 @@ impl Uninstall {
         kubeconfig: Option<PathBuf>,
         context: Option<String>,
         base_host: Option<String>,
+        overrides: KubeconfigOverrides,
+        request_timeout: Option<Duration>,
+        request_log: Option<RequestLog>,
         leader_election_namespace: Option<String>,
         leader_election_id: String,
         timeout: Duration,
@@ -164,7 +176,10 @@ pub async fn uninstall(what: Uninstall) -> Result<Uninstalled, UninstallError> {
     let options = ConnectOptions::new(what.control_plane)
         .kubeconfig(what.kubeconfig)
         .context(what.context)
-        .base_host(what.base_host);
+        .base_host(what.base_host)
+        .overrides(what.overrides)
+        .request_timeout(what.request_timeout)
+        .request_log(what.request_log);
     let connection = Connection::open(&options).await?;
     let mut done = Uninstalled::default();
     let namespace = match what.leader_election_namespace {

@@ -2,11 +2,14 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use depguard_core::{ControlPlane, LogicalCluster, WorkspacePath};
-use kube_client::config::{InClusterError, KubeConfigOptions, Kubeconfig, KubeconfigError};
+use kube_client::config::{InClusterError, KubeconfigError};
 
 use crate::http::endpoint::Endpoint;
+use crate::http::kubeconfig::{self, KubeconfigOverrides};
+use crate::http::request_log::RequestLog;
 use crate::http::transport::{self, Transport};
 use crate::http::url::{self, Address, UrlError};
 
@@ -23,6 +26,12 @@ pub struct ConnectOptions {
     pub base_host: Option<String>,
     /// Control plane that the server belongs to: a kcp, or a plain Kubernetes.
     pub control_plane: ControlPlane,
+    /// Values that replace the kubeconfig's.
+    pub overrides: KubeconfigOverrides,
+    /// Time limit of each response, including its body. By default there is none.
+    pub request_timeout: Option<Duration>,
+    /// Function that is told of each request. By default there is none.
+    pub request_log: Option<RequestLog>,
 }
 
 /// Shared stack of connections, TLS and credentials. All clones, and all [`Endpoint`]s made from them, use this one
@@ -36,6 +45,7 @@ pub struct Connection {
     base: Arc<str>,
     namespace: Arc<str>,
     own: Endpoint,
+    timeout: Option<Duration>,
 }
 
 /// Reason why no connection can be opened.
@@ -67,6 +77,9 @@ pub enum ConnectError {
         "the kubeconfig's server `{0}` names no workspace: it must end in `/clusters/<the workspace of depguard's APIExport>`"
     )]
     NoWorkspace(String),
+    /// The server that replaces the kubeconfig's has no valid URL.
+    #[error("`{0}` is no URL of a server: write https://HOST:PORT")]
+    Server(String),
     /// The kubeconfig's certificates or credentials can't be used.
     #[error("cannot use the kubeconfig's certificates and credentials: {0}")]
     Credentials(String),
@@ -75,7 +88,15 @@ pub enum ConnectError {
 impl ConnectOptions {
     /// Returns options for the server that the default kubeconfig's current context names.
     pub fn new(control_plane: ControlPlane) -> Self {
-        Self { kubeconfig: None, context: None, base_host: None, control_plane }
+        Self {
+            kubeconfig: None,
+            context: None,
+            base_host: None,
+            control_plane,
+            overrides: KubeconfigOverrides::default(),
+            request_timeout: None,
+            request_log: None,
+        }
     }
 
     /// Uses this kubeconfig file, if there is one.
@@ -95,12 +116,30 @@ impl ConnectOptions {
     pub fn base_host(self, url: impl Into<Option<String>>) -> Self {
         Self { base_host: url.into(), ..self }
     }
+
+    /// Replaces values of the kubeconfig by these.
+    #[must_use]
+    pub fn overrides(self, overrides: KubeconfigOverrides) -> Self {
+        Self { overrides, ..self }
+    }
+
+    /// Fails each request whose response has not arrived within this time, if there is one.
+    #[must_use]
+    pub fn request_timeout(self, timeout: impl Into<Option<Duration>>) -> Self {
+        Self { request_timeout: timeout.into(), ..self }
+    }
+
+    /// Tells this function of each request, if there is one.
+    #[must_use]
+    pub fn request_log(self, log: impl Into<Option<RequestLog>>) -> Self {
+        Self { request_log: log.into(), ..self }
+    }
 }
 
 impl Connection {
     /// Reads the kubeconfig and builds the stack. Sends no request yet.
     pub async fn open(options: &ConnectOptions) -> Result<Self, ConnectError> {
-        let config = read_config(options).await?;
+        let config = kubeconfig::read(options).await?;
         let mut address = Address::parse(&config.cluster_url.to_string())?;
         if options.control_plane == ControlPlane::Kcp && address.workspace.is_none() {
             return Err(ConnectError::NoWorkspace(address.url));
@@ -114,8 +153,14 @@ impl Connection {
             .await
             .map_err(|why| ConnectError::Credentials(why.to_string()))?
             .map_err(|why| ConnectError::Credentials(why.to_string()))?;
+        let transport = match &options.request_log {
+            Some(log) => transport::logged(transport, log.clone()),
+            None => transport,
+        };
+        let timeout = options.request_timeout;
         Ok(Self {
-            own: Endpoint::new(transport.clone(), &address.url),
+            own: Endpoint::new(transport.clone(), &address.url, timeout),
+            timeout,
             base: Arc::from(address.base.as_str()),
             address: Arc::new(address),
             namespace,
@@ -145,99 +190,22 @@ impl Connection {
 
     /// Returns the endpoint of a logical cluster, through the front-proxy.
     pub fn cluster(&self, cluster: &LogicalCluster) -> Endpoint {
-        Endpoint::new(self.transport.clone(), &format!("{}/clusters/{cluster}", self.base))
+        self.endpoint(&format!("{}/clusters/{cluster}", self.base))
     }
 
     /// Returns the endpoint of a workspace by its path, through the front-proxy.
     pub fn workspace(&self, path: &WorkspacePath) -> Endpoint {
-        Endpoint::new(self.transport.clone(), &format!("{}/clusters/{path}", self.base))
+        self.endpoint(&format!("{}/clusters/{path}", self.base))
     }
 
     /// Returns the endpoint of another URL, such as one from an endpoint slice. The same credentials and certificates
     /// are used there.
     pub fn at(&self, url: &str) -> Result<Endpoint, ConnectError> {
         let url = self.address.same_protection(url::normalize(url)?)?;
-        Ok(Endpoint::new(self.transport.clone(), &url))
+        Ok(self.endpoint(&url))
     }
-}
 
-/// Reads and merges the kubeconfigs of `KUBECONFIG`.
-fn from_env() -> Result<Option<Kubeconfig>, KubeconfigError> {
-    let paths = std::env::var_os("KUBECONFIG").unwrap_or_default();
-    merged(std::env::split_paths(&paths).filter(|path| !path.as_os_str().is_empty()).collect())
-}
-
-/// Merges the kubeconfigs at these paths. Skips missing files as kubectl does, unless all are missing. Returns `None`
-/// if there is no path.
-fn merged(mut paths: Vec<PathBuf>) -> Result<Option<Kubeconfig>, KubeconfigError> {
-    if paths.iter().any(|path| path.exists()) {
-        paths.retain(|path| path.exists());
-    }
-    let mut all = None;
-    for path in paths {
-        let next = Kubeconfig::read_from(path)?;
-        all = Some(match all {
-            None => next,
-            Some(all) => Kubeconfig::merge(all, next)?,
-        });
-    }
-    Ok(all)
-}
-
-async fn read_config(options: &ConnectOptions) -> Result<kube_client::Config, ConnectError> {
-    let (from, kubeconfig) = match &options.kubeconfig {
-        Some(file) => (format!("`{}`", file.display()), Kubeconfig::read_from(file)),
-        None => match from_env() {
-            Ok(Some(kubeconfig)) => ("of `KUBECONFIG`".to_owned(), Ok(kubeconfig)),
-            Err(why) => ("of `KUBECONFIG`".to_owned(), Err(why)),
-            // In-cluster configuration has no contexts, so a named context needs a kubeconfig.
-            Ok(None) if options.context.is_none() && std::env::var_os("KUBERNETES_SERVICE_HOST").is_some() => {
-                return kube_client::Config::incluster().map_err(ConnectError::InCluster);
-            }
-            Ok(None) => (
-                "`~/.kube/config` (name another with `--kubeconfig` or in `KUBECONFIG`)".to_owned(),
-                Kubeconfig::read(),
-            ),
-        },
-    };
-    let refused = |why| ConnectError::Kubeconfig { from, why };
-    let kubeconfig = match kubeconfig {
-        Ok(kubeconfig) => kubeconfig,
-        Err(why) => return Err(refused(why)),
-    };
-    if let Some(proxy) = proxy(&kubeconfig, options.context.as_ref()) {
-        return Err(ConnectError::Proxy(proxy));
-    }
-    let chosen = KubeConfigOptions { context: options.context.clone(), ..KubeConfigOptions::default() };
-    kube_client::Config::from_custom_kubeconfig(kubeconfig, &chosen).await.map_err(refused)
-}
-
-/// Returns the proxy that the cluster of this context, or of the current one, asks for.
-fn proxy(kubeconfig: &Kubeconfig, context: Option<&String>) -> Option<String> {
-    let current = context.or(kubeconfig.current_context.as_ref())?;
-    let context = kubeconfig.contexts.iter().find(|context| &context.name == current)?.context.as_ref()?;
-    let cluster = kubeconfig.clusters.iter().find(|cluster| cluster.name == context.cluster)?.cluster.as_ref()?;
-    cluster.proxy_url.clone().filter(|url| !url.is_empty())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_kubeconfig_that_is_not_there_is_left_out_unless_none_is_there() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = |name: &str| folder.path().join(name);
-        for name in ["a", "b"] {
-            std::fs::write(path(name), format!("{{apiVersion: v1, kind: Config, current-context: {name}}}")).unwrap();
-        }
-        let context = |names: &[&str]| {
-            let all = merged(names.iter().map(|name| path(name)).collect());
-            all.map(|all| all.and_then(|all| all.current_context)).ok()
-        };
-        assert_eq!(context(&["missing", "b", "a"]), Some(Some("b".to_owned())));
-        assert_eq!(context(&["a"]), Some(Some("a".to_owned())));
-        assert_eq!(context(&["missing"]), None, "an error says which");
-        assert_eq!(context(&[]), Some(None));
+    fn endpoint(&self, url: &str) -> Endpoint {
+        Endpoint::new(self.transport.clone(), url, self.timeout)
     }
 }

@@ -78,8 +78,8 @@ pub enum RequestError {
 
 impl Endpoint {
     /// Makes an endpoint of a URL that was checked and has no slash at its end.
-    pub(crate) fn new(transport: Transport, url: &str) -> Self {
-        Self { transport, url: Arc::from(url), timeout: None }
+    pub(crate) fn new(transport: Transport, url: &str, timeout: Option<Duration>) -> Self {
+        Self { transport, url: Arc::from(url), timeout }
     }
 
     /// Returns the base URL, without a slash at its end.
@@ -94,9 +94,11 @@ impl Endpoint {
         Self { url: Arc::from(url.trim_end_matches('/')), ..self.clone() }
     }
 
-    /// Returns the same endpoint with a time limit: each response, including its body, must arrive within `timeout`.
+    /// Returns the same endpoint with a time limit: each response, including its body, must arrive within `timeout`. Of
+    /// several limits the shortest counts.
     #[must_use]
     pub fn within(&self, timeout: Duration) -> Self {
+        let timeout = self.timeout.map_or(timeout, |own| own.min(timeout));
         Self { timeout: Some(timeout), ..self.clone() }
     }
 

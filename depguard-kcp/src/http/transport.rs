@@ -13,6 +13,8 @@ use tower::timeout::Timeout;
 use tower::util::BoxCloneSyncService;
 use tower::{BoxError, ServiceBuilder};
 
+use crate::http::request_log::RequestLog;
+
 /// Service that sends requests whose URI is absolute. Clones share connections and credentials.
 pub(crate) type Transport = BoxCloneSyncService<Request<Body>, Response<Incoming>, BoxError>;
 
@@ -55,4 +57,12 @@ pub(crate) fn build(config: &kube_client::Config) -> Result<Transport, kube_clie
         .map_err(BoxError::from)
         .service(client);
     Ok(Transport::new(transport))
+}
+
+/// Logs each request that is sent over a stack. The log is above the credentials, so it never shows them.
+pub(crate) fn logged(transport: Transport, log: RequestLog) -> Transport {
+    Transport::new(tower::service_fn(move |request| {
+        let (log, transport) = (log.clone(), transport.clone());
+        async move { log.send(transport, request).await }
+    }))
 }

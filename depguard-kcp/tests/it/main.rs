@@ -2,6 +2,7 @@
 
 mod caller;
 mod connection;
+mod overrides;
 mod reflector;
 mod server;
 mod testbed;

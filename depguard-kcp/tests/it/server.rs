@@ -19,10 +19,16 @@ pub(crate) struct Asked {
 
 impl Asked {
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
-        self.head.lines().skip(1).find_map(|line| {
+        self.headers(name).first().copied()
+    }
+
+    /// Returns all values of a header.
+    pub(crate) fn headers(&self, name: &str) -> Vec<&str> {
+        let values = self.head.lines().skip(1).filter_map(|line| {
             let (key, value) = line.split_once(':')?;
             key.eq_ignore_ascii_case(name).then(|| value.trim())
-        })
+        });
+        values.collect()
     }
 }
 

@@ -10,8 +10,13 @@ use crate::store::Key;
 use crate::world::tokens::audience_of;
 use crate::world::{ONLY, World};
 
-/// Returns the user whose token the request has.
+/// Returns the user whose token the request has, or the user whom that user impersonates.
 pub(crate) fn authenticate(world: &World, headers: &HeaderMap) -> ApiResult<User> {
+    by_token(world, headers)?.impersonating(headers)
+}
+
+/// Returns the user whose token the request has.
+fn by_token(world: &World, headers: &HeaderMap) -> ApiResult<User> {
     let token = identity::token(headers).ok_or_else(ApiError::unauthorized)?;
     // No user's name looks like a token.
     if !(token.starts_with("ey") && token.matches('.').count() == 2) {

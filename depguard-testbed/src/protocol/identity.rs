@@ -1,11 +1,12 @@
 //! Identity of the requester: a token is a user's name, or it comes from a TokenRequest.
 
 use http::HeaderMap;
-use http::header::AUTHORIZATION;
+use http::header::{AUTHORIZATION, HeaderValue};
 use serde_json::{Value, json};
 
 use crate::options::Kind;
 use crate::protocol::json::{array, text};
+use crate::protocol::status::{ApiError, ApiResult};
 
 const AUTHENTICATED: &str = "system:authenticated";
 const MASTERS: &str = "system:masters";
@@ -86,6 +87,20 @@ impl User {
             Some((home, account)) => Self::account(account, Some(home)),
             None => Self::new(name, &[AUTHENTICATED]),
         }
+    }
+
+    /// Returns the user whom a request impersonates, or this user if it impersonates none. Only a user whom RBAC doesn't
+    /// limit may impersonate.
+    pub(crate) fn impersonating(self, headers: &HeaderMap) -> ApiResult<Self> {
+        let text = |value: &HeaderValue| value.to_str().unwrap_or_default().to_owned();
+        let Some(name) = headers.get("impersonate-user").map(text) else { return Ok(self) };
+        if !self.is_unbound() {
+            let why = format!("User \"{}\" cannot impersonate resource \"users\" in API group \"\"", self.name);
+            return Err(ApiError::forbidden("", "users", &name, &format!("{why} at the cluster scope")));
+        }
+        let mut user = Self::named(&name);
+        user.groups.extend(headers.get_all("impersonate-group").iter().map(text));
+        Ok(user)
     }
 
     /// Returns the user as a review shows them.
