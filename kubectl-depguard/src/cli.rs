@@ -1,8 +1,10 @@
 //! Command line: the list of commands, and the execution of one.
 
+mod examples;
+
 use std::ffi::OsString;
 
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::commands::{
     completion, dangling, graph, impact, import, install, lint, order, rules, status, suggest, test, trace, ui,
@@ -52,17 +54,18 @@ enum Command {
 
 /// Returns the command line for the generator of its documentation.
 pub fn command() -> clap::Command {
-    Cli::command()
+    examples::add(Cli::command())
 }
 
 /// Runs one command; the first of `args` is the program's name.
 pub async fn run(args: impl IntoIterator<Item = OsString>, terminal: &mut Terminal) -> ExitStatus {
     let args: Vec<_> = args.into_iter().collect();
-    if completion::kubectl::is_completion_call(args.first()) {
-        let words = args.get(1..).unwrap_or_default();
-        return completion::kubectl::complete(command(), words, terminal).map_or(ExitStatus::Failure, ExitStatus::from);
+    if let Some(words) = completion::protocol::typed_words(&args) {
+        let completed = completion::protocol::complete(command(), words, terminal).await;
+        return completed.map_or(ExitStatus::Failure, ExitStatus::from);
     }
-    let cli = match Cli::try_parse_from(args) {
+    let matches = command().try_get_matches_from(args);
+    let mut cli = match matches.and_then(|matches| Cli::from_arg_matches(&matches)) {
         Ok(cli) => cli,
         Err(error) => {
             let (text, wrong) = (error.render(), error.use_stderr());
@@ -74,6 +77,7 @@ pub async fn run(args: impl IntoIterator<Item = OsString>, terminal: &mut Termin
         }
     };
     terminal.set_colour(cli.global.colour());
+    cli.global.log_requests(terminal.err_handle());
     match execute(cli, terminal).await {
         Ok(outcome) => outcome.into(),
         Err(failure) if failure.is_cut() => ExitStatus::Cut,
@@ -89,7 +93,7 @@ pub async fn run(args: impl IntoIterator<Item = OsString>, terminal: &mut Termin
 async fn execute(cli: Cli, terminal: &mut Terminal) -> Result<Outcome, Failure> {
     let Cli { global, command } = cli;
     match command {
-        Command::Completion(args) => completion::run(&args, self::command(), terminal),
+        Command::Completion(args) => completion::run(&args, self::command(), &global, terminal),
         Command::Dangling(args) => dangling::run(&args, &global, terminal).await,
         Command::Graph(args) => graph::run(args, &global, terminal).await,
         Command::Impact(args) => impact::run(&args, &global, terminal).await,
@@ -99,7 +103,7 @@ async fn execute(cli: Cli, terminal: &mut Terminal) -> Result<Outcome, Failure> 
         Command::Rules(args) => rules::run(args, &global, terminal).await,
         Command::Status(args) => status::run(args, &global, terminal).await,
         Command::Suggest(args) => suggest::run(&args, &global, terminal).await,
-        Command::Test(args) => test::run(args, terminal).await,
+        Command::Test(args) => test::run(args, &global, terminal).await,
         Command::Trace(args) => trace::run(&args, &global, terminal).await,
         Command::Ui(args) => ui::run(args, &global, terminal).await,
         Command::Uninstall(args) => uninstall::run(args, &global, terminal).await,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use depguard_core::applicability::RuleGrants;
 use depguard_core::model::{GroupResource, Namespace, Resource, Version};
 use depguard_core::{ControlPlane, ExportName, Group, LogicalCluster, WorkspacePath, Workspaces, api};
-use depguard_kcp::{ApiError, ConnectOptions, Connection, Endpoint};
+use depguard_kcp::{ApiError, Connection, Endpoint};
 use futures::stream::{self, StreamExt, TryStreamExt};
 use serde_json::Value;
 use tokio::sync::OnceCell;
@@ -46,9 +46,7 @@ const MAX_CONCURRENT_LISTS: usize = 8;
 
 impl ApiServer {
     pub(crate) async fn open(global: &Global) -> Result<Self, Failure> {
-        let options = ConnectOptions::new(global.control_plane().unwrap_or(ControlPlane::Kubernetes))
-            .kubeconfig(global.kubeconfig.clone())
-            .context(global.context.clone());
+        let options = global.connect_options(global.control_plane().unwrap_or(ControlPlane::Kubernetes))?;
         let connection = Connection::open(&options)
             .await
             .map_err(|why| Failure::new(why).hint("name a kubeconfig with --kubeconfig, or files with -f"))?;
@@ -410,7 +408,7 @@ fn bound_by(binding: &Value) -> Vec<BoundKind> {
 
 #[cfg(test)]
 mod tests {
-    use depguard_kcp::Status;
+    use depguard_kcp::{ConnectOptions, Status};
 
     use super::*;
 

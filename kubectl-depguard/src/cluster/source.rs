@@ -23,6 +23,8 @@ pub(crate) enum Source {
 
 /// Namespace of objects in files that name none, unless `--namespace` says otherwise.
 const DEFAULT_NAMESPACE: &str = "default";
+/// Reason why flags about an API server have no effect.
+pub(crate) const READS_FILES: &str = "the command reads files, and no API server";
 
 impl Source {
     /// Opens the files if any are named, otherwise the API server of the kubeconfig.
@@ -34,12 +36,7 @@ impl Source {
             Some(namespace) => namespace.clone(),
             None => Namespace::parse(DEFAULT_NAMESPACE).map_err(Failure::new)?,
         };
-        for (flag, is_given) in [("--kubeconfig", global.kubeconfig.is_some()), ("--context", global.context.is_some())]
-        {
-            if is_given {
-                terminal.note(&format!("ignored {flag}: the command reads files, and no API server"))?;
-            }
-        }
+        global.refuse_server_flags(READS_FILES)?;
         let manifests = Manifests::from_files(files.manifests(terminal)?, &fallback)?;
         manifests.remarks().iter().try_for_each(|remark| terminal.note(remark))?;
         Ok(Self::Manifests(manifests))

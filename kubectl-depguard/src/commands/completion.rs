@@ -1,40 +1,48 @@
-//! `completion`: prints the script by which a shell completes commands and flags.
+//! `completion`: lets shells complete commands, flags, kinds, objects and namespaces.
 
-pub(crate) mod kubectl;
+mod candidates;
+mod dynamic;
+mod install;
+pub(crate) mod protocol;
+mod scripts;
 
-use clap_complete::{Shell, generate};
+use clap_complete::Shell;
 
 use crate::io::exit::{Failure, Outcome};
 use crate::io::terminal::Terminal;
+use crate::options::Global;
 
-/// Print a script that completes commands and flags in a shell
+/// Complete commands, flags, kinds, objects and namespaces in a shell
 ///
-/// For bash: `source <(kubectl depguard completion bash)`. The script completes the words after `kubectl-depguard`.
+/// With --install, the command sets everything up. It writes a program kubectl_complete-depguard into a folder of the
+/// PATH, which kubectl 1.26 and later run to complete the words after `kubectl depguard`, and for each shell that is
+/// installed a script that completes the words after `kubectl-depguard`. It replaces only files of its own.
 ///
-/// For the words after `kubectl depguard`, kubectl 1.26 and later run a program `kubectl_complete-depguard`. Create it
-/// as a link to this program, for example by `ln -s "$(command -v kubectl-depguard)"
-/// ~/.local/bin/kubectl_complete-depguard`, in any folder of the PATH.
+/// Without --install, the command prints the script for one shell. Kinds, objects and namespaces come from the API
+/// server, or from the files after -f, and contexts from the kubeconfig.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Shell to write the script for
-    #[arg(value_enum)]
-    shell: Shell,
+    /// Shell to write the script for; with --install, the only shell to set up
+    #[arg(value_enum, required_unless_present = "install")]
+    shell: Option<Shell>,
+
+    /// Set up the completion of kubectl and of the shells that are installed
+    #[arg(long)]
+    install: bool,
 }
 
-/// Name of the completed command.
-const PROGRAM: &str = "kubectl-depguard";
-/// Name of the command within bash's script. The script tells subcommands apart by two spellings of the name, which
-/// differ if the name has a hyphen.
-const WORD: &str = "depguard";
-
-/// Prints the script for `command`, the whole command line.
-pub(crate) fn run(args: &Args, command: clap::Command, terminal: &mut Terminal) -> Result<Outcome, Failure> {
-    let (name, mut script) = (if args.shell == Shell::Bash { WORD } else { PROGRAM }, Vec::new());
-    generate(args.shell, &mut command.name(name).bin_name(name), name, &mut script);
-    if args.shell == Shell::Bash {
-        let registered = String::from_utf8_lossy(&script);
-        script = registered.replace(&format!(" default {WORD}\n"), &format!(" default {PROGRAM}\n")).into_bytes();
+/// Prints or installs the scripts for `command`, the whole command line.
+pub(crate) fn run(
+    args: &Args,
+    command: clap::Command,
+    global: &Global,
+    terminal: &mut Terminal,
+) -> Result<Outcome, Failure> {
+    global.refuse_server_flags("the scripts ask whichever API server is current when they run")?;
+    match (args.install, args.shell) {
+        (true, shell) => install::run(shell, terminal)?,
+        (false, Some(shell)) => terminal.out().write_all(&scripts::script(shell, command))?,
+        (false, None) => return Err(Failure::new("no shell is named").hint("name one, or add --install")),
     }
-    terminal.out().write_all(&script)?;
     Ok(Outcome::Well)
 }

@@ -21,6 +21,7 @@ use self::written::{Published, is_published_resource};
 use crate::cluster::documents::is_definition;
 use crate::cluster::files::FileArgs;
 use crate::cluster::kinds::{KindInfo, Kinds};
+use crate::cluster::source::READS_FILES;
 use crate::engine::rule_draft::{ExportAt, export_at};
 use crate::io::exit::{Failure, Outcome};
 use crate::io::output::RulesFormat;
@@ -91,11 +92,12 @@ pub(crate) struct Original {
     name: String,
 }
 
-pub(crate) async fn run(args: Args, _: &Global, terminal: &mut Terminal) -> Result<Outcome, Failure> {
+pub(crate) async fn run(args: Args, global: &Global, terminal: &mut Terminal) -> Result<Outcome, Failure> {
     let From::PublishedResource = args.from;
     if args.files.is_empty() {
         return Err(Failure::new("no file is named").hint("name files with PublishedResources with -f"));
     }
+    global.refuse_server_flags(READS_FILES)?;
     let documents = args.files.read(terminal)?;
     let mut kinds = Kinds::default();
     for document in documents.iter().filter(|document| is_definition(&document.value)) {

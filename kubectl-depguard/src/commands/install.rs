@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use depguard_controller::WebhookTarget;
 use depguard_controller::manifests::{NAMESPACE, ReadThrough};
 use depguard_core::{ControlPlane, WorkspacePath, api};
-use depguard_kcp::{ApiError, ConnectOptions, Connection, Endpoint};
+use depguard_kcp::{ApiError, Connection, Endpoint};
 use serde_json::json;
 
 pub(crate) use self::apply::{Applier, Targets, path_of};
@@ -136,23 +136,24 @@ pub(crate) fn own_namespace(global: &Global) -> String {
 }
 
 /// Connects to the API server of a further kubeconfig.
-pub(crate) async fn connect(kubeconfig: &Path, control_plane: ControlPlane) -> Result<Connection, Failure> {
-    let options = ConnectOptions::new(control_plane).kubeconfig(kubeconfig.to_owned());
+pub(crate) async fn connect(kubeconfig: &Path, global: &Global) -> Result<Connection, Failure> {
+    // A connection to kcp would require a workspace in the kubeconfig, which kcp's own lacks.
+    let options = global.further_options(ControlPlane::Kubernetes).kubeconfig(kubeconfig.to_owned());
     Connection::open(&options).await.map_err(Failure::new)
 }
 
 /// Returns `system:admin` of the shard that a kubeconfig leads to. The kubeconfig may name any workspace, or none, as
 /// kcp's own does.
-pub(crate) async fn shard(kubeconfig: &Path) -> Result<Endpoint, Failure> {
+pub(crate) async fn shard(kubeconfig: &Path, global: &Global) -> Result<Endpoint, Failure> {
     let admin = WorkspacePath::parse("system:admin").map_err(Failure::new)?;
-    // A connection to kcp would require a workspace in the kubeconfig.
-    Ok(connect(kubeconfig, ControlPlane::Kubernetes).await?.workspace(&admin))
+    Ok(connect(kubeconfig, global).await?.workspace(&admin))
 }
 
 impl Args {
     /// Opens the targets of the objects. A dry run of the client alone needs no kubeconfig.
     async fn open(&self, global: &Global) -> Result<(ControlPlane, Targets), Failure> {
         if let (Some(DryRun::Client), Some(control_plane)) = (self.dry_run, global.control_plane()) {
+            global.refuse_server_flags("with --control-plane and --dry-run=client the command asks no API server")?;
             return Ok((control_plane, Targets::default()));
         }
         let live = ApiServer::open(global).await?;
@@ -162,10 +163,10 @@ impl Args {
             ControlPlane::Kcp => {
                 targets.kcp = Some(live.connection().clone());
                 for kubeconfig in &self.shard_kubeconfig {
-                    targets.shards.push(shard(kubeconfig).await?);
+                    targets.shards.push(shard(kubeconfig, global).await?);
                 }
                 if let Some(kubeconfig) = &self.pods_kubeconfig {
-                    targets.cluster = Some(connect(kubeconfig, ControlPlane::Kubernetes).await?.own_endpoint());
+                    targets.cluster = Some(connect(kubeconfig, global).await?.own_endpoint());
                 }
             }
         }

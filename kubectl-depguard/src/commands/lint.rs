@@ -72,9 +72,13 @@ pub(crate) struct Args {
 }
 
 pub(crate) async fn run(args: Args, global: &Global, terminal: &mut Terminal) -> Result<Outcome, Failure> {
+    let is_live = args.live || args.files.is_empty();
+    if !is_live {
+        global.refuse_server_flags("the command reads files, and an API server with --live only")?;
+    }
     let documents = args.files.read_texts(terminal)?;
     let schemas = files::read_texts(&args.schemas, args.files.recursive, terminal)?;
-    let live = if args.live || args.files.is_empty() { Some(ApiServer::open(global).await?) } else { None };
+    let live = if is_live { Some(ApiServer::open(global).await?) } else { None };
     let control_plane = global.control_plane().or(live.as_ref().map(ApiServer::control_plane));
     let (stored, unread) = match &live {
         Some(live) => live::rules(live).await?,

@@ -90,7 +90,7 @@ pub(crate) async fn run(args: Args, global: &Global, terminal: &mut Terminal) ->
     report.installed = !found.configurations.is_empty() || found.is_elsewhere;
     report.rules = std::mem::take(&mut found.rules);
     report.locks = rules::locks(&live, &mut report.unread).await;
-    let cluster = pods_cluster(&live, args.pods_kubeconfig.as_deref()).await?;
+    let cluster = pods_cluster(&live, args.pods_kubeconfig.as_deref(), global).await?;
     if cluster.is_none() {
         report.unread.push(StatusReadFailure {
             what: "the processes".to_owned(),
@@ -115,11 +115,15 @@ pub(crate) async fn run(args: Args, global: &Global, terminal: &mut Terminal) ->
 }
 
 /// Returns the endpoint of the cluster in which the processes run; `None` in kcp if the user named no kubeconfig of it.
-pub(super) async fn pods_cluster(live: &ApiServer, kubeconfig: Option<&Path>) -> Result<Option<Endpoint>, Failure> {
+pub(super) async fn pods_cluster(
+    live: &ApiServer,
+    kubeconfig: Option<&Path>,
+    global: &Global,
+) -> Result<Option<Endpoint>, Failure> {
     match (live.control_plane(), kubeconfig) {
         (ControlPlane::Kubernetes, _) => Ok(Some(live.endpoint())),
         (ControlPlane::Kcp, Some(kubeconfig)) => {
-            Ok(Some(connect(kubeconfig, ControlPlane::Kubernetes).await?.own_endpoint()))
+            Ok(Some(connect(kubeconfig, global).await?.own_endpoint()))
         }
         (ControlPlane::Kcp, None) => Ok(None),
     }

@@ -21,6 +21,7 @@ use self::reference::Confidence;
 use crate::cluster::api_server::ApiServer;
 use crate::cluster::files::FileArgs;
 use crate::cluster::rules::{BoundKind, ReadFailure};
+use crate::cluster::source::READS_FILES;
 use crate::engine::rule_draft::{ExportAt, export_at};
 use crate::io::exit::{Failure, Outcome};
 use crate::io::output::{RulesFormat, Table};
@@ -126,6 +127,7 @@ async fn read(
         let (definitions, unread) = of_server(&live, &workspaces).await?;
         return Ok((definitions, unread, live.control_plane()));
     }
+    global.refuse_server_flags(READS_FILES)?;
     let documents = args.files.read(terminal)?;
     let (definitions, unread) = definitions(documents.iter().map(|document| &*document.value), &workspaces);
     let exported = definitions.iter().any(|definition| definition.export.is_some());

@@ -2,9 +2,11 @@
 
 use std::path::PathBuf;
 
+use crate::cluster::source::READS_FILES;
 use crate::io::exit::{Failure, Outcome};
 use crate::io::output::CheckOutputArgs;
 use crate::io::terminal::Terminal;
+use crate::options::Global;
 
 mod case;
 mod checks;
@@ -40,7 +42,8 @@ pub(crate) struct Args {
     coverage: bool,
 }
 
-pub(crate) async fn run(args: Args, terminal: &mut Terminal) -> Result<Outcome, Failure> {
+pub(crate) async fn run(args: Args, global: &Global, terminal: &mut Terminal) -> Result<Outcome, Failure> {
+    global.refuse_server_flags(READS_FILES)?;
     let suites = Suite::read(&args.filename, args.recursive, terminal)?;
     let mut results = Vec::new();
     let mut coverage = args.coverage.then(Coverage::default);

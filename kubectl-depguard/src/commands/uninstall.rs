@@ -105,7 +105,7 @@ pub(crate) async fn run(args: Args, global: &Global, terminal: &mut Terminal) ->
             done.remove(items, args.crd, terminal).await?;
             done.rules(&live.endpoint(), args.crd).await;
         }
-        ControlPlane::Kcp => done.in_kcp(&args, &live, &namespace, terminal).await?,
+        ControlPlane::Kcp => done.in_kcp(&args, &live, global, terminal).await?,
     }
     if done.deleted_names.is_empty() {
         terminal.out().write_all(b"there was nothing to remove\n")?;
@@ -151,9 +151,13 @@ async fn configurations(
 ) -> Result<depguard_controller::Uninstalled, Failure> {
     let export = ExportName::parse(api::GROUP).map_err(Failure::new)?;
     let given = global.namespace.as_ref().filter(|_| control_plane == ControlPlane::Kubernetes);
+    let options = global.connect_options(control_plane)?;
     let what = Uninstall::new(control_plane, export)
-        .kubeconfig(global.kubeconfig.clone())
-        .context(global.context.clone())
+        .kubeconfig(options.kubeconfig)
+        .context(options.context)
+        .overrides(options.overrides)
+        .request_timeout(options.request_timeout)
+        .request_log(options.request_log)
         .leader_election_namespace(given.map(ToString::to_string))
         .leader_election_id(args.leader_election_id.clone())
         .timeout(Duration::from_secs(args.timeout));
@@ -312,16 +316,17 @@ impl Removal {
         &mut self,
         args: &Args,
         live: &ApiServer,
-        namespace: &str,
+        global: &Global,
         terminal: &mut Terminal,
     ) -> Result<(), Failure> {
+        let namespace = &own_namespace(global);
         let own = live.connection().own_workspace().unwrap_or_default();
         let own = WorkspacePath::parse(own).map_err(Failure::new)?;
         for kubeconfig in &args.shard_kubeconfig {
-            self.targets.shards.push(shard(kubeconfig).await?);
+            self.targets.shards.push(shard(kubeconfig, global).await?);
         }
         if let Some(kubeconfig) = &args.pods_kubeconfig {
-            self.targets.cluster = Some(connect(kubeconfig, ControlPlane::Kubernetes).await?.own_endpoint());
+            self.targets.cluster = Some(connect(kubeconfig, global).await?.own_endpoint());
         }
         self.targets.kcp = Some(live.connection().clone());
         let shards = self.targets.shards.len();

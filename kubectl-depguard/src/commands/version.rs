@@ -118,7 +118,7 @@ pub(crate) async fn run(args: Args, global: &Global, terminal: &mut Terminal) ->
 /// Returns the versions of the controller and of the webhook.
 async fn processes(args: &Args, global: &Global) -> Result<(ProcessVersion, ProcessVersion), Failure> {
     let live = ApiServer::open(global).await?;
-    let Some(cluster) = pods_cluster(&live, args.pods_kubeconfig.as_deref()).await? else {
+    let Some(cluster) = pods_cluster(&live, args.pods_kubeconfig.as_deref(), global).await? else {
         let unknown =
             ProcessVersion::unknown("the processes run in a Kubernetes cluster: name it with --pods-kubeconfig");
         return Ok((unknown.clone(), unknown));

@@ -16,6 +16,8 @@ pub struct Terminal {
     err_is_terminal: bool,
     stdin_is_terminal: bool,
     colour: bool,
+    /// A test's buffer of standard error; `None` if that is the process's own.
+    err_buffer: Option<Buffer>,
 }
 
 /// Output that a command wrote to a test's buffers.
@@ -51,6 +53,7 @@ impl Terminal {
             err_is_terminal: io::stderr().is_terminal(),
             stdin_is_terminal: io::stdin().is_terminal(),
             colour: out_is_terminal && !no_colour,
+            err_buffer: None,
         }
     }
 
@@ -65,6 +68,7 @@ impl Terminal {
             err_is_terminal: false,
             stdin_is_terminal: false,
             colour: false,
+            err_buffer: Some(captured.err.clone()),
         };
         (terminal, captured)
     }
@@ -77,6 +81,14 @@ impl Terminal {
     /// Returns the stream for everything besides the result.
     pub(crate) fn err(&mut self) -> &mut dyn Write {
         &mut *self.err
+    }
+
+    /// Returns another handle on standard error, for tasks beside the command.
+    pub(crate) fn err_handle(&self) -> Box<dyn Write + Send> {
+        match &self.err_buffer {
+            Some(buffer) => Box::new(buffer.clone()),
+            None => Box::new(io::stderr()),
+        }
     }
 
     /// Prints a note on a line of standard error.

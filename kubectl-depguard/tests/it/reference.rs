@@ -2,12 +2,13 @@
 //!
 //! `DEPGUARD_WRITE=1 cargo test -p kubectl-depguard --test it reference` writes them.
 
+mod man;
 mod markdown;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use clap::Command;
+use clap::{Command, CommandFactory};
 
 use crate::reports::lost_properties;
 
@@ -16,7 +17,6 @@ const HOW: &str = "`DEPGUARD_WRITE=1 cargo test -p kubectl-depguard --test it re
 
 #[test]
 fn the_reference_is_what_the_code_says() {
-    let text = markdown::print(&built());
     let schema = kubectl_depguard::report_schema();
     let path = root().join("docs/reference").join(SCHEMA);
     if let Ok(old) = std::fs::read_to_string(path) {
@@ -24,15 +24,75 @@ fn the_reference_is_what_the_code_says() {
         assert!(lost.is_empty(), "the schema of reports lost {lost:?}, against the promise of docs/output.md");
     }
     let schema = serde_json::to_string_pretty(&schema).unwrap() + "\n";
-    let files = [("kubectl-depguard.md".to_owned(), text), (SCHEMA.to_owned(), schema)];
-    agree("docs/reference", BTreeMap::from(files));
+    let pages = Program::all().map(|program| (format!("{}.md", program.name), markdown::print(&program.command)));
+    let schema = (SCHEMA.to_owned(), schema);
+    agree("docs/reference", pages.into_iter().chain([schema]).collect());
 }
 
 #[test]
 fn the_man_pages_are_what_the_code_says() {
-    let mut pages = BTreeMap::new();
-    print(&built(), &mut pages);
-    agree("docs/man", pages);
+    agree("docs/man", man::pages(&Program::all()));
+}
+
+/// Program with a command line.
+struct Program {
+    name: &'static str,
+    command: Command,
+    /// Exit codes, and their meanings.
+    exit_codes: &'static [(&'static str, &'static str)],
+    /// Variables of the environment, and their meanings.
+    environment: &'static [(&'static str, &'static str)],
+}
+
+impl Program {
+    fn all() -> [Self; 3] {
+        const SERVER_EXITS: &[(&str, &str)] = &[
+            ("0", "The program was asked to stop, or has done its task."),
+            ("1", "The program could not start, or its task failed; standard error says why."),
+            ("2", "The command line is wrong."),
+        ];
+        const KUBECONFIG: (&str, &str) =
+            ("KUBECONFIG", "Kubeconfig files, separated by colons; missing ones are left out.");
+        const LOG: (&str, &str) = ("RUST_LOG", "Level of the log, as in RUST_LOG=debug.");
+        const POD: (&str, &str) = (
+            "KUBERNETES_SERVICE_HOST, KUBERNETES_SERVICE_PORT",
+            "API server of the pod's own service account, if no kubeconfig is named.",
+        );
+        const NAMESPACE: (&str, &str) = ("POD_NAMESPACE", "Value of --namespace.");
+        let server = |name, command: Command, environment| Self {
+            name,
+            command: finished(command.name(name).bin_name(name)),
+            exit_codes: SERVER_EXITS,
+            environment,
+        };
+        [
+            Self {
+                name: "kubectl-depguard",
+                command: built(),
+                exit_codes: &[
+                    ("0", "There is no problem."),
+                    ("1", "The command found a problem of the kind that it looks for."),
+                    ("2", "The command line is wrong, or the command failed or could not find out everything."),
+                    ("141", "Nobody reads the output any more, as behind `head`."),
+                ],
+                environment: &[
+                    KUBECONFIG,
+                    (
+                        "HOME",
+                        "Folder of the default kubeconfig, .kube/config, and of what completion --install writes.",
+                    ),
+                    ("NO_COLOR", "Turns colours off, if it is not empty."),
+                    ("PATH", "Folders in which completion --install looks for kubectl-depguard and shells."),
+                    (
+                        "XDG_DATA_HOME, XDG_CONFIG_HOME, BASH_COMPLETION_USER_DIR",
+                        "Folders of shells' scripts, for completion --install.",
+                    ),
+                ],
+            },
+            server("depguard-webhook", depguard_webhook::cli::Cli::command(), &[KUBECONFIG, LOG, POD]),
+            server("depguard-controller", depguard_controller::cli::Cli::command(), &[KUBECONFIG, LOG, POD, NAMESPACE]),
+        ]
+    }
 }
 
 #[test]
@@ -53,18 +113,13 @@ fn the_readme_has_a_row_for_each_command() {
 
 /// Returns the command line, with the flags that every command inherits.
 fn built() -> Command {
-    let mut command = kubectl_depguard::command().disable_help_subcommand(true);
-    command.build();
-    command
+    finished(kubectl_depguard::command())
 }
 
-/// Writes the page of a command, and the pages of its subcommands.
-fn print(command: &Command, pages: &mut BTreeMap<String, String>) {
-    let mut page = Vec::new();
-    let man = clap_mangen::Man::new(command.clone());
-    man.render(&mut page).unwrap();
-    pages.insert(man.get_filename(), String::from_utf8(page).unwrap());
-    command.get_subcommands().filter(|below| !below.is_hide_set()).for_each(|below| print(below, pages));
+fn finished(command: Command) -> Command {
+    let mut command = command.disable_help_subcommand(true);
+    command.build();
+    command
 }
 
 /// Checks that the folder has exactly these files, or writes them if the environment says so.

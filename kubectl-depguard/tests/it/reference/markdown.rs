@@ -8,9 +8,16 @@ use clap::{Arg, Command};
 pub(crate) fn print(root: &Command) -> String {
     let mut text = format!("# {}\n\n<!-- Generated from the code by a test; do not edit. -->\n\n", called(root));
     describe(&mut text, root);
-    text.push_str(&commands_table(root, ""));
-    text.push_str("\n## Flags of all commands\n\n");
-    table(&mut text, "flag", root.get_arguments().filter(|arg| arg.is_global_set()));
+    if commands(root).next().is_some() {
+        text.push_str(&commands_table(root, ""));
+    }
+    for (title, global) in [("Flags", false), ("Flags of all commands", true)] {
+        let own: Vec<_> = root.get_arguments().filter(|arg| arg.is_global_set() == global && is_own(arg)).collect();
+        if !own.is_empty() {
+            let _ = write!(text, "\n## {title}\n\n");
+            table(&mut text, "flag", own.into_iter());
+        }
+    }
     for command in commands(root) {
         let _ = write!(text, "\n## {}\n\n", command.get_name());
         describe(&mut text, command);
@@ -19,7 +26,7 @@ pub(crate) fn print(root: &Command) -> String {
         for (what, positional) in [("argument", true), ("flag", false)] {
             let arguments = command.get_arguments();
             let own = arguments.filter(|arg| !arg.is_global_set() && arg.is_positional() == positional);
-            let own: Vec<_> = own.filter(|arg| !matches!(arg.get_id().as_str(), "help" | "version")).collect();
+            let own: Vec<_> = own.filter(|arg| is_own(arg)).collect();
             if !own.is_empty() {
                 text.push('\n');
                 table(&mut text, what, own.into_iter());
@@ -39,6 +46,11 @@ pub(crate) fn commands_table(root: &Command, document: &str) -> String {
             writeln!(text, "| [`{name}`]({document}#{name}) | {} |", command.get_about().map(cell).unwrap_or_default());
     }
     text
+}
+
+/// Returns false for the flags that every program has.
+fn is_own(argument: &Arg) -> bool {
+    !matches!(argument.get_id().as_str(), "help" | "version")
 }
 
 fn commands(root: &Command) -> impl Iterator<Item = &Command> {
