@@ -12,5 +12,6 @@ pub(crate) mod record_reader;
 pub(crate) mod resource_path;
 pub(crate) mod rule_manifests;
 pub(crate) mod rules;
+pub(crate) mod selection;
 pub(crate) mod source;
 pub(crate) mod yaml;

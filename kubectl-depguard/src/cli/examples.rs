@@ -47,7 +47,7 @@ const EXAMPLES: &[Examples] = &[
     Examples {
         command: &["graph"],
         lines: &[
-            ("Draw kinds and rules by Graphviz", "kubectl depguard graph | dot -Tsvg > rules.svg"),
+            ("Draw kinds and rules", "kubectl depguard graph -o svg > rules.svg"),
             ("Draw the objects of a namespace for Markdown", "kubectl depguard graph --objects -n shop -o mermaid"),
             (
                 "Draw what kustomize builds",
@@ -152,6 +152,36 @@ const EXAMPLES: &[Examples] = &[
         lines: &[
             ("Run all suites of a folder", "kubectl depguard test -R -f tests/"),
             ("Write JUnit for CI", "kubectl depguard test -f suite.yaml -o junit > report.xml"),
+        ],
+    },
+    Examples {
+        command: &["trace"],
+        lines: &[
+            (
+                "Show what a Deployment refers to, and whether that is there",
+                "kubectl depguard trace deployment web -n shop",
+            ),
+            (
+                "Ask manifests instead of a cluster",
+                "kubectl depguard trace deployment/web -n shop -f rules.yaml -f manifests/",
+            ),
+        ],
+    },
+    Examples {
+        command: &["ui"],
+        lines: &[
+            ("Open the page in a browser", "kubectl depguard ui"),
+            ("Look at manifests instead of a cluster", "kubectl depguard ui -f rules.yaml -f manifests/"),
+        ],
+    },
+    Examples {
+        command: &["unused"],
+        lines: &[
+            ("List what nothing refers to, in all namespaces", "kubectl depguard unused -A"),
+            (
+                "Look at what kustomize builds",
+                "kubectl kustomize overlays/prod | kubectl depguard unused -f rules.yaml -f -",
+            ),
         ],
     },
     Examples {

@@ -12,6 +12,7 @@ use tokio::sync::OnceCell;
 
 use crate::cluster::kinds::{KindInfo, Kinds};
 use crate::cluster::rules::{Bound, BoundKind, ReadFailure, Rules};
+use crate::cluster::selection::Selection;
 use crate::io::exit::Failure;
 use crate::io::terminal::Terminal;
 use crate::options::Global;
@@ -163,15 +164,17 @@ impl ApiServer {
         Ok(())
     }
 
-    /// Passes each object of a kind to `each`, page by page.
+    /// Passes each object of a kind that is selected to `each`, page by page.
     pub(crate) async fn objects(
         &self,
         kind: &KindInfo,
         namespace: Option<&Namespace>,
+        selection: &Selection,
         terminal: &Terminal,
         mut each: impl FnMut(Value),
     ) -> Result<Option<ReadFailure>, Failure> {
         let (path, what) = collection(kind, namespace);
+        let path = if selection.is_empty() { path } else { format!("{path}?{}", selection.query()) };
         let (endpoint, progress) = (self.endpoint(), terminal.progress(&format!("reading {what}")));
         let pages = endpoint.list_pages(&path, |page| {
             progress.inc(page.len() as u64);

@@ -10,6 +10,7 @@ use crate::cluster::files::FileArgs;
 use crate::cluster::kinds::{KindInfo, Kinds};
 use crate::cluster::manifests::{ManifestObject, Manifests};
 use crate::cluster::rules::{ReadFailure, Rules};
+use crate::cluster::selection::Selection;
 use crate::io::exit::Failure;
 use crate::io::terminal::Terminal;
 use crate::options::Global;
@@ -100,6 +101,18 @@ impl Source {
         kind: &KindInfo,
         namespace: Option<&Namespace>,
         terminal: &Terminal,
+        each: impl FnMut(Value),
+    ) -> Result<Option<ReadFailure>, Failure> {
+        self.selected(kind, namespace, &Selection::default(), terminal, each).await
+    }
+
+    /// Passes each selected object of a kind to `each`, as [`Self::objects`] does. An API server selects by itself.
+    pub(crate) async fn selected(
+        &self,
+        kind: &KindInfo,
+        namespace: Option<&Namespace>,
+        selection: &Selection,
+        terminal: &Terminal,
         mut each: impl FnMut(Value),
     ) -> Result<Option<ReadFailure>, Failure> {
         match self {
@@ -108,12 +121,15 @@ impl Source {
                 for object in manifests.objects_of(&kind.gvr.group_resource()) {
                     let own = object.namespace();
                     if own.is_none() || wanted.is_none() || own == wanted {
-                        each(Arc::unwrap_or_clone(object.to_value()?));
+                        let value = object.to_value()?;
+                        if selection.matches(&value) {
+                            each(Arc::unwrap_or_clone(value));
+                        }
                     }
                 }
                 Ok(None)
             }
-            Self::ApiServer(live) => live.objects(kind, namespace, terminal, each).await,
+            Self::ApiServer(live) => live.objects(kind, namespace, selection, terminal, each).await,
         }
     }
 

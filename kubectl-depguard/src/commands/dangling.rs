@@ -16,6 +16,7 @@ use self::coverage::PathCoverage;
 use crate::cluster::files::FileArgs;
 use crate::cluster::kinds::{KindInfo, resource_name};
 use crate::cluster::rules::ReadFailure;
+use crate::cluster::selection::Selection;
 use crate::cluster::source::Source;
 use crate::engine::reference_scan::{Follow, ObjectIdentity, Reference, Scan, Scope};
 use crate::io::ci_formats;
@@ -32,12 +33,17 @@ use crate::options::Global;
 /// of the context, or all namespaces with -A, and always the objects without a namespace; with -f, all objects of the
 /// files.
 ///
+/// With -l or --field-selector, only references of selected objects are listed. A target counts whether it is selected
+/// or not.
+///
 /// Exit code: 1 if there are dangling references; 2 if there are none, but some references could not be checked, or if
-/// there was nothing to check: no rule that applies, no such namespace, no object of a kind that rules name.
+/// there was nothing to check: no rule that applies, no such namespace, no object of a kind that rules name, or none that is selected.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
     files: FileArgs,
+    #[command(flatten)]
+    selection: Selection,
     #[command(flatten)]
     output: CheckOutputArgs,
 
@@ -94,7 +100,8 @@ pub(crate) async fn run(args: &Args, global: &Global, terminal: &mut Terminal) -
     let rules = source.rules().await?;
     let namespace = source.scope(global)?;
     let scope = Scope { namespace: namespace.as_ref(), follow: Follow::Targets, labels: false, fallback: None };
-    let scan = Scan::read(&source, &rules, scope, None, terminal).await?;
+    let mut scan = Scan::read(&source, &rules, scope, None, terminal).await?;
+    scan.select(&args.selection, &source, scope.namespace, terminal).await?;
     let mut report = Report::from_scan(&scan);
     report.locate(&source);
     report.coverage = args.coverage.then(|| coverage::paths(&scan));
@@ -121,7 +128,7 @@ impl Report {
             let (Some(from), Some(applied)) = (scan.objects.get(reference.from), scan.edges.get(reference.edge)) else {
                 continue;
             };
-            let is_meant = from.inside || from.namespace().is_none();
+            let is_meant = (from.inside || from.namespace().is_none()) && from.selected;
             let is_by_name = matches!(applied.edge.reference, RuleReference::Field(_) | RuleReference::Fixed(_));
             if !(is_meant && is_by_name) {
                 continue;

@@ -5,6 +5,7 @@ use depguard_core::api::OnDelete;
 use depguard_core::rule::Edge;
 
 use crate::cluster::files::FileArgs;
+use crate::cluster::selection::Selection;
 use crate::cluster::source::Source;
 use crate::engine::page::{PageUse, page};
 use crate::io::exit::{Failure, Outcome};
@@ -20,7 +21,8 @@ mod objects;
 /// An arrow points from the kind of the dependents to the kind of their targets. It shows the rule and the field, and
 /// is dashed if the rule only warns or audits. In kcp, the drawing has only rules whose two kinds are both bound here.
 ///
-/// With --objects, the drawing shows the objects of a namespace instead; missing targets are dotted. With --focus, it
+/// With --objects, the drawing shows the objects of a namespace instead; missing targets are dotted. With -l or
+/// --field-selector, it shows the selected objects, and those that refer to them or to which they refer. With --focus, it
 /// shows one object and its surroundings, in all namespaces that you may read. Objects that keep that object from being
 /// deleted are red, and a box with `+3 more` has three neighbours that are not drawn.
 ///
@@ -34,6 +36,9 @@ mod objects;
 pub(crate) struct Args {
     #[command(flatten)]
     files: FileArgs,
+
+    #[command(flatten)]
+    selection: Selection,
 
     /// Language of the drawing
     #[arg(short, long, value_enum, value_name = "LANGUAGE", default_value_t)]
@@ -69,6 +74,11 @@ enum Language {
 const DEPTH: u8 = 2;
 
 pub(crate) async fn run(args: Args, global: &Global, terminal: &mut Terminal) -> Result<Outcome, Failure> {
+    let takes_selection = args.objects && !matches!(args.output, Language::Html);
+    if !takes_selection && !args.selection.is_empty() {
+        return Err(Failure::new("-l and --field-selector would have no effect: only a drawing of objects takes them")
+            .hint("add --objects, or leave them out"));
+    }
     if matches!(args.output, Language::Html) {
         return write_page(&args, global, terminal).await;
     }
@@ -84,7 +94,8 @@ pub(crate) async fn run(args: Args, global: &Global, terminal: &mut Terminal) ->
             (drawing, coverage, format!("References around {focus}"))
         }
         None if args.objects => {
-            let (drawing, coverage) = objects::draw(&source, source.scope(global)?.as_ref(), terminal).await?;
+            let (drawing, coverage) =
+                objects::draw(&source, source.scope(global)?.as_ref(), &args.selection, terminal).await?;
             (drawing, coverage, "References between objects".to_owned())
         }
         None => {

@@ -12,6 +12,7 @@ use serde::Serialize;
 use crate::cluster::files::FileArgs;
 use crate::cluster::kinds::{KindInfo, ObjectArgs};
 use crate::cluster::rules::ReadFailure;
+use crate::cluster::selection::Selection;
 use crate::cluster::source::Source;
 use crate::engine::reference_scan::{Follow, ObjectIdentity, Scan, Scope};
 use crate::io::exit::{Failure, Outcome};
@@ -29,7 +30,8 @@ use self::tree::{Branches, Line, Repetition};
 ///
 /// Follows all rules from the object to its dependents, from these to their own dependents, and so on, and prints a
 /// tree, or with -o mermaid or svg a drawing. A direct dependent blocks the deletion of the object, unless its rule only
-/// warns or audits; a drawing shows it in red. Reads all namespaces that you may read.
+/// warns or audits; a drawing shows it in red. Reads all namespaces that you may read. With -l or
+/// --field-selector, only selected dependents are shown, and the objects between them and the object.
 ///
 /// Exit code: 2 if something could not be read, so that dependents may be missing, or if no rule applies.
 #[derive(Debug, clap::Args)]
@@ -38,6 +40,8 @@ pub(crate) struct Args {
     object: ObjectArgs,
     #[command(flatten)]
     files: FileArgs,
+    #[command(flatten)]
+    selection: Selection,
 
     /// Output format [default: text for people]
     #[arg(short, long, value_enum, value_name = "FORMAT")]
@@ -84,6 +88,8 @@ struct Dependent {
     by: Vec<RuleField>,
     #[serde(skip_serializing_if = "Option::is_none")]
     again: Option<Repetition>,
+    /// False for an object that the selection leaves out, but on which a selected object depends.
+    selected: bool,
 }
 
 /// Rule and field by which one object refers to another.
@@ -114,12 +120,13 @@ pub(crate) async fn run(args: &Args, global: &Global, terminal: &mut Terminal) -
     };
     let rules = source.rules().await?;
     let scope = Scope { namespace: None, follow: Follow::Dependents, labels: false, fallback: namespace.as_ref() };
-    let scan = Scan::read(&source, &rules, scope, Some((&kind, &object)), terminal).await?;
+    let mut scan = Scan::read(&source, &rules, scope, Some((&kind, &object)), terminal).await?;
+    scan.select(&args.selection, &source, None, terminal).await?;
     let own = object.pointer("/metadata/namespace").and_then(serde_json::Value::as_str);
     let Some(root) = scan.find(&kind.gvr.group_resource(), own, name) else {
         return Err(Failure::new(format!("{} {name} could not be read", kind.kind)).hint("run it again"));
     };
-    let lines = tree::lines(&scan, root);
+    let lines = tree::selected(&scan, tree::lines(&scan, root));
     let report = Report::from_scan(&scan, root, &kind, &lines);
     scan.print_unread(terminal)?;
     if let Some(nothing) = scan.coverage.nothing().filter(|_| report.count == 0) {
@@ -159,12 +166,13 @@ impl Report {
                 depends_on: described(line.parent)?,
                 by: by(scan, line),
                 again: line.again,
+                selected: scan.objects.get(line.object).is_some_and(|object| object.selected),
             })
         });
         Self {
             target: described(root).unwrap_or_else(|| ObjectIdentity::new(kind, None, "")),
             dependents: dependents.collect(),
-            count: lines.iter().filter(|line| line.again.is_none()).count(),
+            count: lines.iter().filter(|line| tree::is_counted(scan, line)).count(),
             unread: scan.unread.clone(),
         }
     }
@@ -192,7 +200,8 @@ impl Report {
     /// Sums up the result: `3 objects depend on VPC/x/a: 2 VirtualMachine, 1 Backup`.
     fn summary(&self, scan: &Scan) -> String {
         let mut kinds: BTreeMap<&str, usize> = BTreeMap::new();
-        for dependent in self.dependents.iter().filter(|dependent| dependent.again.is_none()) {
+        let counted = |dependent: &&Dependent| dependent.again.is_none() && dependent.selected;
+        for dependent in self.dependents.iter().filter(counted) {
             *kinds.entry(&dependent.object.kind).or_default() += 1;
         }
         let mut kinds: Vec<_> = kinds.into_iter().collect();
@@ -255,7 +264,7 @@ fn print(
         Some(Format::Json) => print_json(report, terminal),
         Some(Format::Yaml) => print_yaml(report, terminal),
         Some(Format::Name) => {
-            let first = report.dependents.iter().zip(lines).filter(|(_, line)| line.again.is_none());
+            let first = report.dependents.iter().zip(lines).filter(|(_, line)| tree::is_counted(scan, line));
             let text: String = first.map(|(dependent, _)| dependent.object.short() + "\n").collect();
             Ok(terminal.out().write_all(text.as_bytes())?)
         }
@@ -283,12 +292,13 @@ fn print(
                 let by: Vec<_> = dependent.by.iter().map(RuleField::text).collect();
                 let object = terminal.paint(Tone::Strong, &one_line(&dependent.object.to_string()));
                 let by = terminal.paint(Tone::Faint, &one_line(&by.join(", ")));
+                let left_out = if dependent.selected { "" } else { " (not selected)" };
                 let again = match line.again {
                     None => String::new(),
                     Some(Repetition::Cycle) => terminal.paint(Tone::Warning, " … a cycle"),
                     Some(Repetition::Above) => terminal.paint(Tone::Faint, " … as above"),
                 };
-                writeln!(terminal.out(), "{}{object}   {by}{again}", branches.next(line))?;
+                writeln!(terminal.out(), "{}{object}{left_out}   {by}{again}", branches.next(line))?;
             }
             if report.count > 0 {
                 writeln!(terminal.out())?;

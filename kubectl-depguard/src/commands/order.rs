@@ -8,6 +8,7 @@ use depguard_kcp::Endpoint;
 use tokio::sync::watch;
 
 use crate::cluster::files::FileArgs;
+use crate::cluster::selection::Selection;
 use crate::cluster::source::Source;
 use crate::engine::locks::Locks;
 use crate::engine::reference_scan::{Follow, Scan, Scope};
@@ -33,7 +34,8 @@ use request::Requests;
 /// Dependents go before their targets. Once the waves before it are gone, nothing blocks the objects of a wave. Only
 /// kinds that rules name are ordered, and only rules that refuse (onDelete: Deny) count. Objects that protect each
 /// other are in no wave; the command says how to end such a cycle. Locked objects, and the objects that they refer to,
-/// are in no wave either.
+/// are in no wave either. With -l or --field-selector, only selected objects go; the others stay, and so do the objects
+/// to which they refer.
 ///
 /// With GlobalOwner NAME instead of a place, the command shows in which waves that GlobalOwner would remove its groups,
 /// by its spec.order, and how many objects each group has.
@@ -52,6 +54,9 @@ pub(crate) struct Args {
 
     #[command(flatten)]
     files: FileArgs,
+
+    #[command(flatten)]
+    selection: Selection,
 
     #[command(flatten)]
     output: OutputArgs,
@@ -90,6 +95,12 @@ pub(crate) async fn run(args: Args, global: &Global, terminal: &mut Terminal) ->
             return Err(Failure::new("a GlobalOwner removes its objects itself")
                 .hint(format!("delete it: kubectl delete globalowner {name}")));
         }
+        if !args.selection.is_empty() {
+            return Err(Failure::new(
+                "-l and --field-selector have no effect on a GlobalOwner, which names its objects",
+            )
+            .hint("leave them out"));
+        }
         let source = Source::open(global, &args.files, terminal).await?;
         return owner::run(name, &source, args.output.output, terminal).await;
     }
@@ -98,7 +109,8 @@ pub(crate) async fn run(args: Args, global: &Global, terminal: &mut Terminal) ->
     let locks = Locks::read(&source, namespace.as_ref(), terminal).await?;
     let fallback = namespace.as_ref();
     let scope = Scope { namespace: fallback, follow: Follow::Dependents, labels: !locks.is_empty(), fallback };
-    let scan = Scan::read(&source, &rules, scope, None, terminal).await?;
+    let mut scan = Scan::read(&source, &rules, scope, None, terminal).await?;
+    scan.select(&args.selection, &source, fallback, terminal).await?;
     scan.print_unread(terminal)?;
     let plan = Plan::new(rules.control_plane, scan, &locks);
     let endpoint = match &source {

@@ -24,6 +24,7 @@ mod labels;
 mod plan;
 mod read;
 mod resolve;
+mod select;
 
 pub(crate) use self::coverage::Coverage;
 
@@ -68,6 +69,8 @@ pub(crate) struct Object {
     pub(crate) terminating: bool,
     /// True if the object is in the namespace that the user asked for.
     pub(crate) inside: bool,
+    /// False if the user's selection leaves the object out.
+    pub(crate) selected: bool,
 }
 
 /// Reference of one object by one edge.
@@ -285,6 +288,11 @@ impl AppliedEdge {
 }
 
 impl Object {
+    /// Returns true if the user asked for the object: by its namespace, and by its labels and fields.
+    pub(crate) fn is_asked_for(&self) -> bool {
+        self.inside && self.selected
+    }
+
     pub(crate) fn namespace(&self) -> Option<&str> {
         self.referent.namespace.as_deref()
     }

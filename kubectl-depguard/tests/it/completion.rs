@@ -34,7 +34,7 @@ async fn the_last_word_is_completed_by_the_words_before_it() {
     let guide = |file| format!("{}/../examples/guide/{file}", env!("CARGO_MANIFEST_DIR"));
     let (rules, objects) = (guide("rules.yaml"), guide("objects.yaml"));
     for (typed, completed, last) in [
-        (&["wh"][..], &["why\tShow what blocks"][..], ":4"),
+        (&["wh"][..], &["why\tShow what"][..], ":4"),
         (&["why", "vpc", "-o", ""], &["json\tJSON", "name\t"], ":4"),
         (&["why", "--a"], &["--all\t", "--all-namespaces\t"], ":4"),
         (&["order", "--dry-run=s"], &["--dry-run=server\t"], ":4"),
@@ -46,6 +46,7 @@ async fn the_last_word_is_completed_by_the_words_before_it() {
         (&["rules", "show", "kcp", "openm"], &["openmcp\t"], ":4"),
         (&["why", "-f", &rules, "-f", &objects, "vpcs.n"], &["vpcs.network.example.com\tVPC"], ":4"),
         (&["why", "-f", &rules, "-f", &objects, "vpc", "sh"], &["shop\t"], ":4"),
+        (&["why", "-f", &rules, "-f", &objects, "subnet", "web", "d"], &["db\t"], ":4"),
         (&["why", "-f", &rules, "-f", &objects, "VPC/sh"], &["VPC/shop\t"], ":4"),
         (&["impact", "-f", &objects, "vpc", "-n", ""], &["default\t"], ":4"),
         (&["why", "-f", "/nowhere", "vpc", ""], &[], ":4"),

@@ -4,5 +4,6 @@ pub(crate) mod files;
 mod live;
 mod passed_over;
 pub(crate) mod scene;
+mod selection;
 mod trace;
 mod unused;

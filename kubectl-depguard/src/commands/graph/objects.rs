@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use depguard_core::model::Namespace;
 
 use super::arrow;
+use crate::cluster::selection::Selection;
 use crate::cluster::source::Source;
 use crate::engine::reference_scan::{Coverage, Follow, Object, Reference, Scan, Scope};
 use crate::io::exit::Failure;
@@ -16,12 +17,13 @@ use crate::options::Global;
 pub(super) async fn draw(
     source: &Source,
     namespace: Option<&Namespace>,
+    selection: &Selection,
     terminal: &mut Terminal,
 ) -> Result<(Graph, Coverage), Failure> {
     let scope = Scope { namespace, follow: Follow::Targets, labels: false, fallback: namespace };
-    let scan = read(source, scope, terminal).await?;
+    let scan = read(source, scope, selection, terminal).await?;
     let (mut drawing, mut boxes) = (Graph::default(), Boxes::default());
-    for (index, object) in scan.objects.iter().enumerate().filter(|(_, object)| object.inside) {
+    for (index, object) in scan.objects.iter().enumerate().filter(|(_, object)| object.is_asked_for()) {
         boxes.of(index, object, &mut drawing);
     }
     draw_references(&scan, &mut boxes, &mut drawing);
@@ -43,7 +45,7 @@ pub(super) async fn draw_focus(
     let kind = source.kind(named).await?;
     let namespace = source.namespace(global)?.filter(|_| kind.namespaced != Some(false));
     let scope = Scope { namespace: None, follow: Follow::Dependents, labels: false, fallback: namespace.as_ref() };
-    let scan = read(source, scope, terminal).await?;
+    let scan = read(source, scope, &Selection::default(), terminal).await?;
     let own = namespace.as_ref().map(Namespace::as_str);
     let group_resource = kind.gvr.group_resource();
     let found = scan.find(&group_resource, own, name).or_else(|| scan.find(&group_resource, None, name));
@@ -64,9 +66,15 @@ pub(super) async fn draw_focus(
     Ok((drawing, scan.coverage))
 }
 
-async fn read(source: &Source, scope: Scope<'_>, terminal: &mut Terminal) -> Result<Scan, Failure> {
+async fn read(
+    source: &Source,
+    scope: Scope<'_>,
+    selection: &Selection,
+    terminal: &mut Terminal,
+) -> Result<Scan, Failure> {
     let rules = source.rules().await?;
-    let scan = Scan::read(source, &rules, scope, None, terminal).await?;
+    let mut scan = Scan::read(source, &rules, scope, None, terminal).await?;
+    scan.select(selection, source, scope.namespace, terminal).await?;
     scan.print_unread(terminal)?;
     match scan.coverage.nothing() {
         Some(nothing) => Err(nothing),
@@ -82,11 +90,13 @@ fn draw_references(scan: &Scan, boxes: &mut Boxes, drawing: &mut Graph) {
         };
         let rule = &applied.rule().name;
         for &target in &reference.holds {
-            let Some(object) = scan.objects.get(target) else { continue };
+            let Some(object) = scan.objects.get(target).filter(|object| holder.selected || object.selected) else {
+                continue;
+            };
             let (from, to) = (boxes.of(reference.from, holder, drawing), boxes.of(target, object, drawing));
             drawing.arrows.push(arrow(from, to, rule, &applied.edge));
         }
-        if let Some(name) = missing(scan, reference) {
+        if let Some(name) = missing(scan, reference).filter(|_| holder.selected) {
             let from = boxes.of(reference.from, holder, drawing);
             let to = boxes.of_missing(name, drawing);
             drawing.arrows.push(arrow(from, to, rule, &applied.edge));

@@ -22,6 +22,35 @@ pub(super) fn lines(scan: &Scan, root: usize) -> Vec<Line> {
     })
 }
 
+/// Keeps the lines of selected objects, and the lines above them.
+pub(super) fn selected(scan: &Scan, lines: Vec<Line>) -> Vec<Line> {
+    let mut kept = Vec::new();
+    // Depth of the line above which every line is kept, and for each depth whether a later sibling is kept.
+    let (mut needed, mut has_later) = (0, Vec::new());
+    for mut line in lines.into_iter().rev() {
+        let is_above = line.depth < needed;
+        if is_above {
+            needed = line.depth;
+        }
+        if !is_above && !scan.objects.get(line.object).is_some_and(|object| object.selected) {
+            continue;
+        }
+        needed = needed.max(line.depth);
+        has_later.resize(line.depth.saturating_add(1), false);
+        if let Some(later) = has_later.get_mut(line.depth) {
+            line.is_last = !std::mem::replace(later, true);
+        }
+        kept.push(line);
+    }
+    kept.reverse();
+    kept
+}
+
+/// Returns true if a line counts as an object that depends on the root: the object is selected, and not listed before.
+pub(super) fn is_counted(scan: &Scan, line: &Line) -> bool {
+    line.again.is_none() && scan.objects.get(line.object).is_some_and(|object| object.selected)
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;

@@ -241,7 +241,7 @@ mod tests {
             let mut referent = ReferencedObject::default();
             referent.name = name.to_owned();
             let kind = Arc::new(KindInfo::bare(gvr(resource), "K", Some(true)));
-            Object { kind, referent, terminating: false, inside: true }
+            Object { kind, referent, terminating: false, inside: true, selected: true }
         };
         let objects = ["a", "b", "c"].map(|name| object("vms", name));
         let (alone, refused) = (object("vpcs", "d"), LeftoverReason::Refused("no".to_owned()));

@@ -44,7 +44,7 @@ impl Plan {
     /// stays, whoever holds the lock.
     pub(super) fn new(control_plane: ControlPlane, mut scan: Scan, locks: &Locks) -> Self {
         scan.coverage.miss(&locks.unread);
-        let going = scan.objects.iter().enumerate().filter(|(_, object)| object.inside && !object.terminating);
+        let going = scan.objects.iter().enumerate().filter(|(_, object)| object.is_asked_for() && !object.terminating);
         let locked = going.filter_map(|(index, object)| {
             let kind = object.kind.gvr.group_resource();
             let by = locks.of(&kind, object.namespace(), object.name(), &object.referent.labels);
@@ -60,7 +60,8 @@ impl Plan {
             by_target.entry(to).or_default().push(holds.len());
             holds.push(BlockingReference { from, to, edge });
         }
-        let stays = |index| locked.contains_key(&index) || scan.objects.get(index).is_some_and(|object| !object.inside);
+        let stays =
+            |index| locked.contains_key(&index) || scan.objects.get(index).is_some_and(|object| !object.is_asked_for());
         let turns = DeletionOrder::new(&refers, stays);
         let clear = turns.cycles.iter().map(|cycle| {
             let pairs: BTreeSet<_> = feedback_edges(cycle, &refers).into_iter().collect();

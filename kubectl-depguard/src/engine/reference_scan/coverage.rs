@@ -7,6 +7,7 @@ use depguard_core::model::GroupResource;
 
 use super::{Scan, Scope};
 use crate::cluster::rules::{CheckedRules, ReadFailure, Rules};
+use crate::cluster::selection::Selection;
 use crate::cluster::source::Source;
 use crate::io::exit::{Failure, Outcome};
 
@@ -50,6 +51,12 @@ impl Coverage {
         let missing: Vec<_> = checked.unread.iter().map(ToString::to_string).collect();
         let gap = if missing.is_empty() { gap_of_rules(rules, &ends, source) } else { None };
         Self { gap, missing }
+    }
+
+    /// Records that a selection selects none of the objects.
+    pub(super) fn select_nothing(&mut self, selection: &Selection) {
+        let hint = "`kubectl get --show-labels` shows the labels of objects";
+        self.gap.get_or_insert((format!("no object matches {selection}"), hint));
     }
 
     /// Records further parts that could not be read.

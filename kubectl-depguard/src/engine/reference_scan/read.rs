@@ -199,6 +199,7 @@ fn keep(
                     .and_then(Value::as_str)
                     .is_some_and(|time| !time.is_empty()),
                 inside,
+                selected: true,
             });
             scan.objects.len().saturating_sub(1)
         }

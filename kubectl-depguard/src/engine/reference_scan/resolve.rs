@@ -94,7 +94,7 @@ mod tests {
             referent.labels = [("app".to_owned(), format!("a{index}"))].into();
             names.insert(kind.clone(), &referent, index);
             let kind = Arc::new(KindInfo::bare(gvr.clone(), "VPC", Some(true)));
-            objects.push(Object { kind, referent, terminating: false, inside: true });
+            objects.push(Object { kind, referent, terminating: false, inside: true, selected: true });
         }
         let selector =
             LabelSelector { match_labels: Some([("app".to_owned(), "a7".to_owned())].into()), ..Default::default() };
