@@ -96,6 +96,17 @@ impl Global {
             .request_log(self.request_log.clone())
     }
 
+    /// Returns the name of the kubeconfig's context that the user named, if any.
+    pub(crate) fn context(&self) -> Option<&str> {
+        self.server.context()
+    }
+
+    /// Returns the given flags about the API server, each with its value, for a command that somebody copies. The token
+    /// is left out, as it is a secret.
+    pub(crate) fn server_words(&self) -> Vec<(&'static str, Option<String>)> {
+        self.server.words()
+    }
+
     /// Refuses flags about an API server, for a command that reads none. `why` says why, as a sentence.
     pub(crate) fn refuse_server_flags(&self, why: &str) -> Result<(), Failure> {
         match self.server.given().as_slice() {

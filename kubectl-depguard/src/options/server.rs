@@ -98,6 +98,30 @@ impl ServerArgs {
         self.request_timeout.and_then(|RequestTimeout(limit)| limit)
     }
 
+    pub(super) fn context(&self) -> Option<&str> {
+        self.context.as_deref()
+    }
+
+    /// Returns the given flags that choose the API server and the caller, each with its value, if it has one. The token
+    /// is left out.
+    pub(super) fn words(&self) -> Vec<(&'static str, Option<String>)> {
+        let kubeconfig = self.kubeconfig.as_ref().map(|file| file.display().to_string());
+        let groups = self.as_group.iter().map(|group| ("--as-group", Some(group.clone())));
+        let flags = [
+            ("--kubeconfig", kubeconfig),
+            ("--context", self.context.clone()),
+            ("--cluster", self.cluster.clone()),
+            ("--user", self.user.clone()),
+            ("--server", self.server.clone()),
+            ("--as", self.as_user.clone()),
+            ("--as-uid", self.as_uid.clone()),
+        ];
+        let mut words: Vec<_> =
+            flags.into_iter().chain(groups).filter_map(|(flag, value)| Some((flag, Some(value?)))).collect();
+        words.extend(self.insecure_skip_tls_verify.then_some(("--insecure-skip-tls-verify", None)));
+        words
+    }
+
     /// Returns the flags that are given.
     pub(super) fn given(&self) -> Vec<&'static str> {
         let Self {

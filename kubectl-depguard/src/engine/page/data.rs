@@ -125,14 +125,13 @@ impl Origin {
             flags += if files.recursive { " -R" } else { "" };
             return Self { place: names.join(", "), flags, kubectl_flags: String::new(), is_served };
         }
-        let mut flags = String::new();
-        if let Some(kubeconfig) = &global.kubeconfig {
-            flags += &format!(" --kubeconfig {}", quoted(&kubeconfig.display().to_string()));
-        }
-        if let Some(context) = &global.context {
-            flags += &format!(" --context {}", quoted(context));
-        }
-        let place = global.context.as_ref().map_or("current context".to_owned(), |name| format!("context {name}"));
+        let words = global.server_words();
+        let word = |(flag, value): &(&str, Option<String>)| match value {
+            Some(value) => format!(" {flag} {}", quoted(value)),
+            None => format!(" {flag}"),
+        };
+        let flags: String = words.iter().map(word).collect();
+        let place = global.context().map_or("current context".to_owned(), |name| format!("context {name}"));
         Self { place, kubectl_flags: flags.clone(), flags, is_served }
     }
 }
