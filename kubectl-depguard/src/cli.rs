@@ -93,7 +93,7 @@ pub async fn run(args: impl IntoIterator<Item = OsString>, terminal: &mut Termin
 async fn execute(cli: Cli, terminal: &mut Terminal) -> Result<Outcome, Failure> {
     let Cli { global, command } = cli;
     match command {
-        Command::Completion(args) => completion::run(&args, self::command(), &global, terminal),
+        Command::Completion(args) => completion::run(&args, self::command(), terminal),
         Command::Dangling(args) => dangling::run(&args, &global, terminal).await,
         Command::Graph(args) => graph::run(args, &global, terminal).await,
         Command::Impact(args) => impact::run(&args, &global, terminal).await,

@@ -10,7 +10,6 @@ use clap_complete::Shell;
 
 use crate::io::exit::{Failure, Outcome};
 use crate::io::terminal::Terminal;
-use crate::options::Global;
 
 /// Complete commands, flags, kinds, objects and namespaces in a shell
 ///
@@ -32,13 +31,7 @@ pub(crate) struct Args {
 }
 
 /// Prints or installs the scripts for `command`, the whole command line.
-pub(crate) fn run(
-    args: &Args,
-    command: clap::Command,
-    global: &Global,
-    terminal: &mut Terminal,
-) -> Result<Outcome, Failure> {
-    global.refuse_server_flags("the scripts ask whichever API server is current when they run")?;
+pub(crate) fn run(args: &Args, command: clap::Command, terminal: &mut Terminal) -> Result<Outcome, Failure> {
     match (args.install, args.shell) {
         (true, shell) => install::run(shell, terminal)?,
         (false, Some(shell)) => terminal.out().write_all(&scripts::script(shell, command))?,

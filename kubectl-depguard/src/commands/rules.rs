@@ -100,19 +100,10 @@ struct PackSummary {
     rules: Vec<String>,
 }
 
-/// Reason why flags about an API server have no effect.
-const ASKS_NO_SERVER: &str = "the packs are in this program, and the command asks no API server";
-
 pub(crate) async fn run(args: Args, global: &Global, terminal: &mut Terminal) -> Result<Outcome, Failure> {
     match args.command {
-        Command::List(args) => {
-            global.refuse_server_flags(ASKS_NO_SERVER)?;
-            list(args.output.output, terminal)?;
-        }
-        Command::Show(args) => {
-            global.refuse_server_flags(ASKS_NO_SERVER)?;
-            show(&args.packs.names, terminal)?;
-        }
+        Command::List(args) => list(args.output.output, terminal)?,
+        Command::Show(args) => show(&args.packs.names, terminal)?,
         Command::Apply(args) => apply(args, global, terminal).await?,
     }
     Ok(Outcome::Well)

@@ -107,9 +107,6 @@ async fn flags_about_an_api_server_are_refused_where_none_is_asked() {
         &["suggest", "-f", text(&rules)],
         &["import", "published-resource", "-f", text(&rules)],
         &["test", "-f", text(&rules)],
-        &["rules", "list"],
-        &["rules", "show", "kcp"],
-        &["completion", "bash"],
         &["install", "--control-plane=kubernetes", "--dry-run=client"],
     ] {
         refused(&[command, &["--as", "x"]].concat(), "--as").await;

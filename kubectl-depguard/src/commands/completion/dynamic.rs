@@ -17,8 +17,8 @@ use crate::io::exit::Failure;
 use crate::io::terminal::{Terminal, one_line};
 use crate::options::Global;
 
-/// Time after which nothing is completed.
-const MAX_WAIT: Duration = Duration::from_secs(5);
+/// Time after which nothing is completed. Whoever doesn't want to wait as long ends the completion by Ctrl-C.
+const MAX_WAIT: Duration = Duration::from_secs(30);
 /// Limit on names; nobody reads more.
 const MAX_NAMES: usize = 1000;
 
