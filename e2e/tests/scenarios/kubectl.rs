@@ -227,9 +227,7 @@ pub(crate) async fn import(world: Arc<World>) -> Outcome {
     });
     let file = tempfile::Builder::new().suffix(".json").tempfile()?;
     std::fs::write(file.path(), published.to_string())?;
-    let user = User::at(&world, &consumer.path, &consumer.namespace)?;
-    let said =
-        user.run(&["import", "published-resource", "-o", "json", "-f", &file.path().display().to_string()]).await;
+    let said = run(&["import", "published-resource", "-o", "json", "-f", &file.path().display().to_string()], []).await;
     said.is(ExitStatus::Well, &["certificates"])?;
     let said: Value = serde_json::from_str(&said.out)?;
     for rule in said["rules"].as_array().into_iter().flatten() {
@@ -303,13 +301,18 @@ impl User {
     }
 
     pub(crate) async fn run(&self, args: &[&str]) -> CommandOutput {
-        let (mut terminal, captured) = Terminal::captured("");
         let place = ["-n", &self.namespace, "--kubeconfig"].map(OsString::from);
-        let program = [OsString::from("kubectl-depguard")];
-        let all = program.into_iter().chain(args.iter().map(OsString::from)).chain(place);
-        let status = kubectl_depguard::run(all.chain([self.kubeconfig.path().into()]), &mut terminal).await;
-        CommandOutput { command: args.join(" "), status, out: captured.out(), err: captured.err() }
+        run(args, place.into_iter().chain([self.kubeconfig.path().into()])).await
     }
+}
+
+/// Runs a command with further words at its end.
+async fn run(args: &[&str], place: impl IntoIterator<Item = OsString>) -> CommandOutput {
+    let (mut terminal, captured) = Terminal::captured("");
+    let program = [OsString::from("kubectl-depguard")];
+    let all = program.into_iter().chain(args.iter().map(OsString::from)).chain(place);
+    let status = kubectl_depguard::run(all, &mut terminal).await;
+    CommandOutput { command: args.join(" "), status, out: captured.out(), err: captured.err() }
 }
 
 impl CommandOutput {
