@@ -192,6 +192,13 @@ const EXAMPLES: &[Examples] = &[
         ],
     },
     Examples {
+        command: &["version"],
+        lines: &[
+            ("Show all versions", "kubectl depguard version"),
+            ("Show only the version of this program, without a request", "kubectl depguard version --client -o json"),
+        ],
+    },
+    Examples {
         command: &["why"],
         lines: &[
             ("Show what blocks the deletion of a VPC", "kubectl depguard why vpc shop"),

@@ -122,9 +122,7 @@ pub(super) async fn pods_cluster(
 ) -> Result<Option<Endpoint>, Failure> {
     match (live.control_plane(), kubeconfig) {
         (ControlPlane::Kubernetes, _) => Ok(Some(live.endpoint())),
-        (ControlPlane::Kcp, Some(kubeconfig)) => {
-            Ok(Some(connect(kubeconfig, global).await?.own_endpoint()))
-        }
+        (ControlPlane::Kcp, Some(kubeconfig)) => Ok(Some(connect(kubeconfig, global).await?.own_endpoint())),
         (ControlPlane::Kcp, None) => Ok(None),
     }
 }

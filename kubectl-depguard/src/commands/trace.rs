@@ -39,16 +39,6 @@ use self::walk::{NodeState, Trace};
 /// Exit code: 1 if a target is missing, being deleted or not ready; 2 if something could not be read, so that it is
 /// unknown, or if no rule says what objects of this kind refer to.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "\
-Examples:
-  # Why does this virtual machine not start?
-  kubectl depguard trace vm web-1
-
-  # Only its direct targets, as names
-  kubectl depguard trace vm/web-1 --depth 1 -o name
-
-  # In manifests
-  kubectl depguard trace deployment web -n shop -f manifests/")]
 pub(crate) struct Args {
     #[command(flatten)]
     object: ObjectArgs,

@@ -31,16 +31,6 @@ use crate::options::Global;
 /// Exit code: 1 if there are unused objects; 2 if an object is unknown, if something could not be read, or if there was
 /// nothing to check.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "\
-Examples:
-  # Objects of the current namespace that nothing refers to
-  kubectl depguard unused
-
-  # In all namespaces, with the rules that know each kind
-  kubectl depguard unused -A -o wide
-
-  # In manifests
-  kubectl depguard unused -R -f manifests/")]
 pub(crate) struct Args {
     #[command(flatten)]
     files: FileArgs,

@@ -33,13 +33,6 @@ use self::skew::Skew;
 ///
 /// Exit code: 1 if the versions don't work together; 2 if one of them is unknown.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "\
-Examples:
-  # All versions
-  kubectl depguard version
-
-  # Only the version of this program, without a request
-  kubectl depguard version --client -o json")]
 pub(crate) struct Args {
     /// Show only the version of this program, and send no request
     #[arg(long, conflicts_with = "pods_kubeconfig")]

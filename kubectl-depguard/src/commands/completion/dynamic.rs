@@ -78,9 +78,8 @@ async fn namespaces(global: &Global, files: &FileArgs) -> Result<Names, Failure>
     let (source, terminal) = open(global, files).await?;
     let mut names = Names::new();
     if let Source::Manifests(manifests) = &source {
-        let own = |object: &Value| object.pointer("/metadata/namespace").and_then(Value::as_str).map(str::to_owned);
-        let own = manifests.objects().iter().filter_map(|object| own(&object.value));
-        return Ok(own.map(|name| (name, String::new())).collect());
+        let own = manifests.objects().iter().filter_map(|object| object.namespace());
+        return Ok(own.map(|name| (name.to_owned(), String::new())).collect());
     }
     let kind = source.kind("namespaces").await?;
     source.objects(&kind, None, &terminal, |object| add_name(&mut names, &object)).await?;
