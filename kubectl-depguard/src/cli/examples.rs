@@ -157,6 +157,7 @@ const EXAMPLES: &[Examples] = &[
     Examples {
         command: &["trace"],
         lines: &[
+            ("Show only the direct targets, as names", "kubectl depguard trace vm/web-1 --depth 1 -o name"),
             (
                 "Show what a Deployment refers to, and whether that is there",
                 "kubectl depguard trace deployment web -n shop",
