@@ -154,7 +154,7 @@ async fn a_dangling_reference_has_the_place_of_its_dependent() {
     let github = ran(folder.path(), command, "github").await;
     let told = format!(
         "::error file={},line=2,title=dangling reference::ConfigMap/default/c: data.secret refers to \
-         secrets/default/gone, which does not exist (rule maps)\n",
+         Secret/default/gone, which does not exist (rule maps)\n",
         file.display()
     );
     assert_eq!(github.out, told);

@@ -49,10 +49,13 @@ impl Bed {
         Connection::open(&options).await.unwrap()
     }
 
-    /// Runs the command with the kubeconfig of the last connection.
+    /// Runs the command, with the kubeconfig of the last connection if the command reads an API server.
     async fn lint(&self, args: &[&str]) -> (ExitStatus, String, String) {
         let kubeconfig = self.folder.path().join("kubeconfig");
-        depguard_reading(&[&["lint", "--kubeconfig", kubeconfig.to_str().unwrap()], args].concat(), "").await
+        let server = ["--kubeconfig", kubeconfig.to_str().unwrap()];
+        let reads_files = args.contains(&"-f") && !args.contains(&"--live");
+        let server = if reads_files { &[][..] } else { &server };
+        depguard_reading(&[&["lint"], server, args].concat(), "").await
     }
 
     /// Returns each finding as `code field`.

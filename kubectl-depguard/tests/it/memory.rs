@@ -9,16 +9,16 @@ use serde_json::{Value, json};
 use crate::references::scene::Scene;
 use crate::tool::write;
 
-/// Objects in the file: enough that their trees alone would take four times the limit.
+/// Objects in the file: enough that their trees alone would take twice the limit.
 const OBJECTS: usize = 20_000;
 /// Objects on the API server, and the bytes of each: together twice the limit.
 const LARGE_OBJECTS: usize = 16_000;
 const BYTES: usize = 8_000;
 /// Limit on the peak beside an API server: a page of 4 MB, its trees and the names of the objects.
 const MAX_LIVE_PEAK: u64 = 64 << 20;
-/// Limit on the peak. The program itself takes some 15 MiB, the file 4 MiB, and each object less than 1 KiB; a tree of
+/// Limit on the peak. The program itself takes some 20 MiB, the file 4 MiB, and each object less than 1 KiB; a tree of
 /// one takes 6 to 9 KiB.
-const MAX_PEAK: u64 = 48 << 20;
+const MAX_PEAK: u64 = 64 << 20;
 
 /// Returns a VPC, and a machine in it, by turns.
 fn object(index: usize) -> Value {
