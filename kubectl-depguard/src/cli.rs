@@ -77,6 +77,7 @@ pub async fn run(args: impl IntoIterator<Item = OsString>, terminal: &mut Termin
         }
     };
     terminal.set_colour(cli.global.colour());
+    terminal.set_headings(cli.global.has_headings());
     cli.global.log_requests(terminal.err_handle());
     match execute(cli, terminal).await {
         Ok(outcome) => outcome.into(),

@@ -6,5 +6,6 @@ pub(crate) mod exit;
 pub(crate) mod graph_formats;
 pub(crate) mod output;
 pub(crate) mod report;
+pub(crate) mod table;
 pub(crate) mod terminal;
 pub(crate) mod tree;

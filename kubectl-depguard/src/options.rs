@@ -43,6 +43,10 @@ pub(crate) struct Global {
     #[arg(long, global = true, value_enum, value_name = "WHEN", default_value_t, help_heading = "Global options")]
     color: Colour,
 
+    /// Leave the headings out of tables
+    #[arg(long, global = true, help_heading = "Global options")]
+    no_headers: bool,
+
     /// Requests to print on standard error, by kubectl's numbers: 1 those that fail, 6 all, 8 with headers
     #[arg(
         short,
@@ -119,6 +123,11 @@ impl Global {
     /// Returns the control plane that the user named, if any.
     pub(crate) fn control_plane(&self) -> Option<ControlPlane> {
         self.control_plane.map(ControlPlane::from)
+    }
+
+    /// Returns true if tables have headings.
+    pub(crate) fn has_headings(&self) -> bool {
+        !self.no_headers
     }
 
     /// Returns true to use colours, false to use none; `None` to follow the terminal.

@@ -21,8 +21,9 @@ use crate::cluster::source::Source;
 use crate::engine::reference_scan::{Follow, ObjectIdentity, Reference, Scan, Scope};
 use crate::io::ci_formats;
 use crate::io::exit::{Failure, Outcome};
-use crate::io::output::{CheckFormat, CheckOutputArgs, Table};
+use crate::io::output::{CheckFormat, CheckOutputArgs};
 use crate::io::report::{CommandReport, print_json, print_yaml};
+use crate::io::table::Table;
 use crate::io::terminal::Terminal;
 use crate::options::Global;
 
@@ -264,7 +265,8 @@ fn print(report: &Report, scan: &Scan, format: Option<CheckFormat>, terminal: &m
                 }
                 table.push(cells);
             }
-            let paths = report.coverage.as_deref().map(coverage::table).unwrap_or_default();
+            let paths = report.coverage.as_deref().map(coverage::table).filter(|paths| !paths.is_empty());
+            let paths = paths.map(|paths| paths.render(terminal)).unwrap_or_default();
             if table.is_empty() {
                 terminal.out().write_all(paths.as_bytes())?;
                 let looked_at = match report.looked_at {
@@ -274,7 +276,8 @@ fn print(report: &Report, scan: &Scan, format: Option<CheckFormat>, terminal: &m
                 return Ok(writeln!(terminal.err(), "no dangling reference: {looked_at} checked")?);
             }
             let apart = if paths.is_empty() { "" } else { "\n" };
-            Ok(terminal.out().write_all(format!("{}{apart}{paths}", table.render()).as_bytes())?)
+            let text = format!("{}{apart}{paths}", table.render(terminal));
+            Ok(terminal.out().write_all(text.as_bytes())?)
         }
     }
 }

@@ -16,8 +16,9 @@ use crate::cluster::selection::Selection;
 use crate::cluster::source::Source;
 use crate::engine::reference_scan::{Follow, ObjectIdentity, Scan, Scope};
 use crate::io::exit::{Failure, Outcome};
-use crate::io::output::{Format, Table, one_line};
+use crate::io::output::{Format, one_line};
 use crate::io::report::{CommandReport, print_json, print_yaml};
+use crate::io::table::Table;
 use crate::io::terminal::{Terminal, Tone};
 use crate::options::Global;
 
@@ -282,7 +283,7 @@ fn print(
                     ]);
                 }
             }
-            Ok(terminal.out().write_all(table.render().as_bytes())?)
+            table.print(terminal)
         }
         None => {
             let target = terminal.paint(Tone::Strong, &one_line(&report.target.to_string()));

@@ -12,8 +12,9 @@ use crate::cluster::resource_path::text;
 use crate::commands::install::objects::{Item, Place};
 use crate::commands::install::{Applier, Targets};
 use crate::io::exit::{Failure, Outcome};
-use crate::io::output::{Format, OutputArgs, Table};
+use crate::io::output::{Format, OutputArgs};
 use crate::io::report::{CommandReport, print_json, print_yaml};
+use crate::io::table::Table;
 use crate::io::terminal::Terminal;
 use crate::options::{DryRun, Global};
 
@@ -134,7 +135,7 @@ fn list(output: Option<Format>, terminal: &mut Terminal) -> Result<(), Failure> 
                 let more = is_wide.then(|| [held_against.to_owned(), protects.to_owned()]);
                 table.push(row.into_iter().chain(more.into_iter().flatten()));
             }
-            Ok(terminal.out().write_all(table.render().as_bytes())?)
+            table.print(terminal)
         }
     }
 }

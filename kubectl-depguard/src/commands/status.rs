@@ -19,7 +19,7 @@ use self::rules::RuleStatus;
 use crate::cluster::api_server::ApiServer;
 use crate::commands::install::{connect, own_namespace};
 use crate::io::exit::{Failure, Outcome};
-use crate::io::output::{Format, OutputArgs, Table};
+use crate::io::output::{Format, OutputArgs};
 use crate::io::report::{CommandReport, print_json, print_yaml};
 use crate::io::terminal::Terminal;
 use crate::options::Global;
@@ -164,7 +164,7 @@ fn print(report: &Report, format: Option<Format>, terminal: &mut Terminal) -> Re
         vec![if format.is_some() { rules::wide(&report.rules, now) } else { rules::table(&report.rules, now) }];
     tables.extend(parts::tables(report, now));
     tables.extend(report.refusals.as_ref().map(|refusals| refusals::table(refusals, now)));
-    let tables: Vec<_> = tables.iter().filter(|table| !table.is_empty()).map(Table::render).collect();
+    let tables: Vec<_> = tables.iter().filter(|table| !table.is_empty()).map(|table| table.render(terminal)).collect();
     terminal.out().write_all(tables.join("\n").as_bytes())?;
     let mut lines = Vec::new();
     match (report.installed, report.rules.is_empty()) {

@@ -24,8 +24,9 @@ use crate::cluster::rules::{BoundKind, ReadFailure};
 use crate::cluster::source::READS_FILES;
 use crate::engine::rule_draft::{ExportAt, export_at};
 use crate::io::exit::{Failure, Outcome};
-use crate::io::output::{RulesFormat, Table};
+use crate::io::output::RulesFormat;
 use crate::io::report::{CommandReport, print_json};
+use crate::io::table::Table;
 use crate::io::terminal::Terminal;
 use crate::options::Global;
 
@@ -95,7 +96,7 @@ pub(crate) async fn run(args: &Args, global: &Global, terminal: &mut Terminal) -
             terminal.out().write_all(text.as_bytes())?;
         }
         RulesFormat::Json => print_json(&Proposals { proposals: &proposals }, terminal)?,
-        RulesFormat::Table => terminal.out().write_all(table(&proposals).render().as_bytes())?,
+        RulesFormat::Table => table(&proposals).print(terminal)?,
     }
     match unread.is_empty() {
         true => Ok(Outcome::Well),

@@ -13,8 +13,9 @@ use crate::cluster::rules::ReadFailure;
 use crate::cluster::source::Source;
 use crate::engine::reference_scan::{AppliedEdge, Follow, Object, ObjectIdentity, Scan, Scope};
 use crate::io::exit::{Failure, Outcome};
-use crate::io::output::{Format, OutputArgs, Table};
+use crate::io::output::{Format, OutputArgs};
 use crate::io::report::{CommandReport, print_json, print_yaml};
+use crate::io::table::Table;
 use crate::io::terminal::Terminal;
 use crate::options::Global;
 
@@ -231,7 +232,7 @@ fn print(report: &Report, format: Option<Format>, terminal: &mut Terminal) -> Re
                 }
                 table.push(cells);
             }
-            if table.is_empty() { Ok(()) } else { Ok(terminal.out().write_all(table.render().as_bytes())?) }
+            if table.is_empty() { Ok(()) } else { table.print(terminal) }
         }
     }
 }

@@ -1,6 +1,4 @@
-//! Output of results: tables for people, JSON and YAML for programs.
-
-use std::fmt::Write as _;
+//! Output formats of results, JSON and YAML among them.
 
 use clap::ValueEnum;
 use serde::Serialize;
@@ -85,51 +83,6 @@ pub(crate) enum RulesFormat {
     Table,
 }
 
-/// Table with headings, its columns aligned as in kubectl's tables.
-#[derive(Debug, Default)]
-pub(crate) struct Table {
-    headings: Vec<&'static str>,
-    rows: Vec<Vec<String>>,
-}
-
-impl Table {
-    /// Builds a table with these headings, in capital letters.
-    pub(crate) fn new(headings: impl IntoIterator<Item = &'static str>) -> Self {
-        Self { headings: headings.into_iter().collect(), rows: Vec::new() }
-    }
-
-    /// Adds a row, with a cell for each heading.
-    pub(crate) fn push(&mut self, cells: impl IntoIterator<Item = String>) {
-        self.rows.push(cells.into_iter().map(|cell| one_line(&cell)).collect());
-    }
-
-    pub(crate) fn is_empty(&self) -> bool {
-        self.rows.is_empty()
-    }
-
-    /// Returns the table as text, with a line feed at its end. The last cell of a row is not padded.
-    pub(crate) fn render(&self) -> String {
-        let headings: Vec<_> = self.headings.iter().map(|heading| (*heading).to_owned()).collect();
-        let widths: Vec<_> = (0..headings.len())
-            .map(|column| {
-                let cells = [&headings].into_iter().chain(&self.rows).filter_map(|row| row.get(column));
-                cells.map(|cell| cell.chars().count()).max().unwrap_or_default()
-            })
-            .collect();
-        let mut text = String::new();
-        for row in [&headings].into_iter().chain(&self.rows) {
-            let mut line = String::new();
-            for (cell, width) in row.iter().zip(&widths) {
-                // Writing to a string can't fail.
-                let _ = write!(line, "{cell:width$}   ");
-            }
-            text.push_str(line.trim_end());
-            text.push('\n');
-        }
-        text
-    }
-}
-
 /// Prints a value as JSON, indented like kubectl's, with a line feed at its end.
 pub(crate) fn print_json(value: &impl Serialize, terminal: &mut Terminal) -> Result<(), Failure> {
     let mut bytes = Vec::new();
@@ -150,17 +103,4 @@ pub(crate) fn print_yaml(value: &impl Serialize, terminal: &mut Terminal) -> Res
 /// Returns a value as YAML text.
 pub(crate) fn yaml(value: &impl Serialize) -> Result<String, Failure> {
     serde_saphyr::to_string(value).map_err(|why| Failure::new(format!("could not write the result as YAML: {why}")))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn columns_are_as_wide_as_their_widest_cell() {
-        let mut table = Table::new(["RULE", "FIELD"]);
-        table.push(["virtualmachines".to_owned(), "spec\u{1b}[31m.a".to_owned()]);
-        table.push(["v".to_owned(), String::new()]);
-        assert_eq!(table.render(), "RULE              FIELD\nvirtualmachines   spec [31m.a\nv\n");
-    }
 }

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use clap::builder::styling::{AnsiColor, Style};
+use console::Term;
 use indicatif::{ProgressBar, ProgressStyle};
 
 /// Streams that a command reads and writes.
@@ -16,6 +17,10 @@ pub struct Terminal {
     err_is_terminal: bool,
     stdin_is_terminal: bool,
     colour: bool,
+    /// Columns of the terminal that standard output is, if any.
+    width: Option<usize>,
+    /// True if tables have headings.
+    headings: bool,
     /// A test's buffer of standard error; `None` if that is the process's own.
     err_buffer: Option<Buffer>,
 }
@@ -53,6 +58,8 @@ impl Terminal {
             err_is_terminal: io::stderr().is_terminal(),
             stdin_is_terminal: io::stdin().is_terminal(),
             colour: out_is_terminal && !no_colour,
+            width: Term::stdout().size_checked().map(|(_, columns)| columns.into()),
+            headings: true,
             err_buffer: None,
         }
     }
@@ -68,6 +75,8 @@ impl Terminal {
             err_is_terminal: false,
             stdin_is_terminal: false,
             colour: false,
+            width: None,
+            headings: true,
             err_buffer: Some(captured.err.clone()),
         };
         (terminal, captured)
@@ -121,6 +130,25 @@ impl Terminal {
 
     pub(crate) fn set_colour(&mut self, always: Option<bool>) {
         self.colour = always.unwrap_or(self.colour);
+    }
+
+    pub(crate) fn set_headings(&mut self, headings: bool) {
+        self.headings = headings;
+    }
+
+    /// Returns true if tables have headings.
+    pub(crate) fn has_headings(&self) -> bool {
+        self.headings
+    }
+
+    #[cfg(test)]
+    pub(crate) fn set_width(&mut self, width: Option<usize>) {
+        self.width = width;
+    }
+
+    /// Returns the number of characters of a line; `None` if standard output is no terminal.
+    pub(crate) fn width(&self) -> Option<usize> {
+        self.width
     }
 
     /// Paints a text in the colour of its tone, if colours are on.

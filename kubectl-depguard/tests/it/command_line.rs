@@ -31,6 +31,16 @@ fn a_pipe_that_is_closed_ends_it_in_silence() {
 }
 
 #[tokio::test]
+async fn a_table_has_headings_unless_they_are_left_out() {
+    let (_, table, _) = depguard_reading(&["rules", "list"], "").await;
+    let (status, rows, _) = depguard_reading(&["rules", "list", "--no-headers"], "").await;
+    assert_eq!(status, ExitStatus::Well);
+    let (heading, rest) = table.split_once('\n').unwrap();
+    assert!(heading.starts_with("NAME ") && !rows.contains("RULES"), "{table}");
+    assert_eq!(rows.lines().count(), rest.lines().count());
+}
+
+#[tokio::test]
 async fn kinds_have_no_namespace() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("rules.yaml");

@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::engine::reference_scan::Scan;
-use crate::io::output::Table;
+use crate::io::table::Table;
 
 /// Path of a rule. One that matches nothing may be misspelled.
 #[derive(Debug, PartialEq, Eq, Serialize, JsonSchema)]
@@ -53,12 +53,12 @@ fn count<K: std::hash::Hash + Eq>(counts: &mut HashMap<K, usize>, key: K) {
 }
 
 /// Returns the paths as a table for people.
-pub(super) fn table(paths: &[PathCoverage]) -> String {
+pub(super) fn table(paths: &[PathCoverage]) -> Table {
     let mut table = Table::new(["RULE", "FIELD", "DEPENDENTS", "OBJECTS", "REFERENCES"]);
     for PathCoverage { rule, field, dependent, objects, references } in paths {
         table.push([rule.clone(), field.clone(), dependent.clone(), objects.to_string(), references.to_string()]);
     }
-    if table.is_empty() { String::new() } else { table.render() }
+    table
 }
 
 impl PathCoverage {

@@ -6,8 +6,9 @@ use super::derive::{CopyOf, ImportResult, label_selector};
 use super::report::{Effect, Finding};
 use crate::cluster::kinds::resource_name;
 use crate::io::exit::Failure;
-use crate::io::output::{RulesFormat, Table, one_line, yaml};
+use crate::io::output::{RulesFormat, one_line, yaml};
 use crate::io::report::print_json;
+use crate::io::table::Table;
 use crate::io::terminal::{Terminal, Tone};
 
 /// Prints the rules, and on standard error the findings.
@@ -21,7 +22,7 @@ pub(super) fn imported(imported: &ImportResult, format: RulesFormat, terminal: &
             }
             terminal.out().write_all(text.as_bytes())?;
         }
-        RulesFormat::Table => terminal.out().write_all(table(imported).render().as_bytes())?,
+        RulesFormat::Table => table(imported).print(terminal)?,
     }
     for finding in &imported.report.findings {
         let text = line(finding, terminal);

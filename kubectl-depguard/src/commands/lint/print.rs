@@ -10,8 +10,9 @@ use super::finding::{Finding, Report};
 use super::patches::Patch;
 use crate::io::ci_formats;
 use crate::io::exit::Failure;
-use crate::io::output::{CheckFormat, Table, one_line};
+use crate::io::output::{CheckFormat, one_line};
 use crate::io::report::{CommandReport, print_json, print_yaml};
+use crate::io::table::Table;
 use crate::io::terminal::{Terminal, Tone};
 
 /// Report for programs.
@@ -102,7 +103,8 @@ pub(super) fn patches(patches: &[Patch], terminal: &mut Terminal) -> Result<(), 
 }
 
 fn table(report: &Report, terminal: &mut Terminal) -> Result<(), Failure> {
-    let mut table = Table::new(["WHERE", "SEVERITY", "CODE", "FIELD", "MESSAGE"]);
+    let headings = ["WHERE", "SEVERITY", "CODE", "FIELD", "MESSAGE"];
+    let mut table = Table::new(headings).painted(&["SEVERITY"], tone_of_severity);
     for finding in &report.findings {
         let place = match (&finding.file, finding.line) {
             (Some(file), Some(line)) => format!("{file}:{line}"),
@@ -116,9 +118,17 @@ fn table(report: &Report, terminal: &mut Terminal) -> Result<(), Failure> {
         table.push([place, severity, code, finding.field.clone(), message.to_owned()]);
     }
     if !table.is_empty() {
-        terminal.out().write_all(table.render().as_bytes())?;
+        table.print(terminal)?;
     }
     summary(report, terminal)
+}
+
+fn tone_of_severity(severity: &str) -> Option<Tone> {
+    match severity {
+        "error" => Some(Tone::Bad),
+        "warning" => Some(Tone::Warning),
+        _ => None,
+    }
 }
 
 fn summary(report: &Report, terminal: &mut Terminal) -> Result<(), Failure> {

@@ -8,8 +8,9 @@ use crate::cluster::kinds::KindInfo;
 use crate::cluster::rules::Rules;
 use crate::cluster::source::Source;
 use crate::io::exit::{Failure, Outcome};
-use crate::io::output::{Format, Table};
+use crate::io::output::Format;
 use crate::io::report::{CommandReport, print_json, print_yaml};
+use crate::io::table::Table;
 use crate::io::terminal::Terminal;
 
 /// Returns the name of a GlobalOwner, if these two words name one: `GlobalOwner NAME`, or `globalowner/NAME`.
@@ -139,7 +140,7 @@ fn print(plan: &Plan, format: Option<Format>, terminal: &mut Terminal) -> Result
             table.push(row);
         }
     }
-    Ok(terminal.out().write_all(table.render().as_bytes())?)
+    table.print(terminal)
 }
 
 fn none(name: &str) -> Failure {

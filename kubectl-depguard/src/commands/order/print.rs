@@ -3,8 +3,9 @@
 use super::plan::Plan;
 use crate::engine::reference_scan::Object;
 use crate::io::exit::Failure;
-use crate::io::output::{Format, Table, one_line};
+use crate::io::output::{Format, one_line};
 use crate::io::report::{print_json, print_yaml};
+use crate::io::table::Table;
 use crate::io::terminal::Terminal;
 
 /// Limit on the kinds that a line names.
@@ -62,7 +63,7 @@ fn table(plan: &Plan, wide: bool, terminal: &mut Terminal) -> Result<(), Failure
     plan.held.iter().for_each(|object| push("-", *object, "held"));
     plan.locked.keys().for_each(|object| push("-", *object, "locked"));
     if !table.is_empty() {
-        terminal.out().write_all(table.render().as_bytes())?;
+        table.print(terminal)?;
     }
     remarks(plan, terminal)
 }

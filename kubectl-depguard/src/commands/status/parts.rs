@@ -12,7 +12,7 @@ use super::{Report, handshake, unread};
 use crate::cluster::resource_path::text;
 use crate::commands::install::certificate::{ends, held};
 use crate::io::age::span;
-use crate::io::output::Table;
+use crate::io::table::Table;
 
 /// Default name of the Lease for the controllers' election.
 pub(in crate::commands) const LEASE: &str = "depguard-controller";

@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 use super::{StatusReadFailure, unread};
 use crate::cluster::resource_path::text;
 use crate::io::age::since;
-use crate::io::output::Table;
+use crate::io::table::Table;
 
 /// Number of lines that are read from the end of each log.
 pub(super) const MAX_LINES: usize = 5000;
@@ -187,6 +187,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::io::terminal::Terminal;
 
     const TEXT: &str = r#"2026-11-22T01:02:03.000004Z  INFO depguard_webhook::service::decision_log: denied namespace="shop" name="a" kind="configmaps" requester="O \"B\"" dry_run=true decided="undecided" plan="pods=NamespaceScan" blockers=0 rules="" why="it failed: retry later" misfits=0"#;
     const JSON: &str = r#"{"timestamp":"2026-11-22T01:02:02Z","level":"INFO","message":"denied","cluster":"2x","namespace":"","name":"b","kind":"vpcs.network.example.com","requester":"admin","dry_run":false,"decided":"referenced","blockers":2,"rules":"2x/vm","misfits":0,"target":"depguard_webhook::service::decision_log"}"#;
@@ -200,7 +201,7 @@ mod tests {
         let json = Refusal::parse(JSON).unwrap();
         assert_eq!((json.cluster.as_str(), json.kind.as_str(), json.blockers), ("2x", "vpcs.network.example.com", 2));
         let now = "2026-11-22T01:03:03Z".parse().unwrap();
-        let shown = table(&[json, text], now).render();
+        let shown = table(&[json, text], now).render(&Terminal::captured("").0);
         let lines: Vec<_> = shown.lines().collect();
         assert!(lines[1].starts_with("60s ago   configmaps"), "{shown}");
         assert!(lines[1].ends_with("O \"B\" (dry run)   it failed: retry later"), "{shown}");

@@ -17,7 +17,8 @@ use crate::cluster::resource_path::text;
 use crate::cluster::rules::CheckedRules;
 use crate::io::age::since;
 use crate::io::exit::Failure;
-use crate::io::output::Table;
+use crate::io::table::Table;
+use crate::io::terminal::Tone;
 
 /// Conditions, in the order in which they become true.
 const CONDITIONS: [&str; 4] = ["Accepted", "ResolvedRefs", "Programmed", "Enforced"];
@@ -111,8 +112,10 @@ pub(crate) async fn read(live: &ApiServer, unread: &mut Vec<StatusReadFailure>) 
 
 pub(super) fn table(rules: &[RuleStatus], now: Timestamp) -> Table {
     let of_many = rules.iter().any(|rule| rule.workspace.is_some());
-    let headings = ["RULE", "ACCEPTED", "RESOLVED", "PROGRAMMED", "ENFORCED", "AGE"];
-    let mut table = Table::new(of_many.then_some("WORKSPACE").into_iter().chain(headings));
+    let of_conditions = ["ACCEPTED", "RESOLVED", "PROGRAMMED", "ENFORCED"];
+    let headings = ["RULE"].into_iter().chain(of_conditions).chain(["AGE"]);
+    let mut table =
+        Table::new(of_many.then_some("WORKSPACE").into_iter().chain(headings)).painted(&of_conditions, tone_of_status);
     for rule in rules {
         let cells = CONDITIONS.map(|name| match rule.condition(name) {
             Some(condition) => condition.short(),
@@ -125,11 +128,21 @@ pub(super) fn table(rules: &[RuleStatus], now: Timestamp) -> Table {
     table
 }
 
+/// Returns the tone of a condition's status, which its reason may follow.
+fn tone_of_status(status: &str) -> Option<Tone> {
+    match status.split([' ', ':']).next() {
+        Some("False") => Some(Tone::Bad),
+        Some("Unknown") => Some(Tone::Warning),
+        _ => None,
+    }
+}
+
 /// Builds a table with one row for each condition, including its message.
 pub(super) fn wide(rules: &[RuleStatus], now: Timestamp) -> Table {
     let of_many = rules.iter().any(|rule| rule.workspace.is_some());
     let headings = ["RULE", "CONDITION", "STATUS", "REASON", "AGE", "MESSAGE"];
-    let mut table = Table::new(of_many.then_some("WORKSPACE").into_iter().chain(headings));
+    let mut table =
+        Table::new(of_many.then_some("WORKSPACE").into_iter().chain(headings)).painted(&["STATUS"], tone_of_status);
     for rule in rules {
         let workspace = || of_many.then(|| rule.workspace.clone().unwrap_or_default());
         if rule.conditions.is_empty() {
@@ -386,6 +399,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::io::terminal::Terminal;
 
     #[test]
     fn what_is_said_of_an_older_rule_does_not_count() {
@@ -404,9 +418,10 @@ mod tests {
         assert!(!RuleStatus::from_rule(&rule(1, "False")).enforced);
         assert!(!RuleStatus::from_rule(&json!({"metadata": {"name": "vm"}})).enforced);
         let now = "2026-01-01T00:05:00Z".parse().unwrap();
-        let shown = table(&[RuleStatus::from_rule(&rule(1, "False"))], now).render();
+        let shown = table(&[RuleStatus::from_rule(&rule(1, "False"))], now).render(&Terminal::captured("").0);
         assert!(shown.ends_with("vm     True       Unknown    Unknown      False (R)   5m\n"), "{shown}");
-        let shown = wide(&[RuleStatus::from_rule(&rule(2, "True")), RuleStatus::from_rule(&json!({}))], now).render();
+        let shown = wide(&[RuleStatus::from_rule(&rule(2, "True")), RuleStatus::from_rule(&json!({}))], now)
+            .render(&Terminal::captured("").0);
         assert!(
             shown.contains("Enforced    True      R          5m    (about an earlier version of the rule) m"),
             "{shown}"
@@ -414,7 +429,7 @@ mod tests {
         assert!(shown.contains("no controller has checked it yet"), "{shown}");
         // Until a controller reports, the age is the age of the rule.
         let young = json!({"metadata": {"name": "vm", "creationTimestamp": "2026-01-01T00:04:00Z"}});
-        let shown = table(&[RuleStatus::from_rule(&young)], now).render();
+        let shown = table(&[RuleStatus::from_rule(&young)], now).render(&Terminal::captured("").0);
         assert!(shown.ends_with("Unknown    60s\n"), "{shown}");
     }
 }

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::cluster::rules::Rules;
 use crate::engine::simulated_delete::Judgment;
-use crate::io::output::Table;
+use crate::io::table::Table;
 
 /// References that were tested so far.
 #[derive(Debug, Default)]
@@ -91,10 +91,10 @@ impl Coverage {
 }
 
 /// Returns the references as a table for people.
-pub(super) fn table(references: &[ReferenceCoverage]) -> String {
+pub(super) fn table(references: &[ReferenceCoverage]) -> Table {
     let mut table = Table::new(["RULE", "FIELD", "TARGET", "TESTS"]);
     for ReferenceCoverage { rule, field, target, tests } in references {
         table.push([rule.clone(), field.clone(), target.clone(), tests.to_string()]);
     }
-    if table.is_empty() { String::new() } else { table.render() }
+    table
 }

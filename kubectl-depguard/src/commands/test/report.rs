@@ -8,8 +8,9 @@ use super::checks;
 use super::coverage::{self, ReferenceCoverage};
 use crate::io::ci_formats;
 use crate::io::exit::Failure;
-use crate::io::output::{CheckFormat, Table, one_line};
+use crate::io::output::{CheckFormat, one_line};
 use crate::io::report::{CommandReport, print_json, print_yaml};
+use crate::io::table::Table;
 use crate::io::terminal::{Terminal, Tone};
 
 const MAX_CHARACTERS: usize = 80;
@@ -65,7 +66,7 @@ fn for_people(
 ) -> Result<(), Failure> {
     let several = wide || results.len() > 1;
     let headings = several.then_some("SUITE").into_iter().chain(["NAME", "RESULT", "WHY"]);
-    let mut table = Table::new(headings.chain(wide.then_some("PLACE")));
+    let mut table = Table::new(headings.chain(wide.then_some("PLACE"))).painted(&["RESULT"], tone_of_result);
     let mut failures = String::new();
     for suite in results {
         for test in &suite.tests {
@@ -96,8 +97,8 @@ fn for_people(
         failed => format!("{} passed, {failed} failed", tests.saturating_sub(failed)),
     };
     let references = coverage.map(coverage::table).filter(|table| !table.is_empty());
-    let references = references.map(|table| format!("\n{table}")).unwrap_or_default();
-    let text = format!("{}{failures}{references}\n{}\n", table.render(), terminal.paint(tone, &total));
+    let references = references.map(|table| format!("\n{}", table.render(terminal))).unwrap_or_default();
+    let text = format!("{}{failures}{references}\n{}\n", table.render(terminal), terminal.paint(tone, &total));
     Ok(terminal.out().write_all(text.as_bytes())?)
 }
 
@@ -106,5 +107,13 @@ fn clipped(text: &str) -> String {
     match text.char_indices().nth(MAX_CHARACTERS) {
         Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
         None => text.to_owned(),
+    }
+}
+
+fn tone_of_result(result: &str) -> Option<Tone> {
+    match result {
+        "pass" => Some(Tone::Good),
+        "fail" => Some(Tone::Bad),
+        _ => None,
     }
 }

@@ -4,8 +4,9 @@ use std::collections::BTreeSet;
 
 use super::{ObjectState, Report, RuleField, StateKind, Target};
 use crate::io::exit::Failure;
-use crate::io::output::{Format, Table, one_line};
+use crate::io::output::{Format, one_line};
 use crate::io::report::{print_json, print_yaml};
+use crate::io::table::Table;
 use crate::io::terminal::{Terminal, Tone};
 use crate::io::tree::{Branches, Line, Repetition};
 
@@ -32,7 +33,7 @@ pub(super) fn report(
                     table.push([object, state.text(), from, depth.to_string(), field.clone(), rule.clone()]);
                 }
             }
-            Ok(terminal.out().write_all(table.render().as_bytes())?)
+            table.print(terminal)
         }
         None => tree(report, lines, terminal),
     }

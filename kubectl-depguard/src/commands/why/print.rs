@@ -10,8 +10,9 @@ use super::target::Target;
 use crate::cluster::kinds::resource_name;
 use crate::engine::locks::LockSummary;
 use crate::io::exit::Failure;
-use crate::io::output::{Format, Table, one_line};
+use crate::io::output::{Format, one_line};
 use crate::io::report::{CommandReport, print_json, print_yaml};
+use crate::io::table::Table;
 use crate::io::terminal::{Terminal, Tone};
 
 /// Limit on the ways to let go in one cell of a table.
@@ -60,11 +61,11 @@ fn for_people(answer: &Answer<'_>, all: bool, wide: bool, terminal: &Terminal) -
     let limit = if all { usize::MAX } else { MAX_SHOWN };
     if !answer.blockers.is_empty() {
         text.push('\n');
-        text.push_str(&table(answer.blockers.iter().take(limit), wide).render());
+        text.push_str(&table(answer.blockers.iter().take(limit), wide).render(terminal));
     }
     if !answer.locks.is_empty() {
         text.push('\n');
-        text.push_str(&locks(answer.locks.iter().take(limit)).render());
+        text.push_str(&locks(answer.locks.iter().take(limit)).render(terminal));
     }
     if !answer.obstacles.is_empty() {
         text.push('\n');
