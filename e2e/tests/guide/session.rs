@@ -17,7 +17,7 @@ const SHOWN: [&str; 4] = [
     "kubectl depguard order",
 ];
 
-/// Characters in a line; a longer line continues on the next.
+/// Characters in a line; a longer line continues on the next one, at a space.
 const COLUMNS: usize = 108;
 /// Width of a character and height of a line, in pixels.
 const WIDTH: f32 = 8.43;
@@ -106,11 +106,15 @@ fn group(text: &mut String, class: &str, lines: &[String], at: f32, row: &mut us
     text.push_str("</g>\n");
 }
 
-/// Breaks a line as a terminal does.
-fn wrapped(line: &str) -> Vec<String> {
-    let characters: Vec<char> = line.chars().collect();
-    if characters.is_empty() {
-        return vec![String::new()];
+/// Breaks a line at spaces, and within a word only if the word is longer than a line.
+fn wrapped(line: &str) -> Vec<&str> {
+    let (mut lines, mut rest) = (Vec::new(), line);
+    while let Some((end, _)) = rest.char_indices().nth(COLUMNS) {
+        let head = &rest[..end];
+        let end = head.rfind(' ').filter(|space| !head[..*space].trim().is_empty()).unwrap_or(end);
+        lines.push(rest[..end].trim_end());
+        rest = rest[end..].trim_start();
     }
-    characters.chunks(COLUMNS).map(|chunk| chunk.iter().collect()).collect()
+    lines.push(rest);
+    lines
 }

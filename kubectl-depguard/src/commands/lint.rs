@@ -18,6 +18,7 @@ mod against;
 mod checks;
 mod code;
 mod definitions;
+mod excerpt;
 mod finding;
 mod kinds;
 mod lines;

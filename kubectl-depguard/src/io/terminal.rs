@@ -146,6 +146,11 @@ impl Terminal {
         self.width = width;
     }
 
+    /// Returns true if the result has colours.
+    pub(crate) fn has_colour(&self) -> bool {
+        self.colour
+    }
+
     /// Returns the number of characters of a line; `None` if standard output is no terminal.
     pub(crate) fn width(&self) -> Option<usize> {
         self.width

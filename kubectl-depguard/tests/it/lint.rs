@@ -128,7 +128,7 @@ async fn a_finding_is_shown_at_its_line() {
     let yaml = serde_saphyr::to_string(&rule("vms", ".spec.vpcRef.nam")).unwrap();
     let rules = bed.text("rules.yaml", &format!("# rules\n---\n{yaml}"));
     let line = 3 + yaml.lines().position(|line| line.contains("path:")).unwrap();
-    let (_, out, err) = bed.lint(&["-f", &rules, "--schemas", &schemas]).await;
+    let (_, out, err) = bed.lint(&["-f", &rules, "--schemas", &schemas, "-o", "wide"]).await;
     let row = out.lines().nth(1).unwrap();
     assert!(row.starts_with(&format!("{rules}:{line}   error      DG101  ")), "{out}");
     assert!(
@@ -138,6 +138,39 @@ async fn a_finding_is_shown_at_its_line() {
     let (_, out, _) = bed.lint(&["-f", &rules, "--schemas", &schemas, "-o", "github"]).await;
     let title = "title=DG101 path not in the schema";
     assert!(out.starts_with(&format!("::error file={rules},line={line},{title}::spec.dependencies[0].")), "{out}");
+}
+
+#[tokio::test]
+async fn a_person_sees_the_line_and_a_mark_below_the_key() {
+    let bed = Bed::new();
+    let schemas = bed.file("crds.yaml", &[crd("VM"), crd("VPC")]);
+    let yaml = serde_saphyr::to_string(&rule("vms", ".spec.vpcRef.nam")).unwrap();
+    let source = yaml.lines().position(|line| line.contains("path:")).unwrap();
+    let (line, source) = (source + 1, yaml.lines().nth(source).unwrap());
+    let rules = bed.text("rules.yaml", &yaml);
+    let (_, out, _) = bed.lint(&["-f", &rules, "--schemas", &schemas]).await;
+    let column = source.find("path").unwrap();
+    let indent = " ".repeat(line.to_string().len());
+    let told = format!(
+        "error[DG101]: spec.dependencies[0].fieldRef.path does not fit vms.example.com v1: `.spec.vpcRef` has no field \
+         `nam`: it has `name`; write `.spec.vpcRef.name` if you mean that\n\
+         {indent}--> {rules}:{line}:{}\n{indent} |\n{line} | {source}\n{indent} | {}^^^^ path not in the schema\n",
+        column + 1,
+        " ".repeat(column)
+    );
+    assert!(out.contains(&told), "{out}\n--- has no\n{told}");
+}
+
+/// Text of a file is data: it ends no line, and gives the terminal no command.
+#[tokio::test]
+async fn a_hostile_field_gives_the_terminal_no_command() {
+    let bed = Bed::new();
+    let mut hostile = rule("vms", ".spec.vpcRef.name");
+    hostile["spec"]["a\u{1b}[2J\nerror[DG999]: b"] = json!(1);
+    let rules = bed.file("rules.yaml", &[hostile]);
+    let (_, out, _) = bed.lint(&["-f", &rules]).await;
+    assert!(out.contains("error[DG001]") && !out.contains('\u{1b}'), "{out}");
+    assert!(!out.lines().any(|line| line.starts_with("error[DG999]")), "{out}");
 }
 
 /// Applies a JSON patch with the operations `test` and `add`.
@@ -212,7 +245,7 @@ async fn a_cluster_is_asked_for_its_kinds_and_rules() {
     // Without files, the command checks the rules on the API server.
     let (status, out, err) = bed.lint(&[]).await;
     assert_eq!((status, err.as_str()), (ExitStatus::Well, "1 rule: 0 errors, 0 warnings, 1 note\n"));
-    assert!(out.contains("\ndependencyrule/there   info       DG301  "), "{out}");
+    assert!(out.starts_with("note[DG301]: ") && out.contains("\n--> dependencyrule/there\n"), "{out}");
     // The message is the controller's.
     let rules = bed.file("rules.yaml", &[rule("there", ".spec.vpcRef.nam")]);
     let (_, out, _) = bed.lint(&["-f", &rules, "--live", "-o", "json"]).await;
@@ -269,7 +302,7 @@ async fn who_must_not_read_rules_is_told_what_was_not_looked_at() {
     let (status, out, err) = bed.lint(&["-f", &rules, "--live"]).await;
     assert_eq!(status, ExitStatus::Failure, "nobody can tell of cycles with them: {out}{err}");
     // Every user may know whether a kind is served.
-    assert!(out.contains("DG104   spec.dependent   the paths were not checked: the schema of vms"), "{out}");
+    assert!(out.contains("note[DG104]: the paths were not checked: the schema of vms"), "{out}");
     assert!(err.contains("could not read the existing rules (no right to read)"), "{err}");
     testbed.stop().await;
 }

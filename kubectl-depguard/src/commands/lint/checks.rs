@@ -28,7 +28,7 @@ pub(super) fn list(report: &Report, options: &Options) -> CheckList {
 }
 
 fn problem(finding: &Finding, fail_on: Severity) -> Problem {
-    let Finding { code, severity, file, line, object, field: _, message } = finding;
+    let Finding { code, severity, file, line, object, message, .. } = finding;
     let place = file.clone().zip(*line).map(|(file, line)| Place { file, line });
     let level = match severity {
         Severity::Error => Level::Error,

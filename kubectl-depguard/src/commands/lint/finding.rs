@@ -22,6 +22,12 @@ pub(crate) struct Finding {
     pub(crate) file: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) line: Option<usize>,
+    /// Column in characters, from 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) column: Option<usize>,
+    /// Line of text, to show beside the message.
+    #[serde(skip)]
+    pub(crate) source: Option<String>,
     /// Object as kubectl names it: `dependencyrule/virtualmachines`.
     pub(crate) object: String,
     #[serde(skip_serializing_if = "String::is_empty")]
@@ -74,11 +80,14 @@ impl Report {
             return;
         }
         let at = subject.at(&field);
+        let (column, source) = subject.excerpt(&field).unzip();
         self.findings.push(Finding {
             code,
             severity: code.severity(),
             line: at.as_ref().map(|at| at.line),
             file: at.map(|at| at.file.to_string()),
+            column,
+            source,
             object: shown(subject),
             field,
             message,

@@ -1,44 +1,52 @@
-//! Line numbers of a document's fields.
+//! Positions of a document's fields.
 
 use std::fmt;
 
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_saphyr::Spanned;
 
-/// Line numbers of a document's fields.
+/// Positions of a document's fields.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Lines(Node);
 
-/// Value in a document: each field or element has its line, from 1.
+/// Line and column of a field, both from 1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Position {
+    pub(super) line: usize,
+    /// Column, in characters.
+    pub(super) column: usize,
+}
+
+/// Value in a document: each field or element has its position.
 #[derive(Debug, Clone, Default)]
 enum Node {
-    Map(Vec<(String, usize, Node)>),
-    List(Vec<(usize, Node)>),
+    Map(Vec<(String, Position, Node)>),
+    List(Vec<(Position, Node)>),
     #[default]
     Leaf,
 }
 
 impl Lines {
-    /// Reads the text of one document. A text that can't be read has no line numbers.
+    /// Reads the text of one document. A text that can't be read has no positions.
     pub(super) fn read(text: &str) -> Self {
         Self(crate::cluster::yaml::read(text).unwrap_or_default())
     }
 
-    /// Returns the line of a field such as `spec.dependencies[0].fieldRef.path`. If the field doesn't exist, returns
-    /// the line of the innermost existing field around it; `None` if not even the first one exists.
-    pub(super) fn of(&self, field: &str) -> Option<usize> {
-        let (mut node, mut rest, mut line) = (&self.0, field, None);
+    /// Returns the position of a field such as `spec.dependencies[0].fieldRef.path`. If the field doesn't exist, returns
+    /// that of the innermost existing field around it; `None` if not even the first one exists.
+    pub(super) fn of(&self, field: &str) -> Option<Position> {
+        let (mut node, mut rest, mut position) = (&self.0, field, None);
         while let Some((next, at, after)) = node.step(rest) {
-            (node, rest, line) = (next, after, Some(at));
+            (node, rest, position) = (next, after, Some(at));
         }
-        line
+        position
     }
 }
 
 impl Node {
-    /// Takes the first step of a field path. Returns the node, its line, and the remaining steps. A name may contain
+    /// Takes the first step of a field path. Returns the node, its position, and the remaining steps. A name may contain
     /// dots: the longest name wins.
-    fn step<'n, 'f>(&'n self, field: &'f str) -> Option<(&'n Node, usize, &'f str)> {
+    fn step<'n, 'f>(&'n self, field: &'f str) -> Option<(&'n Node, Position, &'f str)> {
         let field = field.strip_prefix('.').unwrap_or(field);
         match self {
             Self::Map(fields) => {
@@ -46,14 +54,14 @@ impl Node {
                     let rest = field.strip_prefix(name)?;
                     (rest.is_empty() || rest.starts_with(['.', '['])).then_some(rest)
                 };
-                let found = fields.iter().filter_map(|(name, line, node)| Some((name, *line, node, fits(name)?)));
-                let (_, line, node, rest) = found.max_by_key(|(name, ..)| name.len())?;
-                Some((node, line, rest))
+                let found = fields.iter().filter_map(|(name, at, node)| Some((name, *at, node, fits(name)?)));
+                let (_, at, node, rest) = found.max_by_key(|(name, ..)| name.len())?;
+                Some((node, at, rest))
             }
             Self::List(items) => {
                 let (index, rest) = field.strip_prefix('[')?.split_once(']')?;
-                let (line, node) = items.get(index.parse::<usize>().ok()?)?;
-                Some((node, *line, rest))
+                let (at, node) = items.get(index.parse::<usize>().ok()?)?;
+                Some((node, *at, rest))
             }
             Self::Leaf => None,
         }
@@ -78,7 +86,7 @@ impl<'de> Visitor<'de> for NodeVisitor {
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Node, A::Error> {
         let mut fields = Vec::new();
         while let Some(name) = map.next_key::<Spanned<String>>()? {
-            fields.push((name.value, line(name.referenced), map.next_value()?));
+            fields.push((name.value, position(name.referenced), map.next_value()?));
         }
         Ok(Node::Map(fields))
     }
@@ -86,7 +94,7 @@ impl<'de> Visitor<'de> for NodeVisitor {
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Node, A::Error> {
         let mut found = Vec::new();
         while let Some(item) = items.next_element::<Spanned<Node>>()? {
-            found.push((line(item.referenced), item.value));
+            found.push((position(item.referenced), item.value));
         }
         Ok(Node::List(found))
     }
@@ -128,8 +136,9 @@ impl<'de> Visitor<'de> for NodeVisitor {
     }
 }
 
-fn line(at: serde_saphyr::Location) -> usize {
-    usize::try_from(at.line()).unwrap_or_default()
+fn position(at: serde_saphyr::Location) -> Position {
+    let number = |number| usize::try_from(number).unwrap_or_default();
+    Position { line: number(at.line()), column: number(at.column()) }
 }
 
 #[cfg(test)]
@@ -170,9 +179,12 @@ spec:
             ("metadata.name", None),
             ("", None),
         ] {
-            assert_eq!(lines.of(field), line, "{field}");
+            assert_eq!(lines.of(field).map(|at| at.line), line, "{field}");
         }
-        assert_eq!(Lines::read("{\n \"a\": [\n  {\"b\": 1}\n ]\n}").of("a[0].b"), Some(3));
+        assert_eq!(
+            Lines::read("{\n \"a\": [\n  {\"b\": 1}\n ]\n}").of("a[0].b"),
+            Some(Position { line: 3, column: 4 })
+        );
         assert_eq!(Lines::read("a: [").of("a"), None);
     }
 }

@@ -6,6 +6,7 @@ use serde_json::json;
 
 use super::checks;
 use super::code::Severity;
+use super::excerpt;
 use super::finding::{Finding, Report};
 use super::patches::Patch;
 use crate::io::ci_formats;
@@ -75,7 +76,12 @@ pub(super) fn report(report: &Report, options: &Options, terminal: &mut Terminal
             names.dedup();
             Ok(terminal.out().write_all(names.concat().as_bytes())?)
         }
-        _ => table(report, terminal),
+        Some(_) => table(report, terminal),
+        None => {
+            let text: String = report.findings.iter().map(|finding| excerpt::print(finding, terminal)).collect();
+            terminal.out().write_all(text.as_bytes())?;
+            summary(report, terminal)
+        }
     }
 }
 

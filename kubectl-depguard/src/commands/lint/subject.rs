@@ -4,7 +4,7 @@ use std::sync::{Arc, OnceLock};
 
 use serde_json::Value;
 
-use super::lines::Lines;
+use super::lines::{Lines, Position};
 use crate::cluster::documents::{Origin, Text};
 
 /// Object in a file, or on an API server.
@@ -14,6 +14,9 @@ pub(super) struct Subject {
     text: Option<Text>,
     lines: OnceLock<Lines>,
 }
+
+/// Limit on a line that is shown with a finding, in bytes.
+const MAX_LINE: usize = 400;
 
 impl Subject {
     /// Builds the subject of an object in a file.
@@ -36,10 +39,23 @@ impl Subject {
 
     /// Returns the file, and the line of a field in it or of the innermost existing field around it.
     pub(super) fn at(&self, field: &str) -> Option<Origin> {
-        let Text { document, text, begin, within } = self.text.as_ref()?;
-        let line = self.lines.get_or_init(|| Lines::read(text)).of(&format!("{within}{field}"));
-        let line = line.map_or(document.origin.line, |line| begin.saturating_add(line).saturating_sub(1));
+        let Text { document, begin, .. } = self.text.as_ref()?;
+        let position = self.position(field);
+        let line = position.map_or(document.origin.line, |at| begin.saturating_add(at.line).saturating_sub(1));
         Some(Origin { file: Arc::clone(&document.origin.file), line })
+    }
+
+    /// Returns the column of that field, from 1, and its line of text; `None` if the line is too long to show.
+    pub(super) fn excerpt(&self, field: &str) -> Option<(usize, String)> {
+        let Position { line, column } = self.position(field)?;
+        let text = self.text.as_ref()?.text.lines().nth(line.checked_sub(1)?)?;
+        (text.len() <= MAX_LINE).then(|| (column, text.to_owned()))
+    }
+
+    /// Returns the position of a field within the text.
+    fn position(&self, field: &str) -> Option<Position> {
+        let Text { text, within, .. } = self.text.as_ref()?;
+        self.lines.get_or_init(|| Lines::read(text)).of(&format!("{within}{field}"))
     }
 
     /// Returns a name to refer to the subject: `rules.yaml:7`, or the name as kubectl prints it.
