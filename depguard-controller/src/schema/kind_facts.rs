@@ -6,7 +6,7 @@ use depguard_core::{FieldPath, GroupVersionResource};
 use serde_json::{Map, Value};
 
 use crate::schema::built_in_fields::built_in_fields;
-use crate::schema::openapi::Schema;
+use crate::schema::openapi::{PRESERVES_UNKNOWN, Schema};
 
 /// Result of reading a kind.
 #[derive(Debug, Clone, PartialEq)]
@@ -111,13 +111,13 @@ impl KindFacts {
             })
         };
         let Some(root) = all.values().find(|schema| is_kind(schema)) else { return self };
-        let root = plain(root);
+        let root = opened(plain(root));
         let mut components = Map::new();
         let mut wanted = Vec::new();
         references(&root, &mut wanted);
         while let Some(name) = wanted.pop() {
             if let (false, Some(schema)) = (components.contains_key(&name), all.get(&name)) {
-                let schema = plain(schema);
+                let schema = opened(plain(schema));
                 references(&schema, &mut wanted);
                 components.insert(name, schema);
             }
@@ -137,6 +137,25 @@ fn plain(schema: &Value) -> Value {
         }
         Value::Array(items) => items.iter().map(plain).collect(),
         other => other.clone(),
+    }
+}
+
+/// Opens the objects of a published schema about which it says nothing but that they are objects: Kubernetes' document
+/// describes fields that hold any object in this way.
+fn opened(schema: Value) -> Value {
+    match schema {
+        Value::Object(fields) => {
+            let says_more = ["properties", "additionalProperties", "allOf", "anyOf", "oneOf", "$ref"];
+            let is_any = fields.get("type").is_some_and(|kind| kind == "object")
+                && !says_more.iter().any(|word| fields.contains_key(*word));
+            let mut fields: Map<_, _> = fields.into_iter().map(|(name, value)| (name, opened(value))).collect();
+            if is_any {
+                fields.insert(PRESERVES_UNKNOWN.to_owned(), Value::Bool(true));
+            }
+            Value::Object(fields)
+        }
+        Value::Array(items) => Value::Array(items.into_iter().map(opened).collect()),
+        other => other,
     }
 }
 
@@ -229,7 +248,8 @@ mod tests {
                 "properties": {"metadata": {"allOf": [{"$ref": "#/components/schemas/a.Meta"}]},
                     "spec": {"allOf": [{"$ref": "#/components/schemas/a.Spec"}]}}},
             "a.Meta": {"type": "object", "properties": {"name": {"type": "string"}}},
-            "a.Spec": {"type": "object", "properties": {"account": {"type": "string"}, "self": {"$ref": "#/components/schemas/a.Spec"}}},
+            "a.Spec": {"type": "object", "properties": {"account": {"type": "string"}, "self": {"$ref": "#/components/schemas/a.Spec"},
+                "any": {"description": "Any object.", "type": "object", "default": {}}}},
             "a.Other": {"type": "object"},
         }}});
         let pods = gvr("", "v1", "pods");
@@ -239,6 +259,8 @@ mod tests {
         assert_eq!(fit(&facts, ".spec.self.account"), SchemaFit::Fits);
         assert_eq!(fit(&facts, ".metadata.name"), SchemaFit::Fits);
         assert!(matches!(fit(&facts, ".spec.acount"), SchemaFit::Missing(_)));
+        // The document says of an object of any kind only that it is one.
+        assert_eq!(fit(&facts, ".spec.any.of.kind"), SchemaFit::Open);
         assert_eq!(KindFacts::from_discovery(&discovery, &gvr("", "v1", "secrets")), None);
     }
 }

@@ -48,6 +48,8 @@ pub enum SchemaFit {
     Other(String),
 }
 
+/// Field of a schema: unknown fields of the object are kept, so that there may be any.
+pub(super) const PRESERVES_UNKNOWN: &str = "x-kubernetes-preserve-unknown-fields";
 /// Maximum number of references that are followed from one to the next.
 const MAX_REFERENCES: usize = 16;
 /// Maximum number of schemas to which a path may lead at once, by its wildcards.
@@ -191,7 +193,7 @@ fn missing(node: &Value, properties: Option<&Map<String, Value>>, segment: &Segm
 
 /// Returns true for a node of any type, and for one whose unknown fields are kept.
 fn is_open(node: &Value) -> bool {
-    flag(node, "x-kubernetes-preserve-unknown-fields") || type_of(node).is_none()
+    flag(node, PRESERVES_UNKNOWN) || type_of(node).is_none()
 }
 
 /// Returns the type of a node; `None` if any value may be there.

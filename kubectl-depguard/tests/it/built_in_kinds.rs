@@ -138,10 +138,5 @@ fn cut(schema: &Value, references: &mut Vec<String>) -> Value {
             _ => {}
         }
     }
-    // Of a field that may hold any object, Kubernetes' document says no more than that it is an object.
-    let is_any = kept.get("type") == Some(&json!("object")) && kept.len() == 1;
-    if is_any {
-        kept.insert("x-kubernetes-preserve-unknown-fields".to_owned(), json!(true));
-    }
     Value::Object(kept)
 }
