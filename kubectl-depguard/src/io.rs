@@ -9,3 +9,4 @@ pub(crate) mod report;
 pub(crate) mod table;
 pub(crate) mod terminal;
 pub(crate) mod tree;
+pub(crate) mod xml;

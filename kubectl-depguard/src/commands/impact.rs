@@ -13,7 +13,7 @@ use crate::cluster::files::FileArgs;
 use crate::cluster::kinds::{KindInfo, ObjectArgs};
 use crate::cluster::rules::ReadFailure;
 use crate::cluster::selection::Selection;
-use crate::cluster::source::Source;
+use crate::cluster::source::{NamedObject, Source};
 use crate::engine::reference_scan::{Follow, ObjectIdentity, Scan, Scope};
 use crate::io::exit::{Failure, Outcome};
 use crate::io::output::{Format, one_line};
@@ -106,19 +106,11 @@ struct RuleField {
 }
 
 pub(crate) async fn run(args: &Args, global: &Global, terminal: &mut Terminal) -> Result<Outcome, Failure> {
-    let (named, name) = args.object.named()?;
+    let named = args.object.named()?;
     let source = Source::open(global, &args.files, terminal).await?;
-    let kind = source.kind(named).await?;
-    let namespace = source.namespace(global)?.filter(|_| kind.namespaced != Some(false));
-    if namespace.is_none() && kind.namespaced == Some(true) {
-        return Err(Failure::new(format!("-A names no {} {name}: it is in one namespace", kind.kind))
-            .hint("name the namespace with --namespace; dependents are searched in all namespaces"));
-    }
-    let Some(object) = source.object(&kind, namespace.as_ref(), name).await? else {
-        let place = namespace.as_ref().map_or(String::new(), |namespace| format!(" in namespace {namespace}"));
-        return Err(Failure::new(format!("there is no {} {name}{place}", kind.kind))
-            .hint("name its namespace with --namespace, or find it with `kubectl get -A`"));
-    };
+    let next_step = "name the namespace with --namespace; dependents are searched in all namespaces";
+    let NamedObject { kind, namespace, object } = source.named_object(named, global, next_step).await?;
+    let (_, name) = named;
     let rules = source.rules().await?;
     let scope = Scope { namespace: None, follow: Follow::Dependents, labels: false, fallback: namespace.as_ref() };
     let mut scan = Scan::read(&source, &rules, scope, Some((&kind, &object)), terminal).await?;
@@ -294,11 +286,7 @@ fn print(
                 let object = terminal.paint(Tone::Strong, &one_line(&dependent.object.to_string()));
                 let by = terminal.paint(Tone::Faint, &one_line(&by.join(", ")));
                 let left_out = if dependent.selected { "" } else { " (not selected)" };
-                let again = match line.again {
-                    None => String::new(),
-                    Some(Repetition::Cycle) => terminal.paint(Tone::Warning, " … a cycle"),
-                    Some(Repetition::Above) => terminal.paint(Tone::Faint, " … as above"),
-                };
+                let again = line.again.map(|again| again.painted(terminal)).unwrap_or_default();
                 writeln!(terminal.out(), "{}{object}{left_out}   {by}{again}", branches.next(line))?;
             }
             if report.count > 0 {

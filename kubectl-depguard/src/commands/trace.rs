@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::cluster::files::FileArgs;
 use crate::cluster::kinds::ObjectArgs;
 use crate::cluster::rules::ReadFailure;
-use crate::cluster::source::Source;
+use crate::cluster::source::{NamedObject, Source};
 use crate::engine::reference_scan::{AppliedEdge, Coverage, ObjectIdentity, print_unread};
 use crate::io::exit::{Failure, Outcome};
 use crate::io::output::OutputArgs;
@@ -121,19 +121,11 @@ struct EmptySelector {
 }
 
 pub(crate) async fn run(args: &Args, global: &Global, terminal: &mut Terminal) -> Result<Outcome, Failure> {
-    let (named, name) = args.object.named()?;
+    let named = args.object.named()?;
     let source = Source::open(global, &args.files, terminal).await?;
-    let kind = source.kind(named).await?;
-    let namespace = source.namespace(global)?.filter(|_| kind.namespaced != Some(false));
-    if namespace.is_none() && kind.namespaced == Some(true) {
-        return Err(Failure::new(format!("-A names no {} {name}: it is in one namespace", kind.kind))
-            .hint("name the namespace with --namespace"));
-    }
-    let Some(object) = source.object(&kind, namespace.as_ref(), name).await? else {
-        let place = namespace.as_ref().map_or(String::new(), |namespace| format!(" in namespace {namespace}"));
-        return Err(Failure::new(format!("there is no {} {name}{place}", kind.kind))
-            .hint("name its namespace with --namespace, or find it with `kubectl get -A`"));
-    };
+    let next_step = "name the namespace with --namespace";
+    let NamedObject { kind, namespace, object } = source.named_object(named, global, next_step).await?;
+    let (_, name) = named;
     let rules = source.rules().await?;
     let (edges, unread_rules) = AppliedEdge::from_rules(&rules);
     print_unread(&unread_rules, terminal)?;

@@ -5,6 +5,8 @@ use std::collections::HashSet;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::io::terminal::{Terminal, Tone};
+
 /// Line of the tree: one object below its parent, in the order of printing.
 #[derive(Debug)]
 pub(crate) struct Line {
@@ -65,6 +67,16 @@ pub(crate) fn lines(root: usize, below: impl Fn(usize) -> Vec<(usize, Vec<usize>
         }
     }
     lines
+}
+
+impl Repetition {
+    /// Returns the remark at the end of the line.
+    pub(crate) fn painted(self, terminal: &Terminal) -> String {
+        match self {
+            Self::Cycle => terminal.paint(Tone::Warning, " … a cycle"),
+            Self::Above => terminal.paint(Tone::Faint, " … as above"),
+        }
+    }
 }
 
 impl Branches {

@@ -8,7 +8,7 @@ use crate::io::output::{Format, one_line};
 use crate::io::report::{print_json, print_yaml};
 use crate::io::table::Table;
 use crate::io::terminal::{Terminal, Tone};
-use crate::io::tree::{Branches, Line, Repetition};
+use crate::io::tree::{Branches, Line};
 
 /// Prints the report in the requested format. `lines`: the tree, a line for each target of the report.
 pub(super) fn report(
@@ -50,8 +50,7 @@ fn tree(report: &Report, lines: &[Line], terminal: &mut Terminal) -> Result<(), 
         let by = terminal.paint(Tone::Faint, &one_line(&by.join(", ")));
         let state = target.state.painted(terminal);
         let more = match (target.again, target.is_cut) {
-            (Some(Repetition::Cycle), _) => terminal.paint(Tone::Warning, " … a cycle"),
-            (Some(Repetition::Above), _) => terminal.paint(Tone::Faint, " … as above"),
+            (Some(again), _) => again.painted(terminal),
             (None, true) => terminal.paint(Tone::Faint, " … and deeper"),
             (None, false) => String::new(),
         };

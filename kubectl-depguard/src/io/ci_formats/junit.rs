@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use super::{Check, CheckList, Place, Problem};
+use crate::io::xml::escaped;
 
 /// Returns the report. A reason why problems may be missing is an error, so that a report without failures is not green.
 pub(super) fn print(list: &CheckList) -> String {
@@ -73,25 +74,4 @@ fn lines(xml: &mut String, problem: &Problem, check: &Check) {
     for line in problem.message.lines() {
         let _ = writeln!(xml, "{}", escaped(&format!("{place}{line}")));
     }
-}
-
-/// Escapes a text for attributes and for text between tags. A character that XML can't hold becomes U+FFFD.
-fn escaped(text: &str) -> String {
-    let mut escaped = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '&' => escaped.push_str("&amp;"),
-            '<' => escaped.push_str("&lt;"),
-            '>' => escaped.push_str("&gt;"),
-            '"' => escaped.push_str("&quot;"),
-            '\'' => escaped.push_str("&apos;"),
-            // XML readers replace each of these with a space, unless it is written as a number.
-            '\t' | '\n' | '\r' => {
-                let _ = write!(escaped, "&#{};", u32::from(c));
-            }
-            '\u{0}'..='\u{1f}' | '\u{fffe}' | '\u{ffff}' => escaped.push('\u{fffd}'),
-            c => escaped.push(c),
-        }
-    }
-    escaped
 }

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use super::layout::{Layout, Link, Rect, Size, layout};
 use super::{Arrow, BoxStyle, Graph, Shape};
 use crate::io::exit::Failure;
+use crate::io::xml;
 
 /// Limit on the boxes and arrows of a picture.
 const MAX_SHAPES: usize = 3000;
@@ -211,25 +212,14 @@ fn draw_legend(svg: &mut String, legend: &[(&str, &str)], top: f64) {
     }
 }
 
-/// Escapes a text for XML. Characters that would turn the direction of text, or that XML forbids, are shown as unknown
-/// ones.
+/// Escapes a text. Characters that would turn the direction of text, and control characters, are shown as unknown ones.
 fn escaped(text: &str) -> String {
-    let mut escaped = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '&' => escaped.push_str("&amp;"),
-            '<' => escaped.push_str("&lt;"),
-            '>' => escaped.push_str("&gt;"),
-            '"' => escaped.push_str("&quot;"),
-            '\'' => escaped.push_str("&#39;"),
-            '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{fffe}' | '\u{ffff}' => {
-                escaped.push('\u{fffd}');
-            }
-            c if c.is_control() => escaped.push('\u{fffd}'),
-            c => escaped.push(c),
-        }
-    }
-    escaped
+    let visible = |c: char| match c {
+        '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => '\u{fffd}',
+        c if c.is_control() => '\u{fffd}',
+        c => c,
+    };
+    xml::escaped(&text.chars().map(visible).collect::<String>())
 }
 
 #[cfg(test)]
