@@ -1,6 +1,7 @@
 pub(crate) mod admission_review;
 pub(crate) mod deletion_target;
 pub(crate) mod discovery;
+pub(crate) mod object_review;
 pub(crate) mod paged_list;
 pub(crate) mod printed_table;
 pub(crate) mod problem;
@@ -11,6 +12,7 @@ pub(crate) mod timeout;
 pub(crate) mod unreviewed;
 
 pub use admission_review::{Operation, Requester};
+pub use object_review::ObjectReview;
 pub use paged_list::{PagedList, Progress};
 pub use problem::{Remedy, Unresolved};
 pub use request::{Accept, QueryId, Request, Send, Verb};

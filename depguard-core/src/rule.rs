@@ -1,7 +1,7 @@
 use std::fmt;
 
 use crate::model::api;
-use crate::model::api::{OnDelete, OwnedDependents};
+use crate::model::api::{OnDelete, OnMissing, OwnedDependents};
 use crate::model::control_plane::ControlPlane;
 use crate::model::field_path::FieldPath;
 use crate::model::label_selector::Selector;
@@ -68,6 +68,8 @@ pub struct Edge {
     pub on_delete: OnDelete,
     /// Treatment of dependents that the target owns.
     pub owned_dependents: OwnedDependents,
+    /// The outcome for a dependent that begins to refer to a target that is not there.
+    pub on_missing: OnMissing,
     /// Additional text for the user who deletes.
     pub message: Option<Message>,
 }
@@ -107,7 +109,8 @@ impl Edge {
     /// Returns every path that is read in a dependent, with the field of the dependency that holds the path:
     /// `fieldRef.path`, …
     pub fn paths(&self) -> impl Iterator<Item = (&'static str, &FieldPath)> {
-        let Self { index: _, target: _, reference, when, on_delete: _, owned_dependents: _, message: _ } = self;
+        let Self { index: _, target: _, reference, when, on_delete: _, owned_dependents: _, on_missing: _, message: _ } =
+            self;
         let when = when.iter().map(|When { path, values: _ }| ("when.path", path));
         reference.paths().chain(when)
     }

@@ -1,8 +1,8 @@
 //! Locks, as their authors and the users who change objects can have them read.
 
 use depguard_core::ControlPlane;
-use depguard_core::locks::{Ask, Lock, LockDecision, LockEvaluation, LockKind, LockReview, LockTable, Timestamp};
-use depguard_core::protocol::Answer;
+use depguard_core::locks::{Ask, Lock, LockDecision, LockEvaluation, LockKind, LockTable, Timestamp};
+use depguard_core::protocol::{Answer, ObjectReview};
 use serde_json::{Value, json};
 
 use crate::targets::mended;
@@ -19,7 +19,7 @@ pub fn lock(bytes: &[u8]) {
         assert_eq!(LockTable::from_value(&table.to_value()).as_ref(), Ok(&table));
     }
     making(lock);
-    let Ok(parsed) = LockReview::parse(review) else { return };
+    let Ok(parsed) = ObjectReview::parse(review) else { return };
     let decision = decide(&parsed, lock);
     if !decision.allowed() {
         return;
@@ -44,14 +44,14 @@ fn making(lock: &[u8]) {
         "resource": {"group": "dependencies.opendefense.cloud", "version": "v1alpha1", "resource": "objectlocks"},
     }})
     .to_string();
-    let Ok(review) = LockReview::parse(review.as_bytes()) else { return };
+    let Ok(review) = ObjectReview::parse(review.as_bytes()) else { return };
     let decision = decide(&review, b"");
     let parsed = Lock::parse(LockKind::ObjectLock, &object);
     assert_eq!(decision.allowed(), parsed.is_ok(), "{:?} {parsed:?}", decision.message());
 }
 
 /// Decides a review. Each table names the lock for every object, and nothing is being deleted.
-fn decide(review: &LockReview<'_>, lock: &[u8]) -> LockDecision {
+fn decide(review: &ObjectReview<'_>, lock: &[u8]) -> LockDecision {
     let Some(now) = Timestamp::parse("2026-12-01T00:00:00Z") else { unreachable!("it is a point in time") };
     let mut evaluation = LockEvaluation::begin(ControlPlane::Kubernetes, review, now);
     for _ in 0..100 {

@@ -68,7 +68,7 @@ fn the_documents_are_good() {
     }
     for (at, document) in GOOD_LOCKS.iter().enumerate() {
         let (review, object) = document.split_once("\n\n").unwrap();
-        depguard_core::locks::LockReview::parse(review.as_bytes()).unwrap();
+        depguard_core::protocol::ObjectReview::parse(review.as_bytes()).unwrap();
         let object: serde_json::Value = serde_json::from_str(object).unwrap();
         let lock = depguard_core::locks::Lock::parse(depguard_core::locks::LockKind::ObjectLock, &object);
         let table = depguard_core::locks::LockTable::from_value(&object);

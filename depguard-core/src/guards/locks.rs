@@ -7,9 +7,9 @@
 //! [`LockEvaluation`] decides a review without I/O: it returns the requests, takes the answers, and decides.
 //!
 //! ```
-//! use depguard_core::locks::{Ask, LockEvaluation, LockReview, Timestamp};
+//! use depguard_core::locks::{Ask, LockEvaluation, Timestamp};
 //! use depguard_core::ControlPlane;
-//! use depguard_core::protocol::Answer;
+//! use depguard_core::protocol::{Answer, ObjectReview};
 //! use serde_json::json;
 //!
 //! let review = json!({"apiVersion": "admission.k8s.io/v1", "request": {
@@ -17,7 +17,7 @@
 //!     "resource": {"group": "", "version": "v1", "resource": "configmaps"},
 //!     "oldObject": {"metadata": {"name": "a", "namespace": "default"}},
 //! }}).to_string();
-//! let review = LockReview::parse(review.as_bytes())?;
+//! let review = ObjectReview::parse(review.as_bytes())?;
 //! let now = Timestamp::parse("2026-12-01T00:00:00Z").unwrap();
 //! let mut evaluation = LockEvaluation::begin(ControlPlane::Kubernetes, &review, now);
 //! loop {
@@ -57,7 +57,6 @@ mod object_scope;
 mod parse;
 mod reading;
 mod request_queue;
-mod review;
 mod table;
 mod table_gc;
 mod timestamp;
@@ -69,7 +68,6 @@ pub use evaluation::LockEvaluation;
 pub use holder::Holder;
 pub use lock::{EXPIRY_TOLERANCE, Lock, LockError, LockKind, LockTarget, Operations, Pick, tables_of};
 pub use request_queue::Ask;
-pub use review::LockReview;
 pub use table::{Entry, KIND as TABLE_KIND, LockTable, PLURAL as TABLE_PLURAL, TableError, TableName};
 pub use table_gc::{CLEAN_AFTER, TableGc};
 pub use timestamp::Timestamp;

@@ -203,6 +203,8 @@ pub enum LabelSelectorOperator {
      "message": "fieldRef.kindPath and fieldRef.kindPattern need kind: which value of that field means this target"},
     {"rule": "!has(self.apiExportRef) || self.group != ''",
      "message": "the core group is always local: name a group or leave apiExportRef out"},
+    {"rule": "!has(self.selectorRef) || !has(self.onMissing) || self.onMissing == 'Ignore'",
+     "message": "a selector may select nothing: leave onMissing out, or write fieldRef"},
 ])))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[expect(clippy::exhaustive_structs, reason = "wire type: it grows with the API, as docs/embedding.md says")]
@@ -240,6 +242,9 @@ pub struct Dependency {
     /// Treatment of a dependent that the target itself owns, by its ownerReferences. Left out: `Block`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owned_dependents: Option<OwnedDependents>,
+    /// The outcome of a creation or a change of a dependent whose target is not there. Left out: `Ignore`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub on_missing: Option<OnMissing>,
     /// Text that is added to the answer for the user who deletes. `{target}`, `{blockers}` and `{rule}` are replaced by
     /// their names; `{{` is a brace.
     #[cfg_attr(feature = "schemars", schemars(with = "schema::Message"))]
@@ -397,6 +402,26 @@ pub enum OnDelete {
     Warn,
     /// The deletion goes on, and is only recorded.
     Audit,
+}
+
+/// The outcome of a creation or a change by which a reference begins to count, if its target is not there. From weak to
+/// strict.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
+#[expect(
+    clippy::exhaustive_enums,
+    reason = "depguard's other crates handle each variant, so that a new one must not compile unnoticed"
+)]
+pub enum OnMissing {
+    /// Nobody looks for the target.
+    #[default]
+    Ignore,
+    /// The change goes on, and is only recorded.
+    Audit,
+    /// The change goes on, with a warning to the user who makes it.
+    Warn,
+    /// The change is refused.
+    Deny,
 }
 
 /// Treatment of a dependent that the target owns by an ownerReference.

@@ -9,7 +9,7 @@ use super::{
     Dependent, Edge, ExportRef, FieldReference, FixedReference, Place, Reference, Rule, RuleError, RuleKey, Target,
     ValueSource, When, missing_field,
 };
-use crate::model::api;
+use crate::model::api::{self, OnMissing};
 use crate::model::control_plane::ControlPlane;
 use crate::model::field_path::FieldPath;
 use crate::model::label_selector::Selector;
@@ -91,6 +91,7 @@ fn edge<'w>(
         when: written,
         on_delete,
         owned_dependents,
+        on_missing,
         message,
     } = dependency;
     let target = target(control_plane, &at, dependency)?;
@@ -103,9 +104,14 @@ fn edge<'w>(
         when,
         on_delete: on_delete.unwrap_or_default(),
         owned_dependents: owned_dependents.unwrap_or_default(),
+        on_missing: on_missing.unwrap_or_default(),
         message: (message.as_deref().map(Message::parse).transpose())
             .map_err(|error| RuleError::Message { field: at("message"), error })?,
     };
+    if edge.on_missing != OnMissing::Ignore && edge.reference.selects() {
+        let why = "can't be combined with selectorRef: a selector may select nothing; leave one of them out";
+        return Err(combination(at("onMissing"), why));
+    }
     for (field, path) in edge.paths() {
         if !edge.reference.goes_with(path) {
             let own = edge.reference.path();

@@ -4,10 +4,11 @@
 //! applies where it would have applied, and refuses there. If not even that is known, the rule has no effect:
 //! otherwise a rule with an unreadable dependent kind or export would let a stranger freeze other people's objects.
 
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::model::api::{FailurePolicy, OnDelete};
+use crate::model::api::{FailurePolicy, OnDelete, OnMissing};
 use crate::model::control_plane::ControlPlane;
 use crate::model::names::{ExportName, Group, GroupResource, Resource, WorkspacePath};
 use crate::rule::{ExportRef, RuleKey};
@@ -26,6 +27,8 @@ pub struct PartialRule {
     pub targets: Vec<(Option<ExportRef>, GroupResource)>,
     /// The outcome for the deletion of each target: `Deny`, unless the rule clearly says otherwise.
     pub on_delete: Vec<OnDelete>,
+    /// The strictest outcome for a dependent whose target is not there. One that can't be read counts as `Deny`.
+    pub on_missing: OnMissing,
     /// The outcome if the rule can't be evaluated: `Fail`, unless the rule clearly says otherwise.
     pub failure_policy: FailurePolicy,
 }
@@ -46,6 +49,8 @@ impl PartialRule {
             },
         };
         let dependencies = spec.get("dependencies").and_then(Value::as_array).into_iter().flatten();
+        let on_missing = dependencies.clone().filter_map(|dependency| given(dependency, "onMissing"));
+        let on_missing = on_missing.map(|written| OnMissing::deserialize(written).unwrap_or(OnMissing::Deny)).max();
         let targets = dependencies.filter_map(|dependency| {
             Some((target(control_plane, dependency)?, clear::<OnDelete>(dependency, "onDelete")))
         });
@@ -56,6 +61,7 @@ impl PartialRule {
             dependent: group_resource(dependent)?,
             targets,
             on_delete,
+            on_missing: on_missing.unwrap_or_default(),
             failure_policy: clear(spec, "failurePolicy"),
         })
     }

@@ -137,6 +137,14 @@ impl Reference {
         }
     }
 
+    /// Returns true if the reference selects its targets by labels, so that it may well mean none.
+    pub fn selects(&self) -> bool {
+        match self {
+            Self::Field(_) | Self::Fixed(_) => false,
+            Self::Selector(_) | Self::Selected(_) => true,
+        }
+    }
+
     /// Returns true if the reference only ever means targets in the dependent's own namespace. For a dependent
     /// without a namespace, that means targets in any namespace.
     pub fn stays_in_namespace(&self) -> bool {

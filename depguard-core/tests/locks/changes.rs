@@ -21,7 +21,7 @@ fn label(mut spec: Value, old: &str, new: &str) -> &'static str {
 fn label_of(spec: Value, old: &str, new: &str) -> &'static str {
     let review = update(json!({"metadata": {"name": "vm-1"}}), json!("new")).to_string();
     let bytes = review.replace(r#"{"metadata":{"name":"vm-1"}}"#, old).replace(r#""new""#, new);
-    let review = depguard_core::locks::LockReview::parse(bytes.as_bytes()).unwrap();
+    let review = depguard_core::protocol::ObjectReview::parse(bytes.as_bytes()).unwrap();
     let mut world = World::with_lock(spec);
     let evaluation = depguard_core::locks::LockEvaluation::begin(world.control_plane, &review, world.now);
     world.drive(evaluation).label()

@@ -3,8 +3,9 @@
 use std::collections::BTreeSet;
 
 use depguard_core::ControlPlane;
-use depguard_core::locks::{LockDecision, LockEvaluation, LockReview};
+use depguard_core::locks::{LockDecision, LockEvaluation};
 use depguard_core::model::GroupResource;
+use depguard_core::protocol::ObjectReview;
 use serde_json::{Value, json};
 
 use crate::world::*;
@@ -19,7 +20,7 @@ fn decide(world: &mut World, review: &Value) -> LockDecision {
 fn decide_of(kinds: &[&str], world: &mut World, review: &Value) -> LockDecision {
     let kinds: BTreeSet<GroupResource> = kinds.iter().map(|kind| kind.parse().unwrap()).collect();
     let bytes = review.to_string();
-    let review = LockReview::parse(bytes.as_bytes()).unwrap();
+    let review = ObjectReview::parse(bytes.as_bytes()).unwrap();
     world.drive(LockEvaluation::of_compat(&review, &kinds))
 }
 

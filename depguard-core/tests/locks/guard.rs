@@ -189,13 +189,13 @@ fn a_lock_that_cannot_be_recorded_is_not_stored() {
 
 #[test]
 fn a_conflict_is_tried_again_but_not_for_ever() {
-    use depguard_core::locks::{Ask, LockEvaluation, LockReview};
-    use depguard_core::protocol::Answer;
+    use depguard_core::locks::{Ask, LockEvaluation};
+    use depguard_core::protocol::{Answer, ObjectReview};
 
     for (conflicts, allowed) in [(0, true), (15, true), (16, false)] {
         let mut world = World::new(ControlPlane::Kubernetes);
         let bytes = about(KIND, create(object(json!({})))).to_string();
-        let review = LockReview::parse(bytes.as_bytes()).unwrap();
+        let review = ObjectReview::parse(bytes.as_bytes()).unwrap();
         let mut evaluation = LockEvaluation::begin(ControlPlane::Kubernetes, &review, world.now);
         let mut left = conflicts;
         loop {

@@ -8,8 +8,8 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use depguard_core::ControlPlane;
-use depguard_core::locks::{Ask, Entry, Lock, LockEvaluation, LockKind, LockReview, LockTable, TableGc, tables_of};
-use depguard_core::protocol::Answer;
+use depguard_core::locks::{Ask, Entry, Lock, LockEvaluation, LockKind, LockTable, TableGc, tables_of};
+use depguard_core::protocol::{Answer, ObjectReview};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -27,7 +27,7 @@ struct Running<'r> {
 }
 
 impl<'r> Running<'r> {
-    fn begin(world: &World, review: &LockReview<'r>) -> Self {
+    fn begin(world: &World, review: &ObjectReview<'r>) -> Self {
         Self { evaluation: LockEvaluation::begin(ControlPlane::Kubernetes, review, world.now), asks: VecDeque::new() }
     }
 
@@ -144,7 +144,7 @@ fn search(choices: &[u8], after: u64) -> Result<usize, String> {
                 let targets = argument / 2 % 3;
                 let old = stored(&world, lock);
                 let before = old.as_ref().map(|old| (0..3).find(|n| old["spec"] == spec(lock.0, *n)).unwrap());
-                let review = LockReview::parse(posted[&(lock, before, targets)].as_bytes()).unwrap();
+                let review = ObjectReview::parse(posted[&(lock, before, targets)].as_bytes()).unwrap();
                 let running = Running::begin(&world, &review);
                 let path = path_of(lock.0, lock.1);
                 *slot = Some(Writer { running, path, object: object(lock, targets), old, begun: now });
@@ -155,7 +155,7 @@ fn search(choices: &[u8], after: u64) -> Result<usize, String> {
             }
             7..11 => {
                 let Some(review) = &mut reviewer else {
-                    let review = LockReview::parse(deletion.as_bytes()).unwrap();
+                    let review = ObjectReview::parse(deletion.as_bytes()).unwrap();
                     reviewer = Some(Reviewer { running: Running::begin(&world, &review), locked: is_locked(&world) });
                     continue;
                 };
@@ -254,7 +254,7 @@ fn a_lock_that_takes_over_from_another_one_is_seen() {
         ages.ripe(&world.table(&table.path()).unwrap(), Duration::from_secs(now), |_| false);
     }
     let deletion = by("bob", &[], delete(vm())).to_string();
-    let review = LockReview::parse(deletion.as_bytes()).unwrap();
+    let review = ObjectReview::parse(deletion.as_bytes()).unwrap();
     let mut running = Running::begin(&world, &review);
     running.step(&mut world);
     let read = world.asked.last().cloned();

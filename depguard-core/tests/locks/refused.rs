@@ -1,8 +1,8 @@
 //! Tests of a refusal's message, of who may read it, and of refusals for lack of knowledge.
 
 use depguard_core::ControlPlane;
-use depguard_core::locks::{Ask, LockDecision, LockEvaluation, LockKind, LockReview};
-use depguard_core::protocol::Answer;
+use depguard_core::locks::{Ask, LockDecision, LockEvaluation, LockKind};
+use depguard_core::protocol::{Answer, ObjectReview};
 use serde_json::{Value, json};
 
 use crate::world::*;
@@ -128,7 +128,7 @@ fn an_entry_of_a_lock_that_is_not_there_locks_nothing() {
 /// Decides a deletion and calls `meanwhile` before each request to a lock, with the number of such requests.
 fn decided_while(world: &mut World, mut meanwhile: impl FnMut(&mut World, usize)) -> LockDecision {
     let bytes = delete(vm()).to_string();
-    let review = LockReview::parse(bytes.as_bytes()).unwrap();
+    let review = ObjectReview::parse(bytes.as_bytes()).unwrap();
     let mut evaluation = LockEvaluation::begin(ControlPlane::Kubernetes, &review, world.now);
     let mut reads = 0;
     loop {
@@ -234,7 +234,7 @@ fn without_tables_there_are_no_locks_only_where_none_are_served() {
 fn deciding_early_refuses() {
     let world = World::new(ControlPlane::Kubernetes);
     let bytes = delete(vm()).to_string();
-    let review = LockReview::parse(bytes.as_bytes()).unwrap();
+    let review = ObjectReview::parse(bytes.as_bytes()).unwrap();
     let begin = || LockEvaluation::begin(ControlPlane::Kubernetes, &review, world.now);
     assert!(!begin().decide().allowed());
     // The evaluation refuses as long as one answer is missing, however far it came.
@@ -303,6 +303,6 @@ fn what_is_no_review_of_an_object_is_refused() {
         r#"{"request":{"uid":"1","operation":"DELETE","resource":{"group":"","resource":"pods"},"object":1,"object":2}}"#,
         "[]",
     ] {
-        assert!(LockReview::parse(bytes.as_bytes()).is_err(), "{bytes}");
+        assert!(ObjectReview::parse(bytes.as_bytes()).is_err(), "{bytes}");
     }
 }

@@ -2,11 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use depguard_core::locks::{
-    Ask, Lock, LockDecision, LockEvaluation, LockKind, LockReview, LockTable, Timestamp, tables_of,
-};
-use depguard_core::protocol::Answer;
-use depguard_core::protocol::Verb;
+use depguard_core::locks::{Ask, Lock, LockDecision, LockEvaluation, LockKind, LockTable, Timestamp, tables_of};
+use depguard_core::protocol::{Answer, ObjectReview, Verb};
 use depguard_core::{ControlPlane, LogicalCluster};
 use serde_json::{Value, json};
 
@@ -82,7 +79,7 @@ impl World {
 
     pub(crate) fn decide_within(&mut self, review: &Value, scope: Option<Option<&LogicalCluster>>) -> LockDecision {
         let bytes = review.to_string();
-        let review = LockReview::parse(bytes.as_bytes()).unwrap();
+        let review = ObjectReview::parse(bytes.as_bytes()).unwrap();
         let mut evaluation = LockEvaluation::begin(self.control_plane, &review, self.now);
         if let Some(scope) = scope {
             evaluation = evaluation.within(scope);

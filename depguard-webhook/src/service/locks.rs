@@ -10,8 +10,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use depguard_core::ControlPlane;
 use depguard_core::driver::Evaluating;
-use depguard_core::locks::{Ask, LockDecision, LockEvaluation, LockReview, Timestamp};
+use depguard_core::locks::{Ask, LockDecision, LockEvaluation, Timestamp};
 use depguard_core::model::GroupResource;
+use depguard_core::protocol::ObjectReview;
 use depguard_core::protocol::QueryId;
 use futures::future::join_all;
 use tokio::time::{Instant, timeout_at};
@@ -39,7 +40,7 @@ impl Locks {
     }
 
     /// Begins to decide a review, within the scope that the path allows.
-    pub(crate) fn evaluate<'a>(&self, review: &LockReview<'a>, path: &RoutedPath) -> LockEvaluation<'a> {
+    pub(crate) fn evaluate<'a>(&self, review: &ObjectReview<'a>, path: &RoutedPath) -> LockEvaluation<'a> {
         let evaluation = match self {
             Self::Objects { control_plane, .. } => LockEvaluation::begin(*control_plane, review, now()),
             Self::Compat(kinds) => LockEvaluation::of_compat(review, kinds),

@@ -8,9 +8,10 @@ use std::task::{Context, Poll};
 
 use depguard_core::api::FailurePolicy;
 use depguard_core::decision::RefusalCode;
-use depguard_core::locks::{LockDecision, LockReview};
+use depguard_core::locks::LockDecision;
 use depguard_core::model::GroupResource;
 use depguard_core::probe::{LoadedRulesRequest, dispatch_canary};
+use depguard_core::protocol::ObjectReview;
 use depguard_core::{self as core, ControlPlane, Decision, Evaluation, OverridePolicy, Review};
 use futures::FutureExt;
 use futures::future::BoxFuture;
@@ -261,7 +262,7 @@ impl<P: ApiReader> Shared<P> {
         path: &RoutedPath,
         time: Time,
     ) -> Result<Vec<u8>, Rejection> {
-        let review = LockReview::parse(bytes)?;
+        let review = ObjectReview::parse(bytes)?;
         let about = review.review();
         match self.decide_locks(locks, &review, path, time.deadline).await {
             Ok((decision, way)) => {
@@ -304,7 +305,7 @@ impl<P: ApiReader> Shared<P> {
     async fn decide_locks(
         &self,
         locks: &Locks,
-        review: &LockReview<'_>,
+        review: &ObjectReview<'_>,
         path: &RoutedPath,
         deadline: Instant,
     ) -> Result<(LockDecision, DecidedBy), Rejection> {

@@ -10,7 +10,6 @@ use super::lock_admission::LockAdmission;
 use super::lock_match::Attempt;
 use super::object::{Aim, Object};
 use super::request_queue::Ask;
-use super::review::LockReview;
 use super::table::TableName;
 use super::timestamp::Timestamp;
 use super::writing::TableNote;
@@ -21,6 +20,7 @@ use crate::model::api;
 use crate::model::control_plane::ControlPlane;
 use crate::model::names::{GroupResource, LogicalCluster};
 use crate::protocol::admission_review::{Operation, ReviewedObject};
+use crate::protocol::object_review::ObjectReview;
 use crate::protocol::problem::Unresolved;
 use crate::protocol::request::QueryId;
 use crate::protocol::response::Answer;
@@ -50,7 +50,7 @@ enum State<'a> {
 
 impl<'a> LockEvaluation<'a> {
     /// Begins to decide a review at the time `now`. The review is about a lock, or about an object of any other kind.
-    pub fn begin(control_plane: ControlPlane, review: &LockReview<'a>, now: Timestamp) -> Self {
+    pub fn begin(control_plane: ControlPlane, review: &ObjectReview<'a>, now: Timestamp) -> Self {
         let about = review.review();
         let state = match LockKind::of_plural(about.resource()).filter(|_| about.group() == api::GROUP) {
             Some(kind) => match LockAdmission::begin(control_plane, kind, review, now) {
@@ -64,7 +64,7 @@ impl<'a> LockEvaluation<'a> {
 
     /// Begins to decide about an object of one of these kinds, which an older tool's `Lock` of the same name may
     /// lock. The eviction of a Pod counts as its deletion; no other request to a subresource is locked.
-    pub fn of_compat(review: &LockReview<'a>, kinds: &BTreeSet<GroupResource>) -> Self {
+    pub fn of_compat(review: &ObjectReview<'a>, kinds: &BTreeSet<GroupResource>) -> Self {
         Self { state: State::of_compat(review, kinds), code: RefusalCode::from_review(review.review()) }
     }
 
@@ -147,7 +147,7 @@ impl<'a> LockEvaluation<'a> {
 }
 
 impl<'a> State<'a> {
-    fn of_compat(review: &LockReview<'a>, kinds: &BTreeSet<GroupResource>) -> Self {
+    fn of_compat(review: &ObjectReview<'a>, kinds: &BTreeSet<GroupResource>) -> Self {
         let about = review.review();
         let is_guarded = about.sub_resource().is_none() || about.is_eviction();
         let Some(aim) = Aim::from_review(review).filter(|_| is_guarded) else {
@@ -166,7 +166,7 @@ impl<'a> State<'a> {
         }
     }
 
-    fn of_object(control_plane: ControlPlane, review: &LockReview<'a>, now: Timestamp) -> Self {
+    fn of_object(control_plane: ControlPlane, review: &ObjectReview<'a>, now: Timestamp) -> Self {
         let Some(aim) = Aim::from_review(review) else { return Self::allowed(AllowReason::NotGuarded) };
         let about = review.review();
         let change = change(control_plane, review);
@@ -201,14 +201,14 @@ impl<'a> State<'a> {
 }
 
 /// Returns the changes of an update; `None` if the review is no update, or lacks a state of the object.
-fn change<'a>(control_plane: ControlPlane, review: &LockReview<'a>) -> Option<Change<'a>> {
+fn change<'a>(control_plane: ControlPlane, review: &ObjectReview<'a>) -> Option<Change<'a>> {
     let is_update = review.review().operation() == Operation::Update;
     let states = review.old_object().zip(review.object()).filter(|_| is_update);
     states.map(|(old, new)| Change::between(control_plane, old, new))
 }
 
 /// Returns the reason why no lock can forbid the request; in that case nothing is read.
-fn passes(aim: Aim, review: &LockReview<'_>, change: Option<&Change<'_>>) -> Option<AllowReason> {
+fn passes(aim: Aim, review: &ObjectReview<'_>, change: Option<&Change<'_>>) -> Option<AllowReason> {
     match aim {
         Aim::Delete => {
             review.review().old_object().is_some_and(ReviewedObject::is_terminating).then_some(AllowReason::Terminating)

@@ -9,7 +9,6 @@ use super::decision::{AllowReason, LockDecision, Refusal};
 use super::lock::{DuringTeardown, Lock, LockKind, tables_of};
 use super::object_scope::{Around, ObjectScope};
 use super::request_queue::{Ask, RequestQueue};
-use super::review::LockReview;
 use super::table::TableName;
 use super::timestamp::Timestamp;
 use super::writing::{Step as WriteStep, TableNote, TableWrite};
@@ -19,6 +18,7 @@ use crate::model::control_plane::ControlPlane;
 use crate::model::names::{Group, GroupResource, LogicalCluster, Resource};
 use crate::protocol::admission_review::{Operation, Requester, ReviewedObject};
 use crate::protocol::deletion_target::cluster_of;
+use crate::protocol::object_review::ObjectReview;
 use crate::protocol::problem::Unresolved;
 use crate::protocol::request::{QueryId, Verb};
 use crate::protocol::response::Answer;
@@ -67,7 +67,7 @@ impl<'a> LockAdmission<'a> {
     pub(super) fn begin(
         control_plane: ControlPlane,
         kind: LockKind,
-        review: &LockReview<'a>,
+        review: &ObjectReview<'a>,
         now: Timestamp,
     ) -> Result<Self, LockDecision> {
         let about = review.review();

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use super::review::LockReview;
 use crate::model::control_plane::ControlPlane;
 use crate::model::names::{Group, GroupResource, LogicalCluster, Namespace, Resource, Version};
 use crate::model::percent_encoding::percent_encode;
 use crate::protocol::admission_review::{Operation, evicts};
 use crate::protocol::deletion_target::{DeletionTarget, cluster_of, is_stored_name};
+use crate::protocol::object_review::ObjectReview;
 
 /// The object of a review.
 #[derive(Debug)]
@@ -32,7 +32,7 @@ pub(super) enum Aim {
 impl Aim {
     /// Returns the operation of a review; `None` if no lock can forbid it. A request to a subresource counts as an
     /// update, unless it deletes or evicts.
-    pub(super) fn from_review(review: &LockReview<'_>) -> Option<Self> {
+    pub(super) fn from_review(review: &ObjectReview<'_>) -> Option<Self> {
         let review = review.review();
         match (review.operation(), review.sub_resource()) {
             (Operation::Delete, _) => Some(Self::Delete),
@@ -47,7 +47,7 @@ impl Aim {
 
 impl Object {
     /// Reads the object of a review. An error is the end of a sentence.
-    pub(super) fn read(control_plane: ControlPlane, review: &LockReview<'_>) -> Result<Self, String> {
+    pub(super) fn read(control_plane: ControlPlane, review: &ObjectReview<'_>) -> Result<Self, String> {
         let request = review.review();
         let group = Group::parse(request.group()).map_err(|error| format!("its group {error}"))?;
         let resource = Resource::parse(request.resource()).map_err(|error| format!("its resource {error}"))?;

@@ -61,7 +61,8 @@ impl EdgeMatcher {
     pub(super) fn new(edge: &Arc<CompiledEdge>, paths: &mut Vec<(FieldPath, Take)>) -> Option<Self> {
         let EdgeState::Usable { dependent, edge: followed } = &edge.state else { return None };
         let Dependent { export: _, gvr: _, kind: _, selector } = &**dependent;
-        let Edge { index: _, target: _, reference, when, on_delete: _, owned_dependents, message: _ } = &**followed;
+        let Edge { index: _, target: _, reference, when, on_delete: _, owned_dependents, on_missing: _, message: _ } =
+            &**followed;
         let mut slot = |path: &FieldPath, take| {
             paths.push((path.clone(), take));
             paths.len() - 1

@@ -257,6 +257,7 @@ impl Import<'_> {
                 when: None,
                 on_delete: Some(on_delete).filter(|on_delete| *on_delete != OnDelete::Deny),
                 owned_dependents: None,
+                on_missing: None,
                 message: None,
             });
         }

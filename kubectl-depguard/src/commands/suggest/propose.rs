@@ -238,6 +238,7 @@ fn plain([group, version, resource]: [&str; 3], field: FieldRef) -> Dependency {
         when: None,
         on_delete: None,
         owned_dependents: None,
+        on_missing: None,
         message: None,
     }
 }

@@ -7,13 +7,13 @@ use crate::scan::json::{Json, Malformed, Value};
 
 /// An AdmissionReview of any operation, with the bytes of the object's states.
 #[derive(Debug, Clone)]
-pub struct LockReview<'a> {
+pub struct ObjectReview<'a> {
     review: Review<'a>,
     object: Option<&'a str>,
     old_object: Option<&'a str>,
 }
 
-impl<'a> LockReview<'a> {
+impl<'a> ObjectReview<'a> {
     /// Reads a review. Of the objects in it, only the metadata is parsed.
     pub fn parse(bytes: &'a [u8]) -> Result<Self, ReviewError> {
         let review = Review::parse(bytes)?;
@@ -27,17 +27,17 @@ impl<'a> LockReview<'a> {
     }
 
     /// Returns the new state of the object.
-    pub(super) fn object(&self) -> Option<&'a str> {
+    pub(crate) fn object(&self) -> Option<&'a str> {
         self.object
     }
 
     /// Returns the old state of the object.
-    pub(super) fn old_object(&self) -> Option<&'a str> {
+    pub(crate) fn old_object(&self) -> Option<&'a str> {
         self.old_object
     }
 
     /// Returns the metadata of the new state; `None` if there is none, or if it can't be read.
-    pub(super) fn new_metadata(&self) -> Option<ReviewedObject<'a>> {
+    pub(crate) fn new_metadata(&self) -> Option<ReviewedObject<'a>> {
         serde_json::from_str(self.object?).ok()
     }
 }
