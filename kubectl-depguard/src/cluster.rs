@@ -6,6 +6,7 @@ pub(crate) mod documents;
 pub(crate) mod files;
 pub(crate) mod kinds;
 pub(crate) mod manifests;
+pub(crate) mod named_objects;
 pub(crate) mod object_record;
 pub(crate) mod object_text;
 pub(crate) mod record_reader;

@@ -59,6 +59,7 @@ const EXAMPLES: &[Examples] = &[
         command: &["impact"],
         lines: &[
             ("Show all that depends on a VPC", "kubectl depguard impact vpc shop"),
+            ("Draw all that depends on two Secrets", "kubectl depguard impact secret db mail -n shop -o svg"),
             ("Show what a user would see", "kubectl depguard impact configmap/web-env -n shop --as ann"),
             ("Print the dependents' names", "kubectl depguard impact vpc shop -o json | jq -r '.dependents[].name'"),
         ],

@@ -31,31 +31,6 @@ pub(crate) struct Kinds {
     has_built_in: bool,
 }
 
-/// An object as people name it: `vpc a`, `vpc/a`, `vpcs.network.example.com/a`.
-#[derive(Debug, Clone, clap::Args)]
-pub(crate) struct ObjectArgs {
-    /// Kind of the object: vpc, vpcs, VPC, a short name, vpcs.network.example.com or vpcs.v1.network.example.com
-    #[arg(value_name = "KIND")]
-    kind: String,
-    /// Name of the object; or write KIND/NAME as one word
-    #[arg(value_name = "NAME")]
-    name: Option<String>,
-}
-
-impl ObjectArgs {
-    /// Returns the kind as it was written, and the name.
-    pub(crate) fn named(&self) -> Result<(&str, &str), Failure> {
-        let both = match (&self.name, self.kind.split_once('/')) {
-            (Some(name), None) => Some((self.kind.as_str(), name.as_str())),
-            (None, both) => both,
-            (Some(_), Some(_)) => None,
-        };
-        both.filter(|(kind, name)| !kind.is_empty() && !name.is_empty()).ok_or_else(|| {
-            Failure::new("no object is named").hint("write KIND NAME or KIND/NAME, as in `vpc a` or `vpc/a`")
-        })
-    }
-}
-
 impl Kinds {
     /// Creates the kinds of manifest files: beside those that the files tell, users may name Kubernetes' own.
     pub(crate) fn with_built_in() -> Self {

@@ -22,14 +22,6 @@ pub(crate) enum Source {
     ApiServer(Box<ApiServer>),
 }
 
-/// Object that a user named.
-pub(crate) struct NamedObject {
-    pub(crate) kind: KindInfo,
-    /// Namespace in which it was looked for; `None` for a kind without namespaces, and perhaps for one of unknown scope.
-    pub(crate) namespace: Option<Namespace>,
-    pub(crate) object: Arc<Value>,
-}
-
 /// Namespace of objects in files that name none, unless `--namespace` says otherwise.
 const DEFAULT_NAMESPACE: &str = "default";
 /// Reason why flags about an API server have no effect.
@@ -190,28 +182,6 @@ impl Source {
             }
             Self::ApiServer(live) => live.look_up(kind, within.as_ref(), name).await,
         }
-    }
-
-    /// Finds the object that the user named by kind and name. `next_step` says what to do where all namespaces were named.
-    pub(crate) async fn named_object(
-        &self,
-        (named, name): (&str, &str),
-        global: &Global,
-        next_step: &str,
-    ) -> Result<NamedObject, Failure> {
-        let kind = self.kind(named).await?;
-        let namespace = self.namespace(global)?.filter(|_| kind.namespaced != Some(false));
-        if namespace.is_none() && kind.namespaced == Some(true) {
-            return Err(
-                Failure::new(format!("-A names no {} {name}: it is in one namespace", kind.kind)).hint(next_step)
-            );
-        }
-        let Some(object) = self.object(&kind, namespace.as_ref(), name).await? else {
-            let place = namespace.as_ref().map_or(String::new(), |namespace| format!(" in namespace {namespace}"));
-            return Err(Failure::new(format!("there is no {} {name}{place}", kind.kind))
-                .hint("name its namespace with --namespace, or find it with `kubectl get -A`"));
-        };
-        Ok(NamedObject { kind, namespace, object })
     }
 
     /// Returns the kind of that group and resource, if it is known.

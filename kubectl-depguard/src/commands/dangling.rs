@@ -101,7 +101,7 @@ pub(crate) async fn run(args: &Args, global: &Global, terminal: &mut Terminal) -
     let rules = source.rules().await?;
     let namespace = source.scope(global)?;
     let scope = Scope { namespace: namespace.as_ref(), follow: Follow::Targets, labels: false, fallback: None };
-    let mut scan = Scan::read(&source, &rules, scope, None, terminal).await?;
+    let mut scan = Scan::read(&source, &rules, scope, &[], terminal).await?;
     scan.select(&args.selection, &source, scope.namespace, terminal).await?;
     let mut report = Report::from_scan(&scan);
     report.locate(&source);

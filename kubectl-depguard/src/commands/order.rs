@@ -109,7 +109,7 @@ pub(crate) async fn run(args: Args, global: &Global, terminal: &mut Terminal) ->
     let locks = Locks::read(&source, namespace.as_ref(), terminal).await?;
     let fallback = namespace.as_ref();
     let scope = Scope { namespace: fallback, follow: Follow::Dependents, labels: !locks.is_empty(), fallback };
-    let mut scan = Scan::read(&source, &rules, scope, None, terminal).await?;
+    let mut scan = Scan::read(&source, &rules, scope, &[], terminal).await?;
     scan.select(&args.selection, &source, fallback, terminal).await?;
     scan.print_unread(terminal)?;
     let plan = Plan::new(rules.control_plane, scan, &locks);

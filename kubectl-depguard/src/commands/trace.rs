@@ -8,13 +8,13 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::cluster::files::FileArgs;
-use crate::cluster::kinds::ObjectArgs;
+use crate::cluster::named_objects::{NamedObject, NamedObjectsArgs};
 use crate::cluster::rules::ReadFailure;
-use crate::cluster::source::{NamedObject, Source};
+use crate::cluster::source::Source;
 use crate::engine::reference_scan::{AppliedEdge, Coverage, ObjectIdentity, print_unread};
 use crate::io::exit::{Failure, Outcome};
 use crate::io::output::OutputArgs;
-use crate::io::report::CommandReport;
+use crate::io::report::{CommandReport, ObjectReport};
 use crate::io::terminal::Terminal;
 use crate::io::tree::{Line, Repetition};
 use crate::options::Global;
@@ -36,12 +36,14 @@ use self::walk::{NodeState, Trace};
 /// status.phase says so. A target that states nothing of the kind is `there`. The state of the object itself is shown,
 /// and doesn't count for the exit code.
 ///
+/// Several objects get a tree each, and -o json or yaml prints a list of reports.
+///
 /// Exit code: 1 if a target is missing, being deleted or not ready; 2 if something could not be read, so that it is
-/// unknown, or if no rule says what objects of this kind refer to.
+/// unknown, if a named object does not exist, or if no rule says what objects of its kind refer to.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
-    object: ObjectArgs,
+    objects: NamedObjectsArgs,
     #[command(flatten)]
     files: FileArgs,
     #[command(flatten)]
@@ -120,34 +122,78 @@ struct EmptySelector {
     selects: String,
 }
 
+/// Targets of one of the objects that the user named.
+struct Tree {
+    lines: Vec<Line>,
+    /// Report, with a target for each line.
+    report: Report,
+}
+
 pub(crate) async fn run(args: &Args, global: &Global, terminal: &mut Terminal) -> Result<Outcome, Failure> {
-    let named = args.object.named()?;
     let source = Source::open(global, &args.files, terminal).await?;
-    let next_step = "name the namespace with --namespace";
-    let NamedObject { kind, namespace, object } = source.named_object(named, global, next_step).await?;
-    let (_, name) = named;
+    let named = args.objects.read(&source, global).await?;
+    let are_several = named.are_several();
+    let mut failures = named.missing;
+    if let (true, Some(missing)) = (named.found.is_empty(), Failure::joined(failures.clone())) {
+        return Err(missing);
+    }
     let rules = source.rules().await?;
     let (edges, unread_rules) = AppliedEdge::from_rules(&rules);
     print_unread(&unread_rules, terminal)?;
     if let Some(nothing) = Coverage::of_rules(&rules, &rules.check(), &source).nothing() {
         return Err(nothing);
     }
-    let own = kind.gvr.group_resource();
-    if unread_rules.is_empty() && !edges.iter().any(|applied| applied.dependent() == own) {
-        return Err(Failure::new(format!("no rule says what {own} refer to"))
-            .hint("write one: `kubectl depguard suggest` proposes rules from the schemas of kinds"));
+    let (mut trees, mut noted) = (Vec::new(), unread_rules.clone());
+    for named in &named.found {
+        let own = named.kind.gvr.group_resource();
+        if unread_rules.is_empty() && !edges.iter().any(|applied| applied.dependent() == own) {
+            failures.push(
+                Failure::new(format!("no rule says what {own} refer to"))
+                    .hint("write one: `kubectl depguard suggest` proposes rules from the schemas of kinds"),
+            );
+            continue;
+        }
+        let NamedObject { kind, namespace, name, object } = named;
+        let within = object.pointer("/metadata/namespace").and_then(Value::as_str);
+        let within = within.or(namespace.as_ref().map(Namespace::as_str));
+        let depth = args.depth.map(usize::from);
+        let trace = Trace::walk(&source, edges.clone(), (kind, within, name), depth, terminal).await?;
+        let unread: Vec<_> = trace.unread.iter().filter(|unread| !noted.contains(unread)).cloned().collect();
+        print_unread(&unread, terminal)?;
+        noted.extend(unread);
+        let lines = lines(&trace);
+        match Report::from_trace(&trace, &lines) {
+            None => failures.push(Failure::new(format!("could not read {} {name}", kind.kind)).hint("run it again")),
+            Some(mut report) => {
+                report.unread.splice(0..0, unread_rules.iter().cloned());
+                trees.push(Tree { lines, report });
+            }
+        }
     }
-    let within = object.pointer("/metadata/namespace").and_then(Value::as_str);
-    let within = within.or(namespace.as_ref().map(Namespace::as_str));
-    let depth = args.depth.map(usize::from);
-    let trace = Trace::walk(&source, edges, (&kind, within, name), depth, terminal).await?;
-    print_unread(&trace.unread, terminal)?;
-    let lines = lines(&trace);
-    let mut report = Report::from_trace(&trace, &lines)
-        .ok_or_else(|| Failure::new(format!("could not read {} {name}", kind.kind)).hint("run it again"))?;
-    report.unread.splice(0..0, unread_rules);
-    print::report(&report, &lines, args.output.output, terminal)?;
-    report.outcome()
+    if !trees.is_empty() {
+        print::trees(&trees, are_several, args.output.output, terminal)?;
+    }
+    conclude(&trees, failures)
+}
+
+/// Ends the command. A tree that may lack targets is a failure, even if it has some.
+fn conclude(trees: &[Tree], mut failures: Vec<Failure>) -> Result<Outcome, Failure> {
+    let mut unread: Vec<_> = trees.iter().flat_map(|tree| &tree.report.unread).map(ToString::to_string).collect();
+    unread.sort_unstable();
+    unread.dedup();
+    let hint = "the notes above name them: get the right to read them, or correct the rules";
+    match unread.len() {
+        0 => {}
+        1 => failures.push(Failure::new("incomplete: 1 rule, object or reference could not be read").hint(hint)),
+        many => failures.push(
+            Failure::new(format!("incomplete: {many} rules, objects or references could not be read")).hint(hint),
+        ),
+    }
+    if let Some(failure) = Failure::joined(failures) {
+        return Err(failure);
+    }
+    let mut targets = trees.iter().flat_map(|tree| &tree.report.targets);
+    Ok(if targets.any(Target::is_finding) { Outcome::Finding } else { Outcome::Well })
 }
 
 /// Lists the targets of the first object, direct and indirect.
@@ -167,6 +213,10 @@ fn lines(trace: &Trace) -> Vec<Line> {
 
 impl CommandReport for Report {
     const KIND: &'static str = "TraceReport";
+}
+
+impl ObjectReport for Report {
+    const LIST_KIND: &'static str = "TraceReportList";
 }
 
 impl Report {
@@ -207,17 +257,6 @@ impl Report {
             empty_selectors: empty.collect(),
             unread: trace.unread.clone(),
         })
-    }
-
-    /// Ends the command. A tree that may lack targets is a failure, even if it has some.
-    fn outcome(&self) -> Result<Outcome, Failure> {
-        let message = match self.unread.len() {
-            0 if self.targets.iter().any(Target::is_finding) => return Ok(Outcome::Finding),
-            0 => return Ok(Outcome::Well),
-            1 => "incomplete: 1 rule, object or reference could not be read".to_owned(),
-            many => format!("incomplete: {many} rules, objects or references could not be read"),
-        };
-        Err(Failure::new(message).hint("the notes above name them: get the right to read them, or correct the rules"))
     }
 }
 

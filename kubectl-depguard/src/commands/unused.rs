@@ -86,7 +86,7 @@ pub(crate) async fn run(args: &Args, global: &Global, terminal: &mut Terminal) -
     let namespace = source.scope(global)?;
     let fallback = namespace.as_ref();
     let scope = Scope { namespace: fallback, follow: Follow::Dependents, labels: false, fallback };
-    let scan = Scan::read(&source, &rules, scope, None, terminal).await?;
+    let scan = Scan::read(&source, &rules, scope, &[], terminal).await?;
     scan.print_unread(terminal)?;
     if let Some(nothing) = scan.coverage.nothing() {
         return Err(nothing);

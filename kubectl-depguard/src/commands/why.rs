@@ -8,6 +8,7 @@ use depguard_core::{ControlPlane, Group, api};
 use serde_json::Value;
 
 use crate::cluster::files::FileArgs;
+use crate::cluster::named_objects::{NamedObjects, NamedObjectsArgs};
 use crate::cluster::rules::Rules;
 use crate::cluster::source::Source;
 use crate::engine::locks::Locks;
@@ -26,11 +27,10 @@ mod own;
 mod print;
 mod release;
 mod target;
-mod targets;
 
 use self::answer::{Answer, DeletionState, Protection};
 pub(crate) use self::print::WhyReport;
-use self::targets::{TargetArgs, Targets};
+use self::target::Target;
 
 /// Show what stands in the way of a deletion, and what to do about it
 ///
@@ -44,7 +44,7 @@ use self::targets::{TargetArgs, Targets};
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
-    targets: TargetArgs,
+    objects: NamedObjectsArgs,
 
     /// Name all blockers and obstacles; by default the search ends at the page of dependents that has enough for a
     /// refusal, and the output has the first of them
@@ -59,7 +59,8 @@ pub(crate) struct Args {
 
 pub(crate) async fn run(args: Args, global: &Global, terminal: &mut Terminal) -> Result<Outcome, Failure> {
     let source = Source::open(global, &args.files, terminal).await?;
-    let Targets { found: targets, missing } = args.targets.read(&source, global).await?;
+    let NamedObjects { found, missing } = args.objects.read(&source, global).await?;
+    let targets: Vec<_> = found.into_iter().map(|named| Target::new(&named.kind, named.object)).collect();
     let rules = rules(&source, terminal).await?;
     let protection = Protection { source: &source, rules: &rules, checked: rules.check() };
     let mut locks: BTreeMap<Option<&str>, Locks> = BTreeMap::new();
@@ -78,7 +79,7 @@ pub(crate) async fn run(args: Args, global: &Global, terminal: &mut Terminal) ->
     if !answers.is_empty() {
         print::print(&answers, args.all, args.output.output, terminal)?;
     }
-    conclude(&answers, &missing)
+    conclude(&answers, missing)
 }
 
 /// Returns the rules. A cluster that serves no DependencyRules has none, and other things refuse deletions there.
@@ -98,10 +99,10 @@ async fn rules(source: &Source, terminal: &mut Terminal) -> Result<Rules, Failur
 }
 
 /// Returns the outcome of several answers: an unknown one counts more than a blocked one.
-fn conclude(answers: &[Answer<'_>], missing: &[String]) -> Result<Outcome, Failure> {
+fn conclude(answers: &[Answer<'_>], missing: Vec<Failure>) -> Result<Outcome, Failure> {
     let unknown: Vec<_> = answers.iter().filter(|answer| answer.state == DeletionState::Unknown).collect();
-    if !missing.is_empty() {
-        return Err(Failure::new(missing.join("; ")).hint("check the name, and name the namespace with --namespace"));
+    if let Some(missing) = Failure::joined(missing) {
+        return Err(missing);
     }
     if unknown.is_empty() {
         let is_free = answers.iter().all(|answer| answer.state == DeletionState::Free);

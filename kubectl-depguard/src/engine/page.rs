@@ -48,7 +48,7 @@ pub(crate) async fn page(
     let fallback = source.namespace(global)?;
     let scope =
         Scope { namespace: None, follow: Follow::Dependents, labels: !locks.is_empty(), fallback: fallback.as_ref() };
-    let mut scan = Scan::read(source, &rules, scope, None, terminal).await?;
+    let mut scan = Scan::read(source, &rules, scope, &[], terminal).await?;
     if let Some(nothing) = scan.coverage.nothing() {
         return Err(nothing);
     }

@@ -143,20 +143,20 @@ const MAX_OBJECTS: usize = 1_000_000;
 const MAX_REFERENCES: usize = 4_000_000;
 
 impl Scan {
-    /// Reads the objects in `scope`, and their references. A caller that wants only the direct and indirect dependents
-    /// of one object passes it as `known`. The scan then contains this object even if its kind can't be listed, and
-    /// reads only kinds that lead to it. Missing rights are no failure.
+    /// Reads the objects in `scope`, and their references. A caller that needs only the direct and indirect dependents
+    /// of some objects passes these as `known`. The scan then contains these objects even if their kinds can't be
+    /// listed, and reads only kinds that lead to them. Missing rights are no failure.
     pub(crate) async fn read(
         source: &Source,
         rules: &Rules,
         scope: Scope<'_>,
-        known: Option<(&KindInfo, &Value)>,
+        known: &[(&KindInfo, &Value)],
         terminal: &Terminal,
     ) -> Result<Self, Failure> {
         let mut scan = Self::new(rules);
         let ends: BTreeSet<_> = scan.edges.iter().flat_map(|edge| [edge.dependent(), edge.target()]).collect();
-        if let Some((kind, _)) = known {
-            plan::retain_leading_to(&mut scan.edges, kind.gvr.group_resource());
+        if !known.is_empty() {
+            plan::retain_leading_to(&mut scan.edges, known.iter().map(|(kind, _)| kind.gvr.group_resource()));
         }
         read::all(&mut scan, source, scope, known, terminal).await?;
         resolve::all(&mut scan, scope.namespace.is_some())?;

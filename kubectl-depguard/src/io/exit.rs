@@ -47,6 +47,16 @@ impl Failure {
         self
     }
 
+    /// Joins failures about several objects to one, with the next step of the first; `None` if there are none.
+    pub(crate) fn joined(failures: Vec<Self>) -> Option<Self> {
+        let mut failures = failures.into_iter();
+        let mut first = failures.next()?;
+        for failure in failures {
+            first.message = format!("{}; {}", first.message, failure.message);
+        }
+        Some(first)
+    }
+
     /// Returns true if nobody reads the output any more, as behind `| head`.
     pub(crate) fn is_cut(&self) -> bool {
         self.is_cut

@@ -1,7 +1,9 @@
 //! Reports: the results of commands for programs. Each is one object with an `apiVersion` and a `kind`.
 
+use std::borrow::Cow;
+
 use schemars::generate::SchemaSettings;
-use schemars::{JsonSchema, SchemaGenerator};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
@@ -18,14 +20,50 @@ pub(crate) trait CommandReport: Serialize + JsonSchema {
     const KIND: &'static str;
 }
 
+/// Report about one object, of which a command prints a list if the user named several objects.
+pub(crate) trait ObjectReport: CommandReport {
+    /// Kind of the list, as `ImpactReportList`.
+    const LIST_KIND: &'static str;
+}
+
+/// Reports about the objects that a user named, in their order.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct ReportList<'r, R: ObjectReport> {
+    items: Vec<TypedReport<'r, R>>,
+}
+
 /// Report as it is printed.
-#[derive(Serialize)]
+#[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct TypedReport<'r, R> {
     api_version: &'static str,
     kind: &'static str,
     #[serde(flatten)]
     report: &'r R,
+}
+
+impl<R: ObjectReport> CommandReport for ReportList<'_, R> {
+    const KIND: &'static str = R::LIST_KIND;
+}
+
+impl<'r, R: ObjectReport> ReportList<'r, R> {
+    pub(crate) fn new(reports: impl IntoIterator<Item = &'r R>) -> Self {
+        Self { items: reports.into_iter().map(typed).collect() }
+    }
+}
+
+impl<R: CommandReport> JsonSchema for TypedReport<'_, R> {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        R::KIND.into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({"$ref": format!("#/$defs/{}", R::KIND)})
+    }
 }
 
 /// Prints a report as JSON.

@@ -1,9 +1,10 @@
-//! `dangling` and `impact`: references between objects, in files and on API servers.
+//! `dangling`, `impact`, `trace` and `unused`: references between objects, in files and on API servers.
 
 pub(crate) mod files;
 mod live;
 mod passed_over;
 pub(crate) mod scene;
 mod selection;
+mod several;
 mod trace;
 mod unused;

@@ -123,7 +123,7 @@ impl<'c> Line<'c> {
         let repeated = arguments.last().filter(|last| matches!(last.get_action(), ArgAction::Append));
         let argument = arguments.get(self.positionals.len()).or(repeated).copied();
         let mut last = argument.map(|argument| values(argument, "")).unwrap_or_default();
-        if arguments.first().is_some_and(|first| is_named(first, "KIND") || is_named(first, "OBJECT")) {
+        if arguments.first().is_some_and(|first| is_named(first, "OBJECT")) {
             (last.subject, last.prefix) = match (typed.split_once('/'), self.positionals.first()) {
                 (Some((kind, _)), _) => (Some(Subject::Objects(kind.to_owned())), format!("{kind}/")),
                 (None, None) => (Some(Subject::Kinds), String::new()),

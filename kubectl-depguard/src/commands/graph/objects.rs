@@ -73,7 +73,7 @@ async fn read(
     terminal: &mut Terminal,
 ) -> Result<Scan, Failure> {
     let rules = source.rules().await?;
-    let mut scan = Scan::read(source, &rules, scope, None, terminal).await?;
+    let mut scan = Scan::read(source, &rules, scope, &[], terminal).await?;
     scan.select(selection, source, scope.namespace, terminal).await?;
     scan.print_unread(terminal)?;
     match scan.coverage.nothing() {

@@ -1,28 +1,35 @@
-//! Drawing of an object's dependents.
+//! Drawing of the dependents of objects.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use depguard_core::api::OnDelete;
 
-use super::tree::Line;
-use super::{RuleField, by};
+use super::{RuleField, Tree, by};
 use crate::engine::reference_scan::Scan;
 use crate::io::graph_formats::{Arrow, BoxStyle, Graph, Shape};
 
-/// Draws the object in question and all its dependents, each once. The objects that block its deletion are marked.
-pub(super) fn draw(scan: &Scan, root: usize, lines: &[Line]) -> Graph {
+/// Draws the objects in question and all their dependents, each once. The objects that block a deletion are marked.
+pub(super) fn draw(scan: &Scan, trees: &[Tree]) -> Graph {
     let (mut drawing, mut boxes) = (Graph::default(), BTreeMap::new());
-    let is_going = scan.objects.get(root).is_some_and(|object| object.terminating);
-    place(scan, root, BoxStyle::Focus, &mut boxes, &mut drawing);
-    for line in lines {
-        let by = by(scan, line);
-        let blocks = line.depth == 1 && !is_going && by.iter().any(|by| by.on_delete == OnDelete::Deny);
-        let look = if blocks { BoxStyle::Blocker } else { BoxStyle::Plain };
-        let from = place(scan, line.object, look, &mut boxes, &mut drawing);
-        let to = place(scan, line.parent, BoxStyle::Plain, &mut boxes, &mut drawing);
-        let dashed = by.iter().all(|by| by.on_delete != OnDelete::Deny);
-        let lines = by.iter().map(label).collect();
-        drawing.arrows.push(Arrow { from, to, lines, dashed });
+    for tree in trees {
+        place(scan, tree.root, BoxStyle::Focus, &mut boxes, &mut drawing);
+    }
+    let mut drawn = HashSet::new();
+    for Tree { root, lines, .. } in trees {
+        let is_going = scan.objects.get(*root).is_some_and(|object| object.terminating);
+        for line in lines {
+            let by = by(scan, line);
+            let blocks = line.depth == 1 && !is_going && by.iter().any(|by| by.on_delete == OnDelete::Deny);
+            let look = if blocks { BoxStyle::Blocker } else { BoxStyle::Plain };
+            let from = place(scan, line.object, look, &mut boxes, &mut drawing);
+            let to = place(scan, line.parent, BoxStyle::Plain, &mut boxes, &mut drawing);
+            let dashed = by.iter().all(|by| by.on_delete != OnDelete::Deny);
+            let lines = by.iter().map(label).collect();
+            // Trees that meet have arrows in common.
+            if drawn.insert((from, to)) {
+                drawing.arrows.push(Arrow { from, to, lines, dashed });
+            }
+        }
     }
     drawing
 }

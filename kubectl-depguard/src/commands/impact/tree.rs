@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use crate::engine::reference_scan::Scan;
 pub(super) use crate::io::tree::{Branches, Line, Repetition};
 
-/// Lists all dependents of `root`, direct and indirect, with the references of each to its parent.
-pub(super) fn lines(scan: &Scan, root: usize) -> Vec<Line> {
-    let held_by = scan.held_by();
+/// Lists all dependents of `root`, direct and indirect, with the references of each to its parent; `held_by`: the
+/// references that hold each object of the scan.
+pub(super) fn lines(scan: &Scan, held_by: &[Vec<usize>], root: usize) -> Vec<Line> {
     crate::io::tree::lines(root, |object| {
         let mut dependents: BTreeMap<_, (usize, Vec<usize>)> = BTreeMap::new();
         for reference in held_by.get(object).into_iter().flatten() {
@@ -92,7 +92,7 @@ mod tests {
         let source = Source::Manifests(Manifests::new(&documents, &namespace).unwrap());
         let scope = Scope { namespace: None, follow: Follow::Dependents, labels: false, fallback: None };
         let (terminal, _) = Terminal::captured("");
-        Scan::read(&source, &source.rules().await.unwrap(), scope, None, &terminal).await.unwrap()
+        Scan::read(&source, &source.rules().await.unwrap(), scope, &[], &terminal).await.unwrap()
     }
 
     fn name(scan: &Scan, object: usize) -> usize {
@@ -107,7 +107,7 @@ mod tests {
             let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
             let scan = runtime.block_on(scan(&nodes));
             let root = (0..scan.objects.len()).find(|object| name(&scan, *object) == 0).unwrap();
-            let lines = lines(&scan, root);
+            let lines = lines(&scan, &scan.held_by(), root);
 
             let refers = |from: usize, to: usize| from != to && nodes[from].contains(&to);
             let mut reached = BTreeSet::from([0]);

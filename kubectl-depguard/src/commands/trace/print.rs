@@ -1,42 +1,69 @@
-//! Output of a trace.
+//! Output of traces.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 
-use super::{ObjectState, Report, RuleField, StateKind, Target};
+use super::{ObjectState, Report, RuleField, StateKind, Target, Tree};
 use crate::io::exit::Failure;
 use crate::io::output::{Format, one_line};
-use crate::io::report::{print_json, print_yaml};
+use crate::io::report::{ReportList, print_json, print_yaml};
 use crate::io::table::Table;
 use crate::io::terminal::{Terminal, Tone};
 use crate::io::tree::{Branches, Line};
 
-/// Prints the report in the requested format. `lines`: the tree, a line for each target of the report.
-pub(super) fn report(
-    report: &Report,
-    lines: &[Line],
+/// Prints the trees in the requested format. `are_several`: the user named several objects, even if only one exists.
+pub(super) fn trees(
+    trees: &[Tree],
+    are_several: bool,
     format: Option<Format>,
     terminal: &mut Terminal,
 ) -> Result<(), Failure> {
-    match format {
-        Some(Format::Json) => print_json(report, terminal),
-        Some(Format::Yaml) => print_yaml(report, terminal),
-        Some(Format::Name) => {
-            let first = report.targets.iter().filter(|target| target.again.is_none());
-            let text: String = first.map(|target| target.object.short() + "\n").collect();
-            Ok(terminal.out().write_all(text.as_bytes())?)
-        }
-        Some(Format::Wide) => {
-            let mut table = Table::new(["TARGET", "STATE", "REFERRED TO BY", "DEPTH", "FIELD", "RULE"]);
-            for Target { object, state, depth, referred_to_by, by, .. } in &report.targets {
-                for RuleField { rule, field } in by {
-                    let (object, from) = (object.to_string(), referred_to_by.to_string());
-                    table.push([object, state.text(), from, depth.to_string(), field.clone(), rule.clone()]);
+    let single = trees.first().filter(|_| !are_several).map(|tree| &tree.report);
+    let list = || ReportList::new(trees.iter().map(|tree| &tree.report));
+    match (format, single) {
+        (Some(Format::Json), Some(report)) => print_json(report, terminal),
+        (Some(Format::Json), None) => print_json(&list(), terminal),
+        (Some(Format::Yaml), Some(report)) => print_yaml(report, terminal),
+        (Some(Format::Yaml), None) => print_yaml(&list(), terminal),
+        (Some(Format::Name), _) => Ok(terminal.out().write_all(names(trees).as_bytes())?),
+        (Some(Format::Wide), _) => table(trees, are_several).print(terminal),
+        (None, _) => {
+            for (number, Tree { lines, report }) in trees.iter().enumerate() {
+                if number > 0 {
+                    writeln!(terminal.out())?;
                 }
+                tree(report, lines, terminal)?;
             }
-            table.print(terminal)
+            Ok(())
         }
-        None => tree(report, lines, terminal),
     }
+}
+
+/// Returns the names of all targets, each object once, one a line.
+fn names(trees: &[Tree]) -> String {
+    let (mut text, mut listed) = (String::new(), HashSet::new());
+    for target in trees.iter().flat_map(|tree| &tree.report.targets) {
+        if listed.insert(target.object.key()) {
+            text.push_str(&target.object.short());
+            text.push('\n');
+        }
+    }
+    text
+}
+
+/// Returns a table with one row for each reference. Rows for several objects begin with the object.
+fn table(trees: &[Tree], are_several: bool) -> Table {
+    let headings = ["TARGET", "STATE", "REFERRED TO BY", "DEPTH", "FIELD", "RULE"];
+    let mut table = Table::new(are_several.then_some("OBJECT").into_iter().chain(headings));
+    for report in trees.iter().map(|tree| &tree.report) {
+        for Target { object, state, depth, referred_to_by, by, .. } in &report.targets {
+            for RuleField { rule, field } in by {
+                let (own, from) = (are_several.then(|| report.object.to_string()), referred_to_by.to_string());
+                let cells = [object.to_string(), state.text(), from, depth.to_string(), field.clone(), rule.clone()];
+                table.push(own.into_iter().chain(cells));
+            }
+        }
+    }
+    table
 }
 
 fn tree(report: &Report, lines: &[Line], terminal: &mut Terminal) -> Result<(), Failure> {

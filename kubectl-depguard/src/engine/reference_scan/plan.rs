@@ -60,9 +60,9 @@ pub(super) fn plans(edges: &[AppliedEdge], kinds: &Kinds) -> Vec<Plan> {
     plans
 }
 
-/// Keeps the edges by which an object may depend on an object of that kind, directly or through others.
-pub(super) fn retain_leading_to(edges: &mut Vec<AppliedEdge>, kind: GroupResource) {
-    let mut reached = HashSet::from([kind]);
+/// Keeps the edges by which an object may depend on an object of one of the kinds, directly or through others.
+pub(super) fn retain_leading_to(edges: &mut Vec<AppliedEdge>, kinds: impl Iterator<Item = GroupResource>) {
+    let mut reached: HashSet<_> = kinds.collect();
     loop {
         let leading = edges.iter().filter(|applied| reached.contains(&applied.target())).map(AppliedEdge::dependent);
         let leading: Vec<_> = leading.collect();

@@ -23,14 +23,14 @@ pub(super) async fn all(
     scan: &mut Scan,
     source: &Source,
     scope: Scope<'_>,
-    known: Option<(&KindInfo, &Value)>,
+    known: &[(&KindInfo, &Value)],
     terminal: &Terminal,
 ) -> Result<(), Failure> {
     let plans = plans(&scan.edges, source.kinds().await?);
     for plan in &plans {
         scan.kinds.insert(plan.kind.gvr.group_resource(), Arc::clone(&plan.kind));
     }
-    if let Some((kind, object)) = known {
+    for (kind, object) in known {
         keep(scan, &Plan::known(kind), scope, None, object)?;
     }
     let mut reading = ScanReader { scan, source, scope, terminal };

@@ -141,7 +141,7 @@ async fn what_nobody_depends_on_and_what_is_not_there_are_told_apart() {
     assert_eq!(nobody.out, "VirtualMachine/yy/m2\nnothing depends on VirtualMachine/yy/m2\n");
     let missing = ran(OBJECTS, &["impact", "vpc", "a", "-n", "yy"]).await;
     assert_eq!(missing.status, ExitStatus::Failure, "{missing:?}");
-    assert!(missing.err.starts_with("error: there is no VPC a in namespace yy\n"), "{missing:?}");
+    assert!(missing.err.starts_with("error: there is no vpcs.network.example.com/a in namespace yy\n"), "{missing:?}");
     let all = ran(OBJECTS, &["impact", "vpc", "a", "-A"]).await;
     assert_eq!(all.status, ExitStatus::Failure, "{all:?}");
 }

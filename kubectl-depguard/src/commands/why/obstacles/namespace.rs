@@ -161,7 +161,7 @@ async fn referenced_from_elsewhere(subject: &Subject<'_>, found: &mut Obstacles)
     let Ok(namespace) = Namespace::parse(&subject.target.name) else { return Ok(()) };
     let scope =
         Scope { namespace: Some(&namespace), follow: Follow::Dependents, labels: false, fallback: Some(&namespace) };
-    let scan = Scan::read(subject.source, subject.rules, scope, None, subject.terminal).await?;
+    let scan = Scan::read(subject.source, subject.rules, scope, &[], subject.terminal).await?;
     found.unread_holds.extend(scan.unread.iter().map(ToString::to_string));
     let mut list = Vec::new();
     let denies = scan.references.iter().filter_map(|reference| {
