@@ -180,6 +180,7 @@ const EXAMPLES: &[Examples] = &[
         command: &["unused"],
         lines: &[
             ("List what nothing refers to, in all namespaces", "kubectl depguard unused -A"),
+            ("List only what belongs to an app", "kubectl depguard unused -A -l app=web"),
             (
                 "Look at what kustomize builds",
                 "kubectl kustomize overlays/prod | kubectl depguard unused -f rules.yaml -f -",

@@ -48,6 +48,11 @@ impl Selection {
         self.labels.is_none() && self.field_selector.is_none()
     }
 
+    /// Returns true if the user selects by fields.
+    pub(crate) fn has_fields(&self) -> bool {
+        self.field_selector.is_some()
+    }
+
     /// Returns true if an object is selected, by its own labels and fields.
     pub(crate) fn matches(&self, object: &Value) -> bool {
         let labels = object.pointer("/metadata/labels");

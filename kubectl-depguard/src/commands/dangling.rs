@@ -100,9 +100,10 @@ pub(crate) async fn run(args: &Args, global: &Global, terminal: &mut Terminal) -
     let source = Source::open(global, &args.files, terminal).await?;
     let rules = source.rules().await?;
     let namespace = source.scope(global)?;
-    let scope = Scope { namespace: namespace.as_ref(), follow: Follow::Targets, labels: false, fallback: None };
-    let mut scan = Scan::read(&source, &rules, scope, &[], terminal).await?;
-    scan.select(&args.selection, &source, scope.namespace, terminal).await?;
+    let selection = Some(&args.selection);
+    let namespace = namespace.as_ref();
+    let scope = Scope { namespace, follow: Follow::Targets, labels: false, fallback: None, selection };
+    let scan = Scan::read(&source, &rules, scope, &[], terminal).await?;
     let mut report = Report::from_scan(&scan);
     report.locate(&source);
     report.coverage = args.coverage.then(|| coverage::paths(&scan));

@@ -124,10 +124,10 @@ pub(crate) async fn run(args: &Args, global: &Global, terminal: &mut Terminal) -
     }
     let rules = source.rules().await?;
     let fallback = named.found.iter().find_map(|named| named.namespace.as_ref());
-    let scope = Scope { namespace: None, follow: Follow::Dependents, labels: false, fallback };
+    let selection = Some(&args.selection);
+    let scope = Scope { namespace: None, follow: Follow::Dependents, labels: false, fallback, selection };
     let known: Vec<_> = named.found.iter().map(|named| (&named.kind, &*named.object)).collect();
-    let mut scan = Scan::read(&source, &rules, scope, &known, terminal).await?;
-    scan.select(&args.selection, &source, None, terminal).await?;
+    let scan = Scan::read(&source, &rules, scope, &known, terminal).await?;
     let held_by = scan.held_by();
     let mut trees = Vec::new();
     for NamedObject { kind, name, object, .. } in &named.found {

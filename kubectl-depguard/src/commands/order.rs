@@ -108,9 +108,9 @@ pub(crate) async fn run(args: Args, global: &Global, terminal: &mut Terminal) ->
     let rules = source.rules().await?;
     let locks = Locks::read(&source, namespace.as_ref(), terminal).await?;
     let fallback = namespace.as_ref();
-    let scope = Scope { namespace: fallback, follow: Follow::Dependents, labels: !locks.is_empty(), fallback };
-    let mut scan = Scan::read(&source, &rules, scope, &[], terminal).await?;
-    scan.select(&args.selection, &source, fallback, terminal).await?;
+    let (labels, selection) = (!locks.is_empty(), Some(&args.selection));
+    let scope = Scope { namespace: fallback, follow: Follow::Dependents, labels, fallback, selection };
+    let scan = Scan::read(&source, &rules, scope, &[], terminal).await?;
     scan.print_unread(terminal)?;
     let plan = Plan::new(rules.control_plane, scan, &locks);
     let endpoint = match &source {

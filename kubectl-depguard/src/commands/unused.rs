@@ -10,6 +10,7 @@ use serde::Serialize;
 use crate::cluster::files::FileArgs;
 use crate::cluster::kinds::resource_name;
 use crate::cluster::rules::ReadFailure;
+use crate::cluster::selection::Selection;
 use crate::cluster::source::Source;
 use crate::engine::reference_scan::{AppliedEdge, Follow, Object, ObjectIdentity, Scan, Scope};
 use crate::io::exit::{Failure, Outcome};
@@ -27,7 +28,8 @@ use crate::options::Global;
 /// being deleted are left out. An object's reference to itself doesn't count.
 ///
 /// Lists the objects in the namespace of the context, or all objects with -A, also those without a namespace; with -f,
-/// the objects of the files. Dependents are searched in all namespaces from which a rule lets them refer.
+/// the objects of the files. Dependents are searched in all namespaces from which a rule lets them refer. With -l or
+/// --field-selector, only selected objects are listed; a dependent counts whether it is selected or not.
 ///
 /// Exit code: 1 if there are unused objects; 2 if an object is unknown, if something could not be read, or if there was
 /// nothing to check.
@@ -35,6 +37,8 @@ use crate::options::Global;
 pub(crate) struct Args {
     #[command(flatten)]
     files: FileArgs,
+    #[command(flatten)]
+    selection: Selection,
     #[command(flatten)]
     output: OutputArgs,
 }
@@ -85,7 +89,8 @@ pub(crate) async fn run(args: &Args, global: &Global, terminal: &mut Terminal) -
     let rules = source.rules().await?;
     let namespace = source.scope(global)?;
     let fallback = namespace.as_ref();
-    let scope = Scope { namespace: fallback, follow: Follow::Dependents, labels: false, fallback };
+    let selection = Some(&args.selection);
+    let scope = Scope { namespace: fallback, follow: Follow::Dependents, labels: false, fallback, selection };
     let scan = Scan::read(&source, &rules, scope, &[], terminal).await?;
     scan.print_unread(terminal)?;
     if let Some(nothing) = scan.coverage.nothing() {
@@ -93,7 +98,7 @@ pub(crate) async fn run(args: &Args, global: &Global, terminal: &mut Terminal) -
     }
     let report = Report::from_scan(&scan);
     if report.looked_at == 0 && scan.is_whole() {
-        return Err(no_object(&scan, namespace.as_ref()));
+        return Err(no_object(&scan, namespace.as_ref(), &args.selection));
     }
     print(&report, args.output.output, terminal)?;
     notes(&report, &scan, namespace.as_ref(), terminal)?;
@@ -120,7 +125,7 @@ impl Report {
         };
         for (object, uses) in scan.objects.iter().zip(uses(scan)) {
             let Some(edges) = edges.get(&object.kind.gvr.group_resource()) else { continue };
-            if !object.inside || object.terminating {
+            if !object.is_asked_for() || object.terminating {
                 continue;
             }
             report.looked_at += 1;
@@ -201,11 +206,12 @@ fn doubts(scan: &Scan, object: &Object, edges: &[usize], uses: &Uses) -> BTreeSe
 }
 
 /// Builds the failure of a scan without any object of a target kind.
-fn no_object(scan: &Scan, namespace: Option<&Namespace>) -> Failure {
+fn no_object(scan: &Scan, namespace: Option<&Namespace>, selection: &Selection) -> Failure {
     let kinds: BTreeSet<_> = scan.edges.iter().map(|applied| applied.target().to_string()).collect();
     let kinds = kinds.into_iter().collect::<Vec<_>>().join(", ");
     let place = namespace.map(|namespace| format!(" in namespace {namespace}")).unwrap_or_default();
-    Failure::new(format!("there is no object{place} of a kind that is a target in a rule: {kinds}"))
+    let selected = if selection.is_empty() { String::new() } else { format!(" that matches {selection},") };
+    Failure::new(format!("there is no object{place}{selected} of a kind that is a target in a rule: {kinds}"))
         .hint("-A lists all namespaces, and objects without a namespace")
 }
 

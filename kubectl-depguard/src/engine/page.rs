@@ -46,8 +46,8 @@ pub(crate) async fn page(
     let rules = source.rules().await?;
     let locks = Locks::read(source, None, terminal).await?;
     let fallback = source.namespace(global)?;
-    let scope =
-        Scope { namespace: None, follow: Follow::Dependents, labels: !locks.is_empty(), fallback: fallback.as_ref() };
+    let (labels, fallback) = (!locks.is_empty(), fallback.as_ref());
+    let scope = Scope { namespace: None, follow: Follow::Dependents, labels, fallback, selection: None };
     let mut scan = Scan::read(source, &rules, scope, &[], terminal).await?;
     if let Some(nothing) = scan.coverage.nothing() {
         return Err(nothing);

@@ -15,6 +15,7 @@ use serde_json::Value;
 
 use crate::cluster::kinds::{KindInfo, resource_name};
 use crate::cluster::rules::{CheckedRules, ReadFailure, Rules};
+use crate::cluster::selection::Selection;
 use crate::cluster::source::Source;
 use crate::io::exit::Failure;
 use crate::io::terminal::{Terminal, Tone};
@@ -109,6 +110,8 @@ pub(crate) struct Scope<'a> {
     pub(crate) labels: bool,
     /// Namespace to read instead if the caller may not read all namespaces.
     pub(crate) fallback: Option<&'a Namespace>,
+    /// Selection of the objects to report; `None` for all. Others are read all the same.
+    pub(crate) selection: Option<&'a Selection>,
 }
 
 /// Direction in which the scan follows references out of the namespace.
@@ -153,6 +156,7 @@ impl Scan {
         known: &[(&KindInfo, &Value)],
         terminal: &Terminal,
     ) -> Result<Self, Failure> {
+        let scope = Scope { selection: scope.selection.filter(|selection| !selection.is_empty()), ..scope };
         let mut scan = Self::new(rules);
         let ends: BTreeSet<_> = scan.edges.iter().flat_map(|edge| [edge.dependent(), edge.target()]).collect();
         if !known.is_empty() {
@@ -161,6 +165,9 @@ impl Scan {
         read::all(&mut scan, source, scope, known, terminal).await?;
         resolve::all(&mut scan, scope.namespace.is_some())?;
         scan.coverage = Coverage::new(&scan, &ends, source, rules, scope).await?;
+        if let Some(selection) = scope.selection {
+            scan.select(selection, source, scope.namespace, terminal).await?;
+        }
         Ok(scan)
     }
 

@@ -20,8 +20,9 @@ pub(super) async fn draw(
     selection: &Selection,
     terminal: &mut Terminal,
 ) -> Result<(Graph, Coverage), Failure> {
-    let scope = Scope { namespace, follow: Follow::Targets, labels: false, fallback: namespace };
-    let scan = read(source, scope, selection, terminal).await?;
+    let selection = Some(selection);
+    let scope = Scope { namespace, follow: Follow::Targets, labels: false, fallback: namespace, selection };
+    let scan = read(source, scope, terminal).await?;
     let (mut drawing, mut boxes) = (Graph::default(), Boxes::default());
     for (index, object) in scan.objects.iter().enumerate().filter(|(_, object)| object.is_asked_for()) {
         boxes.of(index, object, &mut drawing);
@@ -44,8 +45,9 @@ pub(super) async fn draw_focus(
         })?;
     let kind = source.kind(named).await?;
     let namespace = source.namespace(global)?.filter(|_| kind.namespaced != Some(false));
-    let scope = Scope { namespace: None, follow: Follow::Dependents, labels: false, fallback: namespace.as_ref() };
-    let scan = read(source, scope, &Selection::default(), terminal).await?;
+    let fallback = namespace.as_ref();
+    let scope = Scope { namespace: None, follow: Follow::Dependents, labels: false, fallback, selection: None };
+    let scan = read(source, scope, terminal).await?;
     let own = namespace.as_ref().map(Namespace::as_str);
     let group_resource = kind.gvr.group_resource();
     let found = scan.find(&group_resource, own, name).or_else(|| scan.find(&group_resource, None, name));
@@ -66,15 +68,9 @@ pub(super) async fn draw_focus(
     Ok((drawing, scan.coverage))
 }
 
-async fn read(
-    source: &Source,
-    scope: Scope<'_>,
-    selection: &Selection,
-    terminal: &mut Terminal,
-) -> Result<Scan, Failure> {
+async fn read(source: &Source, scope: Scope<'_>, terminal: &mut Terminal) -> Result<Scan, Failure> {
     let rules = source.rules().await?;
-    let mut scan = Scan::read(source, &rules, scope, &[], terminal).await?;
-    scan.select(selection, source, scope.namespace, terminal).await?;
+    let scan = Scan::read(source, &rules, scope, &[], terminal).await?;
     scan.print_unread(terminal)?;
     match scan.coverage.nothing() {
         Some(nothing) => Err(nothing),

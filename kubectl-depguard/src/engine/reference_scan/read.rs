@@ -189,6 +189,7 @@ fn keep(
         Some(index) => index,
         None => {
             let inside = scope.namespace.is_none_or(|asked| referent.namespace.as_deref() == Some(asked.as_str()));
+            let is_near = inside || referent.namespace.is_none();
             let metadata = object.get("metadata");
             scan.names.insert(kind, &referent, scan.objects.len());
             scan.objects.push(Object {
@@ -199,7 +200,7 @@ fn keep(
                     .and_then(Value::as_str)
                     .is_some_and(|time| !time.is_empty()),
                 inside,
-                selected: true,
+                selected: scope.selection.is_none_or(|selection| is_near && selection.matches(object)),
             });
             scan.objects.len().saturating_sub(1)
         }

@@ -12,18 +12,31 @@ use crate::io::exit::Failure;
 use crate::io::terminal::Terminal;
 
 impl Scan {
-    /// Keeps in mind which objects a selection selects. Whoever selects decides by an object of its own: an API server,
-    /// or this program for files.
-    pub(crate) async fn select(
+    /// Completes the selection. Labels, and the fields of objects in files, were compared when the objects were read.
+    /// Which fields an API server selects by, and what a missing one means, it alone knows: it lists the selected objects.
+    pub(super) async fn select(
         &mut self,
         selection: &Selection,
         source: &Source,
         namespace: Option<&Namespace>,
         terminal: &Terminal,
     ) -> Result<(), Failure> {
-        if selection.is_empty() {
-            return Ok(());
+        if selection.has_fields() && source.is_live() {
+            self.select_by_fields(selection, source, namespace, terminal).await?;
         }
+        if self.is_whole() && !self.objects.iter().any(|object| object.selected) {
+            self.coverage.select_nothing(selection);
+        }
+        Ok(())
+    }
+
+    async fn select_by_fields(
+        &mut self,
+        selection: &Selection,
+        source: &Source,
+        namespace: Option<&Namespace>,
+        terminal: &Terminal,
+    ) -> Result<(), Failure> {
         let kinds: BTreeMap<_, _> =
             self.objects.iter().map(|object| (object.kind.gvr.group_resource(), object.kind.clone())).collect();
         let (mut selected, mut unread) = (HashSet::new(), Vec::new());
@@ -44,9 +57,6 @@ impl Scan {
         }
         self.coverage.miss(&unread);
         self.unread.extend(unread);
-        if self.is_whole() && !self.objects.iter().any(|object| object.selected) {
-            self.coverage.select_nothing(selection);
-        }
         Ok(())
     }
 }

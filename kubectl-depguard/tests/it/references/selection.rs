@@ -50,8 +50,13 @@ async fn dangling_reports_the_selected_dependents_and_knows_every_target() {
     assert_eq!(status, ExitStatus::Finding);
     assert!(out.contains("Server/shop/b") && out.lines().count() == 2, "{out}");
 
-    for command in [&["dangling"][..], &["order"], &["graph", "--objects"], &["impact", "config", "base", "-n", "shop"]]
-    {
+    for command in [
+        &["dangling"][..],
+        &["order"],
+        &["unused"],
+        &["graph", "--objects"],
+        &["impact", "config", "base", "-n", "shop"],
+    ] {
         let (status, _, err) = files(&[command, &["-l", "app=nope"]].concat()).await;
         assert!(status == ExitStatus::Failure && err.contains("no object matches `app=nope`"), "{command:?}: {err}");
     }
@@ -86,6 +91,35 @@ Config/shop/base
     );
     let (_, out, _) = files(&["impact", "config", "base", "-n", "shop", "-l", "app", "-o", "name"]).await;
     assert_eq!(out, "servers.example.com/c\nservers.example.com/a\n");
+}
+
+/// A dependent counts whether it is selected or not: otherwise an object in use would be called unused.
+#[tokio::test]
+async fn unused_reports_the_selected_objects_and_counts_every_use() {
+    let more = "---\n{apiVersion: example.com/v1, kind: Config, metadata: {name: free, namespace: shop, labels: {app: web}}}\n";
+    let labelled = FILES.replace("{name: web, namespace: shop}", "{name: web, namespace: shop, labels: {app: web}}");
+    let all = format!("{labelled}{more}");
+    let unused = async |args: &[&str]| depguard_reading(&[&["unused", "-f", "-"], args].concat(), all.as_str()).await;
+    // `web` is in use by `a`, which has the label `tier`, and `base` by `web` and `job`.
+    for (args, found) in [
+        (&["-l", "app=web"][..], &["free"][..]),
+        (&["-l", "!app"], &[]),
+        (&["--field-selector", "metadata.name=web"], &[]),
+        (&["--field-selector", "metadata.name=free"], &["free"]),
+    ] {
+        let (status, out, err) = unused(&[args, &["-o", "name"]].concat()).await;
+        let status = (status, out.lines().map(|name| name.trim_start_matches("configs.example.com/")).collect());
+        let expected = if found.is_empty() { ExitStatus::Well } else { ExitStatus::Finding };
+        assert_eq!(status, (expected, found.to_vec()), "{args:?}: {err}");
+    }
+    let (_, _, err) = unused(&["-l", "!app"]).await;
+    assert!(err.contains("no unused object: 2 objects checked"), "{err}");
+    // Only dependents have the label.
+    let (status, out, err) = unused(&["-l", "tier=front"]).await;
+    assert_eq!((status, out.as_str()), (ExitStatus::Failure, ""), "{err}");
+    let said =
+        "there is no object that matches `tier=front`, of a kind that is a target in a rule: configs.example.com";
+    assert!(err.contains(said), "{err}");
 }
 
 #[tokio::test]
@@ -123,4 +157,33 @@ async fn an_api_server_selects_by_itself() {
     let told = named("m1").await;
     assert_eq!(told.status, ExitStatus::Failure, "{}{}", told.out, told.err);
     assert!(told.err.contains("virtualmachines.compute.example.com (no right to read)"), "{}", told.err);
+    let told = scene.run(&["unused", "-n", "red", "--field-selector", "metadata.name=a"]).await;
+    assert_eq!((told.status, told.out.as_str()), (ExitStatus::Failure, ""), "{told:?}");
+}
+
+/// The list of all objects has their labels, so that nothing is listed twice.
+#[tokio::test]
+async fn labels_are_compared_without_another_list() {
+    let scene = Scene::kubernetes().await;
+    for name in ["a", "b"] {
+        scene.vpc("red", name).await;
+    }
+    scene.vm("red", "m1", &["a"]).await;
+    scene.forbid("labelSelector=");
+    let found = scene.run(&["unused", "-n", "red", "-l", "app!=web"]).await;
+    assert_eq!(found.status, ExitStatus::Finding, "{found:?}");
+    assert!(found.out.contains("VPC/red/b") && !found.out.contains("VPC/red/a"), "{found:?}");
+    let lists = || {
+        ["vpcs.network.example.com", "virtualmachines.compute.example.com"].map(|kind| {
+            let (resource, group) = kind.split_once('.').unwrap();
+            scene.lists(group, resource)
+        })
+    };
+    let before = lists();
+    scene.run(&["dangling", "-n", "red", "-l", "app!=web"]).await.well();
+    let after = lists();
+    assert_eq!([after[0] - before[0], after[1] - before[1]], [1, 1]);
+    // What the API server would not select is not selected here either.
+    let none = scene.run(&["dangling", "-n", "red", "-l", "app=web"]).await;
+    assert!(none.status == ExitStatus::Failure && none.err.contains("no object matches `app=web`"), "{none:?}");
 }
