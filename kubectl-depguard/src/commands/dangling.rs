@@ -135,7 +135,7 @@ impl Report {
             if !(is_meant && is_by_name) {
                 continue;
             }
-            if let ReferenceTarget::Unclear { why, .. } = &reference.means {
+            if let ReferenceTarget::Unclear { why, .. } = &*reference.means {
                 report.not_looked_at += 1;
                 let what = format!("the references of {from} by {}", applied.edge.field());
                 report.unread.push(ReadFailure { what, why: format!("it {why}") });
@@ -222,7 +222,7 @@ impl DanglingReference {
 impl MissingTarget {
     fn new(reference: &Reference, kind: &KindInfo) -> Self {
         let (mut namespace, mut name, mut uid) = (None, "", None);
-        if let ReferenceTarget::Named { name: named, namespace: within, uid: exactly } = &reference.means {
+        if let ReferenceTarget::Named { name: named, namespace: within, uid: exactly } = &*reference.means {
             name = named;
             namespace = within.as_deref().map(str::to_owned).filter(|_| kind.namespaced != Some(false));
             uid = exactly.as_deref().map(str::to_owned);

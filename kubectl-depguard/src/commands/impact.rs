@@ -4,7 +4,7 @@ use clap::ValueEnum;
 use depguard_core::api::OnDelete;
 use depguard_core::lookup::ReferenceTarget;
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use crate::cluster::files::FileArgs;
 use crate::cluster::kinds::KindInfo;
@@ -12,7 +12,7 @@ use crate::cluster::named_objects::{NamedObject, NamedObjectsArgs};
 use crate::cluster::rules::ReadFailure;
 use crate::cluster::selection::Selection;
 use crate::cluster::source::Source;
-use crate::engine::reference_scan::{Follow, ObjectIdentity, Scan, Scope};
+use crate::engine::reference_scan::{Follow, Object, ObjectIdentity, Scan, Scope};
 use crate::io::exit::{Failure, Outcome};
 use crate::io::report::{CommandReport, ObjectReport};
 use crate::io::terminal::Terminal;
@@ -71,12 +71,21 @@ enum ImpactFormat {
 /// object that it depends on.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Report {
+pub(crate) struct Report<'s> {
     target: ObjectIdentity,
-    dependents: Vec<Dependent>,
+    #[schemars(with = "Vec<Dependent>")]
+    dependents: Dependents<'s>,
     /// Number of objects that depend on the target, each counted once.
     count: usize,
     unread: Vec<ReadFailure>,
+}
+
+/// Dependents, one for each line of the tree. Each is built when it is printed: together they take much more memory than
+/// the scan.
+#[derive(Debug)]
+struct Dependents<'s> {
+    scan: &'s Scan,
+    lines: Vec<Line>,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
@@ -107,12 +116,10 @@ struct RuleField {
 }
 
 /// Dependents of one of the objects that the user named.
-struct Tree {
+struct Tree<'s> {
     /// Object that the user named: an index in the scan's objects.
     root: usize,
-    lines: Vec<Line>,
-    /// Report, with a dependent for each line.
-    report: Report,
+    report: Report<'s>,
 }
 
 pub(crate) async fn run(args: &Args, global: &Global, terminal: &mut Terminal) -> Result<Outcome, Failure> {
@@ -136,7 +143,7 @@ pub(crate) async fn run(args: &Args, global: &Global, terminal: &mut Terminal) -
             return Err(Failure::new(format!("{} {name} could not be read", kind.kind)).hint("run it again"));
         };
         let lines = tree::selected(&scan, tree::lines(&scan, &held_by, root));
-        trees.push(Tree { root, report: Report::from_scan(&scan, root, kind, &lines), lines });
+        trees.push(Tree { root, report: Report::from_scan(&scan, root, kind, lines) });
     }
     scan.print_unread(terminal)?;
     if let Some(nothing) = scan.coverage.nothing().filter(|_| trees.iter().all(|tree| tree.report.count == 0)) {
@@ -148,7 +155,7 @@ pub(crate) async fn run(args: &Args, global: &Global, terminal: &mut Terminal) -
 }
 
 /// Returns the failure of a scan that may lack dependents, even if it has some.
-fn incomplete(trees: &[Tree], scan: &Scan) -> Option<Failure> {
+fn incomplete(trees: &[Tree<'_>], scan: &Scan) -> Option<Failure> {
     let what = match scan.unread.len() {
         0 => return None,
         1 => "1 rule or kind".to_owned(),
@@ -164,33 +171,53 @@ fn incomplete(trees: &[Tree], scan: &Scan) -> Option<Failure> {
     ))
 }
 
-impl CommandReport for Report {
+impl CommandReport for Report<'_> {
     const KIND: &'static str = "ImpactReport";
 }
 
-impl ObjectReport for Report {
+impl ObjectReport for Report<'_> {
     const LIST_KIND: &'static str = "ImpactReportList";
 }
 
-impl Report {
-    fn from_scan(scan: &Scan, root: usize, kind: &KindInfo, lines: &[Line]) -> Self {
-        let described = |index: usize| scan.objects.get(index).map(crate::engine::reference_scan::Object::identity);
-        let dependents = lines.iter().filter_map(|line| {
-            Some(Dependent {
-                object: described(line.object)?,
-                depth: line.depth,
-                depends_on: described(line.parent)?,
-                by: by(scan, line),
-                again: line.again,
-                selected: scan.objects.get(line.object).is_some_and(|object| object.selected),
-            })
-        });
+impl<'s> Report<'s> {
+    fn from_scan(scan: &'s Scan, root: usize, kind: &KindInfo, lines: Vec<Line>) -> Self {
+        let target = scan.objects.get(root).map(Object::identity);
         Self {
-            target: described(root).unwrap_or_else(|| ObjectIdentity::new(kind, None, "")),
-            dependents: dependents.collect(),
+            target: target.unwrap_or_else(|| ObjectIdentity::new(kind, None, "")),
             count: lines.iter().filter(|line| tree::is_counted(scan, line)).count(),
+            dependents: Dependents { scan, lines },
             unread: scan.unread.clone(),
         }
+    }
+}
+
+impl Dependents<'_> {
+    fn iter(&self) -> impl Iterator<Item = (&Line, Dependent)> {
+        let Self { scan, lines } = self;
+        lines.iter().filter_map(|line| {
+            let object = scan.objects.get(line.object)?;
+            let dependent = Dependent {
+                object: object.identity(),
+                depth: line.depth,
+                depends_on: scan.objects.get(line.parent)?.identity(),
+                by: by(scan, line),
+                again: line.again,
+                selected: object.selected,
+            };
+            Some((line, dependent))
+        })
+    }
+
+    /// Returns the lines of objects that count, each with its object.
+    fn counted(&self) -> impl Iterator<Item = (&Line, &Object)> {
+        let counted = self.lines.iter().filter(|line| tree::is_counted(self.scan, line));
+        counted.filter_map(|line| Some((line, self.scan.objects.get(line.object)?)))
+    }
+}
+
+impl Serialize for Dependents<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.iter().map(|(_, dependent)| dependent))
     }
 }
 
@@ -203,7 +230,7 @@ fn by(scan: &Scan, line: &Line) -> Vec<RuleField> {
             rule: applied.rule().name.clone(),
             field: applied.edge.field(),
             on_delete: applied.edge.on_delete,
-            unclear: match &reference.means {
+            unclear: match &*reference.means {
                 ReferenceTarget::Unclear { why, .. } => Some(why.clone()),
                 ReferenceTarget::Named { .. } | ReferenceTarget::Selected { .. } => None,
             },

@@ -10,8 +10,8 @@ use crate::io::report::{ReportList, ReportSchemas};
 pub fn report_schema() -> Value {
     let mut schemas = ReportSchemas::new();
     schemas.add::<dangling::Report>();
-    schemas.add::<impact::Report>();
-    schemas.add::<ReportList<'_, impact::Report>>();
+    schemas.add::<impact::Report<'_>>();
+    schemas.add::<ReportList<'_, impact::Report<'_>>>();
     schemas.add::<import::ImportResult>();
     schemas.add::<lint::LintReport<'_>>();
     schemas.add::<order::PlanReport<'_>>();

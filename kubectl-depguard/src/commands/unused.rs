@@ -177,7 +177,7 @@ fn uses(scan: &Scan) -> Vec<Uses> {
     let owned = scan.owners.iter().map(|owner| (owner.reference, owner.owner));
     for (index, target) in held.chain(owned) {
         let (Some(reference), Some(uses)) = (scan.references.get(index), uses.get_mut(target)) else { continue };
-        match reference.means {
+        match &*reference.means {
             ReferenceTarget::Named { .. } | ReferenceTarget::Selected { .. } => uses.is_used = true,
             ReferenceTarget::Unclear { .. } => uses.unclear.push(index),
         }
@@ -197,7 +197,7 @@ fn doubts(scan: &Scan, object: &Object, edges: &[usize], uses: &Uses) -> BTreeSe
     }
     for reference in uses.unclear.iter().filter_map(|index| scan.references.get(*index)) {
         let (from, edge) = (scan.objects.get(reference.from), scan.edges.get(reference.edge));
-        if let (Some(from), Some(applied), ReferenceTarget::Unclear { why: told, .. }) = (from, edge, &reference.means)
+        if let (Some(from), Some(applied), ReferenceTarget::Unclear { why: told, .. }) = (from, edge, &*reference.means)
         {
             why.insert(format!("{from} may refer to it by {}: it {told}", applied.edge.field()));
         }

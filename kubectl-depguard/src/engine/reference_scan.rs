@@ -81,7 +81,8 @@ pub(crate) struct Reference {
     pub(crate) from: usize,
     /// Edge: an index in the scan's edges.
     pub(crate) edge: usize,
-    pub(crate) means: ReferenceTarget<'static>,
+    /// Meaning, which references that follow each other often share.
+    pub(crate) means: Arc<ReferenceTarget<'static>>,
     /// Objects that the reference holds: indexes in the scan's objects, ascending.
     pub(crate) holds: Vec<usize>,
     /// True if any object that the reference means exists, even if it is only the dependent itself or its owner, which
@@ -200,7 +201,7 @@ impl Scan {
         &self,
         reference: &'s Reference,
     ) -> Option<(GroupResource, Option<&'s str>, &'s str)> {
-        let ReferenceTarget::Named { name, namespace, .. } = &reference.means else { return None };
+        let ReferenceTarget::Named { name, namespace, .. } = &*reference.means else { return None };
         if reference.exists || !reference.looked_at {
             return None;
         }

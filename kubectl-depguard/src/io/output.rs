@@ -1,5 +1,7 @@
 //! Output formats of results, JSON and YAML among them.
 
+use std::io::{self, BufWriter, Write};
+
 use clap::ValueEnum;
 use serde::Serialize;
 
@@ -83,24 +85,35 @@ pub(crate) enum RulesFormat {
     Table,
 }
 
-/// Prints a value as JSON, indented like kubectl's, with a line feed at its end.
+/// Prints a value as JSON, indented like kubectl's, with a line feed at its end. Writes while it serializes, as a report
+/// may be long.
 pub(crate) fn print_json(value: &impl Serialize, terminal: &mut Terminal) -> Result<(), Failure> {
-    let mut bytes = Vec::new();
+    let mut out = BufWriter::new(terminal.out());
     let mut serializer =
-        serde_json::Serializer::with_formatter(&mut bytes, serde_json::ser::PrettyFormatter::with_indent(b"    "));
-    value
-        .serialize(&mut serializer)
-        .map_err(|why| Failure::new(format!("could not write the result as JSON: {why}")))?;
-    bytes.push(b'\n');
-    Ok(terminal.out().write_all(&bytes)?)
+        serde_json::Serializer::with_formatter(&mut out, serde_json::ser::PrettyFormatter::with_indent(b"    "));
+    value.serialize(&mut serializer).map_err(|why| match why.io_error_kind() {
+        Some(_) => io::Error::from(why).into(),
+        None => Failure::new(format!("could not write the result as JSON: {why}")),
+    })?;
+    out.write_all(b"\n")?;
+    Ok(out.flush()?)
 }
 
-/// Prints a value as YAML.
+/// Prints a value as YAML, as [`print_json`] does as JSON.
 pub(crate) fn print_yaml(value: &impl Serialize, terminal: &mut Terminal) -> Result<(), Failure> {
-    Ok(terminal.out().write_all(yaml(value)?.as_bytes())?)
+    let mut out = BufWriter::new(terminal.out());
+    serde_saphyr::to_io_writer(&mut out, value).map_err(|why| match why {
+        serde_saphyr::ser_error::Error::IO { error } => error.into(),
+        why => no_yaml(&why),
+    })?;
+    Ok(out.flush()?)
 }
 
 /// Returns a value as YAML text.
 pub(crate) fn yaml(value: &impl Serialize) -> Result<String, Failure> {
-    serde_saphyr::to_string(value).map_err(|why| Failure::new(format!("could not write the result as YAML: {why}")))
+    serde_saphyr::to_string(value).map_err(|why| no_yaml(&why))
+}
+
+fn no_yaml(why: &serde_saphyr::ser_error::Error) -> Failure {
+    Failure::new(format!("could not write the result as YAML: {why}"))
 }

@@ -19,6 +19,10 @@ const MAX_LIVE_PEAK: u64 = 64 << 20;
 /// Limit on the peak. The program itself takes some 20 MiB, the file 4 MiB, and each object less than 1 KiB; a tree of
 /// one takes 6 to 9 KiB.
 const MAX_PEAK: u64 = 64 << 20;
+/// Objects that depend on one, and the limit on the peak while they are printed. The program itself takes some 35 MiB as
+/// tests build it, and each dependent less than 1 KiB.
+const DEPENDENTS: usize = 30_000;
+const MAX_IMPACT_PEAK: u64 = 64 << 20;
 
 /// Returns a VPC, and a machine in it, by turns.
 fn object(index: usize) -> Value {
@@ -43,21 +47,28 @@ fn rule() -> Value {
     })
 }
 
-/// Draws objects, and returns the drawing and the program's peak memory in bytes.
-fn draw(args: &[&str]) -> (String, u64) {
+/// Runs a command, and returns its output and the program's peak memory in bytes.
+fn run(args: &[&str]) -> (String, u64) {
     let mut program = Command::new(env!("CARGO_BIN_EXE_kubectl-depguard"));
-    let mut program = program.args(["graph", "--objects"]).args(args).stdout(Stdio::piped()).spawn().unwrap();
-    let mut out = program.stdout.take().unwrap();
-    // The drawing is larger than a pipe: the program has read everything when its first byte comes, and lives until the
-    // last one is taken.
-    let mut drawing = vec![0];
-    out.read_exact(&mut drawing).unwrap();
-    let status = fs::read_to_string(format!("/proc/{}/status", program.id())).unwrap();
-    out.read_to_end(&mut drawing).unwrap();
-    assert!(program.wait().unwrap().success());
-    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
-    let kilobytes: u64 = peak.trim().trim_end_matches(" kB").parse().unwrap();
-    (String::from_utf8(drawing).unwrap(), kilobytes << 10)
+    let mut program = program.args(args).stdout(Stdio::piped()).spawn().unwrap();
+    let status = format!("/proc/{}/status", program.id());
+    let (mut out, mut text, mut peak, mut piece) = (program.stdout.take().unwrap(), Vec::new(), 0, [0; 4096]);
+    // The output is larger than a pipe, so that the program is never far ahead. It lives until the last byte is taken.
+    loop {
+        let read = out.read(&mut piece).unwrap();
+        if read == 0 {
+            break;
+        }
+        text.extend_from_slice(&piece[..read]);
+        let status = fs::read_to_string(&status).unwrap();
+        // A program that has ended has no memory any more.
+        if let Some(own) = status.lines().find_map(|line| line.strip_prefix("VmHWM:")) {
+            let kilobytes: u64 = own.trim().trim_end_matches(" kB").parse().unwrap();
+            peak = kilobytes << 10;
+        }
+    }
+    assert!(program.wait().unwrap().success() && peak > 0);
+    (String::from_utf8(text).unwrap(), peak)
 }
 
 #[test]
@@ -69,7 +80,7 @@ fn the_objects_of_a_file_are_never_all_kept_as_trees() {
     let documents: String = objects.iter().map(|object| format!("---\n{object}\n")).collect();
     for (name, text) in [("list.json", list), ("documents.yaml", documents)] {
         let file = write(folder.path(), name, &text);
-        let (drawing, peak) = draw(&["-f", rule.to_str().unwrap(), "-f", file.to_str().unwrap()]);
+        let (drawing, peak) = run(&["graph", "--objects", "-f", rule.to_str().unwrap(), "-f", file.to_str().unwrap()]);
         assert_eq!(drawing.matches(" -> ").count(), OBJECTS / 2, "{name}");
         assert!(peak < MAX_PEAK, "{name}: {} KiB", peak >> 10);
     }
@@ -79,16 +90,36 @@ fn the_objects_of_a_file_are_never_all_kept_as_trees() {
 async fn the_objects_of_an_api_server_are_read_page_by_page() {
     let scene = Scene::kubernetes().await;
     let text = "x".repeat(BYTES);
-    let machines = (0..LARGE_OBJECTS).map(|index| {
+    scene.fill(("compute.example.com", "virtualmachines"), "shop", machines(LARGE_OBJECTS, &text));
+    let (drawing, peak) = run_on(&scene, &["graph", "--objects", "-A"]).await;
+    assert_eq!(drawing.matches(" -> ").count(), LARGE_OBJECTS);
+    assert!(peak < MAX_LIVE_PEAK, "{} KiB", peak >> 10);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_dependents_of_an_object_are_printed_one_by_one() {
+    let scene = Scene::kubernetes().await;
+    scene.vpc("shop", "a").await;
+    scene.fill(("compute.example.com", "virtualmachines"), "shop", machines(DEPENDENTS, ""));
+    for more in [&[][..], &["-o", "json"]] {
+        let (printed, peak) = run_on(&scene, &[&["impact", "vpc", "a", "-n", "shop"], more].concat()).await;
+        assert!(printed.matches("VirtualMachine").count() >= DEPENDENTS, "{more:?}");
+        assert!(peak < MAX_IMPACT_PEAK, "{more:?}: {} KiB", peak >> 10);
+    }
+}
+
+/// Builds machines that all refer to one VPC.
+fn machines(count: usize, text: &str) -> impl Iterator<Item = Value> {
+    (0..count).map(move |index| {
         json!({
             "apiVersion": "compute.example.com/v1", "kind": "VirtualMachine", "metadata": {"name": format!("m{index}")},
             "spec": {"networks": [{"vpc": "a"}], "text": text},
         })
-    });
-    scene.fill(("compute.example.com", "virtualmachines"), "shop", machines);
-    let args = ["-A".to_owned(), "--kubeconfig".to_owned(), scene.kubeconfig().to_owned()];
-    let drawn = tokio::task::spawn_blocking(move || draw(&args.each_ref().map(String::as_str)));
-    let (drawing, peak) = drawn.await.unwrap();
-    assert_eq!(drawing.matches(" -> ").count(), LARGE_OBJECTS);
-    assert!(peak < MAX_LIVE_PEAK, "{} KiB", peak >> 10);
+    })
+}
+
+async fn run_on(scene: &Scene, args: &[&str]) -> (String, u64) {
+    let args: Vec<_> = args.iter().chain(&["--kubeconfig", scene.kubeconfig()]).map(|arg| (*arg).to_owned()).collect();
+    let ran = tokio::task::spawn_blocking(move || run(&args.iter().map(String::as_str).collect::<Vec<_>>()));
+    ran.await.unwrap()
 }

@@ -9,15 +9,15 @@ use crate::engine::reference_scan::Scan;
 use crate::io::graph_formats::{Arrow, BoxStyle, Graph, Shape};
 
 /// Draws the objects in question and all their dependents, each once. The objects that block a deletion are marked.
-pub(super) fn draw(scan: &Scan, trees: &[Tree]) -> Graph {
+pub(super) fn draw(scan: &Scan, trees: &[Tree<'_>]) -> Graph {
     let (mut drawing, mut boxes) = (Graph::default(), BTreeMap::new());
     for tree in trees {
         place(scan, tree.root, BoxStyle::Focus, &mut boxes, &mut drawing);
     }
     let mut drawn = HashSet::new();
-    for Tree { root, lines, .. } in trees {
+    for Tree { root, report } in trees {
         let is_going = scan.objects.get(*root).is_some_and(|object| object.terminating);
-        for line in lines {
+        for line in &report.dependents.lines {
             let by = by(scan, line);
             let blocks = line.depth == 1 && !is_going && by.iter().any(|by| by.on_delete == OnDelete::Deny);
             let look = if blocks { BoxStyle::Blocker } else { BoxStyle::Plain };

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use depguard_core::api::OnDelete;
 
-use super::tree::{self, Branches};
+use super::tree::Branches;
 use super::{Dependent, ImpactFormat, Report, RuleField, Tree, drawing};
 use crate::engine::reference_scan::Scan;
 use crate::io::exit::Failure;
@@ -16,7 +16,7 @@ use crate::io::terminal::{Terminal, Tone};
 
 /// Prints the trees in the requested format. `are_several`: the user named several objects, even if only one exists.
 pub(super) fn trees(
-    trees: &[Tree],
+    trees: &[Tree<'_>],
     scan: &Scan,
     are_several: bool,
     format: Option<ImpactFormat>,
@@ -29,7 +29,7 @@ pub(super) fn trees(
         (Some(ImpactFormat::Json), None) => print_json(&list(), terminal),
         (Some(ImpactFormat::Yaml), Some(report)) => print_yaml(report, terminal),
         (Some(ImpactFormat::Yaml), None) => print_yaml(&list(), terminal),
-        (Some(ImpactFormat::Name), _) => Ok(terminal.out().write_all(names(trees, scan).as_bytes())?),
+        (Some(ImpactFormat::Name), _) => Ok(terminal.out().write_all(names(trees).as_bytes())?),
         (Some(ImpactFormat::Wide), _) => table(trees, are_several).print(terminal),
         (Some(ImpactFormat::Mermaid), _) => {
             Ok(terminal.out().write_all(drawing::draw(scan, trees).mermaid().as_bytes())?)
@@ -52,33 +52,31 @@ pub(super) fn trees(
 }
 
 /// Returns the names of all dependents, each object once, one a line.
-fn names(trees: &[Tree], scan: &Scan) -> String {
+fn names(trees: &[Tree<'_>]) -> String {
     let (mut text, mut listed) = (String::new(), HashSet::new());
-    for tree in trees {
-        for (line, dependent) in tree.lines.iter().zip(&tree.report.dependents) {
-            if tree::is_counted(scan, line) && listed.insert(line.object) {
-                text.push_str(&dependent.object.short());
-                text.push('\n');
-            }
+    for (line, object) in trees.iter().flat_map(|tree| tree.report.dependents.counted()) {
+        if listed.insert(line.object) {
+            text.push_str(&object.identity().short());
+            text.push('\n');
         }
     }
     text
 }
 
 /// Returns a table with one row for each reference. Rows for several objects begin with the object.
-fn table(trees: &[Tree], are_several: bool) -> Table {
+fn table(trees: &[Tree<'_>], are_several: bool) -> Table {
     let headings = ["DEPENDENT", "DEPENDS ON", "DEPTH", "FIELD", "RULE", "ON DELETE"];
     let mut table = Table::new(are_several.then_some("TARGET").into_iter().chain(headings));
     for Report { target, dependents, .. } in trees.iter().map(|tree| &tree.report) {
-        for Dependent { object, depth, depends_on, by, .. } in dependents {
+        for (_, Dependent { object, depth, depends_on, by, .. }) in dependents.iter() {
             for RuleField { rule, field, on_delete, .. } in by {
                 let target = are_several.then(|| target.to_string());
                 table.push(target.into_iter().chain([
                     object.to_string(),
                     depends_on.to_string(),
                     depth.to_string(),
-                    field.clone(),
-                    rule.clone(),
+                    field,
+                    rule,
                     format!("{on_delete:?}"),
                 ]));
             }
@@ -87,12 +85,12 @@ fn table(trees: &[Tree], are_several: bool) -> Table {
     table
 }
 
-fn print_tree(tree: &Tree, scan: &Scan, terminal: &mut Terminal) -> Result<(), Failure> {
-    let Tree { lines, report, .. } = tree;
+fn print_tree(tree: &Tree<'_>, scan: &Scan, terminal: &mut Terminal) -> Result<(), Failure> {
+    let report = &tree.report;
     let target = terminal.paint(Tone::Strong, &one_line(&report.target.to_string()));
     writeln!(terminal.out(), "{target}")?;
     let mut branches = Branches::default();
-    for (line, dependent) in lines.iter().zip(&report.dependents) {
+    for (line, dependent) in report.dependents.iter() {
         let by: Vec<_> = dependent.by.iter().map(RuleField::text).collect();
         let object = terminal.paint(Tone::Strong, &one_line(&dependent.object.to_string()));
         let by = terminal.paint(Tone::Faint, &one_line(&by.join(", ")));
@@ -106,13 +104,12 @@ fn print_tree(tree: &Tree, scan: &Scan, terminal: &mut Terminal) -> Result<(), F
     Ok(writeln!(terminal.out(), "{}", report.summary(scan))?)
 }
 
-impl Report {
+impl Report<'_> {
     /// Sums up the result: `3 objects depend on VPC/x/a: 2 VirtualMachine, 1 Backup`.
     fn summary(&self, scan: &Scan) -> String {
         let mut kinds: BTreeMap<&str, usize> = BTreeMap::new();
-        let counted = |dependent: &&Dependent| dependent.again.is_none() && dependent.selected;
-        for dependent in self.dependents.iter().filter(counted) {
-            *kinds.entry(&dependent.object.kind).or_default() += 1;
+        for (_, object) in self.dependents.counted() {
+            *kinds.entry(&object.kind.kind).or_default() += 1;
         }
         let mut kinds: Vec<_> = kinds.into_iter().collect();
         kinds.sort_by_key(|(_, count)| std::cmp::Reverse(*count));

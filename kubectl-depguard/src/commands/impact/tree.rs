@@ -1,7 +1,5 @@
 //! Tree of dependents, line by line.
 
-use std::collections::BTreeMap;
-
 use crate::engine::reference_scan::Scan;
 pub(super) use crate::io::tree::{Branches, Line, Repetition};
 
@@ -9,16 +7,22 @@ pub(super) use crate::io::tree::{Branches, Line, Repetition};
 /// references that hold each object of the scan.
 pub(super) fn lines(scan: &Scan, held_by: &[Vec<usize>], root: usize) -> Vec<Line> {
     crate::io::tree::lines(root, |object| {
-        let mut dependents: BTreeMap<_, (usize, Vec<usize>)> = BTreeMap::new();
-        for reference in held_by.get(object).into_iter().flatten() {
-            if let Some(from) = scan.references.get(*reference).map(|reference| reference.from)
-                && let Some(named) = scan.objects.get(from)
-            {
-                let order = (named.kind.kind.as_str(), named.namespace(), named.name(), from);
-                dependents.entry(order).or_insert((from, Vec::new())).1.push(*reference);
-            }
-        }
-        dependents.into_values().rev().collect()
+        let references = held_by.get(object).into_iter().flatten();
+        let mut references: Vec<_> = references
+            .filter_map(|index| {
+                let from = scan.references.get(*index)?.from;
+                Some((from, scan.objects.get(from)?, *index))
+            })
+            .collect();
+        references.sort_by_key(|(from, named, index)| {
+            let order = (named.kind.kind.as_str(), named.namespace(), named.name(), *from);
+            (std::cmp::Reverse(order), *index)
+        });
+        let dependents = references.chunk_by(|(one, ..), (other, ..)| one == other).filter_map(|of_one| {
+            let (from, ..) = of_one.first()?;
+            Some((*from, of_one.iter().map(|(_, _, index)| *index).collect()))
+        });
+        dependents.collect()
     })
 }
 

@@ -194,7 +194,7 @@ impl Data {
 
     fn read_references(&mut self, scan: &Scan) {
         for reference in &scan.references {
-            if let ReferenceTarget::Unclear { why, .. } = &reference.means {
+            if let ReferenceTarget::Unclear { why, .. } = &*reference.means {
                 self.unclear.push((reference.from, reference.edge, why.clone()));
             }
             self.references.extend(reference.holds.iter().map(|target| (reference.from, *target, reference.edge)));

@@ -1,5 +1,7 @@
 //! Resolution of references: finds the objects that each reference means.
 
+use std::sync::Arc;
+
 use depguard_core::lookup::{ObjectReference, ReferenceTarget};
 use depguard_core::model::GroupResource;
 
@@ -22,6 +24,7 @@ pub(super) fn all(scan: &mut Scan, is_scoped: bool) -> Result<(), Failure> {
     let targets: Vec<_> = scan.edges.iter().map(super::AppliedEdge::target).collect();
     let labels = Labels::from_objects(&scan.objects);
     let mut count = 0_usize;
+    let mut last = vec![None; scan.edges.len()];
     for PendingReference { from, edge, reference } in std::mem::take(&mut scan.pending) {
         let (Some(target), Some(holder)) = (targets.get(edge), scan.objects.get(from)) else { continue };
         let (ReferenceTarget::Named { namespace, .. }
@@ -46,10 +49,23 @@ pub(super) fn all(scan: &mut Scan, is_scoped: bool) -> Result<(), Failure> {
         if count > MAX_REFERENCES {
             return Err(too_many());
         }
-        let ObjectReference { means, .. } = reference;
+        let means = shared(reference.means, last.get_mut(edge));
         scan.references.push(Reference { from, edge, means, holds, exists, looked_at });
     }
     Ok(())
+}
+
+/// Returns the meaning for the references that share it. The references by one edge often mean the same object, one after
+/// the other.
+fn shared(
+    means: ReferenceTarget<'static>,
+    last: Option<&mut Option<Arc<ReferenceTarget<'static>>>>,
+) -> Arc<ReferenceTarget<'static>> {
+    match last {
+        Some(Some(last)) if **last == means => Arc::clone(last),
+        Some(last) => Arc::clone(last.insert(Arc::new(means))),
+        None => Arc::new(means),
+    }
 }
 
 /// Returns the objects of a kind that may be meant: as few as the indexes can tell, and always every object that is
