@@ -1,7 +1,7 @@
 //! `trace`, in files and on API servers: a target is called missing only if the API server says so.
 
 use kubectl_depguard::ExitStatus;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::references::files::{OBJECTS, RULES, ran};
 use crate::references::scene::Scene;
@@ -78,6 +78,29 @@ async fn where_rules_say_nothing_or_cannot_be_read_nothing_is_called_well() {
     let told = depguard(&["trace", "virtualmachine", "m1", "-n", "x", "-f", path]).await;
     assert_eq!(told.status, ExitStatus::Failure, "{told:?}");
     assert!(told.err.contains("could not read rule backups") && told.err.contains("incomplete"), "{told:?}");
+}
+
+/// Beyond its limit, the walk doesn't know what else the object refers to.
+#[tokio::test]
+async fn a_walk_that_reaches_too_many_objects_says_that_it_is_cut_off() {
+    // With the object itself, the first walk reaches as many objects as the limit allows.
+    for (targets, status) in [(9_999, ExitStatus::Finding), (10_000, ExitStatus::Failure)] {
+        let machines: Vec<_> = (0..targets).map(|index| format!("m{index}")).collect();
+        let backup = json!({
+            "apiVersion": "backup.example.com/v1", "kind": "Backup", "metadata": {"name": "b", "namespace": "x"},
+            "spec": {"vms": machines},
+        });
+        let told = ran(&backup.to_string(), &["trace", "backup", "b", "-n", "x"]).await;
+        assert_eq!(told.status, status, "{targets}: {}", told.err);
+        assert!(
+            told.out.ends_with("9999 targets: 9999 missing\n"),
+            "{targets}: {}",
+            told.out.lines().last().unwrap_or_default()
+        );
+        let is_cut = status == ExitStatus::Failure;
+        let cut = told.err.contains("more than 10000 objects (the walk is cut off; limit it with --depth)");
+        assert!(cut == is_cut && told.err.contains("incomplete: ") == is_cut, "{targets}: {}", told.err);
+    }
 }
 
 /// A new object of the same name is not the one that the reference means.
