@@ -131,8 +131,8 @@ pub(crate) async fn run(args: &Args, global: &Global, terminal: &mut Terminal) -
     }
     let rules = source.rules().await?;
     let fallback = named.found.iter().find_map(|named| named.namespace.as_ref());
-    let selection = Some(&args.selection);
-    let scope = Scope { namespace: None, follow: Follow::Dependents, labels: false, fallback, selection };
+    let (selection, read_less) = (Some(&args.selection), read_less(&source));
+    let scope = Scope { fallback, selection, ..Scope::all(Follow::Dependents, read_less) };
     let known: Vec<_> = named.found.iter().map(|named| (&named.kind, &*named.object)).collect();
     let scan = Scan::read(&source, &rules, scope, &known, terminal).await?;
     let held_by = scan.held_by();
@@ -152,6 +152,16 @@ pub(crate) async fn run(args: &Args, global: &Global, terminal: &mut Terminal) -
     print::trees(&trees, &scan, are_several, args.output, terminal)?;
     let failures = named.missing.into_iter().chain(incomplete(&trees, &scan));
     Failure::joined(failures.collect()).map_or(Ok(Outcome::Well), Err)
+}
+
+/// Returns the advice if there are too many objects or references. A namespace leaves out none: all are read.
+fn read_less(source: &Source) -> &'static str {
+    match source {
+        Source::Manifests(_) => {
+            "name fewer files with -f: those with the rules, the object, and the objects that may depend on it"
+        }
+        Source::ApiServer(_) => "`kubectl depguard why` names the direct dependents, and reads only these",
+    }
 }
 
 /// Returns the failure of a scan that may lack dependents, even if it has some.

@@ -11,7 +11,7 @@ use crate::cluster::files::FileArgs;
 use crate::cluster::selection::Selection;
 use crate::cluster::source::Source;
 use crate::engine::locks::Locks;
-use crate::engine::reference_scan::{Follow, Scan, Scope};
+use crate::engine::reference_scan::{Follow, READ_ONE_NAMESPACE, Scan, Scope};
 use crate::io::exit::{Failure, Outcome};
 use crate::io::output::{Format, OutputArgs};
 use crate::io::terminal::Terminal;
@@ -108,8 +108,13 @@ pub(crate) async fn run(args: Args, global: &Global, terminal: &mut Terminal) ->
     let rules = source.rules().await?;
     let locks = Locks::read(&source, namespace.as_ref(), terminal).await?;
     let fallback = namespace.as_ref();
-    let (labels, selection) = (!locks.is_empty(), Some(&args.selection));
-    let scope = Scope { namespace: fallback, follow: Follow::Dependents, labels, fallback, selection };
+    let scope = Scope {
+        namespace: fallback,
+        fallback,
+        labels: !locks.is_empty(),
+        selection: Some(&args.selection),
+        ..Scope::all(Follow::Dependents, READ_ONE_NAMESPACE)
+    };
     let scan = Scan::read(&source, &rules, scope, &[], terminal).await?;
     scan.print_unread(terminal)?;
     let plan = Plan::new(rules.control_plane, scan, &locks);

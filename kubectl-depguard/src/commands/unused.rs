@@ -12,7 +12,7 @@ use crate::cluster::kinds::resource_name;
 use crate::cluster::rules::ReadFailure;
 use crate::cluster::selection::Selection;
 use crate::cluster::source::Source;
-use crate::engine::reference_scan::{AppliedEdge, Follow, Object, ObjectIdentity, Scan, Scope};
+use crate::engine::reference_scan::{AppliedEdge, Follow, Object, ObjectIdentity, READ_ONE_NAMESPACE, Scan, Scope};
 use crate::io::exit::{Failure, Outcome};
 use crate::io::output::{Format, OutputArgs};
 use crate::io::report::{CommandReport, print_json, print_yaml};
@@ -90,7 +90,8 @@ pub(crate) async fn run(args: &Args, global: &Global, terminal: &mut Terminal) -
     let namespace = source.scope(global)?;
     let fallback = namespace.as_ref();
     let selection = Some(&args.selection);
-    let scope = Scope { namespace: fallback, follow: Follow::Dependents, labels: false, fallback, selection };
+    let scope =
+        Scope { namespace: fallback, fallback, selection, ..Scope::all(Follow::Dependents, READ_ONE_NAMESPACE) };
     let scan = Scan::read(&source, &rules, scope, &[], terminal).await?;
     scan.print_unread(terminal)?;
     if let Some(nothing) = scan.coverage.nothing() {

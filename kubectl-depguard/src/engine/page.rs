@@ -8,7 +8,7 @@ use serde::Serialize;
 use crate::cluster::files::FileArgs;
 use crate::cluster::source::Source;
 use crate::engine::locks::Locks;
-use crate::engine::reference_scan::{Coverage, Follow, Scan, Scope};
+use crate::engine::reference_scan::{Coverage, DRAW_ONE_NAMESPACE, Follow, Scan, Scope};
 use crate::io::exit::Failure;
 use crate::io::terminal::Terminal;
 use crate::options::Global;
@@ -47,7 +47,7 @@ pub(crate) async fn page(
     let locks = Locks::read(source, None, terminal).await?;
     let fallback = source.namespace(global)?;
     let (labels, fallback) = (!locks.is_empty(), fallback.as_ref());
-    let scope = Scope { namespace: None, follow: Follow::Dependents, labels, fallback, selection: None };
+    let scope = Scope { labels, fallback, ..Scope::all(Follow::Dependents, DRAW_ONE_NAMESPACE) };
     let mut scan = Scan::read(source, &rules, scope, &[], terminal).await?;
     if let Some(nothing) = scan.coverage.nothing() {
         return Err(nothing);

@@ -113,6 +113,8 @@ pub(crate) struct Scope<'a> {
     pub(crate) fallback: Option<&'a Namespace>,
     /// Selection of the objects to report; `None` for all. Others are read all the same.
     pub(crate) selection: Option<&'a Selection>,
+    /// Advice on how to read less, if there are too many objects or references.
+    pub(crate) read_less: &'static str,
 }
 
 /// Direction in which the scan follows references out of the namespace.
@@ -141,6 +143,12 @@ pub(crate) struct ObjectIdentity {
 #[derive(Debug, Default)]
 struct Names(HashMap<GroupResource, HashMap<String, HashMap<String, usize>>>);
 
+/// Advice for a command that reads the namespace of `--namespace`.
+pub(crate) const READ_ONE_NAMESPACE: &str = "read one namespace at a time, with --namespace";
+/// Advice for a drawing of the surroundings of objects, in all namespaces.
+pub(crate) const DRAW_ONE_NAMESPACE: &str =
+    "draw one namespace at a time: `kubectl depguard graph --objects --namespace NAMESPACE`";
+
 /// Limit on the objects of a scan.
 const MAX_OBJECTS: usize = 1_000_000;
 /// Limit on the references of a scan, and on the objects that they hold in total.
@@ -164,7 +172,7 @@ impl Scan {
             plan::retain_leading_to(&mut scan.edges, known.iter().map(|(kind, _)| kind.gvr.group_resource()));
         }
         read::all(&mut scan, source, scope, known, terminal).await?;
-        resolve::all(&mut scan, scope.namespace.is_some())?;
+        resolve::all(&mut scan, scope)?;
         scan.coverage = Coverage::new(&scan, &ends, source, rules, scope).await?;
         if let Some(selection) = scope.selection {
             scan.select(selection, source, scope.namespace, terminal).await?;
@@ -292,6 +300,17 @@ impl AppliedEdge {
 
     pub(crate) fn target(&self) -> GroupResource {
         self.edge.target.gvr.group_resource()
+    }
+}
+
+impl Scope<'_> {
+    /// Builds the scope of all objects in all namespaces.
+    pub(crate) const fn all(follow: Follow, read_less: &'static str) -> Self {
+        Self { namespace: None, follow, labels: false, fallback: None, selection: None, read_less }
+    }
+
+    fn too_many_references(&self) -> Failure {
+        Failure::new(format!("there are more than {MAX_REFERENCES} references to read")).hint(self.read_less)
     }
 }
 

@@ -7,7 +7,9 @@ use depguard_core::model::Namespace;
 use super::arrow;
 use crate::cluster::selection::Selection;
 use crate::cluster::source::Source;
-use crate::engine::reference_scan::{Coverage, Follow, Object, Reference, Scan, Scope};
+use crate::engine::reference_scan::{
+    Coverage, DRAW_ONE_NAMESPACE, Follow, Object, READ_ONE_NAMESPACE, Reference, Scan, Scope,
+};
 use crate::io::exit::Failure;
 use crate::io::graph_formats::{BoxStyle, Graph, Shape};
 use crate::io::terminal::Terminal;
@@ -20,8 +22,8 @@ pub(super) async fn draw(
     selection: &Selection,
     terminal: &mut Terminal,
 ) -> Result<(Graph, Coverage), Failure> {
-    let selection = Some(selection);
-    let scope = Scope { namespace, follow: Follow::Targets, labels: false, fallback: namespace, selection };
+    let (fallback, selection) = (namespace, Some(selection));
+    let scope = Scope { namespace, fallback, selection, ..Scope::all(Follow::Targets, READ_ONE_NAMESPACE) };
     let scan = read(source, scope, terminal).await?;
     let (mut drawing, mut boxes) = (Graph::default(), Boxes::default());
     for (index, object) in scan.objects.iter().enumerate().filter(|(_, object)| object.is_asked_for()) {
@@ -46,7 +48,7 @@ pub(super) async fn draw_focus(
     let kind = source.kind(named).await?;
     let namespace = source.namespace(global)?.filter(|_| kind.namespaced != Some(false));
     let fallback = namespace.as_ref();
-    let scope = Scope { namespace: None, follow: Follow::Dependents, labels: false, fallback, selection: None };
+    let scope = Scope { fallback, ..Scope::all(Follow::Dependents, DRAW_ONE_NAMESPACE) };
     let scan = read(source, scope, terminal).await?;
     let own = namespace.as_ref().map(Namespace::as_str);
     let group_resource = kind.gvr.group_resource();

@@ -94,8 +94,7 @@ mod tests {
         let namespace = Namespace::parse("ns").unwrap();
         let documents: Vec<_> = [rule].into_iter().chain(nodes).map(document).collect();
         let source = Source::Manifests(Manifests::new(&documents, &namespace).unwrap());
-        let scope =
-            Scope { namespace: None, follow: Follow::Dependents, labels: false, fallback: None, selection: None };
+        let scope = Scope::all(Follow::Dependents, "");
         let (terminal, _) = Terminal::captured("");
         Scan::read(&source, &source.rules().await.unwrap(), scope, &[], &terminal).await.unwrap()
     }

@@ -206,8 +206,7 @@ fn keep(
         }
     };
     if scan.objects.len() > MAX_OBJECTS {
-        return Err(Failure::new(format!("there are more than {MAX_OBJECTS} objects to read"))
-            .hint("read one namespace at a time, with --namespace"));
+        return Err(Failure::new(format!("there are more than {MAX_OBJECTS} objects to read")).hint(scope.read_less));
     }
     let Some(reader) = reader else { return Ok(()) };
     let (mut known, pending) = (HashSet::new(), &mut scan.pending);
@@ -220,7 +219,7 @@ fn keep(
     if let (Err(why), Some(object)) = (read, scan.objects.get(from)) {
         return Err(Failure::new(format!("could not read the references of {object}: {why}")));
     }
-    if scan.pending.len() > MAX_REFERENCES { Err(too_many()) } else { Ok(()) }
+    if scan.pending.len() > MAX_REFERENCES { Err(scope.too_many_references()) } else { Ok(()) }
 }
 
 /// Returns true for the first of several references that mean the same object; one is enough.
@@ -231,9 +230,4 @@ fn is_new(
     let ReferenceTarget::Named { name, namespace, uid } = &reference.means else { return true };
     let own = |text: &std::borrow::Cow<'_, str>| text.to_string();
     known.insert((reference.edge, own(name), namespace.as_ref().map(own), uid.as_ref().map(own)))
-}
-
-pub(super) fn too_many() -> Failure {
-    Failure::new(format!("there are more than {MAX_REFERENCES} references to read"))
-        .hint("read one namespace at a time, with --namespace")
 }

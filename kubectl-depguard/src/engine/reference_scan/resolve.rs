@@ -6,8 +6,7 @@ use depguard_core::lookup::{ObjectReference, ReferenceTarget};
 use depguard_core::model::GroupResource;
 
 use super::labels::Labels;
-use super::read::too_many;
-use super::{MAX_REFERENCES, Names, Object, OwnerReference, Reference, Scan};
+use super::{MAX_REFERENCES, Names, Object, OwnerReference, Reference, Scan, Scope};
 use crate::io::exit::Failure;
 
 /// Reference as it was read, before all objects were read.
@@ -18,9 +17,9 @@ pub(super) struct PendingReference {
     pub(super) reference: ObjectReference<'static>,
 }
 
-/// Resolves all pending references. `is_scoped`: the user asked for one namespace. An object without a namespace may
-/// refer to an object in every namespace; then it holds only objects in the requested namespace or without one.
-pub(super) fn all(scan: &mut Scan, is_scoped: bool) -> Result<(), Failure> {
+/// Resolves all pending references. An object without a namespace may refer to an object in every namespace; if the user
+/// asked for one namespace, it holds only objects in that namespace or without one.
+pub(super) fn all(scan: &mut Scan, scope: Scope<'_>) -> Result<(), Failure> {
     let targets: Vec<_> = scan.edges.iter().map(super::AppliedEdge::target).collect();
     let labels = Labels::from_objects(&scan.objects);
     let mut count = 0_usize;
@@ -34,7 +33,7 @@ pub(super) fn all(scan: &mut Scan, is_scoped: bool) -> Result<(), Failure> {
         let candidates = candidates(&reference.means, target, &scan.names, &labels);
         let objects = || candidates.iter().filter_map(|index| Some((*index, scan.objects.get(*index)?)));
         let is_near = |object: &Object| {
-            !is_scoped || holder.namespace().is_some() || object.inside || object.namespace().is_none()
+            scope.namespace.is_none() || holder.namespace().is_some() || object.inside || object.namespace().is_none()
         };
         let number = scan.references.len();
         let spared = objects().filter(|(index, object)| {
@@ -47,7 +46,7 @@ pub(super) fn all(scan: &mut Scan, is_scoped: bool) -> Result<(), Failure> {
         holds.sort_unstable();
         count = count.saturating_add(holds.len());
         if count > MAX_REFERENCES {
-            return Err(too_many());
+            return Err(scope.too_many_references());
         }
         let means = shared(reference.means, last.get_mut(edge));
         scan.references.push(Reference { from, edge, means, holds, exists, looked_at });

@@ -313,3 +313,25 @@ async fn a_selector_costs_what_it_selects() {
     let names = ran(&objects, &["impact", "vpc", "v7", "-n", "x", "-o", "name"]).await;
     assert_eq!(names.out, "virtualmachines.compute.example.com/m7\n", "{}", names.err);
 }
+
+/// `impact` reads all namespaces, so that naming one would not help.
+#[tokio::test]
+async fn who_reads_too_much_is_told_how_to_read_less() {
+    let mut objects = String::new();
+    for index in 0..2_001 {
+        objects += &format!(
+            "---\n{{apiVersion: network.example.com/v1, kind: VPC, metadata: {{name: v{index}, namespace: x, labels: {{app: a}}}}}}\n\
+             ---\n{{apiVersion: compute.example.com/v1, kind: VirtualMachine, metadata: {{name: m{index}, namespace: x}}, spec: {{peers: {{app: a}}}}}}\n"
+        );
+    }
+    for (command, advice) in [
+        (&["impact", "vpc", "v7", "-n", "x"][..], "name fewer files with -f"),
+        (&["dangling"], "read one namespace at a time, with --namespace"),
+        (&["graph", "--focus", "vpc/v7", "-n", "x"], "draw one namespace at a time"),
+    ] {
+        let told = ran(&objects, command).await;
+        assert_eq!((told.status, told.out.as_str()), (ExitStatus::Failure, ""), "{command:?}");
+        assert_eq!(told.err.lines().next(), Some("error: there are more than 4000000 references to read"));
+        assert!(told.err.contains(advice), "{command:?}: {}", told.err);
+    }
+}

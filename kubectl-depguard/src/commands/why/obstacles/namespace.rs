@@ -159,13 +159,9 @@ fn names(hits: &[&Hit]) -> String {
 /// end with it.
 async fn referenced_from_elsewhere(subject: &Subject<'_>, found: &mut Obstacles) -> Result<(), Failure> {
     let Ok(namespace) = Namespace::parse(&subject.target.name) else { return Ok(()) };
-    let scope = Scope {
-        namespace: Some(&namespace),
-        follow: Follow::Dependents,
-        labels: false,
-        fallback: Some(&namespace),
-        selection: None,
-    };
+    let read_less = "ask about one object of the namespace at a time: `kubectl depguard why KIND NAME`";
+    let (within, fallback) = (Some(&namespace), Some(&namespace));
+    let scope = Scope { namespace: within, fallback, ..Scope::all(Follow::Dependents, read_less) };
     let scan = Scan::read(subject.source, subject.rules, scope, &[], subject.terminal).await?;
     found.unread_holds.extend(scan.unread.iter().map(ToString::to_string));
     let mut list = Vec::new();
