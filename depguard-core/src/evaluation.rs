@@ -1,6 +1,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
+use crate::applicability::bindings_list::BindingsList;
 use crate::applicability::caller_scope::CallerScope;
 use crate::applicability::edges::{BoundKinds, CandidateEdge};
 use crate::applicability::teardown::{Scope, TeardownScopes, TeardownVerdict, place};
@@ -13,7 +14,6 @@ use crate::lookup::referrer_set::{MAX_SOUGHT, ReferrerSet};
 use crate::model::api::{FailurePolicy, OnDelete};
 use crate::model::names::Namespace;
 use crate::protocol::deletion_target::DeletionTarget;
-use crate::protocol::paged_list::PagedList;
 use crate::protocol::problem::Unresolved;
 use crate::protocol::request::{Accept, Query, QueryId};
 use crate::protocol::response::Answer;
@@ -24,11 +24,13 @@ pub(crate) mod decision;
 pub(crate) mod drive;
 mod edges;
 mod eviction;
+mod reference_check;
 mod requested_deletion;
 mod verdict;
 mod within;
 
 use self::eviction::Eviction;
+use self::reference_check::ReferenceCheck;
 pub(crate) use self::requested_deletion::RequestedDeletion;
 
 /// A review that is being decided.
@@ -50,6 +52,8 @@ enum State {
     /// The Pod must be read before anything else.
     Evicting(Box<Eviction>),
     InProgress(Box<InProgress>),
+    /// A creation or an update, whose new references are checked.
+    Checking(Box<ReferenceCheck>),
 }
 
 /// Evaluation of a deletion that must read something: what is asked, found and failed so far.
@@ -90,7 +94,7 @@ struct InProgress {
 /// List of the APIBindings that is being read, and the edges that wait for it.
 #[derive(Debug)]
 struct Bindings {
-    listing: PagedList,
+    list: BindingsList,
     candidates: Vec<CandidateEdge>,
     /// True if the ends of edges must be known, because an edge may lie on a cycle.
     cyclic: bool,
@@ -132,6 +136,7 @@ impl Evaluation {
             State::Evicting(eviction) => eviction.hand_out().into_iter().collect(),
             State::InProgress(progress) if progress.is_full() => Vec::new(),
             State::InProgress(progress) => progress.hand_out(),
+            State::Checking(check) => check.hand_out(),
         }
     }
 
@@ -156,7 +161,7 @@ impl Evaluation {
     /// Returns the plan for finding the dependents, as far as it is made: first the bindings must be known.
     pub fn plan(&self) -> Vec<LookupPlan> {
         match &self.0 {
-            State::Settled(_) | State::Evicting(_) => Vec::new(),
+            State::Settled(_) | State::Evicting(_) | State::Checking(_) => Vec::new(),
             State::InProgress(progress) => progress.groups.iter().map(|group| group.plan.clone()).collect(),
         }
     }
@@ -171,6 +176,7 @@ impl Evaluation {
                 }
             }
             State::InProgress(progress) => progress.answer(id, answer),
+            State::Checking(check) => check.answer(id, answer),
         }
     }
 
@@ -180,6 +186,7 @@ impl Evaluation {
             State::Settled(_) => true,
             State::Evicting(_) => false,
             State::InProgress(progress) => progress.is_outside() || progress.is_full() || progress.is_idle(),
+            State::Checking(check) => check.is_settled(),
         }
     }
 
@@ -189,6 +196,7 @@ impl Evaluation {
             State::Settled(decision) => *decision,
             State::Evicting(eviction) => eviction.unanswered(),
             State::InProgress(progress) => progress.decide(),
+            State::Checking(check) => check.decide(),
         }
     }
 }
@@ -214,7 +222,7 @@ impl InProgress {
                 Query { id, cluster, export: None, path, accept: Accept::Json }
             };
             let query = match &asked {
-                PendingQuery::Bindings => self.bindings.as_ref().map(|bindings| plain(bindings.listing.next())),
+                PendingQuery::Bindings => self.bindings.as_ref().map(|bindings| plain(bindings.list.next())),
                 PendingQuery::Reader(number) => {
                     let reader = self.readers.get(number);
                     reader.and_then(|reader| Some(Query { id, ..reader.query(reader.next()?) }))

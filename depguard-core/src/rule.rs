@@ -18,6 +18,7 @@ mod missing_field;
 mod parse;
 mod partial_rule;
 mod reference;
+pub(crate) mod reference_constraint;
 pub(crate) mod set;
 
 pub(crate) use checked_rule::Rule;

@@ -177,8 +177,8 @@ impl Metrics {
 
     fn noted(&self, diagnostics: &Diagnostics) {
         let said = [
-            ("warning", diagnostics.warned.is_some()),
-            ("audit", diagnostics.audited.is_some()),
+            ("warning", diagnostics.warned.is_some() || diagnostics.missing_warned.is_some()),
+            ("audit", diagnostics.audited.is_some() || diagnostics.missing_audited.is_some()),
             ("not-found-out", !diagnostics.problems.is_empty() || !diagnostics.audited_problems.is_empty()),
         ];
         for (kind, _) in said.into_iter().filter(|(_, said)| *said) {

@@ -10,11 +10,13 @@ use crate::protocol::problem::Unresolved;
 
 mod denial;
 mod diagnostics;
+mod missing_targets;
 mod referrers;
 
-pub(crate) use self::denial::Subject;
+pub(crate) use self::denial::{Change, Subject};
 pub use self::denial::{Denial, Reason, RefusalCode};
 pub use self::diagnostics::Diagnostics;
+pub use self::missing_targets::{MissingReason, MissingTarget, MissingTargets};
 pub(crate) use self::referrers::names;
 pub use self::referrers::{Blocker, Count, Referrers};
 
@@ -41,6 +43,8 @@ pub enum Verdict {
 pub enum AllowReason {
     /// The request is not a deletion of an object.
     NotADeletion,
+    /// The request neither creates nor updates an object.
+    NotAChange,
     /// No rule names this kind.
     NoRule,
     /// Rules name this kind, but none of them applies in this logical cluster.
@@ -51,6 +55,10 @@ pub enum AllowReason {
     Overridden,
     /// The object is not referenced.
     Unreferenced,
+    /// The object begins to refer to nothing.
+    NoNewReference,
+    /// All objects to which the object begins to refer are there.
+    TargetsExist,
     /// Only objects that are torn down together with the object refer to it, and each would wait for the other
     /// forever.
     TornDown,
@@ -186,11 +194,14 @@ impl AllowReason {
     fn label(self) -> &'static str {
         match self {
             Self::NotADeletion => "not-a-deletion",
+            Self::NotAChange => "not-a-change",
             Self::NoRule => "no-rule",
             Self::NotBound => "not-bound",
             Self::Terminating => "terminating",
             Self::Overridden => "overridden",
             Self::Unreferenced => "unreferenced",
+            Self::NoNewReference => "no-new-reference",
+            Self::TargetsExist => "targets-exist",
             Self::TornDown => "torn-down",
             Self::Warned => "warned",
             Self::Audited => "audited",
@@ -207,7 +218,7 @@ mod tests {
 
     fn subject() -> Subject {
         let group = Group::parse("network.example.com").unwrap();
-        Subject { kind: GroupResource { group, resource: Resource::parse("vpcs").unwrap() }, name: "a".to_owned() }
+        Subject::deleted(GroupResource { group, resource: Resource::parse("vpcs").unwrap() }, "a")
     }
 
     fn blocker(namespace: Option<&str>, name: &str) -> Blocker {
@@ -323,6 +334,8 @@ mod tests {
             audited: Some(referrers),
             problems: problems.clone(),
             audited_problems: problems,
+            missing_warned: None,
+            missing_audited: None,
             overridden_by: Some("bob".to_owned()),
             misfits: 1,
             lookups: Vec::new(),

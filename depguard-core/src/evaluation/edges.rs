@@ -4,55 +4,71 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use super::{Bindings, EdgeGroup, InProgress, PendingQuery};
-use crate::applicability::api_bindings;
-use crate::applicability::edges::CandidateEdge;
+use crate::applicability::api_bindings::Binding;
+use crate::applicability::bindings_list::BindingReader;
+use crate::applicability::caller_scope::CallerScope;
+use crate::applicability::edges::{BoundKinds, CandidateEdge};
 use crate::applicability::teardown_exemption::{TeardownExemption, Unbinding};
 use crate::lookup::Lookup;
 use crate::lookup::planner::{self, PlannedEdge};
 use crate::model::api::OnDelete;
-use crate::protocol::paged_list::Progress;
+use crate::model::names::GroupResource;
 use crate::protocol::response::Answer;
 use crate::rule::compiled_edge::{CompiledEdge, EdgeState, Reach};
 use crate::rule::cycles::Node;
 
+/// Reader of the bindings for a deletion: the ends of its edges, and the scope of the caller.
+struct EndsReader<'p> {
+    /// `None` if no edge may lie on a cycle.
+    kinds: Option<&'p mut BoundKinds>,
+    caller_scope: Option<&'p mut CallerScope>,
+    kind: &'p GroupResource,
+    candidates: &'p mut [CandidateEdge],
+}
+
+impl BindingReader for EndsReader<'_> {
+    fn observe(&mut self, binding: &Binding<'_>) {
+        if let Some(kinds) = &mut self.kinds {
+            kinds.see(binding);
+        }
+        if let Some(caller_scope) = &mut self.caller_scope {
+            caller_scope.observe(binding, self.kind);
+        }
+        for candidate in &mut *self.candidates {
+            candidate.observe(binding);
+        }
+    }
+
+    fn reset(&mut self) {
+        if let Some(kinds) = &mut self.kinds {
+            kinds.reset();
+        }
+        if let Some(caller_scope) = &mut self.caller_scope {
+            caller_scope.reset();
+        }
+        for candidate in &mut *self.candidates {
+            candidate.reset();
+        }
+    }
+}
+
 impl InProgress {
     /// Takes a page of the bindings. After the last page, begins the lookups of the edges that apply.
     pub(super) fn answer_bindings(&mut self, answer: Answer<'_>) {
-        let Some(Bindings { listing, candidates, cyclic, on_delete }) = &mut self.bindings else { return };
-        let progress = listing.answer(answer, |body| {
-            api_bindings::read_page(body, |binding| {
-                if *cyclic {
-                    self.kinds.see(binding);
-                }
-                if let Some(caller_scope) = &mut self.caller_scope {
-                    caller_scope.observe(binding, &self.target.kind);
-                }
-                for candidate in candidates.iter_mut() {
-                    candidate.observe(binding);
-                }
-            })
-        });
-        let failed = match progress {
-            Progress::More => return self.ready.push_back(PendingQuery::Bindings),
-            Progress::Restart => {
-                self.kinds.reset();
-                if let Some(caller_scope) = &mut self.caller_scope {
-                    caller_scope.reset();
-                }
-                for candidate in candidates {
-                    candidate.reset();
-                }
-                return self.ready.push_back(PendingQuery::Bindings);
-            }
-            Progress::Complete => None,
-            Progress::NotFound => Some(
-                "failed with HTTP 404; make sure that this is a kcp, or run with --control-plane kubernetes".into(),
-            ),
-            Progress::Failed(why) => Some(why),
+        let Self { bindings: Some(bindings), kinds, caller_scope, target, .. } = self else { return };
+        let Bindings { list, candidates, cyclic, on_delete } = bindings;
+        let mut reader = EndsReader {
+            kinds: cyclic.then_some(kinds),
+            caller_scope: caller_scope.as_mut(),
+            kind: &target.kind,
+            candidates,
+        };
+        let Some(outcome) = list.answer(answer, &mut reader) else {
+            return self.ready.push_back(PendingQuery::Bindings);
         };
         let (candidates, on_delete) = (std::mem::take(candidates), *on_delete);
         self.bindings = None;
-        if let Some(why) = failed {
+        if let Err(why) = outcome {
             let place = self.place(None);
             // Edges that need no binding are looked up all the same: they may yield a blocker.
             self.record_failure(on_delete, why.about(format_args!("the list of apibindings{place}")));

@@ -89,7 +89,7 @@ impl Eviction {
     }
 
     fn undecided(&self, why: impl Into<Unresolved>) -> Decision {
-        let subject = Subject { kind: self.kind.clone(), name: self.name.clone() };
+        let subject = Subject::deleted(self.kind.clone(), self.name.clone());
         let read = format!("the read of Pod {}/{}", self.namespace, self.name);
         self.deletion.undecided(subject, why.into().about(read))
     }

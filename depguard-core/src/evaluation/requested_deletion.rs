@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use super::{Bindings, Evaluation, InProgress, PendingQuery, State};
-use crate::applicability::api_bindings::BINDINGS_PATH;
+use crate::applicability::bindings_list::BindingsList;
 use crate::applicability::edges::{BoundKinds, CandidateEdge};
 use crate::applicability::teardown::TeardownScopes;
 use crate::applicability::workspace_paths::Workspaces;
@@ -15,7 +15,6 @@ use crate::model::control_plane::ControlPlane;
 use crate::model::names::GroupResource;
 use crate::protocol::admission_review::{Review, ReviewedObject, unreadable_review};
 use crate::protocol::deletion_target::DeletionTarget;
-use crate::protocol::paged_list::PagedList;
 use crate::protocol::problem::Unresolved;
 use crate::rule::compiled_edge::CompiledEdge;
 use crate::rule::cycles::Graph;
@@ -98,7 +97,7 @@ impl RequestedDeletion {
             refusal: *refusal,
             problems: Vec::new(),
             diagnostics: Diagnostics {
-                subject: Some(Subject { kind, name: target.name.clone() }),
+                subject: Some(Subject::deleted(kind, target.name.clone())),
                 ..Diagnostics::default()
             },
             target: Arc::new(target),
@@ -112,8 +111,8 @@ impl RequestedDeletion {
         } else {
             let cyclic = candidates.iter().any(|candidate| graph.may_close(&candidate.edge));
             let on_delete = candidates.iter().map(|candidate| candidate.edge.on_delete).min().unwrap_or_default();
-            let listing = PagedList::new(BINDINGS_PATH.to_owned());
-            progress.bindings = Some(Bindings { listing, candidates, cyclic, on_delete });
+            let list = BindingsList::new();
+            progress.bindings = Some(Bindings { list, candidates, cyclic, on_delete });
             progress.ready.push_back(PendingQuery::Bindings);
         }
         Evaluation(State::InProgress(Box::new(progress)))
@@ -121,7 +120,7 @@ impl RequestedDeletion {
 
     /// Returns the decision for a review that lacks a part that every API server sends.
     pub(super) fn unreadable(&self, kind: GroupResource, why: &str) -> Evaluation {
-        let subject = Subject { kind, name: "?".to_owned() };
+        let subject = Subject::deleted(kind, "?");
         Evaluation::settled(self.undecided(subject, unreadable_review(why).into()))
     }
 

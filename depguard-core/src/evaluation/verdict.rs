@@ -30,7 +30,7 @@ impl InProgress {
             reader.into_lookups().into_iter().for_each(|lookup| self.take_back(lookup));
         }
         self.take_stock(full);
-        let subject = Subject { kind: self.target.kind.clone(), name: self.target.name.clone() };
+        let subject = Subject::deleted(self.target.kind.clone(), self.target.name.clone());
         let (blocking, let_go) = self.blocking();
         let more = full || self.groups_with(OnDelete::Deny).any(|group| group.found().has_more());
         let by = self.referrers(&blocking, more, &subject);

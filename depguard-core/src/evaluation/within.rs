@@ -1,11 +1,10 @@
 //! Scope of a review: the objects about which its sender may ask.
 
 use super::{Bindings, Evaluation, InProgress, State};
-use crate::applicability::api_bindings::BINDINGS_PATH;
+use crate::applicability::bindings_list::BindingsList;
 use crate::applicability::caller_scope::{CallerScope, Containment};
 use crate::evaluation::decision::{Decision, Reason, Subject};
 use crate::model::names::LogicalCluster;
-use crate::protocol::paged_list::PagedList;
 
 impl Evaluation {
     /// Restricts the decision to the reviews that API servers send by a webhook configuration in `scope`. Those are
@@ -20,6 +19,8 @@ impl Evaluation {
             State::InProgress(progress) if progress.target.cluster.as_ref() != scope => {
                 progress.restrict_to(scope.cloned());
             }
+            // Only the rules of the scope count, and they say nothing about objects outside.
+            State::Checking(check) => check.restrict_to(scope),
             State::Settled(_) | State::InProgress(_) => {}
         }
         self
@@ -34,8 +35,8 @@ impl InProgress {
             self.leave_scope();
         } else if self.bindings.is_none() {
             let on_delete = self.groups.iter().map(|group| group.on_delete).min().unwrap_or_default();
-            let listing = PagedList::new(BINDINGS_PATH.to_owned());
-            self.bindings = Some(Bindings { listing, candidates: Vec::new(), cyclic: false, on_delete });
+            let list = BindingsList::new();
+            self.bindings = Some(Bindings { list, candidates: Vec::new(), cyclic: false, on_delete });
             self.ready.push_back(super::PendingQuery::Bindings);
         }
     }
@@ -85,7 +86,7 @@ impl InProgress {
             }
             Containment::Outside => {
                 let problems = vec![caller_scope.why(&self.place(None)).into()];
-                let subject = Subject { kind: self.target.kind.clone(), name: self.target.name.clone() };
+                let subject = Subject::deleted(self.target.kind.clone(), self.target.name.clone());
                 Some(Decision::deny(subject, Reason::Undecided { problems }, self.refusal))
             }
         }

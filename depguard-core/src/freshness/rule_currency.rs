@@ -71,7 +71,7 @@ enum PendingRead {
 impl RuleCurrency {
     /// Begins a proof for a review. `None`: the review doesn't name the logical cluster of its object.
     pub fn from_review(known: Arc<KnownRules>, review: &Review<'_>) -> Option<Self> {
-        Some(Self::new(known, LogicalCluster::parse(review.old_object()?.cluster()?).ok()?))
+        Some(Self::new(known, LogicalCluster::parse(review.cluster()?).ok()?))
     }
 
     fn new(known: Arc<KnownRules>, consumer: LogicalCluster) -> Self {

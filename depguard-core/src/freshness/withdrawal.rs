@@ -39,7 +39,7 @@ impl Withdrawal {
         own: (LogicalCluster, ExportName),
         suspects: &Arc<BTreeSet<LogicalCluster>>,
     ) -> Option<Self> {
-        let cluster = LogicalCluster::parse(review.old_object()?.cluster()?).ok()?;
+        let cluster = LogicalCluster::parse(review.cluster()?).ok()?;
         let kind = (review.group().to_owned(), review.resource().to_owned());
         if suspects.is_empty() {
             return None;

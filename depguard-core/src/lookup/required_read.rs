@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::model::api::OnMissing;
 use crate::model::control_plane::ControlPlane;
 use crate::model::names::{GroupResource, GroupVersionResource};
 use crate::protocol::problem::clipped;
@@ -22,10 +23,14 @@ enum Read {
     Dependents(GroupVersionResource),
     /// A Pod whose eviction is requested.
     Pod,
+    /// A target whose existence matters.
+    Target(GroupVersionResource),
 }
 
 /// Path of a Pod that need not exist: the question is only if reading is allowed.
 const ANY_POD: &str = "/api/v1/namespaces/default/pods/depguard-may-read-pods";
+/// Name of a target that need not exist.
+const ANY_TARGET: &str = "depguard-may-read-targets";
 
 impl RequiredRead {
     /// Returns the query: it reads at most one object. A list asks for metadata alone.
@@ -33,6 +38,7 @@ impl RequiredRead {
         let (path, accept) = match &self.0 {
             Read::Dependents(gvr) => (format!("{}?limit=1", gvr.path(None, None)), Accept::Metadata),
             Read::Pod => (ANY_POD.to_owned(), Accept::Json),
+            Read::Target(gvr) => (gvr.path(None, Some(ANY_TARGET)), Accept::ObjectMetadata),
         };
         Query { id: QueryId(0), cluster: None, export: None, path, accept }
     }
@@ -43,6 +49,9 @@ impl RequiredRead {
         let Answer::Response { status: 403, body } = answer else { return None };
         let lacks = match &self.0 {
             Read::Dependents(gvr) => failure(403, body, "get and list it").about(format_args!("the list of {gvr}")),
+            Read::Target(gvr) => {
+                failure(403, body, "get it").about(format_args!("the read of a target, one of {gvr},"))
+            }
             Read::Pod => failure(403, body, "get pods").about("the read of Pods that are to be evicted"),
         };
         Some(clipped(&lacks.to_string()))
@@ -54,7 +63,9 @@ impl RequiredRead {
             EdgeState::Invalid(_) => None,
         };
         let evicted = |kind: &GroupResource| kind.group.is_core() && kind.resource.as_str() == "pods";
-        dependents.into_iter().chain(evicted(&edge.target).then_some(Self(Read::Pod)))
+        let checked = edge.target_gvr().filter(|_| edge.on_missing() != OnMissing::Ignore);
+        let target = checked.map(|gvr| Self(Read::Target(gvr.clone())));
+        dependents.into_iter().chain(evicted(&edge.target).then_some(Self(Read::Pod))).chain(target)
     }
 }
 

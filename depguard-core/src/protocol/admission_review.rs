@@ -71,6 +71,8 @@ struct Request<'a> {
     #[serde(borrow, default)]
     user_info: Requester<'a>,
     #[serde(borrow)]
+    object: Option<NewObject<'a>>,
+    #[serde(borrow)]
     old_object: Option<ReviewedObject<'a>>,
     dry_run: Option<bool>,
 }
@@ -98,7 +100,25 @@ pub struct Requester<'a> {
     extra: Option<BTreeMap<Text<'a>, Option<Vec<Text<'a>>>>>,
 }
 
-/// The object as it is stored.
+/// The new state of an object. It may have no metadata: the options of a connection have none.
+#[derive(Debug, Clone, Deserialize)]
+struct NewObject<'a> {
+    #[serde(borrow)]
+    metadata: Option<NewMetadata<'a>>,
+}
+
+/// The part of the new state's metadata that says which object it is.
+#[derive(Debug, Clone, Deserialize)]
+struct NewMetadata<'a> {
+    #[serde(borrow)]
+    name: Option<Text<'a>>,
+    #[serde(borrow)]
+    namespace: Option<Text<'a>>,
+    #[serde(borrow)]
+    annotations: Option<Annotations<'a>>,
+}
+
+/// An object of a review, reduced to its metadata.
 #[derive(Debug, Clone, Deserialize)]
 pub(crate) struct ReviewedObject<'a> {
     #[serde(borrow)]
@@ -200,8 +220,7 @@ impl<'a> Review<'a> {
         self.request.sub_resource.as_ref().map(Text::as_str).filter(|name| !name.is_empty())
     }
 
-    /// Returns the requested version of the group.
-    #[cfg_attr(not(feature = "locks"), allow(dead_code, reason = "only object locks use it"))]
+    /// Returns the version of the group in which the review holds the object.
     pub(crate) fn version(&self) -> Option<&str> {
         given(self.request.resource.version.as_ref())
     }
@@ -233,16 +252,34 @@ impl<'a> Review<'a> {
         &self.request.user_info
     }
 
-    /// Returns the name of the stored object; for an eviction, the name of the Pod. (The review of a collection
+    /// Returns the name of the object that the review is about; for an eviction, the name of the Pod. (The review of a collection
     /// delete has no name of its own.)
     pub fn name(&self) -> Option<&str> {
-        self.old_object().and_then(ReviewedObject::name).or_else(|| self.asked_name().filter(|_| self.is_eviction()))
+        let evicted = || self.asked_name().filter(|_| self.is_eviction());
+        let created = || given(self.created().and_then(|created| created.name.as_ref()));
+        self.old_object().and_then(ReviewedObject::name).or_else(created).or_else(evicted)
     }
 
-    /// Returns the namespace of the stored object, if it has one; for an eviction, the namespace of the Pod.
+    /// Returns the namespace of the object that the review is about, if it has one; for an eviction, the namespace of the Pod.
     pub fn namespace(&self) -> Option<&str> {
         let evicted = || self.asked_namespace().filter(|_| self.is_eviction());
-        self.old_object().and_then(ReviewedObject::namespace).or_else(evicted)
+        let created = || given(self.created().and_then(|created| created.namespace.as_ref()));
+        self.old_object().and_then(ReviewedObject::namespace).or_else(created).or_else(evicted)
+    }
+
+    /// Returns the logical cluster of the object that the review is about. A creation has only a new object, on which
+    /// kcp sets the annotation.
+    pub(crate) fn cluster(&self) -> Option<&str> {
+        match self.created() {
+            Some(created) => given(created.annotations.as_ref().and_then(|all| all.cluster.as_ref())),
+            None => self.old_object().and_then(ReviewedObject::cluster),
+        }
+    }
+
+    /// Returns the metadata of the object that the review creates.
+    fn created(&self) -> Option<&NewMetadata<'a>> {
+        let creates = self.operation() == Operation::Create && self.sub_resource().is_none();
+        self.request.object.as_ref().filter(|_| creates)?.metadata.as_ref()
     }
 
     pub(crate) fn old_object(&self) -> Option<&ReviewedObject<'a>> {

@@ -27,7 +27,7 @@ impl DeletionTarget {
         let namespaced = |error: NameError| format!("its oldObject's namespace {error}");
         Ok(Self {
             kind,
-            cluster: cluster_of(control_plane, Some(object))?,
+            cluster: cluster_of(control_plane, object.cluster())?,
             namespace: object.namespace().map(Namespace::parse).transpose().map_err(namespaced)?,
             name: object.name().ok_or("its oldObject has no name").and_then(stored_name)?.to_owned(),
             uid: object.uid().map(str::to_owned),
@@ -36,15 +36,12 @@ impl DeletionTarget {
     }
 }
 
-/// Returns the logical cluster of an object. An error is the end of a sentence.
-pub(crate) fn cluster_of(
-    control_plane: ControlPlane,
-    object: Option<&ReviewedObject<'_>>,
-) -> Result<Option<LogicalCluster>, String> {
+/// Returns the logical cluster of an object by its annotation. An error is the end of a sentence.
+pub(crate) fn cluster_of(control_plane: ControlPlane, cluster: Option<&str>) -> Result<Option<LogicalCluster>, String> {
     if control_plane == ControlPlane::Kubernetes {
         return Ok(None);
     }
-    let cluster = object.and_then(ReviewedObject::cluster).ok_or("its oldObject has no annotation kcp.io/cluster")?;
+    let cluster = cluster.ok_or("its object has no annotation kcp.io/cluster")?;
     LogicalCluster::parse(cluster).map(Some).map_err(|error| format!("its annotation kcp.io/cluster {error}"))
 }
 

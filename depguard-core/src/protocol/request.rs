@@ -37,6 +37,8 @@ pub enum Accept {
     Metadata,
     /// The printed columns of the objects.
     Table,
+    /// The metadata of one object.
+    ObjectMetadata,
 }
 
 impl Accept {
@@ -45,6 +47,7 @@ impl Accept {
         match self {
             Self::Json => "application/json",
             Self::Metadata => "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json",
+            Self::ObjectMetadata => "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json",
             // No other form is of any use.
             Self::Table => "application/json;as=Table;g=meta.k8s.io;v=v1",
         }

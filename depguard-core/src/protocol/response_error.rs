@@ -56,7 +56,6 @@ pub(crate) fn failure(status: u16, body: &[u8], right: impl Into<Cow<'static, st
 }
 
 /// Returns true if a 404 says that there is no object of that name, and not that the whole kind is missing.
-#[cfg(feature = "locks")]
 pub(crate) fn is_object_missing(body: &[u8], plural: &str, name: &str) -> bool {
     #[derive(Deserialize)]
     struct Status {

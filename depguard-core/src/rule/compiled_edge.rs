@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use crate::model::api::{FailurePolicy, OnDelete};
+use crate::model::api::{FailurePolicy, OnDelete, OnMissing};
 use crate::model::message_template::Message;
-use crate::model::names::{ExportName, GroupResource};
+use crate::model::names::{ExportName, GroupResource, GroupVersionResource};
 use crate::protocol::deletion_target::DeletionTarget;
 use crate::rule::{Dependent, Edge, ExportRef, Place, Reference, Rule, RuleError, RuleKey};
 
@@ -52,6 +52,23 @@ impl CompiledEdge {
             target_export: edge.target.export.clone(),
             target: edge.target.gvr.group_resource(),
             state: EdgeState::Usable { dependent: Arc::clone(dependent), edge: Box::new(edge) },
+        }
+    }
+
+    /// Returns the outcome for a dependent that begins to refer to a missing target. An edge that can't be used has none
+    /// of its own.
+    pub(crate) fn on_missing(&self) -> OnMissing {
+        match &self.state {
+            EdgeState::Usable { edge, .. } => edge.on_missing,
+            EdgeState::Invalid(_) => OnMissing::Ignore,
+        }
+    }
+
+    /// Returns the target's resource, in the version that the rule names.
+    pub(crate) fn target_gvr(&self) -> Option<&GroupVersionResource> {
+        match &self.state {
+            EdgeState::Usable { edge, .. } => Some(&edge.target.gvr),
+            EdgeState::Invalid(_) => None,
         }
     }
 

@@ -5,9 +5,11 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use crate::model::api::OnMissing;
 use crate::model::control_plane::ControlPlane;
 use crate::rule::compiled_edge::{CompiledEdge, EdgeState};
 use crate::rule::partial_rule::PartialRule;
+use crate::rule::reference_constraint::{ConstraintState, ReferenceConstraint};
 use crate::rule::{Rule, RuleError, RuleKey};
 
 /// A rule that was read, usable or not. Clones share the data.
@@ -21,6 +23,8 @@ struct Parts {
     generation: i64,
     broken: bool,
     edges: Vec<Arc<CompiledEdge>>,
+    /// Constraint on the references of the dependents; `None` if the rule looks for no target.
+    constraint: Option<Arc<ReferenceConstraint>>,
 }
 
 impl CompiledRule {
@@ -38,8 +42,16 @@ impl CompiledRule {
     pub fn broken(control_plane: ControlPlane, object: &Value, error: &RuleError) -> Self {
         let generation = object.pointer("/metadata/generation").and_then(Value::as_i64).unwrap_or_default();
         let Some(partial) = PartialRule::read(control_plane, object) else {
-            return Self(Arc::new(Parts { key: None, generation, broken: true, edges: Vec::new() }));
+            let parts = Parts { key: None, generation, broken: true, edges: Vec::new(), constraint: None };
+            return Self(Arc::new(parts));
         };
+        let constraint = (partial.on_missing != OnMissing::Ignore).then(|| ReferenceConstraint {
+            rule: partial.key.clone(),
+            failure_policy: partial.failure_policy,
+            dependent_export: partial.dependent_export.clone(),
+            dependent: partial.dependent.clone(),
+            state: ConstraintState::Invalid(error.clone(), partial.on_missing),
+        });
         let targets: BTreeSet<_> = partial.targets.into_iter().zip(partial.on_delete).collect();
         let edges = targets.into_iter().map(|((target_export, target), on_delete)| {
             Arc::new(CompiledEdge {
@@ -54,15 +66,18 @@ impl CompiledRule {
             })
         });
         let edges = edges.collect();
-        Self(Arc::new(Parts { key: Some(partial.key), generation, broken: true, edges }))
+        let constraint = constraint.map(Arc::new);
+        Self(Arc::new(Parts { key: Some(partial.key), generation, broken: true, edges, constraint }))
     }
 
     fn usable(mut rule: Rule) -> Self {
         let dependent = Arc::new(rule.dependent().clone());
         let edges = rule.take_edges();
-        let edges = edges.into_iter().map(|edge| Arc::new(CompiledEdge::new(&rule, &dependent, edge))).collect();
+        let edges = edges.into_iter().map(|edge| Arc::new(CompiledEdge::new(&rule, &dependent, edge)));
+        let edges: Vec<_> = edges.collect();
         let generation = rule.generation().unwrap_or_default();
-        Self(Arc::new(Parts { key: Some(rule.key().clone()), generation, broken: false, edges }))
+        let constraint = ReferenceConstraint::from_edges(&edges).map(Arc::new);
+        Self(Arc::new(Parts { key: Some(rule.key().clone()), generation, broken: false, edges, constraint }))
     }
 
     pub(super) fn key(&self) -> Option<&RuleKey> {
@@ -76,6 +91,10 @@ impl CompiledRule {
     /// Returns true if the rule can't be used.
     pub fn is_broken(&self) -> bool {
         self.0.broken
+    }
+
+    pub(super) fn constraint(&self) -> Option<&Arc<ReferenceConstraint>> {
+        self.0.constraint.as_ref()
     }
 
     pub(super) fn edges(&self) -> &[Arc<CompiledEdge>] {

@@ -18,7 +18,6 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use crate::graph::strongly_connected::strongly_connected_components;
-use crate::model::api::OnDelete;
 use crate::model::names::{ExportName, GroupResource, LogicalCluster};
 use crate::rule::compiled_edge::{CompiledEdge, EdgeState};
 
@@ -40,7 +39,7 @@ pub(crate) struct Graph {
 }
 
 impl Graph {
-    /// Finds the components. Edges of rules that can't be used and edges that refuse no deletion don't count.
+    /// Finds the components. Edges of rules that can't be used don't count.
     pub(crate) fn from_edges<'e>(edges: impl IntoIterator<Item = &'e Arc<CompiledEdge>>) -> Self {
         let mut nodes = HashMap::new();
         let mut leaving: Vec<Vec<usize>> = Vec::new();
@@ -49,7 +48,7 @@ impl Graph {
             *nodes.entry((export, kind)).or_insert(next)
         };
         let ends: Vec<_> = (edges.into_iter())
-            .filter(|edge| matches!(edge.state, EdgeState::Usable { .. }) && edge.on_delete == OnDelete::Deny)
+            .filter(|edge| matches!(edge.state, EdgeState::Usable { .. }))
             .map(|edge| {
                 let dependent = node(edge.dependent_export.as_ref(), &edge.dependent);
                 let target = node(edge.target_export.as_ref().map(|export| &export.name), &edge.target);

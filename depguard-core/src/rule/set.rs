@@ -5,11 +5,13 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use crate::model::api::{OnDelete, OnMissing};
 use crate::model::control_plane::ControlPlane;
 use crate::model::names::WorkspacePath;
 use crate::rule::compiled_edge::CompiledEdge;
 use crate::rule::compiled_rule::CompiledRule;
 use crate::rule::cycles::Graph;
+use crate::rule::reference_constraint::ReferenceConstraint;
 use crate::rule::{ExportRef, Rule, RuleError, RuleKey};
 
 /// The rules in force. A new set is built when a rule changes; sharing a set behind an `Arc` is cheap.
@@ -18,7 +20,12 @@ pub struct RuleSet {
     control_plane: ControlPlane,
     /// Edges by group, then by resource, so that a look-up borrows both from the review.
     edges: HashMap<String, HashMap<String, Vec<Arc<CompiledEdge>>>>,
+    /// Constraints on the references of dependents, by the dependents' group, then by their resource.
+    constraints: HashMap<String, HashMap<String, Vec<Arc<ReferenceConstraint>>>>,
+    /// Cycles of edges that refuse deletions.
     graph: Arc<Graph>,
+    /// Cycles of edges that refuse dangling references.
+    constraint_graph: Arc<Graph>,
     generations: HashMap<RuleKey, i64>,
     broken: usize,
 }
@@ -50,7 +57,9 @@ impl RuleSet {
         let mut set = Self {
             control_plane,
             edges: HashMap::new(),
+            constraints: HashMap::new(),
             graph: Arc::default(),
+            constraint_graph: Arc::default(),
             generations: HashMap::new(),
             broken: 0,
         };
@@ -95,16 +104,20 @@ impl RuleSet {
     /// Returns the set without the edges to targets of APIExports whose providers don't accept them. `accepted`
     /// decides on each edge. See [`RuleGrants`](crate::applicability::RuleGrants).
     pub fn retain_accepted(mut self, accepted: impl Fn(&RuleKey, &ExportRef) -> bool) -> Self {
-        let accepted =
+        let is_accepted =
             |edge: &Arc<CompiledEdge>| edge.target_export.as_ref().is_none_or(|export| accepted(&edge.rule, export));
-        self.edges.values_mut().flat_map(HashMap::values_mut).for_each(|edges| edges.retain(accepted));
+        self.edges.values_mut().flat_map(HashMap::values_mut).for_each(|edges| edges.retain(is_accepted));
+        for constraints in self.constraints.values_mut().flat_map(HashMap::values_mut) {
+            let kept = constraints.iter().filter_map(|known| ReferenceConstraint::retain_accepted(known, &accepted));
+            *constraints = kept.collect();
+        }
         self.connected()
     }
 
     /// Returns the set without its cycles, so that no edge of a cycle is released during a teardown. Use it if some
     /// rules may be outdated: a rule that was deleted could close a cycle that no longer exists.
     pub fn without_cycles(self) -> Self {
-        Self { graph: Arc::default(), ..self }
+        Self { graph: Arc::default(), constraint_graph: Arc::default(), ..self }
     }
 
     /// Returns true if any rule names this kind as a target.
@@ -112,10 +125,23 @@ impl RuleSet {
         !self.edges_to(group, resource).is_empty()
     }
 
+    /// Returns true if a rule looks for the targets of this kind's references.
+    pub fn constrains(&self, group: &str, resource: &str) -> bool {
+        !self.constraints_of(group, resource).is_empty()
+    }
+
     /// Returns the workspace paths of the targets' providers, including those of rules that can't be used. A path may
     /// occur more than once.
     pub fn workspace_paths(&self) -> impl Iterator<Item = &WorkspacePath> {
         self.edges().filter_map(|edge| edge.target_export.as_ref().map(|export| &export.path))
+    }
+
+    pub(crate) fn constraint_graph(&self) -> &Arc<Graph> {
+        &self.constraint_graph
+    }
+
+    pub(crate) fn constraints_of(&self, group: &str, resource: &str) -> &[Arc<ReferenceConstraint>] {
+        self.constraints.get(group).and_then(|resources| resources.get(resource)).map_or(&[], Vec::as_slice)
     }
 
     pub(crate) fn graph(&self) -> &Arc<Graph> {
@@ -134,9 +160,16 @@ impl RuleSet {
         self.edges.get(group).and_then(|resources| resources.get(resource)).map_or(&[], Vec::as_slice)
     }
 
-    /// Rebuilds the graph from the edges of the set.
+    /// Rebuilds the graphs from the edges of the set.
     fn connected(mut self) -> Self {
-        self.graph = Arc::new(Graph::from_edges(self.edges()));
+        let refuses = |edge: &&Arc<CompiledEdge>| edge.on_delete == OnDelete::Deny;
+        self.graph = Arc::new(Graph::from_edges(self.edges().filter(refuses)));
+        // An object may name itself, or nothing, so a kind that refers to itself needs no other object first.
+        let needs_another =
+            |edge: &&Arc<CompiledEdge>| edge.on_missing() == OnMissing::Deny && edge.target != edge.dependent;
+        let constraints = self.constraints.values().flat_map(HashMap::values).flatten();
+        let edges = constraints.flat_map(|constraint| constraint.edges()).filter(needs_another);
+        self.constraint_graph = Arc::new(Graph::from_edges(edges));
         self
     }
 
@@ -147,6 +180,11 @@ impl RuleSet {
         for edge in rule.edges() {
             let resources = self.edges.entry(edge.target.group.as_str().to_owned()).or_default();
             resources.entry(edge.target.resource.as_str().to_owned()).or_default().push(Arc::clone(edge));
+        }
+        if let Some(constraint) = rule.constraint() {
+            let resources = self.constraints.entry(constraint.dependent.group.as_str().to_owned()).or_default();
+            let resource = constraint.dependent.resource.as_str().to_owned();
+            resources.entry(resource).or_default().push(Arc::clone(constraint));
         }
     }
 }

@@ -144,7 +144,7 @@ fn nobody_is_told_who_has_nothing_to_do_with_the_object() {
 #[test]
 fn an_object_of_no_known_logical_cluster_is_refused() {
     for (review, expected) in [
-        (delete(vm()), "its oldObject has no annotation kcp.io/cluster"),
+        (delete(vm()), "its object has no annotation kcp.io/cluster"),
         (
             about(LockKind::ObjectLock, delete(lock(LockKind::ObjectLock, "a", json!({})))),
             "has no annotation kcp.io/cluster",

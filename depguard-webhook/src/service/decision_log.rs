@@ -91,6 +91,10 @@ fn blocked_by(denial: &Denial) -> (usize, String) {
             let rules: Vec<_> = by.rules.iter().map(ToString::to_string).collect();
             (count, rules.join(","))
         }
+        Reason::MissingTargets { missing, .. } => {
+            let rules: Vec<_> = missing.rules.iter().map(ToString::to_string).collect();
+            (0, rules.join(","))
+        }
         _ => (0, String::new()),
     }
 }

@@ -12,7 +12,7 @@ use depguard_core::locks::LockDecision;
 use depguard_core::model::GroupResource;
 use depguard_core::probe::{LoadedRulesRequest, dispatch_canary};
 use depguard_core::protocol::ObjectReview;
-use depguard_core::{self as core, ControlPlane, Decision, Evaluation, OverridePolicy, Review};
+use depguard_core::{self as core, ControlPlane, Decision, Evaluation, OverridePolicy, Review, ReviewError};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use http::header::CONTENT_TYPE;
@@ -51,8 +51,8 @@ use crate::{
 /// Admission service for reviews that are posted to `/validate`: a [`tower::Service`] for any server, also a provider's
 /// own.
 ///
-/// The service takes `POST /validate`, and `POST /validate/ignore` for rules with `failurePolicy: Ignore`, with an
-/// `admission.k8s.io/v1` AdmissionReview as `application/json`, and answers within the caller's `?timeout=` less a
+/// The service takes `POST /validate` for deletions and `POST /reference` for creations and updates, each also with
+/// `/ignore` for rules with `failurePolicy: Ignore`, with an `admission.k8s.io/v1` AdmissionReview as `application/json`, and answers within the caller's `?timeout=` less a
 /// margin. If the path goes on with a scope (see [`PathKeys`]), the service decides only about objects of this scope. A
 /// request that is no review gets a 4xx with a plain sentence; an API server then goes by the webhook's
 /// `failurePolicy`, which is `Fail`. The service is always ready, and cheap to clone.
@@ -97,6 +97,14 @@ pub struct Limits {
 struct Time {
     begun: Instant,
     deadline: Instant,
+}
+
+/// Review that rules decide.
+enum RuledReview<'a> {
+    /// Review of a deletion.
+    Deletion(Review<'a>),
+    /// Review of a creation or an update, by the references that it makes.
+    References(ObjectReview<'a>),
 }
 
 struct Shared<P: ApiReader> {
@@ -237,21 +245,22 @@ impl<P: ApiReader> Shared<P> {
     }
 
     async fn review_by_rules(&self, bytes: &[u8], path: &RoutedPath, time: Time) -> Result<Vec<u8>, Rejection> {
-        let review = Review::parse(bytes)?;
-        if let Some(request) = LoadedRulesRequest::from_review(&review, bytes)? {
+        let ruled = RuledReview::parse(path.route, bytes)?;
+        let review = ruled.review();
+        if let Some(request) = LoadedRulesRequest::from_review(review, bytes)? {
             return Ok(self.missing_rights.answer_loaded_rules(&self.reads.gets, &self.rules, &request).await);
         }
         // Only at the path at which an unreachable webhook refuses nothing.
-        if path.route.failure_policy() == FailurePolicy::Ignore && dispatch_canary::is_canary(&review) {
+        if path.route.failure_policy() == FailurePolicy::Ignore && dispatch_canary::is_canary(review) {
             return Ok(response::refusal(review.uid(), RefusalCode::Forbidden, dispatch_canary::MESSAGE));
         }
-        match self.decide(&review, path, time.deadline).await {
+        match self.decide(&ruled, path, time.deadline).await {
             Ok((decision, way)) => {
                 self.metrics.decided(review.operation(), &decision, way, time.begun.elapsed());
-                decision_log::decision(&review, &decision);
+                decision_log::decision(review, &decision);
                 Ok(decision.to_review(review.uid()))
             }
-            Err(rejection) => self.refuse(rejection, Some(recipient(&review)), path.route),
+            Err(rejection) => self.refuse(rejection, Some(recipient(review)), path.route),
         }
     }
 
@@ -319,10 +328,11 @@ impl<P: ApiReader> Shared<P> {
 
     async fn decide(
         &self,
-        review: &Review<'_>,
+        ruled: &RuledReview<'_>,
         path: &RoutedPath,
         deadline: Instant,
     ) -> Result<(Decision, DecidedBy), Rejection> {
+        let review = ruled.review();
         let failure_policy = path.route.failure_policy();
         let snapshot = self.rules.snapshot();
         let loaded = match &*snapshot {
@@ -339,7 +349,7 @@ impl<P: ApiReader> Shared<P> {
                 return Ok((Decision::not_current(failure_policy, why).answering(review), DecidedBy::Reads));
             }
         }
-        let evaluation = self.evaluate(loaded, review, path, false);
+        let evaluation = self.evaluate(loaded, ruled, path, false);
         if evaluation.is_settled() && place.is_none() {
             return Ok((evaluation.decide(), DecidedBy::Memory));
         }
@@ -352,19 +362,28 @@ impl<P: ApiReader> Shared<P> {
             && let Some(departed) = &loaded.departed
             && freshness_proof::provider_has_withdrawn(&self.reads, departed, review, deadline).await
         {
-            let evaluation = self.evaluate(loaded, review, path, true);
+            let evaluation = self.evaluate(loaded, ruled, path, true);
             decision = driver::decide(&self.reads, evaluation, deadline).await;
         }
         Ok((decision, DecidedBy::Reads))
     }
 
-    fn evaluate(&self, loaded: &Loaded, review: &Review<'_>, path: &RoutedPath, provider_withdrew: bool) -> Evaluation {
+    fn evaluate(
+        &self,
+        loaded: &Loaded,
+        ruled: &RuledReview<'_>,
+        path: &RoutedPath,
+        provider_withdrew: bool,
+    ) -> Evaluation {
         let context = core::Context::default()
             .with_workspaces(&loaded.workspaces)
             .with_overrides(&self.overrides)
             .with_failure_policy(path.route.failure_policy())
             .with_provider_withdrawn(provider_withdrew);
-        let evaluation = loaded.rules.evaluate(review, &context);
+        let evaluation = match ruled {
+            RuledReview::Deletion(review) => loaded.rules.evaluate(review, &context),
+            RuledReview::References(review) => loaded.rules.evaluate_references(review, &context),
+        };
         match path.scope() {
             Some(scope) => evaluation.within(scope),
             None => evaluation,
@@ -395,6 +414,24 @@ impl<P: ApiReader> Shared<P> {
     }
 }
 
+impl<'a> RuledReview<'a> {
+    fn parse(route: Route, bytes: &'a [u8]) -> Result<Self, ReviewError> {
+        match route {
+            Route::References(_) => ObjectReview::parse(bytes).map(Self::References),
+            Route::Rules(_) | Route::Locks | Route::CompatLocks | Route::Owners => {
+                Review::parse(bytes).map(Self::Deletion)
+            }
+        }
+    }
+
+    fn review(&self) -> &Review<'a> {
+        match self {
+            Self::Deletion(review) => review,
+            Self::References(review) => review.review(),
+        }
+    }
+}
+
 /// Returns the uid of a review to answer, and the code with which it is refused.
 fn recipient<'r>(review: &'r Review<'_>) -> (&'r str, RefusalCode) {
     (review.uid(), RefusalCode::from_review(review))
@@ -416,7 +453,7 @@ fn route(head: &Parts, routes: &Routes) -> Result<RoutedPath, Rejection> {
 impl Routes {
     fn is_open(&self, route: Route) -> bool {
         match route {
-            Route::Rules(_) => true,
+            Route::Rules(_) | Route::References(_) => true,
             Route::Owners => self.owners.is_some(),
             Route::Locks | Route::CompatLocks => self.locks(route).is_some(),
         }
@@ -426,7 +463,7 @@ impl Routes {
         match route {
             Route::Locks => self.locks.as_deref(),
             Route::CompatLocks => self.compat_locks.as_deref(),
-            Route::Rules(_) | Route::Owners => None,
+            Route::Rules(_) | Route::References(_) | Route::Owners => None,
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Paths at which reviews are taken, and the scope that each gives its caller.
 //!
-//! The paths are `/validate`, and `/validate/ignore` for rules with `failurePolicy: Ignore`; and `/lock`,
-//! `/lock/compat` and `/owner` if they are switched on. Each may be followed by `/<scope>/<mac>`, and must be if there
+//! The paths are `/validate` for deletions and `/reference` for creations and updates, each also with `/ignore` for rules
+//! with `failurePolicy: Ignore`; and `/lock`, `/lock/compat` and `/owner` if they are switched on. Each may be followed by `/<scope>/<mac>`, and must be if there
 //! is a key. The scope is the logical cluster of the webhook configuration that holds the URL
 //! (`control-plane.kubernetes` in a plain Kubernetes). The MAC proves that the controller wrote the URL.
 
@@ -13,9 +13,11 @@ use depguard_core::api::FailurePolicy;
 use depguard_kcp::PathKey;
 
 /// Paths to which reviews are posted. A longer path comes before a path that it begins with.
-const ROUTES: [(&str, Route); 5] = [
+const ROUTES: [(&str, Route); 7] = [
     ("/validate/ignore", Route::Rules(FailurePolicy::Ignore)),
     ("/validate", Route::Rules(FailurePolicy::Fail)),
+    ("/reference/ignore", Route::References(FailurePolicy::Ignore)),
+    ("/reference", Route::References(FailurePolicy::Fail)),
     ("/lock/compat", Route::CompatLocks),
     ("/lock", Route::Locks),
     ("/owner", Route::Owners),
@@ -32,8 +34,10 @@ pub struct PathKeys {
 /// Basis on which a review is decided.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Route {
-    /// Rules with this failure policy.
+    /// Rules with this failure policy, about a deletion.
     Rules(FailurePolicy),
+    /// Rules with this failure policy, about the references that a creation or an update makes.
+    References(FailurePolicy),
     /// Object locks.
     Locks,
     /// Locks of the older tool.
@@ -106,7 +110,7 @@ impl Route {
     /// Returns the failure policy, which decides about reviews that can't be decided.
     pub(crate) fn failure_policy(self) -> FailurePolicy {
         match self {
-            Self::Rules(policy) => policy,
+            Self::Rules(policy) | Self::References(policy) => policy,
             Self::Locks | Self::CompatLocks | Self::Owners => FailurePolicy::Fail,
         }
     }
@@ -152,6 +156,10 @@ mod tests {
             (format!("/validate/{}/{mac}", cluster()), Some((FAIL, of_cluster()))),
             (format!("/validate/ignore/{}/{mac}", cluster()), Some((IGNORE, of_cluster()))),
             (format!("/validate/control-plane.kubernetes/{mac}"), Some((FAIL, Scope::Of(None)))),
+            ("/reference".to_owned(), Some((Route::References(FailurePolicy::Fail), Scope::Anything))),
+            ("/reference/ignore".to_owned(), Some((Route::References(FailurePolicy::Ignore), Scope::Anything))),
+            (format!("/reference/{}/{mac}", cluster()), Some((Route::References(FailurePolicy::Fail), of_cluster()))),
+            ("/references".to_owned(), None),
             ("/lock".to_owned(), Some((Route::Locks, Scope::Anything))),
             ("/lock/compat".to_owned(), Some((Route::CompatLocks, Scope::Anything))),
             ("/owner".to_owned(), Some((Route::Owners, Scope::Anything))),

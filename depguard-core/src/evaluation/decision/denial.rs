@@ -1,15 +1,16 @@
-//! Refusal of a deletion.
+//! Refusal of a change.
 
 use std::fmt::Write;
 
 use serde_json::{Value, json};
 
+use super::missing_targets::{MissingTarget, MissingTargets};
 use super::referrers::{Blocker, Referrers};
 use crate::model::names::{Group, GroupResource, Resource};
 use crate::protocol::admission_review::Review;
 use crate::protocol::problem::{Unresolved, clipped, joined};
 
-/// The reason for refusing a deletion, and the object.
+/// The reason for refusing a change, and the object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Denial {
     subject: Option<Subject>,
@@ -44,14 +45,23 @@ impl RefusalCode {
     }
 }
 
-/// The object of the deletion.
+/// The object of a review, and the requested change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Subject {
     pub(crate) kind: GroupResource,
     pub(crate) name: String,
+    pub(crate) change: Change,
 }
 
-/// The reason for refusing a deletion.
+/// The change that a review asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Change {
+    Creation,
+    Update,
+    Deletion,
+}
+
+/// The reason for refusing a change of an object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Reason {
@@ -65,7 +75,14 @@ pub enum Reason {
         /// deletion.
         unread: Vec<Unresolved>,
     },
-    /// The referrers are unknown.
+    /// The object begins to refer to objects that are not there.
+    MissingTargets {
+        /// Those objects.
+        missing: MissingTargets,
+        /// Further problems.
+        problems: Vec<Unresolved>,
+    },
+    /// The referrers, or the objects to which a reference is made, are unknown.
     Undecided {
         /// The problems, with advice.
         problems: Vec<Unresolved>,
@@ -90,7 +107,8 @@ impl Denial {
     /// Returns the reason, for people.
     pub fn message(&self) -> String {
         let subject = self.subject.as_ref();
-        let subject = subject.map(|subject| format!("cannot delete {subject}: ")).unwrap_or_default();
+        let change = subject.map_or(Change::Deletion, |subject| subject.change);
+        let subject = subject.map(|subject| format!("cannot {} {subject}: ", change.verb())).unwrap_or_default();
         match &self.reason {
             Reason::NotReady { missing } if missing.is_empty() => {
                 "dependency webhook not yet initialized, retry later".to_owned()
@@ -99,7 +117,15 @@ impl Denial {
                 format!("dependency webhook not yet initialized, retry later ({})", clipped(missing))
             }
             Reason::Undecided { problems } => {
-                format!("{subject}could not find out what refers to it: {}", joined(problems))
+                format!("{subject}could not find out {}: {}", change.question("it"), joined(problems))
+            }
+            Reason::MissingTargets { missing, problems } => {
+                let mut message = format!("{subject}{}", missing.text());
+                if !problems.is_empty() {
+                    // Writing to a string can't fail.
+                    let _ = write!(message, "; could not find out {}: {}", change.question("it"), joined(problems));
+                }
+                message
             }
             Reason::Referenced { by, problems, unread } => {
                 let mut message = format!("{subject}still referenced by {}", by.text());
@@ -117,9 +143,10 @@ impl Denial {
 
     pub(super) fn status(&self) -> Value {
         let mut status = self.refusal.status(&self.message());
-        if let Some(Subject { kind: GroupResource { group, resource }, name }) = &self.subject {
+        if let Some(Subject { kind: GroupResource { group, resource }, name, change: _ }) = &self.subject {
             let causes: Vec<_> = match &self.reason {
                 Reason::Referenced { by, .. } => by.named().iter().map(Blocker::cause).collect(),
+                Reason::MissingTargets { missing, .. } => missing.named().iter().map(MissingTarget::cause).collect(),
                 Reason::Undecided { .. } | Reason::NotReady { .. } => Vec::new(),
             };
             let (group, resource): (&Group, &Resource) = (group, resource);
@@ -137,7 +164,7 @@ impl Reason {
     pub fn problems(&self) -> Vec<Unresolved> {
         match self {
             Self::Referenced { problems, unread, .. } => problems.iter().chain(unread).cloned().collect(),
-            Self::Undecided { problems } => problems.clone(),
+            Self::MissingTargets { problems, .. } | Self::Undecided { problems } => problems.clone(),
             Self::NotReady { missing } => vec![missing.as_str().into()],
         }
     }
@@ -145,8 +172,34 @@ impl Reason {
     pub(super) fn label(&self) -> &'static str {
         match self {
             Self::Referenced { .. } => "referenced",
+            Self::MissingTargets { .. } => "missing-targets",
             Self::Undecided { .. } => "undecided",
             Self::NotReady { .. } => "not-ready",
+        }
+    }
+}
+
+impl Subject {
+    /// Creates the object of a deletion.
+    pub(crate) fn deleted(kind: GroupResource, name: impl Into<String>) -> Self {
+        Self { kind, name: name.into(), change: Change::Deletion }
+    }
+}
+
+impl Change {
+    fn verb(self) -> &'static str {
+        match self {
+            Self::Creation => "create",
+            Self::Update => "update",
+            Self::Deletion => "delete",
+        }
+    }
+
+    /// Returns the question that a review of the object asks, as the end of a sentence.
+    pub(super) fn question(self, object: &str) -> String {
+        match self {
+            Self::Creation | Self::Update => format!("if the objects exist to which {object} refers"),
+            Self::Deletion => format!("what refers to {object}"),
         }
     }
 }

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::denial::Subject;
+use super::denial::{Change, Subject};
+use super::missing_targets::MissingTargets;
 use super::referrers::Referrers;
 use crate::lookup::planner::LookupPlan;
 use crate::protocol::problem::{Unresolved, joined};
@@ -10,12 +11,16 @@ use crate::protocol::problem::{Unresolved, joined};
 /// Notes besides a verdict.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Diagnostics {
-    /// The object of the deletion.
+    /// The object of the review.
     pub(crate) subject: Option<Subject>,
     /// Referrers by rules that ask for a warning, without the referrers by refusing rules.
     pub warned: Option<Referrers>,
     /// Referrers by rules that ask for a record, without the referrers by stricter rules.
     pub audited: Option<Referrers>,
+    /// Missing targets by rules that ask for a warning.
+    pub missing_warned: Option<MissingTargets>,
+    /// Missing targets by rules that ask for a record.
+    pub missing_audited: Option<MissingTargets>,
     /// Problems that don't lead to a refusal; the user who deletes sees them.
     pub problems: Vec<Unresolved>,
     /// Problems that are only recorded.
@@ -32,11 +37,14 @@ pub struct Diagnostics {
 impl Diagnostics {
     /// Returns the warnings of the answer.
     pub fn warnings(&self) -> Vec<String> {
+        let change = self.subject.as_ref().map_or(Change::Deletion, |subject| subject.change);
         let subject = self.subject.as_ref().map_or("it".to_owned(), ToString::to_string);
+        let missing = self.missing_warned.as_ref();
+        let missing = missing.map(|missing| format!("{subject} refers to what is not there: {}", missing.text()));
         let referenced = self.warned.as_ref().map(|by| format!("{subject} is still referenced by {}", by.text()));
         let problems = (!self.problems.is_empty())
-            .then(|| format!("could not find out what refers to {subject}: {}", joined(&self.problems)));
-        referenced.into_iter().chain(problems).collect()
+            .then(|| format!("could not find out {}: {}", change.question(&subject), joined(&self.problems)));
+        referenced.into_iter().chain(missing).chain(problems).collect()
     }
 
     /// Returns the audit annotations of the answer; an API server puts the webhook's name before each key.
@@ -44,6 +52,9 @@ impl Diagnostics {
         let mut annotations = BTreeMap::new();
         if let Some(by) = &self.audited {
             annotations.insert("still-referenced-by", by.text());
+        }
+        if let Some(missing) = &self.missing_audited {
+            annotations.insert("missing-targets", missing.text());
         }
         if !self.audited_problems.is_empty() {
             annotations.insert("not-found-out", joined(&self.audited_problems));

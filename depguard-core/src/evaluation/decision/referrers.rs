@@ -1,6 +1,6 @@
 //! Referrers of a target, and their text of readable length.
 
-use std::fmt::Write;
+use std::fmt::{Display, Write};
 
 use serde_json::json;
 
@@ -58,15 +58,9 @@ impl Referrers {
     /// Returns the names of the referrers, the rules if there are several, and the additional messages of the rules.
     pub(super) fn text(&self) -> String {
         let mut text = names(&self.blockers, self.count);
-        // Writing to a string can't fail.
-        if self.rules.len() > 1 {
-            let rules: Vec<_> = self.rules.iter().take(MAX_RULES).map(ToString::to_string).collect();
-            let _ = write!(text, "; by rules {}", rules.join(", "));
-            if self.rules.len() > MAX_RULES {
-                let _ = write!(text, " and {} more", self.rules.len() - MAX_RULES);
-            }
-        }
+        text.push_str(&rules_text(&self.rules));
         for message in self.messages.iter().take(MAX_MESSAGES) {
+            // Writing to a string can't fail.
             let _ = write!(text, "; {}", clipped(message));
         }
         text
@@ -107,14 +101,25 @@ pub(crate) fn names(blockers: &[Blocker], count: Count) -> String {
     text
 }
 
-/// Returns the blockers that fit into the message: at least one.
-fn named(blockers: &[Blocker]) -> &[Blocker] {
+/// Returns the rules as the end of a message, if there are several.
+pub(super) fn rules_text(rules: &[RuleKey]) -> String {
+    if rules.len() <= 1 {
+        return String::new();
+    }
+    let shown: Vec<_> = rules.iter().take(MAX_RULES).map(ToString::to_string).collect();
+    let more = rules.len().saturating_sub(MAX_RULES);
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    format!("; by rules {}{more}", shown.join(", "))
+}
+
+/// Returns the objects that fit into the message: at least one.
+pub(super) fn named<T: Display>(objects: &[T]) -> &[T] {
     let mut bytes = 0;
-    let fits = blockers.iter().take(MAX_NAMED).take_while(|blocker| {
+    let fits = objects.iter().take(MAX_NAMED).take_while(|object| {
         let first = bytes == 0;
-        bytes += blocker.to_string().len() + ", ".len();
+        bytes += object.to_string().len() + ", ".len();
         first || bytes <= MAX_NAMED_BYTES
     });
     let fits = fits.count();
-    blockers.get(..fits).unwrap_or(blockers)
+    objects.get(..fits).unwrap_or(objects)
 }

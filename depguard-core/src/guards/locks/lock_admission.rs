@@ -104,7 +104,8 @@ impl<'a> LockAdmission<'a> {
             return Err(LockDecision::refuse(Refusal::Invalid { lock: lock.clone(), why }, vec![lock]));
         }
         let new_metadata = review.new_metadata();
-        let cluster = cluster_of(control_plane, about.old_object().or(new_metadata.as_ref()));
+        let cluster = about.old_object().or(new_metadata.as_ref()).and_then(ReviewedObject::cluster);
+        let cluster = cluster_of(control_plane, cluster);
         let cluster = cluster.map_err(|why| unreadable(kind, &why))?;
         let requester = about.requester().clone();
         let permission = match &old {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::model::control_plane::ControlPlane;
 use crate::model::names::{Group, GroupResource, LogicalCluster, Namespace, Resource, Version};
 use crate::model::percent_encoding::percent_encode;
-use crate::protocol::admission_review::{Operation, evicts};
+use crate::protocol::admission_review::{Operation, ReviewedObject, evicts};
 use crate::protocol::deletion_target::{DeletionTarget, cluster_of, is_stored_name};
 use crate::protocol::object_review::ObjectReview;
 
@@ -75,7 +75,7 @@ impl Object {
         Ok(Self {
             kind,
             subresource: Some(subresource.to_owned()),
-            cluster: cluster_of(control_plane, said)?,
+            cluster: cluster_of(control_plane, said.and_then(ReviewedObject::cluster))?,
             namespace: namespace.map_err(|error| format!("its namespace {error}"))?,
             name: name.to_owned(),
             labels,

@@ -1,0 +1,287 @@
+//! Evaluation of a creation or an update: are the targets of the references there that begin to count?
+
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::sync::Arc;
+
+use self::new_references::{Holder, NewReferences};
+use self::target_read::{Found, TargetKey, TargetRead};
+use crate::applicability::api_bindings::Binding;
+use crate::applicability::bindings_list::{BindingReader, BindingsList};
+use crate::applicability::constraint_ends::{ConstraintEnds, TargetKind};
+use crate::applicability::edges::BoundKinds;
+use crate::evaluation::decision::{Decision, Diagnostics, Subject};
+use crate::model::api::{FailurePolicy, OnMissing};
+use crate::model::names::LogicalCluster;
+use crate::protocol::problem::Unresolved;
+use crate::protocol::request::{Accept, Query, QueryId};
+use crate::protocol::response::Answer;
+use crate::rule::compiled_edge::CompiledEdge;
+use crate::rule::cycles::{Graph, Node};
+use crate::rule::reference_constraint::ConstraintState;
+
+mod begin;
+mod new_references;
+mod target_read;
+mod verdict;
+
+/// The most targets of one review that are read.
+const MAX_TARGETS: usize = 500;
+
+/// A creation or an update whose new references are being checked.
+#[derive(Debug)]
+pub(super) struct ReferenceCheck {
+    cluster: Option<LogicalCluster>,
+    subject: Subject,
+    holder: Holder,
+    failure_policy: FailurePolicy,
+    graph: Arc<Graph>,
+    kinds: BoundKinds,
+    /// Constraints that may apply, each with the new references by its edges.
+    constraints: Vec<(ConstraintEnds, NewReferences)>,
+    /// The list of bindings that is being read, if bindings show which constraints apply.
+    bindings: Option<BindingsList>,
+    /// True if any constraint applies to the object.
+    applies: bool,
+    targets: Vec<CheckedTarget>,
+    /// Problems that lead to a refusal.
+    problems: Vec<Unresolved>,
+    /// Problems that don't lead to a refusal, and other diagnostics.
+    diagnostics: Diagnostics,
+    /// Queries without an answer so far, by id.
+    open: BTreeMap<QueryId, PendingQuery>,
+    /// Queries that are handed out next.
+    ready: VecDeque<PendingQuery>,
+    next_id: usize,
+}
+
+/// A target, and the references that mean it.
+#[derive(Debug)]
+struct CheckedTarget {
+    read: TargetRead,
+    /// False if another provider's kind may be found: then it doesn't matter if the object exists.
+    is_own_kind: bool,
+    references: Vec<CheckedReference>,
+}
+
+/// A reference to a target.
+#[derive(Debug)]
+struct CheckedReference {
+    edge: Arc<CompiledEdge>,
+    uid: Option<String>,
+    /// The outcome if the target is not there.
+    on_missing: OnMissing,
+}
+
+/// Purpose of a query without an answer.
+#[derive(Debug, Clone, Copy)]
+enum PendingQuery {
+    Bindings,
+    Target(usize),
+}
+
+/// Reader of the bindings: the ends of constraints.
+struct EndsReader<'p> {
+    kinds: &'p mut BoundKinds,
+    constraints: &'p mut [(ConstraintEnds, NewReferences)],
+}
+
+impl ReferenceCheck {
+    pub(super) fn hand_out(&mut self) -> Vec<Query> {
+        let mut queries = Vec::new();
+        while let Some(asked) = self.ready.pop_front() {
+            let id = QueryId(self.next_id);
+            let query = match asked {
+                PendingQuery::Bindings => self.bindings.as_ref().map(|list| {
+                    let cluster = self.cluster.clone();
+                    Query { id, cluster, export: None, path: list.next(), accept: Accept::Json }
+                }),
+                PendingQuery::Target(index) => {
+                    self.targets.get(index).map(|target| target.read.query(id, self.cluster.as_ref()))
+                }
+            };
+            if let Some(query) = query {
+                self.next_id += 1;
+                self.open.insert(id, asked);
+                queries.push(query);
+            }
+        }
+        queries
+    }
+
+    pub(super) fn answer(&mut self, id: QueryId, answer: Answer<'_>) {
+        match self.open.remove(&id) {
+            None => {}
+            Some(PendingQuery::Bindings) => self.answer_bindings(answer),
+            Some(PendingQuery::Target(index)) => {
+                let Some(CheckedTarget { read, .. }) = self.targets.get_mut(index) else { return };
+                read.answer(answer);
+                if read.found().is_none() {
+                    self.ready.push_back(PendingQuery::Target(index));
+                }
+            }
+        }
+    }
+
+    pub(super) fn is_settled(&self) -> bool {
+        self.ready.is_empty() && self.open.is_empty()
+    }
+
+    /// Leaves only the constraints of rules in `scope`. No query may have been handed out before.
+    pub(super) fn restrict_to(&mut self, scope: Option<&LogicalCluster>) {
+        self.constraints.retain(|(ends, _)| ends.constraint.rule.cluster.as_ref() == scope);
+        self.targets.clear();
+        self.ready.clear();
+        (self.problems, self.applies) = (Vec::new(), false);
+        self.diagnostics = Diagnostics { subject: Some(self.subject.clone()), ..Diagnostics::default() };
+        self.begin_reads();
+    }
+
+    /// Begins to read the bindings, or the targets if no binding matters.
+    fn begin_reads(&mut self) {
+        self.bindings = None;
+        if self.constraints.iter().any(|(ends, _)| ends.need_bindings()) {
+            self.bindings = Some(BindingsList::new());
+            self.ready.push_back(PendingQuery::Bindings);
+        } else {
+            self.begin_targets();
+        }
+    }
+
+    fn answer_bindings(&mut self, answer: Answer<'_>) {
+        let Self { bindings: Some(list), kinds, constraints, .. } = self else { return };
+        let Some(outcome) = list.answer(answer, &mut EndsReader { kinds, constraints }) else {
+            return self.ready.push_back(PendingQuery::Bindings);
+        };
+        self.bindings = None;
+        match outcome {
+            Ok(()) => self.begin_targets(),
+            Err(why) => {
+                let why = why.about("the list of apibindings");
+                let strictest = self.strictest();
+                self.record_failure(strictest, why);
+            }
+        }
+    }
+
+    /// Returns the strictest outcome of all constraints that may apply.
+    fn strictest(&self) -> OnMissing {
+        self.constraints.iter().map(|(ends, _)| ends.constraint.on_missing()).max().unwrap_or_default()
+    }
+
+    /// Begins to read the targets of the new references, now that the ends of the constraints are known.
+    fn begin_targets(&mut self) {
+        let mut indices: HashMap<TargetKey, usize> = HashMap::new();
+        let mut reached = HashMap::new();
+        let constraints = std::mem::take(&mut self.constraints);
+        for (ends, references) in &constraints {
+            if !ends.applies() {
+                continue;
+            }
+            self.applies = true;
+            if let ConstraintState::Invalid(error, on_missing) = &ends.constraint.state {
+                let rule = &ends.constraint.rule;
+                let why = format!("rule {rule} can't be evaluated: {error}; correct or delete the rule");
+                self.record_failure(*on_missing, why.into());
+                continue;
+            }
+            let edges = ends.constraint.edges();
+            for (edge, why) in &references.unclear {
+                if let Some(edge) = edges.get(*edge).filter(|_| ends.target(*edge) != Some(&TargetKind::Other)) {
+                    let on_missing = self.on_missing(edge, &mut reached);
+                    self.record_failure(on_missing, Unresolved::from(why.as_str()).about("the object"));
+                }
+            }
+            for reference in &references.certain {
+                let (Some(edge), Some(kind)) = (edges.get(reference.edge), ends.target(reference.edge)) else {
+                    continue;
+                };
+                let (export, is_own_kind) = match kind {
+                    TargetKind::Other => continue,
+                    TargetKind::Own(export) => (export.clone(), true),
+                    TargetKind::Unbound => (None, false),
+                };
+                let Some(gvr) = edge.target_gvr() else { continue };
+                let on_missing = self.on_missing(edge, &mut reached);
+                let (name, namespace) = (reference.name.clone(), reference.namespace.clone());
+                let key = TargetKey { gvr: gvr.clone(), export, namespace, name };
+                let checked = CheckedReference { edge: Arc::clone(edge), uid: reference.uid.clone(), on_missing };
+                if let Some(target) = indices.get(&key).and_then(|index| self.targets.get_mut(*index)) {
+                    target.references.push(checked);
+                    continue;
+                }
+                if self.targets.len() >= MAX_TARGETS {
+                    let why = format!(
+                        "the object begins to refer to more than {MAX_TARGETS} objects, and depguard reads no more of them \
+                         at once; add the references in several steps"
+                    );
+                    self.record_failure(on_missing, why.into());
+                    continue;
+                }
+                let index = self.targets.len();
+                let read = TargetRead::new(key.clone());
+                if read.found().is_none() {
+                    self.ready.push_back(PendingQuery::Target(index));
+                }
+                indices.insert(key, index);
+                self.targets.push(CheckedTarget { read, is_own_kind, references: vec![checked] });
+            }
+        }
+        self.constraints = constraints;
+    }
+
+    /// Returns the outcome if the target of a reference by this edge is not there. In a cycle of edges that refuse,
+    /// nothing could be made first, so such an edge only warns.
+    fn on_missing(&self, edge: &Arc<CompiledEdge>, reached: &mut HashMap<Node, HashSet<Node>>) -> OnMissing {
+        let mut is_cyclic = || {
+            let target = self.kinds.target(edge).filter(|_| self.graph.may_close(edge))?;
+            let reached = (reached.entry(target.clone()))
+                .or_insert_with(|| self.graph.reach(target, |edge| self.kinds.target(edge)));
+            Some(reached.contains(&Node::dependent(edge)))
+        };
+        match edge.on_missing() {
+            OnMissing::Deny if is_cyclic().unwrap_or_default() => OnMissing::Warn,
+            on_missing => on_missing,
+        }
+    }
+
+    /// Records a problem of edges with this outcome: a reason to refuse, or only a note.
+    fn record_failure(&mut self, on_missing: OnMissing, why: Unresolved) {
+        let problems = match (on_missing, self.failure_policy) {
+            (OnMissing::Ignore, _) => return,
+            (OnMissing::Deny, FailurePolicy::Fail) => &mut self.problems,
+            (OnMissing::Deny | OnMissing::Warn, _) => &mut self.diagnostics.problems,
+            (OnMissing::Audit, _) => &mut self.diagnostics.audited_problems,
+        };
+        problems.push(why);
+    }
+
+    /// Returns the decision if the references can't be read: a refusal, unless no rule asks for one.
+    fn undecided(mut self, why: impl Into<Unresolved>) -> Decision {
+        let strictest = self.strictest();
+        self.constraints.clear();
+        self.record_failure(strictest, why.into());
+        self.decide()
+    }
+}
+
+impl BindingReader for EndsReader<'_> {
+    fn observe(&mut self, binding: &Binding<'_>) {
+        self.kinds.see(binding);
+        for (ends, _) in &mut *self.constraints {
+            ends.observe(binding);
+        }
+    }
+
+    fn reset(&mut self) {
+        self.kinds.reset();
+        for (ends, _) in &mut *self.constraints {
+            ends.reset();
+        }
+    }
+}
+
+impl CheckedTarget {
+    fn found(&self) -> Option<&Found> {
+        self.read.found()
+    }
+}

@@ -1,0 +1,136 @@
+//! References that a creation or a change makes: those of the new object that the old one doesn't hold.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use serde::Deserialize;
+
+use crate::lookup::matcher::ReferenceMatcher;
+use crate::lookup::reference::ReferenceTarget;
+use crate::protocol::admission_review::ReviewedObject;
+use crate::rule::compiled_edge::CompiledEdge;
+use crate::scan::extract::PageError;
+use crate::scan::text::Text;
+
+/// The changed object, reduced to the data that decides about its references.
+#[derive(Debug, Default)]
+pub(super) struct Holder {
+    pub(super) namespace: Option<String>,
+    pub(super) name: String,
+    pub(super) uid: Option<String>,
+    /// UIDs of the object's owners.
+    pub(super) owners: Vec<String>,
+}
+
+/// A reference that begins to count.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct NewReference {
+    /// The index of the edge.
+    pub(super) edge: usize,
+    pub(super) name: String,
+    /// The target's namespace, if its kind has namespaces. `None`: any.
+    pub(super) namespace: Option<String>,
+    /// The UID that the target must have.
+    pub(super) uid: Option<String>,
+}
+
+/// References that a change makes, by some edges.
+#[derive(Debug, Default)]
+pub(super) struct NewReferences {
+    /// Each reference once, in the order of the object.
+    pub(super) certain: Vec<NewReference>,
+    /// Edges of which the object may hold further references, each with the reason: the end of a sentence that begins
+    /// with the object.
+    pub(super) unclear: Vec<(usize, String)>,
+}
+
+impl Holder {
+    /// Reads the data of an object; `None` if the owners can't be read.
+    pub(super) fn read(object: &str, metadata: &ReviewedObject<'_>, name: &str) -> Option<Self> {
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Metadata<'a> {
+            #[serde(borrow)]
+            owner_references: Option<Vec<Owner<'a>>>,
+        }
+        #[derive(Deserialize)]
+        struct Owner<'a> {
+            #[serde(borrow)]
+            uid: Option<Text<'a>>,
+        }
+        #[derive(Deserialize)]
+        struct Object<'a> {
+            #[serde(borrow)]
+            metadata: Metadata<'a>,
+        }
+        let owned = serde_json::from_str::<Object<'_>>(object).ok()?;
+        let owners = owned.metadata.owner_references.into_iter().flatten();
+        Some(Self {
+            namespace: metadata.namespace().map(str::to_owned),
+            name: name.to_owned(),
+            uid: metadata.uid().map(str::to_owned),
+            owners: owners.filter_map(|owner| Some(owner.uid?.as_str().to_owned())).collect(),
+        })
+    }
+
+    /// Returns true if the reference names the object itself.
+    fn is(&self, edge: &CompiledEdge, reference: &NewReference) -> bool {
+        let NewReference { edge: _, name, namespace, uid } = reference;
+        edge.target == edge.dependent
+            && *name == self.name
+            && namespace.as_ref().is_none_or(|namespace| self.namespace.as_ref().is_none_or(|own| own == namespace))
+            && uid.as_ref().is_none_or(|uid| self.uid.as_ref().is_none_or(|own| own == uid))
+    }
+}
+
+impl NewReferences {
+    pub(super) fn is_empty(&self) -> bool {
+        self.certain.is_empty() && self.unclear.is_empty()
+    }
+
+    /// Reads the references of `object` by `edges` that `old_object` doesn't hold. References of the object to itself
+    /// are left out.
+    pub(super) fn read(
+        edges: &[Arc<CompiledEdge>],
+        holder: &Holder,
+        object: &str,
+        old_object: Option<&str>,
+    ) -> Result<Self, PageError> {
+        let matcher = ReferenceMatcher::new(edges);
+        let mut known = HashSet::new();
+        if let Some(old_object) = old_object {
+            Self::default().add(&matcher, old_object, |reference| _ = known.insert(reference))?;
+        }
+        let (mut references, mut certain) = (Self::default(), Vec::new());
+        references.add(&matcher, object, |reference| {
+            let is_self = edges.get(reference.edge).is_some_and(|edge| holder.is(edge, &reference));
+            if !is_self && known.insert(reference.clone()) {
+                certain.push(reference);
+            }
+        })?;
+        references.certain = certain;
+        Ok(references)
+    }
+
+    /// Hands each certain reference of the object to `each`, and keeps the unclear ones.
+    fn add(
+        &mut self,
+        matcher: &ReferenceMatcher,
+        object: &str,
+        mut each: impl FnMut(NewReference),
+    ) -> Result<(), PageError> {
+        let list = [br#"{"metadata":{},"items":["#, object.as_bytes(), b"]}"].concat();
+        let read = matcher.references(&list, |reference| match reference.means {
+            ReferenceTarget::Named { name, namespace, uid } => each(NewReference {
+                edge: reference.edge,
+                name: name.into_owned(),
+                namespace: namespace.map(Into::into),
+                uid: uid.map(Into::into),
+            }),
+            // No rule looks for the targets of a selector.
+            ReferenceTarget::Selected { .. } => {}
+            ReferenceTarget::Unclear { why, .. } => self.unclear.push((reference.edge, why)),
+        });
+        read.map(drop)
+    }
+}
