@@ -13,6 +13,7 @@ use crate::cluster::documents::{Document, Origin, text};
 use crate::cluster::files::Files;
 use crate::cluster::kinds::{KindInfo, Kinds, guess_resource};
 use crate::cluster::object_record::{ObjectRecord, ObjectType, Role, SharedNames};
+use crate::cluster::object_text::ObjectText;
 use crate::cluster::rule_manifests::{ends_of, everywhere_bound, kind_of, mistake, named_by};
 use crate::cluster::rules::{ReadFailure, Rules};
 use crate::io::exit::Failure;
@@ -243,6 +244,14 @@ impl ManifestObject {
 
     pub(crate) fn is_of(&self, kind: &GroupResource) -> bool {
         self.gvr.group == kind.group && self.gvr.resource == kind.resource
+    }
+
+    /// Returns the object as text, with its namespace.
+    pub(crate) fn to_text(&self) -> Result<ObjectText, Failure> {
+        match self.is_filled_in {
+            true => Ok(ObjectText::new(&self.to_value()?)),
+            false => Ok(self.record.text.compact()),
+        }
     }
 
     /// Returns the object as a tree, with its namespace.

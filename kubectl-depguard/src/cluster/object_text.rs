@@ -1,5 +1,6 @@
 //! Object kept as a line of JSON. Its tree takes some 20 times the memory, and a scan needs one tree at a time.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -13,7 +14,7 @@ pub(crate) struct ObjectText(Form);
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Form {
     /// JSON with sorted fields.
-    Json(Box<str>),
+    Json(Arc<str>),
     /// Tree of an object that JSON would change, or that is needed as a tree at once.
     Tree(Arc<Value>),
 }
@@ -32,6 +33,22 @@ impl ObjectText {
     /// Keeps the tree, for the few objects of which every part is needed soon.
     pub(crate) fn from_tree(object: Arc<Value>) -> Self {
         Self(Form::Tree(object))
+    }
+
+    /// Returns the text that [`Self::new`] makes of the same object.
+    pub(crate) fn compact(&self) -> Self {
+        match &self.0 {
+            Form::Json(_) => self.clone(),
+            Form::Tree(object) => Self::new(object),
+        }
+    }
+
+    /// Returns the object as JSON.
+    pub(crate) fn json(&self) -> Cow<'_, str> {
+        match &self.0 {
+            Form::Json(json) => Cow::Borrowed(json),
+            Form::Tree(object) => Cow::Owned(object.to_string()),
+        }
     }
 
     /// Returns the object as a tree.

@@ -13,7 +13,12 @@ use serde_json::{Map, Value, json};
 
 use crate::cluster::kinds::KindInfo;
 use crate::cluster::manifests::Manifests;
+use crate::cluster::object_text::ObjectText;
 use crate::io::exit::Failure;
+
+mod stored_object;
+
+use self::stored_object::{PrintedField, PrintedFields, StoredObject};
 
 /// Objects of one cluster, by their kinds.
 #[derive(Debug, Clone, Default)]
@@ -33,7 +38,8 @@ pub(crate) struct Served {
 #[derive(Debug, Clone, Default)]
 struct Kind {
     served: Served,
-    objects: Vec<Arc<Value>>,
+    objects: Vec<StoredObject>,
+    printed: PrintedFields,
 }
 
 /// HTTP response.
@@ -66,7 +72,7 @@ impl OfflineServer {
             if !defined.contains(&kind) && object.namespace().is_some() {
                 answers.serve(kind.clone(), Served { namespaced: true, ..Served::default() });
             }
-            answers.insert(kind, object.to_value()?);
+            answers.insert(kind, StoredObject::from_manifest(object)?);
         }
         Ok(answers)
     }
@@ -86,14 +92,18 @@ impl OfflineServer {
     }
 
     /// Adds an object of a kind. The server shows the object once the kind is [served](Self::serve).
-    pub(crate) fn insert(&mut self, kind: GroupResource, object: Arc<Value>) {
-        self.kinds.entry(kind).or_default().objects.push(object);
+    fn insert(&mut self, kind: GroupResource, object: StoredObject) {
+        let kind = self.kinds.entry(kind).or_default();
+        kind.objects.push(object);
+        kind.printed = PrintedFields::default();
     }
 
     /// Removes an object.
     pub(crate) fn remove(&mut self, kind: &GroupResource, object: &Arc<Value>) {
+        let object = ObjectText::new(object);
         if let Some(kind) = self.kinds.get_mut(kind) {
-            kind.objects.retain(|known| known != object);
+            kind.objects.retain(|known| known.text != object);
+            kind.printed = PrintedFields::default();
         }
     }
 
@@ -178,20 +188,17 @@ impl OfflineServer {
     fn namespace(&self, name: &str) -> Reply {
         let mut kinds = self.of_group("").filter(|(kind, _)| kind.resource.as_str() == "namespaces");
         let given = kinds.find_map(|(_, kind)| kind.find(None, name));
-        given.map_or_else(|| Reply::ok(&json!({"metadata": {"name": name}})), |given| Reply::ok(given))
+        given.map_or_else(|| Reply::ok(&json!({"metadata": {"name": name}})), Reply::object)
     }
 }
 
 impl Kind {
-    fn find(&self, namespace: Option<&str>, name: &str) -> Option<&Arc<Value>> {
-        let is_it = |object: &&Arc<Value>| {
-            object.pointer("/metadata/name").is_some_and(|own| own == name) && namespace_of(object) == namespace
-        };
-        self.objects.iter().find(is_it)
+    fn find(&self, namespace: Option<&str>, name: &str) -> Option<&StoredObject> {
+        self.objects.iter().find(|object| &*object.name == name && object.namespace() == namespace)
     }
 
     fn object(&self, namespace: Option<&str>, name: &str) -> Reply {
-        self.find(namespace, name).map_or_else(|| Reply::not_found(name), |object| Reply::ok(object))
+        self.find(namespace, name).map_or_else(|| Reply::not_found(name), Reply::object)
     }
 
     /// Returns one page of a list. The continue token is the number of objects on the pages before.
@@ -220,28 +227,41 @@ impl Kind {
             Some(Ok(selected)) => Some(selected),
             Some(Err(refused)) => return refused,
         };
-        let mut objects = self.objects.iter().filter(|object| {
-            *object != deleted
-                && namespace.is_none_or(|namespace| namespace_of(object) == Some(namespace))
-                && selected.as_ref().is_none_or(|(field, value)| printed(object, field).as_deref() == Some(value))
+        let deleted = ObjectText::new(deleted);
+        let is_selected = |index: usize| match &selected {
+            None => true,
+            Some((printed, value)) => printed.get(index).is_some_and(|own| own.as_deref() == Some(value)),
+        };
+        let objects = self.objects.iter().enumerate().filter(|(index, object)| {
+            namespace.is_none_or(|namespace| object.namespace() == Some(namespace))
+                && is_selected(*index)
+                && object.text != deleted
         });
+        let mut objects = objects.map(|(_, object)| object);
         let items: Vec<_> = objects.by_ref().skip(start).take(limit.unwrap_or(usize::MAX)).collect();
         let mut metadata = Map::from_iter([("resourceVersion".to_owned(), json!(REVISION))]);
         if objects.next().is_some() {
             metadata.insert("continue".to_owned(), start.saturating_add(items.len()).to_string().into());
         }
         if accept == Accept::Json {
-            return Reply::ok(
-                &json!({"kind": "List", "apiVersion": "v1", "metadata": metadata, "items": items.iter().map(|item| &***item).collect::<Vec<&Value>>()}),
-            );
+            let items: Vec<_> = items.iter().map(|item| item.text.json()).collect();
+            let (items, metadata) = (items.join(","), Value::Object(metadata));
+            let list = format!(r#"{{"kind":"List","apiVersion":"v1","metadata":{metadata},"items":[{items}]}}"#);
+            return Reply { status: 200, body: list.into_bytes() };
         }
-        let bare = |item: &&Arc<Value>| json!({"kind": "PartialObjectMetadata", "metadata": item.get("metadata")});
-        let items: Vec<_> = items.iter().map(bare).collect();
-        Reply::ok(&json!({"kind": "PartialObjectMetadataList", "metadata": metadata, "items": items}))
+        let bare = |item: &&StoredObject| {
+            let object = item.text.to_value()?;
+            Ok(json!({"kind": "PartialObjectMetadata", "metadata": object.get("metadata")}))
+        };
+        match items.iter().map(bare).collect::<Result<Vec<_>, _>>() {
+            Ok(items) => Reply::ok(&json!({"kind": "PartialObjectMetadataList", "metadata": metadata, "items": items})),
+            Err(why) => Reply::failed(&why),
+        }
     }
 
-    /// Reads a field selector: one field and its value. A field that the server can't select by is refused.
-    fn selector(&self, selectable: &BTreeSet<String>, text: &str) -> Result<(String, String), Reply> {
+    /// Reads a field selector, which is one field and its value. Returns the field of each object, and the value. A field
+    /// that the server can't select by is refused.
+    fn selector(&self, selectable: &BTreeSet<String>, text: &str) -> Result<(PrintedField, String), Reply> {
         let Some((field, value)) = text.split_once('=').and_then(|(field, value)| Some((field, unescaped(value)?)))
         else {
             return Err(Reply::refused(400, &format!("invalid selector: '{text}'")));
@@ -249,18 +269,31 @@ impl Kind {
         let known = field == "metadata.name"
             || field == "metadata.namespace" && self.served.namespaced
             || selectable.contains(field);
+        let not_supported = || Reply::refused(400, &format!("field label not supported: {field}"));
+        if !known {
+            return Err(not_supported());
+        }
+        let printed = self.printed.get(field, &self.objects).map_err(|why| Reply::failed(&why))?;
         // A server validates objects against a schema, in which a selectable field is a scalar. These objects were
         // never validated.
-        if !known || self.objects.iter().any(|object| printed(object, field).is_none()) {
-            return Err(Reply::refused(400, &format!("field label not supported: {field}")));
+        if printed.iter().any(Option::is_none) {
+            return Err(not_supported());
         }
-        Ok((field.to_owned(), value))
+        Ok((printed, value))
     }
 }
 
 impl Reply {
     fn ok(body: &Value) -> Self {
         Self { status: 200, body: body.to_string().into_bytes() }
+    }
+
+    fn object(object: &StoredObject) -> Self {
+        Self { status: 200, body: object.text.json().into_owned().into_bytes() }
+    }
+
+    fn failed(why: &Failure) -> Self {
+        Self::refused(500, why.message())
     }
 
     /// Builds a 404 for the object of this name; an empty name means that nothing of the kind can exist.
@@ -282,10 +315,6 @@ impl Reply {
     }
 }
 
-fn namespace_of(object: &Value) -> Option<&str> {
-    object.pointer("/metadata/namespace").and_then(Value::as_str).filter(|namespace| !namespace.is_empty())
-}
-
 /// Returns the fields that a definition makes selectable in a version.
 fn selectable(definition: &Value, version: &Version) -> BTreeSet<String> {
     let versions = definition.pointer("/spec/versions").and_then(Value::as_array).into_iter().flatten();
@@ -293,16 +322,6 @@ fn selectable(definition: &Value, version: &Version) -> BTreeSet<String> {
     let fields = versions.filter(named).filter_map(|found| found.get("selectableFields")?.as_array()).flatten();
     let path = |field: &Value| Some(field.get("jsonPath")?.as_str()?.trim_start_matches('.').to_owned());
     fields.filter_map(path).collect()
-}
-
-/// Returns a scalar as selectors compare it; an absent field is empty. `None` for a list or a map.
-fn printed(object: &Value, field: &str) -> Option<String> {
-    match field.split('.').try_fold(object, |here, name| here.get(name)) {
-        None | Some(Value::Null) => Some(String::new()),
-        Some(Value::String(text)) => Some(text.clone()),
-        Some(Value::Array(_) | Value::Object(_)) => None,
-        Some(scalar) => Some(scalar.to_string()),
-    }
 }
 
 /// Unescapes a value, in which `\` stands before each `\`, `,` and `=`; `None` if the selector goes on behind the
@@ -331,6 +350,12 @@ mod tests {
         GroupResource { group: Group::parse("g.example.com").unwrap(), resource: Resource::parse("vms").unwrap() }
     }
 
+    fn stored(object: &Value) -> StoredObject {
+        let text = |field: &str| object["metadata"][field].as_str().unwrap_or_default().into();
+        let (name, namespace) = (text("name"), text("namespace"));
+        StoredObject { name, namespace, text: ObjectText::new(&Arc::new(object.clone())) }
+    }
+
     fn answers(fields: &[&str], objects: usize) -> OfflineServer {
         let mut answers = OfflineServer::default();
         let fields = fields.iter().map(|field| (*field).to_owned()).collect();
@@ -341,7 +366,7 @@ mod tests {
             let object = json!({
                 "metadata": {"name": format!("m{index}"), "namespace": namespace}, "spec": {"vpc": format!("a,{}", index % 3)},
             });
-            answers.insert(vms(), Arc::new(object));
+            answers.insert(vms(), stored(&object));
         }
         answers
     }
@@ -381,8 +406,15 @@ mod tests {
         assert_eq!(names(&page), ["m1", "m4"]);
         let refused = get(&answers(&[], 5), &format!("/apis/g.example.com/v1/vms{query}"), Accept::Json);
         assert_eq!((refused.0, &refused.1["message"]), (400, &json!("field label not supported: spec.vpc")));
+        // What is removed after a selection shifts no field to another object.
+        let mut fewer = answers(&["spec.vpc"], 5);
+        get(&fewer, &format!("/apis/g.example.com/v1/vms{query}"), Accept::Json);
+        let first = get(&fewer, "/apis/g.example.com/v1/namespaces/odd/vms/m1", Accept::Json).1;
+        fewer.remove(&vms(), &Arc::new(first));
+        let (_, page) = get(&fewer, &format!("/apis/g.example.com/v1/vms{query}"), Accept::Json);
+        assert_eq!(names(&page), ["m4"]);
         let mut lists = answers(&["spec.vpc"], 1);
-        lists.insert(vms(), Arc::new(json!({"metadata": {"name": "l"}, "spec": {"vpc": ["a"]}})));
+        lists.insert(vms(), stored(&json!({"metadata": {"name": "l"}, "spec": {"vpc": ["a"]}})));
         assert_eq!(get(&lists, &format!("/apis/g.example.com/v1/vms{query}"), Accept::Json).0, 400);
     }
 
@@ -414,7 +446,7 @@ mod tests {
     fn the_object_that_is_deleted_is_not_among_its_dependents() {
         let mut answers = answers(&[], 2);
         let deleted = Arc::new(json!({"metadata": {"name": "it", "namespace": "odd"}}));
-        answers.insert(vms(), Arc::clone(&deleted));
+        answers.insert(vms(), stored(&deleted));
         let reply = answers.get("/apis/g.example.com/v1/vms?limit=9", Accept::Json, &deleted);
         assert_eq!(names(&serde_json::from_slice(&reply.body).unwrap()), ["m0", "m1"]);
     }

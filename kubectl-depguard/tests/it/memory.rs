@@ -1,8 +1,8 @@
 //! Memory of the program, which runs as a process of its own.
 
-use std::fs;
-use std::io::Read;
 use std::process::{Command, Stdio};
+use std::time::Duration;
+use std::{fs, io, thread};
 
 use serde_json::{Value, json};
 
@@ -51,24 +51,23 @@ fn rule() -> Value {
 fn run(args: &[&str]) -> (String, u64) {
     let mut program = Command::new(env!("CARGO_BIN_EXE_kubectl-depguard"));
     let mut program = program.args(args).stdout(Stdio::piped()).spawn().unwrap();
-    let status = format!("/proc/{}/status", program.id());
-    let (mut out, mut text, mut peak, mut piece) = (program.stdout.take().unwrap(), Vec::new(), 0, [0; 4096]);
-    // The output is larger than a pipe, so that the program is never far ahead. It lives until the last byte is taken.
-    loop {
-        let read = out.read(&mut piece).unwrap();
-        if read == 0 {
-            break;
-        }
-        text.extend_from_slice(&piece[..read]);
-        let status = fs::read_to_string(&status).unwrap();
-        // A program that has ended has no memory any more.
-        if let Some(own) = status.lines().find_map(|line| line.strip_prefix("VmHWM:")) {
-            let kilobytes: u64 = own.trim().trim_end_matches(" kB").parse().unwrap();
-            peak = kilobytes << 10;
-        }
+    let mut out = program.stdout.take().unwrap();
+    let output = thread::spawn(move || io::read_to_string(&mut out).unwrap());
+    let (status, mut peak) = (format!("/proc/{}/status", program.id()), 0);
+    // A program that has ended, and isn't waited for yet, has no memory any more. Its peak comes long before.
+    while let Some(own) = peak_in(&fs::read_to_string(&status).unwrap()) {
+        peak = own;
+        thread::sleep(Duration::from_millis(1));
     }
-    assert!(program.wait().unwrap().success() && peak > 0);
-    (String::from_utf8(text).unwrap(), peak)
+    assert!(matches!(program.wait().unwrap().code(), Some(0 | 1)) && peak > 0);
+    (output.join().unwrap(), peak)
+}
+
+/// Reads the peak from a process's status: `VmHWM:     123 kB`.
+fn peak_in(status: &str) -> Option<u64> {
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    let kilobytes: u64 = peak.trim().trim_end_matches(" kB").parse().unwrap();
+    Some(kilobytes << 10)
 }
 
 #[test]
@@ -82,6 +81,11 @@ fn the_objects_of_a_file_are_never_all_kept_as_trees() {
         let file = write(folder.path(), name, &text);
         let (drawing, peak) = run(&["graph", "--objects", "-f", rule.to_str().unwrap(), "-f", file.to_str().unwrap()]);
         assert_eq!(drawing.matches(" -> ").count(), OBJECTS / 2, "{name}");
+        assert!(peak < MAX_PEAK, "{name}: {} KiB", peak >> 10);
+        let last = format!("o{}", OBJECTS - 2);
+        let (answer, peak) =
+            run(&["why", "vpc", &last, "-n", "ns", "-f", rule.to_str().unwrap(), "-f", file.to_str().unwrap()]);
+        assert!(answer.contains(&format!("VirtualMachine/o{}", OBJECTS - 1)), "{name}: {answer}");
         assert!(peak < MAX_PEAK, "{name}: {} KiB", peak >> 10);
     }
 }
