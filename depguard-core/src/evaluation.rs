@@ -6,7 +6,7 @@ use crate::applicability::caller_scope::CallerScope;
 use crate::applicability::edges::{BoundKinds, CandidateEdge};
 use crate::applicability::teardown::{Scope, TeardownScopes, TeardownVerdict, place};
 use crate::applicability::teardown_exemption::TeardownExemption;
-use crate::evaluation::decision::{Decision, Diagnostics, RefusalCode};
+use crate::evaluation::decision::{Decision, Diagnostics, Sender};
 use crate::lookup::Lookup;
 use crate::lookup::list_reader::ListReader;
 use crate::lookup::planner::{Dependents, LookupPlan};
@@ -77,8 +77,7 @@ struct InProgress {
     readers: BTreeMap<usize, ListReader>,
     scopes: TeardownScopes,
     failure_policy: FailurePolicy,
-    /// Code of the refusal.
-    refusal: RefusalCode,
+    sender: Sender,
     /// Problems that lead to a refusal.
     problems: Vec<Unresolved>,
     /// Problems that don't lead to a refusal, and other diagnostics.

@@ -190,8 +190,8 @@ pub mod api {
 /// Parts of a [`Decision`]: the verdict, its reason, the referrers, further notes.
 pub mod decision {
     pub use crate::evaluation::decision::{
-        AllowReason, Blocker, Count, Denial, Diagnostics, MissingReason, MissingTarget, MissingTargets, Reason,
-        Referrers, RefusalCode, Verdict,
+        AllowReason, Blocker, Causes, Count, Denial, Diagnostics, MissingReason, MissingTarget, MissingTargets, Reason,
+        Referrers, Sender, Verdict,
     };
 }
 

@@ -14,6 +14,7 @@ use crate::lookup::planner::LookupEdges;
 use crate::lookup::reference::Match;
 use crate::lookup::referrer_set::{Referrer, ReferrerSet};
 use crate::model::api::Strategy;
+use crate::protocol::cause::Cause;
 use crate::protocol::deletion_target::DeletionTarget;
 use crate::protocol::problem::Unresolved;
 use crate::protocol::request::Accept;
@@ -134,9 +135,9 @@ impl Lookup {
 
     /// Fails the search: its result is unknown. `why` is shown to the user who is refused because of the failure, and
     /// ends with advice.
-    pub fn fail(&mut self, why: impl Into<Unresolved>) {
+    pub fn fail(&mut self, why: Unresolved) {
         if !self.has_ended() {
-            self.outcome = Outcome::Failed(why.into());
+            self.outcome = Outcome::Failed(why);
         }
     }
 
@@ -221,7 +222,8 @@ impl Lookup {
     /// Changes the strategy: the printed columns of all dependents are read.
     pub(crate) fn tabulate(&mut self) {
         if self.columns().is_none() {
-            self.fail("can't be decided from a table; this is a bug in the webhook, report it");
+            let why = "can't be decided from a table; this is a bug in the webhook, report it";
+            self.fail(Unresolved::new(Cause::ReadUnusable, why));
         }
         (self.field, self.tabled) = (None, true);
     }

@@ -1,4 +1,5 @@
 pub(crate) mod admission_review;
+pub(crate) mod cause;
 pub(crate) mod deletion_target;
 pub(crate) mod discovery;
 pub(crate) mod object_review;
@@ -12,6 +13,7 @@ pub(crate) mod timeout;
 pub(crate) mod unreviewed;
 
 pub use admission_review::{Operation, Requester};
+pub use cause::{Cause, Prospect};
 pub use object_review::ObjectReview;
 pub use paged_list::{PagedList, Progress};
 pub use problem::{Remedy, Unresolved};

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use depguard_core::Decision;
 use depguard_core::api::Strategy;
-use depguard_core::decision::{AllowReason, Diagnostics, Verdict};
-use depguard_core::protocol::Operation;
+use depguard_core::decision::{AllowReason, Causes, Diagnostics, Verdict};
+use depguard_core::protocol::{Cause, Operation};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::histogram::Histogram;
@@ -29,9 +29,7 @@ type Counts<const N: usize> = Family<Labels<N>, Counter>;
 /// Buckets from a decision in memory to the longest time that an API server waits.
 const DURATIONS: [f64; 14] = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 30.0];
 
-/// Causes for which reviews are refused, and requests rejected.
-const REFUSALS: [&str; 9] =
-    ["referenced", "locked", "owns", "undecided", "not-ready", "too-many", "too-slow", "too-large", "broken-off"];
+/// Causes for which requests are rejected.
 const REJECTIONS: [&str; 9] =
     ["path", "unsigned-path", "method", "content-type", "too-slow", "too-many", "too-large", "broken-off", "no-review"];
 /// Classes of API servers' answers.
@@ -145,7 +143,8 @@ impl Metrics {
         for decided_by in [DecidedBy::Memory, DecidedBy::Reads] {
             drop(self.durations.get_or_create(&[("decided_by", decided_by.label())]));
         }
-        begin(&self.refusals, "cause", &REFUSALS);
+        let causes: Vec<_> = Cause::ALL.iter().map(|cause| cause.word()).collect();
+        begin(&self.refusals, "cause", &causes);
         begin(&self.rejections, "cause", &REJECTIONS);
         begin(&self.diagnostics, "kind", &["warning", "audit", "not-found-out"]);
         let strategies = [Strategy::FieldSelector, Strategy::Table, Strategy::Metadata];
@@ -163,7 +162,7 @@ impl Metrics {
         self.reviews.get_or_create(&labels).inc();
         self.took(decided_by, took);
         match decision.verdict() {
-            Verdict::Denied(_) => self.refused(decision.label()),
+            Verdict::Denied(denial) => self.refused(&denial.causes()),
             Verdict::Allowed(AllowReason::Overridden) => _ = self.overrides.inc(),
             Verdict::Allowed(_) => {}
         }
@@ -190,9 +189,11 @@ impl Metrics {
         }
     }
 
-    /// Counts a review that was refused.
-    pub(crate) fn refused(&self, cause: &'static str) {
-        self.refusals.get_or_create(&[("cause", cause)]).inc();
+    /// Counts a review that was refused, by its first cause; nothing if there is none.
+    pub(crate) fn refused(&self, causes: &Causes) {
+        if let Some(cause) = causes.first() {
+            self.refusals.get_or_create(&[("cause", cause.word())]).inc();
+        }
     }
 
     /// Counts a request that got no answered review.

@@ -4,6 +4,7 @@ use crate::applicability::api_bindings::{self, BINDINGS_PATH, Binding};
 use crate::protocol::paged_list::{PagedList, Progress};
 use crate::protocol::problem::Unresolved;
 use crate::protocol::response::Answer;
+use crate::protocol::response_error::not_a_kcp;
 
 /// The list of APIBindings that is being read.
 #[derive(Debug)]
@@ -43,9 +44,7 @@ impl BindingsList {
                 None
             }
             Progress::Complete => Some(Ok(())),
-            Progress::NotFound => Some(Err(
-                "failed with HTTP 404; make sure that this is a kcp, or run with --control-plane kubernetes".into(),
-            )),
+            Progress::NotFound => Some(Err(not_a_kcp())),
             Progress::Failed(why) => Some(Err(why)),
         }
     }

@@ -2,6 +2,8 @@
 
 use crate::applicability::api_bindings::Binding;
 use crate::model::names::{GroupResource, LogicalCluster};
+use crate::protocol::cause::Cause;
+use crate::protocol::problem::Unresolved;
 
 /// The scope of the webhook configuration that caused a review: the logical cluster of a provider, or plain
 /// Kubernetes.
@@ -40,7 +42,7 @@ impl CallerScope {
 
     /// Returns the reason for refusing a review that is out of scope; `place` is the place of its object, with a
     /// space before it.
-    pub(crate) fn why(&self, place: &str) -> String {
+    pub(crate) fn why(&self, place: &str) -> Unresolved {
         let why = match &self.provider {
             Some(provider) => format!(
                 "somebody called the webhook by the URL of logical cluster {provider}, but no APIBinding{place} binds \
@@ -48,6 +50,6 @@ impl CallerScope {
             ),
             None => format!("somebody called the webhook by the URL of a plain Kubernetes about an object{place}"),
         };
-        format!("{why}; find out who calls it, and change the path key")
+        Unresolved::new(Cause::OutOfScope, format!("{why}; find out who calls it, and change the path key"))
     }
 }

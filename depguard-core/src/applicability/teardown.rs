@@ -15,7 +15,7 @@ use crate::applicability::teardown_exemption::TeardownExemption;
 use crate::model::names::{LogicalCluster, Namespace};
 use crate::protocol::problem::Unresolved;
 use crate::protocol::response::Answer;
-use crate::protocol::response_error::{SOMETHING_ELSE, UNANSWERED, failure, response};
+use crate::protocol::response_error::{failure, response, something_else, unanswered};
 use crate::scan::text::Text;
 
 /// A scope that may be torn down as a whole, and that is read by name. (The list of APIBindings shows their state.)
@@ -143,7 +143,7 @@ impl TeardownScopes {
     /// Returns the scopes that could not be read, with advice.
     pub(crate) fn unread(&self) -> Vec<Unresolved> {
         let unread = self.states.iter().filter_map(|(scope, state)| match state {
-            State::Asked => Some(Unresolved::from(UNANSWERED).about(scope)),
+            State::Asked => Some(unanswered().about(scope)),
             State::Unread(why) => Some(why.clone().about(scope)),
             State::Active | State::Terminating => None,
         });
@@ -188,7 +188,7 @@ impl Scope {
             Ok(Object { metadata }) if metadata.name.as_str() == name => {
                 Ok(metadata.deletion_timestamp.is_some_and(|timestamp| !timestamp.as_str().is_empty()))
             }
-            _ => Err(SOMETHING_ELSE.into()),
+            _ => Err(something_else()),
         }
     }
 }

@@ -6,19 +6,22 @@ use serde_json::{Value, json};
 
 use crate::model::api::FailurePolicy;
 use crate::protocol::admission_review::Review;
+use crate::protocol::cause::Cause;
 use crate::protocol::problem::Unresolved;
 
 mod denial;
 mod diagnostics;
 mod missing_targets;
 mod referrers;
+mod refusal;
 
 pub(crate) use self::denial::{Change, Subject};
-pub use self::denial::{Denial, Reason, RefusalCode};
+pub use self::denial::{Denial, Reason};
 pub use self::diagnostics::Diagnostics;
 pub use self::missing_targets::{MissingReason, MissingTarget, MissingTargets};
 pub(crate) use self::referrers::names;
 pub use self::referrers::{Blocker, Count, Referrers};
+pub use self::refusal::{Causes, Sender};
 
 /// The answer to a review: the verdict, and further notes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -79,8 +82,8 @@ impl Decision {
         Self::new(Verdict::Allowed(reason), Diagnostics::default())
     }
 
-    pub(crate) fn deny(subject: Subject, reason: Reason, refusal: RefusalCode) -> Self {
-        Self::new(Verdict::Denied(Box::new(Denial::new(Some(subject), reason, refusal))), Diagnostics::default())
+    pub(crate) fn deny(subject: Subject, reason: Reason, sender: Sender) -> Self {
+        Self::new(Verdict::Denied(Box::new(Denial::new(Some(subject), reason, sender))), Diagnostics::default())
     }
 
     /// Returns the answer while the rules are not loaded, with the missing part. The answer is a refusal, unless the
@@ -88,21 +91,23 @@ impl Decision {
     pub fn not_ready(failure_policy: FailurePolicy, missing: impl Into<String>) -> Self {
         let missing = missing.into();
         let why = if missing.is_empty() { String::new() } else { format!(" ({missing})") };
-        let problem = Unresolved::from(format!("the webhook has not loaded the rules yet{why}; retry later"));
+        let problem = Unresolved::new(
+            Cause::RulesNotLoaded,
+            format!("the webhook has not loaded the rules yet{why}; retry later"),
+        );
         Self::without_rules(failure_policy, problem, Reason::NotReady { missing })
     }
 
     /// Returns the answer if the loaded rules may be outdated, with the reason. The answer is a refusal, unless the
     /// caller asks for rules with failure policy `Ignore`.
-    pub fn not_current(failure_policy: FailurePolicy, why: impl Into<String>) -> Self {
-        let problem = Unresolved::from(why.into());
+    pub fn not_current(failure_policy: FailurePolicy, problem: Unresolved) -> Self {
         Self::without_rules(failure_policy, problem.clone(), Reason::Undecided { problems: vec![problem] })
     }
 
     fn without_rules(failure_policy: FailurePolicy, problem: Unresolved, reason: Reason) -> Self {
         match failure_policy {
             FailurePolicy::Fail => {
-                let denial = Denial::new(None, reason, RefusalCode::Forbidden);
+                let denial = Denial::new(None, reason, Sender::Unknown);
                 Self::new(Verdict::Denied(Box::new(denial)), Diagnostics::default())
             }
             FailurePolicy::Ignore => {
@@ -112,10 +117,10 @@ impl Decision {
         }
     }
 
-    /// Returns the decision as the answer to this review. If the review is an eviction, a refusal has another code.
+    /// Returns the decision as the answer to this review, whose sender decides about the code of a refusal.
     pub fn answering(mut self, review: &Review<'_>) -> Self {
         if let Verdict::Denied(denial) = &mut self.verdict {
-            denial.refusal = RefusalCode::from_review(review);
+            denial.sender = Sender::from_review(review);
         }
         self
     }
@@ -143,6 +148,11 @@ impl Decision {
         }
     }
 
+    /// Returns the causes of a refusal, for programs; none if the review is allowed.
+    pub fn causes(&self) -> Causes {
+        self.denial().map(Denial::causes).unwrap_or_default()
+    }
+
     /// Returns the message of a refusal, for people; `None` if the review is allowed.
     pub fn message(&self) -> Option<String> {
         self.denial().map(Denial::message)
@@ -158,10 +168,10 @@ impl Decision {
 
     /// Returns the `admission.k8s.io/v1` AdmissionReview that answers the review of that `uid`, as JSON.
     ///
-    /// A refusal has code 403 and reason `Forbidden`; for an eviction, code 429 and reason `TooManyRequests`. It has
-    /// a cause for each blocker that its message names.
+    /// A refusal has a cause for each blocker and each problem that its message names; [`Sender::status`] says which
+    /// code it has.
     pub fn to_review(&self, uid: &str) -> Vec<u8> {
-        let status = self.denial().map(Denial::status);
+        let status = self.denial().map(|denial| denial.status(uid));
         answered(uid, status, &self.diagnostics.warnings(), &self.diagnostics.audit_annotations())
     }
 }
@@ -240,7 +250,7 @@ mod tests {
     }
 
     fn referenced(by: Referrers) -> Decision {
-        Decision::deny(subject(), Reason::Referenced { by, problems: vec![], unread: vec![] }, RefusalCode::Forbidden)
+        Decision::deny(subject(), Reason::Referenced { by, problems: vec![], unread: vec![] }, Sender::Client)
     }
 
     #[test]
@@ -289,9 +299,8 @@ mod tests {
 
     #[test]
     fn what_others_said_is_cut_to_a_readable_length() {
-        let problems = vec![Unresolved::from("é".repeat(10_000)); 9];
-        let message =
-            Decision::deny(subject(), Reason::Undecided { problems }, RefusalCode::Forbidden).message().unwrap();
+        let problems = vec![Unresolved::new(Cause::ReadFailed, "é".repeat(10_000)); 9];
+        let message = Decision::deny(subject(), Reason::Undecided { problems }, Sender::Client).message().unwrap();
         assert!(message.starts_with("cannot delete vpcs/a: could not find out what refers to it: é"));
         assert!(message.ends_with("…; and 6 more problems") && message.len() < 5_000);
     }
@@ -327,7 +336,7 @@ mod tests {
     #[test]
     fn what_is_not_refused_is_warned_of_or_recorded() {
         let referrers = by(vec![blocker(None, "m1")], Count::Exactly(1));
-        let problems = vec![Unresolved::from("the list failed")];
+        let problems = vec![Unresolved::new(Cause::ReadFailed, "the list failed")];
         let diagnostics = Diagnostics {
             subject: Some(subject()),
             warned: Some(referrers.clone()),

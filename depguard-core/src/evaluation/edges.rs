@@ -13,6 +13,8 @@ use crate::lookup::Lookup;
 use crate::lookup::planner::{self, PlannedEdge};
 use crate::model::api::OnDelete;
 use crate::model::names::GroupResource;
+use crate::protocol::cause::Cause;
+use crate::protocol::problem::Unresolved;
 use crate::protocol::response::Answer;
 use crate::rule::compiled_edge::{CompiledEdge, EdgeState, Reach};
 use crate::rule::cycles::Node;
@@ -92,7 +94,7 @@ impl InProgress {
             };
             if let EdgeState::Invalid(error) = &edge.state {
                 let why = format!("rule {} can't be evaluated: {error}; correct or delete the rule", edge.rule);
-                self.record_failure(edge.on_delete, why.into());
+                self.record_failure(edge.on_delete, Unresolved::new(Cause::RuleInvalid, why));
                 continue;
             }
             let provider = edge.dependent_export.clone().and_then(|export| Some((edge.rule.cluster.clone()?, export)));

@@ -5,11 +5,12 @@ use crate::evaluation::decision::{Decision, Subject};
 use crate::model::names::{GroupResource, LogicalCluster, Namespace};
 use crate::model::percent_encoding::percent_encode;
 use crate::protocol::admission_review::{Review, ReviewedObject};
+use crate::protocol::cause::Cause;
 use crate::protocol::deletion_target::stored_name;
 use crate::protocol::problem::Unresolved;
 use crate::protocol::request::{Accept, Query, QueryId};
 use crate::protocol::response::Answer;
-use crate::protocol::response_error::{SOMETHING_ELSE, UNANSWERED, object};
+use crate::protocol::response_error::{object, something_else, unanswered};
 
 /// The id of the only query.
 const POD: QueryId = QueryId(0);
@@ -64,10 +65,12 @@ impl Eviction {
         let mut evaluation = match object(answer, "get pods") {
             Ok(Some(body)) => match serde_json::from_slice::<ReviewedObject<'_>>(body) {
                 Ok(pod) if self.is(&pod) => self.deletion.begin(Some(&pod)),
-                _ => Evaluation::settled(self.undecided(SOMETHING_ELSE)),
+                _ => Evaluation::settled(self.undecided(something_else())),
             },
             // Another Pod of that name may exist by the time of the deletion.
-            Ok(None) => Evaluation::settled(self.undecided("found no Pod of that name; retry later")),
+            Ok(None) => Evaluation::settled(
+                self.undecided(Unresolved::new(Cause::ReadFailed, "found no Pod of that name; retry later")),
+            ),
             Err(why) => Evaluation::settled(self.undecided(why)),
         };
         if let State::InProgress(progress) = &mut evaluation.0 {
@@ -81,16 +84,16 @@ impl Eviction {
 
     /// Returns the decision if the Pod was not read in time.
     pub(super) fn unanswered(&self) -> Decision {
-        self.undecided(UNANSWERED)
+        self.undecided(unanswered())
     }
 
     fn is(&self, pod: &ReviewedObject<'_>) -> bool {
         pod.name() == Some(&self.name) && pod.namespace() == Some(self.namespace.as_str())
     }
 
-    fn undecided(&self, why: impl Into<Unresolved>) -> Decision {
+    fn undecided(&self, why: Unresolved) -> Decision {
         let subject = Subject::deleted(self.kind.clone(), self.name.clone());
         let read = format!("the read of Pod {}/{}", self.namespace, self.name);
-        self.deletion.undecided(subject, why.into().about(read))
+        self.deletion.undecided(subject, why.about(read))
     }
 }

@@ -9,9 +9,10 @@ use crate::applicability::api_bindings::Binding;
 use crate::applicability::bindings_list::{BindingReader, BindingsList};
 use crate::applicability::constraint_ends::{ConstraintEnds, TargetKind};
 use crate::applicability::edges::BoundKinds;
-use crate::evaluation::decision::{Decision, Diagnostics, Subject};
+use crate::evaluation::decision::{Decision, Diagnostics, Sender, Subject};
 use crate::model::api::{FailurePolicy, OnMissing};
 use crate::model::names::LogicalCluster;
+use crate::protocol::cause::Cause;
 use crate::protocol::problem::Unresolved;
 use crate::protocol::request::{Accept, Query, QueryId};
 use crate::protocol::response::Answer;
@@ -43,6 +44,7 @@ pub(super) struct ReferenceCheck {
     /// True if any constraint applies to the object.
     applies: bool,
     targets: Vec<CheckedTarget>,
+    sender: Sender,
     /// Problems that lead to a refusal.
     problems: Vec<Unresolved>,
     /// Problems that don't lead to a refusal, and other diagnostics.
@@ -181,14 +183,14 @@ impl ReferenceCheck {
             if let ConstraintState::Invalid(error, on_missing) = &ends.constraint.state {
                 let rule = &ends.constraint.rule;
                 let why = format!("rule {rule} can't be evaluated: {error}; correct or delete the rule");
-                self.record_failure(*on_missing, why.into());
+                self.record_failure(*on_missing, Unresolved::new(Cause::RuleInvalid, why));
                 continue;
             }
             let edges = ends.constraint.edges();
             for (edge, why) in &references.unclear {
                 if let Some(edge) = edges.get(*edge).filter(|_| ends.target(*edge) != Some(&TargetKind::Other)) {
                     let on_missing = self.on_missing(edge, &mut reached);
-                    self.record_failure(on_missing, Unresolved::from(why.as_str()).about("the object"));
+                    self.record_failure(on_missing, Unresolved::new(Cause::DependentInvalid, why).about("the object"));
                 }
             }
             for reference in &references.certain {
@@ -214,7 +216,7 @@ impl ReferenceCheck {
                         "the object begins to refer to more than {MAX_TARGETS} objects, and depguard reads no more of them \
                          at once; add the references in several steps"
                     );
-                    self.record_failure(on_missing, why.into());
+                    self.record_failure(on_missing, Unresolved::new(Cause::DependentInvalid, why));
                     continue;
                 }
                 let index = self.targets.len();
@@ -256,10 +258,10 @@ impl ReferenceCheck {
     }
 
     /// Returns the decision if the references can't be read: a refusal, unless no rule asks for one.
-    fn undecided(mut self, why: impl Into<Unresolved>) -> Decision {
+    fn undecided(mut self, why: Unresolved) -> Decision {
         let strictest = self.strictest();
         self.constraints.clear();
-        self.record_failure(strictest, why.into());
+        self.record_failure(strictest, why);
         self.decide()
     }
 }

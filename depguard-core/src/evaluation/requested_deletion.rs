@@ -9,7 +9,7 @@ use crate::applicability::edges::{BoundKinds, CandidateEdge};
 use crate::applicability::teardown::TeardownScopes;
 use crate::applicability::workspace_paths::Workspaces;
 use crate::evaluation::begin::Context;
-use crate::evaluation::decision::{AllowReason, Decision, Diagnostics, Reason, RefusalCode, Subject, Verdict};
+use crate::evaluation::decision::{AllowReason, Decision, Diagnostics, Reason, Sender, Subject, Verdict};
 use crate::model::api::{FailurePolicy, OnDelete};
 use crate::model::control_plane::ControlPlane;
 use crate::model::names::GroupResource;
@@ -27,7 +27,7 @@ pub(crate) struct RequestedDeletion {
     graph: Arc<Graph>,
     workspaces: Workspaces,
     failure_policy: FailurePolicy,
-    refusal: RefusalCode,
+    sender: Sender,
     /// The requester's name, if the operator allows them to override the protection.
     overrider: Option<String>,
 }
@@ -48,7 +48,7 @@ impl RequestedDeletion {
             graph: Arc::clone(graph),
             workspaces: context.workspaces.clone(),
             failure_policy: context.failure_policy,
-            refusal: RefusalCode::from_review(review),
+            sender: Sender::from_review(review),
             overrider: context.overrides.allows(requester).then(|| requester.username().to_owned()),
         }
     }
@@ -76,7 +76,7 @@ impl RequestedDeletion {
     }
 
     fn begin_with_target(&self, kind: GroupResource, target: DeletionTarget) -> Evaluation {
-        let Self { control_plane, edges, graph, workspaces, failure_policy, refusal, overrider: _ } = self;
+        let Self { control_plane, edges, graph, workspaces, failure_policy, sender, overrider: _ } = self;
         let candidates: Vec<_> =
             (edges.iter()).filter_map(|edge| CandidateEdge::new(*control_plane, edge, &target, workspaces)).collect();
         if candidates.is_empty() {
@@ -94,7 +94,7 @@ impl RequestedDeletion {
             readers: BTreeMap::new(),
             scopes: TeardownScopes::new(target.cluster.clone(), target.namespace.clone()),
             failure_policy: *failure_policy,
-            refusal: *refusal,
+            sender: *sender,
             problems: Vec::new(),
             diagnostics: Diagnostics {
                 subject: Some(Subject::deleted(kind, target.name.clone())),
@@ -121,7 +121,7 @@ impl RequestedDeletion {
     /// Returns the decision for a review that lacks a part that every API server sends.
     pub(super) fn unreadable(&self, kind: GroupResource, why: &str) -> Evaluation {
         let subject = Subject::deleted(kind, "?");
-        Evaluation::settled(self.undecided(subject, unreadable_review(why).into()))
+        Evaluation::settled(self.undecided(subject, unreadable_review(why)))
     }
 
     /// Returns the decision if the referrers of the object are unknown: a refusal, unless no rule asks for one.
@@ -129,7 +129,7 @@ impl RequestedDeletion {
         let problems = vec![problem];
         let denies = self.edges.iter().any(|edge| edge.on_delete == OnDelete::Deny);
         if self.failure_policy == FailurePolicy::Fail && denies {
-            return Decision::deny(subject, Reason::Undecided { problems }, self.refusal);
+            return Decision::deny(subject, Reason::Undecided { problems }, self.sender);
         }
         let diagnostics = Diagnostics { subject: Some(subject), problems, ..Diagnostics::default() };
         Decision::new(Verdict::Allowed(AllowReason::Tolerated), diagnostics)

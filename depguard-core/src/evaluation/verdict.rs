@@ -12,8 +12,9 @@ use crate::lookup::Lookup;
 use crate::lookup::referrer_set::Referrer;
 use crate::model::api::OnDelete;
 use crate::model::names::Namespace;
+use crate::protocol::cause::Cause;
 use crate::protocol::problem::Unresolved;
-use crate::protocol::response_error::UNANSWERED;
+use crate::protocol::response_error::unanswered;
 use crate::rule::compiled_edge::{CompiledEdge, EdgeState};
 
 /// Referrers, each with its edges.
@@ -61,7 +62,7 @@ impl InProgress {
             };
             return Decision::new(Verdict::Allowed(allow_reason), diagnostics);
         };
-        Decision::new(Verdict::Denied(Box::new(Denial::new(Some(subject), reason, self.refusal))), diagnostics)
+        Decision::new(Verdict::Denied(Box::new(Denial::new(Some(subject), reason, self.sender))), diagnostics)
     }
 
     /// Turns everything that is still open into problems.
@@ -69,7 +70,7 @@ impl InProgress {
         let mut troubles = if full { Vec::new() } else { self.unanswered() };
         for EdgeGroup { lookup, on_delete, .. } in &self.groups {
             let doubts = lookup.iter().flat_map(Lookup::doubts);
-            troubles.extend(doubts.map(|doubt| (*on_delete, doubt.as_str().into())));
+            troubles.extend(doubts.map(|doubt| (*on_delete, Unresolved::new(Cause::DependentInvalid, doubt))));
         }
         for (on_delete, why) in troubles {
             self.record_failure(on_delete, why);
@@ -179,10 +180,10 @@ impl InProgress {
     /// Returns the problems of lists without an answer. (A scope without an answer has a problem of its own.)
     fn unanswered(&self) -> Vec<(OnDelete, Unresolved)> {
         let bindings = self.bindings.iter().map(|Bindings { on_delete, .. }| {
-            (*on_delete, format!("the list of apibindings{} {UNANSWERED}", self.place(None)).into())
+            (*on_delete, unanswered().about(format_args!("the list of apibindings{}", self.place(None))))
         });
         let open = self.groups.iter().filter(|group| !group.lookup.as_ref().is_some_and(Lookup::has_ended));
-        let lists = open.map(|group| (group.on_delete, self.could_not_list(&group.plan.dependents, UNANSWERED.into())));
+        let lists = open.map(|group| (group.on_delete, self.could_not_list(&group.plan.dependents, unanswered())));
         bindings.chain(lists).collect()
     }
 }

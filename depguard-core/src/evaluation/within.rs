@@ -85,9 +85,9 @@ impl InProgress {
                 None
             }
             Containment::Outside => {
-                let problems = vec![caller_scope.why(&self.place(None)).into()];
+                let problems = vec![caller_scope.why(&self.place(None))];
                 let subject = Subject::deleted(self.target.kind.clone(), self.target.name.clone());
-                Some(Decision::deny(subject, Reason::Undecided { problems }, self.refusal))
+                Some(Decision::deny(subject, Reason::Undecided { problems }, self.sender))
             }
         }
     }

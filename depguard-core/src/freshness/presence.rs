@@ -5,11 +5,12 @@ use serde::Deserialize;
 use crate::applicability::api_bindings::{self, BINDINGS_PATH, Binding};
 use crate::model::api::CLUSTER_ANNOTATION;
 use crate::model::names::{ExportName, LogicalCluster};
+use crate::protocol::cause::Cause;
 use crate::protocol::paged_list::{PagedList, Progress};
 use crate::protocol::problem::Unresolved;
 use crate::protocol::request::{Accept, Query, QueryId};
 use crate::protocol::response::Answer;
-use crate::protocol::response_error::{UNANSWERED, failure, response};
+use crate::protocol::response_error::{failure, list_not_found, response, unanswered};
 
 /// Path of a logical cluster's own object.
 const ITSELF_PATH: &str = "/apis/core.kcp.io/v1alpha1/logicalclusters/cluster";
@@ -101,7 +102,7 @@ impl Presence {
                 self.listed = true;
                 Ok(Step::Done)
             }
-            Progress::NotFound => failed("failed with HTTP 404; retry later".into()),
+            Progress::NotFound => failed(list_not_found()),
             Progress::Failed(why) => failed(why),
         }
     }
@@ -109,7 +110,7 @@ impl Presence {
     /// Returns the message for a read that was not answered in time.
     pub(super) fn unanswered(&self) -> Unresolved {
         let what = if self.listed { "the object of" } else { "the list of apibindings of" };
-        Unresolved::from(UNANSWERED).about(format_args!("{what} logical cluster {}", self.cluster))
+        unanswered().about(format_args!("{what} logical cluster {}", self.cluster))
     }
 }
 
@@ -136,7 +137,10 @@ fn is_itself(cluster: &LogicalCluster, answer: Answer<'_>) -> Result<bool, Unres
             let says = object.as_ref().and_then(|object| object.metadata.annotations.get(CLUSTER_ANNOTATION));
             match says {
                 Some(says) if says == cluster.as_str() => Ok(true),
-                _ => Err(wrong("does not name this logical cluster; check which server answers there".into())),
+                _ => Err(wrong(Unresolved::new(
+                    Cause::ReadUnusable,
+                    "does not name this logical cluster; check which server answers there",
+                ))),
             }
         }
         (status, body) => Err(wrong(failure(status, body, "get it"))),

@@ -12,11 +12,12 @@ use super::reads::Reads;
 use crate::model::api;
 use crate::model::names::LogicalCluster;
 use crate::protocol::admission_review::Review;
+use crate::protocol::cause::Cause;
 use crate::protocol::paged_list::{PagedList, Progress};
 use crate::protocol::problem::Unresolved;
 use crate::protocol::request::{Accept, Query, QueryId};
 use crate::protocol::response::Answer;
-use crate::protocol::response_error::UNANSWERED;
+use crate::protocol::response_error::{list_not_found, unanswered};
 use crate::scan::extract::{Page, PageError};
 
 /// Maximum number of workspaces that one deletion may depend on: more providers than anybody has bound.
@@ -88,8 +89,9 @@ impl RuleCurrency {
         }
         match self.workspaces.values().find(|workspace| !workspace.is_known()) {
             None => Ok(()),
-            Some(Workspace { presence, rules: RuleList::Reading { .. } }) => Err(Unresolved::from(UNANSWERED)
-                .about(format_args!("the list of rules of logical cluster {}", presence.cluster()))),
+            Some(Workspace { presence, rules: RuleList::Reading { .. } }) => {
+                Err(unanswered().about(format_args!("the list of rules of logical cluster {}", presence.cluster())))
+            }
             Some(workspace) => Err(workspace.presence.unanswered()),
         }
     }
@@ -118,7 +120,8 @@ impl RuleCurrency {
             }
         })?;
         if nameless {
-            return Err(format!("an APIBinding of logical cluster {cluster} names no provider yet; retry later").into());
+            let why = format!("an APIBinding of logical cluster {cluster} names no provider yet; retry later");
+            return Err(Unresolved::new(Cause::RulesNotCurrent, why));
         }
         // A provider from a page of an expired list is asked as well: that can only cause a refusal.
         for provider in providers {
@@ -127,11 +130,11 @@ impl RuleCurrency {
             }
         }
         if self.workspaces.len() > MAX_PROVIDERS {
-            return Err(format!(
+            let why = format!(
                 "logical cluster {cluster} binds APIs of more than {MAX_PROVIDERS} providers, too many to check for one \
                  deletion; wait until all shards answer"
-            )
-            .into());
+            );
+            return Err(Unresolved::new(Cause::RulesNotCurrent, why));
         }
         if step == Step::Done {
             return self.advance(cluster);
@@ -175,7 +178,7 @@ impl RuleCurrency {
             }
             Progress::Complete if *other || *same != known.count(cluster) => return Err(changed(cluster)),
             Progress::Complete => *rules = RuleList::Known,
-            Progress::NotFound => return failed("failed with HTTP 404; retry later".into()),
+            Progress::NotFound => return failed(list_not_found()),
             Progress::Failed(why) => return failed(why),
         }
         Ok(())
@@ -224,7 +227,8 @@ impl Workspace {
 }
 
 fn changed(cluster: &LogicalCluster) -> Unresolved {
-    format!("the rules of logical cluster {cluster} differ from the loaded rules; retry later").into()
+    let why = format!("the rules of logical cluster {cluster} differ from the loaded rules; retry later");
+    Unresolved::new(Cause::RulesNotCurrent, why)
 }
 
 /// Hands the name and the state of each rule of a page to `each`; `None` if the rule has no readable state.

@@ -16,13 +16,15 @@ use serde::Deserialize;
 
 use serde_json::json;
 
+use crate::evaluation::decision::Causes;
 use crate::model::percent_encoding::percent_encode;
 use crate::protocol::admission_review::{Operation, Review, ReviewError, same, unreadable_review};
+use crate::protocol::cause::Cause;
 use crate::protocol::deletion_target::stored_name;
 use crate::protocol::problem::Unresolved;
 use crate::protocol::request::{QueryId, Send, Verb};
 use crate::protocol::response::Answer;
-use crate::protocol::response_error::{UNANSWERED, failure, response};
+use crate::protocol::response_error::{failure, response, unanswered};
 use crate::scan::text::Text;
 
 /// The API group of both kinds.
@@ -87,7 +89,7 @@ pub enum OwnerDecision {
     /// A GroupOwner of this name that may still own objects.
     StillOwns(String),
     /// A GlobalOwner of this name on which the note could not be written, with the reason.
-    Unnoted(String, String),
+    Unnoted(String, Unresolved),
     /// The review can't be read, for this reason.
     Unreadable(&'static str),
     /// The caller's URL is for a logical cluster, which has no owners.
@@ -190,7 +192,7 @@ impl OwnerEvaluation {
         };
         let Some(uid) = object.uid() else { return settled(OwnerDecision::Unreadable("its oldObject has no uid")) };
         let decision = if stays { OwnerDecision::LetsGo } else { OwnerDecision::InOrder };
-        let written = Err(UNANSWERED.into());
+        let written = Err(unanswered());
         Ok(Self { decision, note: Some(Note { name, uid: uid.to_owned(), stays, written }) })
     }
 
@@ -217,7 +219,7 @@ impl OwnerEvaluation {
     /// Decides. A request without a successful answer leads to a refusal.
     pub fn decide(self) -> OwnerDecision {
         match self.note {
-            Some(Note { name, written: Err(why), .. }) => OwnerDecision::Unnoted(name, why.to_string()),
+            Some(Note { name, written: Err(why), .. }) => OwnerDecision::Unnoted(name, why),
             Some(Note { written: Ok(()), .. }) | None => self.decision,
         }
     }
@@ -250,6 +252,21 @@ impl OwnerDecision {
     /// Returns the message of a refusal, for people; `None` if the review is allowed.
     pub fn message(&self) -> Option<String> {
         (!self.allowed()).then(|| self.to_string())
+    }
+
+    /// Returns the causes of a refusal, for programs; none if the review is allowed.
+    pub fn causes(&self) -> Causes {
+        let cause = match self {
+            Self::NotADeletion | Self::NoOwner | Self::InOrder | Self::LetsGo | Self::OwnsNothing => {
+                return Causes::default();
+            }
+            Self::Foreground(_) => Cause::ForegroundDeletion,
+            Self::StillOwns(_) => Cause::StillOwns,
+            Self::Unnoted(_, why) => why.cause(),
+            Self::Unreadable(_) => Cause::ReviewInvalid,
+            Self::Elsewhere => Cause::OutOfScope,
+        };
+        Causes::one(cause, &self.to_string())
     }
 
     /// Returns the decision as one word of a closed set, fit for a metric's label.
@@ -307,7 +324,7 @@ impl fmt::Display for OwnerDecision {
                 "cannot delete {GLOBAL_OWNERS}/{name}: the webhook could not note on the owner if its objects are to \
                  stay: the write {why}"
             ),
-            Self::Unreadable(why) => f.write_str(&unreadable_review(why)),
+            Self::Unreadable(why) => unreadable_review(why).fmt(f),
             Self::Elsewhere => f.write_str(
                 "somebody called the webhook by the URL of a logical cluster about an owner; find out who calls it, \
                  and change the path key",

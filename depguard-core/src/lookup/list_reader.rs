@@ -7,9 +7,11 @@ use crate::lookup::Lookup;
 use crate::lookup::matcher::{ReferenceMatcher, Targets};
 use crate::lookup::planner::Dependents;
 use crate::lookup::referrer_set::MAX_SOUGHT;
+use crate::protocol::cause::Cause;
 use crate::protocol::discovery::{Discovery, Served};
-use crate::protocol::paged_list::{PagedList, Progress};
+use crate::protocol::paged_list::{PagedList, Progress, unusable_page};
 use crate::protocol::printed_table::{self, Rows};
+use crate::protocol::problem::Unresolved;
 use crate::protocol::request::{Accept, Filter, MAX_PER_PAGE, Query, QueryId, Request};
 use crate::protocol::response::Answer;
 use crate::protocol::response_error::failure;
@@ -193,7 +195,7 @@ impl ListReader {
                 match discovery.answer(answer) {
                     Served::More => {}
                     Served::Nowhere => self.end(Lookup::complete),
-                    Served::Unclear(why) => self.end(|lookup| lookup.fail(why.clone())),
+                    Served::Unclear(why) => self.fail(&why),
                 }
                 return;
             }
@@ -214,7 +216,7 @@ impl ListReader {
             Progress::Complete => self.end(Lookup::complete),
             Progress::Restart => self.forget(),
             Progress::NotFound => self.not_found(),
-            Progress::Failed(why) => self.end(|lookup| lookup.fail(why.clone())),
+            Progress::Failed(why) => self.fail(&why),
         }
         self.end_if_idle();
     }
@@ -250,13 +252,13 @@ impl ListReader {
                 // It was deleted in the meantime.
                 Answer::Response { status: 404, body } if printed_table::says_gone(body, &name) => self.look_further(),
                 Answer::Response { status, body } => {
-                    let why = failure(status, body, "get and list it")
-                        .about(format_args!("showed {name}, but the read of {name}"));
-                    self.end(|lookup| lookup.fail(why.clone()));
+                    let why = failure(status, body, "get and list it");
+                    self.fail(&why.about(format_args!("showed {name}, but the read of {name}")));
                 }
-                _ => self.end(|lookup| {
-                    lookup.fail(format!("showed {name}, but the webhook could not read it; retry later"));
-                }),
+                _ => {
+                    let why = format!("showed {name}, but the webhook could not read it; retry later");
+                    self.fail(&Unresolved::new(Cause::ReadFailed, why));
+                }
             };
         }
         if let Answer::Response { status: 400 | 406 | 415, .. } = answer {
@@ -285,7 +287,7 @@ impl ListReader {
                 self.look_further();
             }
             Progress::Restart => self.forget(),
-            Progress::Failed(why) => self.end(|lookup| lookup.fail(why.clone())),
+            Progress::Failed(why) => self.fail(&why),
         }
     }
 
@@ -295,9 +297,7 @@ impl ListReader {
         let read = self.groups.iter().try_for_each(|group| group.read(&list, None, &mut self.lookups).map(drop));
         match read {
             Ok(()) => self.look_further(),
-            Err(error) => {
-                self.end(|lookup| lookup.fail(format!("was answered with {error}; check which server answers there")));
-            }
+            Err(error) => self.fail(&unusable_page(&error)),
         }
     }
 
@@ -319,6 +319,10 @@ impl ListReader {
     fn give_up(&mut self) {
         self.forget();
         self.end(Lookup::scan);
+    }
+
+    fn fail(&mut self, why: &Unresolved) {
+        self.end(|lookup| lookup.fail(why.clone()));
     }
 
     fn end(&mut self, what: impl Fn(&mut Lookup)) {
@@ -359,7 +363,7 @@ impl ListReader {
         } else {
             let why = "failed with HTTP 404, although an APIBinding binds the kind; set the rule's dependent.version \
                        to a served version, or retry later";
-            self.end(|lookup| lookup.fail(why));
+            self.fail(&Unresolved::new(Cause::KindNotServed, why));
         }
     }
 }
@@ -390,7 +394,8 @@ fn same_dependents(lookups: &mut [Lookup]) -> Option<Dependents> {
     let dependents = lookups.first()?.dependents().clone();
     for lookup in lookups {
         if *lookup.dependents() != dependents {
-            lookup.fail("was confused with another list; this is a bug in the webhook, report it");
+            let why = "was confused with another list; this is a bug in the webhook, report it";
+            lookup.fail(Unresolved::new(Cause::ReadUnusable, why));
         }
     }
     Some(dependents)

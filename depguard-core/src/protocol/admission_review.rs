@@ -7,6 +7,8 @@ use serde::Deserialize;
 use serde::de::{Deserializer, Error, MapAccess, Visitor};
 
 use crate::model::api;
+use crate::protocol::cause::Cause;
+use crate::protocol::problem::Unresolved;
 use crate::scan::text::Text;
 
 /// An `admission.k8s.io/v1` AdmissionReview, as an API server sends it, reduced to the parts that a decision needs.
@@ -376,8 +378,8 @@ pub(crate) const fn same(a: &str, b: &str) -> bool {
 }
 
 /// Returns the message for a review that lacks a part that every API server sends.
-pub(crate) fn unreadable_review(why: &str) -> String {
-    format!("the review can't be read: {why}; find out who sent it")
+pub(crate) fn unreadable_review(why: &str) -> Unresolved {
+    Unresolved::new(Cause::ReviewInvalid, format!("the review can't be read: {why}; find out who sent it"))
 }
 
 #[cfg(test)]

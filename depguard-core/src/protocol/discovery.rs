@@ -4,10 +4,15 @@
 //! version, or a server that is not up to date. Only the server's discovery can tell these cases apart, if it is read
 //! after the review arrived.
 
+use std::fmt::Display;
+
 use serde::Deserialize;
 
 use crate::model::names::GroupVersionResource;
+use crate::protocol::cause::Cause;
+use crate::protocol::problem::Unresolved;
 use crate::protocol::response::Answer;
+use crate::protocol::response_error::cause_of;
 
 /// State of reading discovery.
 #[derive(Debug)]
@@ -26,7 +31,7 @@ pub(crate) enum Served {
     Nowhere,
     /// The answer is unknown, or the kind is served. The text says what to do, as the end of a sentence that begins
     /// with the kind.
-    Unclear(String),
+    Unclear(Unresolved),
 }
 
 /// A limit above the number of versions that any group has.
@@ -54,9 +59,9 @@ impl Discovery {
             Answer::Response { status: 200, body } => body,
             Answer::Response { status: 404, .. } if self.versions.is_none() => return Served::Nowhere,
             Answer::Response { status: 404, .. } => return self.next_version(),
-            Answer::Response { status, .. } => return unclear(format_args!("HTTP {status}")),
-            Answer::TooLarge => return unclear(format_args!("the answer is too large")),
-            Answer::Failed(why) => return unclear(format_args!("{why}")),
+            Answer::Response { status, .. } => return unclear(cause_of(status), format_args!("HTTP {status}")),
+            Answer::TooLarge => return unclear(Cause::ReadUnusable, "the answer is too large"),
+            Answer::Failed(why) => return unclear(Cause::ReadFailed, why),
         };
         match self.versions {
             None => self.read_group(body),
@@ -76,7 +81,7 @@ impl Discovery {
             versions: Vec<GroupVersion>,
         }
         let Ok(group) = serde_json::from_slice::<ApiGroup>(body) else {
-            return unclear(format_args!("the answer lists no versions of the group"));
+            return unclear(Cause::ReadUnusable, "the answer lists no versions of the group");
         };
         let versions = group.versions.into_iter().map(|version| match version {
             GroupVersion::Core(version) | GroupVersion::Named { version } => version,
@@ -84,7 +89,7 @@ impl Discovery {
         let versions: Vec<_> = versions.collect();
         let is_version = |v: &String| !v.is_empty() && v.bytes().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit());
         if versions.len() > MAX_VERSIONS || !versions.iter().all(is_version) {
-            return unclear(format_args!("the answer lists invalid versions"));
+            return unclear(Cause::ReadUnusable, "the answer lists invalid versions");
         }
         let none = versions.is_empty();
         self.versions = Some(versions);
@@ -93,14 +98,15 @@ impl Discovery {
 
     fn read_version(&mut self, body: &[u8]) -> Served {
         let Some(names) = resource_names(body) else {
-            return unclear(format_args!("the answer lists no resources of the version"));
+            return unclear(Cause::ReadUnusable, "the answer lists no resources of the version");
         };
         if names.iter().any(|name| name == self.gvr.resource.as_str()) {
             let version = self.versions.as_ref().and_then(|left| left.last()).map_or("", String::as_str);
-            return Served::Unclear(format!(
+            let why = format!(
                 "was answered with HTTP 404, but the API server serves {version}: set the rule's dependent.version to \
                  a served version, or retry later"
-            ));
+            );
+            return Served::Unclear(Unresolved::new(Cause::KindNotServed, why));
         }
         self.next_version()
     }
@@ -127,8 +133,9 @@ pub(crate) fn resource_names(body: &[u8]) -> Option<Vec<String>> {
     Some(list.resources.into_iter().map(|resource| resource.name).collect())
 }
 
-fn unclear(why: std::fmt::Arguments<'_>) -> Served {
-    Served::Unclear(format!("was answered with HTTP 404, and discovery failed: {why}; retry later"))
+fn unclear(cause: Cause, why: impl Display) -> Served {
+    let why = format!("was answered with HTTP 404, and discovery failed: {why}; retry later");
+    Served::Unclear(Unresolved::new(cause, why))
 }
 
 #[cfg(test)]
@@ -174,7 +181,7 @@ mod tests {
         assert_eq!(d.answer(ok(r#"{"versions":["v1"]}"#)), Served::More);
         assert_eq!(d.next(), "/api/v1");
         let Served::Unclear(why) = d.answer(ok(r#"{"resources":[{"name":"vms"}]}"#)) else { panic!() };
-        assert!(why.contains("the API server serves v1"), "{why}");
+        assert!(why.text().contains("the API server serves v1"), "{why}");
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Reading of one list, page by page: the next request, restarts, and the end.
 
+use crate::protocol::cause::Cause;
 use crate::protocol::problem::Unresolved;
 use crate::protocol::request::{Filter, MAX_PER_PAGE, page_path};
 use crate::protocol::response::Answer;
@@ -105,9 +106,7 @@ impl PagedList {
         match answer {
             Answer::Response { status: 200, body } => match read(body) {
                 Ok(page) => self.advance(page, body.len()),
-                Err(error) => {
-                    Progress::Failed(format!("was answered with {error}; check which server answers there").into())
-                }
+                Err(error) => Progress::Failed(unusable_page(&error)),
             },
             Answer::Response { status: 410, .. } => self.restart(),
             Answer::Response { status: 404, .. } => Progress::NotFound,
@@ -118,7 +117,8 @@ impl PagedList {
                 Progress::More
             }
             Answer::TooLarge => {
-                Progress::Failed("has an object that is too large to read; make that object smaller".into())
+                let why = "has an object that is too large to read; make that object smaller";
+                Progress::Failed(Unresolved::new(Cause::DependentInvalid, why))
             }
             Answer::Failed(why) => Progress::Failed(failed(why)),
         }
@@ -138,17 +138,13 @@ impl PagedList {
         if page.resource_version.is_none() {
             let why = "was answered with a list without metadata.resourceVersion: a virtual workspace may not serve \
                        the kind yet; retry later";
-            return Progress::Failed(why.into());
+            return Progress::Failed(Unresolved::new(Cause::ReadFailed, why));
         }
         self.pages += 1;
         match page.continue_token {
             None => Progress::Complete,
-            Some(token) if self.continue_token.as_ref() == Some(&token) => {
-                Progress::Failed("never ends: two pages have the same token; check which server answers there".into())
-            }
-            Some(_) if self.pages >= MAX_PAGES => Progress::Failed(
-                format!("never ends: it has more than {MAX_PAGES} pages; check which server answers there").into(),
-            ),
+            Some(token) if self.continue_token.as_ref() == Some(&token) => never_ends("two pages have the same token"),
+            Some(_) if self.pages >= MAX_PAGES => never_ends(&format!("it has more than {MAX_PAGES} pages")),
             Some(token) => {
                 self.limit = self.limit_after(bytes);
                 self.continue_token = Some(token);
@@ -167,10 +163,21 @@ impl PagedList {
         self.begin();
         self.restarts += 1;
         if self.restarts > MAX_RESTARTS {
-            return Progress::Failed("expired (HTTP 410) several times before its end; retry later".into());
+            let why = "expired (HTTP 410) several times before its end; retry later";
+            return Progress::Failed(Unresolved::new(Cause::ReadFailed, why));
         }
         Progress::Restart
     }
+}
+
+/// Returns the message for a page that is not a part of a list.
+pub(crate) fn unusable_page(error: &PageError) -> Unresolved {
+    Unresolved::new(Cause::ReadUnusable, format!("was answered with {error}; check which server answers there"))
+}
+
+fn never_ends(why: &str) -> Progress {
+    let why = format!("never ends: {why}; check which server answers there");
+    Progress::Failed(Unresolved::new(Cause::ReadUnusable, why))
 }
 
 #[cfg(test)]

@@ -3,17 +3,21 @@
 use std::borrow::Cow;
 use std::fmt::{self, Display, Formatter, Write};
 
+use crate::protocol::cause::Cause;
+
 /// The most problems in one message.
-const MAX_PROBLEMS: usize = 3;
+pub(crate) const MAX_PROBLEMS: usize = 3;
 /// The most characters of each problem in a message.
 const MAX_PROBLEM_CHARS: usize = 600;
 
-/// A fact that could not be found out, with the reason and the remedy.
+/// A fact that could not be found out, with the cause, the reason and the remedy.
 ///
 /// It prints as a sentence for the users of the webhook. A program that reads by its own user's rights prints the
 /// [text](Self::text), and words the [remedy](Self::remedy) itself.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Unresolved {
+    // The first field decides the order: problems that last are named before those that pass.
+    cause: Cause,
     text: String,
     remedy: Option<Remedy>,
 }
@@ -29,16 +33,24 @@ pub enum Remedy {
 }
 
 impl Unresolved {
-    /// Creates a problem with a remedy. The text is a sentence, or its end until [`about`](Self::about) names the
-    /// subject.
-    pub(crate) fn with_remedy(text: impl Into<String>, remedy: Option<Remedy>) -> Self {
-        Self { text: text.into(), remedy }
+    /// Creates a problem. The text is a sentence with advice, or its end until the caller puts the subject before it.
+    pub fn new(cause: Cause, text: impl Into<String>) -> Self {
+        Self { cause, text: text.into(), remedy: None }
+    }
+
+    /// Creates a problem of a user whom an API server refuses.
+    pub(crate) fn forbidden(text: impl Into<String>, remedy: Remedy) -> Self {
+        Self { remedy: Some(remedy), ..Self::new(Cause::ReadForbidden, text) }
     }
 
     /// Puts the subject before the text.
     pub(crate) fn about(self, subject: impl Display) -> Self {
-        let Self { text, remedy } = self;
-        Self { text: format!("{subject} {text}"), remedy }
+        Self { text: format!("{subject} {}", self.text), ..self }
+    }
+
+    /// Returns the cause, for programs.
+    pub fn cause(&self) -> Cause {
+        self.cause
     }
 
     /// Returns the fact and the reason, with advice that holds for every reader.
@@ -52,15 +64,9 @@ impl Unresolved {
     }
 }
 
-impl<T: Into<String>> From<T> for Unresolved {
-    fn from(text: T) -> Self {
-        Self::with_remedy(text, None)
-    }
-}
-
 impl Display for Unresolved {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let Self { text, remedy } = self;
+        let Self { cause: _, text, remedy } = self;
         match remedy {
             Some(remedy) => write!(f, "{text}; {remedy}"),
             None => f.write_str(text),

@@ -4,19 +4,40 @@ use std::borrow::Cow;
 
 use serde::Deserialize;
 
+use crate::protocol::cause::Cause;
 use crate::protocol::problem::{Remedy, Unresolved};
 use crate::protocol::response::Answer;
 
-pub(crate) const UNANSWERED: &str = "was not answered in time; retry later";
-const TOO_LARGE: &str = "was answered with too large a body; check which server answers there";
-pub(crate) const SOMETHING_ELSE: &str =
-    "was answered with another object than the requested one; check which server answers there";
+/// Returns the message for a request without an answer in time.
+pub(crate) fn unanswered() -> Unresolved {
+    Unresolved::new(Cause::ReadFailed, "was not answered in time; retry later")
+}
+
+/// Returns the message for a list that every kcp has.
+pub(crate) fn not_a_kcp() -> Unresolved {
+    let text = "failed with HTTP 404; make sure that this is a kcp, or run with --control-plane kubernetes";
+    Unresolved::new(Cause::ReadUnusable, text)
+}
+
+/// Returns the message for a list that existed a moment ago.
+pub(crate) fn list_not_found() -> Unresolved {
+    Unresolved::new(Cause::ReadFailed, "failed with HTTP 404; retry later")
+}
+
+/// Returns the message for an answer of another kind, or about another object.
+pub(crate) fn something_else() -> Unresolved {
+    let text = "was answered with another object than the requested one; check which server answers there";
+    Unresolved::new(Cause::ReadUnusable, text)
+}
 
 /// Returns the status and the body of a response, or the reason why there is none.
 pub(crate) fn response(answer: Answer<'_>) -> Result<(u16, &[u8]), Unresolved> {
     match answer {
         Answer::Response { status, body } => Ok((status, body)),
-        Answer::TooLarge => Err(TOO_LARGE.into()),
+        Answer::TooLarge => {
+            let text = "was answered with too large a body; check which server answers there";
+            Err(Unresolved::new(Cause::ReadUnusable, text))
+        }
         Answer::Failed(why) => Err(failed(why)),
     }
 }
@@ -36,7 +57,16 @@ pub(crate) fn object<'a>(
 
 /// Returns the message for a request without a response.
 pub(crate) fn failed(why: &str) -> Unresolved {
-    format!("failed: {why}; retry later").into()
+    Unresolved::new(Cause::ReadFailed, format!("failed: {why}; retry later"))
+}
+
+/// Returns the cause of a failure with this status.
+pub(crate) fn cause_of(status: u16) -> Cause {
+    match status {
+        401 | 403 => Cause::ReadForbidden,
+        408 | 409 | 410 | 425 | 429 | 500..=599 => Cause::ReadFailed,
+        _ => Cause::ReadUnusable,
+    }
 }
 
 /// Returns the message for an API server's refusal. `right` is the right that the webhook's user needs.
@@ -48,10 +78,11 @@ pub(crate) fn failure(status: u16, body: &[u8], right: impl Into<Cow<'static, st
     let message = serde_json::from_slice::<Status>(body).ok().and_then(|status| status.message);
     let message = message.map(|message| format!(" ({message})")).unwrap_or_default();
     let failed = format!("failed with HTTP {status}{message}");
-    match status {
-        401 => Unresolved::with_remedy(failed, Some(Remedy::RenewCredentials)),
-        403 => Unresolved::with_remedy(failed, Some(Remedy::GrantRight(right.into()))),
-        _ => format!("{failed}; retry later").into(),
+    match (cause_of(status), status) {
+        (Cause::ReadForbidden, 401) => Unresolved::forbidden(failed, Remedy::RenewCredentials),
+        (Cause::ReadForbidden, _) => Unresolved::forbidden(failed, Remedy::GrantRight(right.into())),
+        (Cause::ReadFailed, _) => Unresolved::new(Cause::ReadFailed, format!("{failed}; retry later")),
+        (cause, _) => Unresolved::new(cause, format!("{failed}; check which server answers there")),
     }
 }
 

@@ -74,7 +74,7 @@ fn an_eviction_is_decided_like_the_deletion_of_the_pod() {
 
     world.faults.push(("/apis/kotas.tech".to_owned(), 500));
     let undecided = decide(&mut world, &evict("p"));
-    assert!(undecided.is_undecided());
+    assert_eq!(undecided.causes().words(), ["ReadFailed"]);
     assert_eq!(code(undecided), json!(429));
     world.objects.remove(POD_LOCK);
     world.faults.clear();

@@ -172,10 +172,14 @@ fn nothing_is_written_for_who_may_not_or_for_a_dry_run() {
 fn a_lock_that_cannot_be_recorded_is_not_stored() {
     let tables = "/apis/dependencies.opendefense.cloud/v1alpha1/locktables";
     let creation = || about(KIND, create(object(json!({}))));
-    for (status, text) in [
-        (500, "the write of LockTable ns.default.vms.compute.example.com failed with HTTP 500 (broken); retry later"),
-        (404, "failed: the API server does not serve locktables; apply the manifests of locks"),
-        (200, "was answered with not a LockTable"),
+    for (status, cause, text) in [
+        (
+            500,
+            "ReadFailed",
+            "the write of LockTable ns.default.vms.compute.example.com failed with HTTP 500 (broken); retry later",
+        ),
+        (404, "KindNotServed", "failed: the API server does not serve locktables; apply the manifests of locks"),
+        (200, "LockTableUnusable", "was answered with not a LockTable"),
     ] {
         let mut world = World::new(ControlPlane::Kubernetes);
         world.faults.push((tables.to_owned(), status));
@@ -183,7 +187,7 @@ fn a_lock_that_cannot_be_recorded_is_not_stored() {
         let message = decision.message().unwrap();
         let begins = "ObjectLock default/a can't be stored, because depguard could not record it in a lock table: ";
         assert!(message.starts_with(begins) && message.contains(text), "{message}");
-        assert!(decision.is_undecided());
+        assert_eq!((decision.causes().words(), decision.causes().pass()), (vec![cause], status == 500));
     }
 }
 

@@ -52,9 +52,3 @@ impl Guards {
         self.owners.get_or_create(&[("decision", decision)]).inc();
     }
 }
-
-/// Returns the cause under which the refusal of a review about locks is counted. Undecided reviews are counted apart:
-/// the operator has to find the fault.
-pub(crate) fn refusal(decision: &LockDecision) -> Option<&'static str> {
-    (!decision.allowed()).then_some(if decision.is_undecided() { "undecided" } else { "locked" })
-}

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use depguard_core::driver::Evaluating;
 use depguard_core::freshness::{Proof, RuleCurrency, Withdrawal};
+use depguard_core::protocol::{Cause, Unresolved};
 use depguard_core::{Query, Review};
 use tokio::time::Instant;
 
@@ -23,12 +24,12 @@ pub(crate) async fn rules_are_current<P: ApiReader>(
     Doubt { why, known }: &Doubt,
     review: &Review<'_>,
     deadline: Instant,
-) -> Result<(), String> {
+) -> Result<(), Unresolved> {
     let Some(currency) = RuleCurrency::from_review(Arc::clone(known), review) else {
-        return Err(format!("the review names no logical cluster; {why}"));
+        return Err(Unresolved::new(Cause::ReviewInvalid, format!("the review names no logical cluster; {why}")));
     };
     let currency = prove(reads, currency, deadline).await;
-    currency.outcome().map_err(|unproved| format!("{unproved} ({why})"))
+    currency.outcome().map_err(|unproved| Unresolved::new(unproved.cause(), format!("{unproved} ({why})")))
 }
 
 /// Proves that the provider of the object's kind has unbound depguard, where that may be.

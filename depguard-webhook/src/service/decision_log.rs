@@ -56,9 +56,9 @@ pub(crate) fn decision(review: &Review<'_>, decision: &Decision) {
         }
         Verdict::Denied(denial) => {
             let (blockers, rules) = blocked_by(denial);
-            let why = undecided(denial);
+            let (causes, why) = (denial.causes().words().join(","), undecided(denial));
             tracing::info!(
-                cluster, namespace, name, kind, requester, dry_run, decided, plan, blockers, rules, why, noted,
+                cluster, namespace, name, kind, requester, dry_run, decided, causes, plan, blockers, rules, why, noted,
                 misfits, "denied"
             );
         }
@@ -77,8 +77,8 @@ pub(crate) fn lock_decision(review: &Review<'_>, decision: &LockDecision) {
         }
         true => tracing::debug!(namespace, name, kind, operation, requester, dry_run, decided, locks, "allowed"),
         false => {
-            let why = decision.failure();
-            tracing::info!(namespace, name, kind, operation, requester, dry_run, decided, locks, why, "denied");
+            let (causes, why) = (decision.causes().words().join(","), decision.failure());
+            tracing::info!(namespace, name, kind, operation, requester, dry_run, decided, causes, locks, why, "denied");
         }
     }
 }

@@ -59,9 +59,10 @@ pub(crate) fn tell(review: &Review<'_>, decision: &OwnerDecision, metrics: &Metr
     if decision.allowed() {
         tracing::debug!(name, kind, requester, dry_run, decided, "allowed");
     } else {
-        let undecided = decided == "undecided";
-        metrics.refused(if undecided { decided } else { "owns" });
-        let why = undecided.then(|| decision.to_string());
-        tracing::info!(name, kind, requester, dry_run, decided, why, "denied");
+        let causes = decision.causes();
+        metrics.refused(&causes);
+        let why = (decided == "undecided").then(|| decision.to_string());
+        let causes = causes.words().join(",");
+        tracing::info!(name, kind, requester, dry_run, decided, causes, why, "denied");
     }
 }

@@ -1,6 +1,7 @@
 //! Reasons why a request gets no AdmissionReview for an answer.
 
 use depguard_core::ReviewError;
+use depguard_core::protocol::Cause;
 use http::header::{ALLOW, HeaderValue};
 use http::{Response, StatusCode};
 use http_body_util::Full;
@@ -60,6 +61,17 @@ impl Rejection {
             Self::Body(BodyError::TooLarge(_)) => "too-large",
             Self::Body(BodyError::Broken(_)) => "broken-off",
             Self::Review(_) => "no-review",
+        }
+    }
+
+    /// Returns the cause if the request is answered as a review, by a refusal.
+    pub(crate) fn cause(&self) -> Cause {
+        match self {
+            Self::Slow => Cause::ReviewTooSlow,
+            Self::TooMany => Cause::TooManyReviews,
+            Self::Body(BodyError::TooLarge(_)) => Cause::ReviewTooLarge,
+            Self::Body(BodyError::Broken(_)) => Cause::ReviewBrokenOff,
+            Self::Path | Self::Unsigned | Self::Method | Self::ContentType | Self::Review(_) => Cause::ReviewInvalid,
         }
     }
 

@@ -1,7 +1,7 @@
 //! HTTP responses of the service.
 
 use bytes::Bytes;
-use depguard_core::decision::RefusalCode;
+use depguard_core::decision::{Causes, Sender};
 use http::header::{CONTENT_TYPE, HeaderValue};
 use http::{Response, StatusCode};
 use http_body_util::Full;
@@ -36,10 +36,10 @@ fn response(status: StatusCode, content_type: &'static str, body: impl Into<Byte
 // === AdmissionReviews without a Decision
 
 /// Returns the AdmissionReview that refuses the review with this `uid`; nothing else of the review need be known.
-pub(crate) fn refusal(uid: &str, refusal: RefusalCode, message: &str) -> Vec<u8> {
+pub(crate) fn refusal(uid: &str, sender: Sender, message: &str, causes: &Causes) -> Vec<u8> {
     json!({
         "apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview",
-        "response": {"uid": uid, "allowed": false, "status": refusal.status(message)},
+        "response": {"uid": uid, "allowed": false, "status": sender.status(uid, message, causes)},
     })
     .to_string()
     .into_bytes()

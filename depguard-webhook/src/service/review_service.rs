@@ -7,11 +7,11 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use depguard_core::api::FailurePolicy;
-use depguard_core::decision::RefusalCode;
+use depguard_core::decision::{Causes, Sender};
 use depguard_core::locks::LockDecision;
 use depguard_core::model::GroupResource;
 use depguard_core::probe::{LoadedRulesRequest, dispatch_canary};
-use depguard_core::protocol::ObjectReview;
+use depguard_core::protocol::{Cause, ObjectReview};
 use depguard_core::{self as core, ControlPlane, Decision, Evaluation, OverridePolicy, Review, ReviewError};
 use futures::FutureExt;
 use futures::future::BoxFuture;
@@ -28,7 +28,7 @@ use tower::Service;
 use crate::limits::gauged_semaphore::GaugedSemaphore;
 use crate::limits::read_budget::{Budget, Size};
 use crate::metrics::gauges::Queue;
-use crate::metrics::{DecidedBy, Metrics, guards};
+use crate::metrics::{DecidedBy, Metrics};
 use crate::ports::api_reader::{ApiReader, Writer};
 use crate::reads::bounded_reader::BoundedReader;
 use crate::reads::driver::Reads;
@@ -232,7 +232,7 @@ impl<P: ApiReader> Shared<P> {
         if let Err(rejection) = read.map_err(|_| Rejection::Slow).and_then(|read| read.map_err(Rejection::Body)) {
             let uid = review_uid::of_beginning(review_body.bytes());
             // The kind of the object was not read.
-            return self.refuse(rejection, uid.as_deref().map(|uid| (uid, RefusalCode::Forbidden)), path.route);
+            return self.refuse(rejection, uid.as_deref().map(|uid| (uid, Sender::Unknown)), path.route);
         }
         let (bytes, time) = (review_body.bytes(), Time { begun, deadline });
         match (path.route, routes.locks(path.route), &routes.owners) {
@@ -252,7 +252,8 @@ impl<P: ApiReader> Shared<P> {
         }
         // Only at the path at which an unreachable webhook refuses nothing.
         if path.route.failure_policy() == FailurePolicy::Ignore && dispatch_canary::is_canary(review) {
-            return Ok(response::refusal(review.uid(), RefusalCode::Forbidden, dispatch_canary::MESSAGE));
+            let causes = Causes::one(Cause::DispatchCanary, "");
+            return Ok(response::refusal(review.uid(), Sender::from_review(review), dispatch_canary::MESSAGE, &causes));
         }
         match self.decide(&ruled, path, time.deadline).await {
             Ok((decision, way)) => {
@@ -277,9 +278,7 @@ impl<P: ApiReader> Shared<P> {
             Ok((decision, way)) => {
                 self.metrics.guards.lock_reviewed(about.operation(), &decision);
                 self.metrics.took(way, time.begun.elapsed());
-                if let Some(cause) = guards::refusal(&decision) {
-                    self.metrics.refused(cause);
-                }
+                self.metrics.refused(&decision.causes());
                 decision_log::lock_decision(about, &decision);
                 Ok(decision.to_review(about.uid()))
             }
@@ -306,7 +305,9 @@ impl<P: ApiReader> Shared<P> {
         self.metrics.took(way, time.begun.elapsed());
         owners::tell(&review, &decision, &self.metrics);
         Ok(match decision.message() {
-            Some(message) => response::refusal(review.uid(), RefusalCode::Forbidden, &message),
+            Some(message) => {
+                response::refusal(review.uid(), Sender::from_review(&review), &message, &decision.causes())
+            }
             None => response::allowed(review.uid()),
         })
     }
@@ -397,17 +398,13 @@ impl<P: ApiReader> Shared<P> {
 
     /// Refuses the review if it is known whom to answer. With failure policy `Ignore` it returns the rejection instead,
     /// and the API server then ignores the rules.
-    fn refuse(
-        &self,
-        rejection: Rejection,
-        to: Option<(&str, RefusalCode)>,
-        route: Route,
-    ) -> Result<Vec<u8>, Rejection> {
+    fn refuse(&self, rejection: Rejection, to: Option<(&str, Sender)>, route: Route) -> Result<Vec<u8>, Rejection> {
         match to {
-            Some((uid, refusal)) if route.failure_policy() == FailurePolicy::Fail => {
+            Some((uid, sender)) if route.failure_policy() == FailurePolicy::Fail => {
                 self.log.warn("a review was refused", rejection.label(), &rejection.detail());
-                self.metrics.refused(rejection.label());
-                Ok(response::refusal(uid, refusal, &rejection.to_string()))
+                let (message, causes) = (rejection.to_string(), Causes::one(rejection.cause(), ""));
+                self.metrics.refused(&causes);
+                Ok(response::refusal(uid, sender, &message, &causes))
             }
             _ => Err(rejection),
         }
@@ -432,9 +429,9 @@ impl<'a> RuledReview<'a> {
     }
 }
 
-/// Returns the uid of a review to answer, and the code with which it is refused.
-fn recipient<'r>(review: &'r Review<'_>) -> (&'r str, RefusalCode) {
-    (review.uid(), RefusalCode::from_review(review))
+/// Returns the uid of a review to answer, and its sender.
+fn recipient<'r>(review: &'r Review<'_>) -> (&'r str, Sender) {
+    (review.uid(), Sender::from_review(review))
 }
 
 /// Checks that a request is a `POST` of JSON to an open route, and returns the route and the scope.

@@ -16,8 +16,8 @@ use tokio::time::Instant;
 use tower::ServiceExt;
 
 use crate::{
-    Script, allowed, answer, at_once, list, loaded, post, post_bytes, refused, rejected, review, reviewed, rule,
-    service, unasked,
+    Script, allowed, answer, at_once, causes, list, loaded, post, post_bytes, put_off, refused, rejected, review,
+    reviewed, rule, service, unasked,
 };
 
 #[tokio::test]
@@ -67,7 +67,7 @@ async fn a_larger_review_is_refused_by_its_uid_or_else_rejected() {
     let padding = "x".repeat(10 << 20);
     let told = format!(r#"{{"request":{{"uid":"u-1","object":"{padding}"}}}}"#);
     let response = answer(service(unasked()), post_bytes("/validate", told)).await;
-    assert_eq!(refused(&response), "the review is larger than 3136 KiB");
+    assert_eq!((refused(&response), causes(&response)), ("the review is larger than 3136 KiB", vec!["ReviewTooLarge"]));
 
     let untold = format!(r#"{{"request":{{"object":"{padding}","uid":"u-1"}}}}"#);
     let response = service(unasked()).oneshot(post_bytes("/validate", untold)).await.unwrap();
@@ -95,7 +95,7 @@ async fn too_many_reviews_at_once_are_refused_at_once() {
     tokio::time::sleep(Duration::from_millis(1)).await;
     let begun = Instant::now();
     let response = answer(service.clone(), post(&review())).await;
-    assert_eq!(refused(&response), "too many reviews at once; retry later");
+    assert_eq!(put_off(&response), "too many reviews at once; retry later");
     let ignoring = post_bytes("/validate/ignore", review().to_string());
     let response = service.clone().oneshot(ignoring).await.unwrap();
     assert_eq!(rejected(response).await, (429, "too many reviews at once; retry later\n".to_owned()));
@@ -104,9 +104,9 @@ async fn too_many_reviews_at_once_are_refused_at_once() {
     unnamed["request"]["resource"]["resource"] = json!("subnets");
     assert!(allowed(&answer(service.clone(), post(&unnamed)).await));
     assert_eq!(begun.elapsed(), Duration::ZERO);
-    assert!(refused(&first.await.unwrap()).contains("not answered in time"));
+    assert!(put_off(&first.await.unwrap()).contains("not answered in time"));
     // The place is free again.
-    assert!(refused(&answer(service, post(&review())).await).contains("not answered in time"));
+    assert!(put_off(&answer(service, post(&review())).await).contains("not answered in time"));
 }
 
 type Frames = BoxStream<'static, Result<Frame<Bytes>, std::io::Error>>;

@@ -5,7 +5,7 @@ use depguard_testbed::LogBuffer;
 use serde_json::{Value, json};
 use tower::ServiceExt;
 
-use crate::{answer, at_once, list, post, post_bytes, refused, review, service, unasked, vm};
+use crate::{answer, at_once, causes, list, post, post_bytes, refused, review, service, unasked, vm};
 
 const FORMATS: [LogFormat; 2] = [LogFormat::Text, LogFormat::Json];
 
@@ -116,9 +116,12 @@ async fn what_could_not_be_found_out_is_logged_with_why() {
     let log = LogBuffer::default();
     let _guard = to_writer(LogFormat::Json, "info", log.writer());
     let failing = service(at_once(|_| crate::response(403, &json!({"message": "no list for you"}))));
-    refused(&answer(failing, post(&marked())).await);
+    let response = answer(failing, post(&marked())).await;
+    refused(&response);
     let [line] = &log.lines()[..] else { panic!("{:?}", log.lines()) };
     let line: Value = serde_json::from_str(line).unwrap();
     assert!(line["why"].as_str().unwrap().contains("no list for you"), "{line}");
     assert_eq!((&line["decided"], &line["blockers"]), (&json!("undecided"), &json!(0)), "{line}");
+    // The log says the same word as the answer.
+    assert_eq!((&line["causes"], causes(&response)), (&json!("ReadForbidden"), vec!["ReadForbidden"]), "{line}");
 }

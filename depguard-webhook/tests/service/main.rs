@@ -117,11 +117,34 @@ async fn rejected(response: Response<Full<Bytes>>) -> (u16, String) {
     (status, String::from_utf8(body.to_vec()).unwrap())
 }
 
-/// Returns the message of a refusal.
+/// Returns the message of a refusal that stays until somebody acts.
 fn refused(response: &Value) -> &str {
+    let status = refusal(response);
+    assert_eq!((&status["code"], &status["reason"]), (&json!(403), &json!("Forbidden")), "{response}");
+    assert_eq!(status["details"].get("retryAfterSeconds"), None, "{response}");
+    status["message"].as_str().unwrap()
+}
+
+/// Returns the message of a refusal after which `kubectl` tries again by itself.
+fn put_off(response: &Value) -> &str {
+    let status = refusal(response);
+    assert_eq!((&status["code"], &status["reason"]), (&json!(429), &json!("TooManyRequests")), "{response}");
+    let seconds = status["details"]["retryAfterSeconds"].as_u64();
+    assert!(seconds.is_some_and(|seconds| (1..=3).contains(&seconds)), "{response}");
+    status["message"].as_str().unwrap()
+}
+
+/// Returns the status of a refusal, which names a cause.
+fn refusal(response: &Value) -> &Value {
     assert_eq!((&response["uid"], &response["allowed"]), (&json!("u-1"), &json!(false)), "{response}");
-    assert_eq!((&response["status"]["code"], &response["status"]["reason"]), (&json!(403), &json!("Forbidden")));
-    response["status"]["message"].as_str().unwrap()
+    assert!(response["status"]["details"]["causes"][0]["reason"].is_string(), "{response}");
+    &response["status"]
+}
+
+/// Returns the words of a refusal's causes.
+fn causes(response: &Value) -> Vec<&str> {
+    let causes = refusal(response)["details"]["causes"].as_array().unwrap();
+    causes.iter().map(|cause| cause["reason"].as_str().unwrap()).collect()
 }
 
 fn allowed(response: &Value) -> bool {
@@ -157,16 +180,20 @@ async fn a_kind_that_no_rule_names_is_allowed_without_a_look() {
 #[tokio::test]
 async fn what_cannot_be_found_out_is_refused_and_says_why() {
     let forbidden = json!({"kind": "Status", "code": 403, "message": "user depguard cannot list"});
-    for (fetched, said) in [
-        (response(500, &json!({"message": "etcd is away"})), "500"),
-        (response(403, &forbidden), "user depguard cannot list"),
-        (response(200, &json!({"metadata": {}, "items": []})), "resourceVersion"),
-        (response(200, &json!("what?")), "list of virtualmachines"),
-        (Fetched::Failed("connection refused".to_owned()), "connection refused"),
+    for (fetched, cause, said) in [
+        (response(500, &json!({"message": "etcd is away"})), "ReadFailed", "500"),
+        (response(429, &json!({"message": "busy"})), "ReadFailed", "429"),
+        (response(401, &json!({})), "ReadForbidden", "renew the webhook's credentials"),
+        (response(403, &forbidden), "ReadForbidden", "user depguard cannot list"),
+        (response(405, &json!({})), "ReadUnusable", "405"),
+        (response(200, &json!({"metadata": {}, "items": []})), "ReadFailed", "resourceVersion"),
+        (response(200, &json!("what?")), "ReadUnusable", "list of virtualmachines"),
+        (Fetched::Failed("connection refused".to_owned()), "ReadFailed", "connection refused"),
     ] {
         let port = at_once(move |_| fetched.clone());
         let response = answer(service(port), post(&review())).await;
-        let message = refused(&response);
+        let message = if cause == "ReadFailed" { put_off(&response) } else { refused(&response) };
+        assert_eq!(causes(&response), [cause], "{response}");
         assert!(message.contains("could not find out"), "{message}");
         assert!(message.contains(said), "`{message}` does not say `{said}`");
     }
@@ -199,7 +226,7 @@ async fn a_port_that_hangs_is_refused_before_the_caller_hangs_up() {
         let begun = Instant::now();
         let response = answer(service(port), post_bytes(uri, review().to_string())).await;
         let waited = begun.elapsed();
-        assert!(refused(&response).contains("not answered in time"), "{response}");
+        assert!(put_off(&response).contains("not answered in time"), "{response}");
         let expected = Duration::from_millis(millis);
         assert!(waited >= expected && waited <= expected + Duration::from_millis(5), "{uri}: {waited:?}");
     }
@@ -246,13 +273,15 @@ async fn nothing_is_decided_before_all_rules_are_loaded() {
     let rules = Rules::not_loaded_yet("no endpoint answers");
     let service = ReviewService::new(at_once(|_| list(&[])), rules.clone(), OverridePolicy::default());
     let response = answer(service.clone(), post(&review())).await;
-    assert_eq!(refused(&response), "dependency webhook not yet initialized, retry later (no endpoint answers)");
+    assert_eq!(put_off(&response), "dependency webhook not yet initialized, retry later (no endpoint answers)");
 
     rules.load(RuleSet::load(ControlPlane::Kubernetes, &[rule()]), Workspaces::new());
     assert!(allowed(&answer(service.clone(), post(&review())).await));
 
     rules.lose("the watch has ended");
-    assert!(refused(&answer(service, post(&review())).await).contains("the watch has ended"));
+    let response = answer(service, post(&review())).await;
+    assert!(put_off(&response).contains("the watch has ended"), "{response}");
+    assert_eq!(causes(&response), ["RulesNotLoaded"]);
 }
 
 #[tokio::test]
@@ -405,5 +434,6 @@ async fn a_dry_run_of_the_canary_is_refused_whatever_the_rules_and_a_real_one_ne
     };
     assert!(allowed(&ask(&review).await));
     review["request"]["dryRun"] = json!(true);
-    assert_eq!(refused(&ask(&review).await), dispatch_canary::MESSAGE);
+    let response = ask(&review).await;
+    assert_eq!((refused(&response), causes(&response)), (dispatch_canary::MESSAGE, vec!["DispatchCanary"]));
 }

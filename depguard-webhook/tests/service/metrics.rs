@@ -55,8 +55,8 @@ async fn a_refusal_is_counted_by_its_cause_and_what_it_took() {
         &[
             "depguard_reviews_total{operation=\"DELETE\",decision=\"referenced\"} 1",
             "depguard_review_duration_seconds_count{decided_by=\"reads\"} 1",
-            "depguard_refusals_total{cause=\"referenced\"} 1",
-            "depguard_refusals_total{cause=\"undecided\"} 0",
+            "depguard_refusals_total{cause=\"StillReferenced\"} 1",
+            "depguard_refusals_total{cause=\"ReadFailed\"} 0",
             "depguard_lookups_total{strategy=\"FieldSelector\"} 1",
             "depguard_lists_total{kind=\"selection\"} 1",
             "depguard_reads_total{size=\"small\"} 1",
@@ -76,11 +76,11 @@ async fn what_could_not_be_found_out_is_counted_apart() {
     let text = counted(failing, [post(&review())]).await;
     assert_counted(
         &text,
-        &["depguard_refusals_total{cause=\"undecided\"} 1", "depguard_read_answers_total{answer=\"failed\"} 1"],
+        &["depguard_refusals_total{cause=\"ReadFailed\"} 1", "depguard_read_answers_total{answer=\"failed\"} 1"],
     );
     let starting = ReviewService::new(unasked(), Rules::not_loaded_yet("starting"), OverridePolicy::default());
     let text = counted(starting, [post(&review())]).await;
-    assert_counted(&text, &["depguard_refusals_total{cause=\"not-ready\"} 1"]);
+    assert_counted(&text, &["depguard_refusals_total{cause=\"RulesNotLoaded\"} 1"]);
 }
 
 #[tokio::test]

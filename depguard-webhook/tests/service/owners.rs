@@ -10,7 +10,7 @@ use tower::ServiceExt;
 
 use crate::cluster::Cluster;
 use crate::metrics::{assert_counted, registered, shown};
-use crate::{allowed, answer, loaded, post_bytes, refused, rejected, review, service, unasked};
+use crate::{allowed, answer, loaded, post_bytes, put_off, refused, rejected, review, service, unasked};
 
 fn deletion(resource: &str, edit: impl FnOnce(&mut Value)) -> String {
     let mut review = review();
@@ -87,7 +87,7 @@ async fn that_what_it_owns_stays_is_written_before_it_goes_or_it_does_not_go() {
     cluster.hang_at(path);
     let service = service(unasked()).guarding_owners(cluster);
     let answered = answer(service, post_bytes("/owner?timeout=2s", orphan())).await;
-    assert!(refused(&answered).contains("was not answered in time"), "{answered}");
+    assert!(put_off(&answered).contains("was not answered in time"), "{answered}");
 }
 
 #[tokio::test]
@@ -104,7 +104,7 @@ async fn only_a_review_that_waits_for_an_api_server_needs_a_place() {
     let response = decided(foreground()).await;
     assert!(refused(&response).contains("use --cascade=background"), "{response}");
     let response = decided(orphan()).await;
-    assert_eq!(refused(&response), "too many reviews at once; retry later");
+    assert_eq!(put_off(&response), "too many reviews at once; retry later");
     assert_eq!(cluster.sent(), Vec::<String>::new());
 }
 
@@ -141,7 +141,7 @@ async fn decisions_about_owners_are_counted() {
         "depguard_owner_reviews_total{decision=\"foreground\"} 1",
         "depguard_owner_reviews_total{decision=\"in-order\"} 1",
         "depguard_owner_reviews_total{decision=\"still-owns\"} 0",
-        "depguard_refusals_total{cause=\"owns\"} 1",
+        "depguard_refusals_total{cause=\"ForegroundDeletion\"} 1",
         "depguard_reviews_total{operation=\"DELETE\",decision=\"no-rule\"} 0",
     ];
     assert_counted(&shown(&registry), &series);

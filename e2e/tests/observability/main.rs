@@ -39,7 +39,7 @@ async fn shown(kind: RingKind) -> Outcome<[Metrics; 2]> {
     eventually("the rule's status is told", Duration::from_secs(30), async || {
         let [webhook, controller] = both(&depguard).await?;
         let enforced = value(&controller, "depguard_controller_rules", &["condition=\"Enforced\""]);
-        let denied = value(&webhook, "depguard_refusals_total", &["cause=\"referenced\""]);
+        let denied = value(&webhook, "depguard_refusals_total", &["cause=\"StillReferenced\""]);
         // The metrics about rules appear before the round has ended.
         let ended = value(&controller, "depguard_controller_last_round_timestamp_seconds", &[]);
         let all = enforced > 0.0 && denied > 0.0 && ended > 0.0;

@@ -1,8 +1,10 @@
-//! Test that docs/operations.md has each text by which a deletion can be refused.
+//! Tests that docs/operations.md has each text by which a deletion can be refused, and docs/status.md each cause.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+
+use depguard_core::protocol::{Cause, Prospect};
 
 /// Sources of the webhook's answers: the core, the webhook, and the part of `depguard-kcp` that answers while no rules
 /// are loaded.
@@ -85,6 +87,23 @@ fn each_text_of_a_refusal_is_explained() {
     }
     assert!(seen > 50, "of {seen} texts nothing can be told");
     assert!(unexplained.is_empty(), "docs/operations.md does not explain {unexplained:#?}");
+}
+
+#[test]
+fn each_cause_is_explained() {
+    let document = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/status.md")).unwrap();
+    let (_, section) = document.split_once("## Which refusals pass by themselves").unwrap();
+    let rows = section.lines().filter_map(|line| line.strip_prefix("| `"));
+    let rows: Vec<Vec<_>> =
+        rows.map(|row| row.split('|').map(|cell| cell.trim_matches([' ', '`'])).collect()).collect();
+    let explained: Vec<_> = rows.iter().map(|row| (row[0], row[1], row[2])).collect();
+    let causes = Cause::ALL.iter().map(|cause| match (cause, cause.prospect()) {
+        (_, Prospect::Lasts) => (cause.word(), "403", "no"),
+        // The sender of such a review is unknown.
+        (Cause::ReviewTooSlow | Cause::ReviewBrokenOff, Prospect::Passes) => (cause.word(), "403", "yes"),
+        (_, Prospect::Passes) => (cause.word(), "429", "yes"),
+    });
+    assert_eq!(explained, causes.collect::<Vec<_>>());
 }
 
 #[test]

@@ -4,10 +4,11 @@ use std::fmt::Write;
 
 use serde_json::{Value, json};
 
-use super::missing_targets::{MissingTarget, MissingTargets};
-use super::referrers::{Blocker, Referrers};
+use super::missing_targets::MissingTargets;
+use super::referrers::Referrers;
+use super::refusal::{Causes, Sender};
 use crate::model::names::{Group, GroupResource, Resource};
-use crate::protocol::admission_review::Review;
+use crate::protocol::cause::Cause;
 use crate::protocol::problem::{Unresolved, clipped, joined};
 
 /// The reason for refusing a change, and the object.
@@ -15,34 +16,7 @@ use crate::protocol::problem::{Unresolved, clipped, joined};
 pub struct Denial {
     subject: Option<Subject>,
     reason: Reason,
-    pub(super) refusal: RefusalCode,
-}
-
-/// The code and the reason of a refusal, in the form that an API server passes on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum RefusalCode {
-    /// 403, for a deletion: only a change of the referrers allows the deletion.
-    Forbidden,
-    /// 429, the code with which a PodDisruptionBudget refuses an eviction: `kubectl drain` then tries again, while a
-    /// 403 ends it.
-    TooManyRequests,
-}
-
-impl RefusalCode {
-    /// Returns the code that the sender of this review can use.
-    pub fn from_review(review: &Review<'_>) -> Self {
-        if review.is_eviction() { Self::TooManyRequests } else { Self::Forbidden }
-    }
-
-    /// Returns the `metav1.Status` with this message.
-    pub fn status(self, message: &str) -> Value {
-        let (code, reason) = match self {
-            Self::Forbidden => (403, "Forbidden"),
-            Self::TooManyRequests => (429, "TooManyRequests"),
-        };
-        json!({"metadata": {}, "status": "Failure", "code": code, "reason": reason, "message": message})
-    }
+    pub(super) sender: Sender,
 }
 
 /// The object of a review, and the requested change.
@@ -95,8 +69,8 @@ pub enum Reason {
 }
 
 impl Denial {
-    pub(crate) fn new(subject: Option<Subject>, reason: Reason, refusal: RefusalCode) -> Self {
-        Self { subject, reason, refusal }
+    pub(crate) fn new(subject: Option<Subject>, reason: Reason, sender: Sender) -> Self {
+        Self { subject, reason, sender }
     }
 
     /// Returns the reason, for programs.
@@ -141,18 +115,38 @@ impl Denial {
         }
     }
 
-    pub(super) fn status(&self) -> Value {
-        let mut status = self.refusal.status(&self.message());
-        if let Some(Subject { kind: GroupResource { group, resource }, name, change: _ }) = &self.subject {
-            let causes: Vec<_> = match &self.reason {
-                Reason::Referenced { by, .. } => by.named().iter().map(Blocker::cause).collect(),
-                Reason::MissingTargets { missing, .. } => missing.named().iter().map(MissingTarget::cause).collect(),
-                Reason::Undecided { .. } | Reason::NotReady { .. } => Vec::new(),
-            };
+    /// Returns the causes, for programs.
+    pub fn causes(&self) -> Causes {
+        let mut causes = Causes::default();
+        match &self.reason {
+            Reason::Referenced { by, problems, unread } => {
+                for blocker in by.named() {
+                    causes.add(Cause::StillReferenced, &blocker.to_string(), &blocker.field);
+                }
+                causes.add_problems(problems);
+                causes.add_problems(unread);
+            }
+            Reason::MissingTargets { missing, problems } => {
+                for target in missing.named() {
+                    causes.add(target.reason.cause(), &target.to_string(), &target.field);
+                }
+                causes.add_problems(problems);
+            }
+            Reason::Undecided { problems } => causes.add_problems(problems),
+            Reason::NotReady { missing } => causes.add(Cause::RulesNotLoaded, missing, ""),
+        }
+        causes
+    }
+
+    pub(super) fn status(&self, uid: &str) -> Value {
+        let mut status = self.sender.status(uid, &self.message(), &self.causes());
+        if let (Some(subject), Some(details)) =
+            (&self.subject, status.get_mut("details").and_then(Value::as_object_mut))
+        {
+            let Subject { kind: GroupResource { group, resource }, name, change: _ } = subject;
             let (group, resource): (&Group, &Resource) = (group, resource);
-            let details = json!({"name": name, "group": group, "kind": resource, "causes": causes});
-            if let Some(status) = status.as_object_mut() {
-                status.insert("details".to_owned(), details);
+            for (key, value) in [("name", json!(name)), ("group", json!(group)), ("kind", json!(resource))] {
+                details.insert(key.to_owned(), value);
             }
         }
         status
@@ -165,7 +159,7 @@ impl Reason {
         match self {
             Self::Referenced { problems, unread, .. } => problems.iter().chain(unread).cloned().collect(),
             Self::MissingTargets { problems, .. } | Self::Undecided { problems } => problems.clone(),
-            Self::NotReady { missing } => vec![missing.as_str().into()],
+            Self::NotReady { missing } => vec![Unresolved::new(Cause::RulesNotLoaded, missing)],
         }
     }
 

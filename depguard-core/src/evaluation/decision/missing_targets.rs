@@ -2,10 +2,9 @@
 
 use std::fmt::{self, Display, Formatter, Write};
 
-use serde_json::json;
-
 use super::referrers::{named, rules_text};
 use crate::model::names::GroupResource;
+use crate::protocol::cause::Cause;
 use crate::rule::RuleKey;
 
 /// Targets of an object's references that are not there.
@@ -83,18 +82,12 @@ impl MissingTargets {
     }
 }
 
-impl MissingTarget {
-    pub(super) fn cause(&self) -> serde_json::Value {
-        json!({"reason": self.reason.as_str(), "message": self.to_string(), "field": self.field})
-    }
-}
-
 impl MissingReason {
-    /// Returns the reason as one word of a closed set: the words of Gateway API.
-    pub fn as_str(&self) -> &'static str {
+    /// Returns the cause of the refusal.
+    pub(super) fn cause(&self) -> Cause {
         match self {
-            Self::NotFound | Self::Terminating | Self::OtherUid(_) => "RefNotFound",
-            Self::NoKind => "InvalidKind",
+            Self::NotFound | Self::Terminating | Self::OtherUid(_) => Cause::RefNotFound,
+            Self::NoKind => Cause::InvalidKind,
         }
     }
 }

@@ -2,8 +2,6 @@
 
 use std::fmt::{Display, Write};
 
-use serde_json::json;
-
 use crate::protocol::problem::clipped;
 use crate::rule::RuleKey;
 
@@ -69,12 +67,6 @@ impl Referrers {
     /// Returns the blockers that the text names.
     pub(super) fn named(&self) -> &[Blocker] {
         named(&self.blockers)
-    }
-}
-
-impl Blocker {
-    pub(super) fn cause(&self) -> serde_json::Value {
-        json!({"reason": "StillReferenced", "message": self.to_string(), "field": self.field})
     }
 }
 

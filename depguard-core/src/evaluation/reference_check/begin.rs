@@ -8,7 +8,7 @@ use super::new_references::{Holder, NewReferences};
 use crate::applicability::constraint_ends::ConstraintEnds;
 use crate::applicability::edges::BoundKinds;
 use crate::evaluation::begin::Context;
-use crate::evaluation::decision::{AllowReason, Change, Decision, Diagnostics, Subject};
+use crate::evaluation::decision::{AllowReason, Change, Decision, Diagnostics, Sender, Subject};
 use crate::evaluation::{Evaluation, State};
 use crate::protocol::admission_review::{Operation, unreadable_review};
 use crate::protocol::deletion_target::{cluster_of, stored_name};
@@ -68,6 +68,7 @@ impl RuleSet {
             subject,
             holder: Holder::default(),
             failure_policy: context.failure_policy,
+            sender: Sender::from_review(review.review()),
             graph: Arc::clone(self.constraint_graph()),
             kinds,
             constraints: ends.map(|ends| (ends, NewReferences::default())).collect(),

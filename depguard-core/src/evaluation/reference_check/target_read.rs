@@ -4,11 +4,12 @@ use serde::Deserialize;
 
 use crate::model::names::{ExportName, GroupVersionResource, LogicalCluster, Namespace};
 use crate::protocol::admission_review::ReviewedObject;
+use crate::protocol::cause::Cause;
 use crate::protocol::deletion_target::is_stored_name;
 use crate::protocol::problem::Unresolved;
 use crate::protocol::request::{Accept, Filter, MAX_PER_PAGE, Query, QueryId, page_path};
 use crate::protocol::response::Answer;
-use crate::protocol::response_error::{SOMETHING_ELSE, failure, is_object_missing, response};
+use crate::protocol::response_error::{failure, is_object_missing, response, something_else};
 
 /// Identity of a target: two references to the same target cost one read.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -119,7 +120,7 @@ impl TargetRead {
 fn object(body: &[u8], name: &str) -> Found {
     match serde_json::from_slice::<ReviewedObject<'_>>(body) {
         Ok(object) if object.name() == Some(name) => Found::Objects(vec![FoundObject::new(&object)]),
-        _ => Found::Failed(SOMETHING_ELSE.into()),
+        _ => Found::Failed(something_else()),
     }
 }
 
@@ -134,15 +135,16 @@ fn objects(body: &[u8], name: &str) -> Found {
         items: Option<Vec<ReviewedObject<'a>>>,
     }
     let Ok(List { metadata, items }) = serde_json::from_slice::<List<'_>>(body) else {
-        return Found::Failed(SOMETHING_ELSE.into());
+        return Found::Failed(something_else());
     };
     // Go writes an empty slice as `null`. A list without a resourceVersion is no API server's answer.
     let items = items.unwrap_or_default();
     if metadata.resource_version.is_none() || items.iter().any(|item| item.name() != Some(name)) {
-        return Found::Failed(SOMETHING_ELSE.into());
+        return Found::Failed(something_else());
     }
     if metadata.continue_token.is_some() {
-        return Found::Failed(format!("found more than {MAX_PER_PAGE} objects; name a namespace in the rule").into());
+        let why = format!("found more than {MAX_PER_PAGE} objects; name a namespace in the rule");
+        return Found::Failed(Unresolved::new(Cause::RuleInvalid, why));
     }
     if items.is_empty() { Found::Nothing } else { Found::Objects(items.iter().map(FoundObject::new).collect()) }
 }

@@ -3,10 +3,10 @@
 use super::target_read::{Found, FoundObject};
 use super::{CheckedReference, CheckedTarget, ReferenceCheck};
 use crate::evaluation::decision::{
-    AllowReason, Decision, Denial, MissingReason, MissingTarget, MissingTargets, Reason, RefusalCode, Verdict,
+    AllowReason, Decision, Denial, MissingReason, MissingTarget, MissingTargets, Reason, Verdict,
 };
 use crate::model::api::OnMissing;
-use crate::protocol::response_error::UNANSWERED;
+use crate::protocol::response_error::unanswered;
 use crate::rule::compiled_edge::EdgeState;
 
 impl ReferenceCheck {
@@ -20,7 +20,7 @@ impl ReferenceCheck {
             MissingTargets::new(taken.into_iter().map(|(_, target)| target).collect())
         };
         let (denied, warned, audited) = (take(OnMissing::Deny), take(OnMissing::Warn), take(OnMissing::Audit));
-        let Self { subject, problems, mut diagnostics, applies, .. } = self;
+        let Self { subject, sender, problems, mut diagnostics, applies, .. } = self;
         diagnostics.missing_warned = Some(warned).filter(|warned| !warned.is_empty());
         diagnostics.missing_audited = Some(audited).filter(|audited| !audited.is_empty());
         let reason = match (denied.is_empty(), problems.is_empty()) {
@@ -41,7 +41,7 @@ impl ReferenceCheck {
                 return Decision::new(Verdict::Allowed(allow_reason), diagnostics);
             }
         };
-        let denial = Denial::new(Some(subject), reason, RefusalCode::Forbidden);
+        let denial = Denial::new(Some(subject), reason, sender);
         Decision::new(Verdict::Denied(Box::new(denial)), diagnostics)
     }
 
@@ -49,12 +49,12 @@ impl ReferenceCheck {
     fn take_stock(&mut self) {
         if self.bindings.is_some() {
             let strictest = self.strictest();
-            self.record_failure(strictest, format!("the list of apibindings {UNANSWERED}").into());
+            self.record_failure(strictest, unanswered().about("the list of apibindings"));
         }
         let mut failures = Vec::new();
         for CheckedTarget { read, references, .. } in &self.targets {
             let why = match read.found() {
-                None => UNANSWERED.into(),
+                None => unanswered(),
                 Some(Found::Failed(why)) => why.clone(),
                 Some(Found::Objects(_) | Found::Nothing | Found::NoKind) => continue,
             };

@@ -9,7 +9,7 @@ use crate::model::names::Namespace;
 use crate::protocol::admission_review::Requester;
 use crate::protocol::problem::Unresolved;
 use crate::protocol::response::Answer;
-use crate::protocol::response_error::{SOMETHING_ELSE, object};
+use crate::protocol::response_error::{object, something_else};
 use crate::scan::text::Text;
 
 /// Path to which SubjectAccessReviews are posted.
@@ -57,6 +57,6 @@ pub(super) fn read(answer: Answer<'_>) -> Result<bool, Unresolved> {
     let body = object(answer, "create subjectaccessreviews of authorization.k8s.io")?;
     match body.and_then(|body| serde_json::from_slice(body).ok()) {
         Some(Reviewed { status }) => Ok(status.allowed && !status.denied),
-        None => Err(SOMETHING_ELSE.into()),
+        None => Err(something_else()),
     }
 }

@@ -13,7 +13,7 @@ use crate::model::percent_encoding::percent_encode;
 use crate::protocol::problem::Unresolved;
 use crate::protocol::request::QueryId;
 use crate::protocol::response::Answer;
-use crate::protocol::response_error::{SOMETHING_ELSE, UNANSWERED, object};
+use crate::protocol::response_error::{object, something_else, unanswered};
 
 /// The read of the only Lock that can lock an object.
 #[derive(Debug)]
@@ -69,7 +69,7 @@ impl Compat {
         match object(answer, "get locks of kotas.tech")?.map(serde_json::from_slice::<Lock>) {
             None if is_missing => Ok(false),
             Some(Ok(Lock { metadata })) if metadata.name == self.object.name => Ok(true),
-            _ => Err(SOMETHING_ELSE.into()),
+            _ => Err(something_else()),
         }
     }
 
@@ -81,7 +81,7 @@ impl Compat {
                 return LockDecision::refuse(Refusal::Compat { lock: self.lock }, locks);
             }
             Some(Err(why)) => why,
-            None => UNANSWERED.into(),
+            None => unanswered(),
         };
         let problems = vec![why.about(format_args!("the read of {}", self.lock))];
         LockDecision::refuse(Refusal::Undecided { object: Some(self.object.to_string()), problems }, Vec::new())

@@ -3,11 +3,10 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use serde_json::{Value, json};
-
 use super::lock::Lock;
-use crate::evaluation::decision::{RefusalCode, answered};
+use crate::evaluation::decision::{Causes, Sender, answered};
 use crate::protocol::admission_review::unreadable_review;
+use crate::protocol::cause::Cause;
 use crate::protocol::problem::{Unresolved, clipped, joined};
 
 /// The answer to a review about locks.
@@ -15,7 +14,7 @@ use crate::protocol::problem::{Unresolved, clipped, joined};
 pub struct LockDecision {
     verdict: Verdict,
     locks: Vec<String>,
-    code: RefusalCode,
+    sender: Sender,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -124,21 +123,21 @@ impl LockDecision {
     ];
 
     pub(super) fn allow(reason: AllowReason, locks: Vec<String>) -> Self {
-        Self { verdict: Verdict::Allowed(reason), locks, code: RefusalCode::Forbidden }
+        Self { verdict: Verdict::Allowed(reason), locks, sender: Sender::Unknown }
     }
 
     pub(super) fn refuse(refusal: Refusal, locks: Vec<String>) -> Self {
-        Self { verdict: Verdict::Denied(refusal), locks, code: RefusalCode::Forbidden }
+        Self { verdict: Verdict::Denied(refusal), locks, sender: Sender::Unknown }
     }
 
-    /// Sets the code of a refusal.
-    pub(super) fn with_code(self, code: RefusalCode) -> Self {
-        Self { code, ..self }
+    /// Returns the decision as the answer to a review with this sender.
+    pub(super) fn answering(self, sender: Sender) -> Self {
+        Self { sender, ..self }
     }
 
     /// Refuses a review that lacks a required part.
     pub(super) fn unreadable(object: Option<&str>, why: &str) -> Self {
-        let problems = vec![unreadable_review(why).into()];
+        let problems = vec![unreadable_review(why)];
         Self::refuse(Refusal::Undecided { object: object.map(str::to_owned), problems }, Vec::new())
     }
 
@@ -161,12 +160,6 @@ impl LockDecision {
             Verdict::Allowed(reason) => reason.label(),
             Verdict::Denied(refusal) => refusal.label(),
         }
-    }
-
-    /// Returns true if the review was refused because of an unknown fact or a failed write, and not because of a
-    /// lock.
-    pub fn is_undecided(&self) -> bool {
-        matches!(self.verdict, Verdict::Denied(Refusal::Undecided { .. } | Refusal::Unrecorded { .. }))
     }
 
     /// Returns the locks of the decision, such as `ObjectLock default/a`. They are for the log and the audit log; the
@@ -205,12 +198,20 @@ impl LockDecision {
         BTreeMap::from([("lock", locks.join(", ")), ("lock-decision", decision.to_owned())])
     }
 
-    /// Returns the `admission.k8s.io/v1` AdmissionReview that answers the review of that `uid`, as JSON. A refusal
-    /// has code 403 and reason `Forbidden`; if the review is an eviction, 429 and `TooManyRequests`.
+    /// Returns the causes of a refusal, for programs; none if the review is allowed.
+    pub fn causes(&self) -> Causes {
+        match &self.verdict {
+            Verdict::Allowed(_) => Causes::default(),
+            Verdict::Denied(refusal) => refusal.causes(),
+        }
+    }
+
+    /// Returns the `admission.k8s.io/v1` AdmissionReview that answers the review of that `uid`, as JSON.
+    /// [`Sender::status`] says which code a refusal has.
     pub fn to_review(&self, uid: &str) -> Vec<u8> {
         let status = match &self.verdict {
             Verdict::Allowed(_) => None,
-            Verdict::Denied(refusal) => Some(refusal.status(self.code)),
+            Verdict::Denied(refusal) => Some(self.sender.status(uid, &refusal.message(), &refusal.causes())),
         };
         answered(uid, status, &[], &self.audit_annotations())
     }
@@ -276,16 +277,29 @@ impl Refusal {
         message
     }
 
-    fn status(&self, code: RefusalCode) -> Value {
-        let mut status = code.status(&self.message());
-        if let (Self::Locked { shown, .. }, Some(status)) = (self, status.as_object_mut()) {
-            let causes: Vec<_> = shown
-                .iter()
-                .map(|LockText { lock, field, .. }| json!({"reason": "ObjectLocked", "message": lock, "field": field}))
-                .collect();
-            status.insert("details".to_owned(), json!({"causes": causes}));
+    fn causes(&self) -> Causes {
+        let mut causes = Causes::default();
+        match self {
+            Self::Locked { shown, problems, .. } => {
+                for LockText { lock, field, .. } in shown {
+                    causes.add(Cause::ObjectLocked, lock, field);
+                }
+                if shown.is_empty() {
+                    causes.add(Cause::ObjectLocked, "", "");
+                }
+                causes.add_problems(problems);
+            }
+            Self::Undecided { object: _, problems } | Self::Unrecorded { lock: _, problems } => {
+                causes.add_problems(problems);
+            }
+            Self::Guarded { lock, problems } => {
+                causes.add(Cause::LockGuarded, lock, "");
+                causes.add_problems(problems);
+            }
+            Self::Invalid { lock, why: _ } => causes.add(Cause::LockInvalid, lock, ""),
+            Self::Compat { lock } => causes.add(Cause::ObjectLocked, lock, ""),
         }
-        status
+        causes
     }
 }
 

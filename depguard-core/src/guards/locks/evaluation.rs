@@ -15,7 +15,7 @@ use super::timestamp::Timestamp;
 use super::writing::TableNote;
 #[cfg(doc)]
 use super::writing::TableWrite;
-use crate::evaluation::decision::RefusalCode;
+use crate::evaluation::decision::Sender;
 use crate::model::api;
 use crate::model::control_plane::ControlPlane;
 use crate::model::names::{GroupResource, LogicalCluster};
@@ -37,7 +37,7 @@ use self::search::LockSearch;
 #[derive(Debug)]
 pub struct LockEvaluation<'a> {
     state: State<'a>,
-    code: RefusalCode,
+    sender: Sender,
 }
 
 #[derive(Debug)]
@@ -59,13 +59,13 @@ impl<'a> LockEvaluation<'a> {
             },
             None => State::of_object(control_plane, review, now),
         };
-        Self { state, code: RefusalCode::from_review(about) }
+        Self { state, sender: Sender::from_review(about) }
     }
 
     /// Begins to decide about an object of one of these kinds, which an older tool's `Lock` of the same name may
     /// lock. The eviction of a Pod counts as its deletion; no other request to a subresource is locked.
     pub fn of_compat(review: &ObjectReview<'a>, kinds: &BTreeSet<GroupResource>) -> Self {
-        Self { state: State::of_compat(review, kinds), code: RefusalCode::from_review(review.review()) }
+        Self { state: State::of_compat(review, kinds), sender: Sender::from_review(review.review()) }
     }
 
     /// Restricts the decision to the reviews that API servers send by a webhook configuration in `scope`; see
@@ -142,7 +142,7 @@ impl<'a> LockEvaluation<'a> {
             State::Guard(guard) => guard.decide(),
             State::Compat(compat) => compat.decide(),
         };
-        decision.with_code(self.code)
+        decision.answering(self.sender)
     }
 }
 

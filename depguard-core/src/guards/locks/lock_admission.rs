@@ -22,7 +22,7 @@ use crate::protocol::object_review::ObjectReview;
 use crate::protocol::problem::Unresolved;
 use crate::protocol::request::{QueryId, Verb};
 use crate::protocol::response::Answer;
-use crate::protocol::response_error::UNANSWERED;
+use crate::protocol::response_error::unanswered;
 
 /// A review about a lock: first the permission of the requester, then the writes of the tables.
 #[derive(Debug)]
@@ -259,14 +259,14 @@ impl<'a> LockAdmission<'a> {
             let asked = self.desk.unanswered().any(|asked| matches!(asked, PendingRequest::Unlock));
             let why = match &self.permission {
                 Permission::Pending(Some(Err(why))) => Some(why.clone()),
-                _ => asked.then(|| UNANSWERED.into()),
+                _ => asked.then(unanswered),
             };
             problems.extend(why.map(|why| why.about("the SubjectAccessReview of the verb unlock")));
             return LockDecision::refuse(Refusal::Guarded { lock: self.lock, problems }, locks);
         };
         let mut problems: Vec<_> = self.writings.iter().filter_map(|writing| writing.outcome(0).err()).collect();
         if self.step != Step::Done && problems.is_empty() {
-            problems.push(Unresolved::from(UNANSWERED).about("the write of its LockTables"));
+            problems.push(unanswered().about("the write of its LockTables"));
         }
         if problems.is_empty() {
             LockDecision::allow(reason, locks)

@@ -8,7 +8,7 @@ use crate::model::names::{GroupResource, LogicalCluster, Namespace};
 use crate::protocol::paged_list::{PagedList, Progress};
 use crate::protocol::problem::Unresolved;
 use crate::protocol::response::Answer;
-use crate::protocol::response_error::UNANSWERED;
+use crate::protocol::response_error::{not_a_kcp, unanswered};
 
 /// The Namespace, the LogicalCluster and the APIBinding around an object.
 #[derive(Debug)]
@@ -156,10 +156,7 @@ impl ObjectScope {
                     bounds.containment = Containment::Outside;
                 }
             }
-            Progress::NotFound => {
-                let why = "failed with HTTP 404; make sure that this is a kcp, or run with --control-plane kubernetes";
-                self.state = Bindings::Unread(why.into());
-            }
+            Progress::NotFound => self.state = Bindings::Unread(not_a_kcp()),
             Progress::Failed(why) => self.state = Bindings::Unread(why),
         }
         None
@@ -176,11 +173,11 @@ impl ObjectScope {
         let bounds = self.bounds.as_ref()?;
         match bounds.containment {
             Containment::Inside => None,
-            Containment::Outside => Some(bounds.why(&place(self.cluster.as_ref(), None)).into()),
+            Containment::Outside => Some(bounds.why(&place(self.cluster.as_ref(), None))),
             Containment::Unknown => {
                 let why = match &self.state {
                     Bindings::Unread(why) => why.clone(),
-                    _ => UNANSWERED.into(),
+                    _ => unanswered(),
                 };
                 Some(self.bindings_problem(why))
             }
@@ -191,7 +188,7 @@ impl ObjectScope {
     pub(super) fn unread(&self) -> Vec<Unresolved> {
         let bindings = match &self.state {
             Bindings::NotAsked | Bindings::Read => None,
-            Bindings::Asked => Some(self.bindings_problem(UNANSWERED.into())),
+            Bindings::Asked => Some(self.bindings_problem(unanswered())),
             Bindings::Unread(why) => Some(self.bindings_problem(why.clone())),
         };
         self.scopes.unread().into_iter().chain(bindings).collect()

@@ -11,11 +11,12 @@ use super::table::{LockTable, PLURAL, TableError, TableName};
 use crate::model::api;
 use crate::model::names::Namespace;
 use crate::model::percent_encoding::percent_encode;
+use crate::protocol::cause::Cause;
 use crate::protocol::discovery::resource_names;
 use crate::protocol::paged_list::{PagedList, Progress};
 use crate::protocol::problem::Unresolved;
 use crate::protocol::response::Answer;
-use crate::protocol::response_error::{SOMETHING_ELSE, is_object_missing, object};
+use crate::protocol::response_error::{is_object_missing, list_not_found, object, something_else};
 use crate::scan::extract::{Page, PageError};
 
 /// The most locks that are read one by one; more locks are read by a list of each kind.
@@ -72,7 +73,7 @@ impl TableState {
             Err(why) => Self::Unread(why),
             Ok(Some(body)) => match LockTable::parse(body) {
                 Ok(table) if table.name() == name => Self::Known(Box::new(table)),
-                Ok(_) => Self::Unread(SOMETHING_ELSE.into()),
+                Ok(_) => Self::Unread(something_else()),
                 Err(error) => Self::Broken(error),
             },
         }
@@ -85,7 +86,7 @@ pub(super) const DISCOVERY: &str = super::ROOT;
 /// Returns true if locks are served. An error is the end of a sentence.
 pub(super) fn serves_locks(answer: Answer<'_>) -> Result<bool, Unresolved> {
     let Some(body) = object(answer, "get /apis")? else { return Ok(false) };
-    let names = resource_names(body).ok_or(SOMETHING_ELSE)?;
+    let names = resource_names(body).ok_or_else(something_else)?;
     Ok(names.iter().any(|name| LockKind::of_plural(name).is_some()))
 }
 
@@ -171,7 +172,7 @@ impl Locks {
                     // A lock that is read again is the same lock, and counts once.
                     Progress::More | Progress::Restart => Ok(true),
                     Progress::Complete => Ok(false),
-                    Progress::NotFound => Err(Unresolved::from("failed with HTTP 404; retry later").about(self.what())),
+                    Progress::NotFound => Err(list_not_found().about(self.what())),
                     Progress::Failed(why) => Err(why.about(self.what())),
                 }
             }
@@ -197,16 +198,17 @@ fn one(
     if let Answer::Response { status: 404, body } = answer
         && !is_object_missing(body, kind.plural(), name)
     {
-        return Err("was answered with an HTTP 404 that does not name the lock; retry later".into());
+        let why = "was answered with an HTTP 404 that does not name the lock; retry later";
+        return Err(Unresolved::new(Cause::ReadFailed, why));
     }
     let right = format!("get {} of {}", kind.plural(), api::GROUP);
     let Some(body) = object(answer, right)? else { return Ok(None) };
-    let value: Value = serde_json::from_slice(body).map_err(|_| SOMETHING_ELSE)?;
+    let value: Value = serde_json::from_slice(body).map_err(|_| something_else())?;
     let lock = Lock::read(kind, &value);
     let is_it = value.get("kind").and_then(Value::as_str) == Some(kind.kind())
         && lock.name() == name
         && (lock.namespace() == namespace);
-    if is_it { Ok(Some(lock)) } else { Err(SOMETHING_ELSE.into()) }
+    if is_it { Ok(Some(lock)) } else { Err(something_else()) }
 }
 
 fn page(bytes: &[u8], each: impl FnMut(&Value)) -> Result<Page, PageError> {

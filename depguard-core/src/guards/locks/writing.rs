@@ -6,10 +6,11 @@ use super::reading::TableState;
 use super::request_queue::Ask;
 use super::table::{Entry, LockTable, TableName};
 use crate::model::names::LogicalCluster;
+use crate::protocol::cause::Cause;
 use crate::protocol::problem::Unresolved;
 use crate::protocol::request::{Accept, Query, QueryId, Send, Verb};
 use crate::protocol::response::Answer;
-use crate::protocol::response_error::{UNANSWERED, failure, response};
+use crate::protocol::response_error::{failure, response, unanswered};
 
 /// The most attempts to write a table that others write at the same time.
 const MAX_TRIES: u32 = 16;
@@ -92,10 +93,13 @@ impl TableWrite {
                 self.tries += 1;
                 match self.tries < MAX_TRIES {
                     true => State::Reading,
-                    false => State::Failed("failed: other writers changed the table each time; retry later".into()),
+                    false => State::Failed(Unresolved::new(
+                        Cause::Contended,
+                        "failed: other writers changed the table each time; retry later",
+                    )),
                 }
             }
-            Ok((404, _)) => State::Failed(NOT_SERVED.into()),
+            Ok((404, _)) => State::Failed(not_served()),
             Ok((status, body)) => {
                 State::Failed(failure(status, body, "create and update locktables of dependencies.opendefense.cloud"))
             }
@@ -109,7 +113,7 @@ impl TableWrite {
             (State::Done, None) => return Ok(()),
             (State::Reported(why), _) => return Err(why.clone()),
             (State::Done | State::Storing(..), Some(why)) | (State::Failed(why), _) => why.clone(),
-            (State::Reading | State::Storing(..) | State::Handed, _) => UNANSWERED.into(),
+            (State::Reading | State::Storing(..) | State::Handed, _) => unanswered(),
         };
         Err(why.about(format_args!("the write of LockTable {}", self.name)))
     }
@@ -153,9 +157,10 @@ impl TableWrite {
         match TableState::from_answer(&self.name, answer) {
             TableState::Absent => self.store(Verb::Create, &LockTable::new(&self.name)),
             TableState::Known(table) => self.store(Verb::Replace, &table),
-            TableState::NotServed => State::Failed(NOT_SERVED.into()),
+            TableState::NotServed => State::Failed(not_served()),
             TableState::Broken(error) => {
-                State::Failed(format!("was answered with {error}; delete the table, and try again").into())
+                let why = format!("was answered with {error}; delete the table, and try again");
+                State::Failed(Unresolved::new(Cause::LockTableUnusable, why))
             }
             TableState::Unread(why) => State::Failed(why),
         }
@@ -172,11 +177,17 @@ impl TableWrite {
         for (note, entries) in self.notes.iter().enumerate() {
             match fuller.as_ref().unwrap_or(table).with(entries) {
                 Ok(table) => fuller = Some(table),
-                Err(full) => _ = self.refused.insert(note, format!("is refused: {full}").into()),
+                Err(full) => {
+                    let why = Unresolved::new(Cause::LockTableUnusable, format!("is refused: {full}"));
+                    self.refused.insert(note, why);
+                }
             }
         }
         fuller.map_or(State::Done, |table| State::Storing(verb, table))
     }
 }
 
-const NOT_SERVED: &str = "failed: the API server does not serve locktables; apply the manifests of locks";
+fn not_served() -> Unresolved {
+    let why = "failed: the API server does not serve locktables; apply the manifests of locks";
+    Unresolved::new(Cause::KindNotServed, why)
+}

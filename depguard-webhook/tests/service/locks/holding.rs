@@ -13,7 +13,7 @@ use tower::ServiceExt;
 use super::{NAMESPACE, about, ask, create, deletion, guarded, lock, lock_path, review, table, update, vm, vm_kind};
 use crate::cluster::Cluster;
 use crate::metrics::{assert_counted, registered, shown};
-use crate::{allowed, answer, post_bytes, refused, response, service};
+use crate::{allowed, answer, post_bytes, put_off, refused, response, service};
 
 #[tokio::test]
 async fn what_is_not_locked_costs_two_reads_and_what_needs_none_costs_none() {
@@ -189,7 +189,7 @@ async fn a_lock_of_the_older_kind_is_looked_for_by_name() {
     }
     assert!(allowed(&decide(review("CREATE", "alice", &Value::Null, &vm(&json!({})))).await));
     cluster.break_at("/kotas.tech/", response(500, &json!({})));
-    assert!(refused(&decide(update("alice")).await).contains("could not find out whether"));
+    assert!(put_off(&decide(update("alice")).await).contains("could not find out whether"));
     // Locks of the older kind alone open no other path.
     let response = service.oneshot(post_bytes("/lock", update("alice").to_string())).await.unwrap();
     assert_eq!(response.status(), StatusCode::NOT_FOUND);
@@ -213,8 +213,8 @@ async fn decisions_about_locks_are_counted() {
         "depguard_lock_reviews_total{operation=\"UPDATE\",decision=\"holder\"} 1",
         "depguard_lock_reviews_total{operation=\"DELETE\",decision=\"undecided\"} 1",
         "depguard_lock_reviews_total{operation=\"DELETE\",decision=\"locked\"} 0",
-        "depguard_refusals_total{cause=\"locked\"} 1",
-        "depguard_refusals_total{cause=\"undecided\"} 1",
+        "depguard_refusals_total{cause=\"ObjectLocked\"} 1",
+        "depguard_refusals_total{cause=\"ReadFailed\"} 1",
         "depguard_review_duration_seconds_count{decided_by=\"reads\"} 4",
     ];
     assert_counted(&text, &series);

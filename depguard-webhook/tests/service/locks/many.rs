@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::{about, ask, create, guarded, lock, review, table, update};
 use crate::cluster::Cluster;
-use crate::{allowed, refused};
+use crate::{allowed, causes, put_off, refused};
 
 /// Creates locks side by side: each creator stores its lock and then changes the object at once.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
@@ -98,7 +98,8 @@ async fn a_table_that_others_write_too_is_written_in_the_end_or_the_lock_is_refu
     cluster.conflict(usize::MAX);
     cluster.sent();
     let made = create(&service, &cluster, "b", |_| ()).await;
-    let message = refused(&made);
+    let message = put_off(&made);
+    assert_eq!(causes(&made), ["Contended"]);
     assert!(message.contains("can't be stored, because depguard could not record it in a lock table"), "{message}");
     let writes = cluster.sent().iter().filter(|sent| sent.starts_with("PUT")).count();
     assert!((2..100).contains(&writes), "{writes}");

@@ -11,10 +11,11 @@ use crate::guards::locks::object_scope::{Around, ObjectScope};
 use crate::guards::locks::reading::{self, Locks, Read, TableState};
 use crate::guards::locks::request_queue::{Ask, RequestQueue};
 use crate::model::names::LogicalCluster;
+use crate::protocol::cause::Cause;
 use crate::protocol::problem::Unresolved;
 use crate::protocol::request::{QueryId, Verb};
 use crate::protocol::response::Answer;
-use crate::protocol::response_error::{SOMETHING_ELSE, UNANSWERED, object};
+use crate::protocol::response_error::{object, something_else, unanswered};
 
 /// The search for locks, step by step: the tables, the object if the review doesn't show its labels, the locks, the
 /// surroundings of the object, and the access rights of the requester.
@@ -107,7 +108,7 @@ impl<'a> LockSearch<'a> {
         if self.looks.len() < MAX_LOOKS {
             return true;
         }
-        self.problems.push("its locks changed at each read; retry later".into());
+        self.problems.push(Unresolved::new(Cause::Contended, "its locks changed at each read; retry later"));
         false
     }
 
@@ -153,8 +154,8 @@ impl<'a> LockSearch<'a> {
                     let why = match state {
                         Some(TableState::Unread(why)) => why.clone(),
                         Some(TableState::Broken(error)) => {
-                            format!("was answered with {error}; delete the table, and the controller creates it again")
-                                .into()
+                            let why = "delete the table, and the controller creates it again";
+                            Unresolved::new(Cause::LockTableUnusable, format!("was answered with {error}; {why}"))
                         }
                         _ => continue,
                     };
@@ -225,7 +226,7 @@ impl<'a> LockSearch<'a> {
             // A missing object has no labels.
             None => Ok(BTreeMap::new()),
             Some(Ok(Object { metadata })) if metadata.name == subject.name => Ok(metadata.labels.unwrap_or_default()),
-            Some(_) => Err(SOMETHING_ELSE.into()),
+            Some(_) => Err(something_else()),
         });
         match read {
             Ok(labels) => subject.labels = Some(labels),
@@ -237,7 +238,9 @@ impl<'a> LockSearch<'a> {
     fn answer_discovery(&mut self, answer: Answer<'_>) {
         let why = match reading::serves_locks(answer) {
             Ok(false) => return,
-            Ok(true) => "lists locks, but no locktables; apply the manifests of locks".into(),
+            Ok(true) => {
+                Unresolved::new(Cause::KindNotServed, "lists locks, but no locktables; apply the manifests of locks")
+            }
             Err(why) => why,
         };
         self.problems.push(why.about("the discovery of dependencies.opendefense.cloud"));
@@ -312,8 +315,8 @@ impl<'a> LockSearch<'a> {
     }
 
     pub(super) fn decide(mut self) -> LockDecision {
-        let unanswered: Vec<_> = self.desk.unanswered().filter_map(|asked| self.unanswered(asked)).collect();
-        self.problems.extend(unanswered);
+        let open: Vec<_> = self.desk.unanswered().filter_map(|asked| self.not_answered(asked)).collect();
+        self.problems.extend(open);
         let names = |wanted: fn(&LockMatch) -> bool| -> Vec<String> {
             self.found.values().filter(|(_, lock_match)| wanted(lock_match)).map(|(lock, _)| lock.to_string()).collect()
         };
@@ -338,7 +341,7 @@ impl<'a> LockSearch<'a> {
             return LockDecision::refuse(Refusal::Locked { shown, count, problems }, forbidding);
         }
         if self.step != Step::Done {
-            return self.undecided(vec![Unresolved::from(UNANSWERED).about("the read of its locks")]);
+            return self.undecided(vec![unanswered().about("the read of its locks")]);
         }
         let (held, expired) = (names(|it| *it == LockMatch::Held), names(|it| *it == LockMatch::Expired));
         match (held.is_empty(), expired.is_empty()) {
@@ -355,7 +358,7 @@ impl<'a> LockSearch<'a> {
 
     /// Returns the problem of a request without an answer. (The surroundings report their own problems. Without an
     /// answer about access, the requester may not see the lock.)
-    fn unanswered(&self, asked: &PendingRequest) -> Option<Unresolved> {
+    fn not_answered(&self, asked: &PendingRequest) -> Option<Unresolved> {
         let what = match asked {
             PendingRequest::Table(index) => format!("the read of LockTable {}", self.tables.get(*index)?.name),
             PendingRequest::Discovery => "the discovery of dependencies.opendefense.cloud".to_owned(),
@@ -365,6 +368,6 @@ impl<'a> LockSearch<'a> {
             PendingRequest::Locks(locks) => locks.what(),
             PendingRequest::Around(_) | PendingRequest::Access(..) => return None,
         };
-        Some(Unresolved::from(UNANSWERED).about(what))
+        Some(unanswered().about(what))
     }
 }
