@@ -7,6 +7,7 @@ mod locks;
 mod outages;
 mod owners;
 mod paths;
+mod retries;
 mod scene;
 mod shards;
 mod sharing;
