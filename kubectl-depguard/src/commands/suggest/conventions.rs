@@ -52,68 +52,34 @@ pub(super) const MADE: &[&str] = &["write", "output", "generate", "generated", "
 /// Fields without references, whatever their own name and the names in them.
 pub(super) const NEVER: &[&str] = &["metadata", "labels", "annotations", "matchLabels", "matchExpressions"];
 
-/// Kind that every cluster has.
-pub(super) struct WellKnown {
+/// Words for a kind of Kubernetes.
+pub(super) struct KindWords {
     pub(super) group: &'static str,
-    pub(super) version: &'static str,
     pub(super) kind: &'static str,
-    pub(super) resource: &'static str,
-    pub(super) namespaced: bool,
     /// Other words for the kind, in fields that name or refer: `claimName`.
     pub(super) also: &'static [&'static str],
-    pub(super) use_of_word: WordUse,
 }
 
-/// Use of the kind's word in names of fields.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum WordUse {
-    /// The word means this kind: a field of that name refers to it.
-    Own,
-    /// The word means many things, as `node` and `role` do: only a more explicit field refers to the kind.
-    Common,
+const fn words(group: &'static str, kind: &'static str, also: &'static [&'static str]) -> KindWords {
+    KindWords { group, kind, also }
 }
 
-const fn known(
-    group: &'static str,
-    version: &'static str,
-    kind: &'static str,
-    resource: &'static str,
-    namespaced: bool,
-    also: &'static [&'static str],
-    use_of_word: WordUse,
-) -> WellKnown {
-    WellKnown { group, version, kind, resource, namespaced, also, use_of_word }
-}
-
-/// Kinds that fields name. Namespace is not in the list: a field that names a namespace names a place, not a target.
-pub(super) const WELL_KNOWN: &[WellKnown] = &[
-    known("", "v1", "Secret", "secrets", true, &[], WordUse::Own),
-    known("", "v1", "ConfigMap", "configmaps", true, &[], WordUse::Own),
-    known(
-        "",
-        "v1",
-        "PersistentVolumeClaim",
-        "persistentvolumeclaims",
-        true,
-        &["claim", "claims", "pvc", "pvcs"],
-        WordUse::Own,
-    ),
-    known("", "v1", "ServiceAccount", "serviceaccounts", true, &[], WordUse::Own),
-    known("", "v1", "PersistentVolume", "persistentvolumes", false, &["pv", "pvs"], WordUse::Own),
-    known("", "v1", "Service", "services", true, &[], WordUse::Common),
-    known("", "v1", "Pod", "pods", true, &[], WordUse::Common),
-    known("", "v1", "Node", "nodes", false, &[], WordUse::Common),
-    known("apps", "v1", "Deployment", "deployments", true, &[], WordUse::Common),
-    known("apps", "v1", "StatefulSet", "statefulsets", true, &[], WordUse::Common),
-    known("apps", "v1", "DaemonSet", "daemonsets", true, &[], WordUse::Common),
-    known("batch", "v1", "Job", "jobs", true, &[], WordUse::Common),
-    known("batch", "v1", "CronJob", "cronjobs", true, &[], WordUse::Common),
-    known("networking.k8s.io", "v1", "Ingress", "ingresses", true, &[], WordUse::Common),
-    known("networking.k8s.io", "v1", "IngressClass", "ingressclasses", false, &[], WordUse::Own),
-    known("node.k8s.io", "v1", "RuntimeClass", "runtimeclasses", false, &[], WordUse::Own),
-    known("rbac.authorization.k8s.io", "v1", "ClusterRole", "clusterroles", false, &[], WordUse::Own),
-    known("rbac.authorization.k8s.io", "v1", "Role", "roles", true, &[], WordUse::Common),
-    known("resource.k8s.io", "v1", "ResourceClaim", "resourceclaims", true, &[], WordUse::Own),
-    known("scheduling.k8s.io", "v1", "PriorityClass", "priorityclasses", false, &[], WordUse::Own),
-    known("storage.k8s.io", "v1", "StorageClass", "storageclasses", false, &[], WordUse::Own),
+/// Kinds of Kubernetes whose word means no other thing: a field of that name refers to the kind. The words of all other
+/// kinds of Kubernetes mean many things, as `node` and `role` do: only a more explicit field refers to these kinds.
+pub(super) const TELLING: &[KindWords] = &[
+    words("", "Secret", &[]),
+    words("", "ConfigMap", &[]),
+    words("", "PersistentVolumeClaim", &["claim", "claims", "pvc", "pvcs"]),
+    words("", "ServiceAccount", &[]),
+    words("", "PersistentVolume", &["pv", "pvs"]),
+    words("networking.k8s.io", "IngressClass", &[]),
+    words("node.k8s.io", "RuntimeClass", &[]),
+    words("rbac.authorization.k8s.io", "ClusterRole", &[]),
+    words("resource.k8s.io", "ResourceClaim", &[]),
+    words("scheduling.k8s.io", "PriorityClass", &[]),
+    words("storage.k8s.io", "StorageClass", &[]),
 ];
+
+/// Kinds of Kubernetes that are no targets: a field that names a namespace names a place, an Event only reports, and
+/// `endpoints` are addresses.
+pub(super) const NO_TARGETS: &[&str] = &["Namespace", "Event", "Endpoints"];

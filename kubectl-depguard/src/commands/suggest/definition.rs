@@ -6,6 +6,7 @@ use depguard_core::api::PATH_ANNOTATION;
 use serde_json::Value;
 
 use crate::cluster::documents::name_of;
+use crate::cluster::kinds::KindInfo;
 use crate::cluster::rules::ReadFailure;
 
 /// Kind, as a rule names it.
@@ -16,6 +17,19 @@ pub(super) struct KindName {
     pub(super) kind: String,
     pub(super) resource: String,
     pub(super) namespaced: bool,
+}
+
+impl KindName {
+    /// Names a kind of Kubernetes.
+    pub(super) fn from_kind(kind: &KindInfo) -> Self {
+        Self {
+            group: kind.gvr.group.to_string(),
+            version: kind.gvr.version.to_string(),
+            kind: kind.kind.clone(),
+            resource: kind.gvr.resource.to_string(),
+            namespaced: kind.namespaced == Some(true),
+        }
+    }
 }
 
 /// APIExport that serves a kind.

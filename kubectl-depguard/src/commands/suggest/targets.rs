@@ -1,15 +1,17 @@
 //! Targets: the kinds that the words of a field mean.
 
-use super::conventions::{WELL_KNOWN, WordUse};
+use super::conventions::{NO_TARGETS, TELLING};
 use super::definition::{Definition, Export, KindName};
 use super::words::{singulars, words};
+use crate::cluster::built_in_kinds;
+use crate::cluster::kinds::KindInfo;
 
 /// Kind that may be referred to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Target {
     pub(super) name: KindName,
     pub(super) export: Option<Export>,
-    /// True for a given kind, false for a kind that is only well-known.
+    /// True for a given kind, false for a kind of Kubernetes that is not among the given ones.
     pub(super) given: bool,
     /// True if the kind's word alone is enough to mean it.
     pub(super) telling: bool,
@@ -35,7 +37,8 @@ pub(super) struct Kinds {
 }
 
 impl Kinds {
-    /// Collects the given kinds and the well-known ones.
+    /// Collects the given kinds, and those of Kubernetes in their stable versions. What is alpha or beta is off in most
+    /// clusters, and often has a namesake elsewhere, as PodGroup and Workload do.
     pub(super) fn new(definitions: &[Definition]) -> Self {
         let given = definitions.iter().map(|definition| Target {
             names: joined_names(&definition.name),
@@ -46,18 +49,14 @@ impl Kinds {
             telling: true,
         });
         let mut all: Vec<_> = given.collect();
-        for known in WELL_KNOWN {
-            let name = KindName {
-                group: known.group.to_owned(),
-                version: known.version.to_owned(),
-                kind: known.kind.to_owned(),
-                resource: known.resource.to_owned(),
-                namespaced: known.namespaced,
-            };
-            let is_given = |target: &Target| target.name.group == name.group && target.name.resource == name.resource;
-            if !all.iter().any(is_given) {
-                let (names, telling) = (joined_names(&name), known.use_of_word == WordUse::Own);
-                all.push(Target { name, export: None, given: false, telling, names, also: known.also });
+        let is_stable = |known: &&KindInfo| !known.gvr.version.as_str().contains(['a', 'b']);
+        for known in built_in_kinds::all().iter().filter(is_stable) {
+            let name = KindName::from_kind(known);
+            let is_there = |target: &Target| target.name.group == name.group && target.name.resource == name.resource;
+            if !NO_TARGETS.contains(&known.kind.as_str()) && !all.iter().any(is_there) {
+                let words = TELLING.iter().find(|words| words.group == name.group && words.kind == name.kind);
+                let (telling, also) = (words.is_some(), words.map_or(&[][..], |words| words.also));
+                all.push(Target { names: joined_names(&name), name, export: None, given: false, telling, also });
             }
         }
         Self { all }

@@ -108,6 +108,14 @@ async fn each_convention_is_found() {
         ("writeTokenSecretRef", names(&["name"]), ".spec.writeTokenSecretRef.name secrets low"),
         ("target", names(&["apiVersion", "kind", "name"]), ".spec.target.name ? medium"),
         ("mysteryRef", names(&["name"]), ".spec.mysteryRef.name ? medium"),
+        // Kinds of Kubernetes, but none that is alpha or beta: others have a Workload, too.
+        ("networkPolicyRef", names(&["name"]), ".spec.networkPolicyRef.name networkpolicies.networking.k8s.io high"),
+        (
+            "volumeAttributesClassName",
+            text.clone(),
+            ".spec.volumeAttributesClassName volumeattributesclasses.storage.k8s.io medium",
+        ),
+        ("workloadRef", names(&["name"]), ".spec.workloadRef.name ? medium"),
     ] {
         assert_eq!(rows(&[vpc(), vm(json!({ field: shape }))]).await, [expected], "{field}");
     }
@@ -123,6 +131,8 @@ async fn what_only_looks_like_a_reference_is_left_alone() {
         ("secretName", json!({"type": "integer"})),
         ("vpc", json!({"type": "string", "format": "date-time"})),
         ("node", text.clone()),
+        ("lease", text.clone()),
+        ("endpoints", list(names(&["name", "port"]))),
         ("role", text.clone()),
         ("usernameClaim", text.clone()),
         ("labels", json!({"type": "object", "additionalProperties": {"type": "string"}})),
