@@ -197,6 +197,9 @@ impl KindInfo {
     }
 }
 
+/// Limit on the letters after a kind's stem in a plural, as in `policies` of Policy.
+const MAX_PLURAL_ENDING: usize = 3;
+
 /// Guesses the resource of a kind: the plural that an API server uses by default.
 pub(crate) fn guess_resource(kind: &str) -> Option<Resource> {
     let lower = kind.to_lowercase();
@@ -211,6 +214,13 @@ pub(crate) fn guess_resource(kind: &str) -> Option<Resource> {
         },
     };
     Resource::parse(&plural).ok()
+}
+
+/// Returns true if a resource may be the plural of a kind, in whatever form: `meshs` or `meshes` of Mesh.
+pub(crate) fn may_be_plural(resource: &str, kind: &str) -> bool {
+    let lower = kind.to_lowercase();
+    let stem = lower.strip_suffix(['y', 'f']).unwrap_or(&lower);
+    resource.strip_prefix(stem).is_some_and(|ending| ending.len() <= MAX_PLURAL_ENDING)
 }
 
 /// Returns the name as kubectl takes it: `vpcs.network.example.com`, or `configmaps` in the core group.
@@ -289,6 +299,21 @@ mod tests {
             ("Endpoints", "endpoints"),
         ] {
             assert_eq!(guess_resource(kind).unwrap().as_str(), resource);
+        }
+    }
+
+    #[test]
+    fn a_resource_that_is_no_plural_of_a_kind_is_not_taken_for_one() {
+        for (kind, resource, may_be) in [
+            ("Mesh", "meshs", true),
+            ("Policy", "policys", true),
+            ("Wolf", "wolves", true),
+            ("Data", "data", true),
+            ("VPC", "vpns", false),
+            ("Net", "networks", false),
+            ("VPC", "vpcpeerings", false),
+        ] {
+            assert_eq!(may_be_plural(resource, kind), may_be, "{kind} {resource}");
         }
     }
 }

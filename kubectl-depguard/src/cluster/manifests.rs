@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use crate::cluster::built_in_kinds::{self, scope_of};
 use crate::cluster::documents::{Document, Origin, text};
 use crate::cluster::files::Files;
-use crate::cluster::kinds::{KindInfo, Kinds, guess_resource};
+use crate::cluster::kinds::{KindInfo, Kinds, guess_resource, may_be_plural};
 use crate::cluster::object_record::{ObjectRecord, ObjectType, Role, SharedNames};
 use crate::cluster::object_text::ObjectText;
 use crate::cluster::rule_manifests::{ends_of, everywhere_bound, kind_of, mistake, named_by};
@@ -200,7 +200,7 @@ impl Manifests {
                 _ if record.name.is_empty() => None,
                 Some(known) => known.clone(),
                 None => {
-                    let place = self.place(&record.object_type);
+                    let place = self.place(&record.object_type, &ends);
                     places.insert(Arc::clone(&record.object_type), place.clone());
                     place
                 }
@@ -219,12 +219,37 @@ impl Manifests {
     }
 
     /// Finds the kind of objects with such a type; `None` if there can be no such kind.
-    fn place(&mut self, object_type: &ObjectType) -> Option<Place> {
-        let known = self.kind_named(&object_type.api_version, &object_type.kind)?;
+    fn place(&mut self, object_type: &ObjectType, ends: &BTreeSet<GroupResource>) -> Option<Place> {
+        let ObjectType { api_version, kind, .. } = object_type;
+        let known = self.kind_named(api_version, kind)?;
+        let is_given = self.kinds.of_object(api_version, kind).is_some();
+        if !is_given && built_in_kinds::of_kind(known.gvr.group.as_str(), kind).is_none() {
+            self.unread.extend(self.doubt(&known, ends));
+        }
         self.kinds.learn(known.clone());
         // The kind may come from a rule, which doesn't say the scope.
         let namespaced = known.namespaced.or_else(|| scope_of(known.gvr.group.as_str(), &known.kind));
         Some(Place { gvr: Arc::new(known.gvr), namespaced })
+    }
+}
+
+impl Manifests {
+    /// Returns the doubt about a kind whose resource is a guess: a rule names another resource, which may be the kind's.
+    /// Then the rule may be about its objects.
+    fn doubt(&self, guessed: &KindInfo, ends: &BTreeSet<GroupResource>) -> Option<ReadFailure> {
+        let KindInfo { gvr, kind, .. } = guessed;
+        if ends.contains(&gvr.group_resource()) {
+            return None;
+        }
+        let mut others = ends.iter().filter(|end| end.group == gvr.group && self.kinds.of(end).is_none());
+        let other = others.find(|end| may_be_plural(end.resource.as_str(), kind))?;
+        Some(ReadFailure {
+            what: format!("the objects of kind {kind} of {}", gvr.group),
+            why: format!(
+                "they may be {other}, which a rule names without the kind: add the CustomResourceDefinition to the \
+                 files, or `kind: {kind}` to the rule"
+            ),
+        })
     }
 }
 

@@ -260,3 +260,44 @@ async fn what_looks_like_a_suite_or_a_rule_is_not_passed_over() {
     assert_eq!(status, ExitStatus::Failure, "{err}");
     assert!(err.contains("b.yaml"), "{err}");
 }
+
+/// The plural of Mesh is `meshs` here, which nobody would guess. The rule is about the meshes all the same.
+#[tokio::test]
+async fn a_guessed_plural_lets_no_deletion_pass() {
+    const SUITE: &str = r"
+rules:
+- apiVersion: dependencies.opendefense.cloud/v1alpha1
+  kind: DependencyRule
+  metadata: {name: gateways}
+  spec:
+    dependent: {group: net.example.com, version: v1, kind: Gateway, resource: gateways}
+    dependencies:
+    - {group: net.example.com, version: v1, resource: meshs, fieldRef: {path: .spec.mesh}}
+objects:
+- {apiVersion: net.example.com/v1, kind: Gateway, metadata: {name: g}, spec: {mesh: m}}
+- {apiVersion: net.example.com/v1, kind: Mesh, metadata: {name: m}}
+tests:
+- {delete: mesh/m, expect: allowed}
+";
+    let (status, out, err) = test(&["-f", "-"], SUITE).await;
+    assert_eq!((status, out.as_str()), (ExitStatus::Failure, ""), "{err}");
+    assert!(err.contains("could not read the objects of kind Mesh of net.example.com (they may be meshs.net"), "{err}");
+
+    let objects = SUITE.split_once("rules:\n").unwrap().1;
+    let (rules, objects) = objects.split_once("objects:\n").unwrap();
+    let objects = objects.split_once("tests:").unwrap().0.replace("- {", "---\n{");
+    let manifests = format!("{}---\n{objects}", rules.replacen("- ", "  ", 1));
+    let (status, out, err) = depguard_reading(&["why", "mesh", "m", "-f", "-"], manifests).await;
+    assert!(status == ExitStatus::Failure && !out.contains("free"), "{out}{err}");
+
+    // The rule gives the kind, or a definition gives the plural: then nothing is a guess.
+    let named = SUITE.replace("resource: meshs,", "resource: meshs, kind: Mesh,").replace("allowed", "denied");
+    let definition = "objects:\n- {apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, \
+                      metadata: {name: meshs.net.example.com}, spec: {group: net.example.com, scope: Namespaced, \
+                      names: {kind: Mesh, plural: meshs}, versions: [{name: v1, served: true, storage: true}]}}\n";
+    let defined = SUITE.replace("objects:\n", definition).replace("allowed", "denied");
+    for suite in [named, defined] {
+        let (status, out, err) = test(&["-f", "-"], &suite).await;
+        assert_eq!(status, ExitStatus::Well, "{out}{err}");
+    }
+}

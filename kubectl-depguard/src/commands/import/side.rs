@@ -8,6 +8,7 @@ use depguard_core::{ControlPlane, ExportName};
 use serde_json::Value;
 
 use super::written::{Published, Related, RelatedOrigin, Spec};
+use crate::cluster::built_in_kinds;
 use crate::cluster::kinds::{KindInfo, Kinds, guess_resource, resource_name};
 use crate::engine::rule_draft::ExportAt;
 use crate::engine::synced_names::Agent;
@@ -74,6 +75,8 @@ impl Side {
         let source = &spec.resource;
         let same = |known: &&KindInfo| known.gvr.group.as_str() == source.api_group && known.kind == source.kind;
         let known: Vec<_> = kinds.iter().filter(same).collect();
+        // Kubernetes' own kinds tell the resource and the scope, but not which version a cluster stores.
+        let named = known.first().copied().or(built_in_kinds::of_kind(&source.api_group, &source.kind));
         let mut assumed = Vec::new();
         let mut assume = |field, what: String| assumed.push((field, what));
         let chosen = source.version.clone().into_iter().chain(source.versions.iter().flatten().cloned());
@@ -99,7 +102,7 @@ impl Side {
         let projection = spec.projection.clone().unwrap_or_default();
         let nonempty = |field: &Option<String>| field.clone().filter(|text| !text.is_empty());
         let renamed = nonempty(&projection.kind).filter(|_| self == Self::Kcp);
-        let resource = match (nonempty(&projection.plural).filter(|_| self == Self::Kcp), &renamed, known.first()) {
+        let resource = match (nonempty(&projection.plural).filter(|_| self == Self::Kcp), &renamed, named) {
             (Some(plural), ..) => plural,
             (None, Some(kind), _) => format!("{}s", kind.to_lowercase()),
             (None, None, Some(known)) => known.gvr.resource.to_string(),
@@ -116,7 +119,7 @@ impl Side {
                 guess
             }
         };
-        let scope = known.first().and_then(|known| known.namespaced);
+        let scope = named.and_then(|named| named.namespaced);
         if self == Self::ServiceCluster {
             let kind = Some(source.kind.clone());
             return Ok(SideKind {
@@ -179,13 +182,9 @@ impl Side {
             version = nonempty(&projection.version).unwrap_or(version);
             resource = nonempty(&projection.resource).unwrap_or(resource);
         }
-        let known =
-            kinds.iter().find(|known| known.gvr.group.as_str() == group && known.gvr.resource.as_str() == resource);
-        let kind = match (group.as_str(), resource.as_str()) {
-            ("", "secrets") => Some("Secret".to_owned()),
-            ("", "configmaps") => Some("ConfigMap".to_owned()),
-            _ => known.map(|known| known.kind.clone()),
-        };
+        let is_it = |known: &&KindInfo| known.gvr.group.as_str() == group && known.gvr.resource.as_str() == resource;
+        let known = kinds.iter().find(is_it).or_else(|| built_in_kinds::all().iter().find(is_it));
+        let kind = known.map(|known| known.kind.clone());
         let namespaced = known.and_then(|known| known.namespaced);
         let kind = SideKind { group, version, resource, kind, namespaced, assumed: Vec::new() };
         let export = match self {

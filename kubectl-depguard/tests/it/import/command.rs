@@ -134,6 +134,23 @@ async fn each_thing_that_is_taken_otherwise_is_said() {
     }
 }
 
+/// Kubernetes' own kinds need no definition. Without one, the plural of any other kind is a guess, which is said.
+#[tokio::test]
+async fn a_plural_is_guessed_only_if_nobody_gives_it() {
+    for (group, kind, resource, findings) in [
+        ("networking.k8s.io", "NetworkPolicy", "networkpolicies", 0),
+        ("storage.k8s.io", "CSIStorageCapacity", "csistoragecapacities", 0),
+        ("post.example.com", "Parcel", "parcels", 1),
+    ] {
+        let mut published = published(SYNC_AGENT, "things", &by_name());
+        published["spec"]["resource"] = json!({"apiGroup": group, "kind": kind, "version": "v1"});
+        let (rules, report) = imported(&[published], &[]).await;
+        assert_eq!(rules[0]["spec"]["dependent"]["resource"], resource);
+        let guesses = report.iter().filter(|finding| finding["message"].as_str().unwrap().contains("probably"));
+        assert_eq!(guesses.count(), findings, "{kind}: {report:?}");
+    }
+}
+
 #[tokio::test]
 async fn a_copy_is_found_by_its_name_or_by_its_labels() {
     for (api, name, label) in [
