@@ -144,6 +144,21 @@ impl Manifests {
         self.objects.iter().filter(|object| object.is_of(kind))
     }
 
+    /// Returns an object beside the manifests, with its kind and namespace as if it were one of them; `None` if there can
+    /// be no such kind.
+    pub(crate) fn place_beside(&self, document: &Document, namespace: &Namespace) -> Option<ManifestObject> {
+        let record = ObjectRecord::new(document, &mut SharedNames::default());
+        let known = self.kind_named(&record.object_type.api_version, &record.object_type.kind)?;
+        let scope = known.namespaced.or_else(|| scope_of(known.gvr.group.as_str(), &known.kind));
+        let kind = known.gvr.group_resource();
+        let is_namespaced = || self.objects_of(&kind).any(|object| object.namespace().is_some());
+        let mut object = ManifestObject { gvr: Arc::new(known.gvr), record, is_filled_in: false };
+        if scope.unwrap_or_else(is_namespaced) {
+            object.fill_in(&Arc::from(namespace.as_str()));
+        }
+        Some(object)
+    }
+
     /// Returns the kinds of the rules' dependents and targets.
     fn ends(&self) -> BTreeSet<GroupResource> {
         let rules = self.rules.iter().filter_map(|rule| rule.get("spec"));

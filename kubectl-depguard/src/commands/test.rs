@@ -11,6 +11,7 @@ use crate::options::Global;
 mod case;
 mod checks;
 mod coverage;
+mod differences;
 mod report;
 mod suite;
 
@@ -20,8 +21,8 @@ use self::suite::Suite;
 
 /// Run unit tests of rules
 ///
-/// A suite has rules, objects, and deletions with their expected decisions. The webhook's own engine decides them,
-/// without any API server.
+/// A suite has rules, objects, and deletions, creations and updates with their expected decisions. The webhook's own
+/// engine decides them, without any API server.
 ///
 /// Exit code: 0 if all tests pass, 1 if one fails, 2 if a suite can't be read.
 #[derive(Debug, clap::Args)]
@@ -37,7 +38,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     output: CheckOutputArgs,
 
-    /// Also list each reference of the rules, with the number of tests in which it counts
+    /// Also list each reference of the rules, with the numbers of tests in which it counts
     #[arg(long)]
     coverage: bool,
 }

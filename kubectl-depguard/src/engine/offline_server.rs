@@ -11,7 +11,7 @@ use depguard_core::model::{GroupResource, Version};
 use depguard_core::protocol::Accept;
 use serde_json::{Map, Value, json};
 
-use crate::cluster::kinds::KindInfo;
+use crate::cluster::kinds::{KindInfo, resource_name};
 use crate::cluster::manifests::Manifests;
 use crate::cluster::object_text::ObjectText;
 use crate::io::exit::Failure;
@@ -24,6 +24,8 @@ use self::stored_object::{PrintedField, PrintedFields, StoredObject};
 #[derive(Debug, Clone, Default)]
 pub(crate) struct OfflineServer {
     kinds: BTreeMap<GroupResource, Kind>,
+    /// Namespaces in which an object was put.
+    namespaces: BTreeSet<Box<str>>,
 }
 
 /// Versions and scope of a served kind.
@@ -93,6 +95,9 @@ impl OfflineServer {
 
     /// Adds an object of a kind. The server shows the object once the kind is [served](Self::serve).
     fn insert(&mut self, kind: GroupResource, object: StoredObject) {
+        if object.namespace().is_some_and(|namespace| !self.namespaces.contains(namespace)) {
+            self.namespaces.insert(object.namespace.clone());
+        }
         let kind = self.kinds.entry(kind).or_default();
         kind.objects.push(object);
         kind.printed = PrintedFields::default();
@@ -107,17 +112,22 @@ impl OfflineServer {
         }
     }
 
+    /// Returns true if there is an object of this kind, namespace and name.
+    pub(crate) fn has(&self, kind: &GroupResource, namespace: Option<&str>, name: &str) -> bool {
+        self.kinds.get(kind).is_some_and(|kind| kind.find(namespace, name).is_some())
+    }
+
     /// Answers a GET of a path and query.
     ///
     /// `deleted` is the object whose deletion is judged. Lists leave it out, as an object never holds itself, and
     /// manifests carry no UID by which the engine could recognise it.
-    pub(crate) fn get(&self, path_and_query: &str, accept: Accept, deleted: &Arc<Value>) -> Reply {
+    pub(crate) fn get(&self, path_and_query: &str, accept: Accept, deleted: Option<&Arc<Value>>) -> Reply {
         let (path, query) = path_and_query.split_once('?').unwrap_or((path_and_query, ""));
         let segments: Vec<_> = path.split('/').skip(1).collect();
         let (group, rest) = match segments.as_slice() {
             ["api", rest @ ..] => ("", rest),
             ["apis", group, rest @ ..] => (*group, rest),
-            _ => return Reply::not_found(""),
+            _ => return Reply::no_page(),
         };
         if let ("", ["v1", "namespaces", name]) = (group, rest) {
             return self.namespace(name);
@@ -127,23 +137,19 @@ impl OfflineServer {
             [version] => self.version(group, version),
             [version, resource] => match self.served(group, version, resource) {
                 Some((kind, fields)) => kind.list(fields, None, query, accept, deleted),
-                None => Reply::not_found(""),
+                None => Reply::no_page(),
             },
             [version, "namespaces", namespace, resource] => match self.served(group, version, resource) {
                 Some((kind, fields)) if kind.served.namespaced => {
                     kind.list(fields, Some(namespace), query, accept, deleted)
                 }
-                _ => Reply::not_found(""),
+                _ => Reply::no_page(),
             },
             [version, "namespaces", namespace, resource, name] => {
-                let kind = self.served(group, version, resource).map(|(kind, _)| kind);
-                kind.map_or_else(|| Reply::not_found(""), |kind| kind.object(Some(namespace), name))
+                self.object(group, version, resource, Some(namespace), name)
             }
-            [version, resource, name] => {
-                let kind = self.served(group, version, resource).map(|(kind, _)| kind);
-                kind.map_or_else(|| Reply::not_found(""), |kind| kind.object(None, name))
-            }
-            _ => Reply::not_found(""),
+            [version, resource, name] => self.object(group, version, resource, None, name),
+            _ => Reply::no_page(),
         }
     }
 
@@ -151,6 +157,16 @@ impl OfflineServer {
         let mut kinds = self.kinds.iter();
         let (_, kind) = kinds.find(|(kind, _)| kind.group.as_str() == group && kind.resource.as_str() == resource)?;
         Some((kind, kind.served.versions.get(version)?))
+    }
+
+    /// Returns one object. The path names a namespace exactly if the objects of the kind are in namespaces.
+    fn object(&self, group: &str, version: &str, resource: &str, namespace: Option<&str>, name: &str) -> Reply {
+        match self.served(group, version, resource) {
+            Some((kind, _)) if kind.served.namespaced == namespace.is_some() => {
+                kind.find(namespace, name).map_or_else(|| Reply::not_found(group, resource, name), Reply::object)
+            }
+            _ => Reply::no_page(),
+        }
     }
 
     fn of_group<'a>(&'a self, group: &'a str) -> impl Iterator<Item = (&'a GroupResource, &'a Kind)> {
@@ -164,7 +180,7 @@ impl OfflineServer {
             return Reply::ok(&json!({"kind": "APIVersions", "versions": versions}));
         }
         if versions.is_empty() {
-            return Reply::not_found("");
+            return Reply::no_page();
         }
         let versions: Vec<_> = versions
             .into_iter()
@@ -179,26 +195,25 @@ impl OfflineServer {
             .map(|(name, kind)| json!({"name": name.resource.as_str(), "namespaced": kind.served.namespaced}))
             .collect();
         if resources.is_empty() {
-            return Reply::not_found("");
+            return Reply::no_page();
         }
         Reply::ok(&json!({"kind": "APIResourceList", "resources": resources}))
     }
 
-    /// Returns a namespace. A namespace without a manifest exists all the same: an object is in it.
+    /// Returns a namespace. A namespace without a manifest exists all the same if an object is in it.
     fn namespace(&self, name: &str) -> Reply {
         let mut kinds = self.of_group("").filter(|(kind, _)| kind.resource.as_str() == "namespaces");
-        let given = kinds.find_map(|(_, kind)| kind.find(None, name));
-        given.map_or_else(|| Reply::ok(&json!({"metadata": {"name": name}})), Reply::object)
+        match kinds.find_map(|(_, kind)| kind.find(None, name)) {
+            Some(given) => Reply::object(given),
+            None if self.namespaces.contains(name) => Reply::ok(&json!({"metadata": {"name": name}})),
+            None => Reply::not_found("", "namespaces", name),
+        }
     }
 }
 
 impl Kind {
     fn find(&self, namespace: Option<&str>, name: &str) -> Option<&StoredObject> {
         self.objects.iter().find(|object| &*object.name == name && object.namespace() == namespace)
-    }
-
-    fn object(&self, namespace: Option<&str>, name: &str) -> Reply {
-        self.find(namespace, name).map_or_else(|| Reply::not_found(name), Reply::object)
     }
 
     /// Returns one page of a list. The continue token is the number of objects on the pages before.
@@ -208,7 +223,7 @@ impl Kind {
         namespace: Option<&str>,
         query: &str,
         accept: Accept,
-        deleted: &Arc<Value>,
+        deleted: Option<&Arc<Value>>,
     ) -> Reply {
         if accept == Accept::Table {
             return Reply::refused(406, "tables are not printed here");
@@ -227,7 +242,7 @@ impl Kind {
             Some(Ok(selected)) => Some(selected),
             Some(Err(refused)) => return refused,
         };
-        let deleted = ObjectText::new(deleted);
+        let deleted = deleted.map(ObjectText::new);
         let is_selected = |index: usize| match &selected {
             None => true,
             Some((printed, value)) => printed.get(index).is_some_and(|own| own.as_deref() == Some(value)),
@@ -235,7 +250,7 @@ impl Kind {
         let objects = self.objects.iter().enumerate().filter(|(index, object)| {
             namespace.is_none_or(|namespace| object.namespace() == Some(namespace))
                 && is_selected(*index)
-                && object.text != deleted
+                && deleted.as_ref() != Some(&object.text)
         });
         let mut objects = objects.map(|(_, object)| object);
         let items: Vec<_> = objects.by_ref().skip(start).take(limit.unwrap_or(usize::MAX)).collect();
@@ -296,17 +311,19 @@ impl Reply {
         Self::refused(500, why.message())
     }
 
-    /// Builds a 404 for the object of this name; an empty name means that nothing of the kind can exist.
-    fn not_found(name: &str) -> Self {
-        let message = match name {
-            "" => "the server could not find the requested resource".to_owned(),
-            name => format!("\"{name}\" not found"),
-        };
+    /// Builds a 404 for a served kind that has no object of this name.
+    fn not_found(group: &str, resource: &str, name: &str) -> Self {
         let status = json!({
-            "kind": "Status", "status": "Failure", "code": 404, "reason": "NotFound", "message": message,
-            "details": {"name": name},
+            "kind": "Status", "status": "Failure", "code": 404, "reason": "NotFound",
+            "message": format!("{} \"{name}\" not found", resource_name(resource, group)),
+            "details": {"group": group, "kind": resource, "name": name},
         });
         Self { status: 404, body: status.to_string().into_bytes() }
+    }
+
+    /// Builds a 404 for a path that the server doesn't have, such as that of a kind that is not served.
+    fn no_page() -> Self {
+        Self { status: 404, body: b"404 page not found\n".to_vec() }
     }
 
     fn refused(status: u16, message: &str) -> Self {
@@ -340,114 +357,4 @@ fn unescaped(value: &str) -> Option<String> {
 }
 
 #[cfg(test)]
-mod tests {
-    use depguard_core::Group;
-    use depguard_core::model::Resource;
-
-    use super::*;
-
-    fn vms() -> GroupResource {
-        GroupResource { group: Group::parse("g.example.com").unwrap(), resource: Resource::parse("vms").unwrap() }
-    }
-
-    fn stored(object: &Value) -> StoredObject {
-        let text = |field: &str| object["metadata"][field].as_str().unwrap_or_default().into();
-        let (name, namespace) = (text("name"), text("namespace"));
-        StoredObject { name, namespace, text: ObjectText::new(&Arc::new(object.clone())) }
-    }
-
-    fn answers(fields: &[&str], objects: usize) -> OfflineServer {
-        let mut answers = OfflineServer::default();
-        let fields = fields.iter().map(|field| (*field).to_owned()).collect();
-        let versions = [(Version::parse("v1").unwrap(), fields)].into();
-        answers.serve(vms(), Served { versions, namespaced: true });
-        for index in 0..objects {
-            let namespace = if index % 2 == 0 { "even" } else { "odd" };
-            let object = json!({
-                "metadata": {"name": format!("m{index}"), "namespace": namespace}, "spec": {"vpc": format!("a,{}", index % 3)},
-            });
-            answers.insert(vms(), stored(&object));
-        }
-        answers
-    }
-
-    fn get(answers: &OfflineServer, path: &str, accept: Accept) -> (u16, Value) {
-        let reply = answers.get(path, accept, &Arc::new(Value::Null));
-        (reply.status, serde_json::from_slice(&reply.body).unwrap())
-    }
-
-    fn names(list: &Value) -> Vec<&str> {
-        list["items"].as_array().unwrap().iter().map(|item| item["metadata"]["name"].as_str().unwrap()).collect()
-    }
-
-    #[test]
-    fn a_list_comes_page_by_page_and_each_object_once() {
-        let answers = answers(&[], 7);
-        let (mut seen, mut token) = (Vec::new(), String::new());
-        loop {
-            let (status, page) = get(&answers, &format!("/apis/g.example.com/v1/vms?limit=3{token}"), Accept::Json);
-            assert_eq!((status, &page["metadata"]["resourceVersion"]), (200, &json!("1")));
-            seen.extend(names(&page).into_iter().map(str::to_owned));
-            match page["metadata"]["continue"].as_str() {
-                Some(next) => token = format!("&continue={next}"),
-                None => break,
-            }
-        }
-        assert_eq!(seen, (0..7).map(|index| format!("m{index}")).collect::<Vec<_>>());
-        let (_, page) = get(&answers, "/apis/g.example.com/v1/namespaces/odd/vms?limit=500", Accept::Metadata);
-        assert_eq!(names(&page), ["m1", "m3", "m5"]);
-        assert_eq!(page["items"][0].get("spec"), None);
-    }
-
-    #[test]
-    fn a_field_is_selected_by_only_where_the_schema_says_so() {
-        let query = "?fieldSelector=spec.vpc%3Da%5C%2C1&limit=500";
-        let (_, page) = get(&answers(&["spec.vpc"], 5), &format!("/apis/g.example.com/v1/vms{query}"), Accept::Json);
-        assert_eq!(names(&page), ["m1", "m4"]);
-        let refused = get(&answers(&[], 5), &format!("/apis/g.example.com/v1/vms{query}"), Accept::Json);
-        assert_eq!((refused.0, &refused.1["message"]), (400, &json!("field label not supported: spec.vpc")));
-        // What is removed after a selection shifts no field to another object.
-        let mut fewer = answers(&["spec.vpc"], 5);
-        get(&fewer, &format!("/apis/g.example.com/v1/vms{query}"), Accept::Json);
-        let first = get(&fewer, "/apis/g.example.com/v1/namespaces/odd/vms/m1", Accept::Json).1;
-        fewer.remove(&vms(), &Arc::new(first));
-        let (_, page) = get(&fewer, &format!("/apis/g.example.com/v1/vms{query}"), Accept::Json);
-        assert_eq!(names(&page), ["m4"]);
-        let mut lists = answers(&["spec.vpc"], 1);
-        lists.insert(vms(), stored(&json!({"metadata": {"name": "l"}, "spec": {"vpc": ["a"]}})));
-        assert_eq!(get(&lists, &format!("/apis/g.example.com/v1/vms{query}"), Accept::Json).0, 400);
-    }
-
-    #[test]
-    fn what_is_not_there_is_told_as_a_server_tells_it() {
-        let answers = answers(&[], 1);
-        for (path, status) in [
-            ("/apis/g.example.com/v1/namespaces/even/vms/m0", 200),
-            ("/apis/g.example.com/v1/namespaces/odd/vms/m0", 404),
-            ("/apis/g.example.com/v2/vms?limit=1", 404),
-            ("/apis/g.example.com/v1/disks?limit=1", 404),
-            ("/apis/g.example.com", 200),
-            ("/apis/g.example.com/v1", 200),
-            ("/apis/other.example.com", 404),
-            ("/api", 200),
-            ("/api/v1/namespaces/unheard-of", 200),
-            ("/apis/g.example.com/v1/vms?limit=x", 400),
-            ("/elsewhere", 404),
-            ("", 404),
-        ] {
-            assert_eq!(get(&answers, path, Accept::Json).0, status, "{path}");
-        }
-        assert_eq!(get(&answers, "/apis/g.example.com/v1/vms?limit=1", Accept::Table).0, 406);
-        let gone = get(&answers, "/apis/g.example.com/v1/namespaces/even/vms/m9", Accept::Json).1;
-        assert_eq!(gone["details"]["name"], "m9");
-    }
-
-    #[test]
-    fn the_object_that_is_deleted_is_not_among_its_dependents() {
-        let mut answers = answers(&[], 2);
-        let deleted = Arc::new(json!({"metadata": {"name": "it", "namespace": "odd"}}));
-        answers.insert(vms(), stored(&deleted));
-        let reply = answers.get("/apis/g.example.com/v1/vms?limit=9", Accept::Json, &deleted);
-        assert_eq!(names(&serde_json::from_slice(&reply.body).unwrap()), ["m0", "m1"]);
-    }
-}
+mod tests;

@@ -1,16 +1,20 @@
-//! Simulated deletion: the webhook's engine judges it, over objects in memory or a live API server.
+//! Simulated requests: the webhook's engine judges a deletion, a creation or an update, over objects in memory or a live
+//! API server.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::future;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use depguard_core::api::FailurePolicy;
-use depguard_core::decision::{AllowReason, Blocker, Diagnostics, Reason, Referrers, Verdict};
-use depguard_core::protocol::{Remedy, Unresolved};
+use depguard_core::decision::{
+    AllowReason, Blocker, Diagnostics, MissingTarget, MissingTargets, Reason, Referrers, Verdict,
+};
+use depguard_core::protocol::{ObjectReview, Remedy, Unresolved};
 use depguard_core::{
-    Context, Decision, Fetched, GroupVersionResource, OverridePolicy, Query, Review, RuleSet, Workspaces,
+    Context, Decision, Evaluation, Fetched, GroupVersionResource, OverridePolicy, Query, Review, ReviewError, RuleSet,
+    Workspaces,
 };
 use depguard_kcp::Endpoint;
 use serde_json::{Value, json};
@@ -37,7 +41,20 @@ pub(crate) struct Deletion<'a> {
     pub(crate) groups: &'a [String],
 }
 
-/// Rules and policies by which the engine judges a deletion.
+/// Creation or update of one object by one user.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Write<'a> {
+    /// Versions in which API servers hand the object to webhooks, each with the object's kind.
+    pub(crate) gvrs: &'a [GroupVersionResource],
+    pub(crate) object: &'a Value,
+    /// Object before the update; `None` for a creation.
+    pub(crate) old_object: Option<&'a Value>,
+    /// User who writes the object, and the user's groups.
+    pub(crate) user: &'a str,
+    pub(crate) groups: &'a [String],
+}
+
+/// Rules and policies by which the engine judges a request.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Policies<'a> {
     pub(crate) rules: &'a RuleSet,
@@ -45,8 +62,8 @@ pub(crate) struct Policies<'a> {
     pub(crate) overrides: &'a OverridePolicy,
 }
 
-/// Decisions about one deletion. API servers ask once for each failure policy, and go on if every decision allows it.
-#[derive(Debug)]
+/// Decisions about one request. API servers ask once for each failure policy, and go on if every decision allows it.
+#[derive(Debug, Default)]
 pub(crate) struct Judgment {
     decisions: Vec<Decision>,
     /// Rights that the caller lacks, each in words.
@@ -56,48 +73,94 @@ pub(crate) struct Judgment {
 impl Policies<'_> {
     pub(crate) async fn simulate(&self, deletion: Deletion<'_>, server: Server<'_>) -> Result<Judgment, Failure> {
         let review = deletion.review().to_string();
-        let review = Review::parse(review.as_bytes())
-            .map_err(|why| Failure::new(format!("the object can't be reviewed: {why}")).hint("check its metadata"))?;
-        let (mut decisions, missing) = (Vec::new(), RefCell::new(Vec::new()));
+        let review = Review::parse(review.as_bytes()).map_err(|why| unreadable(&why))?;
+        let evaluate = |context: &Context<'_>| self.rules.evaluate(&review, context);
+        let mut judgment = Judgment::default();
+        self.judge(evaluate, server, Some(deletion.object), &mut judgment).await;
+        Ok(judgment)
+    }
+
+    pub(crate) async fn simulate_write(&self, write: Write<'_>, server: Server<'_>) -> Result<Judgment, Failure> {
+        let mut judgment = Judgment::default();
+        for gvr in write.gvrs {
+            let review = write.review(gvr).to_string();
+            let review = ObjectReview::parse(review.as_bytes()).map_err(|why| unreadable(&why))?;
+            let evaluate = |context: &Context<'_>| self.rules.evaluate_references(&review, context);
+            self.judge(evaluate, server, None, &mut judgment).await;
+        }
+        Ok(judgment)
+    }
+
+    /// Adds the decisions about one review, one for each failure policy.
+    async fn judge(
+        &self,
+        evaluate: impl Fn(&Context<'_>) -> Evaluation,
+        server: Server<'_>,
+        deleted: Option<&Arc<Value>>,
+        judgment: &mut Judgment,
+    ) {
+        let missing = RefCell::new(std::mem::take(&mut judgment.missing));
         for failure_policy in [FailurePolicy::Fail, FailurePolicy::Ignore] {
             let context = Context::default()
                 .with_workspaces(self.workspaces)
                 .with_overrides(self.overrides)
                 .with_failure_policy(failure_policy);
             let get = async |query: Query| {
-                let fetched = server.get(&query, deletion.object).await;
+                let fetched = server.get(&query, deleted).await;
                 if let Fetched::Response { status: 401 | 403, .. } = fetched {
                     missing.borrow_mut().push(right_to(&query.path));
                 }
                 fetched
             };
             // A person waits for the command, so that the evaluation has no deadline.
-            decisions.push(self.rules.evaluate(&review, &context).decide_until(future::pending(), get).await);
+            judgment.decisions.push(evaluate(&context).decide_until(future::pending(), get).await);
         }
-        let mut missing = missing.into_inner();
-        missing.sort();
-        missing.dedup();
-        Ok(Judgment { decisions, missing })
+        judgment.missing = missing.into_inner();
+        judgment.missing.sort();
+        judgment.missing.dedup();
     }
 }
 
 impl Deletion<'_> {
     fn review(&self) -> Value {
-        let metadata = |field: &str| self.object.get("metadata").and_then(|metadata| metadata.get(field));
-        json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {
-            "uid": "1", "operation": "DELETE", "object": null, "oldObject": **self.object,
-            "name": metadata("name"), "namespace": metadata("namespace"),
-            "resource": {
-                "group": self.gvr.group.as_str(), "version": self.gvr.version.as_str(),
-                "resource": self.gvr.resource.as_str(),
-            },
-            "userInfo": {"username": self.user, "groups": self.groups},
-        }})
+        review(self.gvr, "DELETE", [&Value::Null, self.object], self.user, self.groups)
     }
 }
 
+impl Write<'_> {
+    fn review(&self, gvr: &GroupVersionResource) -> Value {
+        let operation = if self.old_object.is_some() { "UPDATE" } else { "CREATE" };
+        let old_object = self.old_object.unwrap_or(&Value::Null);
+        review(gvr, operation, [self.object, old_object], self.user, self.groups)
+    }
+}
+
+/// Builds a review of an object with a new and an old state, one of which may be null.
+fn review(
+    gvr: &GroupVersionResource,
+    operation: &str,
+    [object, old_object]: [&Value; 2],
+    user: &str,
+    groups: &[String],
+) -> Value {
+    let given = if object.is_null() { old_object } else { object };
+    let metadata = |field: &str| given.get("metadata").and_then(|metadata| metadata.get(field));
+    json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {
+        "uid": "1", "operation": operation, "object": object, "oldObject": old_object,
+        "name": metadata("name"), "namespace": metadata("namespace"),
+        "resource": {
+            "group": gvr.group.as_str(), "version": gvr.version.as_str(), "resource": gvr.resource.as_str(),
+        },
+        "userInfo": {"username": user, "groups": groups},
+    }})
+}
+
+fn unreadable(why: &ReviewError) -> Failure {
+    Failure::new(format!("the object can't be reviewed: {why}")).hint("check its metadata")
+}
+
 impl Server<'_> {
-    async fn get(self, query: &Query, deleted: &Arc<Value>) -> Fetched<Bytes> {
+    async fn get(self, query: &Query, deleted: Option<&Arc<Value>>) -> Fetched<Bytes> {
         match self {
             Self::Offline(answers) => {
                 let reply = answers.get(&query.path, query.accept, deleted);
@@ -109,17 +172,17 @@ impl Server<'_> {
 }
 
 impl Judgment {
-    /// Returns true if the deletion may go on.
+    /// Returns true if the request may go on.
     pub(crate) fn allowed(&self) -> bool {
         self.decisions.iter().all(Decision::allowed)
     }
 
-    /// Returns the verdict in one word. A refusal that names a blocker comes before an undecided one; among reasons to
-    /// allow the deletion, the one comes first that says the most.
+    /// Returns the verdict in one word. A refusal that names a blocker or a missing target comes before an undecided one;
+    /// among reasons to allow the request, the one comes first that says the most.
     pub(crate) fn label(&self) -> &'static str {
         let weight = |decision: &&Decision| match decision.verdict() {
             Verdict::Denied(denial) => match denial.reason() {
-                Reason::Referenced { .. } => 12,
+                Reason::Referenced { .. } | Reason::MissingTargets { .. } => 12,
                 Reason::Undecided { .. } => 11,
                 _ => 10,
             },
@@ -130,8 +193,8 @@ impl Judgment {
                 AllowReason::Audited => 6,
                 AllowReason::Tolerated => 5,
                 AllowReason::TornDown => 4,
-                AllowReason::Unreferenced => 3,
-                AllowReason::NotBound => 2,
+                AllowReason::Unreferenced | AllowReason::TargetsExist => 3,
+                AllowReason::NotBound | AllowReason::NoNewReference => 2,
                 AllowReason::NoRule => 1,
                 _ => 0,
             },
@@ -139,7 +202,7 @@ impl Judgment {
         self.decisions.iter().max_by_key(weight).map_or("no-rule", Decision::label)
     }
 
-    /// Returns the message to the user whose deletion is refused.
+    /// Returns the message to the user whose request is refused.
     pub(crate) fn message(&self) -> Option<String> {
         self.decisions.iter().find_map(Decision::message)
     }
@@ -164,6 +227,24 @@ impl Judgment {
     /// Returns the objects whose references are only recorded.
     pub(crate) fn audited(&self) -> ReferrerSet {
         ReferrerSet::from_referrers(self.diagnostics().filter_map(|diagnostics| diagnostics.audited.as_ref()))
+    }
+
+    /// Returns the missing targets because of which the request is refused.
+    pub(crate) fn missing_targets(&self) -> BTreeSet<String> {
+        targets(self.reasons().filter_map(|reason| match reason {
+            Reason::MissingTargets { missing, .. } => Some(missing),
+            _ => None,
+        }))
+    }
+
+    /// Returns the missing targets that only cause a warning.
+    pub(crate) fn missing_warned(&self) -> BTreeSet<String> {
+        targets(self.diagnostics().filter_map(|diagnostics| diagnostics.missing_warned.as_ref()))
+    }
+
+    /// Returns the missing targets that are only recorded.
+    pub(crate) fn missing_audited(&self) -> BTreeSet<String> {
+        targets(self.diagnostics().filter_map(|diagnostics| diagnostics.missing_audited.as_ref()))
     }
 
     /// Returns the problems that kept the engine from finding out something, whatever the verdict was.
@@ -206,6 +287,16 @@ impl ReferrerSet {
         }
         Self { objects: objects.into_values().collect(), more }
     }
+}
+
+/// Returns the names of missing targets, each as `vpcs/a`, with a namespace in the middle that is not the object's own.
+fn targets<'m>(missing: impl Iterator<Item = &'m MissingTargets>) -> BTreeSet<String> {
+    let named = |target: &MissingTarget| {
+        let MissingTarget { kind, namespace, name, .. } = target;
+        let namespace = namespace.as_ref().map(|namespace| format!("{namespace}/")).unwrap_or_default();
+        format!("{}/{namespace}{name}", kind.resource)
+    };
+    missing.flat_map(|missing| missing.targets.iter().map(named)).collect()
 }
 
 /// Prints a problem for the caller, by whose rights and credentials the command reads.
@@ -258,7 +349,7 @@ mod tests {
             let context = Context::default().with_overrides(&overrides);
             let evaluation = rules.evaluate(&Review::parse(review.as_bytes()).unwrap(), &context);
             let decision = evaluation.decide_with(|_| Ok::<_, String>((status, b"")));
-            Judgment { decisions: vec![decision], missing: Vec::new() }.problems().concat()
+            Judgment { decisions: vec![decision], ..Judgment::default() }.problems().concat()
         };
         for (status, next) in [(403, "you need the right to get and list it there"), (401, "renew your credentials")] {
             let told = told(status);

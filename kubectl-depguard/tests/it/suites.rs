@@ -7,6 +7,8 @@ use serde_json::Value;
 
 use crate::tool::depguard_reading;
 
+mod writes;
+
 const EXAMPLES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../examples/suites");
 
 async fn test(args: &[&str], stdin: &str) -> (ExitStatus, String, String) {
@@ -46,11 +48,11 @@ async fn a_failing_test_tells_what_was_expected_and_what_came() {
     let told = format!(
         "failed: a VPC in use stays ({file}:22)\n  blockers\n    expected: VirtualMachine/db\n    got:      VirtualMachine/web\n"
     );
-    assert!(out.contains(&told) && out.ends_with("4 passed, 1 failed\n"), "{out}");
+    assert!(out.contains(&told) && out.ends_with("7 passed, 1 failed\n"), "{out}");
 
     let (_, out, _) = test(&["-f", &file, "-o", "json"], "").await;
     let json: Value = serde_json::from_str(&out).unwrap();
-    assert_eq!((&json["tests"], &json["failed"]), (&5.into(), &1.into()));
+    assert_eq!((&json["tests"], &json["failed"]), (&8.into(), &1.into()));
     assert_eq!(json["suites"][0]["tests"][0]["differences"][0]["got"], "VirtualMachine/web");
 }
 
@@ -70,6 +72,13 @@ async fn each_expectation_can_fail() {
         ("delete: vpc/front", "delete: vpc/none", "test", "there is no vpcs.network.example.com/none"),
         ("delete: vpc/front", "delete: front", "test", "`front` names no object"),
         ("delete: vpc/front", "delete: disk/front", "test", "there is no kind `disk`"),
+        ("missing: [vpcs/side]", "missing: [vpcs/front]", "missing", "vpcs/side"),
+        ("warned: [configmaps/later]", "warned: []", "warned", "configmaps/later"),
+        ("warned: [configmaps/later]", "audited: [configmaps/later]", "audited", "none"),
+        ("expect: no-new-reference", "expect: targets-exist", "decision", "allowed (no-new-reference)"),
+        ("patch: {metadata: {labels", "patch: {metadata: {name", "test", "an update changes neither the name"),
+        ("name: db, namespace", "name: web, namespace", "test", "the object to create is among the suite's objects"),
+        ("update: virtualmachine/web", "update: virtualmachine/db", "test", "there is no virtualmachines"),
     ] {
         let file = edited(folder.path(), from, to).display().to_string();
         let (status, out, _) = test(&["-f", &file], "").await;
@@ -89,6 +98,12 @@ async fn a_suite_that_cannot_be_read_is_told_by_its_line() {
         ("- apiVersion: v1\n  kind: ConfigMap", "- apiVersion: a/b/c\n  kind: ConfigMap", 12, "is not a valid kind"),
         ("name: front, namespace: team-b", "name: front", 9, "duplicate object, first at "),
         ("- virtualmachines.yaml", "- 7", 4, "neither an object nor a file"),
+        ("  delete: vpc/front\n", "", 22, "a test has exactly one of `delete`, `create`, and `update` with `patch`"),
+        ("  expect: denied", "  create: vpc/new\n  expect: denied", 22, "a test has exactly one of"),
+        ("  patch: {spec: {cloudInit: later}}\n", "", 51, "the update changes nothing"),
+        ("  missing: [vpcs/side]", "  blockers: []", 42, "only a deletion has `blockers`"),
+        ("  blockers: [VirtualMachine/web]", "  missing: []", 22, "a deletion has no `missing` targets"),
+        ("    kind: VirtualMachine\n    metadata: {name: db", "    metadata: {name: db", 42, "the object has no kind"),
     ] {
         let file = edited(folder.path(), from, to).display().to_string();
         let (status, out, err) = test(&["-f", &file], "").await;
@@ -114,7 +129,7 @@ async fn ci_reads_junit() {
     assert_eq!(status, ExitStatus::Finding);
     assert!(
         out.starts_with(
-            "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites tests=\"5\" failures=\"1\" errors=\"0\">\n"
+            "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites tests=\"8\" failures=\"1\" errors=\"0\">\n"
         ),
         "{out}"
     );
@@ -123,7 +138,7 @@ async fn ci_reads_junit() {
         out.contains("<failure message=\"not as expected: decision\">\ndecision: expected allowed, got denied: cannot"),
         "{out}"
     );
-    assert_eq!(out.matches("<testcase ").count(), 5, "{out}");
+    assert_eq!(out.matches("<testcase ").count(), 8, "{out}");
 }
 
 #[tokio::test]

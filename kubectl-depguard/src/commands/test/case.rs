@@ -5,19 +5,21 @@ use std::fmt;
 use std::sync::Arc;
 
 use depguard_core::model::{GroupResource, Namespace};
-use depguard_core::{RuleSet, Workspaces};
+use depguard_core::{GroupVersionResource, RuleSet, Workspaces};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
 use super::coverage::{Coverage, SingleReference};
-use super::suite::{Expect, Requester, Suite, Test, namespace_of};
+use super::differences::differences;
+use super::suite::{Request, Requester, Suite, Test, namespace_of};
+use crate::cluster::documents::{Document, Origin};
 use crate::cluster::kinds::KindInfo;
-use crate::cluster::manifests::Manifests;
+use crate::cluster::manifests::{ManifestObject, Manifests};
 use crate::cluster::rules::Rules;
 use crate::cluster::source::Source;
 use crate::engine::offline_server::OfflineServer;
-use crate::engine::simulated_delete::{Deletion, Judgment, Policies, ReferrerSet, Server};
+use crate::engine::simulated_delete::{Deletion, Judgment, Policies, Server, Write};
 use crate::io::exit::Failure;
 use crate::io::terminal::Terminal;
 
@@ -49,7 +51,7 @@ pub(crate) struct Difference {
     pub(crate) got: String,
 }
 
-/// User and group of a deletion, unless the test names them.
+/// User and group of a request, unless the test names them.
 const SOMEBODY: &str = "tester";
 const GROUP: &str = "system:authenticated";
 
@@ -75,14 +77,19 @@ pub(crate) async fn run(
     if let Some(coverage) = coverage.as_deref_mut() {
         single.iter().for_each(|single| coverage.add(single));
     }
-    let context = SuiteContext { source: Source::Manifests(manifests), answers, set, overrides, namespace };
+    let dependents = rules.parsed().flatten().map(|rule| rule.dependent().gvr.clone()).collect();
+    let source = Source::Manifests(manifests);
+    let context = SuiteContext { source, answers, set, overrides, namespace, dependents, file };
     let mut tested = Vec::new();
     for (line, test) in tests {
-        let case = context.case(&test, &format!("{file}:{line}")).await;
+        let case = context.case(&test, line).await;
         if let (Ok(case), Some(coverage)) = (&case, coverage.as_deref_mut()) {
-            for single in single.iter().filter(|single| single.target == case.kind.gvr.group_resource()) {
+            for single in single.iter().filter(|single| case.concerns(single)) {
                 let judgment = context.judge(case, &single.rules).await?;
-                coverage.count(single, &judgment);
+                match case.change {
+                    Change::Deletion => coverage.count(single, &judgment),
+                    Change::Creation | Change::Update(_) => coverage.count_change(single, &judgment),
+                }
             }
         }
         let judgment = match &case {
@@ -101,7 +108,7 @@ pub(crate) async fn run(
         let outcome = if differences.is_empty() { "pass" } else { "fail" };
         tested.push(TestResult { name: test.title(), line, outcome, differences });
     }
-    Ok(SuiteResult { name, file: file.to_string(), tests: tested })
+    Ok(SuiteResult { name, file: context.file.to_string(), tests: tested })
 }
 
 /// Refuses two objects or two rules of the same name: a server would hold only one of them, and it is unknown which.
@@ -146,43 +153,107 @@ struct SuiteContext {
     set: RuleSet,
     overrides: depguard_core::OverridePolicy,
     namespace: Namespace,
+    /// Kinds of the rules' dependents, each in the version of a rule.
+    dependents: BTreeSet<GroupVersionResource>,
+    file: Arc<str>,
 }
 
-/// Deletion of one test.
+/// Request of one test.
 struct Case {
-    kind: KindInfo,
+    gvr: GroupVersionResource,
     object: Arc<Value>,
+    change: Change,
     /// Answers without the objects that don't exist in this test; `None` if all exist.
     answers: Option<OfflineServer>,
     user: String,
     groups: Vec<String>,
 }
 
+/// Change of a case's object.
+enum Change {
+    Deletion,
+    Creation,
+    /// Update of an object that was this one before.
+    Update(Arc<Value>),
+}
+
 impl SuiteContext {
     /// Finds the object of a test, and prepares the answers to the engine's queries.
-    async fn case(&self, test: &Test, at: &str) -> Result<Case, Failure> {
+    async fn case(&self, test: &Test, line: usize) -> Result<Case, Failure> {
         let namespace = match &test.namespace {
-            Some(name) => namespace_of(name, at)?,
+            Some(name) => namespace_of(name, &format!("{}:{line}", self.file))?,
             None => self.namespace.clone(),
         };
-        let (kind, object) = self.find(&test.delete, &namespace).await?;
+        let request = test.request().map_err(|(why, hint)| Failure::new(why).hint(hint))?;
+        let created = match request {
+            Request::CreateNamed(named) => Some(named),
+            Request::Delete(_) | Request::Create(_) | Request::Update(..) => None,
+        };
         let mut answers = None;
-        for named in &test.without {
+        for named in test.without.iter().map(String::as_str).chain(created) {
             let (kind, object) = self.find(named, &namespace).await?;
             let group_resource: GroupResource = kind.gvr.group_resource();
             answers.get_or_insert_with(|| self.answers.clone()).remove(&group_resource, &object);
         }
+        let (gvr, object, change) = match request {
+            Request::Delete(named) => self.named(named, &namespace, Change::Deletion).await?,
+            Request::CreateNamed(named) => self.named(named, &namespace, Change::Creation).await?,
+            Request::Create(manifest) => {
+                let placed = self.place(manifest, &namespace, line)?;
+                let (gvr, object) = ((*placed.gvr).clone(), placed.to_value()?);
+                let existing = answers.as_ref().unwrap_or(&self.answers);
+                if existing.has(&gvr.group_resource(), placed.namespace(), placed.name()) {
+                    let why =
+                        "the object to create is among the suite's objects: update it, or name it under `without`";
+                    return Err(Failure::new(why));
+                }
+                (gvr, object, Change::Creation)
+            }
+            Request::Update(named, patch) => {
+                let (gvr, old_object, _) = self.named(named, &namespace, Change::Deletion).await?;
+                let mut object = old_object.clone();
+                merge(Arc::make_mut(&mut object), patch);
+                let is_same = |pointer| object.pointer(pointer) == old_object.pointer(pointer);
+                if !is_same("/metadata/name") || !is_same("/metadata/namespace") {
+                    return Err(Failure::new("an update changes neither the name nor the namespace of an object"));
+                }
+                (gvr, object, Change::Update(old_object))
+            }
+        };
         let Requester { user, groups } = test.by.clone().unwrap_or_default();
         let groups = groups.into_iter().chain([GROUP.to_owned()]).collect();
-        Ok(Case { kind, object, answers, user: user.unwrap_or_else(|| SOMEBODY.to_owned()), groups })
+        Ok(Case { gvr, object, change, answers, user: user.unwrap_or_else(|| SOMEBODY.to_owned()), groups })
     }
 
-    /// Decides the deletion by these rules.
+    /// Decides the request by these rules.
     async fn judge(&self, case: &Case, rules: &RuleSet) -> Result<Judgment, Failure> {
-        let Case { kind, object, answers, user, groups } = case;
+        let Case { gvr, object, change, answers, user, groups } = case;
         let policies = Policies { rules, workspaces: &Workspaces::new(), overrides: &self.overrides };
-        let deletion = Deletion { gvr: &kind.gvr, object, user, groups };
-        policies.simulate(deletion, Server::Offline(answers.as_ref().unwrap_or(&self.answers))).await
+        let server = Server::Offline(answers.as_ref().unwrap_or(&self.answers));
+        let old_object = match change {
+            Change::Deletion => return policies.simulate(Deletion { gvr, object, user, groups }, server).await,
+            Change::Creation => None,
+            Change::Update(old_object) => Some(&**old_object),
+        };
+        let gvrs = self.reviewed(gvr);
+        policies.simulate_write(Write { gvrs: &gvrs, object, old_object, user, groups }, server).await
+    }
+
+    /// Returns the versions in which an API server hands the object to the webhook: those of the rules about its kind.
+    fn reviewed(&self, gvr: &GroupVersionResource) -> Vec<GroupVersionResource> {
+        let kind = gvr.group_resource();
+        let versions: Vec<_> = self.dependents.iter().filter(|known| known.group_resource() == kind).cloned().collect();
+        if versions.is_empty() { vec![gvr.clone()] } else { versions }
+    }
+
+    async fn named(
+        &self,
+        named: &str,
+        namespace: &Namespace,
+        change: Change,
+    ) -> Result<(GroupVersionResource, Arc<Value>, Change), Failure> {
+        let (kind, object) = self.find(named, namespace).await?;
+        Ok((kind.gvr, object, change))
     }
 
     async fn find(&self, named: &str, namespace: &Namespace) -> Result<(KindInfo, Arc<Value>), Failure> {
@@ -196,58 +267,44 @@ impl SuiteContext {
         })?;
         Ok((kind, object))
     }
+
+    /// Returns the object that a test creates.
+    fn place(&self, manifest: &Value, namespace: &Namespace, line: usize) -> Result<ManifestObject, Failure> {
+        let origin = Origin { file: Arc::clone(&self.file), line };
+        let document = Document { value: Arc::new(manifest.clone()), origin };
+        let Source::Manifests(manifests) = &self.source else {
+            return Err(Failure::new("a suite reads manifests, and no API server"));
+        };
+        manifests.place_beside(&document, namespace).ok_or_else(|| Failure::new("there is no such kind"))
+    }
 }
 
-/// Returns the differences from the expectation. A test may leave out any field, which then may have any value.
-fn differences(test: &Test, judgment: &Judgment) -> Vec<Difference> {
-    let mut differences = Vec::new();
-    let mut differs = |what, expected: String, got: String| differences.push(Difference { what, expected, got });
-    let label = judgment.label();
-    let as_expected = match test.expect {
-        Expect::Allowed => judgment.allowed(),
-        Expect::Denied => label == "referenced",
-        other => label == other.as_str(),
-    };
-    if !as_expected {
-        let told = judgment.message().map(|message| format!(": {message}")).unwrap_or_default();
-        let got = match (judgment.allowed(), label) {
-            (true, label) => format!("allowed ({label})"),
-            (false, "referenced") => "denied".to_owned(),
-            (false, label) => label.to_owned(),
-        };
-        differs("decision", test.expect.as_str().to_owned(), format!("{got}{told}"));
-    }
-    for (what, expected, got) in [
-        ("blockers", &test.blockers, judgment.blockers()),
-        ("warned", &test.warned, judgment.warned()),
-        ("audited", &test.audited, judgment.audited()),
-    ] {
-        let Some(expected) = expected else { continue };
-        let expected: BTreeSet<_> = expected.iter().cloned().collect();
-        let found: BTreeSet<_> = got.objects.iter().map(ToString::to_string).collect();
-        if got.more || expected != found {
-            differs(what, listed(&expected), list_of(&found, &got));
+impl Case {
+    /// Returns true if the request may depend on this reference alone.
+    fn concerns(&self, single: &SingleReference) -> bool {
+        let kind = self.gvr.group_resource();
+        match self.change {
+            Change::Deletion => single.target == kind,
+            Change::Creation | Change::Update(_) => single.dependent == kind,
         }
     }
-    if let Some(expected) = &test.message
-        && judgment.message().as_ref() != Some(expected)
-    {
-        differs("message", expected.clone(), judgment.message().unwrap_or_else(|| "none".to_owned()));
-    }
-    if let Some(expected) = &test.warnings
-        && judgment.warnings() != *expected
-    {
-        let listed = |warnings: &[String]| if warnings.is_empty() { "none".to_owned() } else { warnings.join("; ") };
-        differs("warnings", listed(expected), listed(&judgment.warnings()));
-    }
-    differences
 }
 
-fn listed(names: &BTreeSet<String>) -> String {
-    if names.is_empty() { "none".to_owned() } else { names.iter().cloned().collect::<Vec<_>>().join(", ") }
-}
-
-fn list_of(names: &BTreeSet<String>, referring: &ReferrerSet) -> String {
-    let more = if referring.more { ", and more than a refusal names" } else { "" };
-    format!("{}{more}", listed(names))
+/// Applies a JSON merge patch (RFC 7396).
+fn merge(target: &mut Value, patch: &Value) {
+    let Value::Object(fields) = patch else {
+        target.clone_from(patch);
+        return;
+    };
+    if !target.is_object() {
+        *target = Value::Object(serde_json::Map::new());
+    }
+    let Some(target) = target.as_object_mut() else { return };
+    for (name, value) in fields {
+        if value.is_null() {
+            target.remove(name);
+        } else {
+            merge(target.entry(name.clone()).or_insert(Value::Null), value);
+        }
+    }
 }

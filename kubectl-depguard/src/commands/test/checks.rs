@@ -7,7 +7,7 @@ use crate::io::ci_formats::{Check, CheckList, Level, Place, Problem};
 /// Returns a check for each test, and one for each reference that no test covers.
 pub(super) fn list(results: &[SuiteResult], coverage: Option<&[ReferenceCoverage]>) -> CheckList {
     let tests = results.iter().flat_map(|suite| suite.tests.iter().map(|test| check(suite, test)));
-    let untested = coverage.unwrap_or_default().iter().filter(|reference| reference.tests == 0);
+    let untested = coverage.unwrap_or_default().iter().filter(|reference| reference.is_untested());
     CheckList { command: "test", checks: tests.chain(untested.map(uncovered)).collect(), gaps: Vec::new() }
 }
 
@@ -36,6 +36,10 @@ fn check(suite: &SuiteResult, test: &TestResult) -> Check {
 fn uncovered(reference: &ReferenceCoverage) -> Check {
     let ReferenceCoverage { rule, field, target, .. } = reference;
     let subject = format!("dependencyrule/{rule}");
+    let message = match reference.tests {
+        0 => format!("rule {rule}: the reference `{field}` to {target} counts in no test"),
+        _ => format!("rule {rule}: no test creates or updates an object with the reference `{field}` to {target}"),
+    };
     let problem = Problem {
         code: "untested-reference",
         about: "reference of a rule that counts in no test",
@@ -44,7 +48,7 @@ fn uncovered(reference: &ReferenceCoverage) -> Check {
         place: None,
         subject: subject.clone(),
         title: "reference without a test".to_owned(),
-        message: format!("rule {rule}: the reference `{field}` to {target} counts in no test"),
+        message,
     };
     Check {
         suite: "coverage".to_owned(),

@@ -12,6 +12,7 @@ use serde_saphyr::Spanned;
 use crate::cluster::documents::{Document, Origin};
 use crate::cluster::files;
 use crate::cluster::kinds::guess_resource;
+use crate::cluster::rule_manifests::is_rule;
 use crate::cluster::yaml::{self, YamlError};
 use crate::io::exit::Failure;
 use crate::io::terminal::Terminal;
@@ -28,13 +29,23 @@ pub(crate) struct Suite {
     pub(crate) tests: Vec<(usize, Test)>,
 }
 
-/// Test of one deletion.
+/// Test of one request: a deletion, a creation or an update.
 #[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields, expecting = "a test: a map with `delete` and `expect`")]
+#[serde(
+    rename_all = "camelCase",
+    deny_unknown_fields,
+    expecting = "a test: a map with `delete`, `create` or `update`, and `expect`"
+)]
 pub(crate) struct Test {
     pub(crate) name: Option<String>,
     /// Object to delete: `KIND/NAME`.
-    pub(crate) delete: String,
+    delete: Option<String>,
+    /// Object to create: a manifest, or `KIND/NAME` of one of the suite's objects.
+    create: Option<Value>,
+    /// Object to update: `KIND/NAME`.
+    update: Option<String>,
+    /// JSON merge patch of the update.
+    patch: Option<Value>,
     pub(crate) namespace: Option<String>,
     pub(crate) by: Option<Requester>,
     /// Objects that don't exist in this test.
@@ -42,13 +53,27 @@ pub(crate) struct Test {
     pub(crate) without: Vec<String>,
     pub(crate) expect: Expect,
     pub(crate) blockers: Option<Vec<String>>,
+    pub(crate) missing: Option<Vec<String>>,
     pub(crate) warned: Option<Vec<String>>,
     pub(crate) audited: Option<Vec<String>>,
     pub(crate) message: Option<String>,
     pub(crate) warnings: Option<Vec<String>>,
 }
 
-/// User who deletes, and the user's groups.
+/// Request of a test.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Request<'a> {
+    /// Deletion of the object of this name: `KIND/NAME`.
+    Delete(&'a str),
+    /// Creation of one of the suite's objects, which doesn't exist before: `KIND/NAME`.
+    CreateNamed(&'a str),
+    /// Creation of the object of this manifest.
+    Create(&'a Value),
+    /// Update of the object of this name by a JSON merge patch.
+    Update(&'a str, &'a Value),
+}
+
+/// User who sends the request, and the user's groups.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, expecting = "a requester: a map with `user` and `groups`")]
 pub(crate) struct Requester {
@@ -63,12 +88,14 @@ pub(crate) struct Requester {
 pub(crate) enum Expect {
     /// Allowed for any reason.
     Allowed,
-    /// Refused because of dependents.
+    /// Refused because of dependents, or of missing targets.
     Denied,
     /// Refused because the decision can't be found out.
     Undecided,
     NoRule,
     Unreferenced,
+    NoNewReference,
+    TargetsExist,
     TornDown,
     Terminating,
     Overridden,
@@ -151,6 +178,14 @@ impl Suite {
         for document in &documents {
             check(document)?;
         }
+        let tests: Vec<_> = tests.into_iter().map(|test| (line_of(test.referenced.line()), test.value)).collect();
+        for (line, test) in &tests {
+            let origin = Origin { file: Arc::clone(&file), line: *line };
+            let request = test.request().map_err(|(why, hint)| Failure::new(format!("{origin}: {why}")).hint(hint))?;
+            if let Request::Create(manifest) = request {
+                check(&Document { value: Arc::new(manifest.clone()), origin })?;
+            }
+        }
         let overrides = match overrides {
             None => OverridePolicy::default(),
             Some(Overrides { users, groups }) => {
@@ -163,15 +198,57 @@ impl Suite {
             file,
             documents,
             overrides,
-            tests: tests.into_iter().map(|test| (line_of(test.referenced.line()), test.value)).collect(),
+            tests,
         })
     }
 }
 
 impl Test {
-    /// Returns the name of the test, or a description of its deletion.
+    /// Returns the request of the test, or the mistake in it and its correction.
+    pub(crate) fn request(&self) -> Result<Request<'_>, (&'static str, &'static str)> {
+        let Self { delete, create, update, patch, .. } = self;
+        let request = match (delete, create, update, patch) {
+            (Some(named), None, None, None) => Request::Delete(named),
+            (None, Some(Value::String(named)), None, None) => Request::CreateNamed(named),
+            (None, Some(manifest @ Value::Object(_)), None, None) if is_rule(manifest) => {
+                return Err(("`create` is a rule", "write it under `rules`"));
+            }
+            (None, Some(manifest @ Value::Object(_)), None, None) => Request::Create(manifest),
+            (None, Some(_), None, None) => {
+                return Err(("`create` is neither an object nor a name", "write a manifest, or KIND/NAME"));
+            }
+            (None, None, Some(named), Some(patch @ Value::Object(_))) => Request::Update(named, patch),
+            (None, None, Some(_), _) => {
+                return Err(("the update changes nothing", "write the fields that it changes as a map under `patch`"));
+            }
+            _ => {
+                let why = "a test has exactly one of `delete`, `create`, and `update` with `patch`";
+                return Err((why, "split the test, or add what it does"));
+            }
+        };
+        match request {
+            Request::Delete(_) if self.missing.is_some() => {
+                Err(("a deletion has no `missing` targets", "write the dependents under `blockers`"))
+            }
+            Request::Create(_) | Request::CreateNamed(_) | Request::Update(..) if self.blockers.is_some() => {
+                Err(("only a deletion has `blockers`", "write the targets that are not there under `missing`"))
+            }
+            _ => Ok(request),
+        }
+    }
+
+    /// Returns the name of the test, or a description of its request.
     pub(crate) fn title(&self) -> String {
-        self.name.clone().unwrap_or_else(|| format!("delete {}", self.delete))
+        let described = || match self.request() {
+            Ok(Request::Delete(named)) => format!("delete {named}"),
+            Ok(Request::CreateNamed(named)) => format!("create {named}"),
+            Ok(Request::Create(manifest)) => {
+                format!("create {}/{}", field(manifest, "/kind"), field(manifest, "/metadata/name"))
+            }
+            Ok(Request::Update(named, _)) => format!("update {named}"),
+            Err((why, _)) => why.to_owned(),
+        };
+        self.name.clone().unwrap_or_else(described)
     }
 }
 
@@ -184,6 +261,8 @@ impl Expect {
             Self::Undecided => "undecided",
             Self::NoRule => "no-rule",
             Self::Unreferenced => "unreferenced",
+            Self::NoNewReference => "no-new-reference",
+            Self::TargetsExist => "targets-exist",
             Self::TornDown => "torn-down",
             Self::Terminating => "terminating",
             Self::Overridden => "overridden",
@@ -210,23 +289,24 @@ fn holds_suites(text: &str) -> bool {
 
 /// Checks an object. One that can't be placed would be missing among the dependents, and a deletion would wrongly pass.
 fn check(document: &Document) -> Result<(), Failure> {
-    let given = |pointer| {
-        let text = document.value.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
-        (!text.is_empty()).then_some(text)
-    };
     for pointer in ["/apiVersion", "/kind", "/metadata/name"] {
-        if given(pointer).is_none() {
+        if field(&document.value, pointer).is_empty() {
             let field = pointer.trim_start_matches('/').replace('/', ".");
             return Err(Failure::new(format!("{}: the object has no {field}", document.origin)).hint("add it"));
         }
     }
-    let (api_version, kind) = (given("/apiVersion").unwrap_or_default(), given("/kind").unwrap_or_default());
+    let (api_version, kind) = (field(&document.value, "/apiVersion"), field(&document.value, "/kind"));
     let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
     if Group::parse(group).is_err() || Version::parse(version).is_err() || guess_resource(kind).is_none() {
         return Err(Failure::new(format!("{}: `{kind}` of `{api_version}` is not a valid kind", document.origin))
             .hint("correct its apiVersion or kind"));
     }
     Ok(())
+}
+
+/// Returns a text of an object; empty if there is none.
+fn field<'a>(object: &'a Value, pointer: &str) -> &'a str {
+    object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
 }
 
 fn unreadable(file: &str, mistake: &YamlError) -> Failure {
