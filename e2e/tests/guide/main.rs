@@ -16,17 +16,19 @@ use depguard_e2e::tools::{Tools, binary};
 use depguard_e2e::{Outcome, Ring, Stop, Tally, ensure};
 use tokio::runtime::Handle;
 
+use crate::session::ColouredOutput;
 use crate::walkthrough::{Place, Walkthrough};
 
 /// Documents, and the smallest number of commands in each.
-const DOCUMENTS: [(&str, usize); 3] = [("docs/guide.md", 17), ("docs/locks.md", 10), ("docs/teardown.md", 8)];
+const DOCUMENTS: [(&str, usize); 3] = [(session::GUIDE, 17), ("docs/locks.md", 10), ("docs/teardown.md", 8)];
 
 #[tokio::main]
 async fn main() {
     let mut tally = Tally::new("guide");
     match Programs::find() {
         Ok(programs) => {
-            for (check, walked) in side_by_side(&programs) {
+            let (walked, coloured) = side_by_side(&programs);
+            for (check, walked) in walked {
                 tally.record(&check, walked);
             }
             for (check, exports) in
@@ -36,7 +38,7 @@ async fn main() {
             }
             tally.record("a guide that says otherwise fails", mistakes_are_seen(&programs).await);
             tally.record("the README shows what is printed", readme::is_current(&programs).await);
-            tally.record("the README's session is the guide's", session::is_current());
+            tally.record("the README's session is the guide's", session::is_current(&coloured));
         }
         Err(stop) => tally.record("the documents", Err(stop)),
     }
@@ -46,31 +48,46 @@ async fn main() {
 /// A check and its result.
 type NamedOutcome = (String, Outcome);
 
-/// Walks through all documents side by side, because a walkthrough mostly waits for its shell.
-fn side_by_side(programs: &Programs) -> Vec<NamedOutcome> {
+/// Walks through all documents side by side, because a walkthrough mostly waits for its shell. Returns the checks, and
+/// the guide's commands of the picture with their output in colour.
+fn side_by_side(programs: &Programs) -> (Vec<NamedOutcome>, Vec<ColouredOutput>) {
     let runtime = Handle::current();
     std::thread::scope(|scope| {
         let threads = DOCUMENTS.map(|(name, commands)| {
             let runtime = &runtime;
             scope.spawn(move || {
-                let mut checked = Vec::new();
-                let walked = runtime.block_on(document(programs, name, commands, &mut checked));
+                let (mut checked, mut coloured) = (Vec::new(), Vec::new());
+                let walked = runtime.block_on(document(programs, name, commands, &mut checked, &mut coloured));
                 checked.push((name.to_owned(), walked));
-                checked
+                (checked, coloured)
             })
         });
-        threads.into_iter().flat_map(|thread| thread.join().expect("a walkthrough does not panic")).collect()
+        let (mut checked, mut coloured) = (Vec::new(), Vec::new());
+        for thread in threads {
+            let (own, in_colour) = thread.join().expect("a walkthrough does not panic");
+            checked.extend(own);
+            coloured.extend(in_colour);
+        }
+        (checked, coloured)
     })
 }
 
 /// Walks through a document with the kubectl of the examples, on the API server of the playground; then with the real
 /// kubectl, and on a real kube-apiserver.
-async fn document(programs: &Programs, name: &str, commands: usize, checked: &mut Vec<NamedOutcome>) -> Outcome {
+async fn document(
+    programs: &Programs,
+    name: &str,
+    commands: usize,
+    checked: &mut Vec<NamedOutcome>,
+    coloured: &mut Vec<ColouredOutput>,
+) -> Outcome {
     let path = folder().join(name);
     let document = std::fs::read_to_string(&path)?;
     let first = programs.examples();
-    let place = Place { programs, kubectl: &first, server: None, writes: is_written() };
-    let transcript = Walkthrough::begin(place)?.through(&document).await?;
+    let place = Place { programs, kubectl: &first, server: None, writes: is_written(), paints: false };
+    let paints = name == session::GUIDE;
+    let mut transcript = Walkthrough::begin(Place { paints, ..place })?.through(&document).await?;
+    coloured.append(&mut transcript.coloured);
     if is_written() {
         // This is the output of this run; the next run compares it with another one.
         return Ok(std::fs::write(&path, transcript.written_into(&document))?);
@@ -111,7 +128,7 @@ async fn install_on_kcp(programs: &Programs, exports: bool) -> Outcome {
 async fn mistakes_are_seen(programs: &Programs) -> Outcome {
     let document = &std::fs::read_to_string(folder().join("docs/guide.md"))?;
     let kubectl = &programs.examples();
-    let place = Place { programs, kubectl, server: None, writes: false };
+    let place = Place { programs, kubectl, server: None, writes: false, paints: false };
     let shown = steps(document)?.into_iter().find_map(|step| match step {
         Step::Command(command) if command.how == Execution::Exits(0) => command.prints.into_iter().next(),
         _ => None,

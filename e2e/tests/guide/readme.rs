@@ -12,7 +12,8 @@ const BEGIN: &str = "<!-- output of: ";
 /// Checks that each block after `<!-- output of: … -->` is the output of that command.
 pub(crate) async fn is_current(programs: &Programs) -> Outcome {
     let kubectl = programs.examples();
-    let mut walkthrough = Walkthrough::begin(Place { programs, kubectl: &kubectl, server: None, writes: false })?;
+    let mut walkthrough =
+        Walkthrough::begin(Place { programs, kubectl: &kubectl, server: None, writes: false, paints: false })?;
     let mut blocks = 0;
     for name in DOCUMENTS {
         let path = folder().join(name);

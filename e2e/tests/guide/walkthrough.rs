@@ -7,6 +7,7 @@ use depguard_e2e::document::{self, Command, Execution, Step, difference, steps};
 use depguard_e2e::{Outcome, Ring, Stop, ensure};
 use tempfile::TempDir;
 
+use crate::session::{ColouredOutput, in_colour};
 use crate::shell::{BackgroundCommand, CommandOutput, Shell, environment};
 use crate::{Programs, folder};
 
@@ -20,6 +21,8 @@ pub(crate) struct Place<'a> {
     pub(crate) server: Option<&'a Ring>,
     /// Set if the output is only written down, not compared.
     pub(crate) writes: bool,
+    /// Set if the commands of the README's picture also run in colour.
+    pub(crate) paints: bool,
 }
 
 /// A reader's folder, shell and background programs during a walkthrough.
@@ -35,6 +38,7 @@ pub(crate) struct Walkthrough<'a> {
 #[derive(Default)]
 pub(crate) struct Transcript {
     done: Vec<(Command, String)>,
+    pub(crate) coloured: Vec<ColouredOutput>,
 }
 
 impl<'a> Walkthrough<'a> {
@@ -59,6 +63,9 @@ impl<'a> Walkthrough<'a> {
                 Step::Command(command) => {
                     let why = |stop: Stop| Stop::Failed(format!("line {}: $ {}: {stop}", command.at, command.line));
                     let printed = self.command(&command).await.map_err(why)?;
+                    if let Some(line) = in_colour(&command.line).filter(|_| self.place.paints) {
+                        transcript.coloured.push((command.line.clone(), self.shell.run(&line).await?.printed));
+                    }
                     transcript.done.push((command, printed));
                 }
             }

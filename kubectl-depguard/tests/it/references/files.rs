@@ -327,7 +327,6 @@ async fn who_reads_too_much_is_told_how_to_read_less() {
     for (command, advice) in [
         (&["impact", "vpc", "v7", "-n", "x"][..], "name fewer files with -f"),
         (&["dangling"], "read one namespace at a time, with --namespace"),
-        (&["graph", "--focus", "vpc/v7", "-n", "x"], "draw one namespace at a time"),
     ] {
         let told = ran(&objects, command).await;
         assert_eq!((told.status, told.out.as_str()), (ExitStatus::Failure, ""), "{command:?}");
