@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use depguard_core::GroupVersionResource;
-use depguard_kcp::{ApiError, Endpoint, Metadata, MetadataEvent};
+use depguard_kcp::{ApiError, Endpoint, Metadata, MetadataEvent, WatchScope};
 use futures::StreamExt;
 use serde_json::Value;
 use tokio::sync::Notify;
@@ -166,13 +166,13 @@ impl Watch {
         })?;
         let unreadable =
             |why: &str| State::Unreadable(format!("{} can't be watched: {why}", resource.group_resource()));
-        let mut events = Box::pin(self.endpoint.watch_metadata(resource, &kind));
+        let mut events = Box::pin(self.endpoint.watch_metadata(resource, &kind, WatchScope::default()));
         let mut listed = Some(BTreeMap::new());
         loop {
             let patience = if listed.is_some() { Instant::now() + LIST_SILENCE } else { end };
             let event = match timeout_at(patience, events.next()).await {
                 Ok(Some(Ok(event))) => event,
-                Ok(Some(Err(why))) => return Err(unreadable(&why)),
+                Ok(Some(Err(failure))) => return Err(unreadable(&failure.why)),
                 Ok(None) => return Err(unreadable("the watch ended")),
                 Err(_) if listed.is_some() => return Err(unreadable("no answer came")),
                 Err(_) => return Ok(()),

@@ -1,6 +1,7 @@
 //! Metadata of objects of any resource, watched or listed without reading the whole objects.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use depguard_core::GroupVersionResource;
 use futures::{Stream, StreamExt};
@@ -82,14 +83,35 @@ pub enum MetadataEvent {
     Gone(Metadata),
 }
 
+/// Objects of a resource that a metadata watch follows; by default all of them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[expect(clippy::exhaustive_structs, reason = "an object has no other name")]
+pub struct WatchScope<'a> {
+    /// Namespace of the objects.
+    pub namespace: Option<&'a str>,
+    /// Name of the only object.
+    pub name: Option<&'a str>,
+}
+
+/// Error that ends a metadata watch.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(clippy::exhaustive_structs, reason = "depguard's other crates construct it with all fields")]
+pub struct WatchFailure {
+    /// Text of the error.
+    pub why: String,
+    /// HTTP status, if the API server answered with one.
+    pub status: Option<u16>,
+}
+
 impl Endpoint {
-    /// Follows the metadata of all objects of a resource: a list, then each change. The caller must drop the stream at
-    /// its first error, and may begin a new one: kube's watcher does not always recover by itself.
+    /// Follows the metadata of a resource's objects in `scope`: a list, then each change. The caller must drop the
+    /// stream at its first error, and may begin a new one: kube's watcher does not always recover by itself.
     pub fn watch_metadata(
         &self,
         resource: &GroupVersionResource,
         kind: &str,
-    ) -> impl Stream<Item = Result<MetadataEvent, String>> + Send + use<> {
+        scope: WatchScope<'_>,
+    ) -> impl Stream<Item = Result<MetadataEvent, WatchFailure>> + Send + use<> {
         let GroupVersionResource { group, version, resource: plural } = resource;
         let api_version = if group.is_core() { version.to_string() } else { format!("{group}/{version}") };
         let resource = ApiResource {
@@ -99,15 +121,24 @@ impl Endpoint {
             kind: kind.to_owned(),
             plural: plural.to_string(),
         };
-        let api: Api<PartialObjectMeta<DynamicObject>> = Api::all_with(self.client(), &resource);
-        let config = watcher::Config::default().timeout(WATCH_SECONDS);
+        let api: Api<PartialObjectMeta<DynamicObject>> = match scope.namespace {
+            Some(namespace) => Api::namespaced_with(self.client(), namespace, &resource),
+            None => Api::all_with(self.client(), &resource),
+        };
+        let mut config = watcher::Config::default().timeout(WATCH_SECONDS);
+        if let Some(name) = scope.name {
+            config = config.fields(&format!("metadata.name={name}"));
+        }
         watcher(api, config).map(|event| match event {
             Ok(Event::Init) => Ok(MetadataEvent::Listing),
             Ok(Event::InitApply(object)) => Ok(MetadataEvent::Listed(object.into())),
             Ok(Event::InitDone) => Ok(MetadataEvent::Complete),
             Ok(Event::Apply(object)) => Ok(MetadataEvent::Changed(object.into())),
             Ok(Event::Delete(object)) => Ok(MetadataEvent::Gone(object.into())),
-            Err(error) => Err(said_by(&error).0),
+            Err(error) => {
+                let (why, status) = said_by(&error);
+                Err(WatchFailure { why, status })
+            }
         })
     }
 
@@ -126,6 +157,14 @@ impl Endpoint {
         Ok(kept)
     }
 }
+
+impl fmt::Display for WatchFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.why)
+    }
+}
+
+impl std::error::Error for WatchFailure {}
 
 impl Metadata {
     /// Reads the metadata from an object's JSON.
