@@ -109,6 +109,8 @@ const EXAMPLES: &[Examples] = &[
                 "Empty the namespace, and wait at most 10 minutes for each wave",
                 "kubectl depguard order -n shop --delete --timeout 10m",
             ),
+            ("Show what goes with a VPC, and in which order", "kubectl depguard order vpc shop"),
+            ("Delete a VPC after all that depend on it", "kubectl depguard order vpc shop --delete"),
             ("Order what Helm renders", "helm template shop ./chart | kubectl depguard order -f rules.yaml -f -"),
         ],
     },

@@ -69,6 +69,11 @@ impl ApiServer {
         Ok(Self { endpoint, kinds: OnceCell::new(), bound: OnceCell::new(), ..self })
     }
 
+    /// Forgets the kinds and bindings that were read: the next caller reads them again.
+    pub(crate) fn forget(&mut self) {
+        (self.kinds, self.bound) = (OnceCell::new(), OnceCell::new());
+    }
+
     pub(crate) fn control_plane(&self) -> ControlPlane {
         self.control_plane
     }

@@ -36,6 +36,11 @@ pub(crate) struct NamedObjects {
 }
 
 impl NamedObjectsArgs {
+    /// Takes the words of a command that also has words of another meaning.
+    pub(crate) fn from_words(words: &[String]) -> Self {
+        Self { words: words.to_vec() }
+    }
+
     /// Reads the objects.
     pub(crate) async fn read(&self, source: &Source, global: &Global) -> Result<NamedObjects, Failure> {
         let (mut found, mut missing) = (Vec::new(), Vec::new());

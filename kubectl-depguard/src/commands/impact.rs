@@ -59,7 +59,7 @@ enum ImpactFormat {
     Json,
     /// YAML
     Yaml,
-    /// Names only, one per line
+    /// Names only, one per line; like kubectl's, they leave out the namespace
     Name,
     /// Drawing in Mermaid, for Markdown
     Mermaid,

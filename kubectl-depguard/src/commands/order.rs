@@ -2,16 +2,14 @@
 
 use std::time::Duration;
 
-use depguard_core::model::{Namespace, parse_duration};
-use depguard_core::{ControlPlane, WorkspacePath};
+use depguard_core::ControlPlane;
+use depguard_core::model::parse_duration;
 use depguard_kcp::Endpoint;
 use tokio::sync::watch;
 
 use crate::cluster::files::FileArgs;
 use crate::cluster::selection::Selection;
 use crate::cluster::source::Source;
-use crate::engine::locks::Locks;
-use crate::engine::reference_scan::{Follow, READ_ONE_NAMESPACE, Scan, Scope};
 use crate::io::exit::{Failure, Outcome};
 use crate::io::output::{Format, OutputArgs};
 use crate::io::terminal::Terminal;
@@ -19,15 +17,22 @@ use crate::options::{DryRun, Global};
 
 mod delete;
 mod dry_run;
+mod leftover;
 mod owner;
 mod plan;
+mod planner;
 mod print;
 mod request;
+mod subject;
+mod wait;
+mod wave;
 
-use delete::PlanExecutor;
+use delete::{Deletion, FirstPlan};
 use plan::Plan;
 pub(crate) use plan::PlanReport;
+use planner::Planner;
 use request::Requests;
+use subject::{Subject, Words};
 
 /// Show the order in which objects can be deleted, or delete them in that order
 ///
@@ -37,6 +42,14 @@ use request::Requests;
 /// are in no wave either. With -l or --field-selector, only selected objects go; the others stay, and so do the objects
 /// to which they refer.
 ///
+/// With objects instead of a place, the command orders these objects and all that block their deletion, directly or
+/// through others, in every namespace. Dependents by rules that only warn or audit stay. With --delete, nothing is
+/// deleted unless all of these can go and everything that may depend on them could be read.
+///
+/// --delete makes a new plan after each wave. It deletes no object that the first plan does not have in a wave: if a new
+/// object, or an object under a new rule, blocks one of them, the command stops and names it. While objects terminate,
+/// the command watches them.
+///
 /// With GlobalOwner NAME instead of a place, the command shows in which waves that GlobalOwner would remove its groups,
 /// by its spec.order, and how many objects each group has.
 ///
@@ -44,13 +57,10 @@ use request::Requests;
 /// incomplete, because a rule can't be used or something could not be read, or if there was nothing to read.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Namespace, or in kcp the path of a workspace, as root:acme [default: the namespace of -n]
-    #[arg(value_name = "NAMESPACE|WORKSPACE|GlobalOwner")]
-    place: Option<String>,
-
-    /// Name of a GlobalOwner, after that word
-    #[arg(value_name = "NAME", requires = "place", conflicts_with = "delete")]
-    name: Option<String>,
+    /// Namespace; in kcp the path of a workspace, as root:acme; objects, as KIND NAME..., KIND,KIND NAME... or
+    /// KIND/NAME...; or GlobalOwner NAME [default: the namespace of -n]
+    #[arg(value_name = "NAMESPACE|WORKSPACE|OBJECT")]
+    subject: Vec<String>,
 
     #[command(flatten)]
     files: FileArgs,
@@ -90,64 +100,79 @@ pub(crate) async fn run(args: Args, global: &Global, terminal: &mut Terminal) ->
             Failure::new("--yes, --timeout and --dry-run need --delete").hint("add --delete, or leave them out")
         );
     }
-    if let Some(name) = owner::named(args.place.as_deref(), args.name.as_deref())? {
+    let words = Words::new(&args.subject)?;
+    if let Words::GlobalOwner(name) = words {
         if args.delete {
             return Err(Failure::new("a GlobalOwner removes its objects itself")
                 .hint(format!("delete it: kubectl delete globalowner {name}")));
         }
-        if !args.selection.is_empty() {
-            return Err(Failure::new(
-                "-l and --field-selector have no effect on a GlobalOwner, which names its objects",
-            )
-            .hint("leave them out"));
-        }
+        refuse_selection(&args.selection, "a GlobalOwner, which names its objects")?;
         let source = Source::open(global, &args.files, terminal).await?;
         return owner::run(name, &source, args.output.output, terminal).await;
     }
-    let (source, namespace) = place(&args, global, terminal).await?;
-    let rules = source.rules().await?;
-    let locks = Locks::read(&source, namespace.as_ref(), terminal).await?;
-    let fallback = namespace.as_ref();
-    let scope = Scope {
-        namespace: fallback,
-        fallback,
-        labels: !locks.is_empty(),
-        selection: Some(&args.selection),
-        ..Scope::all(Follow::Dependents, READ_ONE_NAMESPACE)
-    };
-    let scan = Scan::read(&source, &rules, scope, &[], terminal).await?;
-    scan.print_unread(terminal)?;
-    let plan = Plan::new(rules.control_plane, scan, &locks);
+    if words == Words::Objects {
+        refuse_selection(&args.selection, "objects that are named")?;
+    }
+    let source = Source::open(global, &args.files, terminal).await?;
+    let (source, subject) = Subject::read(words, &args.subject, source, global).await?;
     let endpoint = match &source {
-        Source::ApiServer(live) if args.delete => live.endpoint(),
-        _ => {
-            print::plan(&plan, args.output.output, terminal)?;
-            return plan.outcome(true);
-        }
+        Source::ApiServer(live) if args.delete => Some(live.endpoint()),
+        Source::ApiServer(_) | Source::Manifests(_) => None,
+    };
+    let planner = Planner { source, subject, selection: args.selection.clone() };
+    let plan = planner.plan(|_| true, terminal).await?;
+    let Some(plan) = plan else {
+        return Err(Failure::new("the named objects are gone meanwhile").hint("nothing is left to do"));
+    };
+    plan.print_unread(terminal)?;
+    let Some(endpoint) = endpoint else {
+        print::plan(&plan, args.output.output, terminal)?;
+        return plan.outcome(true);
     };
     if matches!(args.output.output, Some(Format::Json | Format::Yaml)) {
         return Err(
             Failure::new("with --delete the output can't be json or yaml").hint("leave out -o, or write -o name")
         );
     }
-    if rules.control_plane == ControlPlane::Kubernetes && namespace.is_none() {
+    if plan.control_plane() == ControlPlane::Kubernetes && matches!(planner.subject, Subject::Place(None)) {
         return Err(Failure::new("order deletes no whole cluster, because that would include the cluster's own parts")
             .hint("name a namespace"));
     }
     match args.dry_run {
         Some(DryRun::Client) => dry_run::client(&plan, terminal),
         Some(DryRun::Server) => dry_run::server(&plan, &Requests::new(&endpoint), terminal).await,
-        None => delete(&args, &plan, &endpoint, terminal).await,
+        None => delete(&args, planner, plan, &endpoint, terminal).await,
     }
 }
 
-async fn delete(args: &Args, plan: &Plan, endpoint: &Endpoint, terminal: &mut Terminal) -> Result<Outcome, Failure> {
+async fn delete(
+    args: &Args,
+    planner: Planner,
+    plan: Plan,
+    endpoint: &Endpoint,
+    terminal: &mut Terminal,
+) -> Result<Outcome, Failure> {
+    // Without the objects that the user named, their dependents need not go.
+    if planner.has_named_objects() {
+        match plan.outcome(true) {
+            Ok(Outcome::Well) => {}
+            Ok(Outcome::Finding) => {
+                print::plan(&plan, None, terminal)?;
+                terminal.note("nothing was deleted, as not all of these objects can go")?;
+                return Ok(Outcome::Finding);
+            }
+            Err(failure) => {
+                let hint = failure.what_to_do().unwrap_or_default().to_owned();
+                return Err(Failure::new(format!("nothing was deleted: {}", failure.message())).hint(hint));
+            }
+        }
+    }
     if !args.yes {
         if !terminal.is_interactive() {
             return Err(Failure::new("nothing was deleted: without a terminal, order can't ask for confirmation")
                 .hint("add --yes to delete without a question, or --dry-run=client to see the deletions"));
         }
-        print::plan(plan, None, terminal)?;
+        print::plan(&plan, None, terminal)?;
         let question = format!("Delete {} in {} waves?", print::objects(plan.count()), plan.waves.len());
         if plan.count() > 0 && !terminal.ask(&question)? {
             terminal.note("nothing was deleted")?;
@@ -160,42 +185,27 @@ async fn delete(args: &Args, plan: &Plan, endpoint: &Endpoint, terminal: &mut Te
             stopping.send_replace(true);
         }
     });
-    let requests = Requests::new(endpoint);
-    let executor = PlanExecutor {
-        plan,
-        requests,
+    let mut deletion = Deletion {
+        planner,
+        requests: Requests::new(endpoint),
         timeout: args.timeout.unwrap_or(TIME),
         stop,
         names_only: args.output.output.is_some(),
+        known: FirstPlan::new(&plan),
     };
-    let left = executor.execute(terminal).await;
+    // The answer to the question may have taken any time.
+    let ended = deletion.execute(plan, args.yes, terminal).await;
     interrupt.abort();
-    executor.conclude(&left?, terminal)
+    let (plan, stop) = ended?;
+    deletion.conclude(&plan, stop, terminal)
 }
 
-/// Opens the place to read, and returns it with the namespace.
-async fn place(args: &Args, global: &Global, terminal: &mut Terminal) -> Result<(Source, Option<Namespace>), Failure> {
-    let mut source = Source::open(global, &args.files, terminal).await?;
-    let Some(place) = &args.place else {
-        let namespace = source.scope(global)?;
-        return Ok((source, namespace));
-    };
-    let is_workspace = place == "root" || place.contains(':');
-    if is_workspace {
-        let path = WorkspacePath::parse(place).map_err(Failure::new)?;
-        source = match source {
-            Source::ApiServer(live) => Source::ApiServer(Box::new(live.in_workspace(&path)?)),
-            Source::Manifests(_) => {
-                return Err(Failure::new(format!("`{place}` is a workspace, but files have no workspace"))
-                    .hint("name a namespace, or leave out -f"));
-            }
-        };
-        return Ok((source, global.namespace.clone()));
+/// Refuses -l and --field-selector. `what` ends the sentence "… have no effect on".
+fn refuse_selection(selection: &Selection, what: &str) -> Result<(), Failure> {
+    match selection.is_empty() {
+        true => Ok(()),
+        false => Err(Failure::new(format!("-l and --field-selector have no effect on {what}")).hint("leave them out")),
     }
-    if global.namespace.is_some() || global.all_namespaces {
-        return Err(Failure::new(format!("`{place}` and -n or -A both name namespaces")).hint("use only one of them"));
-    }
-    Namespace::parse(place).map(|namespace| (source, Some(namespace))).map_err(Failure::new)
 }
 
 fn duration(text: &str) -> Result<Duration, String> {

@@ -14,7 +14,7 @@ use crate::cluster::selection::Selection;
 use crate::cluster::source::Source;
 use crate::engine::reference_scan::{AppliedEdge, Follow, Object, ObjectIdentity, READ_ONE_NAMESPACE, Scan, Scope};
 use crate::io::exit::{Failure, Outcome};
-use crate::io::output::{Format, OutputArgs};
+use crate::io::output::{Format, OutputArgs, some_of};
 use crate::io::report::{CommandReport, print_json, print_yaml};
 use crate::io::table::Table;
 use crate::io::terminal::Terminal;
@@ -80,9 +80,6 @@ struct Uses {
     /// References that may mean the object: indexes in the scan's references.
     unclear: Vec<usize>,
 }
-
-/// Limit on the rules that a note names, and on the reasons in a table's cell.
-const MAX_NAMED: usize = 5;
 
 pub(crate) async fn run(args: &Args, global: &Global, terminal: &mut Terminal) -> Result<Outcome, Failure> {
     let source = Source::open(global, &args.files, terminal).await?;
@@ -233,9 +230,10 @@ fn print(report: &Report, format: Option<Format>, terminal: &mut Terminal) -> Re
             let unused = report.unused.iter().map(|unused| (&unused.object, "unused", &none, &unused.rules));
             let unknown = report.unknown.iter().map(|own| (&own.object, "unknown", &own.why, &own.rules));
             for (object, state, why, rules) in unused.chain(unknown) {
-                let mut cells = vec![object.to_string(), state.to_owned(), some_of(why, "; ")];
+                let mut cells = vec![object.to_string(), state.to_owned(), some_of(why.iter().cloned(), "; ")];
                 if wide {
-                    cells.extend([resource_name(&object.resource, &object.group), some_of(rules, ", ")]);
+                    cells
+                        .extend([resource_name(&object.resource, &object.group), some_of(rules.iter().cloned(), ", ")]);
                 }
                 table.push(cells);
             }
@@ -260,18 +258,9 @@ fn notes(report: &Report, scan: &Scan, namespace: Option<&Namespace>, terminal: 
         .map(ToString::to_string)
         .collect();
     if namespace.is_some() && !cluster_scoped.is_empty() {
-        let kinds = some_of(&cluster_scoped, ", ");
+        let kinds = some_of(cluster_scoped, ", ");
         terminal.note(&format!("left out kinds without a namespace: {kinds}; -A lists them"))?;
     }
-    let rules = some_of(&report.rules, ", ");
+    let rules = some_of(report.rules.iter().cloned(), ", ");
     Ok(terminal.note(&format!("went by these rules: {rules}; a use that no rule describes is not seen"))?)
-}
-
-/// Joins the first few words, and counts the rest.
-fn some_of(words: &BTreeSet<String>, separator: &str) -> String {
-    let mut text = words.iter().take(MAX_NAMED).cloned().collect::<Vec<_>>().join(separator);
-    if let Some(more @ 1..) = words.len().checked_sub(MAX_NAMED) {
-        text.push_str(&format!("{separator}and {more} more (all by -o json)"));
-    }
-    text
 }

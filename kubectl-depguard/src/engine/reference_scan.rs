@@ -5,7 +5,6 @@ use std::fmt;
 use std::sync::Arc;
 
 use depguard_core::Rule;
-use depguard_core::api::OnDelete;
 use depguard_core::lookup::{ReferenceTarget, ReferencedObject};
 use depguard_core::model::{GroupResource, Namespace};
 use depguard_core::rule::{Edge, RuleKey};
@@ -21,6 +20,7 @@ use crate::io::exit::Failure;
 use crate::io::terminal::{Terminal, Tone};
 
 mod coverage;
+mod dependents;
 mod labels;
 mod plan;
 mod read;
@@ -196,8 +196,7 @@ impl Scan {
     /// Returns each pair of objects of which the first keeps the second from being deleted: it refers to it by an edge
     /// that refuses, and the second is not being deleted already. The third number is the edge.
     pub(crate) fn blocking(&self) -> impl Iterator<Item = (usize, usize, usize)> {
-        let denies = |edge: usize| self.edges.get(edge).is_some_and(|applied| applied.edge.on_delete == OnDelete::Deny);
-        let denying = self.references.iter().filter(move |reference| denies(reference.edge));
+        let denying = self.references.iter().filter(|reference| self.denies(reference));
         denying.flat_map(|reference| {
             let stands = |target: &&usize| self.objects.get(**target).is_some_and(|target| !target.terminating);
             reference.holds.iter().filter(stands).map(|target| (reference.from, *target, reference.edge))

@@ -10,6 +10,9 @@ use crate::io::exit::Failure;
 use crate::io::terminal::Terminal;
 pub(crate) use crate::io::terminal::one_line;
 
+/// Limit on the names that a line has.
+pub(crate) const MAX_NAMED: usize = 5;
+
 /// The flag of commands that print objects.
 #[derive(Debug, Clone, Copy, Default, clap::Args)]
 pub(crate) struct OutputArgs {
@@ -27,7 +30,7 @@ pub(crate) enum Format {
     Json,
     /// YAML
     Yaml,
-    /// Names only, one per line
+    /// Names only, one per line; like kubectl's, they leave out the namespace
     Name,
 }
 
@@ -48,7 +51,7 @@ pub(crate) enum CheckFormat {
     Json,
     /// YAML
     Yaml,
-    /// Names of what has a problem, one per line
+    /// Names of what has a problem, one per line; like kubectl's, they leave out the namespace
     Name,
     /// Workflow commands of GitHub Actions: each problem at its line of the change
     Github,
@@ -83,6 +86,21 @@ pub(crate) enum RulesFormat {
     Json,
     /// Table with one row per reference
     Table,
+}
+
+/// Joins the first few words, and counts the rest: `a, b, c, d, e, and 7 more (all by -o json)`.
+pub(crate) fn some_of(words: impl IntoIterator<Item = String>, separator: &str) -> String {
+    first_of(words, MAX_NAMED, separator)
+}
+
+/// Joins the first `max` words, and counts the rest.
+pub(crate) fn first_of(words: impl IntoIterator<Item = String>, max: usize, separator: &str) -> String {
+    let mut words = words.into_iter();
+    let mut text = words.by_ref().take(max).collect::<Vec<_>>().join(separator);
+    if let more @ 1.. = words.count() {
+        text.push_str(&format!("{separator}and {more} more (all by -o json)"));
+    }
+    text
 }
 
 /// Prints a value as JSON, indented like kubectl's, with a line feed at its end. Writes while it serializes, as a report

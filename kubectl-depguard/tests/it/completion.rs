@@ -49,6 +49,9 @@ async fn the_last_word_is_completed_by_the_words_before_it() {
         (&["why", "-f", &rules, "-f", &objects, "subnet", "web", "d"], &["db\t"], ":4"),
         (&["why", "-f", &rules, "-f", &objects, "VPC/sh"], &["VPC/shop\t"], ":4"),
         (&["impact", "-f", &objects, "vpc", "-n", ""], &["default\t"], ":4"),
+        (&["order", "-f", &objects, "def"], &["default\t"], ":4"),
+        (&["order", "-f", &objects, "vpc", "sh"], &["shop\t"], ":4"),
+        (&["order", "-f", &objects, "vpc/sh"], &["vpc/shop\t"], ":4"),
         (&["why", "-f", "/nowhere", "vpc", ""], &[], ":4"),
     ] {
         let out = complete(&["/bin/kubectl_complete-depguard"], typed).await;

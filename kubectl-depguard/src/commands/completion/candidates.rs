@@ -55,6 +55,9 @@ const CHOOSING: [&str; 15] = [
     "recursive",
 ];
 
+/// Name of an argument whose first word is a place or the kind of objects.
+const PLACE_OR_OBJECT: &str = "NAMESPACE|WORKSPACE|OBJECT";
+
 /// Line read word by word, up to the last.
 struct Line<'c> {
     command: &'c Command,
@@ -123,10 +126,11 @@ impl<'c> Line<'c> {
         let repeated = arguments.last().filter(|last| matches!(last.get_action(), ArgAction::Append));
         let argument = arguments.get(self.positionals.len()).or(repeated).copied();
         let mut last = argument.map(|argument| values(argument, "")).unwrap_or_default();
-        if arguments.first().is_some_and(|first| is_named(first, "OBJECT")) {
+        let takes_objects = |first: &&Arg| is_named(first, "OBJECT") || is_named(first, PLACE_OR_OBJECT);
+        if arguments.first().is_some_and(takes_objects) {
             (last.subject, last.prefix) = match (typed.split_once('/'), self.positionals.first()) {
                 (Some((kind, _)), _) => (Some(Subject::Objects(kind.to_owned())), format!("{kind}/")),
-                (None, None) => (Some(Subject::Kinds), String::new()),
+                (None, None) => (Some(last.subject.unwrap_or(Subject::Kinds)), String::new()),
                 (None, Some(first)) if argument.is_some() && !first.contains('/') => {
                     (Some(Subject::Objects((*first).to_owned())), String::new())
                 }
@@ -143,7 +147,7 @@ impl<'c> Line<'c> {
 /// of those that must be read.
 fn values(argument: &Arg, before: &str) -> LastWord {
     let subject = match (argument.get_id().as_str(), argument.is_positional()) {
-        ("namespace", false) | ("place", true) => Some(Subject::Namespaces),
+        ("namespace", false) | ("subject", true) => Some(Subject::Namespaces),
         ("context", false) => Some(Subject::Contexts),
         ("cluster", false) => Some(Subject::Clusters),
         ("user", false) => Some(Subject::Users),

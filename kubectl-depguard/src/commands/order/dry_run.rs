@@ -3,7 +3,7 @@
 use futures::stream::{self, StreamExt};
 
 use super::plan::Plan;
-use super::print::{line, remarks};
+use super::print::{line, print_remarks};
 use super::request::{Answer, Requests};
 use crate::io::exit::{Failure, Outcome};
 use crate::io::output::one_line;
@@ -17,10 +17,10 @@ pub(super) fn client(plan: &Plan, terminal: &mut Terminal) -> Result<Outcome, Fa
     for (number, wave) in plan.waves.iter().enumerate() {
         for object in wave.iter().filter_map(|object| plan.object(*object)) {
             let wave = number.saturating_add(1);
-            writeln!(terminal.out(), "wave {wave}: {} would be deleted", line(object))?;
+            writeln!(terminal.out(), "wave {wave}: {} would be deleted", line(&object.identity()))?;
         }
     }
-    remarks(plan, terminal)?;
+    print_remarks(plan, terminal)?;
     plan.outcome(true)
 }
 
@@ -32,7 +32,7 @@ pub(super) async fn server(plan: &Plan, requests: &Requests, terminal: &mut Term
         .buffered(MAX_CONCURRENT_DRY_RUNS);
     let mut all_granted = true;
     while let Some((object, answer)) = asked.next().await {
-        let name = line(object);
+        let name = line(&object.identity());
         match answer {
             Answer::Granted => writeln!(terminal.out(), "wave 1: {name} would be deleted (server dry run)")?,
             Answer::Refused(why) | Answer::Later(why) => {
@@ -48,6 +48,6 @@ pub(super) async fn server(plan: &Plan, requests: &Requests, terminal: &mut Term
             "{rest} objects of later waves were not tried: the server refuses them while earlier waves exist"
         ))?;
     }
-    remarks(plan, terminal)?;
+    print_remarks(plan, terminal)?;
     plan.outcome(all_granted)
 }

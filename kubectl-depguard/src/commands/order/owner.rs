@@ -13,24 +13,6 @@ use crate::io::report::{CommandReport, print_json, print_yaml};
 use crate::io::table::Table;
 use crate::io::terminal::Terminal;
 
-/// Returns the name of a GlobalOwner, if these two words name one: `GlobalOwner NAME`, or `globalowner/NAME`.
-pub(super) fn named<'a>(place: Option<&'a str>, name: Option<&'a str>) -> Result<Option<&'a str>, Failure> {
-    let (kind, name) = match (place.map(|place| (place, place.split_once('/'))), name) {
-        (Some((kind, None)), Some(name)) => (kind, name),
-        (Some((_, Some((kind, name)))), None) => (kind, name),
-        (Some((place, None)), None) if is_global_owner(place) => {
-            return Err(Failure::new("no GlobalOwner is named").hint("write GlobalOwner NAME"));
-        }
-        (_, None) => return Ok(None),
-        (_, Some(name)) => (place.unwrap_or_default(), name),
-    };
-    match is_global_owner(kind) && !name.is_empty() {
-        true => Ok(Some(name)),
-        false => Err(Failure::new(format!("objects of kind `{kind}` remove no other objects"))
-            .hint("write GlobalOwner NAME, or one namespace or workspace")),
-    }
-}
-
 /// Prints the order; nothing is deleted.
 pub(super) async fn run(
     name: &str,
@@ -148,7 +130,8 @@ fn none(name: &str) -> Failure {
         .hint("find it with `kubectl get globalowners`, or name its file with -f")
 }
 
-fn is_global_owner(word: &str) -> bool {
+/// Returns true if the word names the kind.
+pub(super) fn is_global_owner(word: &str) -> bool {
     let word = word.to_lowercase();
     let kind = word.strip_suffix(&format!(".{GROUP}")).unwrap_or(&word);
     matches!(kind, "globalowner" | GLOBAL_OWNERS)

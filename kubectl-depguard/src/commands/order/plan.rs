@@ -4,19 +4,41 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use depguard_core::ControlPlane;
 use depguard_core::graph::{DeletionOrder, feedback_edges};
+use depguard_core::model::GroupResource;
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::engine::locks::{LockSummary, Locks};
 use crate::engine::reference_scan::{Object, ObjectIdentity, Scan};
 use crate::io::exit::{Failure, Outcome};
+use crate::io::output::first_of;
 use crate::io::report::CommandReport;
+use crate::io::terminal::Terminal;
+
+/// Identity of an object. A later object of the same name has another UID.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct ObjectKey {
+    pub(super) name: ObjectName,
+    uid: Option<String>,
+}
+
+/// Kind, namespace and name of an object.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct ObjectName {
+    kind: GroupResource,
+    namespace: Option<String>,
+    name: String,
+}
 
 /// Plan of a deletion. Its numbers are indexes in the scan's objects.
 #[derive(Debug)]
 pub(super) struct Plan {
     scan: Scan,
     control_plane: ControlPlane,
+    /// Remarks of the planner.
+    notes: Vec<String>,
+    /// For each object, true if the user meant it.
+    meant: Vec<bool>,
     pub(super) waves: Vec<Vec<usize>>,
     pub(super) cycles: Vec<Vec<usize>>,
     /// Objects that should go, but are held by a cycle or by an object that stays.
@@ -34,17 +56,39 @@ pub(super) struct Plan {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct BlockingReference {
     pub(super) from: usize,
-    to: usize,
+    pub(super) to: usize,
     edge: usize,
 }
 
+impl ObjectKey {
+    pub(super) fn new(object: &Object) -> Self {
+        Self {
+            name: ObjectName {
+                kind: object.kind.gvr.group_resource(),
+                namespace: object.referent.namespace.clone(),
+                name: object.referent.name.clone(),
+            },
+            uid: object.referent.uid.clone(),
+        }
+    }
+}
+
 impl Plan {
-    /// Orders the objects that the user asked for; the others in the scan stay. Only references with `Deny` hold an
-    /// object. Nothing holds an object that is being deleted already, as its deletion was granted. A locked object
-    /// stays, whoever holds the lock.
-    pub(super) fn new(control_plane: ControlPlane, mut scan: Scan, locks: &Locks) -> Self {
+    /// Orders the objects that the user meant, as far as `permits` permits; the others in the scan stay. Only references
+    /// with `Deny` hold an object. Nothing holds an object that is being deleted already, as its deletion was granted. A
+    /// locked object stays, whoever holds the lock.
+    pub(super) fn new(
+        control_plane: ControlPlane,
+        mut scan: Scan,
+        locks: &Locks,
+        meant: Vec<bool>,
+        permits: impl Fn(&Object) -> bool,
+    ) -> Self {
         scan.coverage.miss(&locks.unread);
-        let going = scan.objects.iter().enumerate().filter(|(_, object)| object.is_asked_for() && !object.terminating);
+        let to_go = scan.objects.iter().zip(&meant).map(|(object, is_meant)| *is_meant && permits(object));
+        let to_go: Vec<_> = to_go.collect();
+        let goes = |index: usize| to_go.get(index) == Some(&true);
+        let going = scan.objects.iter().enumerate().filter(|(index, object)| goes(*index) && !object.terminating);
         let locked = going.filter_map(|(index, object)| {
             let kind = object.kind.gvr.group_resource();
             let by = locks.of(&kind, object.namespace(), object.name(), &object.referent.labels);
@@ -60,9 +104,9 @@ impl Plan {
             by_target.entry(to).or_default().push(holds.len());
             holds.push(BlockingReference { from, to, edge });
         }
-        let stays =
-            |index| locked.contains_key(&index) || scan.objects.get(index).is_some_and(|object| !object.is_asked_for());
-        let turns = DeletionOrder::new(&refers, stays);
+        let mut turns = DeletionOrder::new(&refers, |index| locked.contains_key(&index) || !goes(index));
+        // A cycle of objects that stay anyway blocks nothing that is to go.
+        turns.cycles.retain(|cycle| cycle.iter().any(|index| goes(*index)));
         let clear = turns.cycles.iter().map(|cycle| {
             let pairs: BTreeSet<_> = feedback_edges(cycle, &refers).into_iter().collect();
             let closing = holds.iter().enumerate().filter(|(_, hold)| pairs.contains(&(hold.from, hold.to)));
@@ -72,6 +116,8 @@ impl Plan {
         Self {
             scan,
             control_plane,
+            notes: Vec::new(),
+            meant,
             waves: turns.waves,
             cycles: turns.cycles,
             held: turns.held,
@@ -82,8 +128,47 @@ impl Plan {
         }
     }
 
+    pub(super) fn control_plane(&self) -> ControlPlane {
+        self.control_plane
+    }
+
     pub(super) fn object(&self, index: usize) -> Option<&Object> {
         self.scan.objects.get(index)
+    }
+
+    /// Returns all objects that were read, with their indexes.
+    pub(super) fn objects(&self) -> impl Iterator<Item = (usize, &Object)> {
+        self.scan.objects.iter().enumerate()
+    }
+
+    /// Adds a remark for people.
+    pub(super) fn note(&mut self, text: String) {
+        self.notes.push(text);
+    }
+
+    /// Returns the remarks that were added.
+    pub(super) fn notes(&self) -> &[String] {
+        &self.notes
+    }
+
+    /// Returns true if the user meant the object, whether it can go or not.
+    pub(super) fn is_meant(&self, index: usize) -> bool {
+        self.meant.get(index) == Some(&true)
+    }
+
+    /// Returns all references that keep an object from being deleted.
+    pub(super) fn holds(&self) -> &[BlockingReference] {
+        &self.holds
+    }
+
+    /// Prints on standard error the parts that could not be read.
+    pub(super) fn print_unread(&self, terminal: &mut Terminal) -> Result<(), Failure> {
+        self.scan.print_unread(terminal)
+    }
+
+    /// Returns the parts that could not be read, each as the end of "could not read …".
+    pub(super) fn unread(&self) -> &[String] {
+        self.scan.coverage.missing()
     }
 
     /// Returns the number of objects in all waves.
@@ -117,34 +202,34 @@ impl Plan {
         format!("{} (rule {rule}, {field})", self.named(hold.from))
     }
 
-    /// Explains a cycle in sentences: its meaning, and how to end it.
-    pub(super) fn explain(&self, cycle: usize) -> String {
+    /// Says which object refers to which: `VirtualMachine/ns/m1 (rule vms, spec.vpcRef.name) refers to VPC/ns/a`.
+    pub(super) fn sentence(&self, hold: &BlockingReference) -> String {
+        format!("{} refers to {}", self.describe(hold), self.named(hold.to))
+    }
+
+    /// Explains a cycle in sentences: its meaning, and how to end it. Names at most `max` of many objects.
+    pub(super) fn explain(&self, cycle: usize, max: usize) -> String {
         let members = self.cycles.get(cycle).map_or(&[][..], Vec::as_slice);
-        let names: Vec<_> = members.iter().map(|member| self.named(*member)).collect();
-        let clear: Vec<_> = (self.clear.get(cycle).into_iter().flatten())
-            .filter_map(|hold| self.holds.get(*hold))
-            .map(|hold| {
+        let clear =
+            (self.clear.get(cycle).into_iter().flatten()).filter_map(|hold| self.holds.get(*hold)).map(|hold| {
                 let (rule, field) = self.through(hold);
                 format!("{field} of {} (rule {rule}), which refers to {}", self.named(hold.from), self.named(hold.to))
-            })
-            .collect();
+            });
         format!(
             "{} protect each other, so none of them can be deleted alone. {} Or clear first: {}.",
-            joined(&names),
-            self.what_ends(members),
-            clear.join("; "),
+            joined(members.iter().map(|member| self.named(*member)), max),
+            self.what_ends(members, max),
+            first_of(clear, max, "; "),
         )
     }
 
-    fn what_ends(&self, members: &[usize]) -> String {
+    fn what_ends(&self, members: &[usize], max: usize) -> String {
         let members = members.iter().filter_map(|member| self.object(*member));
         let places: BTreeSet<_> = members.map(Object::namespace).collect();
-        let namespaces: Vec<_> = places.iter().flatten().map(|name| (*name).to_owned()).collect();
+        let namespaces = joined(places.iter().flatten().map(|name| (*name).to_owned()), max);
         match (places.contains(&None), self.control_plane) {
-            (false, _) if namespaces.len() == 1 => {
-                format!("They end when namespace {} is deleted.", namespaces.concat())
-            }
-            (false, _) => format!("They end when the namespaces {} are all being deleted.", joined(&namespaces)),
+            (false, _) if places.len() == 1 => format!("They end when namespace {namespaces} is deleted."),
+            (false, _) => format!("They end when the namespaces {namespaces} are all being deleted."),
             (true, ControlPlane::Kcp) => "They end when their workspace is deleted.".to_owned(),
             (true, ControlPlane::Kubernetes) => {
                 "No teardown ends them, because some of them have no namespace.".to_owned()
@@ -173,7 +258,7 @@ impl Plan {
             kinds: self.kinds(),
             waves: self.waves.iter().map(items).collect(),
             cycles: (self.cycles.iter().enumerate())
-                .map(|(number, members)| Cycle { objects: items(members), meaning: self.explain(number) })
+                .map(|(number, members)| Cycle { objects: items(members), meaning: self.explain(number, usize::MAX) })
                 .collect(),
             held: items(&self.held),
             locked: items(&self.locked.keys().copied().collect()),
@@ -192,11 +277,12 @@ impl Plan {
     }
 }
 
-fn joined(names: &[String]) -> String {
-    match names {
-        [] => String::new(),
-        [only] => only.clone(),
-        [rest @ .., last] => format!("{} and {last}", rest.join(", ")),
+/// Joins names as a sentence does, or the first `max` of more: `a, b and c`.
+fn joined(names: impl Iterator<Item = String>, max: usize) -> String {
+    let names: Vec<_> = names.collect();
+    match names.as_slice() {
+        [rest @ .., last] if !rest.is_empty() && rest.len() < max => format!("{} and {last}", rest.join(", ")),
+        _ => first_of(names, max, ", "),
     }
 }
 

@@ -1,15 +1,12 @@
 //! Output of a plan.
 
 use super::plan::Plan;
-use crate::engine::reference_scan::Object;
+use crate::engine::reference_scan::ObjectIdentity;
 use crate::io::exit::Failure;
-use crate::io::output::{Format, one_line};
+use crate::io::output::{Format, MAX_NAMED, one_line, some_of};
 use crate::io::report::{print_json, print_yaml};
 use crate::io::table::Table;
 use crate::io::terminal::Terminal;
-
-/// Limit on the kinds that a line names.
-const MAX_KINDS: usize = 5;
 
 /// Prints the plan in the requested format.
 pub(super) fn plan(plan: &Plan, format: Option<Format>, terminal: &mut Terminal) -> Result<(), Failure> {
@@ -35,9 +32,9 @@ pub(super) fn objects(count: usize) -> String {
 }
 
 /// Names an object: `vpcs.network.example.com/a in namespace x`.
-pub(super) fn line(object: &Object) -> String {
-    let within = object.namespace().map(|namespace| format!(" in namespace {namespace}")).unwrap_or_default();
-    one_line(&format!("{}{within}", object.identity().short()))
+pub(super) fn line(object: &ObjectIdentity) -> String {
+    let within = object.namespace.as_ref().map(|namespace| format!(" in namespace {namespace}")).unwrap_or_default();
+    one_line(&format!("{}{within}", object.short()))
 }
 
 fn table(plan: &Plan, wide: bool, terminal: &mut Terminal) -> Result<(), Failure> {
@@ -51,7 +48,7 @@ fn table(plan: &Plan, wide: bool, terminal: &mut Terminal) -> Result<(), Failure
         let namespace = object.namespace().unwrap_or_default().to_owned();
         let mut row = vec![wave.to_owned(), namespace, object.identity().short(), state.to_owned()];
         if wide {
-            row.push(plan.held_by(index).map(|hold| plan.describe(hold)).collect::<Vec<_>>().join(", "));
+            row.push(some_of(plan.held_by(index).map(|hold| plan.describe(hold)), ", "));
         }
         table.push(row);
     };
@@ -65,35 +62,32 @@ fn table(plan: &Plan, wide: bool, terminal: &mut Terminal) -> Result<(), Failure
     if !table.is_empty() {
         table.print(terminal)?;
     }
-    remarks(plan, terminal)
+    print_remarks(plan, terminal)
 }
 
-/// Prints notes beside the table: the meaning of cycles, the holders of objects that can't go, and the kinds that were
-/// read.
-pub(super) fn remarks(plan: &Plan, terminal: &mut Terminal) -> Result<(), Failure> {
-    for cycle in 0..plan.cycles.len() {
-        let meaning = plan.explain(cycle);
-        terminal.note(&meaning)?;
-    }
-    for &index in &plan.held {
-        let by: Vec<_> = plan.held_by(index).map(|hold| plan.describe(hold)).collect();
-        let name = plan.object(index).map(ToString::to_string).unwrap_or_default();
-        terminal.note(&format!("{name} can't be deleted while it is blocked by {}", by.join(", ")))?;
-    }
-    for (&index, locks) in &plan.locked {
-        let name = plan.object(index).map(ToString::to_string).unwrap_or_default();
-        let locks: Vec<_> = locks.iter().map(|lock| lock.lock.as_str()).collect();
-        terminal.note(&format!("{name} is locked by {}: delete the lock first", locks.join(", ")))?;
-    }
-    let kinds: Vec<_> = plan.kinds().into_iter().collect();
-    let told = match kinds.as_slice() {
-        [] => "no rule applies here, so there is nothing to order".to_owned(),
-        kinds => {
-            let (named, rest) = kinds.split_at(kinds.len().min(MAX_KINDS));
-            let more =
-                if rest.is_empty() { String::new() } else { format!(" and {} more (all by -o json)", rest.len()) };
-            format!("the order covers only kinds that rules name: {}{more}", named.join(", "))
-        }
-    };
-    Ok(terminal.note(&told)?)
+/// Prints notes beside the table, see [`remarks`].
+pub(super) fn print_remarks(plan: &Plan, terminal: &mut Terminal) -> Result<(), Failure> {
+    Ok(remarks(plan).iter().try_for_each(|remark| terminal.note(remark))?)
+}
+
+/// Returns notes on a plan: the meaning of cycles, the holders of objects that can't go, and the kinds that were read.
+pub(super) fn remarks(plan: &Plan) -> Vec<String> {
+    let mut remarks: Vec<_> = (0..plan.cycles.len()).map(|cycle| plan.explain(cycle, MAX_NAMED)).collect();
+    let name = |index: usize| plan.object(index).map(ToString::to_string).unwrap_or_default();
+    remarks.extend(plan.held.iter().map(|&index| {
+        let by = some_of(plan.held_by(index).map(|hold| plan.describe(hold)), ", ");
+        format!("{} can't be deleted while it is blocked by {by}", name(index))
+    }));
+    remarks.extend(plan.locked.iter().map(|(&index, locks)| {
+        let locks = some_of(locks.iter().map(|lock| lock.lock.clone()), ", ");
+        format!("{} is locked by {locks}: delete the lock first", name(index))
+    }));
+    remarks.extend(plan.notes().iter().cloned());
+    let kinds = plan.kinds();
+    remarks.push(match kinds.is_empty() {
+        true if plan.count() > 0 => "no rule lets anything depend on objects of these kinds".to_owned(),
+        true => "no rule applies here, so there is nothing to order".to_owned(),
+        false => format!("the order covers only kinds that rules name: {}", some_of(kinds, ", ")),
+    });
+    remarks
 }

@@ -2,12 +2,14 @@
 
 use std::time::Duration;
 
-use depguard_kcp::{ApiError, Endpoint, RequestError};
+use depguard_kcp::{ApiError, Endpoint, MetadataEvent, RequestError, WatchFailure, WatchScope};
+use futures::Stream;
 use serde_json::{Value, json};
 
+use crate::cluster::kinds::KindInfo;
 use crate::engine::reference_scan::Object;
 
-/// Client that deletes and reads objects.
+/// Client that deletes, reads and watches objects.
 #[derive(Debug, Clone)]
 pub(super) struct Requests(Endpoint);
 
@@ -25,8 +27,10 @@ pub(super) enum Answer {
 /// State of an object on the API server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum ObjectState {
-    /// The object is gone, or another object has its name.
+    /// No object has the name.
     Gone,
+    /// The object is gone, and another object has its name: one with another UID.
+    MadeAnew,
     There {
         finalizers: Vec<String>,
     },
@@ -37,6 +41,13 @@ pub(super) enum ObjectState {
 /// Timeout of one request.
 const REQUEST: Duration = Duration::from_secs(30);
 
+impl ObjectState {
+    /// Returns true if the object of the plan no longer exists.
+    pub(super) fn is_gone(&self) -> bool {
+        matches!(self, Self::Gone | Self::MadeAnew)
+    }
+}
+
 impl Requests {
     pub(super) fn new(endpoint: &Endpoint) -> Self {
         Self(endpoint.within(REQUEST))
@@ -46,7 +57,7 @@ impl Requests {
     pub(super) async fn delete(&self, object: &Object) -> Answer {
         match self.send(object, false).await {
             // The precondition failed, or another change happened at the same moment.
-            Answer::Later(_) if self.look(object).await == ObjectState::Gone => Answer::Granted,
+            Answer::Later(_) if self.look(object).await.is_gone() => Answer::Granted,
             answer => answer,
         }
     }
@@ -80,7 +91,7 @@ impl Requests {
     pub(super) async fn look(&self, object: &Object) -> ObjectState {
         match self.0.get_json(&path_of(object)).await {
             Ok(found) if found.pointer("/metadata/uid").and_then(Value::as_str) != object.referent.uid.as_deref() => {
-                ObjectState::Gone
+                ObjectState::MadeAnew
             }
             Ok(found) => {
                 let finalizers = found.pointer("/metadata/finalizers").and_then(Value::as_array);
@@ -90,6 +101,15 @@ impl Requests {
             Err(why) if names(&why, object.name()) => ObjectState::Gone,
             Err(why) => ObjectState::Unknown(why.to_string()),
         }
+    }
+
+    /// Follows the metadata of objects of a kind, as [`Endpoint::watch_metadata`] does.
+    pub(super) fn watch(
+        &self,
+        kind: &KindInfo,
+        scope: WatchScope<'_>,
+    ) -> impl Stream<Item = Result<MetadataEvent, WatchFailure>> + use<> {
+        self.0.watch_metadata(&kind.gvr, &kind.kind, scope)
     }
 }
 

@@ -64,6 +64,11 @@ impl Coverage {
         self.missing.extend(unread.iter().map(ToString::to_string));
     }
 
+    /// Records that only these parts could not be read.
+    pub(super) fn replace_missing(&mut self, unread: &[ReadFailure]) {
+        self.missing = unread.iter().map(ToString::to_string).collect();
+    }
+
     /// Returns the kinds and objects that could not be read.
     pub(crate) fn missing(&self) -> &[String] {
         &self.missing

@@ -118,6 +118,21 @@ async fn who_is_elsewhere_holds_too_and_is_not_to_go() {
 }
 
 #[tokio::test]
+async fn a_few_of_many_blockers_and_members_are_named_and_the_others_counted() {
+    let strangers = (0..30).map(|n| object("VPC", "other", &format!("s{n}"), "{peer: a, peerNamespace: x}"));
+    let ring = (0..30).map(|n| object("VPC", "x", &format!("r{n}"), &format!("{{peer: r{}}}", (n + 1) % 30)));
+    let objects: Vec<_> = [object("VPC", "x", "a", "{}")].into_iter().chain(strangers).chain(ring).collect();
+    let told = order(&objects, &["x", "-o", "wide"]).await;
+    assert!(told.err.contains("VPC/x/a can't be deleted while it is blocked by VPC/other/s0 (rule"), "{told:?}");
+    assert_eq!(told.err.matches("VPC/other/s").count(), 5, "{told:?}");
+    assert_eq!(told.err.matches(", and 25 more (all by -o json)").count(), 2, "{told:?}");
+    assert!(told.out.lines().any(|row| row.contains("/a ") && row.contains("and 25 more")), "{told:?}");
+    let told: Value = serde_json::from_str(&order(&objects, &["x", "-o", "json"]).await.out).unwrap();
+    assert_eq!(told["held"][0]["blockedBy"].as_array().unwrap().len(), 30, "{told}");
+    assert!(told["cycles"][0]["meaning"].as_str().unwrap().contains("VPC/x/r29"), "{told}");
+}
+
+#[tokio::test]
 async fn a_plan_without_a_rule_that_can_not_be_used_is_incomplete() {
     let objects = [object("VPC", "x", "a", "{}")];
     let broken = "apiVersion: dependencies.opendefense.cloud/v1alpha1\nkind: DependencyRule\nmetadata: {name: bad}\n\

@@ -96,6 +96,6 @@ async fn a_global_owners_groups_are_told_in_their_waves_of_files_and_live() {
     let out = depguard(&[&["order", "globalowner", "none"], &live[..]].concat()).await;
     assert_eq!(out.status, ExitStatus::Failure);
     assert!(out.err.contains("there is no GlobalOwner `none`"), "{}", out.err);
-    let out = depguard(&[&["order", "pods", "a"], &live[..]].concat()).await;
+    let out = depguard(&[&["order", "globalowner"], &live[..]].concat()).await;
     assert!(out.err.contains("write GlobalOwner NAME"), "{}", out.err);
 }

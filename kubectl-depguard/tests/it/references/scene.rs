@@ -1,7 +1,7 @@
 //! Virtual machines that refer to VPCs, protected by rules, on a testbed of either control plane.
 
 use depguard_kcp::Endpoint;
-use depguard_testbed::{Fault, Place, When};
+use depguard_testbed::{Fault, FaultId, Place, When};
 use serde_json::{Value, json};
 
 use crate::bed::Bed;
@@ -102,6 +102,26 @@ impl Scene {
         &self.kubeconfig
     }
 
+    /// Returns the endpoint of the objects, with every right.
+    pub(crate) fn objects(&self) -> &Endpoint {
+        &self.objects
+    }
+
+    /// Turns a fault on.
+    pub(crate) fn inject(&self, fault: Fault, when: When) -> FaultId {
+        self.bed.testbed.faults().inject(fault, when)
+    }
+
+    /// Turns all faults off.
+    pub(crate) fn clear_faults(&self) {
+        self.bed.testbed.faults().clear_all();
+    }
+
+    /// Returns the number of requests that a fault has hit.
+    pub(crate) fn hits(&self, fault: FaultId) -> u64 {
+        self.bed.testbed.faults().hits(fault).unwrap()
+    }
+
     /// Returns the number of lists of a kind that were begun.
     pub(crate) fn lists(&self, group: &str, resource: &str) -> u64 {
         self.bed.testbed.lists(group, resource).begun
@@ -120,7 +140,7 @@ impl Scene {
     }
 }
 
-const RULES: &str = "/apis/dependencies.opendefense.cloud/v1alpha1/dependencyrules";
+pub(crate) const RULES: &str = "/apis/dependencies.opendefense.cloud/v1alpha1/dependencyrules";
 
 /// Builds the rule. A machine names a VPC as `namespace/name`, or by a name in its own namespace.
 fn rule(provider: Option<&str>) -> Value {
@@ -149,7 +169,7 @@ fn definition(group: &str, version: &str, resource: &str, kind: &str, scope: &st
     })
 }
 
-async fn define(at: &Endpoint, group: &str, version: &str, resource: &str, kind: &str, scope: &str) {
+pub(crate) async fn define(at: &Endpoint, group: &str, version: &str, resource: &str, kind: &str, scope: &str) {
     let schema = json!({"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}});
     let crd = json!({
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
@@ -193,7 +213,7 @@ async fn bind(at: &Endpoint, group: &str) {
     until(&path, async || at.get_json(&path).await.is_ok_and(|found| found["status"]["phase"] == "Bound")).await;
 }
 
-async fn post(at: &Endpoint, path: &str, object: &Value) {
+pub(crate) async fn post(at: &Endpoint, path: &str, object: &Value) {
     at.post_json(path, object).await.unwrap_or_else(|why| panic!("{object}: {why}"));
 }
 
