@@ -1,10 +1,10 @@
 //! APIBindings of a logical cluster: the kinds that it has, and the APIExport of each.
 
-use serde::{Deserialize, Deserializer};
+use serde::Deserialize;
 
 use crate::model::names::{GroupResource, LogicalCluster};
 use crate::rule::ExportRef;
-use crate::scan::extract::{Page, PageError};
+use crate::scan::extract::{Page, PageError, present_items};
 use crate::scan::text::Text;
 
 /// Path of the list of a logical cluster's APIBindings.
@@ -132,13 +132,8 @@ pub(crate) fn read_page<'de>(bytes: &'de [u8], each: impl FnMut(&Binding<'de>)) 
     struct List<'a> {
         #[serde(default)]
         metadata: Page,
-        #[serde(borrow, default, deserialize_with = "present")]
+        #[serde(borrow, default, deserialize_with = "present_items")]
         items: Option<Vec<Binding<'a>>>,
-    }
-
-    /// Reads `null` as an empty list, because Go writes an empty slice as `null`; a missing field remains `None`.
-    fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Vec<Binding<'de>>>, D::Error> {
-        Option::deserialize(deserializer).map(|items: Option<_>| Some(items.unwrap_or_default()))
     }
 
     let list: List<'de> = serde_json::from_slice(bytes)?;

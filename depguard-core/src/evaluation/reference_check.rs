@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
 use self::new_references::{Holder, NewReferences};
-use self::target_read::{Found, TargetKey, TargetRead};
+use self::target_read::{TargetKey, TargetRead};
 use crate::applicability::api_bindings::Binding;
 use crate::applicability::bindings_list::{BindingReader, BindingsList};
 use crate::applicability::constraint_ends::{ConstraintEnds, TargetKind};
@@ -60,8 +60,6 @@ pub(super) struct ReferenceCheck {
 #[derive(Debug)]
 struct CheckedTarget {
     read: TargetRead,
-    /// False if another provider's kind may be found: then it doesn't matter if the object exists.
-    is_own_kind: bool,
     references: Vec<CheckedReference>,
 }
 
@@ -141,7 +139,11 @@ impl ReferenceCheck {
     /// Begins to read the bindings, or the targets if no binding matters.
     fn begin_reads(&mut self) {
         self.bindings = None;
-        if self.constraints.iter().any(|(ends, _)| ends.need_bindings()) {
+        // Without the bindings, nobody could tell if an edge lies on a cycle.
+        let may_close = |ends: &ConstraintEnds| {
+            self.cluster.is_some() && ends.constraint.edges().iter().any(|edge| self.graph.may_close(edge))
+        };
+        if self.constraints.iter().any(|(ends, _)| ends.need_bindings() || may_close(ends)) {
             self.bindings = Some(BindingsList::new());
             self.ready.push_back(PendingQuery::Bindings);
         } else {
@@ -205,7 +207,7 @@ impl ReferenceCheck {
                 let Some(gvr) = edge.target_gvr() else { continue };
                 let on_missing = self.on_missing(edge, &mut reached);
                 let (name, namespace) = (reference.name.clone(), reference.namespace.clone());
-                let key = TargetKey { gvr: gvr.clone(), export, namespace, name };
+                let key = TargetKey { gvr: gvr.clone(), is_own_kind, export, namespace, name };
                 let checked = CheckedReference { edge: Arc::clone(edge), uid: reference.uid.clone(), on_missing };
                 if let Some(target) = indices.get(&key).and_then(|index| self.targets.get_mut(*index)) {
                     target.references.push(checked);
@@ -225,7 +227,7 @@ impl ReferenceCheck {
                     self.ready.push_back(PendingQuery::Target(index));
                 }
                 indices.insert(key, index);
-                self.targets.push(CheckedTarget { read, is_own_kind, references: vec![checked] });
+                self.targets.push(CheckedTarget { read, references: vec![checked] });
             }
         }
         self.constraints = constraints;
@@ -257,9 +259,8 @@ impl ReferenceCheck {
         problems.push(why);
     }
 
-    /// Returns the decision if the references can't be read: a refusal, unless no rule asks for one.
-    fn undecided(mut self, why: Unresolved) -> Decision {
-        let strictest = self.strictest();
+    /// Returns the decision if the references can't be read, by the strictest outcome of the constraints.
+    fn undecided(mut self, strictest: OnMissing, why: Unresolved) -> Decision {
         self.constraints.clear();
         self.record_failure(strictest, why);
         self.decide()
@@ -279,11 +280,5 @@ impl BindingReader for EndsReader<'_> {
         for (ends, _) in &mut *self.constraints {
             ends.reset();
         }
-    }
-}
-
-impl CheckedTarget {
-    fn found(&self) -> Option<&Found> {
-        self.read.found()
     }
 }

@@ -81,10 +81,7 @@ impl ListReader {
     pub fn by_field(lookup: Lookup) -> Self {
         let list = lookup.dependents().path();
         let source = match lookup.field() {
-            Some(field) => {
-                let selector = format!("{field}={}", escaped(&lookup.target().name));
-                Source::Selection(PagedList::filtered(list, Filter::Field(selector)))
-            }
+            Some(field) => Source::Selection(PagedList::filtered(list, Filter::field(field, &lookup.target().name))),
             None => Source::List(PagedList::new(list)),
         };
         Self::new(lookup.dependents().clone(), source, vec![lookup])
@@ -411,16 +408,4 @@ fn are_same(a: &[Arc<CompiledEdge>], b: &[Arc<CompiledEdge>]) -> bool {
 fn says_unselectable(body: &[u8]) -> bool {
     let says = |text: &str| memchr::memmem::find(body, text.as_bytes()).is_some();
     (says("field label") && says("not supported")) || says("is not a known field selector")
-}
-
-/// Returns a value as it stands in a field selector.
-fn escaped(value: &str) -> String {
-    let mut escaped = String::with_capacity(value.len());
-    for c in value.chars() {
-        if matches!(c, '\\' | ',' | '=') {
-            escaped.push('\\');
-        }
-        escaped.push(c);
-    }
-    escaped
 }

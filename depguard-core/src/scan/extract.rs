@@ -86,6 +86,14 @@ pub enum PageError {
     NoItems,
 }
 
+/// Reads the items of a list: `null` is an empty list, because Go writes an empty slice as `null`; a missing field
+/// remains `None`.
+pub(crate) fn present_items<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
+    deserializer: D,
+) -> Result<Option<Vec<T>>, D::Error> {
+    Option::deserialize(deserializer).map(|items: Option<_>| Some(items.unwrap_or_default()))
+}
+
 const NAME: usize = 0;
 const NAMESPACE: usize = 1;
 const UID: usize = 2;

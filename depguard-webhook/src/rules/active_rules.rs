@@ -18,6 +18,7 @@ pub struct Rules {
 
 /// State of the rules at one moment.
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "there is one state at a time, behind an Arc")]
 pub(crate) enum RulesState {
     /// All rules are loaded.
     Loaded(Loaded),

@@ -5,6 +5,7 @@ use std::fmt::{self, Display, Formatter, Write};
 use super::referrers::{named, rules_text};
 use crate::model::names::GroupResource;
 use crate::protocol::cause::Cause;
+use crate::protocol::problem::clipped;
 use crate::rule::RuleKey;
 
 /// Targets of an object's references that are not there.
@@ -25,7 +26,7 @@ pub struct MissingTarget {
     pub kind: GroupResource,
     /// The target's namespace, if the reference means one that is not the object's own.
     pub namespace: Option<String>,
-    /// The target's name.
+    /// The target's name, as it stands in the object: any text.
     pub name: String,
     /// The field that refers to the target: `spec.vpcRef.name`. Empty if the rule itself names the target.
     pub field: String,
@@ -95,14 +96,16 @@ impl MissingReason {
 impl Display for MissingTarget {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let Self { kind, namespace, name, field, reason, rule } = self;
-        write!(f, "{}/{name}", kind.resource)?;
+        write!(f, "{}/{}", kind.resource, shown(name))?;
         if let Some(namespace) = namespace {
-            write!(f, " in namespace {namespace}")?;
+            write!(f, " in namespace {}", shown(namespace))?;
         }
         match reason {
             MissingReason::NotFound => f.write_str(" not found")?,
             MissingReason::Terminating => f.write_str(" is being deleted")?,
-            MissingReason::OtherUid(uid) => write!(f, " with UID {uid} not found: the one of that name is another")?,
+            MissingReason::OtherUid(uid) => {
+                write!(f, " with UID {} not found: the one of that name is another", shown(uid))?;
+            }
             MissingReason::NoKind => write!(f, " not found: {kind} is not served here")?,
         }
         match field.as_str() {
@@ -110,4 +113,10 @@ impl Display for MissingTarget {
             field => write!(f, " (.{field})"),
         }
     }
+}
+
+/// Returns a text of the object, such as the name of a target, in a form that fits into a message: a control character
+/// would end a warning's header.
+fn shown(text: &str) -> String {
+    clipped(text).replace(char::is_control, "\u{fffd}")
 }

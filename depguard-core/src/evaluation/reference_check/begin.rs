@@ -11,7 +11,7 @@ use crate::evaluation::begin::Context;
 use crate::evaluation::decision::{AllowReason, Change, Decision, Diagnostics, Sender, Subject};
 use crate::evaluation::{Evaluation, State};
 use crate::protocol::admission_review::{Operation, unreadable_review};
-use crate::protocol::deletion_target::{cluster_of, stored_name};
+use crate::protocol::deletion_target::{cluster_of, is_stored_name};
 use crate::protocol::object_review::ObjectReview;
 use crate::rule::reference_constraint::{ConstraintState, ReferenceConstraint};
 use crate::rule::set::RuleSet;
@@ -34,11 +34,11 @@ impl RuleSet {
             (Operation::Update, Some(sub)) if WHOLE_OBJECT.contains(&sub) => Change::Update,
             _ => return Evaluation::settled(Decision::allow(AllowReason::NotAChange)),
         };
-        let version = about.version().unwrap_or_default();
+        let reads = |constraint: &ReferenceConstraint| about.version().is_none_or(|version| constraint.reads(version));
         let constraints = self.constraints_of(about.group(), about.resource()).iter();
         let constraints = constraints.filter(|constraint| {
             let is_withdrawn = context.provider_withdrew && constraint.dependent_export.is_some();
-            constraint.failure_policy == context.failure_policy && constraint.reads(version) && !is_withdrawn
+            constraint.failure_policy == context.failure_policy && reads(constraint) && !is_withdrawn
         });
         let constraints: Vec<_> = constraints.collect();
         let Some(first) = constraints.first() else {
@@ -80,8 +80,13 @@ impl RuleSet {
             ready: VecDeque::new(),
             next_id: 0,
         };
+        // In an unknown logical cluster, each constraint may apply.
+        let strictest = match cluster {
+            Ok(_) => check.strictest(),
+            Err(_) => constraints.iter().map(|constraint| constraint.on_missing()).max().unwrap_or_default(),
+        };
         let unreadable =
-            |check: ReferenceCheck, why: &str| Evaluation::settled(check.undecided(unreadable_review(why)));
+            |check: ReferenceCheck, why: &str| Evaluation::settled(check.undecided(strictest, unreadable_review(why)));
         let (Some(object), Some(metadata)) = (review.object(), review.new_metadata()) else {
             return unreadable(check, "the review has no object");
         };
@@ -91,17 +96,21 @@ impl RuleSet {
         if let Err(why) = cluster {
             return unreadable(check, &why);
         }
-        let name = match metadata.name().ok_or("its object has no name").and_then(stored_name) {
-            Ok(name) => name,
-            Err(why) => return unreadable(check, why),
-        };
+        if review.review().version().is_none() {
+            return unreadable(check, "it names no version");
+        }
+        let Some(name) = metadata.name() else { return unreadable(check, "its object has no name") };
+        if !is_stored_name(name) {
+            return unreadable(check, "its object has an invalid name");
+        }
         check.subject.name = name.to_owned();
         check.diagnostics.subject = Some(check.subject.clone());
         let Some(holder) = Holder::read(object, &metadata, name) else {
             return unreadable(check, "its object's owners are no list");
         };
+        let old_object = review.old_object().filter(|_| check.subject.change == Change::Update);
         for (ends, references) in &mut check.constraints {
-            match NewReferences::read(ends.constraint.edges(), &holder, object, review.old_object()) {
+            match NewReferences::read(ends.constraint.edges(), &holder, object, old_object) {
                 Ok(read) => *references = read,
                 Err(error) => return unreadable(check, &format!("its object is {error}")),
             }

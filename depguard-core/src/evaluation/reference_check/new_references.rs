@@ -4,11 +4,14 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use serde::Deserialize;
+use serde_json::Value;
 
 use crate::lookup::matcher::ReferenceMatcher;
 use crate::lookup::reference::ReferenceTarget;
+use crate::model::field_path::{FieldPath, Segment};
+use crate::model::label_selector::Selector;
 use crate::protocol::admission_review::ReviewedObject;
-use crate::rule::compiled_edge::CompiledEdge;
+use crate::rule::compiled_edge::{CompiledEdge, EdgeState};
 use crate::scan::extract::PageError;
 use crate::scan::text::Text;
 
@@ -43,6 +46,9 @@ pub(super) struct NewReferences {
     /// with the object.
     pub(super) unclear: Vec<(usize, String)>,
 }
+
+/// Both states of an object with too many references to compare one by one.
+struct UnchangedFields(Option<(Value, Value)>);
 
 impl Holder {
     /// Reads the data of an object; `None` if the owners can't be read.
@@ -109,6 +115,10 @@ impl NewReferences {
             }
         })?;
         references.certain = certain;
+        if let Some(old_object) = old_object.filter(|_| !references.unclear.is_empty()) {
+            let unchanged = UnchangedFields::new(object, old_object);
+            references.unclear.retain(|(edge, _)| !edges.get(*edge).is_some_and(|edge| unchanged.hold_inputs(edge)));
+        }
         Ok(references)
     }
 
@@ -133,4 +143,29 @@ impl NewReferences {
         });
         read.map(drop)
     }
+}
+
+impl UnchangedFields {
+    fn new(object: &str, old_object: &str) -> Self {
+        Self(serde_json::from_str(object).ok().zip(serde_json::from_str(old_object).ok()))
+    }
+
+    /// Returns true if no field that decides about the edge's references differs, so that no reference can be new.
+    fn hold_inputs(&self, edge: &CompiledEdge) -> bool {
+        let (Some((object, old_object)), EdgeState::Usable { dependent, edge }) = (&self.0, &edge.state) else {
+            return false;
+        };
+        let labels = dependent.selector.iter().flat_map(Selector::keys).map(FieldPath::label);
+        let paths = edge.paths().map(|(_, path)| path.clone()).chain(labels);
+        paths.into_iter().all(|path| subtree(object, &path) == subtree(old_object, &path))
+    }
+}
+
+/// Returns the value at a path, up to the first wildcard or index.
+fn subtree<'v>(object: &'v Value, path: &FieldPath) -> Option<&'v Value> {
+    let names = path.segments().iter().map_while(|segment| match segment {
+        Segment::Name(name) => Some(name),
+        Segment::Index(_) | Segment::Wildcard => None,
+    });
+    names.into_iter().try_fold(object, |value, name| value.get(name))
 }

@@ -4,17 +4,19 @@ use serde::Deserialize;
 
 use crate::model::names::{ExportName, GroupVersionResource, LogicalCluster, Namespace};
 use crate::protocol::admission_review::ReviewedObject;
-use crate::protocol::cause::Cause;
 use crate::protocol::deletion_target::is_stored_name;
 use crate::protocol::problem::Unresolved;
 use crate::protocol::request::{Accept, Filter, MAX_PER_PAGE, Query, QueryId, page_path};
 use crate::protocol::response::Answer;
 use crate::protocol::response_error::{failure, is_object_missing, response, something_else};
+use crate::scan::extract::{Page, present_items};
 
 /// Identity of a target: two references to the same target cost one read.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct TargetKey {
     pub(super) gvr: GroupVersionResource,
+    /// False if another provider's kind may be found: then it doesn't matter if the object exists.
+    pub(super) is_own_kind: bool,
     /// The APIExport through which the target is read; `None` for a local kind.
     pub(super) export: Option<(LogicalCluster, ExportName)>,
     /// The namespace, if the kind has namespaces. `None`: any.
@@ -26,7 +28,11 @@ pub(super) struct TargetKey {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Found {
     /// Objects of the name: one, unless any namespace will do.
-    Objects(Vec<FoundObject>),
+    Objects {
+        objects: Vec<FoundObject>,
+        /// False if there are more of them.
+        are_all: bool,
+    },
     /// No object of the name, although the kind is served.
     Nothing,
     /// The kind is not served.
@@ -58,14 +64,18 @@ enum Step {
     WithoutNamespace,
     /// The objects of the name in all namespaces.
     InAnyNamespace,
+    /// Any object of the kind, to find out if the kind is served: no object can have the name, or be in the namespace.
+    AnyObject,
 }
 
 impl TargetRead {
     pub(super) fn new(key: TargetKey) -> Self {
-        let is_namespace = |text: &String| Namespace::parse(text).is_ok();
-        let can_exist = is_stored_name(&key.name) && key.namespace.as_ref().is_none_or(is_namespace);
-        let step = if key.namespace.is_some() { Step::InNamespace } else { Step::WithoutNamespace };
-        Self { key, step, found: (!can_exist).then_some(Found::Nothing) }
+        let (step, found) = match (is_stored_name(&key.name), &key.namespace) {
+            (false, _) => (Step::AnyObject, key.is_own_kind.then_some(Found::Nothing)),
+            (true, Some(namespace)) if Namespace::parse(namespace).is_ok() => (Step::InNamespace, None),
+            (true, _) => (Step::WithoutNamespace, None),
+        };
+        Self { key, step, found }
     }
 
     /// Returns the result; `None` if the read has not ended.
@@ -79,16 +89,14 @@ impl TargetRead {
 
     /// Returns the next query.
     pub(super) fn query(&self, id: QueryId, cluster: Option<&LogicalCluster>) -> Query {
-        let TargetKey { gvr, export, namespace, name } = &self.key;
-        let path = match self.step {
-            Step::InNamespace => gvr.path(namespace.as_deref(), Some(name)),
-            Step::WithoutNamespace => gvr.path(None, Some(name)),
-            Step::InAnyNamespace => {
-                let filter = Filter::Field(format!("metadata.name={name}"));
-                page_path(&gvr.path(None, None), Some(&filter), MAX_PER_PAGE, None)
-            }
+        let TargetKey { gvr, is_own_kind: _, export, namespace, name } = &self.key;
+        let list = |filter, limit| page_path(&gvr.path(None, None), filter, limit, None);
+        let (path, accept) = match self.step {
+            Step::InNamespace => (gvr.path(namespace.as_deref(), Some(name)), Accept::ObjectMetadata),
+            Step::WithoutNamespace => (gvr.path(None, Some(name)), Accept::ObjectMetadata),
+            Step::InAnyNamespace => (list(Some(&Filter::field("metadata.name", name)), MAX_PER_PAGE), Accept::Metadata),
+            Step::AnyObject => (list(None, 1), Accept::Metadata),
         };
-        let accept = if self.step == Step::InAnyNamespace { Accept::Metadata } else { Accept::ObjectMetadata };
         Query { id, cluster: cluster.cloned(), export: export.clone(), path, accept }
     }
 
@@ -98,16 +106,20 @@ impl TargetRead {
             Ok(response) => response,
             Err(why) => return self.end(Found::Failed(why)),
         };
+        let TargetKey { gvr, is_own_kind: _, export: _, namespace, name } = &self.key;
         match (status, self.step) {
-            (200, Step::InAnyNamespace) => self.end(objects(body, &self.key.name)),
-            (200, _) => self.end(object(body, &self.key.name)),
-            (404, Step::InAnyNamespace) => self.end(Found::NoKind),
-            (404, _) if is_object_missing(body, self.key.gvr.resource.as_str(), &self.key.name) => {
-                self.end(Found::Nothing);
-            }
+            (200, Step::InNamespace) => self.end(object(body, name, namespace.as_deref())),
+            (200, Step::WithoutNamespace) => self.end(object(body, name, None)),
+            (200, Step::InAnyNamespace) => self.end(objects(body, name)),
+            (200, Step::AnyObject) => self.end(list(body).map_or_else(lie, |_| Found::Nothing)),
+            (404, Step::InAnyNamespace | Step::AnyObject) => self.end(Found::NoKind),
+            (404, _) if is_object_missing(body, gvr.resource.as_str(), name) => self.end(Found::Nothing),
             (404, Step::InNamespace) => self.step = Step::WithoutNamespace,
-            (404, Step::WithoutNamespace) if self.key.namespace.is_none() => self.step = Step::InAnyNamespace,
-            (404, Step::WithoutNamespace) => self.end(Found::NoKind),
+            (404, Step::WithoutNamespace) => match namespace {
+                None => self.step = Step::InAnyNamespace,
+                Some(namespace) if Namespace::parse(namespace).is_err() => self.step = Step::AnyObject,
+                Some(_) => self.end(Found::NoKind),
+            },
             (status, _) => self.end(Found::Failed(failure(status, body, "get it"))),
         }
     }
@@ -117,36 +129,43 @@ impl TargetRead {
     }
 }
 
-fn object(body: &[u8], name: &str) -> Found {
-    match serde_json::from_slice::<ReviewedObject<'_>>(body) {
-        Ok(object) if object.name() == Some(name) => Found::Objects(vec![FoundObject::new(&object)]),
-        _ => Found::Failed(something_else()),
-    }
+#[derive(Deserialize)]
+struct List<'a> {
+    #[serde(default)]
+    metadata: Page,
+    #[serde(borrow, default, deserialize_with = "present_items")]
+    items: Option<Vec<ReviewedObject<'a>>>,
+}
+
+fn lie() -> Found {
+    Found::Failed(something_else())
+}
+
+/// Reads the object of a name. An object of another namespace than the requested one is no answer.
+fn object(body: &[u8], name: &str, namespace: Option<&str>) -> Found {
+    let is_requested = |object: &ReviewedObject<'_>| {
+        object.name() == Some(name) && object.namespace().is_none_or(|own| Some(own) == namespace)
+    };
+    let object = serde_json::from_slice::<ReviewedObject<'_>>(body).ok().filter(is_requested);
+    object.map_or_else(lie, |object| Found::Objects { objects: vec![FoundObject::new(&object)], are_all: true })
 }
 
 /// Reads a page of objects of one name. Further pages are not read: if none of the first objects will do, the result is
 /// unknown.
 fn objects(body: &[u8], name: &str) -> Found {
-    #[derive(Deserialize)]
-    struct List<'a> {
-        #[serde(default)]
-        metadata: crate::scan::extract::Page,
-        #[serde(borrow)]
-        items: Option<Vec<ReviewedObject<'a>>>,
+    let of_name = |list: &List<'_>| list.items.iter().flatten().all(|item| item.name() == Some(name));
+    let Some(List { metadata, items }) = list(body).filter(of_name) else { return lie() };
+    let objects: Vec<_> = items.iter().flatten().map(FoundObject::new).collect();
+    match (objects.is_empty(), metadata.continue_token) {
+        (true, None) => Found::Nothing,
+        (_, more) => Found::Objects { objects, are_all: more.is_none() },
     }
-    let Ok(List { metadata, items }) = serde_json::from_slice::<List<'_>>(body) else {
-        return Found::Failed(something_else());
-    };
-    // Go writes an empty slice as `null`. A list without a resourceVersion is no API server's answer.
-    let items = items.unwrap_or_default();
-    if metadata.resource_version.is_none() || items.iter().any(|item| item.name() != Some(name)) {
-        return Found::Failed(something_else());
-    }
-    if metadata.continue_token.is_some() {
-        let why = format!("found more than {MAX_PER_PAGE} objects; name a namespace in the rule");
-        return Found::Failed(Unresolved::new(Cause::RuleInvalid, why));
-    }
-    if items.is_empty() { Found::Nothing } else { Found::Objects(items.iter().map(FoundObject::new).collect()) }
+}
+
+/// Reads a page of a list. A list without a resourceVersion or without items is no API server's answer.
+fn list(body: &[u8]) -> Option<List<'_>> {
+    let list: List<'_> = serde_json::from_slice(body).ok()?;
+    (list.metadata.resource_version.is_some() && list.items.is_some()).then_some(list)
 }
 
 impl FoundObject {

@@ -6,8 +6,18 @@ use crate::evaluation::decision::{
     AllowReason, Decision, Denial, MissingReason, MissingTarget, MissingTargets, Reason, Verdict,
 };
 use crate::model::api::OnMissing;
+use crate::protocol::cause::Cause;
+use crate::protocol::problem::Unresolved;
 use crate::protocol::response_error::unanswered;
 use crate::rule::compiled_edge::EdgeState;
+
+/// Answer to the question if the target of a reference is there.
+enum Existence {
+    There,
+    Missing(MissingReason),
+    /// Unknown, for this reason: the end of a sentence that begins with the name of the read.
+    Unknown(Unresolved),
+}
 
 impl ReferenceCheck {
     pub(in crate::evaluation) fn decide(mut self) -> Decision {
@@ -51,17 +61,7 @@ impl ReferenceCheck {
             let strictest = self.strictest();
             self.record_failure(strictest, unanswered().about("the list of apibindings"));
         }
-        let mut failures = Vec::new();
-        for CheckedTarget { read, references, .. } in &self.targets {
-            let why = match read.found() {
-                None => unanswered(),
-                Some(Found::Failed(why)) => why.clone(),
-                Some(Found::Objects(_) | Found::Nothing | Found::NoKind) => continue,
-            };
-            let why = why.about(format_args!("the read of {}/{}", read.key().gvr.resource, read.key().name));
-            let strictest = references.iter().map(|reference| reference.on_missing).max().unwrap_or_default();
-            failures.push((strictest, why));
-        }
+        let failures: Vec<_> = self.targets.iter().filter_map(|target| self.failure(target)).collect();
         for (on_missing, why) in failures {
             self.record_failure(on_missing, why);
         }
@@ -71,30 +71,44 @@ impl ReferenceCheck {
         }
     }
 
+    /// Returns the reason why a target is unknown, with the strictest outcome of the references to which that matters.
+    fn failure(&self, target: &CheckedTarget) -> Option<(OnMissing, Unresolved)> {
+        let unknown = target.references.iter().filter_map(|reference| match self.existence(target, reference) {
+            Existence::Unknown(why) => Some((reference.on_missing, why)),
+            Existence::There | Existence::Missing(_) => None,
+        });
+        let (strictest, why) = unknown.max_by_key(|(on_missing, _)| *on_missing)?;
+        let key = target.read.key();
+        Some((strictest, why.about(format_args!("the read of {}/{}", key.gvr.resource, key.name))))
+    }
+
     /// Returns the missing targets, each with the outcome of its reference.
     fn missing(&self) -> Vec<(OnMissing, MissingTarget)> {
         let references = self.targets.iter().flat_map(|target| {
             target.references.iter().filter_map(|reference| {
-                let reason = self.missing_reason(target, reference)?;
+                let Existence::Missing(reason) = self.existence(target, reference) else { return None };
                 Some((reference.on_missing, self.missing_target(target, reference, reason)))
             })
         });
         references.collect()
     }
 
-    /// Returns the reason for which a reference's target is missing; `None` if the target is there, or unknown.
-    fn missing_reason(&self, target: &CheckedTarget, reference: &CheckedReference) -> Option<MissingReason> {
-        match target.found()? {
-            Found::Failed(_) => None,
-            Found::NoKind => Some(MissingReason::NoKind),
+    /// Finds out if the target of a reference is there.
+    fn existence(&self, target: &CheckedTarget, reference: &CheckedReference) -> Existence {
+        match target.read.found() {
+            None => Existence::Unknown(unanswered()),
+            Some(Found::Failed(why)) => Existence::Unknown(why.clone()),
+            Some(Found::NoKind) => Existence::Missing(MissingReason::NoKind),
             // Somebody else serves the kind, and the rule says nothing about it.
-            _ if !target.is_own_kind => None,
-            Found::Nothing => Some(MissingReason::NotFound),
-            Found::Objects(objects) => {
+            Some(_) if !target.read.key().is_own_kind => Existence::There,
+            Some(Found::Nothing) => Existence::Missing(MissingReason::NotFound),
+            Some(Found::Objects { objects, are_all }) => {
                 let reasons: Option<Vec<_>> =
                     objects.iter().map(|object| self.why_not(object, reference.uid.as_deref())).collect();
                 // One object that will do is enough.
-                reasons?.into_iter().next()
+                let Some(reasons) = reasons else { return Existence::There };
+                let reason = reasons.into_iter().next().filter(|_| *are_all);
+                reason.map_or_else(|| Existence::Unknown(too_many()), Existence::Missing)
             }
         }
     }
@@ -131,4 +145,10 @@ impl ReferenceCheck {
             rule: reference.edge.rule.clone(),
         }
     }
+}
+
+/// Returns the message for a list of more objects than are read.
+fn too_many() -> Unresolved {
+    let text = "found too many objects of that name; name the namespace in the reference or in the rule";
+    Unresolved::new(Cause::DependentInvalid, text)
 }
