@@ -7,10 +7,12 @@
 mod edit;
 mod locks;
 mod owners;
+mod references;
 mod service;
 pub mod targets;
 
 pub use edit::{Edit, edited};
 pub use locks::{GOOD_LOCKS, lock};
 pub use owners::{GOOD_OWNERS, owner};
+pub use references::{GOOD_CHANGES, GOOD_TARGETS, change, target};
 pub use service::service;

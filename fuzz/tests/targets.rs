@@ -1,7 +1,9 @@
 //! Runs the targets. `BOLERO_RANDOM_TEST_TIME_MS` is the time for each.
 
 use bolero::generator::produce;
-use depguard_fuzz::{Edit, GOOD_LOCKS, GOOD_OWNERS, edited, lock, owner, service, targets};
+use depguard_fuzz::{
+    Edit, GOOD_CHANGES, GOOD_LOCKS, GOOD_OWNERS, GOOD_TARGETS, change, edited, lock, owner, service, target, targets,
+};
 
 /// Edits one of the documents, at most a few times, and passes it to the target.
 macro_rules! fuzz {
@@ -43,6 +45,16 @@ fn answers() {
 }
 
 #[test]
+fn changes() {
+    fuzz!(change, GOOD_CHANGES);
+}
+
+#[test]
+fn references() {
+    fuzz!(target, GOOD_TARGETS);
+}
+
+#[test]
 fn locks() {
     fuzz!(lock, GOOD_LOCKS);
 }
@@ -74,7 +86,10 @@ fn the_documents_are_good() {
         let table = depguard_core::locks::LockTable::from_value(&object);
         assert!(lock.is_ok() != table.is_ok(), "{at}: {lock:?} {table:?}");
     }
-    for page in targets::GOOD_PAGES {
+    for change in GOOD_CHANGES {
+        depguard_core::protocol::ObjectReview::parse(change.as_bytes()).unwrap();
+    }
+    for page in GOOD_TARGETS.iter().chain(&targets::GOOD_PAGES) {
         serde_json::from_str::<serde_json::Value>(page).unwrap();
     }
 }

@@ -1,5 +1,5 @@
-//! The corpus in `tests/corpus`: rules, objects and a deletion, the expected decision, and one edit that changes the
-//! decision.
+//! The corpus in `tests/corpus`: rules, objects and a deletion, a creation or an update, the expected decision, and one
+//! edit that changes the decision.
 //!
 //! Each case runs in a plain cluster and in a kcp that exports both kinds, against the core and the naive procedure.
 //! The README there describes the form.
@@ -9,9 +9,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
 use depguard_core::api::FailurePolicy;
-use depguard_core::decision::{Reason, Referrers, Verdict};
+use depguard_core::decision::{Denial, Reason};
 use depguard_core::{ControlPlane, Decision, Rule};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use crate::naive::{self, NaiveVerdict, Said};
@@ -29,6 +29,12 @@ struct KindEntry {
     group: String,
     resource: String,
     namespaced: bool,
+    #[serde(default = "yes")]
+    served: bool,
+}
+
+fn yes() -> bool {
+    true
 }
 
 #[derive(Debug, Clone, Deserialize)]
@@ -38,11 +44,23 @@ struct Case {
     rules: Value,
     #[serde(default)]
     objects: Vec<Value>,
-    delete: Value,
+    /// Object that is deleted.
+    delete: Option<Value>,
+    /// Object that is created.
+    create: Option<Value>,
+    update: Option<Update>,
     #[serde(default)]
     failure_policy: FailurePolicy,
     expect: Expected,
     twin: Option<Twin>,
+}
+
+/// Both states of an object that is updated.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Update {
+    from: Value,
+    to: Value,
 }
 
 #[derive(Debug, Clone, Deserialize)]
@@ -53,12 +71,14 @@ struct Twin {
     expect: Expected,
 }
 
-/// Expected decision. Without any field: allowed, because nothing refers to the target.
+/// Expected decision. Without any field: allowed, because nothing refers to the target, or because all targets are there.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Expected {
     /// Names of the blockers.
     denied: Option<BTreeSet<String>>,
+    /// Names of the missing targets.
+    missing: Option<BTreeSet<String>>,
     /// Part of the message that says which fact could not be found out.
     undecided: Option<String>,
     /// Label of the decision.
@@ -71,13 +91,19 @@ struct Expected {
     message: Option<String>,
 }
 
+impl Expected {
+    fn is_refusal(&self) -> bool {
+        self.denied.is_some() || self.missing.is_some() || self.undecided.is_some()
+    }
+}
+
 fn kinds() -> BTreeMap<String, Kind> {
     let text = include_str!("../corpus/kinds.yaml");
     let Kinds { kinds } = serde_saphyr::from_str(text).expect("kinds");
     let leak = |text: String| -> &'static str { text.leak() };
-    let kind = |(name, KindEntry { group, resource, namespaced }): (String, KindEntry)| {
-        let kind = leak(name.clone());
-        (name, Kind { group: leak(group), versions: &["v1"], resource: leak(resource), kind, namespaced })
+    let kind = |(name, KindEntry { group, resource, namespaced, served }): (String, KindEntry)| {
+        let (kind, versions): (_, &[&str]) = (leak(name.clone()), if served { &["v1"] } else { &[] });
+        (name, Kind { group: leak(group), versions, resource: leak(resource), kind, namespaced })
     };
     kinds.into_iter().map(kind).collect()
 }
@@ -157,7 +183,7 @@ fn rule(control_plane: ControlPlane, kinds: &BTreeMap<String, Kind>, index: usiz
     rule
 }
 
-fn world(control_plane: ControlPlane, kinds: &BTreeMap<String, Kind>, case: &Case) -> (World, Object) {
+fn world(control_plane: ControlPlane, kinds: &BTreeMap<String, Kind>, case: &Case) -> World {
     let mut world = World::new(control_plane);
     world.kinds = kinds.values().copied().collect();
     world.failure_policy = case.failure_policy;
@@ -166,86 +192,96 @@ fn world(control_plane: ControlPlane, kinds: &BTreeMap<String, Kind>, case: &Cas
     world.objects = case.objects.iter().map(|short| object(kinds, short)).collect();
     if control_plane == ControlPlane::Kcp {
         world.knows("root:consumer", CONSUMER);
-        let exported = world.kinds.iter().filter(|kind| !kind.group.is_empty());
+        let exported = world.kinds.iter().filter(|kind| !kind.group.is_empty() && !kind.versions.is_empty());
         world.bindings = exported.map(|kind| binding(CONSUMER, "root:consumer", *kind)).collect();
     }
-    (world, object(kinds, &case.delete))
+    world
 }
 
 // === Checks of the decision ===
 
-fn names(by: Option<&Referrers>) -> BTreeSet<String> {
-    by.into_iter().flat_map(|by| &by.blockers).map(ToString::to_string).collect()
-}
-
 fn check(name: &str, case: &Case, expected: &Expected) {
     let kinds = kinds();
     for control_plane in [ControlPlane::Kubernetes, ControlPlane::Kcp] {
-        let (world, target) = world(control_plane, &kinds, case);
-        let selecting = world.but(|world| world.selects = |_| true);
-        let shared = world.deletes_together(&[Object::new(target.kind, "ns", "decoy"), target.clone()]).remove(1);
-        check_one(
-            &format!("{name}, on {control_plane:?}"),
-            &world,
-            &target,
-            &world.deletes(&target).decision,
-            expected,
-        );
-        check_one(
-            &format!("{name}, selected, on {control_plane:?}"),
-            &world,
-            &target,
-            &selecting.deletes(&target).decision,
-            expected,
-        );
-        check_one(
-            &format!("{name}, by a shared list, on {control_plane:?}"),
-            &world,
-            &target,
-            &shared.decision,
-            expected,
-        );
+        let world = &world(control_plane, &kinds, case);
+        let at = |way: &str| format!("{name}{way}, on {control_plane:?}");
+        let (old, object) = match (&case.delete, &case.create, &case.update) {
+            (Some(target), None, None) => {
+                check_deletion(at, world, &object(&kinds, target), expected);
+                continue;
+            }
+            (None, Some(made), None) => (None, object(&kinds, made)),
+            (None, None, Some(Update { from, to })) => (Some(object(&kinds, from)), object(&kinds, to)),
+            _ => panic!("{name}: one change"),
+        };
+        let decision = match &old {
+            None => world.creates(&object).decision,
+            Some(old) => world.updates(old, &object).decision,
+        };
+        let naive = || naive::missing::decide(world, old.as_ref(), &object);
+        check_one(&at(""), world, &decision, naive, expected);
     }
 }
 
-fn check_one(name: &str, world: &World, target: &Object, decision: &Decision, expected: &Expected) {
+fn check_deletion(at: impl Fn(&str) -> String, world: &World, target: &Object, expected: &Expected) {
+    let naive = || naive::decide(world, target);
+    let selecting = world.but(|world| world.selects = |_| true);
+    let shared = world.deletes_together(&[Object::new(target.kind, "ns", "decoy"), target.clone()]).remove(1);
+    check_one(&at(""), world, &world.deletes(target).decision, naive, expected);
+    check_one(&at(", selected"), world, &selecting.deletes(target).decision, naive, expected);
+    check_one(&at(", by a shared list"), world, &shared.decision, naive, expected);
+}
+
+fn check_one(
+    name: &str,
+    world: &World,
+    decision: &Decision,
+    naive: impl Fn() -> (NaiveVerdict, Said),
+    expected: &Expected,
+) {
     let control_plane = world.control_plane;
     let at = format!("{name}: {decision:?}");
-    match (decision.verdict(), &expected.denied, &expected.undecided) {
-        (Verdict::Denied(denial), Some(blockers), None) => {
-            let Reason::Referenced { by, problems, .. } = denial.reason() else { panic!("{at}") };
-            assert_eq!((&names(Some(by)), problems.len()), (blockers, 0), "{at}");
+    let (verdict, said) = (NaiveVerdict::from_decision(decision), Said::from_decision(decision));
+    let reason = decision.denial().map(Denial::reason);
+    match (&verdict, &expected.denied, &expected.missing, &expected.undecided) {
+        (NaiveVerdict::Denied { blockers, problems }, Some(names), None, None) => {
+            assert!(matches!(reason, Some(Reason::Referenced { .. })), "{at}");
+            assert_eq!((blockers, problems), (names, &false), "{at}");
         }
-        (Verdict::Denied(denial), None, Some(part)) => {
-            assert!(matches!(denial.reason(), Reason::Undecided { .. }), "{at}");
-            assert!(denial.message().contains(part), "{at}");
+        (NaiveVerdict::Denied { blockers, problems }, None, Some(names), None) => {
+            assert!(matches!(reason, Some(Reason::MissingTargets { .. })), "{at}");
+            assert_eq!((blockers, problems), (names, &false), "{at}");
         }
-        (Verdict::Allowed(_), None, None) => {
-            assert_eq!(decision.label(), expected.allowed.as_deref().unwrap_or("unreferenced"), "{at}");
+        (NaiveVerdict::Denied { .. }, None, None, Some(part)) => {
+            assert!(matches!(reason, Some(Reason::Undecided { .. })), "{at}");
+            assert!(decision.message().is_some_and(|message| message.contains(part)), "{at}");
+        }
+        (NaiveVerdict::Allowed(_), None, None, None) => {
+            let allowed = expected.allowed.as_deref();
+            let usual = ["unreferenced", "targets-exist"];
+            assert!(
+                allowed.map_or_else(|| usual.contains(&decision.label()), |label| label == decision.label()),
+                "{at}"
+            );
         }
         _ => panic!("{at}"),
     }
-    let notes = decision.diagnostics();
-    assert_eq!(names(notes.warned.as_ref()), expected.warned, "{at}");
-    assert_eq!(names(notes.audited.as_ref()), expected.audited, "{at}");
+    assert_eq!((&said.warned, &said.audited), (&expected.warned, &expected.audited), "{at}");
     // In kcp, the logical cluster stands before a rule's name in the message.
     if let (Some(message), ControlPlane::Kubernetes) = (&expected.message, control_plane) {
-        let said = decision.message().or(notes.warnings().into_iter().next());
-        assert_eq!(said.as_ref(), Some(message), "{at}");
+        let told = decision.message().or(decision.diagnostics().warnings().into_iter().next());
+        assert_eq!(told.as_ref(), Some(message), "{at}");
     }
     if world.rules.iter().all(|rule| Rule::parse(control_plane, rule).is_ok()) {
-        assert_eq!(
-            (NaiveVerdict::from_decision(decision), Said::from_decision(decision)),
-            naive::decide(world, target),
-            "{at}"
-        );
+        assert_eq!((verdict, said), naive(), "{at}");
     }
 }
 
 /// Returns the case with one edit: replaces the value at a pointer, or removes the value if the new one is `null`.
 fn edited(case: &Case, pointer: &str, value: &Value) -> Case {
     let mut json = json!({
-        "rules": case.rules, "objects": case.objects, "delete": case.delete, "failure_policy": case.failure_policy,
+        "rules": case.rules, "objects": case.objects, "failure_policy": case.failure_policy,
+        "delete": case.delete, "create": case.create, "update": case.update,
     });
     let before = json.clone();
     match (value, pointer.rsplit_once('/')) {
@@ -256,12 +292,13 @@ fn edited(case: &Case, pointer: &str, value: &Value) -> Case {
         _ => set(&mut json, pointer, value.clone()),
     }
     assert_ne!(json, before, "{pointer}: the edit changes nothing");
-    let field = |field: &str| json[field].clone();
     Case {
-        rules: field("rules"),
-        objects: field("objects").as_array().unwrap().clone(),
-        delete: field("delete"),
-        failure_policy: FailurePolicy::deserialize(field("failure_policy")).unwrap(),
+        rules: json["rules"].clone(),
+        objects: json["objects"].as_array().unwrap().clone(),
+        delete: Option::deserialize(&json["delete"]).unwrap(),
+        create: Option::deserialize(&json["create"]).unwrap(),
+        update: Option::deserialize(&json["update"]).unwrap(),
+        failure_policy: FailurePolicy::deserialize(&json["failure_policy"]).unwrap(),
         ..case.clone()
     }
 }
@@ -285,15 +322,15 @@ fn every_case_is_decided_as_it_says_and_so_is_its_twin() {
         }
     }
     assert!(wrong.is_empty(), "{wrong:#?}");
-    assert!(decided >= 280, "{decided} are too few");
+    assert!(decided >= 400, "{decided} are too few");
 }
 
 #[test]
 fn every_refusal_has_a_twin_that_is_allowed() {
     for (name, case) in cases() {
-        if case.expect.denied.is_some() || case.expect.undecided.is_some() {
+        if case.expect.is_refusal() {
             let twin = case.twin.unwrap_or_else(|| panic!("{name} has no twin"));
-            assert!(twin.expect.denied.is_none() && twin.expect.undecided.is_none(), "{name}: its twin is refused too");
+            assert!(!twin.expect.is_refusal(), "{name}: its twin is refused too");
         }
     }
 }

@@ -1,5 +1,7 @@
 //! Generators of random worlds. They draw from few names, so that the parts of a world often meet.
 
+use std::collections::BTreeSet;
+
 use depguard_core::ControlPlane;
 use depguard_core::api::FailurePolicy;
 use proptest::collection::vec;
@@ -35,6 +37,15 @@ const SOME_FIELDS: fn(&str) -> bool = |field| field.len().is_multiple_of(2);
 pub(crate) struct Case {
     pub(crate) world: World,
     pub(crate) target: Object,
+}
+
+/// World, and a creation or an update that is to be decided.
+#[derive(Debug, Clone)]
+pub(crate) struct ChangeCase {
+    pub(crate) world: World,
+    /// The old state of an object that is updated.
+    pub(crate) old: Option<Object>,
+    pub(crate) object: Object,
 }
 
 /// Rule, and the kinds that it names.
@@ -94,6 +105,41 @@ pub(crate) fn softened_case() -> impl Strategy<Value = Case> {
             Case { world, target }
         },
     )
+}
+
+/// Generates a creation or an update, in a world whose rules look for targets.
+pub(crate) fn change_case() -> impl Strategy<Value = ChangeCase> {
+    let on_missing =
+        select(vec![json!(null), json!("Deny"), json!("Deny"), json!("Deny"), json!("Warn"), json!("Audit")]);
+    (softened_case(), vec(on_missing, 12)).prop_flat_map(|(Case { mut world, .. }, on_missing)| {
+        let mut on_missing = on_missing.into_iter().cycle();
+        for rule in &mut world.rules {
+            for dependency in rule["spec"]["dependencies"].as_array_mut().unwrap() {
+                // A selector names no target; a rule that says otherwise is in error.
+                let (outcome, is_odd) = (on_missing.next().unwrap(), world.objects.len() % 8 == 7);
+                if dependency["selectorRef"].is_null() || is_odd {
+                    dependency["onMissing"] = outcome;
+                }
+            }
+        }
+        // In a real server, each name belongs to one object.
+        let mut seen = BTreeSet::new();
+        world.objects.retain(|Object { kind, json }| {
+            let [namespace, name] = ["namespace", "name"].map(|field| json["metadata"][field].to_string());
+            seen.insert((kind.group, kind.resource, namespace, name))
+        });
+        let is_dependent = |kind: &Kind, rule: &Value| {
+            let dependent = &rule["spec"]["dependent"];
+            dependent["group"] == kind.group && dependent["resource"] == kind.resource
+        };
+        let dependents: Vec<_> =
+            world.rules.iter().filter_map(|rule| KINDS.iter().find(|kind| is_dependent(kind, rule))).copied().collect();
+        let old = prop::option::of((spec(), select(vec![json!({}), json!({"tier": "prod"})])));
+        (Just(world), object_of(dependents), old).prop_map(|(world, object, old)| {
+            let old = old.map(|(spec, labels)| object.clone().set("/spec", spec).set("/metadata/labels", labels));
+            ChangeCase { world, old, object }
+        })
+    })
 }
 
 /// Generates an object, likely of one of these kinds.

@@ -1,7 +1,8 @@
-//! Tests of decisions about deletions: each refusal has a twin one edit away that is allowed; properties hold for all.
+//! Tests of decisions: each refusal has a twin one edit away that is allowed; properties hold for all.
 
 mod applicability;
 mod cast;
+mod changes;
 mod corpus;
 mod cycles;
 mod driven;

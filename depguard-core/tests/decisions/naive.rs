@@ -5,12 +5,13 @@ mod cycles;
 use std::collections::BTreeSet;
 
 use depguard_core::api::FailurePolicy;
-use depguard_core::decision::{AllowReason, Reason, Referrers, Verdict};
+use depguard_core::decision::{AllowReason, MissingTargets, Reason, Referrers, Verdict};
 use depguard_core::{ControlPlane, Decision, WorkspacePath};
 use serde_json::Value;
 
-use crate::world::{CONSUMER, Object, World};
+use crate::world::{CONSUMER, Object, World, named};
 
+pub(crate) mod missing;
 pub(crate) mod reference;
 
 /// Outcome of a decision.
@@ -24,8 +25,8 @@ pub(crate) enum NaiveVerdict {
 /// could not be found out.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Said {
-    warned: BTreeSet<String>,
-    audited: BTreeSet<String>,
+    pub(crate) warned: BTreeSet<String>,
+    pub(crate) audited: BTreeSet<String>,
     told: bool,
     recorded: bool,
 }
@@ -44,6 +45,10 @@ impl NaiveVerdict {
             Reason::Referenced { by, problems, .. } => {
                 Self::Denied { blockers: shown(by), problems: !problems.is_empty() }
             }
+            Reason::MissingTargets { missing, problems } => {
+                let blockers = missing.targets.iter().map(named).collect();
+                Self::Denied { blockers, problems: !problems.is_empty() }
+            }
             Reason::Undecided { .. } => Self::Denied { blockers: BTreeSet::new(), problems: true },
             other => panic!("no evaluation says so: {other:?}"),
         }
@@ -57,9 +62,13 @@ impl NaiveVerdict {
 impl Said {
     pub(crate) fn from_decision(decision: &Decision) -> Self {
         let notes = decision.diagnostics();
+        let missing = |targets: &Option<MissingTargets>| {
+            targets.iter().flat_map(|missing| &missing.targets).map(named).collect::<BTreeSet<_>>()
+        };
+        let referrers = |by: &Option<Referrers>| by.as_ref().map(shown).unwrap_or_default();
         Self {
-            warned: notes.warned.as_ref().map(shown).unwrap_or_default(),
-            audited: notes.audited.as_ref().map(shown).unwrap_or_default(),
+            warned: &referrers(&notes.warned) | &missing(&notes.missing_warned),
+            audited: &referrers(&notes.audited) | &missing(&notes.missing_audited),
             told: !notes.problems.is_empty(),
             recorded: !notes.audited_problems.is_empty(),
         }
@@ -92,7 +101,7 @@ pub(crate) fn decide(world: &World, target: &Object) -> (NaiveVerdict, Said) {
     let (mut blockers, mut released, mut standing, mut problems) =
         (BTreeSet::new(), BTreeSet::new(), BTreeSet::new(), false);
     for (rule, dependency) in edges {
-        let refuses = dependency["onDelete"].as_str().unwrap_or("Deny") == "Deny";
+        let refuses = refuses_deletion(dependency);
         let (names, trouble) = match dependency["onDelete"].as_str() {
             Some("Warn") => (&mut said.warned, &mut said.told),
             Some("Audit") => (&mut said.audited, &mut said.recorded),
@@ -103,7 +112,7 @@ pub(crate) fn decide(world: &World, target: &Object) -> (NaiveVerdict, Said) {
             *trouble = true;
             continue;
         };
-        let cycle = cycles::on_one(world, rule, dependency);
+        let cycle = cycles::on_one(world, rule, dependency, |_, dependency| refuses_deletion(dependency));
         for Referrer { shown, object, doubtful } in found {
             let let_go = match cycle {
                 Some((dependents, targets)) => {
@@ -142,24 +151,41 @@ pub(crate) fn decide(world: &World, target: &Object) -> (NaiveVerdict, Said) {
     }
 }
 
+fn refuses_deletion(dependency: &Value) -> bool {
+    dependency["onDelete"].as_str().is_none_or(|on_delete| on_delete == "Deny")
+}
+
 fn applies(world: &World, rule: &Value, dependency: &Value) -> bool {
+    let cluster = &rule["metadata"]["annotations"]["kcp.io/cluster"];
+    let (of_dependent, of_target) = (&rule["spec"]["dependent"]["apiExportName"], &dependency["apiExportRef"]);
+    let has_local_end = of_dependent.is_null() || of_target.is_null();
+    !(has_local_end && cluster != CONSUMER) && has_dependents(world, rule) && has_targets(world, dependency)
+}
+
+/// Returns true if a binding serves the kind, from an export of this name by a right provider.
+fn is_bound(world: &World, kind: &Value, export: &Value, is_provider: impl Fn(&Value) -> bool) -> bool {
+    let mut of_export =
+        world.bindings.iter().filter(|binding| binding["spec"]["reference"]["export"]["name"] == *export);
+    of_export.any(|binding| is_provider(binding) && serves(binding, kind))
+}
+
+fn serves(binding: &Value, kind: &Value) -> bool {
+    let mut bound = binding["status"]["boundResources"].as_array().unwrap().iter();
+    bound.any(|resource| resource["group"] == kind["group"] && resource["resource"] == kind["resource"])
+}
+
+/// Returns true if the dependents' kind is local, or bound from the rule's own provider.
+fn has_dependents(world: &World, rule: &Value) -> bool {
     let dependent = &rule["spec"]["dependent"];
     let cluster = &rule["metadata"]["annotations"]["kcp.io/cluster"];
-    let (of_dependent, of_target) = (&dependent["apiExportName"], &dependency["apiExportRef"]);
-    if (of_dependent.is_null() || of_target.is_null()) && cluster != CONSUMER {
-        return false;
-    }
-    let bound = |kind: &Value, name: &Value, is_provider: &dyn Fn(&Value) -> bool| {
-        world.bindings.iter().any(|binding| {
-            binding["spec"]["reference"]["export"]["name"] == *name
-                && is_provider(binding)
-                && binding["status"]["boundResources"]
-                    .as_array()
-                    .unwrap()
-                    .iter()
-                    .any(|resource| resource["group"] == kind["group"] && resource["resource"] == kind["resource"])
-        })
-    };
+    let export = &dependent["apiExportName"];
+    let is_own = |binding: &Value| binding["status"]["apiExportClusterName"] == *cluster;
+    export.is_null() || is_bound(world, dependent, export, is_own)
+}
+
+/// Returns true if the targets' kind is local, or bound from a provider that may be the rule's.
+fn has_targets(world: &World, dependency: &Value) -> bool {
+    let of_target = &dependency["apiExportRef"];
     let provides_target = |binding: &Value| {
         let path = of_target["path"].as_str().unwrap();
         match world.workspaces.cluster(&WorkspacePath::parse(path).unwrap()) {
@@ -170,9 +196,7 @@ fn applies(world: &World, rule: &Value, dependency: &Value) -> bool {
             }
         }
     };
-    let provides_dependent = |binding: &Value| binding["status"]["apiExportClusterName"] == *cluster;
-    (of_dependent.is_null() || bound(dependent, of_dependent, &provides_dependent))
-        && (of_target.is_null() || bound(dependency, &of_target["name"], &provides_target))
+    of_target.is_null() || is_bound(world, dependency, &of_target["name"], provides_target)
 }
 
 fn is_broken(world: &World, rule: &Value) -> bool {
@@ -182,7 +206,12 @@ fn is_broken(world: &World, rule: &Value) -> bool {
         && (exported(&rule["spec"]["dependent"]) || dependencies.iter().any(exported));
     let unreadable =
         |dependency: &Value| dependency["fieldRef"]["path"].as_str().is_some_and(|path| path.contains(".."));
-    misplaced || !rule["spec"]["selector"].is_null() || dependencies.iter().any(unreadable)
+    let selects = |dependency: &Value| {
+        !dependency["selectorRef"].is_null()
+            && !["Ignore", ""].contains(&dependency["onMissing"].as_str().unwrap_or(""))
+    };
+    let is_wrong = |dependency: &Value| unreadable(dependency) || selects(dependency);
+    misplaced || !rule["spec"]["selector"].is_null() || dependencies.iter().any(is_wrong)
 }
 
 /// Object that refers to the target by one edge.

@@ -22,7 +22,7 @@ fn verdict(Case { world, target }: &Case) -> NaiveVerdict {
 }
 
 /// Generates answers that hold no knowledge.
-fn failure() -> impl Strategy<Value = Option<Reply>> {
+pub(crate) fn failure() -> impl Strategy<Value = Option<Reply>> {
     let empty = |metadata: Value| Reply::ok(&json!({"metadata": metadata, "items": []}));
     prop_oneof![
         prop::sample::select(vec![301, 400, 401, 403, 429, 500, 503]).prop_map(|code| Some(Reply::Http(code, vec![]))),
@@ -295,7 +295,7 @@ proptest! {
     }
 }
 
-fn in_some_order<T: Clone>(order: &prop::sample::Selector, all: &[T]) -> Vec<T> {
+pub(crate) fn in_some_order<T: Clone>(order: &prop::sample::Selector, all: &[T]) -> Vec<T> {
     let mut left: Vec<_> = (0..all.len()).collect();
     let mut ordered = Vec::new();
     while !left.is_empty() {
@@ -306,7 +306,7 @@ fn in_some_order<T: Clone>(order: &prop::sample::Selector, all: &[T]) -> Vec<T> 
 }
 
 /// Generates any answer; `None` stands for the right one.
-fn anything() -> impl Strategy<Value = Option<Reply>> {
+pub(crate) fn anything() -> impl Strategy<Value = Option<Reply>> {
     let status = prop::sample::select(vec![0, 200, 200, 200, 403, 404, 410, 500]);
     let fragments = prop::sample::select(vec![
         "{",

@@ -12,7 +12,10 @@ use depguard_core::{
 };
 use serde_json::{Value, json};
 
+mod changes;
 mod server;
+
+pub(crate) use changes::named;
 
 /// Logical cluster that has all objects.
 pub(crate) const CONSUMER: &str = "c0nsumer";
@@ -130,9 +133,12 @@ pub(crate) fn set(json: &mut Value, pointer: &str, value: Value) {
     let mut at = json;
     for key in pointer.split('/').skip(1) {
         let key = key.replace("~1", "/");
-        at = match (at.is_array(), key.parse::<usize>()) {
-            (true, Ok(index)) => &mut at[index],
-            _ => &mut at[key],
+        at = match (at, key.parse::<usize>()) {
+            (Value::Array(list), Ok(index)) => {
+                list.resize(list.len().max(index + 1), Value::Null);
+                &mut list[index]
+            }
+            (at, _) => &mut at[key],
         };
     }
     *at = value;
@@ -241,13 +247,20 @@ impl World {
         &self,
         rules: &RuleSet,
         review: &Value,
-        mut pick: impl FnMut(usize) -> usize,
-        mut reply: impl FnMut(&Query) -> Option<Reply>,
+        pick: impl FnMut(usize) -> usize,
+        reply: impl FnMut(&Query) -> Option<Reply>,
     ) -> Outcome {
         let review = review.to_string();
         let review = Review::parse(review.as_bytes()).expect("a review");
-        let context = self.context();
-        let mut evaluation = rules.evaluate(&review, &context);
+        self.carry_out(rules.evaluate(&review, &self.context()), pick, reply)
+    }
+
+    fn carry_out(
+        &self,
+        mut evaluation: Evaluation,
+        mut pick: impl FnMut(usize) -> usize,
+        mut reply: impl FnMut(&Query) -> Option<Reply>,
+    ) -> Outcome {
         if let Some(scope) = &self.scope {
             evaluation = evaluation.within(scope.as_ref());
         }
@@ -362,6 +375,19 @@ impl Reply {
 
     pub(crate) fn not_found() -> Self {
         Self::Http(404, br#"{"message":"the server could not find the requested resource"}"#.to_vec())
+    }
+
+    /// Returns the 404 for a path that nobody serves.
+    pub(crate) fn not_served() -> Self {
+        Self::Http(404, b"404 page not found\n".to_vec())
+    }
+
+    /// Returns the 404 for an object of a kind that is served.
+    pub(crate) fn no_object(kind: Kind, name: &str) -> Self {
+        let details = json!({"name": name, "group": kind.group, "kind": kind.resource});
+        let body =
+            json!({"kind": "Status", "status": "Failure", "reason": "NotFound", "details": details, "code": 404});
+        Self::Http(404, body.to_string().into_bytes())
     }
 
     pub(crate) fn as_answer(&self) -> Answer<'_> {

@@ -1,5 +1,5 @@
 //! The core's corpus of cases, against the stock webhook: rules and objects are written to an API server, and the API
-//! server has the deletion reviewed over HTTPS. On both control planes.
+//! server has the deletion, the creation or the update reviewed over HTTPS. On both control planes.
 
 mod bed;
 mod case;
@@ -56,13 +56,18 @@ async fn run(control_plane: ControlPlane) {
 
 /// Returns the part of the answer that differs from the case; `None` if there is none.
 fn differs(control_plane: ControlPlane, case: &Case, answer: &Answer) -> Option<&'static str> {
-    let Expected { denied, undecided, allowed, warned, message } = &case.expect;
-    let refused = denied.is_some() || undecided.is_some();
-    if answer.code != if refused { 403 } else { 200 } {
+    let Expected { denied, missing, undecided, allowed, warned, message } = &case.expect;
+    let refused = denied.is_some() || missing.is_some() || undecided.is_some();
+    let is_expected = if refused { answer.code == 403 } else { [200, 201].contains(&answer.code) };
+    if !is_expected {
         return Some("the decision");
     }
+    if !missing.iter().flatten().all(|target| answer.misses(target)) {
+        return Some("the missing targets");
+    }
     let blockers = denied.iter().flatten();
-    if denied.as_ref().is_some_and(|denied| answer.causes != denied.len()) || !blockers.clone().all(|b| answer.says(b))
+    if denied.as_ref().is_some_and(|denied| answer.causes.len() != denied.len())
+        || !blockers.clone().all(|b| answer.says(b))
     {
         return Some("the blockers");
     }

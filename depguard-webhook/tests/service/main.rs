@@ -6,6 +6,7 @@ mod locks;
 mod logs;
 mod metrics;
 mod owners;
+mod references;
 mod sharing;
 
 use std::collections::BTreeSet;

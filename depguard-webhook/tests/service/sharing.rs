@@ -1,6 +1,6 @@
 //! Deletions at the same time through one service, which share their reads over a port in the test's hand.
 
-mod port;
+pub(crate) mod port;
 
 use std::time::Duration;
 

@@ -12,16 +12,22 @@ type End = [Value; 4];
 /// Bindings that serve the kinds of an edge's dependent and target; `None` for a local kind.
 type Ends<'w> = (Option<&'w Value>, Option<&'w Value>);
 
-/// Returns the bindings of an edge's two ends if the edge lies on a cycle of edges that certainly apply.
-pub(super) fn on_one<'w>(world: &'w World, rule: &Value, dependency: &Value) -> Option<Ends<'w>> {
+/// Returns the bindings of an edge's two ends if the edge lies on a cycle of edges that refuse and certainly apply.
+/// `refuses` gets a rule and one of its dependencies.
+pub(super) fn on_one<'w>(
+    world: &'w World,
+    rule: &Value,
+    dependency: &Value,
+    refuses: impl Fn(&Value, &Value) -> bool,
+) -> Option<Ends<'w>> {
     let mut edges = Vec::new();
     for rule in world.rules.iter().filter(|rule| !is_broken(world, rule)) {
-        for dependency in rule["spec"]["dependencies"].as_array().unwrap().iter().filter(|edge| refuses(edge)) {
+        for dependency in rule["spec"]["dependencies"].as_array().unwrap().iter().filter(|edge| refuses(rule, edge)) {
             edges.extend(ends(world, rule, dependency).map(|(from, to, _)| (from, to)));
         }
     }
     let (dependent, target, bound) =
-        ends(world, rule, dependency).filter(|_| refuses(dependency) && !is_broken(world, rule))?;
+        ends(world, rule, dependency).filter(|_| refuses(rule, dependency) && !is_broken(world, rule))?;
     let mut reached = vec![target];
     // Each round reaches one more kind, until no further kind can be reached.
     for _ in 0..edges.len() {
@@ -29,10 +35,6 @@ pub(super) fn on_one<'w>(world: &'w World, rule: &Value, dependency: &Value) -> 
         reached.extend(next.map(|(_, to)| to.clone()));
     }
     reached.contains(&dependent).then_some(bound)
-}
-
-fn refuses(dependency: &Value) -> bool {
-    dependency["onDelete"].as_str().is_none_or(|on_delete| on_delete == "Deny")
 }
 
 /// Returns the ends of an edge that certainly applies.

@@ -3,49 +3,74 @@
 use regex::Regex;
 use serde_json::{Map, Value};
 
+/// Reference to an object by its name, as far as the reference describes the object.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct NamedObject {
+    pub(crate) name: String,
+    /// `None`: in any namespace.
+    pub(crate) namespace: Option<String>,
+    pub(crate) uid: Option<String>,
+}
+
 /// Returns true if the dependent refers to the target; `None` if that is unclear.
 pub(crate) fn refers(dependent: &Value, dependency: &Value, object: &Value, target: &Value) -> Option<bool> {
     let (own, of_target) = (&object["metadata"], &target["metadata"]);
     if own["uid"] == of_target["uid"] && !own["uid"].is_null() && own["uid"] != "" {
         return Some(false);
     }
-    let labels = |metadata: &Value| metadata["labels"].as_object().cloned().unwrap_or_default();
-    if !dependent["selector"].is_null() && !selects(&dependent["selector"], &labels(own))? {
+    if !is_selected(dependent, own)? {
         return Some(false);
     }
     let owned = own["ownerReferences"].as_array().into_iter().flatten().any(|owner| owner["uid"] == of_target["uid"]);
     if dependency["ownedDependents"] == "Ignore" && owned {
         return Some(false);
     }
-    let field = &dependency["fieldRef"];
+    let is_there = |namespace: &Value| {
+        namespace.is_null() || of_target["namespace"].is_null() || *namespace == of_target["namespace"]
+    };
+    if !dependency["fieldRef"].is_null() {
+        let is_meant = |named: &NamedObject| {
+            of_target["name"] == *named.name
+                && is_there(&named.namespace.as_deref().into())
+                && named.uid.as_ref().is_none_or(|uid| of_target["uid"] == **uid)
+        };
+        return Some(named(dependency, object)?.iter().any(is_meant));
+    }
     let by_labels = &dependency["selectorRef"];
     // A selector that stands in the rule counts once for each object, and each object has one name.
-    let path = field["path"].as_str().or(by_labels["path"].as_str()).unwrap_or(".metadata.name");
-    let subjects = subjects(object, path, field);
+    let path = by_labels["path"].as_str().unwrap_or(".metadata.name");
+    let subjects = subjects(object, path, &Value::Null);
     if subjects.len() > MAX_VALUES {
         return None;
     }
     let mut refers = Some(false);
-    for (turns, text, value) in subjects {
+    for (turns, _, value) in subjects {
+        if !holds(dependency, object, &turns) {
+            continue;
+        }
+        let selector = if by_labels["selector"].is_null() { value } else { &by_labels["selector"] };
+        match is_there(&own["namespace"]).then(|| selects(selector, &labels(of_target))) {
+            Some(Some(true)) => return Some(true),
+            Some(None) => refers = None,
+            _ => {}
+        }
+    }
+    refers
+}
+
+/// Returns the objects that the dependent names by a dependency's `fieldRef`; `None` if there are too many.
+pub(crate) fn named(dependency: &Value, object: &Value) -> Option<Vec<NamedObject>> {
+    let field = &dependency["fieldRef"];
+    let subjects = subjects(object, field["path"].as_str().unwrap_or(".metadata.name"), field);
+    if subjects.len() > MAX_VALUES {
+        return None;
+    }
+    let named = subjects.into_iter().filter_map(|(turns, text, _)| {
         let beside = |field: &Value| field.as_str().and_then(|path| string_at(object, path, &turns));
-        let when = &dependency["when"];
-        let holds = when.is_null() || beside(&when["path"]).is_some_and(|value| strings(&when["in"]).contains(&value));
-        if !holds {
-            continue;
+        if !holds(dependency, object, &turns) {
+            return None;
         }
-        let own_namespace = own["namespace"].is_null()
-            || of_target["namespace"].is_null()
-            || own["namespace"] == of_target["namespace"];
-        if field.is_null() {
-            let selector = if by_labels["selector"].is_null() { value } else { &by_labels["selector"] };
-            match own_namespace.then(|| selects(selector, &labels(of_target))) {
-                Some(Some(true)) => return Some(true),
-                Some(None) => refers = None,
-                _ => {}
-            }
-            continue;
-        }
-        let Some(text) = text else { continue };
+        let text = text?;
         let name = match field["pattern"].as_str() {
             None => Some(text.clone()),
             Some(pattern) => cut(pattern, field["replacement"].as_str(), &text),
@@ -60,26 +85,33 @@ pub(crate) fn refers(dependent: &Value, dependency: &Value, object: &Value, targ
             };
             said.filter(|said| !said.is_empty())
         };
-        let said = part("namespace");
-        let said = field["namespace"].as_str().map(str::to_owned).or(said).filter(|said| !said.is_empty());
-        let there = match said {
-            Some(said) => of_target["namespace"].is_null() || of_target["namespace"] == said.as_str(),
-            None => own_namespace,
-        };
+        let said = field["namespace"].as_str().map(str::to_owned).or_else(|| part("namespace"));
+        let own = object["metadata"]["namespace"].as_str().map(str::to_owned);
         let absent_or = |said: Option<String>, wanted: &Value| said.is_none_or(|said| *wanted == said);
         let group = |version: &str| version.split_once('/').map_or(String::new(), |(group, _)| group.to_owned());
         let of_version = beside(&field["apiVersionPath"]).filter(|said| !said.is_empty());
-        if name.as_deref() == of_target["name"].as_str()
-            && there
-            && absent_or(part("group"), &dependency["group"])
+        let is_kind = absent_or(part("group"), &dependency["group"])
             && absent_or(part("kind"), &dependency["kind"])
-            && absent_or(part("uid"), &of_target["uid"])
-            && of_version.is_none_or(|version| dependency["group"] == group(&version))
-        {
-            return Some(true);
-        }
-    }
-    refers
+            && of_version.is_none_or(|version| dependency["group"] == group(&version));
+        is_kind.then_some(NamedObject { name: name?, namespace: said.or(own), uid: part("uid") })
+    });
+    Some(named.collect())
+}
+
+/// Returns true if the rule's selector selects a dependent; `None` if the selector is none.
+pub(crate) fn is_selected(dependent: &Value, metadata: &Value) -> Option<bool> {
+    if dependent["selector"].is_null() { Some(true) } else { selects(&dependent["selector"], &labels(metadata)) }
+}
+
+fn labels(metadata: &Value) -> Map<String, Value> {
+    metadata["labels"].as_object().cloned().unwrap_or_default()
+}
+
+/// Returns true if a dependency's condition holds for a reference with these turns.
+fn holds(dependency: &Value, object: &Value, turns: &[usize]) -> bool {
+    let when = &dependency["when"];
+    let value = when["path"].as_str().and_then(|path| string_at(object, path, turns));
+    when.is_null() || value.is_some_and(|value| strings(&when["in"]).contains(&value))
 }
 
 /// Most values of one object that depguard reads for an edge.

@@ -12,6 +12,10 @@ impl World {
         // API servers select by scalars only, as the field's schema says.
         let is_scalar =
             |json: &Value| json.pointer(&pointer(&field)).is_none_or(|at| !at.is_array() && !at.is_object());
+        // Each server selects by the name.
+        if field == "metadata.name" {
+            return None;
+        }
         let selects = (self.selects)(&field) && self.objects.iter().all(|object| is_scalar(&object.json));
         (!selects)
             .then(|| Reply::Http(400, format!(r#"{{"message":"field label not supported: {field}"}}"#).into_bytes()))
@@ -56,14 +60,24 @@ impl World {
                 Some(kind) if kind.namespaced => self.list(self.objects_of(kind, Some(namespace)), query),
                 _ => Reply::not_found(),
             },
-            [version, "namespaces", namespace, resource, name] => {
-                let objects =
-                    served(version, resource).into_iter().flat_map(|kind| self.objects_of(kind, Some(namespace)));
-                let mut named = objects.filter(|json| json["metadata"]["name"] == name);
-                named.next().map_or_else(Reply::not_found, Reply::ok)
-            }
-            _ => Reply::not_found(),
+            [version, "namespaces", namespace, resource, name] => match served(version, resource) {
+                Some(kind) if kind.namespaced => self.object(kind, Some(namespace), name),
+                _ => Reply::not_served(),
+            },
+            [version, resource, name] => match served(version, resource) {
+                Some(kind) if !kind.namespaced => self.object(kind, None, name),
+                _ => Reply::not_served(),
+            },
+            _ => Reply::not_served(),
         }
+    }
+
+    /// Returns the answer to a GET of one object of a kind that is served there. An API server names an absent object
+    /// in the details.
+    fn object(&self, kind: Kind, namespace: Option<&str>, name: &str) -> Reply {
+        let name = decoded(name);
+        let mut named = self.objects_of(kind, namespace).filter(|json| json["metadata"]["name"] == *name);
+        named.next().map_or_else(|| Reply::no_object(kind, &name), Reply::ok)
     }
 
     fn objects_of<'w>(&'w self, kind: Kind, namespace: Option<&'w str>) -> impl Iterator<Item = &'w Value> {
@@ -134,6 +148,18 @@ impl World {
 /// Fields that tables may show.
 const PRINTABLE: [&str; 4] = [".spec.vpcRef.name", ".spec.configRef", ".spec.ref", ".spec.ref.name"];
 
+/// Returns a segment of a path without its percent-encoding.
+fn decoded(segment: &str) -> String {
+    let mut parts = segment.split('%');
+    let mut bytes = parts.next().unwrap_or_default().as_bytes().to_vec();
+    for part in parts {
+        let (code, rest) = part.split_at(2);
+        bytes.push(u8::from_str_radix(code, 16).unwrap());
+        bytes.extend_from_slice(rest.as_bytes());
+    }
+    String::from_utf8(bytes).unwrap()
+}
+
 fn pointer(field: &str) -> String {
     format!("/{}", field.replace('.', "/"))
 }
@@ -142,7 +168,7 @@ fn pointer(field: &str) -> String {
 fn selector(query: &str) -> Option<(String, String)> {
     let selector = query.split('&').find_map(|parameter| parameter.strip_prefix("fieldSelector="))?;
     let (field, value) = selector.split_once("%3D")?;
-    Some((field.to_owned(), value.to_owned()))
+    Some((field.to_owned(), decoded(value)))
 }
 
 /// Returns a namespace, or the logical cluster.

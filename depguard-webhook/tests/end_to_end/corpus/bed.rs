@@ -40,8 +40,9 @@ pub(crate) async fn until(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
 
 /// Returns the kinds that are not compiled in, and the kind of rules.
 fn defined(kinds: &BTreeMap<String, Kind>) -> impl Iterator<Item = (String, Kind, &'static str)> {
-    let rules = Kind { group: OURS.to_owned(), resource: "dependencyrules".to_owned(), namespaced: false };
-    let others = kinds.iter().filter(|(_, kind)| !kind.group.is_empty());
+    let rules =
+        Kind { group: OURS.to_owned(), resource: "dependencyrules".to_owned(), namespaced: false, served: true };
+    let others = kinds.iter().filter(|(_, kind)| !kind.group.is_empty() && kind.served);
     let others = others.map(|(name, kind)| (name.clone(), kind.clone(), "v1"));
     others.chain([("DependencyRule".to_owned(), rules, "v1alpha1")])
 }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 #[derive(Debug, Clone, Deserialize)]
@@ -13,11 +13,20 @@ pub(crate) struct Case {
     pub(crate) rules: Value,
     #[serde(default)]
     pub(crate) objects: Vec<Value>,
-    pub(crate) delete: Value,
+    pub(crate) delete: Option<Value>,
+    pub(crate) create: Option<Value>,
+    pub(crate) update: Option<Update>,
     #[serde(default)]
     pub(crate) failure_policy: Option<String>,
     pub(crate) expect: Expected,
     twin: Option<Twin>,
+}
+
+/// Both states of an object that is updated.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Update {
+    pub(crate) from: Value,
+    pub(crate) to: Value,
 }
 
 #[derive(Debug, Clone, Deserialize)]
@@ -27,12 +36,13 @@ struct Twin {
     expect: Expected,
 }
 
-/// Decision as an API server shows it; without any field the deletion is allowed.
+/// Decision as an API server shows it; without any field the change is allowed.
 #[derive(Debug, Clone, Default, Deserialize)]
 pub(crate) struct Expected {
     pub(crate) denied: Option<BTreeSet<String>>,
+    pub(crate) missing: Option<BTreeSet<String>>,
     pub(crate) undecided: Option<String>,
-    /// Reason why the deletion is allowed, unless the reason is that nothing refers to the object.
+    /// Reason why the change is allowed, unless it is the usual one.
     pub(crate) allowed: Option<String>,
     #[serde(default)]
     pub(crate) warned: BTreeSet<String>,
@@ -45,6 +55,12 @@ pub(crate) struct Kind {
     pub(crate) group: String,
     pub(crate) resource: String,
     pub(crate) namespaced: bool,
+    #[serde(default = "yes")]
+    pub(crate) served: bool,
+}
+
+fn yes() -> bool {
+    true
 }
 
 /// Returns the kinds by their names.
@@ -77,9 +93,10 @@ pub(crate) fn all() -> Vec<Case> {
 
 impl Case {
     fn edited(&self, twin: &Twin) -> Self {
-        let Self { rules, objects, delete, failure_policy, .. } = self;
+        let Self { rules, objects, delete, create, update, failure_policy, .. } = self;
         let mut json = json!({
-            "rules": rules, "objects": objects, "delete": delete, "failure_policy": failure_policy,
+            "rules": rules, "objects": objects, "delete": delete, "create": create, "update": update,
+            "failure_policy": failure_policy,
             "case": format!("{}, edited", self.name), "expect": {},
         });
         for (pointer, value) in &twin.edit {

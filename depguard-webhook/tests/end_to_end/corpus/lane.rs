@@ -13,7 +13,7 @@ use depguard_webhook::{Config, Webhook};
 use serde_json::{Map, Value, json};
 
 use super::bed::{CONSUMER, DEP_CTRL, OURS, connect, define, export_and_bind, kubeconfig, put, until};
-use super::case::{self, Case, Kind};
+use super::case::{self, Case, Kind, Update};
 
 const RULES: &str = "/apis/dependencies.opendefense.cloud/v1alpha1/dependencyrules";
 const CONFIGURATIONS: &str = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations";
@@ -36,14 +36,22 @@ pub(crate) struct Lane {
     round: usize,
 }
 
-/// Answer of the API server to the deletion.
+/// Answer of the API server to the change.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) code: u16,
     pub(crate) message: String,
-    /// Number of blockers that its details name.
-    pub(crate) causes: usize,
+    /// Causes that its details name: blockers, or missing targets.
+    pub(crate) causes: Vec<Value>,
     pub(crate) warnings: Vec<String>,
+}
+
+/// Change of a case.
+enum Change {
+    Deletion(Object),
+    Creation(Object),
+    /// Update of the first state to the second.
+    Update(Object, Object),
 }
 
 impl Answer {
@@ -51,6 +59,18 @@ impl Answer {
     pub(crate) fn says(&self, blocker: &str) -> bool {
         let mut words = self.message.split([' ', ',']);
         words.any(|word| word.trim_end_matches([':', ';']) == blocker)
+    }
+
+    /// Returns true if one of the causes is that this target is missing.
+    pub(crate) fn misses(&self, target: &str) -> bool {
+        let (kind, name) = target.split_once('/').unwrap();
+        let elsewhere = name.rsplit_once('/').map(|(place, name)| format!("{kind}/{name} in namespace {place} "));
+        self.causes.iter().any(|cause| {
+            let is_reason = ["RefNotFound", "InvalidKind"].iter().any(|reason| cause["reason"] == *reason);
+            let message = cause["message"].as_str().unwrap_or_default();
+            let is_named = message.starts_with(&format!("{target} "));
+            is_reason && (is_named || elsewhere.as_ref().is_some_and(|there| message.starts_with(there.as_str())))
+        })
     }
 }
 
@@ -66,7 +86,8 @@ impl Lane {
         std::fs::write(folder.path().join("tls.crt"), made.cert.pem()).unwrap();
         std::fs::write(folder.path().join("tls.key"), made.signing_key.serialize_pem()).unwrap();
         let mut kinds = case::kinds();
-        let marker = Kind { group: "test.example.com".into(), resource: "markers".into(), namespaced: false };
+        let marker =
+            Kind { group: "test.example.com".into(), resource: "markers".into(), namespaced: false, served: true };
         kinds.insert(MARKER.into(), marker);
         let (dep_ctrl, consumer) = if control_plane == ControlPlane::Kcp { (DEP_CTRL, CONSUMER) } else { ("", "") };
         if control_plane == ControlPlane::Kcp {
@@ -103,26 +124,62 @@ impl Lane {
     pub(crate) async fn ask(&mut self, case: &Case) -> Result<Answer, String> {
         self.clear().await;
         self.round += 1;
-        let target = self.object(&case.delete);
-        let mut objects = vec![target.clone()];
-        for short in &case.objects {
-            let object = self.object(short);
-            match (object.path == target.path, short.get("uid") == case.delete.get("uid")) {
-                (false, _) => objects.push(object),
-                // The case describes the deleted object itself, in more detail.
-                (true, true) => objects[0] = object,
-                (true, false) => return Err("two objects of one name".to_owned()),
+        let change = self.change(case);
+        let mut objects: Vec<_> = case.objects.iter().map(|short| self.object(short)).collect();
+        match &change {
+            Change::Deletion(target) => {
+                let others = objects.iter().filter(|object| object.path != target.path).cloned();
+                // The case may describe the deleted object itself, in more detail.
+                let itself = objects.iter().find(|object| object.path == target.path);
+                if itself.is_some_and(|itself| itself.uid != target.uid) {
+                    return Err("two objects of one name".to_owned());
+                }
+                objects = [itself.unwrap_or(target).clone()].into_iter().chain(others).collect();
             }
+            Change::Creation(object) => {
+                self.make_namespace(object).await;
+                if self.admin.get_json(&format!("{}?limit=1", object.collection)).await.is_err() {
+                    return Err(format!("{} are not served here", object.collection));
+                }
+            }
+            Change::Update(old, _) => objects.push(old.clone()),
         }
         let mut uids: BTreeMap<String, Value> = BTreeMap::new();
         for object in &objects {
             self.create(object, &mut uids).await?;
         }
         self.write_rules(case).await;
-        self.configure(case).await;
+        self.configure(case, &change).await;
         let in_force = async || self.delete("/apis/test.example.com/v1/markers/target").await.says("Marker/marker");
         until("the rules are in force", in_force).await;
-        Ok(self.delete(&target.path).await)
+        match change {
+            Change::Deletion(target) => Ok(self.delete(&target.path).await),
+            Change::Creation(object) => {
+                Ok(self.dry_run("POST", &object.collection, Some(&replaced(object.json, &uids))).await)
+            }
+            Change::Update(_, object) => {
+                let mut json = replaced(object.json, &uids);
+                let there = self.admin.get_json(&object.path).await.unwrap();
+                json["metadata"]["resourceVersion"] = there["metadata"]["resourceVersion"].clone();
+                Ok(self.dry_run("PUT", &object.path, Some(&json)).await)
+            }
+        }
+    }
+
+    fn change(&self, case: &Case) -> Change {
+        match (&case.delete, &case.create, &case.update) {
+            (Some(target), None, None) => Change::Deletion(self.object(target)),
+            (None, Some(made), None) => Change::Creation(self.object(made)),
+            (None, None, Some(Update { from, to })) => Change::Update(self.object(from), self.object(to)),
+            _ => panic!("{}: one change", case.name),
+        }
+    }
+
+    async fn make_namespace(&self, object: &Object) {
+        if let Some(namespace) = object.json["metadata"]["namespace"].as_str() {
+            let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}});
+            let _ = self.admin.post_json("/api/v1/namespaces", &namespace).await;
+        }
     }
 
     /// Removes the objects of the last case, after the webhook that could refuse that.
@@ -140,10 +197,7 @@ impl Lane {
     }
 
     async fn create(&mut self, object: &Object, uids: &mut BTreeMap<String, Value>) -> Result<(), String> {
-        if let Some(namespace) = object.json["metadata"]["namespace"].as_str() {
-            let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}});
-            let _ = self.admin.post_json("/api/v1/namespaces", &namespace).await;
-        }
+        self.make_namespace(object).await;
         let json = replaced(object.json.clone(), uids);
         match self.admin.post_json(&object.collection, &json).await {
             Ok(made) => {
@@ -188,13 +242,17 @@ impl Lane {
     }
 
     /// Installs the webhook as the controller does: at `/ignore` for rules whose failures are ignored.
-    async fn configure(&self, case: &Case) {
+    async fn configure(&self, case: &Case, change: &Change) {
         let certificate = std::fs::read(self.folder.path().join("tls.crt")).unwrap();
         let certificate = base64::engine::general_purpose::STANDARD.encode(certificate);
-        let target = &self.kinds[case.delete["kind"].as_str().unwrap()];
+        let (route, operations, object) = match change {
+            Change::Deletion(object) => ("validate", json!(["DELETE"]), object),
+            Change::Creation(object) | Change::Update(_, object) => ("reference", json!(["CREATE", "UPDATE"]), object),
+        };
+        let kind = &self.kinds[object.json["kind"].as_str().unwrap()];
         let policy = case.failure_policy.as_deref().unwrap_or("Fail");
-        let entry = |name: &str, policy: &str, kind: &Kind| {
-            let path = if policy == "Ignore" { "/validate/ignore" } else { "/validate" };
+        let entry = |name: &str, policy: &str, (route, operations): (&str, Value), kind: &Kind| {
+            let path = if policy == "Ignore" { format!("/{route}/ignore") } else { format!("/{route}") };
             json!({
                 "name": format!("{name}.example.com"),
                 "admissionReviewVersions": ["v1"], "sideEffects": "None", "failurePolicy": policy, "timeoutSeconds": 10,
@@ -202,14 +260,17 @@ impl Lane {
                     "url": format!("https://{}{path}", self.webhook.review_addr()), "caBundle": certificate,
                 },
                 "rules": [{
-                    "operations": ["DELETE"], "apiGroups": [kind.group], "apiVersions": ["*"], "resources": [kind.resource],
+                    "operations": operations, "apiGroups": [kind.group], "apiVersions": ["*"], "resources": [kind.resource],
                 }],
             })
         };
         let configuration = json!({
             "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration",
             "metadata": {"name": "webhook"},
-            "webhooks": [entry("case", policy, target), entry("marker", "Fail", &self.kinds[MARKER])],
+            "webhooks": [
+                entry("case", policy, (route, operations), kind),
+                entry("marker", "Fail", ("validate", json!(["DELETE"])), &self.kinds[MARKER]),
+            ],
         });
         self.admin.post_json(CONFIGURATIONS, &configuration).await.unwrap();
     }
@@ -217,14 +278,23 @@ impl Lane {
     /// Deletes an object as a dry run, and returns the answer.
     async fn delete(&self, path: &str) -> Answer {
         // The request has no body: with a body, an API server does not look at the query.
-        let request = http::Request::delete(format!("{path}?dryRun=All")).body(Bytes::new()).unwrap();
-        let response = self.tenant.send(request).await.unwrap();
+        self.dry_run("DELETE", path, None).await
+    }
+
+    async fn dry_run(&self, method: &str, path: &str, object: Option<&Value>) -> Answer {
+        let request = http::Request::builder().method(method).uri(format!("{path}?dryRun=All"));
+        let body = object.map(|object| Bytes::from(object.to_string())).unwrap_or_default();
+        let request = match object {
+            Some(_) => request.header("content-type", "application/json").body(body),
+            None => request.body(body),
+        };
+        let response = self.tenant.send(request.unwrap()).await.unwrap();
         let body: Value = serde_json::from_slice(response.body()).unwrap();
         let warnings = response.headers().get_all("warning").iter();
         Answer {
             code: response.status().as_u16(),
             message: body["message"].as_str().unwrap_or_default().to_owned(),
-            causes: body["details"]["causes"].as_array().map_or(0, Vec::len),
+            causes: body["details"]["causes"].as_array().cloned().unwrap_or_default(),
             warnings: warnings.map(|warning| warning.to_str().unwrap().trim_end_matches('"').to_owned()).collect(),
         }
     }
