@@ -244,6 +244,14 @@ impl Store {
         self.list(Range { group, resource, cluster: None, namespace: None }).0
     }
 
+    /// Returns the keys of a resource's objects that are wanted, in all logical clusters and namespaces.
+    pub(crate) fn keys(&self, group: &str, resource: &str, wanted: impl Fn(&Value) -> bool) -> Vec<Key> {
+        let (inner, range) = (self.lock(), Range { group, resource, cluster: None, namespace: None });
+        let ask = Ask::all(range);
+        let wanted = inner.within(&ask).filter(|(_, (_, object))| wanted(&object.value()));
+        wanted.map(|(key, _)| key.clone()).collect()
+    }
+
     /// Returns the objects of a resource in one logical cluster, in all namespaces.
     pub(crate) fn in_cluster(&self, group: &str, resource: &str, cluster: &str) -> Vec<StoredObject> {
         self.list(Range { group, resource, cluster: Some(cluster), namespace: None }).0

@@ -22,22 +22,24 @@ use crate::world::World;
 use crate::write::defaults::BINDING_FINALIZER;
 use crate::write::delete::{self, DeleteOptions};
 
+/// Kinds of the scopes.
+const SCOPES: [(&str, &str); 3] =
+    [("", "namespaces"), ("core.kcp.io", "logicalclusters"), ("apis.kcp.io", "apibindings")];
 const FIRST_WAIT: Duration = Duration::from_millis(100);
 const MAX_WAIT: Duration = Duration::from_secs(1);
 
 /// Follows the store and tears down the terminating scopes, each in a task of its own.
 pub(crate) async fn run(world: Arc<World>, mut stopped: watch::Receiver<bool>) {
-    let mut revisions = world.store.subscribe();
+    let (mut revisions, mut seen) = (world.store.subscribe(), world.store.revision());
     let mut working: BTreeMap<Key, tokio::task::Id> = BTreeMap::new();
     let mut tasks = JoinSet::new();
     loop {
-        revisions.mark_unchanged();
         for scope in terminating_scopes(&world) {
             working.entry(scope.clone()).or_insert_with(|| tasks.spawn(tear_down(Arc::clone(&world), scope)).id());
         }
         tokio::select! {
             _ = stopped.changed() => break,
-            _ = revisions.changed() => {}
+            () = changed(&world, &mut revisions, &mut seen) => {}
             Some(ended) = tasks.join_next_with_id() => {
                 let id = ended.map_or_else(|failed| failed.id(), |(id, ())| id);
                 working.retain(|_, known| *known != id);
@@ -47,13 +49,23 @@ pub(crate) async fn run(world: Arc<World>, mut stopped: watch::Receiver<bool>) {
     tasks.shutdown().await;
 }
 
+/// Waits for a change of a scope after `seen`, which then is the last change that was looked at.
+async fn changed(world: &World, revisions: &mut watch::Receiver<u64>, seen: &mut u64) {
+    let is_scope = |key: &Key| SCOPES.contains(&(key.group.as_str(), key.resource.as_str()));
+    while revisions.changed().await.is_ok() {
+        let Ok((changes, revision)) = world.store.changes_since(*seen) else {
+            *seen = world.store.revision();
+            return;
+        };
+        *seen = revision;
+        if changes.iter().any(|change| is_scope(&change.key)) {
+            return;
+        }
+    }
+}
+
 fn terminating_scopes(world: &World) -> Vec<Key> {
-    [("", "namespaces"), ("core.kcp.io", "logicalclusters"), ("apis.kcp.io", "apibindings")]
-        .iter()
-        .flat_map(|(group, plural)| world.store.everywhere(group, plural))
-        .filter(|scope| is_terminating(&scope.object))
-        .map(|scope| scope.key)
-        .collect()
+    SCOPES.iter().flat_map(|(group, plural)| world.store.keys(group, plural, is_terminating)).collect()
 }
 
 async fn tear_down(world: Arc<World>, scope: Key) {
