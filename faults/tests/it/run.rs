@@ -6,7 +6,7 @@ use futures::future::try_join_all;
 /// Number of deletions under each fault.
 const DELETES: usize = 20;
 /// Number of faults of one run. The runs go side by side, because most of each run is waiting.
-const FAULTS: usize = 4;
+const FAULTS: usize = 2;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_that_is_referenced_is_deleted_and_nothing_free_is_refused_for_long() {
