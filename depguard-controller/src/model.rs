@@ -1,9 +1,12 @@
 pub(crate) mod api_bindings;
 pub(crate) mod api_exports;
 pub(crate) mod condition;
+pub(crate) mod configuration_key;
+pub(crate) mod input_fields;
 pub(crate) mod install_outcome;
 pub(crate) mod install_place;
 pub(crate) mod names;
+pub(crate) mod reference_configuration;
 pub(crate) mod vital_kind;
 pub(crate) mod webhook_configuration;
 pub(crate) mod webhook_target;

@@ -115,3 +115,11 @@ pub(crate) fn accepting(mut export: Value, workspaces: &str) -> Value {
     export["metadata"]["annotations"]["dependencies.opendefense.cloud/accept-rules-from"] = json!(workspaces);
     export
 }
+
+/// Returns the same rule, whose dependents' references are looked for with this outcome.
+pub(crate) fn looking(mut rule: Value, on_missing: &str) -> Value {
+    for dependency in rule["spec"]["dependencies"].as_array_mut().unwrap() {
+        dependency["onMissing"] = json!(on_missing);
+    }
+    rule
+}

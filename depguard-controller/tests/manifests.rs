@@ -109,6 +109,25 @@ fn only_the_front_proxy_way_may_list_everything_and_nothing_may_do_more() {
 }
 
 #[test]
+fn the_webhook_may_read_targets_that_a_rule_looks_for() {
+    let granted = |on_missing: Value| {
+        let target = |resource: &str| json!({"group": "", "resource": resource, "onMissing": on_missing});
+        let dependencies = ["secrets", "configmaps", "secrets"].map(target);
+        let dependent = json!({"group": "a.example.com", "resource": "as"});
+        let rule = json!({"spec": {"dependent": dependent, "dependencies": dependencies}});
+        let role = manifests::dependents_of("a", &[rule]);
+        let rules = role["rules"].as_array().unwrap().iter();
+        rules.map(|rule| (rule["resources"][0].as_str().unwrap().to_owned(), rule["verbs"].clone())).collect::<Vec<_>>()
+    };
+    let read = |resource: &str| (resource.to_owned(), json!(["get", "list"]));
+    for on_missing in ["Audit", "Warn", "Deny"] {
+        assert_eq!(granted(json!(on_missing)), ["as", "secrets", "configmaps"].map(read));
+    }
+    assert_eq!(granted(json!("Ignore")), [read("as")]);
+    assert_eq!(granted(Value::Null), [read("as")]);
+}
+
+#[test]
 fn outside_of_its_workspace_no_service_account_is_named_without_that_workspace() {
     for setup in setups() {
         for (place, objects) in manifests::rbac(&setup) {

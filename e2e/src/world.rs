@@ -310,7 +310,9 @@ impl World {
             if !reply.is_gone() {
                 reply.ok()?;
             }
-            place.delete(rules::CONFIGURATION).await?;
+            for configuration in [rules::CONFIGURATION, rules::REFERENCES_CONFIGURATION] {
+                place.delete(configuration).await?;
+            }
             if !self.is_kcp() {
                 provider.remove(&place).await?;
             }

@@ -9,8 +9,7 @@ use serde_json::{Value, json};
 
 use crate::leader::write_permit::uninstall_marker_name;
 use crate::manifests::{Identity, NAMESPACE, ReadThrough, Setup, canary, locks, with};
-use crate::model::names::LEASE;
-use crate::model::webhook_configuration;
+use crate::model::names::{LEASE, REFERENCES_CONFIGURATION, RULES_CONFIGURATION};
 
 pub(super) use owners::owner_rights;
 
@@ -71,13 +70,19 @@ pub(super) fn of_rules(setup: &Setup) -> Vec<(Place, Vec<Value>)> {
     places
 }
 
-/// Returns a ClusterRole that lets the webhook read the dependents of `rules`, in plain Kubernetes. Its label
-/// ([`AGGREGATE`]) adds it to the webhook's rights.
+/// Returns a ClusterRole that lets the webhook read the dependents of `rules`, and the targets that the rules look for,
+/// in plain Kubernetes. Its label ([`AGGREGATE`]) adds it to the webhook's rights.
 pub fn dependents_of(name: &str, rules: &[Value]) -> Value {
-    let mut granted: Vec<Value> = Vec::new();
-    for rule in rules {
-        let dependent = |field: &str| rule.pointer(&format!("/spec/dependent/{field}")).cloned().unwrap_or_default();
-        granted.push(allow(dependent("group"), [dependent("resource")], &READ));
+    let kind = |kind: &Value| {
+        let field = |name: &str| kind.get(name).cloned().unwrap_or_default();
+        allow(field("group"), [field("resource")], &READ)
+    };
+    let dependents = rules.iter().filter_map(|rule| rule.pointer("/spec/dependent"));
+    let mut granted: Vec<Value> = dependents.map(kind).collect();
+    for target in rules.iter().flat_map(dependencies).filter(|dependency| looks_for_targets(dependency)).map(kind) {
+        if !granted.contains(&target) {
+            granted.push(target);
+        }
     }
     // The review of an eviction does not contain the Pod.
     if rules.iter().any(has_pods_for_targets) {
@@ -86,10 +91,17 @@ pub fn dependents_of(name: &str, rules: &[Value]) -> Value {
     with_label(cluster_role(name, Some(&granted)))
 }
 
+fn dependencies(rule: &Value) -> impl Iterator<Item = &Value> {
+    rule.pointer("/spec/dependencies").and_then(Value::as_array).into_iter().flatten()
+}
+
+fn looks_for_targets(dependency: &Value) -> bool {
+    dependency.get("onMissing").and_then(Value::as_str).is_some_and(|outcome| outcome != "Ignore")
+}
+
 fn has_pods_for_targets(rule: &Value) -> bool {
-    let dependencies = rule.pointer("/spec/dependencies").and_then(Value::as_array).into_iter().flatten();
     let is = |dependency: &Value, field: &str, text: &str| dependency.get(field).and_then(Value::as_str) == Some(text);
-    dependencies.into_iter().any(|dependency| is(dependency, "group", "") && is(dependency, "resource", "pods"))
+    dependencies(rule).any(|dependency| is(dependency, "group", "") && is(dependency, "resource", "pods"))
 }
 
 /// Returns the rights in plain Kubernetes, where rules, configurations and objects are all in one cluster.
@@ -100,7 +112,7 @@ fn kubernetes() -> Vec<Value> {
     let controller = [
         allow(api::GROUP, [api::PLURAL], &["list", "watch"]),
         allow(api::GROUP, [format!("{}/status", api::PLURAL)], &["update"]),
-        with(own, "resourceNames", json!([webhook_configuration::NAME])),
+        with(own, "resourceNames", json!([RULES_CONFIGURATION, REFERENCES_CONFIGURATION])),
         configurations(&["create"]),
         allow("apiextensions.k8s.io", ["customresourcedefinitions"], &["get"]),
     ];

@@ -8,6 +8,10 @@ pub(crate) const LEASE: &str = "depguard-controller";
 pub const VERSION_ANNOTATION: &str = "dependencies.opendefense.cloud/version";
 /// Name of the APIExport of locks, beside the export of rules: a workspace that uses locks need not be a provider.
 pub const LOCK_EXPORT: &str = "locks.dependencies.opendefense.cloud";
+/// Name of the configuration about deletions of rules' targets, the same as the reference's.
+pub(crate) const RULES_CONFIGURATION: &str = "dependency-controller";
+/// Name of the configuration about references that rules' dependents make.
+pub(crate) const REFERENCES_CONFIGURATION: &str = "dependency-references";
 /// Name of the configuration about locks themselves.
 pub(crate) const LOCK_KINDS_CONFIGURATION: &str = "depguard-lock-kinds";
 /// Name of the configuration about locked objects.

@@ -8,8 +8,8 @@ use depguard_core::model::GroupResource;
 use depguard_core::probe::dispatch_canary;
 use serde_json::{Map, Value, json};
 
-/// Name of the configuration, the same as the reference's.
-pub(crate) const NAME: &str = "dependency-controller";
+use crate::model::names::RULES_CONFIGURATION;
+
 /// Name of its webhook, the same as the reference's.
 pub(crate) const WEBHOOK: &str = "dependency-controller.dependencies.opendefense.cloud";
 /// Name of the webhook for rules with `failurePolicy: Ignore`.
@@ -89,10 +89,10 @@ pub(crate) fn desired(kinds: &Kinds, clients: &ClientConfigs) -> Value {
     let webhooks = webhooks.into_iter().filter(|(_, _, targets, _)| !targets.is_empty());
     let webhooks = webhooks.map(|(name, policy, targets, client)| {
         let rules: Vec<_> = targets.iter().flat_map(|kind| entries(kind, own_namespace.is_some())).collect();
-        exempting(webhook(name, policy, &rules, client), targets, own_namespace)
+        exempting(webhook(name, policy, &rules, client), targets, own_namespace, "oldObject")
     });
     let canary = own_namespace.map(|namespace| canary_webhook(namespace, &clients.ignore));
-    of_webhooks(NAME, &webhooks.chain(canary).collect::<Vec<_>>())
+    of_webhooks(RULES_CONFIGURATION, &webhooks.chain(canary).collect::<Vec<_>>())
 }
 
 /// Returns a configuration of this name with our label and our revision.
@@ -109,11 +109,12 @@ pub(crate) fn of_webhooks(name: &str, webhooks: &[Value]) -> Value {
     })
 }
 
-/// Returns the policy of a configuration's webhook; `None` if the webhook is the canary's, or not ours.
+/// Returns the policy of a configuration's webhook; `None` if the webhook is the canary's.
 pub(crate) fn policy_of(webhook: &Value) -> Option<FailurePolicy> {
-    match webhook.get("name").and_then(Value::as_str) {
-        Some(WEBHOOK) => Some(FailurePolicy::Fail),
-        Some(IGNORING_WEBHOOK) => Some(FailurePolicy::Ignore),
+    let is_canary = webhook.get("name").and_then(Value::as_str) == Some(CANARY_WEBHOOK);
+    match webhook.get("failurePolicy").and_then(Value::as_str) {
+        Some("Fail") if !is_canary => Some(FailurePolicy::Fail),
+        Some("Ignore") if !is_canary => Some(FailurePolicy::Ignore),
         _ => None,
     }
 }
@@ -138,15 +139,16 @@ pub(crate) fn webhook(name: &str, policy: &str, rules: &[Value], client_config: 
 fn entries(kind: &GroupResource, in_kubernetes: bool) -> impl Iterator<Item = Value> {
     let (group, resource) = (kind.group.as_str(), kind.resource.as_str());
     let evicts = in_kubernetes && kind.group.is_core() && resource == "pods";
-    let deletions = entry("DELETE", group, resource, "*");
-    [deletions].into_iter().chain(evicts.then(|| entry("CREATE", group, "pods/eviction", "*")))
+    let deletions = entry(&["DELETE"], group, "*", resource, "*");
+    [deletions].into_iter().chain(evicts.then(|| entry(&["CREATE"], group, "*", "pods/eviction", "*")))
 }
 
-fn entry(operation: &str, group: &str, resource: &str, scope: &str) -> Value {
+/// Returns a rule of a webhook.
+pub(crate) fn entry(operations: &[&str], group: &str, version: &str, resource: &str, scope: &str) -> Value {
     json!({
-        "operations": [operation],
+        "operations": operations,
         "apiGroups": [group],
-        "apiVersions": ["*"],
+        "apiVersions": [version],
         "resources": [resource],
         "scope": scope,
     })
@@ -154,16 +156,21 @@ fn entry(operation: &str, group: &str, resource: &str, scope: &str) -> Value {
 
 /// Returns the webhook without the objects that it must never hold up: those in depguard's own namespace, and the
 /// Secrets in which Helm keeps its releases. These have a type of their own, which nobody can change once a Secret
-/// exists.
-fn exempting(mut webhook: Value, targets: &BTreeSet<GroupResource>, own_namespace: Option<&str>) -> Value {
+/// exists. `state` is the state of an object that each review holds: `oldObject` of a deletion, `object` of a change.
+pub(crate) fn exempting<'k>(
+    mut webhook: Value,
+    kinds: impl IntoIterator<Item = &'k GroupResource>,
+    own_namespace: Option<&str>,
+    state: &str,
+) -> Value {
     let (Some(namespace), Some(fields)) = (own_namespace, webhook.as_object_mut()) else { return webhook };
     fields.insert("namespaceSelector".to_owned(), json!({"matchExpressions": [not_in(namespace)]}));
-    if targets.iter().any(|kind| kind.group.is_core() && kind.resource.as_str() == "secrets") {
-        let condition = json!({
-            "name": "not-a-helm-release",
-            "expression": "request.resource.group != '' || request.resource.resource != 'secrets' || \
-                           !has(oldObject.type) || oldObject.type != 'helm.sh/release.v1'",
-        });
+    if kinds.into_iter().any(|kind| kind.group.is_core() && kind.resource.as_str() == "secrets") {
+        let expression = format!(
+            "request.resource.group != '' || request.resource.resource != 'secrets' || \
+             !has({state}.type) || {state}.type != 'helm.sh/release.v1'"
+        );
+        let condition = json!({"name": "not-a-helm-release", "expression": expression});
         fields.insert("matchConditions".to_owned(), json!([condition]));
     }
     webhook
@@ -178,7 +185,7 @@ pub(crate) fn not_in(namespace: &str) -> Value {
 /// up if no answer comes.
 fn canary_webhook(namespace: &str, client_config: &Value) -> Value {
     let mut webhook =
-        webhook(CANARY_WEBHOOK, "Ignore", &[entry("DELETE", "", "configmaps", "Namespaced")], client_config);
+        webhook(CANARY_WEBHOOK, "Ignore", &[entry(&["DELETE"], "", "*", "configmaps", "Namespaced")], client_config);
     if let Some(fields) = webhook.as_object_mut() {
         fields.insert("namespaceSelector".to_owned(), json!({"matchLabels": {NAMESPACE_LABEL: namespace}}));
         fields.insert("objectSelector".to_owned(), json!({"matchLabels": {dispatch_canary::LABEL: "true"}}));

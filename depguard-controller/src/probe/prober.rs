@@ -15,7 +15,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::model::condition::Finding;
-use crate::model::install_place::InstallPlace;
+use crate::model::configuration_key::{ConfigurationKey, Side};
 use crate::model::webhook_configuration;
 use crate::probe::result::{
     CONFIGURATION_CHANGED, DISPATCH_UNKNOWN, ExpectedRules, NOT_ASKED, NOT_DISPATCHED, ProbeResult, ProbeResults,
@@ -23,9 +23,9 @@ use crate::probe::result::{
 use crate::probe::webhook_probe::{self, Address};
 use crate::runtime::apply;
 
-/// Maximum number of places that are probed together.
+/// Maximum number of configurations that are probed together.
 const MAX_CONCURRENT_PROBES: usize = 16;
-/// Time limit for all places. The rest counts as not asked.
+/// Time limit for all configurations. The rest counts as not asked.
 const PATIENCE: Duration = Duration::from_secs(45);
 /// Time limit of one request to an API server.
 const REQUEST: Duration = Duration::from_secs(10);
@@ -43,9 +43,11 @@ pub(crate) struct Job {
     hash: u64,
 }
 
-/// Probe of a place: the desired configuration, and the way to check it.
+/// Probe of a configuration: the desired configuration, and the way to check it.
 #[derive(Debug)]
 pub(crate) struct Probe {
+    /// Side that the configuration has reviewed.
+    pub(crate) side: Side,
     /// Configuration that should be installed.
     pub(crate) desired: Value,
     /// API server on which it is installed.
@@ -60,8 +62,8 @@ pub(crate) struct Probe {
     pub(crate) identity: Option<PathBuf>,
 }
 
-/// Probes to run, by place.
-pub(crate) type Jobs = BTreeMap<InstallPlace, Arc<Job>>;
+/// Probes to run, by configuration.
+pub(crate) type Jobs = BTreeMap<ConfigurationKey, Arc<Job>>;
 
 /// Task that runs the probes.
 pub(crate) struct Prober {
@@ -85,11 +87,11 @@ pub(crate) fn prober(pause: Duration) -> (Prober, ProbeHandle) {
 }
 
 impl ProbeHandle {
-    /// Has these places probed from now on, and returns what is known of them. Waits a while for the results of new
+    /// Has these configurations probed from now on, and returns what is known of them. Waits a while for the results of new
     /// probes.
     pub(crate) async fn probe(&mut self, jobs: Jobs) -> ProbeResults {
         self.jobs.send_if_modified(|known| {
-            let hash = |(place, job): (&InstallPlace, &Arc<Job>)| (place.clone(), job.hash);
+            let hash = |(key, job): (&ConfigurationKey, &Arc<Job>)| (key.clone(), job.hash);
             let news = known.iter().map(hash).ne(jobs.iter().map(hash));
             if news {
                 known.clone_from(&jobs);
@@ -97,12 +99,12 @@ impl ProbeHandle {
             news
         });
         let is_known = |results: &ProbeResults| {
-            jobs.iter().all(|(place, job)| results.get(place).is_some_and(|result| result.job_hash == job.hash))
+            jobs.iter().all(|(key, job)| results.get(key).is_some_and(|result| result.job_hash == job.hash))
         };
-        // A place without a result after that is reported as such.
+        // A configuration without a result after that is reported as such.
         _ = timeout(SETTLING + Duration::from_millis(500), self.results.wait_for(|results| is_known(results))).await;
         let mut results = latest(&mut self.results);
-        results.retain(|place, result| jobs.get(place).is_some_and(|job| job.hash == result.job_hash));
+        results.retain(|key, result| jobs.get(key).is_some_and(|job| job.hash == result.job_hash));
         results
     }
 
@@ -128,7 +130,7 @@ impl Prober {
         loop {
             let jobs = latest(&mut self.jobs);
             let found = probe_all(&jobs).await;
-            let well = jobs.iter().all(|(place, job)| found.get(place).is_some_and(|result| job.is_well(result)));
+            let well = jobs.iter().all(|(key, job)| found.get(key).is_some_and(|result| job.is_well(result)));
             if well || changed.elapsed() >= SETTLING || found.values().all(|result| !result.may_settle()) {
                 self.results.send_if_modified(|known| {
                     let news = *known != found;
@@ -165,16 +167,16 @@ impl Job {
 
 /// Runs all probes.
 async fn probe_all(jobs: &Jobs) -> ProbeResults {
-    let probes: Vec<_> = jobs.iter().map(|(place, job)| (place.clone(), Arc::clone(job))).collect();
+    let probes: Vec<_> = jobs.iter().map(|(key, job)| (key.clone(), Arc::clone(job))).collect();
     let probes = stream::iter(probes)
-        .map(|(place, job)| async move { (place, ProbeResult { job_hash: job.hash, ..job.probe.run().await }) });
+        .map(|(key, job)| async move { (key, ProbeResult { job_hash: job.hash, ..job.probe.run().await }) });
     let mut probes = Box::pin(probes.buffer_unordered(MAX_CONCURRENT_PROBES).take_until(sleep(PATIENCE)));
     let mut results = ProbeResults::new();
-    while let Some((place, result)) = probes.next().await {
-        results.insert(place, Arc::new(result));
+    while let Some((key, result)) = probes.next().await {
+        results.insert(key, Arc::new(result));
     }
-    for (place, job) in jobs {
-        results.entry(place.clone()).or_insert_with(|| {
+    for (key, job) in jobs {
+        results.entry(key.clone()).or_insert_with(|| {
             let why = "the webhook answers slowly, so there was no time left to ask it about this rule";
             let problem = Finding::unknown(NOT_ASKED, why);
             Arc::new(ProbeResult { job_hash: job.hash, ..ProbeResult::of_problem(problem) })
@@ -186,7 +188,7 @@ async fn probe_all(jobs: &Jobs) -> ProbeResults {
 impl Probe {
     async fn run(&self) -> ProbeResult {
         let endpoint = self.endpoint.within(REQUEST);
-        let changed = match apply::read(&endpoint, webhook_configuration::NAME).await {
+        let changed = match apply::read(&endpoint, self.side.configuration()).await {
             Ok(Some(found)) if webhook_configuration::is_in_force(&found, &self.desired) => None,
             Ok(Some(_)) => Some("somebody changed the webhook configuration; depguard is restoring it"),
             Ok(None) => Some("the webhook configuration is gone; depguard is installing it again"),
@@ -201,6 +203,10 @@ impl Probe {
         let mut loaded = BTreeMap::new();
         for webhook in self.desired.get("webhooks").and_then(Value::as_array).into_iter().flatten() {
             let Some(policy) = webhook_configuration::policy_of(webhook) else { continue };
+            // All webhooks of a policy have the same address.
+            if loaded.contains_key(&policy) {
+                continue;
+            }
             let rules: Vec<_> = self.rules.iter().filter(|(_, (of, _))| *of == policy).map(|(key, _)| key).collect();
             let answer = match Address::from_webhook(webhook, self.instead.as_deref()) {
                 Some(address) => webhook_probe::ask(&address, self.identity.as_deref(), &rules).await,

@@ -8,7 +8,7 @@ use depguard_core::probe::LoadedRule;
 use depguard_core::rule::RuleKey;
 
 use crate::model::condition::Finding;
-use crate::model::install_place::InstallPlace;
+use crate::model::configuration_key::ConfigurationKey;
 
 // Reasons of the condition `Enforced` that come from a probe.
 pub(crate) const CERTIFICATE_INVALID: &str = "CertificateInvalid";
@@ -27,13 +27,13 @@ pub(crate) const ORDER: [&str; 6] =
 /// Rules that a webhook should decide by, with their policies and generations.
 pub(crate) type ExpectedRules = BTreeMap<RuleKey, (FailurePolicy, i64)>;
 
-/// Results by place.
-pub(crate) type ProbeResults = BTreeMap<InstallPlace, Arc<ProbeResult>>;
+/// Results by configuration.
+pub(crate) type ProbeResults = BTreeMap<ConfigurationKey, Arc<ProbeResult>>;
 
 /// Rules that a webhook decides by.
 pub(crate) type Loaded = BTreeMap<RuleKey, LoadedRule>;
 
-/// Result of the probe of one place.
+/// Result of the probe of one configuration.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct ProbeResult {
     /// Hash of the job whose probe was run.

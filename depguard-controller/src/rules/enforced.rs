@@ -1,8 +1,9 @@
-//! Condition `Enforced`: the effect of a rule on deletions.
+//! Condition `Enforced`: the effect of a rule on deletions, and on the references that its dependents make.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-use depguard_core::api::{FailurePolicy, OnDelete};
+use depguard_core::api::{FailurePolicy, OnDelete, OnMissing};
 use depguard_core::{ControlPlane, Rule};
 use depguard_kcp::ReadThrough;
 
@@ -41,8 +42,8 @@ impl Flaws {
     }
 }
 
-/// Returns the condition of a usable rule: true if it is in force for all its targets. `probe_results` has the results
-/// of each place.
+/// Returns the condition of a usable rule: true if it is in force for all its targets, and for its dependents if it looks
+/// for targets. `probe_results` has the results of each configuration.
 pub(crate) fn enforced(
     input: &PlanInput<'_>,
     rule: &RulePlan<'_>,
@@ -67,19 +68,7 @@ pub(crate) fn enforced(
             format!("a webhook configuration is not installed: {}", programmed.message),
         );
     }
-    let mut by_effect: BTreeMap<OnDelete, BTreeSet<String>> = BTreeMap::new();
-    for edge in parsed.edges() {
-        by_effect.entry(edge.on_delete).or_default().insert(edge.target.gvr.group_resource().to_string());
-    }
-    let effects = by_effect.into_iter().map(|(effect, targets)| {
-        let effect = match effect {
-            OnDelete::Deny => "refuses",
-            OnDelete::Warn => "warns about",
-            OnDelete::Audit => "records",
-        };
-        format!("depguard {effect} deletions of {} while dependents refer to them", kinds(targets))
-    });
-    let mut message = effects.collect::<Vec<_>>().join("; ");
+    let mut message = effects(parsed).join("; ");
     if message.is_empty() {
         message = "the rule names no dependency, so it protects nothing".to_owned();
     } else if parsed.failure_policy() == FailurePolicy::Ignore {
@@ -102,9 +91,9 @@ pub(crate) fn enforced(
             ),
         ));
     }
-    for place in rule.targets.iter().flat_map(|target| &target.places) {
+    for key in rule.configurations() {
         let generation = parsed.generation().unwrap_or_default();
-        findings.extend(match probe_results.get(place) {
+        findings.extend(match probe_results.get(&key) {
             Some(result) => result.of_rule(&rule.key, parsed.failure_policy(), generation),
             None => Some(Finding::unknown(NOT_ASKED, "depguard is asking the webhook whether it has loaded the rule")),
         });
@@ -112,19 +101,63 @@ pub(crate) fn enforced(
     findings.sum_up(&ORDER, "Enforced", &message)
 }
 
-/// Returns the condition of a rule that can't be used: its effect on deletions.
+/// Returns the effects of a usable rule on deletions, and on the references that its dependents make.
+fn effects(rule: &Rule) -> Vec<String> {
+    let mut by_effect: BTreeMap<OnDelete, BTreeSet<String>> = BTreeMap::new();
+    let mut by_outcome: BTreeMap<Reverse<OnMissing>, BTreeSet<String>> = BTreeMap::new();
+    for edge in rule.edges() {
+        let target = edge.target.gvr.group_resource().to_string();
+        by_outcome.entry(Reverse(edge.on_missing)).or_default().insert(target.clone());
+        by_effect.entry(edge.on_delete).or_default().insert(target);
+    }
+    let of_deletions = by_effect.into_iter().map(|(effect, targets)| {
+        let effect = match effect {
+            OnDelete::Deny => "refuses",
+            OnDelete::Warn => "warns about",
+            OnDelete::Audit => "records",
+        };
+        format!("depguard {effect} deletions of {} while dependents refer to them", kinds(targets))
+    });
+    let dependents = rule.dependent().gvr.group_resource();
+    let of_references = by_outcome.into_iter().filter_map(|(Reverse(on_missing), targets)| {
+        let effect = match on_missing {
+            OnMissing::Ignore => return None,
+            OnMissing::Audit => "records creations and changes of",
+            OnMissing::Warn => "warns about creations and changes of",
+            OnMissing::Deny => "refuses to create or change",
+        };
+        Some(format!("depguard {effect} {dependents} that refer to missing {}", kinds(targets)))
+    });
+    of_deletions.chain(of_references).collect()
+}
+
+/// Returns the condition of a rule that can't be used: its effect on deletions, and on its dependents.
 pub(crate) fn of_invalid(rule: &RulePlan<'_>) -> Finding {
     let installed: Vec<_> = rule.targets.iter().filter(|target| !target.places.is_empty()).collect();
-    if installed.is_empty() {
+    let refused = "are refused where it applies";
+    let deletions = (!installed.is_empty())
+        .then(|| (format!("deletions of {}", kinds(installed.iter().map(|target| &target.kind))), refused));
+    let changes = rule.checked_references().map(|references| {
+        let outcome = match references.on_missing() {
+            OnMissing::Ignore => "are allowed",
+            OnMissing::Audit => "are recorded",
+            OnMissing::Warn => "are allowed with a warning",
+            OnMissing::Deny => refused,
+        };
+        (format!("creations and changes of {}", references.kind()), outcome)
+    });
+    let affected = deletions.into_iter().chain(changes).map(|(requests, outcome)| match rule.failure_policy {
+        FailurePolicy::Fail => format!("{requests} {outcome}"),
+        FailurePolicy::Ignore => {
+            format!("{requests} are allowed as if the rule did not exist (failurePolicy: Ignore)")
+        }
+    });
+    let affected: Vec<_> = affected.collect();
+    if affected.is_empty() {
         let why = if rule.targets.is_empty() { "its kinds can't be read" } else { "nothing is installed" };
         return Finding::no(NOT_ENFORCEABLE, format!("the rule protects nothing: {why}"));
     }
-    let kinds = kinds(installed.iter().map(|target| &target.kind));
-    let effect = match rule.failure_policy {
-        FailurePolicy::Fail => "are refused where it applies",
-        FailurePolicy::Ignore => "are allowed as if the rule did not exist (failurePolicy: Ignore)",
-    };
-    Finding::no(NOT_ENFORCEABLE, format!("until the rule is corrected, deletions of {kinds} {effect}"))
+    Finding::no(NOT_ENFORCEABLE, format!("until the rule is corrected, {}", affected.join("; ")))
 }
 
 fn kinds(kinds: impl IntoIterator<Item = impl ToString>) -> String {

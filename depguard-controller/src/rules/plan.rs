@@ -13,7 +13,9 @@ use serde_json::Value;
 
 use crate::model::api_bindings::{Bindings, CONFIGURATIONS, Claim};
 use crate::model::api_exports::Exports;
+use crate::model::configuration_key::{ConfigurationKey, Side};
 use crate::model::install_place::InstallPlace;
+use crate::model::reference_configuration::{self, CheckedReferences, ReferringKinds};
 use crate::model::webhook_configuration::{self, Kinds, Step};
 use crate::probe::result::ExpectedRules;
 use crate::rules::written_rule::{Unusable, WrittenRule, WrittenTarget};
@@ -34,7 +36,7 @@ pub(crate) struct PlanInput<'v> {
     /// APIBindings of depguard; none in plain Kubernetes.
     pub(crate) bindings: Bindings,
     /// Configurations that have the name of ours.
-    pub(crate) configurations: BTreeMap<InstallPlace, &'v Value>,
+    pub(crate) configurations: BTreeMap<ConfigurationKey, &'v Value>,
     pub(crate) exports: Exports<'v>,
     /// Rule grants of the exports, as far as they can be read: the workspaces whose rules each accepts.
     pub(crate) rule_grants: RuleGrants,
@@ -46,15 +48,15 @@ pub(crate) struct PlanInput<'v> {
 /// Configurations to write, and the request of each rule.
 #[derive(Debug)]
 pub(crate) struct Plan<'v> {
-    /// Each place that has, or should have, a configuration of ours.
-    pub(crate) places: BTreeMap<InstallPlace, PlacePlan>,
+    /// Each configuration of ours that is there, or should be.
+    pub(crate) configurations: BTreeMap<ConfigurationKey, ConfigurationPlan>,
     /// Each rule, in the order of the input.
     pub(crate) rules: Vec<RulePlan<'v>>,
 }
 
-/// Plan for a place.
+/// Plan for a configuration.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum PlacePlan {
+pub(crate) enum ConfigurationPlan {
     /// Make the configuration as desired; `None`: there should be none.
     Do { step: Step, desired: Option<Value> },
     /// The workspace does not accept the claim that this needs.
@@ -72,6 +74,8 @@ pub(crate) struct RulePlan<'v> {
     pub(crate) failure_policy: FailurePolicy,
     /// Targets, also those that could be read from a rule that can't be used.
     pub(crate) targets: Vec<TargetPlan>,
+    /// Configuration that has the rule's references checked when they are made; `None` if the rule looks for no target.
+    pub(crate) references: Option<ConfigurationKey>,
 }
 
 /// Target of a rule.
@@ -89,16 +93,16 @@ pub(crate) struct TargetPlan {
 }
 
 impl Plan<'_> {
-    /// Returns the usable rules that have a target at each place, for the places that have any.
-    pub(crate) fn rules_by_place(&self) -> BTreeMap<&InstallPlace, ExpectedRules> {
-        let mut by_place: BTreeMap<_, ExpectedRules> = BTreeMap::new();
+    /// Returns the usable rules that each configuration is for, for the configurations that have any.
+    pub(crate) fn rules_by_configuration(&self) -> BTreeMap<ConfigurationKey, ExpectedRules> {
+        let mut by_key: BTreeMap<_, ExpectedRules> = BTreeMap::new();
         for (rule, parsed) in self.rules.iter().filter_map(|rule| Some((rule, rule.rule().ok()?))) {
-            for place in rule.targets.iter().flat_map(|target| &target.places) {
+            for key in rule.configurations() {
                 let what = (rule.failure_policy, parsed.generation().unwrap_or_default());
-                by_place.entry(place).or_default().insert(rule.key.clone(), what);
+                by_key.entry(key).or_default().insert(rule.key.clone(), what);
             }
         }
-        by_place
+        by_key
     }
 }
 
@@ -168,42 +172,76 @@ impl PlanInput<'_> {
 /// export, and only the webhook knows whether a rule applies to a deletion.
 pub(crate) fn plan<'v>(input: &PlanInput<'v>) -> Plan<'v> {
     let rules: Vec<_> = input.rules.iter().map(|rule| plan_rule(input, rule)).collect();
-    let further: Vec<_> = input.further.iter().map(|rule| (rule.failure_policy(), plan_targets(input, rule))).collect();
-    let targets = rules.iter().map(|rule| (rule.failure_policy, &rule.targets));
-    let targets = targets.chain(further.iter().map(|(policy, targets)| (*policy, targets)));
-    let mut kinds: BTreeMap<&InstallPlace, Kinds> = BTreeMap::new();
-    for (policy, target) in targets.flat_map(|(policy, targets)| targets.iter().map(move |target| (policy, target))) {
-        for place in &target.places {
-            kinds.entry(place).or_default().insert(policy, target.kind.clone());
-        }
-    }
-    let places: BTreeSet<_> = kinds.keys().copied().chain(input.configurations.keys()).collect();
-    let places = places.into_iter().filter_map(|place| {
-        let kinds = kinds.get(place).filter(|_| !input.is_unbinding(place));
-        let desired = kinds.map(|kinds| webhook_configuration::desired(kinds, &input.clients.at(place)));
-        Some((place.clone(), plan_place(input, place, desired)?))
+    let desired = desired(input, &rules);
+    let keys: BTreeSet<_> = desired.keys().chain(input.configurations.keys()).collect();
+    let configurations = keys.into_iter().filter_map(|key| {
+        let desired = desired.get(key).filter(|_| !input.is_unbinding(&key.place)).cloned();
+        Some((key.clone(), plan_configuration(input, key, desired)?))
     });
-    Plan { places: places.collect(), rules }
+    Plan { configurations: configurations.collect(), rules }
 }
 
-/// Returns the plan for a place; `None` if there is nothing to do, or nothing can be done since the workspace has no
-/// binding of depguard any more.
-fn plan_place(input: &PlanInput<'_>, place: &InstallPlace, desired: Option<Value>) -> Option<PlacePlan> {
-    let existing = input.configurations.get(place).copied();
+/// Returns the configurations that the rules ask for.
+fn desired(input: &PlanInput<'_>, rules: &[RulePlan<'_>]) -> BTreeMap<ConfigurationKey, Value> {
+    let further: Vec<_> = input.further.iter().map(|rule| (rule, plan_targets(input, rule))).collect();
+    let rules = rules.iter().map(|rule| (&rule.written, &rule.targets));
+    let rules = rules.chain(further.iter().map(|(rule, targets)| (*rule, targets)));
+    let mut kinds: BTreeMap<&InstallPlace, Kinds> = BTreeMap::new();
+    let mut referring: BTreeMap<InstallPlace, ReferringKinds> = BTreeMap::new();
+    for (rule, targets) in rules {
+        let policy = rule.failure_policy();
+        for (target, place) in targets.iter().flat_map(|target| target.places.iter().map(move |place| (target, place)))
+        {
+            kinds.entry(place).or_default().insert(policy, target.kind.clone());
+        }
+        if let (Some(key), Some(references)) = (references_key(input, rule), rule.references()) {
+            referring.entry(key.place).or_default().insert(policy, references);
+        }
+    }
+    let of_targets = kinds.into_iter().map(|(place, kinds)| {
+        let desired = webhook_configuration::desired(&kinds, &input.clients.at(place));
+        (ConfigurationKey::new(place.clone(), Side::Targets), desired)
+    });
+    let of_dependents = referring.into_iter().map(|(place, kinds)| {
+        let desired = reference_configuration::desired(&kinds, &input.clients.for_references(&place));
+        (ConfigurationKey::new(place, Side::Dependents), desired)
+    });
+    of_targets.chain(of_dependents).collect()
+}
+
+/// Returns the key of the configuration that has a rule's references checked; `None` if the rule looks for no target.
+/// API servers ask about dependents by the configuration where the dependents are defined: where the rule is.
+fn references_key(input: &PlanInput<'_>, rule: &WrittenRule) -> Option<ConfigurationKey> {
+    rule.references()?;
+    let place = match input.control_plane {
+        ControlPlane::Kubernetes => None,
+        ControlPlane::Kcp => Some(rule.key().cluster.clone()?),
+    };
+    Some(ConfigurationKey::new(place, Side::Dependents))
+}
+
+/// Returns the plan for a configuration; `None` if there is nothing to do, or nothing can be done since the workspace has
+/// no binding of depguard any more.
+fn plan_configuration(
+    input: &PlanInput<'_>,
+    key: &ConfigurationKey,
+    desired: Option<Value>,
+) -> Option<ConfigurationPlan> {
+    let existing = input.configurations.get(key).copied();
     let step = webhook_configuration::step(existing, desired.as_ref());
     if desired.is_none() && !matches!(step, Step::Delete | Step::Defer { .. }) {
         return None;
     }
-    if let Some(cluster) = place {
+    if let Some(cluster) = &key.place {
         let binding = input.bindings.of(cluster)?;
         if binding.claim(CONFIGURATIONS) == Claim::NotAccepted {
-            return Some(PlacePlan::ClaimNotAccepted);
+            return Some(ConfigurationPlan::ClaimNotAccepted);
         }
         if binding.path.is_none() {
-            return Some(PlacePlan::PathUnknown);
+            return Some(ConfigurationPlan::PathUnknown);
         }
     }
-    Some(PlacePlan::Do { step, desired })
+    Some(ConfigurationPlan::Do { step, desired })
 }
 
 fn plan_rule<'v>(input: &PlanInput<'v>, (object, written): &(&'v Value, WrittenRule)) -> RulePlan<'v> {
@@ -213,6 +251,7 @@ fn plan_rule<'v>(input: &PlanInput<'v>, (object, written): &(&'v Value, WrittenR
         failure_policy: written.failure_policy(),
         written: written.clone(),
         targets: plan_targets(input, written),
+        references: references_key(input, written),
     }
 }
 
@@ -240,6 +279,17 @@ impl RulePlan<'_> {
     /// Returns the rule, or the reason why it can't be used.
     pub(crate) fn rule(&self) -> Result<&Rule, &Unusable> {
         self.written.rule()
+    }
+
+    /// Returns the configurations that the rule needs. A key may occur more than once.
+    pub(crate) fn configurations(&self) -> impl Iterator<Item = ConfigurationKey> {
+        let places = self.targets.iter().flat_map(|target| &target.places);
+        places.map(|place| ConfigurationKey::new(place.clone(), Side::Targets)).chain(self.references.clone())
+    }
+
+    /// Returns the references that the rule has checked; `None` if it looks for no target.
+    pub(crate) fn checked_references(&self) -> Option<&CheckedReferences> {
+        self.written.references()
     }
 }
 

@@ -5,19 +5,19 @@ use std::collections::{BTreeMap, BTreeSet};
 use depguard_core::WorkspacePath;
 
 use crate::model::condition::{Finding, Findings};
+use crate::model::configuration_key::{ConfigurationKey, Side};
 use crate::model::install_outcome::Outcome;
 use crate::model::install_place::InstallPlace;
-use crate::model::webhook_configuration;
 use crate::rules::plan::{PlanInput, RulePlan};
 
 /// Reason of the condition while a configuration is left to a newer version.
 const NEWER: &str = "NewerConfiguration";
 
-/// Returns the condition: true if the targets' configurations are as desired.
+/// Returns the condition: true if the configurations of both sides are as desired.
 pub(crate) fn programmed(
     input: &PlanInput<'_>,
     rule: &RulePlan<'_>,
-    outcomes: &BTreeMap<InstallPlace, Outcome>,
+    outcomes: &BTreeMap<ConfigurationKey, Outcome>,
 ) -> Finding {
     let mut findings = Findings::default();
     let mut installed = BTreeSet::new();
@@ -36,30 +36,28 @@ pub(crate) fn programmed(
         if let (true, Some(export)) = (target.is_unbound(), &target.export) {
             findings.push(Finding::no("Pending", unbound(&export.path)));
         }
-        for place in &target.places {
-            if input.is_unbinding(place) {
-                let place = of_place(input, place);
-                findings.push(Finding::no(
-                    "Unbinding",
-                    format!("the configuration was removed from {place}: the APIBinding there is being deleted"),
-                ));
-                continue;
-            }
-            match problem(input, place, outcomes.get(place)) {
-                Some(finding) => findings.push(finding),
-                None => {
-                    installed.insert(of_place(input, place));
-                    if matches!(outcomes.get(place), Some(Outcome::Newer { .. })) {
-                        reason = NEWER;
-                        let place = of_place(input, place);
-                        findings.note(format!(
-                            "a newer version of depguard wrote the configuration in {place}, which stays for a \
-                                 while"
-                        ));
-                    }
-                }
-            }
+    }
+    for key in rule.configurations() {
+        let place = of_place(input, &key.place);
+        if input.is_unbinding(&key.place) {
+            findings.push(Finding::no(
+                "Unbinding",
+                format!("the configuration was removed from {place}: the APIBinding there is being deleted"),
+            ));
+            continue;
         }
+        let installing = Installing { name: key.side.configuration(), place: &place, export: input.export_name };
+        if let Some(finding) = of_outcome(&installing, outcomes.get(&key)) {
+            findings.push(finding);
+            continue;
+        }
+        if matches!(outcomes.get(&key), Some(Outcome::Newer { .. })) {
+            reason = NEWER;
+            findings.note(format!(
+                "a newer version of depguard wrote the configuration in {place}, which stays for a while"
+            ));
+        }
+        installed.insert(place);
     }
     let done = match installed.into_iter().collect::<Vec<_>>().as_slice() {
         [] => "there is nothing to install: the rule names no dependency".to_owned(),
@@ -77,13 +75,8 @@ fn unbound(path: &WorkspacePath) -> String {
     format!(
         "depguard can install nothing in workspace {path} before the workspace binds depguard, and can't see what is \
          left there: if the workspace has unbound depguard, delete ValidatingWebhookConfiguration {} there",
-        webhook_configuration::NAME
+        Side::Targets.configuration()
     )
-}
-
-fn problem(input: &PlanInput<'_>, place: &InstallPlace, outcome: Option<&Outcome>) -> Option<Finding> {
-    let place = of_place(input, place);
-    of_outcome(&Installing { name: webhook_configuration::NAME, place: &place, export: input.export_name }, outcome)
 }
 
 /// Configuration to install, for messages.

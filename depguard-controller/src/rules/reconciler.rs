@@ -13,11 +13,12 @@ use futures::StreamExt;
 use serde_json::Value;
 use tokio::time::Instant;
 
+use crate::model::configuration_key::{ConfigurationKey, Side};
 use crate::model::install_outcome::Outcome;
 use crate::model::install_place::InstallPlace;
-use crate::model::webhook_configuration::{self, Step};
+use crate::model::webhook_configuration::Step;
 use crate::probe::prober::{Job, Jobs, Probe, ProbeHandle};
-use crate::rules::plan::{self, PlacePlan, Plan, PlanInput};
+use crate::rules::plan::{self, ConfigurationPlan, Plan, PlanInput};
 use crate::rules::status::{self, RoundOutcomes, RuleStatus};
 use crate::rules::written_rule::WrittenRule;
 use crate::rules::{named_kinds, snapshot};
@@ -47,11 +48,11 @@ pub(crate) struct Reconciler {
 
 /// Failures, and when to try again.
 pub(crate) struct Failures {
-    places: Retries<InstallPlace>,
+    installs: Retries<ConfigurationKey>,
     /// Outcomes to report until then.
-    outcomes: HashMap<InstallPlace, Outcome>,
+    outcomes: HashMap<ConfigurationKey, Outcome>,
     /// Configurations that are left to a newer version.
-    deference: Deference<InstallPlace>,
+    deference: Deference<ConfigurationKey>,
     statuses: Retries<RuleKey>,
 }
 
@@ -92,8 +93,8 @@ impl Reconciler {
 
     /// Returns the time at which a failure is to be tried again.
     pub(crate) fn next_retry(&self) -> Option<Instant> {
-        let Failures { places, statuses, deference, .. } = &self.failures;
-        let failures = [places.next(), statuses.next(), deference.next(Instant::now())];
+        let Failures { installs, statuses, deference, .. } = &self.failures;
+        let failures = [installs.next(), statuses.next(), deference.next(Instant::now())];
         failures.into_iter().chain([self.kinds.next_retry()]).flatten().min()
     }
 
@@ -102,23 +103,25 @@ impl Reconciler {
         &self,
         input: &PlanInput<'_>,
         plan: &Plan<'_>,
-        outcomes: &BTreeMap<InstallPlace, Outcome>,
+        outcomes: &BTreeMap<ConfigurationKey, Outcome>,
         origins: &BTreeMap<LogicalCluster, Arc<str>>,
     ) -> Jobs {
-        let mut rules = plan.rules_by_place();
-        let in_force = |place: &InstallPlace| outcomes.get(place).is_some_and(Outcome::is_in_force);
-        let installed = plan.places.iter().filter(|(place, _)| in_force(place));
-        let jobs = installed.filter_map(|(place, what)| {
-            let PlacePlan::Do { desired: Some(desired), .. } = what else { return None };
+        let mut rules = plan.rules_by_configuration();
+        let in_force = |key: &ConfigurationKey| outcomes.get(key).is_some_and(Outcome::is_in_force);
+        let installed = plan.configurations.iter().filter(|(key, _)| in_force(key));
+        let jobs = installed.filter_map(|(key, what)| {
+            let ConfigurationPlan::Do { desired: Some(desired), .. } = what else { return None };
             let job = Job::new(Probe {
+                side: key.side,
                 desired: desired.clone(),
-                endpoint: self.endpoint_of_place(place, origins).ok()?,
-                rules: rules.remove(place).unwrap_or_default(),
-                own_namespace: input.clients.own_namespace.clone(),
+                endpoint: self.endpoint_of_place(&key.place, origins).ok()?,
+                rules: rules.remove(key).unwrap_or_default(),
+                // Only deletions have a canary.
+                own_namespace: input.clients.own_namespace.clone().filter(|_| key.side == Side::Targets),
                 instead: self.probe_address.clone(),
                 identity: self.identity.clone(),
             });
-            Some((place.clone(), Arc::new(job)))
+            Some((key.clone(), Arc::new(job)))
         });
         jobs.collect()
     }
@@ -128,63 +131,63 @@ impl Reconciler {
         input: &PlanInput<'_>,
         plan: &Plan<'_>,
         origins: &BTreeMap<LogicalCluster, Arc<str>>,
-    ) -> BTreeMap<InstallPlace, Outcome> {
+    ) -> BTreeMap<ConfigurationKey, Outcome> {
         let mut outcomes = BTreeMap::new();
         let mut jobs = Vec::new();
         let now = Instant::now();
-        for (place, what) in &plan.places {
+        for (key, what) in &plan.configurations {
             let known = match what {
-                PlacePlan::ClaimNotAccepted => Outcome::ClaimNotAccepted,
-                PlacePlan::PathUnknown => {
+                ConfigurationPlan::ClaimNotAccepted => Outcome::ClaimNotAccepted,
+                ConfigurationPlan::PathUnknown => {
                     Outcome::Pending("the APIBinding there does not show the workspace's path yet".to_owned())
                 }
-                PlacePlan::Do { step: Step::Nothing, .. } => Outcome::Installed,
-                PlacePlan::Do { step: Step::LeaveForeign, .. } => Outcome::Foreign,
-                PlacePlan::Do { step: Step::Defer { in_force }, .. }
-                    if !self.failures.deference.is_over(place, now) =>
+                ConfigurationPlan::Do { step: Step::Nothing, .. } => Outcome::Installed,
+                ConfigurationPlan::Do { step: Step::LeaveForeign, .. } => Outcome::Foreign,
+                ConfigurationPlan::Do { step: Step::Defer { in_force }, .. }
+                    if !self.failures.deference.is_over(key, now) =>
                 {
                     Outcome::Newer { in_force: *in_force }
                 }
-                PlacePlan::Do { desired, .. } => {
-                    let attempt_hash = hash_of(desired.as_ref(), input.configurations.get(place).copied());
-                    let due = self.failures.places.is_due(place, attempt_hash, now);
-                    match self.failures.outcomes.get(place).filter(|_| !due) {
+                ConfigurationPlan::Do { desired, .. } => {
+                    let attempt_hash = hash_of(desired.as_ref(), input.configurations.get(key).copied());
+                    let due = self.failures.installs.is_due(key, attempt_hash, now);
+                    match self.failures.outcomes.get(key).filter(|_| !due) {
                         Some(failed) => failed.clone(),
                         None => {
-                            let overruled = self.failures.deference.is_over(place, now);
-                            let endpoint = self.endpoint_of_place(place, origins);
-                            jobs.push((place.clone(), attempt_hash, desired.clone(), endpoint, overruled));
+                            let overruled = self.failures.deference.is_over(key, now);
+                            let endpoint = self.endpoint_of_place(&key.place, origins);
+                            jobs.push((key.clone(), attempt_hash, desired.clone(), endpoint, overruled));
                             continue;
                         }
                     }
                 }
             };
-            self.failures.forget(place, &known);
-            outcomes.insert(place.clone(), known);
+            self.failures.forget(key, &known);
+            outcomes.insert(key.clone(), known);
         }
-        let jobs = jobs.into_iter().map(|(place, attempt_hash, desired, endpoint, overruled)| async move {
+        let jobs = jobs.into_iter().map(|(key, attempt_hash, desired, endpoint, overruled)| async move {
             let done = match endpoint {
-                Ok(endpoint) => install(&endpoint, webhook_configuration::NAME, desired.as_ref(), overruled).await,
+                Ok(endpoint) => install(&endpoint, key.side.configuration(), desired.as_ref(), overruled).await,
                 Err(why) => ApplyResult::from_outcome(Outcome::Failed(why)),
             };
-            (place, attempt_hash, desired.is_some(), done)
+            (key, attempt_hash, desired.is_some(), done)
         });
         let mut jobs = in_time(jobs);
-        while let Some((place, attempt_hash, wanted, ApplyResult { outcome, changed })) = jobs.next().await {
-            log(&place, wanted, changed, &outcome);
+        while let Some((key, attempt_hash, wanted, ApplyResult { outcome, changed })) = jobs.next().await {
+            log(&key, wanted, changed, &outcome);
             self.context.metrics.installed(&outcome, wanted, changed);
-            self.failures.tried(&place, attempt_hash, &outcome);
-            outcomes.insert(place, outcome);
+            self.failures.tried(&key, attempt_hash, &outcome);
+            outcomes.insert(key, outcome);
         }
-        for place in plan.places.keys() {
+        for key in plan.configurations.keys() {
             let late = || {
                 Outcome::Pending(
                     "earlier writes took all the time of this round; this write follows in the next one".to_owned(),
                 )
             };
-            outcomes.entry(place.clone()).or_insert_with(late);
+            outcomes.entry(key.clone()).or_insert_with(late);
         }
-        self.failures.keep(|place| plan.places.contains_key(place));
+        self.failures.keep(|key| plan.configurations.contains_key(key));
         outcomes
     }
 
@@ -254,7 +257,7 @@ impl Failures {
     /// Returns an empty record. `deference` is the time for which a configuration is left to a newer version.
     pub(crate) fn new(deference: Duration) -> Self {
         Self {
-            places: Retries::new(),
+            installs: Retries::new(),
             outcomes: HashMap::new(),
             deference: Deference::new(deference),
             statuses: Retries::new(),
@@ -262,49 +265,52 @@ impl Failures {
     }
 
     /// Notes the outcome of an attempt.
-    fn tried(&mut self, place: &InstallPlace, attempt_hash: u64, outcome: &Outcome) {
+    fn tried(&mut self, key: &ConfigurationKey, attempt_hash: u64, outcome: &Outcome) {
         match outcome {
             Outcome::Failed(_) | Outcome::Pending(_) => {
-                self.places.failed(place.clone(), attempt_hash, Instant::now());
-                self.outcomes.insert(place.clone(), outcome.clone());
+                self.installs.failed(key.clone(), attempt_hash, Instant::now());
+                self.outcomes.insert(key.clone(), outcome.clone());
             }
-            _ => self.forget(place, outcome),
+            _ => self.forget(key, outcome),
         }
     }
 
-    /// Forgets the failure of a place that is in order, or in which nothing can be done.
-    fn forget(&mut self, place: &InstallPlace, outcome: &Outcome) {
-        self.deference.note(place.clone(), outcome, Instant::now());
+    /// Forgets the failure of a configuration that is in order, or in which nothing can be done.
+    fn forget(&mut self, key: &ConfigurationKey, outcome: &Outcome) {
+        self.deference.note(key.clone(), outcome, Instant::now());
         if !matches!(outcome, Outcome::Failed(_) | Outcome::Pending(_)) {
-            self.places.done(place);
-            self.outcomes.remove(place);
+            self.installs.done(key);
+            self.outcomes.remove(key);
         }
     }
 
-    fn keep(&mut self, wanted: impl Fn(&InstallPlace) -> bool) {
-        self.places.keep(&wanted);
-        self.outcomes.retain(|place, _| wanted(place));
+    fn keep(&mut self, wanted: impl Fn(&ConfigurationKey) -> bool) {
+        self.installs.keep(&wanted);
+        self.outcomes.retain(|key, _| wanted(key));
         self.deference.keep(&wanted);
     }
 }
 
-fn log(place: &InstallPlace, wanted: bool, changed: bool, outcome: &Outcome) {
-    let place = place.as_ref().map_or("the cluster", LogicalCluster::as_str);
+fn log(key: &ConfigurationKey, wanted: bool, changed: bool, outcome: &Outcome) {
+    let (name, place) = (key.side.configuration(), key.place.as_ref().map_or("the cluster", LogicalCluster::as_str));
     match outcome {
-        Outcome::Installed if !changed => tracing::debug!(place, "the webhook configuration is up to date"),
-        Outcome::Installed if wanted => tracing::info!(place, "the webhook configuration is installed"),
-        Outcome::Installed => tracing::info!(place, "the webhook configuration is removed: no rule needs it"),
-        Outcome::Pending(why) => tracing::info!(place, "the webhook configuration changed meanwhile: {why}"),
+        Outcome::Installed if !changed => tracing::debug!(name, place, "the webhook configuration is up to date"),
+        Outcome::Installed if wanted => tracing::info!(name, place, "the webhook configuration is installed"),
+        Outcome::Installed => tracing::info!(name, place, "the webhook configuration is removed: no rule needs it"),
+        Outcome::Pending(why) => tracing::info!(name, place, "the webhook configuration changed meanwhile: {why}"),
         Outcome::Newer { .. } => {
             tracing::info!(
+                name,
                 place,
                 "a newer version of depguard wrote the webhook configuration, which stays for a while"
             );
         }
-        Outcome::Failed(why) => tracing::warn!(place, "could not write the webhook configuration: {why}"),
-        Outcome::Foreign => tracing::warn!(place, "the webhook configuration is not depguard's and was left alone"),
+        Outcome::Failed(why) => tracing::warn!(name, place, "could not write the webhook configuration: {why}"),
+        Outcome::Foreign => {
+            tracing::warn!(name, place, "the webhook configuration is not depguard's and was left alone");
+        }
         Outcome::ClaimNotAccepted => {
-            tracing::warn!(place, "the workspace has not accepted the claim on webhook configurations");
+            tracing::warn!(name, place, "the workspace has not accepted the claim on webhook configurations");
         }
     }
 }

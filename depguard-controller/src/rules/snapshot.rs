@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use depguard_core::applicability::RuleGrants;
 use depguard_core::{ControlPlane, LogicalCluster};
-use depguard_kcp::{Derived, Features, ReadThrough, Readiness, Snapshot, Watched, WatchedResource};
+use depguard_kcp::{Derived, Features, ReadThrough, Readiness, Snapshot, Watched, WatchedObject, WatchedResource};
 use serde_json::Value;
 
 use crate::model::api_bindings::Bindings;
 use crate::model::api_exports::Exports;
+use crate::model::configuration_key::{ConfigurationKey, Side};
 use crate::model::names::LOCKS_CONFIGURATION;
-use crate::model::webhook_configuration;
 use crate::rules::plan::PlanInput;
 use crate::rules::written_rule::WrittenRule;
 use crate::runtime::client_config::Clients;
@@ -21,21 +21,22 @@ pub(crate) const CONFIGURATIONS: &str = "validatingwebhookconfigurations";
 /// Returns the resources to watch for rules. With locks in kcp, these include the configurations of locks in
 /// workspaces that have not bound the APIExport of locks.
 pub(crate) fn watched(control_plane: ControlPlane, features: &Features) -> Vec<Watched> {
-    let configurations = configuration(webhook_configuration::NAME);
-    match control_plane {
-        ControlPlane::Kcp => {
-            let mut watched = vec![Watched::RULES, configurations, Watched::BINDINGS, Watched::EXPORTS];
-            if features.locks {
-                watched.push(Watched { required: false, ..configuration(LOCKS_CONFIGURATION) });
-            }
-            watched
+    let mut watched = vec![Watched::RULES, configuration(Side::Targets.configuration()), REFERENCES];
+    if control_plane == ControlPlane::Kcp {
+        watched.extend([Watched::BINDINGS, Watched::EXPORTS]);
+        if features.locks {
+            watched.push(Watched { required: false, ..configuration(LOCKS_CONFIGURATION) });
         }
-        ControlPlane::Kubernetes => vec![Watched::RULES, configurations],
     }
+    watched
 }
 
+/// Configurations about references. Rules that look for no target must work under an account that has no right to them,
+/// because an older version granted its rights.
+const REFERENCES: Watched = Watched { required: false, ..configuration(Side::Dependents.configuration()) };
+
 /// Returns the watch of the webhook configurations of this name.
-pub(crate) fn configuration(name: &'static str) -> Watched {
+pub(crate) const fn configuration(name: &'static str) -> Watched {
     Watched {
         group: "admissionregistration.k8s.io",
         version: "v1",
@@ -58,7 +59,7 @@ pub(crate) fn plan_input<'v>(
 ) -> PlanInput<'v> {
     let rules = state.resource(Watched::RULES.plural).into_iter().flat_map(|resource| &resource.objects);
     let values = |plural| state.resource(plural).into_iter().flat_map(|resource| resource.values());
-    let configurations = state.resource(CONFIGURATIONS).into_iter().flat_map(|resource| &resource.objects);
+    let configurations = configurations(state).map(|(key, found)| (key, found.value.as_ref()));
     // Rule grants that can't be watched any more may have changed: then everybody's rules count, as they do for the
     // webhook.
     let is_followed = state.is_followed(Watched::EXPORTS.plural, Snapshot::PATIENCE);
@@ -70,12 +71,22 @@ pub(crate) fn plan_input<'v>(
         rules: rules.filter_map(|(key, rule)| Some((rule.value.as_ref(), written.get(key)?.clone()))).collect(),
         further,
         bindings: bindings(export_name, state),
-        configurations: configurations.map(|((cluster, _), found)| (cluster.clone(), found.value.as_ref())).collect(),
+        configurations: configurations.collect(),
         exports: served(state.resource(Watched::EXPORTS.plural)),
         rule_grants: RuleGrants::read(exports, ours(export_name, state)),
         lookups: BTreeMap::new(),
         clients,
     }
+}
+
+/// Returns the configurations for rules, of both sides.
+fn configurations(state: &Snapshot) -> impl Iterator<Item = (ConfigurationKey, &WatchedObject)> {
+    let of_side = |side: Side| {
+        let is_of_side = move |resource: &&Arc<WatchedResource>| resource.watched.names == Some(side.configuration());
+        let objects = state.resources().iter().filter(is_of_side).flat_map(|resource| &resource.objects);
+        objects.map(move |((cluster, _), found)| (ConfigurationKey::new(cluster.clone(), side), found))
+    };
+    Side::ALL.into_iter().flat_map(of_side)
 }
 
 /// Returns the workspaces that have bound depguard.
@@ -93,13 +104,12 @@ pub(crate) fn origins(export_name: &str, state: &Snapshot) -> BTreeMap<LogicalCl
 /// Returns true if a workspace is unbinding depguard while a configuration of ours is there: kcp ends a binding within
 /// a fifth of a second, and with it goes the access to the configuration.
 pub(crate) fn is_leaving(export_name: &str, state: &Snapshot) -> bool {
-    let configured = state.resource(CONFIGURATIONS).into_iter().flat_map(|resource| resource.objects.keys());
-    let mut configured = configured.filter_map(|(cluster, _)| cluster.as_ref()).peekable();
+    let mut configured = configurations(state).filter_map(|(key, _)| key.place).peekable();
     if configured.peek().is_none() {
         return false;
     }
     let bindings = bindings(export_name, state);
-    configured.any(|cluster| bindings.of(cluster).is_some_and(|binding| binding.terminating))
+    configured.any(|cluster| bindings.of(&cluster).is_some_and(|binding| binding.terminating))
 }
 
 fn ours<'v>(export_name: &'v str, state: &'v Snapshot) -> impl Iterator<Item = &'v Value> {

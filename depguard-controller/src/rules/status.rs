@@ -7,8 +7,8 @@ use depguard_core::api::{DependencyRuleStatus, Strategy, TargetStatus};
 use serde_json::{Value, json};
 
 use crate::model::condition::{Finding, conditions};
+use crate::model::configuration_key::ConfigurationKey;
 use crate::model::install_outcome::Outcome;
-use crate::model::install_place::InstallPlace;
 use crate::probe::result::ProbeResults;
 use crate::rules::enforced::Flaws;
 use crate::rules::named_kinds::NamedKinds;
@@ -24,7 +24,7 @@ const MAX_NAMED: usize = 6;
 /// Results of carrying out a plan.
 #[derive(Debug, Default)]
 pub(crate) struct RoundOutcomes {
-    pub(crate) outcomes: BTreeMap<InstallPlace, Outcome>,
+    pub(crate) outcomes: BTreeMap<ConfigurationKey, Outcome>,
     pub(crate) kinds: Kinds,
     pub(crate) probe_results: ProbeResults,
 }
@@ -115,13 +115,20 @@ fn of_invalid(
     input: &PlanInput<'_>,
     rule: &RulePlan<'_>,
     Unusable { reason, message }: &Unusable,
-    outcomes: &BTreeMap<InstallPlace, Outcome>,
+    outcomes: &BTreeMap<ConfigurationKey, Outcome>,
 ) -> Vec<(&'static str, Finding)> {
     let programmed = programmed::programmed(input, rule, outcomes);
     vec![
         ("Accepted", Finding::no(reason, message)),
         ("ResolvedRefs", Finding::unknown(reason, "not checked: the rule is not accepted")),
-        ("Programmed", if rule.targets.is_empty() { Finding::no(reason, "nothing to install") } else { programmed }),
+        (
+            "Programmed",
+            if rule.configurations().next().is_none() && rule.targets.is_empty() {
+                Finding::no(reason, "nothing to install")
+            } else {
+                programmed
+            },
+        ),
         ("Enforced", enforced::of_invalid(rule)),
     ]
 }

@@ -9,6 +9,8 @@ use depguard_core::{ControlPlane, LogicalCluster, Rule, RuleError};
 use depguard_kcp::{Allowance, WatchedObject};
 use serde_json::Value;
 
+use crate::model::reference_configuration::CheckedReferences;
+
 /// Reason of the condition of rules that are too many.
 pub(crate) const ALLOWANCE_EXCEEDED: &str = "AllowanceExceeded";
 
@@ -22,6 +24,7 @@ struct Parts {
     failure_policy: FailurePolicy,
     rule: Result<Rule, Unusable>,
     targets: Vec<WrittenTarget>,
+    references: Option<CheckedReferences>,
 }
 
 /// Reason why a rule can't be used, in the form of its conditions.
@@ -63,8 +66,13 @@ impl WrittenRule {
                     export: edge.target.export.clone(),
                     kind: edge.target.gvr.group_resource(),
                 });
-                let (targets, key) = (targets.collect(), rule.key().clone());
-                Self(Arc::new(Parts { key, failure_policy: rule.failure_policy(), rule: Ok(rule), targets }))
+                Self(Arc::new(Parts {
+                    key: rule.key().clone(),
+                    failure_policy: rule.failure_policy(),
+                    targets: targets.collect(),
+                    references: CheckedReferences::from_rule(&rule),
+                    rule: Ok(rule),
+                }))
             }
             Err(error) => Self::broken(control_plane, object, &error),
         }
@@ -75,13 +83,14 @@ impl WrittenRule {
     fn broken(control_plane: ControlPlane, object: &Value, error: &RuleError) -> Self {
         let partial = PartialRule::read(control_plane, object)
             .filter(|partial| control_plane == ControlPlane::Kubernetes || partial.key.cluster.is_some());
+        let references = partial.as_ref().and_then(CheckedReferences::from_partial);
         let (key, targets, failure_policy) = match partial {
             Some(partial) => (partial.key, partial.targets, partial.failure_policy),
             None => (key_of(control_plane, object), Vec::new(), FailurePolicy::Fail),
         };
         let targets = targets.into_iter().enumerate();
         let targets = targets.map(|(dependency, (export, kind))| WrittenTarget { dependency, export, kind }).collect();
-        Self(Arc::new(Parts { key, failure_policy, rule: Err(Unusable::new(error)), targets }))
+        Self(Arc::new(Parts { key, failure_policy, rule: Err(Unusable::new(error)), targets, references }))
     }
 
     pub(crate) fn key(&self) -> &RuleKey {
@@ -100,6 +109,12 @@ impl WrittenRule {
     /// Returns the targets, also those that could be read from a rule that can't be used.
     pub(crate) fn targets(&self) -> &[WrittenTarget] {
         &self.0.targets
+    }
+
+    /// Returns the references to check when they are made, also those of a rule that can't be used; `None` if the rule
+    /// looks for no target.
+    pub(crate) fn references(&self) -> Option<&CheckedReferences> {
+        self.0.references.as_ref()
     }
 }
 

@@ -12,6 +12,7 @@ use tokio::sync::watch;
 
 use crate::config::Config;
 use crate::model::install_place::InstallPlace;
+use crate::model::reference_configuration;
 use crate::model::webhook_configuration::ClientConfigs;
 use crate::model::webhook_target::{PATH, WebhookTarget};
 use crate::runtime::ca_bundle::{self, CaBundle};
@@ -38,6 +39,15 @@ impl Clients {
         ClientConfigs {
             fail: client(FailurePolicy::Fail),
             ignore: client(FailurePolicy::Ignore),
+            own_namespace: self.own_namespace.clone(),
+        }
+    }
+
+    /// Returns the client configurations of a place for reviews of references.
+    pub(crate) fn for_references(&self, place: &InstallPlace) -> ClientConfigs {
+        ClientConfigs {
+            fail: self.beside(place, reference_configuration::PATH),
+            ignore: self.beside(place, reference_configuration::IGNORE_PATH),
             own_namespace: self.own_namespace.clone(),
         }
     }

@@ -20,6 +20,7 @@ use crate::model::api_bindings::{Bindings, CONFIGURATIONS, Claim};
 use crate::model::install_place::InstallPlace;
 use crate::model::names::{
     COMPAT_LOCKS_CONFIGURATION, LEASE, LOCK_EXPORT, LOCK_KINDS_CONFIGURATION, LOCKS_CONFIGURATION, NAMESPACE,
+    REFERENCES_CONFIGURATION, RULES_CONFIGURATION,
 };
 use crate::model::webhook_configuration;
 use crate::rules::snapshot;
@@ -84,8 +85,9 @@ pub struct Removed {
 }
 
 /// Names of all configurations that depguard makes: for rules, and for features beside them.
-const NAMES: [&str; 5] = [
-    webhook_configuration::NAME,
+const NAMES: [&str; 6] = [
+    RULES_CONFIGURATION,
+    REFERENCES_CONFIGURATION,
     LOCK_KINDS_CONFIGURATION,
     LOCKS_CONFIGURATION,
     COMPAT_LOCKS_CONFIGURATION,
@@ -102,7 +104,7 @@ pub enum UninstallError {
     /// The installed configurations can't be seen.
     #[error(
         "could not find all installed configurations ({why}), so nothing more was removed: run the uninstall again, \
-         or delete ValidatingWebhookConfiguration {} by hand {}", webhook_configuration::NAME, by_hand(*control_plane)
+         or delete ValidatingWebhookConfiguration {} by hand {}", RULES_CONFIGURATION, by_hand(*control_plane)
     )]
     Unseen {
         /// Control plane on which depguard runs.
@@ -271,7 +273,7 @@ async fn namespace_of_controllers(connection: &Connection, control_plane: Contro
         ControlPlane::Kcp => None,
         // A failure is reported later, when the configuration is to be removed.
         ControlPlane::Kubernetes => {
-            apply::read(&apply::own_endpoint(connection), webhook_configuration::NAME).await.ok().flatten()
+            apply::read(&apply::own_endpoint(connection), RULES_CONFIGURATION).await.ok().flatten()
         }
     };
     let ours = installed.as_ref().filter(|found| webhook_configuration::is_ours(found));
@@ -296,10 +298,15 @@ impl UninstallMarker {
 /// Returns the resources to watch. In plain Kubernetes these are only the configurations of rules: the right to others may
 /// be missing, and each of them is read by its name.
 fn watched(control_plane: ControlPlane) -> Vec<Watched> {
-    let configurations = snapshot::configuration(webhook_configuration::NAME);
+    let configurations = snapshot::configuration(RULES_CONFIGURATION);
     match control_plane {
         ControlPlane::Kubernetes => vec![configurations],
-        ControlPlane::Kcp => vec![configurations, snapshot::configuration(LOCKS_CONFIGURATION), Watched::BINDINGS],
+        ControlPlane::Kcp => vec![
+            configurations,
+            snapshot::configuration(REFERENCES_CONFIGURATION),
+            snapshot::configuration(LOCKS_CONFIGURATION),
+            Watched::BINDINGS,
+        ],
     }
 }
 
@@ -402,8 +409,7 @@ fn note_unseen(bindings: &Bindings, done: &mut Uninstalled) {
         let shown = display(bindings, &Some(cluster.clone()));
         done.notes.insert(format!(
             "{shown} does not accept depguard's claim, so depguard could not look for a configuration there: run \
-             `kubectl get validatingwebhookconfigurations {}` in it",
-            webhook_configuration::NAME
+             `kubectl get validatingwebhookconfigurations {RULES_CONFIGURATION}` in it"
         ));
     }
 }

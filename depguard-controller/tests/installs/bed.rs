@@ -16,6 +16,9 @@ pub(crate) const COMPUTE: &str = "root:compute";
 
 const CONFIGURATION: &str =
     "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/dependency-controller";
+/// Configuration that has references reviewed.
+pub(crate) const REFERENCES: &str =
+    "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/dependency-references";
 const RULES: &str = "/apis/dependencies.opendefense.cloud/v1alpha1/dependencyrules";
 const BINDINGS: &str = "/apis/apis.kcp.io/v1alpha2/apibindings";
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -158,7 +161,12 @@ impl Bed {
 
     /// Returns the configuration in a workspace.
     pub(crate) async fn configuration(&self, workspace: &str) -> Option<Value> {
-        match self.at(workspace).get_json(CONFIGURATION).await {
+        self.found(workspace, CONFIGURATION).await
+    }
+
+    /// Returns the object at a path of a workspace, if it is there.
+    pub(crate) async fn found(&self, workspace: &str, path: &str) -> Option<Value> {
+        match self.at(workspace).get_json(path).await {
             Ok(found) => Some(found),
             Err(error) if error.is_not_found() => None,
             Err(error) => panic!("{error}"),

@@ -7,6 +7,7 @@ mod kubernetes;
 mod liars;
 mod locks;
 mod owners;
+mod references;
 mod removal;
 mod rounds;
 mod takeover;

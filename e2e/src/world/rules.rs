@@ -17,6 +17,9 @@ pub const CONFIGURATIONS: &str = "/apis/admissionregistration.k8s.io/v1/validati
 /// Path of the configuration that depguard installs.
 pub const CONFIGURATION: &str =
     "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/dependency-controller";
+/// Path of the configuration that has references reviewed.
+pub const REFERENCES_CONFIGURATION: &str =
+    "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/dependency-references";
 
 /// Path of the Lease by which one of several controllers is elected.
 pub const LEASE: &str = "/apis/coordination.k8s.io/v1/namespaces/depguard-system/leases/depguard-controller";

@@ -24,6 +24,7 @@ mod owners;
 mod policy;
 mod published;
 mod reading;
+mod references;
 mod rule_grants;
 mod schema;
 mod shards;
@@ -56,6 +57,11 @@ fn main() {
         Scenario::new("a rule may name the target itself", language::name_in_the_rule).on_shards_too(),
         Scenario::new("a definition stays while objects of its kind exist", language::definition).on_kubernetes(),
         Scenario::new("a selector refers to what it selects", language::selector),
+        Scenario::new("a reference to what is not there is refused when it is made", references::refused),
+        Scenario::new("API servers ask about references only when one may begin to count", references::asked_about)
+            .without_control()
+            .on_kubernetes()
+            .on_real_servers(),
         Scenario::new("dependents are found in the cheapest way that their schema allows", lookups::cheapest).alone(),
         Scenario::new("Kubernetes selects its own kinds by the fields that are listed", lookups::built_in_fields)
             .without_control()

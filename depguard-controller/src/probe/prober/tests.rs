@@ -25,6 +25,7 @@ async fn nowhere() -> Endpoint {
 fn jobs(endpoint: &Endpoint, rule: &str) -> Jobs {
     let key = RuleKey { cluster: None, name: rule.to_owned() };
     let job = Job::new(Probe {
+        side: Side::Targets,
         desired: json!({}),
         endpoint: endpoint.clone(),
         rules: BTreeMap::from([(key, (FailurePolicy::Fail, 1))]),
@@ -32,7 +33,7 @@ fn jobs(endpoint: &Endpoint, rule: &str) -> Jobs {
         instead: None,
         identity: None,
     });
-    Jobs::from([(None, Arc::new(job))])
+    Jobs::from([(ConfigurationKey::new(None, Side::Targets), Arc::new(job))])
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,7 +1,7 @@
 use serde_json::json;
 
 use super::*;
-use crate::testing::{accepting, binding, clients, cluster, desired_for, export, local, path, rule, stored};
+use crate::testing::{accepting, binding, clients, cluster, desired_for, export, local, looking, path, rule, stored};
 
 const NETWORK: &str = "root:providers:network";
 
@@ -14,12 +14,17 @@ fn input<'v>(rules: &'v [Value], bindings: &[Value], installed: &'v [(&str, Valu
         rules: rules.iter().map(|rule| (rule, WrittenRule::read(ControlPlane::Kcp, rule))).collect(),
         further: Vec::new(),
         bindings: Bindings::read(bindings),
-        configurations: installed.iter().map(|(id, found)| (Some(cluster(id)), found)).collect(),
+        configurations: installed.iter().map(|(id, found)| (of_targets(id), found)).collect(),
         exports: Exports::Unavailable("not watched".to_owned()),
         rule_grants: RuleGrants::default(),
         lookups: BTreeMap::new(),
         clients: clients(),
     }
+}
+
+/// Returns the key of the configuration about targets in a logical cluster.
+fn of_targets(id: &str) -> ConfigurationKey {
+    ConfigurationKey::new(Some(cluster(id)), Side::Targets)
 }
 
 fn two_workspaces() -> [Value; 2] {
@@ -28,8 +33,8 @@ fn two_workspaces() -> [Value; 2] {
 
 /// Returns the step for a logical cluster, and the resources that its configuration is to hold.
 fn at(plan: &Plan<'_>, id: &str) -> Option<(Step, Vec<String>)> {
-    match plan.places.get(&Some(cluster(id)))? {
-        PlacePlan::Do { step, desired } => {
+    match plan.configurations.get(&of_targets(id))? {
+        ConfigurationPlan::Do { step, desired } => {
             let rules = desired.as_ref().and_then(|desired| desired.pointer("/webhooks/0/rules")?.as_array());
             let names = rules.into_iter().flatten().map(|rule| rule["resources"][0].as_str().unwrap().to_owned());
             Some((step.clone(), names.collect()))
@@ -87,7 +92,7 @@ fn in_plain_kubernetes_there_is_one_place() {
     let rules = [local(rule("ignored", "a", &[(NETWORK, "configmaps")]))];
     let input = PlanInput { control_plane: ControlPlane::Kubernetes, ..input(&rules, &[], &[]) };
     let plan = plan(&input);
-    assert_eq!(plan.places.keys().collect::<Vec<_>>(), [&None]);
+    assert_eq!(plan.configurations.keys().collect::<Vec<_>>(), [&ConfigurationKey::new(None, Side::Targets)]);
 }
 
 #[test]
@@ -119,7 +124,7 @@ fn a_rule_before_its_provider_s_binding_waits() {
     let bindings = [binding("compute", "root:compute")];
     let input = input(&rules, &bindings, &[]);
     let plan = plan(&input);
-    assert!(plan.places.is_empty());
+    assert!(plan.configurations.is_empty());
     assert_eq!(input.claims(), Claims::from([(path(NETWORK), BTreeSet::new())]));
 }
 
@@ -127,7 +132,7 @@ fn a_rule_before_its_provider_s_binding_waits() {
 fn a_workspace_whose_binding_went_is_left_alone() {
     let installed = [("network", stored(&desired_for(&["vpcs.network.example.com"])))];
     let bindings = [binding("compute", "root:compute")];
-    assert!(plan(&input(&[], &bindings, &installed)).places.is_empty());
+    assert!(plan(&input(&[], &bindings, &installed)).configurations.is_empty());
 }
 
 #[test]
@@ -138,7 +143,7 @@ fn nothing_is_removed_where_the_path_is_not_known() {
     let installed = [("network", stored(&desired_for(&["vpcs.network.example.com"])))];
     let bindings = [binding("compute", "root:compute"), unknown];
     let input = input(&rules, &bindings, &installed);
-    assert_eq!(plan(&input).places.get(&Some(cluster("network"))), Some(&PlacePlan::PathUnknown));
+    assert_eq!(plan(&input).configurations.get(&of_targets("network")), Some(&ConfigurationPlan::PathUnknown));
 }
 
 #[test]
@@ -148,7 +153,7 @@ fn without_the_claim_nothing_is_tried() {
     let rules = [rule("compute", "a", &[(NETWORK, "vpcs.network.example.com")])];
     let bindings = [binding("compute", "root:compute"), refusing];
     let input = input(&rules, &bindings, &[]);
-    assert_eq!(plan(&input).places.get(&Some(cluster("network"))), Some(&PlacePlan::ClaimNotAccepted));
+    assert_eq!(plan(&input).configurations.get(&of_targets("network")), Some(&ConfigurationPlan::ClaimNotAccepted));
 }
 
 #[test]
@@ -261,8 +266,9 @@ fn a_rule_in_error_weakens_no_other() {
     let policies = |rules: &[Value]| {
         let input = input(rules, &bindings, &[]);
         let plan = plan(&input);
-        let Some(PlacePlan::Do { desired: Some(desired), .. }) = plan.places.get(&Some(cluster("network"))) else {
-            panic!("{:?}", plan.places)
+        let found = plan.configurations.get(&of_targets("network"));
+        let Some(ConfigurationPlan::Do { desired: Some(desired), .. }) = found else {
+            panic!("{:?}", plan.configurations)
         };
         let webhooks = desired["webhooks"].as_array().unwrap().iter();
         webhooks.map(|webhook| webhook["failurePolicy"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
@@ -270,4 +276,75 @@ fn a_rule_in_error_weakens_no_other() {
     assert_eq!(policies(&[good.clone(), shapeless]), ["Fail"]);
     assert_eq!(policies(&[broken.clone(), good]), ["Fail", "Ignore"]);
     assert_eq!(policies(&[broken]), ["Ignore"]);
+}
+
+/// Returns the plan for the configuration about dependents of a logical cluster, or of the cluster.
+fn of_dependents<'p>(plan: &'p Plan<'_>, id: Option<&str>) -> Option<&'p ConfigurationPlan> {
+    plan.configurations.get(&ConfigurationKey::new(id.map(cluster), Side::Dependents))
+}
+
+#[test]
+fn references_are_checked_where_the_rule_is() {
+    let vpcs = || rule("compute", "a", &[(NETWORK, "vpcs.network.example.com")]);
+    let bindings = two_workspaces();
+    for (rule, expected) in [(looking(vpcs(), "Deny"), true), (looking(local(vpcs()), "Audit"), true), (vpcs(), false)]
+    {
+        let rules = [rule];
+        let input = input(&rules, &bindings, &[]);
+        let plan = plan(&input);
+        assert_eq!(of_dependents(&plan, Some("compute")).is_some(), expected);
+        assert_eq!(of_dependents(&plan, Some("network")), None);
+        let key = ConfigurationKey::new(Some(cluster("compute")), Side::Dependents);
+        assert_eq!(plan.rules_by_configuration().contains_key(&key), expected);
+    }
+    let rules = [looking(local(vpcs()), "Warn")];
+    let input = PlanInput { control_plane: ControlPlane::Kubernetes, ..input(&rules, &[], &[]) };
+    let plan = plan(&input);
+    assert_eq!(plan.configurations.len(), 2);
+    let Some(ConfigurationPlan::Do { step: Step::Create, desired: Some(desired) }) = of_dependents(&plan, None) else {
+        panic!("{plan:?}");
+    };
+    assert_eq!(desired["webhooks"][0]["rules"][0]["resources"], json!(["virtualmachines"]));
+}
+
+#[test]
+fn rules_that_cannot_be_used_have_their_dependents_reviewed() {
+    let mut broken = looking(rule("compute", "a", &[(NETWORK, "vpcs.network.example.com")]), "Warn");
+    broken["spec"]["dependencies"][0]["fieldRef"]["path"] = json!("..");
+    let bindings = two_workspaces();
+    let further = vec![WrittenRule::of_too_many(ControlPlane::Kcp, depguard_kcp::Allowance::DEFAULT, &broken)];
+    let rules = [broken];
+    let alone = plan(&input(&rules, &bindings, &[])).configurations;
+    let key = ConfigurationKey::new(Some(cluster("compute")), Side::Dependents);
+    let Some(ConfigurationPlan::Do { desired: Some(desired), .. }) = alone.get(&key) else { panic!("{alone:?}") };
+    assert_eq!(desired["webhooks"][0]["rules"][0]["apiVersions"], json!(["*"]));
+    assert_eq!(desired["webhooks"][0].get("matchConditions"), None);
+    let input = PlanInput { further, ..input(&[], &bindings, &[]) };
+    assert_eq!(plan(&input).configurations.get(&key), alone.get(&key));
+}
+
+#[test]
+fn what_no_rule_looks_for_any_more_is_not_reviewed_any_more() {
+    let rules = [looking(rule("compute", "a", &[(NETWORK, "vpcs.network.example.com")]), "Deny")];
+    let bindings = two_workspaces();
+    let planned = plan(&input(&rules, &bindings, &[]));
+    let Some(ConfigurationPlan::Do { desired: Some(desired), .. }) = of_dependents(&planned, Some("compute")) else {
+        panic!("{planned:?}");
+    };
+    let installed = stored(desired);
+    let key = ConfigurationKey::new(Some(cluster("compute")), Side::Dependents);
+    let step = |rules: &[Value], bindings: &[Value]| {
+        let configurations = BTreeMap::from([(key.clone(), &installed)]);
+        let input = PlanInput { configurations, ..input(rules, bindings, &[]) };
+        match of_dependents(&plan(&input), Some("compute")) {
+            Some(ConfigurationPlan::Do { step, .. }) => step.clone(),
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(step(&rules, &bindings), Step::Nothing);
+    assert_eq!(step(&[], &bindings), Step::Delete);
+    // A workspace that unbinds depguard must not keep what nobody could remove later.
+    let mut unbinding = two_workspaces();
+    unbinding[0]["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+    assert_eq!(step(&rules, &unbinding), Step::Delete);
 }

@@ -1,4 +1,5 @@
 mod older;
+mod references;
 mod schemas;
 mod ways;
 
@@ -15,6 +16,7 @@ use super::*;
 use crate::manifests::ReadThrough;
 use crate::model::api_bindings::Bindings;
 use crate::model::api_exports::Exports;
+use crate::model::configuration_key::Side;
 use crate::probe::result::{ExpectedRules, ProbeResult};
 use crate::rules::named_kinds::kind_keys;
 use crate::rules::plan::plan;
@@ -35,6 +37,8 @@ struct Setting {
     bindings: Vec<Value>,
     exports: Option<Vec<Value>>,
     outcome: Outcome,
+    /// Outcome of the configuration about dependents, and result of its probe, if they are others.
+    of_dependents: (Option<Outcome>, Option<ProbeResult>),
     lookups: BTreeMap<WorkspacePath, WorkspaceLookup>,
     /// Facts about kinds, where they differ from what the rules say.
     seen: Vec<(&'static str, KindState)>,
@@ -54,6 +58,7 @@ impl Setting {
                 export("network", "vpcs.network.example.com"),
             ]),
             outcome: Outcome::Installed,
+            of_dependents: (None, None),
             lookups: BTreeMap::new(),
             seen: Vec::new(),
             too_many: false,
@@ -101,11 +106,20 @@ impl Setting {
             clients: clients(),
         };
         let plan = plan(&input);
-        let outcomes = plan.places.keys().map(|place| (place.clone(), self.outcome.clone())).collect();
+        let of_dependents = |key: &ConfigurationKey| key.side == Side::Dependents;
+        let outcomes = plan.configurations.keys().map(|key| {
+            let other = self.of_dependents.0.clone().filter(|_| of_dependents(key));
+            (key.clone(), other.unwrap_or_else(|| self.outcome.clone()))
+        });
+        let outcomes = outcomes.collect();
         let keys = plan.rules.iter().flat_map(|rule| kind_keys(&input, rule));
         let kinds = keys.map(|key| (key.clone(), self.see(&key))).collect();
-        let probe_results = plan.rules_by_place().into_iter();
-        let probe_results = probe_results.map(|(place, rules)| (place.clone(), in_force(&rules))).collect();
+        let probe_results = plan.rules_by_configuration().into_iter();
+        let probe_results = probe_results.map(|(key, rules)| {
+            let other = self.of_dependents.1.clone().filter(|_| of_dependents(&key));
+            (key, other.map_or_else(|| in_force(&rules), Arc::new))
+        });
+        let probe_results = probe_results.collect();
         let found = RoundOutcomes { outcomes, kinds, probe_results };
         let said = new_statuses(&input, &plan, &found, NOW).into_iter().filter(|said| said.is_new);
         said.map(|said| said.object).collect()

@@ -56,9 +56,8 @@ fn decisive_fields(spec: &Value) -> Map<String, Value> {
     }
     if let Some(dependencies) = spec.get("dependencies").and_then(Value::as_array) {
         let mut known = BTreeSet::new();
-        let kinds = dependencies
-            .iter()
-            .map(|dependency| Value::Object(picked(dependency, &["apiExportRef", "group", "resource", "onDelete"])));
+        let fields = ["apiExportRef", "group", "resource", "onDelete", "onMissing"];
+        let kinds = dependencies.iter().map(|dependency| Value::Object(picked(dependency, &fields)));
         let kinds = kinds.filter(|kind| known.insert(kind.to_string())).collect();
         short.insert("dependencies".to_owned(), Value::Array(kinds));
     }

@@ -25,7 +25,11 @@ const CONDITIONS: [&str; 4] = ["Accepted", "ResolvedRefs", "Programmed", "Enforc
 const SLICES: &str = "/apis/apis.kcp.io/v1alpha1/apiexportendpointslices";
 const BINDINGS: &str = "/apis/apis.kcp.io/v1alpha2/apibindings";
 pub(crate) const CONFIGURATIONS: &str = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations";
-const CONFIGURATION: &str = "dependency-controller";
+/// Configurations for rules: about deletions, and about references that are made.
+const OF_RULES: [&str; 2] = ["dependency-controller", "dependency-references"];
+/// Operations of configurations for rules.
+const DELETE: &str = "DELETE";
+const CREATE: &str = "CREATE";
 /// Configurations of features beside rules.
 const OTHERS: [&str; 4] = ["depguard-locks", "depguard-lock-kinds", "depguard-compat-locks", "depguard-owners"];
 
@@ -58,10 +62,19 @@ pub(super) struct RuleStatus {
     pub(super) enforced: bool,
     #[serde(skip)]
     created: String,
-    /// Group and resource of each target.
+    /// Requests that must be reviewed for the rule.
     #[serde(skip)]
-    targets: Vec<(String, String)>,
+    reviewed: Vec<ReviewedKind>,
     pub(super) conditions: Vec<Condition>,
+}
+
+/// Kind of which API servers must ask about some requests.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct ReviewedKind {
+    /// Operation, as a webhook configuration names it.
+    operation: &'static str,
+    group: String,
+    resource: String,
 }
 
 /// Condition of a rule.
@@ -265,7 +278,7 @@ async fn configurations(
         Ok(list) => {
             let is_ours = |object: &Value| {
                 let name = text(object, "/metadata/name");
-                name == CONFIGURATION || OTHERS.contains(&name)
+                OF_RULES.contains(&name) || OTHERS.contains(&name)
             };
             found.configurations.extend(list.items.into_iter().filter(is_ours));
         }
@@ -278,39 +291,38 @@ async fn configurations(
 }
 
 impl RuleInventory {
-    /// Sets `Enforced` to false for each rule with a target that no configuration covers: a controller that is gone
-    /// doesn't correct its conditions.
+    /// Sets `Enforced` to false for each rule with a target, or with dependents to check, that no configuration covers: a
+    /// controller that is gone doesn't correct its conditions.
     pub(super) fn correct_by_configurations(&mut self, control_plane: ControlPlane) {
         if !self.all_configurations {
             return;
         }
         let configurations =
-            self.configurations.iter().filter(|object| text(object, "/metadata/name") == CONFIGURATION);
+            self.configurations.iter().filter(|object| OF_RULES.contains(&text(object, "/metadata/name")));
         let webhooks = configurations.filter_map(|object| object.get("webhooks")?.as_array()).flatten();
         let reviewed: Vec<_> = webhooks.filter_map(|webhook| webhook.get("rules")?.as_array()).flatten().collect();
         for rule in self.rules.iter_mut().filter(|rule| rule.enforced) {
-            let is_reviewed = |(group, resource): &&(String, String)| {
+            let is_reviewed = |ReviewedKind { operation, group, resource }: &&ReviewedKind| {
                 let names = |rule: &Value, field: &str, name: &str| {
                     let names = rule.get(field).and_then(Value::as_array).into_iter().flatten();
                     names.filter_map(Value::as_str).any(|named| named == "*" || named == name)
                 };
                 reviewed.iter().any(|rule| {
-                    names(rule, "operations", "DELETE")
+                    names(rule, "operations", operation)
                         && names(rule, "apiGroups", group)
                         && names(rule, "resources", resource)
                 })
             };
-            let Some((group, resource)) = rule.targets.iter().find(|target| !is_reviewed(target)).cloned() else {
-                continue;
-            };
+            let Some(missing) = rule.reviewed.iter().find(|kind| !is_reviewed(kind)).cloned() else { continue };
+            let requests = if missing.operation == DELETE { "deletions" } else { "creations" };
             let place = if control_plane == ControlPlane::Kcp { "its provider's workspace" } else { "the cluster" };
             rule.enforced = false;
             for condition in rule.conditions.iter_mut().filter(|condition| condition.type_ == "Enforced") {
                 condition.status = "False".to_owned();
                 condition.reason = "NotInstalled".to_owned();
                 condition.message = format!(
-                    "No webhook configuration of {place} covers deletions of {}; the stored condition is out of date.",
-                    resource_name(&resource, &group)
+                    "No webhook configuration of {place} covers {requests} of {}; the stored condition is out of date.",
+                    resource_name(&missing.resource, &missing.group)
                 );
             }
         }
@@ -348,12 +360,19 @@ impl RuleStatus {
         conditions.sort_by_key(|condition| CONDITIONS.iter().position(|known| *known == condition.type_));
         let enforced = conditions.iter().find(|it| it.type_ == "Enforced");
         let dependencies = rule.pointer("/spec/dependencies").and_then(Value::as_array).into_iter().flatten();
+        let looks = |dependency: &Value| !matches!(text(dependency, "/onMissing"), "" | "Ignore");
+        let dependent = rule.pointer("/spec/dependent").filter(|_| dependencies.clone().any(looks));
+        let kind = |operation, kind: &Value| ReviewedKind {
+            operation,
+            group: text(kind, "/group").to_owned(),
+            resource: text(kind, "/resource").to_owned(),
+        };
+        let reviewed =
+            dependencies.map(|target| kind(DELETE, target)).chain(dependent.map(|dependent| kind(CREATE, dependent)));
         Self {
             workspace: None,
             created: text(rule, "/metadata/creationTimestamp").to_owned(),
-            targets: dependencies
-                .map(|target| (text(target, "/group").to_owned(), text(target, "/resource").to_owned()))
-                .collect(),
+            reviewed: reviewed.collect(),
             name: text(rule, "/metadata/name").to_owned(),
             enforced: enforced.is_some_and(|it| it.status == "True" && !it.outdated),
             conditions,
@@ -431,5 +450,47 @@ mod tests {
         let young = json!({"metadata": {"name": "vm", "creationTimestamp": "2026-01-01T00:04:00Z"}});
         let shown = table(&[RuleStatus::from_rule(&young)], now).render(&Terminal::captured("").0);
         assert!(shown.ends_with("Unknown    60s\n"), "{shown}");
+    }
+
+    #[test]
+    fn a_rule_whose_references_no_configuration_covers_is_not_enforced() {
+        let rule = |on_missing: Value| {
+            json!({
+                "metadata": {"name": "vm", "generation": 1},
+                "spec": {
+                    "dependent": {"group": "compute.example.com", "resource": "machines"},
+                    "dependencies": [{"group": "", "resource": "secrets", "onMissing": on_missing}],
+                },
+                "status": {"conditions": [{"type": "Enforced", "status": "True", "observedGeneration": 1}]},
+            })
+        };
+        let configuration = |name: &str, operation: &str, group: &str, resource: &str| {
+            let rule = json!({"operations": [operation], "apiGroups": [group], "resources": [resource]});
+            json!({"metadata": {"name": name}, "webhooks": [{"rules": [rule]}]})
+        };
+        let of_targets = configuration("dependency-controller", "DELETE", "", "secrets");
+        let of_dependents = configuration("dependency-references", "CREATE", "compute.example.com", "machines");
+        let foreign = configuration("foreign", "CREATE", "compute.example.com", "machines");
+        let found = |on_missing, configurations: &[&Value]| {
+            let mut found = RuleInventory {
+                rules: vec![RuleStatus::from_rule(&rule(on_missing))],
+                configurations: configurations.iter().copied().cloned().collect(),
+                all_configurations: true,
+                is_elsewhere: false,
+            };
+            found.correct_by_configurations(ControlPlane::Kubernetes);
+            found.rules.remove(0)
+        };
+        for on_missing in ["Audit", "Warn", "Deny"] {
+            assert!(found(json!(on_missing), &[&of_targets, &of_dependents]).enforced);
+            let uncovered = found(json!(on_missing), &[&of_targets, &foreign]);
+            assert!(!uncovered.enforced);
+            let said = &uncovered.conditions[0].message;
+            assert!(said.contains("covers creations of machines.compute.example.com"), "{said}");
+        }
+        for on_missing in [json!("Ignore"), Value::Null] {
+            assert!(found(on_missing, &[&of_targets]).enforced);
+        }
+        assert!(!found(json!("Deny"), &[&of_dependents]).enforced);
     }
 }

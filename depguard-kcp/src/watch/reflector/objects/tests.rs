@@ -1,4 +1,5 @@
 use depguard_core::ControlPlane;
+use depguard_core::api::OnMissing;
 use depguard_core::rule::PartialRule;
 use proptest::prelude::*;
 use serde_json::json;
@@ -53,7 +54,9 @@ fn a_workspace_with_more_objects_than_allowed_is_shortened_and_no_other_is() {
 
 #[test]
 fn what_is_left_of_a_rule_names_the_same_kinds() {
-    let whole = mk_rule("b", "1", &["vpcs", "subnets", "vpcs"]);
+    let mut whole = Value::clone(&mk_rule("b", "1", &["vpcs", "subnets", "vpcs"]));
+    whole["spec"]["dependencies"][1]["onMissing"] = json!("Warn");
+    let whole = Arc::new(whole);
     let mut objects = Objects::new(Allowance { objects: 0, memory: 1 << 20 });
     objects.insert(key("b", "1"), Arc::clone(&whole));
     let (_, short) = objects.iter().next().unwrap();
@@ -63,8 +66,8 @@ fn what_is_left_of_a_rule_names_the_same_kinds() {
         PartialRule::read(ControlPlane::Kcp, &short.value).unwrap(),
     );
     assert_eq!(
-        (&after.key, &after.dependent, after.failure_policy),
-        (&before.key, &before.dependent, before.failure_policy)
+        (&after.key, &after.dependent, after.failure_policy, after.on_missing),
+        (&before.key, &before.dependent, before.failure_policy, OnMissing::Warn)
     );
     assert_eq!(after.dependent_export, before.dependent_export);
     assert_eq!((&after.targets[..], &after.on_delete[..]), (&before.targets[..2], &before.on_delete[..2]));

@@ -1,0 +1,140 @@
+//! Fields of a dependent that decide which of its references count, and the CEL expression that compares them.
+
+use std::collections::BTreeMap;
+
+use depguard_core::FieldPath;
+use depguard_core::model::Segment;
+use serde_json::Value;
+
+/// Fields that rules read in a dependent, as a tree of names. Everything inside of a leaf counts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum InputFields {
+    /// The whole value.
+    All,
+    /// Fields of a map.
+    Named(BTreeMap<String, InputFields>),
+}
+
+impl InputFields {
+    /// Returns no fields.
+    pub(crate) fn none() -> Self {
+        Self::Named(BTreeMap::new())
+    }
+
+    /// Returns the field to which a path leads, as far as it goes by names: up to the first wildcard or index.
+    pub(crate) fn from_path(path: &FieldPath) -> Self {
+        let names = path.segments().iter().map_while(|segment| match segment {
+            Segment::Name(name) => Some(name.as_str()),
+            Segment::Index(_) | Segment::Wildcard => None,
+        });
+        Self::from_names(&names.collect::<Vec<_>>())
+    }
+
+    /// Returns the label of this key.
+    pub(crate) fn from_label(key: &str) -> Self {
+        Self::from_names(&["metadata", "labels", key])
+    }
+
+    fn from_names(names: &[&str]) -> Self {
+        let inner = |inner, name: &&str| Self::Named(BTreeMap::from([((*name).to_owned(), inner)]));
+        names.iter().rev().fold(Self::All, inner)
+    }
+
+    /// Returns the fields of both.
+    pub(crate) fn and(self, other: Self) -> Self {
+        let (Self::Named(mut fields), Self::Named(others)) = (self, other) else { return Self::All };
+        for (name, other) in others {
+            let own = fields.remove(&name).unwrap_or_else(Self::none);
+            fields.insert(name, own.and(other));
+        }
+        Self::Named(fields)
+    }
+
+    /// Returns true if any of the fields is in this field of the object.
+    pub(crate) fn reach(&self, name: &str) -> bool {
+        match self {
+            Self::All => true,
+            Self::Named(fields) => fields.contains_key(name),
+        }
+    }
+
+    /// Returns a CEL expression that is true if `object` and `oldObject` differ in any of the fields. It never fails: a
+    /// field of something that is no map is absent, except that CEL can't look for a field of a list. So a list in the
+    /// place of a map counts as a difference.
+    pub(crate) fn difference(&self) -> String {
+        let mut terms = Vec::new();
+        self.add_terms("", &mut terms);
+        if terms.is_empty() { "false".to_owned() } else { terms.join(" || ") }
+    }
+
+    fn add_terms(&self, place: &str, terms: &mut Vec<String>) {
+        let fields = match self {
+            Self::All => return terms.push(format!("object{place} != oldObject{place}")),
+            Self::Named(fields) => fields,
+        };
+        if !place.is_empty() {
+            let is_list = |object: &str| format!("type({object}{place}.orValue(null)) == list");
+            terms.extend(["object", "oldObject"].map(is_list));
+        }
+        for (name, field) in fields {
+            // A string of JSON is one of CEL, too.
+            field.add_terms(&format!("{place}[?{}]", Value::from(name.as_str())), terms);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fields(paths: &[&str]) -> InputFields {
+        let paths = paths.iter().map(|path| InputFields::from_path(&FieldPath::parse(path).unwrap()));
+        paths.fold(InputFields::none(), InputFields::and)
+    }
+
+    #[test]
+    fn a_path_counts_up_to_its_first_wildcard_or_index() {
+        for (path, same) in [
+            (".spec.networks[*].vpcRef.name", ".spec.networks"),
+            (".spec.networks.*", ".spec.networks"),
+            (".spec.networks[0]", ".spec.networks"),
+            (".metadata.annotations['example.com/vpc']", ".metadata.annotations['example.com/vpc']"),
+        ] {
+            assert_eq!(fields(&[path]), fields(&[same]), "{path}");
+        }
+        assert_eq!(fields(&["[*].name"]), InputFields::All);
+        assert_eq!(fields(&["[0]"]), InputFields::All);
+    }
+
+    #[test]
+    fn a_field_takes_in_the_fields_within_whatever_the_order() {
+        let within = [".spec.a.b", ".spec.a.c[*]", ".spec.d"];
+        assert_eq!(fields(&[within.as_slice(), &[".spec.a"]].concat()), fields(&[".spec.a", ".spec.d"]));
+        assert_eq!(fields(&[&[".spec.a"], within.as_slice()].concat()), fields(&[".spec.d", ".spec.a"]));
+        assert_eq!(fields(&[".spec.a", "[*]"]), InputFields::All);
+        assert!(fields(&within).reach("spec") && !fields(&within).reach("status"));
+        assert!(InputFields::All.reach("status"));
+    }
+
+    #[test]
+    fn the_difference_looks_at_each_field_and_at_lists_on_the_way() {
+        let difference = fields(&[".spec.vpcRef.name", ".kind"]).difference();
+        let expected = [
+            r#"object[?"kind"] != oldObject[?"kind"]"#,
+            r#"type(object[?"spec"].orValue(null)) == list"#,
+            r#"type(oldObject[?"spec"].orValue(null)) == list"#,
+            r#"type(object[?"spec"][?"vpcRef"].orValue(null)) == list"#,
+            r#"type(oldObject[?"spec"][?"vpcRef"].orValue(null)) == list"#,
+            r#"object[?"spec"][?"vpcRef"][?"name"] != oldObject[?"spec"][?"vpcRef"][?"name"]"#,
+        ];
+        assert_eq!(difference, expected.join(" || "));
+        assert_eq!(InputFields::none().difference(), "false");
+        assert_eq!(InputFields::All.difference(), "object != oldObject");
+    }
+
+    #[test]
+    fn a_name_stands_in_quotes_that_it_cannot_end() {
+        let difference = InputFields::from_label(r#"a.b/it's "so" \"#).difference();
+        assert!(difference.ends_with(r#"oldObject[?"metadata"][?"labels"][?"a.b/it's \"so\" \\"]"#), "{difference}");
+    }
+}
