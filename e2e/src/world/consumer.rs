@@ -94,6 +94,24 @@ impl Consumer {
         self.api.post(&kind.collection(&self.namespace), &object).await?.ok().map(drop)
     }
 
+    /// Waits until a creation of an object with this `spec`, whose target is missing, would be refused, without creating
+    /// the object. A control waits for nothing.
+    pub async fn until_checked(&self, world: &World, kind: &Resource, spec: Value) -> Outcome {
+        if world.is_control() {
+            return Ok(());
+        }
+        let object = json!({
+            "apiVersion": kind.api_version(), "kind": kind.kind, "metadata": {"name": "checked"}, "spec": spec,
+        });
+        let path = format!("{}?dryRun=All", kind.collection(&self.namespace));
+        eventually("references are checked", world.patience(), async || {
+            let reply = self.api.post(&path, &object).await?;
+            let refused = reply.status == 403 && reply.message().contains("not found");
+            if refused { Ok(()) } else { Err(reply.unexpected("a refusal")) }
+        })
+        .await
+    }
+
     /// Creates a target with an empty `spec`.
     pub async fn create_target(&self, kind: &Resource, name: &str) -> Outcome {
         self.create(kind, name, json!({})).await

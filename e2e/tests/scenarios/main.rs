@@ -18,6 +18,7 @@ mod lifecycle;
 mod local;
 mod locks;
 mod lookups;
+mod missing;
 mod old_rights;
 mod options;
 mod owners;
@@ -57,7 +58,8 @@ fn main() {
         Scenario::new("a rule may name the target itself", language::name_in_the_rule).on_shards_too(),
         Scenario::new("a definition stays while objects of its kind exist", language::definition).on_kubernetes(),
         Scenario::new("a selector refers to what it selects", language::selector),
-        Scenario::new("a reference to what is not there is refused when it is made", references::refused),
+        Scenario::new("a reference to what is not there is refused when it is made", references::refused)
+            .on_shards_too(),
         Scenario::new("API servers ask about references only when one may begin to count", references::asked_about)
             .without_control()
             .on_kubernetes()
@@ -67,6 +69,13 @@ fn main() {
             .without_control()
             .on_kubernetes()
             .on_real_servers(),
+        Scenario::new("a reference to nothing is warned of, and its target may come second", missing::noted)
+            .without_control()
+            .alone(),
+        Scenario::new("no finalizer and no label waits for a missing target", missing::never_held_up).without_control(),
+        Scenario::new("a namespace ends although references are checked", missing::namespace_ends)
+            .without_control()
+            .tears_down(),
         Scenario::new("a namespace ends in the order of its references", teardown::namespace)
             .tears_down()
             .on_shards_too(),

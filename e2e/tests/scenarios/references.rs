@@ -26,18 +26,6 @@ fn machine(kind: &Resource, name: &str, spec: &Value) -> Value {
     json!({"apiVersion": kind.api_version(), "kind": kind.kind, "metadata": {"name": name}, "spec": spec})
 }
 
-/// Waits until a creation of a machine that refers to nothing would be refused, without creating the machine.
-async fn until_checked(world: &World, consumer: &Consumer, kind: &Resource) -> Outcome {
-    let path = format!("{}?dryRun=All", kind.collection(&consumer.namespace));
-    let object = machine(kind, "dangling", &json!({"vpcRef": {"name": "nowhere"}}));
-    eventually("references are checked", world.patience(), async || {
-        let reply = consumer.api.post(&path, &object).await?;
-        let is_refused = reply.status == 403 && reply.message().contains("nowhere not found");
-        if is_refused { Ok(()) } else { Err(reply.unexpected("a refusal")) }
-    })
-    .await
-}
-
 pub(crate) async fn refused(world: Arc<World>) -> Outcome {
     let cast = world.cast().await?;
     let (consumer, vm) = (&cast.consumer, &cast.vm);
@@ -50,18 +38,25 @@ pub(crate) async fn refused(world: Arc<World>) -> Outcome {
     }
     let both = |said: &str| said.contains("depguard refuses to create or change") && said.contains("refuses deletions");
     world.condition_says(&cast.compute, "machines", "Enforced", "True", both).await?;
-    until_checked(&world, consumer, vm).await?;
+    consumer.until_checked(&world, vm, json!({"vpcRef": {"name": "nowhere"}})).await?;
     let is_refused = |reply: Reply, target: &str| match reply.status {
         403 if reply.message().contains(&format!("vpcs/{target} not found")) => Ok(()),
         _ => Err(reply.unexpected("403")),
     };
     let object = machine(vm, "m1", &json!({"vpcRef": {"name": "b"}}));
-    is_refused(consumer.api.post(&vm.collection(&consumer.namespace), &object).await?, "b")?;
+    let reply = consumer.api.post(&vm.collection(&consumer.namespace), &object).await?;
+    let message = "cannot create virtualmachines/m1: vpcs/b not found (.spec.vpcRef.name)";
+    ensure(reply.status == 403 && reply.message().contains(message), || format!("{reply:?}"))?;
+    let cause = &reply.body["details"]["causes"][0];
+    ensure(cause["reason"] == "RefNotFound" && cause["field"] == "spec.vpcRef.name", || reply.body.to_string())?;
     consumer.create_dependent(vm, "m1", "a").await?;
     let path = consumer.object(vm, "m1");
     is_refused(consumer.api.merge(&path, &json!({"spec": {"vpcRef": {"name": "c"}}})).await?, "c")?;
     consumer.create_target(&cast.vpc, "c").await?;
     consumer.api.merge(&path, &json!({"spec": {"vpcRef": {"name": "c"}}})).await?.ok()?;
+    // The old target is free, and the new one is protected.
+    consumer.delete(&world, &cast.vpc, "a").await?;
+    consumer.refused(&world, &cast.vpc, "c", &["still referenced by VirtualMachine/m1"]).await?;
 
     // Somebody deletes the configuration, and somebody else narrows it.
     let place = &cast.compute.api;
@@ -73,7 +68,7 @@ pub(crate) async fn refused(world: Arc<World>) -> Outcome {
     narrowed[0]["matchConditions"] = never;
     place.merge(REFERENCES_CONFIGURATION, &json!({"webhooks": narrowed})).await?.ok()?;
     until_derived(&world, place, &derived).await?;
-    until_checked(&world, consumer, vm).await
+    consumer.until_checked(&world, vm, json!({"vpcRef": {"name": "nowhere"}})).await
 }
 
 async fn until_derived(world: &World, place: &Api, derived: &Value) -> Outcome {
