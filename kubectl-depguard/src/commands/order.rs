@@ -7,6 +7,7 @@ use depguard_core::model::parse_duration;
 use depguard_kcp::Endpoint;
 use tokio::sync::watch;
 
+use crate::cluster::api_server::ApiServer;
 use crate::cluster::files::FileArgs;
 use crate::cluster::selection::Selection;
 use crate::cluster::source::Source;
@@ -18,6 +19,7 @@ use crate::options::{DryRun, Global};
 mod delete;
 mod dry_run;
 mod leftover;
+mod of_files;
 mod owner;
 mod plan;
 mod planner;
@@ -46,6 +48,10 @@ use subject::{Subject, Words};
 /// through others, in every namespace. Dependents by rules that only warn or audit stay. With --delete, nothing is
 /// deleted unless all of these can go and everything that may depend on them could be read.
 ///
+/// With --delete -f, the command deletes the objects on the cluster that have the kinds and names of those in the files,
+/// by the rules on the cluster. Objects of kinds that no rule names stay. Objects that are in no file and block the
+/// deletion keep the command from it; with --dependents they go, too.
+///
 /// --delete makes a new plan after each wave. It deletes no object that the first plan does not have in a wave: if a new
 /// object, or an object under a new rule, blocks one of them, the command stops and names it. While objects terminate,
 /// the command watches them.
@@ -72,8 +78,12 @@ pub(crate) struct Args {
     output: OutputArgs,
 
     /// Delete the objects wave by wave, each gone before the next begins; can be interrupted and run again
-    #[arg(long, conflicts_with = "filename")]
+    #[arg(long)]
     delete: bool,
+
+    /// With --delete and -f, also delete the objects that block the deletion of those in the files
+    #[arg(long, requires = "delete")]
+    dependents: bool,
 
     /// Print what would be deleted (client), or let the server try the first wave (server)
     #[arg(long, value_enum, requires = "delete", value_name = "MODE")]
@@ -94,10 +104,9 @@ const TIME: Duration = Duration::from_secs(30 * 60);
 const MAX_TIME: Duration = Duration::from_secs(7 * 24 * 3600);
 
 pub(crate) async fn run(args: Args, global: &Global, terminal: &mut Terminal) -> Result<Outcome, Failure> {
-    // clap doesn't enforce `requires = "delete"` beside `-f`, as `--delete` excludes `-f`.
-    if !args.delete && (args.yes || args.timeout.is_some() || args.dry_run.is_some()) {
+    if args.dependents && args.files.is_empty() {
         return Err(
-            Failure::new("--yes, --timeout and --dry-run need --delete").hint("add --delete, or leave them out")
+            Failure::new("--dependents needs -f: the dependents of a named object go anyway").hint("leave it out")
         );
     }
     let words = Words::new(&args.subject)?;
@@ -113,8 +122,18 @@ pub(crate) async fn run(args: Args, global: &Global, terminal: &mut Terminal) ->
     if words == Words::Objects {
         refuse_selection(&args.selection, "objects that are named")?;
     }
-    let source = Source::open(global, &args.files, terminal).await?;
-    let (source, subject) = Subject::read(words, &args.subject, source, global).await?;
+    let (source, subject) = if args.delete && !args.files.is_empty() {
+        if words != Words::Here {
+            return Err(Failure::new("-f and the command line both name what to delete").hint("use only one of them"));
+        }
+        refuse_selection(&args.selection, "objects that are named")?;
+        let source = Source::ApiServer(Box::new(ApiServer::open(global).await?));
+        let subject = of_files::read(&args.files, args.dependents, &source, global, terminal).await?;
+        (source, subject)
+    } else {
+        let source = Source::open(global, &args.files, terminal).await?;
+        Subject::read(words, &args.subject, source, global).await?
+    };
     let endpoint = match &source {
         Source::ApiServer(live) if args.delete => Some(live.endpoint()),
         Source::ApiServer(_) | Source::Manifests(_) => None,
@@ -159,6 +178,9 @@ async fn delete(
             Ok(Outcome::Finding) => {
                 print::plan(&plan, None, terminal)?;
                 terminal.note("nothing was deleted, as not all of these objects can go")?;
+                if !args.files.is_empty() && !args.dependents {
+                    terminal.note("with --dependents, objects in no file go with those that they block")?;
+                }
                 return Ok(Outcome::Finding);
             }
             Err(failure) => {

@@ -231,8 +231,9 @@ impl Deletion {
                 Some(false) => self.known.set(object, Progress::Left(LeftoverReason::NoLongerMeant)),
                 // A list may lack an object for other reasons, too.
                 None => match self.requests.look(object).await {
-                    ObjectState::Gone | ObjectState::MadeAnew => {
+                    state @ (ObjectState::Gone | ObjectState::MadeAnew) => {
                         self.known.set(object, Progress::Gone);
+                        self.known.made_anew.extend((state == ObjectState::MadeAnew).then(|| object.to_string()));
                         report(object, self.names_only, terminal)?;
                     }
                     ObjectState::There { .. } | ObjectState::Unknown(_) => {

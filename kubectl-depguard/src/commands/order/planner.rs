@@ -39,13 +39,15 @@ impl Planner {
     ) -> Result<Option<Plan>, Failure> {
         match &self.subject {
             Subject::Place(namespace) => self.plan_place(namespace.as_ref(), permits, terminal).await.map(Some),
-            Subject::Objects(named) => self.plan_objects(named, permits, terminal).await,
+            Subject::Objects { named, with_dependents } => {
+                self.plan_objects(named, *with_dependents, permits, terminal).await
+            }
         }
     }
 
     /// Returns true if the user named objects: dependents then go only if these can go, too.
     pub(super) fn has_named_objects(&self) -> bool {
-        matches!(self.subject, Subject::Objects(_))
+        matches!(self.subject, Subject::Objects { .. })
     }
 
     /// Forgets the kinds and bindings that an API server has told, so that the next plan reads them again.
@@ -78,6 +80,7 @@ impl Planner {
     async fn plan_objects(
         &self,
         named: &[NamedObject],
+        with_dependents: bool,
         permits: impl Fn(&Object) -> bool,
         terminal: &Terminal,
     ) -> Result<Option<Plan>, Failure> {
@@ -97,8 +100,11 @@ impl Planner {
             scan.find(&kind.gvr.group_resource(), namespace, name)
                 .ok_or_else(|| Failure::new(format!("{} {name} could not be read", kind.kind)).hint("run it again"))
         });
-        let found = found.collect::<Result<Vec<_>, _>>()?;
-        let meant = scan.with_dependents(&found);
+        let found = found.collect::<Result<BTreeSet<_>, _>>()?;
+        let mut meant = scan.with_dependents(&found);
+        if !with_dependents {
+            meant.iter_mut().enumerate().for_each(|(index, is_meant)| *is_meant &= found.contains(&index));
+        }
         scan.forget_unread_beside(&meant);
         let without_refusal = scan.referring_without_refusal(&meant);
         let stay = without_refusal.iter().filter_map(|index| scan.objects.get(*index)).map(ToString::to_string);

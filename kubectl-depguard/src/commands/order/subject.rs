@@ -24,8 +24,12 @@ pub(super) enum Words<'a> {
 pub(super) enum Subject {
     /// All objects of a namespace, or of all namespaces.
     Place(Option<Namespace>),
-    /// Objects that the user named, and all that block their deletion.
-    Objects(Vec<NamedObject>),
+    /// Objects that the user named.
+    Objects {
+        named: Vec<NamedObject>,
+        /// True if all objects that block their deletion go with them.
+        with_dependents: bool,
+    },
 }
 
 impl<'a> Words<'a> {
@@ -76,7 +80,7 @@ impl Subject {
                 let named = NamedObjectsArgs::from_words(words).read(&source, global).await?;
                 match Failure::joined(named.missing) {
                     Some(missing) => Err(missing),
-                    None => Ok((source, Self::Objects(named.found))),
+                    None => Ok((source, Self::Objects { named: named.found, with_dependents: true })),
                 }
             }
         }

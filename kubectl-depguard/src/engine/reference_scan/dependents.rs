@@ -11,7 +11,7 @@ impl Scan {
     /// Marks these objects, and all objects that block their deletion, directly or through others: for each object of
     /// the scan true or false. Objects that only may block it, because a reference of theirs is unclear, are not marked;
     /// nothing blocks an object that is being deleted already.
-    pub(crate) fn with_dependents(&self, objects: &[usize]) -> Vec<bool> {
+    pub(crate) fn with_dependents(&self, objects: &BTreeSet<usize>) -> Vec<bool> {
         let mut blocked_by: Vec<Vec<usize>> = self.objects.iter().map(|_| Vec::new()).collect();
         for reference in self.references.iter().filter(|reference| self.denies(reference) && is_clear(reference)) {
             for target in &reference.holds {
@@ -21,7 +21,7 @@ impl Scan {
             }
         }
         let mut marked = vec![false; self.objects.len()];
-        let mut pending = objects.to_vec();
+        let mut pending: Vec<_> = objects.iter().copied().collect();
         while let Some(index) = pending.pop() {
             let (Some(mark), Some(object)) = (marked.get_mut(index), self.objects.get(index)) else { continue };
             if !std::mem::replace(mark, true) && !object.terminating {

@@ -88,6 +88,22 @@ async fn an_object_that_was_made_anew_counts_as_gone_and_is_told() {
     stage.there_are(&["b1", "free", "m2", "m3"]).await;
 }
 
+/// Nobody named the new network `base`, so that nobody wants to delete `a` for it.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_dependents_of_a_named_object_that_was_made_anew_stay() {
+    let stage = Unguarded::set().await;
+    let ended = meanwhile(&stage, async {
+        let base = format!("{VPCS}/base");
+        stage.scene.objects().delete(&base, depguard_kcp::Preconditions::default()).await.unwrap();
+        stage.create(VPCS, &vpc("base", &json!({}))).await;
+    })
+    .await;
+    assert_eq!(ended.status, ExitStatus::Finding, "{ended:?}");
+    assert!(ended.err.contains("made anew by somebody, and left as they are: VPC/red/base"), "{ended:?}");
+    assert!(ended.out.ends_with("3 objects are gone, 1 is left\n"), "{ended:?}");
+    stage.there_are(&["a", "b1", "base", "free", "m3"]).await;
+}
+
 /// What is in nobody's way does not stop the deletion, but the namespace is not empty.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_new_object_of_the_namespace_is_told_and_stays() {

@@ -184,3 +184,38 @@ async fn once_a_named_object_cannot_go_its_other_dependents_stay() {
     // The first wave had also m1 and c2; c was in the second.
     stage.there_are(&["a", "b1", "base", "c", "free", "m2", "m3"]).await;
 }
+
+/// The files have `base`, `a` and a rule; nothing says so of the machines, which block `a`.
+#[tokio::test(flavor = "multi_thread")]
+async fn files_name_the_objects_to_delete_and_their_dependents_go_only_if_the_user_says_so() {
+    let stage = Unguarded::set().await;
+    stage.release().await;
+    let folder = tempfile::tempdir().unwrap();
+    let mut objects = vec![vpc("base", &json!({})), vpc("a", &json!({})), vpc("nope", &json!({}))];
+    objects.iter_mut().for_each(|object| object["metadata"]["namespace"] = json!("red"));
+    objects.push(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "red"}}));
+    let list = json!({"apiVersion": "v1", "kind": "List", "items": objects});
+    let file = crate::tool::write(folder.path(), "all.json", &list.to_string());
+    let delete = ["-f", file.to_str().unwrap(), "--delete", "--yes"];
+
+    let refused = stage.order(&delete).await;
+    assert_eq!(refused.status, ExitStatus::Finding, "{refused:?}");
+    assert!(refused.err.contains("VPC/red/a can't be deleted while it is blocked by VirtualMachine/"), "{refused:?}");
+    assert!(
+        refused.err.contains("no rule names the kinds of these objects, so they stay: Namespace/red"),
+        "{refused:?}"
+    );
+    assert!(refused.err.contains("not on the cluster: VPC/nope"), "{refused:?}");
+    assert!(refused.err.contains("--dependents"), "{refused:?}");
+    let both = stage.order(&[&["red"][..], &delete].concat()).await;
+    assert_eq!(both.status, ExitStatus::Failure, "{both:?}");
+    stage.there_are(&ALL).await;
+    let deleted = stage.order(&[&delete[..], &["--dependents"]].concat()).await;
+    assert_eq!(deleted.status, ExitStatus::Well, "{deleted:?}");
+    stage.there_are(&["b1", "free", "m3"]).await;
+    let nothing = stage.order(&delete).await;
+    assert_eq!(nothing.status, ExitStatus::Failure, "{nothing:?}");
+    let none = stage.order(&["vpc", "free", "-n", "red", "--delete", "--yes", "--dependents"]).await;
+    assert_eq!(none.status, ExitStatus::Failure, "{none:?}");
+    stage.there_are(&["b1", "free", "m3"]).await;
+}
