@@ -455,9 +455,9 @@
   let chosen = -1;
   const haystacks = objects.map((object) => label(object).toLowerCase());
   function find(text) {
-    const wanted = text.toLowerCase().split(/[\s/]+/).filter(Boolean);
-    const hits = wanted.length === 0 ? [] : objects.filter((_, id) => wanted.every((word) => haystacks[id].includes(word)));
-    const rank = (object) => wanted.some((word) => object.name.toLowerCase() === word) ? 0 : wanted.some((word) => object.name.toLowerCase().startsWith(word)) ? 1 : 2;
+    const words = text.toLowerCase().split(/[\s/]+/).filter(Boolean);
+    const hits = words.length === 0 ? [] : objects.filter((_, id) => words.every((word) => haystacks[id].includes(word)));
+    const rank = (object) => words.some((word) => object.name.toLowerCase() === word) ? 0 : words.some((word) => object.name.toLowerCase().startsWith(word)) ? 1 : 2;
     return hits.map((object) => [rank(object), object]).sort(([one], [other]) => one - other).map(([, object]) => object);
   }
   function suggest() {

@@ -43,7 +43,7 @@ const KINDS: [InstalledKind; 21] = [
 /// Returns the path of an object's own URL; `None` if `install` creates no objects of the kind.
 pub(crate) fn path(object: &Value) -> Option<String> {
     let version = text(object, "/apiVersion");
-    let known = of(object)?;
+    let known = installed_kind(object)?;
     let root = if known.group.is_empty() { format!("/api/{version}") } else { format!("/apis/{version}") };
     let namespace = match known.namespaced {
         true => format!("/namespaces/{}", percent_encode(text(object, "/metadata/namespace"))),
@@ -61,7 +61,7 @@ pub(crate) fn shown(object: &Value) -> String {
 
 /// Returns the namespace that an object is in.
 pub(crate) fn namespace(object: &Value) -> Option<&str> {
-    of(object).filter(|known| known.namespaced)?;
+    installed_kind(object).filter(|known| known.namespaced)?;
     object.pointer("/metadata/namespace")?.as_str()
 }
 
@@ -69,7 +69,7 @@ pub(crate) fn text<'v>(object: &'v Value, pointer: &str) -> &'v str {
     object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
 }
 
-fn of(object: &Value) -> Option<&'static InstalledKind> {
+fn installed_kind(object: &Value) -> Option<&'static InstalledKind> {
     let (kind, group) = (text(object, "/kind"), group_of(object));
     KINDS.iter().find(|known| known.kind == kind && known.group == group)
 }

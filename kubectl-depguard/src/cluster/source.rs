@@ -117,10 +117,10 @@ impl Source {
     ) -> Result<Option<ReadFailure>, Failure> {
         match self {
             Self::Manifests(manifests) => {
-                let wanted = namespace.map(Namespace::as_str);
+                let asked = namespace.map(Namespace::as_str);
                 for object in manifests.objects_of(&kind.gvr.group_resource()) {
                     let own = object.namespace();
-                    if own.is_none() || wanted.is_none() || own == wanted {
+                    if own.is_none() || asked.is_none() || own == asked {
                         let value = object.to_value()?;
                         if selection.matches(&value) {
                             each(Arc::unwrap_or_clone(value));

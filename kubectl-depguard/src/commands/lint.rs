@@ -95,7 +95,7 @@ pub(crate) async fn run(args: Args, global: &Global, terminal: &mut Terminal) ->
     }
     if let Some(live) = &live {
         let progress = terminal.progress("reading kinds");
-        for (named, known) in live::kinds(live, linting.wanted()).await {
+        for (named, known) in live::kinds(live, linting.kinds_to_read()).await {
             progress.inc(1);
             linting.kinds.live.insert(named, known);
         }
@@ -158,15 +158,15 @@ impl Linting {
     }
 
     /// Returns the kinds that rules name without a definition in the files; `true` for a kind whose fields matter.
-    fn wanted(&self) -> Vec<(KindReference, bool)> {
-        let mut wanted = BTreeMap::new();
+    fn kinds_to_read(&self) -> Vec<(KindReference, bool)> {
+        let mut kinds = BTreeMap::new();
         for rule in &reading::rules(self.control_plane, &self.rules, &self.kinds, &mut Report::default()) {
-            wanted.insert(KindReference::dependent(&rule.rule), true);
+            kinds.insert(KindReference::dependent(&rule.rule), true);
             for edge in rule.edges() {
-                wanted.entry(KindReference::target(edge)).or_insert(false);
+                kinds.entry(KindReference::target(edge)).or_insert(false);
             }
         }
-        wanted.into_iter().filter(|(named, _)| !self.kinds.is_defined(named)).collect()
+        kinds.into_iter().filter(|(named, _)| !self.kinds.is_defined(named)).collect()
     }
 
     /// Finishes all checks and returns the report.

@@ -192,11 +192,11 @@ impl ProcessVersion {
     /// Reads the version of all pods of a Deployment: its label says what was installed, and the tag what runs.
     fn from_deployment(deployment: &Value, name: &str) -> Self {
         let number = |pointer: &str| deployment.pointer(pointer).and_then(Value::as_u64);
-        let wanted = number("/spec/replicas").unwrap_or(1);
+        let desired = number("/spec/replicas").unwrap_or(1);
         let is_rolled_out = number("/status/observedGeneration") >= number("/metadata/generation")
-            && number("/status/updatedReplicas").unwrap_or_default() == wanted
-            && number("/status/replicas").unwrap_or_default() == wanted;
-        if wanted == 0 || !is_rolled_out {
+            && number("/status/updatedReplicas").unwrap_or_default() == desired
+            && number("/status/replicas").unwrap_or_default() == desired;
+        if desired == 0 || !is_rolled_out {
             return Self::unknown(format!("not all pods of deployment {name} are of its present version"));
         }
         let label = text(deployment, "/metadata/labels/app.kubernetes.io~1version");

@@ -387,8 +387,8 @@ impl Names {
 
     /// Returns the objects of a namespace, and the cluster-scoped ones; `None` for all namespaces.
     fn within(&self, kind: &GroupResource, namespace: Option<&str>) -> Vec<usize> {
-        let wanted = |own: &str| own.is_empty() || namespace.is_none_or(|namespace| own == namespace);
-        let places = self.places(kind).filter(|(own, _)| wanted(own));
+        let is_within = |own: &str| own.is_empty() || namespace.is_none_or(|namespace| own == namespace);
+        let places = self.places(kind).filter(|(own, _)| is_within(own));
         places.flat_map(|(_, names)| names.values()).copied().collect()
     }
 

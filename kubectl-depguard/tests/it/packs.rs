@@ -246,20 +246,20 @@ async fn the_page_about_suggest_has_the_figures_of_the_packs() {
     }
     let share = |part: usize, of: usize| format!("{part} of {of} ({} %)", (part * 100 + of / 2) / of.max(1));
     let mut table = "| pack | found | right |\n|---|---|---|\n".to_owned();
-    let (mut all_found, mut all_wanted, mut all_listed) = (0, 0, 0);
+    let (mut all_found, mut all_expected, mut all_listed) = (0, 0, 0);
     for (pack, definitions) in &definitions {
-        let mut wanted = followed(pack);
-        wanted.retain(|(resource, _)| !KINDS_NOT_AT_HAND.contains(&format!("{}-{resource}", pack.name).as_str()));
+        let mut expected = followed(pack);
+        expected.retain(|(resource, _)| !KINDS_NOT_AT_HAND.contains(&format!("{}-{resource}", pack.name).as_str()));
         let listed = suggested(definitions, "medium", &["references"]).await;
         let of_pack = listed.iter().filter(|(resource, _)| {
-            !pack.name.starts_with("kubernetes-") || wanted.iter().any(|(of, _)| of == resource)
+            !pack.name.starts_with("kubernetes-") || expected.iter().any(|(of, _)| of == resource)
         });
         let listed: BTreeSet<_> = of_pack.cloned().collect();
-        let found = wanted.intersection(&listed).count();
-        table += &format!("| {} | {} | {} |\n", pack.name, share(found, wanted.len()), share(found, listed.len()));
-        (all_found, all_wanted, all_listed) = (all_found + found, all_wanted + wanted.len(), all_listed + listed.len());
+        let found = expected.intersection(&listed).count();
+        table += &format!("| {} | {} | {} |\n", pack.name, share(found, expected.len()), share(found, listed.len()));
+        (all_found, all_expected, all_listed) = (all_found + found, all_expected + expected.len(), all_listed + listed.len());
     }
-    table += &format!("| all | {} | {} |\n", share(all_found, all_wanted), share(all_found, all_listed));
+    table += &format!("| all | {} | {} |\n", share(all_found, all_expected), share(all_found, all_listed));
     let path = root().join("docs/suggest.md");
     let page = std::fs::read_to_string(&path).unwrap();
     let (before, rest) = page.split_once(ENDS[0]).unwrap();

@@ -206,22 +206,22 @@ fn mistakes(value: &Value, schema: &Value, root: &Value, path: &str) -> Vec<Stri
     let below = |schema: &Value| mistakes(value, schema, root, path);
     let one = |what: String| vec![format!("{path}: {what}")];
     let none = Vec::new();
-    let checked = keywords.iter().map(|(keyword, wanted)| match keyword.as_str() {
+    let checked = keywords.iter().map(|(keyword, required)| match keyword.as_str() {
         "$schema" | "$defs" | "title" | "description" | "format" | "default" | "minimum" | "uniqueItems" => {
             none.clone()
         }
-        "$ref" => below(root.pointer(wanted.as_str().unwrap().trim_start_matches('#')).unwrap()),
-        "const" if value != wanted => one(format!("is not {wanted}")),
-        "enum" if !wanted.as_array().unwrap().contains(value) => one(format!("is none of {wanted}")),
+        "$ref" => below(root.pointer(required.as_str().unwrap().trim_start_matches('#')).unwrap()),
+        "const" if value != required => one(format!("is not {required}")),
+        "enum" if !required.as_array().unwrap().contains(value) => one(format!("is none of {required}")),
         "const" | "enum" => none.clone(),
         "oneOf" | "anyOf" => {
-            let tried: Vec<_> = wanted.as_array().unwrap().iter().map(below).collect();
+            let tried: Vec<_> = required.as_array().unwrap().iter().map(below).collect();
             let fit = tried.iter().filter(|wrong| wrong.is_empty()).count();
             let is_well = if keyword == "oneOf" { fit == 1 } else { fit > 0 };
             if is_well { none.clone() } else { one(format!("fits {fit} of {}: {tried:?}", tried.len())) }
         }
         "type" => {
-            let types = wanted.as_array().cloned().unwrap_or_else(|| vec![wanted.clone()]);
+            let types = required.as_array().cloned().unwrap_or_else(|| vec![required.clone()]);
             let is_of = |name: &Value| match name.as_str().unwrap() {
                 "null" => value.is_null(),
                 "boolean" => value.is_boolean(),
@@ -232,25 +232,25 @@ fn mistakes(value: &Value, schema: &Value, root: &Value, path: &str) -> Vec<Stri
                 "object" => value.is_object(),
                 other => panic!("{other}"),
             };
-            if types.iter().any(is_of) { none.clone() } else { one(format!("is no {wanted}")) }
+            if types.iter().any(is_of) { none.clone() } else { one(format!("is no {required}")) }
         }
         "required" => {
             let missing = |name: &&Value| value.get(name.as_str().unwrap()).is_none();
-            wanted.as_array().unwrap().iter().filter(missing).flat_map(|name| one(format!("has no {name}"))).collect()
+            required.as_array().unwrap().iter().filter(missing).flat_map(|name| one(format!("has no {name}"))).collect()
         }
         "properties" => {
-            let fields = wanted.as_object().unwrap().iter();
+            let fields = required.as_object().unwrap().iter();
             let there = fields.filter_map(|(name, schema)| Some((name, value.get(name)?, schema)));
             there.flat_map(|(name, value, schema)| mistakes(value, schema, root, &format!("{path}/{name}"))).collect()
         }
         "additionalProperties" => {
             let known = |name: &str| keywords.get("properties").is_some_and(|known| known.get(name).is_some());
             let others = value.as_object().into_iter().flatten().filter(|(name, _)| !known(name));
-            others.flat_map(|(name, value)| mistakes(value, wanted, root, &format!("{path}/{name}"))).collect()
+            others.flat_map(|(name, value)| mistakes(value, required, root, &format!("{path}/{name}"))).collect()
         }
         "items" => {
             let items = value.as_array().into_iter().flatten();
-            items.flat_map(|item| mistakes(item, wanted, root, &format!("{path}[]"))).collect()
+            items.flat_map(|item| mistakes(item, required, root, &format!("{path}[]"))).collect()
         }
         other => panic!("the test does not check {other}"),
     });

@@ -66,8 +66,8 @@ pub(crate) fn objects(names: &Names, issuer: Option<&Issuer>) -> Result<Vec<Valu
         (URL, url),
         (WAY, way),
     ];
-    let wanted = rendered.into_iter().filter(|object| is_wanted(object, issuer));
-    Ok(wanted
+    let installed = rendered.into_iter().filter(|object| is_installed(object, issuer));
+    Ok(installed
         .map(|mut object| {
             replace(&mut object, &put_in);
             if text(&object, "/kind") == "Certificate" && text(&object, "/metadata/name") == "depguard-webhook" {
@@ -95,7 +95,7 @@ pub(crate) fn dns_names(names: &Names) -> Vec<String> {
     [service, in_full].into_iter().chain(url).collect()
 }
 
-fn is_wanted(object: &Value, issuer: Option<&Issuer>) -> bool {
+fn is_installed(object: &Value, issuer: Option<&Issuer>) -> bool {
     match (text(object, "/apiVersion").starts_with("cert-manager.io/"), issuer) {
         (false, _) => true,
         (true, None) => false,

@@ -43,9 +43,9 @@ fn whole(mut rule: Value) -> Value {
 /// Reads the facts about these kinds; for a kind with `true`, the fields as well.
 pub(super) async fn kinds(
     live: &ApiServer,
-    wanted: Vec<(KindReference, bool)>,
+    named_kinds: Vec<(KindReference, bool)>,
 ) -> Vec<(KindReference, Result<KindFindings, KindProblem>)> {
-    let seen = stream::iter(wanted).map(|(named, with_schema)| async move {
+    let seen = stream::iter(named_kinds).map(|(named, with_schema)| async move {
         let known = kind(live, &named, with_schema).await;
         (named, known)
     });

@@ -32,8 +32,8 @@ struct SchemaVisitor<'s> {
 
 impl SchemaVisitor<'_> {
     fn check(&mut self, value: &mut Value, schema: &Value, field: &str) {
-        let wanted = schema.get("type").and_then(Value::as_str).unwrap_or_default();
-        match (wanted, value) {
+        let required = schema.get("type").and_then(Value::as_str).unwrap_or_default();
+        match (required, value) {
             ("object", Value::Object(fields)) => self.check_fields(fields, schema, field),
             ("array", Value::Array(items)) => {
                 let Some(schema) = schema.get("items") else { return };
@@ -52,14 +52,14 @@ impl SchemaVisitor<'_> {
                     Value::Array(_) => "a list",
                     Value::Object(_) => "a map",
                 };
-                let (wanted, todo) = match wanted {
+                let (required, todo) = match required {
                     "object" => ("a map", "write its fields below it, indented"),
                     "array" => ("a list", "begin each entry with `- `"),
                     "boolean" => ("true or false", "write one of them, without quotes"),
                     "integer" => ("a whole number", "write one, without quotes"),
                     _ => ("a text", "write one, in quotes"),
                 };
-                self.flaw(field, false, format!("{field} is {is}, but must be {wanted}: {todo}"));
+                self.flaw(field, false, format!("{field} is {is}, but must be {required}: {todo}"));
             }
         }
     }

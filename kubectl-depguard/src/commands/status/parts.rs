@@ -25,7 +25,7 @@ const CANARY: &str = "canary.dependency-controller.dependencies.opendefense.clou
 pub(super) struct Process {
     pub(super) name: String,
     pub(super) ready: u64,
-    pub(super) wanted: u64,
+    pub(super) desired: u64,
     pub(super) image: String,
 }
 
@@ -88,7 +88,7 @@ pub(super) async fn processes(
         report.processes.push(Process {
             name: name.to_owned(),
             ready,
-            wanted: number("/spec/replicas").unwrap_or(1),
+            desired: number("/spec/replicas").unwrap_or(1),
             image: text(&found, "/spec/template/spec/containers/0/image").to_owned(),
         });
         let volumes = found.pointer("/spec/template/spec/volumes").and_then(Value::as_array);
@@ -161,7 +161,7 @@ pub(super) async fn handshakes(configurations: &[Value], report: &mut Report) {
 pub(super) fn tables(report: &Report, now: Timestamp) -> [Table; 2] {
     let mut processes = Table::new(["PROCESS", "READY", "IMAGE"]);
     for process in &report.processes {
-        let ready = format!("{}/{}", process.ready, process.wanted);
+        let ready = format!("{}/{}", process.ready, process.desired);
         processes.push([process.name.clone(), ready, process.image.clone()]);
     }
     let mut certificates = Table::new(["CERTIFICATE", "EXPIRES", "IN"]);

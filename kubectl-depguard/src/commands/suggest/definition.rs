@@ -150,11 +150,11 @@ fn serves(export: &Value, name: &KindName, schema: Option<&str>) -> bool {
         export.get("spec").and_then(|spec| spec.get(field)).and_then(Value::as_array).map_or(&[][..], Vec::as_slice)
     };
     let named = |resource: &Value| match (schema, text(resource, "schema")) {
-        (Some(schema), Some(wanted)) => schema == wanted,
+        (Some(schema), Some(served)) => schema == served,
         _ => text(resource, "group") == Some(&name.group) && text(resource, "name") == Some(&name.resource),
     };
     list("resources").iter().any(named)
-        || list("latestResourceSchemas").iter().any(|wanted| schema.is_some() && wanted.as_str() == schema)
+        || list("latestResourceSchemas").iter().any(|served| schema.is_some() && served.as_str() == schema)
 }
 
 fn text<'v>(object: &'v Value, field: &str) -> Option<&'v str> {

@@ -41,8 +41,8 @@ impl Readiness {
         let observed = |from: &Value| from.get("observedGeneration").and_then(Value::as_i64);
         let status = object.get("status").unwrap_or(&Value::Null);
         let conditions = status.get("conditions").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
-        let stated = CONDITIONS.iter().find_map(|wanted| {
-            conditions.iter().find(|condition| condition.get("type").and_then(Value::as_str) == Some(*wanted))
+        let stated = CONDITIONS.iter().find_map(|condition_type| {
+            conditions.iter().find(|condition| condition.get("type").and_then(Value::as_str) == Some(*condition_type))
         });
         let current = stated.and_then(observed).or_else(|| observed(status));
         let is_told = stated.is_some() || text("/status/phase").is_some();

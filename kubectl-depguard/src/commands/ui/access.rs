@@ -169,7 +169,7 @@ mod tests {
             refused(&access.judge(&request(method, path, &headers)))
         };
         let own = ("host", "127.0.0.1:4711");
-        for (wanted, method, path, headers) in [
+        for (expected, method, path, headers) in [
             (None, "GET", "/", &[own][..]),
             (None, "GET", "/", &[("host", "localhost:4711")]),
             (None, "GET", "/", &[own, ("sec-fetch-site", "none")]),
@@ -189,7 +189,7 @@ mod tests {
             (Some(405), "OPTIONS", "/", &[own]),
             (Some(404), "GET", "/data.json", &[own]),
         ] {
-            assert_eq!(judge(method, path, headers), wanted, "{method} {path} {headers:?}");
+            assert_eq!(judge(method, path, headers), expected, "{method} {path} {headers:?}");
         }
     }
 

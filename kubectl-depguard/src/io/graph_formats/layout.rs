@@ -228,13 +228,13 @@ impl Drawing {
                     (0, _) | (_, true) => &self.before,
                     (_, false) => &self.after,
                 };
-                let wanted = column.iter().map(|node| {
+                let desired = column.iter().map(|node| {
                     let near = neighbours.get(*node).map_or(&[][..], Vec::as_slice);
                     mean(near, |other| self.node(other).y).unwrap_or_else(|| self.node(*node).y)
                 });
-                let wanted: Vec<_> = wanted.collect();
+                let desired: Vec<_> = desired.collect();
                 let heights: Vec<_> = column.iter().map(|node| self.node(*node).size.height).collect();
-                for (node, y) in column.iter().zip(spread(&wanted, &heights)) {
+                for (node, y) in column.iter().zip(spread(&desired, &heights)) {
                     if let Some(node) = self.nodes.get_mut(*node) {
                         node.y = y;
                     }
@@ -379,9 +379,9 @@ fn position_of(index: usize) -> f64 {
     f64::from(u32::try_from(index).unwrap_or(u32::MAX))
 }
 
-/// Returns centres for nodes of these heights, in this order and without overlap, as near as possible to the wanted
+/// Returns centres for nodes of these heights, in this order and without overlap, as near as possible to the desired
 /// ones: nodes that would overlap form a block, and a block lies where its nodes want it to be on average.
-fn spread(wanted: &[f64], heights: &[f64]) -> Vec<f64> {
+fn spread(desired: &[f64], heights: &[f64]) -> Vec<f64> {
     struct Block {
         sum: f64,
         count: usize,
@@ -394,8 +394,8 @@ fn spread(wanted: &[f64], heights: &[f64]) -> Vec<f64> {
         offsets.push(offset);
     }
     let mut blocks: Vec<Block> = Vec::new();
-    for (wanted, offset) in wanted.iter().zip(&offsets) {
-        let mut block = Block { sum: wanted - offset, count: 1 };
+    for (desired, offset) in desired.iter().zip(&offsets) {
+        let mut block = Block { sum: desired - offset, count: 1 };
         while let Some(last) = blocks.pop_if(|last| place(last) >= place(&block)) {
             block = Block { sum: block.sum + last.sum, count: block.count.saturating_add(last.count) };
         }

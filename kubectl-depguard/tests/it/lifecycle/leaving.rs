@@ -226,7 +226,7 @@ async fn a_status_tells_what_there_is_and_what_is_not() {
     assert!(out.starts_with("RULE   ACCEPTED   RESOLVED   PROGRAMMED   ENFORCED   AGE\nmaps   True       True       True         True       "), "{out}");
     let json: Value = serde_json::from_str(&bed.depguard(&["status", "-ojson"]).await.well()).unwrap();
     assert_eq!(json["rules"][0]["conditions"][3]["message"], "as it should be");
-    assert_eq!(json["processes"][1]["wanted"], 2);
+    assert_eq!(json["processes"][1]["desired"], 2);
     assert_eq!(json["kind"], "StatusReport");
     crate::reports::assert_fits(&json);
     let yaml = bed.depguard(&["status", "-oyaml"]).await.well();

@@ -18,8 +18,8 @@ async fn roll_out(bed: &Bed) {
     for name in ["depguard-controller", "depguard-webhook"] {
         let path = format!("{DEPLOYMENTS}/{name}");
         let mut deployment = bed.endpoint().get_json(&path).await.unwrap();
-        let (generation, wanted) = (&deployment["metadata"]["generation"], &deployment["spec"]["replicas"]);
-        deployment["status"] = json!({"observedGeneration": generation, "replicas": wanted, "updatedReplicas": wanted});
+        let (generation, replicas) = (&deployment["metadata"]["generation"], &deployment["spec"]["replicas"]);
+        deployment["status"] = json!({"observedGeneration": generation, "replicas": replicas, "updatedReplicas": replicas});
         bed.endpoint().put_json(&format!("{path}/status"), &deployment).await.unwrap();
     }
 }

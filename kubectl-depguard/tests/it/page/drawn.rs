@@ -42,8 +42,8 @@ async fn a_person_finds_who_blocks_an_object_by_the_keyboard_alone() {
     browser.until("location.hash.startsWith('#object/subnets')");
     let panel = browser.text("#panel");
     assert!(panel.contains("Can't be deleted: blocked by 2 objects."), "{panel}");
-    for wanted in ["VirtualMachine default/web-1", "VirtualMachine default/web-2", "VPC default/shop"] {
-        assert!(panel.contains(wanted), "{wanted} in {panel}");
+    for expected in ["VirtualMachine default/web-1", "VirtualMachine default/web-2", "VPC default/shop"] {
+        assert!(panel.contains(expected), "{expected} in {panel}");
     }
     // Each with the command to copy, dependents first.
     let first = panel.find("kubectl delete virtualmachines.compute.example.com web-1 -n default").unwrap();

@@ -182,9 +182,9 @@ fn covers(subject: &Subject<'_>, labels: &Labels, by: &Value, rules: Option<&Val
 /// Returns true if a rule of a webhook or policy names deletions of the target's kind.
 fn is_about(subject: &Subject<'_>, by: &Value, rule: &Value) -> bool {
     let gvr = &subject.target.info.gvr;
-    let has = |field: &str, wanted: &str| {
+    let has = |field: &str, value: &str| {
         let listed = rule.get(field).and_then(Value::as_array).into_iter().flatten();
-        listed.into_iter().any(|it| it == "*" || it == wanted)
+        listed.into_iter().any(|it| it == "*" || it == value)
     };
     // By default, a rule about one version covers requests in all others.
     let any_version = text(by, "/matchPolicy") != Some("Exact");

@@ -48,15 +48,15 @@ pub(super) async fn scan(
     let mut content = Content { unread: kinds.unread().map(ToString::to_string).collect(), ..Content::default() };
     let parsed = namespace.and_then(|namespace| Namespace::parse(namespace).ok());
     let mut seen: Vec<GroupResource> = Vec::new();
-    let mut wanted: Vec<&KindInfo> = Vec::new();
+    let mut to_list: Vec<&KindInfo> = Vec::new();
     for kind in kinds.iter().filter(|kind| kind.is_listed && (namespace.is_none() || kind.namespaced != Some(false))) {
         let resource = kind.gvr.group_resource();
         if !seen.contains(&resource) {
             seen.push(resource);
-            wanted.push(kind);
+            to_list.push(kind);
         }
     }
-    let lists = stream::iter(wanted).map(|kind| list(subject, kind, parsed.as_ref(), is_wanted));
+    let lists = stream::iter(to_list).map(|kind| list(subject, kind, parsed.as_ref(), is_wanted));
     let mut lists = std::pin::pin!(lists.buffered(MAX_CONCURRENT_LISTS));
     while let Some((hits, unread)) = lists.next().await {
         content.hits.extend(hits);
