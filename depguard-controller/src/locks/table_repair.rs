@@ -8,11 +8,11 @@ use depguard_kcp::{ApiError, Endpoint, Preconditions};
 /// Maximum number of attempts to write a table that somebody else writes meanwhile.
 const MAX_TRIES: usize = 8;
 
-/// Makes sure that the stored table says all of `wanted`.
-pub(super) async fn ensure(endpoint: &Endpoint, name: &TableName, wanted: &[Entry]) -> Result<(), String> {
+/// Makes sure that the stored table says all of `required`.
+pub(super) async fn ensure(endpoint: &Endpoint, name: &TableName, required: &[Entry]) -> Result<(), String> {
     let mut conflict = None;
     for _ in 0..MAX_TRIES {
-        match try_ensure(endpoint, name, wanted).await {
+        match try_ensure(endpoint, name, required).await {
             Err(WriteFailure::Conflict(error)) => conflict = Some(error),
             Err(WriteFailure::For(why)) => return Err(why),
             Ok(()) => return Ok(()),
@@ -22,9 +22,9 @@ pub(super) async fn ensure(endpoint: &Endpoint, name: &TableName, wanted: &[Entr
     Err(format!("LockTable {name} changed during each attempt to write it: {why}"))
 }
 
-/// Returns true if a table says all of `wanted`.
-pub(super) fn says(table: &LockTable, wanted: &[Entry]) -> bool {
-    wanted.iter().all(|entry| {
+/// Returns true if a table says all of `required`.
+pub(super) fn says(table: &LockTable, required: &[Entry]) -> bool {
+    required.iter().all(|entry| {
         table.entries().any(|found| {
             found.lock == entry.lock
                 && found.namespace == entry.namespace
@@ -78,7 +78,7 @@ enum WriteFailure {
     For(String),
 }
 
-async fn try_ensure(endpoint: &Endpoint, name: &TableName, wanted: &[Entry]) -> Result<(), WriteFailure> {
+async fn try_ensure(endpoint: &Endpoint, name: &TableName, required: &[Entry]) -> Result<(), WriteFailure> {
     let failed = |error: ApiError| match error.is_conflict() || error.is_not_found() {
         true => WriteFailure::Conflict(error),
         false => WriteFailure::For(error.to_string()),
@@ -92,14 +92,14 @@ async fn try_ensure(endpoint: &Endpoint, name: &TableName, wanted: &[Entry]) -> 
     match endpoint.get_json(&name.path()).await {
         Ok(found) => {
             let table = LockTable::from_value(&found).map_err(unusable)?;
-            if says(&table, wanted) {
+            if says(&table, required) {
                 return Ok(());
             }
-            let table = table.with(wanted).map_err(unusable)?;
+            let table = table.with(required).map_err(unusable)?;
             endpoint.put_json(&name.path(), &table.to_value()).await.map(drop).map_err(failed)
         }
         Err(error) if error.is_not_found() => {
-            let table = LockTable::new(name).with(wanted).map_err(unusable)?;
+            let table = LockTable::new(name).with(required).map_err(unusable)?;
             // If there is no such kind at all, trying again would not help.
             let collection = TableName::collection();
             endpoint.post_json(&collection, &table.to_value()).await.map(drop).map_err(|error| {

@@ -34,7 +34,7 @@ pub(super) async fn repair(
             }
             let due = due.entry((seen.key.cluster.clone(), name)).or_default();
             due.origin = seen.origin;
-            due.wanted.extend(entries);
+            due.required.extend(entries);
             due.locks.insert(&seen.key);
         }
     }
@@ -45,7 +45,7 @@ pub(super) async fn repair(
     let jobs = due.iter().map(|(key, due)| async move {
         let (cluster, name) = key;
         let done = match endpoint(connection, due.origin, cluster.as_ref()) {
-            Ok(endpoint) => table_repair::ensure(&endpoint, name, &due.wanted).await,
+            Ok(endpoint) => table_repair::ensure(&endpoint, name, &due.required).await,
             Err(why) => Err(why),
         };
         (key, due, done)
@@ -76,7 +76,7 @@ pub(super) async fn repair(
 #[derive(Default)]
 struct Due<'w> {
     origin: &'w str,
-    wanted: Vec<Entry>,
+    required: Vec<Entry>,
     locks: BTreeSet<&'w LockKey>,
 }
 
@@ -112,8 +112,8 @@ impl TableUpkeep {
         let mut again = None;
         for SeenTable { cluster, origin, table } in stored {
             tables.entry(cluster).or_default().insert(table.name().clone());
-            let wanted = asked.get(&(cluster, table.name().clone())).map(Vec::as_slice).unwrap_or_default();
-            let is_stale = |entry: &Entry| !wanted.iter().any(|wanted| wanted.says(entry));
+            let required = asked.get(&(cluster, table.name().clone())).map(Vec::as_slice).unwrap_or_default();
+            let is_stale = |entry: &Entry| !required.iter().any(|required| required.says(entry));
             let table_gc = self.table_gc.entry(cluster.clone()).or_insert_with(|| TableGc::new(self.after));
             let ripe = table_gc.ripe(table, now, is_stale);
             if !ripe.is_empty() {

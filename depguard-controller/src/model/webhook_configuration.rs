@@ -225,10 +225,10 @@ fn covers(existing: &Value, desired: &Value) -> bool {
     let existing = webhooks(existing);
     let named = |name: &Value| existing.iter().find(|webhook| webhook.get("name") == Some(name));
     let is_canary = |webhook: &&Value| webhook.get("name").and_then(Value::as_str) == Some(CANARY_WEBHOOK);
-    webhooks(desired).iter().filter(|wanted| !is_canary(wanted)).all(|wanted| {
-        let Some(found) = wanted.get("name").and_then(named) else { return false };
-        let ((found, reviewed), (wanted, needed)) = (without_rules(found), without_rules(wanted));
-        found == wanted && needed.iter().all(|rule| reviewed.contains(rule))
+    webhooks(desired).iter().filter(|webhook| !is_canary(webhook)).all(|webhook| {
+        let Some(found) = webhook.get("name").and_then(named) else { return false };
+        let ((found, reviewed), (webhook, needed)) = (without_rules(found), without_rules(webhook));
+        found == webhook && needed.iter().all(|rule| reviewed.contains(rule))
     })
 }
 

@@ -42,13 +42,13 @@ pub(crate) fn next(observed: &OwnerSnapshot, memory: &Memory, now: Instant) -> N
     if !owner.finalizers.iter().any(|finalizer| finalizer == FINALIZER) {
         next.writes.push(Write::Finalize(Finalizers::new(owner)));
     } else {
-        let wanted: BTreeMap<_, _> = entries
+        let desired: BTreeMap<_, _> = entries
             .iter()
             .enumerate()
             .map(|(index, entry)| (group_name(&owner.name, &owner.uid, entry), (index, entry)))
             .collect();
         let mut grouped = Vec::new();
-        for (name, (index, entry)) in &wanted {
+        for (name, (index, entry)) in &desired {
             let group = observed.groups.iter().find(|group| group.name == *name);
             next.writes.extend(make_group(&observed.owner, name, *index, entry, group));
             next.writes.extend(make_role(observed, name, entry));
@@ -64,7 +64,7 @@ pub(crate) fn next(observed: &OwnerSnapshot, memory: &Memory, now: Instant) -> N
             let Some(group) = group else { continue };
             next.writes.extend(group_objects.writes(entry, group));
         }
-        dismiss_all(observed, |name| wanted.contains_key(name), &mut next);
+        dismiss_all(observed, |name| desired.contains_key(name), &mut next);
         next.writes.retain(|write| !is_awaited(write, &grouped));
         // A resource that is not listed yet, as after each start, tells nothing new.
         for grouped in grouped.iter().filter(|grouped| !grouped.group_objects.is_pending) {
@@ -239,15 +239,15 @@ pub(super) fn make_role(observed: &OwnerSnapshot, name: &str, entry: &Entry) -> 
     if observed.precreated_roles {
         return None;
     }
-    let wanted = role(&observed.owner, name, entry);
+    let desired = role(&observed.owner, name, entry);
     match observed.roles.iter().find(|role| role.name == name) {
-        None => Some(Write::CreateRole(wanted)),
-        Some(role) if is_as_wanted(&role.object, &wanted) => None,
-        Some(role) => Some(Write::UpdateRole { name: role.name.clone(), uid: role.uid.clone(), wanted }),
+        None => Some(Write::CreateRole(desired)),
+        Some(role) if is_as_desired(&role.object, &desired) => None,
+        Some(role) => Some(Write::UpdateRole { name: role.name.clone(), uid: role.uid.clone(), desired }),
     }
 }
 
-/// Dismisses the groups and the roles whose names are not wanted any more.
+/// Dismisses the groups and the roles whose names are not desired any more.
 fn dismiss_all(observed: &OwnerSnapshot, is_wanted: impl Fn(&str) -> bool, next: &mut Next) {
     for group in observed.groups.iter().filter(|group| !is_wanted(&group.name)) {
         dismiss(observed, group, next);
@@ -335,8 +335,8 @@ fn role(owner: &GlobalOwner, name: &str, entry: &Entry) -> Value {
     })
 }
 
-fn is_as_wanted(role: &Value, wanted: &Value) -> bool {
-    let same = |pointer: &str| role.pointer(pointer) == wanted.pointer(pointer);
+fn is_as_desired(role: &Value, desired: &Value) -> bool {
+    let same = |pointer: &str| role.pointer(pointer) == desired.pointer(pointer);
     same("/rules") && same("/metadata/labels")
 }
 

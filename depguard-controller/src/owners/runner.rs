@@ -211,18 +211,18 @@ impl Owners {
 
     /// Watches the resources of all groups, and no others.
     fn watch(&mut self, look: &Look) {
-        let mut wanted: BTreeMap<GroupVersionResource, Vec<Entry>> = BTreeMap::new();
+        let mut desired: BTreeMap<GroupVersionResource, Vec<Entry>> = BTreeMap::new();
         let entries = look.owners.iter().filter_map(|owner| owner.entries.as_ref().ok()).flatten();
         for entry in entries.chain(look.groups.iter().filter_map(|group| group.entry.as_ref().ok())) {
-            let known = wanted.entry(entry.resource.clone()).or_default();
+            let known = desired.entry(entry.resource.clone()).or_default();
             // The number of an entry in its list does not change what the entry selects.
             let entry = Entry { number: 0, ..entry.clone() };
             if !known.contains(&entry) {
                 known.push(entry);
             }
         }
-        self.watches.retain(|resource, watching| wanted.get(resource).is_some_and(|entries| watching.is_for(entries)));
-        for (resource, entries) in wanted {
+        self.watches.retain(|resource, watching| desired.get(resource).is_some_and(|entries| watching.is_for(entries)));
+        for (resource, entries) in desired {
             let endpoint = self.context.connection.own_endpoint();
             let news = Arc::clone(&self.news);
             self.watches

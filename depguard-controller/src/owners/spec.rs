@@ -235,7 +235,7 @@ impl Entry {
     }
 
     fn fits(&self, object: &Metadata) -> bool {
-        self.namespace.as_ref().is_none_or(|wanted| object.namespace.as_deref() == Some(wanted.as_str()))
+        self.namespace.as_ref().is_none_or(|selected| object.namespace.as_deref() == Some(selected.as_str()))
             && (self.names.is_empty() || self.names.contains(&object.name))
     }
 }

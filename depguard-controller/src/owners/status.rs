@@ -118,12 +118,12 @@ pub(crate) fn of_group(grouped: &GroupReport<'_>, observed: &OwnerSnapshot) -> O
     }
     let adopted = adopted(observed, std::slice::from_ref(grouped));
     let generation = group.object.pointer("/metadata/generation").and_then(Value::as_i64).unwrap_or_default();
-    let wanted = status(old, generation, &observed.now, [("Adopted", adopted)], more);
-    if old == Some(&wanted) || observed.owner.entries.is_err() {
+    let desired = status(old, generation, &observed.now, [("Adopted", adopted)], more);
+    if old == Some(&desired) || observed.owner.entries.is_err() {
         return None;
     }
     let mut object = group.object.clone();
-    object.as_object_mut()?.insert("status".to_owned(), wanted);
+    object.as_object_mut()?.insert("status".to_owned(), desired);
     Some(Write::MarkGroup { uid: group.uid.clone(), object })
 }
 

@@ -75,7 +75,7 @@ pub(crate) enum Write {
         /// UID of the ClusterRole.
         uid: String,
         /// The whole role as it should be.
-        wanted: Value,
+        desired: Value,
     },
     /// Deletes a ClusterRole.
     DeleteRole {
@@ -277,8 +277,8 @@ impl Write {
                 delete(GROUP_OWNERS.path(name), uid, None, if *orphan { "Orphan" } else { "Background" })
             }
             Self::CreateRole(body) => Request::Create { path: ROLES.to_owned(), body: body.clone() },
-            Self::UpdateRole { name, uid, wanted } => {
-                let field = |pointer: &str| wanted.pointer(pointer).cloned().unwrap_or_default();
+            Self::UpdateRole { name, uid, desired } => {
+                let field = |pointer: &str| desired.pointer(pointer).cloned().unwrap_or_default();
                 let operations = [
                     json!({"op": "add", "path": "/rules", "value": field("/rules")}),
                     json!({"op": "add", "path": "/metadata/labels", "value": field("/metadata/labels")}),

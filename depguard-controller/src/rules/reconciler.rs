@@ -77,9 +77,9 @@ impl Reconciler {
         let plan = plan::plan(&input);
         let origins = snapshot::origins(export_name, state);
         let outcomes = self.install_configurations(&input, &plan, &origins).await;
-        let wanted = plan.rules.iter().flat_map(|rule| named_kinds::kind_keys(&input, rule));
-        let wanted = wanted.map(|key| (key.clone(), self.endpoint_of_place(&key.place, &origins))).collect();
-        let kinds = self.kinds.refresh(wanted).await;
+        let needed = plan.rules.iter().flat_map(|rule| named_kinds::kind_keys(&input, rule));
+        let needed = needed.map(|key| (key.clone(), self.endpoint_of_place(&key.place, &origins))).collect();
+        let kinds = self.kinds.refresh(needed).await;
         let jobs = self.jobs(&input, &plan, &outcomes, &origins);
         let found = RoundOutcomes { outcomes, kinds, probe_results: self.probe_handle.probe(jobs).await };
         let now = k8s_openapi::jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
@@ -173,9 +173,9 @@ impl Reconciler {
             (key, attempt_hash, desired.is_some(), done)
         });
         let mut jobs = in_time(jobs);
-        while let Some((key, attempt_hash, wanted, ApplyResult { outcome, changed })) = jobs.next().await {
-            log(&key, wanted, changed, &outcome);
-            self.context.metrics.installed(&outcome, wanted, changed);
+        while let Some((key, attempt_hash, is_desired, ApplyResult { outcome, changed })) = jobs.next().await {
+            log(&key, is_desired, changed, &outcome);
+            self.context.metrics.installed(&outcome, is_desired, changed);
             self.failures.tried(&key, attempt_hash, &outcome);
             outcomes.insert(key, outcome);
         }
@@ -284,18 +284,18 @@ impl Failures {
         }
     }
 
-    fn keep(&mut self, wanted: impl Fn(&ConfigurationKey) -> bool) {
-        self.installs.keep(&wanted);
-        self.outcomes.retain(|key, _| wanted(key));
-        self.deference.keep(&wanted);
+    fn keep(&mut self, is_needed: impl Fn(&ConfigurationKey) -> bool) {
+        self.installs.keep(&is_needed);
+        self.outcomes.retain(|key, _| is_needed(key));
+        self.deference.keep(&is_needed);
     }
 }
 
-fn log(key: &ConfigurationKey, wanted: bool, changed: bool, outcome: &Outcome) {
+fn log(key: &ConfigurationKey, is_desired: bool, changed: bool, outcome: &Outcome) {
     let (name, place) = (key.side.configuration(), key.place.as_ref().map_or("the cluster", LogicalCluster::as_str));
     match outcome {
         Outcome::Installed if !changed => tracing::debug!(name, place, "the webhook configuration is up to date"),
-        Outcome::Installed if wanted => tracing::info!(name, place, "the webhook configuration is installed"),
+        Outcome::Installed if is_desired => tracing::info!(name, place, "the webhook configuration is installed"),
         Outcome::Installed => tracing::info!(name, place, "the webhook configuration is removed: no rule needs it"),
         Outcome::Pending(why) => tracing::info!(name, place, "the webhook configuration changed meanwhile: {why}"),
         Outcome::Newer { .. } => {

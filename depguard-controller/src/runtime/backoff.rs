@@ -46,14 +46,14 @@ impl<K: Eq + Hash> Retries<K> {
         self.failed.insert(key, Retry { input, pause, due: now + pause });
     }
 
-    /// Notes that an attempt succeeded, or is no longer wanted.
+    /// Notes that an attempt succeeded, or is no longer needed.
     pub(crate) fn done(&mut self, key: &K) {
         self.failed.remove(key);
     }
 
-    /// Forgets all keys that are no longer wanted.
-    pub(crate) fn keep(&mut self, wanted: impl Fn(&K) -> bool) {
-        self.failed.retain(|key, _| wanted(key));
+    /// Forgets all keys that are no longer needed.
+    pub(crate) fn keep(&mut self, needed: impl Fn(&K) -> bool) {
+        self.failed.retain(|key, _| needed(key));
     }
 
     /// Returns the time at which the next attempt is due.

@@ -42,9 +42,9 @@ impl<K: Eq + Hash> Deference<K> {
         self.since.values().filter_map(|since| since.checked_add(self.limit)).filter(|over| *over > now).min()
     }
 
-    /// Forgets all keys that are no longer wanted.
-    pub(crate) fn keep(&mut self, wanted: impl Fn(&K) -> bool) {
-        self.since.retain(|key, _| wanted(key));
+    /// Forgets all keys that are no longer needed.
+    pub(crate) fn keep(&mut self, needed: impl Fn(&K) -> bool) {
+        self.since.retain(|key, _| needed(key));
     }
 }
 

@@ -10,7 +10,7 @@ use crate::config::Config;
 use crate::runtime::metrics::Metrics;
 use crate::runtime::start_error::StartError;
 
-/// Listeners of both, as far as they are wanted.
+/// Listeners of both, as far as they are configured.
 #[derive(Debug)]
 pub(crate) struct Serving {
     probes: Option<Probes>,

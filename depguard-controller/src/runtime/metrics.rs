@@ -193,11 +193,11 @@ impl Metrics {
         self.know(|known| known.owners = owners);
     }
 
-    /// Counts an attempt to install: the configuration is `wanted` or not, and was `changed` or not.
-    pub(crate) fn installed(&self, outcome: &Outcome, wanted: bool, changed: bool) {
+    /// Counts an attempt to install: the configuration is `desired` or not, and was `changed` or not.
+    pub(crate) fn installed(&self, outcome: &Outcome, desired: bool, changed: bool) {
         let outcome = match outcome {
             Outcome::Installed if !changed => "unchanged",
-            Outcome::Installed if wanted => "installed",
+            Outcome::Installed if desired => "installed",
             Outcome::Installed => "removed",
             Outcome::Foreign => "foreign",
             Outcome::ClaimNotAccepted => "claim-not-accepted",

@@ -113,12 +113,12 @@ impl KindFacts {
         let Some(root) = all.values().find(|schema| is_kind(schema)) else { return self };
         let root = opened(plain(root));
         let mut components = Map::new();
-        let mut wanted = Vec::new();
-        references(&root, &mut wanted);
-        while let Some(name) = wanted.pop() {
+        let mut needed = Vec::new();
+        references(&root, &mut needed);
+        while let Some(name) = needed.pop() {
             if let (false, Some(schema)) = (components.contains_key(&name), all.get(&name)) {
                 let schema = opened(plain(schema));
-                references(&schema, &mut wanted);
+                references(&schema, &mut needed);
                 components.insert(name, schema);
             }
         }

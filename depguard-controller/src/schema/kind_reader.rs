@@ -64,14 +64,14 @@ impl KindCache {
         Self { known: BTreeMap::new(), fresh }
     }
 
-    /// Reads the kinds that are due, each where it is served, and forgets the kinds that are not wanted any more. While
+    /// Reads the kinds that are due, each where it is served, and forgets the kinds that are not needed any more. While
     /// reads of a kind fail, its earlier result stays for a minute.
-    pub(crate) async fn refresh(&mut self, mut wanted: BTreeMap<KindKey, Result<Endpoint, String>>) -> Kinds {
+    pub(crate) async fn refresh(&mut self, mut needed: BTreeMap<KindKey, Result<Endpoint, String>>) -> Kinds {
         let now = Instant::now();
-        self.known.retain(|key, _| wanted.contains_key(key));
-        wanted.retain(|key, _| self.known.get(key).is_none_or(|known| known.is_due(self.fresh, now)));
-        let mut left: BTreeSet<_> = wanted.keys().cloned().collect();
-        let mut due: Vec<_> = wanted.into_iter().collect();
+        self.known.retain(|key, _| needed.contains_key(key));
+        needed.retain(|key, _| self.known.get(key).is_none_or(|known| known.is_due(self.fresh, now)));
+        let mut left: BTreeSet<_> = needed.keys().cloned().collect();
+        let mut due: Vec<_> = needed.into_iter().collect();
         // If the time does not suffice for all kinds, the next round begins with the others.
         due.sort_by_key(|(key, _)| self.known.get(key).map(Known::tried));
         let reads = stream::iter(due).map(|(key, endpoint)| async move {

@@ -38,13 +38,13 @@ pub enum ExpectedType {
     reason = "depguard's other crates handle each variant, so that a new one must not compile unnoticed"
 )]
 pub enum SchemaFit {
-    /// The value at the path is as wanted.
+    /// The value at the path is as expected.
     Fits,
     /// Any value may be at the path: the schema does not say.
     Open,
     /// No value is ever at the path, for this reason.
     Missing(String),
-    /// The value at the path is never as wanted, for this reason.
+    /// The value at the path is never as expected, for this reason.
     Other(String),
 }
 
@@ -60,27 +60,27 @@ const REFERENCE: &str = "#/components/schemas/";
 
 impl Schema {
     /// Follows a path. If wildcards lead to several nodes, the best result counts.
-    pub fn fit(&self, path: &FieldPath, wanted: ExpectedType) -> SchemaFit {
-        let mut walk = SchemaWalk { schema: self, open: false, never: None };
+    pub fn fit(&self, path: &FieldPath, expected: ExpectedType) -> SchemaFit {
+        let mut search = SchemaSearch { schema: self, open: false, never: None };
         let mut nodes = vec![&self.root];
-        let mut walked = String::new();
+        let mut so_far = String::new();
         for (depth, segment) in path.segments().iter().enumerate() {
             let mut next = Vec::new();
             for node in nodes {
-                walk.step(node, segment, depth == 0, &walked, &mut next);
+                search.step(node, segment, depth == 0, &so_far, &mut next);
                 if next.len() > MAX_NODES {
                     return SchemaFit::Open;
                 }
             }
             nodes = next;
-            walked.push_str(&shown(segment));
+            so_far.push_str(&shown(segment));
         }
-        let fits = nodes.into_iter().any(|node| walk.leaf(node, wanted, &walked));
-        match walk {
+        let fits = nodes.into_iter().any(|node| search.leaf(node, expected, &so_far));
+        match search {
             _ if fits => SchemaFit::Fits,
-            SchemaWalk { open: true, .. } => SchemaFit::Open,
-            SchemaWalk { never, .. } => {
-                never.unwrap_or_else(|| SchemaFit::Missing(format!("`{walked}` never has a value")))
+            SchemaSearch { open: true, .. } => SchemaFit::Open,
+            SchemaSearch { never, .. } => {
+                never.unwrap_or_else(|| SchemaFit::Missing(format!("`{so_far}` never has a value")))
             }
         }
     }
@@ -104,15 +104,15 @@ impl Schema {
 }
 
 /// Findings on the way along a path.
-struct SchemaWalk<'s> {
+struct SchemaSearch<'s> {
     schema: &'s Schema,
     open: bool,
     never: Option<SchemaFit>,
 }
 
-impl<'s> SchemaWalk<'s> {
+impl<'s> SchemaSearch<'s> {
     /// Follows one segment from a node, and adds the nodes to which it leads to `next`.
-    fn step(&mut self, node: &'s Value, segment: &Segment, at_root: bool, walked: &str, next: &mut Vec<&'s Value>) {
+    fn step(&mut self, node: &'s Value, segment: &Segment, at_root: bool, so_far: &str, next: &mut Vec<&'s Value>) {
         let node = self.schema.resolve(node);
         let before = next.len();
         let properties = node.get("properties").and_then(Value::as_object);
@@ -137,26 +137,26 @@ impl<'s> SchemaWalk<'s> {
         if is_open(node) || others == Some(&Value::Bool(true)) {
             self.open = true;
         } else {
-            self.never(|| SchemaFit::Missing(missing(node, properties, segment, walked)));
+            self.never(|| SchemaFit::Missing(missing(node, properties, segment, so_far)));
         }
     }
 
-    /// Returns true if the wanted value may be at a node.
-    fn leaf(&mut self, node: &Value, wanted: ExpectedType, walked: &str) -> bool {
+    /// Returns true if the expected value may be at a node.
+    fn leaf(&mut self, node: &Value, expected: ExpectedType, so_far: &str) -> bool {
         let node = self.schema.resolve(node);
-        let is = |what: &str, hint: &str| format!("`{walked}` is {what}, which can't hold a reference{hint}");
-        let why = match (type_of(node), wanted) {
+        let is = |what: &str, hint: &str| format!("`{so_far}` is {what}, which can't hold a reference{hint}");
+        let why = match (type_of(node), expected) {
             (Some("string"), ExpectedType::Text | ExpectedType::Names) | (Some("object"), ExpectedType::Map) => {
                 return true;
             }
-            _ if flag(node, "x-kubernetes-int-or-string") && wanted != ExpectedType::Map => return true,
+            _ if flag(node, "x-kubernetes-int-or-string") && expected != ExpectedType::Map => return true,
             (Some("array"), ExpectedType::Names) => {
                 let Some(items) = node.get("items") else { return false };
-                return self.leaf(items, ExpectedType::Text, &format!("{walked}[*]"));
+                return self.leaf(items, ExpectedType::Text, &format!("{so_far}[*]"));
             }
             (Some("array"), _) => is("a list", ": write `[*]` after it for its items"),
             (Some("object"), _) => is("an object", ": write the path of a string in it"),
-            (Some(scalar), ExpectedType::Map) => format!("`{walked}` is a {scalar}, but must be a map"),
+            (Some(scalar), ExpectedType::Map) => format!("`{so_far}` is a {scalar}, but must be a map"),
             (Some(scalar), _) => is(&format!("of type {scalar}"), ": only strings can"),
             (None, _) => {
                 self.open = true;
@@ -172,8 +172,8 @@ impl<'s> SchemaWalk<'s> {
     }
 }
 
-fn missing(node: &Value, properties: Option<&Map<String, Value>>, segment: &Segment, walked: &str) -> String {
-    let here = if walked.is_empty() { "the object".to_owned() } else { format!("`{walked}`") };
+fn missing(node: &Value, properties: Option<&Map<String, Value>>, segment: &Segment, so_far: &str) -> String {
+    let here = if so_far.is_empty() { "the object".to_owned() } else { format!("`{so_far}`") };
     match (segment, type_of(node)) {
         (Segment::Name(_), Some("array")) => format!("{here} is a list: write `[*]` after it for its items"),
         (Segment::Name(name), Some("object") | None) => {
@@ -284,7 +284,7 @@ mod tests {
     fn a_path_fits_is_open_or_leads_nowhere() {
         use ExpectedType::{Map, Names, Text};
         let (fits, open) = ("fits", "open");
-        for (path, wanted, expected) in [
+        for (path, expected_type, expected) in [
             (".spec.vpcRef.name", Names, fits),
             (".spec.networks[*].vpc", Names, fits),
             (".spec.networks[0].vpc", Text, fits),
@@ -335,12 +335,12 @@ mod tests {
             (".metadata.owner", Names, "`.metadata` has no field `owner`: it has "),
             (".spec.template.spec", Names, "`.spec.template` has no field `spec`: it has none"),
         ] {
-            let found = match schema().fit(&FieldPath::parse(path).unwrap(), wanted) {
+            let found = match schema().fit(&FieldPath::parse(path).unwrap(), expected_type) {
                 SchemaFit::Fits => fits.to_owned(),
                 SchemaFit::Open => open.to_owned(),
                 SchemaFit::Missing(why) | SchemaFit::Other(why) => why,
             };
-            assert!(found.starts_with(expected), "{path} {wanted:?}: {found}");
+            assert!(found.starts_with(expected), "{path} {expected_type:?}: {found}");
         }
     }
 }

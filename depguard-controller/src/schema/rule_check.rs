@@ -61,7 +61,7 @@ pub struct PathFit<'r> {
     /// Path in the dependents.
     pub path: &'r FieldPath,
     /// Value that must be at the path.
-    pub wanted: ExpectedType,
+    pub expected: ExpectedType,
     /// Value that the schema allows at the path.
     pub fit: SchemaFit,
 }
@@ -70,9 +70,9 @@ pub struct PathFit<'r> {
 pub fn paths<'r>(rule: &'r Rule, schema: &Schema) -> Vec<PathFit<'r>> {
     let paths = rule.edges().iter().flat_map(|edge| edge.paths().map(move |(field, path)| (edge, field, path)));
     let fit = |(edge, field, path): (&Edge, &str, &'r FieldPath)| {
-        let wanted = wanted(edge, path);
+        let expected = expected_type(edge, path);
         let field = format!("spec.dependencies[{}].{field}", edge.index);
-        PathFit { dependents: &rule.dependent().gvr, field, path, wanted, fit: schema.fit(path, wanted) }
+        PathFit { dependents: &rule.dependent().gvr, field, path, expected, fit: schema.fit(path, expected) }
     };
     paths.map(fit).collect()
 }
@@ -92,7 +92,8 @@ pub fn unreviewed(parsed: &Rule) -> Vec<(String, String)> {
 
 /// Returns true if no dependent can hold such a reference.
 pub(crate) fn is_blind(edge: &Edge, schema: &Schema) -> bool {
-    let is_missing = |path| matches!(schema.fit(path, wanted(edge, path)), SchemaFit::Missing(_) | SchemaFit::Other(_));
+    let is_missing =
+        |path| matches!(schema.fit(path, expected_type(edge, path)), SchemaFit::Missing(_) | SchemaFit::Other(_));
     match &edge.reference {
         Reference::Fixed(_) | Reference::Selected(_) => false,
         Reference::Field(_) | Reference::Selector(_) => is_missing(edge.reference.path()),
@@ -206,7 +207,7 @@ pub(crate) fn name(gvr: &GroupVersionResource) -> String {
     format!("{} {}", gvr.group_resource(), gvr.version)
 }
 
-fn wanted(edge: &Edge, path: &FieldPath) -> ExpectedType {
+fn expected_type(edge: &Edge, path: &FieldPath) -> ExpectedType {
     match &edge.reference {
         Reference::Selector(own) if own == path => ExpectedType::Map,
         Reference::Field(field) if field.path == *path && field.keys => ExpectedType::Map,

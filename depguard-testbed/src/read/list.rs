@@ -45,7 +45,7 @@ pub(crate) fn list(world: &World, target: &Target, query: &Query, form: Form, mo
         Form::Objects => reply(resource, &metadata, &page.objects),
         Form::Metadata => metadata_reply(&metadata, &page.objects),
         Form::Table(include) => {
-            let table = table::of(resource, &metadata, &page.objects, include);
+            let table = table::render(resource, &metadata, &page.objects, include);
             reply::bytes(200, "application/json", table.into())
         }
     })

@@ -17,7 +17,7 @@ for creation idempotence and configuration definition. Cannot be updated. More i
 https://kubernetes.io/docs/concepts/overview/working-with-objects/names#names";
 
 /// Returns the text of a `metav1.Table` of the objects.
-pub(crate) fn of(resource: &Resource, metadata: &Value, objects: &[Arc<Object>], include: Include) -> String {
+pub(crate) fn render(resource: &Resource, metadata: &Value, objects: &[Arc<Object>], include: Include) -> String {
     let columns = columns(resource);
     let mut definitions = vec![json!({
         "name": "Name", "type": "string", "format": "name", "description": NAME, "priority": 0,

@@ -257,7 +257,8 @@ async fn the_page_about_suggest_has_the_figures_of_the_packs() {
         let listed: BTreeSet<_> = of_pack.cloned().collect();
         let found = expected.intersection(&listed).count();
         table += &format!("| {} | {} | {} |\n", pack.name, share(found, expected.len()), share(found, listed.len()));
-        (all_found, all_expected, all_listed) = (all_found + found, all_expected + expected.len(), all_listed + listed.len());
+        (all_found, all_expected, all_listed) =
+            (all_found + found, all_expected + expected.len(), all_listed + listed.len());
     }
     table += &format!("| all | {} | {} |\n", share(all_found, all_expected), share(all_found, all_listed));
     let path = root().join("docs/suggest.md");

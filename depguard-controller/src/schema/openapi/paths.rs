@@ -3,7 +3,7 @@
 use depguard_core::FieldPath;
 use serde_json::{Map, Value};
 
-use crate::schema::openapi::{ExpectedType, Schema, SchemaWalk, every_object_s};
+use crate::schema::openapi::{ExpectedType, Schema, SchemaSearch, every_object_s};
 
 /// Maximum number of paths that are returned.
 const MAX_PATHS: usize = 10_000;
@@ -13,28 +13,28 @@ const MAX_PLACES: usize = 50_000;
 const MAX_DEPTH: usize = 24;
 
 impl Schema {
-    /// Returns the paths at which the wanted value may be, those of the upper levels first. Items of lists and values
+    /// Returns the paths at which the expected value may be, those of the upper levels first. Items of lists and values
     /// of maps are written as `[*]`. Returns at most 10,000 paths, and only paths that a rule can hold.
-    pub fn paths(&self, wanted: ExpectedType) -> Vec<FieldPath> {
+    pub fn paths(&self, expected: ExpectedType) -> Vec<FieldPath> {
         let mut found = Vec::new();
-        let mut walk = SchemaWalk { schema: self, open: false, never: None };
+        let mut search = SchemaSearch { schema: self, open: false, never: None };
         let mut level = vec![(String::new(), &self.root)];
         let mut places = 0;
         for depth in 0..MAX_DEPTH {
             let mut next = Vec::new();
-            for (walked, node) in level {
+            for (so_far, node) in level {
                 for (step, inner) in self.steps(node, depth == 0) {
                     places += 1;
-                    let walked = format!("{walked}{step}");
+                    let so_far = format!("{so_far}{step}");
                     // A path with too many wildcards, or of too great a length, stays so deeper down.
-                    let (Ok(path), true) = (FieldPath::parse(&walked), places < MAX_PLACES) else { continue };
-                    if walk.leaf(inner, wanted, &walked) {
+                    let (Ok(path), true) = (FieldPath::parse(&so_far), places < MAX_PLACES) else { continue };
+                    if search.leaf(inner, expected, &so_far) {
                         found.push(path);
                     }
                     if found.len() >= MAX_PATHS {
                         return found;
                     }
-                    next.push((walked, inner));
+                    next.push((so_far, inner));
                 }
             }
             level = next;

@@ -132,9 +132,9 @@ impl<'k> KindChecker<'k> {
     /// Returns advice with the nearest existing path.
     fn advice(&mut self, path: &PathFit<'_>, named: &KindReference, schema: &rule_check::Schema) -> String {
         self.compared = self.compared.saturating_add(1);
-        let wants_map = path.wanted == ExpectedType::Map;
+        let is_map = path.expected == ExpectedType::Map;
         let nearest = (self.compared <= MAX_COMPARED).then(|| {
-            let paths = self.paths.entry((named.clone(), wants_map)).or_insert_with(|| schema.paths(path.wanted));
+            let paths = self.paths.entry((named.clone(), is_map)).or_insert_with(|| schema.paths(path.expected));
             nearest::path(path.path, paths).cloned()
         });
         match nearest.flatten() {

@@ -151,7 +151,8 @@ fn missing_resource(object: &Value, flaw: &Flaw, kinds: &Kinds) -> Option<String
 fn check_head(subject: &Subject, report: &mut Report) {
     let text = |pointer: &str| subject.value.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
     let api_version = format!("{}/{}", api::GROUP, api::VERSION);
-    for (field, pointer, required) in [("apiVersion", "/apiVersion", api_version.as_str()), ("kind", "/kind", api::KIND)]
+    for (field, pointer, required) in
+        [("apiVersion", "/apiVersion", api_version.as_str()), ("kind", "/kind", api::KIND)]
     {
         let is_text = subject.value.pointer(pointer).is_none_or(Value::is_string);
         if is_text && text(pointer) != required {
