@@ -110,7 +110,8 @@
 //! # Modules and features
 //!
 //! The root has what a provider needs. Tools that check rules, follow references or explain decisions find the rest in
-//! the modules. The features `locks` and `owners`, both off by default, switch on the modules of these names.
+//! the modules. The features `locks`, `owners` and `interlock`, all off by default, switch on the modules of these
+//! names.
 //!
 //! # Guarantees
 //!
@@ -130,6 +131,11 @@ mod guards;
 
 /// Evaluation of a deletion, from a review to a decision: it returns queries, takes their answers, and decides.
 mod evaluation;
+
+/// Interlock of references with deletions: of two requests that would leave a dangling reference together, at most one
+/// is allowed.
+#[cfg(feature = "interlock")]
+pub mod interlock;
 
 /// Lookups of dependents: the requests that find them, and the items of an answer that refer to the object.
 pub mod lookup;

@@ -14,7 +14,7 @@ const MAX_PROBLEM_CHARS: usize = 600;
 ///
 /// It prints as a sentence for the users of the webhook. A program that reads by its own user's rights prints the
 /// [text](Self::text), and words the [remedy](Self::remedy) itself.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Unresolved {
     // The first field decides the order: problems that last are named before those that pass.
     cause: Cause,
@@ -23,7 +23,7 @@ pub struct Unresolved {
 }
 
 /// Remedy that depends on the user who reads: the webhook's user, or the user of a command.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[expect(clippy::exhaustive_enums, reason = "each program that reads words every remedy for its own users")]
 pub enum Remedy {
     /// The user needs new credentials.

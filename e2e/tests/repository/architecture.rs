@@ -17,6 +17,7 @@ const CRATES: &[Crate] = &[
         modules: &[
             "guards",
             "evaluation",
+            "interlock",
             "lookup",
             "freshness",
             "applicability",

@@ -1,0 +1,136 @@
+//! Marks: the notes of evaluations under way, by target.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use super::object_key::{Dependent, Revision};
+
+/// Identity of one evaluation: a random number that no other evaluation has. Only the evaluation that recorded a mark
+/// takes the mark down, and it knows the mark by the nonce.
+///
+/// The UID of a review is no nonce, because a proxy may deliver a review twice.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Nonce(u128);
+
+/// Mark of a deletion: the target may be deleted in this state.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[expect(clippy::exhaustive_structs, reason = "a test of the whole compares its fields")]
+pub struct Flag {
+    /// The state of the target in the review. Once the target has left that state, the deletion is reviewed again or is
+    /// over, and the flag is void.
+    pub revision: Revision,
+}
+
+/// Mark of a creation or an update: the dependent may be stored with a reference to the target.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[expect(clippy::exhaustive_structs, reason = "a test of the whole compares its fields")]
+pub struct Intent {
+    /// The dependent. Once an updated dependent has left the replaced state, the update is stored or never will be, and
+    /// the intent is void.
+    pub dependent: Dependent,
+}
+
+/// Mark of any number of creations and updates, for a target that many dependents begin to refer to at the same time.
+///
+/// While the mark is open, an evaluation that reads it may rely on it, and writes nothing. The [cleaner](super::Cleaner)
+/// closes the mark, and takes the closed mark away after the time for which it keeps any mark. So the last evaluation
+/// that relied on the mark is over by then.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[expect(clippy::exhaustive_structs, reason = "a test of the whole compares its fields")]
+pub struct SharedMark {
+    /// The nonce of the evaluation that opened the mark. Another one means that the mark was opened again.
+    pub epoch: Nonce,
+    /// True while evaluations may rely on the mark. A closed mark still keeps deletions out.
+    pub is_open: bool,
+}
+
+/// Marks about one target.
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub struct Marks {
+    /// The flags, by evaluation.
+    pub flags: BTreeMap<Nonce, Flag>,
+    /// The intents, by evaluation.
+    pub intents: BTreeMap<Nonce, Intent>,
+    /// The mark that is shared by the evaluations for which there was no room among the intents.
+    pub shared: Option<SharedMark>,
+}
+
+impl Nonce {
+    /// Creates a nonce from a random number.
+    pub fn new(random: u128) -> Self {
+        Self(random)
+    }
+
+    /// Reads the printed nonce.
+    pub(super) fn parse(text: &str) -> Option<Self> {
+        let is_hexadecimal = text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+        let number = u128::from_str_radix(text, 16).ok().filter(|_| text.len() == 32 && is_hexadecimal);
+        number.map(Self)
+    }
+}
+
+impl fmt::Display for Nonce {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:032x}", self.0)
+    }
+}
+
+impl fmt::Debug for Nonce {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Nonce({:x})", self.0)
+    }
+}
+
+impl Flag {
+    /// Returns true if a target that was seen at `current` can't be deleted by the flag's evaluation any more. The read
+    /// must have been sent after the flag was read.
+    pub(super) fn is_void_at(&self, current: &Revision) -> bool {
+        self.revision != *current
+    }
+}
+
+impl Intent {
+    /// Returns true for an update, whose intent is void once the dependent has left the replaced state.
+    pub(super) fn is_update(&self) -> bool {
+        self.dependent.replaced().is_some()
+    }
+
+    /// Returns true if an update can't be stored any more, or is stored already, because the dependent was seen at
+    /// `current`; `None`: it doesn't exist. The read must have been sent after the intent was read.
+    ///
+    /// Always false for a creation: a dependent that isn't stored yet looks like one that is stored no more.
+    pub(super) fn is_void_at(&self, current: Option<&Revision>) -> bool {
+        let Some(replaced) = self.dependent.replaced() else { return false };
+        current.is_none_or(|current| (current.uid(), current.resource_version()) != (self.dependent.uid(), replaced))
+    }
+}
+
+impl Marks {
+    pub(super) fn is_empty(&self) -> bool {
+        let Self { flags, intents, shared } = self;
+        flags.is_empty() && intents.is_empty() && shared.is_none()
+    }
+
+    /// Removes the marks that this evaluation alone relies on.
+    pub(super) fn take_down(&mut self, nonce: Nonce) {
+        self.flags.remove(&nonce);
+        self.intents.remove(&nonce);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_nonce_is_read_as_it_is_printed_and_no_other_way() {
+        for number in [0, 1, u128::MAX] {
+            assert_eq!(Nonce::parse(&Nonce(number).to_string()), Some(Nonce(number)));
+        }
+        let wrong = ["", "1", "+0000000000000000000000000000001", "0000000000000000000000000000000A"];
+        for wrong in wrong {
+            assert_eq!(Nonce::parse(wrong), None, "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! Notes: the marks that evaluations ask to record, and the judgement of a note against the marks of the other side.
+
+use std::collections::BTreeSet;
+
+use super::mark::{Flag, Intent, Marks, Nonce, SharedMark};
+use super::object_key::{Dependent, ObjectKey, Revision};
+use super::{MAX_FLAGS, MAX_INTENTS};
+use crate::protocol::problem::Unresolved;
+
+/// Wish of one evaluation for a register: to record its marks there, or to take them down.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Note {
+    pub(super) nonce: Nonce,
+    pub(super) content: Content,
+    /// Marks of the other side that were proven void. A void mark stays void, so a later write may rely on the proof.
+    pub(super) void: BTreeSet<Nonce>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) enum Content {
+    /// A deletion of the target in this state.
+    Flag(ObjectKey, Revision),
+    /// References of the dependent to all these targets.
+    Intents(Dependent, BTreeSet<ObjectKey>),
+    /// Removal of the marks that the evaluation has recorded.
+    TakeDown,
+}
+
+/// Result of a note.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[expect(clippy::exhaustive_enums, reason = "an evaluation handles each variant")]
+pub enum Outcome {
+    /// The register says what the note wishes.
+    Recorded,
+    /// Nothing was recorded, because the other side has these live marks.
+    Opposed(Vec<Opponent>),
+    /// Nothing was recorded, because the register has no room, or because it may miss marks: it was made a short time
+    /// ago. Both pass by themselves.
+    Shut,
+    /// Nothing was recorded, for this reason: the end of a sentence about the register.
+    Failed(Unresolved),
+    /// It is unknown if anything was or will be recorded, for this reason: the end of a sentence about the register.
+    Unknown(Unresolved),
+}
+
+/// Live mark of the other side.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[expect(clippy::exhaustive_enums, reason = "an evaluation handles each variant")]
+pub enum Opponent {
+    /// A deletion of this target.
+    Flag(ObjectKey, Nonce, Flag),
+    /// A creation or an update that refers to the target.
+    Intent(Nonce, Intent),
+    /// An unknown number of creations and updates that refer to the target.
+    Shared(SharedMark),
+}
+
+impl Note {
+    /// Creates the note that takes down all marks of an evaluation.
+    pub(super) fn take_down(nonce: Nonce) -> Self {
+        Self { nonce, content: Content::TakeDown, void: BTreeSet::new() }
+    }
+
+    /// Returns the targets that the note is about; none for the removal of marks.
+    pub(super) fn targets(&self) -> Vec<&ObjectKey> {
+        match &self.content {
+            Content::Flag(target, _) => vec![target],
+            Content::Intents(_, targets) => targets.iter().collect(),
+            Content::TakeDown => Vec::new(),
+        }
+    }
+
+    /// Returns the live marks of the other side about one of the targets, which has these marks. None if the note is
+    /// recorded already: it was judged when it was written.
+    pub(super) fn opponents(&self, target: &ObjectKey, marks: &Marks) -> Vec<Opponent> {
+        let is_live = |nonce: &Nonce| !self.void.contains(nonce);
+        match &self.content {
+            Content::Flag(..) if !marks.flags.contains_key(&self.nonce) => {
+                let intents = marks.intents.iter().filter(|(nonce, _)| is_live(nonce));
+                let intents = intents.map(|(nonce, intent)| Opponent::Intent(*nonce, intent.clone()));
+                // Nothing proves a shared mark void: nobody knows the dependents.
+                intents.chain(marks.shared.map(Opponent::Shared)).collect()
+            }
+            Content::Intents(..) if !marks.intents.contains_key(&self.nonce) => {
+                let flags = marks.flags.iter().filter(|(nonce, _)| is_live(nonce));
+                flags.map(|(nonce, flag)| Opponent::Flag(target.clone(), *nonce, flag.clone())).collect()
+            }
+            Content::Flag(..) | Content::Intents(..) | Content::TakeDown => Vec::new(),
+        }
+    }
+
+    /// Adds the note's mark about one of its targets. Returns false if there is no room.
+    pub(super) fn record(&self, marks: &mut Marks) -> bool {
+        match &self.content {
+            Content::Flag(_, revision) => {
+                let has_room = marks.flags.len() < MAX_FLAGS || marks.flags.contains_key(&self.nonce);
+                if has_room {
+                    marks.flags.insert(self.nonce, Flag { revision: revision.clone() });
+                }
+                has_room
+            }
+            Content::Intents(dependent, _) => {
+                let is_covered = marks.intents.contains_key(&self.nonce) || marks.shared.is_some_and(|it| it.is_open);
+                if is_covered {
+                } else if marks.intents.len() < MAX_INTENTS {
+                    marks.intents.insert(self.nonce, Intent { dependent: dependent.clone() });
+                } else {
+                    marks.shared = Some(SharedMark { epoch: self.nonce, is_open: true });
+                }
+                true
+            }
+            Content::TakeDown => {
+                marks.take_down(self.nonce);
+                true
+            }
+        }
+    }
+}

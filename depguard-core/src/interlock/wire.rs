@@ -1,0 +1,259 @@
+//! Wire form of a register: a ReferenceRegister of depguard's own API group.
+//!
+//! A register that can't be read in every part is unknown, so whoever asks is refused: a part that this version doesn't
+//! know may be a mark.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::mark::{Flag, Intent, Marks, Nonce, SharedMark};
+use super::object_key::{Dependent, ObjectKey, RegisterName, Revision};
+use super::register::Register;
+use crate::model::api;
+use crate::model::names::{Group, GroupResource, LogicalCluster, NameError, Namespace, Resource};
+use crate::protocol::deletion_target::is_stored_name;
+
+/// The resource of registers.
+const PLURAL: &str = "referenceregisters";
+/// The kind of registers.
+const KIND: &str = "ReferenceRegister";
+
+/// The reason why an object can't be used as a register.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("not a ReferenceRegister that this version knows: {0}")]
+pub struct RegisterError(String);
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct WireRegister {
+    api_version: String,
+    kind: String,
+    metadata: WireMetadata,
+    spec: WireSpec,
+}
+
+/// The metadata that depguard reads. An API server adds more.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct WireMetadata {
+    name: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    uid: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    resource_version: Option<String>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct WireSpec {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    open_for: Option<String>,
+    #[serde(default)]
+    targets: Vec<WireMarks>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct WireMarks {
+    target: WireKey,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    flags: Vec<WireFlag>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    intents: Vec<WireIntent>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    shared: Option<WireShared>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct WireKey {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    cluster: Option<String>,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    group: String,
+    resource: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    namespace: Option<String>,
+    name: String,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct WireFlag {
+    nonce: String,
+    uid: String,
+    resource_version: String,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct WireIntent {
+    nonce: String,
+    dependent: WireKey,
+    uid: String,
+    /// The `resourceVersion` of the replaced object. Left out: a creation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    replaced: Option<String>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct WireShared {
+    epoch: String,
+    open: bool,
+}
+
+impl RegisterName {
+    /// Returns the path of the register at an API server.
+    pub fn path(&self) -> String {
+        format!("/apis/{}/{}/{PLURAL}/{self}", api::GROUP, api::VERSION)
+    }
+}
+
+impl Register {
+    /// Reads a register as an API server returns it.
+    pub fn parse(bytes: &[u8]) -> Result<Self, RegisterError> {
+        let wire: WireRegister = serde_json::from_slice(bytes).map_err(|error| RegisterError(error.to_string()))?;
+        let WireRegister { api_version, kind, metadata, spec: WireSpec { open_for, targets } } = wire;
+        if api_version != api_version_of_registers() || kind != KIND {
+            return Err(RegisterError(format!("it is a {kind} of {api_version}")));
+        }
+        let name = RegisterName::parse(&metadata.name)
+            .ok_or_else(|| RegisterError(format!("`{}` is no register's name", metadata.name)))?;
+        let stored = match (metadata.uid, metadata.resource_version) {
+            (Some(uid), Some(version)) if !uid.is_empty() && !version.is_empty() => Some((uid, version)),
+            (None, None) => None,
+            _ => return Err(RegisterError("it has no UID or no resourceVersion".to_owned())),
+        };
+        let mut register = Self { name, stored, open_for, marks: BTreeMap::new() };
+        for wire in targets {
+            let target = wire.target.read()?;
+            if !name.is_of(&target) {
+                return Err(RegisterError(format!("its target {} belongs to another register", target.name)));
+            }
+            let marks = Marks {
+                flags: by_nonce(wire.flags, WireFlag::read)?,
+                intents: by_nonce(wire.intents, WireIntent::read)?,
+                shared: wire.shared.map(WireShared::read).transpose()?,
+            };
+            if register.marks.insert(target, marks).is_some() {
+                return Err(RegisterError("it names a target twice".to_owned()));
+            }
+        }
+        Ok(register)
+    }
+
+    /// Returns the object to store, with the version that was read.
+    pub fn to_value(&self) -> Value {
+        let metadata = WireMetadata {
+            name: self.name.to_string(),
+            uid: self.uid().map(str::to_owned),
+            resource_version: self.resource_version().map(str::to_owned),
+        };
+        let targets = self.marks.iter().map(|(target, marks)| WireMarks {
+            target: WireKey::from_key(target),
+            flags: marks.flags.iter().map(|(nonce, flag)| WireFlag::from_flag(*nonce, flag)).collect(),
+            intents: marks.intents.iter().map(|(nonce, intent)| WireIntent::from_intent(*nonce, intent)).collect(),
+            shared: marks.shared.map(|shared| WireShared { epoch: shared.epoch.to_string(), open: shared.is_open }),
+        });
+        let spec = WireSpec { open_for: self.open_for.clone(), targets: targets.collect() };
+        json!({"apiVersion": api_version_of_registers(), "kind": KIND, "metadata": metadata, "spec": spec})
+    }
+}
+
+fn api_version_of_registers() -> String {
+    format!("{}/{}", api::GROUP, api::VERSION)
+}
+
+fn by_nonce<W, M>(
+    wire: Vec<W>,
+    read: fn(W) -> Result<(Nonce, M), RegisterError>,
+) -> Result<BTreeMap<Nonce, M>, RegisterError> {
+    let mut marks = BTreeMap::new();
+    for one in wire {
+        let (nonce, mark) = read(one)?;
+        if marks.insert(nonce, mark).is_some() {
+            return Err(RegisterError("it names an evaluation twice".to_owned()));
+        }
+    }
+    Ok(marks)
+}
+
+fn nonce(text: &str) -> Result<Nonce, RegisterError> {
+    Nonce::parse(text).ok_or_else(|| RegisterError(format!("`{text}` is no nonce")))
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "it is given to map_err")]
+fn malformed(error: NameError) -> RegisterError {
+    RegisterError(format!("a name {error}"))
+}
+
+impl WireKey {
+    fn from_key(key: &ObjectKey) -> Self {
+        let ObjectKey { cluster, kind: GroupResource { group, resource }, namespace, name } = key;
+        Self {
+            cluster: cluster.as_ref().map(ToString::to_string),
+            group: group.to_string(),
+            resource: resource.to_string(),
+            namespace: namespace.as_ref().map(ToString::to_string),
+            name: name.clone(),
+        }
+    }
+
+    fn read(self) -> Result<ObjectKey, RegisterError> {
+        if self.name.is_empty() || !is_stored_name(&self.name) {
+            return Err(RegisterError("an object's name is invalid".to_owned()));
+        }
+        Ok(ObjectKey {
+            cluster: self.cluster.as_deref().map(LogicalCluster::parse).transpose().map_err(malformed)?,
+            kind: GroupResource {
+                group: Group::parse(&self.group).map_err(malformed)?,
+                resource: Resource::parse(&self.resource).map_err(malformed)?,
+            },
+            namespace: self.namespace.as_deref().map(Namespace::parse).transpose().map_err(malformed)?,
+            name: self.name,
+        })
+    }
+}
+
+impl WireFlag {
+    fn from_flag(nonce: Nonce, flag: &Flag) -> Self {
+        let Flag { revision } = flag;
+        let (uid, resource_version) = (revision.uid().to_owned(), revision.resource_version().to_owned());
+        Self { nonce: nonce.to_string(), uid, resource_version }
+    }
+
+    fn read(self) -> Result<(Nonce, Flag), RegisterError> {
+        let revision = Revision::parse(&self.uid, &self.resource_version).map_err(malformed)?;
+        Ok((nonce(&self.nonce)?, Flag { revision }))
+    }
+}
+
+impl WireIntent {
+    fn from_intent(nonce: Nonce, intent: &Intent) -> Self {
+        let Intent { dependent } = intent;
+        Self {
+            nonce: nonce.to_string(),
+            dependent: WireKey::from_key(dependent.key()),
+            uid: dependent.uid().to_owned(),
+            replaced: dependent.replaced().map(str::to_owned),
+        }
+    }
+
+    fn read(self) -> Result<(Nonce, Intent), RegisterError> {
+        let key = self.dependent.read()?;
+        let dependent = match self.replaced {
+            None => Dependent::created(key, &self.uid).map_err(malformed)?,
+            Some(version) => Dependent::updated(key, Revision::parse(&self.uid, &version).map_err(malformed)?),
+        };
+        Ok((nonce(&self.nonce)?, Intent { dependent }))
+    }
+}
+
+impl WireShared {
+    fn read(self) -> Result<SharedMark, RegisterError> {
+        Ok(SharedMark { epoch: nonce(&self.epoch)?, is_open: self.open })
+    }
+}

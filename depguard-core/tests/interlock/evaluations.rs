@@ -1,0 +1,197 @@
+//! Evaluations of both sides, step by step.
+
+use std::collections::BTreeSet;
+
+use depguard_core::interlock::{
+    Ask, Buckets, Delete, Insert, Listing, Nonce, Observation, Outcome, Refusal, RegisterName, Verdict,
+};
+
+use crate::cast::*;
+
+fn stored(version: u32) -> Observation {
+    Observation::Stored { revision: revision(version), is_terminating: false }
+}
+
+fn refused(refusal: Refusal) -> Verdict {
+    Verdict::Refused(refusal)
+}
+
+/// Returns a creation whose intent was recorded.
+fn marked() -> Insert {
+    let mut insert = insert(1, &created("m"), &["a"]);
+    insert.recorded(name(), Outcome::Recorded);
+    assert_eq!(insert.asks(), [Ask::Target(vpc("a"))]);
+    insert
+}
+
+#[test]
+fn a_creation_passes_if_its_target_is_there() {
+    let mut insert = marked();
+    assert_eq!(insert.verdict(), None);
+    insert.observed(&vpc("a"), stored(1));
+    assert_eq!(insert.verdict(), Some(&Verdict::Allowed));
+}
+
+#[test]
+fn a_refused_creation_takes_its_intent_down_first() {
+    let gone = Observation::Stored { revision: revision(1), is_terminating: true };
+    let unknown = Observation::Unknown(failed());
+    for (observation, refusal) in [
+        (Observation::Absent, Refusal::Missing(vpc("a"))),
+        (gone, Refusal::Terminating(vpc("a"))),
+        (unknown, Refusal::Unknown(failed())),
+    ] {
+        let mut insert = marked();
+        insert.observed(&vpc("a"), observation);
+        assert_eq!(insert.verdict(), None);
+        let written = with(&register(), intent(1, &created("m"), &["a"]));
+        assert_eq!(marks(&with(&written, note(&insert.asks()))), 0);
+        insert.recorded(name(), Outcome::Recorded);
+        assert_eq!(insert.verdict(), Some(&refused(refusal)));
+    }
+}
+
+#[test]
+fn a_creation_without_a_new_reference_asks_nothing() {
+    assert_eq!(insert(1, &created("m"), &[]).verdict(), Some(&Verdict::Allowed));
+}
+
+/// Returns the result of a creation that met a flag from version 2 of its target, and sees the target so.
+fn against_a_flag(observation: Observation) -> Insert {
+    let flagged = with(&register(), flag(9, "a", 2));
+    let mut insert = insert(1, &created("m"), &["a"]);
+    insert.recorded(name(), outcome(&flagged, note(&insert.asks())));
+    assert_eq!(insert.asks(), [Ask::Target(vpc("a"))]);
+    insert.observed(&vpc("a"), observation);
+    insert
+}
+
+#[test]
+fn a_flag_is_void_once_its_target_has_left_the_reviewed_state() {
+    let flagged = with(&register(), flag(9, "a", 2));
+    let insert = against_a_flag(stored(3));
+    let written = with(&flagged, note(&insert.asks()));
+    assert_eq!(marks(&written), 2);
+    // Another flag is as live as before.
+    let flagged = with(&flagged, flag(10, "a", 3));
+    assert!(matches!(outcome(&flagged, note(&insert.asks())), Outcome::Opposed(all) if all.len() == 1));
+}
+
+#[test]
+fn a_flag_of_the_targets_state_makes_a_creation_wait() {
+    assert_eq!(against_a_flag(stored(2)).verdict(), Some(&refused(Refusal::AgainSoon)));
+    assert_eq!(against_a_flag(Observation::Absent).verdict(), Some(&refused(Refusal::Missing(vpc("a")))));
+    let terminating = Observation::Stored { revision: revision(3), is_terminating: true };
+    assert_eq!(against_a_flag(terminating).verdict(), Some(&refused(Refusal::Terminating(vpc("a")))));
+}
+
+#[test]
+fn a_creation_that_is_refused_at_its_second_register_takes_the_first_intent_down() {
+    let buckets = Buckets::new(64).unwrap();
+    let mut insert = Insert::begin(buckets, Nonce::new(1), &created("m"), [vpc("a"), vpc("b")]);
+    let mut registers: BTreeSet<RegisterName> = BTreeSet::new();
+    for outcome in [Outcome::Recorded, Outcome::Shut] {
+        let asks = insert.asks();
+        let [Ask::Record(register, _)] = &asks[..] else { panic!("{asks:?}") };
+        registers.insert(*register);
+        insert.recorded(*register, outcome);
+    }
+    assert_eq!(registers.len(), 2);
+    let asks = insert.asks();
+    let [Ask::Record(register, _)] = &asks[..] else { panic!("{asks:?}") };
+    insert.recorded(*register, Outcome::Failed(failed()));
+    // The cleaner takes away what could not be taken down.
+    assert_eq!(insert.verdict(), Some(&refused(Refusal::AgainSoon)));
+}
+
+#[test]
+fn a_referenced_target_is_refused_without_a_write() {
+    let mut delete = Delete::begin(one(), Nonce::new(1), vpc("a"), revision(1));
+    delete.listed(Listing::Referrers);
+    assert_eq!(delete.verdict(), Some(&refused(Refusal::Referenced)));
+}
+
+#[test]
+fn only_the_list_after_the_flag_allows_a_deletion() {
+    let mut delete = delete(1, "a", 1);
+    // Answers that nobody asked for change nothing.
+    delete.listed(Listing::Empty);
+    assert_eq!(delete.verdict(), None);
+    delete.recorded(Outcome::Recorded);
+    assert_eq!(delete.asks(), [Ask::Dependents]);
+    delete.listed(Listing::Empty);
+    assert_eq!(delete.verdict(), Some(&Verdict::Allowed));
+}
+
+#[test]
+fn a_deletion_that_is_refused_after_its_flag_takes_the_flag_down() {
+    for (listing, refusal) in
+        [(Listing::Referrers, Refusal::Referenced), (Listing::Unknown(failed()), Refusal::Unknown(failed()))]
+    {
+        let mut delete = delete(1, "a", 1);
+        let flagged = with(&register(), note(&delete.asks()));
+        delete.recorded(Outcome::Recorded);
+        delete.listed(listing);
+        assert_eq!(delete.verdict(), None);
+        assert_eq!(marks(&with(&flagged, note(&delete.asks()))), 0);
+        delete.recorded(Outcome::Unknown(failed()));
+        assert_eq!(delete.verdict(), Some(&refused(refusal)));
+    }
+}
+
+#[test]
+fn a_flag_that_may_be_there_is_taken_down_and_one_that_is_not_is_not() {
+    let mut unknown = delete(1, "a", 1);
+    unknown.recorded(Outcome::Unknown(failed()));
+    assert!(matches!(unknown.asks()[..], [Ask::Record(..)]));
+    let mut unwritten = delete(1, "a", 1);
+    unwritten.recorded(Outcome::Failed(failed()));
+    assert_eq!(unwritten.verdict(), Some(&refused(Refusal::Unknown(failed()))));
+}
+
+/// Returns the result of a deletion that met the intent of an update of version 2 of `m`, and sees `m` so.
+fn against_an_update(observation: Observation) -> Delete {
+    let meant = with(&register(), intent(9, &updated("m", 2), &["a"]));
+    let mut delete = delete(1, "a", 1);
+    delete.recorded(outcome(&meant, note(&delete.asks())));
+    assert_eq!(delete.asks(), [Ask::Dependent(key("machines", "m"))]);
+    delete.observed(&key("machines", "m"), observation);
+    delete
+}
+
+#[test]
+fn the_intent_of_an_update_is_void_once_the_dependent_has_left_the_replaced_state() {
+    for observation in [Observation::Absent, stored(3)] {
+        let meant = with(&register(), intent(9, &updated("m", 2), &["a"]));
+        let mut delete = against_an_update(observation);
+        let written = with(&meant, note(&delete.asks()));
+        assert_eq!(marks(&written), 2);
+        delete.recorded(Outcome::Recorded);
+        // Whether the update was stored, the LIST tells.
+        assert_eq!(delete.asks(), [Ask::Dependents]);
+    }
+    assert_eq!(against_an_update(stored(2)).verdict(), Some(&refused(Refusal::AgainSoon)));
+    let unknown = Observation::Unknown(failed());
+    assert_eq!(against_an_update(unknown).verdict(), Some(&refused(Refusal::Unknown(failed()))));
+}
+
+#[test]
+fn the_intent_of_a_creation_makes_a_deletion_wait() {
+    let meant = with(&register(), intent(9, &created("m"), &["a"]));
+    let mut delete = delete(1, "a", 1);
+    delete.recorded(outcome(&meant, note(&delete.asks())));
+    assert_eq!(delete.verdict(), Some(&refused(Refusal::AgainSoon)));
+}
+
+#[test]
+fn proofs_without_end_end() {
+    let mut delete = delete(1, "a", 1);
+    let mut rounds = 0;
+    while delete.verdict().is_none() {
+        rounds += 1;
+        let meant = with(&register(), intent(100 + rounds, &updated("m", 2), &["a"]));
+        delete.recorded(outcome(&meant, note(&delete.asks())));
+        delete.observed(&key("machines", "m"), stored(3));
+    }
+    assert_eq!((rounds, delete.verdict()), (5, Some(&refused(Refusal::AgainSoon))));
+}
