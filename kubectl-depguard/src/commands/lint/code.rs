@@ -39,6 +39,8 @@ pub(crate) enum Code {
     Cycle,
     SelfReference,
     SameReference,
+    LenientCycle,
+    LenientFailure,
     SelectableField,
     DefinitionUnprotected,
 }
@@ -46,7 +48,7 @@ pub(crate) enum Code {
 impl Code {
     /// All codes, in the order of their numbers.
     #[cfg(test)]
-    pub(crate) const ALL: [Self; 23] = [
+    pub(crate) const ALL: [Self; 25] = [
         Self::UnknownField,
         Self::WrongShape,
         Self::InvalidRule,
@@ -68,6 +70,8 @@ impl Code {
         Self::Cycle,
         Self::SelfReference,
         Self::SameReference,
+        Self::LenientCycle,
+        Self::LenientFailure,
         Self::SelectableField,
         Self::DefinitionUnprotected,
     ];
@@ -111,6 +115,8 @@ impl Code {
             Self::Cycle => ("DG201", Warning, "cycle"),
             Self::SelfReference => ("DG202", Info, "reference to its own kind"),
             Self::SameReference => ("DG203", Warning, "same reference twice"),
+            Self::LenientCycle => ("DG204", Warning, "cycle of required targets"),
+            Self::LenientFailure => ("DG205", Info, "required target that may stay unknown"),
             Self::SelectableField => ("DG301", Info, "field could be selectable"),
             Self::DefinitionUnprotected => ("DG302", Info, "definition without a rule"),
         }

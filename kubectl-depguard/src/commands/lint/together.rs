@@ -1,9 +1,10 @@
-//! Checks across rules: cycles of kinds that refer to each other, and references that two rules state.
+//! Checks across rules: cycles of kinds that refer to each other, `onMissing: Deny` that refuses less than it says, and
+//! references that two rules state.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use depguard_core::ExportName;
-use depguard_core::api::OnDelete;
+use depguard_core::api::{FailurePolicy, OnDelete, OnMissing};
 use depguard_core::graph::strongly_connected_components;
 use depguard_core::model::GroupResource;
 use depguard_core::rule::{Edge, Reference};
@@ -35,6 +36,7 @@ pub(super) fn check(rules: &[ParsedRule<'_>], others: &[ParsedRule<'_>], report:
     let edges: Vec<_> =
         others.iter().flat_map(rule_edge(false)).chain(rules.iter().flat_map(rule_edge(true))).collect();
     report_cycles(&edges, report);
+    report_lenient_denials(&edges, report);
     report_overlaps(&edges, report);
 }
 
@@ -44,37 +46,63 @@ fn edges_of<'r>(rule: &'r ParsedRule<'r>, is_reported: bool) -> impl Iterator<It
 
 // === Cycles ===
 
+/// Graph of kinds, with an arrow for each reference.
+struct KindGraph<'r> {
+    numbers: BTreeMap<Node<'r>, usize>,
+    /// References, each with the numbers of its dependent and its target.
+    arrows: Vec<(RuleEdge<'r>, usize, usize)>,
+    leaving: Vec<Vec<usize>>,
+    component: Vec<usize>,
+}
+
+impl<'r> KindGraph<'r> {
+    fn new(edges: impl Iterator<Item = RuleEdge<'r>>) -> Self {
+        let mut numbers: BTreeMap<Node<'r>, usize> = BTreeMap::new();
+        let mut number = |node| {
+            let next = numbers.len();
+            *numbers.entry(node).or_insert(next)
+        };
+        let arrows: Vec<_> = edges.map(|edge| (edge, number(edge.dependent()), number(edge.target()))).collect();
+        let mut leaving = vec![Vec::new(); numbers.len()];
+        for (_, dependent, target) in &arrows {
+            if let Some(leaving) = leaving.get_mut(*dependent) {
+                leaving.push(*target);
+            }
+        }
+        let component = strongly_connected_components(&leaving);
+        Self { numbers, arrows, leaving, component }
+    }
+
+    /// Returns the number of the cycle on which an arrow between two different kinds lies.
+    fn cycle(&self, dependent: usize, target: usize) -> Option<usize> {
+        let own = self.component.get(dependent).copied();
+        own.filter(|own| self.component.get(target) == Some(own) && dependent != target)
+    }
+
+    /// Returns the kinds of a shortest cycle with this arrow, the first one also at the end.
+    fn kinds(&self, dependent: usize, target: usize) -> Vec<String> {
+        let kinds: BTreeMap<usize, &GroupResource> =
+            self.numbers.iter().map(|((_, kind), number)| (*number, kind)).collect();
+        let way = [dependent].into_iter().chain(way(&self.leaving, target, dependent));
+        let mut shown: Vec<_> = way.filter_map(|number| kinds.get(&number)).map(ToString::to_string).collect();
+        if shown.len() > MAX_NAMED {
+            shown.truncate(MAX_NAMED);
+            shown.push("…".to_owned());
+        }
+        shown
+    }
+}
+
 fn report_cycles(edges: &[RuleEdge<'_>], report: &mut Report) {
     // Only rules that refuse deletions can wait for each other.
-    let refusing: Vec<_> =
-        edges.iter().filter(|rule_edge| rule_edge.edge.on_delete == OnDelete::Deny).copied().collect();
-    let mut numbers: BTreeMap<Node<'_>, usize> = BTreeMap::new();
-    for node in refusing.iter().flat_map(|rule_edge| [rule_edge.dependent(), rule_edge.target()]) {
-        let next = numbers.len();
-        numbers.entry(node).or_insert(next);
-    }
-    let number = |node: Node<'_>| numbers.get(&node).copied().unwrap_or_default();
-    let ends: Vec<_> =
-        refusing.iter().map(|rule_edge| (number(rule_edge.dependent()), number(rule_edge.target()))).collect();
-    let mut leaving = vec![Vec::new(); numbers.len()];
-    for (dependent, target) in &ends {
-        if let Some(leaving) = leaving.get_mut(*dependent) {
-            leaving.push(*target);
-        }
-    }
-    let component = strongly_connected_components(&leaving);
-    let kinds: BTreeMap<usize, &GroupResource> = numbers.iter().map(|((_, kind), number)| (*number, kind)).collect();
+    let graph = KindGraph::new(edges.iter().filter(|rule_edge| rule_edge.edge.on_delete == OnDelete::Deny).copied());
     let mut cycles: BTreeMap<usize, BTreeSet<&str>> = BTreeMap::new();
-    let on_cycle = |dependent: usize, target: usize| {
-        let own = component.get(dependent).copied();
-        own.filter(|own| component.get(target) == Some(own) && dependent != target)
-    };
-    for (rule_edge, (dependent, target)) in refusing.iter().zip(&ends) {
-        if let Some(cycle) = on_cycle(*dependent, *target) {
+    for (rule_edge, dependent, target) in &graph.arrows {
+        if let Some(cycle) = graph.cycle(*dependent, *target) {
             cycles.entry(cycle).or_default().insert(rule_edge.rule.subject.name());
         }
     }
-    for (rule_edge, (dependent, target)) in refusing.iter().zip(&ends).filter(|(rule_edge, _)| rule_edge.is_reported) {
+    for (rule_edge, dependent, target) in graph.arrows.iter().filter(|(rule_edge, ..)| rule_edge.is_reported) {
         if dependent == target {
             let kind = rule_edge.dependent().1;
             let message = format!(
@@ -82,14 +110,9 @@ fn report_cycles(edges: &[RuleEdge<'_>], report: &mut Report) {
                  teardown of their namespace, workspace or binding; correct the target if you don't intend this"
             );
             report.push(Code::SelfReference, rule_edge.rule.subject, rule_edge.field(), message);
-        } else if let Some(rules) = on_cycle(*dependent, *target).and_then(|cycle| cycles.remove(&cycle)) {
-            let way = [*dependent].into_iter().chain(way(&leaving, *target, *dependent));
-            let mut shown: Vec<_> = way.filter_map(|number| kinds.get(&number)).map(ToString::to_string).collect();
-            if shown.len() > MAX_NAMED {
-                shown.truncate(MAX_NAMED);
-                shown.push("…".to_owned());
-            }
-            report.push(Code::Cycle, rule_edge.rule.subject, rule_edge.field(), cycle_message(&shown, &rules));
+        } else if let Some(rules) = graph.cycle(*dependent, *target).and_then(|cycle| cycles.remove(&cycle)) {
+            let message = cycle_message(&graph.kinds(*dependent, *target), &rules);
+            report.push(Code::Cycle, rule_edge.rule.subject, rule_edge.field(), message);
         }
     }
 }
@@ -129,6 +152,33 @@ fn way(leaving: &[Vec<usize>], from: usize, to: usize) -> Vec<usize> {
     }
     way.reverse();
     way
+}
+
+// === Missing targets ===
+
+/// Reports references whose `onMissing: Deny` refuses less than it says.
+fn report_lenient_denials(edges: &[RuleEdge<'_>], report: &mut Report) {
+    let denies = |rule_edge: &&RuleEdge<'_>| rule_edge.edge.on_missing == OnMissing::Deny;
+    // An object may name itself, or nothing, so a kind that refers to itself needs no other object first.
+    let needs_another = |rule_edge: &&RuleEdge<'_>| rule_edge.dependent() != rule_edge.target();
+    let graph = KindGraph::new(edges.iter().filter(denies).filter(needs_another).copied());
+    for (rule_edge, dependent, target) in graph.arrows.iter().filter(|(rule_edge, ..)| rule_edge.is_reported) {
+        if graph.cycle(*dependent, *target).is_some() {
+            let message = format!(
+                "`Deny` counts as `Warn` here, since nothing could be created first: {} is a cycle of references that \
+                 refuse; write `Warn`, or give another reference of the cycle `Warn` or `Audit`",
+                graph.kinds(*dependent, *target).join(" → ")
+            );
+            report.push(Code::LenientCycle, rule_edge.rule.subject, rule_edge.on_missing_field(), message);
+        }
+    }
+    for rule_edge in edges.iter().filter(denies).filter(|rule_edge| rule_edge.is_reported) {
+        if rule_edge.rule.rule.failure_policy() == FailurePolicy::Ignore {
+            let message = "by `failurePolicy: Ignore` a reference is allowed if depguard can't find out whether its \
+                           target is there: remove `failurePolicy` if such a reference must be refused";
+            report.push(Code::LenientFailure, rule_edge.rule.subject, rule_edge.on_missing_field(), message.to_owned());
+        }
+    }
 }
 
 // === Repeated references ===
@@ -192,6 +242,10 @@ impl<'r> RuleEdge<'r> {
             Reference::Selected(_) => "selectorRef.selector",
         };
         format!("spec.dependencies[{}].{field}", self.edge.index)
+    }
+
+    fn on_missing_field(self) -> String {
+        format!("spec.dependencies[{}].onMissing", self.edge.index)
     }
 
     /// Returns true if the other reference has no effect beside this one. Both must be between the same kinds.
