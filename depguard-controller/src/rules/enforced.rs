@@ -120,13 +120,14 @@ fn effects(rule: &Rule) -> Vec<String> {
     });
     let dependents = rule.dependent().gvr.group_resource();
     let of_references = by_outcome.into_iter().filter_map(|(Reverse(on_missing), targets)| {
-        let effect = match on_missing {
+        // In a cycle nothing could be created first, so the webhook only warns there.
+        let (effect, exception) = match on_missing {
             OnMissing::Ignore => return None,
-            OnMissing::Audit => "records creations and changes of",
-            OnMissing::Warn => "warns about creations and changes of",
-            OnMissing::Deny => "refuses to create or change",
+            OnMissing::Audit => ("records creations and changes of", ""),
+            OnMissing::Warn => ("warns about creations and changes of", ""),
+            OnMissing::Deny => ("refuses to create or change", " (where such references form a cycle, it warns)"),
         };
-        Some(format!("depguard {effect} {dependents} that refer to missing {}", kinds(targets)))
+        Some(format!("depguard {effect} {dependents} that refer to missing {}{exception}", kinds(targets)))
     });
     of_deletions.chain(of_references).collect()
 }

@@ -17,12 +17,13 @@ fn probed(result: ProbeResult) -> Setting {
 fn both_sides_are_named_where_both_are_in_force() {
     let deletions = "depguard refuses deletions of vpcs.network.example.com while dependents refer to them";
     let (dependents, targets) = ("virtualmachines.compute.example.com", "vpcs.network.example.com");
-    for (on_missing, effect) in [
-        ("Deny", "depguard refuses to create or change"),
-        ("Warn", "depguard warns about creations and changes of"),
-        ("Audit", "depguard records creations and changes of"),
+    for (on_missing, effect, exception) in [
+        ("Deny", "depguard refuses to create or change", " (where such references form a cycle, it warns)"),
+        ("Warn", "depguard warns about creations and changes of", ""),
+        ("Audit", "depguard records creations and changes of", ""),
     ] {
-        let expected = format!("True Enforced: {deletions}; {effect} {dependents} that refer to missing {targets}");
+        let expected =
+            format!("True Enforced: {deletions}; {effect} {dependents} that refer to missing {targets}{exception}");
         assert_eq!(setting(on_missing).condition("Enforced"), expected);
         let programmed = setting(on_missing).condition("Programmed");
         assert_eq!(
