@@ -27,8 +27,13 @@ pub(crate) async fn webhook_killed(world: Arc<World>) -> Outcome {
     }
 
     depguard.start_webhook().await?;
-    // The first answer may be that the webhook has not loaded the rules yet, but never a permission.
-    consumer.refused(&world, &cast.vpc, "a", &[]).await?;
+    // The first answer may be that the webhook has not loaded the rules yet, but never a permission. That passes by itself,
+    // so clients are told when to try again.
+    let reply = consumer.api.delete(&consumer.object(&cast.vpc, "a")).await?;
+    let waits = reply.body["details"]["retryAfterSeconds"].is_u64();
+    let is_refused = reply.status == 403 && !waits || reply.status == 429 && waits;
+    ensure(is_refused, || format!("{}: {}", reply.status, reply.body))?;
+    consumer.untouched(&cast.vpc, "a").await?;
     consumer.until_protected(&world, &cast.vpc, "a").await?;
     consumer.until_free(&world, &cast.vpc, "b").await?;
     consumer.delete(&world, &cast.vpc, "b").await?;

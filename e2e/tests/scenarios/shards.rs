@@ -62,7 +62,7 @@ async fn refused_at_last(world: &World, cast: &Cast, consumer: &Consumer, text: 
             return Ok(true);
         }
         let free = consumer.api.dry_run_delete(&consumer.object(&cast.vpc, "b")).await?;
-        let is_refused = free.status == 403 && free.message().contains(text);
+        let is_refused = matches!(free.status, 403 | 429) && free.message().contains(text);
         if is_refused { Ok(false) } else { Err(free.unexpected("a refusal")) }
     })
     .await?;
