@@ -175,7 +175,9 @@ pub(crate) async fn lint(world: Arc<World>) -> Outcome {
 
 pub(crate) async fn status(world: Arc<World>) -> Outcome {
     let (cast, mut depguard) = guarded(&world).await?;
-    world.condition(&cast.compute, "machines", "Enforced", "True").await?;
+    for condition in ["ResolvedRefs", "Enforced"] {
+        world.condition(&cast.compute, "machines", condition, "True").await?;
+    }
     let operator = User::at(&world, &world.own_path(), "depguard-system")?;
     operator.run(&["status"]).await.is(ExitStatus::Well, &["machines"])?;
     depguard.kill_webhook();
