@@ -132,8 +132,7 @@ mod guards;
 /// Evaluation of a deletion, from a review to a decision: it returns queries, takes their answers, and decides.
 mod evaluation;
 
-/// Interlock of references with deletions: of two requests that would leave a dangling reference together, at most one
-/// is allowed.
+// Interlock of references with deletions. Its documentation stands in the module, since links there must resolve there.
 #[cfg(feature = "interlock")]
 pub mod interlock;
 
