@@ -1,4 +1,4 @@
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::applicability::bindings_list::BindingsList;
@@ -15,6 +15,7 @@ use crate::model::api::{FailurePolicy, OnDelete};
 use crate::model::names::Namespace;
 use crate::protocol::deletion_target::DeletionTarget;
 use crate::protocol::problem::Unresolved;
+use crate::protocol::query_queue::QueryQueue;
 use crate::protocol::request::{Accept, Query, QueryId};
 use crate::protocol::response::Answer;
 use crate::rule::cycles::Graph;
@@ -82,11 +83,7 @@ struct InProgress {
     problems: Vec<Unresolved>,
     /// Problems that don't lead to a refusal, and other diagnostics.
     diagnostics: Diagnostics,
-    /// Queries without an answer so far, by id.
-    open: BTreeMap<QueryId, PendingQuery>,
-    /// Queries that are handed out next.
-    ready: VecDeque<PendingQuery>,
-    next_id: usize,
+    queries: QueryQueue<PendingQuery>,
     next_reader: usize,
 }
 
@@ -202,7 +199,7 @@ impl Evaluation {
 
 impl InProgress {
     fn answer(&mut self, id: QueryId, answer: Answer<'_>) {
-        let Some(asked) = self.open.remove(&id) else { return };
+        let Some(asked) = self.queries.take(id) else { return };
         match asked {
             PendingQuery::Bindings => self.answer_bindings(answer),
             PendingQuery::Reader(number) => self.answer_reader(number, answer),
@@ -213,28 +210,19 @@ impl InProgress {
 
     fn hand_out(&mut self) -> Vec<Query> {
         self.begin_readers();
-        let mut queries = Vec::new();
-        while let Some(asked) = self.ready.pop_front() {
-            let id = QueryId(self.next_id);
-            let plain = |path| {
-                let cluster = self.target.cluster.clone();
-                Query { id, cluster, export: None, path, accept: Accept::Json }
-            };
-            let query = match &asked {
-                PendingQuery::Bindings => self.bindings.as_ref().map(|bindings| plain(bindings.list.next())),
-                PendingQuery::Reader(number) => {
-                    let reader = self.readers.get(number);
-                    reader.and_then(|reader| Some(Query { id, ..reader.query(reader.next()?) }))
-                }
-                PendingQuery::Scope(scope) => Some(plain(scope.path())),
-            };
-            if let Some(query) = query {
-                self.next_id += 1;
-                self.open.insert(id, asked);
-                queries.push(query);
+        let Self { queries, bindings, readers, target, .. } = self;
+        let plain = |id, path| {
+            let cluster = target.cluster.clone();
+            Query { id, cluster, export: None, path, accept: Accept::Json }
+        };
+        queries.hand_out(|id, asked| match asked {
+            PendingQuery::Bindings => bindings.as_ref().map(|bindings| plain(id, bindings.list.next())),
+            PendingQuery::Reader(number) => {
+                let reader = readers.get(number)?;
+                Some(Query { id, ..reader.query(reader.next()?) })
             }
-        }
-        queries
+            PendingQuery::Scope(scope) => Some(plain(id, scope.path())),
+        })
     }
 
     /// Begins the lookups that no caller took out: one list for all lookups of the same dependents.
@@ -251,7 +239,7 @@ impl InProgress {
         for reader in readers {
             let number = self.next_reader;
             self.next_reader += 1;
-            self.ready.push_back(PendingQuery::Reader(number));
+            self.queries.push(PendingQuery::Reader(number));
             self.readers.insert(number, reader);
         }
     }
@@ -260,7 +248,7 @@ impl InProgress {
         let Some(reader) = self.readers.get_mut(&number) else { return };
         reader.answer(answer);
         if reader.next().is_some() {
-            return self.ready.push_back(PendingQuery::Reader(number));
+            return self.queries.push(PendingQuery::Reader(number));
         }
         for lookup in self.readers.remove(&number).map(ListReader::into_lookups).unwrap_or_default() {
             if lookup.has_ended() { self.take_back(lookup) } else { self.due.push(lookup) }
@@ -284,7 +272,7 @@ impl InProgress {
     }
 
     fn is_idle(&self) -> bool {
-        self.ready.is_empty() && self.open.is_empty() && self.due.is_empty() && self.checked_out == 0
+        self.queries.is_empty() && self.due.is_empty() && self.checked_out == 0
     }
 
     /// Goes on after an answer. Once all referrers are known, the scopes around them may matter.
@@ -319,7 +307,7 @@ impl InProgress {
         }
         for scope in wanted {
             if self.scopes.ask(&scope) {
-                self.ready.push_back(PendingQuery::Scope(scope));
+                self.queries.push(PendingQuery::Scope(scope));
             }
         }
     }

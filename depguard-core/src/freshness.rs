@@ -7,7 +7,6 @@
 
 mod known_rules;
 mod presence;
-mod reads;
 mod rule_currency;
 mod withdrawal;
 

@@ -6,6 +6,7 @@ pub(crate) mod object_review;
 pub(crate) mod paged_list;
 pub(crate) mod printed_table;
 pub(crate) mod problem;
+pub(crate) mod query_queue;
 pub(crate) mod request;
 pub(crate) mod response;
 pub(crate) mod response_error;

@@ -66,7 +66,7 @@ impl InProgress {
             candidates,
         };
         let Some(outcome) = list.answer(answer, &mut reader) else {
-            return self.ready.push_back(PendingQuery::Bindings);
+            return self.queries.push(PendingQuery::Bindings);
         };
         let (candidates, on_delete) = (std::mem::take(candidates), *on_delete);
         self.bindings = None;

@@ -74,7 +74,7 @@ impl Eviction {
             Err(why) => Evaluation::settled(self.undecided(why)),
         };
         if let State::InProgress(progress) = &mut evaluation.0 {
-            progress.next_id = POD.0 + 1;
+            progress.queries.begin_after(POD);
         }
         Some(match &self.scope {
             Some(scope) => evaluation.within(scope.as_ref()),

@@ -1,6 +1,6 @@
 //! Evaluation of a creation or an update: are the targets of the references there that begin to count?
 
-use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use self::new_references::{Holder, NewReferences};
@@ -14,6 +14,7 @@ use crate::model::api::{FailurePolicy, OnMissing};
 use crate::model::names::LogicalCluster;
 use crate::protocol::cause::Cause;
 use crate::protocol::problem::Unresolved;
+use crate::protocol::query_queue::QueryQueue;
 use crate::protocol::request::{Accept, Query, QueryId};
 use crate::protocol::response::Answer;
 use crate::rule::compiled_edge::CompiledEdge;
@@ -49,11 +50,7 @@ pub(super) struct ReferenceCheck {
     problems: Vec<Unresolved>,
     /// Problems that don't lead to a refusal, and other diagnostics.
     diagnostics: Diagnostics,
-    /// Queries without an answer so far, by id.
-    open: BTreeMap<QueryId, PendingQuery>,
-    /// Queries that are handed out next.
-    ready: VecDeque<PendingQuery>,
-    next_id: usize,
+    queries: QueryQueue<PendingQuery>,
 }
 
 /// A target, and the references that mean it.
@@ -87,50 +84,43 @@ struct EndsReader<'p> {
 
 impl ReferenceCheck {
     pub(super) fn hand_out(&mut self) -> Vec<Query> {
-        let mut queries = Vec::new();
-        while let Some(asked) = self.ready.pop_front() {
-            let id = QueryId(self.next_id);
-            let query = match asked {
-                PendingQuery::Bindings => self.bindings.as_ref().map(|list| {
-                    let cluster = self.cluster.clone();
-                    Query { id, cluster, export: None, path: list.next(), accept: Accept::Json }
-                }),
-                PendingQuery::Target(index) => {
-                    self.targets.get(index).map(|target| target.read.query(id, self.cluster.as_ref()))
-                }
-            };
-            if let Some(query) = query {
-                self.next_id += 1;
-                self.open.insert(id, asked);
-                queries.push(query);
-            }
-        }
-        queries
+        let Self { queries, bindings, targets, cluster, .. } = self;
+        queries.hand_out(|id, asked| match asked {
+            PendingQuery::Bindings => bindings.as_ref().map(|list| {
+                let cluster = cluster.clone();
+                Query { id, cluster, export: None, path: list.next(), accept: Accept::Json }
+            }),
+            PendingQuery::Target(index) => targets.get(*index).map(|target| target.read.query(id, cluster.as_ref())),
+        })
     }
 
     pub(super) fn answer(&mut self, id: QueryId, answer: Answer<'_>) {
-        match self.open.remove(&id) {
+        match self.queries.take(id) {
             None => {}
             Some(PendingQuery::Bindings) => self.answer_bindings(answer),
             Some(PendingQuery::Target(index)) => {
                 let Some(CheckedTarget { read, .. }) = self.targets.get_mut(index) else { return };
                 read.answer(answer);
                 if read.found().is_none() {
-                    self.ready.push_back(PendingQuery::Target(index));
+                    self.queries.push(PendingQuery::Target(index));
                 }
             }
         }
     }
 
     pub(super) fn is_settled(&self) -> bool {
-        self.ready.is_empty() && self.open.is_empty()
+        self.queries.is_empty()
     }
 
     /// Leaves only the constraints of rules in `scope`. No query may have been handed out before.
     pub(super) fn restrict_to(&mut self, scope: Option<&LogicalCluster>) {
+        let known = self.constraints.len();
         self.constraints.retain(|(ends, _)| ends.constraint.rule.cluster.as_ref() == scope);
+        if self.constraints.len() == known {
+            return;
+        }
         self.targets.clear();
-        self.ready.clear();
+        self.queries.clear();
         (self.problems, self.applies) = (Vec::new(), false);
         self.diagnostics = Diagnostics { subject: Some(self.subject.clone()), ..Diagnostics::default() };
         self.begin_reads();
@@ -145,7 +135,7 @@ impl ReferenceCheck {
         };
         if self.constraints.iter().any(|(ends, _)| ends.need_bindings() || may_close(ends)) {
             self.bindings = Some(BindingsList::new());
-            self.ready.push_back(PendingQuery::Bindings);
+            self.queries.push(PendingQuery::Bindings);
         } else {
             self.begin_targets();
         }
@@ -154,7 +144,7 @@ impl ReferenceCheck {
     fn answer_bindings(&mut self, answer: Answer<'_>) {
         let Self { bindings: Some(list), kinds, constraints, .. } = self else { return };
         let Some(outcome) = list.answer(answer, &mut EndsReader { kinds, constraints }) else {
-            return self.ready.push_back(PendingQuery::Bindings);
+            return self.queries.push(PendingQuery::Bindings);
         };
         self.bindings = None;
         match outcome {
@@ -224,7 +214,7 @@ impl ReferenceCheck {
                 let index = self.targets.len();
                 let read = TargetRead::new(key.clone());
                 if read.found().is_none() {
-                    self.ready.push_back(PendingQuery::Target(index));
+                    self.queries.push(PendingQuery::Target(index));
                 }
                 indices.insert(key, index);
                 self.targets.push(CheckedTarget { read, references: vec![checked] });

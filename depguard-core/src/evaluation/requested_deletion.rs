@@ -1,6 +1,6 @@
 //! Deletion without its object: the edges that protect the kind, and the requester.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::{Bindings, Evaluation, InProgress, PendingQuery, State};
@@ -16,6 +16,7 @@ use crate::model::names::GroupResource;
 use crate::protocol::admission_review::{Review, ReviewedObject, unreadable_review};
 use crate::protocol::deletion_target::DeletionTarget;
 use crate::protocol::problem::Unresolved;
+use crate::protocol::query_queue::QueryQueue;
 use crate::rule::compiled_edge::CompiledEdge;
 use crate::rule::cycles::Graph;
 
@@ -101,9 +102,7 @@ impl RequestedDeletion {
                 ..Diagnostics::default()
             },
             target: Arc::new(target),
-            open: BTreeMap::new(),
-            ready: VecDeque::new(),
-            next_id: 0,
+            queries: QueryQueue::new(),
             next_reader: 0,
         };
         if candidates.iter().all(|candidate| candidate.applies() && !progress.leads_to_exports(&candidate.edge)) {
@@ -113,7 +112,7 @@ impl RequestedDeletion {
             let on_delete = candidates.iter().map(|candidate| candidate.edge.on_delete).min().unwrap_or_default();
             let list = BindingsList::new();
             progress.bindings = Some(Bindings { list, candidates, cyclic, on_delete });
-            progress.ready.push_back(PendingQuery::Bindings);
+            progress.queries.push(PendingQuery::Bindings);
         }
         Evaluation(State::InProgress(Box::new(progress)))
     }

@@ -37,7 +37,7 @@ impl InProgress {
             let on_delete = self.groups.iter().map(|group| group.on_delete).min().unwrap_or_default();
             let list = BindingsList::new();
             self.bindings = Some(Bindings { list, candidates: Vec::new(), cyclic: false, on_delete });
-            self.ready.push_back(super::PendingQuery::Bindings);
+            self.queries.push(super::PendingQuery::Bindings);
         }
     }
 
@@ -58,8 +58,7 @@ impl InProgress {
             caller_scope.containment = Containment::Outside;
         }
         self.bindings = None;
-        self.ready.clear();
-        self.open.clear();
+        self.queries.clear();
         self.due.clear();
         self.forget();
     }

@@ -8,13 +8,13 @@ use serde::{Deserialize, Deserializer};
 use super::Proof;
 use super::known_rules::{KnownRules, RuleState};
 use super::presence::{Presence, Read, Step};
-use super::reads::Reads;
 use crate::model::api;
 use crate::model::names::LogicalCluster;
 use crate::protocol::admission_review::Review;
 use crate::protocol::cause::Cause;
 use crate::protocol::paged_list::{PagedList, Progress};
 use crate::protocol::problem::Unresolved;
+use crate::protocol::query_queue::QueryQueue;
 use crate::protocol::request::{Accept, Query, QueryId};
 use crate::protocol::response::Answer;
 use crate::protocol::response_error::{list_not_found, unanswered};
@@ -39,7 +39,7 @@ pub struct RuleCurrency {
     known: Arc<KnownRules>,
     consumer: LogicalCluster,
     workspaces: BTreeMap<LogicalCluster, Workspace>,
-    reads: Reads<(LogicalCluster, PendingRead)>,
+    reads: QueryQueue<(LogicalCluster, PendingRead)>,
     failure: Option<Unresolved>,
 }
 
@@ -76,8 +76,13 @@ impl RuleCurrency {
     }
 
     fn new(known: Arc<KnownRules>, consumer: LogicalCluster) -> Self {
-        let mut currency =
-            Self { known, consumer: consumer.clone(), workspaces: BTreeMap::new(), reads: Reads::new(), failure: None };
+        let mut currency = Self {
+            known,
+            consumer: consumer.clone(),
+            workspaces: BTreeMap::new(),
+            reads: QueryQueue::new(),
+            failure: None,
+        };
         currency.add(consumer);
         currency
     }

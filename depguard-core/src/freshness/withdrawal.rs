@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use super::Proof;
 use super::presence::{Presence, Read, Step};
-use super::reads::Reads;
 use crate::model::names::{ExportName, LogicalCluster};
 use crate::protocol::admission_review::Review;
+use crate::protocol::query_queue::QueryQueue;
 use crate::protocol::request::{Query, QueryId};
 use crate::protocol::response::Answer;
 
@@ -26,7 +26,7 @@ pub struct Withdrawal {
     providers: BTreeSet<LogicalCluster>,
     provider: Option<Presence>,
     /// Each read, with `true` for a read of the provider and `false` for a read of the consumer.
-    reads: Reads<(bool, Read)>,
+    reads: QueryQueue<(bool, Read)>,
     outcome: Option<bool>,
 }
 
@@ -44,7 +44,7 @@ impl Withdrawal {
         if suspects.is_empty() {
             return None;
         }
-        let mut reads = Reads::new();
+        let mut reads = QueryQueue::new();
         reads.push((false, Read::Bindings));
         reads.push((false, Read::Itself));
         Some(Self {

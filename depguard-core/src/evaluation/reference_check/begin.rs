@@ -1,6 +1,5 @@
 //! Beginning of a check: the constraints that a review meets, and the references that begin to count.
 
-use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use super::ReferenceCheck;
@@ -13,6 +12,7 @@ use crate::evaluation::{Evaluation, State};
 use crate::protocol::admission_review::{Operation, unreadable_review};
 use crate::protocol::deletion_target::{cluster_of, is_stored_name};
 use crate::protocol::object_review::ObjectReview;
+use crate::protocol::query_queue::QueryQueue;
 use crate::rule::reference_constraint::{ConstraintState, ReferenceConstraint};
 use crate::rule::set::RuleSet;
 
@@ -76,9 +76,7 @@ impl RuleSet {
             applies: false,
             targets: Vec::new(),
             problems: Vec::new(),
-            open: BTreeMap::new(),
-            ready: VecDeque::new(),
-            next_id: 0,
+            queries: QueryQueue::new(),
         };
         // In an unknown logical cluster, each constraint may apply.
         let strictest = match cluster {
