@@ -115,6 +115,14 @@ impl Edge {
         let when = when.iter().map(|When { path, values: _ }| ("when.path", path));
         reference.paths().chain(when)
     }
+
+    /// Returns the path of each field that decides if a reference of a dependent counts, and what it means: a reference
+    /// can begin to count only if one of these fields changes.
+    pub fn inputs(&self, dependent: &Dependent) -> impl Iterator<Item = FieldPath> {
+        let Dependent { export: _, gvr: _, kind: _, selector } = dependent;
+        let labels: Vec<_> = selector.iter().flat_map(Selector::keys).map(FieldPath::label).collect();
+        self.paths().map(|(_, path)| path.clone()).chain(labels)
+    }
 }
 
 impl RuleKey {

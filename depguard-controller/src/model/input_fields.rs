@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 
 use depguard_core::FieldPath;
-use depguard_core::model::Segment;
 use serde_json::Value;
 
 /// Fields that rules read in a dependent, as a tree of names. Everything inside of a leaf counts.
@@ -23,21 +22,8 @@ impl InputFields {
 
     /// Returns the field to which a path leads, as far as it goes by names: up to the first wildcard or index.
     pub(crate) fn from_path(path: &FieldPath) -> Self {
-        let names = path.segments().iter().map_while(|segment| match segment {
-            Segment::Name(name) => Some(name.as_str()),
-            Segment::Index(_) | Segment::Wildcard => None,
-        });
-        Self::from_names(&names.collect::<Vec<_>>())
-    }
-
-    /// Returns the label of this key.
-    pub(crate) fn from_label(key: &str) -> Self {
-        Self::from_names(&["metadata", "labels", key])
-    }
-
-    fn from_names(names: &[&str]) -> Self {
-        let inner = |inner, name: &&str| Self::Named(BTreeMap::from([((*name).to_owned(), inner)]));
-        names.iter().rev().fold(Self::All, inner)
+        let names: Vec<_> = path.leading_names().collect();
+        names.iter().rev().fold(Self::All, |inner, name| Self::Named(BTreeMap::from([((*name).to_owned(), inner)])))
     }
 
     /// Returns the fields of both.
@@ -134,7 +120,7 @@ mod tests {
 
     #[test]
     fn a_name_stands_in_quotes_that_it_cannot_end() {
-        let difference = InputFields::from_label(r#"a.b/it's "so" \"#).difference();
+        let difference = fields(&[r#".metadata.labels['a.b/it\'s "so" \\']"#]).difference();
         assert!(difference.ends_with(r#"oldObject[?"metadata"][?"labels"][?"a.b/it's \"so\" \\"]"#), "{difference}");
     }
 }

@@ -9,8 +9,8 @@ use std::collections::BTreeMap;
 
 use depguard_core::Rule;
 use depguard_core::api::{FailurePolicy, OnMissing};
-use depguard_core::model::{GroupResource, Selector, Version};
-use depguard_core::rule::{Edge, PartialRule};
+use depguard_core::model::{GroupResource, Version};
+use depguard_core::rule::PartialRule;
 use serde_json::{Value, json};
 
 use crate::model::input_fields::InputFields;
@@ -56,13 +56,12 @@ impl CheckedReferences {
         let mut edges = rule.edges().iter().filter(|edge| edge.on_missing != OnMissing::Ignore).peekable();
         edges.peek()?;
         let on_missing = rule.edges().iter().map(|edge| edge.on_missing).max().unwrap_or_default();
-        let paths = edges.flat_map(Edge::paths).map(|(_, path)| InputFields::from_path(path));
         let dependent = rule.dependent();
-        let labels = dependent.selector.iter().flat_map(Selector::keys).map(InputFields::from_label);
+        let inputs = edges.flat_map(|edge| edge.inputs(dependent)).map(|path| InputFields::from_path(&path));
         Some(Self {
             kind: dependent.gvr.group_resource(),
             version: Some(dependent.gvr.version.clone()),
-            inputs: Some(paths.chain(labels).fold(InputFields::none(), InputFields::and)),
+            inputs: Some(inputs.fold(InputFields::none(), InputFields::and)),
             on_missing,
         })
     }

@@ -162,6 +162,14 @@ impl FieldPath {
         Self { segments: ["metadata", "labels", key].map(|name| Segment::Name(name.to_owned())).to_vec() }
     }
 
+    /// Returns the names up to the first wildcard or index. They lead to the subtree in which all values of the path are.
+    pub fn leading_names(&self) -> impl Iterator<Item = &str> {
+        self.segments.iter().map_while(|segment| match segment {
+            Segment::Name(name) => Some(name.as_str()),
+            Segment::Index(_) | Segment::Wildcard => None,
+        })
+    }
+
     /// Returns the number of wildcards.
     pub(crate) fn wildcards(&self) -> usize {
         self.segments.iter().filter(|segment| **segment == Segment::Wildcard).count()

@@ -81,7 +81,7 @@ impl Selector {
     }
 
     /// Returns the keys of the labels that the selector mentions.
-    pub fn keys(&self) -> impl Iterator<Item = &str> {
+    pub(crate) fn keys(&self) -> impl Iterator<Item = &str> {
         self.requirements.iter().map(|requirement| requirement.key.as_str())
     }
 

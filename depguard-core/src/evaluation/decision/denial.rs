@@ -51,7 +51,7 @@ pub enum Reason {
     },
     /// The object begins to refer to objects that are not there.
     MissingTargets {
-        /// Those objects.
+        /// The missing objects.
         missing: MissingTargets,
         /// Further problems.
         problems: Vec<Unresolved>,

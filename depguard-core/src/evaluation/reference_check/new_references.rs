@@ -8,8 +8,7 @@ use serde_json::Value;
 
 use crate::lookup::matcher::ReferenceMatcher;
 use crate::lookup::reference::ReferenceTarget;
-use crate::model::field_path::{FieldPath, Segment};
-use crate::model::label_selector::Selector;
+use crate::model::field_path::FieldPath;
 use crate::protocol::admission_review::ReviewedObject;
 use crate::rule::compiled_edge::{CompiledEdge, EdgeState};
 use crate::scan::extract::PageError;
@@ -103,18 +102,13 @@ impl NewReferences {
         old_object: Option<&str>,
     ) -> Result<Self, PageError> {
         let matcher = ReferenceMatcher::new(edges);
-        let mut known = HashSet::new();
-        if let Some(old_object) = old_object {
-            Self::default().add(&matcher, old_object, |reference| _ = known.insert(reference))?;
-        }
-        let (mut references, mut certain) = (Self::default(), Vec::new());
-        references.add(&matcher, object, |reference| {
-            let is_self = edges.get(reference.edge).is_some_and(|edge| holder.is(edge, &reference));
-            if !is_self && known.insert(reference.clone()) {
-                certain.push(reference);
-            }
-        })?;
-        references.certain = certain;
+        let known = old_object.map(|old_object| Self::held(&matcher, old_object)).transpose()?;
+        let mut known: HashSet<_> = known.into_iter().flat_map(|known| known.certain).collect();
+        let mut references = Self::held(&matcher, object)?;
+        references.certain.retain(|reference| {
+            let is_self = edges.get(reference.edge).is_some_and(|edge| holder.is(edge, reference));
+            !is_self && known.insert(reference.clone())
+        });
         if let Some(old_object) = old_object.filter(|_| !references.unclear.is_empty()) {
             let unchanged = UnchangedFields::new(object, old_object);
             references.unclear.retain(|(edge, _)| !edges.get(*edge).is_some_and(|edge| unchanged.hold_inputs(edge)));
@@ -122,16 +116,12 @@ impl NewReferences {
         Ok(references)
     }
 
-    /// Hands each certain reference of the object to `each`, and keeps the unclear ones.
-    fn add(
-        &mut self,
-        matcher: &ReferenceMatcher,
-        object: &str,
-        mut each: impl FnMut(NewReference),
-    ) -> Result<(), PageError> {
+    /// Reads all references of an object, each as often as the object holds it.
+    fn held(matcher: &ReferenceMatcher, object: &str) -> Result<Self, PageError> {
+        let mut held = Self::default();
         let list = [br#"{"metadata":{},"items":["#, object.as_bytes(), b"]}"].concat();
-        let read = matcher.references(&list, |reference| match reference.means {
-            ReferenceTarget::Named { name, namespace, uid } => each(NewReference {
+        matcher.references(&list, |reference| match reference.means {
+            ReferenceTarget::Named { name, namespace, uid } => held.certain.push(NewReference {
                 edge: reference.edge,
                 name: name.into_owned(),
                 namespace: namespace.map(Into::into),
@@ -139,9 +129,9 @@ impl NewReferences {
             }),
             // No rule looks for the targets of a selector.
             ReferenceTarget::Selected { .. } => {}
-            ReferenceTarget::Unclear { why, .. } => self.unclear.push((reference.edge, why)),
-        });
-        read.map(drop)
+            ReferenceTarget::Unclear { why, .. } => held.unclear.push((reference.edge, why)),
+        })?;
+        Ok(held)
     }
 }
 
@@ -155,17 +145,8 @@ impl UnchangedFields {
         let (Some((object, old_object)), EdgeState::Usable { dependent, edge }) = (&self.0, &edge.state) else {
             return false;
         };
-        let labels = dependent.selector.iter().flat_map(Selector::keys).map(FieldPath::label);
-        let paths = edge.paths().map(|(_, path)| path.clone()).chain(labels);
-        paths.into_iter().all(|path| subtree(object, &path) == subtree(old_object, &path))
+        let subtree =
+            |state, path: &FieldPath| path.leading_names().try_fold(state, |value: &Value, name| value.get(name));
+        edge.inputs(dependent).all(|path| subtree(object, &path) == subtree(old_object, &path))
     }
-}
-
-/// Returns the value at a path, up to the first wildcard or index.
-fn subtree<'v>(object: &'v Value, path: &FieldPath) -> Option<&'v Value> {
-    let names = path.segments().iter().map_while(|segment| match segment {
-        Segment::Name(name) => Some(name),
-        Segment::Index(_) | Segment::Wildcard => None,
-    });
-    names.into_iter().try_fold(object, |value, name| value.get(name))
 }

@@ -1,5 +1,7 @@
 //! Decision from the results of the reads.
 
+use std::collections::BTreeMap;
+
 use super::target_read::{Found, FoundObject};
 use super::{CheckedReference, CheckedTarget, ReferenceCheck};
 use crate::evaluation::decision::{
@@ -21,14 +23,8 @@ enum Existence {
 
 impl ReferenceCheck {
     pub(in crate::evaluation) fn decide(mut self) -> Decision {
-        self.take_stock();
-        let mut missing = self.missing();
-        let mut take = |on_missing: OnMissing| {
-            let (taken, rest) = std::mem::take(&mut missing).into_iter().partition(|(known, _)| *known == on_missing);
-            missing = rest;
-            let taken: Vec<(OnMissing, MissingTarget)> = taken;
-            MissingTargets::new(taken.into_iter().map(|(_, target)| target).collect())
-        };
+        let mut missing = self.take_stock();
+        let mut take = |on_missing| MissingTargets::new(missing.remove(&on_missing).unwrap_or_default());
         let (denied, warned, audited) = (take(OnMissing::Deny), take(OnMissing::Warn), take(OnMissing::Audit));
         let Self { subject, sender, problems, mut diagnostics, applies, .. } = self;
         diagnostics.missing_warned = Some(warned).filter(|warned| !warned.is_empty());
@@ -55,13 +51,32 @@ impl ReferenceCheck {
         Decision::new(Verdict::Denied(Box::new(denial)), diagnostics)
     }
 
-    /// Turns everything that is still open, or that failed, into problems.
-    fn take_stock(&mut self) {
+    /// Turns everything that is still open, or that failed, into problems. Returns the missing targets by the outcome of
+    /// their references.
+    fn take_stock(&mut self) -> BTreeMap<OnMissing, Vec<MissingTarget>> {
         if self.bindings.is_some() {
             let strictest = self.strictest();
             self.record_failure(strictest, unanswered().about("the list of apibindings"));
         }
-        let failures: Vec<_> = self.targets.iter().filter_map(|target| self.failure(target)).collect();
+        let (mut missing, mut failures) = (BTreeMap::<_, Vec<_>>::new(), Vec::new());
+        for target in &self.targets {
+            let mut unknown = Vec::new();
+            for reference in &target.references {
+                match self.existence(target, reference) {
+                    Existence::There => {}
+                    Existence::Missing(reason) => {
+                        let missing = missing.entry(reference.on_missing).or_default();
+                        missing.push(self.missing_target(target, reference, reason));
+                    }
+                    Existence::Unknown(why) => unknown.push((reference.on_missing, why)),
+                }
+            }
+            // One problem a target, with the strictest outcome of the references to which it matters.
+            if let Some((strictest, why)) = unknown.into_iter().max_by_key(|(on_missing, _)| *on_missing) {
+                let key = target.read.key();
+                failures.push((strictest, why.about(format_args!("the read of {}/{}", key.gvr.resource, key.name))));
+            }
+        }
         for (on_missing, why) in failures {
             self.record_failure(on_missing, why);
         }
@@ -69,28 +84,7 @@ impl ReferenceCheck {
             problems.sort();
             problems.dedup();
         }
-    }
-
-    /// Returns the reason why a target is unknown, with the strictest outcome of the references to which that matters.
-    fn failure(&self, target: &CheckedTarget) -> Option<(OnMissing, Unresolved)> {
-        let unknown = target.references.iter().filter_map(|reference| match self.existence(target, reference) {
-            Existence::Unknown(why) => Some((reference.on_missing, why)),
-            Existence::There | Existence::Missing(_) => None,
-        });
-        let (strictest, why) = unknown.max_by_key(|(on_missing, _)| *on_missing)?;
-        let key = target.read.key();
-        Some((strictest, why.about(format_args!("the read of {}/{}", key.gvr.resource, key.name))))
-    }
-
-    /// Returns the missing targets, each with the outcome of its reference.
-    fn missing(&self) -> Vec<(OnMissing, MissingTarget)> {
-        let references = self.targets.iter().flat_map(|target| {
-            target.references.iter().filter_map(|reference| {
-                let Existence::Missing(reason) = self.existence(target, reference) else { return None };
-                Some((reference.on_missing, self.missing_target(target, reference, reason)))
-            })
-        });
-        references.collect()
+        missing
     }
 
     /// Finds out if the target of a reference is there.
