@@ -8,3 +8,4 @@ pub(crate) mod response;
 pub(crate) mod review_service;
 pub(crate) mod review_uid;
 pub(crate) mod routes;
+pub(crate) mod ruled_review;

@@ -12,7 +12,7 @@ use depguard_core::locks::LockDecision;
 use depguard_core::model::GroupResource;
 use depguard_core::probe::{LoadedRulesRequest, dispatch_canary};
 use depguard_core::protocol::{Cause, ObjectReview};
-use depguard_core::{self as core, ControlPlane, Decision, Evaluation, OverridePolicy, Review, ReviewError};
+use depguard_core::{self as core, ControlPlane, Decision, Evaluation, OverridePolicy, Review};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use http::header::CONTENT_TYPE;
@@ -43,6 +43,7 @@ use crate::service::limited_log::LimitedLog;
 use crate::service::locks::Locks;
 use crate::service::rejection::Rejection;
 use crate::service::routes::{PathKeys, Route, RoutedPath};
+use crate::service::ruled_review::RuledReview;
 use crate::{
     metrics::gauges, reads::driver, reads::freshness_proof, service::decision_log, service::owners, service::response,
     service::review_uid,
@@ -97,14 +98,6 @@ pub struct Limits {
 struct Time {
     begun: Instant,
     deadline: Instant,
-}
-
-/// Review that rules decide.
-enum RuledReview<'a> {
-    /// Review of a deletion.
-    Deletion(Review<'a>),
-    /// Review of a creation or an update, by the references that it makes.
-    References(ObjectReview<'a>),
 }
 
 struct Shared<P: ApiReader> {
@@ -381,10 +374,7 @@ impl<P: ApiReader> Shared<P> {
             .with_overrides(&self.overrides)
             .with_failure_policy(path.route.failure_policy())
             .with_provider_withdrawn(provider_withdrew);
-        let evaluation = match ruled {
-            RuledReview::Deletion(review) => loaded.rules.evaluate(review, &context),
-            RuledReview::References(review) => loaded.rules.evaluate_references(review, &context),
-        };
+        let evaluation = ruled.evaluate(&loaded.rules, &context);
         match path.scope() {
             Some(scope) => evaluation.within(scope),
             None => evaluation,
@@ -407,24 +397,6 @@ impl<P: ApiReader> Shared<P> {
                 Ok(response::refusal(uid, sender, &message, &causes))
             }
             _ => Err(rejection),
-        }
-    }
-}
-
-impl<'a> RuledReview<'a> {
-    fn parse(route: Route, bytes: &'a [u8]) -> Result<Self, ReviewError> {
-        match route {
-            Route::References(_) => ObjectReview::parse(bytes).map(Self::References),
-            Route::Rules(_) | Route::Locks | Route::CompatLocks | Route::Owners => {
-                Review::parse(bytes).map(Self::Deletion)
-            }
-        }
-    }
-
-    fn review(&self) -> &Review<'a> {
-        match self {
-            Self::Deletion(review) => review,
-            Self::References(review) => review.review(),
         }
     }
 }
