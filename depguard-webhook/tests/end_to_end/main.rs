@@ -21,9 +21,19 @@ use depguard_kcp::{ApiError, Preconditions};
 use depguard_webhook::{ReadThrough, Webhook};
 use serde_json::json;
 
-use scene::{Scene, WAYS, eventually, probe};
+use scene::{Scene, WAYS, Way, eventually, probe};
 
 impl Scene {
+    /// Sets up a scene in which VM `m1` refers to VPC `a`, with a rule about that, and a webhook that is asked.
+    async fn with_reference(way: Way) -> (Self, Webhook) {
+        let scene = Self::reading(way).await;
+        scene.write_rule(".spec.vpcRef.name").await;
+        scene.create_vm("m1", "a").await;
+        let webhook = scene.start().await;
+        scene.configure(webhook.review_addr()).await;
+        (scene, webhook)
+    }
+
     async fn start(&self) -> Webhook {
         let webhook = Webhook::start(self.config.clone()).await.unwrap();
         let address = webhook.probe_addr().unwrap();
@@ -51,11 +61,7 @@ impl Scene {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_referenced_object_is_refused_by_name_and_a_free_one_goes() {
     for way in WAYS {
-        let scene = Scene::reading(way).await;
-        scene.write_rule(".spec.vpcRef.name").await;
-        scene.create_vm("m1", "a").await;
-        let webhook = scene.start().await;
-        scene.configure(webhook.review_addr()).await;
+        let (scene, webhook) = Scene::with_reference(way).await;
 
         let message = scene.delete("a").await.unwrap();
         assert!(message.contains("cannot delete vpcs/a: still referenced by VirtualMachine/m1"), "{message}");
@@ -106,12 +112,8 @@ async fn rules_that_are_written_changed_and_removed_are_in_force_within_seconds(
 #[tokio::test(flavor = "multi_thread")]
 async fn killed_it_refuses_and_started_again_it_is_right_from_the_first_answer() {
     for way in WAYS {
-        let mut scene = Scene::reading(way).await;
-        scene.write_rule(".spec.vpcRef.name").await;
-        scene.create_vm("m1", "a").await;
-        let webhook = scene.start().await;
+        let (mut scene, webhook) = Scene::with_reference(way).await;
         let address = webhook.review_addr();
-        scene.configure(address).await;
         webhook.kill();
         for vpc in ["a", "b"] {
             let message = scene.delete(vpc).await.unwrap();

@@ -34,11 +34,7 @@ async fn delete_like_kubectl(tenant: &Endpoint, vpc: &str) -> (Vec<u16>, Option<
 #[tokio::test(flavor = "multi_thread")]
 async fn a_refusal_that_passes_is_waited_out_and_one_that_stays_ends_the_client() {
     for way in WAYS {
-        let scene = Scene::reading(way).await;
-        scene.write_rule(".spec.vpcRef.name").await;
-        scene.create_vm("m1", "a").await;
-        let webhook = scene.start().await;
-        scene.configure(webhook.review_addr()).await;
+        let (scene, webhook) = Scene::with_reference(way).await;
         eventually("the rule is in force", async || scene.delete_dry("a").await.is_some()).await;
 
         let said = |cause: &str| Some(cause.to_owned());
@@ -58,11 +54,7 @@ async fn a_refusal_that_passes_is_waited_out_and_one_that_stays_ends_the_client(
 #[tokio::test(flavor = "multi_thread")]
 async fn the_control_plane_is_not_told_to_wait_within_a_request() {
     for way in WAYS {
-        let scene = Scene::reading(way).await;
-        scene.write_rule(".spec.vpcRef.name").await;
-        scene.create_vm("m1", "a").await;
-        let webhook = scene.start().await;
-        scene.configure(webhook.review_addr()).await;
+        let (scene, webhook) = Scene::with_reference(way).await;
         eventually("the rule is in force", async || scene.delete_dry("a").await.is_some()).await;
 
         let workspace = if way.0 == ControlPlane::Kcp { "root:tenant" } else { "" };

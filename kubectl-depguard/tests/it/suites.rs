@@ -168,23 +168,25 @@ tests: [{{delete: cm/c, by: {{user: {by}}}, expect: overridden}}]
     assert!(status == ExitStatus::Finding && out.contains("got:      denied"), "{out}");
 }
 
-/// A suite can expect every possible decision.
-#[tokio::test]
-async fn every_decision_can_be_expected() {
-    let rule = |name: &str, dependent: &str, target: &str, more: &str| {
-        let resource = |kind: &str| format!("{}s", kind.to_lowercase());
-        format!(
-            "- apiVersion: dependencies.opendefense.cloud/v1alpha1
+/// Rule of one reference: its name, the kinds of dependent and target, and further fields of the dependency.
+fn rule(name: &str, dependent: &str, target: &str, more: &str) -> String {
+    let resource = |kind: &str| format!("{}s", kind.to_lowercase());
+    format!(
+        "- apiVersion: dependencies.opendefense.cloud/v1alpha1
   kind: DependencyRule
   metadata: {{name: {name}}}
   spec:
     dependent: {{group: g.example.com, version: v1, kind: {dependent}, resource: {}}}
     dependencies: [{{group: g.example.com, version: v1, resource: {}, kind: {target}, {more}}}]
 ",
-            resource(dependent),
-            resource(target)
-        )
-    };
+        resource(dependent),
+        resource(target)
+    )
+}
+
+/// A suite can expect every possible decision.
+#[tokio::test]
+async fn every_decision_can_be_expected() {
     let by_name = "fieldRef: {path: .spec.ref}";
     let rules = [
         rule("net", "Vm", "Net", by_name),

@@ -13,7 +13,8 @@ use crate::io::terminal::Terminal;
 
 impl Scan {
     /// Completes the selection. Labels, and the fields of objects in files, were compared when the objects were read.
-    /// Which fields an API server selects by, and what a missing one means, it alone knows: it lists the selected objects.
+    /// Only an API server knows the fields that it selects by, and the meaning of a missing one: it lists the selected
+    /// objects.
     pub(super) async fn select(
         &mut self,
         selection: &Selection,

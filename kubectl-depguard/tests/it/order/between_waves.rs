@@ -104,7 +104,7 @@ async fn the_dependents_of_a_named_object_that_was_made_anew_stay() {
     stage.there_are(&["a", "b1", "base", "free", "m3"]).await;
 }
 
-/// What is in nobody's way does not stop the deletion, but the namespace is not empty.
+/// A new object in nobody's way does not stop the deletion, but the namespace is not empty.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_new_object_of_the_namespace_is_told_and_stays() {
     let stage = Unguarded::set().await;

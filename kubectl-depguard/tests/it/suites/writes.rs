@@ -3,25 +3,12 @@
 use kubectl_depguard::ExitStatus;
 use serde_json::Value;
 
-use super::test;
+use super::{rule, test};
 
-/// Rules of one reference each: the rule's name, the kinds of dependent and target, and further fields.
+/// Suite with rules of one reference each: the rule's name, the kinds of dependent and target, and further fields.
 fn rules(rules: &[(&str, &str, &str, &str)]) -> String {
-    let rule = |(name, dependent, target, more): &(&str, &str, &str, &str)| {
-        let resource = |kind: &str| format!("{}s", kind.to_lowercase());
-        format!(
-            "- apiVersion: dependencies.opendefense.cloud/v1alpha1
-  kind: DependencyRule
-  metadata: {{name: {name}}}
-  spec:
-    dependent: {{group: g.example.com, version: v1, kind: {dependent}, resource: {}}}
-    dependencies: [{{group: g.example.com, version: v1, resource: {}, kind: {target}, {more}}}]
-",
-            resource(dependent),
-            resource(target)
-        )
-    };
-    format!("namespace: ns\nrules:\n{}", rules.iter().map(rule).collect::<String>())
+    let rules = rules.iter().map(|(name, dependent, target, more)| rule(name, dependent, target, more));
+    format!("namespace: ns\nrules:\n{}", rules.collect::<String>())
 }
 
 /// Manifest of an object in the suite's namespace.
