@@ -77,12 +77,26 @@ impl Disturbance {
             Fault::TwoControllers => scene.start_controller().await?,
             Fault::Calm | Fault::RulesChanged => {}
         }
+        if round.fault.hits_watches() {
+            disturbance.until_hit(scene).await?;
+        }
         if round.fault.changes_rules() {
             let pair = Pair::ALL[random.below(Pair::ALL.len())];
             scene.change_rule(pair, OTHER_REF).await?;
             disturbance.changed = Some(pair);
         }
         Ok(disturbance)
+    }
+
+    /// Waits until the fault hits. No watch is open while the watchers pause after a former fault.
+    async fn until_hit(&self, scene: &Scene) -> Result {
+        let hit = async {
+            while self.ids.iter().any(|id| scene.testbed.faults().hits(*id) == Some(0)) {
+                tokio::time::sleep(POLL).await;
+            }
+        };
+        let timely = tokio::time::timeout(MAX_UNWATCHED, hit).await;
+        timely.map_err(|_| format!("no watch was opened in {} s", MAX_UNWATCHED.as_secs()).into())
     }
 
     /// Ends the fault, and returns the number of requests and watches that it hit. Its consequences may last a moment
@@ -106,6 +120,10 @@ impl Disturbance {
         Ok(hits)
     }
 }
+
+const POLL: Duration = Duration::from_millis(10);
+/// Maximum of the time without any open watch: longer than the pauses of watchers between two attempts.
+const MAX_UNWATCHED: Duration = Duration::from_secs(90);
 
 /// Returns the time in which the webhook must notice a change of the rules, or of their presence.
 pub(crate) fn lag(fault: Fault) -> Duration {

@@ -176,6 +176,11 @@ impl Fault {
         )
     }
 
+    /// Returns true if the fault hits open watches. Deletions open none.
+    pub(crate) fn hits_watches(self) -> bool {
+        matches!(self, Self::WatchDropped | Self::WatchExpired | Self::WatchSilent | Self::RulesChangedUnheard)
+    }
+
     /// Returns true if a rule is changed during the fault.
     pub(crate) fn changes_rules(self) -> bool {
         matches!(self, Self::RulesChanged | Self::RulesChangedUnheard)
